@@ -1,0 +1,208 @@
+"""Between users' objects and the kernels: validation, broadcasting, threads.
+
+Every message names the argument, the offending value, its index in an array and the allowed range.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct_ext import _kernels
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+Cells = NDArray[np.float64]
+Codes = NDArray[np.uint8]
+
+MAX_STEPS: Final = 2.0**53
+MAX_ORDER: Final = 1e11
+_CELLS_PER_TASK: Final = 256
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Allowed range of an argument."""
+
+    low: float
+    high: float
+    open_low: bool = False
+    integer: bool = False
+
+    def __str__(self) -> str:
+        kind = "whole numbers in " if self.integer else ""
+        high = "2**53" if self.high == MAX_STEPS else f"{self.high:g}"
+        closing = "]" if self.high != np.inf or not self.integer else ")"
+        return f"{kind}{'(' if self.open_low else '['}{self.low:g}, {high}{closing}"
+
+
+DOMAINS: Final = {
+    "noise_multiplier": Domain(0.0, np.inf),
+    "sample_rate": Domain(0.0, 1.0),
+    "steps": Domain(0.0, MAX_STEPS, integer=True),
+    "delta": Domain(0.0, 1.0),
+    "epsilon": Domain(0.0, np.inf),
+    "orders": Domain(1.0, MAX_ORDER, open_low=True),
+    "mu": Domain(0.0, np.inf),
+}
+
+
+def as_cells(name: str, value: Any, domain: Domain | None = None) -> Cells:
+    """`value` as a float64 array of any shape, every entry checked against the domain of `name`."""
+    domain = DOMAINS[name] if domain is None else domain
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        array = _from_number(name, value, domain)
+    elif isinstance(value, Fraction):
+        array = _from_number(name, float(value), domain)
+    elif value is None or isinstance(value, bool | str | bytes | set | frozenset | dict):
+        raise TypeError(f"{name} must be a number or an array of numbers in {domain}, not {_show(value)}")
+    else:
+        array = _from_array(name, value, domain)
+    low_ok = array > domain.low if domain.open_low else array >= domain.low
+    good = low_ok & (array <= domain.high)  # NaN fails both
+    if domain.integer:
+        good &= array == np.floor(array)
+    if not good.all():
+        raise ValueError(_message(name, array, int(np.argmin(good)), domain))
+    return array
+
+
+def _from_number(name: str, value: float | int, domain: Domain) -> Cells:
+    try:
+        return np.asarray(float(value), dtype=np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} = {str(value)[:40]}... is too large; allowed: {domain}") from None
+
+
+def _from_array(name: str, value: Any, domain: Domain) -> Cells:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
+    try:
+        raw = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise TypeError(f"{name} cannot be read as an array of numbers in {domain}: {error}") from None
+    if raw.dtype == object and raw.size and all(isinstance(x, int | float | Fraction) for x in raw.flat):
+        if any(isinstance(x, bool) for x in raw.flat):
+            raise TypeError(f"{name} must be numbers in {domain}, not booleans")
+        try:
+            raw = raw.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"{name} has an entry too large for a float; allowed: {domain}") from None
+    if raw.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be a number or an array of numbers in {domain}, not {_show(value)} (dtype {raw.dtype})")
+    if raw.size == 0:
+        raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
+    with np.errstate(over="ignore"):
+        return raw.astype(np.float64, copy=False)
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def _message(name: str, array: Cells, flat: int, domain: Domain) -> str:
+    index = np.unravel_index(flat, array.shape)
+    where = f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
+    return f"{name}{where} = {float(array[index])!r} is out of range; allowed: {domain}"
+
+
+def common_shape(named: dict[str, Cells]) -> tuple[int, ...]:
+    """The broadcast shape of all arrays, or a message with every name and shape."""
+    try:
+        return np.broadcast_shapes(*(array.shape for array in named.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in named.items())
+        raise ValueError(f"shapes do not broadcast: {shapes}") from None
+
+
+def as_threads(threads: Any) -> int:
+    """Number of threads; None means all cores this process may use."""
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
+        raise TypeError(f"threads must be a positive integer or None, not {_show(threads)}")
+    if not 1 <= threads <= 1024:
+        raise ValueError(f"threads = {int(threads)} is out of range; allowed: whole numbers in [1, 1024]")
+    return int(threads)
+
+
+def as_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """A word out of `allowed`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
+    if value not in allowed:
+        raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+_pool_lock = threading.Lock()
+
+
+def _forget_pool() -> None:
+    """A forked child must not use its parent's threads."""
+    global _pool, _pool_size, _pool_lock
+    _pool, _pool_size, _pool_lock = None, 0, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def _executor(size: int) -> ThreadPoolExecutor:
+    global _pool, _pool_size
+    with _pool_lock:
+        if _pool is None or _pool_size < size:
+            from concurrent.futures import ThreadPoolExecutor
+
+            _pool, _pool_size = ThreadPoolExecutor(size, thread_name_prefix="fastacct"), size
+        return _pool
+
+
+def run_kernel(
+    op: int,
+    inputs: tuple[Cells, ...],
+    shape: tuple[int, ...],
+    n_outputs: int,
+    threads: int,
+    *,
+    option: int = 0,
+    conversion: int = 0,
+    orders: Cells | None = None,
+) -> tuple[list[Cells], Codes]:
+    """Run one kernel over all cells of `shape`, on several threads for many cells; outputs have that shape.
+
+    Cells are independent, so that neither `threads` nor the cutting changes a bit of the result.
+    """
+    total = 1
+    for extent in shape:
+        total *= extent
+    flat = [np.empty(total) for _ in range(n_outputs)]
+    status = np.zeros(total, dtype=np.uint8)
+    padded = [*flat, None, None, None][:3]
+
+    def work(start: int, stop: int) -> None:
+        _kernels.apply(op, inputs, shape, start, stop, *padded, status, option, conversion, orders)
+
+    tasks = min(total // _CELLS_PER_TASK, 16 * threads) if threads > 1 else 1
+    if tasks <= 1:
+        work(0, total)
+    else:
+        edges = [total * i // tasks for i in range(tasks + 1)]
+        list(_executor(threads).map(work, edges[:-1], edges[1:]))
+    return [out.reshape(shape) for out in flat], status.reshape(shape)
+
+
+def unwrap(array: Cells) -> Any:
+    """A Python float for a single cell without dimensions, else the array."""
+    return float(array[()]) if array.ndim == 0 else array

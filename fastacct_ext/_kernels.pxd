@@ -1,0 +1,29 @@
+# The C interface for Cython users:  from fastacct_ext._kernels cimport fa_kernels, kernels
+from libc.stdint cimport int64_t, uint8_t
+
+cdef extern from "include/kernels.h" nogil:
+    ctypedef struct fa_kernels:
+        const char *name
+        void (*rdp_block)(int64_t n, const double *sigma, const double *q, const double *order, const double *steps,
+                          double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
+        void (*rdp_series_block)(int64_t n, const double *sigma, const double *q, const double *order,
+                                 double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
+        void (*readout_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target,
+                              int for_delta, int conversion, const double *orders, int n_orders,
+                              double *out, double *order_out, uint8_t *status_out) noexcept nogil
+        void (*calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
+                                const double *b, int conversion, const double *orders, int n_orders,
+                                double *out, uint8_t *status_out) noexcept nogil
+        int (*history_readout)(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n,
+                               const double *target, int for_delta, int conversion, const double *orders, int n_orders,
+                               double *out, double *order_out, uint8_t *status_out) noexcept nogil
+        void (*log_moment_block)(int64_t n, const double *sigma, const double *q, const double *order,
+                                 double *k_out, double *d1_out, double *d2_out) noexcept nogil
+        void (*classical_epsilon_block)(int64_t n, int rule, const double *a, const double *b, const double *c,
+                                        const double *delta, double *out) noexcept nogil
+        void (*gaussian_delta_block)(int64_t n, const double *mu, const double *eps, double *out) noexcept nogil
+        void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps,
+                                    double *out) noexcept nogil
+    const fa_kernels *fa_kernels_select(const char *name)
+
+cdef const fa_kernels *kernels() noexcept nogil

@@ -1,0 +1,48 @@
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cells = NDArray[np.float64]
+
+class Op(IntEnum):
+    RDP = 0
+    RDP_SERIES = 1
+    READOUT = 2
+    CALIBRATE = 3
+    LOG_MOMENT = 4
+    CLASSICAL = 5
+    GAUSSIAN_DELTA = 6
+    CLT_MU_APPROX = 7
+
+def select(name: str | None = None) -> str: ...
+def level() -> str: ...
+def apply(
+    op: int,
+    inputs: tuple[Cells, ...],
+    shape: tuple[int, ...],
+    start: int,
+    stop: int,
+    out0: Cells | None,
+    out1: Cells | None,
+    out2: Cells | None,
+    status: NDArray[np.uint8] | None,
+    option: int = 0,
+    conversion: int = 0,
+    orders: Cells | None = None,
+) -> None: ...
+def history(
+    noise_multiplier: Cells,
+    sample_rate: Cells,
+    steps: Cells,
+    target: Cells,
+    for_delta: bool,
+    conversion: int,
+    orders: Cells | None,
+    out: Cells,
+    order_out: Cells,
+    status: NDArray[np.uint8],
+) -> None: ...
+def readout_scalar(
+    noise_multiplier: object, sample_rate: object, steps: object, target: object, for_delta: bool
+) -> float | None: ...

@@ -1,0 +1,227 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The one file that knows both C and Python buffers: it cuts broadcast arrays into contiguous blocks for the kernels.
+
+Nothing here checks mathematical domains: `fastacct` does, before it calls.
+"""
+import os
+
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from libc.math cimport INFINITY, floor
+from libc.stdint cimport int64_t, uint8_t
+
+cdef enum:
+    CELLS = 1024
+    MAX_INPUTS = 4
+    MAX_DIMS = 32
+
+# what `apply` computes; inputs in this order, outputs in [ ]
+cpdef enum Op:
+    RDP = 0                 # noise_multiplier, sample_rate, order, steps            [lower, upper], status
+    RDP_SERIES = 1          # noise_multiplier, sample_rate, order                   [lower, upper], status
+    READOUT = 2             # noise_multiplier, sample_rate, steps, delta or epsilon [value, order], status
+    CALIBRATE = 3           # epsilon, delta, two of the three parameters            [value], status
+    LOG_MOMENT = 4          # noise_multiplier, sample_rate, order                   [K, K', K'']
+    CLASSICAL = 5           # a, b, c, delta                                         [epsilon]
+    GAUSSIAN_DELTA = 6      # mu, epsilon                                            [delta]
+    CLT_MU_APPROX = 7       # noise_multiplier, sample_rate, steps                   [mu]
+
+cdef const fa_kernels *_active = fa_kernels_select(NULL)
+
+
+cdef const fa_kernels *kernels() noexcept nogil:
+    return _active
+
+
+def select(name=None):
+    """Use the named instruction-set level (None: the best this processor has) and return its name."""
+    global _active
+    cdef const fa_kernels *chosen
+    cdef bytes encoded
+    if name is None:
+        chosen = fa_kernels_select(NULL)
+    else:
+        encoded = name.encode()
+        chosen = fa_kernels_select(encoded)
+    if chosen is NULL:
+        raise ValueError(f"instruction-set level {name!r} cannot run here; known: baseline, x86-64-v3, x86-64-v4")
+    _active = chosen
+    return chosen.name.decode()
+
+
+def level():
+    """Name of the instruction-set level in use."""
+    return _active.name.decode()
+
+
+if os.environ.get("FASTACCT_ISA"):
+    select(os.environ["FASTACCT_ISA"])
+
+
+cdef struct Strided:
+    const char *data
+    int64_t stride[MAX_DIMS]
+
+
+cdef void gather(const Strided *source, const int64_t *shape, int n_dims, int64_t start, int64_t count, double *out) noexcept nogil:
+    """Copy cells start .. start+count of a strided array, in C order, to `out`."""
+    cdef int64_t index[MAX_DIMS]
+    cdef int64_t rest = start, i, inner
+    cdef int d
+    cdef const char *at = source.data
+    for d in range(n_dims - 1, -1, -1):
+        index[d] = rest % shape[d]
+        rest = rest // shape[d]
+        at += index[d] * source.stride[d]
+    for i in range(count):
+        out[i] = (<const double *> at)[0]
+        for d in range(n_dims - 1, -1, -1):
+            index[d] += 1
+            at += source.stride[d]
+            if index[d] < shape[d]:
+                break
+            at -= source.stride[d] * shape[d]
+            index[d] = 0
+
+
+def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double[::1] out0, double[::1] out1, double[::1] out2,
+          uint8_t[::1] status, int option=0, int conversion=0, const double[::1] orders=None):
+    """Run one kernel over cells start <= i < stop (C order) of float64 arrays broadcast to `shape`; the GIL is released.
+
+    Outputs are contiguous arrays over all cells; those an operation does not write may be None.  Raises ValueError on a buffer that does
+    not fit: that is a bug of the caller, not of the user.
+    """
+    cdef Py_buffer views[MAX_INPUTS]
+    cdef Strided sources[MAX_INPUTS]
+    cdef int64_t c_shape[MAX_DIMS]
+    cdef int n_inputs = len(inputs), n_dims = len(shape), opened = 0, i, d, n_orders = 0, lead
+    cdef int64_t total = 1
+    cdef const double *c_orders = NULL
+    cdef double *p0 = NULL
+    cdef double *p1 = NULL
+    cdef double *p2 = NULL
+    cdef uint8_t *ps = NULL
+    if n_inputs > MAX_INPUTS or n_dims > MAX_DIMS:
+        raise ValueError("too many inputs or dimensions")
+    for d in range(n_dims):
+        c_shape[d] = shape[d]
+        total *= c_shape[d]
+    if not 0 <= start <= stop <= total:
+        raise ValueError("cells out of range")
+    if out0 is not None:
+        if out0.shape[0] < total:
+            raise ValueError("output too short")
+        p0 = &out0[0] if total else NULL
+    if out1 is not None:
+        if out1.shape[0] < total:
+            raise ValueError("output too short")
+        p1 = &out1[0] if total else NULL
+    if out2 is not None:
+        if out2.shape[0] < total:
+            raise ValueError("output too short")
+        p2 = &out2[0] if total else NULL
+    if status is not None:
+        if status.shape[0] < total:
+            raise ValueError("output too short")
+        ps = &status[0] if total else NULL
+    if orders is not None and orders.shape[0] > 0:
+        c_orders = &orders[0]
+        n_orders = <int> orders.shape[0]
+    if p0 == NULL or (op <= READOUT and (p1 == NULL or ps == NULL)) or (op == CALIBRATE and ps == NULL) or (op == LOG_MOMENT and (p1 == NULL or p2 == NULL)):
+        raise ValueError("an output is missing")
+    if n_inputs != (4, 3, 4, 4, 3, 4, 2, 3)[op]:
+        raise ValueError("wrong number of inputs")
+    try:
+        for i in range(n_inputs):
+            PyObject_GetBuffer(inputs[i], &views[i], PyBUF_STRIDES | PyBUF_FORMAT)
+            opened += 1
+            if views[i].itemsize != 8 or views[i].format[0] != c'd' or views[i].ndim > n_dims:
+                raise ValueError("inputs must be float64 arrays")
+            sources[i].data = <const char *> views[i].buf
+            lead = n_dims - views[i].ndim
+            for d in range(n_dims):
+                sources[i].stride[d] = 0
+            for d in range(views[i].ndim):
+                if views[i].shape[d] == c_shape[lead + d]:
+                    sources[i].stride[lead + d] = views[i].strides[d] if views[i].shape[d] > 1 else 0
+                elif views[i].shape[d] != 1:
+                    raise ValueError("inputs do not broadcast")
+        with nogil:
+            run_cells(op, sources, n_inputs, c_shape, n_dims, start, stop, p0, p1, p2, ps, option, conversion, c_orders, n_orders)
+    finally:
+        for i in range(opened):
+            PyBuffer_Release(&views[i])
+
+
+cdef void run_cells(int op, const Strided *sources, int n_inputs, const int64_t *shape, int n_dims, int64_t start, int64_t stop,
+                    double *p0, double *p1, double *p2, uint8_t *ps, int option, int conversion, const double *orders, int n_orders) noexcept nogil:
+    cdef double cells[MAX_INPUTS][CELLS]
+    cdef int64_t at = start, n
+    cdef int i
+    cdef const fa_kernels *k = _active
+    while at < stop:
+        n = stop - at if stop - at < CELLS else CELLS
+        for i in range(n_inputs):
+            gather(&sources[i], shape, n_dims, at, n, cells[i])
+        if op == RDP:
+            k.rdp_block(n, cells[0], cells[1], cells[2], cells[3], p0 + at, p1 + at, ps + at)
+        elif op == RDP_SERIES:
+            k.rdp_series_block(n, cells[0], cells[1], cells[2], p0 + at, p1 + at, ps + at)
+        elif op == READOUT:
+            k.readout_block(n, cells[0], cells[1], cells[2], cells[3], option, conversion, orders, n_orders, p0 + at, p1 + at, ps + at)
+        elif op == CALIBRATE:
+            k.calibrate_block(n, option, cells[0], cells[1], cells[2], cells[3], conversion, orders, n_orders, p0 + at, ps + at)
+        elif op == LOG_MOMENT:
+            k.log_moment_block(n, cells[0], cells[1], cells[2], p0 + at, p1 + at, p2 + at)
+        elif op == CLASSICAL:
+            k.classical_epsilon_block(n, option, cells[0], cells[1], cells[2], cells[3], p0 + at)
+        elif op == GAUSSIAN_DELTA:
+            k.gaussian_delta_block(n, cells[0], cells[1], p0 + at)
+        elif op == CLT_MU_APPROX:
+            k.clt_mu_approx_block(n, cells[0], cells[1], cells[2], p0 + at)
+        at += n
+
+
+def history(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] steps, const double[::1] target, bint for_delta,
+            int conversion, const double[::1] orders, double[::1] out, double[::1] order_out, uint8_t[::1] status):
+    """epsilon (or delta) of one heterogeneous run at each target; see `history_readout` in kernels.h."""
+    cdef int64_t n = target.shape[0]
+    cdef int blocks = <int> noise_multiplier.shape[0], n_orders = 0, failed
+    cdef const double *c_orders = NULL
+    if sample_rate.shape[0] != blocks or steps.shape[0] != blocks or out.shape[0] < n or order_out.shape[0] < n or status.shape[0] < n or blocks < 1 or n < 1:
+        raise ValueError("array lengths do not fit")
+    if orders is not None and orders.shape[0] > 0:
+        c_orders = &orders[0]
+        n_orders = <int> orders.shape[0]
+    with nogil:
+        failed = _active.history_readout(blocks, &noise_multiplier[0], &sample_rate[0], &steps[0], n, &target[0], for_delta, conversion,
+                                         c_orders, n_orders, &out[0], &order_out[0], &status[0])
+    if failed:
+        raise MemoryError("not enough memory for the history's log-moments")
+
+
+cdef inline bint as_number(object value, double *out) except -1:
+    if PyFloat_CheckExact(value):
+        out[0] = PyFloat_AS_DOUBLE(value)
+        return True
+    if PyLong_CheckExact(value):
+        try:
+            out[0] = <double> value
+        except OverflowError:
+            return False
+        return True
+    return False
+
+
+def readout_scalar(noise_multiplier, sample_rate, steps, target, bint for_delta):
+    """epsilon (or delta) for four plain Python numbers with the default accountant; None if they are not all valid plain numbers."""
+    cdef double sigma, q, t, d, out, order
+    cdef uint8_t status
+    if not (as_number(noise_multiplier, &sigma) and as_number(sample_rate, &q) and as_number(steps, &t) and as_number(target, &d)):
+        return None
+    if not (sigma >= 0.0 and 0.0 <= q <= 1.0 and 0.0 <= t <= 9007199254740992.0 and t == floor(t) and d >= 0.0 and (for_delta or d <= 1.0)):
+        return None
+    with nogil:
+        _active.readout_block(1, &sigma, &q, &t, &d, for_delta, 1, NULL, 0, &out, &order, &status)
+    return out

@@ -1,0 +1,192 @@
+/* calibrate.h -- inverses of fa_run_epsilon: noise_multiplier, steps, sample_rate for a target (epsilon, delta), on the safe side.
+ *
+ * The value returned satisfies the target when it is checked with fa_run_epsilon, bit for bit; its neighbour at relative distance
+ * 1e-9 on the other side does not.  fa_run_epsilon is started cold in the final check, as a caller would start it.
+ */
+#ifndef FA_CALIBRATE_H
+#define FA_CALIBRATE_H
+
+#include "order_search.h"
+
+#define FA_CALIBRATION_WIDTH 3e-10
+
+typedef struct {
+    fa_log_moment *moment;              /* scratch for one block */
+    fa_conversion conversion;
+    const double *orders;
+    int n_orders;
+    double sigma, q, steps, delta, target;
+    int solve_for_q;                    /* which of sigma, q is x */
+    double log_a;                       /* best order of the last evaluation: warm start */
+} fa_target;
+
+/* certified epsilon minus target; warm: start the order search where the last one ended */
+FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
+{
+    fa_run run = {1, t->moment, &t->steps, warm ? t->log_a : NAN};
+    double order, eps;
+    int status;
+    fa_log_moment_init(t->moment, t->solve_for_q ? t->sigma : x, t->solve_for_q ? x : t->q);
+    eps = fa_run_epsilon(&run, t->delta, t->conversion, t->orders, t->n_orders, &order, &status);
+    t->log_a = run.log_a;
+    return eps - t->target;
+}
+
+/* x with excess <= 0 next to the boundary.  sign = +1: excess falls with x (sigma), -1: it grows (q).  x stays in [x_min, x_max].
+ * Root finding on log x: bracket by growing steps, then regula falsi (Illinois) guarded by bisection. */
+FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, double x_max, int *status_out)
+{
+    double good, bad, f_good, f_bad, f, x = fmin(fmax(start, x_min), x_max), growth = 1.1, w_good, w_bad;
+    int i, side = 0;
+    f = fa_target_excess(t, x, 0);
+    good = bad = x;
+    f_good = f_bad = f;
+    *status_out = FA_OK;
+    if (f <= 0.0) {
+        do {                                                         /* towards the boundary */
+            good = bad;
+            f_good = f_bad;
+            if ((sign > 0 && good <= x_min) || (sign < 0 && good >= x_max))
+                return good;
+            bad = sign > 0 ? fmax(good / growth, x_min) : fmin(good * growth, x_max);
+            growth *= growth;
+            f_bad = fa_target_excess(t, bad, 1);
+        } while (f_bad <= 0.0);
+    }
+    else {
+        do {
+            bad = good;
+            f_bad = f_good;
+            if ((sign > 0 && bad >= x_max) || (sign < 0 && bad <= x_min)) {
+                *status_out = FA_NOT_MET;
+                return bad;
+            }
+            good = sign > 0 ? fmin(bad * growth, x_max) : fmax(bad / growth, x_min);
+            growth *= growth;
+            f_good = fa_target_excess(t, good, 1);
+        } while (f_good > 0.0);
+    }
+    w_good = f_good;
+    w_bad = f_bad;
+    for (i = 0; i < 200 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
+        double lg = log(good), lb = log(bad), next;
+        if (i % 8 == 7 || !(w_bad < 1e300) || !(w_bad - w_good > 0.0))
+            next = 0.5 * (lg + lb);
+        else
+            next = lg - w_good * (lb - lg) / (w_bad - w_good);
+        /* step over the root by a third of the wanted width: the next bracket can then close */
+        if (fabs(next - lg) < FA_CALIBRATION_WIDTH / 3.0 || !(fabs(next - lg) < fabs(lb - lg)))
+            next = lg + (lb > lg ? 1.0 : -1.0) * fmin(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
+        else if (fabs(next - lb) < FA_CALIBRATION_WIDTH / 3.0)
+            next = lb + (lg > lb ? 1.0 : -1.0) * fmin(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
+        x = exp(next);
+        if (x == good || x == bad)
+            break;
+        f = fa_target_excess(t, x, 1);
+        if (f <= 0.0) {
+            good = x;
+            w_good = f;
+            if (side == 1)
+                w_bad *= 0.5;
+            side = 1;
+        }
+        else {
+            bad = x;
+            w_bad = f;
+            if (side == -1)
+                w_good *= 0.5;
+            side = -1;
+        }
+    }
+    for (i = 0; i < 40 && fa_target_excess(t, good, 0) > 0.0; i++)   /* cold check; the order search may end an ulp elsewhere */
+        good = sign > 0 ? fmin(good * (1.0 + ldexp(1e-14, i)), x_max) : fmax(good / (1.0 + ldexp(1e-14, i)), x_min);
+    if (i == 40)
+        *status_out = FA_NOT_MET;
+    return good;
+}
+
+/* smallest sigma; 0 if no noise is needed, inf if no noise is enough */
+FA_FUNC double fa_noise_multiplier(fa_target *t, int *status_out)
+{
+    double l = -log(t->delta), v, start;
+    *status_out = FA_OK;
+    if (!(t->steps > 0.0) || !(t->q > 0.0) || t->delta >= 1.0 || t->target == INFINITY)
+        return 0.0;
+    if (!(t->delta > 0.0)) {
+        *status_out = FA_NOT_MET;
+        return INFINITY;
+    }
+    v = 2.0 * t->target / (sqrt(2.0 * l + 2.0 * t->target) + sqrt(2.0 * l));
+    v = fmax(v * v, 1e-12);
+    start = 1.0 / sqrt(log1p(v / (t->steps * t->q * t->q)));
+    start = fmax(start, 0.3 / sqrt(1.0 + v));
+    t->solve_for_q = 0;
+    start = fa_solve(t, start, 1, 1e-6, 1e12, status_out);
+    return *status_out == FA_NOT_MET ? INFINITY : start;
+}
+
+/* largest q in [0, 1] */
+FA_FUNC double fa_sample_rate(fa_target *t, int *status_out)
+{
+    double l = -log(t->delta), v, x = 1.0 / (t->sigma * t->sigma), start;
+    *status_out = FA_OK;
+    if (!(t->steps > 0.0) || t->sigma == INFINITY || t->delta >= 1.0 || t->target == INFINITY)
+        return 1.0;
+    if (!(t->delta > 0.0) || !(t->sigma > 0.0))
+        return 0.0;
+    v = 2.0 * t->target / (sqrt(2.0 * l + 2.0 * t->target) + sqrt(2.0 * l));
+    start = sqrt(fmax(v * v, 1e-12) / t->steps / (x < 30.0 ? expm1(x) : exp(fmin(x, 300.0))));
+    t->solve_for_q = 1;
+    start = fa_solve(t, fmax(fmin(start, 1.0), 1e-30), -1, 1e-30, 1.0, status_out);
+    if (*status_out == FA_NOT_MET) {
+        *status_out = FA_OK;
+        return 0.0;
+    }
+    return start;
+}
+
+/* largest integer number of steps; all trial values share the nodes of (sigma, q).  Newton on T: d eps/dT = rdp at the best order. */
+FA_FUNC double fa_max_steps(fa_target *t, int *status_out)
+{
+    double steps = 1.0, order, eps, lo = 0.0, hi = INFINITY, next;
+    fa_run run = {1, t->moment, &steps, NAN};
+    fa_moment m;
+    int status, i;
+    *status_out = FA_OK;
+    if (!(t->q > 0.0) || t->sigma == INFINITY || t->delta >= 1.0 || t->target == INFINITY)
+        return INFINITY;
+    if (!(t->delta > 0.0) || !(t->sigma > 0.0))
+        return 0.0;
+    fa_log_moment_init(t->moment, t->sigma, t->q);
+    for (i = 0; i < 200; i++) {
+        run.log_a = NAN;
+        eps = fa_run_epsilon(&run, t->delta, t->conversion, t->orders, t->n_orders, &order, &status);
+        if (eps <= t->target)
+            lo = steps;
+        else
+            hi = steps;
+        if (hi - lo <= 1.0 || (hi - lo) <= 4.0 * FA_EPS * lo || lo >= 0x1p53)
+            break;
+        if (t->conversion != FA_OPTIMAL && order == order && order > 1.0) {
+            fa_run_at(&run, order - 1.0, &m, 0);
+            next = floor(steps + (t->target - eps) / (m.k / steps / (order - 1.0)));
+            if (next == steps)
+                next += eps <= t->target ? 1.0 : -1.0;
+        }
+        else
+            next = hi < INFINITY ? floor(0.5 * (lo + hi)) : 2.0 * steps;
+        if (next <= lo)
+            next = lo + 1.0;
+        if (next >= hi)
+            next = hi - 1.0;
+        if (i > 12 && hi < INFINITY)
+            next = floor(0.5 * (lo + hi));
+        next = fmax(fmin(next, 0x1p53), 1.0);
+        if (next <= lo || next >= hi)
+            break;
+        steps = next;
+    }
+    return lo;
+}
+
+#endif

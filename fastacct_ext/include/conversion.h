@@ -1,0 +1,140 @@
+/* conversion.h -- from one point (alpha, K) of a log-moment curve to (epsilon, delta), as certified upper bounds.
+ *
+ * With a = alpha - 1, K = a * rdp:
+ *   mironov                 eps = (K - log delta)/a                                            Mironov 2017, proposition 3
+ *   canonne_kamath_steinke  eps = (K - log delta - log alpha)/a + log(a/alpha)                 Canonne et al. 2020, proposition 12
+ *   optimal                 the smallest eps that the point implies (Asoodeh et al. 2021), by its dual: for y in [0, 1)
+ *                             eps = log( a [ x/alpha + c y^a (x - y) ] ),  D = e^K - alpha y^a + a y^alpha,
+ *                             c = delta/D,  x = (y^a + D/(alpha delta))^(1/a);    y = 0 gives the line above
+ *                           every y is a valid bound, the minimum over y is the optimum (docs/algorithms/conversion.md).
+ * Rounding is added as 8 u times the sum of the magnitudes that enter.
+ */
+#ifndef FA_CONVERSION_H
+#define FA_CONVERSION_H
+
+#include "fa_math.h"
+
+typedef enum { FA_MIRONOV = 0, FA_CKS = 1, FA_OPTIMAL = 2 } fa_conversion;
+
+FA_INLINE double fa_eps_mironov(double k, double a, double log_delta)
+{
+    double eps = (k - log_delta) / a;
+    return eps + 8.0 * FA_EPS * (k + fabs(log_delta)) / a;
+}
+
+FA_INLINE double fa_eps_cks(double k, double a, double log_delta)
+{
+    double log_alpha = log1p(a), gain = log1p(1.0 / a);
+    double eps = (k - log_delta - log_alpha) / a - gain;
+    return eps + 8.0 * FA_EPS * ((k + fabs(log_delta) + log_alpha) / a + gain);
+}
+
+/* log delta of the same two */
+FA_INLINE double fa_log_delta_mironov(double k, double a, double eps)
+{
+    return k - a * eps + 8.0 * FA_EPS * (k + a * eps);
+}
+
+FA_INLINE double fa_log_delta_cks(double k, double a, double eps)
+{
+    double log_alpha = log1p(a), gain = a * log1p(1.0 / a);
+    return k - a * eps - gain - log_alpha + 8.0 * FA_EPS * (k + a * eps + gain + log_alpha);
+}
+
+/* log(D) for y = exp(log_y): D = (e^K - 1) + [1 - alpha y^a + a y^alpha], both brackets >= 0 */
+FA_FUNC double fa_optimal_log_d(double k, double a, double log_y)
+{
+    /* 1 - alpha y^a + a y^alpha = E2-like: with s = a log y <= 0, r = log y: 1 - e^s - a e^s (1 - e^r) */
+    double s = a * log_y, es = exp(s), rest = -expm1(s) + a * es * expm1(log_y);
+    if (-s * (1.0 - log_y) < 1e-4)                              /* y -> 1: alpha a (log y)^2/2 (1 + (2 alpha - 1)/3 log y + ...) */
+        rest = 0.5 * a * (1.0 + a) * log_y * log_y;
+    rest = fmax(rest, 0.0) + 4.0 * FA_EPS * (fabs(expm1(s)) + fabs(a * es * expm1(log_y)));    /* a larger D is a valid, looser D */
+    if (k > 600.0)
+        return k + log1p((rest - 1.0) * exp(-k));
+    return log(expm1(k) + rest);
+}
+
+FA_FUNC double fa_eps_optimal_at(double k, double a, double log_delta, double log_y)
+{
+    double log_alpha = log1p(a), log_d, log_x, log_ya = a * log_y, step, gap, lead, second, magnitude;
+    if (log_y < -700.0)
+        return fa_eps_cks(k, a, log_delta);
+    log_d = fa_optimal_log_d(k, a, log_y);
+    step = log_d - log_alpha - log_delta;                       /* log(D/(alpha delta)) */
+    step -= log_ya;
+    gap = (step > 0.0 ? step + log1p(exp(-step)) : log1p(exp(step))) / a;        /* log(x/y), relatively accurate */
+    log_x = log_y + gap;
+    lead = log_x - log_alpha;                                   /* log(x/alpha) */
+    second = log_delta - log_d + log_ya + log_x + log(-expm1(-gap));
+    magnitude = (fabs(log_d) + log_alpha + fabs(log_delta) + fabs(log_ya)) / a + fabs(log_d) + fabs(log_delta) + log_alpha;
+    lead = lead > second ? lead + log1p(exp(second - lead)) : second + log1p(exp(lead - second));
+    return log(a) + lead + 32.0 * FA_EPS * (magnitude + fabs(log(a)) + 1.0);
+}
+
+/* minimum over y: golden section on t = log(-log y), where the objective has one valley; any y is a valid bound */
+FA_FUNC double fa_eps_optimal(double k, double a, double log_delta)
+{
+    double lo = -18.0, hi = 7.0, best = fa_eps_cks(k, a, log_delta), t1, t2, f1, f2, best_t = hi, f;
+    const double golden = 0.6180339887498949;
+    int i;
+    for (i = 0; i <= 25; i++) {                                 /* coarse scan finds the valley */
+        double t = lo + (hi - lo) * i / 25.0;
+        f = fa_eps_optimal_at(k, a, log_delta, -exp(t));
+        if (f < best) {
+            best = f;
+            best_t = t;
+        }
+    }
+    lo = best_t - 1.0;
+    hi = best_t + 1.0;
+    t1 = hi - golden * (hi - lo);
+    t2 = lo + golden * (hi - lo);
+    f1 = fa_eps_optimal_at(k, a, log_delta, -exp(t1));
+    f2 = fa_eps_optimal_at(k, a, log_delta, -exp(t2));
+    for (i = 0; i < 36; i++) {
+        if (f1 < f2) {
+            hi = t2, t2 = t1, f2 = f1;
+            t1 = hi - golden * (hi - lo);
+            f1 = fa_eps_optimal_at(k, a, log_delta, -exp(t1));
+        }
+        else {
+            lo = t1, t1 = t2, f1 = f2;
+            t2 = lo + golden * (hi - lo);
+            f2 = fa_eps_optimal_at(k, a, log_delta, -exp(t2));
+        }
+    }
+    return fmin(best, fmin(f1, f2));
+}
+
+FA_INLINE double fa_eps_from(fa_conversion c, double k, double a, double log_delta)
+{
+    if (c == FA_MIRONOV)
+        return fa_eps_mironov(k, a, log_delta);
+    return c == FA_CKS ? fa_eps_cks(k, a, log_delta) : fa_eps_optimal(k, a, log_delta);
+}
+
+/* log delta implied at eps; the optimal one by bisection on log delta (monotone), safe side returned */
+FA_FUNC double fa_log_delta_from(fa_conversion c, double k, double a, double eps)
+{
+    double lo, hi;
+    int i;
+    if (c == FA_MIRONOV)
+        return fa_log_delta_mironov(k, a, eps);
+    hi = fa_log_delta_cks(k, a, eps);
+    if (c == FA_CKS)
+        return hi;
+    hi = fmin(hi, 0.0);
+    lo = hi - 1.0;
+    while (lo > -2000.0 && fa_eps_optimal(k, a, lo) <= eps)
+        hi = lo, lo = hi - 2.0 * (1.0 + 0.05 * fabs(hi));
+    for (i = 0; i < 60 && hi - lo > 1e-13 * (1.0 + fabs(hi)); i++) {
+        double mid = 0.5 * (lo + hi);
+        if (fa_eps_optimal(k, a, mid) <= eps)
+            hi = mid;
+        else
+            lo = mid;
+    }
+    return hi;
+}
+
+#endif

@@ -1,0 +1,236 @@
+/* fa_math.h -- double-double arithmetic and the few elementary functions the kernels need.
+ *
+ * Everything here is branch free, so that compilers turn loops over these functions into vector code, and
+ * free of libm in its vector part, so that the same source means the same arithmetic on every platform.
+ *
+ *   fa_dd            a number hi + lo, |lo| <= ulp(hi)/2, about 106 significant bits
+ *   *_v              safe in vectorised loops;  *_dd  scalar set-up code, may call libm
+ *
+ * Error proofs: docs/algorithms/arithmetic.md.  Contraction of a*b+c must be off (-ffp-contract=off): fused operations
+ * are written out as FA_FMA, and the error-free transformations rely on nothing else being fused.
+ */
+#ifndef FA_MATH_H
+#define FA_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define FA_INLINE static inline __attribute__((always_inline, unused))
+#define FA_FUNC static __attribute__((unused))
+#else
+#define FA_INLINE static __inline
+#define FA_FUNC static
+#endif
+
+#if defined(_OPENMP) || defined(FA_OPENMP_SIMD)
+#define FA_PRAGMA(text) _Pragma(#text)
+#else
+#define FA_PRAGMA(text)
+#endif
+
+#define FA_EPS 0x1p-53                         /* unit roundoff u */
+#define FA_LN2 0.693147180559945309417232121458
+#define FA_LN2_HI 0x1.62e42fefa3800p-1         /* ln 2 = HI + MID + LO; k*HI is exact for |k| < 2^11 */
+#define FA_LN2_MID 0x1.ef35793c76730p-45
+#define FA_LN2_LO 0x1.f97b57a079a19p-103
+#define FA_LOG2E 1.44269504088896340735992468100
+#define FA_ROUND_SHIFT 0x1.8p52                /* adding it rounds a small double to an integer */
+#define FA_EXP_MAX 700.0                       /* |t| beyond it is clamped: callers scale instead */
+
+typedef struct {
+    double hi, lo;
+} fa_dd;
+
+FA_INLINE fa_dd fa_two_sum(double a, double b)
+{
+    double s = a + b, t = s - a;
+    fa_dd r = {s, (a - (s - t)) + (b - t)};
+    return r;
+}
+
+/* requires |a| >= |b| or a == 0 */
+FA_INLINE fa_dd fa_fast_two_sum(double a, double b)
+{
+    double s = a + b;
+    fa_dd r = {s, b - (s - a)};
+    return r;
+}
+
+#ifdef FA_HAS_FMA
+#define FA_FMA(a, b, c) __builtin_fma((a), (b), (c))
+FA_INLINE fa_dd fa_two_prod(double a, double b)
+{
+    double p = a * b;
+    fa_dd r = {p, __builtin_fma(a, b, -p)};
+    return r;
+}
+#else
+#define FA_FMA(a, b, c) ((a) * (b) + (c))
+/* Dekker's product: the same pair as with a fused multiply-add, for |a|, |b| < 2^995. */
+FA_INLINE fa_dd fa_two_prod(double a, double b)
+{
+    double p = a * b;
+    double ta = 134217729.0 * a, tb = 134217729.0 * b;
+    double ah = ta - (ta - a), bh = tb - (tb - b), al = a - ah, bl = b - bh;
+    fa_dd r = {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
+    return r;
+}
+#endif
+
+FA_INLINE fa_dd fa_dd_make(double hi, double lo) { fa_dd r = {hi, lo}; return r; }
+
+/* a + b with relative error below 4 u^2 (accurate sum of two double-doubles) */
+FA_INLINE fa_dd fa_dd_add(fa_dd a, fa_dd b)
+{
+    fa_dd s = fa_two_sum(a.hi, b.hi), t = fa_two_sum(a.lo, b.lo);
+    s = fa_fast_two_sum(s.hi, s.lo + t.hi);
+    return fa_fast_two_sum(s.hi, s.lo + t.lo);
+}
+
+FA_INLINE fa_dd fa_dd_add_d(fa_dd a, double b)
+{
+    fa_dd s = fa_two_sum(a.hi, b);
+    return fa_fast_two_sum(s.hi, s.lo + a.lo);
+}
+
+/* a * b with relative error below 8 u^2 */
+FA_INLINE fa_dd fa_dd_mul(fa_dd a, fa_dd b)
+{
+    fa_dd p = fa_two_prod(a.hi, b.hi);
+    double cross = FA_FMA(a.hi, b.lo, a.lo * b.hi);
+    return fa_fast_two_sum(p.hi, p.lo + cross);
+}
+
+FA_INLINE fa_dd fa_dd_mul_d(fa_dd a, double b)
+{
+    fa_dd p = fa_two_prod(a.hi, b);
+    return fa_fast_two_sum(p.hi, FA_FMA(a.lo, b, p.lo));
+}
+
+/* a / b with relative error below 12 u^2; one division */
+FA_INLINE fa_dd fa_dd_div(fa_dd a, fa_dd b)
+{
+    double inv = 1.0 / b.hi, quo = a.hi * inv;
+    fa_dd p = fa_two_prod(quo, b.hi);
+    double rem = ((a.hi - p.hi) - p.lo) + FA_FMA(-quo, b.lo, a.lo);
+    return fa_fast_two_sum(quo, rem * inv);
+}
+
+FA_INLINE uint64_t fa_bits(double x) { uint64_t b; memcpy(&b, &x, 8); return b; }
+FA_INLINE double fa_from_bits(uint64_t b) { double x; memcpy(&x, &b, 8); return x; }
+
+/* fa_expm1_minus_v -- E2(t) = exp(t) - 1 - t for t = hi + lo, and exp(t) itself.
+ *   domain   |t| <= 700 (clamped beyond)       result nearest
+ *   error    E2: 24 u relative, exp: 4 u relative (docs/algorithms/arithmetic.md); no cancellation at t -> 0
+ *   cost     about 0.6 ns a point with 512-bit vectors
+ * exp(t) = 2^k exp(r), |r| <= ln2/2, exp(r) = 1 + r + r^2 p(r).  Then E2 = (2^k - 1) + (2^k r - t) + 2^k r^2 p(r), where the
+ * first two brackets are exactly 0 for k = 0. */
+FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
+{
+    double t, shifted, k, r, scale, poly, square;
+    t = hi > FA_EXP_MAX ? FA_EXP_MAX : hi;
+    t = t < -FA_EXP_MAX ? -FA_EXP_MAX : t;
+    shifted = FA_FMA(t, FA_LOG2E, FA_ROUND_SHIFT);
+    k = shifted - FA_ROUND_SHIFT;
+    scale = fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+    r = (t - k * FA_LN2_HI) + (lo - k * FA_LN2_MID);
+    poly = 1.0 / 6227020800.0;
+    poly = FA_FMA(poly, r, 1.0 / 479001600.0);
+    poly = FA_FMA(poly, r, 1.0 / 39916800.0);
+    poly = FA_FMA(poly, r, 1.0 / 3628800.0);
+    poly = FA_FMA(poly, r, 1.0 / 362880.0);
+    poly = FA_FMA(poly, r, 1.0 / 40320.0);
+    poly = FA_FMA(poly, r, 1.0 / 5040.0);
+    poly = FA_FMA(poly, r, 1.0 / 720.0);
+    poly = FA_FMA(poly, r, 1.0 / 120.0);
+    poly = FA_FMA(poly, r, 1.0 / 24.0);
+    poly = FA_FMA(poly, r, 1.0 / 6.0);
+    poly = FA_FMA(poly, r, 0.5);
+    square = scale * (r * r * poly);
+    *exp_out = (scale + scale * r) + square;
+    return ((scale - 1.0) + (scale * r - (t + lo))) + square;
+}
+
+FA_INLINE double fa_exp_v(double hi, double lo)
+{
+    double e;
+    (void)fa_expm1_minus_v(hi, lo, &e);
+    return e;
+}
+
+/* fa_log1p_v -- log(1 + x) as a double-double, for a double-double x > -1.
+ *   error    below 2^-64 |log(1 + x)| + 2^-96: relative even for tiny x (docs/algorithms/arithmetic.md)
+ *   cost     about 40 floating-point operations and one division
+ * 1 + x = 2^k m, m in [sqrt(1/2), sqrt(2)), s = (m - 1)/(m + 1), log m = 2 s + s (2 s^2/3 + 2 s^4/5 + ...): the first two terms
+ * are carried in double-double, |s| <= 0.172 makes the rest small enough for doubles. */
+FA_INLINE fa_dd fa_log1p_v(fa_dd x)
+{
+    fa_dd one_plus = fa_dd_add_d(x, 1.0);
+    uint64_t b = fa_bits(one_plus.hi) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
+    double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
+    double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
+    fa_dd num = fa_two_sum(inv_scale - 1.0, inv_scale * x.hi);
+    num = fa_fast_two_sum(num.hi, FA_FMA(inv_scale, x.lo, num.lo));
+    fa_dd s = fa_dd_div(num, fa_dd_add_d(num, 2.0));
+    fa_dd s2 = fa_dd_mul(s, s), head, tail, result;
+    double w = s2.hi, p;
+    p = 2.0 / 27.0;
+    p = FA_FMA(p, w, 2.0 / 25.0);
+    p = FA_FMA(p, w, 2.0 / 23.0);
+    p = FA_FMA(p, w, 2.0 / 21.0);
+    p = FA_FMA(p, w, 2.0 / 19.0);
+    p = FA_FMA(p, w, 2.0 / 17.0);
+    p = FA_FMA(p, w, 2.0 / 15.0);
+    p = FA_FMA(p, w, 2.0 / 13.0);
+    p = FA_FMA(p, w, 2.0 / 11.0);
+    p = FA_FMA(p, w, 2.0 / 9.0);
+    p = FA_FMA(p, w, 2.0 / 7.0);
+    p = FA_FMA(p, w, 2.0 / 5.0);
+    tail = fa_dd_mul(s2, fa_dd_make(0x1.5555555555555p-1, 0x1.5555555555555p-55));
+    tail = fa_fast_two_sum(tail.hi, FA_FMA(w * w, p, tail.lo));
+    tail = fa_dd_mul(tail, s);
+    head = fa_two_sum(k * FA_LN2_HI, 2.0 * s.hi);
+    result = fa_fast_two_sum(head.hi, head.lo + (2.0 * s.lo + k * FA_LN2_MID));
+    result = fa_two_sum(result.hi, tail.hi + (result.lo + tail.lo));
+    return result;
+}
+
+/* exp of a double-double, relative error below 2^-80, |x| <= 700.  Scalar set-up code. */
+FA_FUNC fa_dd fa_exp_dd(fa_dd x)
+{
+    double k = nearbyint(x.hi * FA_LOG2E);
+    fa_dd r = fa_dd_add_d(x, -k * FA_LN2_HI), sum, term;
+    int i;
+    r = fa_dd_add(r, fa_dd_mul_d(fa_dd_make(-FA_LN2_MID, -FA_LN2_LO), k));
+    r.hi *= 0x1p-6;
+    r.lo *= 0x1p-6;                                      /* |r| <= 0.0055 */
+    double u = r.hi, high = u * u * u * u * (1.0 / 24 + u * (1.0 / 120 + u * (1.0 / 720 + u * (1.0 / 5040 + u / 40320))));
+    term = fa_dd_mul(r, r);
+    sum = fa_dd_mul(fa_dd_mul(term, r), fa_dd_make(0x1.5555555555555p-3, 0x1.5555555555555p-57));
+    sum = fa_dd_add_d(sum, high);
+    sum = fa_dd_add(sum, fa_dd_make(0.5 * term.hi, 0.5 * term.lo));
+    sum = fa_dd_add(sum, r);                             /* expm1(r) */
+    for (i = 0; i < 6; i++)                              /* expm1(2r) = 2 e + e^2 */
+        sum = fa_dd_add(fa_dd_make(2.0 * sum.hi, 2.0 * sum.lo), fa_dd_mul(sum, sum));
+    sum = fa_dd_add_d(sum, 1.0);
+    sum.hi = ldexp(sum.hi, (int)k);
+    sum.lo = ldexp(sum.lo, (int)k);
+    return sum;
+}
+
+/* natural logarithm of a positive double as a double-double, error below 2^-78 max(1, |log x|).  Scalar set-up code. */
+FA_FUNC fa_dd fa_log_dd(double x)
+{
+    int e;
+    double m = frexp(x, &e), y = log(m);
+    fa_dd back = fa_dd_mul_d(fa_exp_dd(fa_dd_make(-y, 0.0)), m);        /* 1 + tiny */
+    fa_dd tiny = fa_dd_add_d(back, -1.0);
+    fa_dd r = fa_dd_add(fa_dd_make(y, 0.0), fa_dd_add_d(tiny, -0.5 * tiny.hi * tiny.hi));
+    fa_dd shift = fa_dd_mul_d(fa_dd_make(FA_LN2_MID, FA_LN2_LO), (double)e);
+    r = fa_dd_add(r, shift);
+    return fa_dd_add_d(r, e * FA_LN2_HI);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* kernels.h -- the C interface: one table of functions per instruction-set level, chosen at import.
+ *
+ * Every function works on n independent cells, holds no global state, never allocates except fa_history_*, and may be called from any
+ * thread without the GIL.  Cells are computed independently of each other: any split into calls gives the same bits.
+ * Inputs are assumed valid (checked in Python): q in [0, 1], sigma in [0, inf], steps integers >= 0, orders > 1, delta in [0, 1], eps >= 0.
+ */
+#ifndef FA_KERNELS_H
+#define FA_KERNELS_H
+
+#include <stdint.h>
+
+typedef struct {
+    const char *name;
+    /* steps * rdp(order): certified lower and upper bounds */
+    void (*rdp_block)(int64_t n, const double *sigma, const double *q, const double *order, const double *steps, double *lower_out, double *upper_out,
+                      uint8_t *status_out);
+    /* integer orders by the binomial series alone, for tests and accuracy tables */
+    void (*rdp_series_block)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out, double *upper_out, uint8_t *status_out);
+    /* epsilon, or delta when for_delta: upper bound and the order it was found at; orders NULL: continuous search */
+    void (*readout_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int for_delta, int conversion,
+                          const double *orders, int n_orders, double *out, double *order_out, uint8_t *status_out);
+    /* calibration: solve_for 0 noise multiplier (a = q, b = steps), 1 sample rate (a = sigma, b = steps), 2 steps (a = sigma, b = q) */
+    void (*calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b, int conversion,
+                            const double *orders, int n_orders, double *out, uint8_t *status_out);
+    /* one heterogeneous run of n_blocks (sigma, q, steps) at n targets; returns -1 when out of memory */
+    int (*history_readout)(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n, const double *target, int for_delta,
+                           int conversion, const double *orders, int n_orders, double *out, double *order_out, uint8_t *status_out);
+    /* log-moment K, K', K'' with respect to the order, uncertified: what the order search sees */
+    void (*log_moment_block)(int64_t n, const double *sigma, const double *q, const double *order, double *k_out, double *d1_out, double *d2_out);
+    /* rule 0 analytic Gaussian (a = mu), 1 basic, 2 advanced (a = sigma, b = q, c = steps): epsilon at delta */
+    void (*classical_epsilon_block)(int64_t n, int rule, const double *a, const double *b, const double *c, const double *delta, double *out);
+    void (*gaussian_delta_block)(int64_t n, const double *mu, const double *eps, double *out);
+    void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps, double *out);
+} fa_kernels;
+
+const fa_kernels *fa_kernels_baseline(void);
+const fa_kernels *fa_kernels_v3(void);              /* NULL where not built */
+const fa_kernels *fa_kernels_v4(void);
+
+/* the level named, or the best this processor has for NULL; NULL if it cannot run here */
+const fa_kernels *fa_kernels_select(const char *name);
+
+#endif

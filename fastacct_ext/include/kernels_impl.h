@@ -1,0 +1,182 @@
+/* kernels_impl.h -- the block loops, compiled once per instruction-set level by isa_*.c, which define FA_LEVEL and FA_LEVEL_NAME.
+ *
+ * Cells that follow each other with the same (sigma, q) share their nodes: grids should keep steps, delta and orders on the fast axes.
+ * Sharing never changes a result (the grid of nodes depends on sigma alone, see log_moment.h).
+ */
+#include <stdlib.h>
+
+#include "binomial_series.h"
+#include "calibrate.h"
+#include "classical.h"
+#include "kernels.h"
+
+#define FA_JOIN2(a, b) a##b
+#define FA_JOIN(a, b) FA_JOIN2(a, b)
+
+/* measured: one series term costs about 60 ns, one streamed node about 10 ns */
+#define FA_SERIES_NODES_PER_TERM 6.0
+
+static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const double *order, const double *steps, double *lower_out, double *upper_out,
+                         uint8_t *status_out)
+{
+    fa_log_moment lm;
+    int64_t i, j, k;
+    for (i = 0; i < n; i = j) {
+        double top = 0.0;
+        for (j = i; j < n && sigma[j] == sigma[i] && q[j] == q[i]; j++)
+            top = fmax(top, order[j] - 1.0);
+        fa_log_moment_init(&lm, sigma[i], q[i]);
+        if (lm.a_limit > 0.0)
+            fa_log_moment_cache(&lm, fmin(fmax(top, 1.0), lm.a_limit));
+        for (k = i; k < j; k++) {
+            double a = order[k] - 1.0, count = steps[k];
+            fa_moment m;
+            if (!(count > 0.0)) {
+                lower_out[k] = upper_out[k] = 0.0;
+                status_out[k] = FA_OK;
+                continue;
+            }
+            if (a > lm.a_cap && a == floor(a) && q[k] > 0.0 && q[k] < 1.0 && sigma[k] < INFINITY && sigma[k] > 0.0 &&
+                (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm, a) / lm.mech.h)
+                fa_series(sigma[k], q[k], order[k], &m);
+            else
+                fa_log_moment_at(&lm, a, &m, 1);
+            lower_out[k] = count * (m.lower / a) * (1.0 - 4.0 * FA_EPS);
+            upper_out[k] = count * (m.upper / a) * (1.0 + 4.0 * FA_EPS);
+            status_out[k] = (uint8_t)m.status;
+            if (!(upper_out[k] <= 1.7976931348623157e308)) {                 /* overflow or inf: the safe side */
+                upper_out[k] = INFINITY;
+                lower_out[k] = lower_out[k] <= 1.7976931348623157e308 ? lower_out[k] : (sigma[k] > 0.0 ? 1.7976931348623157e308 : INFINITY);
+            }
+        }
+    }
+}
+
+static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out, double *upper_out,
+                                uint8_t *status_out)
+{
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        fa_moment m;
+        double a = order[i] - 1.0;
+        fa_series(sigma[i], q[i], order[i], &m);
+        lower_out[i] = m.lower / a * (1.0 - 2.0 * FA_EPS);
+        upper_out[i] = m.upper / a * (1.0 + 2.0 * FA_EPS);
+        status_out[i] = (uint8_t)m.status;
+    }
+}
+
+static void fa_readout_run(fa_run *run, double target, int for_delta, int conversion, const double *orders, int n_orders, double *out, double *order_out,
+                           uint8_t *status_out)
+{
+    int status;
+    run->log_a = NAN;                                /* cold start: the answer must not depend on the cell before */
+    if (for_delta)
+        *out = fa_run_delta(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status);
+    else
+        *out = fmax(0.0, fa_run_epsilon(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status));
+    *status_out = (uint8_t)status;
+}
+
+static void fa_readout_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int for_delta, int conversion,
+                             const double *orders, int n_orders, double *out, double *order_out, uint8_t *status_out)
+{
+    fa_log_moment lm;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        fa_run run = {1, &lm, steps + i, NAN};
+        if (i == 0 || sigma[i] != sigma[i - 1] || q[i] != q[i - 1])
+            fa_log_moment_init(&lm, sigma[i], q[i]);
+        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i, status_out + i);
+    }
+}
+
+static int fa_history_readout(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n, const double *target, int for_delta,
+                              int conversion, const double *orders, int n_orders, double *out, double *order_out, uint8_t *status_out)
+{
+    fa_log_moment *moment = malloc(sizeof(fa_log_moment) * (size_t)(n_blocks > 0 ? n_blocks : 1));
+    fa_run run = {n_blocks, moment, steps, NAN};
+    int64_t i;
+    int b;
+    if (!moment)
+        return -1;
+    for (b = 0; b < n_blocks; b++)
+        fa_log_moment_init(moment + b, sigma[b], q[b]);
+    for (i = 0; i < n; i++)
+        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i, status_out + i);
+    free(moment);
+    return 0;
+}
+
+static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b, int conversion,
+                               const double *orders, int n_orders, double *out, uint8_t *status_out)
+{
+    fa_log_moment lm;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        fa_target t = {&lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN};
+        int status;
+        if (solve_for == 0)
+            out[i] = fa_noise_multiplier(&t, &status);
+        else if (solve_for == 1)
+            out[i] = fa_sample_rate(&t, &status);
+        else {
+            t.q = b[i];
+            out[i] = fa_max_steps(&t, &status);
+        }
+        status_out[i] = (uint8_t)status;
+    }
+}
+
+static void fa_log_moment_block(int64_t n, const double *sigma, const double *q, const double *order, double *k_out, double *d1_out, double *d2_out)
+{
+    fa_log_moment lm;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        double a = order[i] - 1.0, one = 1.0;
+        fa_run run = {1, &lm, &one, NAN};
+        fa_moment m;
+        fa_log_moment_init(&lm, sigma[i], q[i]);
+        fa_run_at(&run, a, &m, 0);
+        k_out[i] = m.k;
+        d1_out[i] = m.d1 / a;
+        d2_out[i] = m.d2 / a / a;
+    }
+}
+
+static void fa_classical_epsilon_block(int64_t n, int rule, const double *a, const double *b, const double *c, const double *delta, double *out)
+{
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        if (rule == 0)
+            out[i] = delta[i] >= 1.0 || !(a[i] > 0.0) ? 0.0 : fa_gaussian_epsilon(a[i], log(delta[i]));
+        else
+            out[i] = rule == 1 ? fa_basic_epsilon(a[i], b[i], c[i], delta[i]) : fa_advanced_epsilon(a[i], b[i], c[i], delta[i]);
+        if (!(out[i] >= 0.0))
+            out[i] = INFINITY;
+    }
+}
+
+static void fa_gaussian_delta_block(int64_t n, const double *mu, const double *eps, double *out)
+{
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        double d = !(mu[i] > 0.0) || eps[i] == INFINITY ? 0.0 : exp(fa_gaussian_log_delta(mu[i], eps[i])) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074;
+        out[i] = d <= 1.0 ? d : 1.0;
+    }
+}
+
+static void fa_clt_mu_approx_block(int64_t n, const double *sigma, const double *q, const double *steps, double *out)
+{
+    int64_t i;
+    for (i = 0; i < n; i++)
+        out[i] = q[i] > 0.0 && steps[i] > 0.0 ? fa_clt_mu_approx(sigma[i], q[i], steps[i]) : 0.0;
+}
+
+const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
+{
+    static const fa_kernels table = {FA_LEVEL_NAME,       fa_rdp_block,          fa_rdp_series_block,        fa_readout_block,       fa_calibrate_block,
+                                     fa_history_readout,  fa_log_moment_block,   fa_classical_epsilon_block, fa_gaussian_delta_block,
+                                     fa_clt_mu_approx_block};
+    return &table;
+}

@@ -1,0 +1,22 @@
+/* x86-64-v3: AVX2 and fused multiply-add. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../include/kernels.h"
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma,bmi,bmi2")
+#endif
+#define FA_HAS_FMA 1
+#define FA_LEVEL v3
+#define FA_LEVEL_NAME "x86-64-v3"
+#include "../include/kernels_impl.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#else
+const fa_kernels *fa_kernels_v3(void) { return 0; }
+#endif
