@@ -122,7 +122,7 @@ FA_INLINE uint64_t fa_bits(double x) { uint64_t b; memcpy(&b, &x, 8); return b; 
 FA_INLINE double fa_from_bits(uint64_t b) { double x; memcpy(&x, &b, 8); return x; }
 
 /* fa_expm1_minus_v -- E2(t) = exp(t) - 1 - t for t = hi + lo, and exp(t) itself.
- *   domain   |t| <= 700 (clamped beyond)       result nearest
+ *   domain   t <= 700; below -700 exp(t) is taken at -700, negligible beside -1 - t       result nearest
  *   error    E2: 24 u relative, exp: 4 u relative (docs/algorithms/arithmetic.md); no cancellation at t -> 0
  *   cost     about 0.6 ns a point with 512-bit vectors
  * exp(t) = 2^k exp(r), |r| <= ln2/2, exp(r) = 1 + r + r^2 p(r).  Then E2 = (2^k - 1) + (2^k r - t) + 2^k r^2 p(r), where the
@@ -150,7 +150,7 @@ FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
     poly = FA_FMA(poly, r, 0.5);
     square = scale * (r * r * poly);
     *exp_out = (scale + scale * r) + square;
-    return ((scale - 1.0) + (scale * r - (t + lo))) + square;
+    return ((scale - 1.0) + (scale * r - (hi + lo))) + square;      /* hi, not t: right for hi < -700 too */
 }
 
 FA_INLINE double fa_exp_v(double hi, double lo)

@@ -194,25 +194,23 @@ FA_INLINE double fa_omitted_left(const fa_log_moment *lm, double a, double z_lef
     return fmax(0.5 * (1.0 + a), 1.0) * a * q * q * fmin(1.0, 1.1 * y * y) * FA_TAIL_MASS;
 }
 
-/* log of the majorant of a grid term's integrand at z >= 1/2: log[a alpha/2 q^2 e^(2y) (1+x)^(alpha-2) N] without N's constant.
- * For alpha < 2 it is also bounded by (1+x)^alpha N. */
+/* log of a majorant of the integrand at z >= 1/2, up to N's constant: a alpha/2 q^2 e^(2y) (1+x)^max(alpha-2, 0) N(z) */
 FA_INLINE double fa_log_majorant(const fa_log_moment *lm, double a, double z)
 {
     double posterior, s2 = lm->mech.sigma * lm->mech.sigma, loss = fa_sgm_loss_guess(&lm->mech, z, &posterior);
-    double y = (z - 0.5) / s2, quadratic;
-    quadratic = log(0.5 * a * (1.0 + a)) + 2.0 * (log(lm->mech.q) + y) + fmax(a - 1.0, 0.0) * loss;
-    if (a < 1.0)
-        quadratic = fmin(quadratic, (1.0 + a) * loss);
-    return quadratic - 0.5 * z * z / s2;
+    double y = (z - 0.5) / s2;
+    return log(0.5 * a * (1.0 + a)) + 2.0 * (log(lm->mech.q) + y) + fmax(a - 1.0, 0.0) * loss - 0.5 * z * z / s2;
 }
 
-/* sum of the majorant over all grid points beyond z_right >= max(alpha, 2) + 8 sigma, where x <= q y e^y as well as x <= q e^y: the
- * terms fall at least geometrically with ratio exp(-(8 - 2/8) h/sigma) */
+/* bound of the sum over all grid points beyond z_right >= max(alpha, 2) + 8 sigma, by the smaller of two majorants, which fall there at
+ * least geometrically with ratio exp(-(8 - 2/8) h/sigma): the one above with e^(2y) replaced by y^2 e^(2y) where y < 1 (x <= q y e^y),
+ * and (1+x)^alpha N */
 FA_INLINE double fa_omitted_right(const fa_log_moment *lm, double a, double z_right)
 {
-    double y = fmin(1.0, (z_right - 0.5) * lm->mech.inv_var.hi);
-    double l = fa_log_majorant(lm, a, z_right) + log(fa_sgm_unit(&lm->mech) * y * y);
-    return exp(fmin(l, 700.0)) * (1.0 + lm->mech.sigma / (7.75 * lm->mech.h));
+    double posterior, loss = fa_sgm_loss_guess(&lm->mech, z_right, &posterior), s2 = lm->mech.sigma * lm->mech.sigma;
+    double y = fmin(1.0, (z_right - 0.5) / s2);
+    double l = fmin(fa_log_majorant(lm, a, z_right) + 2.0 * log(y), (1.0 + a) * loss - 0.5 * z_right * z_right / s2);
+    return exp(fmin(l, 700.0)) * fa_sgm_unit(&lm->mech) * (1.0 + lm->mech.sigma / (7.75 * lm->mech.h));
 }
 
 FA_INLINE double fa_right_end(const fa_log_moment *lm, double a)
@@ -267,71 +265,85 @@ FA_FUNC void fa_moment_minkowski(const fa_log_moment *lm, double a, fa_moment *o
     out->status = FA_LOOSE;
 }
 
-/* grid range(s) for one order when they are not cached, and the bound of what they leave out */
+/* distance walked from a mode until the majorant has dropped below `floor_value`; steps grow, so a wide mode costs few evaluations */
+FA_FUNC double fa_walk(const fa_log_moment *lm, double a, double mode, double direction, double floor_value, double end)
+{
+    double step = 0.5 * lm->mech.sigma, z = mode + direction * step;
+    while (direction * (end - z) > 0.0 && fa_log_majorant(lm, a, z) > floor_value) {
+        step *= 1.05;
+        z += direction * step;
+    }
+    return direction * (end - z) > 0.0 ? z : end;
+}
+
+/* The grid range(s) that matter at one order, not cached, and the bound of what they leave out.
+ *
+ * The majorant's slope is (2 + (alpha-2) p(z) - z)/sigma^2 with p logistic: at most two modes.  Iterating z <- 2 + (alpha-2) p(z) from
+ * below stays below the lowest mode, from above it stays above the highest.  Hence the majorant rises left of `low` and falls right of
+ * `high`, and if it falls at z1 and rises at z2 > z1 it has one minimum between: its values at the ends bound what is left out. */
 FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *omitted_out)
 {
     fa_sgm *m = &lm->mech;
-    double h = m->h, right = fa_right_end(lm, a), b = fmax(a - 1.0, 0.0);
-    double left = -FA_TAIL_WIDTH * m->sigma, z1 = right, z2 = right, p, posterior, z, peak, drop, valley = 0.0;
+    double h = m->h, right = fa_right_end(lm, a), b = fmax(a - 1.0, 0.0), left = -FA_TAIL_WIDTH * m->sigma;
+    double begin = left, z1 = right, z2 = right, p, p2, z, drop, peak, ends = -INFINITY;
     int64_t j0, j1, j2, j3;
-    int i;
+    int i, two = 0;
     if (right - left > 2048.0 * h && a > 1.0) {
-        /* modes of the majorant: z = 2 + (alpha-2) p(z), from below the lowest, from above the highest */
-        double low = 2.0, high = 1.0 + a, log_low, log_high;
-        for (i = 0; i < 400; i++) {
+        double low = 2.0, high = 1.0 + a;
+        for (i = 0; i < 400; i++, low = z) {
             fa_sgm_loss_guess(m, low, &p);
             z = 2.0 + b * p;
-            if (z - low < 1e-3 * m->sigma) break;
-            low = z;
+            if (!(z - low > 1e-3 * m->sigma)) break;
         }
-        for (i = 0; i < 400; i++) {
+        for (i = 0; i < 400; i++, high = z) {
             fa_sgm_loss_guess(m, high, &p);
             z = 2.0 + b * p;
-            if (high - z < 1e-3 * m->sigma) break;
-            high = z;
+            if (!(high - z > 1e-3 * m->sigma)) break;
         }
-        log_low = fa_log_majorant(lm, a, low);
-        log_high = fa_log_majorant(lm, a, high);
-        peak = fmax(log_low, log_high);
-        drop = 42.0 + log1p((right - left) / h);
+        peak = fmax(fa_log_majorant(lm, a, low), fa_log_majorant(lm, a, high));
+        /* the majorant exceeds the integrand by up to alpha^2/2 where x is large */
+        drop = peak - 40.0 - log1p((right - left) / h) - log(0.5 * a * (1.0 + a));
         if (high - low > 4.0 * m->sigma) {
-            double step = m->sigma;
-            /* walk right from the low mode and left from the high one until the majorant is negligible */
-            for (z1 = low + step; z1 < high && fa_log_majorant(lm, a, z1) > peak - drop; z1 += step)
-                step *= 1.05;
-            step = m->sigma;
-            for (z2 = high - step; z2 > z1 && fa_log_majorant(lm, a, z2) > peak - drop; z2 -= step)
-                step *= 1.05;
+            z1 = fa_walk(lm, a, low, 1.0, drop, high);
+            z2 = fa_walk(lm, a, high, -1.0, drop, low);
             fa_sgm_loss_guess(m, z1, &p);
-            fa_sgm_loss_guess(m, z2, &posterior);
-            if (z2 <= z1 || 2.0 + b * p >= z1 || 2.0 + b * posterior <= z2)
-                z1 = z2 = right;               /* the slopes do not prove a single valley: sum everything */
+            fa_sgm_loss_guess(m, z2, &p2);
+            two = z2 > z1 && 2.0 + b * p < z1 && 2.0 + b * p2 > z2;
         }
-        else {
-            double step = m->sigma;
-            for (z1 = high + step; z1 < right && fa_log_majorant(lm, a, z1) > peak - drop; z1 += step)
-                step *= 1.05;
-            z1 = fmin(z1, right);
+        if (!two) {
+            z1 = fa_walk(lm, a, high, 1.0, drop, right);
+            begin = fa_walk(lm, a, low, -1.0, drop, 1.0);
             z2 = right;
+            if (begin <= 1.0)
+                begin = left;
         }
     }
-    j0 = (int64_t)floor(left / h);
-    j1 = (int64_t)ceil(fmax(z1, 0.5) / h) + 1;
+    j0 = (int64_t)floor(begin / h);
+    j1 = (int64_t)ceil(z1 / h) + 1;
     j2 = (int64_t)floor(z2 / h);
     j3 = (int64_t)ceil(right / h) + 1;
-    if (j2 <= j1)
+    if (j1 >= j3 || (two && j2 <= j1)) {
         j1 = j3;
-    if ((j1 - j0) + (j1 < j3 && z2 < right ? j3 - j2 : 0) > FA_MAX_NODES)
+        two = 0;
+    }
+    if ((j1 - j0) + (two ? j3 - j2 : 0) > FA_MAX_NODES)
         return 0;
     fa_sums_range(m, j0, j1, a, sums);
-    if (j1 < j3) {
-        /* the majorant falls at z1 and rises at z2 (or nothing lies right of z1): at most one minimum between, none higher */
-        double at1 = fa_log_majorant(lm, a, (double)j1 * h), at2 = z2 < right ? fa_log_majorant(lm, a, (double)j2 * h) : -INFINITY;
-        valley = exp(fmin(700.0, fmax(at1, at2) + log(fa_sgm_unit(m) * (double)(j3 - j1)) + 1e-9));
-        if (z2 < right)
-            fa_sums_range(m, j2, j3, a, sums);
-    }
-    *omitted_out = valley + fa_omitted_left(lm, a, (double)j0 * h) + fa_omitted_right(lm, a, (double)(j3 - 1) * h);
+    if (two)
+        fa_sums_range(m, j2, j3, a, sums);
+    if (begin > left)
+        ends = fa_log_majorant(lm, a, (double)j0 * h);
+    if (j1 < j3)
+        ends = fmax(ends, fa_log_majorant(lm, a, (double)j1 * h));
+    if (two)
+        ends = fmax(ends, fa_log_majorant(lm, a, (double)j2 * h));
+    *omitted_out = fa_omitted_right(lm, a, (double)(j3 - 1) * h);
+    if (ends > -INFINITY)
+        *omitted_out += exp(fmin(700.0, ends + log(fa_sgm_unit(m) * (double)(j3 - (int64_t)floor(left / h))) + 1e-9));
+    if (begin > left)
+        *omitted_out += fmax(0.5 * (1.0 + a), 1.0) * a * m->q * m->q;           /* all of z < 1/2: x^2 <= q^2, mass at most 1 */
+    else
+        *omitted_out += fa_omitted_left(lm, a, (double)j0 * h);
     return 1;
 }
 
