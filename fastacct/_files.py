@@ -1,0 +1,64 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["atomic_output", "refuse_existing"]
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Raise unless `path` can be written: its folder exists, and it is new or may be replaced.
+
+    Raises
+    ------
+    FileExistsError
+        If `path` exists and `overwrite` is false.
+    FileNotFoundError, IsADirectoryError
+        If the folder is missing, or `path` is itself a folder.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist: cannot write {path.name} there")
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists: pass overwrite=True (command line: --overwrite) to replace it")
+
+
+@contextlib.contextmanager
+def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; on success it replaces `path`, on any exception it is removed.
+
+    The temporary file lives in the same folder, so that the last step is one rename inside one file system: a reader
+    sees the old file or the complete new one, never a part. Ctrl-C counts as an exception.
+    """
+    refuse_existing(path, overwrite)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
+    try:
+        yield temporary
+        _flush_to_disk(temporary)
+        # Hours may have passed since the first check: somebody else's file is worth more than ours.
+        refuse_existing(path, overwrite)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _flush_to_disk(path.parent)
+
+
+def _flush_to_disk(path: Path) -> None:
+    """fsync a file or a folder; a folder that cannot be opened (Windows) is left to the system."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if path.is_dir():
+            return
+        raise
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

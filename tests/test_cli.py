@@ -1,0 +1,415 @@
+"""The command line: numbers, JSON, exit codes, messages; the example files; published figures."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from fastacct.answers import fixed_up, rounded_down, rounded_up
+from fastacct.commands import app
+from fastacct.parsing import accountant_by_name, parse_orders, rate_of_batch, steps_of_epochs
+from fastacct.published import Comparison, compare, load
+from fastacct.sweep_config import load_config
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+RUN = {"noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 1000}
+RUN_WORDS = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000"
+ORDERS = "2-32"
+ACCOUNTANT = fa.RDP(orders=parse_orders(ORDERS))
+FAST = f"--orders {ORDERS}"
+
+
+def call(words, *more):
+    return CliRunner().invoke(app, [*words.split(), *map(str, more)])
+
+
+def answer(words, *more, code=0):
+    result = call(words, *more, "--json")
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+# -- one number ------------------------------------------------------------------------------------------------------
+
+
+def test_epsilon_and_delta_in_json_are_the_python_values():
+    epsilon = answer(f"epsilon {RUN_WORDS} --delta 1e-5 {FAST}")["epsilon"]
+    assert epsilon == fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant=ACCOUNTANT)
+    delta = answer(f"delta {RUN_WORDS} --epsilon 2 {FAST}")["delta"]
+    assert delta == fa.dpsgd.delta(**RUN, epsilon=2.0, accountant=ACCOUNTANT)
+
+
+def test_json_says_what_is_guaranteed():
+    document = answer(f"epsilon {RUN_WORDS} --delta 1e-5 {FAST} --conversion mironov")
+    assert document["guarantee"] == "certified upper bound"
+    assert document["neighbors"] == "add_remove"
+    assert document["sampler"] == "poisson"
+    assert document["accountant"] == {"name": "rdp", "orders": list(parse_orders(ORDERS)), "conversion": "mironov"}
+    assert document["inputs"] == {**RUN, "delta": 1e-5}
+
+
+def test_people_get_a_sentence_with_relation_and_sampler():
+    output = call(f"epsilon {RUN_WORDS} --delta 1e-5 {FAST}").stdout
+    value = fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant=ACCOUNTANT)
+    assert f"epsilon <= {rounded_up(value)} at delta = 1e-05" in output
+    for part in ("certified upper bound", "adding or removing one record", "Poisson", "steps 1,000"):
+        assert part in output
+
+
+def test_infinity_is_a_string_in_json_and_words_elsewhere():
+    words = f"epsilon --noise-multiplier 0 --sample-rate 0.01 --steps 10 --delta 1e-5 {FAST}"
+    assert answer(words)["epsilon"] == "inf"
+    assert "no finite bound" in call(words).stdout
+
+
+def test_batches_and_epochs_are_rates_and_steps():
+    words = f"epsilon --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 1.5 --delta 1e-5 {FAST}"
+    inputs = answer(words)["inputs"]
+    assert inputs["steps"] == math.ceil(Fraction(3, 2) * Fraction(60000, 256)) == 352
+    assert Fraction(inputs["sample_rate"]) >= Fraction(256, 60000)
+    assert inputs["sample_rate"] == pytest.approx(256 / 60000, rel=1e-15)
+
+
+def test_steps_may_be_written_1e3_or_1_000():
+    for text in ("1e3", "1_000", "1000"):
+        words = f"epsilon --noise-multiplier 1.1 --sample-rate 0.01 --steps {text} --delta 1e-5 {FAST}"
+        assert answer(words)["inputs"]["steps"] == 1000
+
+
+def test_rdp_lists_every_order():
+    document = answer(f"rdp {RUN_WORDS} --orders 1.5,2-4")
+    assert document["orders"] == [1.5, 2.0, 3.0, 4.0]
+    assert document["rdp"] == [fa.dpsgd.rdp(**RUN, orders=order) for order in document["orders"]]
+    once = answer("rdp --noise-multiplier 1.1 --sample-rate 0.01 --orders 2")
+    assert once["inputs"]["steps"] == 1
+
+
+def test_the_clt_is_labelled_an_approximation():
+    document = answer(f"epsilon {RUN_WORDS} --delta 1e-5 --accountant clt")
+    assert document["guarantee"] == "none (an approximation)"
+    assert document["epsilon"] == fa.dpsgd.epsilon_approx(**RUN, delta=1e-5, accountant=fa.CLT())
+    assert "epsilon ~ " in call(f"epsilon {RUN_WORDS} --delta 1e-5 --accountant clt").stdout
+
+
+# -- targets ---------------------------------------------------------------------------------------------------------
+
+
+def test_calibrations_meet_their_target():
+    target = {"epsilon": 3.0, "delta": 1e-5}
+    words = f"--epsilon 3 --delta 1e-5 {FAST}"
+    noise = answer(f"noise-multiplier {words} --sample-rate 0.01 --steps 1000")["noise_multiplier"]
+    steps = answer(f"steps {words} --noise-multiplier 1.1 --sample-rate 0.01")["steps"]
+    rate = answer(f"sample-rate {words} --noise-multiplier 1.1 --steps 1000")["sample_rate"]
+    for changed in ({"noise_multiplier": noise}, {"steps": steps}, {"sample_rate": rate}):
+        reached = fa.dpsgd.epsilon(**{**RUN, **changed}, delta=target["delta"], accountant=ACCOUNTANT)
+        assert 0.9 * target["epsilon"] < reached <= target["epsilon"]
+    assert isinstance(steps, int)
+
+
+def test_a_target_that_cannot_be_met_is_exit_code_1():
+    document = answer(f"steps --epsilon 1e-3 --delta 1e-5 --noise-multiplier 0.1 --sample-rate 0.01 {FAST}", code=1)
+    assert document["steps"] == 0
+    assert document["met"] is False
+    words = f"noise-multiplier --epsilon 0 --delta 0 --sample-rate 0.01 --steps 10 {FAST}"
+    assert answer(words, code=1)["noise_multiplier"] == "inf"
+    assert "no noise multiplier is certified" in call(words).stdout
+
+
+# -- mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("epsilon --noise-multiplier -1 --sample-rate 0.01 --steps 10 --delta 1e-5", "noise_multiplier"),
+        ("epsilon --noise-multiplier 1 --sample-rate 1.5 --steps 10 --delta 1e-5", "sample_rate"),
+        ("epsilon --noise-multiplier 1 --sample-rate 0.1 --steps 10 --delta nan", "delta"),
+        ("epsilon --noise-multiplier 1 --steps 10 --delta 1e-5", "--batch-size and --dataset-size"),
+        ("epsilon --noise-multiplier 1 --batch-size 9 --dataset-size 3 --steps 1 --delta 1e-5", "batch_size = 9"),
+        ("epsilon --noise-multiplier 1 --sample-rate 0.1 --delta 1e-5", "--steps or --epochs"),
+        ("epsilon --noise-multiplier 1 --sample-rate 0 --epochs 1 --delta 1e-5", "positive sample rate"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --orders 2-x", "'2-x' is not a number or a range"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --conversion best", "canonne_kamath_steinke"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant fft", "rdp, basic"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant zcdp --orders 2", "only the accountant rdp"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --neighbors cousins", "cousins"),
+        ("sweep nowhere.toml", "nowhere.toml: No such file"),
+        ("published nowhere.toml", "nowhere.toml: No such file"),
+    ],
+)
+def test_an_invalid_value_is_one_line_on_stderr_and_exit_code_2(words, message):
+    result = call(words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("words", ["epsilon", "epsilon --steps x", "nothing", "epsilon --nothing"])
+def test_bad_usage_is_exit_code_2(words):
+    assert call(words).exit_code == 2
+
+
+def test_every_command_has_help_with_an_example():
+    for command in (
+        "epsilon",
+        "delta",
+        "rdp",
+        "noise-multiplier",
+        "steps",
+        "sample-rate",
+        "sweep",
+        "published",
+        "version",
+    ):
+        result = call(f"{command} --help")
+        assert result.exit_code == 0
+        assert f"Example: fastacct {command}" in " ".join(result.stdout.split())
+
+
+def test_version_and_module_entry_point():
+    assert answer("version")["version"]
+    done = subprocess.run([sys.executable, "-m", "fastacct", "version"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("fastacct ")
+
+
+def test_without_typer_the_extra_is_named(monkeypatch, capsys):
+    from fastacct import cli
+
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert 'pip install "fastacct[cli]"' in capsys.readouterr().err
+
+
+# -- parsing and rounding --------------------------------------------------------------------------------------------
+
+
+def test_orders_are_exact_decimals():
+    assert parse_orders("1.1-10.9/0.1,12-63") == tuple(1 + x / 10 for x in range(1, 100)) + tuple(range(12, 64))
+    for bad in ("", "2,", "3-2", "2-3/0", "2-3/-1", "2/3", "1-inf", "1-1e9"):
+        with pytest.raises(ValueError, match="orders"):
+            parse_orders(bad)
+
+
+def test_rates_and_steps_never_round_down():
+    for batch, size in ((1, 3), (256, 60000), (2, 3), (4096, 50000), (7, 7), (0, 5)):
+        assert Fraction(rate_of_batch(batch, size)) >= Fraction(batch, size)
+        assert rate_of_batch(batch, size) <= 1
+    assert steps_of_epochs(0.1, Fraction(10)) == 1
+    assert steps_of_epochs(60, Fraction(60000, 256)) == 14063
+    for epochs in (-1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="epochs"):
+            steps_of_epochs(epochs, Fraction(10))
+
+
+@pytest.mark.parametrize("value", [1.0000001, 0.1, 3.00587486791633, 1e-300, 123456.7, 0.0, 5907982.311])
+def test_shown_numbers_round_to_the_stated_side(value):
+    assert float(rounded_up(value)) >= value >= float(rounded_down(value))
+    assert float(rounded_up(value)) == pytest.approx(value, rel=1e-5)
+    assert value <= float(fixed_up(value, 4)) < value + 1.0001e-4
+
+
+def test_accountants_have_names():
+    assert accountant_by_name("rdp", "2-32") == ACCOUNTANT
+    assert accountant_by_name("zcdp") == fa.ZCDP()
+
+
+# -- sweep -----------------------------------------------------------------------------------------------------------
+
+SMALL_SWEEP = """
+[axes]
+noise_multiplier = { start = 0.5, stop = 8, num = 5, scale = "log" }
+sample_rate = [0.01, 0.02, 0.05]
+steps = { start = 10, stop = 1000, num = 3, scale = "log" }
+delta = 1e-5
+[accountant]
+orders = "2-8"
+[output]
+file = "out/grid.parquet"
+[picture]
+file = "out/grid.png"
+steps = [100]
+"""
+
+
+def write_config(folder, text=SMALL_SWEEP):
+    path = folder / "small.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_sweep_writes_table_and_picture_and_says_so(tmp_path):
+    pytest.importorskip("matplotlib")
+    config = write_config(tmp_path)
+    document = answer("sweep", config)
+    assert document["cells"] == 45
+    assert document["files"] == [str(tmp_path / "out" / name) for name in ("grid.parquet", "grid.png")]
+    assert sorted(item.name for item in (tmp_path / "out").iterdir()) == ["grid.parquet", "grid.png"]
+    for row in document["sample"]:
+        epsilon = row.pop("epsilon")
+        assert epsilon == fa.dpsgd.epsilon(**row, accountant=fa.RDP(orders=parse_orders("2-8")))
+    refused = call("sweep", config)
+    assert refused.exit_code == 2
+    assert "--overwrite" in refused.stderr
+    again = call("sweep --overwrite", config)
+    assert again.exit_code == 0, again.output
+    assert "45 cells" in again.stdout
+    assert "45 of 45 cells" in again.stderr
+    assert "grid.png" in again.stdout
+
+
+def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    real = fa.dpsgd.epsilon
+
+    def epsilon(**parameters):
+        if np.ndim(parameters["noise_multiplier"]) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(**parameters)
+
+    monkeypatch.setattr(fa.dpsgd, "epsilon", epsilon)
+    assert call("sweep", write_config(tmp_path)).exit_code == 128 + signal.SIGTERM
+    assert list((tmp_path / "out").iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("delta = 1e-5", "", r"axes: needs exactly one of delta"),
+        ("delta = 1e-5", "delta = 1e-5\nepsilon = 1", r"axes: needs exactly one of delta"),
+        ("delta = 1e-5", "delta = 1e-5\nalpha = 2", r"axes\.alpha: unknown key; known here"),
+        ("delta = 1e-5", 'delta = "1e-5"', r"axes\.delta: must be a number; got '1e-5'"),
+        ("0.02, 0.05]", "true]", r"axes\.sample_rate\[1\]: must be a number"),
+        ("[0.01, 0.02, 0.05]", "[]", r"axes\.sample_rate: is empty"),
+        ("num = 3", "num = 3.0", r"axes\.steps\.num: must be an integer"),
+        ("num = 3", "num = 0", r"axes\.steps\.num: must be between"),
+        ("start = 10", "start = 0", r"axes\.steps\.start: must be positive on a log scale"),
+        ("num = 3,", "num = 3, base = 2,", r"axes\.steps\.base: unknown key"),
+        ('num = 5, scale = "log"', 'num = 5, scale = "cubic"', r"axes\.noise_multiplier\.scale: must be one of"),
+        ('orders = "2-8"', 'orders = "8-2"', r"accountant\.name: orders: the range '8-2' is empty"),
+        ('orders = "2-8"', 'name = "fft"', r"accountant\.name: must be one of rdp"),
+        ("steps = [100]", "steps = [101]", r"picture\.steps: 101 is not on the axis"),
+        ('"out/grid.png"', '"out/grid.pdf"', r"picture\.file: must end in \.png"),
+        ("[picture]", "[drawing]", r"drawing: unknown key"),
+        ("[axes]", "[axes", r"not a valid TOML file"),
+    ],
+)
+def test_a_mistake_in_a_sweep_file_names_key_and_file(tmp_path, old, new, message):
+    assert old in SMALL_SWEEP
+    with pytest.raises(ValueError, match=r"small\.toml: " + message):
+        load_config(write_config(tmp_path, SMALL_SWEEP.replace(old, new, 1)))
+
+
+def test_the_example_sweep_is_large_and_can_be_read():
+    config = load_config(EXAMPLES / "sweep.toml")
+    assert config.n_cells >= 500_000
+    assert config.axes["noise_multiplier"][[0, -1]].tolist() == [0.5, 8.0]
+    assert config.axes["sample_rate"][[0, -1]].tolist() == [1e-4, 0.1]
+    assert config.axes["steps"][[0, -1]].tolist() == [100, 100_000]
+    assert {1e-9, 1e-8, 1e-7, 1e-6, 1e-5} <= set(config.axes["delta"].tolist())
+
+
+# -- published -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def published_rows():
+    return compare(load(EXAMPLES / "published_dp_sgd.toml"))
+
+
+def test_every_published_figure_is_reproduced(published_rows):
+    assert len(published_rows) >= 10
+    for row in published_rows:
+        assert row.configuration.agrees(row.same), row
+        assert row.matches, row
+        # Half a unit below the last digit compared is where a nearest-rounded figure may lie.
+        slack = Decimal(1).scaleb(-row.configuration.decimals)
+        assert Decimal(row.continuous) <= row.configuration.published + slack
+        assert row.default <= row.continuous * (1 + 1e-9)
+
+
+def test_published_prints_every_row_and_returns_zero(published_rows):
+    result = call("published", EXAMPLES / "published_dp_sgd.toml")
+    assert result.exit_code == 0, result.output
+    for row in published_rows:
+        assert row.configuration.name in result.stdout
+    assert f"{len(published_rows)} of {len(published_rows)} published figures reproduced" in result.stdout
+
+
+def test_published_fails_when_one_figure_is_wrong(tmp_path):
+    text = (EXAMPLES / "published_dp_sgd.toml").read_text(encoding="utf-8")
+    changed = tmp_path / "changed.toml"
+    changed.write_text(text.replace('epsilon = "1.26"', 'epsilon = "1.25"'), encoding="utf-8")
+    document = answer("published", changed, code=1)
+    assert [row["name"] for row in document["rows"] if not row["matches"]] == ["Abadi et al. 2016, example"]
+    assert "MISMATCH Abadi" in call("published", changed).stdout
+
+
+@pytest.mark.parametrize(
+    ("rounding", "inside", "outside"),
+    [
+        ("nearest", [1.2551, 1.26, 1.2649], [1.2549, 1.2651, math.inf, math.nan]),
+        ("up", [1.2501, 1.2599], [1.25, 1.2601]),
+        ("down", [1.2601, 1.2699], [1.2599, 1.27]),
+    ],
+)
+def test_rounding_rules(published_rows, rounding, inside, outside):
+    import dataclasses
+
+    first = dataclasses.replace(
+        published_rows[0].configuration, rounding=rounding, published=Decimal("1.26"), decimals=2
+    )
+    assert all(first.agrees(value) for value in inside)
+    assert not any(first.agrees(value) for value in outside)
+
+
+def test_a_continuous_search_that_is_worse_is_a_mismatch(published_rows):
+    row = published_rows[0]
+    assert not Comparison(row.configuration, row.same, row.same * 1.0001, row.default).matches
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('epsilon = "1.26"', "epsilon = 1.26", r"configuration\[0\]\.epsilon: must be a string"),
+        ('epsilon = "1.26"', 'epsilon = "about 1"', r"configuration\[0\]\.epsilon: must be a decimal number"),
+        ("steps = 10000", "steps = 1e4", r"configuration\[0\]\.steps: must be an integer"),
+        ("steps = 10000", "", r"configuration\[0\]\.steps: missing"),
+        ("sample_rate = 0.01", "batch_size = 5", r"configuration\[0\]\.sample_rate: give either"),
+        ("sample_rate = 0.01", "sample_rate = 0.01\nsigma = 4", r"configuration\[0\]\.sigma: unknown key"),
+        (
+            'orders = "moments_accountant"',
+            'orders = "some"',
+            r"configuration\[0\]\.orders: must be a name in \[orders\]",
+        ),
+        ('"2-33"', '"33-2"', r"orders\.moments_accountant: orders: the range"),
+    ],
+)
+def test_a_mistake_in_a_published_file_names_key_and_file(tmp_path, old, new, message):
+    text = (EXAMPLES / "published_dp_sgd.toml").read_text(encoding="utf-8")
+    assert old in text
+    changed = tmp_path / "changed.toml"
+    changed.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"changed\.toml: " + message):
+        load(changed)

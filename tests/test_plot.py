@@ -1,0 +1,149 @@
+"""Pictures: what is drawn, what is refused, and that files are whole."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("xarray")
+
+from fastacct import plot
+
+ACCOUNTANT = fa.RDP(orders=(2.0, 4.0, 8.0, 16.0, 32.0, 64.0))
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return fa.sweep(
+        noise_multiplier=np.geomspace(0.5, 8, 9),
+        sample_rate=np.geomspace(1e-3, 0.1, 8),
+        steps=[100, 1000, 10000],
+        delta=[1e-7, 1e-5],
+        accountant=ACCOUNTANT,
+    )
+
+
+def texts(figure):
+    from matplotlib.text import Text
+
+    return [text for text in figure.findobj(Text) if text.get_text()]
+
+
+def test_panels_axes_and_title(grid):
+    figure = plot.epsilon_grid(grid, steps=[100, 10000], delta=1e-7)
+    panels = figure.axes[:2]
+    assert [panel.get_title() for panel in panels] == ["100 steps", "10,000 steps"]
+    assert all(panel.get_xscale() == panel.get_yscale() == "log" for panel in panels)
+    title = figure.get_suptitle().replace("\n", " ")
+    for part in ("certified upper bound", "1e-07", "add or remove one record", "Renyi DP"):
+        assert part in title
+
+
+def test_defaults_are_three_panels_and_the_largest_delta(grid):
+    figure = plot.epsilon_grid(grid)
+    assert [panel.get_title() for panel in figure.axes[:3]] == ["100 steps", "1,000 steps", "10,000 steps"]
+    assert "1e-05" in figure.get_suptitle()
+
+
+def test_contours_lie_where_epsilon_crosses_the_level(grid):
+    figure = plot.epsilon_grid(grid, steps=1000, levels=[0.3, 1, 3, 10])
+    from matplotlib.contour import QuadContourSet
+
+    lines = [item for item in figure.findobj(QuadContourSet) if not item.filled]
+    assert len(lines) == 1
+    epsilon = grid.epsilon.sel(steps=1000, delta=1e-5)
+    checked = 0
+    for level, path in zip(np.exp(lines[0].levels), lines[0].get_paths(), strict=True):
+        for rate, noise in path.vertices:
+            # A vertex lies on an edge of a cell: the level is between the values at that edge's ends.
+            column = np.searchsorted(epsilon.sample_rate, rate * (1 - 1e-9))
+            row = np.searchsorted(epsilon.noise_multiplier, noise * (1 - 1e-9))
+            corner = epsilon.values[max(row - 1, 0) : row + 1, max(column - 1, 0) : column + 1]
+            assert corner.min() <= level * (1 + 1e-9)
+            assert corner.max() >= level * (1 - 1e-9)
+            checked += 1
+    assert checked > 20
+
+
+def test_no_text_is_smaller_than_nine_points(grid):
+    for steps in ([100, 1000, 10000], 100):
+        figure = plot.epsilon_grid(grid, steps=steps)
+        assert min(text.get_fontsize() for text in texts(figure)) >= 9
+
+
+def test_zero_and_infinite_cells_are_drawn():
+    grid = fa.sweep(
+        noise_multiplier=[0.0, 0.5, 1.0, np.inf], sample_rate=[0.0, 0.01, 0.1], steps=[1], delta=[0.0, 1e-5],
+        accountant=ACCOUNTANT,
+    )  # fmt: skip
+    assert plot.epsilon_grid(grid, delta=0.0) is not None
+    assert plot.epsilon_grid(grid, delta=1e-5) is not None
+
+
+def test_nothing_is_left_in_pyplot(grid):
+    plot.epsilon_grid(grid)
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_the_png_is_wide_enough_and_repeatable(grid, tmp_path):
+    first = plot.save(plot.epsilon_grid(grid), tmp_path / "a.png")
+    second = plot.save(plot.epsilon_grid(grid), tmp_path / "b.png")
+    assert first.read_bytes() == second.read_bytes()
+    signature, width, height = first.read_bytes()[:8], *struct.unpack(">II", first.read_bytes()[16:24])
+    assert signature == b"\x89PNG\r\n\x1a\n"
+    assert (width, height) >= (1800, 600)
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["a.png", "b.png"]
+
+
+def test_a_failed_save_leaves_nothing_and_an_existing_file_is_kept(grid, tmp_path, monkeypatch):
+    figure = plot.epsilon_grid(grid)
+    path = tmp_path / "a.png"
+    path.write_bytes(b"old")
+    with pytest.raises(FileExistsError, match="overwrite"):
+        plot.save(figure, path)
+    monkeypatch.setattr(
+        "matplotlib.backends.backend_agg.FigureCanvasAgg.print_figure",
+        lambda self, name, **options: (Path(name).write_bytes(b"half"), 1 / 0),
+    )
+    with pytest.raises(ZeroDivisionError):
+        plot.save(figure, path, overwrite=True)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 123}, "steps = 123: is not on the axis.*nearest value there is 100"),
+        ({"delta": 1e-6}, "delta = 1e-06: is not on the axis"),
+        ({"steps": []}, "at least one panel"),
+        ({"levels": [1.0]}, "at least two"),
+        ({"levels": [0.0, 1.0]}, "positive"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(grid, options, message):
+    with pytest.raises(ValueError, match=message):
+        plot.epsilon_grid(grid, **options)
+
+
+def test_a_grid_of_deltas_or_a_single_column_is_refused(grid, tmp_path):
+    axes = {"noise_multiplier": [1.0, 2.0], "sample_rate": 0.01, "steps": 10, "accountant": ACCOUNTANT}
+    with pytest.raises(ValueError, match="no variable 'epsilon'"):
+        plot.epsilon_grid(fa.sweep(**axes, epsilon=1.0))
+    with pytest.raises(ValueError, match="sample_rate: a picture needs at least two"):
+        plot.epsilon_grid(fa.sweep(**axes, delta=1e-5))
+    with pytest.raises(ValueError, match=r"\.png"):
+        plot.save(plot.epsilon_grid(grid), tmp_path / "a.pdf")
+
+
+def test_a_missing_matplotlib_names_the_extra(grid, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'pip install "fastacct\[plot\]"'):
+        plot.epsilon_grid(grid)
