@@ -102,7 +102,13 @@ def trapezoid_rdp(sigma: float, q: float, order: float, points_per_scale: int) -
 
 @pytest.mark.parametrize(
     ("sigma", "q", "order", "points_per_scale"),
-    [(1.0, 0.01, 1.5, 9), (0.5, 1e-6, 1.0000001, 5), (0.7, 0.3, 12.3, 5), (3.0, 1e-9, 40.25, 20), (30.0, 0.9, 2.5, 200)],
+    [
+        (1.0, 0.01, 1.5, 9),
+        (0.5, 1e-6, 1.0000001, 5),
+        (0.7, 0.3, 12.3, 5),
+        (3.0, 1e-9, 40.25, 20),
+        (30.0, 0.9, 2.5, 200),
+    ],
 )
 def test_quadrature_agrees_with_the_trapezoid_rule(sigma: float, q: float, order: float, points_per_scale: int) -> None:
     value = reference.rdp(sigma, q, order, digits=20)
@@ -142,7 +148,9 @@ def test_edges_of_the_domain_have_defined_answers() -> None:
             reference.rdp(*bad)
 
 
-@pytest.mark.parametrize(("sigma", "q", "order"), [(1.0, 0.01, 4.5), (0.4, 1e-5, 1.3), (20.0, 0.2, 300.0), (1.5, 1.0, 3.0)])
+@pytest.mark.parametrize(
+    ("sigma", "q", "order"), [(1.0, 0.01, 4.5), (0.4, 1e-5, 1.3), (20.0, 0.2, 300.0), (1.5, 1.0, 3.0)]
+)
 def test_derivatives_are_those_of_the_log_moment(sigma: float, q: float, order: float) -> None:
     value, first, second = reference.log_moment_derivatives(sigma, q, order, digits=20)
 

@@ -9,7 +9,6 @@ from mpmath import mp, mpf
 
 from .certify import GUARD_DIGITS, NotConverged, agree, bits, certify, exact, rounded
 from .conversion import (
-    Coins,
     check_conversion,
     closed_epsilon,
     closed_log_delta,

@@ -16,7 +16,7 @@ MAX_LEVELS = 5
 _EXACT_BITS = 4096
 
 
-class NotConverged(ArithmeticError):
+class NotConverged(ArithmeticError):  # noqa: N818 - says what happened; there is nothing else to go wrong
     """Two successive evaluations never agreed to the digits requested."""
 
 

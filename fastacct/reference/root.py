@@ -10,7 +10,7 @@ from .certify import NotConverged
 
 
 def root(f: Callable[[mpf], mpf], low: mpf, high: mpf, digits: float) -> mpf:
-    """Return the root of a rising function between `low` and `high` (Ridders), to `digits` digits of the bracket's scale.
+    """Return the root of a rising function between `low` and `high` (Ridders), to `digits` significant digits.
 
     Raises
     ------

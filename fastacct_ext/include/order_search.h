@@ -60,22 +60,29 @@ FA_FUNC void fa_run_share(fa_run *run, const double *orders, int n_orders)
     }
 }
 
-/* start: the Gaussian-like regime K ~ a (1+a) V/2, held back where the sampled bump takes over */
-FA_FUNC double fa_guess_log_a(const fa_run *run, double target)
+/* Start of the search, the smaller of two orders: the best one in the Gaussian-like regime, K ~ a (1+a) V/2, and the one where the sampled
+ * bump, K ~ (1+a) (a/(2 sigma^2) + log q), takes over: the cliff behind it is steep, so a start near it saves a long bisection. */
+FA_FUNC double fa_guess_log_a(const fa_run *run, int for_delta, double target)
 {
     double v = 0.0, barrier = INFINITY, a;
-    int i;
+    int i, k;
     for (i = 0; i < run->n; i++) {
-        double s = run->moment[i].mech.sigma, q = run->moment[i].mech.q, x = 1.0 / (s * s);
-        if (!(run->steps[i] > 0.0) || !(q > 0.0) || !(x > 0.0))
+        double n = run->steps[i], s = run->moment[i].mech.sigma, q = run->moment[i].mech.q, x = 1.0 / (s * s), b, log_q;
+        if (!(n > 0.0) || !(q > 0.0) || !(x > 0.0))
             continue;
-        v += run->steps[i] * q * q * (x < 30.0 ? expm1(x) : exp(fmin(x, 300.0)));
-        barrier = fmin(barrier, fmax(2.0 / x * -log(q) - 0.3, 0.0) + 0.1 / sqrt(x) + 1e-3);
+        v += n * q * q * (x < 30.0 ? expm1(x) : exp(fmin(x, 300.0)));
+        log_q = log(q);
+        b = fmax(-2.0 * log_q / x, 0.1 * s);
+        for (k = 0; k < 3; k++) {
+            double weight = n * x * (1.0 + b) * (for_delta ? 1.0 : 0.5 * b);
+            b = fmax(2.0 / x * (log(target / weight) / (1.0 + b) - log_q), 0.1 * s);
+        }
+        barrier = fmin(barrier, b);
     }
-    a = sqrt(2.0 * target / v);
-    if (a > barrier)
-        a = barrier;
-    return fmin(fmax(log(a), FA_LOG_A_MIN), FA_LOG_A_MAX);
+    a = for_delta ? target / v : sqrt(2.0 * target / v);
+    a = a > barrier ? barrier : a;
+    a = log(a);
+    return a == a ? fmin(fmax(a, FA_LOG_A_MIN), FA_LOG_A_MAX) : 0.0;
 }
 
 /* one function value and slope in u = log a; increasing in u, its root is the best order */
@@ -101,9 +108,9 @@ FA_INLINE double fa_balance(fa_conversion c, int for_delta, const fa_moment *m, 
 /* ends at (nearly) the best order, with a certified total there; target = -log delta, or eps when for_delta */
 FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double target, fa_moment *total)
 {
-    double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX, u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, target), step, slope, f;
+    double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX, u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, for_delta, target), step, slope, f;
     int i;
-    for (i = 0; i < 60; i++) {
+    for (i = 0; i < 100; i++) {
         fa_run_at(run, exp(u), total, 0);
         f = fa_balance(c, for_delta, total, exp(u), target, &slope);
         if (f > 0.0)
@@ -113,16 +120,17 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
         step = -f / slope;
         if (!(fabs(step) <= 2.0))
             step = f > 0.0 ? -2.0 : 2.0;
+        if (fabs(f) < 1e-3) {                        /* the value one Newton step ahead is off by about f^4 / slope */
+            if (u + step > lo && u + step < hi)
+                u += step;
+            break;
+        }
         if (u + step <= lo || u + step >= hi) {
-            if (hi - lo < 1e-9)
+            if (hi - lo < 1e-14)
                 break;
-            step = 0.5 * (lo + hi) - u;
-            if (fabs(step) > 3.0)
-                step = step > 0.0 ? 3.0 : -3.0;
+            step = fmin(fmax(0.5 * (lo + hi) - u, -3.0), 3.0);
         }
         u += step;
-        if (fabs(step) < 1e-3)
-            break;
     }
     run->log_a = u;
     fa_run_at(run, exp(u), total, 1);

@@ -86,21 +86,24 @@ def main() -> None:
     jobs = ((point, args.digits) for point in points(args.points, args.seed))
     command = f"make_oracle.py --points {args.points} --seed {args.seed} --digits {args.digits}"
     start = time.time()
-    with open(args.out, "wb") as raw, multiprocessing.Pool(args.processes) as pool:
-        # mtime and name are fixed so that the same command writes the same bytes
-        with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
-            out.write(
-                f"# command: {command}\n# python {platform.python_version()}, mpmath {mpmath.__version__}"
-                f" ({mpmath.libmp.BACKEND})\n# certified digits: {args.digits}; written digits: 20\n"
-                "kind,sample_rate,noise_multiplier,order,rdp\n".encode()
-            )
-            for done, line in enumerate(pool.imap(evaluate, jobs, chunksize=4), 1):
-                out.write(line.encode())
-                if done % FLUSH_EVERY == 0:
-                    out.flush()
-                    raw.flush()
-                    os.fsync(raw.fileno())
-                    print(f"{done} points, {time.time() - start:.0f} s", file=sys.stderr, flush=True)
+    # mtime and name are fixed so that the same command writes the same bytes
+    with (
+        open(args.out, "wb") as raw,
+        multiprocessing.Pool(args.processes) as pool,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out,
+    ):
+        out.write(
+            f"# command: {command}\n# python {platform.python_version()}, mpmath {mpmath.__version__}"
+            f" ({mpmath.libmp.BACKEND})\n# certified digits: {args.digits}; written digits: 20\n"
+            "kind,sample_rate,noise_multiplier,order,rdp\n".encode()
+        )
+        for done, line in enumerate(pool.imap(evaluate, jobs, chunksize=4), 1):
+            out.write(line.encode())
+            if done % FLUSH_EVERY == 0:
+                out.flush()
+                raw.flush()
+                os.fsync(raw.fileno())
+                print(f"{done} points, {time.time() - start:.0f} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
