@@ -77,9 +77,12 @@ def as_cells(name: str, value: Any, domain: Domain | None = None) -> Cells:
 
 def _from_number(name: str, value: float | int, domain: Domain) -> Cells:
     try:
-        return np.asarray(float(value), dtype=np.float64)
+        number = float(value)
     except OverflowError:
-        raise ValueError(f"{name} = {str(value)[:40]}... is too large; allowed: {domain}") from None
+        raise ValueError(f"{name} is too large for a float; allowed: {domain}") from None
+    if domain.integer and value > domain.high:  # float() may have rounded it down into the range
+        raise ValueError(f"{name} = {value!r} is out of range; allowed: {domain}")
+    return np.asarray(number, dtype=np.float64)
 
 
 def _from_array(name: str, value: Any, domain: Domain) -> Cells:
@@ -92,6 +95,7 @@ def _from_array(name: str, value: Any, domain: Domain) -> Cells:
     if raw.dtype == object and raw.size and all(isinstance(x, int | float | Fraction) for x in raw.flat):
         if any(isinstance(x, bool) for x in raw.flat):
             raise TypeError(f"{name} must be numbers in {domain}, not booleans")
+        _refuse_rounded(name, raw, domain)
         try:
             raw = raw.astype(np.float64)
         except OverflowError:
@@ -100,8 +104,21 @@ def _from_array(name: str, value: Any, domain: Domain) -> Cells:
         raise TypeError(f"{name} must be a number or an array of numbers in {domain}, not {_show(value)} (dtype {raw.dtype})")
     if raw.size == 0:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
+    if raw.dtype.kind in "iu":
+        _refuse_rounded(name, raw, domain)
     with np.errstate(over="ignore"):
         return raw.astype(np.float64, copy=False)
+
+
+def _refuse_rounded(name: str, raw: NDArray[Any], domain: Domain) -> None:
+    """Integers beyond 2**53 would be rounded to a float, perhaps down into the range."""
+    if domain.integer and bool((raw > int(domain.high)).any()):
+        index = np.unravel_index(int(np.argmax(raw > int(domain.high))), raw.shape)
+        raise ValueError(f"{name}{_where(index)} = {raw[index]!s} is out of range; allowed: {domain}")
+
+
+def _where(index: tuple[Any, ...]) -> str:
+    return f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
 
 
 def _show(value: Any) -> str:
@@ -111,8 +128,7 @@ def _show(value: Any) -> str:
 
 def _message(name: str, array: Cells, flat: int, domain: Domain) -> str:
     index = np.unravel_index(flat, array.shape)
-    where = f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
-    return f"{name}{where} = {float(array[index])!r} is out of range; allowed: {domain}"
+    return f"{name}{_where(index)} = {float(array[index])!r} is out of range; allowed: {domain}"
 
 
 def common_shape(named: dict[str, Cells]) -> tuple[int, ...]:

@@ -379,9 +379,8 @@ def _certified(accountant: Any, quantity: str) -> Accountant:
         return _DEFAULT
     chosen = _accountant(accountant)
     if not chosen.certified:
-        raise ValueError(
-            f"accountant {type(chosen).__name__} proves nothing; call fastacct.dpsgd.{quantity}_approx to get its approximation"
-        )
+        instead = f"call fastacct.dpsgd.{quantity}_approx for its approximation" if quantity in ("epsilon", "delta") else "use RDP()"
+        raise ValueError(f"accountant {type(chosen).__name__} proves nothing; {instead}")
     return chosen
 
 

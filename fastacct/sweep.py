@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastacct._arrays import as_cells
 from fastacct._files import atomic_output, refuse_existing
 from fastacct.parsing import describe_accountant
 
@@ -235,24 +236,11 @@ def _make_grid(
 
 def _axis(name: str, values: Any) -> NDArray[Any]:
     """One axis as a 1-D array: float64, or int64 for steps."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be a real number or a 1-D array of them; got {_shown(values)}")
+    array = as_cells(name, values)
     if array.ndim > 1:
         raise ValueError(f"{name} must be a number or a 1-D array; got {array.ndim} dimensions, shape {array.shape}")
     array = np.atleast_1d(array)
-    if array.size == 0:
-        raise ValueError(f"{name} is empty: an axis needs at least one value")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"{name} = nan at index {int(np.isnan(array).argmax())}: an axis must not contain NaN")
-    if name == "steps" and _fits_int64(array):
-        return array.astype(np.int64)
-    return array.astype(np.float64)
-
-
-def _fits_int64(array: NDArray[Any]) -> bool:
-    """Whether every value is an integer that int64 holds; anything else is left for the accountant to refuse."""
-    return bool(np.all(array < 2**63) and np.all(array >= 0) and np.all(array == np.floor(array)))
+    return array.astype(np.int64) if name == "steps" else array
 
 
 def _shown(values: Any) -> str:
@@ -261,10 +249,9 @@ def _shown(values: Any) -> str:
 
 
 def _check_axes(grid: Grid, evaluate: Callable[[dict[str, Any]], Any]) -> None:
-    """Validate every axis before the first chunk, by the accountant's own rules.
+    """Try every axis on the accountant before the first chunk: what it refuses is refused now, not after an hour of work.
 
-    One call per axis, with every other parameter at a value that needs no computation: an impossible value at the end
-    of a long axis is refused now, with its index in the axis, not after an hour of work. Zero steps need none under any
+    One call per axis, with every other parameter at a value that needs no computation. Zero steps need none under any
     accountant, and sample_rate = 1 is the one rate that all of them accept.
     """
     last = grid.dims[-1]

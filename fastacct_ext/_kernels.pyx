@@ -210,7 +210,7 @@ cdef inline bint as_number(object value, double *out) except -1:
             out[0] = <double> value
         except OverflowError:
             return False
-        return True
+        return out[0] < 9007199254740992.0            # beyond, the conversion may have rounded
     return False
 
 

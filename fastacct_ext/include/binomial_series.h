@@ -32,7 +32,7 @@ FA_INLINE void fa_renormalise(fa_scaled *s)
  *   cost     about 60 ns a term         oracle reference.log_moment         source Mironov, Talwar, Zhang 2019, section 3.3 */
 FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
 {
-    fa_dd variance = fa_two_prod(sigma, sigma), odds, log_start, half_inv, ln2 = {FA_LN2, 2.3190468138462996e-17}, one = {1.0, 0.0};
+    fa_dd variance = fa_two_prod(sigma, sigma), odds, log_start, half_inv, ln2 = {FA_LN2, 2.3190468138462996e-17};
     fa_scaled b;
     double sum = 0.0, sum_exponent = -1e300, k, relative, m, log_sum;
     half_inv = fa_dd_div(fa_dd_make(0.5, 0.0), variance);
@@ -40,7 +40,6 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
     log_start = fa_dd_mul_d(fa_log1p_v(fa_dd_make(-q, 0.0)), alpha);
     b.exponent = nearbyint(log_start.hi / FA_LN2);
     b.value = fa_exp_dd(fa_dd_add(log_start, fa_dd_mul_d(ln2, -b.exponent)));
-    (void)one;
     for (k = 0.0; k < alpha; k += 1.0) {
         double j = k + 1.0, e, factor, shift = 0.0, term, at;
         b.value = fa_dd_mul(fa_dd_div(fa_dd_mul_d(b.value, alpha - k), fa_dd_make(j, 0.0)), odds);
@@ -48,16 +47,16 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
         if (j < 2.0)
             continue;
         fa_dd c = fa_dd_mul(half_inv, fa_two_prod(j, j - 1.0));
-        if (c.hi < 600.0)
+        if (c.hi < 40.0)
             factor = fa_expm1_minus_v(c.hi, c.lo, &e) + c.hi;
         else {
             shift = nearbyint(c.hi / FA_LN2);
             c = fa_dd_add(c, fa_dd_mul_d(ln2, -shift));
-            factor = fa_exp_v(c.hi, c.lo);
+            factor = fa_exp_v(c.hi, c.lo);                             /* the -1 is below e^-40 */
         }
         term = b.value.hi * factor;
         at = b.exponent + shift;
-        if (at > sum_exponent + 900.0 || sum == 0.0) {                   /* a new, far larger reference */
+        if (at > sum_exponent + 100.0 || sum == 0.0) {                   /* a new, far larger reference */
             sum = sum_exponent < at - 1000.0 ? 0.0 : ldexp(sum, (int)(sum_exponent - at));
             sum_exponent = at;
         }

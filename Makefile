@@ -1,0 +1,53 @@
+# One line per task; every task sets up what it needs in .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_kernels.c' -o -name '*.pyx' -o -name '*.pxd') setup.py pyproject.toml
+
+.PHONY: help run test test-all bench lint format types docs accuracy wheel clean
+
+help:      ## list the tasks
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
+
+$(STAMP): $(KERNELS)
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip setuptools wheel "cython>=3.1"
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev]"
+	touch $(STAMP)
+
+run: $(STAMP)   ## published configurations, then a sweep of 675,000 cells with a result file and a picture
+	$(BIN)/fastacct published examples/published_dp_sgd.toml
+	$(BIN)/fastacct sweep examples/sweep.toml
+
+test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)
+	$(BIN)/python -m pytest -n 2
+
+bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (PyTorch CPU build) in .venv
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet -e ".[peers,bench]" --no-build-isolation
+	$(BIN)/python -m bench.compare
+
+lint: $(STAMP)   ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP)   ## apply ruff's formatting
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP)   ## mypy --strict on the package
+	$(BIN)/mypy
+
+docs: $(STAMP)   ## code blocks of the documentation, and its links
+	$(BIN)/python -m pytest -q README.md docs tests/test_docs.py
+
+accuracy: $(STAMP)   ## measure every kernel against the oracle and write docs/accuracy.md
+	$(BIN)/python -m tests.accuracy --write docs/accuracy.md
+
+wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
+	$(BIN)/python -m build --outdir dist .
+	bash tests/check_wheel.sh dist
+
+clean:     ## remove the environment and everything built
+	rm -rf $(VENV) build dist *.egg-info fastacct_ext/_kernels.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results

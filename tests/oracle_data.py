@@ -1,0 +1,37 @@
+"""Reads the stored oracle points and compares bounds with them exactly (floats are taken as the binary numbers they are)."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+
+DATA = Path(__file__).parent / "data" / "rdp_oracle.csv.gz"
+
+
+class Points(NamedTuple):
+    kind: list[str]
+    sample_rate: NDArray[np.float64]
+    noise_multiplier: NDArray[np.float64]
+    order: NDArray[np.float64]
+    rdp: list[Any]
+
+
+def load(path: Path = DATA) -> Points:
+    with gzip.open(path, "rt") as file:
+        rows = list(csv.reader(line for line in file if not line.startswith("#")))[1:]
+    with mp.workprec(120):
+        truth = [mpf(row[4]) for row in rows]
+    columns = [np.array([float(row[i]) for row in rows]) for i in (1, 2, 3)]
+    return Points([row[0] for row in rows], *columns, truth)
+
+
+def relative_excess(bound: Any, truth: list[Any]) -> NDArray[np.float64]:
+    """(bound - truth) / truth, exactly rounded: its sign is the sign of the difference."""
+    with mp.workprec(160):
+        return np.array([float((mpf(float(b)) - t) / t) for b, t in zip(np.ravel(bound), truth, strict=True)])

@@ -1,0 +1,172 @@
+"""Garbage in: a ValueError or TypeError that names the argument; never a crash, a NaN or a number that looks like an answer."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fastacct as fa
+
+GOOD = {
+    "noise_multiplier": 1.0,
+    "sample_rate": 0.01,
+    "steps": 100,
+    "delta": 1e-5,
+    "epsilon": 1.0,
+    "orders": 4.0,
+}
+VERBS = {
+    "epsilon": (fa.dpsgd.epsilon, ("noise_multiplier", "sample_rate", "steps", "delta")),
+    "delta": (fa.dpsgd.delta, ("noise_multiplier", "sample_rate", "steps", "epsilon")),
+    "best_order": (fa.dpsgd.best_order, ("noise_multiplier", "sample_rate", "steps", "delta")),
+    "epsilon_approx": (fa.dpsgd.epsilon_approx, ("noise_multiplier", "sample_rate", "steps", "delta")),
+    "delta_approx": (fa.dpsgd.delta_approx, ("noise_multiplier", "sample_rate", "steps", "epsilon")),
+    "rdp": (fa.dpsgd.rdp, ("noise_multiplier", "sample_rate", "steps", "orders")),
+    "rdp_bounds": (fa.dpsgd.rdp_bounds, ("noise_multiplier", "sample_rate", "steps", "orders")),
+    "noise_multiplier": (fa.dpsgd.noise_multiplier, ("epsilon", "delta", "sample_rate", "steps")),
+    "steps": (fa.dpsgd.steps, ("epsilon", "delta", "noise_multiplier", "sample_rate")),
+    "sample_rate": (fa.dpsgd.sample_rate, ("epsilon", "delta", "noise_multiplier", "steps")),
+    "sweep": (fa.sweep, ("noise_multiplier", "sample_rate", "steps", "delta")),
+}
+CASES = [(verb, name) for verb, (_, names) in VERBS.items() for name in names]
+EXAMPLES = 2600  # per argument: more than 10,000 for each public function
+
+
+def out_of_range(name):
+    low_side = st.floats(max_value=0, exclude_max=True) if name != "orders" else st.floats(max_value=1)
+    by_name = {
+        "sample_rate": st.floats(min_value=1, exclude_min=True),
+        "delta": st.floats(min_value=1, exclude_min=True),
+        "steps": st.floats(min_value=0, max_value=1e6).filter(lambda x: x != math.floor(x))
+        | st.floats(min_value=2.0**53, exclude_min=True)
+        | st.integers(min_value=2**53 + 1),
+        "orders": st.floats(min_value=1e11, exclude_min=True),
+    }
+    return low_side | by_name.get(name, st.nothing()) | st.just(math.nan)
+
+
+WRONG_TYPE = (
+    st.none()
+    | st.text(max_size=4)
+    | st.binary(max_size=3)
+    | st.booleans()
+    | st.complex_numbers(max_magnitude=2)
+    | st.dictionaries(st.text(max_size=1), st.floats(), max_size=1)
+    | st.sets(st.integers(), max_size=2)
+    | st.just(object())
+    | st.just(Decimal("0.5"))
+    | st.just(np.datetime64("2020-01-01"))
+    | st.just([[1.0], [1.0, 2.0]])
+    | st.just([])
+    | st.just(np.zeros((2, 0)))
+    | st.just([None])
+    | st.just([True])
+    | st.just(["0.5"])
+    | st.just(np.ma.masked_array([0.5, 0.5], mask=[True, False]))
+    | st.just(np.array([0.5 + 0j]))
+)
+
+
+def garbage(name):
+    bad = out_of_range(name)
+    in_array = st.tuples(st.lists(st.just(GOOD[name]), max_size=3), bad, st.lists(st.just(GOOD[name]), max_size=2)).map(
+        lambda parts: [*parts[0], parts[1], *parts[2]]
+    )
+    return bad | WRONG_TYPE | in_array | in_array.map(lambda x: [x, x])
+
+
+@pytest.mark.parametrize(("verb", "name"), CASES, ids=[f"{v}-{n}" for v, n in CASES])
+def test_garbage_is_refused_with_a_message_that_names_the_argument(verb, name):
+    function, names = VERBS[verb]
+    rest = {other: GOOD[other] for other in names if other != name}
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+    @given(garbage(name))
+    def check(value):
+        with pytest.raises((ValueError, TypeError), match=name):
+            function(**rest, **{name: value})
+
+    check()
+
+
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_anything_at_all_gives_a_valid_answer_or_a_clear_error(data):
+    verb = data.draw(st.sampled_from(sorted(VERBS.keys() - {"sweep"})))
+    function, names = VERBS[verb]
+    anything = st.floats() | st.integers() | st.lists(st.floats(), max_size=3) | WRONG_TYPE
+    kwargs = {name: data.draw(anything | st.just(GOOD[name])) for name in names}
+    try:
+        answer = function(**kwargs)
+    except (ValueError, TypeError) as error:
+        assert any(name in str(error) for name in [*names, "broadcast"])
+    else:
+        values = answer.upper if verb == "rdp_bounds" else answer
+        allowed_nan = verb == "best_order"  # no order is involved where nothing is released
+        assert allowed_nan or (np.asarray(values) >= 0).all()
+
+
+def test_messages_name_argument_value_index_and_range():
+    with pytest.raises(ValueError, match=r"sample_rate\[1, 0\] = 1\.5 is out of range; allowed: \[0, 1\]"):
+        fa.dpsgd.epsilon(noise_multiplier=1, sample_rate=[[0.1], [1.5]], steps=1, delta=1e-5)
+    with pytest.raises(ValueError, match=r"steps = 2\.5 .*whole numbers"):
+        fa.dpsgd.epsilon(noise_multiplier=1, sample_rate=0.1, steps=2.5, delta=1e-5)
+    with pytest.raises(ValueError, match=r"shapes do not broadcast: noise_multiplier \(2,\), sample_rate \(3,\)"):
+        fa.dpsgd.epsilon(noise_multiplier=[1, 2], sample_rate=[0.1, 0.1, 0.1], steps=1, delta=1e-5)
+    with pytest.raises(ValueError, match=r"noise_multiplier = nan"):
+        fa.dpsgd.epsilon(noise_multiplier=math.nan, sample_rate=0.1, steps=1, delta=1e-5)
+    with pytest.raises(TypeError, match="missing steps"):
+        fa.dpsgd.epsilon(noise_multiplier=1, sample_rate=0.1, delta=1e-5)
+    with pytest.raises(TypeError, match="delta"):
+        fa.dpsgd.epsilon(noise_multiplier=1, sample_rate=0.1, steps=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [None and 0, [], [(1.0, 0.1)], [(1.0, 0.1, 1, 2)], [1.0], "abc", {"a": 1}, 5, [(1.0, 2.0, 3)], [(-1, 0.1, 3)], [([1.0, 2.0], 0.1, 3)]],
+)
+def test_bad_histories_are_refused(history):
+    for call in (
+        lambda: fa.dpsgd.epsilon(history=history, delta=1e-5),
+        lambda: fa.dpsgd.delta(history=history, epsilon=1.0),
+        lambda: fa.dpsgd.rdp(history=history, orders=2.0),
+    ):
+        with pytest.raises((TypeError, ValueError), match="history|missing"):
+            call()
+
+
+def test_history_and_parameters_together_are_refused():
+    with pytest.raises(TypeError, match="not both"):
+        fa.dpsgd.epsilon(history=[(1.0, 0.1, 1)], steps=3, delta=1e-5)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, "2", True, 10**9, [1]])
+def test_bad_threads_are_refused(bad):
+    with pytest.raises((TypeError, ValueError), match="threads"):
+        fa.dpsgd.epsilon(noise_multiplier=1, sample_rate=0.1, steps=1, delta=1e-5, threads=bad)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"orders": []}, {"orders": [1.0]}, {"orders": [0.5]}, {"orders": "abc"}, {"orders": [[2.0]]}, {"orders": math.nan},
+            {"conversion": "best"}, {"conversion": None}, {"orders": {2, 3}}, {"orders": [2, None]}],
+)  # fmt: skip
+def test_bad_accountant_options_are_refused(bad):
+    with pytest.raises((TypeError, ValueError), match="orders|conversion"):
+        fa.RDP(**bad)
+
+
+@pytest.mark.parametrize("bad", ["RDP", fa.RDP, 3])
+def test_what_is_not_an_accountant_is_refused(bad):
+    with pytest.raises(TypeError, match="accountant"):
+        fa.dpsgd.epsilon(noise_multiplier=1, sample_rate=0.1, steps=1, delta=1e-5, accountant=bad)
+
+
+def test_numbers_of_other_types_are_read_exactly():
+    run = {"noise_multiplier": 1, "steps": 10, "delta": 1e-5}
+    quarter = fa.dpsgd.epsilon(**run, sample_rate=0.25)
+    for same in (Fraction(1, 4), np.float32(0.25), np.array(0.25), np.float16(0.25)):
+        assert fa.dpsgd.epsilon(**run, sample_rate=same) == quarter

@@ -1,0 +1,204 @@
+"""Epsilon and delta by Renyi DP: against the oracle, in the corners, over histories, and as a function of everything."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mpf
+
+import fastacct as fa
+from fastacct import reference
+
+OPACUS_ORDERS = [1 + x / 10.0 for x in range(1, 100)] + list(range(12, 64))
+
+
+def random_runs(n, seed):
+    rng = np.random.default_rng(seed)
+    sigma, q = 10 ** rng.uniform(-1.2, 3, n), 10 ** rng.uniform(-9, 0, n)
+    steps, delta = np.floor(10 ** rng.uniform(0, 8, n)), 10 ** rng.uniform(-60, -1, n)
+    return sigma, q, steps, delta
+
+
+@pytest.mark.parametrize("conversion", ["mironov", "canonne_kamath_steinke"])
+def test_epsilon_is_never_below_the_infimum_over_orders_and_close_to_it(conversion):
+    for sigma, q, steps, delta in zip(*random_runs(8, 7), strict=True):
+        truth, _ = reference.rdp_epsilon(sigma, q, steps, delta, conversion, digits=18)
+        mine = fa.dpsgd.epsilon(
+            noise_multiplier=sigma, sample_rate=q, steps=int(steps), delta=delta, accountant=fa.RDP(conversion=conversion)
+        )
+        assert mpf(mine) >= truth, (sigma, q, steps, delta)
+        assert mpf(mine) <= truth * (1 + mpf("1e-10")), (sigma, q, steps, delta)
+
+
+def test_delta_is_never_below_the_infimum_over_orders_and_close_to_it():
+    rng = np.random.default_rng(8)
+    for sigma, q, steps, _ in zip(*random_runs(6, 9), strict=True):
+        epsilon = 10 ** rng.uniform(-2, 2)
+        truth, _ = reference.rdp_delta(sigma, q, steps, epsilon, digits=18)
+        mine = fa.dpsgd.delta(noise_multiplier=sigma, sample_rate=q, steps=int(steps), epsilon=epsilon)
+        assert mpf(mine) >= truth, (sigma, q, steps, epsilon)
+        assert mpf(mine) <= max(truth * (1 + mpf("1e-9")), mpf(2) ** -1070), (sigma, q, steps, epsilon)
+
+
+def test_optimal_conversion_is_certified_and_between_truth_and_the_default():
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
+    best = fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion="optimal"))
+    truth, _ = reference.rdp_epsilon(1.0, 0.01, 1000, 1e-5, "optimal", digits=15)
+    assert truth <= best <= truth * (1 + mpf("1e-7"))
+    assert best < fa.dpsgd.epsilon(**run) < fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion="mironov"))
+    exact = 1.828236666516577  # contour integral at 30 digits
+    assert best > exact
+
+
+@pytest.mark.parametrize(
+    ("order", "rdp", "epsilon"), [(8.0, 0.5, 1.5), (2.0, 0.1, 0.5), (1.3, 0.01, 0.1), (40.0, 2.0, 3.0), (3.0, 1e-6, 1e-3)]
+)
+def test_each_conversion_at_one_order_is_never_below_the_oracle(order, rdp, epsilon):
+    sigma = math.sqrt(order / (2 * rdp))  # q = 1: rdp(order) = order / (2 sigma^2)
+    exact_rdp = mpf(order) / (2 * mpf(sigma) ** 2)
+    for conversion in ("mironov", "canonne_kamath_steinke", "optimal"):
+        accountant = fa.RDP(orders=[order], conversion=conversion)
+        delta = fa.dpsgd.delta(noise_multiplier=sigma, sample_rate=1, steps=1, epsilon=epsilon, accountant=accountant)
+        truth = min(mpf(1), reference.rdp_to_delta(exact_rdp, order, epsilon, conversion, digits=18))
+        assert truth <= delta <= truth * (1 + mpf("1e-6")), conversion
+        if delta < 1:
+            back = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=1, steps=1, delta=delta, accountant=accountant)
+            assert back == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_continuous_orders_are_never_worse_than_a_list():
+    sigma, q, steps, delta = random_runs(300, 11)
+    free = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta)
+    listed = fa.dpsgd.epsilon(
+        noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta, accountant=fa.RDP(orders=OPACUS_ORDERS)
+    )
+    assert (free <= listed * (1 + 1e-9)).all()
+    assert (free < 0.9 * listed).mean() > 0.2
+
+
+def test_published_low_noise_failure_of_a_fixed_list_of_orders():
+    run = {"noise_multiplier": 0.1, "sample_rate": 1024 / 1e8, "steps": 976563, "delta": 1e-7}
+    fixed = fa.dpsgd.epsilon(**run, accountant=fa.RDP(orders=[1.25]))
+    assert fixed == pytest.approx(5907982.31138, rel=1e-11)
+    assert fa.dpsgd.epsilon(**run) < 1300
+
+
+def test_no_floor_at_extreme_targets():
+    tiny = fa.dpsgd.epsilon(noise_multiplier=1e4, sample_rate=1e-6, steps=100, delta=1e-40)
+    assert 0 < tiny < 1e-6
+    assert fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.01, steps=100, delta=1e-300) < 79.83
+    huge = fa.dpsgd.epsilon(noise_multiplier=0.05, sample_rate=0.5, steps=100, delta=1e-5)
+    assert 1e4 < huge < 1e5
+    assert 0 < fa.dpsgd.delta(noise_multiplier=4.0, sample_rate=1e-4, steps=10, epsilon=30) < 1e-280
+
+
+@pytest.mark.parametrize(
+    ("change", "epsilon", "delta"),
+    [
+        ({"sample_rate": 0.0}, 0.0, 0.0),
+        ({"steps": 0}, 0.0, 0.0),
+        ({"noise_multiplier": math.inf}, 0.0, 0.0),
+        ({"noise_multiplier": 0.0}, math.inf, 1.0),
+        ({"noise_multiplier": 1e-200}, math.inf, 1.0),
+    ],
+)
+def test_edge_cases_of_the_run(change, epsilon, delta):
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10} | change
+    for accountant in (None, fa.RDP(conversion="optimal"), fa.RDP(orders=[2, 3]), fa.ZCDP()):
+        assert fa.dpsgd.epsilon(**run, delta=1e-5, accountant=accountant) == epsilon
+        assert fa.dpsgd.delta(**run, epsilon=1.0, accountant=accountant) == delta
+
+
+def test_edge_cases_of_the_target():
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10}
+    assert fa.dpsgd.epsilon(**run, delta=0) == math.inf
+    assert fa.dpsgd.epsilon(**run, delta=1) == 0.0
+    assert fa.dpsgd.delta(**run, epsilon=math.inf) == 0.0
+    assert 0 < fa.dpsgd.delta(**run, epsilon=0) < 1
+
+
+def test_history_of_equal_blocks_is_the_run_and_order_does_not_matter():
+    whole = fa.dpsgd.epsilon(noise_multiplier=1.1, sample_rate=0.004, steps=5000, delta=[1e-5, 1e-9])
+    parts = [(1.1, 0.004, 1000), (1.1, 0.004, 3500), (1.1, 0.004, 500)]
+    np.testing.assert_allclose(fa.dpsgd.epsilon(history=parts, delta=[1e-5, 1e-9]), whole, rtol=1e-12)
+    mixed = [(0.8, 0.01, 200), (2.0, 0.1, 300), (5.0, 1.0, 4), (1.0, 0.0, 99), (3.0, 0.5, 0)]
+    forward, backward = (fa.dpsgd.delta(history=h, epsilon=3.0) for h in (mixed, mixed[::-1]))
+    assert forward == pytest.approx(backward, rel=1e-11)
+    assert fa.dpsgd.epsilon(history=mixed, delta=1e-5) > fa.dpsgd.epsilon(history=mixed[:2], delta=1e-5)
+
+
+def test_history_composes_at_one_order_as_the_sum_of_divergences():
+    history = [(0.8, 0.01, 200), (2.0, 0.1, 300), (5.0, 1.0, 4)]
+    order = fa.dpsgd.best_order(history=history, delta=1e-6)
+    total = sum(n * reference.rdp(s, q, order, digits=20) for s, q, n in history)
+    truth = reference.rdp_to_epsilon(total, order, 1e-6, "canonne_kamath_steinke", digits=18)
+    mine = fa.dpsgd.epsilon(history=history, delta=1e-6)
+    assert truth * (1 - mpf("1e-12")) <= mine <= truth * (1 + mpf("1e-11"))
+
+
+def test_scalars_arrays_threads_and_chunks_agree_bit_for_bit():
+    sigma, q, steps, delta = random_runs(3000, 13)
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "delta": delta}
+    grid = fa.dpsgd.epsilon(**run, threads=1)
+    assert (grid == fa.dpsgd.epsilon(**run, threads=2)).all()
+    assert (grid == fa.dpsgd.epsilon(**{k: v[::-1] for k, v in run.items()})[::-1]).all()
+    for i in range(0, 3000, 171):
+        one = fa.dpsgd.epsilon(
+            noise_multiplier=float(sigma[i]), sample_rate=float(q[i]), steps=int(steps[i]), delta=float(delta[i])
+        )
+        assert type(one) is float
+        assert one == grid[i]
+
+
+def test_broadcasting_follows_numpy():
+    out = fa.dpsgd.epsilon(
+        noise_multiplier=np.linspace(0.8, 2, 3)[:, None, None], sample_rate=[[0.01], [0.02]], steps=[10, 100, 1000, 10000], delta=1e-5
+    )
+    assert out.shape == (3, 2, 4)
+    assert out.dtype == np.float64
+    assert (np.diff(out, axis=0) < 0).all() and (np.diff(out, axis=1) > 0).all() and (np.diff(out, axis=2) > 0).all()
+    strided = np.arange(1, 9, dtype=np.float32)[::-2]
+    assert fa.dpsgd.epsilon(noise_multiplier=strided, sample_rate=0.1, steps=10, delta=1e-5).shape == (4,)
+    assert isinstance(fa.dpsgd.epsilon(noise_multiplier=np.float64(1), sample_rate=0.1, steps=np.int64(3), delta=1e-5), float)
+
+
+def test_relations_that_are_not_covered_are_refused():
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10, "delta": 1e-5}
+    for name in ("add_remove", "add", "remove", "zero_out"):
+        assert fa.dpsgd.epsilon(**run, neighbors=name) == fa.dpsgd.epsilon(**run)
+    with pytest.raises(ValueError, match="replace_one"):
+        fa.dpsgd.epsilon(**run, neighbors="replace_one")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.floats(0.05, 100), st.floats(1e-9, 1.0), st.integers(1, 10**7), st.floats(1e-200, 0.5), st.floats(1.001, 4.0)
+)
+def test_epsilon_is_monotone(sigma, q, steps, delta, factor):
+    def at(s, r, n, d):
+        return fa.dpsgd.epsilon(noise_multiplier=s, sample_rate=r, steps=n, delta=d)
+
+    base, slack = at(sigma, q, steps, delta), 1 + 1e-10
+    assert at(sigma * factor, q, steps, delta) <= base * slack + 1e-12
+    assert at(sigma, min(1.0, q * factor), steps, delta) * slack + 1e-12 >= base
+    assert at(sigma, q, steps * 2, delta) * slack + 1e-12 >= base
+    assert at(sigma, q, steps, min(1.0, delta * factor)) <= base * slack + 1e-12
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.floats(0.3, 20), st.floats(1e-7, 1.0), st.integers(1, 10**5), st.floats(1e-30, 0.1))
+def test_delta_inverts_epsilon(sigma, q, steps, delta):
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
+    epsilon = fa.dpsgd.epsilon(**run, delta=delta)
+    if epsilon > 0:
+        assert fa.dpsgd.delta(**run, epsilon=epsilon) == pytest.approx(delta, rel=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.3, 10), st.floats(1e-4, 1.0), st.integers(1, 10**4), st.floats(0.0, 5.0), st.floats(0.1, 2.0))
+def test_delta_falls_with_epsilon(sigma, q, steps, epsilon, gap):
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
+    left, right = (fa.dpsgd.delta(**run, epsilon=epsilon + i * gap) for i in range(2))
+    assert right <= left * (1 + 1e-10)
