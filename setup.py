@@ -1,7 +1,7 @@
 """Build of the compiled kernels.
 
-FASTACCT_BUILD=release (default), debug (no optimisation, assertions) or sanitize (address and undefined-behaviour sanitizers).
-No -march flag: every instruction-set level is compiled into one portable module and chosen at import.
+FASTACCT_BUILD=release (default), debug (no optimisation, assertions) or sanitize (address and undefined-behaviour
+sanitizers). No -march flag: every instruction-set level is compiled into one portable module and chosen at import.
 """
 
 import os

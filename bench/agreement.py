@@ -131,12 +131,13 @@ def compare_epsilon(peer: Peer, configurations: Configurations) -> Agreement:
 
 
 def _judge_epsilon(result: Agreement, c: Configuration, mine: float, theirs: float) -> None:
+    if theirs == 0.0 and _kl_proves_zero(c):
+        result.better += 1
+        return
     truth = true_epsilon(c)
     if mine < truth * (1 - _ORACLE_ROUNDING):
         raise FastacctWrongError(f"epsilon {mine!r} is below the truth {truth!r} at {_where(c)}")
-    if theirs == 0.0 and _kl_proves_zero(c):
-        result.better += 1
-    elif theirs < truth * (1 - _ORACLE_ROUNDING):
+    if theirs < truth * (1 - _ORACLE_ROUNDING):
         result.below(theirs / truth, _where(c))
     else:
         raise FastacctWrongError(

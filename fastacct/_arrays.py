@@ -101,7 +101,9 @@ def _from_array(name: str, value: Any, domain: Domain) -> Cells:
         except OverflowError:
             raise ValueError(f"{name} has an entry too large for a float; allowed: {domain}") from None
     if raw.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be a number or an array of numbers in {domain}, not {_show(value)} (dtype {raw.dtype})")
+        raise TypeError(
+            f"{name} must be a number or an array of numbers in {domain}, not {_show(value)} (dtype {raw.dtype})"
+        )
     if raw.size == 0:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     if raw.dtype.kind in "iu":
@@ -205,10 +207,10 @@ def run_kernel(
         total *= extent
     flat = [np.empty(total) for _ in range(n_outputs)]
     status = np.zeros(total, dtype=np.uint8)
-    padded = [*flat, None, None, None][:3]
+    out0, out1, out2 = ([*flat, None, None])[:3]
 
     def work(start: int, stop: int) -> None:
-        _kernels.apply(op, inputs, shape, start, stop, *padded, status, option, conversion, orders)
+        _kernels.apply(op, inputs, shape, start, stop, out0, out1, out2, status, option, conversion, orders)
 
     tasks = min(total // _CELLS_PER_TASK, 16 * threads) if threads > 1 else 1
     if tasks <= 1:

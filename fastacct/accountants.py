@@ -1,12 +1,11 @@
 """Accountants: configuration objects that say how a run of DP-SGD is read.
 
-Every accountant answers the quantities it can and refuses the others with a message; none falls back to another silently.  Numbers are
-computed in the kernels; here is only which kernel, with which options.
+Every accountant answers the quantities it can and refuses the others with a message; none falls back to another
+silently.  Numbers are computed in the kernels; here is only which kernel, with which options.
 """
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -27,45 +26,34 @@ __all__ = [
 ]
 
 CONVERSIONS: Final = ("mironov", "canonne_kamath_steinke", "optimal")
+Quartet = tuple[Cells, Cells, Cells, Cells]
+"""noise_multiplier, sample_rate, steps and the target (delta or epsilon), in this order."""
+Answer = tuple[Cells, Cells | None, Codes]
+"""Values, the order each was found at (if any), status codes."""
 _SOLVE_FOR: Final = {"noise_multiplier": 0, "sample_rate": 1, "steps": 2}
 
 
 @dataclass(frozen=True)
-class Accountant(ABC):
+class Accountant:
     """Base of all accountants: arrays are validated float64, shapes already broadcast."""
 
     certified: ClassVar[bool] = True
     """Whether the answers are proved upper bounds; the others are reached through `*_approx` functions only."""
 
-    def epsilon(
-        self, sigma: Cells, q: Cells, steps: Cells, delta: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Epsilon of each cell, the order it was found at (if any) and status codes."""
         raise self._cannot("epsilon")
 
-    def delta(
-        self, sigma: Cells, q: Cells, steps: Cells, epsilon: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Delta of each cell, the order it was found at (if any) and status codes."""
         raise self._cannot("delta")
 
-    def history(
-        self, blocks: tuple[Cells, Cells, Cells], target: Cells, quantity: str
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def history(self, blocks: tuple[Cells, Cells, Cells], target: Cells, quantity: str) -> Answer:
         """One heterogeneous run at flat targets."""
         raise self._cannot(f"{quantity} of a heterogeneous history")
 
-    def calibrate(
-        self,
-        solve_for: str,
-        epsilon: Cells,
-        delta: Cells,
-        first: Cells,
-        second: Cells,
-        shape: tuple[int, ...],
-        threads: int,
-    ) -> tuple[Cells, Codes]:
-        """The parameter `solve_for` from the other two."""
+    def calibrate(self, solve_for: str, target: Quartet, shape: tuple[int, ...], threads: int) -> tuple[Cells, Codes]:
+        """The parameter `solve_for` from epsilon, delta and the other two parameters."""
         raise self._cannot(f"calibration of {solve_for}")
 
     def _cannot(self, what: str) -> ValueError:
@@ -76,15 +64,18 @@ class Accountant(ABC):
 class RDP(Accountant):
     """Rényi differential privacy, with the best order found in continuous alpha > 1.
 
-    **Guarantee.** Certified upper bounds on epsilon and delta of Poisson-subsampled Gaussians under add/remove (and zero-out) adjacency,
-    floating-point rounding included: every order gives a valid bound, and the one reported is evaluated with its error ledger.
+    **Guarantee.** Certified upper bounds on epsilon and delta of Poisson-subsampled Gaussians under add/remove (and
+    zero-out) adjacency,
+    floating-point rounding included: every order gives a valid bound, and the one reported is evaluated with its
+    error ledger.
 
     Parameters
     ----------
     orders : iterable of float, optional
         Restrict the search to these orders (all > 1), as other libraries do.  Default: every real order up to 1e11.
     conversion : {"canonne_kamath_steinke", "mironov", "optimal"}
-        From RDP to (epsilon, delta).  "optimal" (Asoodeh et al. 2021) is the best any single point of the curve can give and costs about
+        From RDP to (epsilon, delta).  "optimal" (Asoodeh et al. 2021) is the best any single point of the curve can
+        give and costs about
         100 times more.
 
     Raises
@@ -107,7 +98,9 @@ class RDP(Accountant):
     orders: tuple[float, ...] | None = None
     conversion: str = "canonne_kamath_steinke"
 
-    def __init__(self, orders: Iterable[float] | float | None = None, conversion: str = "canonne_kamath_steinke") -> None:
+    def __init__(
+        self, orders: Iterable[float] | float | None = None, conversion: str = "canonne_kamath_steinke"
+    ) -> None:
         if orders is not None:
             if isinstance(orders, Iterable) and not isinstance(orders, np.ndarray | str | bytes | dict | set):
                 orders = list(orders)
@@ -120,32 +113,26 @@ class RDP(Accountant):
         object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
     def _options(self) -> tuple[int, Cells | None]:
-        return CONVERSIONS.index(self.conversion), None if self.orders is None else np.asarray(self.orders, dtype=np.float64)
+        return CONVERSIONS.index(self.conversion), None if self.orders is None else np.asarray(
+            self.orders, dtype=np.float64
+        )
 
-    def _readout(
-        self, inputs: tuple[Cells, Cells, Cells, Cells], shape: tuple[int, ...], threads: int, for_delta: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def _readout(self, run: Quartet, shape: tuple[int, ...], threads: int, for_delta: int) -> Answer:
         conversion, orders = self._options()
         (values, order), status = run_kernel(
-            _kernels.Op.READOUT, inputs, shape, 2, threads, option=for_delta, conversion=conversion, orders=orders
+            _kernels.Op.READOUT, run, shape, 2, threads, option=for_delta, conversion=conversion, orders=orders
         )
         return values, order, status
 
-    def epsilon(
-        self, sigma: Cells, q: Cells, steps: Cells, delta: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Certified upper bound."""
-        return self._readout((sigma, q, steps, delta), shape, threads, 0)
+        return self._readout(run, shape, threads, 0)
 
-    def delta(
-        self, sigma: Cells, q: Cells, steps: Cells, epsilon: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Certified upper bound."""
-        return self._readout((sigma, q, steps, epsilon), shape, threads, 1)
+        return self._readout(run, shape, threads, 1)
 
-    def history(
-        self, blocks: tuple[Cells, Cells, Cells], target: Cells, quantity: str
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def history(self, blocks: tuple[Cells, Cells, Cells], target: Cells, quantity: str) -> Answer:
         """Certified upper bound of the composition of all blocks."""
         conversion, orders = self._options()
         values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
@@ -153,21 +140,12 @@ class RDP(Accountant):
         _kernels.history(*blocks, flat, quantity == "delta", conversion, orders, values, order, status)
         return values.reshape(target.shape), order.reshape(target.shape), status.reshape(target.shape)
 
-    def calibrate(
-        self,
-        solve_for: str,
-        epsilon: Cells,
-        delta: Cells,
-        first: Cells,
-        second: Cells,
-        shape: tuple[int, ...],
-        threads: int,
-    ) -> tuple[Cells, Codes]:
+    def calibrate(self, solve_for: str, target: Quartet, shape: tuple[int, ...], threads: int) -> tuple[Cells, Codes]:
         """Safe side of the boundary, within 1e-9 relative of it."""
         conversion, orders = self._options()
         (values,), status = run_kernel(
             _kernels.Op.CALIBRATE,
-            (epsilon, delta, first, second),
+            target,
             shape,
             1,
             threads,
@@ -182,21 +160,24 @@ class RDP(Accountant):
 class ZCDP(Accountant):
     """Zero-concentrated DP: rho = steps / (2 noise_multiplier^2), converted through every order.
 
-    **Guarantee.** Certified upper bounds.  zCDP has no amplification by sampling, so `sample_rate` counts only as zero or not zero: this
-    accountant is here to show what the others gain.  Source: Bun and Steinke 2016; conversion of Canonne, Kamath, Steinke 2020.
+    **Guarantee.** Certified upper bounds.  zCDP has no amplification by sampling, so `sample_rate` counts only as
+    zero or not zero: this
+    accountant is here to show what the others gain.  Source: Bun and Steinke 2016; conversion of Canonne, Kamath,
+    Steinke 2020.
     """
 
-    def epsilon(
-        self, sigma: Cells, q: Cells, steps: Cells, delta: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
-        """Certified upper bound."""
-        return RDP().epsilon(sigma, np.ceil(q), steps, delta, shape, threads)
+    @staticmethod
+    def _without_sampling(run: Quartet) -> Quartet:
+        sigma, q, steps, target = run
+        return sigma, np.ceil(q), steps, target
 
-    def delta(
-        self, sigma: Cells, q: Cells, steps: Cells, epsilon: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Certified upper bound."""
-        return RDP().delta(sigma, np.ceil(q), steps, epsilon, shape, threads)
+        return RDP().epsilon(self._without_sampling(run), shape, threads)
+
+    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
+        """Certified upper bound."""
+        return RDP().delta(self._without_sampling(run), shape, threads)
 
 
 @dataclass(frozen=True)
@@ -204,32 +185,32 @@ class AnalyticGaussian(Accountant):
     """The exact privacy curve of composed Gaussians without subsampling (sample_rate = 1 or 0).
 
     **Guarantee.** Upper bound, equal to the truth up to about 1e-12 relative.  Refuses 0 < sample_rate < 1.
-    Source: Balle and Wang 2018, theorem 8; composition of Gaussians is a Gaussian with mu = sqrt(steps) / noise_multiplier.
+    Source: Balle and Wang 2018, theorem 8; composition of Gaussians is a Gaussian with mu = sqrt(steps) /
+    noise_multiplier.
     """
 
-    def _mu(self, sigma: Cells, q: Cells, steps: Cells, shape: tuple[int, ...]) -> Cells:
+    def _mu(self, run: Quartet, shape: tuple[int, ...]) -> Cells:
+        sigma, q, steps, _ = run
         bad = (q > 0.0) & (q < 1.0)
         if bad.any():
             value = float(q[bad].flat[0])
-            raise ValueError(f"sample_rate = {value!r}: AnalyticGaussian covers sample_rate 0 or 1 only; use fastacct.RDP()")
+            raise ValueError(
+                f"sample_rate = {value!r}: AnalyticGaussian covers sample_rate 0 or 1 only; use fastacct.RDP()"
+            )
         with np.errstate(divide="ignore", invalid="ignore"):
             mu = np.where((q > 0.0) & (steps > 0.0), np.sqrt(steps) / sigma * (1.0 + 1e-15), 0.0)
         return np.broadcast_to(mu, shape)
 
-    def epsilon(
-        self, sigma: Cells, q: Cells, steps: Cells, delta: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Certified upper bound."""
-        mu = self._mu(sigma, q, steps, shape)
-        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (mu, mu, mu, delta), shape, 1, threads, option=0)
+        mu = self._mu(run, shape)
+        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (mu, mu, mu, run[3]), shape, 1, threads, option=0)
         return values, None, status
 
-    def delta(
-        self, sigma: Cells, q: Cells, steps: Cells, epsilon: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Certified upper bound."""
-        mu = self._mu(sigma, q, steps, shape)
-        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, epsilon), shape, 1, threads)
+        mu = self._mu(run, shape)
+        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, run[3]), shape, 1, threads)
         return values, None, status
 
 
@@ -239,11 +220,9 @@ class _Classical(Accountant):
 
     rule: ClassVar[int]
 
-    def epsilon(
-        self, sigma: Cells, q: Cells, steps: Cells, delta: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Certified upper bound."""
-        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (sigma, q, steps, delta), shape, 1, threads, option=self.rule)
+        (values,), status = run_kernel(_kernels.Op.CLASSICAL, run, shape, 1, threads, option=self.rule)
         return values, None, status
 
 
@@ -261,7 +240,8 @@ class BasicComposition(_Classical):
 class AdvancedComposition(_Classical):
     """The strong composition theorem, half of delta spent on the steps and half on the slack.
 
-    **Guarantee.** Upper bound; for comparison.  Source: Dwork, Rothblum, Vadhan 2010; sampling: Balle, Barthe, Gaboardi 2018.
+    **Guarantee.** Upper bound; for comparison.  Source: Dwork, Rothblum, Vadhan 2010; sampling: Balle, Barthe,
+    Gaboardi 2018.
     """
 
     rule: ClassVar[int] = 2
@@ -271,28 +251,25 @@ class AdvancedComposition(_Classical):
 class CLT(Accountant):
     """The central-limit (Gaussian DP) approximation, mu = sample_rate sqrt(steps (exp(1/noise_multiplier^2) - 1)).
 
-    **No guarantee**: it can be far below the truth (12 % at sigma 1, q 0.01, 1000 steps, delta 1e-5).  `dpsgd.epsilon` refuses it;
+    **No guarantee**: it can be far below the truth (12 % at sigma 1, q 0.01, 1000 steps, delta 1e-5).
+    `dpsgd.epsilon` refuses it;
     `dpsgd.epsilon_approx` and `dpsgd.delta_approx` accept it.  Source: Bu, Dong, Long, Su 2020.
     """
 
     certified: ClassVar[bool] = False
 
-    def _mu(self, sigma: Cells, q: Cells, steps: Cells, shape: tuple[int, ...], threads: int) -> Cells:
-        (mu,), _ = run_kernel(_kernels.Op.CLT_MU_APPROX, (sigma, q, steps), shape, 1, threads)
+    def _mu(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Cells:
+        (mu,), _ = run_kernel(_kernels.Op.CLT_MU_APPROX, run[:3], shape, 1, threads)
         return mu
 
-    def epsilon(
-        self, sigma: Cells, q: Cells, steps: Cells, delta: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Approximation, not a bound."""
-        mu = self._mu(sigma, q, steps, shape, threads)
-        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (mu, mu, mu, delta), shape, 1, threads, option=0)
+        mu = self._mu(run, shape, threads)
+        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (mu, mu, mu, run[3]), shape, 1, threads, option=0)
         return values, None, status
 
-    def delta(
-        self, sigma: Cells, q: Cells, steps: Cells, epsilon: Cells, shape: tuple[int, ...], threads: int
-    ) -> tuple[Cells, Cells | None, Codes]:
+    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
         """Approximation, not a bound."""
-        mu = self._mu(sigma, q, steps, shape, threads)
-        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, epsilon), shape, 1, threads)
+        mu = self._mu(run, shape, threads)
+        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, run[3]), shape, 1, threads)
         return values, None, status

@@ -1,9 +1,12 @@
 """The vectorised fast path of DP-SGD: Poisson-subsampled Gaussian, noise multiplier sigma, sample rate q, T steps.
 
-All functions take keywords only and broadcast over everything like a NumPy ufunc: Python numbers in, Python float out; arrays in, float64
-arrays out.  Keep (noise_multiplier, sample_rate) on the slow axes of a grid: cells that share them share most of the work.
+All functions take keywords only and broadcast over everything like a NumPy ufunc: Python numbers in, Python float
+out; arrays in, float64
+arrays out.  Keep (noise_multiplier, sample_rate) on the slow axes of a grid: cells that share them share most of the
+work.
 
-**Guarantee (all functions but `*_approx`).** Poisson sampling; the named neighbouring relation; numbers include quadrature, truncation and
+**Guarantee (all functions but `*_approx`).** Poisson sampling; the named neighbouring relation; numbers include
+quadrature, truncation and
 rounding error: an epsilon, delta or Rényi divergence is never below the true value of the bound it stands for.
 
 =====================  ====================================================================
@@ -77,7 +80,8 @@ def epsilon(
     accountant : Accountant, optional
         Default `fastacct.RDP()`.
     neighbors : {"add_remove", "remove", "add", "zero_out"}
-        For "add" alone the bound of "remove" is used, which is never smaller.  "replace_one" is not covered by RDP and is refused.
+        For "add" alone the bound of "remove" is used, which is never smaller.  "replace_one" is not covered by RDP
+        and is refused.
     threads : int, optional
         Default: all cores.  The result does not depend on it.
 
@@ -104,7 +108,9 @@ def epsilon(
         if quick is not None:
             return quick
     chosen = _certified(accountant, "epsilon")
-    return _readout("epsilon", chosen, noise_multiplier, sample_rate, steps, history, "delta", delta, neighbors, threads)[0]
+    return _readout(
+        "epsilon", chosen, noise_multiplier, sample_rate, steps, history, "delta", delta, neighbors, threads
+    )[0]
 
 
 def delta(
@@ -120,7 +126,8 @@ def delta(
 ) -> Any:
     """Smallest delta that the accountant proves for a run of DP-SGD at `epsilon`.
 
-    **Guarantee.** Certified upper bound; never rounded down to 0 where something is released.  Parameters and errors as in `epsilon`.
+    **Guarantee.** Certified upper bound; never rounded down to 0 where something is released.  Parameters and errors
+    as in `epsilon`.
 
     Examples
     --------
@@ -133,7 +140,9 @@ def delta(
         if quick is not None:
             return quick
     chosen = _certified(accountant, "delta")
-    return _readout("delta", chosen, noise_multiplier, sample_rate, steps, history, "epsilon", epsilon, neighbors, threads)[0]
+    return _readout(
+        "delta", chosen, noise_multiplier, sample_rate, steps, history, "epsilon", epsilon, neighbors, threads
+    )[0]
 
 
 def best_order(
@@ -158,7 +167,9 @@ def best_order(
     7.78
     """
     chosen = _certified(accountant, "epsilon")
-    order = _readout("epsilon", chosen, noise_multiplier, sample_rate, steps, history, "delta", delta, neighbors, threads)[1]
+    order = _readout(
+        "epsilon", chosen, noise_multiplier, sample_rate, steps, history, "delta", delta, neighbors, threads
+    )[1]
     if order is None:
         raise ValueError(f"accountant {type(chosen).__name__} has no orders; use fastacct.RDP()")
     return order
@@ -174,7 +185,8 @@ def epsilon_approx(
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
-    """Epsilon by an approximation without proof (default `fastacct.CLT()`).  **No guarantee**: it may be below the truth.
+    """Epsilon by an approximation without proof (default `fastacct.CLT()`).  **No guarantee**: it may be below the
+    truth.
 
     Examples
     --------
@@ -183,7 +195,9 @@ def epsilon_approx(
     1.6177
     """
     chosen = CLT() if accountant is None else _accountant(accountant)
-    return _readout("epsilon", chosen, noise_multiplier, sample_rate, steps, None, "delta", delta, neighbors, threads)[0]
+    return _readout("epsilon", chosen, noise_multiplier, sample_rate, steps, None, "delta", delta, neighbors, threads)[
+        0
+    ]
 
 
 def delta_approx(
@@ -196,9 +210,14 @@ def delta_approx(
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
-    """Delta by an approximation without proof (default `fastacct.CLT()`).  **No guarantee**: it may be below the truth."""
+    """Delta by an approximation without proof (default `fastacct.CLT()`).
+
+    **No guarantee**: it may be below the truth.
+    """
     chosen = CLT() if accountant is None else _accountant(accountant)
-    return _readout("delta", chosen, noise_multiplier, sample_rate, steps, None, "epsilon", epsilon, neighbors, threads)[0]
+    return _readout(
+        "delta", chosen, noise_multiplier, sample_rate, steps, None, "epsilon", epsilon, neighbors, threads
+    )[0]
 
 
 def rdp(
@@ -213,14 +232,15 @@ def rdp(
 ) -> Any:
     """Rényi divergence of a run at the given orders.
 
-    **Guarantee.** Certified upper bound, relative excess at most 1e-12 for sample_rate in [1e-12, 1], noise_multiplier in [0.03, 1e4] and
+    **Guarantee.** Certified upper bound, relative excess at most 1e-12 for sample_rate in [1e-12, 1],
+    noise_multiplier in [0.03, 1e4] and
     orders in (1, 1e5]; outside this domain certified, possibly looser (see `rdp_bounds` for the status).
 
     Parameters
     ----------
     orders : float or array in (1, 1e11]
-        Broadcasts with the other arguments: for curves of many configurations give `noise_multiplier[:, None]` and orders along the last
-        axis, so that each curve shares its work.
+        Broadcasts with the other arguments: for curves of many configurations give `noise_multiplier[:, None]` and
+        orders along the last axis, so that each curve shares its work.
     noise_multiplier, sample_rate, steps, history, neighbors, threads
         As in `epsilon`.
 
@@ -278,7 +298,10 @@ def rdp_bounds(
         shape = (len(sigma), *order.shape)
         (lowers, uppers), codes = run_kernel(_kernels.Op.RDP, (sigma, q, order, count), shape, 2, n_threads)
         padding = (len(sigma) + 1) * 2.0**-53
-        lower, upper = np.asarray(lowers.sum(axis=0) * (1.0 - padding)), np.asarray(uppers.sum(axis=0) * (1.0 + padding))
+        lower, upper = (
+            np.asarray(lowers.sum(axis=0) * (1.0 - padding)),
+            np.asarray(uppers.sum(axis=0) * (1.0 + padding)),
+        )
         status = np.asarray(codes.max(axis=0))
     return Bounds(unwrap(lower), unwrap(upper), int(status[()]) if status.ndim == 0 else status)
 
@@ -295,8 +318,10 @@ def noise_multiplier(
 ) -> Any:
     """Smallest noise multiplier that is certified to satisfy (epsilon, delta).
 
-    **Guarantee.** Safe side: `dpsgd.epsilon` at the value returned is at most `epsilon`, and at (1 - 1e-9) times it, it is not.
-    0 where no noise is needed, inf where no noise suffices (delta = 0).  The search covers noise multipliers from 1e-6 to 1e12.
+    **Guarantee.** Safe side: `dpsgd.epsilon` at the value returned is at most `epsilon`, and at (1 - 1e-9) times it,
+    it is not.
+    0 where no noise is needed, inf where no noise suffices (delta = 0).  The search covers noise multipliers from
+    1e-6 to 1e12.
 
     Examples
     --------
@@ -344,8 +369,8 @@ def steps(
 ) -> Any:
     """Largest number of steps that is certified to satisfy (epsilon, delta), as a float holding a whole number.
 
-    **Guarantee.** Safe side: the number returned satisfies the target, one more does not.  inf where any number does (sample_rate = 0);
-    at most 2**53 otherwise.
+    **Guarantee.** Safe side: the number returned satisfies the target, one more does not.  inf where any number does
+    (sample_rate = 0); at most 2**53 otherwise.
 
     Examples
     --------
@@ -363,7 +388,7 @@ def steps(
 def _relation(neighbors: Any) -> None:
     if as_choice("neighbors", neighbors, NEIGHBORS) == "replace_one":
         raise ValueError(
-            "neighbors = 'replace_one' is not supported: the dominating pair of Poisson sampling under replacement is another one; "
+            "neighbors = 'replace_one' is not supported: its dominating pair under Poisson sampling is another one; "
             "supported: 'add_remove', 'add', 'remove', 'zero_out'"
         )
 
@@ -379,7 +404,11 @@ def _certified(accountant: Any, quantity: str) -> Accountant:
         return _DEFAULT
     chosen = _accountant(accountant)
     if not chosen.certified:
-        instead = f"call fastacct.dpsgd.{quantity}_approx for its approximation" if quantity in ("epsilon", "delta") else "use RDP()"
+        instead = (
+            f"call fastacct.dpsgd.{quantity}_approx for its approximation"
+            if quantity in ("epsilon", "delta")
+            else "use RDP()"
+        )
         raise ValueError(f"accountant {type(chosen).__name__} proves nothing; {instead}")
     return chosen
 
@@ -440,7 +469,8 @@ def _readout(
         named = _parameters(noise_multiplier, sample_rate, steps) | {target_name: cells}
         shape = common_shape(named)
         read = accountant.epsilon if quantity == "epsilon" else accountant.delta
-        values, order, _ = read(*named.values(), shape, n_threads)
+        sigma, q, count, last = named.values()
+        values, order, _ = read((sigma, q, count, last), shape, n_threads)
     return unwrap(values), None if order is None else unwrap(order)
 
 
@@ -452,5 +482,6 @@ def _calibrate(
     n_threads = as_threads(threads)
     everything = {"epsilon": as_cells("epsilon", epsilon), "delta": as_cells("delta", delta)} | named
     shape = common_shape(everything)
-    values, _ = chosen.calibrate(solve_for, *everything.values(), shape, n_threads)
+    wanted_epsilon, wanted_delta, first, second = everything.values()
+    values, _ = chosen.calibrate(solve_for, (wanted_epsilon, wanted_delta, first, second), shape, n_threads)
     return unwrap(values)

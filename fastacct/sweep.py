@@ -249,7 +249,8 @@ def _shown(values: Any) -> str:
 
 
 def _check_axes(grid: Grid, evaluate: Callable[[dict[str, Any]], Any]) -> None:
-    """Try every axis on the accountant before the first chunk: what it refuses is refused now, not after an hour of work.
+    """Try every axis on the accountant before the first chunk: what it refuses is refused now, not after an hour of
+    work.
 
     One call per axis, with every other parameter at a value that needs no computation. Zero steps need none under any
     accountant, and sample_rate = 1 is the one rate that all of them accept.

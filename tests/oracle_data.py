@@ -1,4 +1,5 @@
-"""Reads the stored oracle points and compares bounds with them exactly (floats are taken as the binary numbers they are)."""
+"""Reads the stored oracle points and compares bounds with them exactly (floats are taken as the binary numbers they
+are)."""
 
 from __future__ import annotations
 

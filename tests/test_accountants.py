@@ -21,7 +21,9 @@ from fastacct import reference
     ],
 )
 def test_analytic_gaussian_meets_published_values(mu, epsilon, delta):
-    value = fa.dpsgd.delta(noise_multiplier=1 / mu, sample_rate=1, steps=1, epsilon=epsilon, accountant=fa.AnalyticGaussian())
+    value = fa.dpsgd.delta(
+        noise_multiplier=1 / mu, sample_rate=1, steps=1, epsilon=epsilon, accountant=fa.AnalyticGaussian()
+    )
     assert value == pytest.approx(float(delta), rel=2e-12)
 
 
@@ -44,7 +46,9 @@ def test_analytic_gaussian_is_never_below_the_oracle():
 
 def test_analytic_gaussian_refuses_subsampling():
     with pytest.raises(ValueError, match=r"sample_rate = 0\.5"):
-        fa.dpsgd.epsilon(noise_multiplier=1, sample_rate=[1, 0.5], steps=1, delta=1e-5, accountant=fa.AnalyticGaussian())
+        fa.dpsgd.epsilon(
+            noise_multiplier=1, sample_rate=[1, 0.5], steps=1, delta=1e-5, accountant=fa.AnalyticGaussian()
+        )
 
 
 def test_every_certified_accountant_is_above_the_exact_value_and_in_the_expected_order():
@@ -73,7 +77,9 @@ def test_strong_composition_beats_the_basic_one_for_many_cheap_steps():
 
 def test_one_step_of_basic_composition_is_the_exact_subsampled_gaussian():
     for sigma, q, delta in [(1.0, 0.01, 1e-5), (0.7, 0.3, 1e-3), (2.0, 1.0, 1e-8)]:
-        epsilon = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=q, steps=1, delta=delta, accountant=fa.BasicComposition())
+        epsilon = fa.dpsgd.epsilon(
+            noise_multiplier=sigma, sample_rate=q, steps=1, delta=delta, accountant=fa.BasicComposition()
+        )
         exact = reference.sampled_gaussian_delta(sigma, q, epsilon, "add_remove", digits=18)
         assert exact <= delta
         assert exact == pytest.approx(delta, rel=1e-9)

@@ -1,4 +1,5 @@
-"""Garbage in: a ValueError or TypeError that names the argument; never a crash, a NaN or a number that looks like an answer."""
+"""Garbage in: a ValueError or TypeError that names the argument; never a crash, a NaN or a number that looks like an
+answer."""
 
 import math
 from decimal import Decimal
@@ -84,7 +85,9 @@ def test_garbage_is_refused_with_a_message_that_names_the_argument(verb, name):
     function, names = VERBS[verb]
     rest = {other: GOOD[other] for other in names if other != name}
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+    @settings(
+        max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True
+    )
     @given(garbage(name))
     def check(value):
         with pytest.raises((ValueError, TypeError), match=name):
@@ -103,11 +106,11 @@ def test_anything_at_all_gives_a_valid_answer_or_a_clear_error(data):
     try:
         answer = function(**kwargs)
     except (ValueError, TypeError) as error:
-        assert any(name in str(error) for name in [*names, "broadcast"])
-    else:
-        values = answer.upper if verb == "rdp_bounds" else answer
-        allowed_nan = verb == "best_order"  # no order is involved where nothing is released
-        assert allowed_nan or (np.asarray(values) >= 0).all()
+        answer = str(error)
+    if isinstance(answer, str):
+        assert any(name in answer for name in [*names, "broadcast"])
+    elif verb != "best_order":  # NaN there where nothing is released: no order is involved
+        assert (np.asarray(answer.upper if verb == "rdp_bounds" else answer) >= 0).all()
 
 
 def test_messages_name_argument_value_index_and_range():
@@ -127,7 +130,18 @@ def test_messages_name_argument_value_index_and_range():
 
 @pytest.mark.parametrize(
     "history",
-    [None and 0, [], [(1.0, 0.1)], [(1.0, 0.1, 1, 2)], [1.0], "abc", {"a": 1}, 5, [(1.0, 2.0, 3)], [(-1, 0.1, 3)], [([1.0, 2.0], 0.1, 3)]],
+    [
+        [],
+        [(1.0, 0.1)],
+        [(1.0, 0.1, 1, 2)],
+        [1.0],
+        "abc",
+        {"a": 1},
+        5,
+        [(1.0, 2.0, 3)],
+        [(-1, 0.1, 3)],
+        [([1.0, 2.0], 0.1, 3)],
+    ],
 )
 def test_bad_histories_are_refused(history):
     for call in (
@@ -135,7 +149,7 @@ def test_bad_histories_are_refused(history):
         lambda: fa.dpsgd.delta(history=history, epsilon=1.0),
         lambda: fa.dpsgd.rdp(history=history, orders=2.0),
     ):
-        with pytest.raises((TypeError, ValueError), match="history|missing"):
+        with pytest.raises((TypeError, ValueError), match=r"history|missing"):
             call()
 
 
@@ -151,11 +165,12 @@ def test_bad_threads_are_refused(bad):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"orders": []}, {"orders": [1.0]}, {"orders": [0.5]}, {"orders": "abc"}, {"orders": [[2.0]]}, {"orders": math.nan},
+    "bad", [{"orders": []}, {"orders": [1.0]}, {"orders": [0.5]}, {"orders": "abc"}, {"orders": [[2.0]]}, {"orders":
+    math.nan},
             {"conversion": "best"}, {"conversion": None}, {"orders": {2, 3}}, {"orders": [2, None]}],
 )  # fmt: skip
 def test_bad_accountant_options_are_refused(bad):
-    with pytest.raises((TypeError, ValueError), match="orders|conversion"):
+    with pytest.raises((TypeError, ValueError), match=r"orders|conversion"):
         fa.RDP(**bad)
 
 

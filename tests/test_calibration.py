@@ -12,7 +12,12 @@ import fastacct as fa
 
 def targets(n, seed):
     rng = np.random.default_rng(seed)
-    return 10 ** rng.uniform(-2, 1.5, n), 10 ** rng.uniform(-12, -3, n), 10 ** rng.uniform(-5, 0, n), np.floor(10 ** rng.uniform(0, 6, n))
+    return (
+        10 ** rng.uniform(-2, 1.5, n),
+        10 ** rng.uniform(-12, -3, n),
+        10 ** rng.uniform(-5, 0, n),
+        np.floor(10 ** rng.uniform(0, 6, n)),
+    )
 
 
 def test_noise_multiplier_is_on_the_safe_side_and_tight():
@@ -44,14 +49,19 @@ def test_steps_is_the_largest_number_that_satisfies():
     assert (steps == np.floor(steps)).all()
 
 
-@pytest.mark.parametrize("accountant", [fa.RDP(orders=[2, 4, 8, 16, 32, 64]), fa.RDP(conversion="mironov"), fa.RDP(conversion="optimal")])
+@pytest.mark.parametrize(
+    "accountant", [fa.RDP(orders=[2, 4, 8, 16, 32, 64]), fa.RDP(conversion="mironov"), fa.RDP(conversion="optimal")]
+)
 def test_other_accountants_calibrate_to_their_own_epsilon(accountant):
     run = {"sample_rate": 0.01, "steps": 2000, "delta": 1e-5}
     sigma = fa.dpsgd.noise_multiplier(epsilon=2.0, **run, accountant=accountant)
     assert fa.dpsgd.epsilon(noise_multiplier=sigma, **run, accountant=accountant) <= 2.0
     assert fa.dpsgd.epsilon(noise_multiplier=sigma * (1 - 1e-9), **run, accountant=accountant) > 2.0
     steps = fa.dpsgd.steps(epsilon=2.0, delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, accountant=accountant)
-    at = [fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.01, steps=steps + i, delta=1e-5, accountant=accountant) for i in (0, 1)]
+    at = [
+        fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.01, steps=steps + i, delta=1e-5, accountant=accountant)
+        for i in (0, 1)
+    ]
     assert at[0] <= 2.0 < at[1]
 
 

@@ -10,14 +10,32 @@ import fastacct as fa
 from fastacct_ext import _kernels
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("numba", "mpmath", "scipy", "xarray", "matplotlib", "pandas", "pyarrow", "typer", "rich", "dask", "torch", "dp_accounting")
+HEAVY = (
+    "numba",
+    "mpmath",
+    "scipy",
+    "xarray",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "typer",
+    "rich",
+    "dask",
+    "torch",
+    "dp_accounting",
+)
 
 
 def python(code, **environment):
     import os
 
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ | environment, cwd=ROOT
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+        cwd=ROOT,
     )
     return done.returncode, done.stdout.strip(), done.stderr
 

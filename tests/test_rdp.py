@@ -66,7 +66,8 @@ def test_series_and_quadrature_prove_overlapping_intervals_at_integer_orders(lev
     (low, high), _ = run_kernel(_kernels.Op.RDP_SERIES, (sigma, q, order), (n,), 2, 1)
     b = fa.dpsgd.rdp_bounds(noise_multiplier=sigma, sample_rate=q, orders=order)
     assert (low <= high).all()
-    assert (low <= b.upper).all() and (b.lower <= high).all()
+    assert (low <= b.upper).all()
+    assert (b.lower <= high).all()
     assert (high / low - 1).max() < RTOL
 
 
@@ -124,7 +125,13 @@ def test_order_one_limit_is_the_kullback_leibler_divergence():
 
 
 def test_outside_the_domain_the_bound_is_looser_but_still_a_bound():
-    for sigma, q, order in [(0.003, 0.01, 3.5), (1e-3, 1e-9, 1.01), (0.01, 0.3, 1e6), (3e4, 1e-6, 2e6), (1e-4, 0.5, 1.5)]:
+    for sigma, q, order in [
+        (0.003, 0.01, 3.5),
+        (1e-3, 1e-9, 1.01),
+        (0.01, 0.3, 1e6),
+        (3e4, 1e-6, 2e6),
+        (1e-4, 0.5, 1.5),
+    ]:
         lower, upper, status = fa.dpsgd.rdp_bounds(noise_multiplier=sigma, sample_rate=q, orders=order)
         truth = reference.rdp(sigma, q, order, digits=15)
         assert lower <= truth <= upper, (sigma, q, order)
@@ -164,9 +171,7 @@ def test_steps_multiply_and_histories_add():
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.floats(0.03, 1e4), st.floats(1e-12, 1.0), st.floats(1e-7, 1e5), st.floats(1.0001, 3.0), st.floats(1e-12, 1.0)
-)
+@given(st.floats(0.03, 1e4), st.floats(1e-12, 1.0), st.floats(1e-7, 1e5), st.floats(1.0001, 3.0), st.floats(1e-12, 1.0))
 def test_rdp_is_monotone_in_order_rate_and_noise(sigma, q, a, factor, q2):
     def at(s, r, x):
         return fa.dpsgd.rdp_bounds(noise_multiplier=s, sample_rate=r, orders=1.0 + x)
