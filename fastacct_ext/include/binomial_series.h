@@ -68,14 +68,14 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
     if (log_sum < 600.0) {
         int e;
         m = frexp(sum, &e);
-        m = ldexp(m, (int)fmax(sum_exponent + e, -1060.0));
+        m = ldexp(m, (int)fa_max(sum_exponent + e, -1060.0));
         out->k = log1p(m);
     }
     else
         out->k = log_sum;
-    out->upper = out->k + relative * fmin(out->k, 1.0);
+    out->upper = out->k + relative * fa_min(out->k, 1.0);
     out->upper += 6.0 * FA_EPS * out->upper;
-    out->lower = fmax(0.0, out->k - relative * fmin(out->k, 1.0) * (1.0 + relative));
+    out->lower = fa_max(0.0, out->k - relative * fa_min(out->k, 1.0) * (1.0 + relative));
     out->lower -= 6.0 * FA_EPS * out->lower;
     out->d1 = out->d2 = out->excess = NAN;
     out->status = out->upper - out->lower <= 1e-12 * out->k ? FA_OK : FA_LOOSE;

@@ -36,7 +36,7 @@ FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
  * Root finding on log x: bracket by growing steps, then regula falsi (Illinois) guarded by bisection. */
 FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, double x_max, int *status_out)
 {
-    double good, bad, f_good, f_bad, f, x = fmin(fmax(start, x_min), x_max), growth = 1.1, w_good, w_bad;
+    double good, bad, f_good, f_bad, f, x = fa_min(fa_max(start, x_min), x_max), growth = 1.1, w_good, w_bad;
     int i, side = 0;
     f = fa_target_excess(t, x, 0);
     good = bad = x;
@@ -48,7 +48,7 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
             f_good = f_bad;
             if ((sign > 0 && good <= x_min) || (sign < 0 && good >= x_max))
                 return good;
-            bad = sign > 0 ? fmax(good / growth, x_min) : fmin(good * growth, x_max);
+            bad = sign > 0 ? fa_max(good / growth, x_min) : fa_min(good * growth, x_max);
             growth *= growth;
             f_bad = fa_target_excess(t, bad, 1);
         } while (f_bad <= 0.0);
@@ -61,7 +61,7 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
                 *status_out = FA_NOT_MET;
                 return bad;
             }
-            good = sign > 0 ? fmin(bad * growth, x_max) : fmax(bad / growth, x_min);
+            good = sign > 0 ? fa_min(bad * growth, x_max) : fa_max(bad / growth, x_min);
             growth *= growth;
             f_good = fa_target_excess(t, good, 1);
         } while (f_good > 0.0);
@@ -76,9 +76,9 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
             next = lg - w_good * (lb - lg) / (w_bad - w_good);
         /* step over the root by a third of the wanted width: the next bracket can then close */
         if (fabs(next - lg) < FA_CALIBRATION_WIDTH / 3.0 || !(fabs(next - lg) < fabs(lb - lg)))
-            next = lg + (lb > lg ? 1.0 : -1.0) * fmin(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
+            next = lg + (lb > lg ? 1.0 : -1.0) * fa_min(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
         else if (fabs(next - lb) < FA_CALIBRATION_WIDTH / 3.0)
-            next = lb + (lg > lb ? 1.0 : -1.0) * fmin(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
+            next = lb + (lg > lb ? 1.0 : -1.0) * fa_min(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
         x = exp(next);
         if (x == good || x == bad)
             break;
@@ -99,7 +99,7 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
         }
     }
     for (i = 0; i < 40 && fa_target_excess(t, good, 0) > 0.0; i++)   /* cold check; the order search may end an ulp elsewhere */
-        good = sign > 0 ? fmin(good * (1.0 + ldexp(1e-14, i)), x_max) : fmax(good / (1.0 + ldexp(1e-14, i)), x_min);
+        good = sign > 0 ? fa_min(good * (1.0 + ldexp(1e-14, i)), x_max) : fa_max(good / (1.0 + ldexp(1e-14, i)), x_min);
     if (i == 40)
         *status_out = FA_NOT_MET;
     return good;
@@ -117,9 +117,9 @@ FA_FUNC double fa_noise_multiplier(fa_target *t, int *status_out)
         return INFINITY;
     }
     v = 2.0 * t->target / (sqrt(2.0 * l + 2.0 * t->target) + sqrt(2.0 * l));
-    v = fmax(v * v, 1e-12);
+    v = fa_max(v * v, 1e-12);
     start = 1.0 / sqrt(log1p(v / (t->steps * t->q * t->q)));
-    start = fmax(start, 0.3 / sqrt(1.0 + v));
+    start = fa_max(start, 0.3 / sqrt(1.0 + v));
     t->solve_for_q = 0;
     start = fa_solve(t, start, 1, 1e-6, 1e12, status_out);
     return *status_out == FA_NOT_MET ? INFINITY : start;
@@ -135,9 +135,9 @@ FA_FUNC double fa_sample_rate(fa_target *t, int *status_out)
     if (!(t->delta > 0.0) || !(t->sigma > 0.0))
         return 0.0;
     v = 2.0 * t->target / (sqrt(2.0 * l + 2.0 * t->target) + sqrt(2.0 * l));
-    start = sqrt(fmax(v * v, 1e-12) / t->steps / (x < 30.0 ? expm1(x) : exp(fmin(x, 300.0))));
+    start = sqrt(fa_max(v * v, 1e-12) / t->steps / (x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0))));
     t->solve_for_q = 1;
-    start = fa_solve(t, fmax(fmin(start, 1.0), 1e-30), -1, 1e-30, 1.0, status_out);
+    start = fa_solve(t, fa_max(fa_min(start, 1.0), 1e-30), -1, 1e-30, 1.0, status_out);
     if (*status_out == FA_NOT_MET) {
         *status_out = FA_OK;
         return 0.0;
@@ -181,7 +181,7 @@ FA_FUNC double fa_max_steps(fa_target *t, int *status_out)
             next = hi - 1.0;
         if (i > 12 && hi < INFINITY)
             next = floor(0.5 * (lo + hi));
-        next = fmax(fmin(next, 0x1p53), 1.0);
+        next = fa_max(fa_min(next, 0x1p53), 1.0);
         if (next <= lo || next >= hi)
             break;
         steps = next;

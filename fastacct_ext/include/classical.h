@@ -37,7 +37,7 @@ FA_FUNC double fa_advanced_epsilon(double sigma, double q, double steps, double 
         return 0.0;
     eps0 = fa_step_epsilon(sigma, q, (log(0.5 * delta) - log(steps)) * (1.0 + 4.0 * FA_EPS));
     strong = eps0 * sqrt(2.0 * steps * -log(0.5 * delta)) + steps * eps0 * expm1(eps0);
-    return fmin(strong * (1.0 + 16.0 * FA_EPS), fa_basic_epsilon(sigma, q, steps, delta));
+    return fa_min(strong * (1.0 + 16.0 * FA_EPS), fa_basic_epsilon(sigma, q, steps, delta));
 }
 
 /* mu of the central limit theorem of Bu, Dong, Long, Su 2020.  NOT a bound: it can be far below the truth. */

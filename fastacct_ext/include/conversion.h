@@ -48,7 +48,7 @@ FA_FUNC double fa_optimal_log_d(double k, double a, double log_y)
     double s = a * log_y, es = exp(s), rest = -expm1(s) + a * es * expm1(log_y);
     if (-s * (1.0 - log_y) < 1e-4)                              /* y -> 1: alpha a (log y)^2/2 (1 + (2 alpha - 1)/3 log y + ...) */
         rest = 0.5 * a * (1.0 + a) * log_y * log_y;
-    rest = fmax(rest, 0.0) + 4.0 * FA_EPS * (fabs(expm1(s)) + fabs(a * es * expm1(log_y)));    /* a larger D is a valid, looser D */
+    rest = fa_max(rest, 0.0) + 4.0 * FA_EPS * (fabs(expm1(s)) + fabs(a * es * expm1(log_y)));    /* a larger D is a valid, looser D */
     if (k > 600.0)
         return k + log1p((rest - 1.0) * exp(-k));
     return log(expm1(k) + rest);
@@ -103,7 +103,7 @@ FA_FUNC double fa_eps_optimal(double k, double a, double log_delta)
             f2 = fa_eps_optimal_at(k, a, log_delta, -exp(t2));
         }
     }
-    return fmin(best, fmin(f1, f2));
+    return fa_min(best, fa_min(f1, f2));
 }
 
 FA_INLINE double fa_eps_from(fa_conversion c, double k, double a, double log_delta)
@@ -123,7 +123,7 @@ FA_FUNC double fa_log_delta_from(fa_conversion c, double k, double a, double eps
     hi = fa_log_delta_cks(k, a, eps);
     if (c == FA_CKS)
         return hi;
-    hi = fmin(hi, 0.0);
+    hi = fa_min(hi, 0.0);
     lo = hi - 1.0;
     while (lo > -2000.0 && fa_eps_optimal(k, a, lo) <= eps)
         hi = lo, lo = hi - 2.0 * (1.0 + 0.05 * fabs(hi));

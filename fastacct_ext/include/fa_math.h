@@ -43,6 +43,10 @@ typedef struct {
     double hi, lo;
 } fa_dd;
 
+/* of numbers, not NaN; libm's are function calls */
+FA_INLINE double fa_min(double a, double b) { return a < b ? a : b; }
+FA_INLINE double fa_max(double a, double b) { return a > b ? a : b; }
+
 FA_INLINE fa_dd fa_two_sum(double a, double b)
 {
     double s = a + b, t = s - a;
@@ -135,7 +139,7 @@ FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
     shifted = FA_FMA(t, FA_LOG2E, FA_ROUND_SHIFT);
     k = shifted - FA_ROUND_SHIFT;
     scale = fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
-    r = (t - k * FA_LN2_HI) + (lo - k * FA_LN2_MID);
+    r = FA_FMA(-k, FA_LN2_HI, t) + FA_FMA(-k, FA_LN2_MID, lo);
     poly = 1.0 / 6227020800.0;
     poly = FA_FMA(poly, r, 1.0 / 479001600.0);
     poly = FA_FMA(poly, r, 1.0 / 39916800.0);
@@ -149,8 +153,8 @@ FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
     poly = FA_FMA(poly, r, 1.0 / 6.0);
     poly = FA_FMA(poly, r, 0.5);
     square = scale * (r * r * poly);
-    *exp_out = (scale + scale * r) + square;
-    return ((scale - 1.0) + (scale * r - (hi + lo))) + square;      /* hi, not t: right for hi < -700 too */
+    *exp_out = FA_FMA(scale, r, scale) + square;
+    return ((scale - 1.0) + FA_FMA(scale, r, -(hi + lo))) + square;      /* hi, not t: right for hi < -700 too */
 }
 
 FA_INLINE double fa_exp_v(double hi, double lo)
@@ -167,16 +171,17 @@ FA_INLINE double fa_exp_v(double hi, double lo)
  * are carried in double-double, |s| <= 0.172 makes the rest small enough for doubles. */
 FA_INLINE fa_dd fa_log1p_v(fa_dd x)
 {
-    fa_dd one_plus = fa_dd_add_d(x, 1.0);
-    uint64_t b = fa_bits(one_plus.hi) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
+    uint64_t b = fa_bits(1.0 + x.hi) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
     double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
     double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
     fa_dd num = fa_two_sum(inv_scale - 1.0, inv_scale * x.hi);
     num = fa_fast_two_sum(num.hi, FA_FMA(inv_scale, x.lo, num.lo));
-    fa_dd s = fa_dd_div(num, fa_dd_add_d(num, 2.0));
-    fa_dd s2 = fa_dd_mul(s, s), head, tail, result;
-    double w = s2.hi, p;
-    p = 2.0 / 27.0;
+    fa_dd den = fa_fast_two_sum(2.0, num.hi), s, s2, head, tail, result;
+    double w, p = 2.0 / 27.0;
+    den.lo += num.lo;
+    s = fa_dd_div(num, den);
+    s2 = fa_dd_mul(s, s);
+    w = s2.hi;
     p = FA_FMA(p, w, 2.0 / 25.0);
     p = FA_FMA(p, w, 2.0 / 23.0);
     p = FA_FMA(p, w, 2.0 / 21.0);
@@ -191,10 +196,9 @@ FA_INLINE fa_dd fa_log1p_v(fa_dd x)
     tail = fa_dd_mul(s2, fa_dd_make(0x1.5555555555555p-1, 0x1.5555555555555p-55));
     tail = fa_fast_two_sum(tail.hi, FA_FMA(w * w, p, tail.lo));
     tail = fa_dd_mul(tail, s);
-    head = fa_two_sum(k * FA_LN2_HI, 2.0 * s.hi);
+    head = fa_fast_two_sum(k * FA_LN2_HI, 2.0 * s.hi);                /* k = 0, or |k ln 2| > |2 s| */
     result = fa_fast_two_sum(head.hi, head.lo + (2.0 * s.lo + k * FA_LN2_MID));
-    result = fa_two_sum(result.hi, tail.hi + (result.lo + tail.lo));
-    return result;
+    return fa_fast_two_sum(result.hi, tail.hi + (result.lo + tail.lo));
 }
 
 /* exp of a double-double, relative error below 2^-80, |x| <= 700.  Scalar set-up code. */

@@ -24,10 +24,10 @@ static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const 
     for (i = 0; i < n; i = j) {
         double top = 0.0;
         for (j = i; j < n && sigma[j] == sigma[i] && q[j] == q[i]; j++)
-            top = fmax(top, order[j] - 1.0);
+            top = fa_max(top, order[j] - 1.0);
         fa_log_moment_init(&lm, sigma[i], q[i]);
         if (lm.a_limit > 0.0)
-            fa_log_moment_cache(&lm, fmin(fmax(top, 1.0), lm.a_limit));
+            fa_log_moment_cache(&lm, fa_min(fa_max(top, 1.0), lm.a_limit));
         for (k = i; k < j; k++) {
             double a = order[k] - 1.0, count = steps[k];
             fa_moment m;
@@ -74,7 +74,7 @@ static void fa_readout_run(fa_run *run, double target, int for_delta, int conver
     if (for_delta)
         *out = fa_run_delta(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status);
     else
-        *out = fmax(0.0, fa_run_epsilon(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status));
+        *out = fa_max(0.0, fa_run_epsilon(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status));
     *status_out = (uint8_t)status;
 }
 

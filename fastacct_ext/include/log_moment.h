@@ -78,7 +78,7 @@ FA_FUNC double fa_sums_value(const double *loss_hi, const double *loss_lo, const
         fa_dd t = fa_two_prod(a, loss_hi[i]);
         double e;
         t.lo = FA_FMA(a, loss_lo[i], t.lo);
-        s0 += weight[i] * fa_expm1_minus_v(t.hi, t.lo, &e);
+        s0 = FA_FMA(weight[i], fa_expm1_minus_v(t.hi, t.lo, &e), s0);
     }
     return s0;
 }
@@ -121,7 +121,7 @@ FA_FUNC void fa_sums_scaled(const double *loss_hi, const double *loss_lo, const 
 FA_FUNC void fa_weights(const fa_sgm *m, const double *loss_hi, const double *loss_lo, const double *base_hi, const double *base_lo, int n,
                         double *weight)
 {
-    double unit = fa_sgm_unit(m);
+    double unit = m->unit;
     int i;
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
@@ -135,13 +135,14 @@ FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums 
 {
     double loss_hi[FA_BLOCK], loss_lo[FA_BLOCK], base_hi[FA_BLOCK], base_lo[FA_BLOCK], weight[FA_BLOCK];
     int64_t j;
+    m->j_next = INT64_MIN;                       /* the same range gives the same bits, whatever was computed before */
     for (j = j0; j < j1; j += FA_BLOCK) {
         int n = j1 - j < FA_BLOCK ? (int)(j1 - j + FA_LANES - 1) / FA_LANES * FA_LANES : FA_BLOCK;
         double last, light;
         fa_sgm_nodes(m, j, n, loss_hi, loss_lo, base_hi, base_lo);
         last = loss_hi[n - 1];
-        light = fmin(loss_hi[0] + base_hi[0], last + base_hi[n - 1]);
-        sums->loss_max = fmax(sums->loss_max, fabs(last));
+        light = fa_min(loss_hi[0] + base_hi[0], last + base_hi[n - 1]);
+        sums->loss_max = fa_max(sums->loss_max, fabs(last));
         if (a * last < 690.0 && light > -640.0) {
             fa_weights(m, loss_hi, loss_lo, base_hi, base_lo, n, weight);
             fa_sums_direct(loss_hi, loss_lo, weight, n, a, &sums->e2, &sums->slope, &sums->curve);
@@ -152,10 +153,13 @@ FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums 
     }
 }
 
+/* omitted masses are handled relative to exp(shift), so that they mean something where M itself would overflow */
+FA_INLINE double fa_shift(const fa_sums *s) { return s->s0 > 0.0 ? fa_max(s->reference, 0.0) : 0.0; }
+
 /* build K, its bounds and its derivatives from the sums; `omitted` and `alias` are absolute and relative errors of M - 1 */
 FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_moment *out)
 {
-    double unit = fa_sgm_unit(&lm->mech), head = s->e2 + a * s->kl, relative, log_mass, big = 0.0;
+    double unit = lm->mech.unit, head = s->e2 + a * s->kl, relative, log_mass, big = 0.0;
     relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * 0x1p-64;
     if (s->s0 > 0.0)
         big = s->reference + log(unit * s->s0);
@@ -167,7 +171,7 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
         out->d2 = (s->s2 + s->curve * c) / total - out->d1 * out->d1;
         out->excess = out->d1 - log_mass;
         out->k = log_mass;
-        relative += omitted * exp(-log_mass);
+        relative += omitted * exp(fa_shift(s) - log_mass);
     }
     else {
         double scaled = s->s0 > 0.0 ? exp(s->reference) * unit : 0.0;
@@ -178,20 +182,22 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
         out->d2 = (s->curve + scaled * s->s2) / (1.0 + m) - out->d1 * out->d1;
         ml = m < 1e-4 ? m * m * (0.5 - m * (1.0 / 6.0 - m / 12.0)) : (1.0 + m) * log_mass - m;
         out->excess = (s->slope + scaled * (s->s1 - s->s0) - ml) / (1.0 + m);
+        if (s->s0 > 0.0)
+            omitted *= exp(fa_shift(s));
         relative += m > 0.0 ? omitted / m : (omitted > 0.0 ? INFINITY : 0.0);
     }
-    out->upper = out->k + relative * fmin(out->k, 1.0);
+    out->upper = out->k + relative * fa_min(out->k, 1.0);
     out->upper += out->upper * 4.0 * FA_EPS;
-    out->lower = fmax(0.0, out->k - relative * fmin(out->k, 1.0) * (1.0 + relative));
+    out->lower = fa_max(0.0, out->k - relative * fa_min(out->k, 1.0) * (1.0 + relative));
     out->lower -= out->lower * 4.0 * FA_EPS;
     out->status = out->upper - out->lower <= 1e-12 * out->k ? FA_OK : FA_LOOSE;
 }
 
 /* absolute bound of the left tail: g <= max(alpha/2, 1) a x^2 there, x^2 <= q^2 min(1, y^2) */
-FA_INLINE double fa_omitted_left(const fa_log_moment *lm, double a, double z_left)
+FA_INLINE double fa_omitted_left(const fa_log_moment *lm, double a, double z_left, double shift)
 {
     double y = (z_left - 0.5) * lm->mech.inv_var.hi, q = lm->mech.q;
-    return fmax(0.5 * (1.0 + a), 1.0) * a * q * q * fmin(1.0, 1.1 * y * y) * FA_TAIL_MASS;
+    return fa_max(0.5 * (1.0 + a), 1.0) * a * q * q * fa_min(1.0, 1.1 * y * y) * FA_TAIL_MASS * (shift > 0.0 ? fa_exp_v(-shift, 0.0) : 1.0);
 }
 
 /* log of a majorant of the integrand at z >= 1/2, up to N's constant: a alpha/2 q^2 e^(2y) (1+x)^max(alpha-2, 0) N(z) */
@@ -199,23 +205,50 @@ FA_INLINE double fa_log_majorant(const fa_log_moment *lm, double a, double z)
 {
     double posterior, s2 = lm->mech.sigma * lm->mech.sigma, loss = fa_sgm_loss_guess(&lm->mech, z, &posterior);
     double y = (z - 0.5) / s2;
-    return log(0.5 * a * (1.0 + a)) + 2.0 * (log(lm->mech.q) + y) + fmax(a - 1.0, 0.0) * loss - 0.5 * z * z / s2;
+    return log(0.5 * a * (1.0 + a)) + 2.0 * (lm->mech.log_q_d + y) + fa_max(a - 1.0, 0.0) * loss - 0.5 * z * z / s2;
 }
 
-/* bound of the sum over all grid points beyond z_right >= max(alpha, 2) + 8 sigma, by the smaller of two majorants, which fall there at
- * least geometrically with ratio exp(-(8 - 2/8) h/sigma): the one above with e^(2y) replaced by y^2 e^(2y) where y < 1 (x <= q y e^y),
- * and (1+x)^alpha N */
-FA_INLINE double fa_omitted_right(const fa_log_moment *lm, double a, double z_right)
+/* bound of the sum over all grid points beyond z_right >= max(alpha, 2) + 8 sigma, by one of three majorants of g N:
+ *   alpha a/2 q^2 min(1, y)^2 e^(2y) (1+x)^max(alpha-2, 0) N;   (1+x)^alpha N;   a loss (1 + a loss/2) (1+x)^alpha N   for a < 1/4, loss > 2.7
+ * They fall there at least geometrically, with ratio exp(-(8 - 2/8) h/sigma) (docs/algorithms/quadrature.md). */
+FA_INLINE double fa_omitted_right(const fa_log_moment *lm, double a, double z_right, double loss, double shift)
 {
-    double posterior, loss = fa_sgm_loss_guess(&lm->mech, z_right, &posterior), s2 = lm->mech.sigma * lm->mech.sigma;
-    double y = fmin(1.0, (z_right - 0.5) / s2);
-    double l = fmin(fa_log_majorant(lm, a, z_right) + 2.0 * log(y), (1.0 + a) * loss - 0.5 * z_right * z_right / s2);
-    return exp(fmin(l, 700.0)) * fa_sgm_unit(&lm->mech) * (1.0 + lm->mech.sigma / (7.75 * lm->mech.h));
+    double y = (z_right - 0.5) * lm->mech.inv_var.hi, exponent = -0.5 * z_right * z_right * lm->mech.inv_var.hi - shift, factor = 1.0000001;
+    if (a >= 0.25 ? 0.5 * a * (1.0 + a) * loss * loss > 1.0 : loss > 2.7) {     /* about where the second, or the third, is smaller */
+        exponent += (1.0 + a) * loss;
+        if (a < 0.25)
+            factor *= a * loss * (1.0 + 0.5 * a * loss);
+    }
+    else {
+        exponent += 2.0 * (lm->mech.log_q_d + y) + fa_max(a - 1.0, 0.0) * loss;
+        y = fa_min(1.0, y);
+        factor *= 0.5 * a * (1.0 + a) * y * y;
+    }
+    /* fa_exp_v clamps to [-700, 700]: upwards below, and exp(700) makes the ledger refuse the result */
+    return factor * fa_exp_v(exponent, 0.0) * lm->mech.tail_unit;
 }
 
 FA_INLINE double fa_right_end(const fa_log_moment *lm, double a)
 {
-    return fmax(1.0 + a, 2.0) + FA_TAIL_WIDTH * lm->mech.sigma;
+    return fa_max(1.0 + a, 2.0) + FA_TAIL_WIDTH * lm->mech.sigma;
+}
+
+FA_FUNC void fa_kl_prefix(fa_log_moment *lm)
+{
+    double term[FA_CACHE];
+    int i, k;
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < lm->n_direct; i++) {
+        double e;
+        term[i] = lm->weight[i] * fa_expm1_minus_v(-lm->loss_hi[i], -lm->loss_lo[i], &e);
+    }
+    lm->kl[0] = 0.0;
+    for (i = 0; i < lm->n_direct / FA_LANES; i++) {
+        double sum = 0.0;
+        for (k = 0; k < FA_LANES; k++)
+            sum += term[FA_LANES * i + k];
+        lm->kl[i + 1] = lm->kl[i] + sum;
+    }
 }
 
 /* fill the cache for orders up to 1 + a_cap <= 1 + a_limit */
@@ -225,18 +258,17 @@ FA_FUNC void fa_log_moment_cache(fa_log_moment *lm, double a_cap)
     int64_t j0 = (int64_t)floor(-FA_TAIL_WIDTH * m->sigma / m->h), n, i;
     n = (int64_t)ceil(fa_right_end(lm, a_cap) / m->h) + 1 - j0;
     n = (n + FA_LANES - 1) / FA_LANES * FA_LANES;
+    m->j_next = INT64_MIN;
     for (i = 0; i < n; i += FA_BLOCK) {
         int block = n - i < FA_BLOCK ? (int)(n - i) : FA_BLOCK;
         fa_sgm_nodes(m, j0 + i, block, lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i);
         fa_weights(m, lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, block, lm->weight + i);
     }
     lm->n = (int)n;
-    lm->n_direct = (int)fmin((double)n, floor(35.0 * m->sigma / m->h) - (double)j0) / FA_LANES * FA_LANES;
+    lm->n_direct = (int)fa_min((double)n, floor(35.0 * m->sigma / m->h) - (double)j0) / FA_LANES * FA_LANES;
     lm->a_cap = a_cap;
     lm->z_first = (double)j0 * m->h;
-    lm->kl[0] = 0.0;
-    for (i = 0; i < lm->n_direct / FA_LANES; i++)
-        lm->kl[i + 1] = lm->kl[i] + fa_sums_value(lm->loss_hi + FA_LANES * i, lm->loss_lo + FA_LANES * i, lm->weight + FA_LANES * i, FA_LANES, -1.0);
+    fa_kl_prefix(lm);
 }
 
 FA_FUNC void fa_log_moment_init(fa_log_moment *lm, double sigma, double q)
@@ -259,10 +291,84 @@ FA_FUNC void fa_moment_minkowski(const fa_log_moment *lm, double a, fa_moment *o
     out->k = fa_sgm_minkowski(lm->mech.sigma, lm->mech.q, a, &d1, &d2);
     out->d1 = a * d1;
     out->d2 = a * a * d2;
-    out->excess = fmax(out->d1 - out->k, 0.0);
+    out->excess = fa_max(out->d1 - out->k, 0.0);
     out->upper = out->k * (1.0 + 64.0 * FA_EPS);
     out->lower = 0.0;
     out->status = FA_LOOSE;
+}
+
+/* fa_moment_sandwich -- K in closed form where the sampled bump is all there is.
+ *   q^alpha e^(a alpha/(2 sigma^2)) <= M <= that times (1 + rho)^alpha, rho = (1-q)/q e^(-a/(2 sigma^2)): from (1+x) >= q v and from
+ *   Minkowski's inequality.  Taken when the two agree to 2e-14 relative.       returns 0 when they do not */
+FA_FUNC int fa_moment_sandwich(const fa_log_moment *lm, double a, fa_moment *out)
+{
+    double s = 0.5 * lm->mech.inv_var.hi, log_rho = lm->mech.log_odds - a * s, per_order = a * s + lm->mech.log_q_d, gap;
+    if (!(log_rho < -27.0) || !(per_order > 0.0))
+        return 0;
+    gap = exp(log_rho);
+    if (!(gap <= 2e-14 * per_order))
+        return 0;
+    out->k = (1.0 + a) * per_order;
+    out->d1 = a * (per_order + (1.0 + a) * s);
+    out->d2 = 2.0 * a * a * s;
+    out->excess = a * a * s - lm->mech.log_q_d;
+    /* rounding: 4 u of each of the two terms of per_order */
+    gap += 6.0 * FA_EPS * (a * s - lm->mech.log_q_d);
+    out->upper = (1.0 + a) * (per_order + gap) * (1.0 + 4.0 * FA_EPS);
+    out->lower = (1.0 + a) * (per_order - gap) * (1.0 - 4.0 * FA_EPS);
+    out->status = FA_OK;
+    return 1;
+}
+
+/* sums over the cached nodes that matter at one order, and the bound of what they leave out */
+FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, int certify, fa_sums *s, double *omitted_out)
+{
+    const fa_sgm *m = &lm->mech;
+    double alpha = 1.0 + a, p = 1.0 - (FA_TAIL_WIDTH + 0.5) * m->sigma / alpha;
+    double log_left = 0.0, shift;
+    int n = (int)((fa_right_end(lm, a) - lm->z_first) / m->h) + 2, begin = 0, direct, i;
+    n = (n + FA_LANES - 1) / FA_LANES * FA_LANES;
+    n = n < lm->n ? n : lm->n;
+    /* Where the sampled bump dominates, start 8.5 sigma left of alpha.  The slope of log[(1+x)^alpha N] is (alpha p(z) - z)/sigma^2:
+     * between the z_p where the logistic p reaches z/alpha at the new start, and that start, the terms increase; left of z_p they sum to
+     * less than (1 + x(z_p))^alpha = ((1-q)/(1-p))^alpha. */
+    if (p > 0.5) {
+        double floor_k = alpha * (0.5 * a * m->inv_var.hi + m->log_q_d);
+        if (floor_k > 45.0)
+            log_left = -alpha * log1p(-p);
+        if (floor_k > 45.0 && floor_k - log_left > 45.0 + fabs(floor_k) * 1e-10) {
+            begin = (int)((p * alpha - lm->z_first) / m->h) / FA_LANES * FA_LANES;
+        }
+    }
+    direct = n < lm->n_direct ? n : lm->n_direct;
+    if (direct > begin && a * lm->loss_hi[direct - 1] > 690.0) {      /* losses increase along the grid */
+        int low = begin;
+        while (low < direct) {
+            int mid = (low + direct) / 2;
+            if (a * lm->loss_hi[mid] > 690.0)
+                direct = mid;
+            else
+                low = mid + 1;
+        }
+        direct = direct / FA_LANES * FA_LANES;
+    }
+    direct = direct > begin ? direct : begin;
+    s->kl = lm->kl[direct / FA_LANES] - lm->kl[begin / FA_LANES];
+    if (certify)
+        s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a);
+    else
+        fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, &s->e2, &s->slope, &s->curve);
+    for (i = direct; i < n; i += FA_BLOCK)
+        fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, n - i < FA_BLOCK ? n - i : FA_BLOCK, a, s);
+    s->loss_max = fa_max(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]);
+    if (!certify)
+        return;
+    shift = fa_shift(s);
+    *omitted_out = fa_omitted_right(lm, a, lm->z_first + (n - 1) * m->h, lm->loss_hi[n - 1], shift);
+    if (begin == 0)
+        *omitted_out += fa_omitted_left(lm, a, lm->z_first, shift);
+    else
+        *omitted_out += 1.000001 * (fa_exp_v(log_left - shift, 0.0) + begin * m->unit * fa_exp_v(alpha * lm->loss_hi[begin] + lm->base_hi[begin] - shift, 0.0));
 }
 
 /* distance walked from a mode until the majorant has dropped below `floor_value`; steps grow, so a wide mode costs few evaluations */
@@ -284,8 +390,8 @@ FA_FUNC double fa_walk(const fa_log_moment *lm, double a, double mode, double di
 FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *omitted_out)
 {
     fa_sgm *m = &lm->mech;
-    double h = m->h, right = fa_right_end(lm, a), b = fmax(a - 1.0, 0.0), left = -FA_TAIL_WIDTH * m->sigma;
-    double begin = left, z1 = right, z2 = right, p, p2, z, drop, peak, ends = -INFINITY;
+    double h = m->h, right = fa_right_end(lm, a), b = fa_max(a - 1.0, 0.0), left = -FA_TAIL_WIDTH * m->sigma;
+    double begin = left, z1 = right, z2 = right, p, p2, z, drop, peak, ends = -INFINITY, shift;
     int64_t j0, j1, j2, j3;
     int i, two = 0;
     if (right - left > 2048.0 * h && a > 1.0) {
@@ -300,7 +406,7 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
             z = 2.0 + b * p;
             if (!(high - z > 1e-3 * m->sigma)) break;
         }
-        peak = fmax(fa_log_majorant(lm, a, low), fa_log_majorant(lm, a, high));
+        peak = fa_max(fa_log_majorant(lm, a, low), fa_log_majorant(lm, a, high));
         /* the majorant exceeds the integrand by up to alpha^2/2 where x is large */
         drop = peak - 40.0 - log1p((right - left) / h) - log(0.5 * a * (1.0 + a));
         if (high - low > 4.0 * m->sigma) {
@@ -334,16 +440,18 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
     if (begin > left)
         ends = fa_log_majorant(lm, a, (double)j0 * h);
     if (j1 < j3)
-        ends = fmax(ends, fa_log_majorant(lm, a, (double)j1 * h));
+        ends = fa_max(ends, fa_log_majorant(lm, a, (double)j1 * h));
     if (two)
-        ends = fmax(ends, fa_log_majorant(lm, a, (double)j2 * h));
-    *omitted_out = fa_omitted_right(lm, a, (double)(j3 - 1) * h);
+        ends = fa_max(ends, fa_log_majorant(lm, a, (double)j2 * h));
+    z = (double)(j3 - 1) * h;
+    shift = fa_shift(sums);
+    *omitted_out = fa_omitted_right(lm, a, z, fa_sgm_loss_guess(m, z, &p), shift);
     if (ends > -INFINITY)
-        *omitted_out += exp(fmin(700.0, ends + log(fa_sgm_unit(m) * (double)(j3 - (int64_t)floor(left / h))) + 1e-9));
+        *omitted_out += 1.0000001 * m->unit * (double)(j3 - (int64_t)floor(left / h)) * fa_exp_v(ends - shift, 0.0);
     if (begin > left)
-        *omitted_out += fmax(0.5 * (1.0 + a), 1.0) * a * m->q * m->q;           /* all of z < 1/2: x^2 <= q^2, mass at most 1 */
+        *omitted_out += fa_max(0.5 * (1.0 + a), 1.0) * a * m->q * m->q * fa_exp_v(-shift, 0.0);   /* z < 1/2: x^2 <= q^2, mass at most 1 */
     else
-        *omitted_out += fa_omitted_left(lm, a, (double)j0 * h);
+        *omitted_out += fa_omitted_left(lm, a, (double)j0 * h, shift);
     return 1;
 }
 
@@ -351,7 +459,7 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
  *   domain   any a > 0, 0 <= q <= 1, sigma >= 0        result nearest, with `lower` and `upper` certified
  *   error    measured and proved: docs/algorithms/quadrature.md; relative 1e-12 for sigma >= 0.03, q >= 1e-12, a <= 1e5
  *   status   FA_OK | FA_LOOSE (Minkowski's bound, or a ledger above 1e-12)
- *   certify  0: k and the derivatives only (for the order search); upper and lower then lack the omitted tails
+ *   certify  1: k, upper, lower; 0: k and the derivatives, for the order search
  *   cost     cached: about 0.7 ns a node; else 5 ns a node
  *   oracle   reference.log_moment */
 FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int certify)
@@ -373,29 +481,10 @@ FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int c
         out->status = FA_OK;
         return;
     }
+    if (fa_moment_sandwich(lm, a, out))
+        return;
     if (a <= lm->a_cap) {
-        int n = (int)((fa_right_end(lm, a) - lm->z_first) / lm->mech.h) + 2, direct, i;
-        n = (n + FA_LANES - 1) / FA_LANES * FA_LANES;
-        n = n < lm->n ? n : lm->n;
-        direct = n < lm->n_direct ? n : lm->n_direct;
-        if (a * lm->loss_hi[direct - 1] > 690.0) {                /* losses increase along the grid */
-            int low = 0;
-            while (low < direct) {
-                int mid = (low + direct) / 2;
-                if (a * lm->loss_hi[mid] > 690.0)
-                    direct = mid;
-                else
-                    low = mid + 1;
-            }
-            direct = direct / FA_LANES * FA_LANES;
-        }
-        s.kl = lm->kl[direct / FA_LANES];
-        fa_sums_direct(lm->loss_hi, lm->loss_lo, lm->weight, direct, a, &s.e2, &s.slope, &s.curve);
-        for (i = direct; i < n; i += FA_BLOCK)
-            fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, n - i < FA_BLOCK ? n - i : FA_BLOCK, a, &s);
-        s.loss_max = fmax(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]);
-        if (certify)
-            omitted = fa_omitted_left(lm, a, lm->z_first) + fa_omitted_right(lm, a, lm->z_first + (n - 1) * lm->mech.h);
+        fa_sum_cached(lm, a, certify, &s, &omitted);
         fa_moment_from_sums(lm, &s, a, omitted, out);
     }
     else if (fa_sum_windows(lm, a, &s, &omitted))

@@ -34,7 +34,7 @@ FA_FUNC void fa_run_at(fa_run *run, double a, fa_moment *total, int certify)
         if (!(n > 0.0))
             continue;
         if (a > lm->a_cap && a <= lm->a_limit)
-            fa_log_moment_cache(lm, fmin(fmax(1.25 * a + 0.5, 1.0), lm->a_limit));
+            fa_log_moment_cache(lm, fa_min(fa_max(1.25 * a + 0.5, 1.0), lm->a_limit));
         fa_log_moment_at(lm, a, &one, certify);
         total->k += n * one.k;
         total->upper += n * one.upper;
@@ -52,11 +52,11 @@ FA_FUNC void fa_run_share(fa_run *run, const double *orders, int n_orders)
     double top = 0.0;
     int i;
     for (i = 0; i < n_orders; i++)
-        top = fmax(top, orders[i] - 1.0);
+        top = fa_max(top, orders[i] - 1.0);
     for (i = 0; i < run->n; i++) {
         fa_log_moment *lm = &run->moment[i];
-        if (lm->a_limit > 0.0 && lm->a_cap < fmin(top, lm->a_limit))
-            fa_log_moment_cache(lm, fmin(fmax(top, 1.0), lm->a_limit));
+        if (lm->a_limit > 0.0 && lm->a_cap < fa_min(top, lm->a_limit))
+            fa_log_moment_cache(lm, fa_min(fa_max(top, 1.0), lm->a_limit));
     }
 }
 
@@ -70,19 +70,19 @@ FA_FUNC double fa_guess_log_a(const fa_run *run, int for_delta, double target)
         double n = run->steps[i], s = run->moment[i].mech.sigma, q = run->moment[i].mech.q, x = 1.0 / (s * s), b, log_q;
         if (!(n > 0.0) || !(q > 0.0) || !(x > 0.0))
             continue;
-        v += n * q * q * (x < 30.0 ? expm1(x) : exp(fmin(x, 300.0)));
+        v += n * q * q * (x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0)));
         log_q = log(q);
-        b = fmax(-2.0 * log_q / x, 0.1 * s);
+        b = fa_max(-2.0 * log_q / x, 0.1 * s);
         for (k = 0; k < 3; k++) {
             double weight = n * x * (1.0 + b) * (for_delta ? 1.0 : 0.5 * b);
-            b = fmax(2.0 / x * (log(target / weight) / (1.0 + b) - log_q), 0.1 * s);
+            b = fa_max(2.0 / x * (log(target / weight) / (1.0 + b) - log_q), 0.1 * s);
         }
-        barrier = fmin(barrier, b);
+        barrier = fa_min(barrier, b);
     }
     a = for_delta ? target / v : sqrt(2.0 * target / v);
     a = a > barrier ? barrier : a;
     a = log(a);
-    return a == a ? fmin(fmax(a, FA_LOG_A_MIN), FA_LOG_A_MAX) : 0.0;
+    return a == a ? fa_min(fa_max(a, FA_LOG_A_MIN), FA_LOG_A_MAX) : 0.0;
 }
 
 /* one function value and slope in u = log a; increasing in u, its root is the best order */
@@ -93,16 +93,16 @@ FA_INLINE double fa_balance(fa_conversion c, int for_delta, const fa_moment *m, 
     if (for_delta) {
         left = m->d1 / a;
         right = target + (sharp ? log1p(1.0 / a) : 0.0);
-        slope = m->d2 / fmax(m->d1, 1e-300);
+        slope = m->d2 / fa_max(m->d1, 1e-300);
         slope += sharp ? 1.0 / ((1.0 + a) * right) : 0.0;
     }
     else {
         left = m->excess + (sharp ? log1p(a) : 0.0);
         right = target;
-        slope = (m->d2 + (sharp ? a / (1.0 + a) : 0.0)) / fmax(left, 1e-300);
+        slope = (m->d2 + (sharp ? a / (1.0 + a) : 0.0)) / fa_max(left, 1e-300);
     }
     *slope_out = slope;
-    return log(fmax(left, 1e-300)) - log(right);
+    return log(fa_max(left, 1e-300)) - log(right);
 }
 
 /* ends at (nearly) the best order, with a certified total there; target = -log delta, or eps when for_delta */
@@ -128,7 +128,7 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
         if (u + step <= lo || u + step >= hi) {
             if (hi - lo < 1e-14)
                 break;
-            step = fmin(fmax(0.5 * (lo + hi) - u, -3.0), 3.0);
+            step = fa_min(fa_max(0.5 * (lo + hi) - u, -3.0), 3.0);
         }
         u += step;
     }
@@ -168,7 +168,7 @@ FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, doub
         f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target) : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
     }
     for (i = 0; i < 22; i++) {
-        best = fmin(best, fmin(f[0], f[1]));
+        best = fa_min(best, fa_min(f[0], f[1]));
         j = f[0] < f[1] ? 0 : 1;
         if (j == 0) {
             hi = u[1], u[1] = u[0], f[1] = f[0];
@@ -182,7 +182,7 @@ FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, doub
         f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target) : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
     }
     run->log_a = u0;
-    return fmin(best, fmin(f[0], f[1]));
+    return fa_min(best, fa_min(f[0], f[1]));
 }
 
 /* fa_run_epsilon -- smallest epsilon that Renyi DP proves at delta; may be negative (callers clamp).

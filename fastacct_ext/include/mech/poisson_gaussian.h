@@ -17,7 +17,7 @@
 #define FA_BLOCK 64                   /* nodes filled at a time; a multiple of FA_LANES */
 #define FA_TAIL_WIDTH 8.0             /* the grid ends this many sigma outside [0, alpha]: Phi(-8) = 6.2e-16 */
 #define FA_TAIL_MASS 6.3e-16          /* > Phi(-FA_TAIL_WIDTH) */
-#define FA_LOG_ALIAS_TOLERANCE 34.66  /* -log of the aliasing error allowed: 2^-50 */
+#define FA_LOG_ALIAS_TOLERANCE 31.89  /* -log of the aliasing error allowed: 2^-46 */
 #define FA_ALIAS_CONSTANT 704.0       /* aliasing error <= CONSTANT max(1, sigma^2) exp(...), see quadrature.md */
 
 typedef struct {
@@ -26,12 +26,16 @@ typedef struct {
     fa_dd inv_var;                    /* 1 / sigma^2 */
     fa_dd rho[FA_LANES + 1];          /* exp(i h / sigma^2) */
     fa_dd log_q;
-    double log_odds;                  /* log((1-q)/q) */
+    double unit;                      /* weight of one node is exp(base) * unit, unit = h / (sigma sqrt(2 pi)) */
+    double tail_unit;                 /* unit (1 + sigma/(7.75 h)): sum of a tail that falls like exp(-7.75 z/sigma), over its first term */
+    double log_q_d, log_odds;         /* log q and log((1-q)/q) in plain doubles */
     double alias;                     /* relative aliasing error of a sum over the whole grid */
     int64_t j_high;                   /* first node computed the high way */
+    int64_t j_next;                   /* the recurrence for v can go on from here ... */
+    double v_hi[FA_LANES], v_lo[FA_LANES];   /* ... with these values of the nodes just before */
 } fa_sgm;
 
-/* fa_sgm_step -- largest grid step whose aliasing error is below 2^-50 relative, for every order alpha > 1.
+/* fa_sgm_step -- largest grid step whose aliasing error is below 2^-46 relative, for every order alpha > 1.
  *   source   docs/algorithms/quadrature.md, theorem 2; from the trapezoid theorem of Trefethen and Weideman (2014) */
 FA_FUNC double fa_sgm_step(double sigma, double *alias_out)
 {
@@ -58,14 +62,18 @@ FA_FUNC void fa_sgm_init(fa_sgm *m, double sigma, double q)
     double split;
     m->sigma = sigma;
     m->q = q;
+    m->j_next = INT64_MIN;
     m->h = fa_sgm_step(sigma, &m->alias);
+    m->unit = m->h / sigma * 0.398942280401432677939946;
+    m->tail_unit = m->unit * (1.0 + sigma / (7.75 * m->h));
     m->inv_var = fa_dd_div(one, fa_two_prod(sigma, sigma));
     arg = fa_dd_mul_d(m->inv_var, m->h);
     m->rho[0] = one;
     m->rho[1] = fa_exp_dd(arg);
     for (i = 2; i <= FA_LANES; i++)
         m->rho[i] = fa_dd_mul(m->rho[i - 1], m->rho[1]);
-    m->log_odds = log1p(-q) - log(q);
+    m->log_q_d = log(q);
+    m->log_odds = log1p(-q) - m->log_q_d;
     m->log_q.hi = m->log_q.lo = 0.0;
     /* high nodes only where low ones could overflow: y beyond 300 and v far above the odds */
     split = m->log_odds + 8.5;
@@ -74,19 +82,28 @@ FA_FUNC void fa_sgm_init(fa_sgm *m, double sigma, double q)
 }
 
 /* nodes j .. j+n-1, n a multiple of FA_LANES, all on the same side of j_high:
- *   loss (hi, lo); base (hi, lo) = -z^2/(2 sigma^2) = log of Q's weight up to the constant fa_sgm_log_unit */
-FA_FUNC void fa_sgm_nodes_low(const fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi, double *base_lo)
+ *   loss (hi, lo); base (hi, lo) = -z^2/(2 sigma^2) = log of Q's weight up to the constant `unit` */
+FA_FUNC void fa_sgm_nodes_low(fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi, double *base_lo)
 {
     double v_hi[FA_BLOCK], v_lo[FA_BLOCK];
     double q = m->q, h = m->h, start = (double)j * h;
-    fa_dd y = fa_dd_mul(m->inv_var, fa_two_sum(start, -0.5)), v, half = {0.5 * m->inv_var.hi, 0.5 * m->inv_var.lo};
-    fa_dd r8 = m->rho[FA_LANES];
+    fa_dd half = {0.5 * m->inv_var.hi, 0.5 * m->inv_var.lo}, r8 = m->rho[FA_LANES];
     int i, s;
-    v = y.hi < -200.0 ? fa_dd_make(0.0, 0.0) : fa_exp_dd(y);      /* exp(-200) is below 1's last double-double bit */
-    for (i = 0; i < FA_LANES; i++) {
-        fa_dd t = fa_dd_mul(v, m->rho[i]);
-        v_hi[i] = t.hi;
-        v_lo[i] = t.lo;
+    if (j == m->j_next) {
+        for (i = 0; i < FA_LANES; i++) {
+            fa_dd t = fa_dd_mul(fa_dd_make(m->v_hi[i], m->v_lo[i]), r8);
+            v_hi[i] = t.hi;
+            v_lo[i] = t.lo;
+        }
+    }
+    else {
+        fa_dd y = fa_dd_mul(m->inv_var, fa_two_sum(start, -0.5)), v;
+        v = y.hi < -200.0 ? fa_dd_make(0.0, 0.0) : fa_exp_dd(y);  /* exp(-200) is below 1's last double-double bit */
+        for (i = 0; i < FA_LANES; i++) {
+            fa_dd t = fa_dd_mul(v, m->rho[i]);
+            v_hi[i] = t.hi;
+            v_lo[i] = t.lo;
+        }
     }
     for (s = FA_LANES; s < n; s += FA_LANES) {
         FA_PRAGMA(omp simd)
@@ -95,6 +112,11 @@ FA_FUNC void fa_sgm_nodes_low(const fa_sgm *m, int64_t j, int n, double *loss_hi
             v_hi[s + i] = t.hi;
             v_lo[s + i] = t.lo;
         }
+    }
+    m->j_next = v_hi[n - 1] > 0.0 && v_hi[n - FA_LANES] > 0.0 ? j + n : INT64_MIN;
+    for (i = 0; i < FA_LANES; i++) {
+        m->v_hi[i] = v_hi[n - FA_LANES + i];
+        m->v_lo[i] = v_lo[n - FA_LANES + i];
     }
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
@@ -138,16 +160,13 @@ FA_FUNC void fa_sgm_nodes(fa_sgm *m, int64_t j, int n, double *loss_hi, double *
         fa_sgm_nodes_low(m, j, n, loss_hi, loss_lo, base_hi, base_lo);
 }
 
-/* weight of one node is exp(base) * h / (sigma sqrt(2 pi)) */
-FA_INLINE double fa_sgm_unit(const fa_sgm *m) { return m->h / m->sigma * 0.398942280401432677939946; }
-
 /* loss and its slope's logistic p = q e^y/(1-q+q e^y) in plain doubles, any y: for choosing windows, never for answers */
 FA_INLINE double fa_sgm_loss_guess(const fa_sgm *m, double z, double *posterior_out)
 {
     double y = (z - 0.5) / (m->sigma * m->sigma), d = y - m->log_odds;
     if (d > 0) {
         *posterior_out = 1.0 / (1.0 + exp(-d));
-        return y + log(m->q) + log1p(exp(-d));
+        return y + m->log_q_d + log1p(exp(-d));
     }
     *posterior_out = exp(d) / (1.0 + exp(d));
     return log1p(-m->q) + log1p(exp(d));
