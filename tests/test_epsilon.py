@@ -7,12 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mpmath import mpf
+from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
 
 OPACUS_ORDERS = [1 + x / 10.0 for x in range(1, 100)] + list(range(12, 64))
+
+
+def variation(sigma, q, steps):
+    """Bound of delta(0) by the Kullback-Leibler divergence: Pinsker, Bretagnolle and Huber."""
+    kl = mpf(steps) * reference.rdp(sigma, q, 1, digits=18)
+    return mp.sqrt(min(kl / 2, -mp.expm1(-kl)))
 
 
 def random_runs(n, seed):
@@ -33,6 +39,8 @@ def test_epsilon_is_never_below_the_infimum_over_orders_and_close_to_it(conversi
             delta=delta,
             accountant=fa.RDP(conversion=conversion),
         )
+        if conversion != "mironov" and variation(sigma, q, steps) <= delta:
+            truth = mpf(0)
         assert mpf(mine) >= truth, (sigma, q, steps, delta)
         assert mpf(mine) <= truth * (1 + mpf("1e-10")), (sigma, q, steps, delta)
 
@@ -42,9 +50,20 @@ def test_delta_is_never_below_the_infimum_over_orders_and_close_to_it():
     for sigma, q, steps, _ in zip(*random_runs(6, 9), strict=True):
         epsilon = 10 ** rng.uniform(-2, 2)
         truth, _ = reference.rdp_delta(sigma, q, steps, epsilon, digits=18)
+        truth = min(truth, variation(sigma, q, steps))
         mine = fa.dpsgd.delta(noise_multiplier=sigma, sample_rate=q, steps=int(steps), epsilon=epsilon)
         assert mpf(mine) >= truth, (sigma, q, steps, epsilon)
         assert mpf(mine) <= max(truth * (1 + mpf("1e-9")), mpf(2) ** -1070), (sigma, q, steps, epsilon)
+
+
+def test_divergences_near_order_one_prove_epsilon_zero_where_the_conversion_does_not():
+    run = {"noise_multiplier": 5.0, "sample_rate": 1e-9, "steps": 1000}
+    limit = variation(5.0, 1e-9, 1000)
+    assert fa.dpsgd.epsilon(**run, delta=float(limit) * 1.001) == 0.0
+    assert fa.dpsgd.epsilon(**run, delta=float(limit) * 0.999) > 0.0
+    assert fa.dpsgd.epsilon(**run, delta=float(limit) * 1.001, accountant=fa.RDP(conversion="mironov")) > 0.0
+    at_zero = fa.dpsgd.delta(**run, epsilon=0.0)
+    assert limit <= at_zero <= limit * (1 + mpf("1e-9"))
 
 
 def test_optimal_conversion_is_certified_and_between_truth_and_the_default():
@@ -68,6 +87,8 @@ def test_each_conversion_at_one_order_is_never_below_the_oracle(order, rdp, epsi
         accountant = fa.RDP(orders=[order], conversion=conversion)
         delta = fa.dpsgd.delta(noise_multiplier=sigma, sample_rate=1, steps=1, epsilon=epsilon, accountant=accountant)
         truth = min(mpf(1), reference.rdp_to_delta(exact_rdp, order, epsilon, conversion, digits=18))
+        if conversion != "mironov":
+            truth = min(truth, mp.sqrt(min(exact_rdp / 2, -mp.expm1(-exact_rdp))))
         assert truth <= delta <= truth * (1 + mpf("1e-6")), conversion
         if delta < 1:
             back = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=1, steps=1, delta=delta, accountant=accountant)

@@ -20,7 +20,8 @@ typedef struct {
     double log_a;                       /* best order of the last evaluation: warm start */
 } fa_target;
 
-/* certified epsilon minus target; warm: start the order search where the last one ended */
+/* certified log(epsilon / target), or what stands for it where one of them is 0: its sign is that of epsilon - target.
+ * warm: start the order search where the last one ended */
 FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
 {
     fa_run run = {1, t->moment, &t->steps, warm ? t->log_a : NAN};
@@ -29,72 +30,71 @@ FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
     fa_log_moment_init(t->moment, t->solve_for_q ? t->sigma : x, t->solve_for_q ? x : t->q);
     eps = fa_run_epsilon(&run, t->delta, t->conversion, t->orders, t->n_orders, &order, &status);
     t->log_a = run.log_a;
-    return eps - t->target;
+    if (eps <= t->target)
+        return t->target > 0.0 && eps > 0.0 ? log(eps / t->target) - 1e-300 : -0.5;
+    return t->target > 0.0 && eps < INFINITY ? log(eps / t->target) + 1e-300 : 1.0;
 }
 
 /* x with excess <= 0 next to the boundary.  sign = +1: excess falls with x (sigma), -1: it grows (q).  x stays in [x_min, x_max].
- * Root finding on log x: bracket by growing steps, then regula falsi (Illinois) guarded by bisection. */
+ * Root finding in log x: bracket by steps as long as the excess, then regula falsi (Anderson-Bjorck) guarded by bisection. */
 FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, double x_max, int *status_out)
 {
-    double good, bad, f_good, f_bad, f, x = fa_min(fa_max(start, x_min), x_max), growth = 1.1, w_good, w_bad;
+    double good, bad, f, x = fa_min(fa_max(start, x_min), x_max), w_good, w_bad, reach = 1.1;
     int i, side = 0;
     f = fa_target_excess(t, x, 0);
     good = bad = x;
-    f_good = f_bad = f;
+    w_good = w_bad = f;
     *status_out = FA_OK;
-    if (f <= 0.0) {
-        do {                                                         /* towards the boundary */
-            good = bad;
-            f_good = f_bad;
-            if ((sign > 0 && good <= x_min) || (sign < 0 && good >= x_max))
-                return good;
-            bad = sign > 0 ? fa_max(good / growth, x_min) : fa_min(good * growth, x_max);
-            growth *= growth;
-            f_bad = fa_target_excess(t, bad, 1);
-        } while (f_bad <= 0.0);
+    /* epsilon falls at least like 1/sigma and grows at least like q^(1/2) near the targets of interest */
+    while (w_bad <= 0.0) {                                           /* towards the boundary */
+        double factor = exp(reach * fa_min(fa_max(-w_bad, 1e-6), 1.0));
+        good = bad;
+        w_good = w_bad;
+        if ((sign > 0 && good <= x_min) || (sign < 0 && good >= x_max))
+            return good;
+        bad = sign > 0 ? fa_max(good / factor, x_min) : fa_min(good * factor, x_max);
+        reach *= 3.0;
+        w_bad = fa_target_excess(t, bad, 1);
     }
-    else {
-        do {
-            bad = good;
-            f_bad = f_good;
-            if ((sign > 0 && bad >= x_max) || (sign < 0 && bad <= x_min)) {
-                *status_out = FA_NOT_MET;
-                return bad;
-            }
-            good = sign > 0 ? fa_min(bad * growth, x_max) : fa_max(bad / growth, x_min);
-            growth *= growth;
-            f_good = fa_target_excess(t, good, 1);
-        } while (f_good > 0.0);
+    while (w_good > 0.0) {
+        double factor = exp(reach * fa_min(fa_max(w_good, 1e-6), 1.0));
+        bad = good;
+        w_bad = w_good;
+        if ((sign > 0 && bad >= x_max) || (sign < 0 && bad <= x_min)) {
+            *status_out = FA_NOT_MET;
+            return bad;
+        }
+        good = sign > 0 ? fa_min(bad * factor, x_max) : fa_max(bad / factor, x_min);
+        reach *= 3.0;
+        w_good = fa_target_excess(t, good, 1);
     }
-    w_good = f_good;
-    w_bad = f_bad;
-    for (i = 0; i < 200 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
-        double lg = log(good), lb = log(bad), next;
-        if (i % 8 == 7 || !(w_bad < 1e300) || !(w_bad - w_good > 0.0))
+    for (i = 0; i < 300 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
+        double lg = log(good), lb = log(bad), next = lg - w_good * (lb - lg) / (w_bad - w_good), near = FA_CALIBRATION_WIDTH / 3.0;
+        if (i % 8 == 7 || !(fabs(next - lg) <= fabs(lb - lg)))
             next = 0.5 * (lg + lb);
-        else
-            next = lg - w_good * (lb - lg) / (w_bad - w_good);
-        /* step over the root by a third of the wanted width: the next bracket can then close */
-        if (fabs(next - lg) < FA_CALIBRATION_WIDTH / 3.0 || !(fabs(next - lg) < fabs(lb - lg)))
-            next = lg + (lb > lg ? 1.0 : -1.0) * fa_min(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
-        else if (fabs(next - lb) < FA_CALIBRATION_WIDTH / 3.0)
-            next = lb + (lg > lb ? 1.0 : -1.0) * fa_min(FA_CALIBRATION_WIDTH / 3.0, 0.5 * fabs(lb - lg));
+        /* a third of the wanted width beyond the root: the bracket can then close */
+        if (fabs(next - lg) < near)
+            next = lg + (lb > lg ? 1.0 : -1.0) * fa_min(near, 0.5 * fabs(lb - lg));
+        else if (fabs(next - lb) < near)
+            next = lb + (lg > lb ? 1.0 : -1.0) * fa_min(near, 0.5 * fabs(lb - lg));
         x = exp(next);
         if (x == good || x == bad)
             break;
         f = fa_target_excess(t, x, 1);
         if (f <= 0.0) {
+            double keep = 1.0 - f / w_good;
+            if (side == 1)
+                w_bad *= keep > 0.0 ? keep : 0.5;
             good = x;
             w_good = f;
-            if (side == 1)
-                w_bad *= 0.5;
             side = 1;
         }
         else {
+            double keep = 1.0 - f / w_bad;
+            if (side == -1)
+                w_good *= keep > 0.0 ? keep : 0.5;
             bad = x;
             w_bad = f;
-            if (side == -1)
-                w_good *= 0.5;
             side = -1;
         }
     }
