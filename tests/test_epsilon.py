@@ -90,7 +90,10 @@ def test_each_conversion_at_one_order_is_never_below_the_oracle(order, rdp, epsi
         if conversion != "mironov":
             truth = min(truth, mp.sqrt(min(exact_rdp / 2, -mp.expm1(-exact_rdp))))
         assert truth <= delta <= truth * (1 + mpf("1e-6")), conversion
-        if delta < 1:
+        plateau = conversion != "mironov" and delta == fa.dpsgd.delta(
+            noise_multiplier=sigma, sample_rate=1, steps=1, epsilon=0.0, accountant=accountant
+        )
+        if delta < 1 and not plateau:
             back = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=1, steps=1, delta=delta, accountant=accountant)
             assert back == pytest.approx(epsilon, rel=1e-6)
 

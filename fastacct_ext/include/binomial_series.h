@@ -11,6 +11,7 @@
 #include "log_moment.h"
 
 #define FA_SERIES_MAX_ORDER 1e6
+#define FA_SERIES_MAX_EXPONENT 0x1p43     /* of k (k-1)/(2 sigma^2): beyond, its reduction by ln 2 would lose digits */
 
 /* 2^exponent * value */
 typedef struct {
@@ -28,7 +29,8 @@ FA_INLINE void fa_renormalise(fa_scaled *s)
 }
 
 /* fa_series -- K(alpha) for an integer 2 <= alpha <= 1e6, 0 < q < 1.
- *   error    relative 2^-47 + alpha |log(1-q)| 2^-63 of M - 1 (docs/algorithms/series.md), added to `upper`
+ *   domain   also alpha^2/(2 sigma^2) <= 2^43
+ *   error    relative 2^-47 + 20 u sqrt(alpha q (1-q)) + alpha |log(1-q)| 2^-63 of M - 1 (docs/algorithms/series.md), added to `upper`
  *   cost     about 60 ns a term         oracle reference.log_moment         source Mironov, Talwar, Zhang 2019, section 3.3 */
 FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
 {
@@ -63,7 +65,7 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
         if (at > sum_exponent - 1000.0)
             sum += ldexp(term, (int)(at - sum_exponent));
     }
-    relative = 0x1p-47 + alpha * fabs(log_start.hi / alpha) * 0x1p-63 + alpha * 0x1p-90;
+    relative = 0x1p-47 + 20.0 * FA_EPS * sqrt(alpha * q * (1.0 - q)) + alpha * fabs(log_start.hi / alpha) * 0x1p-63 + alpha * 0x1p-90;
     log_sum = log(sum) + sum_exponent * FA_LN2;
     if (log_sum < 600.0) {
         int e;

@@ -14,7 +14,7 @@ FA_FUNC double fa_step_epsilon(double sigma, double q, double log_delta0)
     double eps;
     if (!(q > 0.0) || sigma == INFINITY || log_delta0 >= log(q))
         return 0.0;
-    eps = fa_gaussian_epsilon(1.0 / sigma * (1.0 + 2.0 * FA_EPS), (log_delta0 - log(q)) * (1.0 + 4.0 * FA_EPS));
+    eps = fa_gaussian_epsilon(1.0 / sigma * (1.0 + 2.0 * FA_EPS), log_delta0 - log(q) - 4.0 * FA_EPS * (fabs(log_delta0) + fabs(log(q))));
     if (q >= 1.0)
         return eps;
     return (eps > 600.0 ? eps + log(q) + (1.0 - q) / q * exp(-eps) : log1p(q * expm1(eps))) * (1.0 + 8.0 * FA_EPS);
@@ -25,7 +25,7 @@ FA_FUNC double fa_basic_epsilon(double sigma, double q, double steps, double del
 {
     if (!(steps > 0.0) || !(q > 0.0) || delta >= 1.0)
         return 0.0;
-    return steps * fa_step_epsilon(sigma, q, (log(delta) - log(steps)) * (1.0 + 4.0 * FA_EPS)) * (1.0 + 4.0 * FA_EPS);
+    return steps * fa_step_epsilon(sigma, q, log(delta) - log(steps) - 4.0 * FA_EPS * (fabs(log(delta)) + log(steps))) * (1.0 + 4.0 * FA_EPS);
 }
 
 /* Dwork, Rothblum, Vadhan 2010: (eps0 sqrt(2 T log(1/delta')) + T eps0 (e^eps0 - 1), T delta0 + delta'), delta' = T delta0 = delta/2;
@@ -35,7 +35,7 @@ FA_FUNC double fa_advanced_epsilon(double sigma, double q, double steps, double 
     double eps0, strong;
     if (!(steps > 0.0) || !(q > 0.0) || delta >= 1.0)
         return 0.0;
-    eps0 = fa_step_epsilon(sigma, q, (log(0.5 * delta) - log(steps)) * (1.0 + 4.0 * FA_EPS));
+    eps0 = fa_step_epsilon(sigma, q, log(0.5 * delta) - log(steps) - 4.0 * FA_EPS * (fabs(log(0.5 * delta)) + log(steps)));
     strong = eps0 * sqrt(2.0 * steps * -log(0.5 * delta)) + steps * eps0 * expm1(eps0);
     return fa_min(strong * (1.0 + 16.0 * FA_EPS), fa_basic_epsilon(sigma, q, steps, delta));
 }

@@ -48,7 +48,7 @@ FA_FUNC double fa_optimal_log_d(double k, double a, double log_y)
     double s = a * log_y, es = exp(s), rest = -expm1(s) + a * es * expm1(log_y);
     if (-s * (1.0 - log_y) < 1e-4)                              /* y -> 1: alpha a (log y)^2/2 (1 + (2 alpha - 1)/3 log y + ...) */
         rest = 0.5 * a * (1.0 + a) * log_y * log_y;
-    rest = fa_max(rest, 0.0) + 4.0 * FA_EPS * (fabs(expm1(s)) + fabs(a * es * expm1(log_y)));    /* a larger D is a valid, looser D */
+    rest = fa_max(rest, 0.0) + 8.0 * FA_EPS * (fabs(expm1(s)) + fabs(a * es * expm1(log_y)));    /* a larger D is a valid, looser D */
     if (k > 600.0)
         return k + log1p((rest - 1.0) * exp(-k));
     return log(expm1(k) + rest);

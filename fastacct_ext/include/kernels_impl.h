@@ -3,6 +3,7 @@
  * Cells that follow each other with the same (sigma, q) share their nodes: grids should keep steps, delta and orders on the fast axes.
  * Sharing never changes a result (the grid of nodes depends on sigma alone, see log_moment.h).
  */
+#include <float.h>
 #include <stdlib.h>
 
 #include "binomial_series.h"
@@ -36,18 +37,19 @@ static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const 
                 status_out[k] = FA_OK;
                 continue;
             }
-            if (a > lm.a_cap && a == floor(a) && q[k] > 0.0 && q[k] < 1.0 && sigma[k] < INFINITY && sigma[k] > 0.0 &&
-                (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm, a) / lm.mech.h)
+            if (a > lm.a_cap && a == floor(a) && q[k] > 0.0 && q[k] < 1.0 && sigma[k] < FA_SIGMA_MAX && sigma[k] > FA_SIGMA_MIN &&
+                a < FA_SERIES_MAX_ORDER && a * a < FA_SERIES_MAX_EXPONENT * sigma[k] * sigma[k] &&
+                (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm, a) / lm.mech.h && !fa_moment_sandwich(&lm, a, &m))
                 fa_series(sigma[k], q[k], order[k], &m);
             else
                 fa_log_moment_at(&lm, a, &m, 1);
             lower_out[k] = count * (m.lower / a) * (1.0 - 4.0 * FA_EPS);
             upper_out[k] = count * (m.upper / a) * (1.0 + 4.0 * FA_EPS);
             status_out[k] = (uint8_t)m.status;
-            if (!(upper_out[k] <= 1.7976931348623157e308)) {                 /* overflow or inf: the safe side */
+            if (!(upper_out[k] <= DBL_MAX))                                  /* overflow: the safe side */
                 upper_out[k] = INFINITY;
-                lower_out[k] = lower_out[k] <= 1.7976931348623157e308 ? lower_out[k] : (sigma[k] > 0.0 ? 1.7976931348623157e308 : INFINITY);
-            }
+            if (sigma[k] > 0.0 && !(lower_out[k] <= DBL_MAX))
+                lower_out[k] = lower_out[k] > 0.0 ? DBL_MAX : 0.0;
         }
     }
 }

@@ -16,9 +16,11 @@
 
 #include "mech/poisson_gaussian.h"
 
+#define FA_SIGMA_MIN 1e-100            /* outside, 1/sigma^2 is not a normal double: Minkowski's bound answers */
+#define FA_SIGMA_MAX 1e100
 #define FA_CACHE 512                  /* nodes kept for sharing over orders */
 #define FA_MAX_NODES (1 << 18)        /* beyond it Minkowski's bound answers */
-#define FA_ROUNDING 2.5e-14           /* relative rounding error of a sum of terms, proved <= 220 u */
+#define FA_ROUNDING 5e-14             /* relative rounding error of a sum of terms, proved <= 400 u */
 
 typedef enum { FA_OK = 0, FA_LOOSE = 1, FA_NOT_MET = 2 } fa_status;   /* tight | certified but looser | target cannot be met */
 
@@ -160,7 +162,7 @@ FA_INLINE double fa_shift(const fa_sums *s) { return s->s0 > 0.0 ? fa_max(s->ref
 FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_moment *out)
 {
     double unit = lm->mech.unit, head = s->e2 + a * s->kl, relative, log_mass, big = 0.0;
-    relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * 0x1p-64;
+    relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * 0x1p-63;
     if (s->s0 > 0.0)
         big = s->reference + log(unit * s->s0);
     if (s->s0 > 0.0 && big > 650.0) {
@@ -188,8 +190,10 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
     }
     out->upper = out->k + relative * fa_min(out->k, 1.0);
     out->upper += out->upper * 4.0 * FA_EPS;
-    out->lower = fa_max(0.0, out->k - relative * fa_min(out->k, 1.0) * (1.0 + relative));
+    out->lower = relative < 0.5 ? fa_max(0.0, out->k - relative * fa_min(out->k, 1.0) * (1.0 + relative)) : 0.0;
     out->lower -= out->lower * 4.0 * FA_EPS;
+    if (s->s0 > 0.0)                                 /* scaled nodes lack -w (1 + alpha x): at most this much, beyond 35 sigma */
+        out->lower = fa_max(0.0, out->lower - (1.0 + a) * 0x1p-580);
     out->status = out->upper - out->lower <= 1e-12 * out->k ? FA_OK : FA_LOOSE;
 }
 
@@ -277,7 +281,7 @@ FA_FUNC void fa_log_moment_init(fa_log_moment *lm, double sigma, double q)
     lm->n = 0;
     lm->mech.sigma = sigma;
     lm->mech.q = q;
-    if (q > 0.0 && q < 1.0 && sigma < INFINITY && sigma > 0.0) {
+    if (q > 0.0 && q < 1.0 && sigma > FA_SIGMA_MIN && sigma < FA_SIGMA_MAX) {
         fa_sgm_init(&lm->mech, sigma, q);
         lm->a_limit = (FA_CACHE - FA_LANES - 3) * lm->mech.h - 2.0 * FA_TAIL_WIDTH * sigma - 1.0;
         if (lm->a_limit < 1.0)
@@ -293,6 +297,8 @@ FA_FUNC void fa_moment_minkowski(const fa_log_moment *lm, double a, fa_moment *o
     out->d2 = a * a * d2;
     out->excess = fa_max(out->d1 - out->k, 0.0);
     out->upper = out->k * (1.0 + 64.0 * FA_EPS);
+    if (lm->mech.q < 1.0 && a / lm->mech.sigma / lm->mech.sigma > 1.0)      /* y + log q cancels in the kernel of the bound */
+        out->upper += 8.0 * FA_EPS * (1.0 + a) * (0.5 * a / lm->mech.sigma / lm->mech.sigma - log(lm->mech.q));
     out->lower = 0.0;
     out->status = FA_LOOSE;
 }
@@ -394,6 +400,8 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
     double begin = left, z1 = right, z2 = right, p, p2, z, drop, peak, ends = -INFINITY, shift;
     int64_t j0, j1, j2, j3;
     int i, two = 0;
+    if (!(h > 0.0))
+        return 0;
     if (right - left > 2048.0 * h && a > 1.0) {
         double low = 2.0, high = 1.0 + a;
         for (i = 0; i < 400; i++, low = z) {
@@ -424,6 +432,8 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
                 begin = left;
         }
     }
+    if (!(right / h < 0x1p52))
+        return 0;
     j0 = (int64_t)floor(begin / h);
     j1 = (int64_t)ceil(z1 / h) + 1;
     j2 = (int64_t)floor(z2 / h);
@@ -455,14 +465,8 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
     return 1;
 }
 
-/* fa_log_moment_at -- K(1+a) with bounds and derivatives.
- *   domain   any a > 0, 0 <= q <= 1, sigma >= 0        result nearest, with `lower` and `upper` certified
- *   error    measured and proved: docs/algorithms/quadrature.md; relative 1e-12 for sigma >= 0.03, q >= 1e-12, a <= 1e5
- *   status   FA_OK | FA_LOOSE (Minkowski's bound, or a ledger above 1e-12)
- *   certify  1: k, upper, lower; 0: k and the derivatives, for the order search
- *   cost     cached: about 0.7 ns a node; else 5 ns a node
- *   oracle   reference.log_moment */
-FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int certify)
+/* without the allowance for underflow */
+FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, int certify)
 {
     double sigma = lm->mech.sigma, q = lm->mech.q, omitted = 0.0;
     fa_sums s = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0};
@@ -479,6 +483,10 @@ FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int c
         out->upper = out->k * (1.0 + 8.0 * FA_EPS);
         out->lower = out->k * (1.0 - 8.0 * FA_EPS);
         out->status = FA_OK;
+        return;
+    }
+    if (!(sigma > FA_SIGMA_MIN && sigma < FA_SIGMA_MAX)) {
+        fa_moment_minkowski(lm, a, out);
         return;
     }
     if (fa_moment_sandwich(lm, a, out))
@@ -499,6 +507,25 @@ FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int c
         if (loose.upper < out->upper)
             *out = loose;
     }
+}
+
+/* fa_log_moment_at -- K(1+a) with bounds and derivatives.
+ *   domain   any a > 0, 0 <= q <= 1, sigma >= 0        result nearest, with `lower` and `upper` certified
+ *   error    measured and proved: docs/algorithms/quadrature.md; relative 1e-12 for sigma >= 0.03, q >= 1e-12, a <= 1e5
+ *   status   FA_OK | FA_LOOSE (Minkowski's bound, or a ledger above 1e-12)
+ *   certify  1: k, upper, lower; 0: k and the derivatives, for the order search
+ *   cost     cached: about 0.7 ns a node; else 5 ns a node
+ *   oracle   reference.log_moment */
+FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int certify)
+{
+    double underflow = (1.0 + a) * 0x1p-1050;        /* more than all terms that can have vanished below the smallest double */
+    fa_moment_any(lm, a, out, certify);
+    if (!(lm->mech.q > 0.0) || lm->mech.sigma == INFINITY)
+        return;
+    out->upper += underflow;
+    out->lower = out->lower > underflow ? out->lower - underflow : 0.0;
+    if (!(out->upper >= 0.0))
+        out->upper = INFINITY;
 }
 
 #endif

@@ -193,8 +193,17 @@ FA_INLINE double fa_total_variation(const fa_moment *total, double a)
     return sqrt(fa_min(0.5 * kl, -expm1(-kl))) * (1.0 + 8.0 * FA_EPS);
 }
 
-/* whether the total variation could matter at a delta, judged by the divergence at the order found: KL is about rdp/alpha there */
-FA_INLINE int fa_variation_matters(const fa_moment *total, double a, double delta) { return 20.0 * delta * delta * (1.0 + a) >= total->upper / a; }
+/* a delta below which the total variation cannot matter: KL >= 2 sum n TV_1^2 with TV_1 = q erf(1/(sqrt 8 sigma)) >= q min(0.6, 0.35/sigma) */
+FA_INLINE int fa_variation_matters(const fa_run *run, double delta)
+{
+    double kl = 0.0;
+    int i;
+    for (i = 0; i < run->n; i++) {
+        double tv = run->moment[i].mech.q * fa_min(0.6, 0.35 / run->moment[i].mech.sigma);
+        kl += 2.0 * run->steps[i] * tv * tv;
+    }
+    return delta * delta >= 0.9 * fa_min(0.5 * kl, 0.3);
+}
 
 #define FA_ORDER_OF_KL 0x1p-40
 
@@ -237,7 +246,7 @@ FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const 
     *order_out = 1.0 + a;
     *status_out = total.status;
     best = fa_eps_from(c, total.upper, a, log_delta);
-    if (c != FA_MIRONOV && best > 0.0 && fa_variation_matters(&total, a, delta)) {
+    if (c != FA_MIRONOV && best > 0.0 && fa_variation_matters(run, delta)) {
         fa_run_at(run, FA_ORDER_OF_KL, &total, 1);
         if (fa_total_variation(&total, FA_ORDER_OF_KL) <= delta) {
             *order_out = 1.0;
@@ -287,7 +296,7 @@ FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const doub
         best = fa_log_delta_from(c, total.upper, a, eps);
         if (c == FA_OPTIMAL)
             best = fa_refine_optimal(run, 1, eps, 0.0, best);
-        if (c != FA_MIRONOV && fa_variation_matters(&total, a, exp(fa_min(best, 0.0)))) {
+        if (c != FA_MIRONOV && fa_variation_matters(run, exp(fa_min(best, 0.0)))) {
             double variation;
             fa_run_at(run, FA_ORDER_OF_KL, &total, 1);
             variation = log(fa_total_variation(&total, FA_ORDER_OF_KL));

@@ -1,4 +1,5 @@
 /* The portable level: whatever the compiler targets by default (SSE2 on x86-64, NEON on 64-bit Arm). */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* x86-64-v3: AVX2 and fused multiply-add. */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* x86-64-v4: AVX-512, 512-bit vectors. */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
