@@ -80,7 +80,8 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
     out->lower = fa_max(0.0, out->k - relative * fa_min(out->k, 1.0) * (1.0 + relative));
     out->lower -= 6.0 * FA_EPS * out->lower;
     out->d1 = out->d2 = out->excess = NAN;
-    out->status = out->upper - out->lower <= 1e-12 * out->k ? FA_OK : FA_LOOSE;
+    out->status = FA_OK;
+    fa_moment_finish(alpha - 1.0, out);
 }
 
 #endif

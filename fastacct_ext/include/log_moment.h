@@ -509,6 +509,18 @@ FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, int cert
     }
 }
 
+/* the allowance for underflow: more than all terms that can have vanished below the smallest double */
+FA_INLINE void fa_moment_finish(double a, fa_moment *out)
+{
+    double underflow = (1.0 + a) * 0x1p-1050;
+    out->upper += underflow;
+    out->lower = out->lower > underflow ? out->lower - underflow : 0.0;
+    if (!(out->upper >= 0.0))
+        out->upper = INFINITY;
+    if (!(out->upper - out->lower <= 1e-12 * out->k))
+        out->status = FA_LOOSE;
+}
+
 /* fa_log_moment_at -- K(1+a) with bounds and derivatives.
  *   domain   any a > 0, 0 <= q <= 1, sigma >= 0        result nearest, with `lower` and `upper` certified
  *   error    measured and proved: docs/algorithms/quadrature.md; relative 1e-12 for sigma >= 0.03, q >= 1e-12, a <= 1e5
@@ -518,14 +530,9 @@ FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, int cert
  *   oracle   reference.log_moment */
 FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int certify)
 {
-    double underflow = (1.0 + a) * 0x1p-1050;        /* more than all terms that can have vanished below the smallest double */
     fa_moment_any(lm, a, out, certify);
-    if (!(lm->mech.q > 0.0) || lm->mech.sigma == INFINITY)
-        return;
-    out->upper += underflow;
-    out->lower = out->lower > underflow ? out->lower - underflow : 0.0;
-    if (!(out->upper >= 0.0))
-        out->upper = INFINITY;
+    if (lm->mech.q > 0.0 && lm->mech.sigma < INFINITY)
+        fa_moment_finish(a, out);
 }
 
 #endif
