@@ -62,6 +62,7 @@ setup(
                     "log_moment",
                     "mech/poisson_gaussian",
                     "order_search",
+                    "quadrature",
                 )
             ],
             extra_compile_args=compile_args,

@@ -14,7 +14,7 @@
 #ifndef FA_LOG_MOMENT_H
 #define FA_LOG_MOMENT_H
 
-#include "mech/poisson_gaussian.h"
+#include "quadrature.h"
 
 #define FA_SIGMA_MIN 1e-100            /* outside, 1/sigma^2 is not a normal double: Minkowski's bound answers */
 #define FA_SIGMA_MAX 1e100
@@ -43,117 +43,6 @@ typedef struct {
     double z_first;
     double loss_hi[FA_CACHE], loss_lo[FA_CACHE], base_hi[FA_CACHE], base_lo[FA_CACHE], weight[FA_CACHE];
 } fa_log_moment;
-
-typedef struct {
-    double e2, slope, curve, kl;        /* direct sums: p E2(t), p [(t-1) e^t + 1], p t^2 e^t, p E2(-loss) */
-    double s0, s1, s2, reference;       /* scaled sums of e^(E - reference) {1, t, t^2} */
-    double loss_max;
-} fa_sums;
-
-FA_FUNC void fa_sums_direct(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
-                            double *e2_out, double *slope_out, double *curve_out)
-{
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0;
-    int i;
-    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
-    for (i = 0; i < n; i++) {
-        fa_dd t = fa_two_prod(a, loss_hi[i]);
-        double e, e2, w = weight[i];
-        t.lo = FA_FMA(a, loss_lo[i], t.lo);
-        e2 = fa_expm1_minus_v(t.hi, t.lo, &e);
-        s0 += w * e2;
-        s1 += w * ((t.hi - 1.0) * e2 + t.hi * t.hi);
-        s2 += w * t.hi * t.hi * e;
-    }
-    *e2_out += s0;
-    *slope_out += s1;
-    *curve_out += s2;
-}
-
-/* value alone: the same e2 as fa_sums_direct, for curves and final answers */
-FA_FUNC double fa_sums_value(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a)
-{
-    double s0 = 0.0;
-    int i;
-    FA_PRAGMA(omp simd reduction(+ : s0))
-    for (i = 0; i < n; i++) {
-        fa_dd t = fa_two_prod(a, loss_hi[i]);
-        double e;
-        t.lo = FA_FMA(a, loss_lo[i], t.lo);
-        s0 = FA_FMA(weight[i], fa_expm1_minus_v(t.hi, t.lo, &e), s0);
-    }
-    return s0;
-}
-
-FA_FUNC void fa_sums_scaled(const double *loss_hi, const double *loss_lo, const double *base_hi, const double *base_lo, int n, double a,
-                            fa_sums *sums)
-{
-    double exponent[FA_BLOCK], tail[FA_BLOCK], peak = -INFINITY, s0 = 0.0, s1 = 0.0, s2 = 0.0, ref;
-    int i;
-    FA_PRAGMA(omp simd reduction(max : peak))
-    for (i = 0; i < n; i++) {
-        fa_dd loss = fa_dd_make(loss_hi[i], loss_lo[i]);
-        fa_dd e = fa_dd_add(fa_dd_add(fa_dd_mul_d(loss, a), loss), fa_dd_make(base_hi[i], base_lo[i]));
-        exponent[i] = e.hi;
-        tail[i] = e.lo;
-        peak = e.hi > peak ? e.hi : peak;
-    }
-    if (peak > sums->reference) {
-        double shrink = sums->s0 > 0.0 ? exp(sums->reference - peak) : 0.0;
-        sums->s0 *= shrink;
-        sums->s1 *= shrink;
-        sums->s2 *= shrink;
-        sums->reference = peak;
-    }
-    ref = sums->reference;
-    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
-    for (i = 0; i < n; i++) {
-        double t = a * loss_hi[i], d = exponent[i] - ref, e;
-        e = fa_exp_v(d, tail[i]);
-        e = d < -690.0 ? 0.0 : e;
-        s0 += e;
-        s1 += t * e;
-        s2 += t * t * e;
-    }
-    sums->s0 += s0;
-    sums->s1 += s1;
-    sums->s2 += s2;
-}
-
-FA_FUNC void fa_weights(const fa_sgm *m, const double *loss_hi, const double *loss_lo, const double *base_hi, const double *base_lo, int n,
-                        double *weight)
-{
-    double unit = m->unit;
-    int i;
-    FA_PRAGMA(omp simd)
-    for (i = 0; i < n; i++) {
-        fa_dd e = fa_two_sum(loss_hi[i], base_hi[i]);
-        weight[i] = unit * fa_exp_v(e.hi, e.lo + (loss_lo[i] + base_lo[i]));
-    }
-}
-
-/* nodes j0 <= j < j1 summed at order 1 + a without a cache */
-FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums *sums)
-{
-    double loss_hi[FA_BLOCK], loss_lo[FA_BLOCK], base_hi[FA_BLOCK], base_lo[FA_BLOCK], weight[FA_BLOCK];
-    int64_t j;
-    m->j_next = INT64_MIN;                       /* the same range gives the same bits, whatever was computed before */
-    for (j = j0; j < j1; j += FA_BLOCK) {
-        int n = j1 - j < FA_BLOCK ? (int)(j1 - j + FA_LANES - 1) / FA_LANES * FA_LANES : FA_BLOCK;
-        double last, light;
-        fa_sgm_nodes(m, j, n, loss_hi, loss_lo, base_hi, base_lo);
-        last = loss_hi[n - 1];
-        light = fa_min(loss_hi[0] + base_hi[0], last + base_hi[n - 1]);
-        sums->loss_max = fa_max(sums->loss_max, fabs(last));
-        if (a * last < 690.0 && light > -640.0) {
-            fa_weights(m, loss_hi, loss_lo, base_hi, base_lo, n, weight);
-            fa_sums_direct(loss_hi, loss_lo, weight, n, a, &sums->e2, &sums->slope, &sums->curve);
-            sums->kl += fa_sums_value(loss_hi, loss_lo, weight, n, -1.0);
-        }
-        else
-            fa_sums_scaled(loss_hi, loss_lo, base_hi, base_lo, n, a, sums);
-    }
-}
 
 /* omitted masses are handled relative to exp(shift), so that they mean something where M itself would overflow */
 FA_INLINE double fa_shift(const fa_sums *s) { return s->s0 > 0.0 ? fa_max(s->reference, 0.0) : 0.0; }

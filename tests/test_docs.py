@@ -1,0 +1,32 @@
+"""Documentation: links lead somewhere, and nothing is promised that does not exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import fastacct as fa
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
+def test_every_relative_link_leads_to_a_file(page):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_public_name_is_in_the_readme_or_the_docs():
+    text = "".join(page.read_text() for page in PAGES)
+    missing = [
+        name for name in [*fa.__all__, *(f"dpsgd.{n}" for n in fa.dpsgd.__all__)] if name.split(".")[-1] not in text
+    ]
+    assert not missing
+
+
+def test_every_kernel_header_says_what_it_is():
+    for header in (ROOT / "fastacct_ext" / "include").rglob("*.h"):
+        first = header.read_text().splitlines()[0]
+        assert re.match(rf"/\* (mech/)?{header.name} -- ", first), header
