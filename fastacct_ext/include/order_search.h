@@ -249,7 +249,7 @@ FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const 
     if (c != FA_MIRONOV && best > 0.0 && fa_variation_matters(run, delta)) {
         fa_run_at(run, FA_ORDER_OF_KL, &total, 1);
         if (fa_total_variation(&total, FA_ORDER_OF_KL) <= delta) {
-            *order_out = 1.0;
+            *order_out = 1.0 + FA_ORDER_OF_KL;
             *status_out = total.status;
             return 0.0;
         }
@@ -302,7 +302,7 @@ FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const doub
             variation = log(fa_total_variation(&total, FA_ORDER_OF_KL));
             if (variation < best) {
                 best = variation + 1e-13;
-                *order_out = 1.0;
+                *order_out = 1.0 + FA_ORDER_OF_KL;
                 *status_out = total.status;
             }
         }
