@@ -69,6 +69,7 @@ def test_epsilon_of_a_conversion(benchmark: BenchmarkFixture, conversion: str, r
         order = fa.dpsgd.best_order(**run, accountant=accountant)
         divergence = fa.dpsgd.rdp(**configurations.parameters(), steps=configurations.steps, orders=order)
         there = np.maximum(conversion_epsilon(divergence, order, configurations.delta, conversion), 0.0)
+        there[order < 1 + 1e-9] = 0.0  # proved by the total variation, not by a conversion
         # epsilon may be what little is left of two large terms
         np.testing.assert_allclose(ours, there, rtol=1e-10, atol=1e-13)
     benchmark.group = f"epsilon, 100 configurations, {regime}"

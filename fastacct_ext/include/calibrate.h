@@ -68,7 +68,7 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
         reach *= 3.0;
         w_good = fa_target_excess(t, good, 1);
     }
-    for (i = 0; i < 300 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
+    for (i = 0; i < 150 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
         double lg = log(good), lb = log(bad), next = lg - w_good * (lb - lg) / (w_bad - w_good), near = FA_CALIBRATION_WIDTH / 3.0;
         if (i % 8 == 7 || !(fabs(next - lg) <= fabs(lb - lg)))
             next = 0.5 * (lg + lb);
@@ -165,10 +165,10 @@ FA_FUNC double fa_max_steps(fa_target *t, int *status_out)
             lo = steps;
         else
             hi = steps;
-        if (hi - lo <= 1.0 || (hi - lo) <= 4.0 * FA_EPS * lo || lo >= 0x1p53)
+        if (hi - lo <= 1.0 || lo >= 0x1p53)
             break;
         if (t->conversion != FA_OPTIMAL && order == order && order > 1.0) {
-            fa_run_at(&run, order - 1.0, &m, 0);
+            fa_run_at(&run, order - 1.0, &m, FA_SEARCH);
             next = floor(steps + (t->target - eps) / (m.k / steps / (order - 1.0)));
             if (next == steps)
                 next += eps <= t->target ? 1.0 : -1.0;
@@ -179,8 +179,8 @@ FA_FUNC double fa_max_steps(fa_target *t, int *status_out)
             next = lo + 1.0;
         if (next >= hi)
             next = hi - 1.0;
-        if (i > 12 && hi < INFINITY)
-            next = floor(0.5 * (lo + hi));
+        if (i > 8 && i % 2)                          /* not a smooth epsilon: guard */
+            next = hi < INFINITY ? floor(0.5 * (lo + hi)) : 4.0 * steps;
         next = fa_max(fa_min(next, 0x1p53), 1.0);
         if (next <= lo || next >= hi)
             break;

@@ -30,14 +30,20 @@ FA_INLINE double fa_eps_cks(double k, double a, double log_delta)
 }
 
 /* log delta of the same two */
+#define FA_LOG_DELTA_MIN -1e300
+
 FA_INLINE double fa_log_delta_mironov(double k, double a, double eps)
 {
+    if (a * eps > 1e300)
+        return k < 1e299 ? FA_LOG_DELTA_MIN : 0.0;
     return k - a * eps + 8.0 * FA_EPS * (k + a * eps);
 }
 
 FA_INLINE double fa_log_delta_cks(double k, double a, double eps)
 {
     double log_alpha = log1p(a), gain = a * log1p(1.0 / a);
+    if (a * eps > 1e300)
+        return k < 1e299 ? FA_LOG_DELTA_MIN : 0.0;
     return k - a * eps - gain - log_alpha + 8.0 * FA_EPS * (k + a * eps + gain + log_alpha);
 }
 

@@ -42,7 +42,7 @@ static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const 
                 (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm, a) / lm.mech.h && !fa_moment_sandwich(&lm, a, &m))
                 fa_series(sigma[k], q[k], order[k], &m);
             else
-                fa_log_moment_at(&lm, a, &m, 1);
+                fa_log_moment_at(&lm, a, &m, FA_BOUNDS);
             lower_out[k] = count * (m.lower / a) * (1.0 - 4.0 * FA_EPS);
             upper_out[k] = count * (m.upper / a) * (1.0 + 4.0 * FA_EPS);
             status_out[k] = (uint8_t)m.status;
@@ -139,7 +139,7 @@ static void fa_log_moment_block(int64_t n, const double *sigma, const double *q,
         fa_run run = {1, &lm, &one, NAN};
         fa_moment m;
         fa_log_moment_init(&lm, sigma[i], q[i]);
-        fa_run_at(&run, a, &m, 0);
+        fa_run_at(&run, a, &m, FA_SEARCH);
         k_out[i] = m.k;
         d1_out[i] = m.d1 / a;
         d2_out[i] = m.d2 / a / a;

@@ -19,10 +19,13 @@
 #define FA_SIGMA_MIN 1e-100            /* outside, 1/sigma^2 is not a normal double: Minkowski's bound answers */
 #define FA_SIGMA_MAX 1e100
 #define FA_CACHE 512                  /* nodes kept for sharing over orders */
-#define FA_MAX_NODES (1 << 18)        /* beyond it Minkowski's bound answers */
+#define FA_MAX_NODES (1 << 15)        /* beyond it Minkowski's bound answers */
 #define FA_ROUNDING 5e-14             /* relative rounding error of a sum of terms, proved <= 400 u */
 
 typedef enum { FA_OK = 0, FA_LOOSE = 1, FA_NOT_MET = 2 } fa_status;   /* tight | certified but looser | target cannot be met */
+
+/* k and the derivatives | k, lower and upper | all */
+typedef enum { FA_SEARCH = 0, FA_BOUNDS = 1, FA_BOTH = 2 } fa_need;
 
 typedef struct {
     double k;         /* log-moment K(1+a), nearest                         */
@@ -50,7 +53,7 @@ FA_INLINE double fa_shift(const fa_sums *s) { return s->s0 > 0.0 ? fa_max(s->ref
 /* build K, its bounds and its derivatives from the sums; `omitted` and `alias` are absolute and relative errors of M - 1 */
 FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_moment *out)
 {
-    double unit = lm->mech.unit, head = s->e2 + a * s->kl, relative, log_mass, big = 0.0;
+    double unit = lm->mech.unit, head = s->e2 + a * s->kl, relative, lacking = s->dropped_ratio, log_mass, big = 0.0;
     relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * 0x1p-63;
     if (s->s0 > 0.0)
         big = s->reference + log(unit * s->s0);
@@ -63,6 +66,7 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
         out->excess = out->d1 - log_mass;
         out->k = log_mass;
         relative += omitted * exp(fa_shift(s) - log_mass);
+        lacking += s->dropped * exp(-log_mass);
     }
     else {
         double scaled = s->s0 > 0.0 ? exp(s->reference) * unit : 0.0;
@@ -76,13 +80,13 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
         if (s->s0 > 0.0)
             omitted *= exp(fa_shift(s));
         relative += m > 0.0 ? omitted / m : (omitted > 0.0 ? INFINITY : 0.0);
+        lacking += m > 0.0 ? s->dropped / m : 0.0;
     }
     out->upper = out->k + relative * fa_min(out->k, 1.0);
     out->upper += out->upper * 4.0 * FA_EPS;
-    out->lower = relative < 0.5 ? fa_max(0.0, out->k - relative * fa_min(out->k, 1.0) * (1.0 + relative)) : 0.0;
+    lacking += relative;
+    out->lower = lacking < 0.5 ? fa_max(0.0, out->k - lacking * fa_min(out->k, 1.0) * (1.0 + lacking)) : 0.0;
     out->lower -= out->lower * 4.0 * FA_EPS;
-    if (s->s0 > 0.0)                                 /* scaled nodes lack -w (1 + alpha x): at most this much, beyond 35 sigma */
-        out->lower = fa_max(0.0, out->lower - (1.0 + a) * 0x1p-580);
     out->status = out->upper - out->lower <= 1e-12 * out->k ? FA_OK : FA_LOOSE;
 }
 
@@ -126,6 +130,12 @@ FA_INLINE double fa_right_end(const fa_log_moment *lm, double a)
     return fa_max(1.0 + a, 2.0) + FA_TAIL_WIDTH * lm->mech.sigma;
 }
 
+/* nodes from z_first that order 1 + a needs; one formula for filling and for using the cache */
+FA_INLINE int fa_cached_nodes(const fa_log_moment *lm, double a, double z_first)
+{
+    return ((int)((fa_right_end(lm, a) - z_first) / lm->mech.h) + 2 + FA_LANES - 1) / FA_LANES * FA_LANES;
+}
+
 FA_FUNC void fa_kl_prefix(fa_log_moment *lm)
 {
     double term[FA_CACHE];
@@ -149,8 +159,7 @@ FA_FUNC void fa_log_moment_cache(fa_log_moment *lm, double a_cap)
 {
     fa_sgm *m = &lm->mech;
     int64_t j0 = (int64_t)floor(-FA_TAIL_WIDTH * m->sigma / m->h), n, i;
-    n = (int64_t)ceil(fa_right_end(lm, a_cap) / m->h) + 1 - j0;
-    n = (n + FA_LANES - 1) / FA_LANES * FA_LANES;
+    n = fa_cached_nodes(lm, a_cap, (double)j0 * m->h);
     m->j_next = INT64_MIN;
     for (i = 0; i < n; i += FA_BLOCK) {
         int block = n - i < FA_BLOCK ? (int)(n - i) : FA_BLOCK;
@@ -172,7 +181,7 @@ FA_FUNC void fa_log_moment_init(fa_log_moment *lm, double sigma, double q)
     lm->mech.q = q;
     if (q > 0.0 && q < 1.0 && sigma > FA_SIGMA_MIN && sigma < FA_SIGMA_MAX) {
         fa_sgm_init(&lm->mech, sigma, q);
-        lm->a_limit = (FA_CACHE - FA_LANES - 3) * lm->mech.h - 2.0 * FA_TAIL_WIDTH * sigma - 1.0;
+        lm->a_limit = (FA_CACHE - FA_LANES - 4) * lm->mech.h - 2.0 * FA_TAIL_WIDTH * sigma - 1.0;
         if (lm->a_limit < 1.0)
             lm->a_limit = 0.0;
     }
@@ -216,14 +225,12 @@ FA_FUNC int fa_moment_sandwich(const fa_log_moment *lm, double a, fa_moment *out
 }
 
 /* sums over the cached nodes that matter at one order, and the bound of what they leave out */
-FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, int certify, fa_sums *s, double *omitted_out)
+FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need certify, fa_sums *s, double *omitted_out)
 {
     const fa_sgm *m = &lm->mech;
     double alpha = 1.0 + a, p = 1.0 - (FA_TAIL_WIDTH + 0.5) * m->sigma / alpha;
     double log_left = 0.0, shift;
-    int n = (int)((fa_right_end(lm, a) - lm->z_first) / m->h) + 2, begin = 0, direct, i;
-    n = (n + FA_LANES - 1) / FA_LANES * FA_LANES;
-    n = n < lm->n ? n : lm->n;
+    int n = fa_cached_nodes(lm, a, lm->z_first), begin = 0, direct, i;
     /* Where the sampled bump dominates, start 8.5 sigma left of alpha.  The slope of log[(1+x)^alpha N] is (alpha p(z) - z)/sigma^2:
      * between the z_p where the logistic p reaches z/alpha at the new start, and that start, the terms increase; left of z_p they sum to
      * less than (1 + x(z_p))^alpha = ((1-q)/(1-p))^alpha. */
@@ -247,17 +254,21 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, int certify, fa_su
         }
         direct = direct / FA_LANES * FA_LANES;
     }
-    direct = direct > begin ? direct : begin;
-    s->kl = lm->kl[direct / FA_LANES] - lm->kl[begin / FA_LANES];
-    if (certify)
+    if (direct > begin)
+        s->kl = lm->kl[direct / FA_LANES] - lm->kl[begin / FA_LANES];
+    else
+        direct = begin;
+    if (certify == FA_BOUNDS)
         s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a);
     else
         fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, &s->e2, &s->slope, &s->curve);
     for (i = direct; i < n; i += FA_BLOCK)
         fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, n - i < FA_BLOCK ? n - i : FA_BLOCK, a, s);
     s->loss_max = fa_max(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]);
-    if (!certify)
+    if (certify == FA_SEARCH)
         return;
+    if (direct < n)                                  /* beyond 35 sigma under N(0), 35 - 1/sigma under N(1); or a loss > 690 */
+        s->dropped = (2.0 + a) * exp(-0.5 * (35.0 - 1.0 / m->sigma) * (35.0 - 1.0 / m->sigma));
     shift = fa_shift(s);
     *omitted_out = fa_omitted_right(lm, a, lm->z_first + (n - 1) * m->h, lm->loss_hi[n - 1], shift);
     if (begin == 0)
@@ -355,20 +366,19 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
 }
 
 /* without the allowance for underflow */
-FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, int certify)
+FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, fa_need certify)
 {
     double sigma = lm->mech.sigma, q = lm->mech.q, omitted = 0.0;
-    fa_sums s = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0};
+    fa_sums s = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0, 0.0, 0.0};
     if (q <= 0.0 || sigma == INFINITY) {
         memset(out, 0, sizeof(*out));
         return;
     }
     if (q >= 1.0 || sigma <= 0.0) {
-        double v = 0.5 / sigma / sigma;
-        out->k = a * (1.0 + a) * v;
-        out->d1 = a * (1.0 + 2.0 * a) * v;
-        out->d2 = 2.0 * a * a * v;
-        out->excess = a * a * v;
+        out->excess = 0.5 * (a / sigma) * (a / sigma);
+        out->k = 0.5 * (a / sigma) * ((1.0 + a) / sigma);
+        out->d1 = out->k + out->excess;
+        out->d2 = 2.0 * out->excess;
         out->upper = out->k * (1.0 + 8.0 * FA_EPS);
         out->lower = out->k * (1.0 - 8.0 * FA_EPS);
         out->status = FA_OK;
@@ -401,7 +411,7 @@ FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, int cert
 /* the allowance for underflow: more than all terms that can have vanished below the smallest double */
 FA_INLINE void fa_moment_finish(double a, fa_moment *out)
 {
-    double underflow = (1.0 + a) * 0x1p-1050;
+    double underflow = (1.0 + a) * (0x1p-1050 + a * 0x1p-1072);
     out->upper += underflow;
     out->lower = out->lower > underflow ? out->lower - underflow : 0.0;
     if (!(out->upper >= 0.0))
@@ -414,10 +424,10 @@ FA_INLINE void fa_moment_finish(double a, fa_moment *out)
  *   domain   any a > 0, 0 <= q <= 1, sigma >= 0        result nearest, with `lower` and `upper` certified
  *   error    measured and proved: docs/algorithms/quadrature.md; relative 1e-12 for sigma >= 0.03, q >= 1e-12, a <= 1e5
  *   status   FA_OK | FA_LOOSE (Minkowski's bound, or a ledger above 1e-12)
- *   certify  1: k, upper, lower; 0: k and the derivatives, for the order search
+ *   certify  which outputs are needed: see fa_need
  *   cost     cached: about 0.7 ns a node; else 5 ns a node
  *   oracle   reference.log_moment */
-FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, int certify)
+FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, fa_need certify)
 {
     fa_moment_any(lm, a, out, certify);
     if (lm->mech.q > 0.0 && lm->mech.sigma < INFINITY)

@@ -23,7 +23,7 @@ typedef struct {
 } fa_run;
 
 /* total K of the run at order 1 + a; `certify` as in fa_log_moment_at */
-FA_FUNC void fa_run_at(fa_run *run, double a, fa_moment *total, int certify)
+FA_FUNC void fa_run_at(fa_run *run, double a, fa_moment *total, fa_need certify)
 {
     fa_moment one;
     int i;
@@ -105,14 +105,28 @@ FA_INLINE double fa_balance(fa_conversion c, int for_delta, const fa_moment *m, 
     return log(fa_max(left, 1e-300)) - log(right);
 }
 
-/* ends at (nearly) the best order, with a certified total there; target = -log delta, or eps when for_delta */
+/* what a Newton step can still gain, relative to epsilon or to delta: half the step times the slope of the readout in log a */
+FA_INLINE double fa_gain(fa_conversion c, int for_delta, const fa_moment *m, double a, double target, double f, double step)
+{
+    double eps;
+    if (for_delta)
+        return 0.5 * fabs(step * f) * a * (target + (c != FA_MIRONOV ? log1p(1.0 / a) : 0.0));
+    eps = c == FA_MIRONOV ? fa_eps_mironov(m->k, a, -target) : fa_eps_cks(m->k, a, -target);
+    return eps > 0.0 ? 0.5 * fabs(step * f) * target / a / eps : 0.0;
+}
+
+/* ends at (nearly) the best order, with a certified total there; target = -log delta, or eps when for_delta.
+ * A point is accepted when one more step could gain less than 1e-12 of the answer; a small |f| alone says little near the cliff, where
+ * the slope jumps. */
 FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double target, fa_moment *total)
 {
     double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX, u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, for_delta, target), step, slope, f;
+    fa_need need = FA_SEARCH;
     int i;
     for (i = 0; i < 100; i++) {
-        fa_run_at(run, exp(u), total, 0);
-        f = fa_balance(c, for_delta, total, exp(u), target, &slope);
+        double a = exp(u);
+        fa_run_at(run, a, total, need);
+        f = fa_balance(c, for_delta, total, a, target, &slope);
         if (f > 0.0)
             hi = u;
         else
@@ -120,11 +134,14 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
         step = -f / slope;
         if (!(fabs(step) <= 2.0))
             step = f > 0.0 ? -2.0 : 2.0;
-        if (fabs(f) < 1e-3) {                        /* the value one Newton step ahead is off by about f^4 / slope */
-            if (u + step > lo && u + step < hi)
-                u += step;
+        if (fabs(f) < 1e-2 && fa_gain(c, for_delta, total, a, target, f, step) < 1e-12) {
+            if (need == FA_BOTH) {
+                run->log_a = u;
+                return a;
+            }
             break;
         }
+        need = fabs(f) < 1e-2 ? FA_BOTH : FA_SEARCH;     /* the next point is probably the last */
         if (u + step <= lo || u + step >= hi) {
             if (hi - lo < 1e-14)
                 break;
@@ -133,7 +150,7 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
         u += step;
     }
     run->log_a = u;
-    fa_run_at(run, exp(u), total, 1);
+    fa_run_at(run, exp(u), total, FA_BOUNDS);
     return exp(u);
 }
 
@@ -164,7 +181,7 @@ FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, doub
     int i, j;
     for (j = 0; j < 2; j++) {
         u[j] = j ? lo + golden * (hi - lo) : hi - golden * (hi - lo);
-        fa_run_at(run, exp(u[j]), &total, 1);
+        fa_run_at(run, exp(u[j]), &total, FA_BOUNDS);
         f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target) : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
     }
     for (i = 0; i < 22; i++) {
@@ -178,7 +195,7 @@ FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, doub
             lo = u[0], u[0] = u[1], f[0] = f[1];
             u[1] = lo + golden * (hi - lo);
         }
-        fa_run_at(run, exp(u[j]), &total, 1);
+        fa_run_at(run, exp(u[j]), &total, FA_BOUNDS);
         f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target) : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
     }
     run->log_a = u0;
@@ -230,7 +247,7 @@ FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const 
         for (i = 0; i < n_orders; i++) {
             double eps;
             a = orders[i] - 1.0;
-            fa_run_at(run, a, &total, 1);
+            fa_run_at(run, a, &total, FA_BOUNDS);
             eps = fa_eps_from(c, total.upper, a, log_delta);
             if (c != FA_MIRONOV && eps > 0.0 && fa_total_variation(&total, a) <= delta)
                 eps = 0.0;
@@ -247,7 +264,7 @@ FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const 
     *status_out = total.status;
     best = fa_eps_from(c, total.upper, a, log_delta);
     if (c != FA_MIRONOV && best > 0.0 && fa_variation_matters(run, delta)) {
-        fa_run_at(run, FA_ORDER_OF_KL, &total, 1);
+        fa_run_at(run, FA_ORDER_OF_KL, &total, FA_BOUNDS);
         if (fa_total_variation(&total, FA_ORDER_OF_KL) <= delta) {
             *order_out = 1.0 + FA_ORDER_OF_KL;
             *status_out = total.status;
@@ -278,7 +295,7 @@ FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const doub
         for (i = 0; i < n_orders; i++) {
             double log_delta;
             a = orders[i] - 1.0;
-            fa_run_at(run, a, &total, 1);
+            fa_run_at(run, a, &total, FA_BOUNDS);
             log_delta = fa_log_delta_from(c, total.upper, a, eps);
             if (c != FA_MIRONOV)
                 log_delta = fa_min(log_delta, log(fa_total_variation(&total, a)) + 1e-13);
@@ -298,7 +315,7 @@ FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const doub
             best = fa_refine_optimal(run, 1, eps, 0.0, best);
         if (c != FA_MIRONOV && fa_variation_matters(run, exp(fa_min(best, 0.0)))) {
             double variation;
-            fa_run_at(run, FA_ORDER_OF_KL, &total, 1);
+            fa_run_at(run, FA_ORDER_OF_KL, &total, FA_BOUNDS);
             variation = log(fa_total_variation(&total, FA_ORDER_OF_KL));
             if (variation < best) {
                 best = variation + 1e-13;

@@ -12,6 +12,7 @@
 typedef struct {
     double e2, slope, curve, kl;        /* direct sums: p E2(t), p [(t-1) e^t + 1], p t^2 e^t, p E2(-loss) */
     double s0, s1, s2, reference;       /* scaled sums of e^(E - reference) {1, t, t^2} */
+    double dropped, dropped_ratio;      /* what scaled sums lack: absolute mass; and relative to the scaled sum */
     double loss_max;
 } fa_sums;
 
@@ -115,8 +116,14 @@ FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums 
             fa_sums_direct(loss_hi, loss_lo, weight, n, a, &sums->e2, &sums->slope, &sums->curve);
             sums->kl += fa_sums_value(loss_hi, loss_lo, weight, n, -1.0);
         }
-        else
+        else {
             fa_sums_scaled(loss_hi, loss_lo, base_hi, base_lo, n, a, sums);
+            /* lacking: w (1 + alpha x) <= (2+a) w e^loss, which is (2+a) e^(-a loss) of the term */
+            if (a * loss_hi[0] > 100.0)
+                sums->dropped_ratio = fa_max(sums->dropped_ratio, (2.0 + a) * fa_exp_v(-a * loss_hi[0], 0.0));
+            else
+                sums->dropped += (2.0 + a) * n * m->unit * fa_exp_v(fa_max(base_hi[0], base_hi[n - 1]) + fa_max(last, 0.0), 0.0);
+        }
     }
 }
 

@@ -176,7 +176,7 @@ FA_INLINE double fa_sgm_loss_guess(const fa_sgm *m, double z, double *posterior_
  *   source   M^(1/alpha) = ||1-q + q v||_alpha <= 1-q + q ||v||_alpha in L^alpha(Q), v = exp(y)        result upper bound */
 FA_FUNC double fa_sgm_minkowski(double sigma, double q, double a, double *d1_out, double *d2_out)
 {
-    double s = 0.5 / sigma / sigma, y = a * s, psi, p;
+    double s = 0.5 / sigma / sigma, y = 0.5 * (a / sigma) / sigma, psi, p;
     if (q >= 1.0) {
         psi = y;
         p = 1.0;
