@@ -43,8 +43,6 @@ class Agreement:
     """Peer looser than ours."""
     below_truth: int = 0
     """Peer below the truth of its own bound: a wrong privacy number."""
-    better: int = 0
-    """Peer below ours and right, because it also uses a bound that fastacct's accountant does not."""
     failed: int = 0
     """Exception, NaN or no finite answer where a finite one exists."""
     ratios: list[float] = field(default_factory=list)

@@ -240,11 +240,6 @@ def _notes(found: Findings, peers: list[Peer], plan: Plan) -> list[str]:
         "multipliers: the target is missed). Had fastacct been the wrong one, this run would have stopped before "
         "timing.",
     ]
-    if any(a.better for a in found.agreements):
-        notes.append(
-            'Where we lose, "peer tighter": the peer also uses delta >= sqrt(1 - exp(-KL)), which gives epsilon 0 for '
-            "runs that release next to nothing; our accountant reads Renyi orders only."
-        )
     if found.regimes:
         slow = max(found.regimes, key=lambda r: r.ours)
         usual = found.regimes[0]

@@ -254,6 +254,10 @@ def rdp(
     >>> fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=[1.5, 2, 32]).round(6)
     array([1.1735000e-02, 1.7037000e-02, 1.3623138e+01])
     """
+    if history is None:
+        inputs, shape, n_threads = _rdp_inputs(noise_multiplier, sample_rate, steps, orders, neighbors, threads)
+        (upper,), _ = run_kernel(_kernels.Op.RDP_UPPER, inputs, shape, 1, n_threads)
+        return unwrap(upper)
     return rdp_bounds(
         orders=orders,
         noise_multiplier=noise_multiplier,
@@ -284,15 +288,12 @@ def rdp_bounds(
     >>> 0 < lower <= upper <= lower * (1 + 1e-12), fa.Status(status).name
     (True, 'TIGHT')
     """
-    _relation(neighbors)
-    n_threads = as_threads(threads)
-    order = as_cells("orders", orders)
     if history is None:
-        named = _parameters(noise_multiplier, sample_rate, steps) | {"orders": order}
-        shape = common_shape(named)
-        sigma, q, count, order = named.values()
-        (lower, upper), status = run_kernel(_kernels.Op.RDP, (sigma, q, order, count), shape, 2, n_threads)
+        inputs, shape, n_threads = _rdp_inputs(noise_multiplier, sample_rate, steps, orders, neighbors, threads)
+        (lower, upper), status = run_kernel(_kernels.Op.RDP, inputs, shape, 2, n_threads)
     else:
+        _relation(neighbors)
+        n_threads, order = as_threads(threads), as_cells("orders", orders)
         _no_parameters(noise_multiplier, sample_rate, steps if np.ndim(steps) or steps != 1 else None)
         sigma, q, count = (np.reshape(x, (-1,) + (1,) * order.ndim) for x in _history(history))
         shape = (len(sigma), *order.shape)
@@ -445,6 +446,15 @@ def _history(history: Any) -> tuple[Cells, Cells, Cells]:
                 raise TypeError(f"history[{i}]: {name} must be one number, not an array of shape {cell.shape}")
             column.append(float(cell))
     return np.array(columns[0]), np.array(columns[1]), np.array(columns[2])
+
+
+def _rdp_inputs(
+    noise_multiplier: Any, sample_rate: Any, steps: Any, orders: Any, neighbors: Any, threads: Any
+) -> tuple[tuple[Cells, Cells, Cells, Cells], tuple[int, ...], int]:
+    _relation(neighbors)
+    named = _parameters(noise_multiplier, sample_rate, steps) | {"orders": as_cells("orders", orders)}
+    sigma, q, count, order = named.values()
+    return (sigma, q, order, count), common_shape(named), as_threads(threads)
 
 
 def _readout(

@@ -14,6 +14,7 @@ class Op(IntEnum):
     CLASSICAL = 5
     GAUSSIAN_DELTA = 6
     CLT_MU_APPROX = 7
+    RDP_UPPER = 8
 
 def select(name: str | None = None) -> str: ...
 def level() -> str: ...

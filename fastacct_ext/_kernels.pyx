@@ -26,6 +26,7 @@ cpdef enum Op:
     CLASSICAL = 5           # a, b, c, delta                                         [epsilon]
     GAUSSIAN_DELTA = 6      # mu, epsilon                                            [delta]
     CLT_MU_APPROX = 7       # noise_multiplier, sample_rate, steps                   [mu]
+    RDP_UPPER = 8           # noise_multiplier, sample_rate, order, steps            [upper], status
 
 cdef const fa_kernels *_active = fa_kernels_select(NULL)
 
@@ -128,9 +129,9 @@ def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double
     if orders is not None and orders.shape[0] > 0:
         c_orders = &orders[0]
         n_orders = <int> orders.shape[0]
-    if p0 == NULL or (op <= READOUT and (p1 == NULL or ps == NULL)) or (op == CALIBRATE and ps == NULL) or (op == LOG_MOMENT and (p1 == NULL or p2 == NULL)):
+    if p0 == NULL or (op <= READOUT and (p1 == NULL or ps == NULL)) or ((op == CALIBRATE or op == RDP_UPPER) and ps == NULL) or (op == LOG_MOMENT and (p1 == NULL or p2 == NULL)):
         raise ValueError("an output is missing")
-    if n_inputs != (4, 3, 4, 4, 3, 4, 2, 3)[op]:
+    if n_inputs != (4, 3, 4, 4, 3, 4, 2, 3, 4)[op]:
         raise ValueError("wrong number of inputs")
     try:
         for i in range(n_inputs):
@@ -157,6 +158,7 @@ def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double
 cdef void run_cells(int op, const Strided *sources, int n_inputs, const int64_t *shape, int n_dims, int64_t start, int64_t stop,
                     double *p0, double *p1, double *p2, uint8_t *ps, int option, int conversion, const double *orders, int n_orders) noexcept nogil:
     cdef double cells[MAX_INPUTS][CELLS]
+    cdef double unused[CELLS]
     cdef int64_t at = start, n
     cdef int i
     cdef const fa_kernels *k = _active
@@ -166,6 +168,8 @@ cdef void run_cells(int op, const Strided *sources, int n_inputs, const int64_t 
             gather(&sources[i], shape, n_dims, at, n, cells[i])
         if op == RDP:
             k.rdp_block(n, cells[0], cells[1], cells[2], cells[3], p0 + at, p1 + at, ps + at)
+        elif op == RDP_UPPER:
+            k.rdp_block(n, cells[0], cells[1], cells[2], cells[3], unused, p0 + at, ps + at)
         elif op == RDP_SERIES:
             k.rdp_series_block(n, cells[0], cells[1], cells[2], p0 + at, p1 + at, ps + at)
         elif op == READOUT:

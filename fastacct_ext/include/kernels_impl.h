@@ -43,8 +43,9 @@ static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const 
                 fa_series(sigma[k], q[k], order[k], &m);
             else
                 fa_log_moment_at(&lm, a, &m, FA_BOUNDS);
-            lower_out[k] = count * (m.lower / a) * (1.0 - 4.0 * FA_EPS);
-            upper_out[k] = count * (m.upper / a) * (1.0 + 4.0 * FA_EPS);
+            count /= a;
+            lower_out[k] = count * m.lower * (1.0 - 4.0 * FA_EPS);
+            upper_out[k] = count * m.upper * (1.0 + 4.0 * FA_EPS);
             status_out[k] = (uint8_t)m.status;
             if (!(upper_out[k] <= DBL_MAX))                                  /* overflow: the safe side */
                 upper_out[k] = INFINITY;

@@ -133,7 +133,7 @@ FA_INLINE double fa_right_end(const fa_log_moment *lm, double a)
 /* nodes from z_first that order 1 + a needs; one formula for filling and for using the cache */
 FA_INLINE int fa_cached_nodes(const fa_log_moment *lm, double a, double z_first)
 {
-    return ((int)((fa_right_end(lm, a) - z_first) / lm->mech.h) + 2 + FA_LANES - 1) / FA_LANES * FA_LANES;
+    return ((int)((fa_right_end(lm, a) - z_first) * lm->mech.inv_h) + 3 + FA_LANES - 1) / FA_LANES * FA_LANES;
 }
 
 FA_FUNC void fa_kl_prefix(fa_log_moment *lm)
@@ -181,7 +181,7 @@ FA_FUNC void fa_log_moment_init(fa_log_moment *lm, double sigma, double q)
     lm->mech.q = q;
     if (q > 0.0 && q < 1.0 && sigma > FA_SIGMA_MIN && sigma < FA_SIGMA_MAX) {
         fa_sgm_init(&lm->mech, sigma, q);
-        lm->a_limit = (FA_CACHE - FA_LANES - 4) * lm->mech.h - 2.0 * FA_TAIL_WIDTH * sigma - 1.0;
+        lm->a_limit = (FA_CACHE - FA_LANES - 5) * lm->mech.h - 2.0 * FA_TAIL_WIDTH * sigma - 1.0;
         if (lm->a_limit < 1.0)
             lm->a_limit = 0.0;
     }
@@ -239,7 +239,7 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need certify, f
         if (floor_k > 45.0)
             log_left = -alpha * log1p(-p);
         if (floor_k > 45.0 && floor_k - log_left > 45.0 + fabs(floor_k) * 1e-10) {
-            begin = (int)((p * alpha - lm->z_first) / m->h) / FA_LANES * FA_LANES;
+            begin = (int)((p * alpha - lm->z_first) * m->inv_h) / FA_LANES * FA_LANES;
         }
     }
     direct = n < lm->n_direct ? n : lm->n_direct;

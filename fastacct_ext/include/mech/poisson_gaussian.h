@@ -22,7 +22,7 @@
 
 typedef struct {
     double sigma, q;
-    double h;                         /* grid step */
+    double h, inv_h;                  /* grid step, and 1/h for counting nodes */
     fa_dd inv_var;                    /* 1 / sigma^2 */
     fa_dd rho[FA_LANES + 1];          /* exp(i h / sigma^2) */
     fa_dd log_q;
@@ -64,6 +64,7 @@ FA_FUNC void fa_sgm_init(fa_sgm *m, double sigma, double q)
     m->q = q;
     m->j_next = INT64_MIN;
     m->h = fa_sgm_step(sigma, &m->alias);
+    m->inv_h = 1.0 / m->h;
     m->unit = m->h / sigma * 0.398942280401432677939946;
     m->tail_unit = m->unit * (1.0 + sigma / (7.75 * m->h));
     m->inv_var = fa_dd_div(one, fa_two_prod(sigma, sigma));
