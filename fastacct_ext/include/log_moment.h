@@ -54,7 +54,7 @@ FA_INLINE double fa_shift(const fa_sums *s) { return s->s0 > 0.0 ? fa_max(s->ref
 FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_moment *out)
 {
     double unit = lm->mech.unit, head = s->e2 + a * s->kl, relative, lacking = s->dropped_ratio, log_mass, big = 0.0;
-    relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * 0x1p-63;
+    relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * (s->precision == FA_PLAIN ? 0x1p-52 : 0x1p-63);
     if (s->s0 > 0.0)
         big = s->reference + log(unit * s->s0);
     if (s->s0 > 0.0 && big > 650.0) {
@@ -258,13 +258,15 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need certify, f
         s->kl = lm->kl[direct / FA_LANES] - lm->kl[begin / FA_LANES];
     else
         direct = begin;
+    s->loss_max = fa_max(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]);
+    if ((2.0 + a) * s->loss_max < FA_PLAIN_LIMIT)
+        s->precision = FA_PLAIN;
     if (certify == FA_BOUNDS)
-        s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a);
+        s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision);
     else
-        fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, &s->e2, &s->slope, &s->curve);
+        fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision, &s->e2, &s->slope, &s->curve);
     for (i = direct; i < n; i += FA_BLOCK)
         fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, n - i < FA_BLOCK ? n - i : FA_BLOCK, a, s);
-    s->loss_max = fa_max(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]);
     if (certify == FA_SEARCH)
         return;
     if (direct < n)                                  /* beyond 35 sigma under N(0), 35 - 1/sigma under N(1); or a loss > 690 */
@@ -369,7 +371,7 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
 FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, fa_need certify)
 {
     double sigma = lm->mech.sigma, q = lm->mech.q, omitted = 0.0;
-    fa_sums s = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0, 0.0, 0.0};
+    fa_sums s = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0, 0.0, 0.0, FA_PRECISE};
     if (q <= 0.0 || sigma == INFINITY) {
         memset(out, 0, sizeof(*out));
         return;

@@ -9,46 +9,75 @@
 
 #include "mech/poisson_gaussian.h"
 
+/* t = a loss as a plain double (error 2^-53 |t|, enough while (2+a) loss is small) or as a double-double (2^-63 |t|) */
+typedef enum { FA_PLAIN = 0, FA_PRECISE = 1 } fa_precision;
+#define FA_PLAIN_LIMIT 32.0             /* of (2+a) max |loss| */
+
 typedef struct {
     double e2, slope, curve, kl;        /* direct sums: p E2(t), p [(t-1) e^t + 1], p t^2 e^t, p E2(-loss) */
     double s0, s1, s2, reference;       /* scaled sums of e^(E - reference) {1, t, t^2} */
     double dropped, dropped_ratio;      /* what scaled sums lack: absolute mass; and relative to the scaled sum */
-    double loss_max;
+    double loss_max;                    /* largest |loss| met */
+    fa_precision precision;             /* of the direct sums */
 } fa_sums;
 
-FA_FUNC void fa_sums_direct(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
-                            double *e2_out, double *slope_out, double *curve_out)
+FA_INLINE double fa_e2_node(double loss_hi, double loss_lo, double a, fa_precision precision, double *t_out, double *exp_out)
+{
+    fa_dd t;
+    if (precision == FA_PLAIN) {
+        *t_out = a * loss_hi;
+        return fa_expm1_minus_plain_v(*t_out, exp_out);
+    }
+    t = fa_two_prod(a, loss_hi);
+    *t_out = t.hi;
+    return fa_expm1_minus_v(t.hi, FA_FMA(a, loss_lo, t.lo), exp_out);
+}
+
+FA_INLINE void fa_sums_direct_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision,
+                                 double *e2_out, double *slope_out, double *curve_out)
 {
     double s0 = 0.0, s1 = 0.0, s2 = 0.0;
     int i;
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
     for (i = 0; i < n; i++) {
-        fa_dd t = fa_two_prod(a, loss_hi[i]);
-        double e, e2, w = weight[i];
-        t.lo = FA_FMA(a, loss_lo[i], t.lo);
-        e2 = fa_expm1_minus_v(t.hi, t.lo, &e);
-        s0 += w * e2;
-        s1 += w * ((t.hi - 1.0) * e2 + t.hi * t.hi);
-        s2 += w * t.hi * t.hi * e;
+        double e, t, w = weight[i], e2 = fa_e2_node(loss_hi[i], loss_lo[i], a, precision, &t, &e), wt = w * t;
+        s0 = FA_FMA(w, e2, s0);
+        s1 += FA_FMA(wt, e2 + t, -(w * e2));
+        s2 = FA_FMA(wt * t, e, s2);
     }
     *e2_out += s0;
     *slope_out += s1;
     *curve_out += s2;
 }
 
-/* value alone: the same e2 as fa_sums_direct, for curves and final answers */
-FA_FUNC double fa_sums_value(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a)
+FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision)
 {
     double s0 = 0.0;
     int i;
     FA_PRAGMA(omp simd reduction(+ : s0))
     for (i = 0; i < n; i++) {
-        fa_dd t = fa_two_prod(a, loss_hi[i]);
-        double e;
-        t.lo = FA_FMA(a, loss_lo[i], t.lo);
-        s0 = FA_FMA(weight[i], fa_expm1_minus_v(t.hi, t.lo, &e), s0);
+        double e, t;
+        s0 = FA_FMA(weight[i], fa_e2_node(loss_hi[i], loss_lo[i], a, precision, &t, &e), s0);
     }
     return s0;
+}
+
+/* adds sum p E2(t), and what the derivatives need, to the outputs */
+FA_FUNC void fa_sums_direct(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision,
+                            double *e2_out, double *slope_out, double *curve_out)
+{
+    if (precision == FA_PLAIN)
+        fa_sums_direct_as(loss_hi, loss_lo, weight, n, a, FA_PLAIN, e2_out, slope_out, curve_out);
+    else
+        fa_sums_direct_as(loss_hi, loss_lo, weight, n, a, FA_PRECISE, e2_out, slope_out, curve_out);
+}
+
+/* the value alone, for curves and final answers */
+FA_FUNC double fa_sums_value(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision)
+{
+    if (precision == FA_PLAIN)
+        return fa_sums_value_as(loss_hi, loss_lo, weight, n, a, FA_PLAIN);
+    return fa_sums_value_as(loss_hi, loss_lo, weight, n, a, FA_PRECISE);
 }
 
 FA_FUNC void fa_sums_scaled(const double *loss_hi, const double *loss_lo, const double *base_hi, const double *base_lo, int n, double a,
@@ -113,8 +142,8 @@ FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums 
         sums->loss_max = fa_max(sums->loss_max, fabs(last));
         if (a * last < 690.0 && light > -640.0) {
             fa_weights(m, loss_hi, loss_lo, base_hi, base_lo, n, weight);
-            fa_sums_direct(loss_hi, loss_lo, weight, n, a, &sums->e2, &sums->slope, &sums->curve);
-            sums->kl += fa_sums_value(loss_hi, loss_lo, weight, n, -1.0);
+            fa_sums_direct(loss_hi, loss_lo, weight, n, a, FA_PRECISE, &sums->e2, &sums->slope, &sums->curve);
+            sums->kl += fa_sums_value(loss_hi, loss_lo, weight, n, -1.0, FA_PRECISE);
         }
         else {
             fa_sums_scaled(loss_hi, loss_lo, base_hi, base_lo, n, a, sums);

@@ -1,0 +1,135 @@
+"""Numbers that were once wrong: found by reviewers who hunted for a bound below the truth, a bit that moved, or a call that hung."""
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import fastacct as fa
+from fastacct import reference
+from fastacct_ext import _kernels
+
+
+def contained(sigma, q, order, truth):
+    lower, upper, _ = fa.dpsgd.rdp_bounds(noise_multiplier=sigma, sample_rate=q, orders=order)
+    return lower <= truth <= upper
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "order"),
+    [
+        (2e-7, 0.01, 1000.0),  # series: reduction of huge exponents
+        (1e-10, 0.01, 2.0),
+        (1e-5, 0.01, 1e5),
+        (3.1321191158850117, 5.078576882434709e-17, 736.5),  # log1p beyond 2^53
+        (36.68188323403066, 7.278844693086648e-17, 99999.5),
+        (0.87, 1e-60, 200.5),  # lower bound: mass that scaled sums drop
+        (0.9, 1e-80, 220.5),
+        (0.11848356798124222, 2.954184562136875e-240, 3.0),  # underflow
+        (0.03, 0.5, 1.0 + 2.0**-52),  # losses beyond 700 near order 1
+        (0.03, 1e-12, 1.0000001),
+        (21.76302523687217, 0.00010334564106387083, 8752.958666814504),  # tails at large order
+    ],
+)
+def test_divergence_is_inside_its_bounds(sigma, q, order):
+    assert contained(sigma, q, order, reference.rdp(sigma, q, order, digits=18))
+
+
+def test_divergence_is_bounded_by_its_sampled_bump_at_tiny_noise():
+    # 1 + x >= q v: rdp >= alpha/(2 sigma^2) + alpha log(q)/(alpha - 1); the kernel once returned 0 or less
+    for sigma, q, order in [
+        (0.003979536919780876, 2.5156398139347652e-86, 1.0051524430566352),
+        (8.323046049792384e-05, 2.8108478670149898e-24, 1.0000004174015111),
+        (1e-9, 1e-100, 1 + 2.0**-52),
+        (1e-18, 0.01, 1.5),
+    ]:
+        with mp.workdps(60):
+            a = mpf(order) - 1
+            bump = (1 + a) * (a / (2 * mpf(sigma) ** 2) + mp.log(mpf(q))) / a
+        upper = fa.dpsgd.rdp(noise_multiplier=sigma, sample_rate=q, orders=order)
+        assert upper > 0
+        assert upper >= bump
+
+
+@pytest.mark.parametrize(
+    ("sigma", "order"), [(1e162, 99999999999.5), (1e160, 99999999999.5), (1e200, 2.5), (1e154, 1e11)]
+)
+def test_underflow_of_the_variance_is_paid_for(sigma, order):
+    with mp.workdps(40):
+        assert contained(sigma, 1.0, order, mpf(order) / (2 * mpf(sigma) ** 2))
+
+
+def test_extreme_noise_never_gives_a_small_epsilon():
+    assert fa.dpsgd.epsilon(noise_multiplier=1e-18, sample_rate=0.01, steps=10, delta=1e-5) > 1e30
+    assert fa.dpsgd.epsilon(noise_multiplier=1e-100, sample_rate=1e-3, steps=1, delta=1e-5) > 1e100
+    run = {"noise_multiplier": 6.042386925597795e-19, "sample_rate": 2.066398823921807e-05, "steps": 1}
+    assert fa.dpsgd.delta(**run, epsilon=24.136100728929602) >= 2.06e-5
+    assert 0 < fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.1, steps=10, epsilon=1e308) < 1e-300
+
+
+def test_a_cell_does_not_depend_on_its_neighbours():
+    alone = {"noise_multiplier": 0.36331639351849365, "sample_rate": 0.00016588501577851492}
+    order = 3.553607243555418
+    expected = fa.dpsgd.rdp(**alone, orders=order)
+    for other in (1.1, 3.6, 5.0, 30.0, 4000.0):
+        assert fa.dpsgd.rdp(**alone, orders=[order, other])[0] == expected
+        assert fa.dpsgd.rdp(**alone, orders=[other, order])[1] == expected
+
+
+@pytest.mark.parametrize("level", ["baseline", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "q", "steps"),
+    [
+        (0.34374368665331084, 2.7009753657496583e-07, 0.00013267746492947853, 36),  # read a sum that was never computed
+        (
+            0.013717334867369708,
+            3.580774805439707e-06,
+            1.4440819009614608e-06,
+            499340,
+        ),  # order search stopped at the cliff
+        (0.005290388710849116, 0.9999999999999999, 3.327913652444473e-77, 2**53),
+        (53.59163250624331, 0.3065560525344078, 4.744757947064672e-06, 2),
+    ],
+)
+def test_calibration_ends_at_the_boundary_whatever_ran_before(level, epsilon, delta, q, steps):
+    try:
+        _kernels.select(level)
+    except ValueError:
+        pytest.skip(f"this processor cannot run {level}")
+    try:
+        target = {"epsilon": epsilon, "delta": delta, "sample_rate": q, "steps": steps}
+        sigma = fa.dpsgd.noise_multiplier(**target)
+        np.asarray(
+            fa.dpsgd.epsilon(noise_multiplier=np.geomspace(0.05, 500, 50), sample_rate=q, steps=steps, delta=delta)
+        )
+        assert fa.dpsgd.noise_multiplier(**target) == sigma
+        run = {"sample_rate": q, "steps": steps, "delta": delta}
+        assert fa.dpsgd.epsilon(noise_multiplier=sigma, **run) <= epsilon
+        if sigma > 1e-6:  # the end of the range searched
+            assert fa.dpsgd.epsilon(noise_multiplier=sigma * (1 - 1e-9), **run) > epsilon
+    finally:
+        _kernels.select()
+
+
+def test_steps_are_the_largest_where_epsilon_jumps():
+    run = {"noise_multiplier": 69.13200660430591, "sample_rate": 0.0032644212713648555, "delta": 0.5744915136212584}
+    accountant = fa.RDP(orders=[1.1, 1e11])
+    steps = fa.dpsgd.steps(epsilon=0.0028164023387070134, **run, accountant=accountant)
+    at, beyond = (fa.dpsgd.epsilon(**run, steps=steps + i, accountant=accountant) for i in (0, 1))
+    assert at <= 0.0028164023387070134 < beyond
+
+
+def test_huge_orders_and_hopeless_targets_return_at_once():
+    assert fa.dpsgd.rdp(noise_multiplier=0.1, sample_rate=0.01, orders=1e8) > 0
+    assert fa.dpsgd.rdp(noise_multiplier=0.1, sample_rate=0.01, orders=1e11) > 0
+    rate = fa.dpsgd.sample_rate(
+        epsilon=5e-324, delta=0.9999999999999999, noise_multiplier=0.004178553761427361, steps=914900
+    )
+    assert 0 <= rate <= 1
+
+
+def test_epsilon_at_the_cliff_is_the_infimum():
+    # the sampled bump takes over within 1e-6 of the best order: epsilon was once 12 orders of magnitude too large nearby
+    sigma, q, steps, delta = 56.151291924685523, 1.4440819009614608e-06, 499340, 3.580774805439707e-06
+    truth, _ = reference.rdp_epsilon(sigma, q, steps, delta, digits=16)
+    mine = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta)
+    assert truth <= mine <= truth * (1 + mpf("1e-9"))
