@@ -163,7 +163,10 @@ cdef void run_cells(int op, const Strided *sources, int n_inputs, const int64_t 
     cdef int i
     cdef const fa_kernels *k = _active
     while at < stop:
-        n = stop - at if stop - at < CELLS else CELLS
+        n = CELLS
+        if n_dims and shape[n_dims - 1] <= CELLS:             # end at a row of the last axis: rows share their nodes
+            n -= (at + CELLS) % shape[n_dims - 1]
+        n = stop - at if stop - at < n else n
         for i in range(n_inputs):
             gather(&sources[i], shape, n_dims, at, n, cells[i])
         if op == RDP:

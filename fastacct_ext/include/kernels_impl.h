@@ -17,6 +17,50 @@
 /* measured: one series term costs about 60 ns, one streamed node about 10 ns */
 #define FA_SERIES_NODES_PER_TERM 6.0
 
+#define FA_ORDERS_AT_ONCE 32
+
+/* whether the binomial series is cheaper than streaming nodes */
+static int fa_series_is_cheaper(const fa_log_moment *lm, double a)
+{
+    double sigma = lm->mech.sigma, q = lm->mech.q;
+    return a > lm->a_cap && a == floor(a) && q > 0.0 && q < 1.0 && sigma < FA_SIGMA_MAX && sigma > FA_SIGMA_MIN && a < FA_SERIES_MAX_ORDER &&
+           a * a < FA_SERIES_MAX_EXPONENT * sigma * sigma && (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(lm, a) / lm->mech.h;
+}
+
+/* up to FA_ORDERS_AT_ONCE orders of one (sigma, q) */
+static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const double *steps, double *lower_out, double *upper_out, uint8_t *status_out)
+{
+    fa_sums sums[FA_ORDERS_AT_ONCE];
+    fa_moment moment[FA_ORDERS_AT_ONCE];
+    double omitted[FA_ORDERS_AT_ONCE];
+    int done[FA_ORDERS_AT_ONCE], i;
+    for (i = 0; i < n; i++) {
+        double a = order[i] - 1.0;
+        done[i] = 1;
+        if (fa_series_is_cheaper(lm, a) && !fa_moment_sandwich(lm, a, moment + i))
+            fa_series(lm->mech.sigma, lm->mech.q, order[i], moment + i);
+        else
+            done[i] = fa_moment_begin(lm, a, FA_BOUNDS, sums + i, omitted + i, moment + i);
+    }
+    for (i = 0; i < n; i++) {
+        double a = order[i] - 1.0, count = steps[i] / a;
+        if (!done[i])
+            fa_moment_end(lm, sums + i, a, omitted[i], FA_BOUNDS, moment + i);
+        fa_moment_finish(lm, a, moment + i);
+        lower_out[i] = upper_out[i] = 0.0;
+        status_out[i] = FA_OK;
+        if (!(count > 0.0))
+            continue;
+        lower_out[i] = count * moment[i].lower * (1.0 - 4.0 * FA_EPS);
+        upper_out[i] = count * moment[i].upper * (1.0 + 4.0 * FA_EPS);
+        status_out[i] = (uint8_t)moment[i].status;
+        if (!(upper_out[i] <= DBL_MAX))                                  /* overflow: the safe side */
+            upper_out[i] = INFINITY;
+        if (lm->mech.sigma > 0.0 && !(lower_out[i] <= DBL_MAX))
+            lower_out[i] = lower_out[i] > 0.0 ? DBL_MAX : 0.0;
+    }
+}
+
 static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const double *order, const double *steps, double *lower_out, double *upper_out,
                          uint8_t *status_out)
 {
@@ -29,29 +73,9 @@ static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const 
         fa_log_moment_init(&lm, sigma[i], q[i]);
         if (lm.a_limit > 0.0)
             fa_log_moment_cache(&lm, fa_min(fa_max(top, 1.0), lm.a_limit));
-        for (k = i; k < j; k++) {
-            double a = order[k] - 1.0, count = steps[k];
-            fa_moment m;
-            if (!(count > 0.0)) {
-                lower_out[k] = upper_out[k] = 0.0;
-                status_out[k] = FA_OK;
-                continue;
-            }
-            if (a > lm.a_cap && a == floor(a) && q[k] > 0.0 && q[k] < 1.0 && sigma[k] < FA_SIGMA_MAX && sigma[k] > FA_SIGMA_MIN &&
-                a < FA_SERIES_MAX_ORDER && a * a < FA_SERIES_MAX_EXPONENT * sigma[k] * sigma[k] &&
-                (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm, a) / lm.mech.h && !fa_moment_sandwich(&lm, a, &m))
-                fa_series(sigma[k], q[k], order[k], &m);
-            else
-                fa_log_moment_at(&lm, a, &m, FA_BOUNDS);
-            count /= a;
-            lower_out[k] = count * m.lower * (1.0 - 4.0 * FA_EPS);
-            upper_out[k] = count * m.upper * (1.0 + 4.0 * FA_EPS);
-            status_out[k] = (uint8_t)m.status;
-            if (!(upper_out[k] <= DBL_MAX))                                  /* overflow: the safe side */
-                upper_out[k] = INFINITY;
-            if (sigma[k] > 0.0 && !(lower_out[k] <= DBL_MAX))
-                lower_out[k] = lower_out[k] > 0.0 ? DBL_MAX : 0.0;
-        }
+        for (k = i; k < j; k += FA_ORDERS_AT_ONCE)
+            fa_rdp_orders(&lm, j - k < FA_ORDERS_AT_ONCE ? (int)(j - k) : FA_ORDERS_AT_ONCE, order + k, steps + k, lower_out + k, upper_out + k,
+                          status_out + k);
     }
 }
 
@@ -60,9 +84,12 @@ static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q,
 {
     int64_t i;
     for (i = 0; i < n; i++) {
+        fa_log_moment lm;
         fa_moment m;
         double a = order[i] - 1.0;
+        fa_log_moment_init(&lm, sigma[i], q[i]);
         fa_series(sigma[i], q[i], order[i], &m);
+        fa_moment_finish(&lm, a, &m);
         lower_out[i] = m.lower / a * (1.0 - 2.0 * FA_EPS);
         upper_out[i] = m.upper / a * (1.0 + 2.0 * FA_EPS);
         status_out[i] = (uint8_t)m.status;

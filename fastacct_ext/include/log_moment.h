@@ -51,7 +51,7 @@ typedef struct {
 FA_INLINE double fa_shift(const fa_sums *s) { return s->s0 > 0.0 ? fa_max(s->reference, 0.0) : 0.0; }
 
 /* build K, its bounds and its derivatives from the sums; `omitted` and `alias` are absolute and relative errors of M - 1 */
-FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_moment *out)
+FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_need need, fa_moment *out)
 {
     double unit = lm->mech.unit, head = s->e2 + a * s->kl, relative, lacking = s->dropped_ratio, log_mass, big = 0.0;
     relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * (s->precision == FA_PLAIN ? 0x1p-52 : 0x1p-63);
@@ -73,14 +73,23 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
         double m = head + scaled * s->s0, ml;
         log_mass = log1p(m);
         out->k = log_mass;
-        out->d1 = (s->slope + head + scaled * s->s1) / (1.0 + m);
-        out->d2 = (s->curve + scaled * s->s2) / (1.0 + m) - out->d1 * out->d1;
-        ml = m < 1e-4 ? m * m * (0.5 - m * (1.0 / 6.0 - m / 12.0)) : (1.0 + m) * log_mass - m;
-        out->excess = (s->slope + scaled * (s->s1 - s->s0) - ml) / (1.0 + m);
-        if (s->s0 > 0.0)
+        if (need != FA_BOUNDS) {
+            double inv = 1.0 / (1.0 + m);
+            out->d1 = (s->slope + head + scaled * s->s1) * inv;
+            out->d2 = (s->curve + scaled * s->s2) * inv - out->d1 * out->d1;
+            ml = m < 1e-4 ? m * m * (0.5 - m * (1.0 / 6.0 - m * (1.0 / 12.0))) : (1.0 + m) * log_mass - m;
+            out->excess = (s->slope + scaled * (s->s1 - s->s0) - ml) * inv;
+        }
+        if (s->s0 > 0.0) {
             omitted *= exp(fa_shift(s));
+            lacking += m > 0.0 ? s->dropped / m : 0.0;
+        }
         relative += m > 0.0 ? omitted / m : (omitted > 0.0 ? INFINITY : 0.0);
-        lacking += m > 0.0 ? s->dropped / m : 0.0;
+    }
+    if (need == FA_SEARCH) {
+        out->upper = out->lower = out->k;
+        out->status = FA_OK;
+        return;
     }
     out->upper = out->k + relative * fa_min(out->k, 1.0);
     out->upper += out->upper * 4.0 * FA_EPS;
@@ -225,7 +234,7 @@ FA_FUNC int fa_moment_sandwich(const fa_log_moment *lm, double a, fa_moment *out
 }
 
 /* sums over the cached nodes that matter at one order, and the bound of what they leave out */
-FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need certify, fa_sums *s, double *omitted_out)
+FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_sums *s, double *omitted_out)
 {
     const fa_sgm *m = &lm->mech;
     double alpha = 1.0 + a, p = 1.0 - (FA_TAIL_WIDTH + 0.5) * m->sigma / alpha;
@@ -261,13 +270,13 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need certify, f
     s->loss_max = fa_max(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]);
     if ((2.0 + a) * s->loss_max < FA_PLAIN_LIMIT)
         s->precision = FA_PLAIN;
-    if (certify == FA_BOUNDS)
+    if (need == FA_BOUNDS)
         s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision);
     else
         fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision, &s->e2, &s->slope, &s->curve);
     for (i = direct; i < n; i += FA_BLOCK)
         fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, n - i < FA_BLOCK ? n - i : FA_BLOCK, a, s);
-    if (certify == FA_SEARCH)
+    if (need == FA_SEARCH)
         return;
     if (direct < n)                                  /* beyond 35 sigma under N(0), 35 - 1/sigma under N(1); or a loss > 690 */
         s->dropped = (2.0 + a) * exp(-0.5 * (35.0 - 1.0 / m->sigma) * (35.0 - 1.0 / m->sigma));
@@ -367,14 +376,15 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
     return 1;
 }
 
-/* without the allowance for underflow */
-FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, fa_need certify)
+/* First half of fa_log_moment_at: returns 1 if `out` is final but for fa_moment_finish, 0 if the sums are ready for fa_moment_end.
+ * Blocks run the first half for many orders and then the second: its long chain of dependent operations would stall the sums. */
+FA_FUNC int fa_moment_begin(fa_log_moment *lm, double a, fa_need need, fa_sums *sums, double *omitted_out, fa_moment *out)
 {
-    double sigma = lm->mech.sigma, q = lm->mech.q, omitted = 0.0;
-    fa_sums s = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0, 0.0, 0.0, FA_PRECISE};
+    static const fa_sums empty = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0, 0.0, 0.0, FA_PRECISE};
+    double sigma = lm->mech.sigma, q = lm->mech.q;
     if (q <= 0.0 || sigma == INFINITY) {
         memset(out, 0, sizeof(*out));
-        return;
+        return 1;
     }
     if (q >= 1.0 || sigma <= 0.0) {
         out->excess = 0.5 * (a / sigma) * (a / sigma);
@@ -384,24 +394,28 @@ FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, fa_need 
         out->upper = out->k * (1.0 + 8.0 * FA_EPS);
         out->lower = out->k * (1.0 - 8.0 * FA_EPS);
         out->status = FA_OK;
-        return;
+        return 1;
     }
     if (!(sigma > FA_SIGMA_MIN && sigma < FA_SIGMA_MAX)) {
         fa_moment_minkowski(lm, a, out);
-        return;
+        return 1;
     }
     if (fa_moment_sandwich(lm, a, out))
-        return;
-    if (a <= lm->a_cap) {
-        fa_sum_cached(lm, a, certify, &s, &omitted);
-        fa_moment_from_sums(lm, &s, a, omitted, out);
-    }
-    else if (fa_sum_windows(lm, a, &s, &omitted))
-        fa_moment_from_sums(lm, &s, a, omitted, out);
-    else {
+        return 1;
+    *sums = empty;
+    *omitted_out = 0.0;
+    if (a <= lm->a_cap)
+        fa_sum_cached(lm, a, need, sums, omitted_out);
+    else if (!fa_sum_windows(lm, a, sums, omitted_out)) {
         fa_moment_minkowski(lm, a, out);
-        return;
+        return 1;
     }
+    return 0;
+}
+
+FA_FUNC void fa_moment_end(const fa_log_moment *lm, const fa_sums *sums, double a, double omitted, fa_need need, fa_moment *out)
+{
+    fa_moment_from_sums(lm, sums, a, omitted, need, out);
     if (out->status != FA_OK) {
         fa_moment loose;
         fa_moment_minkowski(lm, a, &loose);
@@ -411,9 +425,11 @@ FA_FUNC void fa_moment_any(fa_log_moment *lm, double a, fa_moment *out, fa_need 
 }
 
 /* the allowance for underflow: more than all terms that can have vanished below the smallest double */
-FA_INLINE void fa_moment_finish(double a, fa_moment *out)
+FA_INLINE void fa_moment_finish(const fa_log_moment *lm, double a, fa_moment *out)
 {
     double underflow = (1.0 + a) * (0x1p-1050 + a * 0x1p-1072);
+    if (!(lm->mech.q > 0.0) || lm->mech.sigma == INFINITY)
+        return;
     out->upper += underflow;
     out->lower = out->lower > underflow ? out->lower - underflow : 0.0;
     if (!(out->upper >= 0.0))
@@ -426,14 +442,17 @@ FA_INLINE void fa_moment_finish(double a, fa_moment *out)
  *   domain   any a > 0, 0 <= q <= 1, sigma >= 0        result nearest, with `lower` and `upper` certified
  *   error    measured and proved: docs/algorithms/quadrature.md; relative 1e-12 for sigma >= 0.03, q >= 1e-12, a <= 1e5
  *   status   FA_OK | FA_LOOSE (Minkowski's bound, or a ledger above 1e-12)
- *   certify  which outputs are needed: see fa_need
+ *   need     which outputs are needed: see fa_need
  *   cost     cached: about 0.7 ns a node; else 5 ns a node
  *   oracle   reference.log_moment */
-FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, fa_need certify)
+FA_FUNC void fa_log_moment_at(fa_log_moment *lm, double a, fa_moment *out, fa_need need)
 {
-    fa_moment_any(lm, a, out, certify);
-    if (lm->mech.q > 0.0 && lm->mech.sigma < INFINITY)
-        fa_moment_finish(a, out);
+    fa_sums sums;
+    double omitted;
+    if (!fa_moment_begin(lm, a, need, &sums, &omitted, out))
+        fa_moment_end(lm, &sums, a, omitted, need, out);
+    if (need != FA_SEARCH)
+        fa_moment_finish(lm, a, out);
 }
 
 #endif

@@ -52,14 +52,16 @@ FA_INLINE void fa_sums_direct_as(const double *loss_hi, const double *loss_lo, c
 
 FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision)
 {
-    double s0 = 0.0;
-    int i;
-    FA_PRAGMA(omp simd reduction(+ : s0))
-    for (i = 0; i < n; i++) {
-        double e, t;
-        s0 = FA_FMA(weight[i], fa_e2_node(loss_hi[i], loss_lo[i], a, precision, &t, &e), s0);
+    double s[FA_LANES] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    int i, k;
+    for (i = 0; i < n; i += FA_LANES) {
+        FA_PRAGMA(omp simd)
+        for (k = 0; k < FA_LANES; k++) {
+            double e, t;
+            s[k] = FA_FMA(weight[i + k], fa_e2_node(loss_hi[i + k], loss_lo[i + k], a, precision, &t, &e), s[k]);
+        }
     }
-    return s0;
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
 /* adds sum p E2(t), and what the derivatives need, to the outputs */
