@@ -130,7 +130,8 @@ def test_huge_orders_and_hopeless_targets_return_at_once():
 
 def test_epsilon_at_the_cliff_is_the_infimum():
     # the sampled bump takes over within 1e-6 of the best order: epsilon was once 12 orders of magnitude too large
-    # nearby sigma, q, steps, delta = 56.151291924685523, 1.4440819009614608e-06, 499340, 3.580774805439707e-06
+    # nearby
+    sigma, q, steps, delta = 56.151291924685523, 1.4440819009614608e-06, 499340, 3.580774805439707e-06
     truth, _ = reference.rdp_epsilon(sigma, q, steps, delta, digits=16)
     mine = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta)
     assert truth <= mine <= truth * (1 + mpf("1e-9"))
