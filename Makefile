@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_kernels.c' -o -name '*.pyx' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: help run test test-all bench lint format types docs accuracy wheel clean
+.PHONY: help run test bench lint format types docs accuracy sanitize wheel clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -45,9 +45,18 @@ docs: $(STAMP)   ## code blocks of the documentation, and its links
 accuracy: $(STAMP)   ## measure every kernel against the oracle and write docs/accuracy.md
 	$(BIN)/python -m tests.accuracy --write docs/accuracy.md
 
+sanitize:  ## kernels under the address and undefined-behaviour sanitizers, in an environment of their own
+	test -d .venv-sanitize || $(PYTHON) -m venv .venv-sanitize
+	.venv-sanitize/bin/python -m pip install --quiet --upgrade pip setuptools wheel "cython>=3.1"
+	rm -rf build fastacct_ext/*.so $(STAMP)
+	FASTACCT_BUILD=sanitize .venv-sanitize/bin/python -m pip install --quiet --no-build-isolation -e ".[dev]"
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+		.venv-sanitize/bin/python -m pytest -p no:cacheprovider tests/test_rdp.py tests/test_regressions.py tests/test_calibration.py
+	rm -rf build fastacct_ext/*.so
+
 wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
 	$(BIN)/python -m build --outdir dist .
 	bash tests/check_wheel.sh dist
 
 clean:     ## remove the environment and everything built
-	rm -rf $(VENV) build dist *.egg-info fastacct_ext/_kernels.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
+	rm -rf $(VENV) .venv-sanitize build dist *.egg-info fastacct_ext/_kernels.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
