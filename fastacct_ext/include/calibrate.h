@@ -39,7 +39,7 @@ FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
  * Root finding in log x: bracket by steps as long as the excess, then regula falsi (Anderson-Bjorck) guarded by bisection. */
 FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, double x_max, int *status_out)
 {
-    double good, bad, f, x = fa_min(fa_max(start, x_min), x_max), w_good, w_bad, reach = 1.1;
+    double good, bad, f, x = fa_min(fa_max(start, x_min), x_max), w_good, w_bad, reach = 1.1, width = INFINITY;
     int i, side = 0;
     f = fa_target_excess(t, x, 0);
     good = bad = x;
@@ -50,8 +50,10 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
         double factor = exp(reach * fa_min(fa_max(-w_bad, 1e-6), 1.0));
         good = bad;
         w_good = w_bad;
-        if ((sign > 0 && good <= x_min) || (sign < 0 && good >= x_max))
-            return good;
+        if ((sign > 0 && good <= x_min) || (sign < 0 && good >= x_max)) {
+            bad = good;                                              /* the whole range is good: only the cold check is left */
+            break;
+        }
         bad = sign > 0 ? fa_max(good / factor, x_min) : fa_min(good * factor, x_max);
         reach *= 3.0;
         w_bad = fa_target_excess(t, bad, 1);
@@ -68,9 +70,14 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
         reach *= 3.0;
         w_good = fa_target_excess(t, good, 1);
     }
-    for (i = 0; i < 150 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
+    for (i = 0; i < 200 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
         double lg = log(good), lb = log(bad), next = lg - w_good * (lb - lg) / (w_bad - w_good), near = FA_CALIBRATION_WIDTH / 3.0;
-        if (i % 8 == 7 || !(fabs(next - lg) <= fabs(lb - lg)))
+        int slow = 0;
+        if (i % 4 == 3) {                                            /* epsilon may jump: bisect where the bracket has not halved */
+            slow = fabs(lb - lg) > 0.5 * width;
+            width = fabs(lb - lg);
+        }
+        if (slow || !(fabs(next - lg) <= fabs(lb - lg)))
             next = 0.5 * (lg + lb);
         /* a third of the wanted width beyond the root: the bracket can then close */
         if (fabs(next - lg) < near)

@@ -105,6 +105,14 @@ FA_INLINE double fa_balance(fa_conversion c, int for_delta, const fa_moment *m, 
     return log(fa_max(left, 1e-300)) - log(right);
 }
 
+/* what the search minimises: epsilon, or log delta */
+FA_INLINE double fa_readout(fa_conversion c, int for_delta, const fa_moment *m, double a, double target)
+{
+    if (for_delta)
+        return c == FA_MIRONOV ? fa_log_delta_mironov(m->upper, a, target) : fa_log_delta_cks(m->upper, a, target);
+    return c == FA_MIRONOV ? fa_eps_mironov(m->upper, a, -target) : fa_eps_cks(m->upper, a, -target);
+}
+
 /* what a Newton step can still gain, relative to epsilon or to delta: half the step times the slope of the readout in log a */
 FA_INLINE double fa_gain(fa_conversion c, int for_delta, const fa_moment *m, double a, double target, double f, double step)
 {
@@ -122,7 +130,7 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
 {
     double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX, u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, for_delta, target), step, slope, f;
     fa_need need = FA_SEARCH;
-    int i;
+    int i, settled = 0;
     for (i = 0; i < 100; i++) {
         double a = exp(u);
         fa_run_at(run, a, total, need);
@@ -132,15 +140,16 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
         else
             lo = u;
         step = -f / slope;
+        /* on the cliff a flat part may hide just left: come down first */
+        settled = fabs(f) < (slope < 1e3 ? 1e-2 : 1e-7) && fa_gain(c, for_delta, total, a, target, f, step) < 1e-12;
+        if (settled && need == FA_BOTH) {
+            run->log_a = u;
+            return a;
+        }
+        if (settled)
+            break;
         if (!(fabs(step) <= 2.0))
             step = f > 0.0 ? -2.0 : 2.0;
-        if (fabs(f) < 1e-2 && fa_gain(c, for_delta, total, a, target, f, step) < 1e-12) {
-            if (need == FA_BOTH) {
-                run->log_a = u;
-                return a;
-            }
-            break;
-        }
         need = fabs(f) < 1e-2 ? FA_BOTH : FA_SEARCH;     /* the next point is probably the last */
         if (u + step <= lo || u + step >= hi) {
             if (hi - lo < 1e-14)
@@ -149,8 +158,16 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
         }
         u += step;
     }
-    run->log_a = u;
     fa_run_at(run, exp(u), total, FA_BOUNDS);
+    if (!settled && lo > FA_LOG_A_MIN) {                 /* the balance jumps: take the better side */
+        fa_moment left;
+        fa_run_at(run, exp(lo), &left, FA_BOUNDS);
+        if (fa_readout(c, for_delta, &left, exp(lo), target) < fa_readout(c, for_delta, total, exp(u), target)) {
+            *total = left;
+            u = lo;
+        }
+    }
+    run->log_a = u;
     return exp(u);
 }
 
