@@ -16,7 +16,7 @@ from fastacct.accountants import (
     BasicComposition,
 )
 from fastacct.bounds import Bounds, Status
-from fastacct.sweep import sweep
+from fastacct.sweep import open_sweep, sweep
 
 __version__ = "0.1.0"
 
@@ -31,5 +31,6 @@ __all__ = [
     "Bounds",
     "Status",
     "dpsgd",
+    "open_sweep",
     "sweep",
 ]

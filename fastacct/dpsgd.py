@@ -321,6 +321,7 @@ def noise_multiplier(
 
     **Guarantee.** Safe side: `dpsgd.epsilon` at the value returned is at most `epsilon`, and at (1 - 1e-9) times it,
     it is not.
+    (With `conversion="optimal"` about 1e-7 instead of 1e-9.)
     0 where no noise is needed, inf where no noise suffices (delta = 0).  The search covers noise multipliers from
     1e-6 to 1e12.
 

@@ -111,6 +111,40 @@ def test_calibration_ends_at_the_boundary_whatever_ran_before(level, epsilon, de
         _kernels.select()
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma", "steps"),
+    [
+        (
+            1.9304959257947665,
+            1.0524518704223733e-15,
+            42.95087196015646,
+            111,
+        ),  # the end of the range was not checked cold
+        (3478164.258813157, 6.29532190188264e-06, 0.3049435210214047, 644478),
+        (0.004161269983064102, 5.045145342353088e-10, 8.07010536250056, 4510),  # epsilon jumps to 0 at the boundary
+        (0.14727273285631828, 3.0206280875011527e-13, 1.552177815948899, 4897),
+    ],
+)
+def test_sample_rate_ends_on_the_safe_side_of_the_boundary(epsilon, delta, sigma, steps):
+    run = {"noise_multiplier": sigma, "steps": steps, "delta": delta}
+    q = fa.dpsgd.sample_rate(epsilon=epsilon, **run)
+    assert fa.dpsgd.epsilon(sample_rate=q, **run) <= epsilon
+    if q * (1 + 1e-9) <= 1:
+        assert fa.dpsgd.epsilon(sample_rate=q * (1 + 1e-9), **run) > epsilon
+
+
+def test_delta_does_not_stop_at_the_order_where_its_search_starts():
+    run = {"noise_multiplier": 0.03956801774664915, "sample_rate": 0.25823529994817274, "steps": 1005}
+    assert fa.dpsgd.delta(**run, epsilon=82877.5148341217) < 0.99149
+
+
+def test_epsilon_finds_the_flat_part_that_the_cliff_hides():
+    # infimum over orders at 40 digits: 2.700159060360401e-07
+    run = {"noise_multiplier": 4866.49525652597, "sample_rate": 1.2998983601448369e-11, "steps": 32084482513182}
+    epsilon = fa.dpsgd.epsilon(**run, delta=2.156891126686071e-79)
+    assert 2.700159060360401e-07 * (1 - 1e-12) <= epsilon <= 2.700159060360401e-07 * (1 + 1e-9)
+
+
 def test_steps_are_the_largest_where_epsilon_jumps():
     run = {"noise_multiplier": 69.13200660430591, "sample_rate": 0.0032644212713648555, "delta": 0.5744915136212584}
     accountant = fa.RDP(orders=[1.1, 1e11])
