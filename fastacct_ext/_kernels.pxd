@@ -1,5 +1,5 @@
 # The C interface for Cython users:  from fastacct_ext._kernels cimport fa_kernels, kernels
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef extern from "include/kernels.h" nogil:
     ctypedef struct fa_kernels:
@@ -22,6 +22,13 @@ cdef extern from "include/kernels.h" nogil:
         void (*classical_epsilon_block)(int64_t n, int rule, const double *a, const double *b, const double *c,
                                         const double *delta, double *out) noexcept nogil
         void (*gaussian_delta_block)(int64_t n, const double *mu, const double *eps, double *out) noexcept nogil
+        int (*exact_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int what,
+                           int directions, double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out) noexcept nogil
+        int (*exact_job)(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q,
+                         const double *weight, const double *mean, int64_t n, const double *target, int what, int directions,
+                         double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out) noexcept nogil
+        int (*exact_calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
+                                     const double *b, int directions, double *out, uint8_t *status_out) noexcept nogil
         void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps,
                                     double *out) noexcept nogil
     const fa_kernels *fa_kernels_select(const char *name)

@@ -15,6 +15,9 @@ class Op(IntEnum):
     GAUSSIAN_DELTA = 6
     CLT_MU_APPROX = 7
     RDP_UPPER = 8
+    EXACT = 9
+    EXACT_UPPER = 10
+    EXACT_CALIBRATE = 11
 
 def select(name: str | None = None) -> str: ...
 def level() -> str: ...
@@ -47,3 +50,18 @@ def history(
 def readout_scalar(
     noise_multiplier: object, sample_rate: object, steps: object, target: object, for_delta: bool
 ) -> float | None: ...
+def exact_job(
+    count: Cells,
+    noise: Cells,
+    n_p: NDArray[np.int32],
+    n_q: NDArray[np.int32],
+    weight: Cells,
+    mean: Cells,
+    target: Cells,
+    what: int,
+    directions: int,
+    lower: Cells,
+    upper: Cells,
+    slope: Cells,
+    status: NDArray[np.uint8],
+) -> None: ...

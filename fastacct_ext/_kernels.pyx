@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObj
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from libc.math cimport INFINITY, floor
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef enum:
     CELLS = 1024
@@ -27,6 +27,9 @@ cpdef enum Op:
     GAUSSIAN_DELTA = 6      # mu, epsilon                                            [delta]
     CLT_MU_APPROX = 7       # noise_multiplier, sample_rate, steps                   [mu]
     RDP_UPPER = 8           # noise_multiplier, sample_rate, order, steps            [upper], status
+    EXACT = 9               # noise_multiplier, sample_rate, steps, target           [lower, upper, slope], status
+    EXACT_UPPER = 10        # the same                                               [upper], status
+    EXACT_CALIBRATE = 11    # epsilon, delta, two of the three parameters            [value], status
 
 cdef const fa_kernels *_active = fa_kernels_select(NULL)
 
@@ -131,7 +134,9 @@ def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double
         n_orders = <int> orders.shape[0]
     if p0 == NULL or (op <= READOUT and (p1 == NULL or ps == NULL)) or ((op == CALIBRATE or op == RDP_UPPER) and ps == NULL) or (op == LOG_MOMENT and (p1 == NULL or p2 == NULL)):
         raise ValueError("an output is missing")
-    if n_inputs != (4, 3, 4, 4, 3, 4, 2, 3, 4)[op]:
+    if op >= EXACT and (ps == NULL or (op == EXACT and (p1 == NULL or p2 == NULL))):
+        raise ValueError("an output is missing")
+    if n_inputs != (4, 3, 4, 4, 3, 4, 2, 3, 4, 4, 4, 4)[op]:
         raise ValueError("wrong number of inputs")
     try:
         for i in range(n_inputs):
@@ -149,18 +154,21 @@ def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double
                 elif views[i].shape[d] != 1:
                     raise ValueError("inputs do not broadcast")
         with nogil:
-            run_cells(op, sources, n_inputs, c_shape, n_dims, start, stop, p0, p1, p2, ps, option, conversion, c_orders, n_orders)
+            i = run_cells(op, sources, n_inputs, c_shape, n_dims, start, stop, p0, p1, p2, ps, option, conversion, c_orders, n_orders)
+        if i:
+            raise MemoryError("not enough memory for the nodes of the exact accountant")
     finally:
         for i in range(opened):
             PyBuffer_Release(&views[i])
 
 
-cdef void run_cells(int op, const Strided *sources, int n_inputs, const int64_t *shape, int n_dims, int64_t start, int64_t stop,
+cdef int run_cells(int op, const Strided *sources, int n_inputs, const int64_t *shape, int n_dims, int64_t start, int64_t stop,
                     double *p0, double *p1, double *p2, uint8_t *ps, int option, int conversion, const double *orders, int n_orders) noexcept nogil:
+    """0, or not 0 when out of memory."""
     cdef double cells[MAX_INPUTS][CELLS]
     cdef double unused[CELLS]
     cdef int64_t at = start, n
-    cdef int i
+    cdef int i, failed = 0
     cdef const fa_kernels *k = _active
     while at < stop:
         n = CELLS
@@ -187,7 +195,16 @@ cdef void run_cells(int op, const Strided *sources, int n_inputs, const int64_t 
             k.gaussian_delta_block(n, cells[0], cells[1], p0 + at)
         elif op == CLT_MU_APPROX:
             k.clt_mu_approx_block(n, cells[0], cells[1], cells[2], p0 + at)
+        elif op == EXACT:
+            failed = k.exact_block(n, cells[0], cells[1], cells[2], cells[3], option, conversion, p0 + at, p1 + at, p2 + at, ps + at)
+        elif op == EXACT_UPPER:
+            failed = k.exact_block(n, cells[0], cells[1], cells[2], cells[3], option, conversion, unused, p0 + at, NULL, ps + at)
+        elif op == EXACT_CALIBRATE:
+            failed = k.exact_calibrate_block(n, option, cells[0], cells[1], cells[2], cells[3], conversion, p0 + at, ps + at)
+        if failed:
+            return failed
         at += n
+    return 0
 
 
 def history(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] steps, const double[::1] target, bint for_delta,
@@ -208,6 +225,27 @@ def history(const double[::1] noise_multiplier, const double[::1] sample_rate, c
         raise MemoryError("not enough memory for the history's log-moments")
 
 
+def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::1] n_p, const int32_t[::1] n_q, const double[::1] weight,
+              const double[::1] mean, const double[::1] target, int what, int directions, double[::1] lower, double[::1] upper,
+              double[::1] slope, uint8_t[::1] status):
+    """Certified bounds of one composed job at each target; the layout is that of `exact_job` in kernels.h."""
+    cdef int64_t n = target.shape[0], size = 0
+    cdef int blocks = <int> count.shape[0], failed, b
+    if blocks < 1 or n < 1 or noise.shape[0] != blocks or n_p.shape[0] != blocks or n_q.shape[0] != blocks:
+        raise ValueError("array lengths do not fit")
+    for b in range(blocks):
+        if not (1 <= n_p[b] <= 65 and 0 <= n_q[b] <= 65):
+            raise ValueError("too many components")
+        size += n_p[b] + n_q[b]
+    if weight.shape[0] != size or mean.shape[0] != size or lower.shape[0] < n or upper.shape[0] < n or slope.shape[0] < n or status.shape[0] < n:
+        raise ValueError("array lengths do not fit")
+    with nogil:
+        failed = _active.exact_job(blocks, &count[0], &noise[0], &n_p[0], &n_q[0], &weight[0], &mean[0], n, &target[0], what, directions,
+                                   &lower[0], &upper[0], &slope[0], &status[0])
+    if failed:
+        raise MemoryError("not enough memory for the nodes of the exact accountant")
+
+
 cdef inline bint as_number(object value, double *out) except -1:
     if PyFloat_CheckExact(value):
         out[0] = PyFloat_AS_DOUBLE(value)
@@ -223,12 +261,15 @@ cdef inline bint as_number(object value, double *out) except -1:
 
 def readout_scalar(noise_multiplier, sample_rate, steps, target, bint for_delta):
     """epsilon (or delta) for four plain Python numbers with the default accountant; None if they are not all valid plain numbers."""
-    cdef double sigma, q, t, d, out, order
+    cdef double sigma, q, t, d, out, lower
+    cdef int failed
     cdef uint8_t status
     if not (as_number(noise_multiplier, &sigma) and as_number(sample_rate, &q) and as_number(steps, &t) and as_number(target, &d)):
         return None
     if not (sigma >= 0.0 and 0.0 <= q <= 1.0 and 0.0 <= t <= 9007199254740992.0 and t == floor(t) and d >= 0.0 and (for_delta or d <= 1.0)):
         return None
     with nogil:
-        _active.readout_block(1, &sigma, &q, &t, &d, for_delta, 1, NULL, 0, &out, &order, &status)
+        failed = _active.exact_block(1, &sigma, &q, &t, &d, for_delta, 3, &lower, &out, NULL, &status)
+    if failed:
+        raise MemoryError("not enough memory for the nodes of the exact accountant")
     return out

@@ -1,12 +1,12 @@
 /* calibrate.h -- inverses of fa_run_epsilon: noise_multiplier, steps, sample_rate for a target (epsilon, delta), on the safe side.
  *
- * The value returned satisfies the target when it is checked with fa_run_epsilon, bit for bit; its neighbour at relative distance
- * 1e-9 on the other side does not.  fa_run_epsilon is started cold in the final check, as a caller would start it.
+ * The value returned satisfies the target when it is checked with fa_run_epsilon (or, for the exact accountant, fa_exact_eps), bit for
+ * bit; its neighbour at relative distance 1e-9 on the other side does not.  The final check is cold, as a caller would start it.
  */
 #ifndef FA_CALIBRATE_H
 #define FA_CALIBRATE_H
 
-#include "order_search.h"
+#include "exact_readout.h"
 
 #define FA_CALIBRATION_WIDTH 3e-10
 
@@ -18,7 +18,29 @@ typedef struct {
     double sigma, q, steps, delta, target;
     int solve_for_q;                    /* which of sigma, q is x */
     double log_a;                       /* best order of the last evaluation: warm start */
+    fa_exact *exact;                    /* NULL: Renyi */
 } fa_target;
+
+/* the same for the exact accountant: (log delta(target) - log delta) over d log delta/d log eps.  check: by eps itself, as a caller would */
+FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double steps, int check)
+{
+    double log_delta = log(t->delta), excess, eps, lower, scale;
+    fa_interval r;
+    fa_exact_set(t->exact, sigma, q, steps);
+    if (check) {
+        fa_exact_read(t->exact, t->delta, FA_READ_EPSILON, &lower, &eps);
+        return eps <= t->target ? -1.0 : 1.0;
+    }
+    r = fa_exact_log_delta(t->exact, t->target);
+    if (!(r.upper < 0.0)) {
+        eps = fa_exact_fallback(t->exact, t->delta, 0);
+        return eps <= t->target ? -1e-3 : t->target > 0.0 && eps < INFINITY ? log(eps / t->target) : 1.0;
+    }
+    excess = r.upper - log_delta;
+    scale = -t->exact->slope * t->target;
+    excess /= scale > 0.3 ? scale : scale > 0.0 || t->target == 0.0 ? 0.3 : 10.0;
+    return excess > 0.0 ? fa_min(excess, 2.0) + 1e-300 : fa_max(excess, -2.0) - 1e-300;
+}
 
 /* certified log(epsilon / target), or what stands for it where one of them is 0: its sign is that of epsilon - target.
  * warm: start the order search where the last one ended */
@@ -27,6 +49,8 @@ FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
     fa_run run = {1, t->moment, &t->steps, warm ? t->log_a : NAN};
     double order, eps;
     int status;
+    if (t->exact)
+        return fa_exact_excess(t, t->solve_for_q ? t->sigma : x, t->solve_for_q ? x : t->q, t->steps, 0);
     fa_log_moment_init(t->moment, t->solve_for_q ? t->sigma : x, t->solve_for_q ? x : t->q);
     eps = fa_run_epsilon(&run, t->delta, t->conversion, t->orders, t->n_orders, &order, &status);
     t->log_a = run.log_a;
@@ -105,7 +129,8 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
             side = -1;
         }
     }
-    for (i = 0; i < 40 && fa_target_excess(t, good, 0) > 0.0; i++)   /* cold check; the order search may end an ulp elsewhere */
+    for (i = 0; i < 40 && (t->exact ? fa_exact_excess(t, t->solve_for_q ? t->sigma : good, t->solve_for_q ? good : t->q, t->steps, 1)
+                                    : fa_target_excess(t, good, 0)) > 0.0; i++)   /* cold check; the search may end an ulp elsewhere */
         good = sign > 0 ? fa_min(good * (1.0 + ldexp(1e-14, i)), x_max) : fa_max(good / (1.0 + ldexp(1e-14, i)), x_min);
     if (i == 40)
         *status_out = FA_NOT_MET;
@@ -150,6 +175,46 @@ FA_FUNC double fa_sample_rate(fa_target *t, int *status_out)
         return 0.0;
     }
     return start;
+}
+
+/* the same for the exact accountant: bracket, then interpolation in log T */
+FA_FUNC double fa_max_steps_exact(fa_target *t, int *status_out)
+{
+    double lo = 0.0, hi = 1.0, w_lo = -1.0, w_hi, next;
+    int i;
+    *status_out = FA_OK;
+    if (!(t->q > 0.0) || t->sigma == INFINITY || t->delta >= 1.0 || t->target == INFINITY)
+        return INFINITY;
+    if (!(t->delta > 0.0) || !(t->sigma > 0.0))
+        return 0.0;
+    for (i = 0;; i++) {
+        w_hi = fa_exact_excess(t, t->sigma, t->q, hi, 0);
+        if (w_hi > 0.0)
+            break;
+        lo = hi;
+        w_lo = w_hi;
+        if (hi >= 0x1p53)
+            return hi;
+        hi = fa_min(0x1p53, fmax(hi + 1.0, floor(hi * exp(fa_min(3.0, 0.3 - 2.5 * w_hi)))));
+    }
+    for (i = 0; i < 200 && hi - lo > 1.0; i++) {
+        next = i % 3 == 2 || lo < 1.0 ? 0.5 * (lo + hi) : exp(log(lo) + (log(hi) - log(lo)) * w_lo / (w_lo - w_hi));
+        next = floor(fa_max(lo + 1.0, fa_min(hi - 1.0, i % 3 == 1 ? next + 1.0 : next)));
+        {
+            double w = fa_exact_excess(t, t->sigma, t->q, next, 0);
+            if (w <= 0.0) {
+                lo = next;
+                w_lo = w;
+            }
+            else {
+                hi = next;
+                w_hi = w;
+            }
+        }
+    }
+    for (i = 0; i < 4 && lo > 0.0 && fa_exact_excess(t, t->sigma, t->q, lo, 1) > 0.0; i++)
+        lo -= 1.0;
+    return lo;
 }
 
 /* largest integer number of steps; all trial values share the nodes of (sigma, q).  Newton on T: d eps/dT = rdp at the best order. */

@@ -30,6 +30,18 @@ typedef struct {
     /* rule 0 analytic Gaussian (a = mu), 1 basic, 2 advanced (a = sigma, b = q, c = steps): epsilon at delta */
     void (*classical_epsilon_block)(int64_t n, int rule, const double *a, const double *b, const double *c, const double *delta, double *out);
     void (*gaussian_delta_block)(int64_t n, const double *mu, const double *eps, double *out);
+    /* the exact accountant: what 0 epsilon, 1 delta, 2 log delta; directions 1 add, 2 remove, 3 the larger; slope_out (or NULL): d log
+     * delta/d epsilon at a delta read, NaN where not known; returns -1 when out of memory */
+    int (*exact_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int what, int directions,
+                       double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out);
+    /* one job of mixtures at n targets.  Block b: count, sigma, n_p components of P and n_q of Q, in `weight` and `mean` one after the
+     * other; n_q = 0: sampled Gaussian, P's one component is (sample rate, sensitivity); count = 0 is skipped */
+    int (*exact_job)(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
+                     const double *mean, int64_t n, const double *target, int what, int directions, double *lower_out, double *upper_out,
+                     double *slope_out, uint8_t *status_out);
+    /* as calibrate_block, with the exact accountant */
+    int (*exact_calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b, int directions,
+                                 double *out, uint8_t *status_out);
     void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps, double *out);
 } fa_kernels;
 

@@ -144,7 +144,7 @@ static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, cons
     fa_log_moment lm;
     int64_t i;
     for (i = 0; i < n; i++) {
-        fa_target t = {&lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN};
+        fa_target t = {&lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, 0};
         int status;
         if (solve_for == 0)
             out[i] = fa_noise_multiplier(&t, &status);
@@ -156,6 +156,129 @@ static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, cons
         }
         status_out[i] = (uint8_t)status;
     }
+}
+
+static int fa_exact_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int what, int directions,
+                          double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out)
+{
+    fa_exact e;
+    int64_t i;
+    if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
+        return -1;
+    for (i = 0; i < n; i++) {
+        if (slope_out)
+            slope_out[i] = NAN;
+        if (!(q[i] > 0.0) || !(steps[i] > 0.0) || sigma[i] == INFINITY) {      /* nothing is released */
+            lower_out[i] = upper_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
+            status_out[i] = FA_OK;
+            continue;
+        }
+        if (!(sigma[i] > 0.0)) {                                               /* no noise: the safe side */
+            int trivial = what == FA_READ_EPSILON ? target[i] >= 1.0 : target[i] == INFINITY;
+            lower_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
+            upper_out[i] = trivial ? lower_out[i] : what == FA_READ_EPSILON ? INFINITY : what == FA_READ_DELTA ? 1.0 : 0.0;
+            status_out[i] = trivial ? FA_OK : FA_NOT_MET;
+            continue;
+        }
+        fa_exact_set(&e, sigma[i], q[i], steps[i]);
+        status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
+        if (slope_out)
+            slope_out[i] = e.slope;
+    }
+    fa_exact_free(&e);
+    return 0;
+}
+
+static int fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
+                        const double *mean, int64_t n, const double *target, int what, int directions, double *lower_out, double *upper_out,
+                        double *slope_out, uint8_t *status_out)
+{
+    fa_exact e;
+    int64_t i;
+    int b, d, used = 0, mirror = 1, lone = 0;
+    double add_end = 0.0, mu2 = 0.0, total = 0.0;
+    if (!fa_exact_init(&e, n_blocks, directions, FA_POINTS_MAX))
+        return -1;
+    for (b = 0; b < n_blocks; weight += n_p[b] + n_q[b], mean += n_p[b] + n_q[b], b++) {
+        fa_pair pair;
+        if (!(count[b] > 0.0) || sigma[b] == INFINITY || (n_q[b] == 0 && !(weight[0] > 0.0)))
+            continue;
+        if (n_q[b] == 0 && weight[0] < 1.0) {
+            fa_pair_sampled(&pair, sigma[b] / mean[0], weight[0]);
+            add_end += -count[b] * log1p(-weight[0]);
+        }
+        else if (n_q[b] == 0 || (n_p[b] == 1 && n_q[b] == 1)) {
+            double m = (mean[0] - (n_q[b] ? mean[1] : 0.0)) / sigma[b];
+            mu2 += count[b] * m * m;
+            add_end = INFINITY;
+            lone = 1;
+            continue;
+        }
+        else {
+            fa_pair_mixture(&pair, sigma[b], n_p[b], weight, mean, n_q[b], weight + n_p[b], mean + n_p[b]);
+            mirror &= pair.symmetric;
+            add_end += n_q[b] == 1 && mean[0] == mean[n_p[b]] ? -count[b] * pair.kappa : INFINITY;
+        }
+        if (n_q[b] == 0)
+            mirror = 0;
+        for (d = 0; d < 2; d++) {
+            e.way[d].blocks[used].pair = pair;
+            e.way[d].blocks[used].count = count[b];
+        }
+        total += count[b];
+        used++;
+    }
+    for (d = 0; d < 2; d++) {
+        e.way[d].n_blocks = used;
+        e.way[d].mu2 = mu2;
+        e.way[d].total = total;
+        fa_contour_reset(e.way + d);
+    }
+    e.symmetric = mirror;
+    e.only_gaussian = used == 0 && lone;
+    e.add_end = add_end;
+    for (i = 0; i < n; i++) {
+        if (slope_out)
+            slope_out[i] = NAN;
+        if (used == 0 && !lone) {
+            lower_out[i] = upper_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
+            status_out[i] = FA_OK;
+            continue;
+        }
+        for (d = 0; d < 2; d++)
+            fa_contour_reset(e.way + d);                                       /* the answer must not depend on the target before */
+        status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
+        if (slope_out)
+            slope_out[i] = e.slope;
+    }
+    for (d = 0; d < 2; d++)
+        e.way[d].n_blocks = n_blocks;
+    fa_exact_free(&e);
+    return 0;
+}
+
+static int fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b, int directions,
+                                    double *out, uint8_t *status_out)
+{
+    fa_exact e;
+    int64_t i;
+    if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
+        return -1;
+    for (i = 0; i < n; i++) {
+        fa_target t = {e.moment, FA_CKS, 0, 0, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, &e};
+        int status;
+        if (solve_for == 0)
+            out[i] = fa_noise_multiplier(&t, &status);
+        else if (solve_for == 1)
+            out[i] = fa_sample_rate(&t, &status);
+        else {
+            t.q = b[i];
+            out[i] = fa_max_steps_exact(&t, &status);
+        }
+        status_out[i] = (uint8_t)status;
+    }
+    fa_exact_free(&e);
+    return 0;
 }
 
 static void fa_log_moment_block(int64_t n, const double *sigma, const double *q, const double *order, double *k_out, double *d1_out, double *d2_out)
@@ -207,6 +330,6 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
 {
     static const fa_kernels table = {FA_LEVEL_NAME,       fa_rdp_block,          fa_rdp_series_block,        fa_readout_block,       fa_calibrate_block,
                                      fa_history_readout,  fa_log_moment_block,   fa_classical_epsilon_block, fa_gaussian_delta_block,
-                                     fa_clt_mu_approx_block};
+                                     fa_exact_block,      fa_exact_job,          fa_exact_calibrate_block,   fa_clt_mu_approx_block};
     return &table;
 }

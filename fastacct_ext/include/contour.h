@@ -1,0 +1,470 @@
+/* contour.h -- delta(eps) of a composed run by one vertical line in the complex plane, with every error bounded.
+ *
+ *   K(u) = sum over blocks of count * log E_Q[exp(u loss)],     v > 1 on the line,  u = v (remove) or 1 - v (add)
+ *   delta(eps) = 1/(2 pi) Int F(t) dt,   F = exp(K(u) - (v-1) eps) / (v (v-1)),   v = c + i t
+ *
+ * The sum over t = k h, all k, is exactly  sum_k delta(eps + 2 pi k/h) exp((c-1) 2 pi k/h): all terms positive, so it is never below
+ * delta, and Chernoff's bound at two other real points bounds the excess.  The rest of the ledger: the tail of the sum beyond t_end (a
+ * majorant of |M| on a curved line, valid for all t >= t_end at once), the quadrature error of M, rounding.  docs/algorithms/contour.md.
+ */
+#ifndef FA_CONTOUR_H
+#define FA_CONTOUR_H
+
+#include "loss_nodes.h"
+
+#define FA_TOLERANCE 28.4             /* -log of the relative error aimed at for each entry of the ledger, 5e-13 */
+#define FA_POINTS_MAX (1 << 18)
+
+typedef struct {
+    fa_pair pair;
+    double count;
+    fa_nodes real, line;
+    double real_left, real_right;     /* ends the real line was filled for */
+    double error;                     /* |error of r| on the line, bound */
+} fa_block;
+
+typedef struct {
+    int n_blocks;
+    fa_block *blocks;
+    double mu2;                       /* sum of count mean^2/sigma^2 of the plain Gaussian blocks: K = u (u-1) mu2/2 */
+    double total;                     /* sum of counts of the others */
+    int sign;                         /* +1 remove, -1 add */
+    /* the line */
+    double c, h, t_end;
+    double saddle_k, curvature;       /* K(c), second derivative of the exponent there */
+    double right, right_log, left, left_log;      /* Chernoff points and K + log B there */
+    double log_tail;                  /* log of the tail's bound at eps = 0 */
+    double relative;                  /* sum of count * error of r, to be multiplied by 1/|1 + r| */
+    int n, capacity;
+    double *zr, *zi, *inverse;        /* log F at eps = 0, and largest 1/|1 + r| */
+    double *memory;
+} fa_contour;
+
+typedef struct {
+    double log_value;                 /* log of the sum */
+    double slope;                     /* d log/d eps, negative */
+    double relative;                  /* error of the sum over it, without aliasing */
+    double alias;                     /* aliasing over the sum: the sum is too large by at most this */
+} fa_reading;
+
+FA_FUNC void fa_contour_free(fa_contour *run)
+{
+    int b;
+    for (b = 0; b < run->n_blocks; b++) {
+        fa_nodes_free(&run->blocks[b].real);
+        fa_nodes_free(&run->blocks[b].line);
+    }
+    free(run->memory);
+    run->memory = 0;
+    run->capacity = 0;
+}
+
+FA_FUNC int fa_contour_reserve(fa_contour *run, int n)
+{
+    int c = run->capacity ? run->capacity : 128;
+    double *p;
+    if (n <= run->capacity)
+        return 1;
+    while (c < n)
+        c *= 2;
+    p = malloc(sizeof(double) * 3 * (size_t)c);
+    if (!p)
+        return 0;
+    if (run->n > 0) {
+        memcpy(p, run->zr, sizeof(double) * (size_t)run->n);
+        memcpy(p + c, run->zi, sizeof(double) * (size_t)run->n);
+        memcpy(p + 2 * (size_t)c, run->inverse, sizeof(double) * (size_t)run->n);
+    }
+    free(run->memory);
+    run->memory = p;
+    run->capacity = c;
+    run->zr = p;
+    run->zi = p + c;
+    run->inverse = p + 2 * (size_t)c;
+    return 1;
+}
+
+/* forget everything about the run before; the blocks' parameters have changed */
+FA_FUNC void fa_contour_reset(fa_contour *run)
+{
+    int b;
+    for (b = 0; b < run->n_blocks; b++) {
+        run->blocks[b].real.n = run->blocks[b].line.n = 0;
+        run->blocks[b].real_left = INFINITY;
+        run->blocks[b].real_right = -INFINITY;
+    }
+}
+
+FA_INLINE double fa_line_need(const fa_contour *run) { return run->total > 1e5 ? FA_NEED + 7.0 * ceil(log(run->total / 1e5) / 7.0) : FA_NEED; }
+FA_INLINE double fa_line_u(const fa_contour *run, double v) { return run->sign > 0 ? v : 1.0 - v; }
+
+/* K at v real, with derivatives in v; +inf where a term would overflow, NaN out of memory or nodes */
+FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_out)
+{
+    double u = fa_line_u(run, v), k = 0.5 * v * (v - 1.0) * run->mu2, d1 = (v - 0.5) * run->mu2, d2 = run->mu2, alias, y;
+    int b;
+    *d1_out = *d2_out = 0.0;
+    for (b = 0; b < run->n_blocks; b++) {
+        fa_block *block = run->blocks + b;
+        double left, right, s1, s2, r, one;
+        fa_pair_ends(&block->pair, u, &left, &right);
+        if (left < block->real_left || right > block->real_right) {
+            double h = fa_line_step(&block->pair, u, 0.0, fa_line_need(run), &y, &alias), far_left, far_right;
+            fa_pair_ends(&block->pair, u > 0.0 ? 1.0 + 1.3 * (u - 1.0) : 1.3 * u, &far_left, &far_right);
+            block->real_left = fa_min(left, fa_min(far_left, block->real_left));
+            block->real_right = fa_max(right, fa_max(far_right, block->real_right));
+            if (!fa_nodes_fill(&block->real, &block->pair, h, 0.0, block->real_left, block->real_right)) {
+                block->real_left = INFINITY;
+                return NAN;
+            }
+        }
+        r = fa_real_sums(&block->real, u, right, &s1, &s2);
+        if (!(r < INFINITY))
+            return INFINITY;
+        one = 1.0 / (1.0 + r);
+        k += block->count * (u * block->pair.kappa + log1p(r));
+        d1 += run->sign * block->count * (block->pair.kappa + s1 * one);
+        d2 += block->count * (s2 * one - s1 * one * (s1 * one));
+    }
+    *d1_out = d1;
+    *d2_out = d2;
+    return k;
+}
+
+FA_INLINE double fa_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
+
+/* the saddle for given eps, or (log_delta given, eps NaN) the saddle and eps at which the saddle-point approximation of log delta is met.
+ * A guess only: any c serves, at a cost.  Returns 0 on failure. */
+FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps_out)
+{
+    double d1, d2, k, x, low = -40.0, high = 40.0, v, psi2, eps_s;
+    int i, for_eps = eps != eps;
+    k = fa_real_k(run, 1.0, &d1, &d2);
+    if (!(d2 > 0.0))
+        return 0;
+    x = for_eps ? sqrt(fa_max(-2.0 * log_delta, 1.0) / d2) : fa_max((eps - d1) / d2, 1.0 / sqrt(d2));
+    x = log(fa_min(fa_max(x, 1e-12), 1e9));
+    for (i = 0; i < 80; i++) {
+        double step, rest;
+        v = 1.0 + exp(x);
+        k = fa_real_k(run, v, &d1, &d2);
+        if (k != k)
+            return 0;
+        if (!(k < 1e300) || !(d2 > 0.0)) {                      /* too far */
+            high = x;
+            x = fa_max(0.5 * (x + low), x - 1.0);
+            continue;
+        }
+        psi2 = d2 + 1.0 / (v * v) + exp(-2.0 * x);
+        eps_s = d1 - 1.0 / v - exp(-x);
+        if (for_eps) {
+            rest = k - (v - 1.0) * eps_s - log(v) - x - 0.5 * log(2.0 * FA_PI * psi2) - log_delta;
+            step = rest / ((v - 1.0) * (v - 1.0) * psi2);
+        }
+        else {
+            rest = eps - eps_s;
+            step = rest / ((v - 1.0) * psi2);
+        }
+        if (rest > 0.0)
+            low = x;
+        else
+            high = x;
+        if (fabs(step) * (v - 1.0) * sqrt(psi2) < 0.25 || high - low < 1e-12)
+            break;
+        step = fa_max(-2.0, fa_min(2.0, step));
+        x += step;
+        if (!(x > low && x < high))
+            x = 0.5 * (fa_max(low, high - 8.0) + fa_min(high, low + 8.0));
+    }
+    if (i == 80)
+        return 0;
+    run->c = v;
+    run->saddle_k = k;
+    run->curvature = psi2;
+    *eps_out = for_eps ? eps_s : eps;
+    return 1;
+}
+
+/* Chernoff points on both sides of c, and the step h that makes the aliases smaller than exp(log_tol) */
+FA_FUNC int fa_choose_step(fa_contour *run, double eps, double log_tol)
+{
+    double c = run->c, width = 1.0 / sqrt(run->curvature), best_right = INFINITY, best_left, x, k, d1, d2, num, rate, g;
+    int i;
+    x = 6.5 * width;
+    for (i = 0; i < 12; i++) {
+        double v = c + x;
+        k = fa_real_k(run, v, &d1, &d2);
+        if (k != k)
+            return 0;
+        if (!(k < 1e300)) {
+            x *= 0.4;
+            continue;
+        }
+        num = k + fa_log_b(v) - (v - 1.0) * eps - log_tol;
+        rate = num / x;
+        if (rate > 0.0 && rate < best_right) {
+            best_right = rate;
+            run->right = v;
+            run->right_log = k + fa_log_b(v);
+        }
+        g = x * (d1 - eps + log((v - 1.0) / v)) - num;
+        if (fabs(g) < 0.1 * num || !(d2 > 0.0))
+            break;
+        g /= x * d2;
+        x = fa_max(0.25 * x, fa_min(3.0 * x, x - g));
+    }
+    best_left = -log_tol / (c - 1.0);
+    run->left = 1.0;
+    run->left_log = 0.0;
+    x = fa_min(6.5 * width, 0.7 * (c - 1.0));
+    for (i = 0; i < 5; i++) {
+        double v = c - x;
+        k = fa_real_k(run, v, &d1, &d2);
+        if (!(k < 1e300))
+            break;
+        num = k + fa_log_b(v) - (v - 1.0) * eps - log_tol;
+        rate = num / x;
+        if (rate > 0.0 && rate < best_left) {
+            best_left = rate;
+            run->left = v;
+            run->left_log = k + fa_log_b(v);
+        }
+        g = x * (eps - d1 - log((v - 1.0) / v)) - num;
+        if (fabs(g) < 0.1 * num || !(d2 > 0.0))
+            break;
+        g /= x * d2;
+        x = fa_max(0.25 * x, fa_min(3.0 * x, x - g));
+        if (!(x < 0.95 * (c - 1.0)))
+            x = 0.95 * (c - 1.0);
+    }
+    rate = fa_max(best_right, best_left);
+    if (!(rate < 1e300))
+        return 0;
+    run->h = 2.0 * FA_PI / rate;
+    return 1;
+}
+
+/* fa_tail_majorant -- log of a bound of |E_Q exp(u l)| for all Im u >= t, u = a + i t, from one sum on a curve z = x + i sigma^2 Y(x).
+ *   Im l >= 0 on the curve, so exp(-t Im l) decreases in t; Y rises from 0, where l is small, to `top`, at the scale where
+ *   t A(x) reaches (1 + sigma^2) top: about what decreases the sum most.       slack: allowed error of the sum, relative to exp(real K) */
+FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, double real_r, double log_slack)
+{
+    const fa_pair *m = &block->pair;
+    double s2 = m->sigma * m->sigma, top = (m->n_q ? 0.5 : 1.0) * fa_min(0.9, 2.0 / m->sigma), d = 0.5 * top, left, right, h, need, e_d, sum = 0.0;
+    double xp, xq = -INFINITY, low, high, A, B, base;
+    int64_t j, j0, j1;
+    int i;
+    fa_pair_ends(m, a, &left, &right);
+    if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0)
+        xp = s2 * (log((1.0 + s2) * top / t) - m->p_log[0]);
+    else {
+        low = left, high = right;
+        for (i = 0; i < 40; i++) {
+            double mid = 0.5 * (low + high);
+            fa_pair_loss(m, mid, &A, &B);
+            if (t * A > (1.0 + s2) * top)
+                high = mid;
+            else
+                low = mid;
+        }
+        xp = high;
+        low = left, high = right;
+        for (i = 0; i < 40 && m->n_q; i++) {
+            double mid = 0.5 * (low + high);
+            fa_pair_loss(m, mid, &A, &B);
+            if (-t * B > (1.0 + s2) * top)
+                low = mid;
+            else
+                high = mid;
+        }
+        if (m->n_q)
+            xq = low;
+    }
+    e_d = 0.5 * s2 * (1.2 * top + d) * (1.2 * top + d) + 1.3 * (1.0 + s2) * top * sin(d) + 2.0;
+    if (m->n_q)
+        e_d *= 2.5;
+    need = e_d - log_slack + log((2.0 + fa_max(real_r, -1.0 + 1e-300)) / (1.0 + real_r));
+    h = s2 * 2.0 * FA_PI * d / need;
+    if (!(right - left < h * FA_NODES_MAX))
+        return INFINITY;
+    j0 = (int64_t)floor(left / h);
+    j1 = (int64_t)ceil(right / h);
+    base = m->log_q0 + log(h / m->sigma) - 0.918938533204672741780;
+    if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0) {
+        double mean = m->p_mean[0] * m->inv_var, lw = m->p_log[0], inv_var = m->inv_var, e_xp = xp * inv_var;
+        int n = (int)(j1 - j0) + 1;
+        FA_PRAGMA(omp simd reduction(+ : sum))
+        for (i = 0; i < n; i++) {
+            double x = (double)(j0 + i) * h, rise = 1.0 / (1.0 + fa_exp_plain_v(e_xp - x * inv_var)), y = top * rise, dy = y * (1.0 - rise), li, lr;
+            lr = fa_log1p_exp_v(FA_FMA(mean, x, lw), mean * s2 * y, &li);
+            sum += fa_exp_plain_v(base - 0.5 * x * (x * inv_var) + 0.5 * s2 * y * y + a * lr - t * li) * sqrt(1.0 + dy * dy);
+        }
+    }
+    else {
+        for (j = j0; j <= j1; j++) {
+            double x = (double)j * h, up = 1.0 / (1.0 + exp((xp - x) * m->inv_var)), down = m->n_q ? 1.0 / (1.0 + exp((x - xq) * m->inv_var)) : 0.0;
+            double y = s2 * top * (up + down), dy = top * (up * (1.0 - up) - down * (1.0 - down)), pi, qi, p, q, l, li;
+            p = fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, x, y, &pi);
+            q = fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, y, &qi);
+            l = m->slope * x + m->offset + p - q;
+            li = m->slope * y + pi - qi;
+            sum += exp(fa_min(base - 0.5 * (x - y) * ((x + y) * m->inv_var) + q + a * l - t * li, 700.0)) * sqrt(1.0 + dy * dy);
+        }
+    }
+    return log(sum + (1.0 + real_r) * exp(log_slack) + 4e-16 * fa_max(1.0, 1.0 + real_r)) + 1e-15;
+}
+
+/* log of the bound of what the sum leaves out beyond t, at eps = 0 */
+FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
+{
+    double a = fa_line_u(run, run->c), log_tail = -log(FA_PI * t) + 0.5 * (run->c * (run->c - 1.0) - t * t) * run->mu2 + 1e-9;
+    int b;
+    for (b = 0; b < run->n_blocks; b++)
+        log_tail += run->blocks[b].count *
+                    (a * run->blocks[b].pair.kappa + fa_tail_majorant(run->blocks + b, a, t, real_r[b], -6.0 - log(run->total)));
+    return log_tail;
+}
+
+/* K and what divides it, at points first .. first+n-1 */
+FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
+{
+    double a = fa_line_u(run, run->c), h = run->h, mu2 = run->mu2, *zr = run->zr + first, *zi = run->zi + first, *inverse = run->inverse + first;
+    double re[64], im[64];
+    int i, b;
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < n; i++) {
+        double t = (first + i) * h;
+        zr[i] = 0.5 * mu2 * (a * (a - 1.0) - t * t) - 0.5 * (fa_log1p_plain_v(a * a + t * t - 1.0) + fa_log1p_plain_v((a - 1.0) * (a - 1.0) + t * t - 1.0));
+        zi[i] = mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
+        inverse[i] = 0.0;
+    }
+    for (b = 0; b < run->n_blocks; b++) {
+        fa_block *block = run->blocks + b;
+        double count = block->count, kappa = block->pair.kappa;
+        for (i = 0; i < n; i++)
+            fa_phasor_step(&block->line, re + i, im + i);
+        FA_PRAGMA(omp simd)
+        for (i = 0; i < n; i++) {
+            double t = (first + i) * h, li, lr = fa_clog1p_v(re[i], im[i], &li);
+            zr[i] += count * FA_FMA(a, kappa, lr);
+            zi[i] += count * FA_FMA(t, kappa, li);
+            inverse[i] = fa_max(inverse[i], fa_exp_plain_v(-lr));
+        }
+    }
+}
+
+/* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
+FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
+{
+    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run), real_r[1], *r_all = real_r, t = 0.0, d1, d2;
+    double *heap = 0;
+    int b, k, sync, ok = 0, goal;
+    if (run->n_blocks > 1 && !(r_all = heap = malloc(sizeof(double) * (size_t)run->n_blocks)))
+        return 0;
+    for (level = 8.0; level < guess; level *= 2.0)
+        ;
+restart:
+    for (b = 0; b < run->n_blocks; b++) {
+        fa_block *block = run->blocks + b;
+        double left, right, y, h, d, dd;
+        fa_pair_ends(&block->pair, a, &left, &right);
+        h = fa_line_step(&block->pair, a, level, need, &y, &block->error);
+        if (!fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
+            goto done;
+        r_all[b] = fa_real_sums(&block->real, a, right, &d, &dd);
+        fa_phasors(&block->line, a, 0.0, run->h, 1);
+    }
+    run->n = 0;
+    sync = run->total > 1e5 ? 16 : 64;
+    goal = 0;
+    for (k = 0; k < points_max; k += 16) {
+        double log_f;
+        if (!fa_contour_reserve(run, k + 16))
+            goto done;
+        if (k && k % sync == 0)
+            for (b = 0; b < run->n_blocks; b++)
+                fa_phasors(&run->blocks[b].line, a, k * run->h, run->h, 0);
+        t = (k + 15) * run->h;
+        if (t > level)
+            for (b = 0; b < run->n_blocks; b++)
+                if (run->blocks[b].line.y == 0.0) {
+                    while (level < t)
+                        level *= 4.0;
+                    goto restart;
+                }
+        fa_contour_points(run, k, 16);
+        run->n = k + 16;
+        log_f = run->zr[k + 15] - (run->c - 1.0) * eps;
+        if (k + 16 >= goal && log_f + log(t) < log_tol) {
+            run->log_tail = fa_tail(run, t, r_all);
+            if (run->log_tail - (run->c - 1.0) * eps < log_tol) {
+                ok = 1;
+                break;
+            }
+            goal = k + 16 + k / 6;
+        }
+    }
+done:
+    if (ok) {
+        run->t_end = t;
+        run->relative = 0.0;
+        for (b = 0; b < run->n_blocks; b++) {
+            fa_block *block = run->blocks + b;
+            double value, phase, size = a > 0.0 ? 2.0 + r_all[b] : 2.0, tail, A, B, amp = 0.5 * block->line.y * block->line.y * block->pair.inv_var;
+            double right = (double)(block->line.j0 + block->line.n - 1) * block->line.h, s = block->pair.sigma, end;
+            if (block->pair.n_q && a > 0.0) {            /* the bound drops the factor (1 + w_Q)^(1-a) <= 1 and keeps P's */
+                double e0 = 0.0, x;
+                int i;
+                for (i = 0; i < block->real.n; i++) {
+                    x = (double)(block->real.j0 + i) * block->real.h;
+                    e0 += exp(fa_min(700.0, a * fa_log1p_sum(block->pair.n_p, block->pair.p_mean, block->pair.p_log, block->pair.inv_var, x, 0.0, &tail) -
+                                                0.5 * x * x * block->pair.inv_var));
+                }
+                size = 1.0 + e0 * block->real.h / s * 0.4;
+            }
+            fa_rounding_sums(&block->line, a, sqrt(a * a + t * t), &value, &phase);
+            /* what lies outside the line: left Phi(-8.5), right the slope is below -8.5/sigma */
+            end = fa_pair_loss(&block->pair, right, &A, &B);
+            tail = 2.0 * 2e-17 * fa_min(2.0, sqrt(a * a + t * t) * 2.0 * fabs(block->line.lr[0])) +
+                   (a > 0.0 ? fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * right * right * block->pair.inv_var)) * fa_min(2.0, 2.0 * sqrt(a * a + t * t) * end) * 2.0 *
+                                  fa_max(1.0, block->line.h / s)
+                            : 4e-17);
+            block->error = block->error * size + exp(amp) * tail + FA_EPS * ((100.0 + 12.0 * fa_min(sync, (double)run->n)) * value + 16.0 * phase);
+            run->relative += block->count * block->error;
+        }
+    }
+    (void)d1;
+    (void)d2;
+    free(heap);
+    return ok && run->relative < 1e-3;
+}
+
+/* read the sum at eps */
+FA_FUNC void fa_contour_read(const fa_contour *run, double eps, fa_reading *out)
+{
+    double s = 0.0, ds = 0.0, size = 0.0, weighted = 0.0, c1 = run->c - 1.0, h = run->h, ref = run->zr[0] - c1 * eps, phase_sign = -run->sign * eps;
+    double tail, alias, spread;
+    const double *zr = run->zr, *zi = run->zi, *inverse = run->inverse;
+    int k, n = run->n;
+    FA_PRAGMA(omp simd reduction(+ : s, ds, size, weighted))
+    for (k = 0; k < n; k++) {
+        double t = k * h, c, e = fa_exp_plain_v(zr[k] - c1 * eps - ref), sn = fa_sincos_v(FA_FMA(phase_sign, t, zi[k]), &c);
+        double half = k ? 1.0 : 0.5;
+        e *= half;
+        s = FA_FMA(e, c, s);
+        ds += e * FA_FMA(c1, c, run->sign > 0 ? -t * sn : t * sn);
+        size += e;
+        weighted += e * (run->relative * inverse[k] + 8.0 * FA_EPS * (fabs(zr[k]) + fabs(zi[k]) + (c1 + t) * eps + 30.0));
+    }
+    (void)size;
+    out->log_value = s > 0.0 ? ref + log(s * h / FA_PI) : -INFINITY;
+    out->slope = s > 0.0 ? -ds / s : -1.0;
+    tail = exp(fa_min(700.0, run->log_tail - c1 * eps - out->log_value));
+    out->relative = s > 0.0 ? 1.01 * weighted / s + tail : INFINITY;
+    spread = 2.0 * FA_PI / h;
+    alias = exp(fa_min(700.0, run->right_log - (run->right - 1.0) * eps - out->log_value)) / expm1((run->right - run->c) * spread);
+    alias += exp(fa_min(700.0, run->left_log - (run->left - 1.0) * eps - out->log_value)) / expm1((run->c - run->left) * spread);
+    out->alias = 1.0001 * alias;
+}
+
+#endif

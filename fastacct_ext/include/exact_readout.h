@@ -1,0 +1,268 @@
+/* exact_readout.h -- exact epsilon, delta and their inverses for whole jobs: directions, edge cases, fall-back.
+ *
+ * add_remove is the larger of two directions, each composed separately.  Most runs have delta_add < delta_remove by a factor: then one
+ * Chernoff bound, or one evaluation at the answer of `remove`, settles the matter.
+ */
+#ifndef FA_EXACT_READOUT_H
+#define FA_EXACT_READOUT_H
+
+#include "exact.h"
+#include "order_search.h"
+
+typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
+
+typedef struct {
+    fa_contour way[2];                /* [0] remove, [1] add: the same blocks, each with nodes of its own */
+    int directions;                   /* FA_ADD | FA_REMOVE */
+    int points_max;
+    int symmetric;                    /* both directions coincide */
+    int only_gaussian;
+    double sigma, q, steps;           /* of a single sampled block (q > 0), for closed forms and the fall-back; else q = 0 */
+    double add_end;                   /* largest loss of the add direction when finite: delta_add = 0 from there */
+    fa_log_moment *moment;            /* scratch of the fall-back, or NULL */
+    double slope;                     /* d log delta/d eps at the last delta read, of the direction that decided */
+} fa_exact;
+
+FA_FUNC void fa_exact_free(fa_exact *e)
+{
+    fa_contour_free(&e->way[0]);
+    fa_contour_free(&e->way[1]);
+    free(e->way[0].blocks);
+    free(e->way[1].blocks);
+    free(e->moment);
+    memset(e, 0, sizeof(*e));
+}
+
+/* room for n blocks; 0 when out of memory */
+FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_max)
+{
+    int d;
+    memset(e, 0, sizeof(*e));
+    e->directions = directions;
+    e->points_max = points_max;
+    e->moment = malloc(sizeof(fa_log_moment));
+    for (d = 0; d < 2; d++) {
+        e->way[d].blocks = calloc((size_t)(n_blocks > 0 ? n_blocks : 1), sizeof(fa_block));
+        e->way[d].n_blocks = n_blocks;
+        e->way[d].sign = d ? -1 : 1;
+    }
+    if (e->moment && e->way[0].blocks && e->way[1].blocks)
+        return 1;
+    fa_exact_free(e);
+    return 0;
+}
+
+/* one sampled Gaussian block, sigma > 0, 0 < q <= 1, steps > 0 */
+FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
+{
+    int d, gaussian = q >= 1.0;
+    e->sigma = sigma;
+    e->q = q;
+    e->steps = steps;
+    e->symmetric = e->only_gaussian = gaussian;
+    e->add_end = gaussian ? INFINITY : -steps * log1p(-q);
+    for (d = 0; d < 2; d++) {
+        fa_contour *run = e->way + d;
+        run->mu2 = gaussian ? steps / sigma / sigma : 0.0;
+        run->total = gaussian ? 0.0 : steps;
+        run->n_blocks = gaussian ? 0 : 1;
+        run->n = 0;
+        if (!gaussian) {
+            fa_pair_sampled(&run->blocks[0].pair, sigma, q);
+            run->blocks[0].count = steps;
+        }
+        fa_contour_reset(run);
+    }
+}
+
+FA_FUNC double fa_one_sided_eps_end(const fa_exact *e, int way) { return way ? e->add_end : INFINITY; }
+
+/* log delta(eps) of one direction */
+FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
+{
+    fa_interval r = {-INFINITY, 0.0};
+    if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
+        r.upper = -INFINITY;
+        return r;
+    }
+    if (e->only_gaussian) {
+        double mu = sqrt(e->way[0].mu2), a = 0.5 * mu - eps / mu;
+        if (mu > 1e150 || !(mu > 1e-150)) {
+            r.upper = mu > 1.0 ? 0.0 : log(mu);
+            return r;
+        }
+        r.upper = fa_min(0.0, fa_gaussian_log_delta(mu, eps) + 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0));
+        r.lower = fa_gaussian_log_delta(mu, eps) - 2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
+        e->slope = -fabs(a) / mu;
+        return r;
+    }
+    if (e->q > 0.0 && e->steps == 1.0) {
+        r = fa_one_step(e->sigma, e->q, way ? -1 : 1, eps);
+        e->slope = NAN;
+        return r;
+    }
+    r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
+    if (e->way[way].n > 0 && r.upper < 0.0) {
+        fa_reading reading;
+        fa_contour_read(&e->way[way], eps, &reading);
+        e->slope = reading.slope;
+    }
+    else
+        e->slope = NAN;
+    return r;
+}
+
+/* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
+FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
+{
+    fa_interval none = {0.0, INFINITY}, r = none, d;
+    double low, high, end = fa_one_sided_eps_end(e, way), mu;
+    int i, side;
+    if (!e->only_gaussian && !(e->q > 0.0 && e->steps == 1.0))
+        return fa_contour_eps(&e->way[way], log_delta, e->points_max);
+    mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->sigma;
+    for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
+        low = 0.0;
+        d = fa_exact_log_delta_way(e, way, 0.0);
+        if (side == 0 ? d.upper <= log_delta : d.lower < log_delta) {
+            if (side == 0)
+                r.upper = 0.0;
+            continue;
+        }
+        high = fa_min(0.5 * mu * mu + 3.0 * mu + 1.0, end);
+        for (i = 0; i < 1100 && high < end; i++) {
+            d = fa_exact_log_delta_way(e, way, high);
+            if (side == 0 ? d.upper <= log_delta : d.lower < log_delta)
+                break;
+            low = high;
+            high = fa_min(2.0 * high, end);
+        }
+        if (!(high < INFINITY))
+            continue;
+        for (i = 0; i < 200 && high - low > 4.0 * FA_EPS * high; i++) {
+            double mid = 0.5 * (low + high);
+            d = fa_exact_log_delta_way(e, way, mid);
+            if (side == 0 ? d.upper <= log_delta : d.lower < log_delta)
+                high = mid;
+            else
+                low = mid;
+        }
+        if (side == 0)
+            r.upper = high >= end ? end * (1.0 + 8.0 * FA_EPS) : high;
+        else
+            r.lower = low;
+    }
+    return r;
+}
+
+/* whether delta_add(eps) <= exp(log_delta) is proved */
+FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
+{
+    fa_contour *run = &e->way[1];
+    double at;
+    if (e->symmetric || eps >= e->add_end)
+        return 1;
+    if (e->steps == 1.0 && e->q > 0.0)
+        return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
+    if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
+        double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;
+        if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) <= log_delta)
+            return 1;
+    }
+    return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
+}
+
+FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
+{
+    fa_interval r = {-INFINITY, 0.0}, add;
+    double slope;
+    if (e->directions == FA_ADD && !e->symmetric)
+        return fa_exact_log_delta_way(e, 1, eps);
+    r = fa_exact_log_delta_way(e, 0, eps);
+    if (e->directions == FA_REMOVE || e->symmetric || eps == 0.0 || (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower)))
+        return r;
+    slope = e->slope;
+    add = fa_exact_log_delta_way(e, 1, eps);
+    if (add.upper < r.upper)
+        e->slope = slope;
+    r.lower = fa_max(r.lower, add.lower);
+    r.upper = fa_max(r.upper, add.upper);
+    return r;
+}
+
+FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
+{
+    fa_interval r, add;
+    if (e->directions == FA_ADD && !e->symmetric)
+        return fa_exact_eps_way(e, 1, log_delta);
+    r = fa_exact_eps_way(e, 0, log_delta);
+    /* at eps = 0 both directions are the total variation distance */
+    if (e->directions == FA_REMOVE || e->symmetric || (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
+        return r;
+    add = fa_exact_eps_way(e, 1, log_delta);
+    r.lower = fa_max(r.lower, add.lower);
+    r.upper = fa_max(r.upper, add.upper);
+    return r;
+}
+
+/* the Renyi bound, for what the line cannot certify: single sampled block only */
+FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
+{
+    fa_run run = {1, e->moment, &e->steps, NAN};
+    double order, value;
+    int status;
+    if (!(e->q > 0.0))
+        return for_delta ? 1.0 : INFINITY;
+    fa_log_moment_init(e->moment, e->sigma, e->q);
+    value = for_delta ? fa_run_delta(&run, target, FA_CKS, 0, 0, &order, &status) : fa_run_epsilon(&run, target, FA_CKS, 0, 0, &order, &status);
+    return for_delta ? fa_min(value, 1.0) : fa_max(value, 0.0);
+}
+
+/* one cell, the job set: lower and upper bounds of eps, delta or log delta */
+FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lower_out, double *upper_out)
+{
+    fa_interval r;
+    e->slope = NAN;
+    if (what == FA_READ_EPSILON) {
+        if (target >= 1.0) {
+            *lower_out = *upper_out = 0.0;
+            return FA_OK;
+        }
+        if (!(target > 0.0)) {
+            *lower_out = *upper_out = INFINITY;
+            if (e->directions == FA_ADD && e->add_end < INFINITY) {
+                *lower_out = e->add_end * (1.0 - 8.0 * FA_EPS);
+                *upper_out = e->add_end * (1.0 + 8.0 * FA_EPS);
+                return FA_OK;
+            }
+            return FA_NOT_MET;
+        }
+        r = fa_exact_eps(e, log(target));
+        if (!(r.upper < INFINITY))
+            r.upper = fa_exact_fallback(e, target, 0);
+        *lower_out = fa_min(r.lower, r.upper);
+        *upper_out = r.upper;
+        return r.upper == INFINITY ? FA_NOT_MET : r.upper - *lower_out <= 1e-6 * r.upper ? FA_OK : FA_LOOSE;
+    }
+    if (target == INFINITY) {
+        *lower_out = *upper_out = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
+        return FA_OK;
+    }
+    r = fa_exact_log_delta(e, target);
+    if (!(r.upper < 0.0)) {
+        double d = fa_exact_fallback(e, target, 1);
+        if (d < 1.0)
+            r.upper = fa_min(0.0, log(d) * (1.0 - 2.0 * FA_EPS) + 2.0 * FA_EPS);
+    }
+    if (what == FA_READ_LOG_DELTA) {
+        *lower_out = fa_min(r.lower, r.upper);
+        *upper_out = r.upper;
+    }
+    else {
+        *upper_out = r.upper == -INFINITY ? 0.0 : fa_min(1.0, exp(r.upper) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074);
+        *lower_out = exp(r.lower) * (1.0 - 4.0 * FA_EPS);
+    }
+    return r.upper == -INFINITY || r.upper - r.lower <= 1e-6 ? FA_OK : FA_LOOSE;
+}
+
+#endif

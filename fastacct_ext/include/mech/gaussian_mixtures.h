@@ -1,0 +1,148 @@
+/* mech/gaussian_mixtures.h -- a dominating pair of one-dimensional Gaussian mixtures with one sigma, and its loss at complex points.
+ *
+ *   P = sum p_i N(a_i, sigma^2),  a_i >= 0        Q = sum q_j N(b_j, sigma^2),  b_j <= 0
+ *
+ * Poisson-subsampled Gaussian (add/remove, zero-out), groups of k, replace-one and users' own sensitivities are special cases.  Means
+ * on either side of 0 make the loss log dP/dQ increasing, and Im loss(x + i y) >= 0 for y >= 0: the whole error analysis rests on it.
+ * Lengths are divided by the widest range of means, so that a change of the mechanism's unit changes nothing.
+ *
+ * The loss is kept as kappa + l(z), kappa = log(p_0/q_0) with p_0, q_0 the weights at mean 0 when both exist: l is then small where the
+ * mechanism has touched nothing, and sums of exp(u l) - 1 keep relative accuracy for any number of steps.
+ */
+#ifndef FA_MECH_GAUSSIAN_MIXTURES_H
+#define FA_MECH_GAUSSIAN_MIXTURES_H
+
+#include "../fa_vector.h"
+
+#define FA_COMPONENTS 64              /* per side */
+
+typedef struct {
+    double sigma, inv_var;            /* normalised */
+    double kappa;                     /* log(p_0/q_0) */
+    double log_q0;
+    double slope, offset;             /* l = slope z + offset + log1p(w_P) - log1p(w_Q); 0 when P has a component at 0 */
+    int n_p, n_q;                     /* components beside the reference */
+    double p_mean[FA_COMPONENTS], p_log[FA_COMPONENTS];   /* mean relative to the reference, log weight with -mean^2/(2 sigma^2) */
+    double q_mean[FA_COMPONENTS], q_log[FA_COMPONENTS];
+    double p_top, q_low;              /* largest mean of P, smallest of Q */
+    int symmetric;                    /* Q is the mirror image of P: both directions coincide */
+    int gaussian;                     /* P and Q are single Gaussians */
+} fa_pair;
+
+/* Poisson-subsampled Gaussian, 0 < q < 1; or a plain Gaussian, q = 1 */
+FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
+{
+    m->sigma = sigma;
+    m->inv_var = 1.0 / (sigma * sigma);
+    m->log_q0 = m->slope = m->offset = m->q_low = 0.0;
+    m->p_top = 1.0;
+    m->n_p = 1;
+    m->n_q = m->symmetric = 0;
+    m->gaussian = q >= 1.0;
+    m->kappa = log1p(-q);
+    m->p_mean[0] = 1.0;
+    m->p_log[0] = log(q) - m->kappa - 0.5 * m->inv_var;
+}
+
+/* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has checked. */
+FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_weight, const double *p_mean, int n_q, const double *q_weight,
+                             const double *q_mean)
+{
+    double range = fa_max(p_mean[n_p - 1] - p_mean[0], q_mean[0] - q_mean[n_q - 1]), base = q_mean[0], s;
+    int i;
+    if (!(range > 0.0))
+        range = p_mean[0] - q_mean[0];
+    m->sigma = s = sigma / range;
+    m->inv_var = 1.0 / (s * s);
+    m->gaussian = n_p == 1 && n_q == 1;
+    m->n_p = n_p - 1;
+    m->n_q = n_q - 1;
+    m->slope = (p_mean[0] - base) / range * m->inv_var;
+    m->offset = -0.5 * (p_mean[0] - base) / range * (p_mean[0] - base) / range * m->inv_var;
+    m->kappa = log(p_weight[0]) - log(q_weight[0]);
+    m->log_q0 = log(q_weight[0]);
+    for (i = 1; i < n_p; i++) {
+        double mean = (p_mean[i] - base) / range, from = (p_mean[0] - base) / range;
+        m->p_mean[i - 1] = mean - from;
+        m->p_log[i - 1] = log(p_weight[i] / p_weight[0]) - 0.5 * (mean - from) * (mean + from) * m->inv_var;
+    }
+    for (i = 1; i < n_q; i++) {
+        double mean = (q_mean[i] - base) / range;
+        m->q_mean[i - 1] = mean;
+        m->q_log[i - 1] = log(q_weight[i] / q_weight[0]) - 0.5 * mean * mean * m->inv_var;
+    }
+    m->p_top = (p_mean[n_p - 1] - base) / range;
+    m->q_low = (q_mean[n_q - 1] - base) / range;
+    m->symmetric = n_p == n_q && p_mean[0] == 0.0;
+    for (i = 0; i < n_p && m->symmetric; i++)
+        m->symmetric = p_mean[i] == -q_mean[i] && p_weight[i] == q_weight[i];
+}
+
+/* log(1 + sum exp(mean z/sigma^2 + log)) at z = x + i y, on the branch continuous from the real line */
+FA_INLINE double fa_log1p_sum(int n, const double *mean, const double *log_weight, double inv_var, double x, double y, double *im_out)
+{
+    double top = -INFINITY, re = 0.0, im = 0.0, top_im = 0.0, far_im, r;
+    int i, at = -1;
+    for (i = 0; i < n; i++) {
+        double e = FA_FMA(mean[i] * inv_var, x, log_weight[i]);
+        if (e > top) {
+            top = e;
+            at = i;
+        }
+    }
+    *im_out = 0.0;
+    if (at < 0)
+        return 0.0;
+    if (!(top > 0.0)) {
+        top = 0.0;
+        at = -1;
+    }
+    else {
+        top_im = mean[at] * inv_var * y;
+        re = exp(-top) * cos(top_im);
+        im = -exp(-top) * sin(top_im);
+    }
+    for (i = 0; i < n; i++) {
+        double e, a;
+        if (i == at)
+            continue;
+        e = exp(FA_FMA(mean[i] * inv_var, x, log_weight[i]) - top);
+        a = mean[i] * inv_var * y - top_im;
+        re += e * cos(a);
+        im += e * sin(a);
+    }
+    r = fa_clog1p_v(re, im, &far_im);
+    *im_out = top_im + far_im;
+    return top + r;
+}
+
+/* the same for one component, branch free: log(1 + exp(e)), e = ex + i ey */
+FA_INLINE double fa_log1p_exp_v(double ex, double ey, double *im_out)
+{
+    double w, s, c, sign = ex > 0.0 ? -1.0 : 1.0, lr, li;
+    w = fa_exp_plain_v(-fabs(ex));
+    s = fa_sincos_v(ey, &c);
+    lr = fa_clog1p_v(w * c, sign * w * s, &li);
+    *im_out = li + (ex > 0.0 ? ey : 0.0);
+    return lr + fa_max(ex, 0.0);
+}
+
+/* real loss l(x), with posterior means A(x) of P and B(x) of Q */
+FA_FUNC double fa_pair_loss(const fa_pair *m, double x, double *a_out, double *b_out)
+{
+    double im, l = m->slope * x + m->offset, side[2] = {0.0, 0.0};
+    int s, i;
+    for (s = 0; s < 2; s++) {
+        int n = s ? m->n_q : m->n_p;
+        const double *mean = s ? m->q_mean : m->p_mean, *lw = s ? m->q_log : m->p_log;
+        double f = fa_log1p_sum(n, mean, lw, m->inv_var, x, 0.0, &im);
+        for (i = 0; i < n; i++)
+            side[s] += mean[i] * exp(FA_FMA(mean[i] * m->inv_var, x, lw[i]) - f);
+        l += s ? -f : f;
+    }
+    *a_out = side[0] + m->slope / m->inv_var;
+    *b_out = side[1];
+    return l;
+}
+
+#endif
