@@ -20,6 +20,7 @@ typedef struct {
     double count;
     fa_nodes real, line;
     double real_left, real_right;     /* ends the real line was filled for */
+    double mean;                      /* of the loss under Q */
     double error;                     /* |error of r| on the line, bound */
 } fa_block;
 
@@ -29,6 +30,7 @@ typedef struct {
     double mu2;                       /* sum of count mean^2/sigma^2 of the plain Gaussian blocks: K = u (u-1) mu2/2 */
     double total;                     /* sum of counts of the others */
     int sign;                         /* +1 remove, -1 add */
+    int precise;                      /* spend more points against the amplification of rounding errors */
     /* the line */
     double c, h, t_end;
     double saddle_k, curvature;       /* K(c), second derivative of the exponent there */
@@ -98,6 +100,9 @@ FA_FUNC void fa_contour_reset(fa_contour *run)
 FA_INLINE double fa_line_need(const fa_contour *run) { return run->total > 1e5 ? FA_NEED + 7.0 * ceil(log(run->total / 1e5) / 7.0) : FA_NEED; }
 FA_INLINE double fa_line_u(const fa_contour *run, double v) { return run->sign > 0 ? v : 1.0 - v; }
 
+/* Chernoff: delta(eps) <= B(v) exp(K(v) - (v-1) eps), v > 1 */
+FA_INLINE double fa_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
+
 /* K at v real, with derivatives in v; +inf where a term would overflow, NaN out of memory or nodes */
 FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_out)
 {
@@ -115,15 +120,19 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
             block->real_right = fa_max(right, fa_max(far_right, block->real_right));
             if (!fa_nodes_fill(&block->real, &block->pair, h, 0.0, block->real_left, block->real_right)) {
                 block->real_left = INFINITY;
+                block->real_right = -INFINITY;
+                block->real.n = 0;
                 return NAN;
             }
+            block->mean = fa_mean_loss(&block->real, block->pair.kappa);
+            fa_nodes_shift(&block->real, block->pair.kappa - block->mean);
         }
         r = fa_real_sums(&block->real, u, right, &s1, &s2);
         if (!(r < INFINITY))
             return INFINITY;
         one = 1.0 / (1.0 + r);
-        k += block->count * (u * block->pair.kappa + log1p(r));
-        d1 += run->sign * block->count * (block->pair.kappa + s1 * one);
+        k += block->count * (u * block->mean + log1p(r));
+        d1 += run->sign * block->count * (block->mean + s1 * one);
         d2 += block->count * (s2 * one - s1 * one * (s1 * one));
     }
     *d1_out = d1;
@@ -131,9 +140,7 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
     return k;
 }
 
-FA_INLINE double fa_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
-
-/* the saddle for given eps, or (log_delta given, eps NaN) the saddle and eps at which the saddle-point approximation of log delta is met.
+/* the saddle for given eps; or (log_delta given, eps NaN) the best point of Chernoff's bound, and an eps a little below that bound.
  * A guess only: any c serves, at a cost.  Returns 0 on failure. */
 FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps_out)
 {
@@ -148,18 +155,17 @@ FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps
         double step, rest;
         v = 1.0 + exp(x);
         k = fa_real_k(run, v, &d1, &d2);
-        if (k != k)
-            return 0;
         if (!(k < 1e300) || !(d2 > 0.0)) {                      /* too far */
             high = x;
-            x = fa_max(0.5 * (x + low), x - 1.0);
+            x = fa_max(0.5 * (x + low), x - 1.5);
             continue;
         }
         psi2 = d2 + 1.0 / (v * v) + exp(-2.0 * x);
         eps_s = d1 - 1.0 / v - exp(-x);
         if (for_eps) {
-            rest = k - (v - 1.0) * eps_s - log(v) - x - 0.5 * log(2.0 * FA_PI * psi2) - log_delta;
-            step = rest / ((v - 1.0) * (v - 1.0) * psi2);
+            rest = k + fa_log_b(v) - log_delta - (v - 1.0) * (d1 + log((v - 1.0) / v));
+            step = rest / ((v - 1.0) * (v - 1.0) * (d2 + 1.0 / (v * (v - 1.0))));
+            eps_s = (k + fa_log_b(v) - log_delta - fa_max(0.0, fa_min(2.5, 0.5 * log(psi2) + x))) / (v - 1.0);
         }
         else {
             rest = eps - eps_s;
@@ -173,7 +179,7 @@ FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps
             break;
         step = fa_max(-2.0, fa_min(2.0, step));
         x += step;
-        if (!(x > low && x < high))
+        if (!(x > low && x < high) || (i % 3 == 2 && high - low < 16.0))
             x = 0.5 * (fa_max(low, high - 8.0) + fa_min(high, low + 8.0));
     }
     if (i == 80)
@@ -185,72 +191,107 @@ FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps
     return 1;
 }
 
-/* Chernoff points on both sides of c, and the step h that makes the aliases smaller than exp(log_tol) */
-FA_FUNC int fa_choose_step(fa_contour *run, double eps, double log_tol)
+/* Chernoff's bound of log delta at eps, with K + log B and a slope for Newton's method */
+FA_INLINE double fa_chernoff(fa_contour *run, double v, double eps, double *base_out, double *slope_out, double *curve_out)
 {
-    double c = run->c, width = 1.0 / sqrt(run->curvature), best_right = INFINITY, best_left, x, k, d1, d2, num, rate, g;
+    double d1, d2, k = fa_real_k(run, v, &d1, &d2);
+    *base_out = k + fa_log_b(v);
+    *slope_out = d1 - eps + log((v - 1.0) / v);
+    *curve_out = d2 + 1.0 / (v * (v - 1.0));
+    return k < 1e300 ? *base_out - (v - 1.0) * eps : k;
+}
+
+/* the point that needs the coarsest step on one side of c: min over v of (Chernoff(v) - log_tol)/|v - c|, the tangent from (c, log_tol).
+ * Returns the rate 2 pi/h it asks for, inf when there is none, NaN on failure.  x: distance to start from. */
+FA_FUNC double fa_tangent(fa_contour *run, double c, double side, double x, double eps, double log_tol, double *at_out, double *base_out)
+{
+    double best = INFINITY;
     int i;
-    x = 6.5 * width;
-    for (i = 0; i < 12; i++) {
-        double v = c + x;
-        k = fa_real_k(run, v, &d1, &d2);
-        if (k != k)
-            return 0;
-        if (!(k < 1e300)) {
+    for (i = 0; i < 14; i++) {
+        double base, slope, curve, v = c + side * x, g, num = fa_chernoff(run, v, eps, &base, &slope, &curve) - log_tol;
+        if (num != num)
+            return NAN;
+        if (!(num < 1e300)) {
             x *= 0.4;
             continue;
         }
-        num = k + fa_log_b(v) - (v - 1.0) * eps - log_tol;
-        rate = num / x;
-        if (rate > 0.0 && rate < best_right) {
-            best_right = rate;
-            run->right = v;
-            run->right_log = k + fa_log_b(v);
+        if (num > 0.0 && num < best * x) {
+            best = num / x;
+            *at_out = v;
+            *base_out = base;
         }
-        g = x * (d1 - eps + log((v - 1.0) / v)) - num;
-        if (fabs(g) < 0.1 * num || !(d2 > 0.0))
+        g = x * side * slope - num;
+        if (fabs(g) < 0.05 * num)
             break;
-        g /= x * d2;
-        x = fa_max(0.25 * x, fa_min(3.0 * x, x - g));
+        x = fa_max(0.3 * x, fa_min(3.0 * x, x - g / (x * curve)));
+        if (side < 0.0 && !(x < 0.98 * (c - 1.0)))
+            x = 0.98 * (c - 1.0);
     }
-    best_left = -log_tol / (c - 1.0);
-    run->left = 1.0;
-    run->left_log = 0.0;
-    x = fa_min(6.5 * width, 0.7 * (c - 1.0));
-    for (i = 0; i < 5; i++) {
-        double v = c - x;
-        k = fa_real_k(run, v, &d1, &d2);
-        if (!(k < 1e300))
-            break;
-        num = k + fa_log_b(v) - (v - 1.0) * eps - log_tol;
-        rate = num / x;
-        if (rate > 0.0 && rate < best_left) {
-            best_left = rate;
-            run->left = v;
-            run->left_log = k + fa_log_b(v);
+    return best;
+}
+
+#define FA_AMPLIFY 2.5                /* log of how far |F| on the line may exceed its minimum over all lines */
+
+/* place c so that the sum's aliases are below exp(log_tol) with the largest step, and h that step.
+ * The best c is not the saddle: where M explodes to the right (one large jump), a line further left needs far fewer points. */
+FA_FUNC int fa_choose_step(fa_contour *run, double eps, double log_tol)
+{
+    double saddle = run->c, width = 1.0 / sqrt(run->curvature), least = run->saddle_k - (saddle - 1.0) * eps - log(saddle) - log(saddle - 1.0);
+    double right = INFINITY, left = INFINITY, x_right = 6.5 * width, x_left = fa_min(6.5 * width, 0.5 * (saddle - 1.0)), c = saddle, d1, d2, k;
+    int round, tries;
+    for (round = 0; round < 6; round++) {
+        double pole, next, level, stop;
+        right = fa_tangent(run, c, 1.0, x_right, eps, log_tol, &run->right, &run->right_log);
+        left = fa_tangent(run, c, -1.0, x_left, eps, log_tol, &run->left, &run->left_log);
+        pole = -log_tol / (c - 1.0);                           /* delta <= 1 */
+        if (right != right || left != left)
+            return 0;
+        if (!(left < pole)) {
+            left = pole;
+            run->left = 1.0;
+            run->left_log = 0.0;
         }
-        g = x * (eps - d1 - log((v - 1.0) / v)) - num;
-        if (fabs(g) < 0.1 * num || !(d2 > 0.0))
+        if (fa_max(right, left) < 1.25 * fa_min(right, left) || !(right < INFINITY))
             break;
-        g /= x * d2;
-        x = fa_max(0.25 * x, fa_min(3.0 * x, x - g));
-        if (!(x < 0.95 * (c - 1.0)))
-            x = 0.95 * (c - 1.0);
+        if (round == 5)
+            break;
+        /* where both tangents would ask for the same step, or as near as the amplification allows */
+        next = (run->left * right * (run->right - c) + run->right * left * (c - run->left)) / (right * (run->right - c) + left * (c - run->left));
+        stop = c;
+        level = INFINITY;
+        for (tries = 0; tries < 8; tries++) {
+            k = fa_real_k(run, next, &d1, &d2);
+            if (k != k)
+                return 0;
+            level = k - (next - 1.0) * eps - log(next) - log(next - 1.0);
+            if (level < least + (run->precise ? 0.4 : FA_AMPLIFY))
+                break;
+            next = 0.5 * (next + stop);
+        }
+        if (tries == 8)
+            break;
+        x_right = fa_max(run->right - next, 1e-3 * width);
+        x_left = fa_min(fa_max(next - run->left, 1e-3 * width), 0.98 * (next - 1.0));
+        if (fabs(next - c) < 0.02 * fabs(run->right - run->left)) {
+            break;
+        }
+        c = next;
     }
-    rate = fa_max(best_right, best_left);
-    if (!(rate < 1e300))
+    if (!(right < INFINITY))
         return 0;
-    run->h = 2.0 * FA_PI / rate;
+    run->c = c;
+    run->h = 2.0 * FA_PI / fa_max(right, left);
     return 1;
 }
 
 /* fa_tail_majorant -- log of a bound of |E_Q exp(u l)| for all Im u >= t, u = a + i t, from one sum on a curve z = x + i sigma^2 Y(x).
  *   Im l >= 0 on the curve, so exp(-t Im l) decreases in t; Y rises from 0, where l is small, to `top`, at the scale where
- *   t A(x) reaches (1 + sigma^2) top: about what decreases the sum most.       slack: allowed error of the sum, relative to exp(real K) */
-FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, double real_r, double log_slack)
+ *   t A(x) reaches (1 + sigma^2) top: about what decreases the sum most.       
+ *   one: E_Q exp(a l);  log_slack: allowed error of the sum, relative to it */
+FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, double one, double log_slack)
 {
     const fa_pair *m = &block->pair;
-    double s2 = m->sigma * m->sigma, top = (m->n_q ? 0.5 : 1.0) * fa_min(0.9, 2.0 / m->sigma), d = 0.5 * top, left, right, h, need, e_d, sum = 0.0;
+    double s2 = m->sigma * m->sigma, top = (m->n_q ? 0.5 : 1.0) * fa_min(0.9, fa_max(2.0 / m->sigma, t / s2)), d = 0.5 * top, left, right, h, need, e_d, sum = 0.0;
     double xp, xq = -INFINITY, low, high, A, B, base;
     int64_t j, j0, j1;
     int i;
@@ -283,7 +324,7 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
     e_d = 0.5 * s2 * (1.2 * top + d) * (1.2 * top + d) + 1.3 * (1.0 + s2) * top * sin(d) + 2.0;
     if (m->n_q)
         e_d *= 2.5;
-    need = e_d - log_slack + log((2.0 + fa_max(real_r, -1.0 + 1e-300)) / (1.0 + real_r));
+    need = e_d - log_slack + log((1.0 + one) / one);
     h = s2 * 2.0 * FA_PI * d / need;
     if (!(right - left < h * FA_NODES_MAX))
         return INFINITY;
@@ -311,7 +352,7 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
             sum += exp(fa_min(base - 0.5 * (x - y) * ((x + y) * m->inv_var) + q + a * l - t * li, 700.0)) * sqrt(1.0 + dy * dy);
         }
     }
-    return log(sum + (1.0 + real_r) * exp(log_slack) + 4e-16 * fa_max(1.0, 1.0 + real_r)) + 1e-15;
+    return log(sum + one * exp(log_slack) + 4e-16 * fa_max(1.0, one)) + 1e-15;
 }
 
 /* log of the bound of what the sum leaves out beyond t, at eps = 0 */
@@ -321,7 +362,7 @@ FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
     int b;
     for (b = 0; b < run->n_blocks; b++)
         log_tail += run->blocks[b].count *
-                    (a * run->blocks[b].pair.kappa + fa_tail_majorant(run->blocks + b, a, t, real_r[b], -6.0 - log(run->total)));
+                    (a * run->blocks[b].pair.kappa + fa_tail_majorant(run->blocks + b, a, t, (1.0 + real_r[b]) * exp(a * (run->blocks[b].mean - run->blocks[b].pair.kappa)), -6.0 - log(run->total) - 40.0 / run->total));
     return log_tail;
 }
 
@@ -340,7 +381,7 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
     }
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
-        double count = block->count, kappa = block->pair.kappa;
+        double count = block->count, kappa = block->mean;
         for (i = 0; i < n; i++)
             fa_phasor_step(&block->line, re + i, im + i);
         FA_PRAGMA(omp simd)
@@ -366,25 +407,29 @@ FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int
 restart:
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
-        double left, right, y, h, d, dd;
+        double left, right, y, h, d, dd, extra;
         fa_pair_ends(&block->pair, a, &left, &right);
-        h = fa_line_step(&block->pair, a, level, need, &y, &block->error);
-        if (!fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
-            goto done;
         r_all[b] = fa_real_sums(&block->real, a, right, &d, &dd);
-        fa_phasors(&block->line, a, 0.0, run->h, 1);
+        /* a < 0: the bounds use |exp(u l)| <= 1, M may be smaller */
+        extra = a > 0.0 ? 0.0 : fa_max(0.0, a * (block->pair.kappa - block->mean) - log1p(r_all[b]));
+        left = fa_min(left, block->pair.q_low - block->pair.sigma * sqrt(FA_WIDTH * FA_WIDTH + 2.0 * extra));
+        h = fa_line_step(&block->pair, a, level, need + ceil(extra), &y, &block->error);
+        if (!(r_all[b] < INFINITY) || !fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
+            goto done;
+        fa_nodes_shift(&block->line, block->pair.kappa - block->mean);
+        fa_phasors(&block->line, a, 0.0, run->h);
     }
     run->n = 0;
-    sync = run->total > 1e5 ? 16 : 64;
+    sync = run->precise ? 8 : run->total > 1e4 ? 16 : 32;
     goal = 0;
-    for (k = 0; k < points_max; k += 16) {
+    for (k = 0; k < points_max; k += 8) {
         double log_f;
-        if (!fa_contour_reserve(run, k + 16))
+        if (!fa_contour_reserve(run, k + 8))
             goto done;
         if (k && k % sync == 0)
             for (b = 0; b < run->n_blocks; b++)
-                fa_phasors(&run->blocks[b].line, a, k * run->h, run->h, 0);
-        t = (k + 15) * run->h;
+                fa_phasors(&run->blocks[b].line, a, k * run->h, run->h);
+        t = (k + 7) * run->h;
         if (t > level)
             for (b = 0; b < run->n_blocks; b++)
                 if (run->blocks[b].line.y == 0.0) {
@@ -392,16 +437,25 @@ restart:
                         level *= 4.0;
                     goto restart;
                 }
-        fa_contour_points(run, k, 16);
-        run->n = k + 16;
-        log_f = run->zr[k + 15] - (run->c - 1.0) * eps;
-        if (k + 16 >= goal && log_f + log(t) < log_tol) {
-            run->log_tail = fa_tail(run, t, r_all);
-            if (run->log_tail - (run->c - 1.0) * eps < log_tol) {
-                ok = 1;
-                break;
+        fa_contour_points(run, k, 8);
+        run->n = k + 8;
+        log_f = run->zr[k + 7] - (run->c - 1.0) * eps;
+        if (k + 8 >= goal && log_f + log(t) < log_tol) {
+            int last = k + 7;
+            while (last > 1 && last > k && run->zr[last - 1] - (run->c - 1.0) * eps + log((last - 1) * run->h) < log_tol - 2.0)
+                last--;                                          /* no further than needed: the rounding error grows with t */
+            for (; last <= k + 7; last += 4) {
+                t = last * run->h;
+                run->log_tail = fa_tail(run, t, r_all);
+                if (run->log_tail - (run->c - 1.0) * eps < log_tol) {
+                    ok = 1;
+                    run->n = last + 1;
+                    break;
+                }
             }
-            goal = k + 16 + k / 6;
+            if (ok)
+                break;
+            goal = k + 8 + k / 6;
         }
     }
 done:
@@ -410,26 +464,32 @@ done:
         run->relative = 0.0;
         for (b = 0; b < run->n_blocks; b++) {
             fa_block *block = run->blocks + b;
-            double value, phase, size = a > 0.0 ? 2.0 + r_all[b] : 2.0, tail, A, B, amp = 0.5 * block->line.y * block->line.y * block->pair.inv_var;
-            double right = (double)(block->line.j0 + block->line.n - 1) * block->line.h, s = block->pair.sigma, end;
+            double u_max = sqrt(a * a + t * t), off = block->pair.kappa - block->mean, size = a > 0.0 ? 1.0 + r_all[b] : exp(a * off), tail, A, B;
+            double amp = 0.5 * block->line.y * block->line.y * block->pair.inv_var, s = block->pair.sigma, end, x;
+            double right = (double)(block->line.j0 + block->line.n - 1) * block->line.h;
             if (block->pair.n_q && a > 0.0) {            /* the bound drops the factor (1 + w_Q)^(1-a) <= 1 and keeps P's */
-                double e0 = 0.0, x;
+                double e0 = 0.0, im;
                 int i;
                 for (i = 0; i < block->real.n; i++) {
                     x = (double)(block->real.j0 + i) * block->real.h;
-                    e0 += exp(fa_min(700.0, a * fa_log1p_sum(block->pair.n_p, block->pair.p_mean, block->pair.p_log, block->pair.inv_var, x, 0.0, &tail) -
-                                                0.5 * x * x * block->pair.inv_var));
+                    e0 += exp(fa_min(700.0, a * fa_log1p_sum(block->pair.n_p, block->pair.p_mean, block->pair.p_log, block->pair.inv_var, x, 0.0, &im) -
+                                                0.5 * x * x * block->pair.inv_var + a * (off + block->pair.slope * x + block->pair.offset)));
                 }
-                size = 1.0 + e0 * block->real.h / s * 0.4;
+                size = fa_max(size, e0 * block->real.h / s * 0.4);
             }
-            fa_rounding_sums(&block->line, a, sqrt(a * a + t * t), &value, &phase);
-            /* what lies outside the line: left Phi(-8.5), right the slope is below -8.5/sigma */
-            end = fa_pair_loss(&block->pair, right, &A, &B);
-            tail = 2.0 * 2e-17 * fa_min(2.0, sqrt(a * a + t * t) * 2.0 * fabs(block->line.lr[0])) +
-                   (a > 0.0 ? fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * right * right * block->pair.inv_var)) * fa_min(2.0, 2.0 * sqrt(a * a + t * t) * end) * 2.0 *
-                                  fa_max(1.0, block->line.h / s)
-                            : 4e-17);
-            block->error = block->error * size + exp(amp) * tail + FA_EPS * ((100.0 + 12.0 * fa_min(sync, (double)run->n)) * value + 16.0 * phase);
+            size += 1.0 + 4.0 * u_max * fabs(off);       /* exp(u l) - 1 - u l; E|l| <= mean - kappa before centring */
+            /* outside the line: left the mass of Q, right the slope is below -8.5/sigma */
+            end = fa_pair_loss(&block->pair, right, &A, &B) + off;
+            x = u_max * fabs(block->line.lr[0]);
+            {
+                double z_left = (double)block->line.j0 * block->line.h / s - block->pair.q_low / s, z_right = right / s;
+                double mass_left = -0.5 * z_left * z_left, mass_right = 0.5 * exp(-0.5 * z_right * z_right);      /* Phi(-z) < exp(-z^2/2)/2 */
+                tail = fa_min(0.5 * x * x, 2.0 + x) * exp(fa_min(600.0, mass_left + fa_max(0.0, a > 0.0 ? a * block->line.lr[0] : a * off)));
+                tail += mass_right * (1.0 + u_max * fabs(end) * 2.0 + (a > 0.0 ? 0.0 : exp(a * end)));
+                if (a > 0.0)
+                    tail += 4.0 * fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * z_right * z_right)) * fa_max(1.0, block->line.h / s);
+            }
+            block->error = block->error * size + exp(amp) * tail + FA_EPS * fa_rounding(&block->line, a, u_max, run->h, fa_min(sync, (double)run->n));
             run->relative += block->count * block->error;
         }
     }

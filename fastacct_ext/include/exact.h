@@ -9,6 +9,9 @@
 #include "contour.h"
 #include "gaussian_profile.h"
 
+#define FA_GOOD 3e-10                  /* relative error that is good enough at once ... */
+#define FA_PRECISE_POINTS 20000       /* ... or for a second, more precise evaluation unless the line is already this long */
+
 typedef struct {
     double lower, upper;
 } fa_interval;
@@ -74,10 +77,11 @@ FA_INLINE fa_interval fa_bounds_of(const fa_reading *r)
     return d;
 }
 
-/* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for, NaN on failure */
-FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, int points_max)
+/* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for, NaN on failure.
+ * log_size: what the errors are compared with, NaN: the saddle-point approximation */
+FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
 {
-    double at, log_s;
+    double at;
     if (!fa_saddle(run, eps, log_delta, &at))
         return NAN;
     if (!(at >= 0.0)) {
@@ -85,9 +89,11 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, int point
         if (!fa_saddle(run, 0.0, log_delta, &at))
             return NAN;
     }
-    log_s = run->saddle_k - (run->c - 1.0) * at - log(run->c) - log(run->c - 1.0) - 0.5 * log(2.0 * FA_PI * run->curvature);
-    log_s = fa_min(log_s, -0.3);
-    if (!fa_choose_step(run, at, log_s - FA_TOLERANCE) || !fa_contour_evaluate(run, at, log_s - FA_TOLERANCE, points_max))
+    if (log_size != log_size) {
+        log_size = run->saddle_k - (run->c - 1.0) * at - log(run->c) - log(run->c - 1.0) - 0.5 * log(2.0 * FA_PI * run->curvature);
+        log_size = fa_min(log_size, -0.3);
+    }
+    if (!fa_choose_step(run, at, log_size - FA_TOLERANCE) || !fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, points_max))
         return NAN;
     return at;
 }
@@ -97,9 +103,23 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
 {
     fa_interval none = {-INFINITY, 0.0};
     fa_reading r;
-    if (!(fa_place(run, eps, NAN, points_max) >= 0.0))
-        return none;
-    fa_contour_read(run, eps, &r);
+    double log_size;
+    int i;
+    log_size = NAN;
+    run->precise = 0;
+    for (i = 0; i < 5; i++) {
+        if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0))
+            return none;
+        fa_contour_read(run, eps, &r);
+        if (r.relative + r.alias < FA_GOOD)
+            break;
+        if (r.log_value > -INFINITY && fabs(r.log_value - log_size) < 0.5) {
+            if (run->precise || run->n > FA_PRECISE_POINTS)
+                break;
+            run->precise = 1;
+        }
+        log_size = r.log_value > -INFINITY ? r.log_value : (log_size == log_size ? log_size : -10.0) * 2.0;   /* aimed at the wrong size */
+    }
     return fa_bounds_of(&r);
 }
 
@@ -108,8 +128,10 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
 {
     fa_interval none = {0.0, INFINITY}, out = none, d;
     fa_reading r;
-    double at = fa_place(run, NAN, log_delta, points_max), eps, pad;
+    double at, eps, pad;
     int i, round;
+    run->precise = 0;
+    at = fa_place(run, NAN, log_delta, log_delta, points_max);
     if (!(at >= 0.0))
         return none;
     for (round = 0;; round++) {
@@ -117,7 +139,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         for (i = 0; i < 30; i++) {
             double step;
             fa_contour_read(run, eps, &r);
-            if (!(r.log_value > -INFINITY) || !(r.slope < 0.0))
+            if (!(r.log_value > -INFINITY) || !(r.slope < 0.0) || !(r.relative + r.alias < 0.3))
                 break;
             step = (log_delta - r.log_value) / r.slope;
             if (eps + step < 0.0)
@@ -125,14 +147,19 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             eps += step;
             if (fabs(step) * -r.slope < 1e-12 || fabs(step) <= 2.0 * FA_EPS * eps)
                 break;
-            if (fabs(step) * (run->c - 1.0) > 60.0)
-                break;
         }
         fa_contour_read(run, eps, &r);
-        if (r.relative + r.alias < 1e-10 || round == 3)
+        if (fabs(r.log_value - log_delta) < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1))) {
+            if (r.relative + r.alias < FA_GOOD || run->precise || run->n > FA_PRECISE_POINTS)
+                break;
+            run->precise = 1;
+        }
+        if (round == 6)
             break;
-        /* the guess was far off: place the line again */
-        at = fa_place(run, eps, NAN, points_max);
+        /* the guess was far off: place the line again, lower when nothing could be read */
+        if (!(r.relative + r.alias < 0.3))
+            eps *= 0.7;
+        at = fa_place(run, eps, NAN, log_delta, points_max);
         if (!(at >= 0.0))
             return none;
     }

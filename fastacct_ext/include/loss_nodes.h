@@ -1,6 +1,9 @@
 /* loss_nodes.h -- values of the loss and weights of Q on a line z = x + i y in the complex plane, x = j h.
  *
- *   M(u) exp(-u kappa) = 1 + r(u),    r(u) = sum_j W_j (exp(u l_j) - 1) + error        (r without kappa: K(u) = u kappa + log(1 + r))
+ *   real line, for searching:   K(u) = u mean + log(1 + sum W (exp(u l) - 1)),   l the loss less its mean under Q
+ *   complex lines:              K(u) = u mean + log(1 + sum W (exp(u l) - 1 - u l))
+ *
+ * In the second form the terms of records hardly touched are of second order: its relative accuracy does not suffer from many steps.
  *
  * y = 0 for moderate Im u; a constant shift y > 0 makes exp(u l) decay with Im u, so that one step h serves every Im u >= 0.
  * Proofs: docs/algorithms/log_moments.md.
@@ -22,8 +25,10 @@ typedef struct {
     int64_t j0;
     double h, y;
     double alias;                     /* aliasing error of r over the size of the integrand, without the factor for Im u */
-    double *lr, *li, *wr, *wi;        /* loss, weight */
-    double *vr, *vi, *er, *ei, *gr, *gi;   /* W (exp(u l) - 1), exp(i h_t l), W (exp(i h_t l) - 1) */
+    double *lr, *li, *wr, *wi;        /* loss, weight (0 where it underflows) */
+    double *log_w, *arg_w;            /* the weight in polar form */
+    double *vr, *vi, *er, *ei;        /* W (exp(u l) - 1 - u l), exp(i h_t l) */
+    double *gr, *gi, *fr, *fi;        /* what a step adds, and by how much that grows a step */
     double *memory;
 } fa_nodes;
 
@@ -42,7 +47,7 @@ FA_FUNC int fa_nodes_reserve(fa_nodes *s, int n)
     while (c < n)
         c = c ? 2 * c : 256;
     free(s->memory);
-    s->memory = malloc(sizeof(double) * 10 * (size_t)c + 64);
+    s->memory = malloc(sizeof(double) * 14 * (size_t)c + 64);
     s->capacity = s->memory ? c : 0;
     if (!s->memory)
         return 0;
@@ -58,6 +63,10 @@ FA_FUNC int fa_nodes_reserve(fa_nodes *s, int n)
         s->ei = p + 7 * (size_t)c;
         s->gr = p + 8 * (size_t)c;
         s->gi = p + 9 * (size_t)c;
+        s->log_w = p + 10 * (size_t)c;
+        s->arg_w = p + 11 * (size_t)c;
+        s->fr = p + 12 * (size_t)c;
+        s->fi = p + 13 * (size_t)c;
     }
     return 1;
 }
@@ -86,7 +95,7 @@ FA_FUNC void fa_pair_ends(const fa_pair *m, double a, double *left_out, double *
         z = low - width;
         fa_pair_loss(m, z, &A, &B);
         *left_out = a * A + (1.0 - a) * low - width;
-        *right_out = width;
+        *right_out = m->p_top + width;                           /* the mean of the loss needs P's bulk */
     }
 }
 
@@ -97,7 +106,7 @@ FA_FUNC double fa_line_step(const fa_pair *m, double a, double t, double need, d
     double top = a > 0.0 && m->n_q == 0 ? 0.9 * FA_PI : 0.5 * FA_PI;           /* largest Im z / sigma^2 that the bounds cover */
     double d = fa_min(sqrt(2.0 * need) / m->sigma, top);
     double real = 2.0 * FA_PI / (t * wide + need / d + 0.5 * s2 * d), e, shifted;
-    e = fa_min(0.5 * top, 2.0 / m->sigma);
+    e = fa_min(0.5 * top, 1.2 / m->sigma);
     shifted = 2.0 * FA_PI * e / (need + 2.0 * s2 * e * e);
     *alias_out = 2.0 * exp(-need) / (1.0 - exp(-need));
     if (t * wide < 300.0 && real >= shifted) {
@@ -120,8 +129,6 @@ FA_FUNC int fa_nodes_fill(fa_nodes *s, const fa_pair *m, double h, double y, dou
     j0 = (int64_t)floor(left / h);
     count = ceil((right - (double)j0 * h) / h) + 1.0;
     n = ((int)count + 4 * FA_LANE - 1) / (4 * FA_LANE) * (4 * FA_LANE);
-    if (s->n == n && s->j0 == j0 && s->h == h && s->y == y)
-        return 1;                                                             /* the same pair is the caller's care */
     if (!fa_nodes_reserve(s, n))
         return 0;
     s->n = n;
@@ -133,13 +140,15 @@ FA_FUNC int fa_nodes_fill(fa_nodes *s, const fa_pair *m, double h, double y, dou
         double mean = m->p_mean[0] * m->inv_var, lw = m->p_log[0], inv_var = m->inv_var;
         FA_PRAGMA(omp simd)
         for (i = 0; i < n; i++) {
-            double x = (double)(j0 + i) * h, c, sn, w, li;
+            double x = (double)(j0 + i) * h, c, sn, w, li, log_w = base - 0.5 * x * (x * inv_var);
             s->lr[i] = fa_log1p_exp_v(FA_FMA(mean, x, lw), mean * y, &li);
             s->li[i] = li;
-            w = fa_exp_plain_v(base - 0.5 * x * (x * inv_var));
-            sn = fa_sincos_v(x * vy, &c);
+            s->log_w[i] = log_w;
+            s->arg_w[i] = -x * vy;
+            w = log_w > -690.0 ? fa_exp_plain_v(log_w) : 0.0;
+            sn = fa_sincos_v(-x * vy, &c);
             s->wr[i] = w * c;
-            s->wi[i] = -w * sn;
+            s->wi[i] = w * sn;
         }
     }
     else {
@@ -149,61 +158,114 @@ FA_FUNC int fa_nodes_fill(fa_nodes *s, const fa_pair *m, double h, double y, dou
             q = fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, y, &qi);
             s->lr[i] = m->slope * x + m->offset + p - q;
             s->li[i] = m->slope * y + pi - qi;
-            w = exp(fa_max(base - 0.5 * x * (x * m->inv_var) + q, -700.0));
-            s->wr[i] = w * cos(qi - x * vy);
-            s->wi[i] = w * sin(qi - x * vy);
+            s->log_w[i] = base - 0.5 * x * (x * m->inv_var) + q;
+            s->arg_w[i] = qi - x * vy;
+            w = s->log_w[i] > -690.0 ? exp(s->log_w[i]) : 0.0;
+            s->wr[i] = w * cos(s->arg_w[i]);
+            s->wi[i] = w * sin(s->arg_w[i]);
         }
     }
     return 1;
 }
 
-/* real line from its first node up to `right`: r, and its first two derivatives in u; +inf where |u l| reaches 690 */
+#define FA_PLAIN_EXPONENT 600.0       /* below it exp(u l) and the weight are normal doubles, each for itself */
+
+/* real line from its first node up to `right`: r, and its first two derivatives in u; +inf where a term overflows */
 FA_FUNC double fa_real_sums(const fa_nodes *s, double u, double right, double *d1_out, double *d2_out)
 {
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0;
-    const double *l = s->lr, *w = s->wr;
-    int i, n = (int)fa_min((double)s->n, (ceil(right / s->h) - (double)s->j0 + FA_LANE) / FA_LANE * FA_LANE);
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, peak = -INFINITY;
+    const double *l = s->lr, *w = s->wr, *log_w = s->log_w;
+    int i, n = (int)fa_min((double)s->n, floor((ceil(right / s->h) - (double)s->j0 + FA_LANE) / FA_LANE) * FA_LANE);
     *d1_out = *d2_out = 0.0;
-    if (fabs(u) * fa_max(fabs(l[0]), fabs(l[n - 1])) > 690.0)
-        return INFINITY;
-    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
-    for (i = 0; i < n; i++) {
-        double m, e = fa_exp_both_v(u * l[i], &m), wl = w[i] * l[i];
-        s0 = FA_FMA(w[i], m, s0);
-        s1 = FA_FMA(wl, e, s1);
-        s2 = FA_FMA(wl * l[i], e, s2);
+    if (fabs(u) * fa_max(fabs(l[0]), fabs(l[n - 1])) < FA_PLAIN_EXPONENT) {
+        FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
+        for (i = 0; i < n; i++) {
+            double m, e = fa_exp_both_v(u * l[i], &m), wl = w[i] * l[i];
+            s0 = FA_FMA(w[i], m, s0);
+            s1 = FA_FMA(wl, e, s1);
+            s2 = FA_FMA(wl * l[i], e, s2);
+        }
+    }
+    else {
+        FA_PRAGMA(omp simd reduction(+ : s0, s1, s2) reduction(max : peak))
+        for (i = 0; i < n; i++) {
+            double m, t = u * l[i], size = t + log_w[i], e = fa_exp_plain_v(size), wl;
+            (void)fa_exp_both_v(fa_min(t, 1.0), &m);
+            e = size > -690.0 ? e : 0.0;
+            wl = e * l[i];
+            s0 += t < 1.0 ? w[i] * m : e - w[i];
+            s1 += wl;
+            s2 = FA_FMA(wl, l[i], s2);
+            peak = fa_max(peak, size);
+        }
+        if (peak > 680.0)
+            return INFINITY;
     }
     *d1_out = s1;
     *d2_out = s2;
     return s0;
 }
 
-/* start the phasors at u = a + i t, to advance by i h_t */
-FA_FUNC void fa_phasors(fa_nodes *s, double a, double t, double h_t, int steps_too)
+/* mean of the loss under Q, -E_Q[exp(L) - 1 - L] since E_Q[exp(L)] = 1: all terms of one sign, relative accuracy for tiny losses */
+FA_FUNC double fa_mean_loss(const fa_nodes *s, double kappa)
+{
+    double sum = 0.0;
+    int i, n = s->n;
+    FA_PRAGMA(omp simd reduction(+ : sum))
+    for (i = 0; i < n; i++) {
+        double loss = s->lr[i] + kappa, im, small = fa_cexp2_v(fa_min(loss, 1.0), 0.0, &im), size = loss + s->log_w[i];
+        double big = (size > -690.0 ? fa_exp_plain_v(size) : 0.0) - s->wr[i] * (1.0 + loss);
+        sum += loss < 1.0 ? s->wr[i] * small : big;
+    }
+    return -sum;
+}
+
+/* make the losses relative to their mean */
+FA_INLINE void fa_nodes_shift(fa_nodes *s, double by)
 {
     int i, n = s->n;
     FA_PRAGMA(omp simd)
-    for (i = 0; i < n; i++) {
-        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], ei, er = fa_cexpm1_v(FA_FMA(a, l, -t * k), FA_FMA(a, k, t * l), &ei);
-        s->vr[i] = wr * er - wi * ei;
-        s->vi[i] = FA_FMA(wr, ei, wi * er);
-    }
-    if (!steps_too)
-        return;
+    for (i = 0; i < n; i++)
+        s->lr[i] += by;
+}
+
+/* start the phasors at u = a + i t, t = k h_t, to advance by i h_t.  With s = u l, d = i h_t l:
+ * exp2(s + d) = exp(d) exp2(s) + [exp2(d) + s (exp(d) - 1)],  exp2(s) = exp(s) - 1 - s;  the bracket is linear in k */
+FA_FUNC void fa_phasors(fa_nodes *s, double a, double t, double h_t)
+{
+    int i, n = s->n;
+    double steps = t / h_t;
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
-        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], ei, er = fa_cexpm1_v(-h_t * k, h_t * l, &ei);
+        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], p = FA_FMA(a, l, -t * k), f = FA_FMA(a, k, t * l), size = p + s->log_w[i];
+        double ei, er = fa_cexp2_v(fa_min(p, 1.0), f, &ei), c, sn = fa_sincos_v(f + s->arg_w[i], &c), e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+        double one = 1.0 + p;
+        s->vr[i] = p < 1.0 ? wr * er - wi * ei : e * c - (wr * one - wi * f);
+        s->vi[i] = p < 1.0 ? FA_FMA(wr, ei, wi * er) : e * sn - FA_FMA(wr, f, wi * one);
+    }
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < n; i++) {
+        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], dp = -h_t * k, df = h_t * l, ei, er = fa_cexpm1_v(dp, df, &ei), x2i, x2 = fa_cexp2_v(dp, df, &x2i);
+        double gr, gi, fr, fi;
         s->er[i] = 1.0 + er;
         s->ei[i] = ei;
-        s->gr[i] = wr * er - wi * ei;
-        s->gi[i] = FA_FMA(wr, ei, wi * er);
+        gr = x2 + a * (l * er - k * ei);                  /* exp2(d) + a l (exp(d) - 1) */
+        gi = x2i + a * FA_FMA(l, ei, k * er);
+        fr = dp * er - df * ei;                           /* d (exp(d) - 1) */
+        fi = FA_FMA(dp, ei, df * er);
+        gr = FA_FMA(steps, fr, gr);
+        gi = FA_FMA(steps, fi, gi);
+        s->gr[i] = wr * gr - wi * gi;
+        s->gi[i] = FA_FMA(wr, gi, wi * gr);
+        s->fr[i] = wr * fr - wi * fi;
+        s->fi[i] = FA_FMA(wr, fi, wi * fr);
     }
 }
 
-/* r at the present point, then one step on */
+/* the sum at the present point, then one step on */
 FA_INLINE void fa_phasor_step(fa_nodes *s, double *re_out, double *im_out)
 {
-    double re = 0.0, im = 0.0, *vr = s->vr, *vi = s->vi, *er = s->er, *ei = s->ei, *gr = s->gr, *gi = s->gi;
+    double re = 0.0, im = 0.0, *vr = s->vr, *vi = s->vi, *er = s->er, *ei = s->ei, *gr = s->gr, *gi = s->gi, *fr = s->fr, *fi = s->fi;
     int i, n = s->n;
     FA_PRAGMA(omp simd reduction(+ : re, im))
     for (i = 0; i < n; i++) {
@@ -212,25 +274,30 @@ FA_INLINE void fa_phasor_step(fa_nodes *s, double *re_out, double *im_out)
         im += b;
         vr[i] = FA_FMA(a, er[i], FA_FMA(-b, ei[i], gr[i]));
         vi[i] = FA_FMA(a, ei[i], FA_FMA(b, er[i], gi[i]));
+        gr[i] += fr[i];
+        gi[i] += fi[i];
     }
     *re_out = re;
     *im_out = im;
 }
 
-/* what the ledger needs: sums of |W| m min(2, U|l|) and |W| m min(U|l|, |a l| + |l|/(e Im l)), m = max(1, exp(a Re l)) */
-FA_FUNC void fa_rounding_sums(const fa_nodes *s, double a, double u_max, double *value_out, double *phase_out)
+/* rounding error of the sum over the unit roundoff, `steps` phasor steps of h_t after a fresh start, for any |u| <= u_max, Im u >= 0.
+ * With w = |W|, m = w max(1, exp(a Re l)), x = u_max |l|:  fresh value 40 + 4 |log W| (of the value), exponents 16, a step 5 (of the value) +
+ * 16 min(2, h_t |l|) (of the value) + 14 (what the step adds) + its own accumulation.  Earlier steps' errors shrink by exp(-h_t Im l). */
+FA_FUNC double fa_rounding(const fa_nodes *s, double a, double u_max, double h_t, double steps)
 {
-    double s0 = 0.0, s1 = 0.0;
+    double sum = 0.0;
     int i, n = s->n;
-    FA_PRAGMA(omp simd reduction(+ : s0, s1))
+    FA_PRAGMA(omp simd reduction(+ : sum))
     for (i = 0; i < n; i++) {
-        double l = s->lr[i], k = s->li[i], size = sqrt(FA_FMA(l, l, k * k)), w = sqrt(FA_FMA(s->wr[i], s->wr[i], s->wi[i] * s->wi[i]));
-        double m = w * fa_max(1.0, fa_exp_plain_v(a * l));
-        s0 = FA_FMA(m, fa_min(2.0, u_max * size), s0);
-        s1 = FA_FMA(m, fa_min(u_max * size, fabs(a) * size + 0.37 * size / fa_max(k, 1e-300)), s1);
+        double l = s->lr[i], k = s->li[i], lw = s->log_w[i], size = sqrt(FA_FMA(l, l, k * k)), x = u_max * size, d = fa_min(2.0, h_t * size);
+        double w = fa_exp_plain_v(lw), m = fa_max(w, fa_exp_plain_v(FA_FMA(a, l, lw)));
+        double value = fa_min(0.5 * x * x, 2.0) * m + w * fa_max(0.0, x - 2.0);
+        double phase = fa_min(x, 2.0) * (m * fa_min(x, fabs(a) * size + 0.37 * size / fa_max(k, 1e-300)) + w * fa_min(x, 1.0));
+        double step = value * FA_FMA(16.0, d, 5.0) + (14.0 + steps) * w * d * fa_min(x, 1e300);
+        sum += FA_FMA(value, 40.0 - 4.0 * fa_min(lw, 0.0), 16.0 * phase) + step * fa_min(steps, 1.0 + 1.0 / fa_max(h_t * k, 1e-300));
     }
-    *value_out = s0;
-    *phase_out = s1;
+    return sum;
 }
 
 #endif

@@ -1,0 +1,411 @@
+/* bent_path.h -- delta(eps) of sampled Gaussians with few expected participations, by a path that bends away from the vertical line.
+ *
+ * There exp(K) decays slowly along a vertical line (a long way for the untouched records' loss to dephase), but fast along the ray
+ * u = c + s exp(i beta), if M is evaluated on curves z(X) that follow u:
+ *     zeta(X) = X + i (top rise(X - start) + far rise((X - far_start)/far_width) + slope softplus(X)),  rise the logistic function,
+ *     z = sigma^2 (zeta - log-odds),  l = log(1 + exp(zeta))
+ * Gauss-Legendre panels; the error of each is bounded by the maximum of |F| on an ellipse.  That maximum is found from four corners:
+ * on a fixed curve B(u) = sum |W| exp(Re(u l)) bounds |M| and is log-convex in u.  docs/algorithms/bent_path.md.
+ */
+#ifndef FA_BENT_PATH_H
+#define FA_BENT_PATH_H
+
+#include "contour.h"
+
+#define FA_PANEL 16                   /* Gauss-Legendre points a panel */
+#define FA_PANELS_MAX 400
+#define FA_ELLIPSE 4.0                /* Bernstein ellipse of the error bound: 4^-30 */
+#define FA_COS_RAY 0.34202014332566873
+#define FA_SIN_RAY 0.93969262078590838
+
+typedef struct {
+    int n, capacity;
+    double top, start, far, far_start, far_width, slope, step, left, right, shift;
+    double decay;                     /* exp(-2 pi shift/step) */
+    double w_sum;                     /* sum of |W| over both shifted curves */
+    double *lr[3], *li[3], *lw[3];    /* the curve, and shifted by +- i shift */
+    double *aw, *wr, *wi;
+    double *memory;
+} fa_curve;
+
+FA_FUNC void fa_curve_free(fa_curve *c)
+{
+    free(c->memory);
+    memset(c, 0, sizeof(*c));
+}
+
+FA_FUNC int fa_curve_reserve(fa_curve *c, int n)
+{
+    int size = c->capacity ? c->capacity : 256, k;
+    double *p;
+    if (n <= c->capacity)
+        return 1;
+    while (size < n)
+        size *= 2;
+    free(c->memory);
+    c->capacity = 0;
+    c->memory = p = malloc(sizeof(double) * 12 * (size_t)size);
+    if (!p)
+        return 0;
+    c->capacity = size;
+    for (k = 0; k < 3; k++) {
+        c->lr[k] = p + (size_t)(3 * k) * size;
+        c->li[k] = p + (size_t)(3 * k + 1) * size;
+        c->lw[k] = p + (size_t)(3 * k + 2) * size;
+    }
+    c->aw = p + (size_t)9 * size;
+    c->wr = p + (size_t)10 * size;
+    c->wi = p + (size_t)11 * size;
+    return 1;
+}
+
+/* logistic(x + i y) and softplus(x + i y) */
+FA_INLINE double fa_logistic_v(double x, double y, double *im_out)
+{
+    double c, s = fa_sincos_v(y, &c), e = fa_exp_plain_v(-fabs(x)), den, re, im;
+    /* x > 0: 1/(1 + e (c - i s)); else w/(1 + w), w = e (c + i s) */
+    den = 1.0 / FA_FMA(e, e + 2.0 * c, 1.0);
+    re = x > 0.0 ? (1.0 + e * c) * den : e * (c + e) * den;
+    im = e * s * den;
+    *im_out = im;
+    return re;
+}
+
+/* fill line k of the curve: 0 the curve itself, 1 and 2 shifted by +- i shift */
+FA_FUNC void fa_curve_line(fa_curve *c, const fa_pair *m, int k)
+{
+    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, d = k == 0 ? 0.0 : k == 1 ? c->shift : -c->shift, total = 0.0;
+    double *lr = c->lr[k], *li = c->li[k], *lw = c->lw[k], base = log(c->step * m->sigma) - 0.918938533204672741780, inv_width = 1.0 / c->far_width;
+    int i, n = c->n;
+    FA_PRAGMA(omp simd reduction(+ : total))
+    for (i = 0; i < n; i++) {
+        double x = c->left + i * c->step, ri, rr = fa_logistic_v(x - c->start, d, &ri), qi, qr, zr, zi, l, k1, dr, di, size;
+        double ei, er = fa_log1p_exp_v(x, d, &ei), gi, gr = fa_logistic_v(x, d, &gi);
+        qr = fa_logistic_v((x - c->far_start) * inv_width, d * inv_width, &qi);
+        zr = x - c->top * ri - c->far * qi - c->slope * ei;      /* zeta, at X = x + i d */
+        zi = d + c->top * rr + c->far * qr + c->slope * er;
+        l = fa_log1p_exp_v(zr, zi, &k1);
+        lr[i] = l;
+        li[i] = k1;
+        /* zeta' = 1 + i (top rise (1 - rise) + far/width rise (1 - rise) + slope rise(X)) */
+        dr = 1.0 - c->top * ri * (1.0 - 2.0 * rr) - c->far * inv_width * qi * (1.0 - 2.0 * qr) - c->slope * gi;
+        di = c->top * (rr * (1.0 - rr) + ri * ri) + c->far * inv_width * (qr * (1.0 - qr) + qi * qi) + c->slope * gr;
+        size = FA_FMA(dr, dr, di * di);
+        zr = zr * s2 + x0;                                /* z */
+        zi = zi * s2;
+        lw[i] = base - 0.5 * (zr - zi) * ((zr + zi) * m->inv_var) + 0.5 * fa_log1p_plain_v(size - 1.0);
+        if (k == 0) {
+            double cs, sn, w;
+            c->aw[i] = -zr * zi * m->inv_var + fa_angle_v(di, dr);
+            sn = fa_sincos_v(c->aw[i], &cs);
+            w = lw[i] > -690.0 ? fa_exp_plain_v(lw[i]) : 0.0;
+            c->wr[i] = w * cs;
+            c->wi[i] = w * sn;
+        }
+        else
+            total += fa_exp_plain_v(lw[i]);
+    }
+    if (k)
+        c->w_sum += total;
+}
+
+/* the curve for u near a + i t; reach: largest Re u - 0.9 slope Im u it is used for.  Where the record is sampled, z = sigma^2 X + x0 near a, the best height is
+ * t/sigma^2; where it is not, the one of fa_tail_majorant.  need: -log of the aliasing factor.  0: too many nodes */
+FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach, double t, double t_rise, double top, double far, double slope, double need)
+{
+    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, right, bump = fa_max((a - x0) / s2, 2.0);
+    int n;
+    c->top = top;
+    c->start = log((1.0 + s2) * c->top / fa_max(t_rise, 1e-3));
+    c->slope = slope;
+    c->far = fa_max(0.0, fa_min(far * t / s2 - top, 0.45 * bump + 1.0));
+    c->far_width = fa_max(0.8, bump / 6.0);
+    c->far_start = fa_max(0.5 * bump, 1.0);
+    c->shift = fa_min(1.0, 1.5 / m->sigma);
+    c->step = 2.0 * FA_PI * c->shift / need;
+    c->decay = exp(-need);
+    c->w_sum = 0.0;
+    c->left = (-FA_WIDTH * m->sigma - x0) / s2;
+    right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * top - x0) / (s2 * (1.0 - slope * slope));
+    c->right = fa_max(right, 3.0);
+    if (!(c->right - c->left < 4000.0 * c->step))
+        return 0;
+    n = ((int)ceil((c->right - c->left) / c->step) + FA_LANE) / FA_LANE * FA_LANE;
+    if (!fa_curve_reserve(c, n))
+        return 0;
+    c->n = n;
+    fa_curve_line(c, m, 0);
+    return 1;
+}
+
+FA_FUNC void fa_curve_shifts(fa_curve *c, const fa_pair *m)
+{
+    c->w_sum = 0.0;
+    fa_curve_line(c, m, 1);
+    fa_curve_line(c, m, 2);
+}
+
+/* log of sum |W| exp(Re(u l)) on curve k */
+FA_FUNC double fa_curve_size(const fa_curve *c, int k, double a, double t)
+{
+    const double *lr = c->lr[k], *li = c->li[k], *lw = c->lw[k];
+    double sum = 0.0, peak = -INFINITY;
+    int i, n = c->n;
+    FA_PRAGMA(omp simd reduction(+ : sum) reduction(max : peak))
+    for (i = 0; i < n; i++) {
+        double e = FA_FMA(a, lr[i], FA_FMA(-t, li[i], lw[i]));
+        sum += fa_exp_plain_v(e);
+        peak = fa_max(peak, e);
+    }
+    return peak < 690.0 ? log(sum) : INFINITY;
+}
+
+/* aliasing error of a sum over the curve at u, bound (1 + C exp(..) counts the shifted sums against their integrals) */
+FA_FUNC double fa_curve_alias(const fa_curve *c, const fa_pair *m, double a, double t)
+{
+    double size = sqrt(a * a + t * t), factor = 2.0 * exp(0.125 * c->step * c->step * (size + 4.0 * m->sigma * m->sigma + 4.0));
+    double up = fa_curve_size(c, 1, a, t), down = fa_curve_size(c, 2, a, t);
+    return up < 600.0 && down < 600.0 ? 1.1 * factor * (exp(up) + exp(down)) * c->decay : INFINITY;
+}
+
+/* log |M(u) exp(-u kappa)| <= this, u = a + i t; *alias_out: aliasing error of the sum itself */
+FA_FUNC double fa_curve_bound(const fa_curve *c, const fa_pair *m, double a, double t, double *alias_out)
+{
+    double size = fa_curve_size(c, 0, a, t), alias = fa_curve_alias(c, m, a, t), end;
+    int n = c->n - 1;
+    *alias_out = alias;
+    if (!(size < 600.0) || !(alias < INFINITY))
+        return INFINITY;
+    end = FA_FMA(a, c->lr[0][n], FA_FMA(-t, c->li[0][n], c->lw[0][n]));
+    return log(exp(size) + alias + 20.0 * exp(fa_min(end, 600.0)) + 1e-16) + 1e-15;
+}
+
+/* r(u) = sum W (exp(u l) - 1), with the bound of its rounding error (aliasing apart) */
+FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double *im_out, double *error_out)
+{
+    double re = 0.0, im = 0.0, e1 = 0.0;
+    const double *lr = c->lr[0], *li = c->li[0], *lw = c->lw[0], *aw = c->aw, *wr = c->wr, *wi = c->wi;
+    int i, n = c->n;
+    FA_PRAGMA(omp simd reduction(+ : re, im, e1))
+    for (i = 0; i < n; i++) {
+        double p = FA_FMA(a, lr[i], -t * li[i]), f = FA_FMA(a, li[i], t * lr[i]), ei, er = fa_cexpm1_v(fa_min(p, 1.0), f, &ei), cs, sn, e, vr, vi, size, ul;
+        size = p + lw[i];
+        sn = fa_sincos_v(f + aw[i], &cs);
+        e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+        vr = p < 1.0 ? wr[i] * er - wi[i] * ei : e * cs - wr[i];
+        vi = p < 1.0 ? FA_FMA(wr[i], ei, wi[i] * er) : e * sn - wi[i];
+        re += vr;
+        im += vi;
+        ul = fabs(p) + fabs(f);
+        e1 += sqrt(FA_FMA(vr, vr, vi * vi)) * (48.0 - 6.0 * fa_min(lw[i], 0.0) + 2.0 * fabs(aw[i])) + e * 24.0 * ul;
+    }
+    *im_out = im;
+    *error_out = FA_EPS * (e1 + 0.125 * n * (fabs(re) + fabs(im)));
+    return re;
+}
+
+typedef struct {
+    int n, n_entries, capacity, entries_capacity;
+    double *zr, *zi, *rate, *t, *error;        /* log F (weight included) at eps = 0; Re u - 1; Im u; relative error */
+    double *entry_log, *entry_rate;            /* errors exp(log - rate eps) */
+    double *memory;
+    fa_curve curve, tail;
+} fa_bent;
+
+FA_FUNC void fa_bent_free(fa_bent *b)
+{
+    free(b->memory);
+    fa_curve_free(&b->curve);
+    fa_curve_free(&b->tail);
+    memset(b, 0, sizeof(*b));
+}
+
+FA_FUNC int fa_bent_init(fa_bent *b)
+{
+    size_t points = (size_t)FA_PANEL * FA_PANELS_MAX, entries = 6 * (size_t)FA_PANELS_MAX;
+    if (b->memory)
+        return 1;
+    b->memory = malloc(sizeof(double) * (5 * points + 2 * entries));
+    if (!b->memory)
+        return 0;
+    b->zr = b->memory;
+    b->zi = b->zr + points;
+    b->rate = b->zi + points;
+    b->t = b->rate + points;
+    b->error = b->t + points;
+    b->entry_log = b->error + points;
+    b->entry_rate = b->entry_log + entries;
+    return 1;
+}
+
+/* where to leave the real axis: left of the saddle, so far that exp(K) does not turn along the first part of the ray.  Moving left costs
+ * little, because K falls steeply left of a single large jump's wall. */
+FA_FUNC double fa_bent_start(fa_contour *run, double eps)
+{
+    const fa_pair *m = &run->blocks[0].pair;
+    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, low = 1.0, high = run->c, d1, d2, c = run->c;
+    double least = run->saddle_k - (c - 1.0) * eps - log(c) - log(c - 1.0), start = c;
+    int i;
+    for (i = 0; i < 12; i++) {
+        double mid = 0.5 * (low + high), far = fa_max(0.0, mid - x0), k = fa_real_k(run, mid, &d1, &d2);
+        int calm = log(fa_max(k, 1e-300)) + 0.0764 * far * far / s2 < -5.0, dear = k - (mid - 1.0) * eps - log(mid) - log(mid - 1.0) > least + 2.0;
+        if (dear || calm)
+            low = mid;
+        else
+            high = mid;
+        if (!dear)
+            start = mid;
+    }
+    return start;
+}
+
+/* evaluate the path from run->c for a run of one sampled Gaussian block; log_tol: log of the error allowed for each entry at eps */
+FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, double log_delta, double log_tol)
+{
+    static const double node[8] = {0.0950125098376374, 0.2816035507792589, 0.4580167776572274, 0.6178762444026438,
+                                   0.7554044083550030, 0.8656312023878318, 0.9445750230732326, 0.9894009349916499};
+    static const double gauss[8] = {0.1894506104550685, 0.1826034150449236, 0.1691565193950025, 0.1495959888165767,
+                                    0.1246289712555339, 0.0951585116824928, 0.0622535239386479, 0.0271524594117541};
+    static const double rises[4] = {4.0, 1.0, 2.5, 0.6}, fars[4] = {0.0, 0.0, 1.0, 0.5}, slopes[4] = {0.45, 0.45, 0.0, 0.1};
+    const fa_block *block = run->blocks;
+    const fa_pair *m = &block->pair;
+    double n = block->count, kappa = m->kappa, c = run->c, s = 0.0, half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
+    double top_max = fa_min(1.0, 2.5 / sigma), need = 43.0 + log(n), log_f = 0.0;
+    const double long_axis = 0.5 * (FA_ELLIPSE + 1.0 / FA_ELLIPSE), short_axis = 0.5 * (FA_ELLIPSE - 1.0 / FA_ELLIPSE);
+    const double log_ellipse = log(64.0 / 15.0 / (1.0 - 1.0 / (FA_ELLIPSE * FA_ELLIPSE))) - (2.0 * FA_PANEL - 2.0) * log(FA_ELLIPSE);
+    int panel, k, tries, best = 0, fits;
+    if (!fa_bent_init(bent))
+        return 0;
+    bent->n = bent->n_entries = 0;
+    for (panel = 0; panel < FA_PANELS_MAX - 60; panel++) {
+        double mid, corner_log[4], corner_rate[4], alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
+        for (tries = 0;; tries++) {
+            if (tries > 40)
+                return 0;
+            mid = s + half;
+            dist = 0.0;                                    /* the poles 0 and 1 in the frame of the ellipse's box */
+            for (k = 0; k < 2; k++) {
+                double ux = (k ? 1.0 : 0.0) - c;
+                px = fabs(ux * FA_COS_RAY - mid);
+                py = fabs(-ux * FA_SIN_RAY);
+                dx = fa_max(px - long_axis * half, 0.0);
+                dy = fa_max(py - short_axis * half, 0.0);
+                dist += 0.5 * log(dx * dx + dy * dy);
+            }
+            fits = 0;
+            least = INFINITY;
+            for (int attempt = 0; attempt < 4 && !fits && dist > -1e300; attempt++) {
+                int which = (best + attempt) % 4, pass;
+                double lean = 0.9 * slopes[which], reach = c + mid * (FA_COS_RAY - lean * FA_SIN_RAY);
+                reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
+                if (!fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, top_max, fars[which], slopes[which], need))
+                    continue;
+                for (pass = 0; pass < 2; pass++) {         /* first without, then with the aliasing error */
+                    worst = -INFINITY;
+                    for (k = 0; k < 4; k++) {
+                        double along = mid + (k & 1 ? long_axis : -long_axis) * half, across = (k & 2 ? short_axis : -short_axis) * half;
+                        double a = c + along * FA_COS_RAY - across * FA_SIN_RAY, t = along * FA_SIN_RAY + across * FA_COS_RAY, al = 0.0, b;
+                        b = pass ? fa_curve_bound(&bent->curve, m, a, t, &al) : fa_curve_size(&bent->curve, 0, a, t);
+                        alias = k ? fa_max(alias, al) : al;
+                        corner_log[k] = n * (b + a * kappa) - dist + log_ellipse + log(half);
+                        corner_rate[k] = a - 1.0;
+                        worst = fa_max(worst, corner_log[k] - corner_rate[k] * eps - log_tol);
+                    }
+                    least = fa_min(least, worst);
+                    if (!(worst <= 0.0) || (pass && !(n * alias < 0.01 && worst - log_ellipse + log(n * alias + 1e-300) <= 0.0)))
+                        break;
+                    if (!pass)
+                        fa_curve_shifts(&bent->curve, m);
+                }
+                if (pass == 2) {
+                    fits = 1;
+                    best = which;
+                }
+            }
+            if (fits)
+                break;
+            half *= least > 15.0 ? 0.5 : 0.75;
+        }
+        for (k = 0; k < 4; k++) {
+            bent->entry_log[bent->n_entries] = corner_log[k];
+            bent->entry_rate[bent->n_entries++] = corner_rate[k];
+        }
+        alias0 = 3.0 * bent->curve.w_sum * bent->curve.decay;
+        for (k = 0; k < FA_PANEL; k++) {
+            double x = k < 8 ? -node[7 - k] : node[k - 8], w = gauss[k < 8 ? 7 - k : k - 8], at = mid + half * x, a = c + at * FA_COS_RAY, t = at * FA_SIN_RAY;
+            double re, im, err, lr, li;
+            int i = bent->n++;
+            re = fa_curve_value(&bent->curve, a, t, &im, &err);
+            lr = fa_clog1p_v(re, im, &li);
+            bent->zr[i] = n * FA_FMA(a, kappa, lr) - 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)) + log(w * half);
+            bent->zi[i] = n * FA_FMA(t, kappa, li) - atan2(t, a) - atan2(t, a - 1.0) + 70.0 * FA_PI / 180.0;
+            bent->rate[i] = a - 1.0;
+            bent->t[i] = t;
+            bent->error[i] = n * (err + alias + alias0 + 4e-17) * exp(-lr) +
+                             8.0 * FA_EPS * (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0);
+            log_f = bent->zr[i] - log(w * half) - (a - 1.0) * eps;
+        }
+        s += 2.0 * half;
+        if (log_f - log(fa_max(eps, 1e-300) * FA_COS_RAY) < log_tol)
+            break;
+        half *= tries ? 1.2 : 1.6;
+    }
+    if (panel >= FA_PANELS_MAX - 60)
+        return 0;
+    /* The rest of the ray.  Either to infinity on a flat curve, where Re(u l) falls along the ray for every node, or a cell [s, 2 s]. */
+    for (panel = 0; panel < 40; panel++, s *= 2.0) {
+        static const double tail_rises[3] = {4.0, 1.0, 16.0};
+        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = (eps - n * kappa) * FA_COS_RAY, al;
+        double first = 0.0, second = 0.0, scale = log(0.5 * (a * a + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
+        if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need - 20.0))
+            return 0;
+        fa_curve_shifts(&bent->tail, m);
+        first = n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * kappa) - scale - log(rate);
+        if (first - (a - 1.0) * eps < log_tol) {
+            bent->entry_log[bent->n_entries] = first;
+            bent->entry_rate[bent->n_entries++] = a - 1.0;
+            return 1;
+        }
+        for (k = 0; k < 3; k++) {
+            if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need - 20.0))
+                return 0;
+            fa_curve_shifts(&bent->tail, m);
+            first = n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * kappa) - scale + log(s);
+            second = n * (fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * kappa) - scale + log(s);
+            if (fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps) < log_tol)
+                break;
+        }
+        if (k == 3)
+            return 0;
+        bent->entry_log[bent->n_entries] = first;
+        bent->entry_rate[bent->n_entries++] = a - 1.0;
+        bent->entry_log[bent->n_entries] = second;
+        bent->entry_rate[bent->n_entries++] = a2 - 1.0;
+    }
+    (void)log_delta;
+    return 0;
+}
+
+FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
+{
+    double s = 0.0, ds = 0.0, weighted = 0.0, ref = -INFINITY, error = 0.0;
+    const double *zr = b->zr, *zi = b->zi, *rate = b->rate, *t = b->t, *rel = b->error;
+    int k, n = b->n;
+    for (k = 0; k < n; k++)
+        ref = fa_max(ref, zr[k] - rate[k] * eps);
+    FA_PRAGMA(omp simd reduction(+ : s, ds, weighted))
+    for (k = 0; k < n; k++) {
+        double c, e = fa_exp_plain_v(FA_FMA(-rate[k], eps, zr[k]) - ref), sn = fa_sincos_v(FA_FMA(-eps, t[k], zi[k]), &c);
+        s = FA_FMA(e, sn, s);
+        ds += e * FA_FMA(rate[k], sn, t[k] * c);
+        weighted = FA_FMA(e, rel[k], weighted);
+    }
+    out->log_value = s > 0.0 ? ref + log(s / FA_PI) : -INFINITY;
+    out->slope = s > 0.0 ? -ds / s : -1.0;
+    for (k = 0; k < b->n_entries; k++)
+        error += exp(fa_min(b->entry_log[k] - b->entry_rate[k] * eps - out->log_value, 300.0));
+    out->relative = s > 0.0 ? 1.01 * (weighted / s + error / FA_PI) + 1e-14 : INFINITY;
+    out->alias = out->relative;                               /* two-sided */
+}
+
+#endif
