@@ -51,6 +51,7 @@ setup(
             depends=[
                 f"fastacct_ext/include/{name}.h"
                 for name in (
+                    "bent_path",
                     "binomial_series",
                     "calibrate",
                     "classical",

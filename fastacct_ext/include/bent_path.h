@@ -204,8 +204,8 @@ FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double *im_
     return re;
 }
 
-typedef struct {
-    int n, n_entries, capacity, entries_capacity;
+typedef struct fa_bent {
+    int n, n_entries;
     double *zr, *zi, *rate, *t, *error;        /* log F (weight included) at eps = 0; Re u - 1; Im u; relative error */
     double *entry_log, *entry_rate;            /* errors exp(log - rate eps) */
     double *memory;
@@ -260,7 +260,7 @@ FA_FUNC double fa_bent_start(fa_contour *run, double eps)
 }
 
 /* evaluate the path from run->c for a run of one sampled Gaussian block; log_tol: log of the error allowed for each entry at eps */
-FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, double log_delta, double log_tol)
+FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, double log_tol)
 {
     static const double node[8] = {0.0950125098376374, 0.2816035507792589, 0.4580167776572274, 0.6178762444026438,
                                    0.7554044083550030, 0.8656312023878318, 0.9445750230732326, 0.9894009349916499};
@@ -294,7 +294,9 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             }
             fits = 0;
             least = INFINITY;
-            for (int attempt = 0; attempt < 4 && !fits && dist > -1e300; attempt++) {
+            for (int attempt = 0; attempt < (tries == 0 || tries == 2 ? 4 : 1) && !fits && dist > -1e300; attempt++) {
+                if (tries == 0 && panel && attempt)
+                    break;                                 /* the last panel's curve, then a shorter panel, then the others */
                 int which = (best + attempt) % 4, pass;
                 double lean = 0.9 * slopes[which], reach = c + mid * (FA_COS_RAY - lean * FA_SIN_RAY);
                 reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
@@ -348,7 +350,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
         s += 2.0 * half;
         if (log_f - log(fa_max(eps, 1e-300) * FA_COS_RAY) < log_tol)
             break;
-        half *= tries ? 1.2 : 1.6;
+        half *= tries ? 1.1 : 1.5;
     }
     if (panel >= FA_PANELS_MAX - 60)
         return 0;
@@ -357,7 +359,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
         static const double tail_rises[3] = {4.0, 1.0, 16.0};
         double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = (eps - n * kappa) * FA_COS_RAY, al;
         double first = 0.0, second = 0.0, scale = log(0.5 * (a * a + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
-        if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need - 20.0))
+        if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need))
             return 0;
         fa_curve_shifts(&bent->tail, m);
         first = n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * kappa) - scale - log(rate);
@@ -366,23 +368,27 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             bent->entry_rate[bent->n_entries++] = a - 1.0;
             return 1;
         }
-        for (k = 0; k < 3; k++) {
-            if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need - 20.0))
+        for (k = 0, first = second = INFINITY; k < 3; k++) {
+            double one, two;
+            if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need))
                 return 0;
             fa_curve_shifts(&bent->tail, m);
-            first = n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * kappa) - scale + log(s);
-            second = n * (fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * kappa) - scale + log(s);
+            one = n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * kappa) - scale + log(s);
+            two = n * (fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * kappa) - scale + log(s);
+            if (fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps) < fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps)) {
+                first = one;
+                second = two;
+            }
             if (fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps) < log_tol)
                 break;
         }
-        if (k == 3)
+        if (!(fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps) < log_tol + 4.0))
             return 0;
         bent->entry_log[bent->n_entries] = first;
         bent->entry_rate[bent->n_entries++] = a - 1.0;
         bent->entry_log[bent->n_entries] = second;
         bent->entry_rate[bent->n_entries++] = a2 - 1.0;
     }
-    (void)log_delta;
     return 0;
 }
 

@@ -40,6 +40,8 @@ typedef struct {
     int n, capacity;
     double *zr, *zi, *inverse;        /* log F at eps = 0, and largest 1/|1 + r| */
     double *memory;
+    struct fa_bent *bent;             /* the other path (bent_path.h) ... */
+    int on_bent;                      /* ... and whether the last evaluation took it */
 } fa_contour;
 
 typedef struct {
@@ -296,6 +298,8 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
     int64_t j, j0, j1;
     int i;
     fa_pair_ends(m, a, &left, &right);
+    if (a < 0.0)                                          /* outside, |exp(u l)| <= 1 and the sum may be much smaller */
+        left = fa_min(left, m->q_low - m->sigma * sqrt(FA_WIDTH * FA_WIDTH - 2.0 * fa_min(0.0, log(one))));
     if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0)
         xp = s2 * (log((1.0 + s2) * top / t) - m->p_log[0]);
     else {
@@ -352,7 +356,7 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
             sum += exp(fa_min(base - 0.5 * (x - y) * ((x + y) * m->inv_var) + q + a * l - t * li, 700.0)) * sqrt(1.0 + dy * dy);
         }
     }
-    return log(sum + one * exp(log_slack) + 4e-16 * fa_max(1.0, one)) + 1e-15;
+    return log(sum + one * exp(log_slack) + 4e-16 * (a > 0.0 ? fa_max(1.0, one) : one)) + 1e-15;
 }
 
 /* log of the bound of what the sum leaves out beyond t, at eps = 0 */
@@ -496,7 +500,7 @@ done:
     (void)d1;
     (void)d2;
     free(heap);
-    return ok && run->relative < 1e-3;
+    return ok && run->relative * run->inverse[0] < 1e-3;
 }
 
 /* read the sum at eps */

@@ -6,10 +6,11 @@
 #ifndef FA_EXACT_H
 #define FA_EXACT_H
 
-#include "contour.h"
+#include "bent_path.h"
 #include "gaussian_profile.h"
 
 #define FA_GOOD 3e-10                  /* relative error that is good enough at once ... */
+#define FA_LINE_POINTS 2000           /* a vertical line this long is given up for the bent path where that one applies */
 #define FA_PRECISE_POINTS 20000       /* ... or for a second, more precise evaluation unless the line is already this long */
 
 typedef struct {
@@ -77,11 +78,20 @@ FA_INLINE fa_interval fa_bounds_of(const fa_reading *r)
     return d;
 }
 
+FA_INLINE void fa_line_read(const fa_contour *run, double eps, fa_reading *out)
+{
+    if (run->on_bent)
+        fa_bent_read(run->bent, eps, out);
+    else
+        fa_contour_read(run, eps, out);
+}
+
 /* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for, NaN on failure.
  * log_size: what the errors are compared with, NaN: the saddle-point approximation */
 FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
 {
     double at;
+    int i, bendable;
     if (!fa_saddle(run, eps, log_delta, &at))
         return NAN;
     if (!(at >= 0.0)) {
@@ -93,9 +103,26 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
         log_size = run->saddle_k - (run->c - 1.0) * at - log(run->c) - log(run->c - 1.0) - 0.5 * log(2.0 * FA_PI * run->curvature);
         log_size = fa_min(log_size, -0.3);
     }
-    if (!fa_choose_step(run, at, log_size - FA_TOLERANCE) || !fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, points_max))
-        return NAN;
-    return at;
+    bendable = run->n_blocks == 1 && run->sign > 0 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0;
+    run->on_bent = 0;
+    for (i = bendable && run->total * run->blocks[0].pair.sample_rate < 0.05; i < 4; i++) {
+        double saddle = run->c, k = run->saddle_k;
+        if (i % 2 == 0 && fa_choose_step(run, at, log_size - FA_TOLERANCE) &&
+            fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, bendable && i == 0 ? FA_LINE_POINTS : points_max))
+            return at;
+        run->c = saddle;
+        run->saddle_k = k;
+        if (!bendable)
+            return NAN;
+        if (i == 1) {
+            run->c = fa_bent_start(run, at);
+            run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, log_size - FA_TOLERANCE);
+            if (run->on_bent)
+                return at;
+            run->c = saddle;
+        }
+    }
+    return NAN;
 }
 
 /* log delta at eps in one direction */
@@ -110,11 +137,11 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
     for (i = 0; i < 5; i++) {
         if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0))
             return none;
-        fa_contour_read(run, eps, &r);
+        fa_line_read(run, eps, &r);
         if (r.relative + r.alias < FA_GOOD)
             break;
         if (r.log_value > -INFINITY && fabs(r.log_value - log_size) < 0.5) {
-            if (run->precise || run->n > FA_PRECISE_POINTS)
+            if (run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
                 break;
             run->precise = 1;
         }
@@ -138,7 +165,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         eps = at;
         for (i = 0; i < 30; i++) {
             double step;
-            fa_contour_read(run, eps, &r);
+            fa_line_read(run, eps, &r);
             if (!(r.log_value > -INFINITY) || !(r.slope < 0.0) || !(r.relative + r.alias < 0.3))
                 break;
             step = (log_delta - r.log_value) / r.slope;
@@ -148,9 +175,9 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             if (fabs(step) * -r.slope < 1e-12 || fabs(step) <= 2.0 * FA_EPS * eps)
                 break;
         }
-        fa_contour_read(run, eps, &r);
+        fa_line_read(run, eps, &r);
         if (fabs(r.log_value - log_delta) < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1))) {
-            if (r.relative + r.alias < FA_GOOD || run->precise || run->n > FA_PRECISE_POINTS)
+            if (r.relative + r.alias < FA_GOOD || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
                 break;
             run->precise = 1;
         }
@@ -166,7 +193,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     pad = fa_max((r.relative + fabs(r.log_value - log_delta) + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope, 2.0 * FA_EPS * eps);
     for (i = 0; i < 8; i++, pad *= 2.0) {
         double e = eps + 1.05 * pad;
-        fa_contour_read(run, e, &r);
+        fa_line_read(run, e, &r);
         d = fa_bounds_of(&r);
         if (d.upper <= log_delta) {
             out.upper = e;
@@ -175,17 +202,17 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         if (i == 7)
             return none;
     }
-    fa_contour_read(run, 0.0, &r);
+    fa_line_read(run, 0.0, &r);
     d = fa_bounds_of(&r);
     if (d.upper <= log_delta) {
         out.lower = out.upper = 0.0;
         return out;
     }
-    fa_contour_read(run, eps, &r);
+    fa_line_read(run, eps, &r);
     pad = fa_max((r.relative + r.alias + fabs(r.log_value - log_delta) + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope, 2.0 * FA_EPS * eps);
     for (i = 0; i < 8 && eps - 1.05 * pad > 0.0; i++, pad *= 2.0) {
         double e = eps - 1.05 * pad;
-        fa_contour_read(run, e, &r);
+        fa_line_read(run, e, &r);
         d = fa_bounds_of(&r);
         if (d.lower >= log_delta) {
             out.lower = e;

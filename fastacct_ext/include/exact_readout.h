@@ -30,6 +30,9 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     free(e->way[0].blocks);
     free(e->way[1].blocks);
     free(e->moment);
+    if (e->way[0].bent)
+        fa_bent_free(e->way[0].bent);
+    free(e->way[0].bent);
     memset(e, 0, sizeof(*e));
 }
 
@@ -46,7 +49,8 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
         e->way[d].n_blocks = n_blocks;
         e->way[d].sign = d ? -1 : 1;
     }
-    if (e->moment && e->way[0].blocks && e->way[1].blocks)
+    e->way[0].bent = calloc(1, sizeof(fa_bent));
+    if (e->moment && e->way[0].blocks && e->way[1].blocks && e->way[0].bent)
         return 1;
     fa_exact_free(e);
     return 0;
@@ -102,9 +106,9 @@ FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
         return r;
     }
     r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
-    if (e->way[way].n > 0 && r.upper < 0.0) {
+    if (r.upper < 0.0 && r.lower > -INFINITY) {
         fa_reading reading;
-        fa_contour_read(&e->way[way], eps, &reading);
+        fa_line_read(&e->way[way], eps, &reading);
         e->slope = reading.slope;
     }
     else

@@ -27,6 +27,7 @@ typedef struct {
     double p_top, q_low;              /* largest mean of P, smallest of Q */
     int symmetric;                    /* Q is the mirror image of P: both directions coincide */
     int gaussian;                     /* P and Q are single Gaussians */
+    double sample_rate;               /* of a Poisson-sampled Gaussian, else 0 */
 } fa_pair;
 
 /* Poisson-subsampled Gaussian, 0 < q < 1; or a plain Gaussian, q = 1 */
@@ -39,6 +40,7 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
     m->n_p = 1;
     m->n_q = m->symmetric = 0;
     m->gaussian = q >= 1.0;
+    m->sample_rate = q;
     m->kappa = log1p(-q);
     m->p_mean[0] = 1.0;
     m->p_log[0] = log(q) - m->kappa - 0.5 * m->inv_var;
@@ -55,6 +57,7 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
     m->sigma = s = sigma / range;
     m->inv_var = 1.0 / (s * s);
     m->gaussian = n_p == 1 && n_q == 1;
+    m->sample_rate = 0.0;
     m->n_p = n_p - 1;
     m->n_q = n_q - 1;
     m->slope = (p_mean[0] - base) / range * m->inv_var;
