@@ -68,6 +68,7 @@ setup(
                     "loss_nodes",
                     "mech/gaussian_mixtures",
                     "mech/poisson_gaussian",
+                    "one_step",
                     "order_search",
                     "quadrature",
                 )

@@ -6,17 +6,21 @@
  *     z = sigma^2 (zeta - log-odds),  l = log(1 + exp(zeta))
  * Gauss-Legendre panels; the error of each is bounded by the maximum of |F| on an ellipse.  That maximum is found from four corners:
  * on a fixed curve B(u) = sum |W| exp(Re(u l)) bounds |M| and is log-convex in u.  docs/algorithms/bent_path.md.
+ *
+ * With A(u) = M(u) exp(-u mean), A^n = 1 + n (A - 1) + rest.  The 1 contributes nothing to delta (a loss of n mean < eps), n A a closed form (one
+ * step, shifted): only `rest`, small of second order in the expected participations, is integrated.
  */
 #ifndef FA_BENT_PATH_H
 #define FA_BENT_PATH_H
 
 #include "contour.h"
+#include "one_step.h"
 
 #define FA_PANEL 16                   /* Gauss-Legendre points a panel */
 #define FA_PANELS_MAX 400
 #define FA_ELLIPSE 4.0                /* Bernstein ellipse of the error bound: 4^-30 */
-#define FA_COS_RAY 0.34202014332566873
-#define FA_SIN_RAY 0.93969262078590838
+#define FA_COS_RAY 0.25881904510252074
+#define FA_SIN_RAY 0.9659258262890683
 
 typedef struct {
     int n, capacity;
@@ -121,7 +125,7 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
     c->far = fa_max(0.0, fa_min(far * t / s2 - top, 0.45 * bump + 1.0));
     c->far_width = fa_max(0.8, bump / 6.0);
     c->far_start = fa_max(0.5 * bump, 1.0);
-    c->shift = fa_min(1.0, 1.5 / m->sigma);
+    c->shift = fa_min(0.7, 1.5 / m->sigma);
     c->step = 2.0 * FA_PI * c->shift / need;
     c->decay = exp(-need);
     c->w_sum = 0.0;
@@ -145,33 +149,34 @@ FA_FUNC void fa_curve_shifts(fa_curve *c, const fa_pair *m)
     fa_curve_line(c, m, 2);
 }
 
-/* log of sum |W| exp(Re(u l)) on curve k */
-FA_FUNC double fa_curve_size(const fa_curve *c, int k, double a, double t)
+/* log of sum |W| exp(Re(u l) + bend min(|l|, 1)) on curve k */
+FA_FUNC double fa_curve_size(const fa_curve *c, int k, double a, double t, double bend)
 {
     const double *lr = c->lr[k], *li = c->li[k], *lw = c->lw[k];
     double sum = 0.0, peak = -INFINITY;
     int i, n = c->n;
     FA_PRAGMA(omp simd reduction(+ : sum) reduction(max : peak))
     for (i = 0; i < n; i++) {
-        double e = FA_FMA(a, lr[i], FA_FMA(-t, li[i], lw[i]));
+        double e = FA_FMA(a, lr[i], FA_FMA(-t, li[i], lw[i])) + bend * fa_min(fabs(lr[i]) + fabs(li[i]), 1.0);
         sum += fa_exp_plain_v(e);
         peak = fa_max(peak, e);
     }
     return peak < 690.0 ? log(sum) : INFINITY;
 }
 
-/* aliasing error of a sum over the curve at u, bound (1 + C exp(..) counts the shifted sums against their integrals) */
+/* aliasing error of a sum over the curve at u.  The integrals over the shifted curves are bounded by their sums: with H = log |integrand|, a
+ * cell's integral is at most the larger end's value times step exp(step^2 max(-H'')/8), and |H''| <= 4 |u| min(|l|, 1) + 4 sigma^2 + 4. */
 FA_FUNC double fa_curve_alias(const fa_curve *c, const fa_pair *m, double a, double t)
 {
-    double size = sqrt(a * a + t * t), factor = 2.0 * exp(0.125 * c->step * c->step * (size + 4.0 * m->sigma * m->sigma + 4.0));
-    double up = fa_curve_size(c, 1, a, t), down = fa_curve_size(c, 2, a, t);
-    return up < 600.0 && down < 600.0 ? 1.1 * factor * (exp(up) + exp(down)) * c->decay : INFINITY;
+    double bend = 0.5 * c->step * c->step * sqrt(a * a + t * t), factor = 2.2 * exp(0.5 * c->step * c->step * (m->sigma * m->sigma + 1.0));
+    double up = fa_curve_size(c, 1, a, t, bend), down = fa_curve_size(c, 2, a, t, bend);
+    return up < 600.0 && down < 600.0 ? factor * (exp(up) + exp(down)) * c->decay : INFINITY;
 }
 
 /* log |M(u) exp(-u kappa)| <= this, u = a + i t; *alias_out: aliasing error of the sum itself */
 FA_FUNC double fa_curve_bound(const fa_curve *c, const fa_pair *m, double a, double t, double *alias_out)
 {
-    double size = fa_curve_size(c, 0, a, t), alias = fa_curve_alias(c, m, a, t), end;
+    double size = fa_curve_size(c, 0, a, t, 0.0), alias = fa_curve_alias(c, m, a, t), end;
     int n = c->n - 1;
     *alias_out = alias;
     if (!(size < 600.0) || !(alias < INFINITY))
@@ -180,34 +185,70 @@ FA_FUNC double fa_curve_bound(const fa_curve *c, const fa_pair *m, double a, dou
     return log(exp(size) + alias + 20.0 * exp(fa_min(end, 600.0)) + 1e-16) + 1e-15;
 }
 
-/* r(u) = sum W (exp(u l) - 1), with the bound of its rounding error (aliasing apart) */
-FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double *im_out, double *error_out)
+/* R(u) = M(u) exp(-u mean) - 1 = sum W (exp(s) - 1 - s), s = u (l + off), with the bound of its rounding error (aliasing apart) */
+FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off, double *im_out, double *error_out)
 {
     double re = 0.0, im = 0.0, e1 = 0.0;
     const double *lr = c->lr[0], *li = c->li[0], *lw = c->lw[0], *aw = c->aw, *wr = c->wr, *wi = c->wi;
     int i, n = c->n;
     FA_PRAGMA(omp simd reduction(+ : re, im, e1))
     for (i = 0; i < n; i++) {
-        double p = FA_FMA(a, lr[i], -t * li[i]), f = FA_FMA(a, li[i], t * lr[i]), ei, er = fa_cexpm1_v(fa_min(p, 1.0), f, &ei), cs, sn, e, vr, vi, size, ul;
-        size = p + lw[i];
+        double l = lr[i] + off, p = FA_FMA(a, l, -t * li[i]), f = FA_FMA(a, li[i], t * l), ei, er = fa_cexp2_v(fa_min(p, 1.0), f, &ei), cs, sn, e, vr, vi;
+        double size = p + lw[i], x, one = 1.0 + p, w = wr[i] * wr[i] + wi[i] * wi[i];
         sn = fa_sincos_v(f + aw[i], &cs);
         e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
-        vr = p < 1.0 ? wr[i] * er - wi[i] * ei : e * cs - wr[i];
-        vi = p < 1.0 ? FA_FMA(wr[i], ei, wi[i] * er) : e * sn - wi[i];
+        vr = p < 1.0 ? wr[i] * er - wi[i] * ei : e * cs - (wr[i] * one - wi[i] * f);
+        vi = p < 1.0 ? FA_FMA(wr[i], ei, wi[i] * er) : e * sn - FA_FMA(wr[i], f, wi[i] * one);
         re += vr;
         im += vi;
-        ul = fabs(p) + fabs(f);
-        e1 += sqrt(FA_FMA(vr, vr, vi * vi)) * (48.0 - 6.0 * fa_min(lw[i], 0.0) + 2.0 * fabs(aw[i])) + e * 24.0 * ul;
+        x = fabs(p) + fabs(f);
+        e1 += sqrt(FA_FMA(vr, vr, vi * vi)) * (60.0 - 6.0 * fa_min(lw[i], 0.0) + 2.0 * fabs(aw[i])) + 24.0 * (e + sqrt(w)) * x * fa_min(x, 2.0);
     }
     *im_out = im;
     *error_out = FA_EPS * (e1 + 0.125 * n * (fabs(re) + fabs(im)));
     return re;
 }
 
+/* log of (U^2/2) sum |W| |l + off|^2 max(1, exp(Re(u (l + off)))), U >= |u|: bounds |R|, log-convex in u for fixed U */
+FA_FUNC double fa_curve_second(const fa_curve *c, double a, double t, double off, double u_max)
+{
+    const double *lr = c->lr[0], *li = c->li[0], *lw = c->lw[0];
+    double sum = 0.0, peak = -INFINITY;
+    int i, n = c->n;
+    FA_PRAGMA(omp simd reduction(+ : sum) reduction(max : peak))
+    for (i = 0; i < n; i++) {
+        double l = lr[i] + off, e = lw[i] + fa_max(0.0, FA_FMA(a, l, -t * li[i]));
+        sum = FA_FMA(fa_exp_plain_v(e), FA_FMA(l, l, li[i] * li[i]), sum);
+        peak = fa_max(peak, e);
+    }
+    return peak < 690.0 ? log(0.5 * sum) + 2.0 * log(u_max) : INFINITY;
+}
+
+/* log(1 + x) - x for complex x, relative accuracy for small |x| */
+FA_INLINE double fa_clog_second(double x, double y, double *im_out)
+{
+    double s2 = x * x + y * y, li, lr;
+    if (s2 < 0.01) {
+        double pr = 1.0 / 18.0, pi = 0.0, qr = x * x - y * y, qi = 2.0 * x * y;      /* x^2 (-1/2 + x/3 - x^2/4 ...) */
+        int k;
+        for (k = 17; k >= 2; k--) {
+            double r = 1.0 / k - (pr * x - pi * y);
+            pi = -(pr * y + pi * x);
+            pr = r;
+        }
+        *im_out = -(qr * pi + qi * pr);
+        return -(qr * pr - qi * pi);
+    }
+    lr = fa_clog1p_v(x, y, &li);
+    *im_out = li - y;
+    return lr - x;
+}
+
 typedef struct fa_bent {
     int n, n_entries;
     double *zr, *zi, *rate, *t, *error;        /* log F (weight included) at eps = 0; Re u - 1; Im u; relative error */
     double *entry_log, *entry_rate;            /* errors exp(log - rate eps) */
+    double sigma, q, steps, mean;
     double *memory;
     fa_curve curve, tail;
 } fa_bent;
@@ -238,25 +279,38 @@ FA_FUNC int fa_bent_init(fa_bent *b)
     return 1;
 }
 
-/* where to leave the real axis: left of the saddle, so far that exp(K) does not turn along the first part of the ray.  Moving left costs
- * little, because K falls steeply left of a single large jump's wall. */
-FA_FUNC double fa_bent_start(fa_contour *run, double eps)
+/* where to leave the real axis: left of the saddle, so far that exp(K) does not turn along the first part of the ray, and where the part that
+ * is integrated is no larger than delta */
+FA_FUNC double fa_bent_start(fa_contour *run, double eps, double log_delta)
 {
     const fa_pair *m = &run->blocks[0].pair;
-    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, low = 1.0, high = run->c, d1, d2, c = run->c;
-    double least = run->saddle_k - (c - 1.0) * eps - log(c) - log(c - 1.0), start = c;
+    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, d1, d2, best = INFINITY, start = run->c, shrink = 1.0;
     int i;
-    for (i = 0; i < 12; i++) {
-        double mid = 0.5 * (low + high), far = fa_max(0.0, mid - x0), k = fa_real_k(run, mid, &d1, &d2);
-        int calm = log(fa_max(k, 1e-300)) + 0.0764 * far * far / s2 < -5.0, dear = k - (mid - 1.0) * eps - log(mid) - log(mid - 1.0) > least + 2.0;
-        if (dear || calm)
-            low = mid;
-        else
-            high = mid;
-        if (!dear)
-            start = mid;
+    for (i = 0; i < 12; i++, shrink *= 0.8) {
+        double v = 1.0 + (run->c - 1.0) * shrink, far = fa_max(0.0, v - x0), k = fa_real_k(run, v, &d1, &d2), log_k = log(fa_max(k, 1e-300)), rest;
+        if (!(k < 600.0))
+            continue;
+        rest = (k < 1.0 ? 2.0 * log_k - 0.7 : k) - (v - 1.0) * eps - log(v) - log(v - 1.0) - log_delta;
+        if (rest + 0.0387 * far * far / s2 < best) {
+            best = rest + 0.0387 * far * far / s2;
+            start = v;
+        }
+        if (rest < 0.0 && log_k + 0.0387 * far * far / s2 < -4.0)
+            return v;
     }
     return start;
+}
+
+/* log |A^n - 1 - n (A - 1)| <= this, from log |A| <= log_a and log |A - 1| <= log_r (without the curve's aliasing error, which is added):
+ * n (n-1)/2 |A - 1|^2 max(1, |A|)^(n-2), or |A|^n + 1 + n (|A| + 1).  Increasing functions of log-convex ones: convex along u */
+FA_FUNC double fa_rest_bound(double n, double log_a, double a, double t, double log_r, const fa_curve *c, double off, double alias)
+{
+    double big = fa_max(0.0, log_a), small, large;
+    double extra = exp(fa_min(600.0, a * off)) * alias + 3.0 * c->w_sum * c->decay * (1.0 + 2.0 * hypot(a, t) * fabs(off));
+    log_r = log(exp(fa_min(log_r, 650.0)) + extra);
+    small = log(n) + log(fa_max(n - 1.0, 1e-300)) - 0.69314718055994531 + 2.0 * log_r + (n - 2.0) * big;
+    large = fa_max(n * big, log(n) + big) + 1.3862943611198906;          /* |A|^n + 1 + n |A| + n <= 4 max(|A|^n, n |A|) for |A| >= 1 */
+    return fa_min(small, large) + 1e-12;
 }
 
 /* evaluate the path from run->c for a run of one sampled Gaussian block; log_tol: log of the error allowed for each entry at eps */
@@ -269,16 +323,20 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
     static const double rises[4] = {4.0, 1.0, 2.5, 0.6}, fars[4] = {0.0, 0.0, 1.0, 0.5}, slopes[4] = {0.45, 0.45, 0.0, 0.1};
     const fa_block *block = run->blocks;
     const fa_pair *m = &block->pair;
-    double n = block->count, kappa = m->kappa, c = run->c, s = 0.0, half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
-    double top_max = fa_min(1.0, 2.5 / sigma), need = 43.0 + log(n), log_f = 0.0;
+    double n = block->count, kappa = m->kappa, off = m->kappa - block->mean, mean = block->mean, c = run->c, s = 0.0, half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
+    double top_max = fa_min(1.2, 2.5 / sigma), need = 46.0 + log(n), log_f = 0.0;
     const double long_axis = 0.5 * (FA_ELLIPSE + 1.0 / FA_ELLIPSE), short_axis = 0.5 * (FA_ELLIPSE - 1.0 / FA_ELLIPSE);
     const double log_ellipse = log(64.0 / 15.0 / (1.0 - 1.0 / (FA_ELLIPSE * FA_ELLIPSE))) - (2.0 * FA_PANEL - 2.0) * log(FA_ELLIPSE);
     int panel, k, tries, best = 0, fits;
     if (!fa_bent_init(bent))
         return 0;
     bent->n = bent->n_entries = 0;
+    bent->sigma = sigma;
+    bent->q = m->sample_rate;
+    bent->steps = n;
+    bent->mean = mean;
     for (panel = 0; panel < FA_PANELS_MAX - 60; panel++) {
-        double mid, corner_log[4], corner_rate[4], alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
+        double a_mid = 0.0, r_most = 0.0, log_r, mid, corner_log[4], corner_rate[4], alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
         for (tries = 0;; tries++) {
             if (tries > 40)
                 return 0;
@@ -294,27 +352,34 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             }
             fits = 0;
             least = INFINITY;
-            for (int attempt = 0; attempt < (tries == 0 || tries == 2 ? 4 : 1) && !fits && dist > -1e300; attempt++) {
-                if (tries == 0 && panel && attempt)
+            for (int attempt = 0; attempt < (tries % 3 == 1 ? 1 : 4) && !fits && dist > -1e300; attempt++) {
+                if (tries % 3 == 0 && panel && attempt)
                     break;                                 /* the last panel's curve, then a shorter panel, then the others */
                 int which = (best + attempt) % 4, pass;
+                double u_far = hypot(c + mid * FA_COS_RAY, mid * FA_SIN_RAY) + (long_axis + short_axis) * half;
                 double lean = 0.9 * slopes[which], reach = c + mid * (FA_COS_RAY - lean * FA_SIN_RAY);
                 reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
                 if (!fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, top_max, fars[which], slopes[which], need))
                     continue;
                 for (pass = 0; pass < 2; pass++) {         /* first without, then with the aliasing error */
                     worst = -INFINITY;
+                    a_mid = 0.0;
+                    r_most = -INFINITY;
                     for (k = 0; k < 4; k++) {
                         double along = mid + (k & 1 ? long_axis : -long_axis) * half, across = (k & 2 ? short_axis : -short_axis) * half;
                         double a = c + along * FA_COS_RAY - across * FA_SIN_RAY, t = along * FA_SIN_RAY + across * FA_COS_RAY, al = 0.0, b;
-                        b = pass ? fa_curve_bound(&bent->curve, m, a, t, &al) : fa_curve_size(&bent->curve, 0, a, t);
+                        b = pass ? fa_curve_bound(&bent->curve, m, a, t, &al) : fa_curve_size(&bent->curve, 0, a, t, 0.0);
                         alias = k ? fa_max(alias, al) : al;
-                        corner_log[k] = n * (b + a * kappa) - dist + log_ellipse + log(half);
+                        log_r = fa_curve_second(&bent->curve, a, t, off, u_far);
+                        r_most = fa_max(r_most, log_r);
+                        corner_log[k] = fa_rest_bound(n, b + a * off, a, t, log_r, &bent->curve, off, al) + n * a * mean -
+                                        dist + log_ellipse + log(half);
                         corner_rate[k] = a - 1.0;
+                        a_mid = fa_max(a_mid, b + a * off);
                         worst = fa_max(worst, corner_log[k] - corner_rate[k] * eps - log_tol);
                     }
                     least = fa_min(least, worst);
-                    if (!(worst <= 0.0) || (pass && !(n * alias < 0.01 && worst - log_ellipse + log(n * alias + 1e-300) <= 0.0)))
+                    if (!(worst <= 0.0) || (pass && !(n * alias < 0.01 && log(n * alias + 1e-300) + log(half) - dist - (c + mid * FA_COS_RAY - 1.0) * eps + fa_max(0.0, n * (a_mid + alias)) + fa_min(0.7, log(n) + r_most) <= log_tol)))
                         break;
                     if (!pass)
                         fa_curve_shifts(&bent->curve, m);
@@ -335,20 +400,34 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
         alias0 = 3.0 * bent->curve.w_sum * bent->curve.decay;
         for (k = 0; k < FA_PANEL; k++) {
             double x = k < 8 ? -node[7 - k] : node[k - 8], w = gauss[k < 8 ? 7 - k : k - 8], at = mid + half * x, a = c + at * FA_COS_RAY, t = at * FA_SIN_RAY;
-            double re, im, err, lr, li;
+            double re, im, err, li, lr, si, sr, dr, di, er, ei = 0.0, size, one;
             int i = bent->n++;
-            re = fa_curve_value(&bent->curve, a, t, &im, &err);
-            lr = fa_clog1p_v(re, im, &li);
-            bent->zr[i] = n * FA_FMA(a, kappa, lr) - 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)) + log(w * half);
-            bent->zi[i] = n * FA_FMA(t, kappa, li) - atan2(t, a) - atan2(t, a - 1.0) + 70.0 * FA_PI / 180.0;
+            re = fa_curve_value(&bent->curve, a, t, off, &im, &err);
+            sr = fa_clog_second(re, im, &si);                 /* log A - R */
+            lr = re + sr;
+            li = im + si;
+            dr = n * lr;                                      /* rest = exp2(n log A) + n (log A - R) */
+            di = n * li;
+            er = dr < 690.0 ? fa_cexp2_v(dr, di, &ei) : INFINITY;
+            er += n * sr;
+            ei += n * si;
+            size = hypot(er, ei);
+            if (!(size < 1e300))
+                return 0;
+            bent->zr[i] = n * mean * a + log(fa_max(size, 1e-300)) - 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)) + log(w * half);
+            bent->zi[i] = n * mean * t + fa_angle_v(ei, er) - atan2(t, a) - atan2(t, a - 1.0) + 75.0 * FA_PI / 180.0;
             bent->rate[i] = a - 1.0;
             bent->t[i] = t;
-            bent->error[i] = n * (err + alias + alias0 + 4e-17) * exp(-lr) +
-                             8.0 * FA_EPS * (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0);
+            /* d rest/dR = n (A^(n-1) - 1); error of R: rounding, aliasing (with and without exp(u l)), the mean */
+            one = hypot(1.0 + re, im);
+            err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) + hypot(a, t) * (fabs(mean) * 4e-14 + 1e-18) + 4e-17;
+            size = n * err * fa_min(exp(dr) / one + 1.0, 1.1 * n * (hypot(re, im) + err) * fa_max(1.0, exp(dr) / one)) / fa_max(size, 1e-300);
+            bent->error[i] = size + 8.0 * FA_EPS * (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0 + 4.0 * n * (fabs(re) + fabs(im)));
             log_f = bent->zr[i] - log(w * half) - (a - 1.0) * eps;
         }
         s += 2.0 * half;
-        if (log_f - log(fa_max(eps, 1e-300) * FA_COS_RAY) < log_tol)
+        /* the tail's bound exceeds |F| by about 4 n; log(s) because a cell is that long */
+        if (log_f + fa_max(log(s), -log(fa_max(eps, 1e-300) * FA_COS_RAY)) < log_tol - 2.0 - log(n))
             break;
         half *= tries ? 1.1 : 1.5;
     }
@@ -357,12 +436,12 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
     /* The rest of the ray.  Either to infinity on a flat curve, where Re(u l) falls along the ray for every node, or a cell [s, 2 s]. */
     for (panel = 0; panel < 40; panel++, s *= 2.0) {
         static const double tail_rises[3] = {4.0, 1.0, 16.0};
-        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = (eps - n * kappa) * FA_COS_RAY, al;
+        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(eps - n * mean, eps - n * kappa) * FA_COS_RAY, al;
         double first = 0.0, second = 0.0, scale = log(0.5 * (a * a + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
         if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need))
             return 0;
         fa_curve_shifts(&bent->tail, m);
-        first = n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * kappa) - scale - log(rate);
+        first = log(fa_exp_plain_v(n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * off)) + 1.0 + n * (1.0 + exp(fa_min(600.0, a * off)))) + n * a * mean - scale - log(rate);
         if (first - (a - 1.0) * eps < log_tol) {
             bent->entry_log[bent->n_entries] = first;
             bent->entry_rate[bent->n_entries++] = a - 1.0;
@@ -373,8 +452,8 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need))
                 return 0;
             fa_curve_shifts(&bent->tail, m);
-            one = n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * kappa) - scale + log(s);
-            two = n * (fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * kappa) - scale + log(s);
+            one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t, fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al) + n * a * mean - scale + log(s);
+            two = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * off, a2, t2, fa_curve_second(&bent->tail, a2, t2, off, hypot(a2, t2)), &bent->tail, off, al) + n * a2 * mean - scale + log(s);
             if (fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps) < fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps)) {
                 first = one;
                 second = two;
@@ -392,10 +471,12 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
     return 0;
 }
 
+/* delta(eps) = n e^((n-1) mean) delta_1(eps - (n-1) mean) + what the path adds */
 FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
 {
-    double s = 0.0, ds = 0.0, weighted = 0.0, ref = -INFINITY, error = 0.0;
+    double s = 0.0, ds = 0.0, weighted = 0.0, ref = -INFINITY, error = 0.0, n1 = b->steps - 1.0, eps1 = eps - n1 * b->mean, head, value, tail_loss, size;
     const double *zr = b->zr, *zi = b->zi, *rate = b->rate, *t = b->t, *rel = b->error;
+    fa_interval one = fa_one_step(b->sigma, b->q, 1, eps1);
     int k, n = b->n;
     for (k = 0; k < n; k++)
         ref = fa_max(ref, zr[k] - rate[k] * eps);
@@ -406,12 +487,19 @@ FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
         ds += e * FA_FMA(rate[k], sn, t[k] * c);
         weighted = FA_FMA(e, rel[k], weighted);
     }
-    out->log_value = s > 0.0 ? ref + log(s / FA_PI) : -INFINITY;
-    out->slope = s > 0.0 ? -ds / s : -1.0;
+    head = log(b->steps) + n1 * b->mean + 0.5 * (one.lower + one.upper);
+    size = exp(ref - head) / FA_PI;                                /* everything over the closed form */
+    value = 1.0 + s * size;
+    /* -d delta_1/d eps = e^eps Q(loss > eps) */
+    tail_loss = b->sigma * b->sigma * log(expm1(fa_min(eps1, 690.0)) / b->q + 1.0) + 0.5;
+    tail_loss = exp(eps1 + n1 * b->mean + log(b->steps) - head) * 0.5 * erfc(tail_loss / b->sigma * 0.70710678118654752440);
     for (k = 0; k < b->n_entries; k++)
-        error += exp(fa_min(b->entry_log[k] - b->entry_rate[k] * eps - out->log_value, 300.0));
-    out->relative = s > 0.0 ? 1.01 * (weighted / s + error / FA_PI) + 1e-14 : INFINITY;
-    out->alias = out->relative;                               /* two-sided */
+        error += exp(fa_min(b->entry_log[k] - b->entry_rate[k] * eps - head, 300.0));
+    out->log_value = value > 0.0 ? head + log(value) : -INFINITY;
+    out->slope = value > 0.0 ? -(tail_loss + ds * size) / value : -1.0;
+    error = 0.51 * (one.upper - one.lower) + 4.0 * FA_EPS * (fabs(head) + 1.0 + eps1 * (tail_loss + 1.0)) + 1.01 * (weighted * size + error / FA_PI);
+    out->relative = value > 0.0 ? error / value + 1e-15 : INFINITY;
+    out->alias = out->relative;                                    /* two-sided */
 }
 
 #endif

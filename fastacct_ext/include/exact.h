@@ -13,60 +13,7 @@
 #define FA_LINE_POINTS 2000           /* a vertical line this long is given up for the bent path where that one applies */
 #define FA_PRECISE_POINTS 20000       /* ... or for a second, more precise evaluation unless the line is already this long */
 
-typedef struct {
-    double lower, upper;
-} fa_interval;
-
 typedef enum { FA_ADD = 1, FA_REMOVE = 2 } fa_direction;
-
-/* one sampled Gaussian step: profile in closed form (Balle, Barthe, Gaboardi 2018), its logarithm padded upwards.  -inf: exactly 0 */
-FA_FUNC double fa_one_step_log_delta(double sigma, double q, int sign, double eps)
-{
-    double mu = 1.0 / sigma, k, e, pad;
-    if (sign > 0) {
-        e = eps > 690.0 ? eps - log(q) : log1p(expm1(eps) / q);
-        pad = (eps > 690.0 ? 4.0 : 6.0) * FA_EPS * (e + 1.0);            /* error of e; d log delta/d e >= -(e/mu^2 + 1.5) or so */
-        return fa_gaussian_log_delta(mu, e) + log(q) + pad * (e / (mu * mu) + 2.0 + 1.0 / mu) + 4.0 * FA_EPS * (1.0 - log(q));
-    }
-    k = q - (1.0 - q) * expm1(eps);
-    if (!(k > 0.0))
-        return -INFINITY;
-    e = eps + log(q / k);
-    /* k cancels near the largest loss: relative error 4 u (q + expm1 eps)/k */
-    pad = 4.0 * FA_EPS * ((q + expm1(eps)) / k + e + 1.0);
-    return fa_gaussian_log_delta(mu, e) + log(k) + pad * (e / (mu * mu) + 2.0 + 1.0 / mu);
-}
-
-/* its lower bound: the same less twice its padding */
-FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
-{
-    double mu = 1.0 / sigma, k, e = eps, pad = 0.0, scale = 0.0, a, log_delta;
-    fa_interval r;
-    if (q < 1.0 && sign > 0) {
-        e = eps > 690.0 ? eps - log(q) : log1p(expm1(eps) / q);
-        pad = 6.0 * FA_EPS * (e + 1.0);
-        scale = log(q);
-    }
-    else if (q < 1.0) {
-        k = q - (1.0 - q) * expm1(eps);
-        if (!(k > 8.0 * FA_EPS * (q + expm1(eps)))) {
-            r.lower = -INFINITY;
-            r.upper = k > -8.0 * FA_EPS * (q + expm1(eps)) ? log(8.0 * FA_EPS * (q + expm1(eps))) + fa_gaussian_log_delta(mu, eps + log(q / (16.0 * FA_EPS * (q + expm1(eps))))) : -INFINITY;
-            return r;
-        }
-        e = eps + log(q / k);
-        pad = 4.0 * FA_EPS * ((q + expm1(eps)) / k + e + 1.0);
-        scale = log(k);
-    }
-    log_delta = fa_gaussian_log_delta(mu, e);
-    a = 0.5 * mu - e / mu;
-    pad *= fabs(a) / mu + 2.0 + 1.0 / mu;                       /* |d log delta/d e| <= e^e Phi(a - mu)/delta <= (1 + |a|)/mu + 1 */
-    pad += 4.0 * FA_EPS * (1.0 + fabs(scale));
-    r.upper = fa_min(0.0, log_delta + scale + pad);
-    /* the padding inside fa_gaussian_log_delta: 3e-14 + 128 u (r1 + r2)/bracket + 4 u (|a| + 1)(mu/2 + e/mu) + 4 u a^2, twice */
-    r.lower = log_delta + scale - pad - 2.0 * (1e-13 + 4.0 * FA_EPS * (fabs(a) + 1.0) * (0.5 * mu + e / mu + 64.0 / mu) + 4.0 * FA_EPS * a * a);
-    return r;
-}
 
 /* delta by the line already evaluated */
 FA_INLINE fa_interval fa_bounds_of(const fa_reading *r)
@@ -91,7 +38,7 @@ FA_INLINE void fa_line_read(const fa_contour *run, double eps, fa_reading *out)
 FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
 {
     double at;
-    int i, bendable;
+    int i, bendable, few;
     if (!fa_saddle(run, eps, log_delta, &at))
         return NAN;
     if (!(at >= 0.0)) {
@@ -105,17 +52,18 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     }
     bendable = run->n_blocks == 1 && run->sign > 0 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0;
     run->on_bent = 0;
-    for (i = bendable && run->total * run->blocks[0].pair.sample_rate < 0.05; i < 4; i++) {
+    few = bendable && run->total * run->blocks[0].pair.sample_rate < 0.5;
+    for (i = 0; i < 3; i++) {
         double saddle = run->c, k = run->saddle_k;
-        if (i % 2 == 0 && fa_choose_step(run, at, log_size - FA_TOLERANCE) &&
-            fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, bendable && i == 0 ? FA_LINE_POINTS : points_max))
+        if (i != 1 && fa_choose_step(run, at, log_size - FA_TOLERANCE) &&
+            fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, !bendable || i ? points_max : few ? FA_LINE_POINTS / 8 : FA_LINE_POINTS))
             return at;
         run->c = saddle;
         run->saddle_k = k;
-        if (!bendable)
+        if (!bendable || (i == 0 && !(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
             return NAN;
         if (i == 1) {
-            run->c = fa_bent_start(run, at);
+            run->c = fa_bent_start(run, at, log_size);
             run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, log_size - FA_TOLERANCE);
             if (run->on_bent)
                 return at;
@@ -150,6 +98,30 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
     return fa_bounds_of(&r);
 }
 
+/* a guess of eps where at most one participation matters: delta is about steps times one step's; NaN elsewhere.  Chernoff's bound, the
+ * usual guess, can be off by orders of magnitude there */
+FA_FUNC double fa_single_jump(const fa_contour *run, double log_delta)
+{
+    const fa_pair *m = &run->blocks[0].pair;
+    double low = 0.0, high = 1.0, n;
+    int i;
+    if (run->n_blocks != 1 || run->sign < 0 || run->mu2 > 0.0 || !(m->sample_rate > 0.0) || run->total * m->sample_rate > 0.5)
+        return NAN;
+    n = run->blocks[0].count;
+    for (i = 0; i < 200 && fa_one_step(m->sigma, m->sample_rate, 1, high).upper + log(n) > log_delta; i++) {
+        low = high;
+        high *= 2.0;
+    }
+    for (i = 0; i < 40 && high - low > 1e-3 * high; i++) {
+        double mid = i < 20 && low == 0.0 ? 0.1 * high : 0.5 * (low + high);
+        if (fa_one_step(m->sigma, m->sample_rate, 1, mid).upper + log(n) > log_delta)
+            low = mid;
+        else
+            high = mid;
+    }
+    return high;
+}
+
 /* eps at log delta in one direction */
 FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
 {
@@ -158,7 +130,20 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     double at, eps, pad;
     int i, round;
     run->precise = 0;
+    run->on_bent = 0;
     at = fa_place(run, NAN, log_delta, log_delta, points_max);
+    if (at >= 0.0) {
+        fa_line_read(run, at, &r);
+        if (!(r.relative + r.alias < 0.3))
+            at = NAN;
+    }
+    if (!(at >= 0.0)) {
+        at = fa_single_jump(run, log_delta);
+        if (at >= 0.0)
+            at = fa_place(run, at, log_delta, log_delta, points_max);
+        else
+            at = fa_place(run, NAN, log_delta, log_delta, points_max);
+    }
     if (!(at >= 0.0))
         return none;
     for (round = 0;; round++) {
@@ -185,8 +170,12 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             break;
         /* the guess was far off: place the line again, lower when nothing could be read */
         if (!(r.relative + r.alias < 0.3))
-            eps *= 0.7;
+            eps *= 0.6;
         at = fa_place(run, eps, NAN, log_delta, points_max);
+        for (i = 0; i < 4 && !(at >= 0.0); i++) {
+            eps *= 0.6;
+            at = fa_place(run, eps, NAN, log_delta, points_max);
+        }
         if (!(at >= 0.0))
             return none;
     }
