@@ -327,7 +327,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
     double top_max = fa_min(1.2, 2.5 / sigma), need = 46.0 + log(n), log_f = 0.0;
     const double long_axis = 0.5 * (FA_ELLIPSE + 1.0 / FA_ELLIPSE), short_axis = 0.5 * (FA_ELLIPSE - 1.0 / FA_ELLIPSE);
     const double log_ellipse = log(64.0 / 15.0 / (1.0 - 1.0 / (FA_ELLIPSE * FA_ELLIPSE))) - (2.0 * FA_PANEL - 2.0) * log(FA_ELLIPSE);
-    int panel, k, tries, best = 0, fits;
+    int panel, k, tries, best = 0, fits, explore = 1;
     if (!fa_bent_init(bent))
         return 0;
     bent->n = bent->n_entries = 0;
@@ -353,9 +353,9 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             fits = 0;
             least = INFINITY;
             for (int attempt = 0; attempt < (tries % 3 == 1 ? 1 : 4) && !fits && dist > -1e300; attempt++) {
-                if (tries % 3 == 0 && panel && attempt)
+                if (tries % 3 == 0 && !explore && attempt)
                     break;                                 /* the last panel's curve, then a shorter panel, then the others */
-                int which = (best + attempt) % 4, pass;
+                int which = (best + (explore && tries == 0 ? attempt + 1 : attempt)) % 4, pass;
                 double u_far = hypot(c + mid * FA_COS_RAY, mid * FA_SIN_RAY) + (long_axis + short_axis) * half;
                 double lean = 0.9 * slopes[which], reach = c + mid * (FA_COS_RAY - lean * FA_SIN_RAY);
                 reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
@@ -429,7 +429,8 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
         /* the tail's bound exceeds |F| by about 4 n; log(s) because a cell is that long */
         if (log_f + fa_max(log(s), -log(fa_max(eps, 1e-300) * FA_COS_RAY)) < log_tol - 2.0 - log(n))
             break;
-        half *= tries ? 1.1 : 1.5;
+        explore = tries >= 2;
+        half *= explore ? 1.6 : tries ? 1.1 : 1.5;
     }
     if (panel >= FA_PANELS_MAX - 60)
         return 0;

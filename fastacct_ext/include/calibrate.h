@@ -19,6 +19,8 @@ typedef struct {
     int solve_for_q;                    /* which of sigma, q is x */
     double log_a;                       /* best order of the last evaluation: warm start */
     fa_exact *exact;                    /* NULL: Renyi */
+    int quick;                          /* exact: short lines, and Renyi's bound where they do not do */
+    int fell_back;                      /* whether the last quick evaluation used it */
 } fa_target;
 
 /* the same for the exact accountant: (log delta(target) - log delta) over d log delta/d log eps.  check: by eps itself, as a caller would */
@@ -27,6 +29,8 @@ FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double step
     double log_delta = log(t->delta), excess, eps, lower, scale;
     fa_interval r;
     fa_exact_set(t->exact, sigma, q, steps);
+    t->exact->way[0].quick = t->exact->way[1].quick = t->quick && !check;
+    t->fell_back = 0;
     if (check) {
         fa_exact_read(t->exact, t->delta, FA_READ_EPSILON, &lower, &eps);
         return eps <= t->target ? -1.0 : 1.0;
@@ -34,6 +38,7 @@ FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double step
     r = fa_exact_log_delta(t->exact, t->target);
     if (!(r.upper < 0.0)) {
         eps = fa_exact_fallback(t->exact, t->delta, 0);
+        t->fell_back = 1;
         return eps <= t->target ? -1e-3 : t->target > 0.0 && eps < INFINITY ? log(eps / t->target) : 1.0;
     }
     excess = r.upper - log_delta;
@@ -128,6 +133,10 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
             w_bad = f;
             side = -1;
         }
+    }
+    if (t->quick && *status_out == FA_OK && t->fell_back) {           /* once more with all means, from here */
+        t->quick = 0;
+        return fa_solve(t, good, sign, x_min, x_max, status_out);
     }
     for (i = 0; i < 40 && (t->exact ? fa_exact_excess(t, t->solve_for_q ? t->sigma : good, t->solve_for_q ? good : t->q, t->steps, 1)
                                     : fa_target_excess(t, good, 0)) > 0.0; i++)   /* cold check; the search may end an ulp elsewhere */

@@ -30,6 +30,7 @@ typedef struct {
     double mu2;                       /* sum of count mean^2/sigma^2 of the plain Gaussian blocks: K = u (u-1) mu2/2 */
     double total;                     /* sum of counts of the others */
     int sign;                         /* +1 remove, -1 add */
+    int quick;                        /* searching: short lines only */
     int precise;                      /* spend more points against the amplification of rounding errors */
     /* the line */
     double c, h, t_end;
@@ -177,7 +178,7 @@ FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps
             low = x;
         else
             high = x;
-        if (fabs(step) * (v - 1.0) * sqrt(psi2) < 0.25 || high - low < 1e-12)
+        if (fabs(step) * (v - 1.0) * sqrt(psi2) < 0.4 || high - low < 1e-12)
             break;
         step = fa_max(-2.0, fa_min(2.0, step));
         x += step;
@@ -209,12 +210,12 @@ FA_FUNC double fa_tangent(fa_contour *run, double c, double side, double x, doub
 {
     double best = INFINITY;
     int i;
-    for (i = 0; i < 14; i++) {
+    for (i = 0; i < 10; i++) {
         double base, slope, curve, v = c + side * x, g, num = fa_chernoff(run, v, eps, &base, &slope, &curve) - log_tol;
         if (num != num)
             return NAN;
         if (!(num < 1e300)) {
-            x *= 0.4;
+            x *= 0.3;
             continue;
         }
         if (num > 0.0 && num < best * x) {
@@ -223,7 +224,7 @@ FA_FUNC double fa_tangent(fa_contour *run, double c, double side, double x, doub
             *base_out = base;
         }
         g = x * side * slope - num;
-        if (fabs(g) < 0.05 * num)
+        if (g * g < 0.15 * x * x * curve * num)               /* what another step would gain: less than 7 % */
             break;
         x = fa_max(0.3 * x, fa_min(3.0 * x, x - g / (x * curve)));
         if (side < 0.0 && !(x < 0.98 * (c - 1.0)))
@@ -253,7 +254,7 @@ FA_FUNC int fa_choose_step(fa_contour *run, double eps, double log_tol)
             run->left = 1.0;
             run->left_log = 0.0;
         }
-        if (fa_max(right, left) < 1.25 * fa_min(right, left) || !(right < INFINITY))
+        if (fa_max(right, left) < 1.6 * fa_min(right, left) || !(right < INFINITY))
             break;
         if (round == 5)
             break;

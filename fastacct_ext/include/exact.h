@@ -56,11 +56,11 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     for (i = 0; i < 3; i++) {
         double saddle = run->c, k = run->saddle_k;
         if (i != 1 && fa_choose_step(run, at, log_size - FA_TOLERANCE) &&
-            fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, !bendable || i ? points_max : few ? FA_LINE_POINTS / 8 : FA_LINE_POINTS))
+            fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, run->quick || (bendable && few && !i) ? FA_LINE_POINTS / 8 : bendable && !i ? FA_LINE_POINTS : points_max))
             return at;
         run->c = saddle;
         run->saddle_k = k;
-        if (!bendable || (i == 0 && !(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
+        if (!bendable || run->quick || (i == 0 && !(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
             return NAN;
         if (i == 1) {
             run->c = fa_bent_start(run, at, log_size);
@@ -89,7 +89,7 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
         if (r.relative + r.alias < FA_GOOD)
             break;
         if (r.log_value > -INFINITY && fabs(r.log_value - log_size) < 0.5) {
-            if (run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
+            if (run->quick || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
                 break;
             run->precise = 1;
         }

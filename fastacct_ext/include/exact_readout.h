@@ -9,6 +9,8 @@
 #include "exact.h"
 #include "order_search.h"
 
+#define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
+
 typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
 
 typedef struct {
@@ -183,9 +185,11 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
     if (e->directions == FA_ADD && !e->symmetric)
         return fa_exact_log_delta_way(e, 1, eps);
     r = fa_exact_log_delta_way(e, 0, eps);
-    if (e->directions == FA_REMOVE || e->symmetric || eps == 0.0 || (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower)))
-        return r;
     slope = e->slope;
+    if (e->directions == FA_REMOVE || e->symmetric || eps == 0.0 || (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {
+        e->slope = slope;
+        return r;
+    }
     add = fa_exact_log_delta_way(e, 1, eps);
     if (add.upper < r.upper)
         e->slope = slope;
@@ -242,21 +246,21 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
             return FA_NOT_MET;
         }
         r = fa_exact_eps(e, log(target));
-        if (!(r.upper < INFINITY))
-            r.upper = fa_exact_fallback(e, target, 0);
+        if (!(r.upper - r.lower <= FA_TIGHT * r.upper))
+            r.upper = fa_min(r.upper, fa_exact_fallback(e, target, 0));
         *lower_out = fa_min(r.lower, r.upper);
         *upper_out = r.upper;
-        return r.upper == INFINITY ? FA_NOT_MET : r.upper - *lower_out <= 1e-6 * r.upper ? FA_OK : FA_LOOSE;
+        return r.upper == INFINITY ? FA_NOT_MET : r.upper - *lower_out <= FA_TIGHT * r.upper ? FA_OK : FA_LOOSE;
     }
     if (target == INFINITY) {
         *lower_out = *upper_out = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
         return FA_OK;
     }
     r = fa_exact_log_delta(e, target);
-    if (!(r.upper < 0.0)) {
+    if (r.upper > -INFINITY && !(r.upper - r.lower <= FA_TIGHT)) {
         double d = fa_exact_fallback(e, target, 1);
-        if (d < 1.0)
-            r.upper = fa_min(0.0, log(d) * (1.0 - 2.0 * FA_EPS) + 2.0 * FA_EPS);
+        if (d < 1.0 && d > 0.0)
+            r.upper = fa_min(r.upper, log(d) * (1.0 - 2.0 * FA_EPS) + 2.0 * FA_EPS);
     }
     if (what == FA_READ_LOG_DELTA) {
         *lower_out = fa_min(r.lower, r.upper);
@@ -266,7 +270,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
         *upper_out = r.upper == -INFINITY ? 0.0 : fa_min(1.0, exp(r.upper) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074);
         *lower_out = exp(r.lower) * (1.0 - 4.0 * FA_EPS);
     }
-    return r.upper == -INFINITY || r.upper - r.lower <= 1e-6 ? FA_OK : FA_LOOSE;
+    return r.upper == -INFINITY || r.upper - r.lower <= FA_TIGHT ? FA_OK : FA_LOOSE;
 }
 
 #endif

@@ -138,6 +138,17 @@ FA_FUNC int fa_nodes_fill(fa_nodes *s, const fa_pair *m, double h, double y, dou
     base = m->log_q0 + log(h / m->sigma) - 0.918938533204672741780 + 0.5 * y * vy;
     if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0) {
         double mean = m->p_mean[0] * m->inv_var, lw = m->p_log[0], inv_var = m->inv_var;
+        if (y == 0.0) {
+            FA_PRAGMA(omp simd)
+            for (i = 0; i < n; i++) {
+                double x = (double)(j0 + i) * h, log_w = base - 0.5 * x * (x * inv_var), e = FA_FMA(mean, x, lw);
+                s->lr[i] = fa_log1p_plain_v(fa_exp_plain_v(-fabs(e))) + fa_max(e, 0.0);
+                s->log_w[i] = log_w;
+                s->wr[i] = log_w > -690.0 ? fa_exp_plain_v(log_w) : 0.0;
+                s->li[i] = s->arg_w[i] = s->wi[i] = 0.0;
+            }
+            return 1;
+        }
         FA_PRAGMA(omp simd)
         for (i = 0; i < n; i++) {
             double x = (double)(j0 + i) * h, c, sn, w, li, log_w = base - 0.5 * x * (x * inv_var);
@@ -213,7 +224,7 @@ FA_FUNC double fa_mean_loss(const fa_nodes *s, double kappa)
     int i, n = s->n;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (i = 0; i < n; i++) {
-        double loss = s->lr[i] + kappa, im, small = fa_cexp2_v(fa_min(loss, 1.0), 0.0, &im), size = loss + s->log_w[i];
+        double loss = s->lr[i] + kappa, e, small = fa_expm1_minus_plain_v(fa_max(-600.0, fa_min(loss, 1.0)), &e), size = loss + s->log_w[i];
         double big = (size > -690.0 ? fa_exp_plain_v(size) : 0.0) - s->wr[i] * (1.0 + loss);
         sum += loss < 1.0 ? s->wr[i] * small : big;
     }

@@ -135,6 +135,12 @@ FA_FUNC double fa_pair_loss(const fa_pair *m, double x, double *a_out, double *b
 {
     double im, l = m->slope * x + m->offset, side[2] = {0.0, 0.0};
     int s, i;
+    if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0) {
+        double e = FA_FMA(m->p_mean[0] * m->inv_var, x, m->p_log[0]), w = exp(-fabs(e));
+        *a_out = m->p_mean[0] * (e > 0.0 ? 1.0 : w) / (1.0 + w);
+        *b_out = 0.0;
+        return fa_max(e, 0.0) + log1p(w);
+    }
     for (s = 0; s < 2; s++) {
         int n = s ? m->n_q : m->n_p;
         const double *mean = s ? m->q_mean : m->p_mean, *lw = s ? m->q_log : m->p_log;
