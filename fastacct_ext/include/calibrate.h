@@ -37,9 +37,15 @@ FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double step
     }
     r = fa_exact_log_delta(t->exact, t->target);
     if (!(r.upper < 0.0)) {
-        eps = fa_exact_fallback(t->exact, t->delta, 0);
+        /* delta far below the target may not be certifiable at this epsilon: epsilon at the target delta is */
+        if (t->quick)
+            eps = fa_exact_fallback(t->exact, t->delta, 0);
+        else
+            fa_exact_read(t->exact, t->delta, FA_READ_EPSILON, &lower, &eps);
         t->fell_back = 1;
-        return eps <= t->target ? -1e-3 : t->target > 0.0 && eps < INFINITY ? log(eps / t->target) : 1.0;
+        if (eps <= t->target)
+            return t->quick ? -1e-3 : eps > 0.0 && t->target > 0.0 ? fa_max(-2.0, log(eps / t->target)) - 1e-300 : -0.5;
+        return t->target > 0.0 && eps < INFINITY ? log(eps / t->target) : 1.0;
     }
     excess = r.upper - log_delta;
     scale = -t->exact->slope * t->target;
