@@ -107,6 +107,11 @@ FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
+    if (e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0) {
+        r = fa_one_step_mixture(&e->way[way].blocks[0].pair, way ? -1 : 1, eps);
+        e->slope = NAN;
+        return r;
+    }
     r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
     if (r.upper < 0.0 && r.lower > -INFINITY) {
         fa_reading reading;
@@ -124,9 +129,9 @@ FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
     fa_interval none = {0.0, INFINITY}, r = none, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
-    if (!e->only_gaussian && !(e->q > 0.0 && e->steps == 1.0))
+    if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
         return fa_contour_eps(&e->way[way], log_delta, e->points_max);
-    mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->sigma;
+    mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;
         d = fa_exact_log_delta_way(e, way, 0.0);
@@ -168,7 +173,7 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
     double at;
     if (e->symmetric || eps >= e->add_end)
         return 1;
-    if (e->steps == 1.0 && e->q > 0.0)
+    if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;
