@@ -17,7 +17,7 @@
 #include "one_step.h"
 
 #define FA_PANEL 16                   /* Gauss-Legendre points a panel */
-#define FA_PANELS_MAX 400
+#define FA_PANELS_MAX 260
 #define FA_ELLIPSE 4.0                /* Bernstein ellipse of the error bound: 4^-30 */
 #define FA_COS_RAY 0.25881904510252074
 #define FA_SIN_RAY 0.9659258262890683
@@ -27,6 +27,7 @@ typedef struct {
     double top, start, far, far_start, far_width, slope, step, left, right, shift;
     double decay;                     /* exp(-2 pi shift/step) */
     double w_sum;                     /* sum of |W| over both shifted curves */
+    double left_mass;                 /* mass of Q left of the curve, where l < e^-45 */
     double *lr[3], *li[3], *lw[3];    /* the curve, and shifted by +- i shift */
     double *aw, *wr, *wi;
     double *memory;
@@ -130,9 +131,14 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
     c->decay = exp(-need);
     c->w_sum = 0.0;
     c->left = (-FA_WIDTH * m->sigma - x0) / s2;
+    c->left_mass = 0.0;
+    if (c->left < -45.0) {
+        c->left = -45.0;
+        c->left_mass = 0.5 * erfc(-(c->left * s2 + x0) / m->sigma * 0.70710678118654752440);
+    }
     right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * top - x0) / (s2 * (1.0 - slope * slope));
     c->right = fa_max(right, 3.0);
-    if (!(c->right - c->left < 4000.0 * c->step))
+    if (!(c->right - c->left < 5000.0 * c->step))
         return 0;
     n = ((int)ceil((c->right - c->left) / c->step) + FA_LANE) / FA_LANE * FA_LANE;
     if (!fa_curve_reserve(c, n))
@@ -182,7 +188,7 @@ FA_FUNC double fa_curve_bound(const fa_curve *c, const fa_pair *m, double a, dou
     if (!(size < 600.0) || !(alias < INFINITY))
         return INFINITY;
     end = FA_FMA(a, c->lr[0][n], FA_FMA(-t, c->li[0][n], c->lw[0][n]));
-    return log(exp(size) + alias + 20.0 * exp(fa_min(end, 600.0)) + 1e-16) + 1e-15;
+    return log(exp(size) + alias + c->left_mass + 20.0 * exp(fa_min(end, 600.0)) + 1e-16) + 1e-15;
 }
 
 /* R(u) = M(u) exp(-u mean) - 1 = sum W (exp(s) - 1 - s), s = u (l + off), with the bound of its rounding error (aliasing apart) */
@@ -313,6 +319,48 @@ FA_FUNC double fa_rest_bound(double n, double log_a, double a, double t, double 
     return fa_min(small, large) + 1e-12;
 }
 
+/* bound of the rest of the ray from s on: to infinity on a flat curve, where Re(u l) falls along the ray for every node, or cells [s, 2 s] */
+FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, double eps, double log_tol, double top_max, double need)
+{
+    double n = bent->steps, mean = bent->mean, kappa = m->kappa, off = kappa - mean;
+    int panel, k;
+    for (panel = 0; panel < 40; panel++, s *= 2.0) {
+        static const double tail_rises[3] = {4.0, 1.0, 16.0};
+        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(eps - n * mean, eps - n * kappa) * FA_COS_RAY, al;
+        double first = 0.0, second = 0.0, scale = log(0.5 * (a * a + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
+        if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need))
+            return 0;
+        fa_curve_shifts(&bent->tail, m);
+        first = log(fa_exp_plain_v(n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * off)) + 1.0 + n * (1.0 + exp(fa_min(600.0, a * off)))) + n * a * mean - scale - log(rate);
+        if (first - (a - 1.0) * eps < log_tol) {
+            bent->entry_log[bent->n_entries] = first;
+            bent->entry_rate[bent->n_entries++] = a - 1.0;
+            return 1;
+        }
+        for (k = 0, first = second = INFINITY; k < 3; k++) {
+            double one, two;
+            if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need))
+                return 0;
+            fa_curve_shifts(&bent->tail, m);
+            one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t, fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al) + n * a * mean - scale + log(s);
+            two = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * off, a2, t2, fa_curve_second(&bent->tail, a2, t2, off, hypot(a2, t2)), &bent->tail, off, al) + n * a2 * mean - scale + log(s);
+            if (fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps) < fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps)) {
+                first = one;
+                second = two;
+            }
+            if (fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps) < log_tol)
+                break;
+        }
+        if (!(fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps) < log_tol + 4.0))
+            return 0;
+        bent->entry_log[bent->n_entries] = first;
+        bent->entry_rate[bent->n_entries++] = a - 1.0;
+        bent->entry_log[bent->n_entries] = second;
+        bent->entry_rate[bent->n_entries++] = a2 - 1.0;
+    }
+    return 0;
+}
+
 /* evaluate the path from run->c for a run of one sampled Gaussian block; log_tol: log of the error allowed for each entry at eps */
 FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, double log_tol)
 {
@@ -323,11 +371,12 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
     static const double rises[4] = {4.0, 1.0, 2.5, 0.6}, fars[4] = {0.0, 0.0, 1.0, 0.5}, slopes[4] = {0.45, 0.45, 0.0, 0.1};
     const fa_block *block = run->blocks;
     const fa_pair *m = &block->pair;
-    double n = block->count, kappa = m->kappa, off = m->kappa - block->mean, mean = block->mean, c = run->c, s = 0.0, half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
+    double n = block->count, off = m->kappa - block->mean, mean = block->mean, c = run->c, s = 0.0, half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
     double top_max = fa_min(1.2, 2.5 / sigma), need = 46.0 + log(n), log_f = 0.0;
     const double long_axis = 0.5 * (FA_ELLIPSE + 1.0 / FA_ELLIPSE), short_axis = 0.5 * (FA_ELLIPSE - 1.0 / FA_ELLIPSE);
     const double log_ellipse = log(64.0 / 15.0 / (1.0 - 1.0 / (FA_ELLIPSE * FA_ELLIPSE))) - (2.0 * FA_PANEL - 2.0) * log(FA_ELLIPSE);
     int panel, k, tries, best = 0, fits, explore = 1;
+    double margin = 2.0;
     if (!fa_bent_init(bent))
         return 0;
     bent->n = bent->n_entries = 0;
@@ -368,7 +417,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
                     for (k = 0; k < 4; k++) {
                         double along = mid + (k & 1 ? long_axis : -long_axis) * half, across = (k & 2 ? short_axis : -short_axis) * half;
                         double a = c + along * FA_COS_RAY - across * FA_SIN_RAY, t = along * FA_SIN_RAY + across * FA_COS_RAY, al = 0.0, b;
-                        b = pass ? fa_curve_bound(&bent->curve, m, a, t, &al) : fa_curve_size(&bent->curve, 0, a, t, 0.0);
+                        b = pass ? fa_curve_bound(&bent->curve, m, a, t, &al) : log(exp(fa_min(690.0, fa_curve_size(&bent->curve, 0, a, t, 0.0))) + bent->curve.left_mass);
                         alias = k ? fa_max(alias, al) : al;
                         log_r = fa_curve_second(&bent->curve, a, t, off, u_far);
                         r_most = fa_max(r_most, log_r);
@@ -426,48 +475,16 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             log_f = bent->zr[i] - log(w * half) - (a - 1.0) * eps;
         }
         s += 2.0 * half;
-        /* the tail's bound exceeds |F| by about 4 n; log(s) because a cell is that long */
-        if (log_f + fa_max(log(s), -log(fa_max(eps, 1e-300) * FA_COS_RAY)) < log_tol - 2.0 - log(n))
-            break;
+        /* the tail's bound may exceed |F| by far: then a little further along; log(s) because a cell is that long */
+        if (log_f + fa_max(log(s), -log(fa_max(eps, 1e-300) * FA_COS_RAY)) < log_tol - margin) {
+            int entries = bent->n_entries;
+            if (fa_bent_tail(bent, m, c, s, eps, log_tol, top_max, need))
+                return 1;
+            bent->n_entries = entries;
+            margin += 6.0;
+        }
         explore = tries >= 2;
         half *= explore ? 1.6 : tries ? 1.1 : 1.5;
-    }
-    if (panel >= FA_PANELS_MAX - 60)
-        return 0;
-    /* The rest of the ray.  Either to infinity on a flat curve, where Re(u l) falls along the ray for every node, or a cell [s, 2 s]. */
-    for (panel = 0; panel < 40; panel++, s *= 2.0) {
-        static const double tail_rises[3] = {4.0, 1.0, 16.0};
-        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(eps - n * mean, eps - n * kappa) * FA_COS_RAY, al;
-        double first = 0.0, second = 0.0, scale = log(0.5 * (a * a + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
-        if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need))
-            return 0;
-        fa_curve_shifts(&bent->tail, m);
-        first = log(fa_exp_plain_v(n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * off)) + 1.0 + n * (1.0 + exp(fa_min(600.0, a * off)))) + n * a * mean - scale - log(rate);
-        if (first - (a - 1.0) * eps < log_tol) {
-            bent->entry_log[bent->n_entries] = first;
-            bent->entry_rate[bent->n_entries++] = a - 1.0;
-            return 1;
-        }
-        for (k = 0, first = second = INFINITY; k < 3; k++) {
-            double one, two;
-            if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need))
-                return 0;
-            fa_curve_shifts(&bent->tail, m);
-            one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t, fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al) + n * a * mean - scale + log(s);
-            two = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * off, a2, t2, fa_curve_second(&bent->tail, a2, t2, off, hypot(a2, t2)), &bent->tail, off, al) + n * a2 * mean - scale + log(s);
-            if (fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps) < fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps)) {
-                first = one;
-                second = two;
-            }
-            if (fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps) < log_tol)
-                break;
-        }
-        if (!(fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps) < log_tol + 4.0))
-            return 0;
-        bent->entry_log[bent->n_entries] = first;
-        bent->entry_rate[bent->n_entries++] = a - 1.0;
-        bent->entry_log[bent->n_entries] = second;
-        bent->entry_rate[bent->n_entries++] = a2 - 1.0;
     }
     return 0;
 }
@@ -475,7 +492,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
 /* delta(eps) = n e^((n-1) mean) delta_1(eps - (n-1) mean) + what the path adds */
 FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
 {
-    double s = 0.0, ds = 0.0, weighted = 0.0, ref = -INFINITY, error = 0.0, n1 = b->steps - 1.0, eps1 = eps - n1 * b->mean, head, value, tail_loss, size;
+    double s = 0.0, ds = 0.0, weighted = 0.0, ref = -INFINITY, error = 0.0, n1 = b->steps - 1.0, eps1 = eps - n1 * b->mean, head, value, tail_loss, size, top, first, x, unused;
     const double *zr = b->zr, *zi = b->zi, *rate = b->rate, *t = b->t, *rel = b->error;
     fa_interval one = fa_one_step(b->sigma, b->q, 1, eps1);
     int k, n = b->n;
@@ -489,16 +506,21 @@ FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
         weighted = FA_FMA(e, rel[k], weighted);
     }
     head = log(b->steps) + n1 * b->mean + 0.5 * (one.lower + one.upper);
-    size = exp(ref - head) / FA_PI;                                /* everything over the closed form */
-    value = 1.0 + s * size;
+    if (!(one.lower > -INFINITY))
+        head = one.upper > -INFINITY ? log(b->steps) + n1 * b->mean + one.upper : -INFINITY;
+    top = fa_max(head, ref);
+    size = exp(ref - top) / FA_PI;
+    first = exp(head - top);
+    value = first + s * size;
     /* -d delta_1/d eps = e^eps Q(loss > eps) */
-    tail_loss = b->sigma * b->sigma * log(expm1(fa_min(eps1, 690.0)) / b->q + 1.0) + 0.5;
-    tail_loss = exp(eps1 + n1 * b->mean + log(b->steps) - head) * 0.5 * erfc(tail_loss / b->sigma * 0.70710678118654752440);
+    x = (b->sigma * b->sigma * (eps1 > 600.0 ? eps1 - log(b->q) : log1p(expm1(eps1) / b->q)) + 0.5) / b->sigma;
+    tail_loss = exp(fa_min(600.0, eps1 + n1 * b->mean + log(b->steps) - top - 0.5 * x * x - FA_LOG_SQRT_2PI + log(fa_mills(fa_max(x, -30.0), &unused))));
     for (k = 0; k < b->n_entries; k++)
-        error += exp(fa_min(b->entry_log[k] - b->entry_rate[k] * eps - head, 300.0));
-    out->log_value = value > 0.0 ? head + log(value) : -INFINITY;
+        error += exp(fa_min(b->entry_log[k] - b->entry_rate[k] * eps - top, 300.0));
+    out->log_value = value > 0.0 ? top + log(value) : -INFINITY;
     out->slope = value > 0.0 ? -(tail_loss + ds * size) / value : -1.0;
-    error = 0.51 * (one.upper - one.lower) + 4.0 * FA_EPS * (fabs(head) + 1.0 + eps1 * (tail_loss + 1.0)) + 1.01 * (weighted * size + error / FA_PI);
+    error = first * (one.lower > -INFINITY ? 0.51 * (one.upper - one.lower) : 1.0) + 4.0 * FA_EPS * ((fabs(head) + 1.0) * first + eps1 * (tail_loss + first)) +
+            1.01 * (weighted * size + error / FA_PI);
     out->relative = value > 0.0 ? error / value + 1e-15 : INFINITY;
     out->alias = out->relative;                                    /* two-sided */
 }

@@ -14,6 +14,7 @@
 
 #define FA_TOLERANCE 28.4             /* -log of the relative error aimed at for each entry of the ledger, 5e-13 */
 #define FA_POINTS_MAX (1 << 18)
+#define FA_WORK_MAX 3e7               /* nodes times points, about 10 ms: beyond it the line is given up */
 
 typedef struct {
     fa_pair pair;
@@ -402,7 +403,7 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
 /* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
 FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
 {
-    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run), real_r[1], *r_all = real_r, t = 0.0, d1, d2;
+    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run), real_r[1], *r_all = real_r, t = 0.0, work, d1, d2;
     double *heap = 0;
     int b, k, sync, ok = 0, goal;
     if (run->n_blocks > 1 && !(r_all = heap = malloc(sizeof(double) * (size_t)run->n_blocks)))
@@ -424,12 +425,14 @@ restart:
         fa_nodes_shift(&block->line, block->pair.kappa - block->mean);
         fa_phasors(&block->line, a, 0.0, run->h);
     }
+    for (b = 0, work = 0.0; b < run->n_blocks; b++)
+        work += run->blocks[b].line.n;
     run->n = 0;
     sync = run->precise ? 8 : run->total > 1e4 ? 16 : 32;
     goal = 0;
     for (k = 0; k < points_max; k += 8) {
         double log_f;
-        if (!fa_contour_reserve(run, k + 8))
+        if ((double)k * work > FA_WORK_MAX || !fa_contour_reserve(run, k + 8))
             goto done;
         if (k && k % sync == 0)
             for (b = 0; b < run->n_blocks; b++)

@@ -251,7 +251,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
             return FA_NOT_MET;
         }
         r = fa_exact_eps(e, log(target));
-        if (!(r.upper - r.lower <= FA_TIGHT * r.upper))
+        if (!(r.upper < INFINITY) || !(r.upper - r.lower <= FA_TIGHT * r.upper))
             r.upper = fa_min(r.upper, fa_exact_fallback(e, target, 0));
         *lower_out = fa_min(r.lower, r.upper);
         *upper_out = r.upper;
