@@ -469,7 +469,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             bent->t[i] = t;
             /* d rest/dR = n (A^(n-1) - 1); error of R: rounding, aliasing (with and without exp(u l)), the mean */
             one = hypot(1.0 + re, im);
-            err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) + hypot(a, t) * (fabs(mean) * 4e-14 + 1e-18) + 4e-17;
+            err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) + hypot(a, t) * block->mean_error + 4e-17;
             size = n * err * fa_min(exp(dr) / one + 1.0, 1.1 * n * (hypot(re, im) + err) * fa_max(1.0, exp(dr) / one)) / fa_max(size, 1e-300);
             bent->error[i] = size + 8.0 * FA_EPS * (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0 + 4.0 * n * (fabs(re) + fabs(im)));
             log_f = bent->zr[i] - log(w * half) - (a - 1.0) * eps;

@@ -21,7 +21,7 @@ typedef struct {
     double count;
     fa_nodes real, line;
     double real_left, real_right;     /* ends the real line was filled for */
-    double mean;                      /* of the loss under Q */
+    double mean, mean_error;          /* of the loss under Q, and the bound of its error */
     double error;                     /* |error of r| on the line, bound */
 } fa_block;
 
@@ -129,6 +129,7 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
                 return NAN;
             }
             block->mean = fa_mean_loss(&block->real, block->pair.kappa);
+            block->mean_error = fa_mean_error(&block->pair, block->mean, fa_line_need(run));
             fa_nodes_shift(&block->real, block->pair.kappa - block->mean);
         }
         r = fa_real_sums(&block->real, u, right, &s1, &s2);
@@ -381,7 +382,7 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
         double t = (first + i) * h;
-        zr[i] = 0.5 * mu2 * (a * (a - 1.0) - t * t) - 0.5 * (fa_log1p_plain_v(a * a + t * t - 1.0) + fa_log1p_plain_v((a - 1.0) * (a - 1.0) + t * t - 1.0));
+        zr[i] = 0.5 * mu2 * (a * (a - 1.0) - t * t) - 0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
         zi[i] = mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
         inverse[i] = 0.0;
     }
@@ -497,7 +498,7 @@ done:
                 if (a > 0.0)
                     tail += 4.0 * fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * z_right * z_right)) * fa_max(1.0, block->line.h / s);
             }
-            block->error = block->error * size + exp(amp) * tail + FA_EPS * fa_rounding(&block->line, a, u_max, run->h, fa_min(sync, (double)run->n));
+            block->error = block->error * size + u_max * block->mean_error + exp(amp) * tail + FA_EPS * fa_rounding(&block->line, a, u_max, run->h, fa_min(sync, (double)run->n));
             run->relative += block->count * block->error;
         }
     }

@@ -99,7 +99,10 @@ FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
         }
         r.upper = fa_min(0.0, fa_gaussian_log_delta(mu, eps) + 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0));
         r.lower = fa_gaussian_log_delta(mu, eps) - 2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
-        e->slope = -fabs(a) / mu;
+        {
+            double unused;                       /* -Phi(a - mu) e^eps / delta */
+            e->slope = -fa_mills(mu - a, &unused) * exp(-0.5 * a * a - FA_LOG_SQRT_2PI - 0.5 * (r.lower + r.upper));
+        }
         return r;
     }
     if (e->q > 0.0 && e->steps == 1.0) {

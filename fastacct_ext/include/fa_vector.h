@@ -86,6 +86,15 @@ FA_INLINE double fa_log1p_plain_v(double y)
     return FA_FMA(k, FA_LN2_HI, FA_FMA(k, FA_LN2_MID, s * w * p) + 2.0 * s);
 }
 
+/* log(x) of a normal x > 0: 4 u of max(|log x|, |x - 1|) */
+FA_INLINE double fa_log_v(double x)
+{
+    uint64_t b = fa_bits(x) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
+    double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
+    double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
+    return FA_FMA(k, FA_LN2_HI, FA_FMA(k, FA_LN2_MID, fa_log1p_plain_v(inv_scale * x - 1.0)));
+}
+
 /* angle of x + i y in (-pi, pi]: 6 u; 0 at the origin */
 FA_INLINE double fa_angle_v(double y, double x)
 {

@@ -196,7 +196,8 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
     fa_exact e;
     int64_t i;
     int b, d, used = 0, mirror = 1, lone = 0;
-    double add_end = 0.0, mu2 = 0.0, total = 0.0;
+    double add_end = 0.0, total = 0.0;
+    fa_dd mu2 = {0.0, 0.0};                                                    /* 50,000 different Gaussians lose no digit */
     if (!fa_exact_init(&e, n_blocks, directions, FA_POINTS_MAX))
         return -1;
     for (b = 0; b < n_blocks; weight += n_p[b] + n_q[b], mean += n_p[b] + n_q[b], b++) {
@@ -209,7 +210,7 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
         }
         else if (n_q[b] == 0 || (n_p[b] == 1 && n_q[b] == 1)) {
             double m = (mean[0] - (n_q[b] ? mean[1] : 0.0)) / sigma[b];
-            mu2 += count[b] * m * m;
+            mu2 = fa_dd_add(mu2, fa_dd_mul_d(fa_two_prod(m, m), count[b]));
             add_end = INFINITY;
             lone = 1;
             continue;
@@ -230,7 +231,7 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
     }
     for (d = 0; d < 2; d++) {
         e.way[d].n_blocks = used;
-        e.way[d].mu2 = mu2;
+        e.way[d].mu2 = mu2.hi;
         e.way[d].total = total;
         fa_contour_reset(e.way + d);
     }

@@ -231,6 +231,14 @@ FA_FUNC double fa_mean_loss(const fa_nodes *s, double kappa)
     return -sum;
 }
 
+/* bound of its error: weights and terms to 80 u, the loss kappa + l to u |kappa| (by Cauchy-Schwarz, E|L| <= sqrt(2 |mean|) about), aliasing of
+ * E_Q[x - log(1+x)], |x - log(1+x)| <= min(4 |x|^2, 3 (1 + |x|)) on the shifted lines, x = q (exp(y) - 1) for sampled Gaussians */
+FA_FUNC double fa_mean_error(const fa_pair *m, double mean, double need)
+{
+    double q = m->sample_rate, square = q > 0.0 ? 4.0 * q * q * (exp(fa_min(m->inv_var, 600.0)) + 3.0) : INFINITY;
+    return FA_EPS * (80.0 * fabs(mean) + 6.0 * fabs(m->kappa) * sqrt(2.0 * fabs(mean))) + 4.0 * exp(-need) * fa_min(6.0, square) + 1e-300;
+}
+
 /* make the losses relative to their mean */
 FA_INLINE void fa_nodes_shift(fa_nodes *s, double by)
 {
