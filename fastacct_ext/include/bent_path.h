@@ -362,7 +362,7 @@ FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, do
 }
 
 /* evaluate the path from run->c for a run of one sampled Gaussian block; log_tol: log of the error allowed for each entry at eps */
-FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, double log_tol)
+FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double log_tol)
 {
     static const double node[8] = {0.0950125098376374, 0.2816035507792589, 0.4580167776572274, 0.6178762444026438,
                                    0.7554044083550030, 0.8656312023878318, 0.9445750230732326, 0.9894009349916499};
@@ -410,6 +410,9 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
                 reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
                 if (!fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, top_max, fars[which], slopes[which], need))
                     continue;
+                run->budget -= 150.0 * bent->curve.n;
+                if (!(run->budget > 0.0))
+                    return 0;
                 for (pass = 0; pass < 2; pass++) {         /* first without, then with the aliasing error */
                     worst = -INFINITY;
                     a_mid = 0.0;
@@ -446,6 +449,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, const fa_contour *run, double eps, d
             bent->entry_log[bent->n_entries] = corner_log[k];
             bent->entry_rate[bent->n_entries++] = corner_rate[k];
         }
+        run->budget -= 500.0 * bent->curve.n;
         alias0 = 3.0 * bent->curve.w_sum * bent->curve.decay;
         for (k = 0; k < FA_PANEL; k++) {
             double x = k < 8 ? -node[7 - k] : node[k - 8], w = gauss[k < 8 ? 7 - k : k - 8], at = mid + half * x, a = c + at * FA_COS_RAY, t = at * FA_SIN_RAY;

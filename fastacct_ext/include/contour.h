@@ -15,6 +15,7 @@
 #define FA_TOLERANCE 28.4             /* -log of the relative error aimed at for each entry of the ledger, 5e-13 */
 #define FA_POINTS_MAX (1 << 18)
 #define FA_WORK_MAX 3e7               /* nodes times points, about 10 ms: beyond it the line is given up */
+#define FA_BUDGET 1e8                 /* the same for all of a cell, about 30 ms */
 
 typedef struct {
     fa_pair pair;
@@ -31,6 +32,7 @@ typedef struct {
     double mu2;                       /* sum of count mean^2/sigma^2 of the plain Gaussian blocks: K = u (u-1) mu2/2 */
     double total;                     /* sum of counts of the others */
     int sign;                         /* +1 remove, -1 add */
+    double budget;                    /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
     int quick;                        /* searching: short lines only */
     int precise;                      /* spend more points against the amplification of rounding errors */
     /* the line */
@@ -94,7 +96,9 @@ FA_FUNC int fa_contour_reserve(fa_contour *run, int n)
 FA_FUNC void fa_contour_reset(fa_contour *run)
 {
     int b;
+    run->budget = FA_BUDGET;
     for (b = 0; b < run->n_blocks; b++) {
+        run->budget += 0.1 * FA_BUDGET;
         run->blocks[b].real.n = run->blocks[b].line.n = 0;
         run->blocks[b].real_left = INFINITY;
         run->blocks[b].real_right = -INFINITY;
@@ -128,10 +132,14 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
                 block->real.n = 0;
                 return NAN;
             }
+            run->budget -= 20.0 * block->real.n;
             block->mean = fa_mean_loss(&block->real, block->pair.kappa);
             block->mean_error = fa_mean_error(&block->pair, block->mean, fa_line_need(run));
             fa_nodes_shift(&block->real, block->pair.kappa - block->mean);
         }
+        run->budget -= 3.0 * block->real.n;
+        if (!(run->budget > 0.0))
+            return NAN;
         r = fa_real_sums(&block->real, u, right, &s1, &s2);
         if (!(r < INFINITY))
             return INFINITY;
@@ -404,9 +412,9 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
 /* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
 FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
 {
-    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run), real_r[1], *r_all = real_r, t = 0.0, work, d1, d2;
+    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run), real_r[1], *r_all = real_r, t = 0.0, work = 0.0, d1, d2;
     double *heap = 0;
-    int b, k, sync, ok = 0, goal;
+    int b, k, sync = 8, ok = 0, goal;
     if (run->n_blocks > 1 && !(r_all = heap = malloc(sizeof(double) * (size_t)run->n_blocks)))
         return 0;
     for (level = 8.0; level < guess; level *= 2.0)
@@ -433,7 +441,7 @@ restart:
     goal = 0;
     for (k = 0; k < points_max; k += 8) {
         double log_f;
-        if ((double)k * work > FA_WORK_MAX || !fa_contour_reserve(run, k + 8))
+        if ((double)k * work > fa_min(FA_WORK_MAX, run->budget) || !fa_contour_reserve(run, k + 8))
             goto done;
         if (k && k % sync == 0)
             for (b = 0; b < run->n_blocks; b++)
@@ -468,6 +476,7 @@ restart:
         }
     }
 done:
+    run->budget -= (double)run->n * work * (1.0 + 20.0 / sync);
     if (ok) {
         run->t_end = t;
         run->relative = 0.0;

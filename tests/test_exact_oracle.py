@@ -1,0 +1,105 @@
+"""The exact kernels against an independent 80-bit oracle: containment is absolute, width a second assertion."""
+
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import fastacct as fa
+from fastacct._arrays import run_kernel
+from fastacct_ext import _kernels
+
+SAMPLE = Path(__file__).parent / "data" / "exact_sample.csv.gz"
+LOG_DELTA = 2
+AGREEMENT = 1e-13  # of the oracle's two paths
+
+
+def rows():
+    with gzip.open(SAMPLE, "rt") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+@pytest.fixture(scope="module")
+def readings():
+    """(row, log of the oracle's delta, lower, upper, slope) of every row."""
+    out = []
+    for row in rows():
+        delta = mpf(row["delta"])
+        if not delta > mpf("1e-300"):
+            continue
+        directions = 2 if row["dir"] == "1" else 1
+        cell = tuple(np.array([float(row[name])]) for name in ("sigma", "q", "steps", "eps"))
+        (lower, upper, slope), _ = run_kernel(
+            _kernels.Op.EXACT, cell, (1,), 3, 1, option=LOG_DELTA, conversion=directions
+        )
+        out.append((row, float(mp.log(delta)), lower[0], upper[0], slope[0]))
+    return out
+
+
+def test_the_sample_is_large_enough(readings):
+    assert len(readings) >= 300
+
+
+def test_true_delta_lies_inside(readings):
+    outside = [
+        (row, lower - log, upper - log) for row, log, lower, upper, _ in readings if not lower - AGREEMENT <= log
+    ]
+    outside += [
+        (row, lower - log, upper - log) for row, log, lower, upper, _ in readings if not log <= upper + AGREEMENT
+    ]
+    assert not outside
+
+
+def test_width_of_delta(readings):
+    widths = np.array([upper - lower for _, _, lower, upper, _ in readings])
+    assert (widths <= 1e-9).mean() >= 0.93
+    assert widths.max() <= 1e-6
+
+
+def test_epsilon_brackets_the_point_of_the_oracle(readings):
+    """At the oracle's delta, the interval of epsilon contains the epsilon it was computed at."""
+    for row, log, _, _, slope in readings[::5]:
+        epsilon, delta = float(row["eps"]), float(np.exp(log))
+        if not (1e-300 < delta < 1.0 and slope < 0.0):
+            continue
+        run = {
+            "noise_multiplier": float(row["sigma"]),
+            "sample_rate": float(row["q"]),
+            "steps": int(row["steps"]),
+        }
+        bounds = fa.dpsgd.epsilon_bounds(**run, delta=delta, neighbors="remove" if row["dir"] == "1" else "add")
+        slack = 2e-13 / -slope + 1e-15 * epsilon  # the oracle's own error, and that of delta as a double
+        assert bounds.lower <= epsilon + slack, row
+        assert bounds.upper >= epsilon - slack, row
+
+
+def test_delta_near_one_keeps_its_side():
+    """log(v - 1) near the pole once lost half its digits: lower bounds above 1."""
+    run = {"noise_multiplier": 0.66979, "sample_rate": 0.505055, "steps": 80730, "neighbors": "remove"}
+    for epsilon in (0.0, 500.0, 745.0):
+        bounds = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
+        assert bounds.lower < 1.0
+        assert bounds.upper == 1.0
+
+
+@pytest.mark.parametrize(
+    ("direction", "q", "sigma", "steps", "epsilon", "delta"),
+    [
+        ("remove", 0.01, 1.0, 10_000, 6.0, 1.7597760848e-05),
+        ("add", 0.01, 1.0, 10_000, 6.0, 2.2954140803e-06),
+        ("remove", 0.01, 1.0, 1_000, 1.5, 1.0925590767e-04),
+        ("remove", 0.1, 2.0, 100, 1.0, 1.1497861201e-02),
+        ("remove", 1e-4, 0.5, 10_000, 0.5, 1.337265729e-04),
+        ("remove", 0.02, 0.8, 10, 1.0, 1.051038519e-04),
+        ("remove", 1e-5, 0.5, 10_000, 0.2, 9.886556894e-07),
+    ],
+)
+def test_published_digits(direction, q, sigma, steps, epsilon, delta):
+    bounds = fa.dpsgd.delta_bounds(
+        noise_multiplier=sigma, sample_rate=q, steps=steps, epsilon=epsilon, neighbors=direction
+    )
+    assert bounds.lower == pytest.approx(delta, rel=1e-9)
+    assert bounds.upper == pytest.approx(delta, rel=1e-9)
