@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,16 @@ from numpy.typing import NDArray
 import fastacct as fa
 from bench.configurations import Configuration, Configurations
 from bench.peers import Peer
-from fastacct import reference
+from fastacct import reference, tightness
+from fastacct.tightness import Runs, Truth
 
+RDP: Final = fa.RDP()
 TOLERANCE: Final = 1e-9
 ORACLE_DIGITS: Final = 13
 _ORACLE_ROUNDING: Final = 1e-12
+FFT_ROUNDING: Final = 1e-11
+"""Absolute error of delta that the FFT of a peer may have."""
+EXACT_CALIBRATION: Final = 1e-7
 
 
 class FastacctWrongError(AssertionError):
@@ -79,7 +84,7 @@ def true_epsilon(c: Configuration, sigma: float | None = None) -> float:
 
 def check_against_oracle(configurations: Configurations) -> list[float]:
     """Relative excess of our epsilon over the oracle's infimum; stops where it is below."""
-    ours = fa.dpsgd.epsilon(**configurations.run())
+    ours = fa.dpsgd.epsilon(**configurations.run(), accountant=RDP)
     excess = []
     for c, value in zip(configurations, ours, strict=True):
         truth = true_epsilon(c)
@@ -92,7 +97,7 @@ def check_against_oracle(configurations: Configurations) -> list[float]:
 def search_excess(configurations: Configurations, points: int = 41, width: float = 0.02) -> NDArray[np.float64]:
     """Relative excess of our epsilon over the best of `points` orders around the order it was found at."""
     run = configurations.run()
-    ours, best = fa.dpsgd.epsilon(**run), fa.dpsgd.best_order(**run)
+    ours, best = fa.dpsgd.epsilon(**run, accountant=RDP), fa.dpsgd.best_order(**run)
     lowest = ours.copy()
     for factor in np.exp(np.linspace(-width, width, points)):
         order = 1.0 + (best - 1.0) * factor
@@ -105,7 +110,7 @@ def search_excess(configurations: Configurations, points: int = 41, width: float
 
 def compare_epsilon(peer: Peer, configurations: Configurations) -> Agreement:
     result = Agreement("epsilon", peer.name, configurations.name, total=len(configurations))
-    ours = fa.dpsgd.epsilon(**configurations.run())
+    ours = fa.dpsgd.epsilon(**configurations.run(), accountant=RDP)
     for c, mine in zip(configurations, ours.tolist(), strict=True):
         try:
             theirs = max(peer.epsilon(c.noise_multiplier, c.sample_rate, c.steps, c.delta), 0.0)
@@ -177,7 +182,7 @@ def compare_curves(peer: Peer, configurations: Configurations, orders: Sequence[
 def compare_noise_multiplier(peer: Peer, configurations: Configurations, judged: int = 3) -> Agreement:
     """Ours may not be larger than a peer's that meets the target; one that misses it is "below the truth"."""
     result = Agreement("noise multiplier", peer.name, configurations.name, total=len(configurations))
-    ours = fa.dpsgd.noise_multiplier(**configurations.target())
+    ours = fa.dpsgd.noise_multiplier(**configurations.target(), accountant=RDP)
     for i, (c, mine) in enumerate(zip(configurations, ours.tolist(), strict=True)):
         if i < judged and true_epsilon(c, mine) > c.epsilon * (1 + _ORACLE_ROUNDING):
             raise FastacctWrongError(f"noise multiplier {mine!r} misses epsilon {c.epsilon!r} at {_where(c)}")
@@ -199,4 +204,64 @@ def compare_noise_multiplier(peer: Peer, configurations: Configurations, judged:
             raise FastacctWrongError(
                 f"noise multiplier {mine!r} exceeds {result.peer}'s {theirs!r}, which meets the target, at {_where(c)}"
             )
+    return result
+
+
+def compare_exact(name: str, runs: Runs, bounds: Truth, values: NDArray[np.float64]) -> Agreement:
+    """Epsilons of numerical composition against our certified interval.
+
+    A pessimistic grid is above the truth up to the rounding of its FFT.  A value below our lower bound by more than
+    that stops the benchmark, for one of the two is wrong in earnest; a smaller one is counted.
+    """
+    result = Agreement("exact epsilon", name, runs.regime, total=len(runs))
+    for query, lower, upper, theirs in zip(runs, bounds.lower, bounds.upper, values.tolist(), strict=True):
+        if not math.isfinite(theirs):
+            result.failed += 1
+            continue
+        if lower > 0.0 and upper <= lower * (1.0 + tightness.RESOLVED):
+            result.ratios.append(theirs / lower)
+        if theirs < lower * (1.0 - TOLERANCE):
+            # how much delta there is beyond the target at their epsilon: rounding, or a wrong curve
+            sigma, q, steps, delta = query
+            there = fa.dpsgd.delta_lower(noise_multiplier=sigma, sample_rate=q, steps=steps, epsilon=max(theirs, 0.0))
+            if there - delta > FFT_ROUNDING * max(1.0, math.sqrt(steps) / 100.0):
+                raise FastacctWrongError(
+                    f"exact epsilon is at least {lower!r}, {name} says {theirs!r} and is {there - delta:.1e} short "
+                    f"in delta at {query}"
+                )
+            result.below(theirs / lower, str(query))
+        elif theirs <= upper * (1.0 + TOLERANCE):
+            result.equal += 1
+        else:
+            result.above += 1
+    return result
+
+
+def compare_exact_noise(
+    name: str, values: NDArray[np.float64], jobs: Sequence[dict[str, float]], ours: NDArray[np.float64]
+) -> Agreement:
+    """Noise multipliers of numerical composition: ours may not be larger, unless theirs misses the target."""
+    result = Agreement("exact noise multiplier", name, "everyday", total=len(values))
+    for job, theirs, mine in zip(jobs, values.tolist(), ours.tolist(), strict=False):
+        if not (math.isfinite(theirs) and theirs > 0.0):
+            result.failed += 1
+            continue
+        result.ratios.append(theirs / mine)
+        if abs(theirs - mine) <= TOLERANCE * mine:
+            result.equal += 1
+            continue
+        if theirs > mine:
+            result.above += 1
+            continue
+        known: dict[str, Any] = {key: value for key, value in job.items() if key != "epsilon"}
+        lower, upper, _ = fa.dpsgd.epsilon_bounds(noise_multiplier=theirs, **known)
+        where = f"q {job['sample_rate']:.3g}, T {job['steps']:g}, delta {job['delta']:.2g}, target {job['epsilon']:g}"
+        if lower > job["epsilon"]:
+            result.below(job["epsilon"] / lower, where)
+        elif upper <= job["epsilon"] * (1.0 - EXACT_CALIBRATION):
+            raise FastacctWrongError(
+                f"noise multiplier {mine!r} exceeds {name}'s {theirs!r}, which is enough, at {where}"
+            )
+        else:
+            result.equal += 1
     return result

@@ -20,11 +20,13 @@ from typing import Any, Final
 import numpy as np
 
 import fastacct as fa
-from bench import agreement, report, timing
+from bench import agreement, compare_exact, report, timing
+from bench.agreement import RDP
 from bench.configurations import REGIMES, Configurations, broad, everyday, tiny_rate
 from bench.peers import Peer, installed
 from bench.report import Fact, Findings, Race, Regime
 from fastacct._arrays import as_threads
+from fastacct.answers import duration
 
 CURVE_ORDERS: Final = tuple([1 + x / 10.0 for x in range(1, 100)] + [float(order) for order in range(12, 64)])
 """The default orders of Opacus, for every peer."""
@@ -39,6 +41,7 @@ TARGETS: Final = {
 SCALAR_TARGET: Final = 20e-6
 IMPORT_TARGET: Final = 60e-3
 SCALING_TARGET: Final = 1.9
+PARTS: Final = ("exact", "rdp")
 QUIET_PAIRS: Final = 5
 """So many undisturbed pairs of runs judge the second thread; fewer do not."""
 
@@ -98,7 +101,7 @@ def _scalar_calls(n: int) -> Callable[[], None]:
 
     def loop() -> None:
         for run in runs:
-            fa.dpsgd.epsilon(**run)
+            fa.dpsgd.epsilon(**run, accountant=RDP)
 
     return loop
 
@@ -109,7 +112,7 @@ def _tasks(peer: Peer, plan: Plan, threads: int) -> list[tuple[str, int, Callabl
     fewer = few[: plan.calibrations]
     many = everyday(plan.ours)
     run, curves, target, orders = many.run(), many.curves(), many.target(), np.asarray(CURVE_ORDERS)
-    n_scalar = min(plan.ours, 10_000)
+    n_scalar = min(plan.ours, 5_000)
 
     def their_epsilon() -> None:
         for c in few:
@@ -124,14 +127,20 @@ def _tasks(peer: Peer, plan: Plan, threads: int) -> list[tuple[str, int, Callabl
             peer.noise_multiplier(c.epsilon, c.delta, c.sample_rate, c.steps)
 
     return [
-        ("epsilon", len(few), their_epsilon, plan.ours, lambda: fa.dpsgd.epsilon(**run, threads=threads)),
+        (
+            "epsilon",
+            len(few),
+            their_epsilon,
+            plan.ours,
+            lambda: fa.dpsgd.epsilon(**run, accountant=RDP, threads=threads),
+        ),
         ("RDP curve", len(few), their_curve, plan.ours, lambda: fa.dpsgd.rdp(**curves, orders=orders, threads=threads)),
         (
             "noise multiplier",
             len(fewer),
             their_search,
             plan.ours,
-            lambda: fa.dpsgd.noise_multiplier(**target, threads=threads),
+            lambda: fa.dpsgd.noise_multiplier(**target, accountant=RDP, threads=threads),
         ),
         ("epsilon, scalar call", len(few), their_epsilon, n_scalar, _scalar_calls(n_scalar)),
     ]
@@ -161,15 +170,18 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
     scalar = timing.median_wall([timing.span(loop) for _ in range(plan.rounds)]) / 2_000
     found.facts.append(
         Fact(
-            "scalar epsilon call", report.seconds(scalar), f"< {report.seconds(SCALAR_TARGET)}", scalar < SCALAR_TARGET
+            "scalar epsilon call, Renyi DP",
+            duration(scalar),
+            f"< {duration(SCALAR_TARGET)}",
+            scalar < SCALAR_TARGET,
         )
     )
     base, extra = timing.import_overhead(groups=plan.rounds)
     found.facts.append(
         Fact(
-            f"import fastacct, beyond import numpy ({report.seconds(base)})",
-            report.seconds(extra),
-            f"< {report.seconds(IMPORT_TARGET)}",
+            f"import fastacct, beyond import numpy ({duration(base)})",
+            duration(extra),
+            f"< {duration(IMPORT_TARGET)}",
             extra < IMPORT_TARGET,
         )
     )
@@ -177,7 +189,9 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
         return
     run = everyday(plan.ours).run()
     one, two = timing.interleaved(
-        lambda: fa.dpsgd.epsilon(**run, threads=1), lambda: fa.dpsgd.epsilon(**run, threads=2), 5 * plan.rounds
+        lambda: fa.dpsgd.epsilon(**run, accountant=RDP, threads=1),
+        lambda: fa.dpsgd.epsilon(**run, accountant=RDP, threads=2),
+        5 * plan.rounds,
     )
     pairs = list(zip(one, two, strict=True))
     # while something else has the other core there is nothing to judge: both calls of a pair need what they use
@@ -188,7 +202,7 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
         f"{len(quiet)} of {len(pairs)} pairs that had two cores" if quiet else f"{len(pairs)} pairs, none had two cores"
     )
     given = "; ".join(f"{statistics.median(s.cores for s in spans):.2f}" for spans in (one, two))
-    work = "; ".join(report.seconds(statistics.median(s.cpu for s in spans) / plan.ours) for spans in (one, two))
+    work = "; ".join(duration(statistics.median(s.cpu for s in spans) / plan.ours) for spans in (one, two))
     found.facts += [
         Fact(
             f"epsilon, 2 threads against 1, median of {what}",
@@ -221,7 +235,7 @@ def time_regimes(found: Findings, peers: list[Peer], plan: Plan) -> None:
 
             theirs[peer.name] = timing.span(call).wall / len(few)
         found.regimes.append(
-            Regime(name, each(draw(n), fa.RDP()), each(draw(n // 10), fa.RDP(conversion="optimal")), theirs)
+            Regime(name, each(draw(n), RDP), each(draw(n // 10), fa.RDP(conversion="optimal")), theirs)
         )
 
 
@@ -260,17 +274,20 @@ def _notes(found: Findings, peers: list[Peer], plan: Plan) -> list[str]:
     return notes
 
 
-def compare(plan: Plan, command: str) -> Findings:
+def compare(plan: Plan, exact: compare_exact.Plan, command: str, parts: list[str]) -> Findings:
     peers = installed()
     found = Findings(command, min(2, as_threads(None)), {p.name: p.version for p in peers}, os.getloadavg())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the peers warn that their lists of orders end too early
-        compare_values(found, peers, plan)
-        time_ourselves(found, plan)
-        time_peers(found, peers, plan)
-        time_regimes(found, peers, plan)
+        if "exact" in parts:
+            compare_exact.compare(found, exact)
+        if "rdp" in parts:
+            compare_values(found, peers, plan)
+            time_ourselves(found, plan)
+            time_peers(found, peers, plan)
+            time_regimes(found, peers, plan)
     found.load_after = os.getloadavg()
-    found.notes = _notes(found, peers, plan)
+    found.notes = [*compare_exact.notes(found), *(_notes(found, peers, plan) if "rdp" in parts else [])]
     return found
 
 
@@ -278,15 +295,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.compare", description="Side by side with other libraries.")
     parser.add_argument("--quick", action="store_true", help="a smoke run: few configurations, nothing written")
     parser.add_argument("--output", type=Path, help="where to write the page (default: RESULTS.md beside this file)")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: both; one alone writes nothing either")
     chosen = parser.parse_args(arguments)
-    command = "python -m bench.compare" + (" --quick" if chosen.quick else "")
+    parts = chosen.part or list(PARTS)
+    options = [*(["--quick"] if chosen.quick else []), *(f"--part {part}" for part in chosen.part or [])]
+    command = " ".join(["python -m bench.compare", *options])
     try:
-        found = compare(QUICK if chosen.quick else FULL, command)
+        exact = compare_exact.QUICK if chosen.quick else compare_exact.FULL
+        found = compare(QUICK if chosen.quick else FULL, exact, command, parts)
     except agreement.FastacctWrongError as wrong:
         print(f"stopped before timing: {wrong}", file=sys.stderr)
         return 1
     report.show(found)
-    output = chosen.output or (None if chosen.quick else Path(__file__).with_name("RESULTS.md"))
+    output = chosen.output or (None if chosen.quick or chosen.part else Path(__file__).with_name("RESULTS.md"))
     if output:
         output.write_text(report.markdown(found), encoding="utf-8")
     return 0

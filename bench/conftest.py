@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-collect_ignore = ["peers", "compare.py"]
+collect_ignore = ["peers", "compare.py", "compare_exact.py", "tightness.py"]
 """Nothing to collect there: no doctests, and no reason to import another library."""
 
 

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench.agreement import Agreement
+from fastacct.answers import duration
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """Title, header, rows."""
@@ -38,6 +39,32 @@ class Race:
         if self.target is None:
             return "-"
         return "met" if self.ratio >= self.target else "MISSED"
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The exact accountant against one other on one task; seconds per configuration."""
+
+    task: str
+    regime: str
+    peer: str
+    n_peer: int
+    n_ours: int
+    peer_median: float
+    peer_mean: float
+    ours_median: float
+    """One call per configuration, one thread."""
+    ours_mean: float
+    """One array call for all, all threads."""
+    peer_failed: int
+
+    @property
+    def median_ratio(self) -> float:
+        return self.peer_median / self.ours_median
+
+    @property
+    def mean_ratio(self) -> float:
+        return self.peer_mean / self.ours_mean
 
 
 @dataclass(frozen=True)
@@ -69,18 +96,12 @@ class Findings:
     load_before: tuple[float, float, float]
     load_after: tuple[float, float, float] = (0.0, 0.0, 0.0)
     agreements: list[Agreement] = field(default_factory=list)
+    exact_peers: dict[str, str] = field(default_factory=dict)
+    duels: list[Duel] = field(default_factory=list)
     races: list[Race] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     regimes: list[Regime] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-
-def seconds(value: float) -> str:
-    """Three digits with a fitting unit."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if value * factor >= 1.0:
-            return f"{value * factor:.3g} {unit}"
-    return f"{value * 1e9:.3g} ns"
 
 
 def cpu_model() -> str:
@@ -109,14 +130,29 @@ def tables(found: Findings) -> list[Table]:
         (
             r.task,
             r.peer,
-            seconds(r.theirs),
-            seconds(r.ours),
+            duration(r.theirs),
+            duration(r.ours),
             f"{r.ratio:,.0f}",
             "-" if r.target is None else f"{r.target:,.0f}",
             r.verdict,
             f"{r.n_peer:,} / {r.n_ours:,}",
         )
         for r in found.races
+    ]
+    duels = [
+        (
+            d.task,
+            d.regime,
+            d.peer,
+            duration(d.peer_median),
+            duration(d.ours_median),
+            f"{d.median_ratio:,.0f}",
+            duration(d.peer_mean),
+            duration(d.ours_mean),
+            f"{d.mean_ratio:,.0f}",
+            f"{d.n_peer:,} ({d.peer_failed} failed) / {d.n_ours:,}",
+        )
+        for d in found.duels
     ]
     values = [
         (
@@ -137,15 +173,31 @@ def tables(found: Findings) -> list[Table]:
     regimes = [
         (
             r.name,
-            seconds(r.ours),
-            seconds(r.optimal),
-            *(f"{seconds(r.peers[p])} ({r.peers[p] / r.ours:,.0f}x)" if p in r.peers else "-" for p in found.peers),
+            duration(r.ours),
+            duration(r.optimal),
+            *(f"{duration(r.peers[p])} ({r.peers[p] / r.ours:,.0f}x)" if p in r.peers else "-" for p in found.peers),
         )
         for r in found.regimes
     ]
     return [
         (
-            "Time per configuration",
+            "Exact accountant: time per configuration",
+            (
+                "task",
+                "configurations",
+                "peer",
+                "peer, median",
+                "fastacct, median",
+                "ratio",
+                "peer, total / n",
+                "fastacct, total / n",
+                "ratio",
+                "n: peer / fastacct",
+            ),
+            duels,
+        ),
+        (
+            "Renyi DP: time per configuration",
             ("task", "peer", "peer", "fastacct", "ratio", "target", "", "configurations: peer / fastacct"),
             races,
         ),
@@ -167,7 +219,7 @@ def tables(found: Findings) -> list[Table]:
             values,
         ),
         (
-            "Where we are slow: epsilon by regime, one thread",
+            "Where Renyi DP is slow: epsilon by regime, one thread",
             ("regime", "fastacct", 'conversion="optimal"', *found.peers),
             regimes,
         ),
@@ -177,7 +229,7 @@ def tables(found: Findings) -> list[Table]:
 def facts_of_the_run(found: Findings) -> list[str]:
     from fastacct_ext import _kernels
 
-    peers = ", ".join(f"{name} {v}" for name, v in found.peers.items()) or "none installed"
+    peers = ", ".join(f"{name} {v}" for name, v in (found.exact_peers | found.peers).items()) or "none installed"
     before, after = (", ".join(f"{x:.2f}" for x in load) for load in (found.load_before, found.load_after))
     return [
         f"command: `{found.command}`",

@@ -31,6 +31,7 @@ from fastacct.calibrate import calibrate
 from fastacct.exact import Exact
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture, Mechanism, PoissonSampled
+from fastacct.pld import PLD, LossDistribution
 from fastacct.process import Process
 from fastacct.sweep import open_sweep, sweep
 from fastacct.tradeoff import (
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CLT",
+    "PLD",
     "RDP",
     "ZCDP",
     "Accountant",
@@ -60,6 +62,7 @@ __all__ = [
     "Gaussian",
     "GaussianFit",
     "GaussianMixture",
+    "LossDistribution",
     "Mechanism",
     "PoissonSampled",
     "Process",

@@ -5,9 +5,10 @@ Every message names the argument, the offending value, its index in an array and
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ Codes = NDArray[np.uint8]
 MAX_STEPS: Final = 2.0**53
 MAX_ORDER: Final = 1e11
 _CELLS_PER_TASK: Final = 256
+_TASKS_PER_THREAD: Final = 16
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,18 @@ def _executor(size: int) -> ThreadPoolExecutor:
         return _pool
 
 
+def in_pieces(total: int, threads: int, work: Callable[[int, int], None], cells_per_task: int = 1) -> None:
+    """Call `work(start, stop)` until all of range(total) is done, on several threads when that is worth it."""
+    most = _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
+    tasks = min(total // cells_per_task, most) if threads > 1 else 1
+    if tasks <= 1:
+        work(0, total)
+        return
+    # ever smaller pieces: the threads finish together
+    edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
+    list(_executor(threads).map(work, edges[:-1], edges[1:]))
+
+
 def run_kernel(
     op: int,
     inputs: tuple[Cells, ...],
@@ -197,14 +211,13 @@ def run_kernel(
     option: int = 0,
     conversion: int = 0,
     orders: Cells | None = None,
+    cells_per_task: int = _CELLS_PER_TASK,
 ) -> tuple[list[Cells], Codes]:
     """Run one kernel over all cells of `shape`, on several threads for many cells; outputs have that shape.
 
     Cells are independent, so that neither `threads` nor the cutting changes a bit of the result.
     """
-    total = 1
-    for extent in shape:
-        total *= extent
+    total = math.prod(shape)
     flat = [np.empty(total) for _ in range(n_outputs)]
     status = np.zeros(total, dtype=np.uint8)
     out0, out1, out2 = ([*flat, None, None])[:3]
@@ -212,16 +225,15 @@ def run_kernel(
     def work(start: int, stop: int) -> None:
         _kernels.apply(op, inputs, shape, start, stop, out0, out1, out2, status, option, conversion, orders)
 
-    tasks = min(total // _CELLS_PER_TASK, 16 * threads) if threads > 1 else 1
-    if tasks <= 1:
-        work(0, total)
-    else:
-        # ever smaller pieces: the threads finish together
-        edges = [total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)]
-        list(_executor(threads).map(work, edges[:-1], edges[1:]))
+    in_pieces(total, threads, work, cells_per_task)
     return [out.reshape(shape) for out in flat], status.reshape(shape)
 
 
 def unwrap(array: Cells) -> Any:
     """A Python float for a single cell without dimensions, else the array."""
     return float(array[()]) if array.ndim == 0 else array
+
+
+def unwrap_codes(status: Codes) -> Any:
+    """A Python int for a single cell without dimensions, else the array."""
+    return int(status[()]) if status.ndim == 0 else status

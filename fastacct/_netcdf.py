@@ -1,4 +1,4 @@
-"""Sweeps as netCDF-4: one variable over the axes, written and read by hyperslabs."""
+"""Sweeps as netCDF-4: variables over the axes, written and read by hyperslabs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastacct.sweep import AXIS_NOTES, Grid, Sink, import_extra, variable_attrs
+from fastacct.sweep import AXIS_NOTES, Grid, Sink, Values, import_extra, variable_attrs
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 class ArraySink:
-    """Chunks into the hyperslabs of the variable."""
+    """Chunks into the hyperslabs of the variables."""
 
     def __init__(self, file: Any, grid: Grid) -> None:
         for name, values in grid.axes.items():
@@ -27,14 +26,18 @@ class ArraySink:
             column.setncattr("long_name", AXIS_NOTES[name])
             column[:] = values
         # No fill value, and so no first pass that writes it: every cell is written before the file gets its name.
-        self.variable = file.createVariable(grid.variable, np.dtype(np.float64), grid.dims, fill_value=False)
-        for key, text in variable_attrs(grid).items():
-            self.variable.setncattr(key, text)
+        self.variables = []
+        for name in grid.variables:
+            variable = file.createVariable(name, np.dtype(np.float64), grid.dims, fill_value=False)
+            for key, text in variable_attrs(grid, name).items():
+                variable.setncattr(key, text)
+            self.variables.append(variable)
         for key, text in grid.attrs.items():
             file.setncattr(key, text)
 
-    def write(self, chunk: tuple[slice, ...], values: NDArray[np.float64]) -> None:
-        self.variable[chunk] = values
+    def write(self, chunk: tuple[slice, ...], values: Values) -> None:
+        for variable, part in zip(self.variables, values, strict=True):
+            variable[chunk] = part
 
 
 @contextlib.contextmanager
@@ -57,7 +60,7 @@ def library() -> Any:
 
 
 def open_grid(path: Path) -> xr.Dataset:
-    """The grid in a netCDF file; the variable is read when it is used."""
+    """The grid in a netCDF file; a variable is read when it is used."""
     xarray = import_extra("xarray", "sweep")
     engine = "netcdf4" if library().__name__ == "netCDF4" else "h5netcdf"
     return xarray.open_dataset(path, engine=engine)  # type: ignore[no-any-return]

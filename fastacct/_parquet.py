@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.sweep import Grid, Sink, import_extra, labelled
+from fastacct.sweep import Grid, Sink, Values, import_extra, labelled
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,16 +28,17 @@ class TableSink:
         self.arrow = import_extra("pyarrow", "sweep")
         self.writer, self.grid, self.schema = writer, grid, schema
 
-    def write(self, chunk: tuple[slice, ...], values: NDArray[np.float64]) -> None:
+    def write(self, chunk: tuple[slice, ...], values: Values) -> None:
+        shape, size = values[0].shape, values[0].size
         columns = []
         for position, axis in enumerate(self.grid.axes.values()):
-            spread = [1] * values.ndim
+            spread = [1] * len(shape)
             spread[position] = -1
-            column = np.broadcast_to(axis[chunk[position]].reshape(spread), values.shape)
+            column = np.broadcast_to(axis[chunk[position]].reshape(spread), shape)
             columns.append(self.arrow.array(column.reshape(-1)))
-        columns.append(self.arrow.array(np.ascontiguousarray(values).reshape(-1)))
+        columns += [self.arrow.array(np.ascontiguousarray(part).reshape(-1)) for part in values]
         table = self.arrow.Table.from_arrays(columns, schema=self.schema)
-        self.writer.write_table(table, row_group_size=max(1, values.size))
+        self.writer.write_table(table, row_group_size=max(1, size))
 
 
 @contextlib.contextmanager
@@ -45,14 +46,15 @@ def table_sink(path: Path, grid: Grid) -> Iterator[Sink]:
     """A Parquet file being written; closed (and then complete) when the block ends."""
     arrow = import_extra("pyarrow", "sweep")
     parquet = import_extra("pyarrow.parquet", "sweep")
-    about = {"variable": grid.variable, "dims": grid.dims, "shape": grid.shape, "attrs": grid.attrs}
+    about = {"variables": grid.variables, "dims": grid.dims, "shape": grid.shape, "attrs": grid.attrs}
     fields = [(name, arrow.from_numpy_dtype(axis.dtype)) for name, axis in grid.axes.items()]
-    schema = arrow.schema([*fields, (grid.variable, arrow.float64())], metadata={METADATA_KEY: json.dumps(about)})
+    fields += [(name, arrow.float64()) for name in grid.variables]
+    schema = arrow.schema(fields, metadata={METADATA_KEY: json.dumps(about)})
     # The axes repeat, so a dictionary makes them almost free; the values do not, and their bytes compress best when
     # the same byte of all of them stands together.
     options = {
         "use_dictionary": list(grid.dims),
-        "use_byte_stream_split": [grid.variable],
+        "use_byte_stream_split": list(grid.variables),
         "compression": "zstd",
         "compression_level": 1,
     }
@@ -61,7 +63,7 @@ def table_sink(path: Path, grid: Grid) -> Iterator[Sink]:
 
 
 def open_grid(path: Path) -> xr.Dataset:
-    """The grid in a Parquet file; the variable is read row group by row group, when it is used."""
+    """The grid in a Parquet file; a variable is read row group by row group, when it is used."""
     parquet = import_extra("pyarrow.parquet", "sweep")
     with parquet.ParquetFile(path) as file:
         metadata = (file.schema_arrow.metadata or {}).get(METADATA_KEY)
@@ -77,8 +79,9 @@ def open_grid(path: Path) -> xr.Dataset:
     for position, name in enumerate(dims):
         stride = math.prod(shape[position + 1 :])
         axes[name] = rows.take(name, np.arange(shape[position]) * stride)
-    grid = Grid(axes, about["variable"], about["attrs"])
-    return labelled(grid, _lazy(rows, grid))
+    variables = tuple(about["variables"] if "variables" in about else [about["variable"]])  # one, in files of 0.1
+    grid = Grid(axes, variables, about["attrs"])
+    return labelled(grid, [_lazy(rows, grid, name) for name in variables])
 
 
 class RowReader:
@@ -108,7 +111,7 @@ class RowReader:
         return out
 
 
-def _lazy(rows: RowReader, grid: Grid) -> Any:
+def _lazy(rows: RowReader, grid: Grid, variable: str) -> Any:
     """An xarray array that turns an index into row numbers and reads only those."""
     from xarray.backends import BackendArray
     from xarray.core import indexing
@@ -126,6 +129,6 @@ def _lazy(rows: RowReader, grid: Grid) -> Any:
             chosen = [np.arange(size)[index] for index, size in zip(key, self.shape, strict=True)]
             numbers = np.ravel_multi_index(np.ix_(*map(np.atleast_1d, chosen)), self.shape)
             dropped = tuple(position for position, picked in enumerate(chosen) if picked.ndim == 0)
-            return rows.take(grid.variable, numbers).squeeze(axis=dropped)
+            return rows.take(variable, numbers).squeeze(axis=dropped)
 
     return indexing.LazilyIndexedArray(CellArray())

@@ -21,7 +21,8 @@ What is paid for:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -32,9 +33,21 @@ from fastacct._arrays import Cells
 from fastacct._pld_grid import GridMeasure
 from fastacct._pld_sources import ROUNDING
 
-__all__ = ["Composition", "Moment", "Tilted", "saddle"]
+__all__ = [
+    "Composition",
+    "Moment",
+    "Tilted",
+    "chernoff_delta",
+    "left_out",
+    "log_moment",
+    "read_delta",
+    "saddle_of_delta",
+    "saddle_of_epsilon",
+]
 
 _TINY: Final = 1e-300
+_NORMAL: Final = 2.0**-1022
+"""What underflows is rounded up to this."""
 _CHERNOFF: Final = np.geomspace(0.5, 64.0, 8)
 
 
@@ -46,9 +59,18 @@ class Moment(NamedTuple):
     variance: float
 
 
-class Tilted(NamedTuple):
-    """Composed tilted masses at `first` + i `spacing`."""
+Weighted = tuple[int, Cells, Cells]
+"""A count, losses and logarithms of masses."""
 
+
+class Tilted(NamedTuple):
+    """Composed tilted masses at `first` + i `spacing`; `offset` of the first on the composed grid.
+
+    A mass is off by at most `each_error`, all together by `norm_error` in the 2-norm; the tilted masses left out are at
+    most `below` and `above`.
+    """
+
+    offset: int
     first: float
     spacing: float
     mass: Cells
@@ -60,13 +82,30 @@ class Tilted(NamedTuple):
     above: float
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Part:
     measure: GridMeasure
-    count: int
-    index: NDArray[np.int64]
+    copies: int
+    positions: NDArray[np.intp]
     loss: Cells
+    loss_error: float
     mass: Cells
     log_mass: Cells
+
+
+def log_moment(parts: Iterable[Weighted], tilt: float) -> Moment:
+    """Log-moment of a composition at `tilt`, rounded."""
+    value = mean = variance = 0.0
+    for count, loss, log_mass in parts:
+        exponent = tilt * loss + log_mass
+        top = float(exponent.max())
+        weight = np.exp(exponent - top)
+        total = float(weight.sum())
+        centre = float(weight @ loss) / total
+        value += count * (top + math.log(total))
+        mean += count * centre
+        variance += count * float(weight @ (loss - centre) ** 2) / total
+    return Moment(value, mean, variance)
 
 
 class Composition:
@@ -75,21 +114,23 @@ class Composition:
     def __init__(self, parts: Sequence[tuple[GridMeasure, int]], is_upper: bool) -> None:
         self.is_upper = is_upper
         self.parts: list[_Part] = []
-        for measure, count in parts:
-            index = np.flatnonzero(measure.mass > 0.0)
-            mass = measure.mass[index]
-            if count:
-                self.parts.append(_Part(measure, count, index, measure.losses()[index], mass, np.log(mass)))
+        for measure, copies in parts:
+            positions = np.flatnonzero(measure.mass > 0.0)
+            mass, loss = measure.mass[positions], measure.losses()[positions]
+            loss_error = 2.0 * ROUNDING * (abs(measure.origin) + measure.spacing * measure.mass.size)
+            if copies:
+                self.parts.append(_Part(measure, copies, positions, loss, loss_error, mass, np.log(mass)))
         self.spacing = self.parts[0].measure.spacing if self.parts else 1.0
         if any(part.measure.spacing != self.spacing for part in self.parts):
             raise ValueError("measures on different spacings do not compose")
-        self.count = sum(part.count for part in self.parts)
-        self.empty = any(not part.mass.size for part in self.parts)
-        exact = [(Fraction(part.measure.origin) * part.count, part.count) for part in self.parts]
-        self.origin: Fraction = sum((origin for origin, _ in exact), Fraction(0))
-        self.length = 1 + sum(part.count * int(part.index[-1]) for part in self.parts if part.index.size)
-        self.start = sum(part.count * int(part.index[0]) for part in self.parts if part.index.size)
-        self.slack = math.fsum(part.count * part.measure.slack for part in self.parts)
+        self.n_factors = sum(part.copies for part in self.parts)
+        self.has_no_finite_loss = any(not part.mass.size for part in self.parts)
+        self.origin = sum((Fraction(part.measure.origin) * part.copies for part in self.parts), Fraction(0))
+        used = [part for part in self.parts if part.mass.size]
+        self.start = sum(part.copies * int(part.positions[0]) for part in used)
+        self.length = 1 + sum(part.copies * int(part.positions[-1]) for part in used)
+        self.slack = math.fsum(part.copies * part.measure.slack for part in self.parts) * (1.0 + 1e-15)
+        self._moments: dict[float, Moment] = {}
 
     def loss_at(self, index: int) -> float:
         """Loss of a point of the composed grid, correctly rounded."""
@@ -105,59 +146,68 @@ class Composition:
         """The smallest finite loss."""
         return self.loss_at(self.start)
 
+    def is_beyond(self, epsilon: float) -> bool:
+        """Whether no finite loss is above `epsilon`."""
+        return epsilon >= self.top + self.slack + 4.0 * ROUNDING * abs(self.top)
+
+    def finite(self) -> float:
+        """Mass of all other losses, rounded down."""
+        total = 1.0
+        for part in self.parts:
+            total *= (float(part.mass.sum()) + part.measure.bottom) ** part.copies
+        return max(0.0, total * (1.0 - ROUNDING * (40.0 * self.n_factors + 64.0)))
+
     def infinite(self) -> float:
         """Mass of an infinite loss, rounded to the safe side."""
-        finite = math.fsum(part.count * math.log(max(float(part.mass.sum()), _TINY)) for part in self.parts)
-        ratio = 0.0
+        if self.n_factors == 1:
+            return self.parts[0].measure.infinite
+        log_total = log_ratio = 0.0
         for part in self.parts:
-            if part.measure.infinite > 0.0:
-                ratio += part.count * math.log1p(part.measure.infinite / max(float(part.mass.sum()), _TINY))
-        if ratio == 0.0:
-            return 0.0
-        value = math.exp(min(finite, 0.0 if not self.is_upper else finite)) * math.expm1(min(ratio, 700.0))
-        error = (self.count + 64.0) * 4.0 * ROUNDING * (2.0 + ratio)
-        if self.is_upper:
-            return min(value * (1.0 + error), 1.0)
-        return max(0.0, min(value, -math.expm1(-ratio)) * (1.0 - error))
+            finite = float(part.mass.sum()) + part.measure.bottom
+            if finite + part.measure.infinite <= 0.0:
+                return 0.0
+            log_total += part.copies * math.log(finite + part.measure.infinite)
+            log_ratio += part.copies * (math.log1p(part.measure.infinite / finite) if finite > 0.0 else math.inf)
+        value = math.exp(min(log_total, 1.0)) * -math.expm1(-log_ratio)
+        error = ROUNDING * (40.0 * self.n_factors + 64.0)
+        return min(value * (1.0 + error), 1.0) if self.is_upper else max(0.0, value * (1.0 - error))
 
     def moment(self, tilt: float) -> Moment:
         """log-moment of the finite losses; see `moment_error`."""
-        value = mean = variance = 0.0
-        for part in self.parts:
-            exponent = tilt * part.loss + part.log_mass
-            top = float(exponent.max())
-            weight = np.exp(exponent - top)
-            total = float(weight.sum())
-            centre = float(weight @ part.loss) / total
-            value += part.count * (top + math.log(total))
-            mean += part.count * centre
-            variance += part.count * float(weight @ (part.loss - centre) ** 2) / total
-        return Moment(value, mean, variance)
+        if tilt not in self._moments:
+            parts = ((part.copies, part.loss, part.log_mass) for part in self.parts)
+            self._moments[tilt] = log_moment(parts, tilt)
+        return self._moments[tilt]
 
     def moment_error(self, tilt: float) -> float:
         """Bound of the rounding error of `moment(tilt).value`."""
-        return sum(
-            part.count * ROUNDING * (6.0 * abs(tilt) * float(np.abs(part.loss[[0, -1]]).max()) + 3000.0)
+        each = (
+            part.copies
+            * (
+                ROUNDING * (4.0 * abs(tilt) * float(np.abs(part.loss[[0, -1]]).max()) + 3000.0)
+                + abs(tilt) * part.loss_error
+            )
             for part in self.parts
         )
+        return math.fsum(each)
 
     def tail(self, tilt: float, point: float, steps: Cells, upper: bool) -> float:
         """Chernoff bound of the tilted mass at or beyond `point`."""
-        base, best, sign = self.moment(tilt).value, 0.0, 1.0 if upper else -1.0
+        best, sign = 0.0, 1.0 if upper else -1.0
         for step in steps:
-            exponent = self.moment(tilt + sign * step).value - base - sign * step * point
-            exponent += self.moment_error(tilt + sign * step) + self.moment_error(tilt) + 4e-16 * step * abs(point)
+            exponent = self.moment(tilt + sign * step).value - self.moment(tilt).value - sign * step * point
+            exponent += self.moment_error(tilt + sign * step) + self.moment_error(tilt)
+            exponent += 4.0 * ROUNDING * (step * abs(point) + abs(self.moment(tilt).value))
             best = min(best, exponent)
-        return math.exp(best)
+        return math.exp(best) * (1.0 + 1e-12)
 
     def tilted(self, tilt: float, log_budget: float, max_points: int) -> Tilted:
         """The composed measure where its tilted mass is, up to exp(log_budget) if `max_points` allow."""
         now = self.moment(tilt)
         width = math.sqrt(now.variance) + self.spacing
         steps = _CHERNOFF / width
-        moments = [(step, self.moment(tilt + step), self.moment(tilt - step)) for step in steps]
-        high = min((up.value - now.value - log_budget) / step for step, up, _ in moments)
-        low = max(-(down.value - now.value - log_budget) / step for step, _, down in moments)
+        high = min((self.moment(tilt + step).value - now.value - log_budget) / step for step in steps)
+        low = max(-(self.moment(tilt - step).value - now.value - log_budget) / step for step in steps)
         last = min(self.length - 1, math.ceil((Fraction(high) - self.origin) / Fraction(self.spacing)))
         first = max(self.start, math.floor((Fraction(low) - self.origin) / Fraction(self.spacing)))
         wanted = max(last - first + 1, 2)
@@ -174,7 +224,7 @@ class Composition:
         mass, each, norm, log_scale = self._convolve(tilt, n_points)
         mass = np.roll(mass, -(first % n_points))
         mass = mass[: min(n_points, self.length - first)]
-        return Tilted(self.loss_at(first), self.spacing, mass, tilt, log_scale, each, norm, below, above)
+        return Tilted(first, self.loss_at(first), self.spacing, mass, tilt, log_scale, each, norm, below, above)
 
     def _convolve(self, tilt: float, n_points: int) -> tuple[Cells, float, float, float]:
         """Tilted masses by index modulo `n_points`, bounds of their errors (each; 2-norm), log of the scale."""
@@ -182,75 +232,82 @@ class Composition:
         scale = Fraction(0)
         folded: list[tuple[Cells, int]] = []
         for part in self.parts:
-            exponent = tilt * part.loss + part.log_mass
-            top = float(exponent.max())
-            log_moment = top + math.log(float(np.exp(exponent - top).sum()))
-            scale += part.count * Fraction(log_moment)
-            half = 0.5 * (tilt * part.loss - log_moment)
-            error = ROUNDING * (4.0 * np.abs(tilt * part.loss) + abs(log_moment) + 12.0)
+            log_scale = log_moment([(1, part.loss, part.log_mass)], tilt).value
+            scale += part.copies * Fraction(log_scale)
+            half = 0.5 * (tilt * part.loss - log_scale)
+            error = ROUNDING * (4.0 * np.abs(tilt * part.loss) + abs(log_scale) + 12.0) + abs(tilt) * part.loss_error
             mass = part.mass * np.exp(half) * np.exp(half) * (1.0 + sign * error)
-            sums = np.bincount(part.index % n_points, mass, minlength=n_points)
-            sums *= 1.0 + sign * ROUNDING * (4 + part.index[-1] // n_points)
-            folded.append((sums, part.count))
+            last = int(part.positions[-1])
+            sums: Cells = np.bincount(part.positions % n_points, mass, minlength=n_points).astype(np.float64)
+            sums *= 1.0 + sign * ROUNDING * (4 + last // n_points)
+            folded.append((sums, part.copies))
         if len(folded) == 1 and folded[0][1] == 1:
-            return folded[0][0], 0.0, 0.0, float(scale)
+            return folded[0][0], _TINY, _TINY, float(scale)
         gain = 16.0 * ROUNDING * math.log2(n_points)
-        # shares of the error: |E|_2 / sqrt(N) for each factor, and its bound B at every frequency
         log_bound, product = np.zeros(n_points // 2 + 1), np.ones(n_points // 2 + 1, dtype=np.complex128)
-        factors: list[tuple[int, float, Cells]] = []
-        for sums, count in folded:
-            norm = float(np.linalg.norm(sums)) * (1.0 + 1e-9)
+        factors: list[tuple[float, Cells]] = []
+        for sums, copies in folded:
+            size = float(np.linalg.norm(sums)) * (1.0 + 1e-9)
             spectrum = np.fft.rfft(sums)
-            size = np.abs(spectrum)
-            bound = np.maximum(np.minimum(size + gain * math.sqrt(n_points) * norm, sums.sum() * (1.0 + 1e-9)), size)
-            logs = np.log(bound)
-            factors.append((count, gain * norm, logs))
-            log_bound += count * logs
-            product *= _power(spectrum, count)
-        powers = 3.0 * ROUNDING * (self.count + len(folded))
-        size = np.abs(product)
-        mass = np.fft.irfft(product, n_points)
-        each = powers * 2.0 * float(size.sum()) / n_points
-        norm = powers * math.sqrt(2.0 / n_points) * float(np.linalg.norm(size))
+            modulus = np.abs(spectrum)
+            most = np.minimum(modulus + gain * math.sqrt(n_points) * size, float(sums.sum()) * (1.0 + 1e-9))
+            bound = np.log(np.maximum(most, modulus))
+            factors.append((copies * gain * size, bound))
+            log_bound += copies * bound
+            product *= _power(spectrum, copies)
+        powers = 3.0 * ROUNDING * (self.n_factors + len(folded))
+        modulus = np.abs(product)
+        composed = np.fft.irfft(product, n_points)
+        each = powers * 2.0 * float(modulus.sum()) / n_points
+        norm = powers * math.sqrt(2.0 / n_points) * float(np.linalg.norm(modulus))
         with np.errstate(over="ignore"):
-            for count, error, logs in factors:
-                rest = np.exp(log_bound - logs)
-                each += count * error * math.sqrt(2.0 / n_points) * float(np.linalg.norm(rest))
-                norm += count * error * float(rest.max())
-        inverse = gain * float(np.linalg.norm(mass))
-        grown = 1.0 + 1e-6 + 8.0 * ROUNDING * self.count
-        return mass, grown * (each + inverse) + _TINY, grown * (norm + inverse) + _TINY, float(scale)
+            for error_norm, bound in factors:
+                rest = np.exp(log_bound - bound)
+                each += error_norm * math.sqrt(2.0 / n_points) * float(np.linalg.norm(rest))
+                norm += error_norm * float(rest.max())
+        inverse = gain * float(np.linalg.norm(composed))
+        more = 1.0 + 1e-6 + 8.0 * ROUNDING * self.n_factors
+        return composed, more * (each + inverse) + _TINY, more * (norm + inverse) + _TINY, float(scale)
 
 
 def read_delta(composition: Composition, tilted: Tilted, epsilon: float) -> float:
     """Delta of the finite losses at `epsilon`: certified upper (lower) bound for an upper (lower) composition."""
-    is_upper = composition.is_upper
+    if composition.is_beyond(epsilon):
+        return 0.0
+    is_upper, tilt = composition.is_upper, tilted.tilt
     sign = 1.0 if is_upper else -1.0
     size = tilted.spacing * tilted.mass.size
-    shift = composition.slack + 8.0 * ROUNDING * (abs(tilted.first) + size + abs(epsilon))
-    epsilon = epsilon - sign * shift
-    tilt, start = tilted.tilt, max(0, math.floor((epsilon - tilted.first) / tilted.spacing))
-    # weights below exp(-750) are zero anyway
-    stop = tilted.mass.size if tilt == 0.0 else start + 2 + math.ceil(min(750.0 / tilt / tilted.spacing, 1e15))
+    rounding = 8.0 * ROUNDING * (abs(tilted.first) + size + abs(epsilon))
+    epsilon -= sign * (composition.slack + rounding)
+    start = max(0, math.floor((epsilon - tilted.first) / tilted.spacing) - 1)
+    # weights beyond exp(-750) are zero
+    stop = tilted.mass.size if tilt <= 0.0 else start + 4 + math.ceil(min(750.0 / tilt / tilted.spacing, 1e15))
     mass = tilted.mass[start:stop]
     distance = tilted.first + tilted.spacing * np.arange(start, start + mass.size) - epsilon
-    weight = np.where(distance > 0.0, np.exp(-tilt * np.maximum(distance, 0.0)) * -np.expm1(-distance), 0.0)
+    ahead = np.maximum(distance, 0.0)
+    weight = np.exp(-tilt * ahead) * -np.expm1(-ahead)
     total = float(weight @ mass)
-    size_of_sum = float(weight @ np.abs(mass))
-    peak = _peak(tilt)
+    relative = ROUNDING * (mass.size + 16.0 + 4.0 * min(750.0, tilt * size)) + tilt * rounding
     each = float(weight.sum()) * tilted.each_error
     norm = float(np.linalg.norm(weight)) * tilted.norm_error
-    error = min(each, norm) * (1.0 + 1e-9)
-    error += size_of_sum * ROUNDING * (mass.size + 16.0 + 4.0 * min(750.0, tilt * size))
+    error = min(each, norm) * (1.0 + 1e-9) + float(weight @ np.abs(mass)) * relative
     if is_upper:
-        total += error + tilted.above * peak * (1.0 + 1e-9)
+        left_out = tilted.above + (tilted.below if epsilon < tilted.first else 0.0)
     else:
-        total -= error + (tilted.above + tilted.below) * peak * (1.0 + 1e-9)
+        left_out = tilted.above + tilted.below
+    total += sign * (error + left_out * _peak(tilt))
     if total <= 0.0:
-        return 0.0 if not is_upper else _TINY
-    exponent = tilted.log_scale - tilt * epsilon
-    error = 4.0 * ROUNDING * (abs(tilted.log_scale) + abs(tilt * epsilon) + 8.0)
-    return math.exp(min(exponent + sign * error + math.log(total), 1.0)) * (1.0 + sign * 1e-13)
+        return 0.0
+    exponent = tilted.log_scale - tilt * epsilon + math.log(total)
+    exponent += sign * 4.0 * ROUNDING * (abs(tilted.log_scale) + abs(tilt * epsilon) + abs(exponent) + 8.0)
+    value = math.exp(min(exponent, 700.0))
+    return max(value, _NORMAL) if is_upper else value
+
+
+def left_out(tilted: Tilted, epsilon: float) -> float:
+    """What the mass outside the window may contribute to delta, roughly."""
+    exponent = tilted.log_scale - tilted.tilt * epsilon
+    return (tilted.above + tilted.below) * _peak(tilted.tilt) * math.exp(max(min(exponent, 700.0), -700.0))
 
 
 def chernoff_delta(composition: Composition, tilt: float, epsilon: float) -> float:
@@ -258,7 +315,7 @@ def chernoff_delta(composition: Composition, tilt: float, epsilon: float) -> flo
     shift = composition.slack + 4.0 * ROUNDING * abs(epsilon)
     exponent = composition.moment(tilt).value + composition.moment_error(tilt) - tilt * (epsilon - shift)
     exponent += 8.0 * ROUNDING * (abs(exponent) + abs(tilt * epsilon))
-    return math.exp(min(exponent, 1.0)) * _peak(tilt) * (1.0 + 1e-12)
+    return max(math.exp(min(exponent, 700.0)) * _peak(tilt) * (1.0 + 1e-12), _NORMAL)
 
 
 def _peak(tilt: float) -> float:
@@ -266,6 +323,49 @@ def _peak(tilt: float) -> float:
     if tilt == 0.0:
         return 1.0
     return math.exp(-tilt * math.log1p(1.0 / tilt) - math.log1p(tilt)) * (1.0 + 1e-12)
+
+
+def saddle_of_epsilon(parts: Sequence[Weighted], epsilon: float) -> tuple[float, float]:
+    """Tilt that is best at `epsilon`, and a guess of log delta."""
+
+    def rising(log_tilt: float) -> float:
+        tilt = math.exp(log_tilt)
+        return log_moment(parts, tilt).mean - epsilon - 1.0 / tilt - 1.0 / (1.0 + tilt)
+
+    tilt = math.exp(_rising_root(rising))
+    return tilt, _guess_log_delta(parts, tilt)[1]
+
+
+def saddle_of_delta(parts: Sequence[Weighted], log_delta: float) -> tuple[float, float]:
+    """Tilt that is best where delta is exp(log_delta), and a guess of that epsilon."""
+    tilt = math.exp(_rising_root(lambda log_tilt: log_delta - _guess_log_delta(parts, math.exp(log_tilt))[1]))
+    return tilt, _guess_log_delta(parts, tilt)[0]
+
+
+def _guess_log_delta(parts: Sequence[Weighted], tilt: float) -> tuple[float, float]:
+    """Epsilon with this tilt, and log delta there (saddle-point approximation)."""
+    moment = log_moment(parts, tilt)
+    epsilon = moment.mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
+    curvature = moment.variance + tilt**-2.0 + (1.0 + tilt) ** -2.0
+    exponent = moment.value - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
+    return epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature)
+
+
+def _rising_root(rising: Callable[[float], float]) -> float:
+    """Root of a rising function of log tilt, to 3 digits; an end of [1e-8, 1e26] if there is none."""
+    low, high = 0.0, 0.0
+    while rising(high) < 0.0:
+        low, high = high, high + 2.0
+        if high > 60.0:
+            return 60.0
+    while low == high or rising(low) > 0.0:
+        low, high = low - 2.0, low if low < high else high
+        if low < -18.0:
+            return -18.0
+    for _ in range(11):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
+    return 0.5 * (low + high)
 
 
 def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fastacct._arrays import Cells
 
-__all__ = ["QUADRATURE", "ROUNDING", "Atoms", "GaussianMixtures", "LaplaceLoss", "Nodes", "Source"]
+__all__ = ["QUADRATURE", "ROUNDING", "Atoms", "GaussianMixtures", "LaplaceLoss", "Nodes", "OutOfReachError", "Source"]
 
 Index = NDArray[np.intp]
 
@@ -36,6 +36,10 @@ _FAR: Final = 40.0
 _MAX_SPREAD: Final = 1e5
 _SMALLEST_TAIL: Final = 1e-299
 _CHUNK: Final = 1 << 15
+
+
+class OutOfReachError(ValueError):
+    """The numbers are too extreme for a grid of any allowed size."""
 
 
 class Nodes(NamedTuple):
@@ -58,6 +62,10 @@ class Source(Protocol):
     @property
     def slack(self) -> float:
         """Bound of errors common to all losses."""
+
+    @property
+    def bottom(self) -> float:
+        """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
 
     @property
     def quadrature(self) -> float:
@@ -92,11 +100,15 @@ class Atoms:
     slack: float = 0.0
     lattice: float | None = None
     quadrature: float = 0.0
+    bottom: float = 0.0
+    fixed_anchor: float | None = None
 
     @property
     def anchor(self) -> float | None:
-        """The loss of the heaviest atom."""
-        return float(self.loss[np.argmax(self.mass)]) if self.loss.size else None
+        """The loss of the heaviest atom, unless another one is wanted."""
+        if self.fixed_anchor is not None or not self.loss.size:
+            return self.fixed_anchor
+        return float(self.loss[np.argmax(self.mass)])
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Nothing."""
@@ -134,6 +146,7 @@ class GaussianMixtures:
     infinite: float = 0.0
     slack: float = 0.0
     quadrature: float = QUADRATURE
+    bottom: float = 0.0
     anchor: float | None = None
     lattice: float | None = None
 
@@ -142,7 +155,9 @@ class GaussianMixtures:
         """Largest distance from a centre of P at which a component of P or Q matters, in standard deviations."""
         spread = (float(self.means[-1]) - float(self.means[0])) / self.sigma
         if not spread <= _MAX_SPREAD:
-            raise ValueError(f"the means spread over {spread:g} standard deviations; allowed: at most {_MAX_SPREAD:g}")
+            raise OutOfReachError(
+                f"the means spread over {spread:g} standard deviations; allowed: at most {_MAX_SPREAD:g}"
+            )
         return _FAR + spread
 
     def _reach(self, tail: float) -> float:
@@ -194,17 +209,18 @@ class GaussianMixtures:
                 shift = mean - origin
                 y = shift * (x - 0.5 * (mean + origin)) / variance
                 size = np.abs(shift) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
-                with np.errstate(over="ignore"):
-                    total += weights[j] * np.expm1(y)
+                total += weights[j] * np.expm1(np.minimum(y, 700.0))
                 highest = np.maximum(highest, y + math.log(weights[j]))
                 terms.append((float(weights[j]), mean, y, size))
         near = (total > -0.5) & (highest < 600.0)
         value = np.log1p(np.where(near, total, 0.0))
         if not near.all():
             far = ~near
-            logs = [np.full(int(np.count_nonzero(far)), math.log(weights[self.reference]))] if (
-                weights[self.reference] > 0.0
-            ) else []
+            logs = (
+                [np.full(int(np.count_nonzero(far)), math.log(weights[self.reference]))]
+                if (weights[self.reference] > 0.0)
+                else []
+            )
             logs += [y[far] + math.log(weight) for weight, _, y, _ in terms]
             top = np.max(logs, axis=0)
             value[far] = top + np.log(np.sum([np.exp(one - top) for one in logs], axis=0))
@@ -238,20 +254,24 @@ class GaussianMixtures:
     def _output(self, loss: Cells) -> Cells:
         """Outputs with these losses, nearly (what is missing becomes slack); the ends of the table beyond it."""
         x_table, loss_table = self._table
-        right = np.clip(np.searchsorted(loss_table, loss), 1, x_table.size - 1)
-        low, high = x_table[right - 1], x_table[right]
         x = np.interp(loss, loss_table, x_table)
-        inside = (loss > loss_table[0]) & (loss < loss_table[-1])
+        todo = np.flatnonzero((loss > loss_table[0]) & (loss < loss_table[-1]))
+        right = np.searchsorted(loss_table, loss[todo])
+        low, high = x_table[right - 1], x_table[right]
         for _ in range(60):
-            value, error, slope = self.loss(x)
-            off = value - loss
-            if np.all((np.abs(off) <= error) | (high - low <= 4.0 * ROUNDING * np.abs(x)) | ~inside):
+            now, wanted = x[todo], loss[todo]
+            value, error, slope = self.loss(now)
+            off = value - wanted
+            low, high = np.where(off < 0.0, now, low), np.where(off < 0.0, high, now)
+            open_ = (np.abs(off) > 4.0 * error) & (high - low > 4.0 * ROUNDING * np.abs(now))
+            if not open_.any():
                 break
-            low, high = np.where(off < 0.0, x, low), np.where(off < 0.0, high, x)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                step = x - off / slope
-            x = np.where((step > low) & (step < high), step, 0.5 * (low + high))
-        return np.where(loss <= loss_table[0], x_table[0], np.where(loss >= loss_table[-1], x_table[-1], x))
+                step = now - off / slope
+            step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+            todo, low, high = todo[open_], low[open_], high[open_]
+            x[todo] = step[open_]
+        return np.asarray(x)
 
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """Gauss points of panels that no edge cuts."""
@@ -275,7 +295,7 @@ class GaussianMixtures:
             middle, half = middle[near], half[near]
             if not middle.size:
                 continue
-            cell = np.searchsorted(cuts, middle, side="right") - 1 + start
+            cell = np.minimum(np.searchsorted(cuts, middle, side="right") - 1, cuts.size - 2) + start
             points, weights = _rule(float(half.max()) / self.sigma * (1.0 + 1e-12), self._spread, 1.0)
             x = (middle[:, None] + half[:, None] * points).ravel()
             scale = (half[:, None] * weights).ravel()
@@ -292,6 +312,7 @@ class LaplaceLoss:
     infinite: float = 0.0
     slack: float = 0.0
     quadrature: float = QUADRATURE
+    bottom: float = 0.0
 
     @property
     def anchor(self) -> float | None:
@@ -317,7 +338,7 @@ class LaplaceLoss:
         ends, none = np.array([-top, top]), np.zeros(2)
         mass = np.array([0.5 * math.exp(-top), 0.5])
         for atoms in Atoms(ends, none, mass).nodes(edges, tail):
-            yield atoms._replace(mass_error=4.0 * ROUNDING * mass)
+            yield atoms._replace(mass_error=(4.0 + 4.0 * top) * ROUNDING * mass)
         n_base = math.ceil(min(max(4.0 * top, 8.0), 2.0**20))
         breaks = np.linspace(-top, top, n_base + 1)
         if edges is not None:
@@ -331,7 +352,7 @@ class LaplaceLoss:
             points, weights = _rule(float(half.max()) * (1.0 + 1e-12), 0.5, 0.0)
             loss = (middle[:, None] + half[:, None] * points).ravel()
             density = (half[:, None] * weights).ravel() * 0.25 * np.exp(0.5 * (loss - top))
-            error = density * (ROUNDING * (48.0 + 2.0 * top))
+            error = density * (ROUNDING * (48.0 + 8.0 * top))
             yield Nodes(np.repeat(cell, points.size), loss, np.zeros_like(loss), density, error)
 
 

@@ -7,12 +7,13 @@ silently.  Numbers are computed in the kernels; here is only which kernel, with 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from fastacct._arrays import Cells, Codes, as_cells, as_choice, run_kernel
+from fastacct.bounds import Bounds
 from fastacct_ext import _kernels
 
 __all__ = [
@@ -26,38 +27,76 @@ __all__ = [
 ]
 
 CONVERSIONS: Final = ("mironov", "canonne_kamath_steinke", "optimal")
-Quartet = tuple[Cells, Cells, Cells, Cells]
-"""noise_multiplier, sample_rate, steps and the target (delta or epsilon), in this order."""
-Answer = tuple[Cells, Cells | None, Codes]
-"""Values, the order each was found at (if any), status codes."""
-_SOLVE_FOR: Final = {"noise_multiplier": 0, "sample_rate": 1, "steps": 2}
+SAMPLED_PAIR: Final = ("add_remove", "add", "remove", "zero_out")
+"""Relations whose dominating pair is the sampled Gaussian against the Gaussian, in one order or both."""
+NEIGHBORS: Final = (*SAMPLED_PAIR, "replace_one")
+SOLVE_FOR: Final = {"noise_multiplier": 0, "sample_rate": 1, "steps": 2}
+"""What a calibration may ask for, as the kernels number it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of an accountant: validated float64 arrays, not yet broadcast, and how to read them.
+
+    ============================  ============================================================
+    wanted                        cells
+    ============================  ============================================================
+    "epsilon"                     noise_multiplier, sample_rate, steps, delta
+    "delta"                       noise_multiplier, sample_rate, steps, epsilon
+    "noise_multiplier"            epsilon, delta, sample_rate, steps
+    "sample_rate"                 epsilon, delta, noise_multiplier, steps
+    "steps"                       epsilon, delta, noise_multiplier, sample_rate
+    ============================  ============================================================
+
+    With `history` the first three cells are the blocks of one run (flat, of one length), and `shape` is that of the
+    target; otherwise it is the broadcast shape of all cells.
+    """
+
+    wanted: str
+    cells: tuple[Cells, Cells, Cells, Cells]
+    shape: tuple[int, ...]
+    neighbors: str = "add_remove"
+    threads: int = 1
+    history: bool = False
+
+
+class Answer(NamedTuple):
+    """Values of a question's shape, a `Status` code each, and the order each was found at (if any)."""
+
+    values: Cells
+    status: Codes
+    order: Cells | None = None
 
 
 @dataclass(frozen=True)
 class Accountant:
-    """Base of all accountants: arrays are validated float64, shapes already broadcast."""
+    """Base of all accountants: a configuration that answers questions, or refuses with a message."""
 
     certified: ClassVar[bool] = True
     """Whether the answers are proved upper bounds; the others are reached through `*_approx` functions only."""
+    relations: ClassVar[tuple[str, ...]] = SAMPLED_PAIR
+    """Neighbouring relations that it covers."""
 
-    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Epsilon of each cell, the order it was found at (if any) and status codes."""
-        raise self._cannot("epsilon")
+    def read(self, question: Question) -> Answer:
+        """Epsilon or delta: an upper bound where `certified`."""
+        raise self.cannot(question.wanted)
 
-    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Delta of each cell, the order it was found at (if any) and status codes."""
-        raise self._cannot("delta")
+    def bounds(self, question: Question) -> Bounds:
+        """Certified lower and upper bounds of epsilon or delta."""
+        raise ValueError(f"accountant {type(self).__name__} proves no lower bound; use fastacct.Exact()")
 
-    def history(self, blocks: tuple[Cells, Cells, Cells], target: Cells, quantity: str) -> Answer:
-        """One heterogeneous run at flat targets."""
-        raise self._cannot(f"{quantity} of a heterogeneous history")
+    def calibrate(self, question: Question) -> Answer:
+        """The parameter wanted, on the safe side of the boundary."""
+        raise self.cannot(f"calibration of {question.wanted}")
 
-    def calibrate(self, solve_for: str, target: Quartet, shape: tuple[int, ...], threads: int) -> tuple[Cells, Codes]:
-        """The parameter `solve_for` from epsilon, delta and the other two parameters."""
-        raise self._cannot(f"calibration of {solve_for}")
+    def cannot(self, what: str) -> ValueError:
+        """The error of an accountant that does not offer something."""
+        return ValueError(f"accountant {type(self).__name__} does not offer {what}; use fastacct.Exact()")
 
-    def _cannot(self, what: str) -> ValueError:
-        return ValueError(f"accountant {type(self).__name__} does not offer {what}; use fastacct.RDP()")
+    def one_block(self, question: Question) -> None:
+        """Refuse a heterogeneous history."""
+        if question.history:
+            raise self.cannot(f"{question.wanted} of a heterogeneous history")
 
 
 @dataclass(frozen=True)
@@ -65,9 +104,8 @@ class RDP(Accountant):
     """Rényi differential privacy, with the best order found in continuous alpha > 1.
 
     **Guarantee.** Certified upper bounds on epsilon and delta of Poisson-subsampled Gaussians under add/remove (and
-    zero-out) adjacency,
-    floating-point rounding included: every order gives a valid bound, and the one reported is evaluated with its
-    error ledger.
+    zero-out) adjacency, floating-point rounding included: every order gives a valid bound, and the one reported is
+    evaluated with its error ledger.  For "add" alone the bound of "remove" is used, which is never smaller.
 
     Parameters
     ----------
@@ -75,8 +113,7 @@ class RDP(Accountant):
         Restrict the search to these orders (all > 1), as other libraries do.  Default: every real order up to 1e11.
     conversion : {"canonne_kamath_steinke", "mironov", "optimal"}
         From RDP to (epsilon, delta).  "optimal" (Asoodeh et al. 2021) is the best any single point of the curve can
-        give and costs about
-        100 times more.
+        give and costs about 100 times more.
 
     Raises
     ------
@@ -91,8 +128,8 @@ class RDP(Accountant):
     --------
     >>> import fastacct as fa
     >>> run = dict(noise_multiplier=1.1, sample_rate=256 / 60000, steps=14062, delta=1e-5)
-    >>> fa.dpsgd.epsilon(**run) < fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion="mironov"))
-    True
+    >>> [round(fa.dpsgd.epsilon(**run, accountant=a), 4) for a in (fa.RDP(), fa.RDP(conversion="mironov"))]
+    [2.5965, 3.0083]
     """
 
     orders: tuple[float, ...] | None = None
@@ -113,47 +150,45 @@ class RDP(Accountant):
         object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
     def _options(self) -> tuple[int, Cells | None]:
-        return CONVERSIONS.index(self.conversion), None if self.orders is None else np.asarray(
-            self.orders, dtype=np.float64
-        )
+        orders = None if self.orders is None else np.asarray(self.orders, dtype=np.float64)
+        return CONVERSIONS.index(self.conversion), orders
 
-    def _readout(self, run: Quartet, shape: tuple[int, ...], threads: int, for_delta: int) -> Answer:
+    def read(self, question: Question) -> Answer:
+        """Certified upper bound."""
         conversion, orders = self._options()
+        for_delta = question.wanted == "delta"
+        *run, target = question.cells
+        if question.history:
+            values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
+            flat = np.ascontiguousarray(target.ravel())
+            _kernels.history(run[0], run[1], run[2], flat, for_delta, conversion, orders, values, order, status)
+            return Answer(values.reshape(target.shape), status.reshape(target.shape), order.reshape(target.shape))
         (values, order), status = run_kernel(
-            _kernels.Op.READOUT, run, shape, 2, threads, option=for_delta, conversion=conversion, orders=orders
+            _kernels.Op.READOUT,
+            question.cells,
+            question.shape,
+            2,
+            question.threads,
+            option=int(for_delta),
+            conversion=conversion,
+            orders=orders,
         )
-        return values, order, status
+        return Answer(values, status, order)
 
-    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Certified upper bound."""
-        return self._readout(run, shape, threads, 0)
-
-    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Certified upper bound."""
-        return self._readout(run, shape, threads, 1)
-
-    def history(self, blocks: tuple[Cells, Cells, Cells], target: Cells, quantity: str) -> Answer:
-        """Certified upper bound of the composition of all blocks."""
-        conversion, orders = self._options()
-        values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
-        flat = np.ascontiguousarray(target.ravel())
-        _kernels.history(*blocks, flat, quantity == "delta", conversion, orders, values, order, status)
-        return values.reshape(target.shape), order.reshape(target.shape), status.reshape(target.shape)
-
-    def calibrate(self, solve_for: str, target: Quartet, shape: tuple[int, ...], threads: int) -> tuple[Cells, Codes]:
+    def calibrate(self, question: Question) -> Answer:
         """Safe side of the boundary, within 1e-9 relative of it."""
         conversion, orders = self._options()
         (values,), status = run_kernel(
             _kernels.Op.CALIBRATE,
-            target,
-            shape,
+            question.cells,
+            question.shape,
             1,
-            threads,
-            option=_SOLVE_FOR[solve_for],
+            question.threads,
+            option=SOLVE_FOR[question.wanted],
             conversion=conversion,
             orders=orders,
         )
-        return values, status
+        return Answer(values, status)
 
 
 @dataclass(frozen=True)
@@ -161,23 +196,15 @@ class ZCDP(Accountant):
     """Zero-concentrated DP: rho = steps / (2 noise_multiplier^2), converted through every order.
 
     **Guarantee.** Certified upper bounds.  zCDP has no amplification by sampling, so `sample_rate` counts only as
-    zero or not zero: this
-    accountant is here to show what the others gain.  Source: Bun and Steinke 2016; conversion of Canonne, Kamath,
-    Steinke 2020.
+    zero or not zero: this accountant is here to show what the others gain.  Source: Bun and Steinke 2016; conversion
+    of Canonne, Kamath, Steinke 2020.
     """
 
-    @staticmethod
-    def _without_sampling(run: Quartet) -> Quartet:
-        sigma, q, steps, target = run
-        return sigma, np.ceil(q), steps, target
-
-    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
+    def read(self, question: Question) -> Answer:
         """Certified upper bound."""
-        return RDP().epsilon(self._without_sampling(run), shape, threads)
-
-    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Certified upper bound."""
-        return RDP().delta(self._without_sampling(run), shape, threads)
+        self.one_block(question)
+        sigma, q, steps, target = question.cells
+        return RDP().read(replace(question, cells=(sigma, np.ceil(q), steps, target)))
 
 
 @dataclass(frozen=True)
@@ -189,29 +216,29 @@ class AnalyticGaussian(Accountant):
     noise_multiplier.
     """
 
-    def _mu(self, run: Quartet, shape: tuple[int, ...]) -> Cells:
-        sigma, q, steps, _ = run
+    def read(self, question: Question) -> Answer:
+        """Certified upper bound."""
+        self.one_block(question)
+        sigma, q, steps, _ = question.cells
         bad = (q > 0.0) & (q < 1.0)
         if bad.any():
             value = float(q[bad].flat[0])
             raise ValueError(
-                f"sample_rate = {value!r}: AnalyticGaussian covers sample_rate 0 or 1 only; use fastacct.RDP()"
+                f"sample_rate = {value!r}: AnalyticGaussian covers sample_rate 0 or 1 only; use fastacct.Exact()"
             )
         with np.errstate(divide="ignore", invalid="ignore"):
             mu = np.where((q > 0.0) & (steps > 0.0), np.sqrt(steps) / sigma * (1.0 + 1e-15), 0.0)
-        return np.broadcast_to(mu, shape)
+        return gaussian_answer(question, mu)
 
-    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Certified upper bound."""
-        mu = self._mu(run, shape)
-        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (mu, mu, mu, run[3]), shape, 1, threads, option=0)
-        return values, None, status
 
-    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Certified upper bound."""
-        mu = self._mu(run, shape)
-        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, run[3]), shape, 1, threads)
-        return values, None, status
+def gaussian_answer(question: Question, mu: Cells) -> Answer:
+    """Epsilon or delta of N(mu, 1) against N(0, 1)."""
+    target, shape, threads = question.cells[3], question.shape, question.threads
+    if question.wanted == "epsilon":
+        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (mu, mu, mu, target), shape, 1, threads, option=0)
+    else:
+        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, target), shape, 1, threads)
+    return Answer(values, status)
 
 
 @dataclass(frozen=True)
@@ -220,10 +247,15 @@ class _Classical(Accountant):
 
     rule: ClassVar[int]
 
-    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
+    def read(self, question: Question) -> Answer:
         """Certified upper bound."""
-        (values,), status = run_kernel(_kernels.Op.CLASSICAL, run, shape, 1, threads, option=self.rule)
-        return values, None, status
+        self.one_block(question)
+        if question.wanted != "epsilon":
+            raise self.cannot(question.wanted)
+        (values,), status = run_kernel(
+            _kernels.Op.CLASSICAL, question.cells, question.shape, 1, question.threads, option=self.rule
+        )
+        return Answer(values, status)
 
 
 @dataclass(frozen=True)
@@ -252,24 +284,16 @@ class CLT(Accountant):
     """The central-limit (Gaussian DP) approximation, mu = sample_rate sqrt(steps (exp(1/noise_multiplier^2) - 1)).
 
     **No guarantee**: it can be far below the truth (12 % at sigma 1, q 0.01, 1000 steps, delta 1e-5).
-    `dpsgd.epsilon` refuses it;
-    `dpsgd.epsilon_approx` and `dpsgd.delta_approx` accept it.  Source: Bu, Dong, Long, Su 2020.
+    `dpsgd.epsilon` refuses it; `dpsgd.epsilon_approx` and `dpsgd.delta_approx` accept it.  Source: Bu, Dong, Long, Su
+    2020.
     """
 
     certified: ClassVar[bool] = False
 
-    def _mu(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Cells:
-        (mu,), _ = run_kernel(_kernels.Op.CLT_MU_APPROX, run[:3], shape, 1, threads)
-        return mu
-
-    def epsilon(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
+    def read(self, question: Question) -> Answer:
         """Approximation, not a bound."""
-        mu = self._mu(run, shape, threads)
-        (values,), status = run_kernel(_kernels.Op.CLASSICAL, (mu, mu, mu, run[3]), shape, 1, threads, option=0)
-        return values, None, status
-
-    def delta(self, run: Quartet, shape: tuple[int, ...], threads: int) -> Answer:
-        """Approximation, not a bound."""
-        mu = self._mu(run, shape, threads)
-        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, run[3]), shape, 1, threads)
-        return values, None, status
+        self.one_block(question)
+        run = question.cells[:3]
+        shape = np.broadcast_shapes(*(x.shape for x in run))
+        (mu,), _ = run_kernel(_kernels.Op.CLT_MU_APPROX, run, shape, 1, question.threads)
+        return gaussian_answer(question, mu)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 import numpy as np
 
-__all__ = ["RELATIONS", "Answer", "fixed_up", "rounded_down", "rounded_up"]
+__all__ = ["RELATIONS", "Answer", "common_digits", "duration", "fixed_up", "render", "rounded_down", "rounded_up"]
 
 DIGITS = 6
+WIDEST_TABLE = 200
 RELATIONS = {
     "add_remove": "data sets that differ by adding or removing one record",
     "add": "data sets where one record is added",
@@ -59,6 +61,25 @@ def fixed_up(value: float, decimals: int) -> str:
     return f"{Decimal(repr(float(value))).quantize(unit, ROUND_CEILING, Context(prec=400)):f}"
 
 
+def common_digits(lower: float, upper: float, most: int = 10) -> str:
+    """The number between two bounds, rounded to nearest, in the digits (at most so many) that both bounds give."""
+    for digits in range(most, 1, -1):
+        low, high = (
+            Context(prec=digits, rounding=ROUND_HALF_EVEN).plus(Decimal(repr(float(x)))) for x in (lower, upper)
+        )
+        if low == high:
+            return f"{low:f}"
+    return f"{rounded_down(lower)} to {rounded_up(upper)}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in three digits with a fitting unit."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1.0:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
 def _rounded(value: float, direction: str) -> str:
     if not math.isfinite(value):
         return str(value)
@@ -77,3 +98,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+def render(columns: Sequence[str], body: Sequence[Sequence[str]], numeric: Sequence[str]) -> str:
+    """A table as text."""
+    from fastacct.sweep import import_extra
+
+    box = import_extra("rich.box", "cli")
+    console_class = import_extra("rich.console", "cli").Console
+    table = import_extra("rich.table", "cli").Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in columns:
+        table.add_column(name, justify="right" if name in numeric else "left", no_wrap=True)
+    for row in body:
+        table.add_row(*row)
+    out = io.StringIO()
+    console_class(file=out, width=WIDEST_TABLE, no_color=True).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,20 +11,13 @@ import typer
 import typer.core
 
 from fastacct import dpsgd
-from fastacct.answers import RELATIONS, Answer, rounded_down, rounded_up
-from fastacct.parsing import (
-    ACCOUNTANTS,
-    CONVERSIONS,
-    accountant_by_name,
-    describe_accountant,
-    parse_orders,
-    rate_of_batch,
-    steps_of_epochs,
-)
+from fastacct.answers import Answer, rounded_down, rounded_up
+from fastacct.parsing import ACCOUNTANTS, CONVERSIONS, parse_orders
+from fastacct.request import CANNOT_MEET, Setup, at_least, sampling, training, trainings, whole
 
 __all__ = ["app"]
 
-CANNOT_MEET, INVALID = 1, 2
+INVALID = 2
 DEFAULT_ORDERS = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 
 
@@ -54,17 +45,6 @@ app = typer.Typer(
 )
 
 
-def whole(text: str) -> int:
-    """An integer, also written 1e4 or 10_000."""
-    try:
-        number = Fraction(str(text).replace("_", ""))
-    except (ValueError, ZeroDivisionError):
-        number = Fraction(1, 2)
-    if number.denominator != 1:
-        raise typer.BadParameter(f"{text!r} is not a whole number")
-    return int(number)
-
-
 Noise = Annotated[float, typer.Option(help="Standard deviation of the noise / clipping norm.")]
 Rate = Annotated[float | None, typer.Option(help="Poisson sampling probability of a record in a step.")]
 Batch = Annotated[
@@ -76,11 +56,15 @@ Epochs = Annotated[float | None, typer.Option(help="Passes over the data, in pla
 Delta = Annotated[float, typer.Option(help="Delta of the guarantee.")]
 Epsilon = Annotated[float, typer.Option(help="Epsilon of the guarantee.")]
 Orders = Annotated[
-    str | None, typer.Option(help="Renyi orders, e.g. 1.5,2-64,1.1-10.9/0.1. Default: the best real order.")
+    str | None, typer.Option(help="Renyi orders (rdp), e.g. 1.5,2-64,1.1-10.9/0.1. Default: the best real order.")
 ]
-AccountantName = Annotated[str, typer.Option(help=f"One of {', '.join(ACCOUNTANTS)}.")]
+AccountantName = Annotated[
+    str | None,
+    typer.Option(help=f"One of {', '.join(ACCOUNTANTS)}. Default: exact; rdp with --orders or --conversion."),
+]
 Conversion = Annotated[str | None, typer.Option(help=f"RDP to (epsilon, delta): one of {', '.join(CONVERSIONS)}.")]
 Neighbors = Annotated[str, typer.Option(help="Neighbouring relation, e.g. add_remove.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -93,7 +77,7 @@ def epsilon(
     dataset_size: Size = None,
     steps: Steps = None,
     epochs: Epochs = None,
-    accountant: AccountantName = "rdp",
+    accountant: AccountantName = None,
     orders: Orders = None,
     conversion: Conversion = None,
     neighbors: Neighbors = "add_remove",
@@ -104,8 +88,9 @@ def epsilon(
     run = training(noise_multiplier, sample_rate, batch_size, dataset_size, steps, epochs)
     value = setup.read("epsilon", **run, delta=delta)
     shown = f"{setup.sign} {rounded_up(value)}" if math.isfinite(value) else "= inf: no finite bound can be certified"
-    sentence = f"epsilon {shown} at delta = {delta:g}"
-    setup.print("epsilon", {"epsilon": value}, {**run, "delta": delta}, [sentence], as_json)
+    lower = setup.lower("epsilon", **run, delta=delta)
+    sentence = f"epsilon {shown} at delta = {delta:g}{at_least(lower)}"
+    setup.print("epsilon", {"epsilon": value, **lower}, {**run, "delta": delta}, [sentence], as_json)
 
 
 @app.command(epilog="Example: `fastacct delta --noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --epsilon 3`")
@@ -117,7 +102,7 @@ def delta(
     dataset_size: Size = None,
     steps: Steps = None,
     epochs: Epochs = None,
-    accountant: AccountantName = "rdp",
+    accountant: AccountantName = None,
     orders: Orders = None,
     conversion: Conversion = None,
     neighbors: Neighbors = "add_remove",
@@ -127,8 +112,9 @@ def delta(
     setup = Setup(accountant, orders, conversion, neighbors)
     run = training(noise_multiplier, sample_rate, batch_size, dataset_size, steps, epochs)
     value = setup.read("delta", **run, epsilon=epsilon)
-    sentence = f"delta {setup.sign} {rounded_up(value)} at epsilon = {epsilon:g}"
-    setup.print("delta", {"delta": value}, {**run, "epsilon": epsilon}, [sentence], as_json)
+    lower = setup.lower("delta", **run, epsilon=epsilon)
+    sentence = f"delta {setup.sign} {rounded_up(value)} at epsilon = {epsilon:g}{at_least(lower)}"
+    setup.print("delta", {"delta": value, **lower}, {**run, "epsilon": epsilon}, [sentence], as_json)
 
 
 @app.command(epilog="Example: `fastacct rdp --noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --orders 2-64`")
@@ -165,7 +151,7 @@ def noise_multiplier(
     dataset_size: Size = None,
     steps: Steps = None,
     epochs: Epochs = None,
-    accountant: AccountantName = "rdp",
+    accountant: AccountantName = None,
     orders: Orders = None,
     conversion: Conversion = None,
     neighbors: Neighbors = "add_remove",
@@ -189,7 +175,7 @@ def steps(
     sample_rate: Rate = None,
     batch_size: Batch = None,
     dataset_size: Size = None,
-    accountant: AccountantName = "rdp",
+    accountant: AccountantName = None,
     orders: Orders = None,
     conversion: Conversion = None,
     neighbors: Neighbors = "add_remove",
@@ -217,7 +203,7 @@ def sample_rate(
     delta: Delta,
     noise_multiplier: Noise,
     steps: Annotated[int, typer.Option(help="Number of steps.", parser=whole, metavar="INT")],
-    accountant: AccountantName = "rdp",
+    accountant: AccountantName = None,
     orders: Orders = None,
     conversion: Conversion = None,
     neighbors: Neighbors = "add_remove",
@@ -236,7 +222,7 @@ def sample_rate(
 @app.command(epilog="Example: `fastacct sweep examples/sweep.toml`")
 def sweep(
     config: Annotated[Path, typer.Argument(help="TOML file: axes, accountant, output, picture.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing output files.")] = False,
+    overwrite: Overwrite = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -252,12 +238,60 @@ def published(
     as_json: Json = False,
 ) -> None:
     """Recompute published DP-SGD figures and compare; exit code 1 if one does not match."""
-    from fastacct.jobs import run_published
+    from fastacct.published import run_published
 
     text, all_match = run_published(file, as_json)
     typer.echo(text)
     if not all_match:
         raise typer.Exit(CANNOT_MEET)
+
+
+@app.command(
+    epilog="Example: `fastacct curve --noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png`"
+)
+def curve(
+    noise_multiplier: Annotated[str, typer.Option(help="Noise multiplier, or several with commas.", metavar="LIST")],
+    sample_rate: Annotated[str | None, typer.Option(help="Poisson sampling probability.", metavar="LIST")] = None,
+    batch_size: Annotated[str | None, typer.Option(help="In place of the sample rate.", metavar="LIST")] = None,
+    dataset_size: Annotated[str | None, typer.Option(help="With --batch-size.", metavar="LIST")] = None,
+    steps: Annotated[str | None, typer.Option(help="Number of steps.", metavar="LIST")] = None,
+    epochs: Annotated[str | None, typer.Option(help="In place of --steps.", metavar="LIST")] = None,
+    kind: Annotated[str, typer.Option(help="privacy (delta over epsilon) or tradeoff (of attacks).")] = "privacy",
+    smallest_delta: Annotated[float, typer.Option(help="Where a privacy curve ends; as small as 1e-300.")] = 1e-12,
+    points: Annotated[int, typer.Option(help="Points of a privacy curve.", parser=whole, metavar="INT")] = 201,
+    csv: Annotated[Path | None, typer.Option(help="Write the points to this file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the curves in this .png file.")] = None,
+    overwrite: Overwrite = False,
+    neighbors: Neighbors = "add_remove",
+    as_json: Json = False,
+) -> None:
+    """Privacy curves or trade-off curves of one or several training runs, as a table and a picture.
+
+    Lists of the same length are read side by side; a single number holds for every run.
+    """
+    from fastacct.jobs import run_curves
+
+    runs = trainings(
+        noise_multiplier=noise_multiplier, sample_rate=sample_rate, batch_size=batch_size, dataset_size=dataset_size,
+        steps=steps, epochs=epochs,
+    )  # fmt: skip
+    typer.echo(run_curves(runs, kind, neighbors, smallest_delta, points, csv, picture, overwrite, as_json))
+
+
+@app.command(epilog="Example: `fastacct tightness --count 200 --csv tightness.csv --picture tightness.png`")
+def tightness(
+    count: Annotated[int, typer.Option(help="Random runs of each regime.", parser=whole, metavar="INT")] = 1000,
+    regime: Annotated[list[str] | None, typer.Option(help="everyday, broad or small-delta; repeatable.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the random runs.", parser=whole, metavar="INT")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write every value to this file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the distributions in this .png file.")] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """How far each accountant is from the truth, on random runs: a table, and the values behind it."""
+    from fastacct.jobs import run_tightness
+
+    typer.echo(run_tightness(count, regime, seed, csv, picture, overwrite, as_json))
 
 
 @app.command(epilog="Example: `fastacct version --json`")
@@ -267,120 +301,6 @@ def version(as_json: Json = False) -> None:
 
     number = package_version()
     typer.echo(Answer("version", {"version": number}, {}, [f"fastacct {number}"]).text(as_json))
-
-
-# -- shared by the commands ------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Setup:
-    """The accountant and the relation of a command, and how its answer is worded."""
-
-    name: str
-    orders: str | None
-    conversion: str | None
-    neighbors: str
-
-    @property
-    def accountant(self) -> Any:
-        return accountant_by_name(self.name, self.orders, self.conversion)
-
-    @property
-    def keywords(self) -> dict[str, Any]:
-        return {"accountant": self.accountant, "neighbors": self.neighbors}
-
-    @property
-    def approximate(self) -> bool:
-        return self.name == "clt"
-
-    @property
-    def sign(self) -> str:
-        return "~" if self.approximate else "<="
-
-    def read(self, verb: str, **parameters: Any) -> float:
-        """epsilon or delta, by the function whose name says whether it is proven."""
-        function = getattr(dpsgd, f"{verb}_approx" if self.approximate else verb)
-        return float(function(**parameters, **self.keywords))
-
-    def print(
-        self,
-        command: str,
-        result: dict[str, Any],
-        inputs: dict[str, Any],
-        sentences: list[str],
-        as_json: bool,
-        guarantee: str = "certified upper bound",
-        summary: str = "",
-    ) -> None:
-        if self.approximate:
-            guarantee = "none (an approximation)"
-        summary = summary or describe_accountant(self.accountant)
-        relation = RELATIONS.get(self.neighbors, self.neighbors)
-        settings = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in inputs.items())
-        sentences = [
-            *sentences,
-            f"Given: {settings}.",
-            f"Guarantee: {guarantee}, for {relation},",
-            "when every step samples each record independently (Poisson).",
-            f"Accountant: {summary}.",
-        ]
-        context = {
-            "guarantee": guarantee,
-            "neighbors": self.neighbors,
-            "sampler": "poisson",
-            "accountant": {"name": self.name, **_settings(self.accountant)},
-        }
-        typer.echo(Answer(command, result, inputs, sentences, context).text(as_json))
-
-    def print_target(
-        self, command: str, value: float, met: bool, found: str, failed: str, inputs: dict[str, Any], as_json: bool
-    ) -> None:
-        """The answer of a calibration; exit code 1 if the target cannot be met."""
-        result = {command.replace("-", "_"): value, "met": met}
-        guarantee = "certified to meet the target" if met else "none (the target cannot be certified)"
-        self.print(command, result, inputs, [found if met else failed], as_json, guarantee)
-        if not met:
-            raise typer.Exit(CANNOT_MEET)
-
-
-def sampling(rate: float | None, batch_size: int | None, dataset_size: int | None) -> tuple[float, Fraction | None]:
-    """The sample rate, and the exact number of batches in an epoch where there is one."""
-    if rate is not None and batch_size is None and dataset_size is None:
-        exact = Fraction(repr(rate)) if math.isfinite(rate) else Fraction(0)
-        return rate, 1 / exact if exact > 0 else None
-    if rate is not None or batch_size is None or dataset_size is None:
-        raise ValueError("give either --sample-rate, or both --batch-size and --dataset-size")
-    value = rate_of_batch(batch_size, dataset_size)
-    return value, Fraction(dataset_size, batch_size) if batch_size else None
-
-
-def training(
-    noise_multiplier: float | None,
-    sample_rate: float | None,
-    batch_size: int | None,
-    dataset_size: int | None,
-    steps: int | None,
-    epochs: float | None,
-) -> dict[str, Any]:
-    """The keywords of a training run (without a noise multiplier when that is what is asked for)."""
-    rate, batches = sampling(sample_rate, batch_size, dataset_size)
-    if (steps is None) == (epochs is None):
-        raise ValueError("give either --steps or --epochs")
-    if epochs is not None:
-        if batches is None:
-            raise ValueError("--epochs needs a positive sample rate")
-        steps = steps_of_epochs(epochs, batches)
-    run: dict[str, Any] = {} if noise_multiplier is None else {"noise_multiplier": noise_multiplier}
-    return {**run, "sample_rate": rate, "steps": steps}
-
-
-def _settings(accountant: Any) -> dict[str, Any]:
-    known = dataclasses.is_dataclass(accountant) and not isinstance(accountant, type)
-    return dataclasses.asdict(accountant) if known else {}
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _message(error: Exception) -> str:

@@ -1,9 +1,8 @@
-"""The two long commands: a sweep from its configuration file, and the table of published figures."""
+"""The long commands: a sweep from its configuration file, curves, and the tightness of every accountant."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import math
 import signal
 import sys
@@ -15,19 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastacct._arrays import as_choice
 from fastacct._files import refuse_existing
-from fastacct.answers import Answer, fixed_up, rounded_up
-from fastacct.published import Comparison, compare, default_file, load
+from fastacct.answers import Answer, render, rounded_down, rounded_up
 from fastacct.sweep import import_extra
 from fastacct.sweep_config import SweepConfig, load_config
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["run_published", "run_sweep"]
+    from fastacct.tightness import Score
+
+__all__ = ["run_curves", "run_sweep", "run_tightness", "tightness_answer"]
 
 SAMPLE_ROWS = 5
-WIDEST_TABLE = 200
+CURVE_ROWS = 6
+GUARANTEES = {
+    "privacy": "certified lower and upper bounds of delta at every epsilon",
+    "tradeoff": "certified lower and upper bounds of the error rates of the best attack",
+}
 
 
 def run_sweep(config_file: Path, overwrite: bool, *, progress: bool, as_json: bool) -> str:
@@ -85,41 +90,225 @@ def run_sweep(config_file: Path, overwrite: bool, *, progress: bool, as_json: bo
     return _sweep_answer(config, grid, seconds, files, replace).text(as_json)
 
 
-def run_published(file: Path | None, as_json: bool) -> tuple[str, bool]:
-    """Recompute a file of published figures; the text to print, and whether every row matches.
+def run_curves(
+    runs: Sequence[dict[str, Any]],
+    kind: str,
+    neighbors: str,
+    smallest_delta: float,
+    points: int,
+    table_file: Path | None,
+    picture: Path | None,
+    overwrite: bool,
+    as_json: bool,
+) -> str:
+    """Compute the curves of several runs, write their files, and return the summary to print.
 
     Guarantee
     ---------
-    As for `fastacct.published.compare`.
+    As for `fastacct.curve`; files appear complete or not at all.
 
     Parameters
     ----------
-    file : path, optional
-        Default: `examples/published_dp_sgd.toml`.
-    as_json : bool
-        Return a JSON document instead of a table.
+    runs : sequence of dict
+        noise_multiplier, sample_rate and steps of each.
+    kind : {"privacy", "tradeoff"}
+    neighbors : {"add_remove", "add", "remove"}
+        A privacy curve of "add_remove" is drawn in both directions.
+    smallest_delta, points
+        Of privacy curves.
+    table_file, picture : path, optional
+        A CSV file with every point, a .png file.
+    overwrite, as_json : bool
 
     Returns
     -------
-    text : str
-    all_match : bool
+    str
 
     Raises
     ------
-    ValueError, OSError
+    ValueError, OSError, ImportError
 
     Examples
     --------
-    >>> text, all_match = run_published(None, as_json=False)  # doctest: +SKIP
+    >>> run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    >>> print(run_curves([run], "privacy", "remove", 1e-6, 9, None, None, False, False))  # doctest: +SKIP
     """
-    source = default_file() if file is None else file
-    rows = compare(load(source))
-    n_matching = sum(row.matches for row in rows)
-    summary = f"{n_matching} of {len(rows)} published figures reproduced ({source})"
-    lines = [] if as_json else [_published_table(rows), summary, *_mismatches(rows)]
-    result = {"matching": n_matching, "rows": [_published_row(row) for row in rows]}
-    answer = Answer("published", result, {"file": str(source)}, lines, {"guarantee": "certified upper bound"})
-    return answer.text(as_json), n_matching == len(rows)
+    from fastacct import curve
+
+    as_choice("kind", kind, ("privacy", "tradeoff"))
+    as_choice("neighbors", neighbors, ("add_remove", *curve.DIRECTIONS))
+    _refuse(table_file, picture, overwrite)
+    given = [curve.Run(**run) for run in runs]
+    found: list[Any]
+    if kind == "privacy":
+        directions = ("remove", "add") if neighbors == "add_remove" else (neighbors,)
+        options: dict[str, Any] = {"smallest_delta": smallest_delta, "points": points}
+        found = [curve.privacy_curve(run, direction, **options) for run in given for direction in directions]
+    else:
+        found = [curve.tradeoff_curve(run, neighbors) for run in given]
+    if table_file:
+        curve.write_csv(found, table_file, overwrite=overwrite)
+    if picture:
+        from fastacct import plot
+
+        floor = math.log10(smallest_delta)
+        figure = plot.tradeoff_curves(found) if kind == "tradeoff" else plot.privacy_curves(found, lowest_log10=floor)
+        plot.save(figure, picture, overwrite=overwrite)
+    columns = curve.COLUMNS[type(found[0])]
+    body = [
+        [str(one.run), *(_cell(name, value) for name, value in zip(columns, row, strict=True))]
+        for one in found
+        for row in _spread(curve.points_of(one))
+    ]
+    sentences = [
+        render(["run", *columns], body, numeric=columns[1:]),
+        f"{GUARANTEES[kind]}, when every step samples each record independently (Poisson).",
+        *_written(table_file, picture),
+    ]
+    result = {
+        "curves": [
+            {**one.run._asdict(), "points": [dict(zip(columns, row, strict=True)) for row in curve.points_of(one)]}
+            for one in found
+        ],
+        "files": [str(path) for path in (table_file, picture) if path],
+    }
+    inputs = {"runs": list(runs), "kind": kind, "smallest_delta": smallest_delta, "points": points}
+    context = {"guarantee": GUARANTEES[kind], "neighbors": neighbors, "sampler": "poisson"}
+    return Answer("curve", result, inputs, sentences, context).text(as_json)
+
+
+def run_tightness(
+    count: int,
+    regimes: Sequence[str] | None,
+    seed: int | None,
+    table_file: Path | None,
+    picture: Path | None,
+    overwrite: bool,
+    as_json: bool,
+) -> str:
+    """Compare every accountant with the certified interval on random runs, write the files, return the summary.
+
+    Guarantee
+    ---------
+    As for `fastacct.tightness`; files appear complete or not at all.
+
+    Parameters
+    ----------
+    count : int
+        Runs of each regime.
+    regimes : sequence of str, optional
+        Default: everyday and broad.
+    seed : int, optional
+    table_file, picture : path, optional
+        A CSV file with every value, a .png file.
+    overwrite, as_json : bool
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError, OSError, ImportError
+
+    Examples
+    --------
+    >>> print(run_tightness(100, None, None, None, None, False, False))  # doctest: +SKIP
+    """
+    from fastacct import tightness
+
+    _refuse(table_file, picture, overwrite)
+    chosen = list(dict.fromkeys(regimes or tightness.USUAL))
+    seed = tightness.SEED if seed is None else seed
+    studies: dict[str, list[Any]] = {}
+    for regime in chosen:
+        runs = tightness.draw(regime, count, seed)
+        bounds = tightness.truth(runs)
+        studies[regime] = [tightness.score(one, runs, bounds) for one in tightness.own_accountants()]
+    return tightness_answer(studies, table_file, picture, overwrite, {"count": count, "seed": seed}).text(as_json)
+
+
+def tightness_answer(
+    studies: dict[str, list[Score]],
+    table_file: Path | None,
+    picture: Path | None,
+    overwrite: bool,
+    inputs: dict[str, Any],
+) -> Answer:
+    """Write the files of a tightness study, and say what it found.
+
+    Parameters
+    ----------
+    studies : dict of list of Score
+        By regime.
+    table_file, picture : path, optional
+    overwrite : bool
+    inputs : dict
+        What was asked for.
+
+    Returns
+    -------
+    Answer
+
+    Examples
+    --------
+    >>> tightness_answer(studies, None, None, False, {}).text(as_json=False)  # doctest: +SKIP
+    """
+    from fastacct import tightness
+
+    if table_file:
+        tightness.write_csv([entry for scores in studies.values() for entry in scores], table_file, overwrite=overwrite)
+    if picture:
+        from fastacct import plot
+
+        plot.save(plot.tightness(studies), picture, overwrite=overwrite)
+    sentences, rows = [], []
+    for regime, scores in studies.items():
+        bounds = scores[0].truth
+        known = f"the truth is known to 1e-6 in {bounds.resolved.mean():.1%} of {len(bounds.lower):,} runs"
+        sentences.append(f"{regime} ({tightness.DESCRIPTIONS[regime]}): {known}")
+        sentences.append(render(tightness.HEADER, tightness.table(scores), numeric=tightness.HEADER[1:]) + "\n")
+        for entry in scores:
+            about = {"regime": regime, "accountant": entry.contender, "claims_bound": entry.claims_bound}
+            rows.append({**about, **entry.summary._asdict()})
+    sentences += [tightness.LEGEND, *_written(table_file, picture)]
+    files = [str(path) for path in (table_file, picture) if path]
+    return Answer("tightness", {"rows": rows, "files": files}, inputs, sentences)
+
+
+def _refuse(table_file: Path | None, picture: Path | None, overwrite: bool) -> None:
+    """What cannot be written is said before anything is computed."""
+    for path, suffix in ((table_file, ".csv"), (picture, ".png")):
+        if path is None:
+            continue
+        if path.suffix != suffix:
+            raise ValueError(f"{path}: the name must end in {suffix}")
+        refuse_existing(path, overwrite)
+    if picture:
+        import_extra("matplotlib.figure", "plot")
+
+
+def _written(*paths: Path | None) -> list[str]:
+    return [f"wrote {path}" for path in paths if path]
+
+
+def _spread(rows: list[list[Any]]) -> list[list[Any]]:
+    """A few rows over the whole of a curve, the first and the last among them."""
+    picked = np.unique(np.linspace(0, len(rows) - 1, CURVE_ROWS).round().astype(np.int64))
+    return [rows[index] for index in picked]
+
+
+def _cell(name: str, value: Any) -> str:
+    """A bound is never shown on its wrong side."""
+    if not isinstance(value, float):
+        return str(value)
+    return (
+        rounded_down(value)
+        if name.endswith("_lower")
+        else rounded_up(value)
+        if name.endswith("_upper")
+        else f"{value:g}"
+    )
 
 
 # -- sweep -----------------------------------------------------------------------------------------------------------
@@ -181,69 +370,4 @@ def _sample_rows(grid: xr.Dataset, variable: str) -> list[dict[str, float]]:
 def _rows_table(rows: list[dict[str, float]]) -> str:
     columns = list(rows[0])
     body = [[f"{row[name]:g}" for name in columns[:-1]] + [rounded_up(row[columns[-1]])] for row in rows]
-    return _render(columns, body, numeric=columns)
-
-
-# -- published figures -----------------------------------------------------------------------------------------------
-
-
-def _published_table(rows: Sequence[Comparison]) -> str:
-    columns = ["source", "sigma", "q", "T", "delta", "published", "same orders", "any order", "default", ""]
-    body = []
-    for row in rows:
-        shown = row.configuration
-        values = [f"{shown.noise_multiplier:g}", f"{shown.sample_rate:.4g}", f"{shown.steps}", f"{shown.delta:g}"]
-        same = fixed_up(row.same, max(4, shown.decimals + 2))
-        figures = [same, fixed_up(row.continuous, 4), fixed_up(row.default, 4)]
-        published = f"{shown.published:.{shown.decimals}f}"
-        body.append([shown.name, *values, published, *figures, "ok" if row.matches else "NO"])
-    legend = (
-        "published: to the digits compared. same orders: the source's conversion and orders. any order: the same\n"
-        "conversion, best real order. default: what fastacct reports. All are certified upper bounds on epsilon for\n"
-        "Poisson sampling and data sets that differ by adding or removing one record."
-    )
-    return _render(columns, body, numeric=columns[1:9]) + "\n" + legend
-
-
-def _published_row(row: Comparison) -> dict[str, Any]:
-    shown = row.configuration
-    return {
-        "name": shown.name,
-        "source": shown.source,
-        "noise_multiplier": shown.noise_multiplier,
-        "sample_rate": shown.sample_rate,
-        "steps": shown.steps,
-        "delta": shown.delta,
-        "conversion": shown.conversion,
-        "published": str(shown.published),
-        "decimals": shown.decimals,
-        "rounding": shown.rounding,
-        "same_orders": row.same,
-        "any_order": row.continuous,
-        "default": row.default,
-        "matches": row.matches,
-    }
-
-
-def _mismatches(rows: Sequence[Comparison]) -> list[str]:
-    return [
-        f"MISMATCH {row.configuration.name}: published {row.configuration.published} "
-        f"(rounding {row.configuration.rounding}, {row.configuration.decimals} decimals), "
-        f"recomputed {row.same!r}, any order {row.continuous!r}"
-        for row in rows
-        if not row.matches
-    ]
-
-
-def _render(columns: Sequence[str], body: Sequence[Sequence[str]], numeric: Sequence[str]) -> str:
-    """A table as text."""
-    box = import_extra("rich.box", "cli")
-    console_class = import_extra("rich.console", "cli").Console
-    table = import_extra("rich.table", "cli").Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in columns:
-        table.add_column(name, justify="right" if name in numeric else "left", no_wrap=True)
-    for row in body:
-        table.add_row(*row)
-    out = io.StringIO()
-    console_class(file=out, width=WIDEST_TABLE, no_color=True).print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
+    return render(columns, body, numeric=columns)

@@ -11,7 +11,9 @@ __all__ = [
     "ACCOUNTANTS",
     "CONVERSIONS",
     "accountant_by_name",
+    "default_accountant",
     "describe_accountant",
+    "parse_numbers",
     "parse_orders",
     "rate_of_batch",
     "steps_of_epochs",
@@ -20,6 +22,7 @@ __all__ = [
 CONVERSIONS = ("mironov", "canonne_kamath_steinke", "optimal")
 # name on a command line or in a file -> class in fastacct
 ACCOUNTANTS = {
+    "exact": "Exact",
     "rdp": "RDP",
     "basic": "BasicComposition",
     "advanced": "AdvancedComposition",
@@ -28,6 +31,7 @@ ACCOUNTANTS = {
     "clt": "CLT",
 }
 DESCRIPTIONS = {
+    "Exact": "exact privacy curve",
     "RDP": "Renyi DP",
     "BasicComposition": "basic composition",
     "AdvancedComposition": "advanced composition",
@@ -41,6 +45,7 @@ CONVERSION_NAMES = {
     "optimal": "the optimal conversion",
 }
 MAX_ORDERS = 100_000
+MAX_EXPONENT = 400
 
 
 def parse_orders(text: str) -> tuple[float, ...]:
@@ -206,6 +211,60 @@ def accountant_by_name(name: str, orders: str | None = None, conversion: str | N
     if settings and name != "rdp":
         raise ValueError(f"{' and '.join(settings)}: only the accountant rdp has this setting, not {name}")
     return getattr(fastacct, ACCOUNTANTS[name])(**settings)
+
+
+def default_accountant(orders: str | None = None, conversion: str | None = None) -> str:
+    """Return the name of the accountant where none is named: "exact", or "rdp" if it is given settings of "rdp".
+
+    Parameters
+    ----------
+    orders, conversion : str, optional
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> default_accountant(), default_accountant(conversion="mironov")
+    ('exact', 'rdp')
+    """
+    return "exact" if orders is None and conversion is None else "rdp"
+
+
+def parse_numbers(name: str, text: str) -> list[Fraction]:
+    """Read numbers separated by commas, such as "0.01, 1e-3", exactly.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    text : str
+
+    Returns
+    -------
+    list of Fraction
+
+    Raises
+    ------
+    ValueError
+        If a part is not a finite number.
+
+    Examples
+    --------
+    >>> [float(number) for number in parse_numbers("sigma", "0.5, 1_000, 1e-3")]
+    [0.5, 1000.0, 0.001]
+    """
+    numbers = []
+    for part in text.split(","):
+        try:
+            number = Decimal(part.strip())
+        except InvalidOperation:
+            number = Decimal("NaN")
+        if not number.is_finite() or abs(number.adjusted()) > MAX_EXPONENT:
+            raise ValueError(f"{name}: {part.strip()!r} is not a number; write one, or several with commas")
+        numbers.append(Fraction(number))
+    return numbers
 
 
 def describe_accountant(accountant: Any) -> str:

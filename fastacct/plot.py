@@ -1,11 +1,11 @@
-"""Pictures of sweeps."""
+"""Pictures: sweeps, curves, and how tight each accountant is."""
 
 from __future__ import annotations
 
 import math
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["epsilon_grid", "save"]
+    from fastacct.curve import PrivacyCurve, TradeoffCurve
+    from fastacct.tightness import Score
+
+__all__ = ["epsilon_grid", "privacy_curves", "save", "tightness", "tradeoff_curves"]
 
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 DPI = 200
@@ -28,6 +31,9 @@ SMALL, MEDIUM, LARGE = 9.0, 10.0, 12.0
 TITLE_CHARACTERS = 130.0  # per inch of line and point of height
 NARROWEST = 6.4
 SHORTEST_LABELLED = 0.25  # of the width of a panel
+WRONG = "#c62828"
+RATIOS = (0.4, 300.0)
+"""Horizontal axis of the tightness picture; what is outside is drawn at its ends."""
 NEIGHBORS = {
     "add_remove": "add or remove one record",
     "add": "add one record",
@@ -110,6 +116,190 @@ def epsilon_grid(
     bar.ax.minorticks_off()
     bar.ax.tick_params(labelsize=SMALL)
     return figure  # type: ignore[no-any-return]
+
+
+def privacy_curves(curves: Sequence[PrivacyCurve], *, lowest_log10: float | None = None) -> Figure:
+    """Draw delta over epsilon: one colour per run, adding a record dashed, the certified interval shaded.
+
+    Guarantee
+    ---------
+    The lines are the certified upper bounds; the shade reaches down to the lower bounds and is rarely visible.
+
+    Parameters
+    ----------
+    curves : sequence of PrivacyCurve
+    lowest_log10 : float, optional
+        Lower end of the vertical axis. Default: where the first curve ends that ends.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        No curves.
+
+    Examples
+    --------
+    >>> save(privacy_curves([privacy_curve(Run(1.0, 0.01, 1000))]), "curve.png")  # doctest: +SKIP
+    """
+    figure, (axis,) = _curve_figure(curves, 1)
+    uppers = [curve.log_delta_upper / math.log(10.0) for curve in curves]
+    if lowest_log10 is None:
+        reached = [float(upper[np.isfinite(upper)].min(initial=0.0)) for upper in uppers]
+        lowest_log10 = max(reached)
+    floor = min(lowest_log10, -1.0)
+    colors = _colors(curves)
+    for curve, upper in zip(curves, uppers, strict=True):
+        lower = np.clip(curve.log_delta_lower / math.log(10.0), 2 * floor, 0.0)
+        seen = np.clip(upper, 2 * floor, 0.0)
+        style = "--" if curve.direction == "add" else "-"
+        axis.fill_between(curve.epsilon, lower, seen, color=colors[curve.run], alpha=0.2, linewidth=0)
+        label = f"{curve.run}, {curve.direction}"
+        axis.plot(curve.epsilon, seen, style, color=colors[curve.run], linewidth=1.6, label=label)
+    axis.set_ylim(floor, 0.0)
+    axis.set_xlim(0.0, max(float(curve.epsilon[-1]) for curve in curves))
+    axis.set_xlabel("epsilon", fontsize=MEDIUM)
+    axis.set_ylabel("delta", fontsize=MEDIUM)
+    axis.yaxis.set_major_locator(_matplotlib("matplotlib.ticker").MaxNLocator(integer=True, nbins=8))
+    axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
+    axis.legend(fontsize=SMALL, frameon=False)
+    figure.suptitle("Certified privacy curves (Poisson sampling)", fontsize=LARGE)
+    return figure
+
+
+def tradeoff_curves(curves: Sequence[TradeoffCurve]) -> Figure:
+    """Draw the errors of the best attack, and its true-positive rate at small false-positive rates.
+
+    Guarantee
+    ---------
+    No attack is below a line on the left, or above it on the right.
+
+    Parameters
+    ----------
+    curves : sequence of TradeoffCurve
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        No curves.
+
+    Examples
+    --------
+    >>> save(tradeoff_curves([tradeoff_curve(Run(1.0, 0.01, 1000))]), "tradeoff.png")  # doctest: +SKIP
+    """
+    figure, (errors, power) = _curve_figure(curves, 2)
+    colors = _colors(curves)
+    smallest = max(min(float(curve.fpr[curve.fpr > 0.0].min(initial=1.0)) for curve in curves), 1e-12)
+    for curve in curves:
+        style: dict[str, Any] = {"color": colors[curve.run], "linewidth": 1.6, "label": str(curve.run)}
+        errors.plot(curve.fpr, curve.fnr_lower, **style)
+        power.plot(curve.fpr, curve.tpr_upper, **style)
+    guess = np.geomspace(smallest, 1.0, 2)
+    errors.plot([0.0, 1.0], [1.0, 0.0], ":", color="grey", label="guessing")
+    power.plot(guess, guess, ":", color="grey")
+    power.set(xscale="log", yscale="log", xlim=(smallest, 1.0), ylim=(smallest, 1.0))
+    errors.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    for axis, name in ((errors, "smallest false-negative rate"), (power, "largest true-positive rate")):
+        axis.set_xlabel("false-positive rate", fontsize=MEDIUM)
+        axis.set_ylabel(name, fontsize=MEDIUM)
+    errors.legend(fontsize=SMALL, frameon=False)
+    figure.suptitle("Certified limits of every attack (Poisson sampling)", fontsize=LARGE)
+    return figure
+
+
+def tightness(studies: Mapping[str, Sequence[Score]]) -> Figure:
+    """Draw how far the epsilon of each accountant is from the truth, one panel per regime.
+
+    Guarantee
+    ---------
+    Ratios are taken where the truth is known to 1e-6; what is below the certified lower bound is red.
+
+    Parameters
+    ----------
+    studies : mapping of regime to sequence of Score
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        No scores.
+
+    Examples
+    --------
+    >>> save(tightness({"everyday": scores}), "tightness.png")  # doctest: +SKIP
+    """
+    names = list(dict.fromkeys(entry.contender for scores in studies.values() for entry in scores))
+    if not names:
+        raise ValueError("studies is empty: nothing to draw")
+    figure = _matplotlib("matplotlib.figure").Figure(figsize=(9.6, 1.6 + 0.28 * len(names)), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(studies), sharex=True, sharey=True))
+    for axis, (regime, scores) in zip(axes, studies.items(), strict=True):
+        axis.set_xscale("log")
+        axis.set_xlim(*RATIOS)
+        axis.axvspan(RATIOS[0], 1.0, color="#fbe3e1", linewidth=0)
+        axis.axvline(1.0, color="black", linewidth=0.8)
+        for entry in scores:
+            _draw_ratios(axis, names.index(entry.contender), entry)
+        axis.set_title(regime, fontsize=MEDIUM)
+        axis.text(1.02, 1.02, "median", transform=axis.transAxes, fontsize=SMALL, va="bottom")
+        axis.set_xticks([0.5, 1, 2, 5, 10, 100], labels=["0.5", "1", "2", "5", "10", "100"])
+        axis.minorticks_off()
+        axis.tick_params(labelsize=SMALL)
+    axes[0].set_yticks(range(len(names)), labels=names, fontsize=SMALL)
+    axes[0].set_ylim(len(names) - 0.5, -0.5)
+    figure.supxlabel("epsilon / exact epsilon (dot: median; thick: 10 to 90 %; thin: all)", fontsize=MEDIUM)
+    figure.suptitle("How tight each accountant is: red is below the truth", fontsize=LARGE)
+    return figure  # type: ignore[no-any-return]
+
+
+def _draw_ratios(axis: Axes, row: int, entry: Score) -> None:
+    found, ratios = entry.summary, np.clip(entry.ratios, *RATIOS)
+    color = "#1a7f37" if entry.contender.startswith("exact") else "#2f5d8c" if entry.claims_bound else "#8a6d1d"
+    if ratios.size:
+        for quantiles, width in (((0.0, 1.0), 1.0), ((0.1, 0.9), 5.0)):
+            low, high = np.quantile(ratios, quantiles)
+            style: dict[str, Any] = {"linewidth": width, "solid_capstyle": "butt"}
+            axis.plot([low, high], [row, row], color=color, **style)
+            if found.below and low < 1.0:
+                axis.plot([low, min(high, 1.0)], [row, row], color=WRONG, **style)
+        axis.plot([np.median(ratios)], [row], "o", color="white", markeredgecolor=color, markersize=5)
+    notes = [f"{found.median:,.2f}" if found.median < 100.0 else f"{found.median:,.0f}"] if found.judged else []
+    notes += [f"{_percent(found.below / found.asked)} below"] if found.below else []
+    notes += [f"{_percent(found.failed / found.asked)} fail"] if found.failed else []
+    place: dict[str, Any] = {"transform": axis.get_yaxis_transform(), "va": "center", "fontsize": SMALL}
+    axis.text(1.02, row, ", ".join(notes), color=WRONG if found.below and entry.claims_bound else "black", **place)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else "<1%"
+
+
+def _curve_figure(curves: Sequence[Any], panels: int) -> tuple[Figure, Any]:
+    if not curves:
+        raise ValueError("curves is empty: nothing to draw")
+    width = 6.4 if panels == 1 else 9.0
+    figure = _matplotlib("matplotlib.figure").Figure(figsize=(width, 4.3), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, panels))
+    for axis in axes:
+        axis.tick_params(labelsize=SMALL)
+        axis.grid(True, color="#dddddd", linewidth=0.6)
+    return figure, axes
+
+
+def _colors(curves: Sequence[Any]) -> dict[Any, Any]:
+    """One colour per run, the same in both directions."""
+    runs = list(dict.fromkeys(curve.run for curve in curves))
+    colors = _matplotlib("matplotlib").colormaps["viridis"](np.linspace(0.0, 0.85, len(runs)))
+    return dict(zip(runs, colors, strict=True))
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

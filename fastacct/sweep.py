@@ -43,10 +43,10 @@ AXIS_NOTES = {
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """The axes of a sweep, the variable computed on them, and what that variable guarantees."""
+    """The axes of a sweep, the variables computed on them, and what the first of them guarantees."""
 
     axes: dict[str, NDArray[Any]]
-    variable: str
+    variables: tuple[str, ...]
     attrs: dict[str, str]
 
     @property
@@ -65,10 +65,15 @@ class Grid:
         return math.prod(self.shape)
 
 
+Values = Sequence[NDArray[np.float64]]
+"""One array per variable of the grid."""
+Evaluate = Callable[[dict[str, Any]], Values]
+
+
 class Sink(Protocol):
     """Where finished chunks go; chunks arrive in C order, each one contiguous in it."""
 
-    def write(self, chunk: tuple[slice, ...], values: NDArray[np.float64]) -> None: ...
+    def write(self, chunk: tuple[slice, ...], values: Values) -> None: ...
 
 
 def sweep(
@@ -80,6 +85,7 @@ def sweep(
     epsilon: ArrayLike | None = None,
     accountant: Any = None,
     neighbors: str = "add_remove",
+    bounds: bool = False,
     path: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: bool = False,
@@ -91,7 +97,8 @@ def sweep(
     Guarantee
     ---------
     Every cell is what `fastacct.dpsgd.epsilon` (`fastacct.dpsgd.delta`) returns for that cell alone: a certified upper
-    bound for Poisson-sampled DP-SGD under `neighbors`. The bits depend neither on `chunk_cells` nor on `threads`.
+    bound for Poisson-sampled DP-SGD under `neighbors`, and with `bounds` the lower bound of `epsilon_bounds`
+    (`delta_bounds`) too. The bits depend neither on `chunk_cells` nor on `threads`.
 
     Parameters
     ----------
@@ -100,9 +107,12 @@ def sweep(
     delta, epsilon : float or 1-D array
         Exactly one of them: the last axis. With `delta` the variable computed is `epsilon`, and the reverse.
     accountant : accountant, optional
-        Default `fastacct.RDP()`.
+        Default `fastacct.Exact()`.
     neighbors : str
         Neighbouring relation, as in `fastacct.dpsgd.epsilon`.
+    bounds : bool
+        Also compute the certified lower bound, as the variable `epsilon_lower` (`delta_lower`). The accountant must
+        prove one.
     path : path, optional
         Stream the result to this file instead of memory: `.parquet` (one row per cell; columns named after the axes
         and the variable) or `.nc` (netCDF-4). The file appears complete at the end or not at all.
@@ -118,9 +128,9 @@ def sweep(
     Returns
     -------
     xarray.Dataset
-        Dimensions (noise_multiplier, sample_rate, steps, delta) and the variable `epsilon`, or (..., epsilon) and
-        `delta`. Without `path` it is in memory; with `path` its values are read from the file when they are used, so a
-        grid larger than memory can be sliced. `open_sweep` opens the file again later.
+        Dimensions (noise_multiplier, sample_rate, steps, delta) and the variable `epsilon` (and `epsilon_lower`), or
+        (..., epsilon) and `delta`. Without `path` it is in memory; with `path` its values are read from the file when
+        they are used, so a grid larger than memory can be sliced. `open_sweep` opens the file again later.
 
     Raises
     ------
@@ -137,9 +147,14 @@ def sweep(
     >>> grid = fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=[100, 1000], delta=1e-5)
     >>> grid.epsilon.shape
     (2, 1, 2, 1)
+    >>> round(float(grid.epsilon.sel(noise_multiplier=1.0, steps=1000).item()), 6)
+    1.828237
     """
     import_extra("xarray", "sweep")
-    grid = _make_grid(noise_multiplier, sample_rate, steps, delta, epsilon, accountant, neighbors)
+    if not isinstance(bounds, bool):
+        raise TypeError(f"bounds must be True or False; got {_shown(bounds)}")
+    accountant = _default_accountant() if accountant is None else accountant
+    grid = _make_grid(noise_multiplier, sample_rate, steps, delta, epsilon, accountant, neighbors, bounds)
     evaluate = _evaluator(grid, accountant, neighbors, threads)
     _check_axes(grid, evaluate)
     largest = _chunk_limit(grid.n_cells, chunk_cells)
@@ -207,6 +222,7 @@ def _make_grid(
     epsilon: ArrayLike | None,
     accountant: Any,
     neighbors: str,
+    bounds: bool,
 ) -> Grid:
     if (delta is None) == (epsilon is None):
         given = "neither" if delta is None else "both"
@@ -221,7 +237,6 @@ def _make_grid(
     last = "delta" if epsilon is None else "epsilon"
     axes[last] = _axis(last, delta if epsilon is None else epsilon)
     variable = "epsilon" if last == "delta" else "delta"
-    accountant = _default_accountant() if accountant is None else accountant
     attrs = {
         "title": f"{variable} of Poisson-sampled DP-SGD",
         "guarantee": "certified upper bound",
@@ -231,7 +246,7 @@ def _make_grid(
         "sampler": "poisson",
         "fastacct_version": package_version(),
     }
-    return Grid(axes, variable, attrs)
+    return Grid(axes, (variable, f"{variable}_lower") if bounds else (variable,), attrs)
 
 
 def _axis(name: str, values: Any) -> NDArray[Any]:
@@ -248,7 +263,7 @@ def _shown(values: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _check_axes(grid: Grid, evaluate: Callable[[dict[str, Any]], Any]) -> None:
+def _check_axes(grid: Grid, evaluate: Evaluate) -> None:
     """Try every axis on the accountant before the first chunk: what it refuses is refused now, not after an hour of
     work.
 
@@ -267,20 +282,20 @@ def _check_axes(grid: Grid, evaluate: Callable[[dict[str, Any]], Any]) -> None:
 def _default_accountant() -> Any:
     import fastacct
 
-    return fastacct.RDP()
+    return fastacct.Exact()
 
 
-def _evaluator(
-    grid: Grid, accountant: Any, neighbors: str, threads: int | None
-) -> Callable[[dict[str, Any]], NDArray[np.float64]]:
+def _evaluator(grid: Grid, accountant: Any, neighbors: str, threads: int | None) -> Evaluate:
     """The accountant's call with everything but the axes filled in."""
     from fastacct import dpsgd
 
-    verb: Any = getattr(dpsgd, grid.variable)
-    settings = {"accountant": _default_accountant() if accountant is None else accountant, "neighbors": neighbors}
+    both = len(grid.variables) == 2
+    verb: Any = getattr(dpsgd, f"{grid.variables[0]}_bounds" if both else grid.variables[0])
 
-    def evaluate(parameters: dict[str, Any]) -> NDArray[np.float64]:
-        return np.asarray(verb(**parameters, **settings, threads=threads), dtype=np.float64)
+    def evaluate(parameters: dict[str, Any]) -> Values:
+        found = verb(**parameters, accountant=accountant, neighbors=neighbors, threads=threads)
+        wanted = (found.upper, found.lower) if both else (found,)
+        return tuple(np.asarray(values, dtype=np.float64) for values in wanted)
 
     return evaluate
 
@@ -309,9 +324,7 @@ def chunks(shape: Sequence[int], largest: int) -> Iterator[tuple[slice, ...]]:
             yield (*fixed, slice(start, stop), *whole)
 
 
-def _run(
-    grid: Grid, evaluate: Callable[[dict[str, Any]], NDArray[np.float64]], sink: Sink, largest: int, progress: bool
-) -> None:
+def _run(grid: Grid, evaluate: Evaluate, sink: Sink, largest: int, progress: bool) -> None:
     """Evaluate every chunk and hand it to the sink, in order."""
     n_dims = len(grid.dims)
     with _progress_bar(grid.n_cells, progress) as advance:
@@ -323,7 +336,7 @@ def _run(
                 parameters[name] = values[chunk[position]].reshape(spread)
             result = evaluate(parameters)
             sink.write(chunk, result)
-            advance(result.size)
+            advance(result[0].size)
 
 
 @contextlib.contextmanager
@@ -364,13 +377,14 @@ def _progress_bar(n_cells: int, show: bool) -> Iterator[Callable[[int], None]]:
 
 
 class MemorySink:
-    """Chunks into one array."""
+    """Chunks into one array per variable."""
 
     def __init__(self, grid: Grid) -> None:
-        self.values: NDArray[np.float64] = np.empty(grid.shape)
+        self.values: Values = [np.empty(grid.shape) for _ in grid.variables]
 
-    def write(self, chunk: tuple[slice, ...], values: NDArray[np.float64]) -> None:
-        self.values[chunk] = values
+    def write(self, chunk: tuple[slice, ...], values: Values) -> None:
+        for whole, part in zip(self.values, values, strict=True):
+            whole[chunk] = part
 
 
 @contextlib.contextmanager
@@ -396,15 +410,19 @@ def _sink_for(path: Path) -> Callable[[Path, Grid], contextlib.AbstractContextMa
     raise ValueError(f"path = {str(path)!r}: the suffix must be one of {', '.join(FORMATS)}")
 
 
-def variable_attrs(grid: Grid) -> dict[str, str]:
-    return {"long_name": AXIS_NOTES[grid.variable], "guarantee": grid.attrs["guarantee"], "units": "1"}
+def variable_attrs(grid: Grid, name: str) -> dict[str, str]:
+    """What a variable is and guarantees."""
+    guarantee = grid.attrs["guarantee"] if name == grid.variables[0] else "certified lower bound"
+    return {"long_name": AXIS_NOTES[name.removesuffix("_lower")], "guarantee": guarantee, "units": "1"}
 
 
-def labelled(grid: Grid, values: Any) -> xr.Dataset:
-    """The labelled dataset around an array of the grid's shape."""
+def labelled(grid: Grid, values: Sequence[Any]) -> xr.Dataset:
+    """The labelled dataset around one array of the grid's shape per variable."""
     xarray = import_extra("xarray", "sweep")
     coords = {name: ((name,), axis, {"long_name": AXIS_NOTES[name]}) for name, axis in grid.axes.items()}
-    variables = {grid.variable: (grid.dims, values, variable_attrs(grid))}
+    variables = {
+        name: (grid.dims, array, variable_attrs(grid, name)) for name, array in zip(grid.variables, values, strict=True)
+    }
     return xarray.Dataset(variables, coords=coords, attrs=dict(grid.attrs))  # type: ignore[no-any-return]
 
 

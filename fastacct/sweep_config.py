@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.parsing import ACCOUNTANTS, CONVERSIONS, accountant_by_name
+from fastacct.parsing import ACCOUNTANTS, CONVERSIONS, accountant_by_name, default_accountant
 from fastacct.toml_table import TomlTable, read_toml
 
 __all__ = ["Picture", "SweepConfig", "load_config"]
@@ -58,7 +58,8 @@ def load_config(path: str | os.PathLike[str]) -> SweepConfig:
     ----------
     path : path
         A TOML file with the tables axes, accountant (optional), output (optional) and picture (optional), as in
-        `examples/sweep.toml`.
+        `examples/sweep.toml`. Without a name the accountant is exact, or rdp if orders or a conversion are given;
+        `bounds = true` adds the lower bound.
 
     Returns
     -------
@@ -129,9 +130,9 @@ def _spaced(table: TomlTable, whole: bool) -> NDArray[Any]:
 
 
 def _accountant(table: TomlTable) -> dict[str, Any]:
-    name = table.choice("name", tuple(ACCOUNTANTS), "rdp")
     orders = table.get("orders", "string", None)
     conversion = table.choice("conversion", CONVERSIONS, None)
+    name = table.choice("name", tuple(ACCOUNTANTS), default_accountant(orders, conversion))
     try:
         accountant = accountant_by_name(name, orders, conversion)
     except ValueError as error:
@@ -139,6 +140,7 @@ def _accountant(table: TomlTable) -> dict[str, Any]:
     settings = {
         "accountant": accountant,
         "neighbors": table.get("neighbors", "string", "add_remove"),
+        "bounds": table.get("bounds", "boolean", False),
         "threads": table.get("threads", "integer", None),
     }
     table.done()

@@ -29,7 +29,7 @@ def test_analytic_gaussian_meets_published_values(mu, epsilon, delta):
 
 def test_analytic_gaussian_is_never_below_the_oracle():
     rng = np.random.default_rng(4)
-    for _ in range(300):
+    for _ in range(100):
         sigma, steps = 10 ** rng.uniform(-1.5, 6), int(10 ** rng.uniform(0, 5))
         mu = mpf(steps) ** 0.5 / mpf(sigma)
         epsilon = float(mu) * rng.uniform(0, 8) + float(mu) ** 2 / 2
@@ -54,9 +54,10 @@ def test_analytic_gaussian_refuses_subsampling():
 def test_every_certified_accountant_is_above_the_exact_value_and_in_the_expected_order():
     # exact epsilon by contour integration at 30 digits: q = 0.01, sigma = 1, T = 1000, delta = 1e-5
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
-    optimal, rdp, mironov, zcdp, basic, advanced = (
+    exact, optimal, rdp, mironov, zcdp, basic, advanced = (
         fa.dpsgd.epsilon(**run, accountant=a)
         for a in (
+            fa.Exact(),
             fa.RDP(conversion="optimal"),
             fa.RDP(),
             fa.RDP(conversion="mironov"),
@@ -65,14 +66,15 @@ def test_every_certified_accountant_is_above_the_exact_value_and_in_the_expected
             fa.AdvancedComposition(),
         )
     )
-    assert 1.828236666516577 < optimal < rdp < mironov < zcdp < basic
+    assert 1.828236666516576 < exact < 1.8282366666 < optimal < rdp < mironov < zcdp < basic
+    assert exact == fa.dpsgd.epsilon(**run)
     assert advanced <= basic
 
 
 def test_strong_composition_beats_the_basic_one_for_many_cheap_steps():
     run = {"noise_multiplier": 50.0, "sample_rate": 0.001, "steps": 10000, "delta": 1e-5}
     basic, strong = (fa.dpsgd.epsilon(**run, accountant=a) for a in (fa.BasicComposition(), fa.AdvancedComposition()))
-    assert fa.dpsgd.epsilon(**run) < strong < basic
+    assert fa.dpsgd.epsilon(**run, accountant=fa.RDP()) < strong < basic
 
 
 def test_one_step_of_basic_composition_is_the_exact_subsampled_gaussian():
@@ -101,6 +103,8 @@ def test_the_central_limit_approximation_is_reached_by_its_name_only():
     for call in (
         lambda: fa.dpsgd.epsilon(**run, delta=1e-5, accountant=fa.CLT()),
         lambda: fa.dpsgd.delta(**run, epsilon=1.0, accountant=fa.CLT()),
+        lambda: fa.dpsgd.epsilon_lower(**run, delta=1e-5, accountant=fa.CLT()),
+        lambda: fa.dpsgd.delta_bounds(**run, epsilon=1.0, accountant=fa.CLT()),
         lambda: fa.dpsgd.noise_multiplier(epsilon=1, delta=1e-5, sample_rate=0.1, steps=3, accountant=fa.CLT()),
     ):
         with pytest.raises(ValueError, match="CLT"):
@@ -115,13 +119,60 @@ def test_what_an_accountant_does_not_offer_is_refused():
         fa.dpsgd.steps(epsilon=1, delta=1e-5, noise_multiplier=1, sample_rate=0.1, accountant=fa.AdvancedComposition())
     with pytest.raises(ValueError, match="heterogeneous"):
         fa.dpsgd.epsilon(history=[(1.0, 0.1, 1)], delta=1e-5, accountant=fa.ZCDP())
-    with pytest.raises(ValueError, match="no orders"):
-        fa.dpsgd.best_order(**run, delta=1e-5, accountant=fa.BasicComposition())
+    for accountant in (fa.BasicComposition(), fa.Exact()):
+        with pytest.raises(ValueError, match="no orders"):
+            fa.dpsgd.best_order(**run, delta=1e-5, accountant=accountant)
+
+
+@pytest.mark.parametrize(
+    "accountant",
+    [fa.RDP(), fa.ZCDP(), fa.AnalyticGaussian(), fa.BasicComposition(), fa.AdvancedComposition()],
+    ids=lambda accountant: type(accountant).__name__,
+)
+def test_only_the_exact_accountant_proves_lower_bounds(accountant):
+    run = {"noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 10}
+    for call, target in (
+        (fa.dpsgd.epsilon_lower, {"delta": 1e-5}),
+        (fa.dpsgd.epsilon_bounds, {"delta": 1e-5}),
+        (fa.dpsgd.delta_lower, {"epsilon": 1.0}),
+        (fa.dpsgd.delta_bounds, {"epsilon": 1.0}),
+    ):
+        assert call(**run, **target) is not None
+        with pytest.raises(
+            ValueError, match=rf"{type(accountant).__name__} proves no lower bound; use fastacct\.Exact"
+        ):
+            call(**run, **target, accountant=accountant)
+
+
+def test_every_upper_bound_is_above_the_exact_lower_bound():
+    run = {"noise_multiplier": [0.8, 1.0, 4.0], "sample_rate": 0.01, "steps": [[1], [100], [10000]], "delta": 1e-5}
+    lower = fa.dpsgd.epsilon_lower(**run)
+    for accountant in (fa.RDP(), fa.RDP(conversion="optimal"), fa.ZCDP(), fa.BasicComposition()):
+        assert (fa.dpsgd.epsilon(**run, accountant=accountant) >= lower).all(), accountant
+
+
+def test_one_step_of_basic_composition_is_the_exact_accountant():
+    run = {
+        "noise_multiplier": [0.7, 1.0, 2.0],
+        "sample_rate": [0.3, 0.01, 1.0],
+        "steps": 1,
+        "delta": [1e-3, 1e-5, 1e-8],
+    }
+    one = fa.dpsgd.epsilon(**run, accountant=fa.BasicComposition())
+    np.testing.assert_allclose(fa.dpsgd.epsilon(**run), one, rtol=1e-9)
+
+
+def test_without_sampling_the_exact_accountant_is_the_analytic_gaussian():
+    run = {"noise_multiplier": [1.0, 10.0, 300.0], "sample_rate": 1.0, "steps": [3, 100, 40], "delta": 1e-7}
+    analytic = fa.dpsgd.epsilon(**run, accountant=fa.AnalyticGaussian())
+    np.testing.assert_allclose(fa.dpsgd.epsilon(**run), analytic, rtol=1e-9)
 
 
 def test_accountants_are_values():
     assert fa.RDP(orders=range(2, 5)) == fa.RDP(orders=[2.0, 3.0, 4.0])
     assert hash(fa.RDP()) == hash(fa.RDP(conversion="canonne_kamath_steinke"))
     assert fa.RDP(orders=np.array([2.5])).orders == (2.5,)
+    assert fa.Exact() == fa.Exact()
+    assert repr(fa.Exact()) == "Exact()"
     with pytest.raises(AttributeError):
         fa.RDP().conversion = "mironov"

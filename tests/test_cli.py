@@ -21,9 +21,9 @@ pytest.importorskip("typer")
 
 from typer.testing import CliRunner
 
-from fastacct.answers import fixed_up, rounded_down, rounded_up
+from fastacct.answers import common_digits, fixed_up, rounded_down, rounded_up
 from fastacct.commands import app
-from fastacct.parsing import accountant_by_name, parse_orders, rate_of_batch, steps_of_epochs
+from fastacct.parsing import accountant_by_name, parse_numbers, parse_orders, rate_of_batch, steps_of_epochs
 from fastacct.published import Comparison, compare, load
 from fastacct.sweep_config import load_config
 
@@ -53,6 +53,29 @@ def test_epsilon_and_delta_in_json_are_the_python_values():
     assert epsilon == fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant=ACCOUNTANT)
     delta = answer(f"delta {RUN_WORDS} --epsilon 2 {FAST}")["delta"]
     assert delta == fa.dpsgd.delta(**RUN, epsilon=2.0, accountant=ACCOUNTANT)
+
+
+def test_the_exact_accountant_is_the_default_and_gives_both_bounds():
+    document = answer(f"epsilon {RUN_WORDS} --delta 1e-5")
+    lower, upper, _ = fa.dpsgd.epsilon_bounds(**RUN, delta=1e-5)
+    assert document["epsilon"] == fa.dpsgd.epsilon(**RUN, delta=1e-5)
+    assert (document["epsilon_lower"], document["epsilon"]) == (lower, upper)
+    assert document["accountant"] == {"name": "exact"}
+    assert f"at least {rounded_down(lower)}" in call(f"epsilon {RUN_WORDS} --delta 1e-5").stdout
+    document = answer(f"delta {RUN_WORDS} --epsilon 2")
+    assert document["delta_lower"] == fa.dpsgd.delta_lower(**RUN, epsilon=2.0)
+    assert document["delta"] == fa.dpsgd.delta(**RUN, epsilon=2.0)
+    words = "--epsilon 3 --delta 1e-5 --sample-rate 0.01 --steps 1000"
+    noise = answer(f"noise-multiplier {words}")["noise_multiplier"]
+    assert noise == fa.dpsgd.noise_multiplier(epsilon=3.0, delta=1e-5, sample_rate=0.01, steps=1000)
+
+
+def test_settings_of_renyi_dp_choose_it():
+    for words in ("--conversion mironov", "--orders 2-8", "--accountant rdp"):
+        document = answer(f"epsilon {RUN_WORDS} --delta 1e-5 {words}")
+        assert document["accountant"]["name"] == "rdp"
+        assert "epsilon_lower" not in document
+    assert call(f"epsilon {RUN_WORDS} --delta 1e-5 --accountant exact --orders 2-8").exit_code == 2
 
 
 def test_json_says_what_is_guaranteed():
@@ -146,7 +169,7 @@ def test_a_target_that_cannot_be_met_is_exit_code_1():
         ("epsilon --noise-multiplier 1 --sample-rate 0 --epochs 1 --delta 1e-5", "positive sample rate"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --orders 2-x", "'2-x' is not a number or a range"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --conversion best", "canonne_kamath_steinke"),
-        (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant fft", "rdp, basic"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant fft", "exact, rdp, basic"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant zcdp --orders 2", "only the accountant rdp"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --neighbors cousins", "cousins"),
         ("sweep nowhere.toml", "nowhere.toml: No such file"),
@@ -177,6 +200,8 @@ def test_every_command_has_help_with_an_example():
         "sample-rate",
         "sweep",
         "published",
+        "curve",
+        "tightness",
         "version",
     ):
         result = call(f"{command} --help")
@@ -232,6 +257,26 @@ def test_shown_numbers_round_to_the_stated_side(value):
 def test_accountants_have_names():
     assert accountant_by_name("rdp", "2-32") == ACCOUNTANT
     assert accountant_by_name("zcdp") == fa.ZCDP()
+    assert accountant_by_name("exact") == fa.Exact()
+
+
+def test_numbers_with_commas_are_exact():
+    assert parse_numbers("x", "0.1, 1_000,1e-3") == [Fraction(1, 10), 1000, Fraction(1, 1000)]
+    for bad in ("", "1,", "one", "nan", "inf", "1e999999999"):
+        with pytest.raises(ValueError, match="x: "):
+            parse_numbers("x", bad)
+
+
+def test_digits_that_two_bounds_have_in_common():
+    assert common_digits(1.23456, 1.23457) == "1.2346"
+    assert common_digits(0.99999, 1.00001) == "1.000"
+    assert common_digits(2.0, 2.0) == "2.0"
+    assert common_digits(1.0, 2.0) == "1 to 2"
+    assert common_digits(1.0, math.inf) == "1 to inf"
+
+
+def test_a_huge_exponent_is_refused_at_once():
+    assert call("epsilon --noise-multiplier 1 --sample-rate 0.1 --steps 1e999999999 --delta 1e-5").exit_code == 2
 
 
 # -- sweep -----------------------------------------------------------------------------------------------------------
@@ -308,7 +353,7 @@ def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
         ("num = 3,", "num = 3, base = 2,", r"axes\.steps\.base: unknown key"),
         ('num = 5, scale = "log"', 'num = 5, scale = "cubic"', r"axes\.noise_multiplier\.scale: must be one of"),
         ('orders = "2-8"', 'orders = "8-2"', r"accountant\.name: orders: the range '8-2' is empty"),
-        ('orders = "2-8"', 'name = "fft"', r"accountant\.name: must be one of rdp"),
+        ('orders = "2-8"', 'name = "fft"', r"accountant\.name: must be one of exact, rdp"),
         ("steps = [100]", "steps = [101]", r"picture\.steps: 101 is not on the axis"),
         ('"out/grid.png"', '"out/grid.pdf"', r"picture\.file: must end in \.png"),
         ("[picture]", "[drawing]", r"drawing: unknown key"),
@@ -330,6 +375,14 @@ def test_the_example_sweep_is_large_and_can_be_read():
     assert {1e-9, 1e-8, 1e-7, 1e-6, 1e-5} <= set(config.axes["delta"].tolist())
 
 
+def test_the_small_example_has_lower_bounds():
+    config = load_config(EXAMPLES / "exact.toml")
+    assert config.settings["accountant"] == fa.Exact()
+    assert config.settings["bounds"]
+    assert config.picture is not None
+    assert config.n_cells < 500
+
+
 # -- published -------------------------------------------------------------------------------------------------------
 
 
@@ -346,7 +399,32 @@ def test_every_published_figure_is_reproduced(published_rows):
         # Half a unit below the last digit compared is where a nearest-rounded figure may lie.
         slack = Decimal(1).scaleb(-row.configuration.decimals)
         assert Decimal(row.continuous) <= row.configuration.published + slack
-        assert row.default <= row.continuous * (1 + 1e-9)
+
+
+def test_every_exact_figure_is_met_in_every_digit(published_rows):
+    known = [row for row in published_rows if row.configuration.exact is not None]
+    assert len(known) >= 15
+    for row in known:
+        digits = -row.configuration.exact.as_tuple().exponent
+        middle = Decimal(row.lower + (row.upper - row.lower) / 2)
+        assert abs(middle - row.configuration.exact) <= Decimal(1).scaleb(-digits), row
+        assert row.upper - row.lower <= 1e-9 * row.upper
+
+
+def test_an_approximation_below_the_exact_epsilon_is_marked(published_rows):
+    approximate = [row for row in published_rows if row.configuration.method == "clt"]
+    assert len(approximate) == 3
+    assert all(row.below_truth for row in approximate)
+    assert not any(row.below_truth for row in published_rows if row.configuration.method != "clt")
+    assert "ok, but below exact" in call("published", EXAMPLES / "published_dp_sgd.toml").stdout
+
+
+def test_a_wrong_exact_figure_is_a_mismatch(tmp_path):
+    text = (EXAMPLES / "published_dp_sgd.toml").read_text(encoding="utf-8")
+    changed = tmp_path / "changed.toml"
+    changed.write_text(text.replace('exact = "0.9468668007644"', 'exact = "0.94686679"'), encoding="utf-8")
+    document = answer("published", changed, code=1)
+    assert [row["name"] for row in document["rows"] if not row["matches"]] == ["Abadi et al. 2016, example"]
 
 
 def test_published_prints_every_row_and_returns_zero(published_rows):
@@ -386,7 +464,9 @@ def test_rounding_rules(published_rows, rounding, inside, outside):
 
 def test_a_continuous_search_that_is_worse_is_a_mismatch(published_rows):
     row = published_rows[0]
-    assert not Comparison(row.configuration, row.same, row.same * 1.0001, row.default).matches
+    assert Comparison(row.configuration, row.same, row.continuous, row.lower, row.upper).matches
+    assert not Comparison(row.configuration, row.same, row.same * 1.0001, row.lower, row.upper).matches
+    assert not Comparison(row.configuration, row.same, row.continuous, row.upper, row.lower * 0.9).matches
 
 
 @pytest.mark.parametrize(
@@ -403,6 +483,8 @@ def test_a_continuous_search_that_is_worse_is_a_mismatch(published_rows):
             'orders = "some"',
             r"configuration\[0\]\.orders: must be a name in \[orders\]",
         ),
+        ('method = "mironov"', 'method = "best"', r"configuration\[0\]\.method: must be one of mironov"),
+        ('exact = "0.9468668007644"', 'exact = "nan"', r"configuration\[0\]\.exact: must be a decimal number"),
         ('"2-33"', '"33-2"', r"orders\.moments_accountant: orders: the range"),
     ],
 )

@@ -1,5 +1,5 @@
 """Epsilon and delta by Renyi DP: against the oracle, in the corners, over histories, and as a function of
-everything."""
+everything.  What does not depend on the accountant is tried with the default too."""
 
 import math
 
@@ -12,7 +12,16 @@ from mpmath import mp, mpf
 import fastacct as fa
 from fastacct import reference
 
+RDP = fa.RDP()
 OPACUS_ORDERS = [1 + x / 10.0 for x in range(1, 100)] + list(range(12, 64))
+
+
+def epsilon_of(**run):
+    return fa.dpsgd.epsilon(**{"accountant": RDP, **run})
+
+
+def delta_of(**run):
+    return fa.dpsgd.delta(**{"accountant": RDP, **run})
 
 
 def variation(sigma, q, steps):
@@ -32,7 +41,7 @@ def random_runs(n, seed):
 def test_epsilon_is_never_below_the_infimum_over_orders_and_close_to_it(conversion):
     for sigma, q, steps, delta in zip(*random_runs(8, 7), strict=True):
         truth, _ = reference.rdp_epsilon(sigma, q, steps, delta, conversion, digits=18)
-        mine = fa.dpsgd.epsilon(
+        mine = epsilon_of(
             noise_multiplier=sigma,
             sample_rate=q,
             steps=int(steps),
@@ -51,7 +60,7 @@ def test_delta_is_never_below_the_infimum_over_orders_and_close_to_it():
         epsilon = 10 ** rng.uniform(-2, 2)
         truth, _ = reference.rdp_delta(sigma, q, steps, epsilon, digits=18)
         truth = min(truth, variation(sigma, q, steps))
-        mine = fa.dpsgd.delta(noise_multiplier=sigma, sample_rate=q, steps=int(steps), epsilon=epsilon)
+        mine = delta_of(noise_multiplier=sigma, sample_rate=q, steps=int(steps), epsilon=epsilon)
         assert mpf(mine) >= truth, (sigma, q, steps, epsilon)
         assert mpf(mine) <= max(truth * (1 + mpf("1e-9")), mpf(2) ** -1070), (sigma, q, steps, epsilon)
 
@@ -59,19 +68,19 @@ def test_delta_is_never_below_the_infimum_over_orders_and_close_to_it():
 def test_divergences_near_order_one_prove_epsilon_zero_where_the_conversion_does_not():
     run = {"noise_multiplier": 5.0, "sample_rate": 1e-9, "steps": 1000}
     limit = variation(5.0, 1e-9, 1000)
-    assert fa.dpsgd.epsilon(**run, delta=float(limit) * 1.001) == 0.0
-    assert fa.dpsgd.epsilon(**run, delta=float(limit) * 0.999) > 0.0
-    assert fa.dpsgd.epsilon(**run, delta=float(limit) * 1.001, accountant=fa.RDP(conversion="mironov")) > 0.0
-    at_zero = fa.dpsgd.delta(**run, epsilon=0.0)
+    assert epsilon_of(**run, delta=float(limit) * 1.001) == 0.0
+    assert epsilon_of(**run, delta=float(limit) * 0.999) > 0.0
+    assert epsilon_of(**run, delta=float(limit) * 1.001, accountant=fa.RDP(conversion="mironov")) > 0.0
+    at_zero = delta_of(**run, epsilon=0.0)
     assert limit <= at_zero <= limit * (1 + mpf("1e-9"))
 
 
 def test_optimal_conversion_is_certified_and_between_truth_and_the_default():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
-    best = fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion="optimal"))
+    best = epsilon_of(**run, accountant=fa.RDP(conversion="optimal"))
     truth, _ = reference.rdp_epsilon(1.0, 0.01, 1000, 1e-5, "optimal", digits=15)
     assert truth <= best <= truth * (1 + mpf("1e-7"))
-    assert best < fa.dpsgd.epsilon(**run) < fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion="mironov"))
+    assert best < epsilon_of(**run) < epsilon_of(**run, accountant=fa.RDP(conversion="mironov"))
     exact = 1.828236666516577  # contour integral at 30 digits
     assert best > exact
 
@@ -85,23 +94,23 @@ def test_each_conversion_at_one_order_is_never_below_the_oracle(order, rdp, epsi
     exact_rdp = mpf(order) / (2 * mpf(sigma) ** 2)
     for conversion in ("mironov", "canonne_kamath_steinke", "optimal"):
         accountant = fa.RDP(orders=[order], conversion=conversion)
-        delta = fa.dpsgd.delta(noise_multiplier=sigma, sample_rate=1, steps=1, epsilon=epsilon, accountant=accountant)
+        delta = delta_of(noise_multiplier=sigma, sample_rate=1, steps=1, epsilon=epsilon, accountant=accountant)
         truth = min(mpf(1), reference.rdp_to_delta(exact_rdp, order, epsilon, conversion, digits=18))
         if conversion != "mironov":
             truth = min(truth, mp.sqrt(min(exact_rdp / 2, -mp.expm1(-exact_rdp))))
         assert truth <= delta <= truth * (1 + mpf("1e-6")), conversion
-        plateau = conversion != "mironov" and delta == fa.dpsgd.delta(
+        plateau = conversion != "mironov" and delta == delta_of(
             noise_multiplier=sigma, sample_rate=1, steps=1, epsilon=0.0, accountant=accountant
         )
         if delta < 1 and not plateau:
-            back = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=1, steps=1, delta=delta, accountant=accountant)
+            back = epsilon_of(noise_multiplier=sigma, sample_rate=1, steps=1, delta=delta, accountant=accountant)
             assert back == pytest.approx(epsilon, rel=1e-6)
 
 
 def test_continuous_orders_are_never_worse_than_a_list():
     sigma, q, steps, delta = random_runs(300, 11)
-    free = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta)
-    listed = fa.dpsgd.epsilon(
+    free = epsilon_of(noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta)
+    listed = epsilon_of(
         noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta, accountant=fa.RDP(orders=OPACUS_ORDERS)
     )
     assert (free <= listed * (1 + 1e-9)).all()
@@ -110,18 +119,18 @@ def test_continuous_orders_are_never_worse_than_a_list():
 
 def test_published_low_noise_failure_of_a_fixed_list_of_orders():
     run = {"noise_multiplier": 0.1, "sample_rate": 1024 / 1e8, "steps": 976563, "delta": 1e-7}
-    fixed = fa.dpsgd.epsilon(**run, accountant=fa.RDP(orders=[1.25]))
+    fixed = epsilon_of(**run, accountant=fa.RDP(orders=[1.25]))
     assert fixed == pytest.approx(5907982.31138, rel=1e-11)
-    assert fa.dpsgd.epsilon(**run) < 1300
+    assert epsilon_of(**run) < 1300
 
 
 def test_no_floor_at_extreme_targets():
-    tiny = fa.dpsgd.epsilon(noise_multiplier=1e4, sample_rate=1e-6, steps=100, delta=1e-40)
+    tiny = epsilon_of(noise_multiplier=1e4, sample_rate=1e-6, steps=100, delta=1e-40)
     assert 0 < tiny < 1e-6
-    assert fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.01, steps=100, delta=1e-300) < 79.83
-    huge = fa.dpsgd.epsilon(noise_multiplier=0.05, sample_rate=0.5, steps=100, delta=1e-5)
+    assert epsilon_of(noise_multiplier=1.0, sample_rate=0.01, steps=100, delta=1e-300) < 79.83
+    huge = epsilon_of(noise_multiplier=0.05, sample_rate=0.5, steps=100, delta=1e-5)
     assert 1e4 < huge < 1e5
-    assert 0 < fa.dpsgd.delta(noise_multiplier=4.0, sample_rate=1e-4, steps=10, epsilon=30) < 1e-280
+    assert 0 < delta_of(noise_multiplier=4.0, sample_rate=1e-4, steps=10, epsilon=30) < 1e-280
 
 
 @pytest.mark.parametrize(
@@ -136,27 +145,27 @@ def test_no_floor_at_extreme_targets():
 )
 def test_edge_cases_of_the_run(change, epsilon, delta):
     run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10} | change
-    for accountant in (None, fa.RDP(conversion="optimal"), fa.RDP(orders=[2, 3]), fa.ZCDP()):
-        assert fa.dpsgd.epsilon(**run, delta=1e-5, accountant=accountant) == epsilon
-        assert fa.dpsgd.delta(**run, epsilon=1.0, accountant=accountant) == delta
+    for accountant in (None, RDP, fa.RDP(conversion="optimal"), fa.RDP(orders=[2, 3]), fa.ZCDP()):
+        assert epsilon_of(**run, delta=1e-5, accountant=accountant) == epsilon
+        assert delta_of(**run, epsilon=1.0, accountant=accountant) == delta
 
 
 def test_edge_cases_of_the_target():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10}
-    assert fa.dpsgd.epsilon(**run, delta=0) == math.inf
-    assert fa.dpsgd.epsilon(**run, delta=1) == 0.0
-    assert fa.dpsgd.delta(**run, epsilon=math.inf) == 0.0
-    assert 0 < fa.dpsgd.delta(**run, epsilon=0) < 1
+    assert epsilon_of(**run, delta=0) == math.inf
+    assert epsilon_of(**run, delta=1) == 0.0
+    assert delta_of(**run, epsilon=math.inf) == 0.0
+    assert 0 < delta_of(**run, epsilon=0) < 1
 
 
 def test_history_of_equal_blocks_is_the_run_and_order_does_not_matter():
-    whole = fa.dpsgd.epsilon(noise_multiplier=1.1, sample_rate=0.004, steps=5000, delta=[1e-5, 1e-9])
+    whole = epsilon_of(noise_multiplier=1.1, sample_rate=0.004, steps=5000, delta=[1e-5, 1e-9])
     parts = [(1.1, 0.004, 1000), (1.1, 0.004, 3500), (1.1, 0.004, 500)]
-    np.testing.assert_allclose(fa.dpsgd.epsilon(history=parts, delta=[1e-5, 1e-9]), whole, rtol=1e-12)
+    np.testing.assert_allclose(epsilon_of(history=parts, delta=[1e-5, 1e-9]), whole, rtol=1e-12)
     mixed = [(0.8, 0.01, 200), (2.0, 0.1, 300), (5.0, 1.0, 4), (1.0, 0.0, 99), (3.0, 0.5, 0)]
-    forward, backward = (fa.dpsgd.delta(history=h, epsilon=3.0) for h in (mixed, mixed[::-1]))
+    forward, backward = (delta_of(history=h, epsilon=3.0) for h in (mixed, mixed[::-1]))
     assert forward == pytest.approx(backward, rel=1e-11)
-    assert fa.dpsgd.epsilon(history=mixed, delta=1e-5) > fa.dpsgd.epsilon(history=mixed[:2], delta=1e-5)
+    assert epsilon_of(history=mixed, delta=1e-5) > epsilon_of(history=mixed[:2], delta=1e-5)
 
 
 def test_history_composes_at_one_order_as_the_sum_of_divergences():
@@ -164,26 +173,28 @@ def test_history_composes_at_one_order_as_the_sum_of_divergences():
     order = fa.dpsgd.best_order(history=history, delta=1e-6)
     total = sum(n * reference.rdp(s, q, order, digits=20) for s, q, n in history)
     truth = reference.rdp_to_epsilon(total, order, 1e-6, "canonne_kamath_steinke", digits=18)
-    mine = fa.dpsgd.epsilon(history=history, delta=1e-6)
+    mine = epsilon_of(history=history, delta=1e-6)
     assert truth * (1 - mpf("1e-12")) <= mine <= truth * (1 + mpf("1e-11"))
 
 
 def test_scalars_arrays_threads_and_chunks_agree_bit_for_bit():
     sigma, q, steps, delta = random_runs(3000, 13)
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "delta": delta}
-    grid = fa.dpsgd.epsilon(**run, threads=1)
-    assert (grid == fa.dpsgd.epsilon(**run, threads=2)).all()
-    assert (grid == fa.dpsgd.epsilon(**{k: v[::-1] for k, v in run.items()})[::-1]).all()
+    grid = epsilon_of(**run, threads=1)
+    assert (grid == epsilon_of(**run, threads=2)).all()
+    assert (grid == epsilon_of(**{k: v[::-1] for k, v in run.items()})[::-1]).all()
     for i in range(0, 3000, 171):
-        one = fa.dpsgd.epsilon(
+        one = epsilon_of(
             noise_multiplier=float(sigma[i]), sample_rate=float(q[i]), steps=int(steps[i]), delta=float(delta[i])
         )
         assert type(one) is float
         assert one == grid[i]
 
 
-def test_broadcasting_follows_numpy():
+@pytest.mark.parametrize("accountant", [None, RDP])
+def test_broadcasting_follows_numpy(accountant):
     out = fa.dpsgd.epsilon(
+        accountant=accountant,
         noise_multiplier=np.linspace(0.8, 2, 3)[:, None, None],
         sample_rate=[[0.01], [0.02]],
         steps=[10, 100, 1000, 10000],
@@ -194,25 +205,29 @@ def test_broadcasting_follows_numpy():
     for axis, sign in ((0, -1), (1, 1), (2, 1)):
         assert (sign * np.diff(out, axis=axis) > 0).all()
     strided = np.arange(1, 9, dtype=np.float32)[::-2]
-    assert fa.dpsgd.epsilon(noise_multiplier=strided, sample_rate=0.1, steps=10, delta=1e-5).shape == (4,)
-    assert isinstance(
-        fa.dpsgd.epsilon(noise_multiplier=np.float64(1), sample_rate=0.1, steps=np.int64(3), delta=1e-5), float
-    )
+    run = {"sample_rate": 0.1, "delta": 1e-5, "accountant": accountant}
+    assert fa.dpsgd.epsilon(noise_multiplier=strided, steps=10, **run).shape == (4,)
+    assert isinstance(fa.dpsgd.epsilon(noise_multiplier=np.float64(1), steps=np.int64(3), **run), float)
 
 
 def test_relations_that_are_not_covered_are_refused():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10, "delta": 1e-5}
     for name in ("add_remove", "add", "remove", "zero_out"):
-        assert fa.dpsgd.epsilon(**run, neighbors=name) == fa.dpsgd.epsilon(**run)
+        assert epsilon_of(**run, neighbors=name) == epsilon_of(**run)
+    for accountant in (RDP, fa.ZCDP(), fa.BasicComposition(), fa.AdvancedComposition(), fa.AnalyticGaussian()):
+        with pytest.raises(ValueError, match=rf"'replace_one' is not supported by {type(accountant).__name__}"):
+            epsilon_of(**run, neighbors="replace_one", accountant=accountant)
     with pytest.raises(ValueError, match="replace_one"):
-        fa.dpsgd.epsilon(**run, neighbors="replace_one")
+        fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=2, neighbors="replace_one")
+    for name in ("add_remove", "replace_one"):
+        assert fa.dpsgd.epsilon(**run, neighbors=name) > 0.0
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.floats(0.05, 100), st.floats(1e-9, 1.0), st.integers(1, 10**7), st.floats(1e-200, 0.5), st.floats(1.001, 4.0))
 def test_epsilon_is_monotone(sigma, q, steps, delta, factor):
     def at(s, r, n, d):
-        return fa.dpsgd.epsilon(noise_multiplier=s, sample_rate=r, steps=n, delta=d)
+        return epsilon_of(noise_multiplier=s, sample_rate=r, steps=n, delta=d)
 
     base, slack = at(sigma, q, steps, delta), 1 + 1e-10
     assert at(sigma * factor, q, steps, delta) <= base * slack + 1e-12
@@ -225,14 +240,14 @@ def test_epsilon_is_monotone(sigma, q, steps, delta, factor):
 @given(st.floats(0.3, 20), st.floats(1e-7, 1.0), st.integers(1, 10**5), st.floats(1e-30, 0.1))
 def test_delta_inverts_epsilon(sigma, q, steps, delta):
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
-    epsilon = fa.dpsgd.epsilon(**run, delta=delta)
+    epsilon = epsilon_of(**run, delta=delta)
     if epsilon > 0:
-        assert fa.dpsgd.delta(**run, epsilon=epsilon) == pytest.approx(delta, rel=1e-6)
+        assert delta_of(**run, epsilon=epsilon) == pytest.approx(delta, rel=1e-6)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.3, 10), st.floats(1e-4, 1.0), st.integers(1, 10**4), st.floats(0.0, 5.0), st.floats(0.1, 2.0))
 def test_delta_falls_with_epsilon(sigma, q, steps, epsilon, gap):
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
-    left, right = (fa.dpsgd.delta(**run, epsilon=epsilon + i * gap) for i in range(2))
+    left, right = (delta_of(**run, epsilon=epsilon + i * gap) for i in range(2))
     assert right <= left * (1 + 1e-10)

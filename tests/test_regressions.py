@@ -59,12 +59,15 @@ def test_underflow_of_the_variance_is_paid_for(sigma, order):
         assert contained(sigma, 1.0, order, mpf(order) / (2 * mpf(sigma) ** 2))
 
 
-def test_extreme_noise_never_gives_a_small_epsilon():
-    assert fa.dpsgd.epsilon(noise_multiplier=1e-18, sample_rate=0.01, steps=10, delta=1e-5) > 1e30
-    assert fa.dpsgd.epsilon(noise_multiplier=1e-100, sample_rate=1e-3, steps=1, delta=1e-5) > 1e100
+@pytest.mark.parametrize("accountant", [fa.Exact(), fa.RDP()])
+def test_extreme_noise_never_gives_a_small_epsilon(accountant):
+    few, one = {"sample_rate": 0.01, "steps": 10}, {"sample_rate": 1e-3, "steps": 1}
+    assert fa.dpsgd.epsilon(noise_multiplier=1e-18, **few, delta=1e-5, accountant=accountant) > 1e30
+    assert fa.dpsgd.epsilon(noise_multiplier=1e-100, **one, delta=1e-5, accountant=accountant) > 1e100
     run = {"noise_multiplier": 6.042386925597795e-19, "sample_rate": 2.066398823921807e-05, "steps": 1}
-    assert fa.dpsgd.delta(**run, epsilon=24.136100728929602) >= 2.06e-5
-    assert 0 < fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.1, steps=10, epsilon=1e308) < 1e-300
+    assert fa.dpsgd.delta(**run, epsilon=24.136100728929602, accountant=accountant) >= 2.06e-5
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10}
+    assert 0 < fa.dpsgd.delta(**run, epsilon=1e308, accountant=accountant) < 1e-300
 
 
 def test_a_cell_does_not_depend_on_its_neighbours():
@@ -97,13 +100,10 @@ def test_calibration_ends_at_the_boundary_whatever_ran_before(level, epsilon, de
     except ValueError:
         pytest.skip(f"this processor cannot run {level}")
     try:
-        target = {"epsilon": epsilon, "delta": delta, "sample_rate": q, "steps": steps}
-        sigma = fa.dpsgd.noise_multiplier(**target)
-        np.asarray(
-            fa.dpsgd.epsilon(noise_multiplier=np.geomspace(0.05, 500, 50), sample_rate=q, steps=steps, delta=delta)
-        )
-        assert fa.dpsgd.noise_multiplier(**target) == sigma
-        run = {"sample_rate": q, "steps": steps, "delta": delta}
+        run = {"sample_rate": q, "steps": steps, "delta": delta, "accountant": fa.RDP()}
+        sigma = fa.dpsgd.noise_multiplier(epsilon=epsilon, **run)
+        fa.dpsgd.epsilon(noise_multiplier=np.geomspace(0.05, 500, 50), **run)
+        assert fa.dpsgd.noise_multiplier(epsilon=epsilon, **run) == sigma
         assert fa.dpsgd.epsilon(noise_multiplier=sigma, **run) <= epsilon
         if sigma > 1e-6:  # the end of the range searched
             assert fa.dpsgd.epsilon(noise_multiplier=sigma * (1 - 1e-9), **run) > epsilon
@@ -126,7 +126,7 @@ def test_calibration_ends_at_the_boundary_whatever_ran_before(level, epsilon, de
     ],
 )
 def test_sample_rate_ends_on_the_safe_side_of_the_boundary(epsilon, delta, sigma, steps):
-    run = {"noise_multiplier": sigma, "steps": steps, "delta": delta}
+    run = {"noise_multiplier": sigma, "steps": steps, "delta": delta, "accountant": fa.RDP()}
     q = fa.dpsgd.sample_rate(epsilon=epsilon, **run)
     assert fa.dpsgd.epsilon(sample_rate=q, **run) <= epsilon
     if q * (1 + 1e-9) <= 1:
@@ -135,13 +135,13 @@ def test_sample_rate_ends_on_the_safe_side_of_the_boundary(epsilon, delta, sigma
 
 def test_delta_does_not_stop_at_the_order_where_its_search_starts():
     run = {"noise_multiplier": 0.03956801774664915, "sample_rate": 0.25823529994817274, "steps": 1005}
-    assert fa.dpsgd.delta(**run, epsilon=82877.5148341217) < 0.99149
+    assert fa.dpsgd.delta(**run, epsilon=82877.5148341217, accountant=fa.RDP()) < 0.99149
 
 
 def test_epsilon_finds_the_flat_part_that_the_cliff_hides():
     # infimum over orders at 40 digits: 2.700159060360401e-07
     run = {"noise_multiplier": 4866.49525652597, "sample_rate": 1.2998983601448369e-11, "steps": 32084482513182}
-    epsilon = fa.dpsgd.epsilon(**run, delta=2.156891126686071e-79)
+    epsilon = fa.dpsgd.epsilon(**run, delta=2.156891126686071e-79, accountant=fa.RDP())
     assert 2.700159060360401e-07 * (1 - 1e-12) <= epsilon <= 2.700159060360401e-07 * (1 + 1e-9)
 
 
@@ -157,7 +157,11 @@ def test_huge_orders_and_hopeless_targets_return_at_once():
     assert fa.dpsgd.rdp(noise_multiplier=0.1, sample_rate=0.01, orders=1e8) > 0
     assert fa.dpsgd.rdp(noise_multiplier=0.1, sample_rate=0.01, orders=1e11) > 0
     rate = fa.dpsgd.sample_rate(
-        epsilon=5e-324, delta=0.9999999999999999, noise_multiplier=0.004178553761427361, steps=914900
+        epsilon=5e-324,
+        delta=0.9999999999999999,
+        noise_multiplier=0.004178553761427361,
+        steps=914900,
+        accountant=fa.RDP(),
     )
     assert 0 <= rate <= 1
 
@@ -167,5 +171,36 @@ def test_epsilon_at_the_cliff_is_the_infimum():
     # nearby
     sigma, q, steps, delta = 56.151291924685523, 1.4440819009614608e-06, 499340, 3.580774805439707e-06
     truth, _ = reference.rdp_epsilon(sigma, q, steps, delta, digits=16)
-    mine = fa.dpsgd.epsilon(noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta)
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
+    mine = fa.dpsgd.epsilon(**run, delta=delta, accountant=fa.RDP())
     assert truth <= mine <= truth * (1 + mpf("1e-9"))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps"),
+    [(0.5, 0.5, 73251), (0.65625, 0.25, 146515), (0.65625, 0.265625, 293030), (2.0, 0.1, 10**6)],
+)
+@pytest.mark.parametrize("neighbors", ["add", "remove"])
+def test_delta_far_below_the_mean_loss_is_one_up_to_what_is_proved(sigma, q, steps, neighbors):
+    # 1 - delta is below exp(-100) here: rounding of steps * log-moment was once missing from the ledger
+    epsilon = np.array([0.0, 1e-3, 1.0, 2.0, 10.0, 100.0])
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": neighbors}
+    lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
+    assert (upper >= 1 - 1e-16).all()
+    assert (lower <= upper).all()
+    assert (lower > 0.999).all()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma", "q"),
+    [
+        (27.075731537111487, 2.684317320291941e-09, 3.967594135374371, 1.0321331763566318e-05),  # 1.9e12 steps
+        (3.44163486565196, 3.421578842301962e-08, 4.6513977239313915, 1.9593510235896127e-05),
+        (4.687592642207496, 1.5601806471051123e-12, 3.475977489330797, 1.558500505294916e-05),
+    ],
+)
+def test_a_great_number_of_steps_is_on_the_safe_side(epsilon, delta, sigma, q):
+    run = {"delta": delta, "noise_multiplier": sigma, "sample_rate": q}
+    steps = fa.dpsgd.steps(epsilon=epsilon, **run)
+    assert fa.dpsgd.epsilon(steps=steps, **run) <= epsilon
+    assert fa.dpsgd.epsilon(steps=np.ceil(steps * (1 + 1e-6)), **run) > epsilon

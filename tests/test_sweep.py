@@ -16,7 +16,7 @@ xr = pytest.importorskip("xarray")
 
 from fastacct.sweep import chunks, open_sweep  # noqa: E402
 
-ACCOUNTANT = fa.RDP(orders=(2.0, 3.0, 4.0, 8.0, 16.0, 32.0))
+ACCOUNTANT = fa.Exact()
 AXES = {
     "noise_multiplier": [1.0, 0.7, 2.0],
     "sample_rate": [0.01, 0.02],
@@ -27,7 +27,7 @@ SUFFIXES = (".parquet", ".nc")
 
 
 def run(**changes):
-    return fa.sweep(**{**AXES, "accountant": ACCOUNTANT, **changes})
+    return fa.sweep(**{**AXES, **changes})
 
 
 def test_every_cell_equals_a_direct_call_at_its_labels():
@@ -62,6 +62,46 @@ def test_attributes_say_what_is_guaranteed():
     assert grid.attrs["accountant"] == repr(ACCOUNTANT)
     assert grid.attrs["fastacct_version"]
     assert grid.epsilon.attrs["units"] == "1"
+
+
+def test_lower_bounds_are_a_second_variable(tmp_path):
+    grid = run(bounds=True)
+    assert list(grid.data_vars) == ["epsilon", "epsilon_lower"]
+    assert grid.epsilon_lower.attrs["guarantee"] == "certified lower bound"
+    assert grid.epsilon.attrs["guarantee"] == "certified upper bound"
+    xr.testing.assert_identical(grid.epsilon, run().epsilon)
+    at = {"noise_multiplier": 0.7, "sample_rate": 0.02, "steps": 1000, "delta": 1e-7}
+    assert grid.epsilon_lower.sel(at).item() == fa.dpsgd.epsilon_lower(**at)
+    for suffix in SUFFIXES:
+        with run(bounds=True, path=tmp_path / f"grid{suffix}", chunk_cells=5) as stored:
+            assert list(stored.data_vars) == ["epsilon", "epsilon_lower"]
+            xr.testing.assert_identical(stored.load(), grid)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(tmp_path / "grid.parquet").column_names[-2:] == ["epsilon", "epsilon_lower"]
+    deltas = run(bounds=True, delta=None, epsilon=[0.5, 2.0])
+    assert (deltas.delta_lower <= deltas.delta).all()
+
+
+def test_lower_bounds_are_refused_where_nothing_proves_them():
+    with pytest.raises(ValueError, match="RDP proves no lower bound"):
+        run(bounds=True, accountant=fa.RDP())
+    with pytest.raises(TypeError, match="bounds must be True or False; got 'yes'"):
+        run(bounds="yes")
+
+
+def test_renyi_orders_can_be_swept():
+    accountant = fa.RDP(orders=(2.0, 3.0, 4.0, 8.0, 16.0, 32.0))
+    grid = run(accountant=accountant)
+    assert grid.attrs["accountant"] == repr(accountant)
+    at = {"noise_multiplier": 0.7, "sample_rate": 0.02, "steps": 1000, "delta": 1e-7}
+    assert grid.epsilon.sel(at).item() == fa.dpsgd.epsilon(**at, accountant=accountant)
+
+
+def test_replace_one_can_be_swept():
+    axes = {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": [10000, 100], "delta": 1e-6}
+    grid = fa.sweep(**axes, neighbors="replace_one")
+    assert grid.attrs["neighbors"] == "replace_one"
+    assert grid.epsilon[0, 0, 0, 0].item() == pytest.approx(4.90739819217, rel=1e-9)
 
 
 def test_repeated_values_are_kept():
@@ -159,7 +199,14 @@ def test_a_file_needs_memory_for_a_chunk_and_not_for_the_grid(tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     "accountant",
-    [fa.AnalyticGaussian(), fa.BasicComposition(), fa.AdvancedComposition(), fa.ZCDP(), fa.RDP(conversion="mironov")],
+    [
+        fa.Exact(),
+        fa.AnalyticGaussian(),
+        fa.BasicComposition(),
+        fa.AdvancedComposition(),
+        fa.ZCDP(),
+        fa.RDP(conversion="mironov"),
+    ],
 )
 def test_every_certified_accountant_can_be_swept(accountant):
     axes = {"noise_multiplier": [1.0, 4.0], "sample_rate": 1.0, "steps": [1, 9], "delta": 1e-5}

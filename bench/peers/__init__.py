@@ -12,27 +12,35 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.peers.dp_accounting_pld import DpAccountingPld
 from bench.peers.dp_accounting_rdp import DpAccountingRdp
+from bench.peers.opacus_prv import OpacusPrv
 from bench.peers.opacus_rdp import OpacusRdp
+from bench.peers.prv_accountant_prv import PrvAccountantPrv
 
 
-class Peer(Protocol):
-    """What is asked of another library; every call takes and returns plain numbers."""
+class Accountant(Protocol):
+    """What is asked of every other library; every call takes and returns plain numbers."""
 
     name: str
     distribution: str
     """Its name in the package index."""
-    calibration: str
-    """The function that `noise_multiplier` calls, and how."""
 
     @property
     def version(self) -> str: ...
 
+    def epsilon(self, sigma: float, q: float, steps: int, delta: float) -> float:
+        """Epsilon with its defaults."""
+
+
+class Peer(Accountant, Protocol):
+    """An accountant by Renyi DP."""
+
+    calibration: str
+    """The function that `noise_multiplier` calls, and how."""
+
     @property
     def default_orders(self) -> tuple[float, ...]: ...
-
-    def epsilon(self, sigma: float, q: float, steps: int, delta: float) -> float:
-        """Epsilon at its default orders."""
 
     def rdp_curve(self, sigma: float, q: float, orders: Sequence[float]) -> NDArray[np.float64]:
         """Rényi divergence of one step at the orders."""
@@ -42,14 +50,19 @@ class Peer(Protocol):
 
 
 ADAPTERS: Final[tuple[Callable[[], Peer], ...]] = (OpacusRdp, DpAccountingRdp)
+EXACT_ADAPTERS: Final[tuple[Callable[[], Accountant], ...]] = (DpAccountingPld, OpacusPrv, PrvAccountantPrv)
+"""Accountants by numerical composition."""
 
 
 def installed() -> list[Peer]:
-    """The adapters whose library is here."""
-    found = []
-    for adapter in ADAPTERS:
-        try:
-            found.append(adapter())
-        except ImportError:
-            continue
-    return found
+    """The adapters by Renyi DP whose library is here."""
+    return [adapter() for adapter in ADAPTERS if is_installed(adapter)]
+
+
+def is_installed(adapter: Callable[[], Accountant]) -> bool:
+    """Whether the library of an adapter can be imported."""
+    try:
+        adapter()
+    except ImportError:
+        return False
+    return True

@@ -193,9 +193,7 @@ def gaussian_epsilon(point: Point) -> Any:
         return mpf(-1)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high) if gaussian_log_delta(mu, middle) > mp.log(mpf(point.delta)) else (low, middle)
-        )
+        low, high = (middle, high) if gaussian_log_delta(mu, middle) > mp.log(mpf(point.delta)) else (low, middle)
     return low
 
 
@@ -276,7 +274,7 @@ class Maker:
                 items.append((p, eps, 1))
                 if p.kind != "replace" and not add_is_zero(p, eps):
                     items.append((p, eps, -1))
-        found = {item: value for item, value in zip(items, self.values(items), strict=True)}
+        found = dict(zip(items, self.values(items), strict=True))
         for p, eps in chosen:
             if p.q == 1:
                 remove = add = gaussian_value(p, eps)

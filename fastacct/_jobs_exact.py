@@ -1,0 +1,330 @@
+"""A job as the exact kernels see it: the dominating pair of every block, cell by cell, and its certified readout.
+
+A cell with one sampled Gaussian block is a cell of the vectorised kernel; every other cell is one call of the kernel
+for heterogeneous jobs.  Blocks are merged and sorted per cell, so that a cell of an array job, the same job in plain
+numbers and any other spelling of it give the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct._arrays import Cells, Codes, in_pieces, run_kernel
+from fastacct.bounds import Status
+from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
+from fastacct.process import Process, merge
+from fastacct_ext import _kernels
+
+__all__ = ["ADD", "BOTH", "DELTA", "DIRECTIONS", "EPSILON", "LOG_DELTA", "REMOVE", "Job", "Reading"]
+
+EPSILON, DELTA, LOG_DELTA = 0, 1, 2
+ADD, REMOVE, BOTH = 1, 2, 3
+DIRECTIONS: Final = {"add_remove": BOTH, "zero_out": BOTH, "add": ADD, "remove": REMOVE, "replace_one": BOTH}
+CELLS_PER_TASK: Final = 8
+"""A cell takes microseconds to milliseconds."""
+_CKS: Final = 1
+_SMALLEST_WEIGHT: Final = 1e-290
+_ULP: Final = 2.0**-52
+
+Index = NDArray[np.intp]
+
+
+class Pair(NamedTuple):
+    """A dominating pair: components are (weight, mean).  No components of Q: (sample rate, sensitivity) alone."""
+
+    noise: float
+    p: tuple[tuple[float, float], ...]
+    q: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def sampled(self) -> bool:
+        """Whether one cell of the vectorised kernel can hold it, the division by the sensitivity being exact."""
+        return not self.q and self.p[0][1] in (1.0, 2.0)
+
+    @property
+    def plain(self) -> bool:
+        """A Gaussian without sampling."""
+        return not self.q and self.p[0][0] == 1.0
+
+    @property
+    def rounding(self) -> float:
+        """Relative error of the weights: of those stored, and of their sums."""
+        if len(self.p) + len(self.q) <= 2:
+            return 0.0
+        return _ULP + sum(abs(math.fsum(weight for weight, _ in side) - 1.0) for side in (self.p, self.q))
+
+
+class Reading(NamedTuple):
+    """Flat arrays: certified bounds, d log delta / d epsilon (NaN where not known), status codes."""
+
+    lower: Cells
+    upper: Cells
+    slope: Cells
+    status: Codes
+
+    def take(self, at: NDArray[Any]) -> Reading:
+        """The values at some places."""
+        return Reading(self.lower[at], self.upper[at], self.slope[at], self.status[at])
+
+    def put(self, at: NDArray[Any], values: Reading) -> None:
+        """Store values at some places."""
+        self.lower[at], self.upper[at], self.slope[at], self.status[at] = values
+
+    @classmethod
+    def empty(cls, size: int) -> Reading:
+        """To be filled."""
+        a, b, c = (np.empty(size) for _ in range(3))
+        return cls(a, b, c, np.zeros(size, dtype=np.uint8))
+
+
+class Column(NamedTuple):
+    """One mechanism over all cells of a job (flat arrays)."""
+
+    mechanism: Mechanism
+    noise: Cells
+    rate: Cells
+    steps: Cells
+
+
+@lru_cache(maxsize=1024)
+def _binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
+    """How many of a group are drawn: weights rounded once, from exact arithmetic."""
+    q = Fraction(rate)
+    weights = [float(math.comb(size, k) * q**k * (1 - q) ** (size - k)) for k in range(size + 1)]
+    if min(weights) < _SMALLEST_WEIGHT:
+        raise ValueError(
+            f"group({size}) at sample_rate = {rate!r}: the probability that all or none are drawn is below the "
+            "smallest float; take a smaller group"
+        )
+    return tuple((weight, float(k)) for k, weight in enumerate(weights))
+
+
+def dominating_pair(mechanism: Mechanism, noise: float, rate: float, neighbors: str) -> Pair | None:
+    """The worst pair of outputs under the relation (None: nothing is released)."""
+    if isinstance(mechanism, GaussianMixture):
+        released = max(mean for _, mean in mechanism.p) > min(mean for _, mean in mechanism.q)
+        return Pair(noise, mechanism.p, mechanism.q) if released and noise < math.inf else None
+    if rate == 0.0 or noise == math.inf:
+        return None
+    size = mechanism.size if isinstance(mechanism, Grouped) else 1
+    replaced = neighbors == "replace_one"
+    if rate == 1.0:
+        return Pair(noise, ((1.0, size * (2.0 if replaced else 1.0)),))
+    if replaced:  # the record is drawn or not, and when drawn moves the sum one way or the other
+        rest = (1.0 - rate, 0.0)
+        return Pair(noise, (rest, (rate, 1.0)), (rest, (rate, -1.0)))
+    return Pair(noise, ((rate, 1.0),)) if size == 1 else Pair(noise, _binomial(size, rate), ((1.0, 0.0),))
+
+
+def _one_gaussian(table: tuple[tuple[Pair, float], ...]) -> tuple[tuple[Pair, float], ...]:
+    """Several plain Gaussians as one: their mu^2 add up, here without the rounding of a long sum."""
+    plain = [(pair, count) for pair, count in table if pair.plain]
+    if len(plain) < 2 or any(pair.noise == 0.0 for pair, _ in plain):
+        return table
+    mu = math.sqrt(math.fsum(count * (pair.p[0][1] / pair.noise) ** 2 for pair, count in plain))
+    if not 1e-150 < mu < 1e150:
+        return table
+    return (*((pair, count) for pair, count in table if not pair.plain), (Pair(1.0, ((1.0, mu),)), 1.0))
+
+
+def _parameters(mechanism: Mechanism) -> tuple[Cells, Cells]:
+    """Noise multiplier and sample rate."""
+    inner = mechanism.mechanism if isinstance(mechanism, Grouped) else mechanism
+    if isinstance(inner, PoissonSampled):
+        return np.asarray(inner.mechanism.noise_multiplier), np.asarray(inner.sample_rate)
+    if isinstance(inner, Gaussian | GaussianMixture):
+        return np.asarray(inner.noise_multiplier), np.asarray(1.0)
+    raise TypeError(f"no dominating pair is known for {mechanism!r}")
+
+
+def _flat(cells: Cells, shape: tuple[int, ...]) -> Cells:
+    return cells.reshape(1) if not shape else np.broadcast_to(cells, shape).ravel()
+
+
+class Job:
+    """A process under a relation, cell by cell."""
+
+    def __init__(self, process: Process, neighbors: str) -> None:
+        for mechanism, _ in process:
+            if neighbors not in mechanism.relations:
+                raise ValueError(
+                    f"neighbors = {neighbors!r} is not supported by {mechanism!r}; "
+                    f"supported: {', '.join(map(repr, mechanism.relations))}"
+                )
+        self.shape = process.shape
+        self.directions = DIRECTIONS[neighbors]
+        self.symmetric = neighbors == "replace_one"
+        """Both directions are one."""
+        self._neighbors = neighbors
+        self._columns = [self._column(mechanism, count) for mechanism, count in process]
+        self._tables: dict[int, tuple[tuple[Pair, float], ...]] = {}
+
+    def _column(self, mechanism: Mechanism, count: Any) -> Column:
+        noise, rate = _parameters(mechanism)
+        steps = np.asarray(count, dtype=np.float64)
+        return Column(mechanism, _flat(noise, self.shape), _flat(rate, self.shape), _flat(steps, self.shape))
+
+    def table(self, cell: int) -> tuple[tuple[Pair, float], ...]:
+        """The blocks of one cell that release something, merged, in an order of their own."""
+        if cell not in self._tables:
+            found = (
+                (dominating_pair(mechanism, float(noise[cell]), float(rate[cell]), self._neighbors), float(count[cell]))
+                for mechanism, noise, rate, count in self._columns
+            )
+            merged = merge((pair, count) for pair, count in found if pair is not None and count > 0.0)
+            self._tables[cell] = _one_gaussian(tuple(sorted(merged.items())))
+        return self._tables[cell]
+
+    def vectorised(self) -> tuple[Cells, Cells, Cells] | None:
+        """Noise, rate and steps of all cells when each is one sampled Gaussian, else None."""
+        if len(self._columns) != 1:
+            return None
+        mechanism, noise, rate, count = self._columns[0]
+        if isinstance(mechanism, Gaussian):
+            return (noise * 0.5 if self.symmetric else noise), rate, count
+        return (noise, rate, count) if isinstance(mechanism, PoissonSampled) and not self.symmetric else None
+
+    def read(
+        self, cells: Index, target: Cells, what: int, directions: int, threads: int, *, only_upper: bool = False
+    ) -> Reading:
+        """Bounds of epsilon, delta or log delta of the job's `cells` at `target`, one by one (flat arrays)."""
+        if not cells.size:
+            return Reading.empty(0)
+        whole = self.vectorised()
+        if whole is not None:
+            noise, rate, steps = (x[cells] for x in whole)
+            return _read_sampled(noise, rate, steps, target, what, directions, threads, only_upper)
+        out = Reading.empty(cells.size)
+        order = np.argsort(cells, kind="stable")
+        starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
+        pieces = [
+            part
+            for group in np.split(order, starts[1:])
+            for part in np.array_split(group, -(-group.size // CELLS_PER_TASK))
+        ]
+
+        def work(start: int, stop: int) -> None:
+            for part in pieces[start:stop]:
+                read = _read_table(self.table(int(cells[part[0]])), target[part], what, directions, only_upper)
+                out.put(part, read)
+
+        in_pieces(len(pieces), threads, work)
+        return out
+
+
+def _read_sampled(
+    noise: Cells, rate: Cells, steps: Cells, target: Cells, what: int, directions: int, threads: int, only_upper: bool
+) -> Reading:
+    shape, inputs = target.shape, (noise, rate, steps, np.ascontiguousarray(target))
+    op, n_outputs = (_kernels.Op.EXACT_UPPER, 1) if only_upper else (_kernels.Op.EXACT, 3)
+    columns, status = run_kernel(
+        op, inputs, shape, n_outputs, threads, option=what, conversion=directions, cells_per_task=CELLS_PER_TASK
+    )
+    if only_upper:
+        return Reading(columns[0], columns[0], np.full(shape, np.nan), status)
+    # of plain Gaussians the kernel gives the slope far out in the tail only
+    return Reading(columns[0], columns[1], np.where(rate == 1.0, np.nan, columns[2]), status)
+
+
+def _read_table(
+    table: tuple[tuple[Pair, float], ...], target: Cells, what: int, directions: int, only_upper: bool
+) -> Reading:
+    if not table or (len(table) == 1 and table[0][0].sampled):
+        pair, count = table[0] if table else (Pair(1.0, ((0.0, 1.0),)), 0.0)
+        rate, sensitivity = pair.p[0]
+        noise, rates, steps = (np.full(target.shape, x) for x in (pair.noise / sensitivity, rate, count))
+        return _read_sampled(noise, rates, steps, target, what, directions, 1, only_upper)
+    if any(pair.noise == 0.0 for pair, _ in table):
+        return _no_noise(target, what)
+    shift = sum(4.0 * count * pair.rounding for pair, count in table)
+    if shift == 0.0:
+        reading = _call(table, target, what, directions)
+    else:
+        read = LOG_DELTA if what == DELTA else what
+        above, below = (_call(table, _moved(target, what, s), read, directions) for s in (shift, -shift))
+        reading = _widened(above, below, target, what, shift)
+    if any(pair.q for pair, _ in table):
+        return reading
+    return _with_fallback(reading, table, target, what)
+
+
+def _no_noise(target: Cells, what: int) -> Reading:
+    """The safe side, as the vectorised kernel gives it."""
+    trivial = target >= 1.0 if what == EPSILON else target == np.inf
+    zero, top = (-np.inf, 0.0) if what == LOG_DELTA else (0.0, 1.0 if what == DELTA else np.inf)
+    lower = np.full(target.shape, zero)
+    status = np.where(trivial, Status.TIGHT, Status.NOT_MET).astype(np.uint8)
+    return Reading(lower, np.where(trivial, lower, top), np.full(target.shape, np.nan), status)
+
+
+def _call(table: tuple[tuple[Pair, float], ...], target: Cells, what: int, directions: int) -> Reading:
+    pairs = [pair for pair, _ in table]
+    parts = np.array([part for pair in pairs for part in (*pair.p, *pair.q)])
+    out = Reading.empty(target.size)
+    _kernels.exact_job(
+        np.array([count for _, count in table]),
+        np.array([pair.noise for pair in pairs]),
+        np.array([len(pair.p) for pair in pairs], dtype=np.int32),
+        np.array([len(pair.q) for pair in pairs], dtype=np.int32),
+        np.ascontiguousarray(parts[:, 0]),
+        np.ascontiguousarray(parts[:, 1]),
+        np.ascontiguousarray(target),
+        what,
+        directions,
+        *out,
+    )
+    if all(pair.plain for pair in pairs):
+        out.slope[:] = np.nan  # as in `_read_sampled`
+    return out
+
+
+# Weights that are rounded: P <= e^r P' and Q >= e^-r Q' for the pair (P', Q') that is computed, and so
+# delta(eps) <= e^s delta'(eps - s), s = 2 r times the number of steps; and the same the other way round.
+
+
+def _moved(target: Cells, what: int, shift: float) -> Cells:
+    if what == EPSILON:
+        return np.minimum(target * math.exp(-shift) * (1.0 - math.copysign(4.0 * _ULP, shift)), 1.0)
+    return np.maximum(target - shift - math.copysign(4.0 * _ULP, shift) * np.where(target < np.inf, target, 0.0), 0.0)
+
+
+def _widened(above: Reading, below: Reading, target: Cells, what: int, shift: float) -> Reading:
+    if what == EPSILON:
+        low, high = np.maximum((below.lower - shift) * (1.0 - 4.0 * _ULP), 0.0), (above.upper + shift) * (1.0 + _ULP)
+        low, high = np.where(target >= 1.0, 0.0, low), np.where(target >= 1.0, 0.0, high)
+        wide = np.subtract(high, low, where=high > low, out=np.zeros_like(high)) > 1e-6 * high
+    else:
+        low, high = below.lower - shift, above.upper + shift  # of log delta
+        # delta'(-t) <= t + delta'(0)
+        high = np.where(target < shift, np.logaddexp(high, math.log(shift) + shift), high)
+        high = np.where(target == np.inf, -np.inf, np.minimum(high, 0.0))
+        wide = np.subtract(high, low, where=high > low, out=np.zeros_like(high)) > 1e-6
+        if what == DELTA:
+            low, high = np.exp(low) * (1.0 - 8.0 * _ULP), np.minimum(np.exp(high) * (1.0 + 8.0 * _ULP), 1.0)
+    status = np.maximum(np.maximum(above.status, below.status), wide.astype(np.uint8))
+    return Reading(np.minimum(low, high), high, above.slope, status)
+
+
+def _with_fallback(reading: Reading, table: tuple[tuple[Pair, float], ...], target: Cells, what: int) -> Reading:
+    """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
+    top = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0}[what]
+    lost = (reading.upper >= top) & ((target > 0.0) | (what != EPSILON))
+    if not lost.any():
+        return reading
+    noise = np.nextafter(np.array([pair.noise / pair.p[0][1] for pair, _ in table]), 0.0)
+    rate, count = np.array([pair.p[0][0] for pair, _ in table]), np.array([count for _, count in table])
+    at = np.ascontiguousarray(target[lost])
+    value, order, status = np.empty(at.size), np.empty(at.size), np.empty(at.size, dtype=np.uint8)
+    _kernels.history(noise, rate, count, at, what != EPSILON, _CKS, None, value, order, status)
+    if what == LOG_DELTA:
+        value = np.log(value) + 4.0 * _ULP * (1.0 - np.log(value))
+    upper = reading.upper.copy()
+    upper[lost] = np.minimum(value, top)
+    codes = np.where(lost & (upper < top), Status.LOOSE, reading.status).astype(np.uint8)
+    return reading._replace(upper=upper, status=codes)

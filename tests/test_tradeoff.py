@@ -1,0 +1,429 @@
+"""Trade-off curves, the quantities read off them, mu-GDP and calibration."""
+
+import itertools
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import findroot, mp, mpf
+
+import fastacct as fa
+from fastacct import _jobs_exact, _roc
+from fastacct.api import delta, delta_bounds, epsilon
+from fastacct.calibrate import calibrate
+from fastacct.gdp import gdp
+from fastacct.mechanisms import Gaussian, GaussianMixture
+from fastacct.process import Process
+from fastacct.tradeoff import (
+    advantage,
+    advantage_bounds,
+    bayes_risk,
+    bayes_risk_bounds,
+    positive_predictive_value,
+    tpr_at_fpr,
+    tpr_at_fpr_bounds,
+    tradeoff,
+    tradeoff_bounds,
+)
+
+RATES = np.array(
+    [1e-300, 1e-30, 1.36e-14, 1e-12, 1e-6, 1e-3, 0.02, 0.1, 0.3, 0.5, 0.6915, 0.9, 0.999, 1 - 1e-6, 1 - 1e-12]
+)
+RUN = Gaussian(1.0).poisson(0.01) * 1000
+JOBS = {
+    "gaussian": Gaussian(0.8) * 1,
+    "sampled": RUN,
+    "many steps": Gaussian(0.7).poisson(0.02) * 5000,
+    "mixed": Gaussian(1.0).poisson(0.05) * 200 + Gaussian(3.0) * 2,
+    "group": Gaussian(1.0).poisson(0.05).group(2) * 60,
+    "mixture": GaussianMixture(2.0, p=[(0.8, 0.0), (0.2, 1.5)], q=[(0.9, 0.0), (0.1, -0.5)]) * 40,
+}
+
+
+def normal_upper(p):
+    """z with P(N(0, 1) > z) = p, for an exact p in (0, 1)."""
+    p = mpf(p)
+    if p > 0.5:
+        return -normal_upper(1 - p)
+    start = mp.sqrt(-2 * mp.log(p)) - (mpf(1) if p < 0.1 else mpf(0.4))
+    return findroot(lambda z: mp.log(mp.erfc(z / mp.sqrt(2)) / 2) - mp.log(p), start)
+
+
+def phi(z):
+    return mp.erfc(-z / mp.sqrt(2)) / 2
+
+
+def gaussian_rates(mu):
+    """(tpr, fnr) at RATES."""
+    return [(phi(mu - z), phi(z - mu)) for z in map(normal_upper, RATES)]
+
+
+def sampled_rates(sigma, q, way):
+    """One sampled step: the test is a threshold on the output, in both directions."""
+    out = []
+    for x in RATES:
+        if way == "remove":
+            z = normal_upper(x)
+            back = phi((1 - sigma * z) / sigma)  # of the mean-1 component beyond the threshold
+            tpr = (1 - q) * mpf(x) + q * back
+            fnr = (1 - q) * phi(z) + q * phi(z - 1 / sigma)
+        else:  # reject when the output is below c
+            start = -normal_upper(x) * sigma
+            c = findroot(
+                lambda c, x=x: mp.log((1 - q) * phi(c / sigma) + q * phi((c - 1) / sigma)) - mp.log(mpf(x)), start
+            )
+            tpr, fnr = phi(c / sigma), phi(-c / sigma)
+        out.append((tpr, fnr))
+    return out
+
+
+def inside(job, truth, relation, tight=1e-8):
+    """Oracle first; then, where the curve claims to be tight, that it is."""
+    for function, column in ((tpr_at_fpr_bounds, 0), (tradeoff_bounds, 1)):
+        lower, upper, status = function(job, RATES, neighbors=relation)
+        for i, rates in enumerate(truth):
+            exact = rates[column]
+            assert mpf(lower[i]) <= exact <= mpf(upper[i]), (function.__name__, relation, RATES[i])
+            if status[i] == fa.Status.TIGHT and exact > 1e-11:
+                assert upper[i] - lower[i] <= tight * upper[i], (function.__name__, relation, RATES[i])
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 4.0])
+def test_the_gaussian_curve_meets_its_closed_form(mu):
+    with mp.workdps(60):
+        truth = gaussian_rates(1 / mpf(1 / mu))
+        for relation in ("add_remove", "add", "remove"):
+            inside(Gaussian(1 / mu), truth, relation)
+        inside(Gaussian(2 / mu), truth, "replace_one")
+
+
+@pytest.mark.parametrize(("sigma", "q"), [(1.0, 0.1), (0.5, 0.02), (3.0, 0.5)])
+def test_one_sampled_step_meets_its_closed_form_in_both_directions(sigma, q):
+    job = Gaussian(sigma).poisson(q)
+    with mp.workdps(60):
+        for way in ("remove", "add"):
+            inside(job, sampled_rates(mpf(sigma), mpf(q), way), way, tight=1e-6)
+
+
+def one_step_meets_its_closed_form():
+    with mp.workdps(60):
+        for way in ("remove", "add"):
+            inside(Gaussian(1.0).poisson(0.1), sampled_rates(mpf(1), mpf(0.1), way), way)
+
+
+def test_the_oracle_sees_directions_that_are_exchanged(monkeypatch):
+    honest = _roc.error_rates
+    monkeypatch.setattr(
+        sys.modules[tradeoff.__module__],
+        "error_rates",
+        lambda job, cells, fpr, way, *rest, **kw: honest(job, cells, fpr, 3 - way, *rest, **kw),
+    )
+    with pytest.raises(AssertionError):
+        one_step_meets_its_closed_form()
+
+
+def test_the_oracle_sees_a_delta_that_is_a_thousandth_too_small(monkeypatch):
+    honest = _jobs_exact.Job.read
+
+    def smaller(self, cells, target, what, *rest, **kw):
+        read = honest(self, cells, target, what, *rest, **kw)
+        return (
+            read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == _jobs_exact.LOG_DELTA else read
+        )
+
+    monkeypatch.setattr(_jobs_exact.Job, "read", smaller)
+    with pytest.raises(AssertionError):
+        one_step_meets_its_closed_form()
+
+
+# --- shapes of curves -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("relation", ["add", "remove", "add_remove"])
+def test_a_curve_is_decreasing_convex_and_below_the_diagonal(name, relation):
+    x = np.linspace(0.0, 1.0, 41)
+    lower, upper, status = tradeoff_bounds(JOBS[name], x, neighbors=relation)
+    assert (status[:-1] == fa.Status.TIGHT).all()
+    assert (lower <= upper).all()
+    assert (upper <= 1.0 - x + 2.0**-53).all()
+    assert (lower[1:] <= upper[:-1]).all()
+    if relation != "add_remove":  # the smaller of two convex curves need not be
+        assert (lower[1:-1] <= 0.5 * (upper[:-2] + upper[2:])).all()
+    assert (lower[0], upper[0], lower[-1], upper[-1]) == (1.0, 1.0, 0.0, 0.0)
+    assert tradeoff(JOBS[name], x, neighbors=relation) == pytest.approx(lower, rel=1e-9)
+    tpr = tpr_at_fpr_bounds(JOBS[name], x, neighbors=relation)
+    assert 1.0 - tpr.upper == pytest.approx(lower, abs=1e-14)
+    assert (np.maximum(tpr.lower, x) == tpr.lower).all()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_add_and_remove_are_inverse_functions(name):
+    x = np.array([1e-5, 0.01, 0.2, 0.5, 0.9])
+    there = tradeoff_bounds(JOBS[name], x, neighbors="remove")
+    back_upper = tradeoff_bounds(JOBS[name], there.lower, neighbors="add").upper
+    back_lower = tradeoff_bounds(JOBS[name], there.upper, neighbors="add").lower
+    assert (back_lower <= x).all()
+    assert (x <= back_upper).all()
+    assert back_upper == pytest.approx(x, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sampled", "many steps", "mixed", "mixture"])
+def test_add_remove_is_the_smaller_curve_and_its_envelope_is_symmetric(name):
+    job, x = JOBS[name], np.linspace(0.02, 0.98, 33)
+    add, remove, both = (tradeoff_bounds(job, x, neighbors=r) for r in ("add", "remove", "add_remove"))
+    assert (both.lower == np.minimum(add.lower, remove.lower)).all()
+    assert (both.upper == np.minimum(add.upper, remove.upper)).all()
+    assert (add.upper < remove.lower).any()
+    assert (remove.upper < add.lower).any()
+    convex = tradeoff_bounds(job, x, envelope="convex")
+    assert (convex.lower <= both.upper).all()
+    assert (convex.lower[1:-1] <= 0.5 * (convex.upper[:-2] + convex.upper[2:])).all()
+    assert tradeoff(job, convex.lower, envelope="convex") == pytest.approx(x, rel=1e-7)
+    # the envelope is what the epsilons and deltas say
+    for eps in (0.0, 0.5, 2.0):
+        d = delta(job, epsilon=eps)
+        assert (convex.upper >= 1.0 - d - math.exp(eps) * x - 1e-12).all()
+        assert (convex.upper >= math.exp(-eps) * (1.0 - d - x) - 1e-12).all()
+
+
+def test_replace_one_is_its_own_inverse():
+    job, x = Gaussian(1.0).poisson(0.05) * 200, np.array([0.01, 0.1, 0.5])
+    fnr = tradeoff(job, x, neighbors="replace_one")
+    assert tradeoff(job, fnr, neighbors="replace_one") == pytest.approx(x, rel=1e-7)
+    assert (fnr < tradeoff(job, x)).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0.6, 5.0),
+    st.floats(0.03, 1.0),
+    st.integers(100, 3000),
+    st.floats(0.01, 0.99),
+    st.floats(0.0, 3.0),
+    st.sampled_from(["add", "remove", "add_remove"]),
+)
+def test_no_epsilon_gives_a_better_bound_than_the_curve(sigma, q, steps, x, eps, relation):
+    job = Gaussian(sigma).poisson(q) * steps
+    tpr_lower, tpr_upper, _ = tpr_at_fpr_bounds(job, x, neighbors=relation)
+    fnr_lower, fnr_upper, _ = tradeoff_bounds(job, x, neighbors=relation)
+    assert x <= tpr_lower <= tpr_upper <= 1.0
+    assert 0.0 <= fnr_lower <= fnr_upper <= 1.0 - x + 2.0**-53
+    other = {"add": "remove", "remove": "add"}.get(relation, relation)
+    right = delta(job, epsilon=eps, neighbors=relation) + math.exp(eps) * x
+    left = math.exp(-eps) * (1.0 - x - delta(job, epsilon=eps, neighbors=other))
+    assert tpr_lower <= right * (1.0 + 1e-14)
+    assert fnr_upper >= left * (1.0 - 1e-14)
+
+
+def test_arrays_broadcast_and_cells_do_not_know_each_other():
+    job = Gaussian(np.array([[1.0], [2.0]])).poisson(0.05) * 100
+    x = np.array([0.0, 0.01, 0.3, 1.0])
+    table = tradeoff_bounds(job, x, threads=2)
+    assert table.lower.shape == table.status.shape == (2, 4)
+    for i, j in itertools.product(range(2), range(4)):
+        one = tradeoff_bounds(Gaussian([1.0, 2.0][i]).poisson(0.05) * 100, x[j], threads=1)
+        assert type(one.lower) is float
+        assert (one.lower, one.upper) == (table.lower[i, j], table.upper[i, j])
+
+
+def test_what_cannot_be_certified_stays_on_the_safe_side():
+    x = np.array([0.0, 0.1, 1.0])
+    for job in (Gaussian(0.0) * 1, Gaussian(0.0).poisson(0.1) * 3, RUN + Gaussian(0.0)):
+        assert (tradeoff(job, x) == [0.0, 0.0, 0.0]).all()
+        assert (tpr_at_fpr(job, x) == [1.0, 1.0, 1.0]).all()
+        assert tradeoff_bounds(job, 0.1).status == fa.Status.NOT_MET
+        assert (advantage(job), bayes_risk(job, prior=0.4)) == (1.0, 0.0)
+    for job in (Process(), 0 * RUN, Gaussian(math.inf) * 5):
+        assert tradeoff(job, x) == pytest.approx(1.0 - x, abs=1e-14)
+        assert (tradeoff(job, x) <= 1.0 - x).all()
+        assert (advantage(job), bayes_risk(job, prior=0.25)) == (0.0, pytest.approx(0.25))
+        assert gdp(job) == (0.0, 0.0, 0.0)
+
+
+def test_where_nothing_is_known_the_bounds_are_trivial(monkeypatch):
+    def unknown(self, cells, target, what, *rest, **kw):
+        low, high = {_jobs_exact.EPSILON: (0.0, math.inf), _jobs_exact.LOG_DELTA: (-math.inf, 0.0)}[what]
+        nan, loose = np.full(target.shape, math.nan), np.ones(target.shape, np.uint8)
+        return _jobs_exact.Reading(np.full(target.shape, low), np.full(target.shape, high), nan, loose)
+
+    monkeypatch.setattr(_jobs_exact.Job, "read", unknown)
+    x = np.array([1e-9, 0.1, 0.9])
+    for relation in ("add", "remove", "add_remove"):
+        lower, upper, status = tradeoff_bounds(RUN, x, neighbors=relation)
+        assert (lower == 0.0).all()
+        assert (upper >= 1.0 - x).all()
+        assert (upper <= 1.0 - x + 2.0**-53).all()
+        assert (status == fa.Status.NOT_MET).all()
+
+
+def test_a_hole_in_what_is_known_costs_tightness_only(monkeypatch):
+    x = np.array([1e-6, 0.1, 0.9])
+    sharp = tradeoff_bounds(RUN, x)
+    honest = _jobs_exact.Job.read
+
+    def holes(self, cells, target, what, *rest, **kw):
+        read = honest(self, cells, target, what, *rest, **kw)
+        if what != _jobs_exact.LOG_DELTA:
+            return read
+        hole = (target > 0.3) & (target < 1.5)
+        slope = np.where(hole, math.nan, read.slope)
+        return read._replace(
+            lower=np.where(hole, -np.inf, read.lower), upper=np.where(hole, 0.0, read.upper), slope=slope
+        )
+
+    monkeypatch.setattr(_jobs_exact.Job, "read", holes)
+    lower, upper, _ = tradeoff_bounds(RUN, x)
+    assert (lower <= sharp.upper).all()
+    assert (upper >= sharp.lower).all()
+    assert (lower > 0.5 * sharp.lower).all()
+
+
+# --- quantities -------------------------------------------------------------------------------------------------------
+
+
+def test_attack_quantities_meet_the_reference_values():
+    one = Gaussian(1.0)
+    for bounds, truth in (
+        (advantage_bounds(one), "0.3829249225480262"),
+        (tpr_at_fpr_bounds(one, 1e-3), "0.01829846840565660"),
+        (bayes_risk_bounds(one, prior=0.3), "0.2530043786236346"),
+        (bayes_risk_bounds(one, prior=0.7), "0.2530043786236346"),
+    ):
+        assert mpf(bounds.lower) <= mpf(truth) * (1 + mpf(10) ** -15)
+        assert mpf(bounds.upper) >= mpf(truth) * (1 - mpf(10) ** -15)
+        assert bounds.upper - bounds.lower < 1e-11
+    assert advantage(RUN, neighbors="add") == pytest.approx(advantage(RUN, neighbors="remove"), rel=1e-8)
+
+
+@pytest.mark.parametrize("relation", ["add", "remove", "add_remove"])
+def test_the_quantities_belong_to_the_curve(relation):
+    x = np.linspace(0.0, 1.0, 401)
+    fnr = tradeoff(RUN, x, neighbors=relation)
+    assert -1e-4 < (1.0 - x - fnr).max() - advantage(RUN) < 1e-12
+    for prior in (0.2, 0.5, 0.65):
+        risk = bayes_risk(RUN, prior=prior, neighbors=relation)
+        assert -1e-12 < (prior * x + (1.0 - prior) * fnr).min() - risk < 1e-4
+    ppv = positive_predictive_value(RUN, x[1:], prior=0.9, neighbors=relation)
+    tpr = tpr_at_fpr(RUN, x[1:], neighbors=relation)
+    assert ppv == pytest.approx(0.1 * tpr / (0.1 * tpr + 0.9 * x[1:]), rel=1e-12)
+    assert positive_predictive_value(RUN, [0.0, 0.5], prior=[[0.0], [0.3], [1.0]]).shape == (3, 2)
+    assert positive_predictive_value(RUN, 0.0, prior=0.3) == 1.0
+    assert positive_predictive_value(RUN, 0.0, prior=1.0) == 0.0
+    assert bayes_risk(RUN, prior=0.2, neighbors="add") == pytest.approx(bayes_risk(RUN, prior=0.8, neighbors="remove"))
+
+
+@pytest.mark.parametrize("floor", [1e-2, 1e-6, 1e-12])
+def test_the_fitted_gaussian_lies_below_the_job(floor):
+    for job in (RUN, JOBS["mixed"]):
+        mu, mu_lower, regret = gdp(job, delta_floor=floor)
+        assert mu_lower <= mu <= mu_lower * (1 + 1e-6)
+        end = epsilon(job, delta=floor)
+        eps = np.append(np.linspace(0.0, 1.2 * end, 257), end * (1 - 1e-6))
+        gaussian = delta_bounds(Gaussian(1 / mu), epsilon=eps)
+        truth = delta_bounds(job, epsilon=eps)
+        assert (truth.lower <= np.maximum(gaussian.upper, floor)).all()
+        assert (gaussian.lower - truth.upper <= regret * (1.0 + np.exp(eps))).all()
+        x = np.linspace(0.001, 0.999, 65)
+        curve = tradeoff(job, x, envelope="convex")
+        assert (curve >= tradeoff(Gaussian(1 / mu), x) - floor - 1e-9).all()
+        moved = tradeoff(job, np.minimum(x + regret, 1.0), envelope="convex") - regret
+        assert (moved <= tradeoff_bounds(Gaussian(1 / mu), x).upper + 1e-9).all()
+        too_small = delta_bounds(Gaussian(1 / (mu_lower * (1 - 1e-4))), epsilon=eps)
+        assert (truth.lower > np.maximum(too_small.upper, floor)).any()
+
+
+def test_mu_grows_towards_that_of_the_steps_without_sampling():
+    run = Gaussian(2.0).poisson(0.3) * 50
+    found = [gdp(run, delta_floor=floor).mu for floor in (1e-3, 1e-10, 1e-60, 1e-290)]
+    assert found == sorted(found)
+    assert found[0] < found[-1] < math.sqrt(50) / 2
+    fit = gdp(Gaussian(1.0) * 4, delta_floor=1e-4)
+    assert (fit.mu, fit.regret) == (pytest.approx(2.0, rel=2e-6), pytest.approx(0.0, abs=1e-5))
+    assert gdp(RUN, neighbors="add") == gdp(RUN) == gdp(RUN, neighbors="remove")
+    # the central limit theorem says 0.41, which is no bound
+    assert gdp(RUN, delta_floor=1e-5).mu_lower > 0.01 * math.sqrt(1000 * math.expm1(1.0))
+    assert gdp(Gaussian(0.0), delta_floor=0.5).mu == math.inf
+    assert gdp(Gaussian([1.0, 2.0]), delta_floor=0.1).mu == pytest.approx([1.0, 0.5], rel=2e-6)
+
+
+# --- calibration ------------------------------------------------------------------------------------------------------
+
+
+def just_met(value, spent, target, worse):
+    """Met at the value, not met a little further."""
+    assert spent(value) <= target < spent(worse)
+
+
+def test_calibration_stops_on_the_safe_side():
+    def run(sigma):
+        return Gaussian(sigma).poisson(0.01) * 5000
+
+    sigma = calibrate(run, epsilon=2.0, delta=1e-5)
+    just_met(sigma, lambda x: epsilon(run(x), delta=1e-5), 2.0, sigma * (1 - 1e-9))
+    assert sigma == pytest.approx(
+        fa.dpsgd.noise_multiplier(epsilon=2.0, delta=1e-5, sample_rate=0.01, steps=5000), rel=1e-8
+    )
+    inverse = calibrate(lambda x: run(1 / x), epsilon=2.0, delta=1e-5)
+    just_met(inverse, lambda x: epsilon(run(1 / x), delta=1e-5), 2.0, inverse * (1 + 1e-9))
+    steps = calibrate(lambda n: Gaussian(1.0).poisson(0.01) * n, epsilon=2.0, delta=1e-5, bracket=(1, 10**7))
+    assert type(steps) is int
+    just_met(steps, lambda n: epsilon(Gaussian(1.0).poisson(0.01) * n, delta=1e-5), 2.0, steps + 1)
+    rate = calibrate(lambda q: Gaussian(1.0).poisson(q) * 5000, epsilon=2.0, delta=1e-5, bracket=(0.0, 1.0))
+    just_met(rate, lambda q: epsilon(Gaussian(1.0).poisson(q) * 5000, delta=1e-5), 2.0, rate * (1 + 1e-9))
+    sigma = calibrate(run, advantage=0.1)
+    just_met(sigma, lambda x: advantage(run(x)), 0.1, sigma * (1 - 1e-9))
+    sigma = calibrate(run, tpr=0.05, fpr=0.01, neighbors="remove")
+    just_met(sigma, lambda x: tpr_at_fpr(run(x), 0.01, neighbors="remove"), 0.05, sigma * (1 - 2e-9))
+    mixed = calibrate(lambda x: run(x) + Gaussian(20 * x), epsilon=1.0, delta=1e-6, bracket=(1.0, 100.0))
+    just_met(mixed, lambda x: epsilon(run(x) + Gaussian(20 * x), delta=1e-6), 1.0, mixed * (1 - 1e-9))
+    renyi = calibrate(run, epsilon=2.0, delta=1e-5, accountant=fa.RDP())
+    assert renyi > calibrate(run, epsilon=2.0, delta=1e-5)
+
+
+def test_calibration_at_the_ends_of_its_bracket():
+    def run(n):
+        return Gaussian(50.0) * n
+
+    assert calibrate(run, epsilon=5.0, delta=1e-5, bracket=(1, 20)) == 20
+    assert calibrate(lambda s: Gaussian(s), epsilon=9.0, delta=1e-3, bracket=(5.0, 9.0)) == 5.0
+    assert calibrate(run, epsilon=0.0, delta=0.01, bracket=(0, 10)) == 1
+    with pytest.raises(ValueError, match=r"epsilon <= 0\.001 is met neither at 1000 nor at 2000"):
+        calibrate(run, epsilon=1e-3, delta=1e-9, bracket=(1000, 2000))
+    with pytest.raises(ValueError, match="try another bracket"):
+        calibrate(lambda _: RUN, epsilon=0.1, delta=1e-5)
+
+
+REFUSED = [
+    (lambda: tradeoff(RUN, 1.5), r"fpr = 1\.5 is out of range; allowed: \[0, 1\]"),
+    (lambda: tradeoff(RUN, [0.1, math.nan]), r"fpr\[1\] = nan"),
+    (lambda: tradeoff(RUN, None), r"fpr must be a number"),
+    (lambda: tradeoff("run", 0.1), r"job must be a mechanism or a process"),
+    (lambda: tradeoff(RUN, 0.1, neighbors="both"), r"neighbors = 'both' is not one of"),
+    (lambda: tradeoff(RUN, 0.1, envelope=True), r"envelope must be one of 'pointwise', 'convex'"),
+    (lambda: tradeoff(RUN.group(2), 0.1, neighbors="replace_one"), r"neighbors = 'replace_one' is not supported"),
+    (lambda: tradeoff(Gaussian([1.0, 2.0]), [0.1, 0.2, 0.3]), r"job \(2,\), fpr \(3,\)"),
+    (lambda: bayes_risk(RUN, prior=-0.1), r"prior = -0\.1 is out of range"),
+    (lambda: positive_predictive_value(RUN, [0.1, 0.2], prior=[0.1, 0.2, 0.3]), r"fpr \(2,\), prior \(3,\)"),
+    (lambda: gdp(RUN, delta_floor=0.0), r"delta_floor = 0\.0 is out of range"),
+    (lambda: gdp(RUN, delta_floor=[0.1, 0.2]), r"delta_floor must be one number"),
+    (lambda: calibrate(lambda x: Gaussian(x), epsilon=1.0), r"give epsilon and delta, or advantage, or tpr and fpr"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, epsilon=1.0), r"not epsilon, advantage"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=1.1), r"advantage = 1\.1 is out of range"),
+    (lambda: calibrate(lambda x: Gaussian(x), epsilon=1.0, delta=[0.1, 0.2]), r"delta must be one number"),
+    (lambda: calibrate(lambda x: Gaussian([x, x]), advantage=0.1), r"build\(1\.0\) is a job with arrays"),
+    (lambda: calibrate(lambda x: x, advantage=0.1), r"job must be a mechanism or a process"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, bracket=(2.0, 1.0)), r"must be finite and increasing"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, bracket=3), r"bracket must be \(low, high\)"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, accountant=fa.RDP()), r"accountant goes with epsilon"),
+    (lambda: calibrate(lambda x: Gaussian(-x), advantage=0.1), r"noise_multiplier = -1\.0"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_bad_input_is_refused_with_its_name(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
