@@ -73,14 +73,13 @@ class _Plan(NamedTuple):
             and abs(math.log(self.tilt / other.tilt)) < 0.2
         )
 
-    def leaving_out(self, share: float) -> _Plan:
-        """With less left out, if that is too large a part of the result."""
-        if share <= 0.25 * self.tolerance:
-            return self
-        factor = max(0.05 * self.tolerance / share, 1e-12)
-        return self._replace(
-            tail=max(factor * self.tail, _SMALLEST_TAIL), log_budget=max(self.log_budget + math.log(factor), -690.0)
-        )
+    def leaving_out(self, share: float, tail_share: float) -> _Plan:
+        """With less left out beside the window and in the tails, if these are too large a part of the result."""
+        plan = self
+        if share > 0.25 * self.tolerance:
+            factor = max(0.05 * self.tolerance / share, 1e-12)
+            plan = plan._replace(log_budget=max(plan.log_budget + math.log(factor), -690.0))
+        return plan._replace(tail=_SMALLEST_TAIL) if tail_share > 0.25 * self.tolerance else plan
 
 
 def weighted(source: Source, count: int) -> Weighted:
@@ -226,17 +225,18 @@ class Query:
         last, gap = math.inf, math.inf
         n_plans = 0
         for _ in range(_MAX_ROUNDS):
-            self._share = 0.0
+            self._share, is_delta = 0.0, epsilon > -math.inf
             above = self._once(plan, spacing, True, read, epsilon)
-            upper = min(upper, above)
-            better = plan_for(above).leaving_out(self._share)
+            upper, tails = min(upper, above), self._n_factors * plan.tail if is_delta else 0.0
+            better = plan_for(above).leaving_out(self._share, tails / max(above, 1e-305))
             while n_plans < _MAX_PLANS and not better.is_like(plan):
                 # guesses were far off: what has been found is a better one
                 n_plans, plan = n_plans + 1, better
                 spacing, is_final = self._snap(plan, plan.spacing)
                 above = self._once(plan, spacing, True, read, epsilon)
                 upper = min(upper, above)
-                better = plan_for(above).leaving_out(self._share)
+                tails = self._n_factors * plan.tail if is_delta else 0.0
+                better = plan_for(above).leaving_out(self._share, tails / max(above, 1e-305))
             if self.one_sided:
                 gap, last = abs(last - above) if math.isfinite(above) else 0.0, above
             else:

@@ -136,7 +136,7 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
         c->left = -45.0;
         c->left_mass = 0.5 * erfc(-(c->left * s2 + x0) / m->sigma * 0.70710678118654752440);
     }
-    right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * top - x0) / (s2 * (1.0 - slope * slope));
+    right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * (top + c->far) - x0) / (s2 * (1.0 - slope * slope));
     c->right = fa_max(right, 3.0);
     if (!(c->right - c->left < 5000.0 * c->step))
         return 0;
@@ -308,15 +308,16 @@ FA_FUNC double fa_bent_start(fa_contour *run, double eps, double log_delta)
 }
 
 /* log |A^n - 1 - n (A - 1)| <= this, from log |A| <= log_a and log |A - 1| <= log_r (without the curve's aliasing error, which is added):
- * n (n-1)/2 |A - 1|^2 max(1, |A|)^(n-2), or |A|^n + 1 + n (|A| + 1).  Increasing functions of log-convex ones: convex along u */
-FA_FUNC double fa_rest_bound(double n, double log_a, double a, double t, double log_r, const fa_curve *c, double off, double alias)
+ * n (n-1)/2 |A - 1|^2 max(1, |A|)^(n-2) (returned), or |A|^n + 1 + n (|A| + 1) (*large_out).  Each is convex in u, so its largest corner bounds it
+ * inside; their minimum is not: take the smaller of the two largest corners */
+FA_FUNC double fa_rest_bound(double n, double log_a, double a, double t, double log_r, const fa_curve *c, double off, double alias, double *large_out)
 {
-    double big = fa_max(0.0, log_a), small, large;
+    double big = fa_max(0.0, log_a), small;
     double extra = exp(fa_min(600.0, a * off)) * alias + 3.0 * c->w_sum * c->decay * (1.0 + 2.0 * hypot(a, t) * fabs(off));
     log_r = log(exp(fa_min(log_r, 650.0)) + extra);
     small = log(n) + log(fa_max(n - 1.0, 1e-300)) - 0.69314718055994531 + 2.0 * log_r + (n - 2.0) * big;
-    large = fa_max(n * big, log(n) + big) + 1.3862943611198906;          /* |A|^n + 1 + n |A| + n <= 4 max(|A|^n, n |A|) for |A| >= 1 */
-    return fa_min(small, large) + 1e-12;
+    *large_out = fa_max(n * big, log(n) + big) + 1.3862943611198906 + 1e-12;          /* |A|^n + 1 + n |A| + n <= 4 max(|A|^n, n |A|) for |A| >= 1 */
+    return small + 1e-12;
 }
 
 /* bound of the rest of the ray from s on: to infinity on a flat curve, where Re(u l) falls along the ray for every node, or cells [s, 2 s] */
@@ -327,23 +328,32 @@ FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, do
     for (panel = 0; panel < 40; panel++, s *= 2.0) {
         static const double tail_rises[3] = {4.0, 1.0, 16.0};
         double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(eps - n * mean, eps - n * kappa) * FA_COS_RAY, al;
-        double first = 0.0, second = 0.0, scale = log(0.5 * (a * a + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
+        double first = 0.0, second = 0.0, bound, scale = 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
         if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need))
             return 0;
         fa_curve_shifts(&bent->tail, m);
-        first = log(fa_exp_plain_v(n * (fa_curve_bound(&bent->tail, m, a, t, &al) + a * off)) + 1.0 + n * (1.0 + exp(fa_min(600.0, a * off)))) + n * a * mean - scale - log(rate);
+        bound = fa_curve_bound(&bent->tail, m, a, t, &al) + a * off;
+        first = log(fa_exp_plain_v(fa_min(650.0, n * bound)) + 1.0 + n * (1.0 + exp(fa_min(650.0, fa_max(bound, 0.0))))) + n * a * mean - scale - log(rate);
+        if (!(n * bound < 650.0))
+            first = INFINITY;
         if (first - (a - 1.0) * eps < log_tol) {
             bent->entry_log[bent->n_entries] = first;
             bent->entry_rate[bent->n_entries++] = a - 1.0;
             return 1;
         }
         for (k = 0, first = second = INFINITY; k < 3; k++) {
-            double one, two;
+            double one, two, one_large, two_large;
             if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need))
                 return 0;
             fa_curve_shifts(&bent->tail, m);
-            one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t, fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al) + n * a * mean - scale + log(s);
-            two = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * off, a2, t2, fa_curve_second(&bent->tail, a2, t2, off, hypot(a2, t2)), &bent->tail, off, al) + n * a2 * mean - scale + log(s);
+            one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t, fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al, &one_large) + n * a * mean - scale + log(s);
+            two = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * off, a2, t2, fa_curve_second(&bent->tail, a2, t2, off, hypot(a2, t2)), &bent->tail, off, al, &two_large) + n * a2 * mean - scale + log(s);
+            one_large += n * a * mean - scale + log(s);
+            two_large += n * a2 * mean - scale + log(s);
+            if (fa_max(one_large - (a - 1.0) * eps, two_large - (a2 - 1.0) * eps) < fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps)) {
+                one = one_large;
+                two = two_large;
+            }
             if (fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps) < fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps)) {
                 first = one;
                 second = two;
@@ -385,7 +395,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
     bent->steps = n;
     bent->mean = mean;
     for (panel = 0; panel < FA_PANELS_MAX - 60; panel++) {
-        double a_mid = 0.0, r_most = 0.0, log_r, mid, corner_log[4], corner_rate[4], alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
+        double a_mid = 0.0, r_most = 0.0, log_r, mid, corner_log[4], corner_large[4], corner_rate[4], worst_large, alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
         for (tries = 0;; tries++) {
             if (tries > 40)
                 return 0;
@@ -414,7 +424,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                 if (!(run->budget > 0.0))
                     return 0;
                 for (pass = 0; pass < 2; pass++) {         /* first without, then with the aliasing error */
-                    worst = -INFINITY;
+                    worst = worst_large = -INFINITY;
                     a_mid = 0.0;
                     r_most = -INFINITY;
                     for (k = 0; k < 4; k++) {
@@ -424,11 +434,16 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                         alias = k ? fa_max(alias, al) : al;
                         log_r = fa_curve_second(&bent->curve, a, t, off, u_far);
                         r_most = fa_max(r_most, log_r);
-                        corner_log[k] = fa_rest_bound(n, b + a * off, a, t, log_r, &bent->curve, off, al) + n * a * mean -
-                                        dist + log_ellipse + log(half);
+                        corner_log[k] = fa_rest_bound(n, b + a * off, a, t, log_r, &bent->curve, off, al, corner_large + k) + n * a * mean - dist + log_ellipse + log(half);
+                        corner_large[k] += n * a * mean - dist + log_ellipse + log(half);
                         corner_rate[k] = a - 1.0;
                         a_mid = fa_max(a_mid, b + a * off);
                         worst = fa_max(worst, corner_log[k] - corner_rate[k] * eps - log_tol);
+                        worst_large = fa_max(worst_large, corner_large[k] - corner_rate[k] * eps - log_tol);
+                    }
+                    if (worst_large < worst) {
+                        worst = worst_large;
+                        memcpy(corner_log, corner_large, sizeof(corner_log));
                     }
                     least = fa_min(least, worst);
                     if (!(worst <= 0.0) || (pass && !(n * alias < 0.01 && log(n * alias + 1e-300) + log(half) - dist - (c + mid * FA_COS_RAY - 1.0) * eps + fa_max(0.0, n * (a_mid + alias)) + fa_min(0.7, log(n) + r_most) <= log_tol)))

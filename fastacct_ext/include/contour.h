@@ -409,6 +409,27 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
     }
 }
 
+/* E_Q of a bound of |exp(u l)|, l relative to its mean, on any line up to the Gaussian factor: the other mixture's factor is at most 1.
+ * *spread_out: E_Q |l| */
+FA_FUNC double fa_size_bound(const fa_block *block, double a, double one, double *spread_out)
+{
+    const fa_pair *m = &block->pair;
+    const fa_nodes *s = &block->real;
+    double off = m->kappa - block->mean, sum = 0.0, spread = 0.0, im;
+    int i;
+    for (i = 0; i < s->n; i++)
+        spread += s->wr[i] * fabs(s->lr[i]);
+    *spread_out = spread;
+    if (m->n_q == 0 && m->slope == 0.0)
+        return a > 0.0 ? one : exp(a * off);
+    for (i = 0; i < s->n; i++) {
+        double x = (double)(s->j0 + i) * s->h, e = a * (off + m->slope * x + m->offset) - 0.5 * x * x * m->inv_var + m->log_q0;
+        e += a > 0.0 ? a * fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, x, 0.0, &im) : (1.0 - a) * fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, 0.0, &im);
+        sum += exp(fa_min(e, 700.0));
+    }
+    return fa_max(one, 1.01 * sum * s->h / m->sigma * 0.39894228040143267794);
+}
+
 /* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
 FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
 {
@@ -422,11 +443,13 @@ FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int
 restart:
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
-        double left, right, y, h, d, dd, extra;
+        double left, right, y, h, d, dd, extra, spread;
         fa_pair_ends(&block->pair, a, &left, &right);
         r_all[b] = fa_real_sums(&block->real, a, right, &d, &dd);
         /* a < 0: the bounds use |exp(u l)| <= 1, M may be smaller */
-        extra = a > 0.0 ? 0.0 : fa_max(0.0, a * (block->pair.kappa - block->mean) - log1p(r_all[b]));
+        extra = a > 0.0 ? 0.0 : fa_max(0.0, log(fa_size_bound(block, a, 1.0 + r_all[b], &spread)) - log1p(r_all[b]));
+        if (!(extra < 600.0))
+            goto done;
         left = fa_min(left, block->pair.q_low - block->pair.sigma * sqrt(FA_WIDTH * FA_WIDTH + 2.0 * extra));
         h = fa_line_step(&block->pair, a, level, need + ceil(extra), &y, &block->error);
         if (!(r_all[b] < INFINITY) || !fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
@@ -482,27 +505,17 @@ done:
         run->relative = 0.0;
         for (b = 0; b < run->n_blocks; b++) {
             fa_block *block = run->blocks + b;
-            double u_max = sqrt(a * a + t * t), off = block->pair.kappa - block->mean, size = a > 0.0 ? 1.0 + r_all[b] : exp(a * off), tail, A, B;
+            double u_max = sqrt(a * a + t * t), off = block->pair.kappa - block->mean, spread, size = fa_size_bound(block, a, 1.0 + r_all[b], &spread), tail, A, B;
             double amp = 0.5 * block->line.y * block->line.y * block->pair.inv_var, s = block->pair.sigma, end, x;
             double right = (double)(block->line.j0 + block->line.n - 1) * block->line.h;
-            if (block->pair.n_q && a > 0.0) {            /* the bound drops the factor (1 + w_Q)^(1-a) <= 1 and keeps P's */
-                double e0 = 0.0, im;
-                int i;
-                for (i = 0; i < block->real.n; i++) {
-                    x = (double)(block->real.j0 + i) * block->real.h;
-                    e0 += exp(fa_min(700.0, a * fa_log1p_sum(block->pair.n_p, block->pair.p_mean, block->pair.p_log, block->pair.inv_var, x, 0.0, &im) -
-                                                0.5 * x * x * block->pair.inv_var + a * (off + block->pair.slope * x + block->pair.offset)));
-                }
-                size = fa_max(size, e0 * block->real.h / s * 0.4);
-            }
-            size += 1.0 + 4.0 * u_max * fabs(off);       /* exp(u l) - 1 - u l; E|l| <= mean - kappa before centring */
+            size += 1.0 + 4.0 * u_max * (spread + fabs(off));            /* exp(u l) - 1 - u l */
             /* outside the line: left the mass of Q, right the slope is below -8.5/sigma */
             end = fa_pair_loss(&block->pair, right, &A, &B) + off;
             x = u_max * fabs(block->line.lr[0]);
             {
                 double z_left = (double)block->line.j0 * block->line.h / s - block->pair.q_low / s, z_right = right / s;
                 double mass_left = -0.5 * z_left * z_left, mass_right = 0.5 * exp(-0.5 * z_right * z_right);      /* Phi(-z) < exp(-z^2/2)/2 */
-                tail = fa_min(0.5 * x * x, 2.0 + x) * exp(fa_min(600.0, mass_left + fa_max(0.0, a > 0.0 ? a * block->line.lr[0] : a * off)));
+                tail = fa_min(0.5 * x * x, 2.0 + x) * exp(fa_min(600.0, mass_left + fa_max(0.0, a > 0.0 ? a * block->line.lr[0] : log(size))));
                 tail += mass_right * (1.0 + u_max * fabs(end) * 2.0 + (a > 0.0 ? 0.0 : exp(a * end)));
                 if (a > 0.0)
                     tail += 4.0 * fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * z_right * z_right)) * fa_max(1.0, block->line.h / s);
@@ -526,13 +539,14 @@ FA_FUNC void fa_contour_read(const fa_contour *run, double eps, fa_reading *out)
     int k, n = run->n;
     FA_PRAGMA(omp simd reduction(+ : s, ds, size, weighted))
     for (k = 0; k < n; k++) {
-        double t = k * h, c, e = fa_exp_plain_v(zr[k] - c1 * eps - ref), sn = fa_sincos_v(FA_FMA(phase_sign, t, zi[k]), &c);
+        double t = k * h, c, growth, e = fa_exp_plain_v(zr[k] - c1 * eps - ref), sn = fa_sincos_v(FA_FMA(phase_sign, t, zi[k]), &c);
         double half = k ? 1.0 : 0.5;
         e *= half;
         s = FA_FMA(e, c, s);
         ds += e * FA_FMA(c1, c, run->sign > 0 ? -t * sn : t * sn);
         size += e;
-        weighted += e * (run->relative * inverse[k] + 8.0 * FA_EPS * (fabs(zr[k]) + fabs(zi[k]) + (c1 + t) * eps + 30.0));
+        (void)fa_exp_both_v(run->relative * inverse[k], &growth);
+        weighted += e * (growth + 8.0 * FA_EPS * (fabs(zr[k]) + fabs(zi[k]) + (c1 + t) * eps + 30.0));
     }
     (void)size;
     out->log_value = s > 0.0 ? ref + log(s * h / FA_PI) : -INFINITY;

@@ -174,7 +174,7 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
 {
     fa_contour *run = &e->way[1];
     double at;
-    if (e->symmetric || eps >= e->add_end)
+    if (e->symmetric || eps >= e->add_end * (1.0 + 8.0 * FA_EPS))
         return 1;
     if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
@@ -234,6 +234,12 @@ FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
     return for_delta ? fa_min(value, 1.0) : fa_max(value, 0.0);
 }
 
+/* log of 1 - (1-q)^steps: the record took part at all.  Bounds delta at every epsilon >= 0, both directions; 0 where not known */
+FA_FUNC double fa_participation(const fa_exact *e)
+{
+    return e->q > 0.0 && e->q < 1.0 ? fa_min(0.0, log(-expm1(e->steps * log1p(-e->q))) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q)))) : 0.0;
+}
+
 /* one cell, the job set: lower and upper bounds of eps, delta or log delta */
 FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lower_out, double *upper_out)
 {
@@ -253,6 +259,10 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
             }
             return FA_NOT_MET;
         }
+        if (fa_participation(e) <= log(target) - 4.0 * FA_EPS * (1.0 - log(target))) {
+            *lower_out = *upper_out = 0.0;
+            return FA_OK;
+        }
         r = fa_exact_eps(e, log(target));
         if (!(r.upper < INFINITY) || !(r.upper - r.lower <= FA_TIGHT * r.upper))
             r.upper = fa_min(r.upper, fa_exact_fallback(e, target, 0));
@@ -270,6 +280,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
         if (d < 1.0 && d > 0.0)
             r.upper = fa_min(r.upper, log(d) * (1.0 - 2.0 * FA_EPS) + 2.0 * FA_EPS);
     }
+    r.upper = fa_min(r.upper, fa_participation(e));
     if (what == FA_READ_LOG_DELTA) {
         *lower_out = fa_min(r.lower, r.upper);
         *upper_out = r.upper;

@@ -44,9 +44,9 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
  * Both sides at z* itself, so an error of z* matters in second order only; the two terms may cancel, which the interval counts. */
 FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
 {
-    double s = m->sigma, low = m->q_low - 60.0 * s, high = m->p_top + 60.0 * s, A, B, p0 = m->kappa + m->log_q0, from = m->slope / m->inv_var, P = 0.0, Q = 0.0, err, d;
+    double s = m->sigma, low = m->q_low - 60.0 * s, high = m->p_top + 60.0 * s, A, B, from = m->slope / m->inv_var, side[2] = {0.0, 0.0}, err[2] = {0.0, 0.0}, d, slip, grow;
     fa_interval r = {-INFINITY, 0.0};
-    int i;
+    int i, k;
     for (i = 0; i < 200; i++) {
         double mid = 0.5 * (low + high);
         if (m->kappa + fa_pair_loss(m, mid, &A, &B) < sign * eps)
@@ -54,21 +54,20 @@ FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
         else
             high = mid;
     }
-    for (i = -1; i < m->n_p; i++) {
-        double mean = i < 0 ? from : m->p_mean[i] + from;
-        P += exp(p0 + (i < 0 ? 0.0 : m->p_log[i] + 0.5 * m->p_mean[i] * (mean + from) * m->inv_var)) * 0.5 * erfc(sign * (low - mean) / s * 0.70710678118654752440);
-    }
-    for (i = -1; i < m->n_q; i++) {
-        double mean = i < 0 ? 0.0 : m->q_mean[i];
-        Q += exp(m->log_q0 + (i < 0 ? 0.0 : m->q_log[i] + 0.5 * mean * mean * m->inv_var)) * 0.5 * erfc(sign * (low - mean) / s * 0.70710678118654752440);
-    }
-    d = sign > 0 ? P - exp(fa_min(eps, 700.0)) * Q : Q - exp(fa_min(eps, 700.0)) * P;
-    /* exponents and arguments of erfc: relative errors up to 8 u (1 + exponent), each below e^-40 or so where it exceeds 40 */
-    err = 2048.0 * FA_EPS * (sign > 0 ? P + exp(fa_min(eps, 700.0)) * Q : Q + exp(fa_min(eps, 700.0)) * P) + 1e-300;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i <= (k ? m->n_q : m->n_p); i++) {
+            double mean = k ? (i ? m->q_mean[i - 1] : 0.0) : (i ? m->p_mean[i - 1] + from : from), log_w = k ? m->q_weight[i] : m->p_weight[i];
+            double z = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * z * 0.70710678118654752440);
+            side[k] += term;
+            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * z * z + fabs(z) * (1.0 + fabs(mean)) / s)) * term;
+        }
+    grow = exp(fa_min(eps, 700.0));
+    d = sign > 0 ? side[0] - grow * side[1] : side[1] - grow * side[0];
+    slip = (sign > 0 ? err[0] + grow * err[1] : err[1] + grow * err[0]) + 8.0 * FA_EPS * (1.0 + eps) * grow * side[sign > 0 ? 1 : 0] + 1e-300;
     if (!(high < m->p_top + 59.0 * s) || !(low > m->q_low - 59.0 * s) || eps > 690.0)
         return r;
-    r.upper = fa_min(0.0, log(fa_max(d, 0.0) + err));
-    r.lower = d > err ? log(d - err) : -INFINITY;
+    r.upper = fa_min(0.0, log(fa_max(d, 0.0) + slip));
+    r.lower = d > slip ? log(d - slip) : -INFINITY;
     return r;
 }
 

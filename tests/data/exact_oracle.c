@@ -710,27 +710,35 @@ static double NAME(approximation)(const REAL out[3]) {
 // The split with the smallest sum of integrands at the saddles: returns the log of that sum (approximation of delta).
 // The first part rises with zb and the second falls; the first should stay below: it needs less accuracy then.
 static double NAME(best_split)(const NAME(pair) * g, problem p, int n_wide, split *best, double start[2]) {
-    double s = (double)g->s, found = INFINITY, k = g->d.a[g->np - 1], wides[2] = {0.4, 0.25};
+    double s = (double)g->s, found = INFINITY, least = INFINITY, k = g->d.a[g->np - 1], wides[2] = {0.4, 0.25};
     for (int i = 0; i < n_wide; i++) {
-        double lo = fmin(2 * s, k), hi = k + 40 * s, z1 = start[0], z2 = start[1];
-        double guess = best->on ? best->zb : 9 * s + k, grow = 1.3;  // out from the guess until it is bracketed
+        double lo = fmin(2 * s, k), hi = k + 40 * s, z1 = start[0], z2 = start[1], unit = wides[i] * fmin(s, s * s);
+        double guess = best->on ? best->zb : 9 * s + k, grow = 1.3, further = 1;  // out from the guess until it is bracketed
         int below = 0, above = 0;
-        for (int j = 0; j < 12 && guess > lo * 0.9 && guess < hi * 1.1; j++) {
+        for (int j = 0; j < 16 && further < 1.7; j++) {
             REAL out[3];
-            p.cut = (split){1, guess, wides[i] * fmin(s, s * s)};
+            p.cut = (split){1, guess * further, unit};
             p.mode = SMALL_ONLY;
             NAME(saddle)(g, &p, &z1, 0.02, out);
             double one = NAME(approximation)(out);
             p.mode = SOME_LARGE, p.cut.on = 2;
             NAME(saddle)(g, &p, &z2, 0.02, out);
-            double two = NAME(approximation)(out), both = log_add(one + 3, two);
-            // of splits that are as good the one with the smallest zb: the first part is the tamest then
-            if (both < found - 0.05 || (both < found + 0.05 && p.cut.zb < best->zb)) found = both, *best = p.cut, start[0] = z1, start[1] = z2;
-            if (fabs(one + 3 - two) < 0.5) break;
+            double two = NAME(approximation)(out), both = log_add(one, two);
+            if (both < found) found = both;
+            // among splits about as good the most one-sided: then only one part must be accurate
+            double badness = both + 0.05 * fmax(fmin(one, two) - both, -40);
+            if (badness < least) least = badness, *best = p.cut, start[0] = z1, start[1] = z2;
+            if (further > 1) {
+                further *= 1.15;
+                continue;
+            }
             if (one + 3 < two) lo = guess, below = 1; else hi = guess, above = 1;
-            if (hi - lo < 0.05 * wides[i] * fmin(s, s * s)) break;
+            if (hi - lo < 0.3 * unit || fabs(one + 3 - two) < 1 || lo > guess * 1.05 || hi < guess * 0.95 || j > 9) {
+                guess = best->zb, further = 1.1;  // the first part may hardly change further out
+                continue;
+            }
             if (below && above) guess = (lo + hi) / 2;
-            else guess *= below ? grow : 1 / grow;
+            else guess = fmin(fmax(guess * (below ? grow : 1 / grow), lo), hi);
             grow *= grow;
         }
     }
@@ -783,7 +791,7 @@ typedef struct {
 
 // Integrate along one hyperbola; with `levels` = 1 only at the first step (for choosing mu). What is much smaller than
 // `floor` need not be accurate.
-static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL mu, REAL top, REAL floor, const contour *k, int levels, NAME(integral) * a) {
+static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL mu, REAL top, REAL floor, const contour *k, int levels, double ratio, NAME(integral) * a) {
     REAL pi = F(acos)((REAL)-1), b = k->angle * pi / 180, cb = F(cos)(b), sb = F(sin)(b), n = p->n, eps = p->eps, sign = p->direction;
     double s = (double)g->s, h0 = fmin(0.3 * s, 0.125 * s * s) * k->hz;
     if (p->cut.on) h0 = fmin(h0, 0.35 * p->cut.wide * k->hz);
@@ -893,6 +901,7 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
         a->slope = __imag__ sum_slope * step / pi;
         a->absolute = abs_sum * step / pi;
         a->ledger = (double)(ledger * step / pi);
+        if (level > 0 && a->absolute > ratio * F(fabs)(a->value)) a->ok = 0;
         if (level > 0) {
             a->halving = (double)F(fabs)(last - a->value);
             REAL size = F(fabs)(a->value);
@@ -904,7 +913,7 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
     if (level == levels && levels > 1) a->ok = 0;
 }
 
-// Saddle, size of the hyperbola, integral; only the first step if that cancels by more than `ratio`.
+// Saddle, size of the hyperbola, integral; given up if it cancels by more than `ratio`.
 static REAL NAME(solve)(const NAME(pair) * g, const problem *p, const contour *k, REAL floor, REAL floor_top, double ratio, answer *a, NAME(integral) * best) {
     double y = 0;
     REAL out[3], c = NAME(saddle)(g, p, &y, 1e-3, out), top = out[0];
@@ -934,7 +943,7 @@ static REAL NAME(solve)(const NAME(pair) * g, const problem *p, const contour *k
     int worse = 0;
     for (int i = 0; i < 10 && worse < 2; i++, mu *= 5) {
         NAME(integral) t;
-        NAME(integrate)(g, p, vertex, mu, top, floor, k, 1, &t);
+        NAME(integrate)(g, p, vertex, mu, top, floor, k, 1, 1e300, &t);
         a->n_z += t.n_z;
         if (t.ok && (t.absolute < 50 * F(fabs)(t.value) || t.absolute < floor * (REAL)1e-6)) {
             best_mu = mu, *best = t;
@@ -952,7 +961,7 @@ static REAL NAME(solve)(const NAME(pair) * g, const problem *p, const contour *k
         best->ok = 0;
         return top;
     }
-    NAME(integrate)(g, p, vertex, best_mu, top, floor, k, MAX_LEVELS, best);
+    NAME(integrate)(g, p, vertex, best_mu, top, floor, k, MAX_LEVELS, ratio, best);
     a->n_z += best->n_z;
     a->n_u += best->n_u;
     return top;

@@ -20,6 +20,7 @@ typedef struct {
     double sigma, inv_var;            /* normalised */
     double kappa;                     /* log(p_0/q_0) */
     double log_q0;
+    double p_weight[FA_COMPONENTS + 1], q_weight[FA_COMPONENTS + 1];      /* log weights, the reference first */
     double slope, offset;             /* l = slope z + offset + log1p(w_P) - log1p(w_Q); 0 when P has a component at 0 */
     int n_p, n_q;                     /* components beside the reference */
     double p_mean[FA_COMPONENTS], p_log[FA_COMPONENTS];   /* mean relative to the reference, log weight with -mean^2/(2 sigma^2) */
@@ -44,6 +45,9 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
     m->kappa = log1p(-q);
     m->p_mean[0] = 1.0;
     m->p_log[0] = log(q) - m->kappa - 0.5 * m->inv_var;
+    m->p_weight[0] = m->kappa;
+    m->p_weight[1] = log(q);
+    m->q_weight[0] = 0.0;
 }
 
 /* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has checked. */
@@ -64,6 +68,10 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
     m->offset = -0.5 * (p_mean[0] - base) / range * (p_mean[0] - base) / range * m->inv_var;
     m->kappa = log(p_weight[0]) - log(q_weight[0]);
     m->log_q0 = log(q_weight[0]);
+    for (i = 0; i < n_p; i++)
+        m->p_weight[i] = log(p_weight[i]);
+    for (i = 0; i < n_q; i++)
+        m->q_weight[i] = log(q_weight[i]);
     for (i = 1; i < n_p; i++) {
         double mean = (p_mean[i] - base) / range, from = (p_mean[0] - base) / range;
         m->p_mean[i - 1] = mean - from;
