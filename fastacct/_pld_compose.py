@@ -225,18 +225,18 @@ class Query:
         last, gap = math.inf, math.inf
         n_plans = 0
         for _ in range(_MAX_ROUNDS):
-            self._share, is_delta = 0.0, epsilon > -math.inf
-            above = self._once(plan, spacing, True, read, epsilon)
-            upper, tails = min(upper, above), self._n_factors * plan.tail if is_delta else 0.0
-            better = plan_for(above).leaving_out(self._share, tails / max(above, 1e-305))
-            while n_plans < _MAX_PLANS and not better.is_like(plan):
+            while True:
+                self._share = 0.0
+                above = self._once(plan, spacing, True, read, epsilon)
+                upper = min(upper, above)
+                tails = self._n_factors * plan.tail if epsilon > -math.inf else 0.0
+                better = plan_for(above).leaving_out(self._share, tails / max(above, 1e-305))
+                if n_plans == _MAX_PLANS or better.is_like(plan):
+                    break
                 # guesses were far off: what has been found is a better one
                 n_plans, plan = n_plans + 1, better
                 spacing, is_final = self._snap(plan, plan.spacing)
-                above = self._once(plan, spacing, True, read, epsilon)
-                upper = min(upper, above)
-                tails = self._n_factors * plan.tail if is_delta else 0.0
-                better = plan_for(above).leaving_out(self._share, tails / max(above, 1e-305))
+            plan = better._replace(log_budget=min(plan.log_budget, better.log_budget))
             if self.one_sided:
                 gap, last = abs(last - above) if math.isfinite(above) else 0.0, above
             else:

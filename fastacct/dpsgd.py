@@ -104,7 +104,7 @@ def epsilon(
     >>> round(fa.dpsgd.epsilon(noise_multiplier=1.1, sample_rate=256 / 60000, steps=14062, delta=1e-5), 4)
     2.3816
     >>> fa.dpsgd.epsilon(history=[(1.0, 0.01, 500), (2.0, 0.02, 300)], delta=[1e-5, 1e-6]).round(4)
-    array([1.5431, 1.8271])
+    array([1.5023, 1.7607])
     """
     if accountant is None and history is None and neighbors == "add_remove" and threads is None:
         quick = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False)

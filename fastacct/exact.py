@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from fastacct import _exact_jobs as jobs
 from fastacct import _exact_search
 from fastacct._arrays import Cells, Codes, run_kernel
+from fastacct._jobs_exact import CELLS_PER_TASK, DIRECTIONS
 from fastacct.accountants import NEIGHBORS, SOLVE_FOR, Accountant, Answer, Question
 from fastacct.bounds import Bounds
 from fastacct_ext import _kernels
 
 __all__ = ["Exact"]
-
-CELLS_PER_TASK: Final = 8
-"""A cell takes from ten microseconds to milliseconds: small pieces keep every thread busy."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,11 @@ class Exact(Accountant):
 
     def bounds(self, question: Question) -> Bounds:
         """Certified lower and upper bounds."""
-        if question.history:
-            question = jobs.merged(question)
         if not question.history and question.neighbors != "replace_one":
             (lower, upper, _), status = _run(_kernels.Op.EXACT, question, 3, jobs.WHAT[question.wanted])
             return Bounds(lower, upper, status)
         flat = jobs.flat(question)
-        bounds = jobs.history_bounds(flat) if flat.history else jobs.replace_one_bounds(flat)
+        bounds = jobs.job_bounds(flat)
         if question.neighbors == "replace_one":
             jobs.improve_by_two(flat, bounds, lambda other: self.read(other).values)
         return jobs.shaped(bounds, question.shape)
@@ -90,6 +86,6 @@ def _run(op: int, question: Question, n_outputs: int, option: int) -> tuple[list
         n_outputs,
         question.threads,
         option=option,
-        conversion=jobs.DIRECTIONS[question.neighbors],
+        conversion=DIRECTIONS[question.neighbors],
         cells_per_task=CELLS_PER_TASK,
     )

@@ -147,7 +147,10 @@ def test_edge_cases_of_the_run(change, epsilon, delta):
     run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10} | change
     for accountant in (None, RDP, fa.RDP(conversion="optimal"), fa.RDP(orders=[2, 3]), fa.ZCDP()):
         assert epsilon_of(**run, delta=1e-5, accountant=accountant) == epsilon
-        assert delta_of(**run, epsilon=1.0, accountant=accountant) == delta
+        expected = delta
+        if accountant is None and run["noise_multiplier"] == 1e-200:  # the record took part at all
+            expected = pytest.approx(1.0 - 0.9**10, rel=1e-12)
+        assert delta_of(**run, epsilon=1.0, accountant=accountant) == expected
 
 
 def test_edge_cases_of_the_target():

@@ -443,9 +443,21 @@ def test_history_is_between_its_parts_and_below_renyi():
         assert (fa.dpsgd.epsilon(**part, delta=[1e-5, 1e-9]) < whole.lower).all()
 
 
-def test_steps_beyond_exact_integers_are_not_joined():
+def test_more_steps_than_floats_can_count_are_refused():
     half = 2**53 - 1
-    once = fa.dpsgd.epsilon_bounds(history=[(1e9, 1.0, half)], delta=1e-5)
-    twice = fa.dpsgd.epsilon_bounds(history=[(1e9, 1.0, half), (1e9, 1.0, half)], delta=1e-5)
-    truth = reference.gaussian_epsilon(mp.sqrt(2 * mpf(half)) / mpf(1e9), 1e-5, digits=20)
-    assert once.upper < twice.lower <= truth <= twice.upper
+    assert fa.dpsgd.epsilon(history=[(1e9, 1.0, half)], delta=1e-5) > 0
+    with pytest.raises(ValueError, match=r"history: equal blocks are joined, and their count"):
+        fa.dpsgd.epsilon(history=[(1e9, 1.0, half), (1e9, 1.0, half)], delta=1e-5)
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_a_run_and_the_same_job_in_mechanisms_give_the_same_bits(neighbors):
+    step, history = fa.Gaussian(noise_multiplier=1.1).poisson(sample_rate=0.01), [(1.1, 0.01, 3000), (2.0, 1.0, 5)]
+    options = {"delta": [1e-5, 1e-9], "neighbors": neighbors}
+    pairs = [
+        (fa.dpsgd.epsilon_bounds(noise_multiplier=1.1, sample_rate=0.01, steps=3000, **options), step * 3000),
+        (fa.dpsgd.epsilon_bounds(history=history, **options), step * 3000 + fa.Gaussian(noise_multiplier=2.0) * 5),
+    ]
+    for run, job in pairs:
+        for a, b in zip(run, fa.epsilon_bounds(job, **options), strict=True):
+            np.testing.assert_array_equal(a, b)

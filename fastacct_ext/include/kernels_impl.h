@@ -274,6 +274,7 @@ static int fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps,
             out[i] = fa_sample_rate(&t, &status);
         else {
             t.q = b[i];
+            t.quick = 0;
             out[i] = fa_max_steps_exact(&t, &status);
         }
         status_out[i] = (uint8_t)status;
