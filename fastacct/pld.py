@@ -42,7 +42,8 @@ def compose_bounds(
 
     **Guarantee.** lower <= truth <= upper, rounding included, for releases that are composed (adaptively) in one
     direction.  The grid is made for the question and refined until upper - lower <= tolerance * max(upper, 1e-290)
-    (of epsilon: tolerance * max(upper, 1e-6)), with up to `max_points` points per convolution; the status is `LOOSE` where that
+    (of epsilon: tolerance * max(upper, 1e-6)), with up to `max_points` points per convolution; the status is
+    `LOOSE` where that
     does not suffice.
 
     Parameters

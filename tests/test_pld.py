@@ -186,7 +186,7 @@ def test_one_sampled_gaussian_is_inside_its_closed_form(sigma, q, epsilon, direc
 
 def test_random_sampled_gaussians_are_inside_their_closed_form():
     rng = np.random.default_rng(11)
-    for _ in range(60):
+    for _ in range(40):
         sigma, q = float(10 ** rng.uniform(-1, 1.5)), float(10 ** rng.uniform(-8, 0))
         direction = ("remove", "add")[int(rng.integers(2))]
         top = 8 / sigma + 1 / (2 * sigma**2) + math.log(q) if direction == "remove" else -math.log1p(-q)
@@ -413,6 +413,19 @@ def test_every_grid_bounds_the_curve_everywhere(name, spacing):
     assert 1.0 <= upper.mass.sum() + upper.infinite <= 1.0 + 1e-11
     assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
     for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
+        truth = exact(float(epsilon))
+        assert grid_delta(lower, float(epsilon), False) <= truth <= grid_delta(upper, float(epsilon), True), epsilon
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize(("tail", "floor"), [(0.02, -math.inf), (1e-30, -0.05), (1e-30, 0.05), (0.3, 0.02)])
+def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
+    loss, exact = SOURCES[name]
+    upper = upper_measure(loss.upper_source, 0.01, tail, floor)
+    lower = lower_measure(loss.lower_source, 0.01, tail, floor)
+    assert upper.mass.sum() + upper.infinite >= 1.0
+    assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
+    for epsilon in np.linspace(-0.4, 2.0, 13):
         truth = exact(float(epsilon))
         assert grid_delta(lower, float(epsilon), False) <= truth <= grid_delta(upper, float(epsilon), True), epsilon
 

@@ -905,6 +905,7 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
         if (level > 0) {
             a->halving = (double)F(fabs)(last - a->value);
             REAL size = F(fabs)(a->value);
+            if (a->halving < EPS * (double)floor || a->absolute < EPS * floor) break;
             if (a->halving * a->halving < 1e-4 * EPS * (double)(size * (size > floor ? size : floor))) break;
         }
         last = a->value;
