@@ -9,7 +9,7 @@
 #include "bent_path.h"
 #include "gaussian_profile.h"
 
-#define FA_GOOD 3e-10                  /* relative error that is good enough at once ... */
+#define FA_GOOD 4.5e-10                  /* relative error that is good enough at once ... */
 #define FA_LINE_POINTS 2000           /* a vertical line this long is given up for the bent path where that one applies */
 #define FA_PRECISE_POINTS 20000       /* ... or for a second, more precise evaluation unless the line is already this long */
 
