@@ -48,7 +48,7 @@ __all__ = [
 _TINY: Final = 1e-300
 _NORMAL: Final = 2.0**-1022
 """What underflows is rounded up to this."""
-_CHERNOFF: Final = np.geomspace(0.5, 64.0, 8)
+_CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 
 
 class Moment(NamedTuple):

@@ -710,14 +710,16 @@ static double NAME(approximation)(const REAL out[3]) {
 // The split with the smallest sum of integrands at the saddles: returns the log of that sum (approximation of delta).
 // The first part rises with zb and the second falls; the first should stay below: it needs less accuracy then.
 static double NAME(best_split)(const NAME(pair) * g, problem p, int n_wide, split *best, double start[2]) {
-    double s = (double)g->s, found = INFINITY, least = INFINITY, k = g->d.a[g->np - 1], wides[2] = {0.4, 0.25};
-    for (int i = 0; i < n_wide; i++) {
-        double lo = fmin(2 * s, k), hi = k + 40 * s, z1 = start[0], z2 = start[1], unit = wides[i] * fmin(s, s * s);
+    double s = (double)g->s, found = INFINITY, least = INFINITY, k = g->d.a[g->np - 1], wides[3] = {0.35 * s * s, 0.4 * s, 0.2 * s};
+    for (int i = n_wide == 1; i < (n_wide == 1 ? 2 : 3); i++) {
+        double wide = s < 1 ? wides[i] * s : wides[i];
+        if (s < 1.2 && i == 0) continue;
+        double lo = fmin(2 * s, k), hi = k + 40 * s, z1 = start[0], z2 = start[1];
         double guess = best->on ? best->zb : 9 * s + k, grow = 1.3, further = 1;  // out from the guess until it is bracketed
         int below = 0, above = 0;
         for (int j = 0; j < 16 && further < 1.7; j++) {
             REAL out[3];
-            p.cut = (split){1, guess * further, unit};
+            p.cut = (split){1, guess * further, wide};
             p.mode = SMALL_ONLY;
             NAME(saddle)(g, &p, &z1, 0.02, out);
             double one = NAME(approximation)(out);
@@ -727,13 +729,13 @@ static double NAME(best_split)(const NAME(pair) * g, problem p, int n_wide, spli
             if (both < found) found = both;
             // among splits about as good the most one-sided: then only one part must be accurate
             double badness = both + 0.05 * fmax(fmin(one, two) - both, -40);
-            if (badness < least) least = badness, *best = p.cut, start[0] = z1, start[1] = z2;
+            if (badness < least - (best->on && wide < best->wide)) least = badness, *best = p.cut, start[0] = z1, start[1] = z2;
             if (further > 1) {
                 further *= 1.15;
                 continue;
             }
             if (one + 3 < two) lo = guess, below = 1; else hi = guess, above = 1;
-            if (hi - lo < 0.3 * unit || fabs(one + 3 - two) < 1 || lo > guess * 1.05 || hi < guess * 0.95 || j > 9) {
+            if (hi - lo < 0.3 * wide || fabs(one + 3 - two) < 1 || lo > guess * 1.05 || hi < guess * 0.95 || j > 9) {
                 guess = best->zb, further = 1.1;  // the first part may hardly change further out
                 continue;
             }
@@ -918,6 +920,7 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
 static REAL NAME(solve)(const NAME(pair) * g, const problem *p, const contour *k, REAL floor, REAL floor_top, double ratio, answer *a, NAME(integral) * best) {
     double y = 0;
     REAL out[3], c = NAME(saddle)(g, p, &y, 1e-3, out), top = out[0];
+    best->ok = 0;
     if (floor > 0 && floor_top - top > DEPTH + 10) {
         memset(best, 0, sizeof *best);
         best->ok = 1;
@@ -938,33 +941,44 @@ static REAL NAME(solve)(const NAME(pair) * g, const problem *p, const contour *k
         NAME(exponent)(g, p, NAME(at)(p->direction, middle), out);
         if (out[0] - top < rise) lo = middle; else far = middle;
     }
-    REAL vertex = NAME(at)(p->direction, lo), width = F(fabs)(vertex - c) / sqrt(2 * rise);
-    if (p->direction < 0) vertex = c - (vertex - c);  // away from the pole
-    REAL mu = k->size * width, best_mu = 0;
-    int worse = 0;
-    for (int i = 0; i < 10 && worse < 2; i++, mu *= 5) {
-        NAME(integral) t;
-        NAME(integrate)(g, p, vertex, mu, top, floor, k, 1, 1e300, &t);
-        a->n_z += t.n_z;
-        if (t.ok && (t.absolute < 50 * F(fabs)(t.value) || t.absolute < floor * (REAL)1e-6)) {
-            best_mu = mu, *best = t;
-            break;
+    a->c = (double)c;
+    // Of hyperbolas of several sizes the one with the least cancellation; if the integrand explodes along it (between
+    // the first points), the next, or another vertex further from the explosion.
+    for (int vertices = 0; vertices < 3; vertices++) {
+        REAL vertex = NAME(at)(p->direction, lo), width = F(fabs)(vertex - c) / sqrt(2 * rise), mu = k->size * width;
+        if (p->direction < 0) vertex = c - (vertex - c);  // away from the pole
+        NAME(integral) t[12];
+        REAL sizes[12];
+        int n = 0, worse = 0;
+        for (int i = 0; i < 10 && worse < 2; i++, mu *= 5) {
+            NAME(integrate)(g, p, vertex, mu, top, floor, k, 1, 1e300, &t[n]);
+            a->n_z += t[n].n_z;
+            if (!t[n].ok) continue;
+            sizes[n++] = mu;
+            if (t[n - 1].absolute < 50 * F(fabs)(t[n - 1].value) || t[n - 1].absolute < floor * (REAL)1e-6) break;
+            worse = n > 1 && t[n - 1].absolute > t[n - 2].absolute * (REAL)0.98 ? worse + 1 : 0;
         }
-        if (t.ok && (best_mu == 0 || t.absolute < best->absolute * (REAL)0.98)) best_mu = mu, *best = t, worse = 0;
-        else if (best_mu > 0) worse++;
+        a->width = (double)width;
+        while (n > 0) {
+            int best_of = 0;
+            for (int i = 1; i < n; i++)
+                if (t[i].absolute < t[best_of].absolute) best_of = i;
+            NAME(integrate)(g, p, vertex, sizes[best_of], top, floor, k, MAX_LEVELS, ratio, best);
+            a->n_z += best->n_z;
+            a->n_u += best->n_u;
+            if (best->ok || ratio < 1e29) return top;
+            t[best_of] = t[n - 1], sizes[best_of] = sizes[n - 1];
+            n--;
+        }
+        rise = fmax(3 * (vertices + 1), 2 * rise), far = lo, step = 0.02;
+        for (int i = 0; i < 60; i++, step *= 1.5) {
+            NAME(exponent)(g, p, NAME(at)(p->direction, far - step), out);
+            if (!(out[0] - top < rise)) break;
+            far -= step;
+        }
+        lo = far;
     }
-    a->c = (double)vertex, a->width = (double)width;
-    if (best_mu == 0) {
-        best->ok = 0;
-        return top;
-    }
-    if (best->absolute > ratio * F(fabs)(best->value)) {
-        best->ok = 0;
-        return top;
-    }
-    NAME(integrate)(g, p, vertex, best_mu, top, floor, k, MAX_LEVELS, ratio, best);
-    a->n_z += best->n_z;
-    a->n_u += best->n_u;
+    best->ok = 0;
     return top;
 }
 
