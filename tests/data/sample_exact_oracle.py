@@ -51,7 +51,9 @@ def main() -> None:
     rows, dropped, stop = [], 0, time.time() + options.seconds
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "exact_oracle")
-        subprocess.run(["gcc", "-O2", "-o", program, str(oracle.SOURCE), "-lquadmath", "-lm"], check=True)
+        subprocess.run(
+            ["gcc", "-O2", "-fcx-limited-range", "-o", program, str(oracle.SOURCE), "-lquadmath", "-lm"], check=True
+        )
         for i in itertools.count():
             if time.time() > stop:
                 break
