@@ -204,3 +204,24 @@ def test_a_great_number_of_steps_is_on_the_safe_side(epsilon, delta, sigma, q):
     steps = fa.dpsgd.steps(epsilon=epsilon, **run)
     assert fa.dpsgd.epsilon(steps=steps, **run) <= epsilon
     assert fa.dpsgd.epsilon(steps=np.ceil(steps * (1 + 1e-6)), **run) > epsilon
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "epsilon", "log_delta"),
+    [
+        (0.3, 1e-6, 10, 0.0857, "-15.265017028602331"),
+        (0.3, 1e-6, 20, 0.0857, "-14.5718692042677"),
+        (0.30078125, 1e-6, 44, 0.08574143169284903, "-13.815510457225775"),
+        (0.3, 1e-4, 44, 0.3, "-7.327952007311611"),
+        (0.3, 1e-5, 44, 0.2, "-10.587835564933474"),
+    ],
+)
+def test_curves_do_not_pass_a_singularity_of_the_loss(sigma, q, steps, epsilon, log_delta):
+    # one shape of the bent path's curves once crossed zeta = i pi: delta up to 10 times too large, or 1e-7 too small.
+    # Values from tests/data/exact_oracle.c
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": "remove"}
+    lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
+    truth = float(np.exp(float(log_delta)))
+    assert lower * (1 - 1e-13) <= truth <= upper * (1 + 1e-13)
+    bounds = fa.dpsgd.epsilon_bounds(**run, delta=truth)
+    assert bounds.lower * (1 - 1e-13) <= epsilon <= bounds.upper * (1 + 1e-13)

@@ -124,8 +124,11 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
     c->start = log((1.0 + s2) * c->top / fa_max(t_rise, 1e-3));
     c->slope = slope;
     c->far = fa_max(0.0, fa_min(far * t / s2 - top, 0.45 * bump + 1.0));
-    c->far_width = fa_max(0.8, bump / 6.0);
     c->far_start = fa_max(0.5 * bump, 1.0);
+    /* l has its singularities at zeta = i pi (2 k + 1), Re zeta = 0.  Left of X = 1 the far part must be below 0.3 on the whole strip: then
+     * Im zeta < 0.7 + 1.2 + 0.45 log(1 + e) + 0.3 < pi wherever Re zeta <= 0 */
+    c->far_width = fa_max(0.8, fa_min(bump / 6.0, (c->far_start - 1.0) / fa_max(log(fa_max(c->far, 1e-300) / 0.3), 0.1)));
+    c->far = fa_min(c->far, 0.3 * exp(fa_min((c->far_start - 1.0) / c->far_width, 600.0)));
     c->shift = fa_min(0.7, 1.5 / m->sigma);
     c->step = 2.0 * FA_PI * c->shift / need;
     c->decay = exp(-need);
@@ -213,6 +216,16 @@ FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off,
     *im_out = im;
     *error_out = FA_EPS * (e1 + 0.125 * n * (fabs(re) + fabs(im)));
     return re;
+}
+
+/* what the cut at the right end leaves out of the sum: twice a geometric series from the last term */
+FA_INLINE double fa_curve_end(const fa_curve *c, double a, double t, double off)
+{
+    int n = c->n - 1;
+    double l = c->lr[0][n] + off, k = c->li[0][n], p = a * l - t * k, lw = c->lw[0][n], ratio = lw - c->lw[0][n - 1], q = ratio + a * (l - off - c->lr[0][n - 1]) - t * (k - c->li[0][n - 1]);
+    if (!(ratio < 0.0) || !(q < 0.0))
+        return INFINITY;
+    return 2.0 * exp(fa_min(lw + p, 600.0)) / -expm1(q) + 2.0 * exp(fa_min(lw, 600.0)) * (2.0 + hypot(a, t) * hypot(l, k)) / -expm1(ratio);
 }
 
 /* log of (U^2/2) sum |W| |l + off|^2 max(1, exp(Re(u (l + off)))), U >= |u|: bounds |R|, log-convex in u for fixed U */
@@ -488,6 +501,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
             bent->t[i] = t;
             /* d rest/dR = n (A^(n-1) - 1); error of R: rounding, aliasing (with and without exp(u l)), the mean */
             one = hypot(1.0 + re, im);
+            err += fa_curve_end(&bent->curve, a, t, off);
             err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) + hypot(a, t) * block->mean_error + 4e-17;
             size = n * err * fa_min(exp(dr) / one + 1.0, 1.1 * n * (hypot(re, im) + err) * fa_max(1.0, exp(dr) / one)) / fa_max(size, 1e-300);
             bent->error[i] = size + 8.0 * FA_EPS * (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0 + 4.0 * n * (fabs(re) + fabs(im)));

@@ -703,8 +703,15 @@ static REAL NAME(saddle)(const NAME(pair) * g, const problem *p, double *y0, dou
     return c;
 }
 
-static double NAME(approximation)(const REAL out[3]) {
-    return (double)(out[0] - F(log)(2 * F(acos)((REAL)-1) * (out[2] > 0 ? out[2] : 1)) / 2);
+// log of about the integral of |the integrand|. Where the integrand explodes just beyond the saddle its second derivative
+// says nothing; then it is the slope on the other side that counts.
+static double NAME(approximation)(const NAME(pair) * g, const problem *p, double y, const REAL out[3]) {
+    REAL left[3], c = NAME(at)(p->direction, y), width = out[2] > 0 ? 1 / F(sqrt)(out[2]) : 1;
+    NAME(exponent)(g, p, NAME(at)(p->direction, y - 0.1), left);
+    REAL other = F(fabs)(1 / left[1]), limit = p->direction > 0 ? c - 1 : -c;
+    if (other > limit) other = limit;
+    if (other > width) width = other;
+    return (double)(out[0] + F(log)(width / F(sqrt)(2 * F(acos)((REAL)-1))));
 }
 
 // The split with the smallest sum of integrands at the saddles: returns the log of that sum (approximation of delta).
@@ -722,10 +729,10 @@ static double NAME(best_split)(const NAME(pair) * g, problem p, int n_wide, spli
             p.cut = (split){1, guess * further, wide};
             p.mode = SMALL_ONLY;
             NAME(saddle)(g, &p, &z1, 0.02, out);
-            double one = NAME(approximation)(out);
+            double one = NAME(approximation)(g, &p, z1, out);
             p.mode = SOME_LARGE, p.cut.on = 2;
             NAME(saddle)(g, &p, &z2, 0.02, out);
-            double two = NAME(approximation)(out), both = log_add(one, two);
+            double two = NAME(approximation)(g, &p, z2, out), both = log_add(one, two);
             if (both < found) found = both;
             // among splits about as good the most one-sided: then only one part must be accurate
             double badness = both + 0.05 * fmax(fmin(one, two) - both, -40);
@@ -752,7 +759,7 @@ static double NAME(log_delta)(const NAME(pair) * g, double n, double eps, split 
     problem p = {n, eps, 1, PLAIN, {0, 0, 0}};
     REAL out[3];
     NAME(saddle)(g, &p, &start[2], 0.02, out);
-    double f = NAME(approximation)(out);
+    double f = NAME(approximation)(g, &p, start[2], out);
     return cut ? fmin(f, NAME(best_split)(g, p, 1, cut, start)) : f;
 }
 
@@ -992,7 +999,7 @@ static void NAME(profile)(const NAME(pair) * g, problem p, const contour *k, ans
         REAL out[3];
         double y = 0, start[2] = {0, 0};
         NAME(saddle)(g, &p, &y, 0.02, out);
-        double whole = NAME(approximation)(out), parts = NAME(best_split)(g, p, 2, &cut, start);
+        double whole = NAME(approximation)(g, &p, y, out), parts = NAME(best_split)(g, p, 2, &cut, start);
         plain = !(parts < whole - 2);
         if (plain) top = NAME(solve)(g, &p, k, 0, 0, 1e30, a, &one);
     }
