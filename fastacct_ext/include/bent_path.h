@@ -118,18 +118,21 @@ FA_FUNC void fa_curve_line(fa_curve *c, const fa_pair *m, int k)
  * t/sigma^2; where it is not, the one of fa_tail_majorant.  need: -log of the aliasing factor.  0: too many nodes */
 FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach, double t, double t_rise, double top, double far, double slope, double need)
 {
-    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, right, bump = fa_max((a - x0) / s2, 2.0);
+    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, right, bump = fa_max((a - x0) / s2, 2.0), room;
     int n;
     c->top = top;
     c->start = log((1.0 + s2) * c->top / fa_max(t_rise, 1e-3));
     c->slope = slope;
     c->far = fa_max(0.0, fa_min(far * t / s2 - top, 0.45 * bump + 1.0));
     c->far_start = fa_max(0.5 * bump, 1.0);
-    /* l has its singularities at zeta = i pi (2 k + 1), Re zeta = 0.  Left of X = 1 the far part must be below 0.3 on the whole strip: then
-     * Im zeta < 0.7 + 1.2 + 0.45 log(1 + e) + 0.3 < pi wherever Re zeta <= 0 */
-    c->far_width = fa_max(0.8, fa_min(bump / 6.0, (c->far_start - 1.0) / fa_max(log(fa_max(c->far, 1e-300) / 0.3), 0.1)));
-    c->far = fa_min(c->far, 0.3 * exp(fa_min((c->far_start - 1.0) / c->far_width, 600.0)));
     c->shift = fa_min(0.7, 1.5 / m->sigma);
+    /* l has its singularities at zeta = i pi (2 k + 1), Re zeta = 0.  On the whole strip: where Re zeta <= 0, X <= 1; the far part there is below
+     * `room` in modulus, and Im zeta < shift + top + slope log(1 + e) + room < pi.  docs/algorithms/bent_path.md */
+    room = fa_min(3.0 - c->shift - top - 1.3133 * slope, 0.45 * 0.8 / c->shift);
+    c->far_width = fa_max(0.8, bump / 6.0);
+    if (c->far > 1.7 * room)
+        c->far_width = fa_max(0.8, fa_min(c->far_width, (c->far_start - 1.0) / log(c->far / room - 0.64)));
+    c->far = fa_min(c->far, room * (exp(fa_min((c->far_start - 1.0) / c->far_width, 600.0)) + 0.64));
     c->step = 2.0 * FA_PI * c->shift / need;
     c->decay = exp(-need);
     c->w_sum = 0.0;

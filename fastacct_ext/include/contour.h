@@ -24,6 +24,7 @@ typedef struct {
     double real_left, real_right;     /* ends the real line was filled for */
     double mean, mean_error;          /* of the loss under Q, and the bound of its error */
     double error;                     /* |error of r| on the line, bound */
+    double cut, cut_loss;             /* records beyond this z are left out of the sums; the loss there */
 } fa_block;
 
 typedef struct {
@@ -32,6 +33,7 @@ typedef struct {
     double mu2;                       /* sum of count mean^2/sigma^2 of the plain Gaussian blocks: K = u (u-1) mu2/2 */
     double total;                     /* sum of counts of the others */
     int sign;                         /* +1 remove, -1 add */
+    double cut, log_cut;              /* the blocks' cut in standard deviations beyond P's last mean, and log of what delta loses by it */
     double budget;                    /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
     int quick;                        /* searching: short lines only */
     int precise;                      /* spend more points against the amplification of rounding errors */
@@ -97,12 +99,40 @@ FA_FUNC void fa_contour_reset(fa_contour *run)
 {
     int b;
     run->budget = FA_BUDGET;
+    run->cut = INFINITY;
+    run->log_cut = -INFINITY;
     for (b = 0; b < run->n_blocks; b++) {
         run->budget += 0.1 * FA_BUDGET;
         run->blocks[b].real.n = run->blocks[b].line.n = 0;
         run->blocks[b].real_left = INFINITY;
         run->blocks[b].real_right = -INFINITY;
+        run->blocks[b].cut = INFINITY;
     }
+}
+
+/* leave out records beyond z = cut, for a delta of about exp(log_delta).  delta of the rest is smaller by at most P(any record beyond), but
+ * M does not explode where only such records contribute.  The line's integrand must have died at the cut: `margin` is -log of what the cut may
+ * take, beyond the tolerance; inf: no cut.  Direction remove only: the other way there is no such explosion */
+FA_FUNC void fa_contour_cut(fa_contour *run, double log_delta, double margin)
+{
+    double x = 0.25 * ceil(4.0 * sqrt(2.0 * (FA_TOLERANCE + margin + log(run->total + 1.0) - fa_max(-1e4, log_delta)))), unused;
+    int b;
+    if (run->sign < 0 || x == run->cut)
+        return;
+    run->cut = x;
+    run->log_cut = log(run->total + 1e-300) - 0.5 * x * x;
+    for (b = 0; b < run->n_blocks; b++) {
+        fa_pair *m = &run->blocks[b].pair;
+        run->blocks[b].cut = m->p_top + x * m->sigma;
+        run->blocks[b].cut_loss = x < INFINITY ? m->kappa + fa_pair_loss(m, run->blocks[b].cut, &unused, &unused) : INFINITY;
+        run->blocks[b].real_right = -INFINITY;
+    }
+}
+
+/* log of the integrand of a cut line at its end, at real u */
+FA_INLINE double fa_log_edge(const fa_block *block, double u)
+{
+    return u * (block->cut_loss - block->mean) - 0.5 * block->cut * block->cut * block->pair.inv_var;
 }
 
 FA_INLINE double fa_line_need(const fa_contour *run) { return run->total > 1e5 ? FA_NEED + 7.0 * ceil(log(run->total / 1e5) / 7.0) : FA_NEED; }
@@ -120,12 +150,15 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
         double left, right, s1, s2, r, one;
+        int is_cut;
         fa_pair_ends(&block->pair, u, &left, &right);
+        if ((is_cut = right > block->cut))
+            right = block->cut;
         if (left < block->real_left || right > block->real_right) {
             double h = fa_line_step(&block->pair, u, 0.0, fa_line_need(run), &y, &alias), far_left, far_right;
             fa_pair_ends(&block->pair, u > 0.0 ? 1.0 + 1.3 * (u - 1.0) : 1.3 * u, &far_left, &far_right);
             block->real_left = fa_min(left, fa_min(far_left, block->real_left));
-            block->real_right = fa_max(right, fa_max(far_right, block->real_right));
+            block->real_right = fa_max(right, fa_max(fa_min(far_right, block->cut), block->real_right));
             if (!fa_nodes_fill(&block->real, &block->pair, h, 0.0, block->real_left, block->real_right)) {
                 block->real_left = INFINITY;
                 block->real_right = -INFINITY;
@@ -136,13 +169,14 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
             block->mean = fa_mean_loss(&block->real, block->pair.kappa);
             block->mean_error = fa_mean_error(&block->pair, block->mean, fa_line_need(run));
             fa_nodes_shift(&block->real, block->pair.kappa - block->mean);
+            fa_nodes_cut(&block->real, block->cut);
         }
         run->budget -= 3.0 * block->real.n;
         if (!(run->budget > 0.0))
             return NAN;
         r = fa_real_sums(&block->real, u, right, &s1, &s2);
-        if (!(r < INFINITY))
-            return INFINITY;
+        if (!(r < INFINITY) || (is_cut && !(fa_log_edge(block, u) + log(run->total) < -30.0 + log1p(r))))
+            return INFINITY;                                   /* the cut would show */
         one = 1.0 / (1.0 + r);
         k += block->count * (u * block->mean + log1p(r));
         d1 += run->sign * block->count * (block->mean + s1 * one);
@@ -153,15 +187,16 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
     return k;
 }
 
-/* the saddle for given eps; or (log_delta given, eps NaN) the best point of Chernoff's bound, and an eps a little below that bound.
+/* the saddle for given eps; or (log_delta given, eps NaN) the one where the saddle-point approximation of delta is exp(log_delta).
  * A guess only: any c serves, at a cost.  Returns 0 on failure. */
 FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps_out)
 {
-    double d1, d2, k, x, low = -40.0, high = 40.0, v, psi2, eps_s;
+    double d1, d2, k, x, low = -40.0, high = 40.0, v, psi2, eps_s, flat;
     int i, for_eps = eps != eps;
     k = fa_real_k(run, 1.0, &d1, &d2);
     if (!(d2 > 0.0))
         return 0;
+    flat = d2;
     x = for_eps ? sqrt(fa_max(-2.0 * log_delta, 1.0) / d2) : fa_max((eps - d1) / d2, 1.0 / sqrt(d2));
     x = log(fa_min(fa_max(x, 1e-12), 1e9));
     for (i = 0; i < 80; i++) {
@@ -175,10 +210,9 @@ FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps
         }
         psi2 = d2 + 1.0 / (v * v) + exp(-2.0 * x);
         eps_s = d1 - 1.0 / v - exp(-x);
-        if (for_eps) {
-            rest = k + fa_log_b(v) - log_delta - (v - 1.0) * (d1 + log((v - 1.0) / v));
-            step = rest / ((v - 1.0) * (v - 1.0) * (d2 + 1.0 / (v * (v - 1.0))));
-            eps_s = (k + fa_log_b(v) - log_delta - fa_max(0.0, fa_min(2.5, 0.5 * log(psi2) + x))) / (v - 1.0);
+        if (for_eps) {                                          /* the saddle-point approximation of log delta falls like -(v-1) psi2 */
+            rest = k - (v - 1.0) * eps_s - log(v) - x - 0.5 * log(2.0 * FA_PI * psi2) - log_delta;
+            step = rest / ((v - 1.0) * (v - 1.0) * psi2);
         }
         else {
             rest = eps - eps_s;
@@ -195,7 +229,7 @@ FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps
         if (!(x > low && x < high) || (i % 3 == 2 && high - low < 16.0))
             x = 0.5 * (fa_max(low, high - 8.0) + fa_min(high, low + 8.0));
     }
-    if (i == 80)
+    if (i == 80 || (for_eps && !(eps_s > 0.0 && d2 < 100.0 * flat) && !(x < 0.0)))
         return 0;
     run->c = v;
     run->saddle_k = k;
@@ -309,6 +343,7 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
     int64_t j, j0, j1;
     int i;
     fa_pair_ends(m, a, &left, &right);
+    right = fa_min(right, block->cut);
     if (a < 0.0)                                          /* outside, |exp(u l)| <= 1 and the sum may be much smaller */
         left = fa_min(left, m->q_low - m->sigma * sqrt(FA_WIDTH * FA_WIDTH - 2.0 * fa_min(0.0, log(one))));
     if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0)
@@ -367,6 +402,11 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
             sum += exp(fa_min(base - 0.5 * (x - y) * ((x + y) * m->inv_var) + q + a * l - t * li, 700.0)) * sqrt(1.0 + dy * dy);
         }
     }
+    if (right == block->cut)                              /* the curve's end, back to the real axis */
+    {
+        double y = s2 * top / (1.0 + exp((xp - right) * m->inv_var));
+        sum += exp(fa_min(700.0, a * block->cut_loss - 0.5 * (right - y) * (right + y) * m->inv_var)) * (1.0 + y);
+    }
     return log(sum + one * exp(log_slack) + 4e-16 * (a > 0.0 ? fa_max(1.0, one) : one)) + 1e-15;
 }
 
@@ -422,7 +462,7 @@ FA_FUNC double fa_size_bound(const fa_block *block, double a, double one, double
     *spread_out = spread;
     if (m->n_q == 0 && m->slope == 0.0)
         return a > 0.0 ? one : exp(a * off);
-    for (i = 0; i < s->n; i++) {
+    for (i = 0; i < s->n && (double)(s->j0 + i) * s->h <= block->cut; i++) {
         double x = (double)(s->j0 + i) * s->h, e = a * (off + m->slope * x + m->offset) - 0.5 * x * x * m->inv_var + m->log_q0;
         e += a > 0.0 ? a * fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, x, 0.0, &im) : (1.0 - a) * fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, 0.0, &im);
         sum += exp(fa_min(e, 700.0));
@@ -445,6 +485,7 @@ restart:
         fa_block *block = run->blocks + b;
         double left, right, y, h, d, dd, extra, spread;
         fa_pair_ends(&block->pair, a, &left, &right);
+        right = fa_min(right, block->cut);
         r_all[b] = fa_real_sums(&block->real, a, right, &d, &dd);
         /* a < 0: the bounds use |exp(u l)| <= 1, M may be smaller */
         extra = a > 0.0 ? 0.0 : fa_max(0.0, log(fa_size_bound(block, a, 1.0 + r_all[b], &spread)) - log1p(r_all[b]));
@@ -455,6 +496,7 @@ restart:
         if (!(r_all[b] < INFINITY) || !fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
             goto done;
         fa_nodes_shift(&block->line, block->pair.kappa - block->mean);
+        fa_nodes_cut(&block->line, block->cut);
         fa_phasors(&block->line, a, 0.0, run->h);
     }
     for (b = 0, work = 0.0; b < run->n_blocks; b++)
@@ -507,7 +549,7 @@ done:
             fa_block *block = run->blocks + b;
             double u_max = sqrt(a * a + t * t), off = block->pair.kappa - block->mean, spread, size = fa_size_bound(block, a, 1.0 + r_all[b], &spread), tail, A, B;
             double amp = 0.5 * block->line.y * block->line.y * block->pair.inv_var, s = block->pair.sigma, end, x;
-            double right = (double)(block->line.j0 + block->line.n - 1) * block->line.h;
+            double right = fa_min((double)(block->line.j0 + block->line.n - 1) * block->line.h, block->cut);
             size += 1.0 + 4.0 * u_max * (spread + fabs(off));            /* exp(u l) - 1 - u l */
             /* outside the line: left the mass of Q, right the slope is below -8.5/sigma */
             end = fa_pair_loss(&block->pair, right, &A, &B) + off;
@@ -552,7 +594,7 @@ FA_FUNC void fa_contour_read(const fa_contour *run, double eps, fa_reading *out)
     out->log_value = s > 0.0 ? ref + log(s * h / FA_PI) : -INFINITY;
     out->slope = s > 0.0 ? -ds / s : -1.0;
     tail = exp(fa_min(700.0, run->log_tail - c1 * eps - out->log_value));
-    out->relative = s > 0.0 ? 1.01 * weighted / s + tail : INFINITY;
+    out->relative = s > 0.0 ? 1.01 * weighted / s + tail + exp(fa_min(700.0, run->log_cut - out->log_value)) : INFINITY;
     spread = 2.0 * FA_PI / h;
     alias = exp(fa_min(700.0, run->right_log - (run->right - 1.0) * eps - out->log_value)) / expm1((run->right - run->c) * spread);
     alias += exp(fa_min(700.0, run->left_log - (run->left - 1.0) * eps - out->log_value)) / expm1((run->c - run->left) * spread);

@@ -11,6 +11,7 @@
 
 #define FA_GOOD 4.5e-10                  /* relative error that is good enough at once ... */
 #define FA_LINE_POINTS 2000           /* a vertical line this long is given up for the bent path where that one applies */
+#define FA_CUT_SIGMA 1.5               /* below it M explodes only where delta has its mass */
 #define FA_PRECISE_POINTS 20000       /* ... or for a second, more precise evaluation unless the line is already this long */
 
 typedef enum { FA_ADD = 1, FA_REMOVE = 2 } fa_direction;
@@ -37,39 +38,46 @@ FA_INLINE void fa_line_read(const fa_contour *run, double eps, fa_reading *out)
  * log_size: what the errors are compared with, NaN: the saddle-point approximation */
 FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
 {
-    double at;
-    int i, bendable, few;
-    if (!fa_saddle(run, eps, log_delta, &at))
-        return NAN;
-    if (!(at >= 0.0)) {
-        at = 0.0;
-        if (!fa_saddle(run, 0.0, log_delta, &at))
-            return NAN;
-    }
-    if (log_size != log_size) {
-        log_size = run->saddle_k - (run->c - 1.0) * at - log(run->c) - log(run->c - 1.0) - 0.5 * log(2.0 * FA_PI * run->curvature);
-        log_size = fa_min(log_size, -0.3);
-    }
+    static const double margins[3] = {40.0, 160.0, INFINITY};
+    double at = NAN, size = log_size, least = INFINITY, saddle = 0.0, k = 0.0;
+    int level, bendable, few, limit;
     bendable = run->n_blocks == 1 && run->sign > 0 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0;
     run->on_bent = 0;
     few = bendable && run->total * run->blocks[0].pair.sample_rate < 0.5;
-    for (i = 0; i < 3; i++) {
-        double saddle = run->c, k = run->saddle_k;
-        if (i != 1 && fa_choose_step(run, at, log_size - FA_TOLERANCE) &&
-            fa_contour_evaluate(run, at, log_size - FA_TOLERANCE, run->quick || (bendable && few && !i) ? FA_LINE_POINTS / 8 : bendable && !i ? FA_LINE_POINTS : points_max))
+    for (level = 0; level < run->n_blocks; level++)
+        least = fa_min(least, run->blocks[level].pair.sigma);
+    limit = run->quick || few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
+    for (level = run->sign < 0 || least < FA_CUT_SIGMA ? 2 : 0; level < 3; level++) {
+        fa_contour_cut(run, log_size == log_size ? log_size : log_delta == log_delta ? log_delta : -25.0, level ? margins[level] : margins[0] * (1.0 + 10.0 / (least * least)));
+        if (!fa_saddle(run, eps, log_delta, &at))
+            continue;
+        if (!(at >= 0.0)) {
+            at = 0.0;
+            if (!fa_saddle(run, 0.0, log_delta, &at))
+                continue;
+        }
+        size = log_size;
+        if (size != size) {
+            size = run->saddle_k - (run->c - 1.0) * at - log(run->c) - log(run->c - 1.0) - 0.5 * log(2.0 * FA_PI * run->curvature);
+            size = fa_min(size, -0.3);
+        }
+        saddle = run->c;
+        k = run->saddle_k;
+        if (fa_choose_step(run, at, size - FA_TOLERANCE) && fa_contour_evaluate(run, at, size - FA_TOLERANCE, limit))
             return at;
         run->c = saddle;
         run->saddle_k = k;
-        if (!bendable || run->quick || (i == 0 && !(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
-            return NAN;
-        if (i == 1) {
-            run->c = fa_bent_start(run, at, log_size);
-            run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, log_size - FA_TOLERANCE);
-            if (run->on_bent)
-                return at;
-            run->c = saddle;
-        }
     }
+    if (!(at >= 0.0) || !bendable || run->quick || (!(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
+        return NAN;
+    run->c = fa_bent_start(run, at, size);
+    run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - FA_TOLERANCE);
+    if (run->on_bent)
+        return at;
+    run->c = saddle;
+    run->saddle_k = k;
+    if (fa_choose_step(run, at, size - FA_TOLERANCE) && fa_contour_evaluate(run, at, size - FA_TOLERANCE, points_max))
+        return at;
     return NAN;
 }
 
@@ -122,6 +130,27 @@ FA_FUNC double fa_single_jump(const fa_contour *run, double log_delta)
     return high;
 }
 
+/* a guess of eps where the saddle-point approximation has none to offer: M explodes right of the saddle, because one large jump is all that
+ * matters there, and says nothing about delta further left.  delta is about the sum of both, the Gaussian's and the jump's */
+FA_FUNC double fa_guess_eps(fa_contour *run, double log_delta)
+{
+    double d1, d2, mu, low = 0.0, high, jump = fa_single_jump(run, log_delta);
+    int i;
+    fa_real_k(run, 1.0, &d1, &d2);
+    mu = sqrt(d2);
+    if (!(mu > 0.0) || !(mu < 1e3))
+        return jump;
+    high = mu * (mu + sqrt(-2.0 * log_delta));
+    for (i = 0; i < 12; i++) {
+        double mid = 0.5 * (low + high);
+        if (fa_gaussian_log_delta(mu, mid) <= log_delta)
+            high = mid;
+        else
+            low = mid;
+    }
+    return jump > high ? jump : high;
+}
+
 /* eps at log delta in one direction */
 FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
 {
@@ -138,11 +167,8 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             at = NAN;
     }
     if (!(at >= 0.0)) {
-        at = fa_single_jump(run, log_delta);
-        if (at >= 0.0)
-            at = fa_place(run, at, log_delta, log_delta, points_max);
-        else
-            at = fa_place(run, NAN, log_delta, log_delta, points_max);
+        at = fa_guess_eps(run, log_delta);
+        at = fa_place(run, at >= 0.0 ? at : NAN, log_delta, log_delta, points_max);
     }
     if (!(at >= 0.0))
         return none;

@@ -248,6 +248,20 @@ FA_INLINE void fa_nodes_shift(fa_nodes *s, double by)
         s->lr[i] += by;
 }
 
+/* nodes beyond z = cut count no more */
+FA_FUNC void fa_nodes_cut(fa_nodes *s, double cut)
+{
+    int i, last = s->n - 1;
+    while (last > 0 && (double)(s->j0 + last) * s->h > cut)
+        last--;
+    for (i = last + 1; i < s->n; i++) {
+        s->lr[i] = s->lr[last];
+        s->li[i] = s->li[last];
+        s->wr[i] = s->wi[i] = s->arg_w[i] = 0.0;
+        s->log_w[i] = -1e4;
+    }
+}
+
 /* start the phasors at u = a + i t, t = k h_t, to advance by i h_t.  With s = u l, d = i h_t l:
  * exp2(s + d) = exp(d) exp2(s) + [exp2(d) + s (exp(d) - 1)],  exp2(s) = exp(s) - 1 - s;  the bracket is linear in k */
 FA_FUNC void fa_phasors(fa_nodes *s, double a, double t, double h_t)
