@@ -19,6 +19,7 @@
 #define FA_PANEL 16                   /* Gauss-Legendre points a panel */
 #define FA_PANELS_MAX 260
 #define FA_ELLIPSE 4.0                /* Bernstein ellipse of the error bound: 4^-30 */
+#define FA_SHAPES 6
 #define FA_COS_RAY 0.25881904510252074
 #define FA_SIN_RAY 0.9659258262890683
 
@@ -116,7 +117,7 @@ FA_FUNC void fa_curve_line(fa_curve *c, const fa_pair *m, int k)
 
 /* the curve for u near a + i t; reach: largest Re u - 0.9 slope Im u it is used for.  Where the record is sampled, z = sigma^2 X + x0 near a, the best height is
  * t/sigma^2; where it is not, the one of fa_tail_majorant.  need: -log of the aliasing factor.  0: too many nodes */
-FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach, double t, double t_rise, double top, double far, double slope, double need)
+FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach, double t, double t_rise, double top, double far, double slope, double fall, double need)
 {
     double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, right, bump = fa_max((a - x0) / s2, 2.0), room;
     int n;
@@ -128,6 +129,8 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
     c->shift = fa_min(0.7, 1.5 / m->sigma);
     /* l has its singularities at zeta = i pi (2 k + 1), Re zeta = 0.  On the whole strip: where Re zeta <= 0, X <= 1; the far part there is below
      * `room` in modulus, and Im zeta < shift + top + slope log(1 + e) + room < pi.  docs/algorithms/bent_path.md */
+    if (slope > 0.5)
+        c->top = top = fa_min(top, 1.0);
     room = fa_min(3.0 - c->shift - top - 1.3133 * slope, 0.45 * 0.8 / c->shift);
     c->far_width = fa_max(0.8, bump / 6.0);
     if (c->far > 1.7 * room)
@@ -143,6 +146,12 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
         c->left_mass = 0.5 * erfc(-(c->left * s2 + x0) / m->sigma * 0.70710678118654752440);
     }
     right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * (top + c->far) - x0) / (s2 * (1.0 - slope * slope));
+    if (fall > 0.0 && c->far == 0.0) {                         /* exp(u l) dies first; the weight alone is small beyond the root of a quadratic */
+        double x = x0 / s2, one = 1.0 - slope * slope, half_b = x - slope * top, rest = x * x - top * top - 2.0 * (44.0 + log(hypot(a, t) + 1.0)) / s2;
+        double root = half_b * half_b - one * rest;
+        if (root >= 0.0 && half_b >= 0.0)
+            right = fa_min(right, fa_max(3.0 + 90.0 / fall, (sqrt(root) - half_b) / one + 0.5));
+    }
     c->right = fa_max(right, 3.0);
     if (!(c->right - c->left < 5000.0 * c->step))
         return 0;
@@ -345,7 +354,7 @@ FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, do
         static const double tail_rises[3] = {4.0, 1.0, 16.0};
         double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(eps - n * mean, eps - n * kappa) * FA_COS_RAY, al;
         double first = 0.0, second = 0.0, bound, scale = 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
-        if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, need))
+        if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, 0.0, need))
             return 0;
         fa_curve_shifts(&bent->tail, m);
         bound = fa_curve_bound(&bent->tail, m, a, t, &al) + a * off;
@@ -359,7 +368,7 @@ FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, do
         }
         for (k = 0, first = second = INFINITY; k < 3; k++) {
             double one, two, one_large, two_large;
-            if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, need))
+            if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, 0.0, need))
                 return 0;
             fa_curve_shifts(&bent->tail, m);
             one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t, fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al, &one_large) + n * a * mean - scale + log(s);
@@ -394,11 +403,11 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                                    0.7554044083550030, 0.8656312023878318, 0.9445750230732326, 0.9894009349916499};
     static const double gauss[8] = {0.1894506104550685, 0.1826034150449236, 0.1691565193950025, 0.1495959888165767,
                                     0.1246289712555339, 0.0951585116824928, 0.0622535239386479, 0.0271524594117541};
-    static const double rises[4] = {4.0, 1.0, 2.5, 0.6}, fars[4] = {0.0, 0.0, 1.0, 0.5}, slopes[4] = {0.45, 0.45, 0.0, 0.1};
+    static const double rises[FA_SHAPES] = {4.0, 1.0, 2.5, 0.6, 1.0, 4.0}, fars[FA_SHAPES] = {0.0, 0.0, 1.0, 0.5, 0.0, 0.0}, slopes[FA_SHAPES] = {0.45, 0.45, 0.0, 0.1, 0.9, 0.9};
     const fa_block *block = run->blocks;
     const fa_pair *m = &block->pair;
     double n = block->count, off = m->kappa - block->mean, mean = block->mean, c = run->c, s = 0.0, half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
-    double top_max = fa_min(1.2, 2.5 / sigma), need = 46.0 + log(n), log_f = 0.0;
+    double top_max = fa_min(1.2, 2.5 / sigma), need = 42.0 + log(n), log_f = 0.0;
     const double long_axis = 0.5 * (FA_ELLIPSE + 1.0 / FA_ELLIPSE), short_axis = 0.5 * (FA_ELLIPSE - 1.0 / FA_ELLIPSE);
     const double log_ellipse = log(64.0 / 15.0 / (1.0 - 1.0 / (FA_ELLIPSE * FA_ELLIPSE))) - (2.0 * FA_PANEL - 2.0) * log(FA_ELLIPSE);
     int panel, k, tries, best = 0, fits, explore = 1;
@@ -411,7 +420,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
     bent->steps = n;
     bent->mean = mean;
     for (panel = 0; panel < FA_PANELS_MAX - 60; panel++) {
-        double a_mid = 0.0, r_most = 0.0, log_r, mid, corner_log[4], corner_large[4], corner_rate[4], worst_large, alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
+        double a_mid = 0.0, r_most = 0.0, excess = 0.0, log_r, mid, corner_log[4], corner_large[4], corner_rate[4], worst_large, alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
         for (tries = 0;; tries++) {
             if (tries > 40)
                 return 0;
@@ -427,14 +436,15 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
             }
             fits = 0;
             least = INFINITY;
-            for (int attempt = 0; attempt < (tries % 3 == 1 ? 1 : 4) && !fits && dist > -1e300; attempt++) {
+            for (int attempt = 0; attempt < (tries % 3 == 1 ? 1 : FA_SHAPES) && !fits && dist > -1e300; attempt++) {
                 if (tries % 3 == 0 && !explore && attempt)
                     break;                                 /* the last panel's curve, then a shorter panel, then the others */
-                int which = (best + (explore && tries == 0 ? attempt + 1 : attempt)) % 4, pass;
+                int which = (best + (explore && tries == 0 ? attempt + 1 : attempt)) % FA_SHAPES, pass;
                 double u_far = hypot(c + mid * FA_COS_RAY, mid * FA_SIN_RAY) + (long_axis + short_axis) * half;
                 double lean = 0.9 * slopes[which], reach = c + mid * (FA_COS_RAY - lean * FA_SIN_RAY);
+                double near = mid - long_axis * half, fall = slopes[which] * (near * FA_SIN_RAY - short_axis * half * FA_COS_RAY) - (c + near * FA_COS_RAY + short_axis * half * FA_SIN_RAY);
                 reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
-                if (!fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, top_max, fars[which], slopes[which], need))
+                if (!fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, which < 4 ? top_max : 1.0, fars[which], slopes[which], fall, need))
                     continue;
                 run->budget -= 150.0 * bent->curve.n;
                 if (!(run->budget > 0.0))
@@ -462,7 +472,10 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                         memcpy(corner_log, corner_large, sizeof(corner_log));
                     }
                     least = fa_min(least, worst);
-                    if (!(worst <= 0.0) || (pass && !(n * alias < 0.01 && log(n * alias + 1e-300) + log(half) - dist - (c + mid * FA_COS_RAY - 1.0) * eps + fa_max(0.0, n * (a_mid + alias)) + fa_min(0.7, log(n) + r_most) <= log_tol)))
+                    if (!(worst <= 0.0))
+                        break;
+                    excess = log(n * alias + 1e-300) + log(half) - dist - (c + mid * FA_COS_RAY - 1.0) * eps + fa_max(0.0, n * (a_mid + alias)) + fa_min(0.7, log(n) + r_most) - log_tol;
+                    if (pass && !(n * alias < 0.01 && excess <= 0.0))
                         break;
                     if (!pass)
                         fa_curve_shifts(&bent->curve, m);
@@ -470,6 +483,10 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                 if (pass == 2) {
                     fits = 1;
                     best = which;
+                }
+                else if (pass == 1 && worst <= 0.0 && excess < 40.0 && need < 140.0 + log(n)) {      /* everything but the aliasing error: finer nodes */
+                    need += fa_max(excess, 0.0) + 3.0;
+                    attempt--;
                 }
             }
             if (fits)
@@ -519,7 +536,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
             bent->n_entries = entries;
             margin += 6.0;
         }
-        explore = tries >= 2;
+        explore = tries >= 2 || (tries && half < 0.15 * mid);
         half *= explore ? 1.6 : tries ? 1.1 : 1.5;
     }
     return 0;

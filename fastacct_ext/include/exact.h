@@ -187,6 +187,17 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
                 break;
         }
         fa_line_read(run, eps, &r);
+        if (eps == 0.0 && r.log_value < log_delta && r.relative + r.alias < 0.3) {      /* even delta(0) is below the target, it seems */
+            d = fa_bounds_of(&r);
+            if (!(d.upper <= log_delta) && fa_place(run, 0.0, NAN, r.log_value, points_max) >= 0.0) {
+                fa_line_read(run, 0.0, &r);
+                d = fa_bounds_of(&r);
+            }
+            if (d.upper <= log_delta) {
+                out.lower = out.upper = 0.0;
+                return out;
+            }
+        }
         if (fabs(r.log_value - log_delta) < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1))) {
             if (r.relative + r.alias < FA_GOOD || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
                 break;
