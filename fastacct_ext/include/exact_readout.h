@@ -116,7 +116,9 @@ FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
         return r;
     }
     r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
-    if (r.upper < 0.0 && r.lower > -INFINITY) {
+    if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
+        r.upper = fa_min(r.upper, fa_rough(&e->way[way], eps, 1));
+    if (r.upper < 0.0 && r.lower > -INFINITY && e->way[way].n > 0) {
         fa_reading reading;
         fa_line_read(&e->way[way], eps, &reading);
         e->slope = reading.slope;
@@ -133,7 +135,12 @@ FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return fa_contour_eps(&e->way[way], log_delta, e->points_max);
+    {
+        r = fa_contour_eps(&e->way[way], log_delta, e->points_max);
+        if (!e->way[way].quick && !(r.upper < INFINITY && r.upper - r.lower <= 0.03 * r.upper))
+            r.upper = fa_min(r.upper, fa_rough(&e->way[way], log_delta, 0));
+        return r;
+    }
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;
@@ -234,10 +241,16 @@ FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
     return for_delta ? fa_min(value, 1.0) : fa_max(value, 0.0);
 }
 
-/* log of 1 - (1-q)^steps: the record took part at all.  Bounds delta at every epsilon >= 0, both directions; 0 where not known */
+/* log of the smaller of 1 - (1-q)^steps, the record took part at all, and steps * delta_1(0), for total variation is subadditive.  Bounds delta
+ * at every epsilon >= 0, both directions; 0 where not known */
 FA_FUNC double fa_participation(const fa_exact *e)
 {
-    return e->q > 0.0 && e->q < 1.0 ? fa_min(0.0, log(-expm1(e->steps * log1p(-e->q))) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q)))) : 0.0;
+    double any, sum;
+    if (!(e->q > 0.0 && e->q < 1.0))
+        return 0.0;
+    any = log(-expm1(e->steps * log1p(-e->q)));
+    sum = log(e->steps) + log(e->q) + log(erf(fa_min(0.35355339059327376220 / e->sigma, 6.0))) + 1e-14;
+    return fa_min(0.0, fa_min(any, sum) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q))));
 }
 
 /* one cell, the job set: lower and upper bounds of eps, delta or log delta */
