@@ -13,6 +13,7 @@
 #include "loss_nodes.h"
 
 #define FA_TOLERANCE 28.4             /* -log of the relative error aimed at for each entry of the ledger, 5e-13 */
+#define FA_COARSE 9.0                  /* the same where only a comparison is wanted */
 #define FA_POINTS_MAX (1 << 18)
 #define FA_WORK_MAX 3e7               /* nodes times points, about 10 ms: beyond it the line is given up */
 #define FA_BUDGET 1e8                 /* the same for all of a cell, about 30 ms */
@@ -36,6 +37,7 @@ typedef struct {
     double cut, log_cut;              /* the blocks' cut in standard deviations beyond P's last mean, and log of what delta loses by it */
     double budget;                    /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
     int quick;                        /* searching: short lines only */
+    double tolerance;                 /* -log of the relative error aimed at */
     int precise;                      /* spend more points against the amplification of rounding errors */
     /* the line */
     double c, h, t_end;
@@ -99,6 +101,7 @@ FA_FUNC void fa_contour_reset(fa_contour *run)
 {
     int b;
     run->budget = FA_BUDGET;
+    run->tolerance = FA_TOLERANCE;
     run->cut = INFINITY;
     run->log_cut = -INFINITY;
     for (b = 0; b < run->n_blocks; b++) {
@@ -135,6 +138,30 @@ FA_INLINE double fa_log_edge(const fa_block *block, double u)
     return u * (block->cut_loss - block->mean) - 0.5 * block->cut * block->cut * block->pair.inv_var;
 }
 
+/* the other direction of the same run: its real line serves here, beyond the cut only losses matter that this direction makes harmless */
+FA_FUNC void fa_share_real(fa_contour *run, const fa_contour *other)
+{
+    int b;
+    for (b = 0; b < run->n_blocks; b++) {
+        fa_block *to = run->blocks + b;
+        const fa_block *from = other->blocks + b;
+        size_t size = sizeof(double) * (size_t)from->real.n;
+        if (to->real.n > 0 || from->real.n == 0 || !(from->real_left < from->real_right) || !fa_nodes_reserve(&to->real, from->real.n))
+            continue;
+        to->real.n = from->real.n;
+        to->real.j0 = from->real.j0;
+        to->real.h = from->real.h;
+        to->real.y = 0.0;
+        memcpy(to->real.lr, from->real.lr, size);
+        memcpy(to->real.wr, from->real.wr, size);
+        memcpy(to->real.log_w, from->real.log_w, size);
+        to->real_left = from->real_left;
+        to->real_right = from->real_right;
+        to->mean = from->mean;
+        to->mean_error = from->mean_error;
+    }
+}
+
 FA_INLINE double fa_line_need(const fa_contour *run) { return run->total > 1e5 ? FA_NEED + 7.0 * ceil(log(run->total / 1e5) / 7.0) : FA_NEED; }
 FA_INLINE double fa_line_u(const fa_contour *run, double v) { return run->sign > 0 ? v : 1.0 - v; }
 
@@ -156,8 +183,10 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
             right = block->cut;
         if (left < block->real_left || right > block->real_right) {
             double h = fa_line_step(&block->pair, u, 0.0, fa_line_need(run), &y, &alias), far_left, far_right;
-            fa_pair_ends(&block->pair, u > 0.0 ? 1.0 + 1.3 * (u - 1.0) : 1.3 * u, &far_left, &far_right);
-            block->real_left = fa_min(left, fa_min(far_left, block->real_left));
+            fa_pair_ends(&block->pair, u > 0.0 ? 1.0 + 1.6 * (u - 1.0) : 1.6 * u, &far_left, &far_right);
+            if (block->cut < INFINITY)
+                far_right = block->cut;
+            block->real_left = fa_min(fa_min(left, far_left) - 0.5 * block->pair.sigma, block->real_left);      /* a little further: for the other direction */
             block->real_right = fa_max(right, fa_max(fa_min(far_right, block->cut), block->real_right));
             if (!fa_nodes_fill(&block->real, &block->pair, h, 0.0, block->real_left, block->real_right)) {
                 block->real_left = INFINITY;
@@ -187,16 +216,30 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
     return k;
 }
 
+/* about the second derivative of K at small u, 0 where there is no formula */
+FA_INLINE double fa_flat_variance(const fa_contour *run)
+{
+    const fa_pair *m = &run->blocks[0].pair;
+    if (run->n_blocks != 1 || !(m->sample_rate > 0.0) || m->inv_var > 20.0)
+        return 0.0;
+    return run->mu2 + run->blocks[0].count * m->sample_rate * m->sample_rate * expm1(m->inv_var) / (1.0 + m->sample_rate * expm1(m->inv_var));
+}
+
 /* the saddle for given eps; or (log_delta given, eps NaN) the one where the saddle-point approximation of delta is exp(log_delta).
  * A guess only: any c serves, at a cost.  Returns 0 on failure. */
 FA_FUNC int fa_saddle(fa_contour *run, double eps, double log_delta, double *eps_out)
 {
     double d1, d2, k, x, low = -40.0, high = 40.0, v, psi2, eps_s, flat;
     int i, for_eps = eps != eps;
-    k = fa_real_k(run, 1.0, &d1, &d2);
-    if (!(d2 > 0.0))
-        return 0;
-    flat = d2;
+    flat = fa_flat_variance(run);
+    d2 = flat;
+    d1 = 0.5 * flat;
+    if (!(flat > 0.0)) {
+        k = fa_real_k(run, 1.0, &d1, &d2);
+        if (!(d2 > 0.0))
+            return 0;
+        flat = d2;
+    }
     x = for_eps ? sqrt(fa_max(-2.0 * log_delta, 1.0) / d2) : fa_max((eps - d1) / d2, 1.0 / sqrt(d2));
     x = log(fa_min(fa_max(x, 1e-12), 1e9));
     for (i = 0; i < 80; i++) {
@@ -473,7 +516,7 @@ FA_FUNC double fa_size_bound(const fa_block *block, double a, double one, double
 /* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
 FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
 {
-    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run), real_r[1], *r_all = real_r, t = 0.0, work = 0.0, d1, d2;
+    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run) - (FA_TOLERANCE - run->tolerance), real_r[1], *r_all = real_r, t = 0.0, work = 0.0, d1, d2;
     double *heap = 0;
     int b, k, sync = 8, ok = 0, goal;
     if (run->n_blocks > 1 && !(r_all = heap = malloc(sizeof(double) * (size_t)run->n_blocks)))
@@ -502,7 +545,7 @@ restart:
     for (b = 0, work = 0.0; b < run->n_blocks; b++)
         work += run->blocks[b].line.n;
     run->n = 0;
-    sync = run->precise ? 8 : run->total > 1e4 ? 16 : 32;
+    sync = run->precise ? 8 : run->total > 1e6 ? 16 : run->total > 1e4 ? 32 : 64;
     goal = 0;
     for (k = 0; k < points_max; k += 8) {
         double log_f;

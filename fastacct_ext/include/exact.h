@@ -63,7 +63,7 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
         }
         saddle = run->c;
         k = run->saddle_k;
-        if (fa_choose_step(run, at, size - FA_TOLERANCE) && fa_contour_evaluate(run, at, size - FA_TOLERANCE, limit))
+        if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit))
             return at;
         run->c = saddle;
         run->saddle_k = k;
@@ -71,12 +71,12 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     if (!(at >= 0.0) || !bendable || run->quick || (!(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
         return NAN;
     run->c = fa_bent_start(run, at, size);
-    run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - FA_TOLERANCE);
+    run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - run->tolerance);
     if (run->on_bent)
         return at;
     run->c = saddle;
     run->saddle_k = k;
-    if (fa_choose_step(run, at, size - FA_TOLERANCE) && fa_contour_evaluate(run, at, size - FA_TOLERANCE, points_max))
+    if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, points_max))
         return at;
     return NAN;
 }
@@ -94,7 +94,7 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
         if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0))
             return none;
         fa_line_read(run, eps, &r);
-        if (r.relative + r.alias < FA_GOOD)
+        if (r.relative + r.alias < (run->tolerance < FA_TOLERANCE ? 10.0 * exp(-run->tolerance) : FA_GOOD))
             break;
         if (r.log_value > -INFINITY && fabs(r.log_value - log_size) < 0.5) {
             if (run->quick || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
@@ -156,7 +156,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
 {
     fa_interval none = {0.0, INFINITY}, out = none, d;
     fa_reading r;
-    double at, eps, pad;
+    double at, eps, pad, start;
     int i, round;
     run->precise = 0;
     run->on_bent = 0;
@@ -173,20 +173,25 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     if (!(at >= 0.0))
         return none;
     for (round = 0;; round++) {
+        double gap = INFINITY;
         eps = at;
         for (i = 0; i < 30; i++) {
             double step;
             fa_line_read(run, eps, &r);
-            if (!(r.log_value > -INFINITY) || !(r.slope < 0.0) || !(r.relative + r.alias < 0.3))
+            gap = fabs(r.log_value - log_delta);
+            if (!(r.log_value > -INFINITY) || !(r.slope < 0.0) || !(r.relative + r.alias < 0.3) || gap < 1e-12)
                 break;
             step = (log_delta - r.log_value) / r.slope;
             if (eps + step < 0.0)
                 step = -eps;
-            eps += step;
-            if (fabs(step) * -r.slope < 1e-12 || fabs(step) <= 2.0 * FA_EPS * eps)
+            if (fabs(step) <= 2.0 * FA_EPS * eps)
                 break;
+            eps += step;
+            if (gap < 1e-6 && eps > 0.0) {                     /* what is left is of the order of gap^2; the ends are checked below */
+                gap *= gap;
+                break;
+            }
         }
-        fa_line_read(run, eps, &r);
         if (eps == 0.0 && r.log_value < log_delta && r.relative + r.alias < 0.3) {      /* even delta(0) is below the target, it seems */
             d = fa_bounds_of(&r);
             if (!(d.upper <= log_delta) && fa_place(run, 0.0, NAN, r.log_value, points_max) >= 0.0) {
@@ -197,14 +202,18 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
                 out.lower = out.upper = 0.0;
                 return out;
             }
+            gap = fabs(r.log_value - log_delta);
         }
-        if (fabs(r.log_value - log_delta) < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1))) {
+        if (gap < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1))) {
+            pad = (r.relative + r.alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope;
             if (r.relative + r.alias < FA_GOOD || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
                 break;
             run->precise = 1;
         }
-        if (round == 6)
+        if (round == 6) {
+            pad = (r.relative + r.alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope;
             break;
+        }
         /* the guess was far off: place the line again, lower when nothing could be read */
         if (!(r.relative + r.alias < 0.3))
             eps *= 0.6;
@@ -216,7 +225,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         if (!(at >= 0.0))
             return none;
     }
-    pad = fa_max((r.relative + fabs(r.log_value - log_delta) + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope, 2.0 * FA_EPS * eps);
+    start = pad = fa_max(pad, 2.0 * FA_EPS * eps);
     for (i = 0; i < 8; i++, pad *= 2.0) {
         double e = eps + 1.05 * pad;
         fa_line_read(run, e, &r);
@@ -228,15 +237,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         if (i == 7)
             return none;
     }
-    fa_line_read(run, 0.0, &r);
-    d = fa_bounds_of(&r);
-    if (d.upper <= log_delta) {
-        out.lower = out.upper = 0.0;
-        return out;
-    }
-    fa_line_read(run, eps, &r);
-    pad = fa_max((r.relative + r.alias + fabs(r.log_value - log_delta) + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope, 2.0 * FA_EPS * eps);
-    for (i = 0; i < 8 && eps - 1.05 * pad > 0.0; i++, pad *= 2.0) {
+    for (i = 0, pad = start; i < 8 && eps - 1.05 * pad > 0.0; i++, pad *= 2.0) {
         double e = eps - 1.05 * pad;
         fa_line_read(run, e, &r);
         d = fa_bounds_of(&r);
@@ -244,6 +245,12 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             out.lower = e;
             break;
         }
+    }
+    if (out.lower == 0.0) {                                    /* eps may be 0 */
+        fa_line_read(run, 0.0, &r);
+        d = fa_bounds_of(&r);
+        if (d.upper <= log_delta)
+            out.upper = 0.0;
     }
     return out;
 }

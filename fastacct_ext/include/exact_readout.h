@@ -185,10 +185,19 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         return 1;
     if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
+    fa_share_real(run, &e->way[0]);
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;
         if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) <= log_delta)
             return 1;
+    }
+    if (eps > 0.0) {                                                          /* a few digits settle most of the others */
+        fa_interval d;
+        run->tolerance = FA_COARSE;
+        d = fa_contour_log_delta(run, eps, e->points_max);
+        run->tolerance = FA_TOLERANCE;
+        if (d.upper <= log_delta || d.lower > log_delta)
+            return d.upper <= log_delta;
     }
     return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
 }
@@ -205,6 +214,7 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
         e->slope = slope;
         return r;
     }
+    fa_contour_reset(&e->way[1]);                             /* as when asked alone */
     add = fa_exact_log_delta_way(e, 1, eps);
     if (add.upper < r.upper)
         e->slope = slope;
@@ -222,6 +232,7 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
     /* at eps = 0 both directions are the total variation distance */
     if (e->directions == FA_REMOVE || e->symmetric || (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
         return r;
+    fa_contour_reset(&e->way[1]);
     add = fa_exact_eps_way(e, 1, log_delta);
     r.lower = fa_max(r.lower, add.lower);
     r.upper = fa_max(r.upper, add.upper);

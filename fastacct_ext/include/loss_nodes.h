@@ -106,7 +106,7 @@ FA_FUNC double fa_line_step(const fa_pair *m, double a, double t, double need, d
     double top = a > 0.0 && m->n_q == 0 ? 0.9 * FA_PI : 0.5 * FA_PI;           /* largest Im z / sigma^2 that the bounds cover */
     double d = fa_min(sqrt(2.0 * need) / m->sigma, top);
     double real = 2.0 * FA_PI / (t * wide + need / d + 0.5 * s2 * d), e, shifted;
-    e = fa_min(0.5 * top, 1.2 / m->sigma);
+    e = fa_min(0.5 * top, 1.6 / m->sigma);
     shifted = 2.0 * FA_PI * e / (need + 2.0 * s2 * e * e);
     *alias_out = 2.0 * exp(-need) / (1.0 - exp(-need));
     if (t * wide < 300.0 && real >= shifted) {
@@ -128,7 +128,7 @@ FA_FUNC int fa_nodes_fill(fa_nodes *s, const fa_pair *m, double h, double y, dou
         return 0;
     j0 = (int64_t)floor(left / h);
     count = ceil((right - (double)j0 * h) / h) + 1.0;
-    n = ((int)count + 4 * FA_LANE - 1) / (4 * FA_LANE) * (4 * FA_LANE);
+    n = ((int)count + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
     if (!fa_nodes_reserve(s, n))
         return 0;
     s->n = n;
