@@ -21,6 +21,8 @@ typedef struct {
     fa_exact *exact;                    /* NULL: Renyi */
     int quick;                          /* exact: short lines, and Renyi's bound where they do not do */
     int fell_back;                      /* whether the last quick evaluation used it */
+    int coarse;                         /* exact: a few digits will do */
+    double width;                       /* exact: of the last interval of log epsilon, about */
 } fa_target;
 
 /* the same for the exact accountant: (log delta(target) - log delta) over d log delta/d log eps.  check: by eps itself, as a caller would */
@@ -30,6 +32,8 @@ FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double step
     fa_interval r;
     fa_exact_set(t->exact, sigma, q, steps);
     t->exact->way[0].quick = t->exact->way[1].quick = t->quick && !check;
+    if (t->coarse && !check)
+        t->exact->way[0].tolerance = t->exact->way[1].tolerance = FA_COARSE;
     t->fell_back = 0;
     if (check) {
         fa_exact_read(t->exact, t->delta, FA_READ_EPSILON, &lower, &eps);
@@ -49,6 +53,7 @@ FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double step
     }
     excess = r.upper - log_delta;
     scale = -t->exact->slope * t->target;
+    t->width = (r.upper - r.lower) / fa_max(scale, 0.3);
     excess /= scale > 0.3 ? scale : scale > 0.0 || t->target == 0.0 ? 0.3 : 10.0;
     return excess > 0.0 ? fa_min(excess, 2.0) + 1e-300 : fa_max(excess, -2.0) - 1e-300;
 }
@@ -70,12 +75,76 @@ FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
     return t->target > 0.0 && eps < INFINITY ? log(eps / t->target) + 1e-300 : 1.0;
 }
 
+FA_INLINE int fa_check(fa_target *t, double x)
+{
+    return (t->exact ? fa_exact_excess(t, t->solve_for_q ? t->sigma : x, t->solve_for_q ? x : t->q, t->steps, 1) : fa_target_excess(t, x, 0)) <= 0.0;
+}
+
+/* the same for the exact accountant where everything is smooth: secant steps in log x, a few digits first, one direction (nearly always
+ * the larger), and a cold check of the answer.  NaN where that does not work out */
+FA_FUNC double fa_solve_smooth(fa_target *t, double start, int sign, double x_min, double x_max)
+{
+    double lx = log(fa_min(fa_max(start, x_min), x_max)), before = NAN, w_before = NAN, slope = sign > 0 ? -1.2 : 0.8, x, margin;
+    int i, n_fine = 0, directions = t->exact->directions;
+    if (directions == (FA_ADD | FA_REMOVE))
+        t->exact->directions = FA_REMOVE;
+    t->coarse = 1;
+    for (i = 0; i < 14; i++) {
+        double w = fa_target_excess(t, exp(lx), 1), step;
+        if (t->fell_back && t->coarse) {                                       /* a few digits are not to be had */
+            t->coarse = 0;
+            continue;
+        }
+        if (t->fell_back || !(fabs(w) < 2.0))
+            break;
+        if (!t->coarse && t->quick && !(t->width < 1e-9)) {                    /* short lines do not do */
+            t->quick = 0;
+            continue;
+        }
+        n_fine += !t->coarse;
+        if (lx != before && before == before) {
+            double s = (w - w_before) / (lx - before);
+            if (sign > 0 ? s < -0.1 && s > -20.0 : s > 0.05 && s < 20.0)
+                slope = s;
+        }
+        step = -w / slope;
+        before = lx;
+        w_before = w;
+        lx += fa_max(-0.7, fa_min(0.7, step));
+        if (!(lx > log(x_min) && lx < log(x_max)))
+            break;
+        if (n_fine >= 2 && fabs(step) < 1e-7) {
+            margin = fa_max(2e-11, 1e-3 * fabs(step));
+            t->exact->directions = directions;
+            t->coarse = 0;
+            for (i = 0; i < 3; i++, margin *= 2.0) {
+                x = exp(lx + sign * margin);
+                if (fa_check(t, x))
+                    return x;
+            }
+            return NAN;
+        }
+        if (fabs(step) < 3e-3)
+            t->coarse = 0;
+    }
+    t->exact->directions = directions;
+    t->coarse = 0;
+    return NAN;
+}
+
 /* x with excess <= 0 next to the boundary.  sign = +1: excess falls with x (sigma), -1: it grows (q).  x stays in [x_min, x_max].
  * Root finding in log x: bracket by steps as long as the excess, then regula falsi (Anderson-Bjorck) guarded by bisection. */
 FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, double x_max, int *status_out)
 {
     double good, bad, f, x = fa_min(fa_max(start, x_min), x_max), w_good, w_bad, reach = 1.1, width = INFINITY;
     int i, side = 0;
+    if (t->exact && t->quick) {
+        double smooth = fa_solve_smooth(t, start, sign, x_min, x_max);
+        if (smooth == smooth) {
+            *status_out = FA_OK;
+            return smooth;
+        }
+    }
     f = fa_target_excess(t, x, 0);
     good = bad = x;
     w_good = w_bad = f;
@@ -140,12 +209,11 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
             side = -1;
         }
     }
-    if (t->quick && *status_out == FA_OK && t->fell_back) {           /* once more with all means, from here */
+    if (t->quick && *status_out == FA_OK && (t->fell_back || (t->exact && !(t->width < 1e-9)))) {           /* once more with all means, from here */
         t->quick = 0;
         return fa_solve(t, good, sign, x_min, x_max, status_out);
     }
-    for (i = 0; i < 40 && (t->exact ? fa_exact_excess(t, t->solve_for_q ? t->sigma : good, t->solve_for_q ? good : t->q, t->steps, 1)
-                                    : fa_target_excess(t, good, 0)) > 0.0; i++)   /* cold check; the search may end an ulp elsewhere */
+    for (i = 0; i < 40 && !fa_check(t, good); i++)                    /* cold check; the search may end an ulp elsewhere */
         good = sign > 0 ? fa_min(good * (1.0 + ldexp(1e-14, i)), x_max) : fa_max(good / (1.0 + ldexp(1e-14, i)), x_min);
     if (i == 40)
         *status_out = FA_NOT_MET;

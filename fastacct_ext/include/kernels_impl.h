@@ -144,7 +144,7 @@ static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, cons
     fa_log_moment lm;
     int64_t i;
     for (i = 0; i < n; i++) {
-        fa_target t = {&lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, 0, 0, 0};
+        fa_target t = {&lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, 0, 0, 0, 0, 0.0};
         int status;
         if (solve_for == 0)
             out[i] = fa_noise_multiplier(&t, &status);
@@ -266,7 +266,7 @@ static int fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps,
     if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
         return -1;
     for (i = 0; i < n; i++) {
-        fa_target t = {e.moment, FA_CKS, 0, 0, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, &e, 1, 0};
+        fa_target t = {e.moment, FA_CKS, 0, 0, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, &e, 1, 0, 0, 0.0};
         int status;
         if (solve_for == 0)
             out[i] = fa_noise_multiplier(&t, &status);

@@ -45,6 +45,11 @@
 #define MAX_INTERVALS 6
 #define MAX_NODES 20000000  // give up
 
+// Settings of large samples, by a line `set loose work` in the input; 0 and infinity otherwise.
+static double loose = 0;               // about the relative error that is good enough, where it is above the arithmetic's
+static double work_limit = INFINITY;  // nodes a job may take, with those of all searches
+static double work;                   // that it has taken
+
 typedef double _Complex dc;
 
 typedef struct {  // in double: used for searching only
@@ -153,6 +158,7 @@ static void scan(const pair_double *g, const split *cut, dc u, double Y0, double
     if (cut->on) h = fmin(h, 0.5 * cut->wide);
     if ((hi - lo) / h > 20000) h = (hi - lo) / 20000;
     int n = (int)((hi - lo) / h) + 1;
+    work += 0.5 * n;
     double *e = malloc(sizeof(double) * 5 * (size_t)(n + 1)), sums[3], im = 0;
     for (int k = 0; k < 3; k++) sums[k] = w->top[k] = -INFINITY;
     for (int i = 0; i <= n; i++) {
@@ -292,7 +298,9 @@ typedef struct {
 //   kind sgm:     sigma q            the sampled Gaussian against the Gaussian
 //   kind group:   sigma q k          Binomial(k, q) mixture against the Gaussian
 //   kind replace: sigma q            (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1)
-// The word is eps=<float>, or delta=<float> to have the eps chosen (approximately, remove direction; -1 if there is none).
+// The word is eps=<float>, or delta=<float> to have the eps chosen (approximately, remove direction; -1 if there is none),
+// or saddle=<float>: chosen along the saddles, either direction; the answer is id, eps and, if eps is -1, the log of the
+// delta of eps = 0 (approximately). A line `set loose work` changes the settings of that name for the jobs that follow.
 // Answer: id eps value log_scale slope ledger halving c width ratio mode zb wide n_u n_z ok
 int main(void) {
     char line[4096];
@@ -300,7 +308,9 @@ int main(void) {
         char *f[64];
         int n = 0;
         for (char *t = strtok(line, " \n"); t && n < 64; t = strtok(NULL, " \n")) f[n++] = t;
+        if (n == 3 && !strcmp(f[0], "set")) loose = atof(f[1]), work_limit = atof(f[2]);
         if (n < 15) continue;
+        work = 0;
         contour k = {atof(f[6]), atof(f[7]), atof(f[8]), atof(f[9]), atof(f[10]), atof(f[11]), atof(f[12])};
         problem p = {strtod(f[4], NULL), 0, atoi(f[2]), PLAIN, {0, 0, 0}};
         answer a;
@@ -309,6 +319,15 @@ int main(void) {
             pair_long g;
             set_pair_long(&g, f[3], f + 13);
             printf("%s %.17g\n", f[0], epsilon_near_long(&g, p.n, strtod(f[5] + 6, NULL)));
+            fflush(stdout);
+            continue;
+        }
+        if (!strncmp(f[5], "saddle=", 7)) {
+            pair_long g;
+            double most;
+            set_pair_long(&g, f[3], f + 13);
+            double eps = epsilon_at_saddle_long(&g, p.n, p.direction, strtod(f[5] + 7, NULL), &most);
+            printf("%s %.17g %.6g\n", f[0], eps, most);
             fflush(stdout);
             continue;
         }
@@ -590,6 +609,7 @@ static void NAME(sum)(const NAME(pair) * g, const split *cut, COMPLEX u, double 
     COMPLEX sum = (sums[0] + sums[1]) * norm, gap = (sums[0] - sums[1]) * norm;
     o->log_m = scale > 0 ? NAME(c_log)(unit + sum) + scale : NAME(c_log1p)(sum);
     REAL size = NAME(size)(unit + sum);
+    work += (double)o->n;
     o->form = form;
     o->amp = (double)(total * norm / size);
     o->least = (double)(NAME(size)(sum) / size);
@@ -614,6 +634,7 @@ static void NAME(real_moment)(const NAME(pair) * g, const split *cut, REAL u, RE
     int form = w.log_sum[0] <= w.log_sum[1] ? 0 : 1;
     REAL scale = w.top[form] > 30 ? w.top[form] : 0, scale_b = w.top[2], i2 = 1 / (2 * g->s * g->s);
     long n = (long)((w.right - w.left) / h) + 1;
+    work += 0.5 * (double)n;
     REAL s0 = 0, s1 = 0, s2 = 0, b0 = 0, b1 = 0, b2 = 0, pi = F(acos)((REAL)-1);
     int part = 0;
     for (long i = 0; i <= n; i++) {
@@ -686,7 +707,7 @@ static REAL NAME(at)(int direction, double y) { return direction > 0 ? 1 + F(exp
 // The minimum on the real axis; `y0` starts the search in y = log(c - 1), or log(-c), and gets the result.
 static REAL NAME(saddle)(const NAME(pair) * g, const problem *p, double *y0, double tolerance, REAL out[3]) {
     double y = *y0, lo = -80, hi = 80, step = 0.5;
-    for (int i = 0; i < 400 && hi - lo > tolerance; i++) {
+    for (int i = 0; i < 400 && hi - lo > tolerance && work < work_limit; i++) {
         NAME(exponent)(g, p, NAME(at)(p->direction, y), out);
         int beyond = p->direction > 0 ? !(out[1] <= 0) : !(out[1] >= 0);
         if (beyond) hi = y; else lo = y;
@@ -724,7 +745,7 @@ static double NAME(best_split)(const NAME(pair) * g, problem p, int n_wide, spli
         double lo = fmin(2 * s, k), hi = k + 40 * s, z1 = start[0], z2 = start[1];
         double guess = best->on ? best->zb : 9 * s + k, grow = 1.3, further = 1;  // out from the guess until it is bracketed
         int below = 0, above = 0;
-        for (int j = 0; j < 16 && further < 1.7; j++) {
+        for (int j = 0; j < 16 && further < 1.7 && work < work_limit; j++) {
             REAL out[3];
             p.cut = (split){1, guess * further, wide};
             p.mode = SMALL_ONLY;
@@ -789,6 +810,33 @@ __attribute__((unused)) static double NAME(epsilon_near)(const NAME(pair) * g, d
         if (!splits && NAME(log_delta)(g, n, exp(x), &cut, start) - target > -0.7) break;
     }
     return exp(x);
+}
+
+// The eps whose saddle has delta as its approximation, found along the saddles: one moment each, where epsilon_near
+// takes a search each. Without a split delta itself may be far below. -1 if delta is above that of eps = 0, whose log
+// goes to `most`.
+__attribute__((unused)) static double NAME(epsilon_at_saddle)(const NAME(pair) * g, double n, int direction, double delta, double *most) {
+    double lo = -80, hi = 80, y = 0, step = 0.5, eps = -1, target = log(delta);
+    problem p = {n, 0, direction, PLAIN, {0, 0, 0}};
+    *most = -INFINITY;
+    for (int i = 0; i < 200 && hi - lo > 1e-9 && work < work_limit; i++) {
+        REAL out[3], c = NAME(at)(direction, y);
+        NAME(exponent)(g, &p, c, out);
+        double e = (double)(direction * out[1]);
+        double f = (double)(out[0] - (direction > 0 ? c - 1 : -c) * e - F(log)(out[2]) / 2) - 0.9189385332046727;
+        int small = e >= 0 || !isfinite(e);
+        if (small && isfinite(e)) *most = fmax(*most, f);  // monotone in y
+        if (small && isfinite(f) && fabs(f - target) < 0.02) return e;
+        if (small && isfinite(f) && f < target) eps = e;
+        if (small && !(f > target)) hi = y; else lo = y;
+        if (lo > -80 && hi < 80) {
+            y = (lo + hi) / 2;
+        } else {
+            y += hi < 80 ? -step : step;
+            step = fmin(step * 1.3, 1.5);
+        }
+    }
+    return target > *most ? -1 : eps;
 }
 
 typedef struct {
@@ -859,7 +907,7 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
                 double phase = (double)(NAME(size)(u) * (o.form ? F(fabs)(n * g->l0) + eps : eps)), nd = p->n;
                 err_round = EPS * (power * 10 * nd * o.amp + share * 10 * (o.amp + o.amp_b) + (double)size * (phase + 4));
                 err_alias = power * nd * o.alias * o.alias / fmin(o.amp, 1) + share * o.alias_b * o.alias_b;
-                target = (double)(abs_sum + size + floor) * EPS * 200;
+                target = (double)(abs_sum + size + floor) * fmax(EPS * 200, loose);
                 rough = power * nd * o.alias + share * o.alias_b > target ? fmax(o.alias, o.alias_b) : 0;
                 improvable = !(o.amp < 4 * o.least) || !(o.amp_b < 4);
             improve:
@@ -877,7 +925,7 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
             }
             warm[i * stride].Y0 = Y0, warm[i * stride].m = m, warm[i * stride].h = h;
             a->n_u++;
-            if (a->n_z > MAX_NODES) a->ok = 0;
+            if (a->n_z > MAX_NODES || work > work_limit) a->ok = 0;
             if (getenv("DEBUG"))
                 fprintf(stderr, "mode %d level %d th %.4g u %.6g %.6g Y0 %.3g m %.3g form %d amp %.3g %.3g alias %.3g %.3g n %ld h %.3g size %.3g win %.4g %.4g er %.2g ea %.2g\n", p->mode, level, (double)th, creal(ud), cimag(ud), Y0, m, o.form, o.amp, o.amp_b, o.alias, o.alias_b, o.n, h, (double)size, w.left, w.right, err_round, err_alias);
             if (!(size < INFINITY)) {  // far out, where nothing is left to sum
@@ -900,8 +948,8 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
             abs_sum += half * size;
             ledger += err_round + err_alias;
             if (size > biggest) biggest = size;
-            quiet = size < (biggest > floor ? biggest : floor) * EPS / 20 ? quiet + 1 : 0;
-            if (level == 0 && (quiet >= 3 || (quiet > 0 && next < biggest * EPS * 1e-6))) {
+            quiet = size < (biggest > floor ? biggest : floor) * fmax(EPS / 20, loose * 0.01) ? quiet + 1 : 0;
+            if (level == 0 && (quiet >= 3 || (quiet > 0 && next < biggest * fmax(EPS * 1e-6, loose * 1e-6)))) {
                 theta_max = (double)th;
                 break;
             }
@@ -914,8 +962,9 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
         if (level > 0) {
             a->halving = (double)F(fabs)(last - a->value);
             REAL size = F(fabs)(a->value);
-            if (a->halving < EPS * (double)floor || a->absolute < EPS * floor) break;
-            if (a->halving * a->halving < 1e-4 * EPS * (double)(size * (size > floor ? size : floor))) break;
+            double enough = fmax(EPS, loose);
+            if (a->halving < enough * (double)floor || a->absolute < enough * floor) break;
+            if (a->halving * a->halving < fmax(1e-4 * EPS, 0.1 * loose) * (double)(size * (size > floor ? size : floor))) break;
         }
         last = a->value;
         step /= 2;

@@ -1,0 +1,370 @@
+"""Write a large sample of exact deltas from `exact_oracle.c` for containment tests.
+
+    python tests/data/sample_exact_oracle_large.py --seed 1 --seconds 1700 --retry 400 --out exact_sample_large.csv.gz
+
+Nothing here asks fastacct anything. Each row is drawn on its own (kind, sigma, q, steps, direction, wanted delta); its
+epsilon is where the saddle of the oracle's own integrand has about that delta. The delta is computed in 80-bit arithmetic
+along two paths that share no node: angles, sizes and vertices of the contours, steps and slopes of the inner paths and
+places of the splits differ. A row is kept when two of up to three paths agree to `AGREE`. What does not (or takes more
+than `WORK` nodes) is asked again at the end with more work and then in 128-bit arithmetic, while `--retry` seconds last,
+and is dropped, and counted by kind and by regime, after that. One step, and no sampling (q = 1), are closed forms in
+60 digits.
+
+One process of the C program answers all jobs, each under a limit on its nodes; partial results are written as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import math
+import platform
+import random
+import select
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import make_exact_oracle as oracle
+from make_exact_oracle import log_uniform
+from mpmath import mp, mpf
+
+PATHS = ("75 2 0.02 1 0 0 0", "69 1.5 0.3 0.73 0.1 0.03 0.3", "72 1 0.1 0.85 -0.1 0.02 -0.2")
+"""Of the contour: angle, size, rise of the vertex; of the inner path: factor of the step, changes of Y0 and m; change
+of the split."""
+
+AGREE = 1e-12
+LOOSE = 1e-17
+WORK = 1.2e6
+WORK_RETRY = 1.2e7
+WORK_QUAD = 4e5
+LOW, HIGH = 1e-18, 0.5
+COLUMNS = ("kind", "sigma", "q", "steps", "eps", "dir", "delta", "gap", "method")
+
+
+class Draw(NamedTuple):
+    kind: str
+    sigma: float
+    q: float
+    steps: int
+    direction: int
+    delta: float
+    """What is aimed at; 0 for epsilon = 0."""
+    low: float
+    high: float
+
+
+def random_run(rng: random.Random) -> tuple[float, float, int, float, float]:
+    q = 1.0 if rng.random() < 0.04 else log_uniform(rng, 1e-7, 1.0)
+    return log_uniform(rng, 0.3, 50.0), q, round(log_uniform(rng, 1, 1e7)), LOW, HIGH
+
+
+def everyday_run(rng: random.Random) -> tuple[float, float, int, float, float]:
+    q = log_uniform(rng, 1e-4, 0.1)
+    return log_uniform(rng, 0.5, 8.0), q, round(log_uniform(rng, 1, 300) / q), 1e-9, 1e-4
+
+
+def broad_run(rng: random.Random) -> tuple[float, float, int, float, float]:
+    q = log_uniform(rng, 1e-4, 0.1)
+    return log_uniform(rng, 0.5, 8.0), q, round(log_uniform(rng, 1e2, 1e5)), 1e-9, 1e-4
+
+
+def few_participations_run(rng: random.Random) -> tuple[float, float, int, float, float]:
+    while True:
+        steps = round(log_uniform(rng, 2, 1e7))
+        q = log_uniform(rng, 1e-5, 1.0) / steps
+        if q >= 1e-7:
+            return log_uniform(rng, 0.3, 4.0), q, steps, LOW, HIGH
+
+
+def few_steps_run(rng: random.Random) -> tuple[float, float, int, float, float]:
+    return log_uniform(rng, 0.3, 50.0), log_uniform(rng, 1e-7, 1.0), rng.randint(2, 20), LOW, HIGH
+
+
+def tiny_delta_run(rng: random.Random) -> tuple[float, float, int, float, float]:
+    q = log_uniform(rng, 1e-7, 1.0)
+    return log_uniform(rng, 0.3, 50.0), q, round(log_uniform(rng, 1, 1e7)), LOW, 1e-12
+
+
+KINDS: dict[str, tuple[Callable[[random.Random], tuple[float, float, int, float, float]], int]] = {
+    "random": (random_run, 62),
+    "everyday": (everyday_run, 8),
+    "broad": (broad_run, 8),
+    "few_participations": (few_participations_run, 8),
+    "few_steps": (few_steps_run, 7),
+    "tiny_delta": (tiny_delta_run, 7),
+}
+
+
+def draws(rng: random.Random) -> Iterator[Draw]:
+    """Yield runs with a wanted delta; one in seventy asks for epsilon = 0."""
+    names = list(KINDS)
+    weights = [KINDS[name][1] for name in names]
+    while True:
+        kind = rng.choices(names, weights)[0]
+        sigma, q, steps, low, high = KINDS[kind][0](rng)
+        delta = 0.0 if rng.random() < 1 / 70 else log_uniform(rng, low, high)
+        yield Draw(kind, sigma, q, steps, rng.choice((1, -1)), delta, low, high)
+
+
+class Program:
+    """The compiled program, kept running; an answer that does not come in time starts it anew."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = str(Path(folder) / "exact_oracle")
+        command = ["gcc", "-O2", "-fcx-limited-range", "-o", self.path, str(oracle.SOURCE), "-lquadmath", "-lm"]
+        subprocess.run(command, check=True)
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    def ask(self, job: str, loose: float = LOOSE, work: float = WORK) -> list[str]:
+        """Return the words of the answer, [] if there is none."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"set {loose!r} {work!r}\n{job}\n".encode())
+        text, patience = b"", time.time() + 60 + work / 1e5
+        while not text.endswith(b"\n"):
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, patience - time.time()))
+            part = self.process.stdout.read(4096) if ready else b""
+            if not part:
+                self.process.kill()
+                self.process.wait()
+                self.start()
+                return []
+            text += part
+        return text.decode().split()
+
+    def value(self, draw: Draw, eps: float, path: str, bits: int, loose: float, work: float) -> oracle.Value | None:
+        job = f"0 {bits} {draw.direction} sgm {draw.steps} eps={eps!r} {path} {draw.sigma!r} {draw.q!r}"
+        words = self.ask(job, loose, work)
+        value = oracle.read_value(words) if len(words) == 16 else None
+        return value if value is not None and value.ok else None
+
+    def epsilon(self, draw: Draw, delta: float) -> tuple[float, float]:
+        """Return the epsilon (-1 if there is none), and the log of the delta of epsilon = 0 if there is none."""
+        words = self.ask(
+            f"0 64 {draw.direction} sgm {draw.steps} saddle={delta!r} 0 0 0 0 0 0 0 {draw.sigma!r} {draw.q!r}"
+        )
+        return (float(words[1]), float(words[2])) if len(words) == 3 else (math.nan, math.nan)
+
+
+def one_step_delta(draw: Draw, eps: Any) -> Any:
+    """The closed form of one step (0 beyond the largest loss)."""
+    sigma, q = mpf(draw.sigma), mpf(draw.q)
+
+    def upper(x: Any) -> Any:
+        return mp.erfc(x / sigma / mp.sqrt(2)) / 2
+
+    if draw.direction > 0:
+        z = sigma**2 * mp.log((mp.expm1(eps) + q) / q) + mpf(1) / 2
+        return q * upper(z - 1) - (mp.expm1(eps) + q) * upper(z)
+    w = mp.expm1(-eps) + q
+    if w <= 0:
+        return mpf(0)
+    z = sigma**2 * mp.log(w / q) + mpf(1) / 2
+    return upper(-z) - mp.exp(eps) * ((1 - q) * upper(-z) + q * upper(1 - z))
+
+
+def closed_delta(draw: Draw, eps: float) -> Any:
+    """The closed form of one step, or of steps that are not sampled."""
+    with mp.workdps(90):
+        if draw.q == 1:
+            return mp.exp(oracle.gaussian_log_delta(mp.sqrt(draw.steps) / mpf(draw.sigma), mpf(eps)))
+        return one_step_delta(draw, mpf(eps))
+
+
+def closed_row(draw: Draw, rng: random.Random) -> tuple[float, Any] | None:
+    """Return epsilon and delta of a closed form, None if no delta is in range."""
+    most = closed_delta(draw, 0.0)
+    if not most > draw.low:
+        return None
+    if draw.delta == 0:
+        return (0.0, most) if most < draw.high else None
+    delta = draw.delta if draw.delta < most else log_uniform(rng, draw.low, float(most))
+    high = 1e-9
+    while closed_delta(draw, high) > delta:
+        high *= 4
+    low = 0.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if closed_delta(draw, middle) > delta else (low, middle)
+    return high, closed_delta(draw, high)
+
+
+class Maker:
+    """Rows as they come, and counts of what happened."""
+
+    def __init__(self, program: Program, rng: random.Random, partial: str) -> None:
+        self.program, self.rng = program, rng
+        self.rows: list[tuple[Any, ...]] = []
+        self.later: list[tuple[Draw, float, str]] = []
+        self.outside: Counter[str] = Counter()
+        self.methods: Counter[str] = Counter()
+        self.worst = 0.0
+        self.partial = open(partial, "w", buffering=1)  # noqa: SIM115
+        self.partial.write(",".join(COLUMNS) + "\n")
+
+    def keep(self, draw: Draw, eps: float, delta: Any, gap: float, method: str) -> None:
+        text = oracle.text(delta)
+        row = (
+            draw.kind,
+            repr(draw.sigma),
+            repr(draw.q),
+            draw.steps,
+            repr(eps),
+            draw.direction,
+            text,
+            f"{gap:.1e}",
+            method,
+        )
+        self.rows.append(row)
+        self.methods[method] += 1
+        self.worst = max(self.worst, gap)
+        self.partial.write(",".join(map(str, row)) + "\n")
+
+    def point(self, draw: Draw) -> None:
+        """Try one draw."""
+        if draw.q == 1 or draw.steps == 1:
+            found = closed_row(draw, self.rng)
+            if found is None:
+                self.outside[draw.kind] += 1
+            else:
+                self.keep(draw, *found, 0.0, "closed")
+            return
+        aim, eps, first = draw.delta, 0.0, None
+        for _ in range(4):
+            if draw.delta > 0:
+                eps, most = self.program.epsilon(draw, aim)
+                if eps < 0 and most <= math.log(draw.low):
+                    self.outside[draw.kind] += 1
+                    return
+                if eps < 0:
+                    aim = log_uniform(self.rng, draw.low, min(draw.high, math.exp(most)))
+                    eps, most = self.program.epsilon(draw, aim)
+                if not eps >= 0:
+                    self.outside[draw.kind] += 1
+                    return
+            first = self.program.value(draw, eps, PATHS[0], 64, LOOSE, WORK)
+            if first is None or draw.low <= first.delta <= draw.high:
+                break
+            # the integrand at its saddle says little of delta: aim again
+            aim *= float(mpf(log_uniform(self.rng, draw.low, draw.high)) / first.delta)
+            if draw.delta == 0 or not 0 < aim < 1e300:
+                self.outside[draw.kind] += 1
+                return
+            first = None
+        if not self.agree(draw, eps, [first], 64, PATHS[1:], LOOSE, WORK, "80-bit"):
+            self.later.append((draw, eps, "no value" if first is None else "disagree"))
+
+    def agree(
+        self, draw: Draw, eps: float, values: list[Any], bits: int, paths: Any, loose: float, work: float, method: str
+    ) -> bool:
+        """Whether two paths agree; then the row is kept (or was outside the wanted range)."""
+        for path in paths:
+            if values and values[0] is None and bits == 64 and work == WORK:
+                return False  # too long: at the end
+            values.append(self.program.value(draw, eps, path, bits, loose, work))
+            for a, b in itertools.combinations([v for v in values if v is not None], 2):
+                gap = float(abs(a.delta / b.delta - 1))
+                if gap <= AGREE:
+                    if draw.low <= b.delta <= draw.high:
+                        self.keep(draw, eps, b.delta, gap, method)
+                    else:
+                        self.outside[draw.kind] += 1
+                    return True
+        return False
+
+    def retry(self, stop: float) -> None:
+        """What did not agree, with more work and then in 128 bits; what is left after `stop` stays in `later`."""
+        left = []
+        for draw, eps, reason in self.later:
+            if time.time() > stop:
+                left.append((draw, eps, reason + ", not retried"))
+            elif self.agree(draw, eps, [], 64, PATHS, LOOSE / 10, WORK_RETRY, "80-bit retried"):
+                pass
+            elif self.agree(draw, eps, [], 113, PATHS[:2], 1e-18, WORK_QUAD, "128-bit"):
+                pass
+            else:
+                left.append((draw, eps, reason + ", retried"))
+        self.later = left
+
+
+def regime(draw: Draw) -> str:
+    """Where a dropped point lies: what makes the oracle slow is few participations and little noise."""
+    part = draw.steps * draw.q
+    amount = "Tq<0.01" if part < 0.01 else "Tq<1" if part < 1 else "Tq<100" if part < 100 else "Tq>=100"
+    noise = "sigma<1" if draw.sigma < 1 else "sigma<4" if draw.sigma < 4 else "sigma>=4"
+    return f"{amount} {noise} {'remove' if draw.direction > 0 else 'add'}"
+
+
+def show(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+
+
+def write(path: str, maker: Maker, command: str) -> None:
+    """Write the sample with what is to be known about it."""
+    gcc = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
+    kinds = Counter(row[0] for row in maker.rows)
+    dropped = Counter(draw.kind for draw, _, _ in maker.later)
+    lines = [
+        f"{command}; {gcc}, python {platform.python_version()}",
+        f"two paths agree to {AGREE:g} relative (column gap: the disagreement; worst {maker.worst:.1e}); closed: 90 digits",
+        f"{len(maker.rows)} rows: {show(kinds)}",
+        f"methods: {show(maker.methods)}",
+        f"dropped {len(maker.later)} (paths disagree, or too long): {show(dropped)}",
+        f"dropped by regime: {show(Counter(regime(draw) for draw, _, _ in maker.later))}",
+        f"rows by regime: {show(Counter(regime(Draw(r[0], float(r[1]), float(r[2]), r[3], r[5], 0, 0, 0)) for r in maker.rows))}",
+        f"no delta of the wanted range at any epsilon >= 0 (not dropped: nothing to ask): {show(maker.outside)}",
+    ]
+    lines += [
+        f"dropped point: {d.kind} {d.sigma!r} {d.q!r} {d.steps} {eps!r} {d.direction} ({why})"
+        for d, eps, why in maker.later
+    ]
+    # mtime and name are fixed so that the same rows make the same bytes
+    with open(path, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
+        out.write("".join(f"# {line}\n" for line in lines).encode())
+        out.write((",".join(COLUMNS) + "\n").encode())
+        for row in maker.rows:
+            out.write((",".join(map(str, row)) + "\n").encode())
+
+
+def main() -> None:
+    """Write the sample."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--points", type=int, default=10**9, help="stop at this many")
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--retry", type=float, default=200.0, help="seconds for what is asked again")
+    parser.add_argument("--partial", default="/tmp/oracle_large_partial.csv")
+    parser.add_argument("--out", default="exact_sample_large.csv.gz")
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    start = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        maker = Maker(Program(folder), rng, options.partial)
+        for i, draw in enumerate(draws(rng)):
+            if time.time() > start + options.seconds or len(maker.rows) >= options.points:
+                break
+            maker.point(draw)
+            if i % 200 == 199:
+                counts = f"{len(maker.rows)} rows, {len(maker.later)} for later, {sum(maker.outside.values())} outside"
+                print(f"{time.time() - start:.0f} s, {counts}, worst {maker.worst:.1e}", flush=True)
+        command = f"{parser.prog} --seed {options.seed} (stopped by the clock after {i} draws)"
+        write(options.out, maker, command)
+        print(f"asking {len(maker.later)} again", flush=True)
+        maker.retry(time.time() + options.retry)
+        maker.program.process.kill()
+    write(options.out, maker, command)
+    with gzip.open(options.out, "rt") as file:
+        print("".join(itertools.takewhile(lambda line: line.startswith("#"), file)))
+
+
+if __name__ == "__main__":
+    main()
