@@ -31,10 +31,14 @@ from .gaussian import gaussian_delta, gaussian_epsilon, sampled_gaussian_delta
 DIRECTIONS = ("remove", "add")
 METHODS = ("auto", "closed", "nested", "contour")
 
+DEBUG=0
 MAX_TERMS = 20_000_000
 """Exponentials of one evaluation of the contour: a longer sum is refused."""
 
-DEBUG=0
+
+_TURNS = (1.5, 3.0, 5.0, 8.0, 11.0, 15.0, 19.0, 23.0, 28.0, 34.0)
+"""Degrees by which the hyperbola is turned to see how far it can be moved."""
+
 _CELL = 0.5
 """Length in theta of the piece of the hyperbola that shares one curve and its nodes."""
 
@@ -363,6 +367,16 @@ class _Loss:
             raise NotConverged("the sum for one moment is too long")
         return np.linspace(*ends, n)
 
+    def sums(self, u: Complexes, loss: Complexes, log_weight: Complexes, width: float) -> tuple[Floats, Floats]:
+        """Return log|M e^(-u kappa)| at each u, and the log of the sum of moduli of its terms."""
+        log_terms = u[:, None] * loss + log_weight
+        top = log_terms.real.max(axis=1, keepdims=True)
+        terms = np.exp(log_terms - top)
+        moduli = np.log(np.abs(terms).sum(axis=1) * width) + top[:, 0]
+        with np.errstate(divide="ignore"):
+            sizes = np.log(np.abs(terms.sum(axis=1)) * width) + top[:, 0]
+        return np.maximum(sizes, moduli - 27), moduli
+
     def line(self, u: Complexes, nats: float) -> tuple[_Line, Floats, Floats]:
         """Return a rule that is good for all `u`, and log|M e^(-u kappa)| and the log of the sum of moduli at each.
 
@@ -382,12 +396,7 @@ class _Loss:
         width = float(x[1] - x[0])
         loss, log_weight = self.curve(chosen, x + 0j)
         log_terms = u[:, None] * loss + log_weight
-        moduli = log_terms.real.max(axis=1) + np.log(
-            np.exp(log_terms.real - log_terms.real.max(axis=1, keepdims=True)).sum(axis=1) * width
-        )
-        with np.errstate(divide="ignore"):
-            sizes = np.log(np.abs(np.exp(log_terms - moduli[:, None]).sum(axis=1)) * width) + moduli
-        sizes = np.maximum(sizes, moduli - 25)
+        sizes, moduli = self.sums(u, loss, log_weight, width)
         worth = (log_terms.real - sizes[:, None]).max(axis=0) > -nats - 8
         first, last = int(np.argmax(worth)), x.size - int(np.argmax(worth[::-1])) - 1
         if first == 0 or last == x.size - 1:
@@ -408,55 +417,120 @@ class _Loss:
         return _Line(chosen, float(x[first]), float(x[last]), min(steps)), sizes, moduli
 
 
+class _Plan(NamedTuple):
+    """How to sum along a hyperbola."""
+
+    hyperbola: _Hyperbola
+    cells: list[tuple[_Line, float]]
+    step: float
+    nats: float
+    n_terms: int
+    biggest: float
+
+
+class _Hyperbola(NamedTuple):
+    """A hyperbola and the modulus of the integrand along it and beside it (doubles)."""
+
+    loss: _Loss
+    steps: int
+    eps: float
+    direction: str
+    vertex: float
+    size: float
+    angle: float
+
+    def at(self, theta: Floats, turn: float = 0.0) -> Complexes:
+        """Return u at theta + i turn."""
+        return self.vertex + self.size * (np.cosh(theta + 1j * (self.angle + turn)) - math.cos(self.angle))
+
+    def log_size(self, theta: Floats, log_moment: Floats, turn: float = 0.0) -> Floats:
+        """Return the log of the modulus of the integrand."""
+        u = self.at(theta, turn)
+        edge = 1 - u.real if self.direction == "remove" else u.real
+        slope = self.size * np.abs(np.sinh(theta + 1j * (self.angle + turn)))
+        scale = np.log(slope / np.abs(u * (u - 1)))
+        return np.asarray(self.steps * (log_moment + self.loss.kappa * u.real) + self.eps * edge + scale)
+
+    def plan(self, nats: float, least: float) -> _Plan | None:
+        """Return the sum for an error of e^-nats of e^least, or None if it would be too long."""
+        peak, total, biggest = -math.inf, 0, 0.0
+        cells: list[tuple[_Line, float]] = []
+        ends = np.array([0.0, _CELL / 2, _CELL])
+        growth = {turn: -math.inf for degrees in _TURNS for turn in (math.radians(degrees), -math.radians(degrees))}
+        for turn in list(growth):
+            corner = self.at(np.zeros(1), turn)[0].real
+            if self.angle + turn > math.pi / 2 or (corner <= 1 if self.direction == "remove" else corner >= 0):
+                del growth[turn]
+        log_steps = math.log(self.steps)
+        for i in range(120):
+            theta = ends + i * _CELL
+            u = self.at(theta)
+            line, sizes, moduli = self.loss.line(u, nats + log_steps)
+            logs = self.log_size(theta, sizes)
+            if logs.max() > least + 40:
+                return None
+            peak = max(peak, float(logs.max()))
+            cells.append((line, float((moduli - sizes).max())))
+            n_nodes = int((line.stop - line.start) / line.step)
+            total += n_nodes
+            biggest = max(biggest, float(np.abs(u).max()) * (line.stop - line.start + 10))
+            x = np.arange(line.start, line.stop, min(0.1, 0.4 / self.loss.s)) + 0j
+            loss, log_weight = self.loss.curve(line.shape, x)
+            for turn in growth:
+                beside = self.at(theta, turn)
+                near = self.loss.sums(beside, loss, log_weight, float((x[1] - x[0]).real))[0]
+                growth[turn] = max(growth[turn], float(self.log_size(theta, near, turn).max()))
+            if float(logs.max()) < least - nats - 5:
+                break
+        else:
+            return None
+        nats += max(0.0, peak - least)
+        steps = []
+        for sign in (1, -1):
+            fits = [2 * math.pi * abs(t) / (nats + 3 + max(g - peak, 0.0)) for t, g in growth.items() if t * sign > 0]
+            if not fits:
+                return None
+            steps.append(max(fits))
+        step = min(steps)
+        return _Plan(self, cells, step, nats, int(total * _CELL / step), biggest)
+
+
 class _Path:
     """The nodes of the hyperbola: exponents T log M(u) and weights, good for any eps near the one it is made for."""
 
     def __init__(self, run: _Run, eps: mpf, direction: str, goal: int, lost: int, level: int) -> None:
-        self.run, self.direction, self.goal = run, direction, goal
-        steps, at = run.steps, float(eps)
+        self.goal = goal
+        steps = run.steps
         loss = _Loss(run)
-        c, width = loss.saddle(steps, at, direction)
-        # every level has its own hyperbola
-        tilt = (68.0, 70.0, 67.0, 71.0, 69.0)[level % 5]
-        angle = math.radians(tilt)
-        size = width * (2.0, 1.7, 2.3, 1.5, 1.9)[level % 5]
-        c += width * (0.0, 0.12, -0.08, 0.17, 0.05)[level % 5]
         nats = math.log(10) * (goal + lost) + 6
-        strip = 0.9 * math.radians(min(tilt - 45, 90 - tilt))
-        h = 2 * math.pi * strip / nats * 0.96**level
+        saddle, width = loss.saddle(steps, float(eps), direction)
+        side = 1.0 if direction == "remove" else 0.0
+        plans = []
+        for tilt in (68.0, 74.0):
+            for pull in (1.0, 0.5):
+                # every level has its own hyperbola
+                vertex = side + (saddle - side) * pull * (1.0, 1.07, 0.95, 1.12, 0.9)[level % 5]
+                size = width * pull * (2.0, 1.7, 2.2, 1.5, 1.9)[level % 5]
+                angle = math.radians(tilt + (0.0, 1.1, -0.6, 1.7, 0.7)[level % 5])
+                hyperbola = _Hyperbola(loss, steps, float(eps), direction, vertex, size, angle)
+                if not plans:
+                    least = float(hyperbola.log_size(np.zeros(1), loss.line(np.full(1, vertex + 0j), nats)[1])[0])
+                plan = hyperbola.plan(nats, least)
+                if plan is not None:
+                    plans.append(plan)
+        if not plans:
+            raise NotConverged(f"{direction} delta at {run}: no path")
+        if DEBUG:
+            for z in plans: print(z.hyperbola[4:], z.step, z.nats, len(z.cells), z.n_terms)
+        plan = min(plans, key=lambda plan: plan.n_terms)
+        self.n_terms = plan.n_terms
+        if self.n_terms > MAX_TERMS:
+            raise NotConverged(f"{direction} delta at {run}: {self.n_terms} terms, more than {MAX_TERMS}")
+        c, size, angle, h, nats = plan.hyperbola.vertex, plan.hyperbola.size, plan.hyperbola.angle, plan.step, plan.nats
+        h *= 0.96**level
         offset = 0.5 if level % 2 else 0.0
 
-        def log_size(theta: Floats, log_moment: Floats, u: Complexes) -> Floats:
-            edge = u - 1 if direction == "remove" else -u
-            scale = np.log(size * np.abs(np.sinh(theta + 1j * angle)) / np.abs(u * (u - 1)))
-            return np.asarray(steps * (log_moment + loss.kappa * u.real) - at * edge.real + scale)
-
-        lines: list[tuple[_Line, int, int, float]] = []
-        peak, k, n_terms, theta = -math.inf, 0, 0, 0.0
-        self.biggest = 0.0
-        while True:
-            ends = np.array([theta, theta + _CELL / 2, theta + _CELL])
-            u = c + size * (np.cosh(ends + 1j * angle) - math.cos(angle))
-            line, sizes, moduli = loss.line(u, nats + math.log(steps))
-            logs = log_size(ends, sizes, u)
-            peak = max(peak, float(logs.max()))
-            stop = k
-            while (stop + offset) * h < theta + _CELL:
-                stop += 1
-            if DEBUG: print(theta, abs(u), line, stop-k, int((line.stop - line.start) / line.step), sizes, moduli, logs-peak)
-            lines.append((line, k, stop, float((moduli - sizes).max())))
-            n_terms += (stop - k) * int((line.stop - line.start) / line.step)
-            if n_terms > MAX_TERMS:
-                raise NotConverged(f"{direction} delta at {run}: more than {MAX_TERMS} terms")
-            self.biggest = max(self.biggest, float(np.abs(u).max()) * (line.stop - line.start + 10))
-            theta, k = theta + _CELL, stop
-            if float(logs.max()) < peak - nats - 5:
-                break
-            if theta > 60:
-                raise NotConverged(f"{direction} delta at {run}: the path does not end")
-        self.n_terms = n_terms
-
-        prec = bits(goal + lost + math.log10(steps)) + 16 + int(math.log2(self.biggest * steps + 2))
+        prec = bits(nats / math.log(10) + math.log10(steps)) + 16 + int(math.log2(plan.biggest * steps + 2))
         with gmpy2.context(gmpy2.get_context(), precision=prec) as context:
             self.context = context.copy()
             self.exponents: list[Any] = []
@@ -468,9 +542,10 @@ class _Path:
                     _to_mpfr(v) for v in (run.s, mp.log(run.q / (1 - run.q)), mp.log1p(-run.q), 1 / mp.sqrt(2 * mp.pi))
                 ]
             pi = gmpy2.const_pi()
-            for line, low, high, cancelled in lines:
-                nodes = _nodes(line, constants, (0.0, 0.37, 0.71, 0.19, 0.53)[level % 5])
-                for j in range(low, high):
+            j = 0
+            for i, (line, cancelled) in enumerate(plan.cells):
+                nodes = _nodes(line, constants, (0.0, 0.375, 0.6875, 0.1875, 0.53125)[level % 5])
+                while (j + offset) * h < (i + 1) * _CELL:
                     turn = gmpy2.mpc(gmpy2.mpfr(h) * (j + offset), angle)
                     u_j = c + size * (gmpy2.cosh(turn) - gmpy2.cos(gmpy2.mpfr(angle)))
                     moment = sum((gmpy2.exp(u_j * at_node + log_w) for at_node, log_w in nodes), gmpy2.mpc(0))
@@ -481,6 +556,7 @@ class _Path:
                     self.weights.append(weight / (2 * pi * gmpy2.mpc(0, 1)))
                     self.rates.append(1 - u_j if direction == "remove" else u_j)
                     self.spread.append(cancelled)
+                    j += 1
 
     def _terms(self, eps: mpf) -> tuple[list[Any], list[Any]]:
         x = _to_mpfr(eps)

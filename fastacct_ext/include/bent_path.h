@@ -444,19 +444,20 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                 double lean = 0.9 * slopes[which], reach = c + mid * (FA_COS_RAY - lean * FA_SIN_RAY);
                 double near = mid - long_axis * half, fall = slopes[which] * (near * FA_SIN_RAY - short_axis * half * FA_COS_RAY) - (c + near * FA_COS_RAY + short_axis * half * FA_SIN_RAY);
                 reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
-                if (!fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, which < 4 ? top_max : 1.0, fars[which], slopes[which], fall, need))
-                    continue;
-                run->budget -= 150.0 * bent->curve.n;
-                if (!(run->budget > 0.0))
-                    return 0;
-                for (pass = 0; pass < 2; pass++) {         /* first without, then with the aliasing error */
+                for (pass = -1; pass < 2; pass++) {        /* few nodes; then all without, then with the aliasing error */
+                    if (pass < 1 && !fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, which < 4 ? top_max : 1.0, fars[which], slopes[which], fall,
+                                                   pass < 0 ? need / 3.0 : need))
+                        break;
+                    run->budget -= 60.0 * bent->curve.n;
+                    if (!(run->budget > 0.0))
+                        return 0;
                     worst = worst_large = -INFINITY;
                     a_mid = 0.0;
                     r_most = -INFINITY;
                     for (k = 0; k < 4; k++) {
                         double along = mid + (k & 1 ? long_axis : -long_axis) * half, across = (k & 2 ? short_axis : -short_axis) * half;
                         double a = c + along * FA_COS_RAY - across * FA_SIN_RAY, t = along * FA_SIN_RAY + across * FA_COS_RAY, al = 0.0, b;
-                        b = pass ? fa_curve_bound(&bent->curve, m, a, t, &al) : log(exp(fa_min(690.0, fa_curve_size(&bent->curve, 0, a, t, 0.0))) + bent->curve.left_mass);
+                        b = pass > 0 ? fa_curve_bound(&bent->curve, m, a, t, &al) : log(exp(fa_min(690.0, fa_curve_size(&bent->curve, 0, a, t, 0.0))) + bent->curve.left_mass);
                         alias = k ? fa_max(alias, al) : al;
                         log_r = fa_curve_second(&bent->curve, a, t, off, u_far);
                         r_most = fa_max(r_most, log_r);
@@ -466,18 +467,22 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                         a_mid = fa_max(a_mid, b + a * off);
                         worst = fa_max(worst, corner_log[k] - corner_rate[k] * eps - log_tol);
                         worst_large = fa_max(worst_large, corner_large[k] - corner_rate[k] * eps - log_tol);
+                        if (pass < 1 && fa_min(worst, worst_large) > (pass < 0 ? 0.3 : 0.0))
+                            break;
                     }
                     if (worst_large < worst) {
                         worst = worst_large;
                         memcpy(corner_log, corner_large, sizeof(corner_log));
                     }
                     least = fa_min(least, worst);
-                    if (!(worst <= 0.0))
+                    if (!(worst <= (pass < 0 ? 0.3 : 0.0)))
                         break;
+                    if (pass < 0)
+                        continue;
                     excess = log(n * alias + 1e-300) + log(half) - dist - (c + mid * FA_COS_RAY - 1.0) * eps + fa_max(0.0, n * (a_mid + alias)) + fa_min(0.7, log(n) + r_most) - log_tol;
-                    if (pass && !(n * alias < 0.01 && excess <= 0.0))
+                    if (pass > 0 && !(n * alias < 0.01 && excess <= 0.0))
                         break;
-                    if (!pass)
+                    if (pass == 0)
                         fa_curve_shifts(&bent->curve, m);
                 }
                 if (pass == 2) {
@@ -537,7 +542,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
             margin += 6.0;
         }
         explore = tries >= 2 || (tries && half < 0.15 * mid);
-        half *= explore ? 1.6 : tries ? 1.1 : 1.5;
+        half *= explore || !tries ? 1.3 : 1.1;
     }
     return 0;
 }

@@ -204,7 +204,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             }
             gap = fabs(r.log_value - log_delta);
         }
-        if (gap < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1))) {
+        if (gap < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1) || (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
             pad = (r.relative + r.alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope;
             if (r.relative + r.alias < FA_GOOD || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
                 break;

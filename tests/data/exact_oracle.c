@@ -45,10 +45,15 @@
 #define MAX_INTERVALS 6
 #define MAX_NODES 20000000  // give up
 
-// Settings of large samples, by a line `set loose work` in the input; 0 and infinity otherwise.
+// Settings of large samples, by a line `set loose work least` in the input; 0 and infinity otherwise.
 static double loose = 0;               // about the relative error that is good enough, where it is above the arithmetic's
 static double work_limit = INFINITY;  // nodes a job may take, with those of all searches
+static double least = -INFINITY;      // log of a delta that is of no interest: then ok is 2
 static double work;                   // that it has taken
+
+#define MAX_MORE 16
+static int n_more;  // other eps of the same job, near its eps: integrated along the same nodes
+static double more[MAX_MORE];
 
 typedef double _Complex dc;
 
@@ -159,15 +164,15 @@ static void scan(const pair_double *g, const split *cut, dc u, double Y0, double
     if ((hi - lo) / h > 20000) h = (hi - lo) / 20000;
     int n = (int)((hi - lo) / h) + 1;
     work += 0.5 * n;
-    double *e = malloc(sizeof(double) * 5 * (size_t)(n + 1)), sums[3], im = 0;
+    double *e = malloc(sizeof(double) * 7 * (size_t)(n + 1)), sums[3], im = 0;
     for (int k = 0; k < 3; k++) sums[k] = w->top[k] = -INFINITY;
     for (int i = 0; i <= n; i++) {
         double x = lo + i * h, X = (x - g->xc) / s2, root = sqrt(X * X + 4), lc = 0, lc1 = -1e9;
         double bend = X > 0 ? (X + root) / 2 : 2 / (root - X);
         dc z = x + I * s2 * (Y0 + m * bend), L, lm, ld, xx, dL, dld, dz = 1 + I * m * (1 + X / root) / 2;
         loss_double(g, z, im, &L, &dL, &lm, &ld, &dld, &xx);
-        e[5 * i + 4] = cimag(L);
-        e[5 * i + 3] = fabs(cimag((u * dL - z / s2 + dld) * dz));
+        e[7 * i + 4] = cimag(L);
+        e[7 * i + 3] = fabs(cimag((u * dL - z / s2 + dld) * dz));
         im = cimag(L);
         if (cut->on) {
             dc t = (z - cut->zb) / cut->wide;
@@ -178,7 +183,7 @@ static void scan(const pair_double *g, const split *cut, dc u, double Y0, double
             if (dead) lc = -1e9, lc1 = 0;
         }
         double lq = creal(-z * z / (2 * s2) + ld), lj = log(cabs(dz));
-        double e1 = creal(u * L) + lq + lc, e2 = creal(u * lm) + lq + lc, *o = e + 5 * i;
+        double e1 = creal(u * L) + lq + lc, e2 = creal(u * lm) + lq + lc, *o = e + 7 * i;
         dc v = u * L, vb = u * lm;
         if (cabs(v) < 1e-2 && cabs(xx) < 1e-2)
             o[0] = log_add(lc + log(cabs(u * (u - 1)) / 2 + 1e-300) + 2 * log(cabs(xx) + 1e-300), lc1 + log(cabs(1 + u * xx)));
@@ -190,6 +195,8 @@ static void scan(const pair_double *g, const split *cut, dc u, double Y0, double
         w->top[1] = fmax(w->top[1], e2);
         w->top[2] = fmax(w->top[2], o[2] + lq);
         o[1] += creal(u) * g->l0;
+        o[5] = fmax(creal(v) + lq + lj + lc, creal(v) + lq + lj + lc1);
+        o[6] = fabs(cimag((1 - z) * dz)) / s2;
         for (int k = 0; k < 3; k++) o[k] += lj + lq, sums[k] = log_add(sums[k], o[k]);
     }
     double norm = log(h / (s * sqrt(2 * M_PI)));
@@ -199,17 +206,18 @@ static void scan(const pair_double *g, const split *cut, dc u, double Y0, double
     double least[2];
     for (int j = 0; j < n_use; j++) {
         double top = -INFINITY;
-        for (int i = 0; i <= n; i++) top = fmax(top, e[5 * i + use[j]]);
+        for (int i = 0; i <= n; i++) top = fmax(top, e[7 * i + use[j]]);
         least[j] = top - depth;
         for (int i = 0; i <= n; i++)
-            if (e[5 * i + use[j]] > top - depth * 0.9) w->rate = fmax(w->rate, e[5 * i + 3]);
+            if (e[7 * i + use[j]] > top - depth * 0.9)  // where W^u itself is too small to matter, its phase is, too
+                w->rate = fmax(w->rate, loose > 0 && e[7 * i + 5] < top - depth && g->nq == 1 ? e[7 * i + 6] : e[7 * i + 3]);
     }
     int last = -10;
     for (int i = 0; i <= n; i++) {
-        if (!(e[5 * i + use[0]] >= least[0] || (n_use == 2 && e[5 * i + use[1]] >= least[1]))) continue;
+        if (!(e[7 * i + use[0]] >= least[0] || (n_use == 2 && e[7 * i + use[1]] >= least[1]))) continue;
         if (last < i - 6 && w->n_parts < MAX_INTERVALS) {
             int first = i > 0 ? i - 1 : i;
-            w->part[w->n_parts][0] = lo + first * h, w->part[w->n_parts][2] = e[5 * first + 4];
+            w->part[w->n_parts][0] = lo + first * h, w->part[w->n_parts][2] = e[7 * first + 4];
             w->n_parts++;
         }
         last = i;
@@ -268,6 +276,8 @@ typedef struct {
     double slope, ledger, halving, c, width, ratio, zb, wide;
     int n_u, ok, mode;
     long n_z;
+    char more[MAX_MORE][64];
+    double more_ratio[MAX_MORE];
 } answer;
 
 #define REAL long double
@@ -300,15 +310,17 @@ typedef struct {
 //   kind replace: sigma q            (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1)
 // The word is eps=<float>, or delta=<float> to have the eps chosen (approximately, remove direction; -1 if there is none),
 // or saddle=<float>: chosen along the saddles, either direction; the answer is id, eps and, if eps is -1, the log of the
-// delta of eps = 0 (approximately). A line `set loose work` changes the settings of that name for the jobs that follow.
+// delta of eps = 0 (approximately). A line `set loose work least` changes the settings of that name for the jobs that follow.
 // Answer: id eps value log_scale slope ledger halving c width ratio mode zb wide n_u n_z ok
+// eps=<float>,<float>,... asks for several along one path, which is laid for the first: value and ratio of each of the
+// others follow ok, with the same log_scale (only where ok is 1).
 int main(void) {
     char line[4096];
     while (fgets(line, sizeof line, stdin)) {
         char *f[64];
         int n = 0;
         for (char *t = strtok(line, " \n"); t && n < 64; t = strtok(NULL, " \n")) f[n++] = t;
-        if (n == 3 && !strcmp(f[0], "set")) loose = atof(f[1]), work_limit = atof(f[2]);
+        if (n == 4 && !strcmp(f[0], "set")) loose = atof(f[1]), work_limit = atof(f[2]), least = atof(f[3]);
         if (n < 15) continue;
         work = 0;
         contour k = {atof(f[6]), atof(f[7]), atof(f[8]), atof(f[9]), atof(f[10]), atof(f[11]), atof(f[12])};
@@ -331,7 +343,9 @@ int main(void) {
             fflush(stdout);
             continue;
         }
-        p.eps = strtod(f[5] + 4, NULL);
+        char *rest;
+        p.eps = strtod(f[5] + 4, &rest);
+        for (n_more = 0; *rest == ',' && n_more < MAX_MORE; n_more++) more[n_more] = strtod(rest + 1, &rest);
         if (atoi(f[1]) == 64) {
             pair_long g;
             set_pair_long(&g, f[3], f + 13);
@@ -341,8 +355,11 @@ int main(void) {
             set_pair_quad(&g, f[3], f + 13);
             profile_quad(&g, p, &k, &a);
         }
-        printf("%s %.17g %s %s %.17g %.3e %.3e %.10g %.4g %.2e %d %.6g %.4g %d %ld %d\n", f[0], p.eps, a.value, a.log_scale,
+        printf("%s %.17g %s %s %.17g %.3e %.3e %.10g %.4g %.2e %d %.6g %.4g %d %ld %d", f[0], p.eps, a.value, a.log_scale,
                a.slope, a.ledger, a.halving, a.c, a.width, a.ratio, a.mode, a.zb, a.wide, a.n_u, a.n_z, a.ok);
+        if (a.ok == 1)
+            for (int j = 0; j < n_more; j++) printf(" %s %.2e", a.more[j], a.more_ratio[j]);
+        printf("\n");
         fflush(stdout);
     }
     return 0;
@@ -844,6 +861,7 @@ typedef struct {
     double ledger, halving;
     int n_u, ok;
     long n_z;
+    REAL more[MAX_MORE], more_absolute[MAX_MORE];  // value and absolute for the other eps
 } NAME(integral);
 
 // Integrate along one hyperbola; with `levels` = 1 only at the first step (for choosing mu). What is much smaller than
@@ -853,6 +871,8 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
     double s = (double)g->s, h0 = fmin(0.3 * s, 0.125 * s * s) * k->hz;
     if (p->cut.on) h0 = fmin(h0, 0.35 * p->cut.wide * k->hz);
     COMPLEX sum = 0, sum_slope = 0;
+    COMPLEX more_sum[MAX_MORE] = {0};
+    REAL more_abs[MAX_MORE] = {0}, more_biggest[MAX_MORE] = {0}, more_last[MAX_MORE] = {0};
     REAL abs_sum = 0, biggest = 0, step = (REAL)0.125, last = 0, limit = INFINITY;
     double ledger = 0, theta_max = 50;
     int level;
@@ -949,6 +969,15 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
             ledger += err_round + err_alias;
             if (size > biggest) biggest = size;
             quiet = size < (biggest > floor ? biggest : floor) * fmax(EPS / 20, loose * 0.01) ? quiet + 1 : 0;
+            for (int j = 0; j < n_more; j++) {
+                COMPLEX v = value * NAME(c_exp)((sign > 0 ? 1 - u : u) * (more[j] - eps));
+                REAL v_size = NAME(size)(v);
+                more_sum[j] += half * v;
+                more_abs[j] += half * v_size;
+                if (v_size > more_biggest[j]) more_biggest[j] = v_size;
+                if (!(v_size < more_biggest[j] * 1e-17)) next = biggest;
+                if (!(v_size < more_biggest[j] * 1e-15)) quiet = 0;
+            }
             if (level == 0 && (quiet >= 3 || (quiet > 0 && next < biggest * fmax(EPS * 1e-6, loose * 1e-6)))) {
                 theta_max = (double)th;
                 break;
@@ -958,12 +987,24 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
         a->slope = __imag__ sum_slope * step / pi;
         a->absolute = abs_sum * step / pi;
         a->ledger = (double)(ledger * step / pi);
+        int open = 0;  // another eps that still moves
+        for (int j = 0; j < n_more; j++) {
+            a->more[j] = __imag__ more_sum[j] * step / pi, a->more_absolute[j] = more_abs[j] * step / pi;
+            REAL gap = F(fabs)(more_last[j] - a->more[j]) / F(fabs)(a->more[j]);
+            if (!(gap < (REAL)1e-7) && !(floor > 0) && a->more_absolute[j] < 1e5 * F(fabs)(a->more[j])) open = 1;
+            more_last[j] = a->more[j];
+        }
         if (level > 0 && a->absolute > ratio * F(fabs)(a->value)) a->ok = 0;
         if (level > 0) {
             a->halving = (double)F(fabs)(last - a->value);
             REAL size = F(fabs)(a->value);
             double enough = fmax(EPS, loose);
             if (a->halving < enough * (double)floor || a->absolute < enough * floor) break;
+            if (open) {
+                last = a->value;
+                step /= 2;
+                continue;
+            }
             if (a->halving * a->halving < fmax(1e-4 * EPS, 0.1 * loose) * (double)(size * (size > floor ? size : floor))) break;
         }
         last = a->value;
@@ -977,7 +1018,7 @@ static REAL NAME(solve)(const NAME(pair) * g, const problem *p, const contour *k
     double y = 0;
     REAL out[3], c = NAME(saddle)(g, p, &y, 1e-3, out), top = out[0];
     best->ok = 0;
-    if (floor > 0 && floor_top - top > DEPTH + 10) {
+    if (floor > 0 && floor_top - top > DEPTH + 10 + (n_more > 0 ? 30 : 0)) {
         memset(best, 0, sizeof *best);
         best->ok = 1;
         return top;
@@ -1042,7 +1083,7 @@ static void NAME(profile)(const NAME(pair) * g, problem p, const contour *k, ans
     NAME(integral) one, two;
     REAL top = 0, top2;
     split cut = {0, 0, 0};
-    top = NAME(solve)(g, &p, k, 0, 0, p.direction > 0 ? 100 : 1e30, a, &one);
+    top = NAME(solve)(g, &p, k, 0, 0, p.direction > 0 ? (loose > 0 ? 3e3 : 100) : 1e30, a, &one);
     int plain = p.direction < 0 || one.ok;
     if (!plain) {  // split, if that makes the integrand at the saddle smaller
         REAL out[3];
@@ -1050,6 +1091,12 @@ static void NAME(profile)(const NAME(pair) * g, problem p, const contour *k, ans
         NAME(saddle)(g, &p, &y, 0.02, out);
         double whole = NAME(approximation)(g, &p, y, out), parts = NAME(best_split)(g, p, 2, &cut, start);
         plain = !(parts < whole - 2);
+        if (!plain && parts < least) {
+            a->ok = 2;
+            strcpy(a->value, "1");
+            snprintf(a->log_scale, sizeof a->log_scale, "%.6g", parts);
+            return;
+        }
         if (plain) top = NAME(solve)(g, &p, k, 0, 0, 1e30, a, &one);
     }
     if (plain) {
@@ -1081,6 +1128,10 @@ static void NAME(profile)(const NAME(pair) * g, problem p, const contour *k, ans
         one.absolute = one.absolute * r1 + two.absolute * r2;
         one.ledger = one.ledger * (double)r1 + two.ledger * (double)r2;
         one.halving = one.halving * (double)r1 + two.halving * (double)r2;
+        for (int j = 0; j < n_more; j++) {
+            one.more[j] = one.more[j] * r1 + two.more[j] * r2;
+            one.more_absolute[j] = one.more_absolute[j] * r1 + two.more_absolute[j] * r2;
+        }
         one.ok = one.ok && two.ok;
     }
     a->slope = (double)(one.slope / one.value);
@@ -1088,6 +1139,10 @@ static void NAME(profile)(const NAME(pair) * g, problem p, const contour *k, ans
     a->halving = one.halving / (double)F(fabs)(one.value);
     a->ratio = (double)(one.absolute / F(fabs)(one.value));
     a->ok = one.ok && one.value > 0;
+    for (int j = 0; j < n_more; j++) {
+        a->more_ratio[j] = (double)(one.more_absolute[j] / F(fabs)(one.more[j]));
+        quadmath_snprintf(a->more[j], sizeof a->more[j], "%.36Qg", (__float128)one.more[j]);
+    }
     quadmath_snprintf(a->value, sizeof a->value, "%.36Qg", (__float128)one.value);
     quadmath_snprintf(a->log_scale, sizeof a->log_scale, "%.36Qg", (__float128)top);
 }

@@ -43,6 +43,11 @@ LOOSE = 1e-17
 WORK = 1.2e6
 WORK_RETRY = 1.2e7
 WORK_QUAD = 4e5
+FAR = math.log(1e-18) - 15
+RATIO = 3e3
+"""Largest sum of absolute values over value of an epsilon that shares the path of another."""
+SHARED = 4
+"""Epsilons that share the path of the first; their deltas are within a factor e^5 of its."""
 LOW, HIGH = 1e-18, 0.5
 COLUMNS = ("kind", "sigma", "q", "steps", "eps", "dir", "delta", "gap", "method")
 
@@ -124,11 +129,11 @@ class Program:
     def start(self) -> None:
         self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
-    def ask(self, job: str, loose: float = LOOSE, work: float = WORK) -> list[str]:
+    def ask(self, job: str, work: float = WORK) -> list[str]:
         """Return the words of the answer, [] if there is none."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"set {loose!r} {work!r}\n{job}\n".encode())
+        self.process.stdin.write(f"set {LOOSE!r} {work!r} {FAR!r}\n{job}\n".encode())
         text, patience = b"", time.time() + 60 + work / 1e5
         while not text.endswith(b"\n"):
             ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, patience - time.time()))
@@ -141,11 +146,24 @@ class Program:
             text += part
         return text.decode().split()
 
-    def value(self, draw: Draw, eps: float, path: str, bits: int, loose: float, work: float) -> oracle.Value | None:
-        job = f"0 {bits} {draw.direction} sgm {draw.steps} eps={eps!r} {path} {draw.sigma!r} {draw.q!r}"
-        words = self.ask(job, loose, work)
-        value = oracle.read_value(words) if len(words) == 16 else None
-        return value if value is not None and value.ok else None
+    def values(self, draw: Draw, epsilons: list[float], path: str, bits: int, work: float) -> list[Any] | None:
+        """Return the delta of every epsilon along one path (NaN where the path is too far for it), None without success.
+
+        All are 0 where the delta of the first is far below the smallest of interest.
+        """
+        texts = ",".join(map(repr, epsilons))
+        job = f"0 {bits} {draw.direction} sgm {draw.steps} eps={texts} {path} {draw.sigma!r} {draw.q!r}"
+        words = self.ask(job, work)
+        if len(words) < 16 or words[15] == "0":
+            return None
+        if words[15] == "2":
+            return [mpf(0)] * len(epsilons)
+        with mp.workdps(40):
+            scale = mp.exp(mpf(words[3]))
+            found = [mpf(words[2]) * scale]
+            for value, ratio in zip(words[16::2], words[17::2], strict=True):
+                found.append(mpf(value) * scale if float(ratio) < RATIO and mpf(value) > 0 else mp.nan)
+        return found
 
     def epsilon(self, draw: Draw, delta: float) -> tuple[float, float]:
         """Return the epsilon (-1 if there is none), and the log of the delta of epsilon = 0 if there is none."""
@@ -204,8 +222,9 @@ class Maker:
     def __init__(self, program: Program, rng: random.Random, partial: str) -> None:
         self.program, self.rng = program, rng
         self.rows: list[tuple[Any, ...]] = []
-        self.later: list[tuple[Draw, float, str]] = []
+        self.later: list[tuple[Draw, list[float], str]] = []
         self.outside: Counter[str] = Counter()
+        self.unread: Counter[str] = Counter()
         self.methods: Counter[str] = Counter()
         self.worst = 0.0
         self.partial = open(partial, "w", buffering=1)  # noqa: SIM115
@@ -232,68 +251,109 @@ class Maker:
     def point(self, draw: Draw) -> None:
         """Try one draw."""
         if draw.q == 1 or draw.steps == 1:
-            found = closed_row(draw, self.rng)
-            if found is None:
-                self.outside[draw.kind] += 1
-            else:
-                self.keep(draw, *found, 0.0, "closed")
+            for _ in range(3):
+                found = closed_row(draw, self.rng)
+                if found is None:
+                    self.outside[draw.kind] += 1
+                else:
+                    self.keep(draw, *found, 0.0, "closed")
+                if draw.delta == 0:
+                    break
+                draw = draw._replace(delta=log_uniform(self.rng, draw.low, draw.high))
             return
-        aim, eps, first = draw.delta, 0.0, None
-        for _ in range(4):
-            if draw.delta > 0:
-                eps, most = self.program.epsilon(draw, aim)
-                if eps < 0 and most <= math.log(draw.low):
-                    self.outside[draw.kind] += 1
-                    return
-                if eps < 0:
-                    aim = log_uniform(self.rng, draw.low, min(draw.high, math.exp(most)))
-                    eps, most = self.program.epsilon(draw, aim)
-                if not eps >= 0:
-                    self.outside[draw.kind] += 1
-                    return
-            first = self.program.value(draw, eps, PATHS[0], 64, LOOSE, WORK)
-            if first is None or draw.low <= first.delta <= draw.high:
-                break
-            # the integrand at its saddle says little of delta: aim again
-            aim *= float(mpf(log_uniform(self.rng, draw.low, draw.high)) / first.delta)
-            if draw.delta == 0 or not 0 < aim < 1e300:
-                self.outside[draw.kind] += 1
+        if draw.delta == 0:
+            self.attempt(draw, [0.0])
+            return
+        _, most = self.program.epsilon(draw, 1.0)
+        if most <= math.log(draw.low):
+            self.outside[draw.kind] += 1
+            return
+        top = min(draw.high, math.exp(min(most, 0.0)))
+        aim = draw.delta if draw.delta < top else log_uniform(self.rng, draw.low, top)
+        aims = [aim] + [aim * math.exp(self.rng.uniform(-5, 5)) for _ in range(SHARED)]
+        aims = [aim] + [x for x in aims[1:] if draw.low < x < top]
+        # one participation that makes the loss, or the saddle: where few take part the truth may be near either
+        if draw.direction > 0 and draw.steps * draw.q < 3:
+            jumps = [one_jump(draw, x) for x in aims]
+            if jumps[0] > 0 and self.attempt(draw, [jumps[0]] + [x for x in jumps[1:] if x > 0], last=False):
                 return
-            first = None
-        if not self.agree(draw, eps, [first], 64, PATHS[1:], LOOSE, WORK, "80-bit"):
-            self.later.append((draw, eps, "no value" if first is None else "disagree"))
+        saddles = [self.program.epsilon(draw, x)[0] for x in aims]
+        if not saddles[0] > 0:
+            self.outside[draw.kind] += 1
+            return
+        self.attempt(draw, [saddles[0]] + [x for x in saddles[1:] if x > 0])
+
+    def attempt(self, draw: Draw, epsilons: list[float], last: bool = True) -> bool:
+        """Whether the first delta is in the wanted range, and then keep what agrees."""
+        first = self.program.values(draw, epsilons, PATHS[0], 64, WORK)
+        if first is None:
+            self.later.append((draw, epsilons, "no value"))
+            return True
+        if not draw.low <= first[0] <= draw.high:
+            if last:
+                self.outside[draw.kind] += 1
+            return False
+        left = self.agree(draw, epsilons, [first], 64, PATHS[1:], WORK, "80-bit")
+        if left:
+            self.later.append((draw, left, "disagree"))
+        return True
 
     def agree(
-        self, draw: Draw, eps: float, values: list[Any], bits: int, paths: Any, loose: float, work: float, method: str
-    ) -> bool:
-        """Whether two paths agree; then the row is kept (or was outside the wanted range)."""
+        self, draw: Draw, epsilons: list[float], found: list[Any], bits: int, paths: Any, work: float, method: str
+    ) -> list[float]:
+        """Keep the rows of the epsilons at which two paths agree; return the others."""
+        open_ = list(range(len(epsilons)))
         for path in paths:
-            if values and values[0] is None and bits == 64 and work == WORK:
-                return False  # too long: at the end
-            values.append(self.program.value(draw, eps, path, bits, loose, work))
-            for a, b in itertools.combinations([v for v in values if v is not None], 2):
-                gap = float(abs(a.delta / b.delta - 1))
-                if gap <= AGREE:
-                    if draw.low <= b.delta <= draw.high:
-                        self.keep(draw, eps, b.delta, gap, method)
-                    else:
-                        self.outside[draw.kind] += 1
-                    return True
-        return False
+            values = self.program.values(draw, epsilons, path, bits, work)
+            if values is None:
+                continue
+            for i in list(open_):
+                for before in found:
+                    with mp.workdps(40):
+                        a, b = before[i], values[i]
+                        gap = float(abs(a / b - 1)) if b > 0 and a > 0 else math.nan
+                    if gap <= AGREE:
+                        open_.remove(i)
+                        if draw.low <= b <= draw.high:
+                            self.keep(draw, epsilons[i], b, gap, method)
+                        else:
+                            self.outside[draw.kind] += 1
+                        break
+            found.append(values)
+            if len(found) > 1 and 0 not in open_:  # the path was laid for the first; it may be too far for others
+                for i in list(open_):
+                    if sum(1 for v in found if mp.isnan(v[i])) > len(found) - 2:
+                        self.unread[draw.kind] += 1
+                        open_.remove(i)
+            if not open_:
+                break
+        return [epsilons[i] for i in open_]
 
     def retry(self, stop: float) -> None:
         """What did not agree, with more work and then in 128 bits; what is left after `stop` stays in `later`."""
-        left = []
-        for draw, eps, reason in self.later:
+        todo, self.later = self.later, []
+        for draw, epsilons, reason in todo:
             if time.time() > stop:
-                left.append((draw, eps, reason + ", not retried"))
-            elif self.agree(draw, eps, [], 64, PATHS, LOOSE / 10, WORK_RETRY, "80-bit retried"):
-                pass
-            elif self.agree(draw, eps, [], 113, PATHS[:2], 1e-18, WORK_QUAD, "128-bit"):
-                pass
-            else:
-                left.append((draw, eps, reason + ", retried"))
-        self.later = left
+                self.later.append((draw, epsilons, reason + ", not retried"))
+                continue
+            left = self.agree(draw, epsilons, [], 64, PATHS, WORK_RETRY, "80-bit retried")
+            if left and reason == "disagree":
+                left = self.agree(draw, left, [], 113, PATHS[:2], WORK_QUAD, "128-bit")
+            if left:
+                self.later.append((draw, left, reason + ", retried"))
+
+
+def one_jump(draw: Draw, delta: float) -> float:
+    """The epsilon at which `steps` times the delta of one step is about delta; -1 if there is none."""
+    if draw.steps * one_step_delta(draw, mpf(0)) <= delta:
+        return -1.0
+    low, high = 0.0, 1e-9
+    while draw.steps * one_step_delta(draw, mpf(high)) > delta:
+        high *= 4
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if draw.steps * one_step_delta(draw, mpf(middle)) > delta else (low, middle)
+    return high
 
 
 def regime(draw: Draw) -> str:
@@ -312,21 +372,22 @@ def write(path: str, maker: Maker, command: str) -> None:
     """Write the sample with what is to be known about it."""
     gcc = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
     kinds = Counter(row[0] for row in maker.rows)
-    dropped = Counter(draw.kind for draw, _, _ in maker.later)
+    dropped = Counter(draw.kind for draw, epsilons, _ in maker.later for _ in epsilons)
     lines = [
         f"{command}; {gcc}, python {platform.python_version()}",
         f"two paths agree to {AGREE:g} relative (column gap: the disagreement; worst {maker.worst:.1e}); closed: 90 digits",
         f"{len(maker.rows)} rows: {show(kinds)}",
         f"methods: {show(maker.methods)}",
-        f"dropped {len(maker.later)} (paths disagree, or too long): {show(dropped)}",
-        f"dropped by regime: {show(Counter(regime(draw) for draw, _, _ in maker.later))}",
+        f"dropped {dropped.total()} (paths disagree, or too long): {show(dropped)}",
+        f"dropped by regime: {show(Counter(regime(draw) for draw, epsilons, _ in maker.later for _ in epsilons))}",
         f"rows by regime: {show(Counter(regime(Draw(r[0], float(r[1]), float(r[2]), r[3], r[5], 0, 0, 0)) for r in maker.rows))}",
-        f"no delta of the wanted range at any epsilon >= 0 (not dropped: nothing to ask): {show(maker.outside)}",
+        f"draws with no delta of the wanted range at the epsilon aimed at (not dropped): {show(maker.outside)}",
+        f"not read because the path of their neighbour was too far (not dropped): {show(maker.unread)}",
     ]
-    lines += [
-        f"dropped point: {d.kind} {d.sigma!r} {d.q!r} {d.steps} {eps!r} {d.direction} ({why})"
-        for d, eps, why in maker.later
-    ]
+    for d, epsilons, why in maker.later:
+        lines.append(
+            f"dropped: {d.kind} {d.sigma!r} {d.q!r} {d.steps} {d.direction} {' '.join(map(repr, epsilons))} ({why})"
+        )
     # mtime and name are fixed so that the same rows make the same bytes
     with open(path, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
         out.write("".join(f"# {line}\n" for line in lines).encode())
@@ -353,8 +414,10 @@ def main() -> None:
             if time.time() > start + options.seconds or len(maker.rows) >= options.points:
                 break
             maker.point(draw)
-            if i % 200 == 199:
-                counts = f"{len(maker.rows)} rows, {len(maker.later)} for later, {sum(maker.outside.values())} outside"
+            if i % 50 == 49:
+                counts = (
+                    f"{len(maker.rows)} rows, {len(maker.later)} draws for later, {sum(maker.outside.values())} outside"
+                )
                 print(f"{time.time() - start:.0f} s, {counts}, worst {maker.worst:.1e}", flush=True)
         command = f"{parser.prog} --seed {options.seed} (stopped by the clock after {i} draws)"
         write(options.out, maker, command)
