@@ -16,8 +16,9 @@ $(STAMP): $(KERNELS)
 	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev]"
 	touch $(STAMP)
 
-run: $(STAMP)   ## published configurations, then a sweep of 675,000 cells with a result file and a picture
+run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi sweep of 675,000 cells; result files and pictures
 	$(BIN)/fastacct published examples/published_dp_sgd.toml
+	$(BIN)/fastacct sweep examples/exact.toml
 	$(BIN)/fastacct sweep examples/sweep.toml
 
 test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from fastacct._arrays import MAX_STEPS, in_pieces
-from fastacct._exact_jobs import Read
+from fastacct._exact_runs import Read
 from fastacct.accountants import Answer, Question
 from fastacct.bounds import Status
 

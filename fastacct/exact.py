@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fastacct import _exact_jobs as jobs
+from fastacct import _exact_runs as runs
 from fastacct import _exact_search
 from fastacct._arrays import Cells, Codes, run_kernel
 from fastacct._jobs_exact import CELLS_PER_TASK, DIRECTIONS
@@ -56,19 +56,19 @@ class Exact(Accountant):
         if question.history or question.neighbors == "replace_one":
             _, upper, status = self.bounds(question)
             return Answer(upper, status)
-        (upper,), status = _run(_kernels.Op.EXACT_UPPER, question, 1, jobs.WHAT[question.wanted])
+        (upper,), status = _run(_kernels.Op.EXACT_UPPER, question, 1, runs.WHAT[question.wanted])
         return Answer(upper, status)
 
     def bounds(self, question: Question) -> Bounds:
         """Certified lower and upper bounds."""
         if not question.history and question.neighbors != "replace_one":
-            (lower, upper, _), status = _run(_kernels.Op.EXACT, question, 3, jobs.WHAT[question.wanted])
+            (lower, upper, _), status = _run(_kernels.Op.EXACT, question, 3, runs.WHAT[question.wanted])
             return Bounds(lower, upper, status)
-        flat = jobs.flat(question)
-        bounds = jobs.job_bounds(flat)
+        flat = runs.flat(question)
+        bounds = runs.job_bounds(flat)
         if question.neighbors == "replace_one":
-            jobs.improve_by_two(flat, bounds, lambda other: self.read(other).values)
-        return jobs.shaped(bounds, question.shape)
+            runs.improve_by_two(flat, bounds, lambda other: self.read(other).values)
+        return runs.shaped(bounds, question.shape)
 
     def calibrate(self, question: Question) -> Answer:
         """Safe side of the boundary, within 1e-8 relative of it."""

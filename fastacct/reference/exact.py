@@ -36,18 +36,24 @@ MAX_TERMS = 20_000_000
 """Exponentials of one evaluation of the contour: a longer sum is refused."""
 
 
-_TURNS = (1.5, 3.0, 5.0, 8.0, 11.0, 15.0, 19.0, 23.0, 28.0, 34.0)
+_PATHS = ((74.0, 1.0), (68.0, 1.0), (74.0, 0.5), (68.0, 0.5), (80.0, 0.3))
+"""Angles of the arms and places of the vertex, as a fraction of the way to the saddle, tried in this order."""
+
+_FEW_TERMS = 600_000
+"""A sum this short is taken without looking for a shorter one."""
+
+_TURNS = (2.0, 4.0, 7.0, 11.0, 15.0, 20.0, 27.0)
 """Degrees by which the hyperbola is turned to see how far it can be moved."""
 
 _CELL = 0.5
 """Length in theta of the piece of the hyperbola that shares one curve and its nodes."""
 
-_SHIFTS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.95, 1.2)
+_SHIFTS = (0.05, 0.12, 0.25, 0.45, 0.7, 1.0)
 _SHAPES = [
     (height, start, lean)
-    for height in (0.0, 0.05, 0.15, 0.4, 0.8, 1.3)
+    for height in (0.0, 0.1, 0.4, 1.0)
     for start in (-4.0, 0.0)
-    for lean in (0.0, 0.15, 0.3, 0.45, 0.6)
+    for lean in (0.0, 0.3, 0.45, 0.6)
     if height or start == 0.0
 ]
 
@@ -506,18 +512,20 @@ class _Path:
         saddle, width = loss.saddle(steps, float(eps), direction)
         side = 1.0 if direction == "remove" else 0.0
         plans = []
-        for tilt in (68.0, 74.0):
-            for pull in (1.0, 0.5):
-                # every level has its own hyperbola
-                vertex = side + (saddle - side) * pull * (1.0, 1.07, 0.95, 1.12, 0.9)[level % 5]
-                size = width * pull * (2.0, 1.7, 2.2, 1.5, 1.9)[level % 5]
-                angle = math.radians(tilt + (0.0, 1.1, -0.6, 1.7, 0.7)[level % 5])
-                hyperbola = _Hyperbola(loss, steps, float(eps), direction, vertex, size, angle)
-                if not plans:
-                    least = float(hyperbola.log_size(np.zeros(1), loss.line(np.full(1, vertex + 0j), nats)[1])[0])
-                plan = hyperbola.plan(nats, least)
-                if plan is not None:
-                    plans.append(plan)
+        least = None
+        for tilt, pull in _PATHS:
+            # every level has its own hyperbola
+            vertex = side + (saddle - side) * pull * (1.0, 1.07, 0.95, 1.12, 0.9)[level % 5]
+            size = width * pull * (2.0, 1.7, 2.2, 1.5, 1.9)[level % 5]
+            angle = math.radians(tilt + (0.0, 1.1, -0.6, 1.7, 0.7)[level % 5])
+            hyperbola = _Hyperbola(loss, steps, float(eps), direction, vertex, size, angle)
+            if least is None:
+                least = float(hyperbola.log_size(np.zeros(1), loss.line(np.full(1, vertex + 0j), nats)[1])[0])
+            plan = hyperbola.plan(nats, least)
+            if plan is not None:
+                plans.append(plan)
+                if plan.n_terms <= _FEW_TERMS:
+                    break
         if not plans:
             raise NotConverged(f"{direction} delta at {run}: no path")
         if DEBUG:

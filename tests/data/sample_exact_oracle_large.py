@@ -40,14 +40,14 @@ of the split."""
 
 AGREE = 1e-12
 LOOSE = 1e-17
-WORK = 1.2e6
-WORK_RETRY = 1.2e7
+WORK = 2.2e6
+WORK_RETRY = 8e6
 WORK_QUAD = 4e5
 FAR = math.log(1e-18) - 15
 RATIO = 3e3
 """Largest sum of absolute values over value of an epsilon that shares the path of another."""
-SHARED = 4
-"""Epsilons that share the path of the first; their deltas are within a factor e^5 of its."""
+SHARED = 8
+"""Epsilons that share the path of the first; their deltas are within a factor e^6 of its."""
 LOW, HIGH = 1e-18, 0.5
 COLUMNS = ("kind", "sigma", "q", "steps", "eps", "dir", "delta", "gap", "method")
 
@@ -270,12 +270,17 @@ class Maker:
             return
         top = min(draw.high, math.exp(min(most, 0.0)))
         aim = draw.delta if draw.delta < top else log_uniform(self.rng, draw.low, top)
-        aims = [aim] + [aim * math.exp(self.rng.uniform(-5, 5)) for _ in range(SHARED)]
+        aims = [aim] + [aim * math.exp(self.rng.uniform(-6, 6)) for _ in range(SHARED)]
         aims = [aim] + [x for x in aims[1:] if draw.low < x < top]
         # one participation that makes the loss, or the saddle: where few take part the truth may be near either
         if draw.direction > 0 and draw.steps * draw.q < 3:
             jumps = [one_jump(draw, x) for x in aims]
-            if jumps[0] > 0 and self.attempt(draw, [jumps[0]] + [x for x in jumps[1:] if x > 0], last=False):
+            bulk = math.sqrt(draw.steps) * draw.q * min(1.3, 1 / draw.sigma)
+            if (
+                draw.sigma < 4
+                and jumps[0] > 2 * bulk
+                and self.attempt(draw, [jumps[0]] + [x for x in jumps[1:] if x > 0], last=False)
+            ):
                 return
         saddles = [self.program.epsilon(draw, x)[0] for x in aims]
         if not saddles[0] > 0:
