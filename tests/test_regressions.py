@@ -225,3 +225,20 @@ def test_curves_do_not_pass_a_singularity_of_the_loss(sigma, q, steps, epsilon, 
     assert lower * (1 - 1e-13) <= truth <= upper * (1 + 1e-13)
     bounds = fa.dpsgd.epsilon_bounds(**run, delta=truth)
     assert bounds.lower * (1 - 1e-13) <= epsilon <= bounds.upper * (1 + 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "epsilon", "log_delta"),
+    [
+        (0.1430111746187092, 0.0521329110317493, 0.016210068978367288, -2.2879285760677957),
+        (0.12509635095723395, 0.939676458194499, 0.17792255474906307, -0.00367692238282335808),
+        (0.15329147752259867, 0.003537376532652683, 0.03369605892855603, -4.95655737323779603),
+    ],
+)
+def test_mass_left_of_the_curves_counts_with_the_mean(sigma, q, epsilon, log_delta):
+    # two steps, little noise: records left of the bent path's curves were taken to add nothing, 5e-11 of delta.
+    # Values by mpmath: the mean of one step's delta over the other step's loss
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": 2, "neighbors": "remove"}
+    lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
+    assert np.log(lower) <= log_delta * (1 - 1e-14)
+    assert np.log(upper) >= log_delta * (1 + 1e-14)

@@ -471,7 +471,12 @@ class _Hyperbola(NamedTuple):
         for i in range(120):
             theta = ends + i * _CELL
             u = self.at(theta)
-            line, sizes, moduli = self.loss.line(u, nats + log_steps)
+            line, _, _ = self.loss.line(u, nats + log_steps)
+            # the grid of `line` is too coarse far out: what aliases there looks like growth
+            x = np.arange(line.start, line.stop, min(0.1, 0.4 / self.loss.s, 2 * line.step)) + 0j
+            width = float((x[1] - x[0]).real)
+            loss, log_weight = self.loss.curve(line.shape, x)
+            sizes, moduli = self.loss.sums(u, loss, log_weight, width)
             logs = self.log_size(theta, sizes)
             if logs.max() > least + 40:
                 return None
@@ -480,11 +485,9 @@ class _Hyperbola(NamedTuple):
             n_nodes = int((line.stop - line.start) / line.step)
             total += n_nodes
             biggest = max(biggest, float(np.abs(u).max()) * (line.stop - line.start + 10))
-            x = np.arange(line.start, line.stop, min(0.1, 0.4 / self.loss.s)) + 0j
-            loss, log_weight = self.loss.curve(line.shape, x)
             for turn in growth:
                 beside = self.at(theta, turn)
-                near = self.loss.sums(beside, loss, log_weight, float((x[1] - x[0]).real))[0]
+                near = self.loss.sums(beside, loss, log_weight, width)[0]
                 growth[turn] = max(growth[turn], float(self.log_size(theta, near, turn).max()))
             if float(logs.max()) < least - nats - 5:
                 break

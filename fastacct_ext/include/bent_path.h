@@ -225,6 +225,12 @@ FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off,
         x = fabs(p) + fabs(f);
         e1 += sqrt(FA_FMA(vr, vr, vi * vi)) * (60.0 - 6.0 * fa_min(lw[i], 0.0) + 2.0 * fabs(aw[i])) + 24.0 * (e + sqrt(w)) * x * fa_min(x, 2.0);
     }
+    if (c->left_mass > 0.0) {                                  /* left of the curve: l = 0, the summand is that of off */
+        double ei, er = fa_cexp2_v(fa_min(a * off, 1.0), t * off, &ei);
+        re += c->left_mass * er;
+        im += c->left_mass * ei;
+        e1 += c->left_mass * (80.0 * hypot(er, ei) + 40.0 * fa_min(hypot(a, t) * fabs(off), 1.0) * hypot(a, t) * fabs(off));
+    }
     *im_out = im;
     *error_out = FA_EPS * (e1 + 0.125 * n * (fabs(re) + fabs(im)));
     return re;
@@ -252,6 +258,7 @@ FA_FUNC double fa_curve_second(const fa_curve *c, double a, double t, double off
         sum = FA_FMA(fa_exp_plain_v(e), FA_FMA(l, l, li[i] * li[i]), sum);
         peak = fa_max(peak, e);
     }
+    sum += c->left_mass * off * off * fa_max(1.0, exp(fa_min(a * off, 600.0)));
     return peak < 690.0 ? log(0.5 * sum) + 2.0 * log(u_max) : INFINITY;
 }
 

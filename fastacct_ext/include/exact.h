@@ -47,7 +47,7 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     for (level = 0; level < run->n_blocks; level++)
         least = fa_min(least, run->blocks[level].pair.sigma);
     limit = run->quick || few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
-    for (level = run->sign < 0 || least < FA_CUT_SIGMA ? 2 : 0; level < 3; level++) {
+    for (level = run->sign < 0 || least < FA_CUT_SIGMA || run->precise == 2 ? 2 : 0; level < 3; level++) {
         fa_contour_cut(run, log_size == log_size ? log_size : log_delta == log_delta ? log_delta : -25.0, level ? margins[level] : margins[0] * (1.0 + 10.0 / (least * least)));
         if (!fa_saddle(run, eps, log_delta, &at))
             continue;
@@ -63,7 +63,7 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
         }
         saddle = run->c;
         k = run->saddle_k;
-        if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit))
+        if (run->precise < 2 && fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit))
             return at;
         run->c = saddle;
         run->saddle_k = k;
@@ -74,36 +74,13 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - run->tolerance);
     if (run->on_bent)
         return at;
+    if (run->precise == 2)
+        return NAN;
     run->c = saddle;
     run->saddle_k = k;
     if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, points_max))
         return at;
     return NAN;
-}
-
-/* log delta at eps in one direction */
-FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points_max)
-{
-    fa_interval none = {-INFINITY, 0.0};
-    fa_reading r;
-    double log_size;
-    int i;
-    log_size = NAN;
-    run->precise = 0;
-    for (i = 0; i < 5; i++) {
-        if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0))
-            return none;
-        fa_line_read(run, eps, &r);
-        if (r.relative + r.alias < (run->tolerance < FA_TOLERANCE ? 10.0 * exp(-run->tolerance) : FA_GOOD))
-            break;
-        if (r.log_value > -INFINITY && fabs(r.log_value - log_size) < 0.5) {
-            if (run->quick || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
-                break;
-            run->precise = 1;
-        }
-        log_size = r.log_value > -INFINITY ? r.log_value : (log_size == log_size ? log_size : -10.0) * 2.0;   /* aimed at the wrong size */
-    }
-    return fa_bounds_of(&r);
 }
 
 /* a guess of eps where at most one participation matters: delta is about steps times one step's; NaN elsewhere.  Chernoff's bound, the
@@ -151,12 +128,103 @@ FA_FUNC double fa_guess_eps(fa_contour *run, double log_delta)
     return jump > high ? jump : high;
 }
 
+/* Newton's method on the line evaluated last, from *eps; *gap_out: about what is left of log delta, *r the last reading */
+FA_FUNC void fa_newton(const fa_contour *run, double log_delta, double *eps, double *gap_out, fa_reading *r)
+{
+    int i;
+    for (i = 0; i < 30; i++) {
+        double step, gap;
+        fa_line_read(run, *eps, r);
+        *gap_out = gap = fabs(r->log_value - log_delta);
+        if (!(r->log_value > -INFINITY) || !(r->slope < 0.0) || !(r->relative + r->alias < 0.3) || gap < 1e-12)
+            break;
+        step = fa_max((log_delta - r->log_value) / r->slope, -*eps);
+        if (fabs(step) <= 2.0 * FA_EPS * *eps)
+            break;
+        *eps += step;
+        if (gap < 1e-6 && *eps > 0.0) {                        /* what is left is of the order of gap^2; the ends are checked */
+            *gap_out = gap * gap;
+            break;
+        }
+    }
+}
+
+/* checked bounds of eps next to an approximation, from the line evaluated last; 0 and [0, inf) where none are found */
+FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double gap, const fa_reading *at, fa_interval *out)
+{
+    double start = fa_max((at->relative + at->alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -at->slope, 2.0 * FA_EPS * eps), pad = start;
+    fa_reading r;
+    int i;
+    out->lower = 0.0;
+    out->upper = INFINITY;
+    for (i = 0; i < 7 && out->upper == INFINITY; i++, pad *= 2.0) {
+        fa_line_read(run, eps + 1.05 * pad, &r);
+        if (fa_bounds_of(&r).upper <= log_delta)
+            out->upper = eps + 1.05 * pad;
+    }
+    if (out->upper == INFINITY)
+        return 0;
+    for (i = 0, pad = start; i < 8 && eps - 1.05 * pad > 0.0 && out->lower == 0.0; i++, pad *= 2.0) {
+        fa_line_read(run, eps - 1.05 * pad, &r);
+        if (fa_bounds_of(&r).lower >= log_delta)
+            out->lower = eps - 1.05 * pad;
+    }
+    if (out->lower == 0.0) {                                   /* eps may be 0 */
+        fa_line_read(run, 0.0, &r);
+        if (fa_bounds_of(&r).upper <= log_delta)
+            out->upper = 0.0;
+    }
+    return 1;
+}
+
+/* whether the bent path may tell more than the vertical line did: `width` is what the line left, relative */
+FA_INLINE int fa_worth_bending(const fa_contour *run, double width)
+{
+    return run->n_blocks == 1 && run->sign > 0 && run->mu2 == 0.0 && !run->quick && !run->on_bent && run->bent && run->tolerance == FA_TOLERANCE && !(width < 1e-8) &&
+           run->blocks[0].pair.sample_rate > 0.0 && run->total * run->blocks[0].pair.sample_rate < 60.0;
+}
+
+/* log delta at eps in one direction */
+FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points_max)
+{
+    fa_interval out = {-INFINITY, 0.0};
+    fa_reading r;
+    double log_size = NAN;
+    int i;
+    run->precise = 0;
+    for (i = 0; i < 5; i++) {
+        if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0))
+            return out;
+        fa_line_read(run, eps, &r);
+        if (r.relative + r.alias < (run->tolerance < FA_TOLERANCE ? 10.0 * exp(-run->tolerance) : FA_GOOD))
+            break;
+        if (r.log_value > -INFINITY && fabs(r.log_value - log_size) < 0.5) {
+            if (run->quick || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
+                break;
+            run->precise = 1;
+        }
+        log_size = r.log_value > -INFINITY ? r.log_value : (log_size == log_size ? log_size : -10.0) * 2.0;   /* aimed at the wrong size */
+    }
+    out = fa_bounds_of(&r);
+    if (fa_worth_bending(run, r.relative + r.alias)) {
+        run->precise = 2;
+        if (fa_place(run, eps, NAN, r.relative < 0.5 ? r.log_value : NAN, points_max) >= 0.0) {
+            fa_interval bent;
+            fa_line_read(run, eps, &r);
+            bent = fa_bounds_of(&r);
+            out.lower = fa_max(out.lower, bent.lower);
+            out.upper = fa_min(out.upper, bent.upper);
+        }
+    }
+    return out;
+}
+
 /* eps at log delta in one direction */
 FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
 {
     fa_interval none = {0.0, INFINITY}, out = none, d;
     fa_reading r;
-    double at, eps, pad, start;
+    double at, eps, gap = INFINITY;
     int i, round;
     run->precise = 0;
     run->on_bent = 0;
@@ -173,25 +241,8 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     if (!(at >= 0.0))
         return none;
     for (round = 0;; round++) {
-        double gap = INFINITY;
         eps = at;
-        for (i = 0; i < 30; i++) {
-            double step;
-            fa_line_read(run, eps, &r);
-            gap = fabs(r.log_value - log_delta);
-            if (!(r.log_value > -INFINITY) || !(r.slope < 0.0) || !(r.relative + r.alias < 0.3) || gap < 1e-12)
-                break;
-            step = (log_delta - r.log_value) / r.slope;
-            if (eps + step < 0.0)
-                step = -eps;
-            if (fabs(step) <= 2.0 * FA_EPS * eps)
-                break;
-            eps += step;
-            if (gap < 1e-6 && eps > 0.0) {                     /* what is left is of the order of gap^2; the ends are checked below */
-                gap *= gap;
-                break;
-            }
-        }
+        fa_newton(run, log_delta, &eps, &gap, &r);
         if (eps == 0.0 && r.log_value < log_delta && r.relative + r.alias < 0.3) {      /* even delta(0) is below the target, it seems */
             d = fa_bounds_of(&r);
             if (!(d.upper <= log_delta) && fa_place(run, 0.0, NAN, r.log_value, points_max) >= 0.0) {
@@ -204,16 +255,15 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             }
             gap = fabs(r.log_value - log_delta);
         }
-        if (gap < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1) || (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
-            pad = (r.relative + r.alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope;
+        if (gap < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->on_bent ? -5.0 * r.slope : run->c - 1.0) < 0.1) || (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
             if (r.relative + r.alias < FA_GOOD || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
                 break;
             run->precise = 1;
         }
-        if (round == 6) {
-            pad = (r.relative + r.alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -r.slope;
+        if (round == 6)
             break;
-        }
+        if (gap < 1e-3 && r.relative < 1e-3 && fa_ends(run, log_delta, eps, gap, &r, &d))      /* in case nothing better comes */
+            none = d;
         /* the guess was far off: place the line again, lower when nothing could be read */
         if (!(r.relative + r.alias < 0.3))
             eps *= 0.6;
@@ -225,32 +275,26 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         if (!(at >= 0.0))
             return none;
     }
-    start = pad = fa_max(pad, 2.0 * FA_EPS * eps);
-    for (i = 0; i < 8; i++, pad *= 2.0) {
-        double e = eps + 1.05 * pad;
-        fa_line_read(run, e, &r);
-        d = fa_bounds_of(&r);
-        if (d.upper <= log_delta) {
-            out.upper = e;
-            break;
+    (void)fa_ends(run, log_delta, eps, gap, &r, &out);
+    out.lower = fa_max(out.lower, none.lower);
+    out.upper = fa_min(out.upper, none.upper);
+    if (fa_worth_bending(run, (out.upper - out.lower) * -r.slope)) {
+        fa_interval bent;
+        run->precise = 2;
+        if (!(gap < 0.1))
+            eps = fa_guess_eps(run, log_delta);
+        for (round = 0; round < 3 && fa_place(run, eps, NAN, log_delta, points_max) >= 0.0; round++) {
+            at = eps;
+            fa_newton(run, log_delta, &eps, &gap, &r);
+            if (!(r.relative + r.alias < 0.3))
+                break;
+            if (gap < 1e-3 && fa_ends(run, log_delta, eps, gap, &r, &bent)) {
+                out.lower = fa_max(out.lower, bent.lower);
+                out.upper = fa_min(out.upper, bent.upper);
+            }
+            if (!(fabs(eps - at) * -r.slope > 0.7))
+                break;
         }
-        if (i == 7)
-            return none;
-    }
-    for (i = 0, pad = start; i < 8 && eps - 1.05 * pad > 0.0; i++, pad *= 2.0) {
-        double e = eps - 1.05 * pad;
-        fa_line_read(run, e, &r);
-        d = fa_bounds_of(&r);
-        if (d.lower >= log_delta) {
-            out.lower = e;
-            break;
-        }
-    }
-    if (out.lower == 0.0) {                                    /* eps may be 0 */
-        fa_line_read(run, 0.0, &r);
-        d = fa_bounds_of(&r);
-        if (d.upper <= log_delta)
-            out.upper = 0.0;
     }
     return out;
 }

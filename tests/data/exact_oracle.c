@@ -438,11 +438,16 @@ static COMPLEX NAME(half_erfc)(COMPLEX z) {
     REAL h = EPS > 1e-25 ? (REAL)0.46 : (REAL)0.345, y = F(fabs)(__imag__ z) / h, near = F(fabs)(y - F(rint)(y));
     int half = near < (REAL)0.25, terms = (int)(F(sqrt)(-log(EPS)) / h) + 2;
     COMPLEX sum = half ? NAME(make)(0, 0) : 1 / (2 * zz);
+    static REAL weights[2][40];  // e^(-t^2) at the nodes; terms is at most 28
+    if (weights[1][0] == 0)
+        for (int n = 0; n <= terms; n++)
+            weights[0][n] = F(exp)(-(n * h) * (n * h)), weights[1][n] = F(exp)(-((n + (REAL)0.5) * h) * ((n + (REAL)0.5) * h));
+    REAL re = __real__ zz, im2 = __imag__ zz * __imag__ zz, sum_re = 0, sum_im = 0;
     for (int n = half ? 0 : 1; n <= terms; n++) {
-        REAL t = (n + (half ? (REAL)0.5 : 0)) * h;
-        t *= t;
-        sum += F(exp)(-t) / (zz + t);
+        REAL t = (n + (half ? (REAL)0.5 : 0)) * h, d = re + t * t, f = weights[half][n] / (d * d + im2);
+        sum_re += f * d, sum_im += f;
     }
+    sum += NAME(make)(sum_re, -__imag__ zz * sum_im);
     sum *= h * z / pi * NAME(c_exp)(-zz);
     if (__real__ z < pi / h) {  // the pole at -iz has been passed
         COMPLEX e = NAME(c_exp)(2 * pi * z / h);

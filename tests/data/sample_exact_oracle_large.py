@@ -219,14 +219,22 @@ def closed_row(draw: Draw, rng: random.Random) -> tuple[float, Any] | None:
 class Maker:
     """Rows as they come, and counts of what happened."""
 
-    def __init__(self, program: Program, rng: random.Random, partial: str) -> None:
+    def __init__(self, program: Program, rng: random.Random, partial: str, known: str | None) -> None:
         self.program, self.rng = program, rng
+        self.work = WORK
+        self.pending: dict[Draw, list[list[float]]] = {}  # what an earlier run did not have
         self.rows: list[tuple[Any, ...]] = []
         self.later: list[tuple[Draw, list[float], str]] = []
         self.outside: Counter[str] = Counter()
         self.unread: Counter[str] = Counter()
         self.methods: Counter[str] = Counter()
         self.worst = 0.0
+        self.known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        if known:
+            with open(known) as file:
+                for line in file.readlines()[1:]:
+                    row = tuple(line.rstrip("\n").split(","))
+                    self.known[row[:6]] = row[6:]
         self.partial = open(partial, "w", buffering=1)  # noqa: SIM115
         self.partial.write(",".join(COLUMNS) + "\n")
 
@@ -290,7 +298,13 @@ class Maker:
 
     def attempt(self, draw: Draw, epsilons: list[float], last: bool = True) -> bool:
         """Whether the first delta is in the wanted range, and then keep what agrees."""
-        first = self.program.values(draw, epsilons, PATHS[0], 64, WORK)
+        if self.known:
+            if self.take_known(draw, epsilons):
+                self.pending.pop(draw, None)
+                return True
+            self.pending.setdefault(draw, []).append(epsilons)
+            return False
+        first = self.program.values(draw, epsilons, PATHS[0], 64, self.work)
         if first is None:
             self.later.append((draw, epsilons, "no value"))
             return True
@@ -298,9 +312,22 @@ class Maker:
             if last:
                 self.outside[draw.kind] += 1
             return False
-        left = self.agree(draw, epsilons, [first], 64, PATHS[1:], WORK, "80-bit")
+        left = self.agree(draw, epsilons, [first], 64, PATHS[1:], self.work, "80-bit")
         if left:
             self.later.append((draw, left, "disagree"))
+        return True
+
+    def take_known(self, draw: Draw, epsilons: list[float]) -> bool:
+        """Keep the rows of an earlier run; whether it had the first epsilon."""
+        run = (draw.kind, repr(draw.sigma), repr(draw.q), str(draw.steps))
+        rows = [(eps, self.known.get((*run, repr(eps), str(draw.direction)))) for eps in epsilons]
+        if rows[0][1] is None:
+            return False
+        for eps, row in rows:
+            if row is None:
+                self.unread[draw.kind] += 1
+            else:
+                self.keep(draw, eps, mpf(row[0]), float(row[1]), row[2])
         return True
 
     def agree(
@@ -333,6 +360,21 @@ class Maker:
             if not open_:
                 break
         return [epsilons[i] for i in open_]
+
+    def resume(self, stop: float) -> None:
+        """Compute what the earlier run did not have, in random order."""
+        self.known = {}
+        todo = list(self.pending.items())
+        self.rng.shuffle(todo)
+        for count, (draw, attempts) in enumerate(todo):
+            if time.time() > stop:
+                self.later.append((draw, attempts[-1], "not asked again"))
+                continue
+            for i, epsilons in enumerate(attempts):
+                if self.attempt(draw, epsilons, last=i == len(attempts) - 1):
+                    break
+            if count % 10 == 9:
+                print(f"{count + 1} of {len(todo)}, {len(self.rows)} rows, {len(self.later)} left", flush=True)
 
     def retry(self, stop: float) -> None:
         """What did not agree, with more work and then in 128 bits; what is left after `stop` stays in `later`."""
@@ -387,7 +429,7 @@ def write(path: str, maker: Maker, command: str) -> None:
         f"dropped by regime: {show(Counter(regime(draw) for draw, epsilons, _ in maker.later for _ in epsilons))}",
         f"rows by regime: {show(Counter(regime(Draw(r[0], float(r[1]), float(r[2]), r[3], r[5], 0, 0, 0)) for r in maker.rows))}",
         f"draws with no delta of the wanted range at the epsilon aimed at (not dropped): {show(maker.outside)}",
-        f"not read because the path of their neighbour was too far (not dropped): {show(maker.unread)}",
+        f"neighbours on a path that was too far for them, or out of range (not dropped): {show(maker.unread)}",
     ]
     for d, epsilons, why in maker.later:
         lines.append(
@@ -409,14 +451,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--retry", type=float, default=200.0, help="seconds for what is asked again")
     parser.add_argument("--partial", default="/tmp/oracle_large_partial.csv")
+    parser.add_argument(
+        "--known", help="partial results of a stopped run with this seed: only what they lack is computed"
+    )
+    parser.add_argument("--draws", type=int, default=10**9, help="stop after this many")
+    parser.add_argument("--work", type=float, default=WORK, help="nodes a job may take")
     parser.add_argument("--out", default="exact_sample_large.csv.gz")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     start = time.time()
     with tempfile.TemporaryDirectory() as folder:
-        maker = Maker(Program(folder), rng, options.partial)
+        maker = Maker(Program(folder), rng, options.partial, options.known)
+        maker.work = options.work
         for i, draw in enumerate(draws(rng)):
-            if time.time() > start + options.seconds or len(maker.rows) >= options.points:
+            if time.time() > start + options.seconds or len(maker.rows) >= options.points or i >= options.draws:
                 break
             maker.point(draw)
             if i % 50 == 49:
@@ -426,6 +474,9 @@ def main() -> None:
                 print(f"{time.time() - start:.0f} s, {counts}, worst {maker.worst:.1e}", flush=True)
         command = f"{parser.prog} --seed {options.seed} (stopped by the clock after {i} draws)"
         write(options.out, maker, command)
+        if options.known:
+            maker.resume(start + options.seconds)
+            write(options.out, maker, command)
         print(f"asking {len(maker.later)} again", flush=True)
         maker.retry(time.time() + options.retry)
         maker.program.process.kill()
