@@ -38,7 +38,7 @@ typedef struct {
     double budget;                    /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
     int quick;                        /* searching: short lines only */
     double tolerance;                 /* -log of the relative error aimed at */
-    int precise;                      /* 1: spend more points against the amplification of rounding errors; 2: the bent path only */
+    int precise;                      /* spend more points against the amplification of rounding errors */
     /* the line */
     double c, h, t_end;
     double saddle_k, curvature;       /* K(c), second derivative of the exponent there */

@@ -47,7 +47,7 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     for (level = 0; level < run->n_blocks; level++)
         least = fa_min(least, run->blocks[level].pair.sigma);
     limit = run->quick || few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
-    for (level = run->sign < 0 || least < FA_CUT_SIGMA || run->precise == 2 ? 2 : 0; level < 3; level++) {
+    for (level = run->sign < 0 || least < FA_CUT_SIGMA ? 2 : 0; level < 3; level++) {
         fa_contour_cut(run, log_size == log_size ? log_size : log_delta == log_delta ? log_delta : -25.0, level ? margins[level] : margins[0] * (1.0 + 10.0 / (least * least)));
         if (!fa_saddle(run, eps, log_delta, &at))
             continue;
@@ -63,7 +63,7 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
         }
         saddle = run->c;
         k = run->saddle_k;
-        if (run->precise < 2 && fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit))
+        if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit))
             return at;
         run->c = saddle;
         run->saddle_k = k;
@@ -74,8 +74,6 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - run->tolerance);
     if (run->on_bent)
         return at;
-    if (run->precise == 2)
-        return NAN;
     run->c = saddle;
     run->saddle_k = k;
     if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, points_max))
@@ -177,13 +175,6 @@ FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double 
     return 1;
 }
 
-/* whether the bent path may tell more than the vertical line did: `width` is what the line left, relative */
-FA_INLINE int fa_worth_bending(const fa_contour *run, double width)
-{
-    return run->n_blocks == 1 && run->sign > 0 && run->mu2 == 0.0 && !run->quick && !run->on_bent && run->bent && run->tolerance == FA_TOLERANCE && !(width < 1e-8) &&
-           run->blocks[0].pair.sample_rate > 0.0 && run->total * run->blocks[0].pair.sample_rate < 60.0;
-}
-
 /* log delta at eps in one direction */
 FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points_max)
 {
@@ -206,16 +197,6 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
         log_size = r.log_value > -INFINITY ? r.log_value : (log_size == log_size ? log_size : -10.0) * 2.0;   /* aimed at the wrong size */
     }
     out = fa_bounds_of(&r);
-    if (fa_worth_bending(run, r.relative + r.alias)) {
-        run->precise = 2;
-        if (fa_place(run, eps, NAN, r.relative < 0.5 ? r.log_value : NAN, points_max) >= 0.0) {
-            fa_interval bent;
-            fa_line_read(run, eps, &r);
-            bent = fa_bounds_of(&r);
-            out.lower = fa_max(out.lower, bent.lower);
-            out.upper = fa_min(out.upper, bent.upper);
-        }
-    }
     return out;
 }
 
@@ -278,24 +259,6 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     (void)fa_ends(run, log_delta, eps, gap, &r, &out);
     out.lower = fa_max(out.lower, none.lower);
     out.upper = fa_min(out.upper, none.upper);
-    if (fa_worth_bending(run, (out.upper - out.lower) * -r.slope)) {
-        fa_interval bent;
-        run->precise = 2;
-        if (!(gap < 0.1))
-            eps = fa_guess_eps(run, log_delta);
-        for (round = 0; round < 3 && fa_place(run, eps, NAN, log_delta, points_max) >= 0.0; round++) {
-            at = eps;
-            fa_newton(run, log_delta, &eps, &gap, &r);
-            if (!(r.relative + r.alias < 0.3))
-                break;
-            if (gap < 1e-3 && fa_ends(run, log_delta, eps, gap, &r, &bent)) {
-                out.lower = fa_max(out.lower, bent.lower);
-                out.upper = fa_min(out.upper, bent.upper);
-            }
-            if (!(fabs(eps - at) * -r.slope > 0.7))
-                break;
-        }
-    }
     return out;
 }
 

@@ -244,8 +244,8 @@ static int allowed(double Y0, double m) { return Y0 >= 0 && m >= 0 && m <= M_MAX
 // Pattern search for the contour with the smallest sum of |terms|, or with a cost of no more than `goal`.
 static void search(const pair_double *g, const problem *p, dc u, double depth, double goal, double *Y0, double *m, window *w) {
     double best = 1e301, y1 = fmin(1.0, fabs(cimag(u)) / 10 + 1e-6), bY = *Y0, bm = *m, f = 2.0, d = 0.2;
-    double starts[10][2] = {{*Y0, *m}, {0, 0}, {y1, 0}, {0.8, 0.3}, {y1 / 100, 0}, {0.3, 0.6}, {1.4, 0.5}, {0.05, 0.8}, {1, 0.8}, {0.4, 0}};
-    for (int i = 0; i < 10 && best > goal; i++) {
+    double starts[12][2] = {{*Y0, *m}, {0, 0}, {y1, 0}, {0.8, 0.3}, {y1 / 100, 0}, {0.3, 0.6}, {1.4, 0.5}, {0.05, 0.8}, {1, 0.8}, {0.4, 0}, {0, 0.3}, {0.02, 0.2}};
+    for (int i = 0; i < (loose > 0 ? 12 : 10) && best > goal; i++) {
         double c = cost(g, p, u, starts[i][0], starts[i][1], depth, w);
         if (c < best) best = c, bY = starts[i][0], bm = starts[i][1];
     }
@@ -938,7 +938,9 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
             improve:
                 if (!searched && ((!(err_round < target) && improvable) || !(err_alias < 1e6 * target) || (rough > 1e-3 && attempt > 1))) {
                     double excess = fmax(err_round, err_alias * 1e-3) / target;
-                    search(&g->d, p, ud, DEPTH, now_cost - (excess > 1 && excess < 1e100 ? log(excess) : 400) - 1, &Y0, &m, &w);
+                    double goal = now_cost - (excess > 1 && excess < 1e100 ? log(excess) : 400) - 1;
+                    if (loose > 0 && now_cost > 5) goal = -1e300;  // it would accept too much
+                    search(&g->d, p, ud, DEPTH, goal, &Y0, &m, &w);
                     double Y1 = Y0 * (1 + k->yoff), m1 = m > 0 ? fmax(0, m + k->moff) : 0;
                     if (allowed(Y1, m1)) Y0 = Y1, m = m1, cost(&g->d, p, ud, Y0, m, DEPTH, &w);
                     searched = 1;
