@@ -53,7 +53,7 @@ class Duel:
     peer_median: float
     peer_mean: float
     ours_median: float
-    """One call per configuration, one thread."""
+    """Of the time a configuration takes in an array call, all threads."""
     ours_mean: float
     """One array call for all, all threads."""
     peer_failed: int

@@ -36,8 +36,8 @@ MAX_TERMS = 20_000_000
 """Exponentials of one evaluation of the contour: a longer sum is refused."""
 
 
-_PATHS = ((74.0, 1.0), (68.0, 1.0), (74.0, 0.5), (68.0, 0.5), (80.0, 0.3))
-"""Angles of the arms and places of the vertex, as a fraction of the way to the saddle, tried in this order."""
+_PATHS = ((74.0, 0.0), (68.0, 0.0), (74.0, 3.0), (68.0, 3.0), (74.0, 6.0))
+"""Angles of the arms, and how many widths of the saddle the vertex is before it, tried in this order."""
 
 _FEW_TERMS = 600_000
 """A sum this short is taken without looking for a shorter one."""
@@ -518,8 +518,9 @@ class _Path:
         least = None
         for tilt, pull in _PATHS:
             # every level has its own hyperbola
-            vertex = side + (saddle - side) * pull * (1.0, 1.07, 0.95, 1.12, 0.9)[level % 5]
-            size = width * pull * (2.0, 1.7, 2.2, 1.5, 1.9)[level % 5]
+            pulled = min(pull * width / abs(saddle - side), 0.6)
+            vertex = side + (saddle - side) * (1 - pulled) + width * (0.0, 0.12, -0.08, 0.17, 0.05)[level % 5]
+            size = width * (1 - pulled) * (2.0, 1.7, 2.2, 1.5, 1.9)[level % 5]
             angle = math.radians(tilt + (0.0, 1.1, -0.6, 1.7, 0.7)[level % 5])
             hyperbola = _Hyperbola(loss, steps, float(eps), direction, vertex, size, angle)
             if least is None:

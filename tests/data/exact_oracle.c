@@ -936,14 +936,15 @@ static void NAME(integrate)(const NAME(pair) * g, const problem *p, REAL c, REAL
                 rough = power * nd * o.alias + share * o.alias_b > target ? fmax(o.alias, o.alias_b) : 0;
                 improvable = !(o.amp < 4 * o.least) || !(o.amp_b < 4);
             improve:
-                if (!searched && ((!(err_round < target) && improvable) || !(err_alias < 1e6 * target) || (rough > 1e-3 && attempt > 1))) {
+                if (searched < (loose > 0 ? 3 : 1) && ((!(err_round < target) && improvable) || !(err_alias < 1e6 * target) || (rough > 1e-3 && attempt > 1))) {
                     double excess = fmax(err_round, err_alias * 1e-3) / target;
                     double goal = now_cost - (excess > 1 && excess < 1e100 ? log(excess) : 400) - 1;
-                    if (loose > 0 && now_cost > 5) goal = -1e300;  // it would accept too much
+                    if (loose > 0 && p->mode != SOME_LARGE) goal = fmin(goal, -1);  // it would accept too much
                     search(&g->d, p, ud, DEPTH, goal, &Y0, &m, &w);
                     double Y1 = Y0 * (1 + k->yoff), m1 = m > 0 ? fmax(0, m + k->moff) : 0;
                     if (allowed(Y1, m1)) Y0 = Y1, m = m1, cost(&g->d, p, ud, Y0, m, DEPTH, &w);
-                    searched = 1;
+                    if (loose > 0) now_cost = cost(&g->d, p, ud, Y0, m, DEPTH, &w);
+                    searched++;
                 } else if (!(err_alias < target) || !(rough < 1e-3)) {
                     h /= 1.5;
                 } else {
