@@ -41,6 +41,12 @@ def row(kernel: str, domain: str, bound: Any, truth: list[Any]) -> Row:
     )
 
 
+def lower_row(kernel: str, domain: str, bound: Any, truth: list[Any]) -> Row:
+    """The same of a lower bound: what it lacks, and how often it is on the wrong side."""
+    lack = -relative_excess(bound, truth)
+    return Row(kernel, domain, lack.size, int((lack < 0).sum()), float(lack.max()), float(np.sqrt((lack**2).mean())))
+
+
 def rdp_rows(n_points: int) -> list[Row]:
     rng = np.random.default_rng(1)
     stored = load()
@@ -138,6 +144,50 @@ def epsilon_rows(n_points: int) -> list[Row]:
     return rows
 
 
+def exact_rows(n_points: int) -> list[Row]:
+    rng = np.random.default_rng(4)
+
+    def everyday(log_delta: tuple[float, float], fewest: float) -> tuple[float, float, int, float]:
+        sigma, q = rng.uniform(0.9, 8), 10 ** rng.uniform(-3, -0.5)
+        return sigma, q, int(10 ** rng.uniform(np.log10(fewest / q), 5)), 10 ** rng.uniform(*log_delta)
+
+    domains: dict[str, tuple[int, Callable[[], tuple[float, float, int, float]]]] = {
+        "everyday: q 1e-3..0.3, sigma 0.9..8, T 60..1e5, T q > 20, delta 1e-12..1e-2": (
+            n_points,
+            lambda: everyday((-12, -2), 20),
+        ),
+        "tiny delta: 1e-30..1e-15, the same runs": (max(2, n_points // 2), lambda: everyday((-30, -15), 20)),
+        "T = 1, 2: q 1e-3..0.5, sigma 0.6..5, delta 1e-12..1e-2": (
+            n_points,
+            lambda: (
+                rng.uniform(0.6, 5),
+                10 ** rng.uniform(-3, -0.3),
+                int(rng.integers(1, 3)),
+                10 ** rng.uniform(-12, -2),
+            ),
+        ),
+    }
+    rows = []
+    for domain, (count, draw) in domains.items():
+        for direction in ("remove", "add"):
+            sigma, q, steps, epsilon, truth = [], [], [], [], []
+            while len(truth) < count:
+                s, p, t, delta = draw()
+                run = {"noise_multiplier": s, "sample_rate": p, "steps": t, "neighbors": direction}
+                eps = float(fa.dpsgd.epsilon(**run, delta=delta))
+                exact = reference.exact_delta(s, p, t, eps, direction=direction, digits=16)
+                if exact == 0:  # nothing to be relative to
+                    continue
+                for column, value in zip((sigma, q, steps, epsilon, truth), (s, p, t, eps, exact), strict=True):
+                    column.append(value)
+            bounds = fa.dpsgd.delta_bounds(
+                noise_multiplier=sigma, sample_rate=q, steps=steps, epsilon=epsilon, neighbors=direction
+            )
+            rows.append(row(f"exact delta, {direction}", domain, bounds.upper, truth))
+            rows.append(lower_row(f"exact delta, {direction}, lower bound", domain, bounds.lower, truth))
+    return rows
+
+
 def table(rows: list[Row]) -> str:
     head = "| kernel | domain | points | below the truth | peak excess | rms excess |\n|---|---|---:|---:|---:|---:|\n"
     return head + "".join(
@@ -150,13 +200,20 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=200, help="random points per domain")
     parser.add_argument("--write", type=Path, help="Markdown file to write")
     options = parser.parse_args()
-    rows = rdp_rows(options.points) + series_rows() + gaussian_rows(options.points) + epsilon_rows(options.points // 10)
+    rows = (
+        rdp_rows(options.points)
+        + series_rows()
+        + gaussian_rows(options.points)
+        + epsilon_rows(options.points // 10)
+        + exact_rows(options.points // 20)
+    )
     text = f"""# Accuracy
 
 Written by `make accuracy`; the oracle is `fastacct.reference` (mpmath, at least 16 certified digits). The excess of an
 upper bound is (bound - truth) / truth, compared exactly. It contains the error ledger that is added to every result, so
 it is positive where the ledger is honest and small where it is sharp. The truth of an epsilon is the infimum over
-orders.
+orders. In the rows of a lower bound the excess is (truth - bound) / truth, and a bound counts as below the truth where
+it is above.
 
 {table(rows)}
 """

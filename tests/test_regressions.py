@@ -242,3 +242,19 @@ def test_mass_left_of_the_curves_counts_with_the_mean(sigma, q, epsilon, log_del
     lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
     assert np.log(lower) <= log_delta * (1 - 1e-14)
     assert np.log(upper) >= log_delta * (1 + 1e-14)
+
+
+@pytest.mark.parametrize(
+    ("q", "epsilon", "log_delta"),
+    [
+        (1e-12, 0.061680245736561695, -10.05276237664805364516),
+        (1e-13, 0.004390181893431133, -10.29057810976966776132),
+    ],
+)
+def test_the_mean_of_the_loss_is_summed_to_its_end(q, epsilon, log_delta):
+    # 2**53 steps at a tiny rate: the sum once ended at 1 + 8.5 sigma, where its terms lie around 2, and the lower bound
+    # was 4.6e-11 above the truth. Values by mpmath with 50 digits: a vertical line, real z
+    run = {"noise_multiplier": 0.3, "sample_rate": q, "steps": 2.0**53, "neighbors": "add"}
+    lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
+    assert np.log(lower) <= log_delta <= np.log(upper)
+    assert np.log(upper) - np.log(lower) < 1e-9

@@ -9,12 +9,15 @@ binary number it is. Nothing here shares code, formulas in working form, or quad
 from .accountant import rdp_delta, rdp_epsilon
 from .certify import NotConverged, certify
 from .conversion import rdp_to_delta, rdp_to_epsilon
+from .exact import exact_delta, exact_epsilon
 from .gaussian import gaussian_delta, gaussian_epsilon, sampled_gaussian_delta
 from .sampled_gaussian import log_moment, log_moment_derivatives, rdp
 
 __all__ = [
     "NotConverged",
     "certify",
+    "exact_delta",
+    "exact_epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
     "log_moment",

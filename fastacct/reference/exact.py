@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gmpy2
@@ -27,16 +28,16 @@ from numpy.typing import NDArray
 
 from .certify import NotConverged, bits, certify, exact, rounded
 from .gaussian import gaussian_delta, gaussian_epsilon, sampled_gaussian_delta
+from .root import root
 
 DIRECTIONS = ("remove", "add")
 METHODS = ("auto", "closed", "nested", "contour")
 
-DEBUG=0
 MAX_TERMS = 20_000_000
 """Exponentials of one evaluation of the contour: a longer sum is refused."""
 
 
-_PATHS = ((74.0, 0.0), (68.0, 0.0), (74.0, 3.0), (68.0, 3.0), (74.0, 6.0))
+_PATHS = ((74.0, 0.0), (74.0, 3.0), (68.0, 0.0), (74.0, 6.0), (68.0, 3.0))
 """Angles of the arms, and how many widths of the saddle the vertex is before it, tried in this order."""
 
 _FEW_TERMS = 600_000
@@ -243,10 +244,10 @@ def _two_steps_sum(run: _Run, eps: mpf, direction: str, goal: int, level: int) -
             cuts.insert(1, kink)
     step = mpf(2) / (goal + 10) * mpf(0.8) ** level
     total = largest = mpf(0)
-    for left, right in zip(cuts, cuts[1:], strict=False):
+    for left, right in pairwise(cuts):
         pieces = max(1, int((right - left) / (6 * s)))
         edges = [left + (right - left) * k / pieces for k in range(pieces + 1)]
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in pairwise(edges):
             reach_t = mp.asinh(mp.log(10) * (goal + 5) / mp.pi)
             n = int(reach_t / step) + 1
             for k in range(-n, n + 1):
@@ -338,6 +339,13 @@ class _Loss:
             low, high = (low, (low + high) / 2) if slope * sign > 0 else ((low + high) / 2, high)
         return c, 1 / math.sqrt(steps * variance + 1 / c**2 + 1 / (c - 1) ** 2)
 
+    def log_delta(self, steps: int, eps: float, direction: str) -> float:
+        """Return log delta(eps), by the saddle-point approximation."""
+        c, width = self.saddle(steps, eps, direction)
+        edge = 1 - c if direction == "remove" else c
+        k = steps * (self.moments(c)[0] + c * self.kappa)
+        return k + edge * eps + math.log(width / (abs(c * (c - 1)) * math.sqrt(2 * math.pi)))
+
     def curve(self, shape: tuple[float, float, float], x: Complexes) -> tuple[Complexes, Complexes]:
         """Return l = log(1 + e^zeta) and the log of the weight per unit of x."""
         height, start, lean = shape
@@ -371,7 +379,7 @@ class _Loss:
         n = int((ends[1] - ends[0]) / min(0.1, 0.4 / self.s)) + 20
         if n > 300_000:
             raise NotConverged("the sum for one moment is too long")
-        return np.linspace(*ends, n)
+        return np.linspace(ends[0], ends[1], n)
 
     def sums(self, u: Complexes, loss: Complexes, log_weight: Complexes, width: float) -> tuple[Floats, Floats]:
         """Return log|M e^(-u kappa)| at each u, and the log of the sum of moduli of its terms."""
@@ -394,13 +402,13 @@ class _Loss:
             x = grids[shape[2]]
             if shape[0] * self.s > 12:
                 continue
-            loss, log_weight = self.curve(shape, x + 0j)
+            loss, log_weight = self.curve(shape, x.astype(np.complex128))
             top = float(np.max((u[:, None] * loss + log_weight).real))
             if top + 0.5 * shape[0] < best - 1e-9:
                 best, chosen = top + 0.5 * shape[0], shape
         x = grids[chosen[2]]
         width = float(x[1] - x[0])
-        loss, log_weight = self.curve(chosen, x + 0j)
+        loss, log_weight = self.curve(chosen, x.astype(np.complex128))
         log_terms = u[:, None] * loss + log_weight
         sizes, moduli = self.sums(u, loss, log_weight, width)
         worth = (log_terms.real - sizes[:, None]).max(axis=0) > -nats - 8
@@ -411,7 +419,7 @@ class _Loss:
         for sign in (-1, 1):
             fits = []
             for shift in (d * min(1.0, 6 / self.s) for d in _SHIFTS):
-                moved = x + 1j * sign * shift
+                moved = (x + 1j * sign * shift).astype(np.complex128)
                 if not self.safe(chosen, moved):
                     continue
                 moved_loss, moved_weight = self.curve(chosen, moved)
@@ -447,7 +455,8 @@ class _Hyperbola(NamedTuple):
 
     def at(self, theta: Floats, turn: float = 0.0) -> Complexes:
         """Return u at theta + i turn."""
-        return self.vertex + self.size * (np.cosh(theta + 1j * (self.angle + turn)) - math.cos(self.angle))
+        arm = np.cosh(theta + 1j * (self.angle + turn)) - math.cos(self.angle)
+        return np.asarray(self.vertex + self.size * arm, dtype=np.complex128)
 
     def log_size(self, theta: Floats, log_moment: Floats, turn: float = 0.0) -> Floats:
         """Return the log of the modulus of the integrand."""
@@ -473,8 +482,8 @@ class _Hyperbola(NamedTuple):
             u = self.at(theta)
             line, _, _ = self.loss.line(u, nats + log_steps)
             # the grid of `line` is too coarse far out: what aliases there looks like growth
-            x = np.arange(line.start, line.stop, min(0.1, 0.4 / self.loss.s, 2 * line.step)) + 0j
-            width = float((x[1] - x[0]).real)
+            width = min(0.1, 0.4 / self.loss.s, 2 * line.step)
+            x = np.arange(line.start, line.stop, width).astype(np.complex128)
             loss, log_weight = self.loss.curve(line.shape, x)
             sizes, moduli = self.loss.sums(u, loss, log_weight, width)
             logs = self.log_size(theta, sizes)
@@ -524,7 +533,7 @@ class _Path:
             angle = math.radians(tilt + (0.0, 1.1, -0.6, 1.7, 0.7)[level % 5])
             hyperbola = _Hyperbola(loss, steps, float(eps), direction, vertex, size, angle)
             if least is None:
-                least = float(hyperbola.log_size(np.zeros(1), loss.line(np.full(1, vertex + 0j), nats)[1])[0])
+                least = float(hyperbola.log_size(np.zeros(1), loss.line(np.full(1, complex(vertex)), nats)[1])[0])
             plan = hyperbola.plan(nats, least)
             if plan is not None:
                 plans.append(plan)
@@ -532,8 +541,6 @@ class _Path:
                     break
         if not plans:
             raise NotConverged(f"{direction} delta at {run}: no path")
-        if DEBUG:
-            for z in plans: print(z.hyperbola[4:], z.step, z.nats, len(z.cells), z.n_terms)
         plan = min(plans, key=lambda plan: plan.n_terms)
         self.n_terms = plan.n_terms
         if self.n_terms > MAX_TERMS:
@@ -645,8 +652,19 @@ def _epsilon(run: _Run, d: mpf, direction: str, digits: int) -> mpf:
             return rounded(-least, digits) if direction == "add" else mp.inf
         if run.q == 1:
             return gaussian_epsilon(mp.sqrt(run.steps) / run.s, d, digits)
-    if _delta(run, mpf(0), direction, max(6, digits // 2), "auto") <= d:
+    # a root above 0 is proof enough that delta(0) is larger
+    near_zero = run.steps <= 2 or _Loss(run).log_delta(run.steps, 0.0, direction) < float(mp.log(d)) + 1
+    if near_zero and _delta(run, mpf(0), direction, max(6, digits // 2), "auto") <= d:
         return mpf(0)
+    if run.steps <= 2:
+        low, high = _bracket(run, d, direction, -least, what)
+
+        def invert(goal: int, level: int) -> mpf:
+            with mp.workprec(bits(goal + 10)):
+                log_d = mp.log(d)
+                return root(lambda e: log_d - mp.log(_few(run, e, direction, goal + 4, level)), low, high, goal)
+
+        return rounded(certify(invert, digits, what), digits)
     start = _guess(run, d, direction, what)
 
     def evaluate(goal: int, level: int) -> mpf:
@@ -655,6 +673,38 @@ def _epsilon(run: _Run, d: mpf, direction: str, digits: int) -> mpf:
 
     near = [start]
     return rounded(certify(evaluate, digits, what), digits)
+
+
+def _few(run: _Run, eps: mpf, direction: str, goal: int, level: int) -> mpf:
+    """Return delta of one step or of two."""
+    if run.steps == 1:
+        return sampled_gaussian_delta(run.s, run.q, eps, direction, goal)
+    return _two_steps(run, eps, direction, goal, level)
+
+
+def _bracket(run: _Run, d: mpf, direction: str, most: mpf, what: str) -> tuple[mpf, mpf]:
+    """Return two epsilons around that of `d`, both with a positive delta."""
+
+    def value(eps: mpf) -> mpf:
+        try:
+            return _few(run, eps, direction, 6, 0)
+        except NotConverged:  # too small to be found
+            return mpf(0)
+
+    with mp.workprec(bits(30)):
+        low, high = mpf(0), mpf(1) if direction == "remove" else most / 2
+        while (at_high := value(high)) > d:
+            low, high = high, 2 * high if direction == "remove" else (high + most) / 2
+        for _ in range(60):
+            if at_high > 0 and low > 0 and high - low < low / 20:
+                return low, high
+            middle = (low + high) / 2
+            at_middle = value(middle)
+            if at_middle > d:
+                low = middle
+            else:
+                high, at_high = middle, at_middle
+    raise NotConverged(f"{what}: no bracket")
 
 
 def _epsilon_seen(least: mpf, d: mpf, direction: str) -> mpf:
@@ -670,28 +720,20 @@ def _guess(run: _Run, d: mpf, direction: str, what: str) -> mpf:
     goal = float(mp.log(d))
     most = math.inf if direction == "remove" else -run.steps * loss.kappa
 
-    def log_delta(eps: float) -> float:
-        c, width = loss.saddle(run.steps, eps, direction)
-        k = loss.moments(c)[0] + c * loss.kappa
-        edge = c - 1 if direction == "remove" else -c
-        return run.steps * k - edge * eps + math.log(width / (abs(c * (c - 1)) * math.sqrt(2 * math.pi)))
-
     low, high = 0.0, min(1.0, most / 2)
-    while log_delta(high) > goal:
+    while loss.log_delta(run.steps, high, direction) > goal:
         low, high = high, 2 * high if direction == "remove" else (high + most) / 2
         if high > 1e7 or (high - low) < 1e-12 * high:
             raise NotConverged(f"{what}: no start")
     for _ in range(30):
         mid = (low + high) / 2
-        low, high = (mid, high) if log_delta(mid) > goal else (low, mid)
+        low, high = (mid, high) if loss.log_delta(run.steps, mid, direction) > goal else (low, mid)
         if high - low < 1e-3 * high:
             break
     return mpf((low + high) / 2)
 
 
-def _solve(
-    run: _Run, d: mpf, direction: str, goal: int, level: int, start: mpf, near: list[mpf], what: str
-) -> mpf:
+def _solve(run: _Run, d: mpf, direction: str, goal: int, level: int, start: mpf, near: list[mpf], what: str) -> mpf:
     """Return the root in eps of log delta(eps) = log d by Newton's method."""
     read = _reader(run, direction, goal, level, start)
     eps, size = start, mp.inf

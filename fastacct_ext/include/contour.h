@@ -187,7 +187,8 @@ FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_o
             if (block->cut < INFINITY)
                 far_right = block->cut;
             block->real_left = fa_min(fa_min(left, far_left) - 0.5 * block->pair.sigma, block->real_left);      /* a little further: for the other direction */
-            block->real_right = fa_max(right, fa_max(fa_min(far_right, block->cut), block->real_right));
+            far_right = fa_min(fa_max(far_right, fa_mean_end(&block->pair)), block->cut);
+            block->real_right = fa_max(right, fa_max(far_right, block->real_right));
             if (!fa_nodes_fill(&block->real, &block->pair, h, 0.0, block->real_left, block->real_right)) {
                 block->real_left = INFINITY;
                 block->real_right = -INFINITY;
@@ -605,7 +606,7 @@ done:
                 if (a > 0.0)
                     tail += 4.0 * fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * z_right * z_right)) * fa_max(1.0, block->line.h / s);
             }
-            block->error = block->error * size + u_max * block->mean_error + exp(amp) * tail + FA_EPS * fa_rounding(&block->line, a, u_max, run->h, fa_min(sync, (double)run->n));
+            block->error = block->error * size + u_max * block->mean_error + exp(amp) * tail + FA_EPS * fa_rounding(&block->line, &block->pair, a, u_max, run->h, fa_min(sync, (double)run->n));
             run->relative += block->count * block->error;
         }
     }

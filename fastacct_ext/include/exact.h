@@ -302,7 +302,7 @@ FA_FUNC int fa_rough_fill(fa_contour *run, double x, double *log_beyond_out)
         fa_block *block = run->blocks + b;
         const fa_pair *m = &block->pair;
         double y, alias, h = fa_line_step(m, 2.0, 0.0, fa_line_need(run), &y, &alias), cut = m->p_top + x * m->sigma, last;
-        if (!fa_nodes_fill(&block->real, m, h, 0.0, m->q_low - 2.0 * FA_WIDTH * m->sigma, fa_max(cut, m->p_top + FA_WIDTH * m->sigma)))
+        if (!fa_nodes_fill(&block->real, m, h, 0.0, m->q_low - 2.0 * FA_WIDTH * m->sigma, fa_max(cut, fa_mean_end(m))))
             return 0;
         block->mean = fa_mean_loss(&block->real, m->kappa);
         block->mean_error = fa_mean_error(m, block->mean, fa_line_need(run));

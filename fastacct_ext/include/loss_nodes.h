@@ -217,6 +217,9 @@ FA_FUNC double fa_real_sums(const fa_nodes *s, double u, double right, double *d
     return s0;
 }
 
+/* where the real line may end at the earliest: E_Q[(e^L - 1)^2], which bounds what fa_mean_loss sums, has its mass at 2 p_top - q_low */
+FA_INLINE double fa_mean_end(const fa_pair *m) { return 2.0 * m->p_top - m->q_low + FA_WIDTH * m->sigma; }
+
 /* mean of the loss under Q, -E_Q[exp(L) - 1 - L] since E_Q[exp(L)] = 1: all terms of one sign, relative accuracy for tiny losses */
 FA_FUNC double fa_mean_loss(const fa_nodes *s, double kappa)
 {
@@ -315,18 +318,26 @@ FA_INLINE void fa_phasor_step(fa_nodes *s, double *re_out, double *im_out)
 }
 
 /* rounding error of the sum over the unit roundoff, `steps` phasor steps of h_t after a fresh start, for any |u| <= u_max, Im u >= 0.
- * With w = |W|, m = w max(1, exp(a Re l)), x = u_max |l|:  fresh value 40 + 4 |log W| (of the value), exponents 16, a step 5 (of the value) +
+ * With w = |W|, m = w max(1, exp(a Re l)), x = u_max |l|:  fresh value 40 + 4 |log W| (of the value), exponents u l 16, those of the loss 3 (constant +
+ * slope |z|) of w_P times min(1, |l|), a step 5 (of the value) +
  * 16 min(2, h_t |l|) (of the value) + 14 (what the step adds) + its own accumulation.  Earlier steps' errors shrink by exp(-h_t Im l). */
-FA_FUNC double fa_rounding(const fa_nodes *s, double a, double u_max, double h_t, double steps)
+FA_FUNC double fa_rounding(const fa_nodes *s, const fa_pair *pair, double a, double u_max, double h_t, double steps)
 {
-    double sum = 0.0;
+    double sum = 0.0, far = 0.0, slope;
     int i, n = s->n;
+    for (i = 0; i < pair->n_p; i++)                           /* largest constant part of an exponent of the loss, and how fast they grow with z */
+        far = fa_max(far, fabs(pair->p_log[i]));
+    for (i = 0; i < pair->n_q; i++)
+        far = fa_max(far, fabs(pair->q_log[i]));
+    slope = fa_max(pair->p_top, -pair->q_low) * pair->inv_var;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (i = 0; i < n; i++) {
+        double exponent = 3.0 * (far + slope * fabs((double)(s->j0 + i) * s->h));
         double l = s->lr[i], k = s->li[i], lw = s->log_w[i], size = sqrt(FA_FMA(l, l, k * k)), x = u_max * size, d = fa_min(2.0, h_t * size);
         double w = fa_exp_plain_v(lw), m = fa_max(w, fa_exp_plain_v(FA_FMA(a, l, lw)));
         double value = fa_min(0.5 * x * x, 2.0) * m + w * fa_max(0.0, x - 2.0);
         double phase = fa_min(x, 2.0) * (m * fa_min(x, fabs(a) * size + 0.37 * size / fa_max(k, 1e-300)) + w * fa_min(x, 1.0));
+        phase += 0.0625 * exponent * fa_min(1.0, size) * fa_min(x, 2.0) * (m * fa_min(u_max, fabs(a) + 0.37 / fa_max(k, 1e-300)) + w * fa_min(u_max, 1.0));
         double step = value * FA_FMA(16.0, d, 5.0) + (14.0 + steps) * w * d * fa_min(x, 1e300);
         sum += FA_FMA(value, 40.0 - 4.0 * fa_min(lw, 0.0), 16.0 * phase) + step * fa_min(steps, 1.0 + 1.0 / fa_max(h_t * k, 1e-300));
     }

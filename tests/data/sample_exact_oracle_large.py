@@ -1,16 +1,20 @@
 """Write a large sample of exact deltas from `exact_oracle.c` for containment tests.
 
-    python tests/data/sample_exact_oracle_large.py --seed 1 --seconds 1700 --retry 400 --out exact_sample_large.csv.gz
+    python tests/data/sample_exact_oracle_large.py --seed 2 --seconds 430 --retry 60 --out run2.csv.gz
+    python tests/data/sample_exact_oracle_large.py --seed 1 --known partial.csv --work 4e6 --retry 0 \\
+        --others run2.csv.gz --out tests/data/exact_sample_large.csv.gz
 
-Nothing here asks fastacct anything. Each row is drawn on its own (kind, sigma, q, steps, direction, wanted delta); its
-epsilon is where the saddle of the oracle's own integrand has about that delta. The delta is computed in 80-bit arithmetic
-along two paths that share no node: angles, sizes and vertices of the contours, steps and slopes of the inner paths and
-places of the splits differ. A row is kept when two of up to three paths agree to `AGREE`. What does not (or takes more
-than `WORK` nodes) is asked again at the end with more work and then in 128-bit arithmetic, while `--retry` seconds last,
-and is dropped, and counted by kind and by regime, after that. One step, and no sampling (q = 1), are closed forms in
-60 digits.
+Nothing here asks fastacct anything. A draw is a kind, sigma, q, steps, direction and wanted delta; the epsilon is where
+the saddle of the oracle's own integrand has about that delta (where few take part: where that many single steps have).
+Up to eight other epsilons, at deltas within a factor e^6, share the draw's path: M(u) is computed once for all of them.
+Each delta is computed in 80-bit arithmetic along two paths that share no node: angles, sizes and vertices of the
+contours, steps and slopes of the inner paths and places of the splits differ. A row is kept when two of up to three
+paths agree to `AGREE`. Draws that do not (or take more than `--work` nodes a path) are asked again at the end with more
+work and, if the paths disagree, in 128-bit arithmetic, while `--retry` seconds last; what is left is dropped, and counted
+by kind and by regime in the header. One step, and no sampling (q = 1), are closed forms in 90 digits.
 
-One process of the C program answers all jobs, each under a limit on its nodes; partial results are written as they come.
+One process of the C program answers all jobs, each under a limit on its nodes. Partial results are written as they come;
+a run that was stopped can be taken up again from them (`--known`, same seed), perhaps with more work.
 """
 
 from __future__ import annotations
@@ -39,11 +43,15 @@ PATHS = ("75 2 0.02 1 0 0 0", "69 1.5 0.3 0.73 0.1 0.03 0.3", "72 1 0.1 0.85 -0.
 of the split."""
 
 AGREE = 1e-12
+"""Largest relative difference of two paths."""
 LOOSE = 1e-17
+"""What the C program aims at for each node."""
 WORK = 2.2e6
 WORK_RETRY = 8e6
 WORK_QUAD = 4e5
+"""Largest numbers of nodes of a path: at first, when asked again, and in 128 bits."""
 FAR = math.log(1e-18) - 15
+"""Below this log of delta nothing is computed."""
 RATIO = 3e3
 """Largest sum of absolute values over value of an epsilon that shares the path of another."""
 SHARED = 8
@@ -298,6 +306,7 @@ class Maker:
 
     def attempt(self, draw: Draw, epsilons: list[float], last: bool = True) -> bool:
         """Whether the first delta is in the wanted range, and then keep what agrees."""
+        epsilons = list(dict.fromkeys(epsilons))  # two aims may end at the same saddle
         if self.known:
             if self.take_known(draw, epsilons):
                 self.pending.pop(draw, None)
@@ -327,7 +336,8 @@ class Maker:
             if row is None:
                 self.unread[draw.kind] += 1
             else:
-                self.keep(draw, eps, mpf(row[0]), float(row[1]), row[2])
+                with mp.workdps(40):
+                    self.keep(draw, eps, mpf(row[0]), float(row[1]), row[2])
         return True
 
     def agree(
@@ -415,8 +425,8 @@ def show(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
 
 
-def write(path: str, maker: Maker, command: str) -> None:
-    """Write the sample with what is to be known about it."""
+def write(path: str, maker: Maker, command: str, others: list[str]) -> None:
+    """Write the sample with what is to be known about it, after the rows and comments of other runs."""
     gcc = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
     kinds = Counter(row[0] for row in maker.rows)
     dropped = Counter(draw.kind for draw, epsilons, _ in maker.later for _ in epsilons)
@@ -435,12 +445,22 @@ def write(path: str, maker: Maker, command: str) -> None:
         lines.append(
             f"dropped: {d.kind} {d.sigma!r} {d.q!r} {d.steps} {d.direction} {' '.join(map(repr, epsilons))} ({why})"
         )
+    rows, before = [",".join(map(str, row)) for row in maker.rows], []
+    for other in others:
+        with gzip.open(other, "rt") as file:
+            content = file.read().splitlines()
+        before += [line[2:] for line in content if line.startswith("#")]
+        rows = [line for line in content if not line.startswith("#")][1:] + rows
+    if others:
+        total = show(Counter(row.split(",")[0] for row in rows))
+        gap = max(float(row.split(",")[7]) for row in rows)
+        whole = f"{len(rows)} rows of {len(others) + 1} runs: {total}; paths agree to {AGREE:g}, worst {gap:.1e}"
+        lines = [whole, "", *before, "", *lines]
     # mtime and name are fixed so that the same rows make the same bytes
     with open(path, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
-        out.write("".join(f"# {line}\n" for line in lines).encode())
+        out.write("".join(f"# {line}".rstrip() + "\n" for line in lines).encode())
         out.write((",".join(COLUMNS) + "\n").encode())
-        for row in maker.rows:
-            out.write((",".join(map(str, row)) + "\n").encode())
+        out.write("".join(row + "\n" for row in rows).encode())
 
 
 def main() -> None:
@@ -456,6 +476,7 @@ def main() -> None:
     )
     parser.add_argument("--draws", type=int, default=10**9, help="stop after this many")
     parser.add_argument("--work", type=float, default=WORK, help="nodes a job may take")
+    parser.add_argument("--others", nargs="*", default=[], help="outputs of other runs to put before this one's rows")
     parser.add_argument("--out", default="exact_sample_large.csv.gz")
     options = parser.parse_args()
     rng = random.Random(options.seed)
@@ -466,6 +487,8 @@ def main() -> None:
         for i, draw in enumerate(draws(rng)):
             if time.time() > start + options.seconds or len(maker.rows) >= options.points or i >= options.draws:
                 break
+            if maker.known and len(maker.rows) >= len(maker.known):  # all of them are taken
+                break
             maker.point(draw)
             if i % 50 == 49:
                 counts = (
@@ -473,14 +496,14 @@ def main() -> None:
                 )
                 print(f"{time.time() - start:.0f} s, {counts}, worst {maker.worst:.1e}", flush=True)
         command = f"{parser.prog} --seed {options.seed} (stopped by the clock after {i} draws)"
-        write(options.out, maker, command)
+        write(options.out, maker, command, options.others)
         if options.known:
             maker.resume(start + options.seconds)
-            write(options.out, maker, command)
+            write(options.out, maker, command, options.others)
         print(f"asking {len(maker.later)} again", flush=True)
         maker.retry(time.time() + options.retry)
         maker.program.process.kill()
-    write(options.out, maker, command)
+    write(options.out, maker, command, options.others)
     with gzip.open(options.out, "rt") as file:
         print("".join(itertools.takewhile(lambda line: line.startswith("#"), file)))
 
