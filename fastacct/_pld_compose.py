@@ -224,7 +224,7 @@ class Query:
         spacing, is_final = self._snap(plan, plan.spacing)
         last, gap = math.inf, math.inf
         n_plans = 0
-        for first in [True] + [False] * (_MAX_ROUNDS - 1):
+        for _ in range(_MAX_ROUNDS):
             while True:
                 self._share = 0.0
                 above = self._once(plan, spacing, True, read, epsilon)
@@ -235,7 +235,7 @@ class Query:
                     break
                 # guesses were far off: what has been found is a better one
                 n_plans, plan = n_plans + 1, better
-                spacing, is_final = self._snap(plan, plan.spacing if first else min(spacing, plan.spacing))
+                spacing, is_final = self._snap(plan, plan.spacing)
             plan = better._replace(log_budget=min(plan.log_budget, better.log_budget))
             if self.one_sided:
                 gap, last = abs(last - above) if math.isfinite(above) else 0.0, above

@@ -380,7 +380,7 @@ def test_the_small_example_has_lower_bounds():
     assert config.settings["accountant"] == fa.Exact()
     assert config.settings["bounds"]
     assert config.picture is not None
-    assert config.n_cells < 500
+    assert config.n_cells < 10_000
 
 
 # -- published -------------------------------------------------------------------------------------------------------

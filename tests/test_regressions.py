@@ -228,17 +228,21 @@ def test_curves_do_not_pass_a_singularity_of_the_loss(sigma, q, steps, epsilon, 
 
 
 @pytest.mark.parametrize(
-    ("sigma", "q", "epsilon", "log_delta"),
+    ("sigma", "q", "steps", "epsilon", "log_delta"),
     [
-        (0.1430111746187092, 0.0521329110317493, 0.016210068978367288, -2.2879285760677957),
-        (0.12509635095723395, 0.939676458194499, 0.17792255474906307, -0.00367692238282335808),
-        (0.15329147752259867, 0.003537376532652683, 0.03369605892855603, -4.95655737323779603),
+        (0.1430111746187092, 0.0521329110317493, 2, 0.016210068978367288, -2.2879285760677957),
+        (0.12509635095723395, 0.939676458194499, 2, 0.17792255474906307, -0.00367692238282335808),
+        (0.15329147752259867, 0.003537376532652683, 2, 0.03369605892855603, -4.95655737323779603),
+        (0.15868825044492127, 0.0006341432166419699, 2, 7.050009207931057e-08, -6.672697456784346),
+        (0.18955063889901724, 0.0005813237484623504, 2, 1.6505186401352353e-05, -6.769184417236048),
+        (0.16135285654444367, 9.97367902506202e-05, 39704, 381.5222309544087, -38.03846651489629),
+        (0.15901515856344595, 0.010149027697666619, 264, 258.0288908106509, -17.12810629372219),
     ],
 )
-def test_mass_left_of_the_curves_counts_with_the_mean(sigma, q, epsilon, log_delta):
-    # two steps, little noise: records left of the bent path's curves were taken to add nothing, 5e-11 of delta.
-    # Values by mpmath: the mean of one step's delta over the other step's loss
-    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": 2, "neighbors": "remove"}
+def test_mass_left_of_the_curves_counts_with_the_mean(sigma, q, steps, epsilon, log_delta):
+    # little noise: records left of the bent path's curves were taken to add nothing, then as an integral with an end,
+    # 5e-11 of delta. Two steps: by mpmath, the mean of one step's delta over the other step's loss; else the C oracle
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": "remove"}
     lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
     assert np.log(lower) <= log_delta * (1 - 1e-14)
     assert np.log(upper) >= log_delta * (1 + 1e-14)

@@ -28,7 +28,7 @@ typedef struct {
     double top, start, far, far_start, far_width, slope, step, left, right, shift;
     double decay;                     /* exp(-2 pi shift/step) */
     double w_sum;                     /* sum of |W| over both shifted curves */
-    double left_mass;                 /* mass of Q left of the curve, where l < e^-45 */
+    double left_mass;                 /* sum of the weights of nodes further left, where l < e^-45 */
     double *lr[3], *li[3], *lw[3];    /* the curve, and shifted by +- i shift */
     double *aw, *wr, *wi;
     double *memory;
@@ -143,7 +143,15 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
     c->left_mass = 0.0;
     if (c->left < -45.0) {
         c->left = -45.0;
-        c->left_mass = 0.5 * erfc(-(c->left * s2 + x0) / m->sigma * 0.70710678118654752440);
+        if (!(c->left * s2 + x0 + 9.0 * m->sigma < 2e4 * c->step * s2))
+            return 0;
+        for (n = 1; n < 20000; n++) {                          /* the curve is the real line there */
+            double z = ((c->left - n * c->step) * s2 + x0) / m->sigma;
+            if (z < -9.0)
+                break;
+            c->left_mass += exp(-0.5 * z * z);
+        }
+        c->left_mass *= c->step * m->sigma * 0.39894228040143267794;
     }
     right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * (top + c->far) - x0) / (s2 * (1.0 - slope * slope));
     if (fall > 0.0 && c->far == 0.0) {                         /* exp(u l) dies first; the weight alone is small beyond the root of a quadratic */
@@ -168,6 +176,7 @@ FA_FUNC void fa_curve_shifts(fa_curve *c, const fa_pair *m)
     c->w_sum = 0.0;
     fa_curve_line(c, m, 1);
     fa_curve_line(c, m, 2);
+    c->w_sum += 2.0 * c->left_mass * exp(0.5 * m->sigma * m->sigma * c->shift * c->shift);
 }
 
 /* log of sum |W| exp(Re(u l) + bend min(|l|, 1)) on curve k */
@@ -191,7 +200,7 @@ FA_FUNC double fa_curve_alias(const fa_curve *c, const fa_pair *m, double a, dou
 {
     double bend = 0.5 * c->step * c->step * sqrt(a * a + t * t), factor = 2.2 * exp(0.5 * c->step * c->step * (m->sigma * m->sigma + 1.0));
     double up = fa_curve_size(c, 1, a, t, bend), down = fa_curve_size(c, 2, a, t, bend);
-    return up < 600.0 && down < 600.0 ? factor * (exp(up) + exp(down)) * c->decay : INFINITY;
+    return up < 600.0 && down < 600.0 ? factor * (exp(up) + exp(down) + 2.0 * c->left_mass * exp(0.5 * m->sigma * m->sigma * c->shift * c->shift)) * c->decay : INFINITY;
 }
 
 /* log |M(u) exp(-u kappa)| <= this, u = a + i t; *alias_out: aliasing error of the sum itself */
