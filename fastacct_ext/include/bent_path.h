@@ -368,7 +368,7 @@ FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, do
     int panel, k;
     for (panel = 0; panel < 40; panel++, s *= 2.0) {
         static const double tail_rises[3] = {4.0, 1.0, 16.0};
-        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(eps - n * mean, eps - n * kappa) * FA_COS_RAY, al;
+        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(-n * mean, -n * kappa) * FA_COS_RAY, al;      /* at eps = 0: any eps may be read */
         double first = 0.0, second = 0.0, bound, scale = 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
         if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, 0.0, need))
             return 0;
@@ -543,7 +543,7 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
             /* d rest/dR = n (A^(n-1) - 1); error of R: rounding, aliasing (with and without exp(u l)), the mean */
             one = hypot(1.0 + re, im);
             err += fa_curve_end(&bent->curve, a, t, off);
-            err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) + hypot(a, t) * block->mean_error + 4e-17;
+            err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) + hypot(a, t) * block->mean_error + 4e-17 * (1.0 + hypot(a, t) * fabs(off));
             size = n * err * fa_min(exp(dr) / one + 1.0, 1.1 * n * (hypot(re, im) + err) * fa_max(1.0, exp(dr) / one)) / fa_max(size, 1e-300);
             bent->error[i] = size + 8.0 * FA_EPS * (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0 + 4.0 * n * (fabs(re) + fabs(im)));
             log_f = bent->zr[i] - log(w * half) - (a - 1.0) * eps;

@@ -1,7 +1,7 @@
 /* calibrate.h -- inverses of fa_run_epsilon: noise_multiplier, steps, sample_rate for a target (epsilon, delta), on the safe side.
  *
  * The value returned satisfies the target when it is checked with fa_run_epsilon (or, for the exact accountant, fa_exact_eps), bit for
- * bit; its neighbour at relative distance 1e-9 on the other side does not.  The final check is cold, as a caller would start it.
+ * bit; where epsilon is tight, its neighbour at relative distance 1e-8 on the other side does not.  The final check is cold, as a caller would start it.
  */
 #ifndef FA_CALIBRATE_H
 #define FA_CALIBRATE_H

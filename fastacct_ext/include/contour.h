@@ -449,7 +449,7 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
     if (right == block->cut)                              /* the curve's end, back to the real axis */
     {
         double y = s2 * top / (1.0 + exp((xp - right) * m->inv_var));
-        sum += exp(fa_min(700.0, a * block->cut_loss - 0.5 * (right - y) * (right + y) * m->inv_var)) * (1.0 + y);
+        sum += exp(fa_min(700.0, a * (block->cut_loss - m->kappa) - 0.5 * (right - y) * (right + y) * m->inv_var)) * (1.0 + y);
     }
     return log(sum + one * exp(log_slack) + 4e-16 * (a > 0.0 ? fa_max(1.0, one) : one)) + 1e-15;
 }

@@ -274,13 +274,10 @@ FA_FUNC double fa_rough_k(fa_contour *run, double v, double *d1_out, double *d2_
         fa_block *block = run->blocks + b;
         const fa_pair *m = &block->pair;
         double s1, s2, r, one, edge, unused;
-        int end = block->real.n - 1;
-        while (end > 0 && block->real.log_w[end] < -5e3)
-            end--;
         r = fa_real_sums(&block->real, v, INFINITY, &s1, &s2);
-        edge = ((double)(block->real.j0 + end) + 0.5) * block->real.h;
+        edge = (floor(block->cut / block->real.h) + 0.5) * block->real.h;
         edge = v * (m->kappa + fa_pair_loss(m, edge, &unused, &unused) - block->mean) - 0.5 * edge * edge * m->inv_var;
-        r += 0.2 * block->real.h / m->sigma * exp(fa_min(edge, 690.0)) + 1e-14 * (1.0 + fabs(r)) + v * block->mean_error;
+        r += 0.2 * block->real.h / m->sigma * exp(fa_min(edge, 690.0)) + 1e-13 * (1.0 + fabs(r)) + v * block->mean_error;
         if (!(r < INFINITY) || !(edge < 690.0))
             return INFINITY;
         one = 1.0 / (1.0 + r);
@@ -298,6 +295,7 @@ FA_FUNC int fa_rough_fill(fa_contour *run, double x, double *log_beyond_out)
 {
     int b;
     double beyond = 0.0;
+    run->cut = NAN;                                                           /* the lines' cut is to be set again */
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
         const fa_pair *m = &block->pair;
@@ -308,12 +306,13 @@ FA_FUNC int fa_rough_fill(fa_contour *run, double x, double *log_beyond_out)
         block->mean_error = fa_mean_error(m, block->mean, fa_line_need(run));
         fa_nodes_shift(&block->real, m->kappa - block->mean);
         fa_nodes_cut(&block->real, cut);
+        block->cut = cut;
         block->real_left = INFINITY;                                          /* of no use to the lines */
         block->real_right = -INFINITY;
         last = (floor(cut / block->real.h) + 0.5) * block->real.h;            /* what the sums stand for ends here */
         beyond += block->count * 0.5 * erfc((last - m->p_top) / m->sigma * 0.70710678118654752440) * (1.0 + 1e-13);
     }
-    *log_beyond_out = log(beyond);
+    *log_beyond_out = beyond > 1e-290 ? log(beyond) : log(run->total) - 0.5 * (x - 0.5) * (x - 0.5);        /* erfc underflows */
     return 1;
 }
 
@@ -341,7 +340,8 @@ FA_FUNC double fa_rough(fa_contour *run, double target, int for_delta)
                 v = 1.0 + exp(x);
                 value[j] = fa_rough_k(run, v, &d1, &d2);
                 value[j] = !(value[j] < 1e300) ? INFINITY : for_delta ? value[j] + fa_log_b(v) - (v - 1.0) * target : (value[j] + fa_log_b(v) - left) / (v - 1.0);
-                value[j] += (run->total * 1e-15 + 1e-12) * (for_delta ? 1.0 : 1.0 / (v - 1.0));
+                value[j] = fa_max(value[j], -1e12);                           /* no less is needed */
+                value[j] += 1e-12 * (1.0 + fabs(value[j])) * (for_delta ? 1.0 : 1.0 / (v - 1.0));
                 level = fa_min(level, value[j]);
             }
             if (value[0] < value[1] || !(value[1] < INFINITY))
