@@ -32,6 +32,7 @@ from fastacct._arrays import as_cells, as_threads, run_kernel, unwrap, unwrap_co
 from fastacct._dpsgd_calibration import noise_multiplier, sample_rate, steps
 from fastacct.accountants import CLT, RDP, SAMPLED_PAIR, Accountant
 from fastacct.bounds import Bounds
+from fastacct.exact import Exact
 from fastacct_ext import _kernels
 
 __all__ = [
@@ -53,6 +54,13 @@ __all__ = [
 
 _APPROX: Final = "call fastacct.dpsgd.{}_approx for its approximation"
 _readout_scalar = _kernels.readout_scalar
+_RENYI: Final = RDP()
+_EXACT: Final = Exact()
+
+
+def _is_quick(accountant: object) -> bool:
+    """Whether plain numbers are answered without arrays."""
+    return accountant is None or (isinstance(accountant, (RDP, Exact)) and accountant in (_EXACT, _RENYI))
 
 
 def epsilon(
@@ -106,8 +114,8 @@ def epsilon(
     >>> fa.dpsgd.epsilon(history=[(1.0, 0.01, 500), (2.0, 0.02, 300)], delta=[1e-5, 1e-6]).round(4)
     array([1.5023, 1.7607])
     """
-    if accountant is None and history is None and neighbors == "add_remove" and threads is None:
-        quick = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False)
+    if history is None and neighbors == "add_remove" and threads is None and _is_quick(accountant):
+        quick = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False, accountant != _RENYI)
         if quick is not None:
             return quick
     chosen = inputs.certified(accountant, _APPROX.format("epsilon"))
@@ -200,8 +208,8 @@ def delta(
     >>> f"{fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=1.5):.6e}"
     '1.092559e-04'
     """
-    if accountant is None and history is None and neighbors == "add_remove" and threads is None:
-        quick = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True)
+    if history is None and neighbors == "add_remove" and threads is None and _is_quick(accountant):
+        quick = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True, accountant != _RENYI)
         if quick is not None:
             return quick
     chosen = inputs.certified(accountant, _APPROX.format("delta"))

@@ -48,7 +48,7 @@ def history(
     status: NDArray[np.uint8],
 ) -> None: ...
 def readout_scalar(
-    noise_multiplier: object, sample_rate: object, steps: object, target: object, for_delta: bool
+    noise_multiplier: object, sample_rate: object, steps: object, target: object, for_delta: bool, exact: bool
 ) -> float | None: ...
 def exact_job(
     count: Cells,

@@ -259,9 +259,9 @@ cdef inline bint as_number(object value, double *out) except -1:
     return False
 
 
-def readout_scalar(noise_multiplier, sample_rate, steps, target, bint for_delta):
-    """epsilon (or delta) for four plain Python numbers with the default accountant; None if they are not all valid plain numbers."""
-    cdef double sigma, q, t, d, out, lower
+def readout_scalar(noise_multiplier, sample_rate, steps, target, bint for_delta, bint exact):
+    """epsilon (or delta) for four plain Python numbers with Exact() or RDP(); None if they are not all valid plain numbers."""
+    cdef double sigma, q, t, d, out, lower, order
     cdef int failed
     cdef uint8_t status
     if not (as_number(noise_multiplier, &sigma) and as_number(sample_rate, &q) and as_number(steps, &t) and as_number(target, &d)):
@@ -269,7 +269,11 @@ def readout_scalar(noise_multiplier, sample_rate, steps, target, bint for_delta)
     if not (sigma >= 0.0 and 0.0 <= q <= 1.0 and 0.0 <= t <= 9007199254740992.0 and t == floor(t) and d >= 0.0 and (for_delta or d <= 1.0)):
         return None
     with nogil:
-        failed = _active.exact_block(1, &sigma, &q, &t, &d, for_delta, 3, &lower, &out, NULL, &status)
+        if exact:
+            failed = _active.exact_block(1, &sigma, &q, &t, &d, for_delta, 3, &lower, &out, NULL, &status)
+        else:
+            failed = 0
+            _active.readout_block(1, &sigma, &q, &t, &d, for_delta, 1, NULL, 0, &out, &order, &status)
     if failed:
         raise MemoryError("not enough memory for the nodes of the exact accountant")
     return out
