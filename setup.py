@@ -70,7 +70,9 @@ setup(
                     "mech/poisson_gaussian",
                     "one_step",
                     "order_search",
+                    "placing",
                     "quadrature",
+                    "rough",
                 )
             ],
             extra_compile_args=compile_args,

@@ -8,6 +8,7 @@
 
 #include "exact.h"
 #include "order_search.h"
+#include "rough.h"
 
 #define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
 
