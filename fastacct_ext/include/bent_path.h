@@ -28,7 +28,8 @@ typedef struct {
     double top, start, far, far_start, far_width, slope, step, left, right, shift;
     double decay;                     /* exp(-2 pi shift/step) */
     double w_sum;                     /* sum of |W| over both shifted curves */
-    double left_mass;                 /* sum of the weights of nodes further left, where l < e^-45 */
+    double left_mass;                 /* sum of the weights of nodes further left, where l < e^-45 ... */
+    double left_bend;                 /* ... if the curve were real there: bound of their relative error */
     double *lr[3], *li[3], *lw[3];    /* the curve, and shifted by +- i shift */
     double *aw, *wr, *wi;
     double *memory;
@@ -140,12 +141,17 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
     c->decay = exp(-need);
     c->w_sum = 0.0;
     c->left = (-FA_WIDTH * m->sigma - x0) / s2;
-    c->left_mass = 0.0;
+    c->left_mass = c->left_bend = 0.0;
     if (c->left < -45.0) {
+        double bend;
         c->left = -45.0;
+        if (c->far * exp(fa_max(-600.0, (c->left - c->far_start) / c->far_width)) > 1e-16)
+            c->far = 0.0;                                          /* the curve must be real where the nodes end */
+        bend = c->top * exp(fa_min(0.0, c->left - c->start)) + c->far * exp(fa_max(-600.0, (c->left - c->far_start) / c->far_width)) + slope * exp(c->left);
+        c->left_bend = 1.2 * bend * (9.0 * m->sigma + 2.0);
         if (!(c->left * s2 + x0 + 9.0 * m->sigma < 2e4 * c->step * s2))
             return 0;
-        for (n = 1; n < 20000; n++) {                          /* the curve is the real line there */
+        for (n = 1; n < 20000; n++) {
             double z = ((c->left - n * c->step) * s2 + x0) / m->sigma;
             if (z < -9.0)
                 break;
@@ -218,7 +224,7 @@ FA_FUNC double fa_curve_bound(const fa_curve *c, const fa_pair *m, double a, dou
 /* R(u) = M(u) exp(-u mean) - 1 = sum W (exp(s) - 1 - s), s = u (l + off), with the bound of its rounding error (aliasing apart) */
 FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off, double *im_out, double *error_out)
 {
-    double re = 0.0, im = 0.0, e1 = 0.0;
+    double re = 0.0, im = 0.0, e1 = 0.0, left = 0.0;
     const double *lr = c->lr[0], *li = c->li[0], *lw = c->lw[0], *aw = c->aw, *wr = c->wr, *wi = c->wi;
     int i, n = c->n;
     FA_PRAGMA(omp simd reduction(+ : re, im, e1))
@@ -238,10 +244,11 @@ FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off,
         double ei, er = fa_cexp2_v(fa_min(a * off, 1.0), t * off, &ei);
         re += c->left_mass * er;
         im += c->left_mass * ei;
+        left = c->left_mass * (c->left_bend * hypot(er, ei) + 3e-20 * hypot(a, t) * fa_min(2.0, hypot(a, t) * (fabs(off) + 3e-20)));      /* l < 3e-20 */
         e1 += c->left_mass * (80.0 * hypot(er, ei) + 40.0 * fa_min(hypot(a, t) * fabs(off), 1.0) * hypot(a, t) * fabs(off));
     }
     *im_out = im;
-    *error_out = FA_EPS * (e1 + 0.125 * n * (fabs(re) + fabs(im)));
+    *error_out = FA_EPS * (e1 + 0.125 * n * (fabs(re) + fabs(im))) + left;
     return re;
 }
 

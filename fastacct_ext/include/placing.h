@@ -133,7 +133,10 @@ FA_INLINE double fa_log_edge(const fa_block *block, double u)
     return u * (block->cut_loss - block->mean) - 0.5 * block->cut * block->cut * block->pair.inv_var;
 }
 
-/* the other direction of the same run: its real line serves here, beyond the cut only losses matter that this direction makes harmless */
+FA_INLINE double fa_line_need(const fa_contour *run) { return run->total > 1e5 ? FA_NEED + 7.0 * ceil(log(run->total / 1e5) / 7.0) : FA_NEED; }
+
+/* the other direction of the same run: its real line serves here where its step is fine enough for this direction's narrower strip; beyond the cut
+ * only losses matter that this direction makes harmless */
 FA_FUNC void fa_share_real(fa_contour *run, const fa_contour *other)
 {
     int b;
@@ -141,6 +144,9 @@ FA_FUNC void fa_share_real(fa_contour *run, const fa_contour *other)
         fa_block *to = run->blocks + b;
         const fa_block *from = other->blocks + b;
         size_t size = sizeof(double) * (size_t)from->real.n;
+        double y, alias, h = fa_line_step(&to->pair, run->sign > 0 ? 2.0 : -1.0, 0.0, fa_line_need(run), &y, &alias);
+        if (!(from->real.h <= h))
+            continue;
         if (to->real.n > 0 || from->real.n == 0 || !(from->real_left < from->real_right) || !fa_nodes_reserve(&to->real, from->real.n))
             continue;
         to->real.n = from->real.n;
@@ -157,7 +163,6 @@ FA_FUNC void fa_share_real(fa_contour *run, const fa_contour *other)
     }
 }
 
-FA_INLINE double fa_line_need(const fa_contour *run) { return run->total > 1e5 ? FA_NEED + 7.0 * ceil(log(run->total / 1e5) / 7.0) : FA_NEED; }
 FA_INLINE double fa_line_u(const fa_contour *run, double v) { return run->sign > 0 ? v : 1.0 - v; }
 
 /* Chernoff: delta(eps) <= B(v) exp(K(v) - (v-1) eps), v > 1 */

@@ -23,7 +23,7 @@ FA_FUNC double fa_rough_k(fa_contour *run, double v, double *d1_out, double *d2_
         if (!(r < INFINITY) || !(edge < 690.0))
             return INFINITY;
         one = 1.0 / (1.0 + r);
-        k += block->count * (v * block->mean + log1p(r));
+        k += block->count * (v * block->mean + log1p(r) + 4.0 * FA_EPS * (fabs(v * block->mean) + fabs(log1p(r))));
         d1 += block->count * (block->mean + s1 * one);
         d2 += block->count * (s2 * one - s1 * one * (s1 * one));
     }
