@@ -61,6 +61,7 @@ setup(
                     "exact_readout",
                     "fa_math",
                     "fa_vector",
+                    "fa_wide",
                     "gaussian_profile",
                     "kernels",
                     "kernels_impl",
@@ -73,6 +74,7 @@ setup(
                     "placing",
                     "quadrature",
                     "rough",
+                    "wide_line",
                 )
             ],
             extra_compile_args=compile_args,

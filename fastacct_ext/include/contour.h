@@ -151,6 +151,24 @@ FA_FUNC double fa_size_bound(const fa_block *block, double a, double one, double
     return fa_max(one, 1.01 * sum * s->h / m->sigma * 0.39894228040143267794);
 }
 
+/* what the nodes from `left` to `right` leave out of the sums of exp(u l) - 1 - u l, or of exp(u l) - 1: left the mass of Q, right the slope is
+ * below -8.5/sigma */
+FA_FUNC double fa_line_ends(const fa_block *block, double left, double right, double h, double y, double a, double u_max, double l_left, int first_order)
+{
+    const fa_pair *m = &block->pair;
+    double s = m->sigma, off = m->kappa - block->mean, end, x = u_max * fabs(l_left), z_left = (left - m->q_low) / s, z_right, mass_right, tail, A, B;
+    right = fa_min(right, block->cut);
+    z_right = right / s;
+    mass_right = 0.5 * exp(-0.5 * z_right * z_right);                    /* Phi(-z) < exp(-z^2/2)/2 */
+    end = fa_pair_loss(m, right, &A, &B) + off;
+    tail = first_order ? fa_min(2.0, fa_max(x, u_max * fabs(off))) : fa_min(0.5 * x * x, 2.0 + x);
+    tail *= exp(fa_min(600.0, -0.5 * z_left * z_left + fa_max(0.0, a > 0.0 ? a * l_left : log(block->size))));
+    tail += mass_right * (1.0 + u_max * fabs(end) * 2.0 + (a > 0.0 ? 0.0 : exp(a * end)));
+    if (a > 0.0)
+        tail += 4.0 * fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * z_right * z_right)) * fa_max(1.0, h / s);
+    return exp(0.5 * y * y * m->inv_var) * tail;
+}
+
 /* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
 FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
 {
@@ -161,6 +179,7 @@ FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int
         return 0;
     for (level = 8.0; level < guess; level *= 2.0)
         ;
+    run->wide = 0;
 restart:
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
@@ -173,6 +192,7 @@ restart:
         if (!(extra < 600.0))
             goto done;
         left = fa_min(left, block->pair.q_low - block->pair.sigma * sqrt(FA_WIDTH * FA_WIDTH + 2.0 * extra));
+        block->extra = extra;
         h = fa_line_step(&block->pair, a, level, need + ceil(extra), &y, &block->error);
         if (!(r_all[b] < INFINITY) || !fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
             goto done;
@@ -183,7 +203,7 @@ restart:
     for (b = 0, work = 0.0; b < run->n_blocks; b++)
         work += run->blocks[b].line.n;
     run->n = 0;
-    sync = run->precise ? 8 : run->total > 1e6 ? 16 : run->total > 1e4 ? 32 : 64;
+    sync = run->total > 1e6 ? 16 : run->total > 1e4 ? 32 : 64;
     goal = 0;
     for (k = 0; k < points_max; k += 8) {
         double log_f;
@@ -228,23 +248,13 @@ done:
         run->relative = 0.0;
         for (b = 0; b < run->n_blocks; b++) {
             fa_block *block = run->blocks + b;
-            double u_max = sqrt(a * a + t * t), off = block->pair.kappa - block->mean, spread, size = fa_size_bound(block, a, 1.0 + r_all[b], &spread), tail, A, B;
-            double amp = 0.5 * block->line.y * block->line.y * block->pair.inv_var, s = block->pair.sigma, end, x;
-            double right = fa_min((double)(block->line.j0 + block->line.n - 1) * block->line.h, block->cut);
-            size += 1.0 + 4.0 * u_max * (spread + fabs(off));            /* exp(u l) - 1 - u l */
-            /* outside the line: left the mass of Q, right the slope is below -8.5/sigma */
-            end = fa_pair_loss(&block->pair, right, &A, &B) + off;
-            x = u_max * fabs(block->line.lr[0]);
-            {
-                double z_left = (double)block->line.j0 * block->line.h / s - block->pair.q_low / s, z_right = right / s;
-                double mass_left = -0.5 * z_left * z_left, mass_right = 0.5 * exp(-0.5 * z_right * z_right);      /* Phi(-z) < exp(-z^2/2)/2 */
-                tail = fa_min(0.5 * x * x, 2.0 + x) * exp(fa_min(600.0, mass_left + fa_max(0.0, a > 0.0 ? a * block->line.lr[0] : log(size))));
-                tail += mass_right * (1.0 + u_max * fabs(end) * 2.0 + (a > 0.0 ? 0.0 : exp(a * end)));
-                if (a > 0.0)
-                    tail += 4.0 * fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * z_right * z_right)) * fa_max(1.0, block->line.h / s);
-            }
-            block->error = block->error * size + u_max * block->mean_error + exp(amp) * tail + FA_EPS * fa_rounding(&block->line, &block->pair, a, u_max, run->h, fa_min(sync, (double)run->n));
-            run->relative += block->count * block->error;
+            const fa_nodes *line = &block->line;
+            double u_max = sqrt(a * a + t * t), spread, error;
+            block->size = fa_size_bound(block, a, 1.0 + r_all[b], &spread);
+            block->size += 1.0 + 4.0 * u_max * (spread + fabs(block->pair.kappa - block->mean));            /* exp(u l) - 1 - u l */
+            error = block->error * block->size + u_max * block->mean_error + FA_EPS * fa_rounding(line, &block->pair, a, u_max, run->h, fa_min(sync, (double)run->n));
+            error += fa_line_ends(block, (double)line->j0 * line->h, (double)(line->j0 + line->n - 1) * line->h, line->h, line->y, a, u_max, line->lr[0], 0);
+            run->relative += block->count * error;
         }
     }
     (void)d1;
@@ -253,33 +263,36 @@ done:
     return ok && run->relative * run->inverse[0] < 1e-3;
 }
 
+/* log of the sum, slope and ledger from the sum s, its derivative and the weighted errors, all times exp(-ref) */
+FA_FUNC void fa_reading_finish(const fa_contour *run, double eps, double ref, double s, double ds, double weighted, fa_reading *out)
+{
+    double h = run->h, spread = 2.0 * FA_PI / h, tail, alias;
+    out->log_value = s > 0.0 ? ref + log(s * h / FA_PI) : -INFINITY;
+    out->slope = s > 0.0 ? -ds / s : -1.0;
+    tail = exp(fa_min(700.0, run->log_tail - (run->c - 1.0) * eps - out->log_value));
+    out->relative = s > 0.0 ? 1.01 * weighted / s + 4.0 * FA_EPS * (2.0 + fabs(ref)) + tail + exp(fa_min(700.0, run->log_cut - out->log_value)) : INFINITY;
+    alias = exp(fa_min(700.0, run->right_log - (run->right - 1.0) * eps - out->log_value)) / expm1((run->right - run->c) * spread);
+    alias += exp(fa_min(700.0, run->left_log - (run->left - 1.0) * eps - out->log_value)) / expm1((run->c - run->left) * spread);
+    out->alias = 1.0001 * alias;
+}
+
 /* read the sum at eps */
 FA_FUNC void fa_contour_read(const fa_contour *run, double eps, fa_reading *out)
 {
-    double s = 0.0, ds = 0.0, size = 0.0, weighted = 0.0, c1 = run->c - 1.0, h = run->h, ref = run->zr[0] - c1 * eps, phase_sign = -run->sign * eps;
-    double tail, alias, spread;
+    double s = 0.0, ds = 0.0, weighted = 0.0, c1 = run->c - 1.0, h = run->h, ref = run->zr[0] - c1 * eps, phase_sign = -run->sign * eps;
     const double *zr = run->zr, *zi = run->zi, *inverse = run->inverse;
     int k, n = run->n;
-    FA_PRAGMA(omp simd reduction(+ : s, ds, size, weighted))
+    FA_PRAGMA(omp simd reduction(+ : s, ds, weighted))
     for (k = 0; k < n; k++) {
         double t = k * h, c, growth, e = fa_exp_plain_v(zr[k] - c1 * eps - ref), sn = fa_sincos_v(FA_FMA(phase_sign, t, zi[k]), &c);
         double half = k ? 1.0 : 0.5;
         e *= half;
         s = FA_FMA(e, c, s);
         ds += e * FA_FMA(c1, c, run->sign > 0 ? -t * sn : t * sn);
-        size += e;
         (void)fa_exp_both_v(run->relative * inverse[k], &growth);
         weighted += e * (growth + 8.0 * FA_EPS * (fabs(zr[k]) + fabs(zi[k]) + (c1 + t) * eps + 30.0));
     }
-    (void)size;
-    out->log_value = s > 0.0 ? ref + log(s * h / FA_PI) : -INFINITY;
-    out->slope = s > 0.0 ? -ds / s : -1.0;
-    tail = exp(fa_min(700.0, run->log_tail - c1 * eps - out->log_value));
-    out->relative = s > 0.0 ? 1.01 * weighted / s + tail + exp(fa_min(700.0, run->log_cut - out->log_value)) : INFINITY;
-    spread = 2.0 * FA_PI / h;
-    alias = exp(fa_min(700.0, run->right_log - (run->right - 1.0) * eps - out->log_value)) / expm1((run->right - run->c) * spread);
-    alias += exp(fa_min(700.0, run->left_log - (run->left - 1.0) * eps - out->log_value)) / expm1((run->c - run->left) * spread);
-    out->alias = 1.0001 * alias;
+    fa_reading_finish(run, eps, ref, s, ds, weighted, out);
 }
 
 #endif

@@ -8,11 +8,12 @@
 
 #include "bent_path.h"
 #include "gaussian_profile.h"
+#include "rough.h"
+#include "wide_line.h"
 
 #define FA_GOOD 4.5e-10                  /* relative error that is good enough at once ... */
 #define FA_LINE_POINTS 2000           /* a vertical line this long is given up for the bent path where that one applies */
 #define FA_CUT_SIGMA 1.5               /* below it M explodes only where delta has its mass */
-#define FA_PRECISE_POINTS 20000       /* ... or for a second, more precise evaluation unless the line is already this long */
 
 typedef enum { FA_ADD = 1, FA_REMOVE = 2 } fa_direction;
 
@@ -30,6 +31,8 @@ FA_INLINE void fa_line_read(const fa_contour *run, double eps, fa_reading *out)
 {
     if (run->on_bent)
         fa_bent_read(run->bent, eps, out);
+    else if (run->wide)
+        fa_wide_read(run, eps, out);
     else
         fa_contour_read(run, eps, out);
 }
@@ -46,7 +49,7 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     few = bendable && run->total * run->blocks[0].pair.sample_rate < 0.5;
     for (level = 0; level < run->n_blocks; level++)
         least = fa_min(least, run->blocks[level].pair.sigma);
-    limit = run->quick || few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
+    limit = run->precise ? points_max : run->quick || few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
     for (level = run->sign < 0 || least < FA_CUT_SIGMA ? 2 : 0; level < 3; level++) {
         fa_contour_cut(run, log_size == log_size ? log_size : log_delta == log_delta ? log_delta : -25.0, level ? margins[level] : margins[0] * (1.0 + 10.0 / (least * least)));
         if (!fa_saddle(run, eps, log_delta, &at))
@@ -63,12 +66,12 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
         }
         saddle = run->c;
         k = run->saddle_k;
-        if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit))
+        if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit) && (!run->precise || fa_wide_evaluate(run, at, size)))
             return at;
         run->c = saddle;
         run->saddle_k = k;
     }
-    if (!(at >= 0.0) || !bendable || run->quick || (!(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
+    if (!(at >= 0.0) || !bendable || run->quick || run->precise || (!(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
         return NAN;
     run->c = fa_bent_start(run, at, size);
     run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - run->tolerance);
@@ -175,52 +178,62 @@ FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double 
     return 1;
 }
 
-/* log delta at eps in one direction */
+/* whether a second evaluation in double-double makes sense */
+FA_INLINE int fa_may_be_precise(const fa_contour *run)
+{
+    return !run->precise && !run->quick && run->tolerance >= FA_TOLERANCE && fa_wide_possible(run);
+}
+
+/* from here on in double-double, with work of its own: what has been spent on lines and paths that did not do must not decide */
+FA_INLINE void fa_go_precise(fa_contour *run)
+{
+    run->precise = 1;
+    run->budget = fa_max(run->budget, 2.0 * FA_BUDGET);
+}
+
+/* log delta at eps in one direction: each line's bounds hold, so do the narrowest of all */
 FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points_max)
 {
-    fa_interval out = {-INFINITY, 0.0};
+    fa_interval out = {-INFINITY, 0.0}, d;
     fa_reading r;
     double log_size = NAN;
-    int i;
+    int i, readable;
     run->precise = 0;
-    for (i = 0; i < 5; i++) {
-        if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0))
-            return out;
+    for (i = 0; i < 6; i++) {
+        if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0)) {
+            if (!fa_may_be_precise(run))
+                return out;
+            fa_go_precise(run);
+            continue;
+        }
         fa_line_read(run, eps, &r);
+        d = fa_bounds_of(&r);
+        out.lower = fa_max(out.lower, d.lower);
+        out.upper = fa_min(out.upper, d.upper);
         if (r.relative + r.alias < (run->tolerance < FA_TOLERANCE ? 10.0 * exp(-run->tolerance) : FA_GOOD))
             break;
-        if (r.log_value > -INFINITY && fabs(r.log_value - log_size) < 0.5) {
-            if (run->quick || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
+        readable = r.log_value > -INFINITY && r.relative + r.alias < 0.3;
+        if (readable && fabs(r.log_value - log_size) < 0.5) {
+            if (!fa_may_be_precise(run))
                 break;
-            run->precise = 1;
+            fa_go_precise(run);
+        }
+        else if (!readable && fa_may_be_precise(run)) {
+            fa_go_precise(run);
+            continue;
         }
         log_size = r.log_value > -INFINITY ? r.log_value : (log_size == log_size ? log_size : -10.0) * 2.0;   /* aimed at the wrong size */
     }
-    out = fa_bounds_of(&r);
     return out;
 }
 
-/* eps at log delta in one direction */
-FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
+/* eps at log delta from the line placed last, for eps = at: Newton's method, placing the line again where the guess was far off */
+FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, double at, int points_max)
 {
     fa_interval none = {0.0, INFINITY}, out = none, d;
     fa_reading r;
-    double at, eps, gap = INFINITY;
+    double eps, gap = INFINITY;
     int i, round;
-    run->precise = 0;
-    run->on_bent = 0;
-    at = fa_place(run, NAN, log_delta, log_delta, points_max);
-    if (at >= 0.0) {
-        fa_line_read(run, at, &r);
-        if (!(r.relative + r.alias < 0.3))
-            at = NAN;
-    }
-    if (!(at >= 0.0)) {
-        at = fa_guess_eps(run, log_delta);
-        at = fa_place(run, at >= 0.0 ? at : NAN, log_delta, log_delta, points_max);
-    }
-    if (!(at >= 0.0))
-        return none;
     for (round = 0;; round++) {
         eps = at;
         fa_newton(run, log_delta, &eps, &gap, &r);
@@ -237,9 +250,9 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
             gap = fabs(r.log_value - log_delta);
         }
         if (gap < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->on_bent ? -5.0 * r.slope : run->c - 1.0) < 0.1) || (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
-            if (r.relative + r.alias < FA_GOOD || run->precise || run->on_bent || run->n > FA_PRECISE_POINTS)
+            if (r.relative + r.alias < FA_GOOD * fa_max(1.0, -r.slope * eps) || !fa_may_be_precise(run))
                 break;
-            run->precise = 1;
+            fa_go_precise(run);
         }
         if (round == 6)
             break;
@@ -249,7 +262,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         if (!(r.relative + r.alias < 0.3))
             eps *= 0.6;
         at = fa_place(run, eps, NAN, log_delta, points_max);
-        for (i = 0; i < 4 && !(at >= 0.0); i++) {
+        for (i = 0; i < 4 && !(at >= 0.0) && !run->precise; i++) {
             eps *= 0.6;
             at = fa_place(run, eps, NAN, log_delta, points_max);
         }
@@ -259,6 +272,46 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     (void)fa_ends(run, log_delta, eps, gap, &r, &out);
     out.lower = fa_max(out.lower, none.lower);
     out.upper = fa_min(out.upper, none.upper);
+    return out;
+}
+
+/* eps at log delta in one direction: from the saddle-point approximation, from another guess, and then once more in double-double from the
+ * bound of last resort */
+FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
+{
+    fa_interval out = {0.0, INFINITY}, wide;
+    fa_reading r;
+    double at, rough;
+    run->precise = 0;
+    run->on_bent = 0;
+    at = fa_place(run, NAN, log_delta, log_delta, points_max);
+    if (at >= 0.0) {
+        fa_line_read(run, at, &r);
+        if (!(r.relative + r.alias < 0.3))
+            at = NAN;
+    }
+    if (!(at >= 0.0)) {
+        at = fa_guess_eps(run, log_delta);
+        at = fa_place(run, at >= 0.0 ? at : NAN, log_delta, log_delta, points_max);
+    }
+    if (at >= 0.0)
+        out = fa_contour_eps_from(run, log_delta, at, points_max);
+    if (run->sign < 0 || run->quick || (out.upper < INFINITY && out.upper - out.lower <= 1e-6 * out.upper))
+        return out;
+    rough = out.upper < INFINITY && out.upper - out.lower <= 0.03 * out.upper ? out.upper : fa_rough(run, log_delta, 0);
+    if (!(rough < INFINITY))
+        return out;
+    out.upper = fa_min(out.upper, rough);
+    run->precise = 0;
+    if (!fa_may_be_precise(run))
+        return out;
+    fa_go_precise(run);
+    at = fa_place(run, rough, NAN, log_delta, points_max);
+    if (at >= 0.0) {
+        wide = fa_contour_eps_from(run, log_delta, at, points_max);
+        out.lower = fa_max(out.lower, wide.lower);
+        out.upper = fa_min(out.upper, wide.upper);
+    }
     return out;
 }
 

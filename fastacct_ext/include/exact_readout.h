@@ -8,7 +8,6 @@
 
 #include "exact.h"
 #include "order_search.h"
-#include "rough.h"
 
 #define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
 
@@ -136,12 +135,7 @@ FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-    {
-        r = fa_contour_eps(&e->way[way], log_delta, e->points_max);
-        if (!e->way[way].quick && !(r.upper < INFINITY && r.upper - r.lower <= 0.03 * r.upper))
-            r.upper = fa_min(r.upper, fa_rough(&e->way[way], log_delta, 0));
-        return r;
-    }
+        return fa_contour_eps(&e->way[way], log_delta, e->points_max);
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;

@@ -20,6 +20,7 @@ typedef struct {
     double real_left, real_right;     /* ends the real line was filled for */
     double mean, mean_error;          /* of the loss under Q, and the bound of its error */
     double error;                     /* |error of r| on the line, bound */
+    double size, extra;               /* bound of E_Q |exp(u l) - 1 - u l| there, log of how far it exceeds |M| */
     double cut, cut_loss;             /* records beyond this z are left out of the sums; the loss there */
 } fa_block;
 
@@ -33,7 +34,7 @@ typedef struct {
     double budget;                    /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
     int quick;                        /* searching: short lines only */
     double tolerance;                 /* -log of the relative error aimed at */
-    int precise;                      /* spend more points against the amplification of rounding errors */
+    int precise;                      /* a second evaluation, in double-double (wide_line.h) */
     /* the line */
     double c, h, t_end;
     double saddle_k, curvature;       /* K(c), second derivative of the exponent there */
@@ -43,6 +44,10 @@ typedef struct {
     int n, capacity;
     double *zr, *zi, *inverse;        /* log F at eps = 0, and largest 1/|1 + r| */
     double *memory;
+    int wide;                         /* whether the line is held in double-double, in wide_memory ... */
+    double wide_rounding;             /* ... and sum of count |u mean| */
+    size_t wide_capacity;
+    double *wide_memory;
     struct fa_bent *bent;             /* the other path (bent_path.h) ... */
     int on_bent;                      /* ... and whether the last evaluation took it */
 } fa_contour;
@@ -62,8 +67,10 @@ FA_FUNC void fa_contour_free(fa_contour *run)
         fa_nodes_free(&run->blocks[b].line);
     }
     free(run->memory);
-    run->memory = 0;
+    free(run->wide_memory);
+    run->memory = run->wide_memory = 0;
     run->capacity = 0;
+    run->wide_capacity = 0;
 }
 
 FA_FUNC int fa_contour_reserve(fa_contour *run, int n)
@@ -322,6 +329,7 @@ FA_FUNC double fa_tangent(fa_contour *run, double c, double side, double x, doub
 }
 
 #define FA_AMPLIFY 2.5                /* log of how far |F| on the line may exceed its minimum over all lines */
+#define FA_AMPLIFY_WIDE 12.0          /* the same in double-double */
 
 /* place c so that the sum's aliases are below exp(log_tol) with the largest step, and h that step.
  * The best c is not the saddle: where M explodes to the right (one large jump), a line further left needs far fewer points. */
@@ -355,7 +363,7 @@ FA_FUNC int fa_choose_step(fa_contour *run, double eps, double log_tol)
             if (k != k)
                 return 0;
             level = k - (next - 1.0) * eps - log(next) - log(next - 1.0);
-            if (level < least + (run->precise ? 0.4 : FA_AMPLIFY))
+            if (level < least + (run->precise ? FA_AMPLIFY_WIDE : FA_AMPLIFY))
                 break;
             next = 0.5 * (next + stop);
         }
@@ -372,6 +380,7 @@ FA_FUNC int fa_choose_step(fa_contour *run, double eps, double log_tol)
         return 0;
     run->c = c;
     run->h = 2.0 * FA_PI / fa_max(right, left);
+    run->h = fa_from_bits(fa_bits(run->h) & ~((1ULL << 20) - 1));                 /* k h is exact */
     return 1;
 }
 
