@@ -117,13 +117,6 @@ def test_continuous_orders_are_never_worse_than_a_list():
     assert (free < 0.9 * listed).mean() > 0.2
 
 
-def test_published_low_noise_failure_of_a_fixed_list_of_orders():
-    run = {"noise_multiplier": 0.1, "sample_rate": 1024 / 1e8, "steps": 976563, "delta": 1e-7}
-    fixed = epsilon_of(**run, accountant=fa.RDP(orders=[1.25]))
-    assert fixed == pytest.approx(5907982.31138, rel=1e-11)
-    assert epsilon_of(**run) < 1300
-
-
 def test_no_floor_at_extreme_targets():
     tiny = epsilon_of(noise_multiplier=1e4, sample_rate=1e-6, steps=100, delta=1e-40)
     assert 0 < tiny < 1e-6
