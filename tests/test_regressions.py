@@ -262,3 +262,85 @@ def test_the_mean_of_the_loss_is_summed_to_its_end(q, epsilon, log_delta):
     lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
     assert np.log(lower) <= log_delta <= np.log(upper)
     assert np.log(upper) - np.log(lower) < 1e-9
+
+
+def test_blocks_that_run_once_keep_their_digits_next_to_a_zero_of_their_moment():
+    """log|1 + r| was floored at 1e-8, which a single step does not forgive: 1.4e-10 below the truth."""
+    job = fa.Gaussian(5.714294307056424).poisson(0.00829906714832429) + fa.Gaussian(3.6519649350351786).poisson(
+        0.9999495554337834
+    )
+    truth = 0.10889616940896799  # 30 digits: one-dimensional quadrature of the second step's closed form
+    for neighbors in ("remove", "add", "add_remove"):  # the total variation, in all of them
+        bounds = fa.delta_bounds(job, epsilon=0.0, neighbors=neighbors)
+        assert bounds.lower <= truth <= bounds.upper <= bounds.lower * (1 + 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "plain", "epsilon"),
+    [
+        (0.02783352990271491, 0.37708618586980736, 71465, 15.534039422301728, 33828.02826353271),
+        (0.04302062998058412, 0.24014737980526443, 62098, 28.528869086248346, 17054.228012926935),
+        (0.02996879187284147, 0.23524316555567518, 1222, 1.562999549224496, 331.1659562523748),
+    ],
+)
+def test_the_mean_of_the_loss_at_small_noise_counts_its_exponents(sigma, q, steps, plain, epsilon):
+    """Without the record a sampled step's loss is log(1-q) up to e^-200: the curve is that of the Gaussian, moved."""
+    with mp.workdps(40):
+        mu, e = 1 / mpf(plain), mpf(epsilon) + steps * mp.log1p(-mpf(q))
+        truth = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+        bounds = fa.delta_bounds(
+            fa.Gaussian(sigma).poisson(q) * steps + fa.Gaussian(plain), epsilon=epsilon, neighbors="add"
+        )
+        assert bounds.lower <= truth <= bounds.upper
+
+
+def test_the_largest_loss_of_many_blocks_is_summed_exactly():
+    rates = 0.10813515474451331 * (1 + 1.0112473234447158e-06 * np.arange(200) / 200)
+    job = fa.Process([(fa.Gaussian(0.05).poisson(float(q)), 1) for q in rates])
+    with mp.workdps(40):
+        truth = -mp.fsum(mp.log1p(-mpf(float(q))) for q in rates)
+        bounds = fa.epsilon_bounds(job, delta=0.0, neighbors="add")
+        assert bounds.lower <= truth <= bounds.upper
+        below = 22.888147530503744
+        assert fa.delta(job, epsilon=below, neighbors="add") >= 1 - mp.exp(below - truth)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "epsilon", "truth"),
+    [
+        (2.7538321271481556, 0.9999999999999821, 13.993733564856935, 3.504e-324),
+        (3.633017118131518, 0.9999999451638842, 10.477180208185612, 2.61884217e-317),
+    ],
+)
+def test_subnormal_lower_bounds_round_down(sigma, q, epsilon, truth):
+    """2.61884217e-317 is not a float: the one below is the bound."""
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": 1, "epsilon": epsilon}
+    bounds = fa.dpsgd.delta_bounds(**run, neighbors="add")
+    assert bounds.lower <= np.nextafter(truth, 0.0) if truth > 5e-324 else bounds.lower == 0.0
+    assert bounds.upper >= truth
+
+
+@pytest.mark.parametrize("sigma", [1e-150, 1e-155, 1e-160, 1e-300, 5e-324])
+@pytest.mark.parametrize("neighbors", ["remove", "add", "add_remove"])
+def test_no_noise_to_speak_of_is_never_safe(sigma, neighbors):
+    """NaN was dropped on the unsafe side: delta 0 with status TIGHT."""
+    for steps in (1, 3):
+        run = {"noise_multiplier": sigma, "sample_rate": 0.5, "steps": steps, "epsilon": 0.5}
+        bounds = fa.dpsgd.delta_bounds(**run, neighbors=neighbors)
+        truth = 1 - 0.5**steps if neighbors != "add" else max(0.0, 1 - 0.5**steps * np.exp(0.5))
+        assert 0.0 <= bounds.lower <= truth * (1 + 1e-14)
+        assert truth * (1 - 1e-14) <= bounds.upper <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma", "q"),
+    [
+        (0.2127320573277917, 1.5063084875063398e-09, 0.6708753917064224, 1.1595095827026876e-07),
+        (0.006424507666450496, 3.1965073308308196e-08, 0.8438050290540382, 3.633274474722756e-08),
+    ],
+)
+def test_steps_are_checked_however_many_there_are(epsilon, delta, sigma, q):
+    run = {"noise_multiplier": sigma, "sample_rate": q, "delta": delta}
+    steps = fa.dpsgd.steps(**run, epsilon=epsilon)
+    assert steps > 7e8
+    assert fa.dpsgd.epsilon(**run, steps=steps) <= epsilon

@@ -600,7 +600,7 @@ FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
         error += exp(fa_min(b->entry_log[k] - b->entry_rate[k] * eps - top, 300.0));
     out->log_value = value > 0.0 ? top + log(value) : -INFINITY;
     out->slope = value > 0.0 ? -(tail_loss + ds * size) / value : -1.0;
-    error = first * (one.lower > -INFINITY ? 0.51 * (one.upper - one.lower) : 1.0) + 4.0 * FA_EPS * ((fabs(head) + 1.0) * first + eps1 * (tail_loss + first)) +
+    error = first * (one.lower > -INFINITY ? expm1(fa_min(0.5 * (one.upper - one.lower), 700.0)) : 1.0) + 4.0 * FA_EPS * ((fabs(head) + log(b->steps) + fabs(n1 * b->mean) + fabs(one.upper) + 1.0) * first + eps1 * (tail_loss + first)) +
             1.01 * (weighted * size + error / FA_PI);
     out->relative = value > 0.0 ? error / value + 1e-15 : INFINITY;
     out->alias = out->relative;                                    /* two-sided */

@@ -260,6 +260,17 @@ FA_FUNC double fa_sample_rate(fa_target *t, int *status_out)
     return start;
 }
 
+/* the largest number of steps found, or a smaller one, whose epsilon is certified as a caller would ask for it; 0 in the worst case */
+FA_FUNC double fa_checked_steps(fa_target *t, double steps)
+{
+    double less = 1.0;
+    while (steps > 0.0 && fa_exact_excess(t, t->sigma, t->q, steps, 1) > 0.0) {
+        steps = fa_max(0.0, steps - less);
+        less = fa_max(less * 4.0, ceil(1e-15 * steps));
+    }
+    return steps;
+}
+
 /* the same for the exact accountant: bracket, then interpolation in log T */
 FA_FUNC double fa_max_steps_exact(fa_target *t, int *status_out)
 {
@@ -277,7 +288,7 @@ FA_FUNC double fa_max_steps_exact(fa_target *t, int *status_out)
         lo = hi;
         w_lo = w_hi;
         if (hi >= 0x1p53)
-            return hi;
+            return fa_checked_steps(t, hi);
         hi = fa_min(0x1p53, fmax(hi + 1.0, floor(hi * exp(fa_min(3.0, 0.3 - 2.5 * w_hi)))));
     }
     for (i = 0; i < 200 && hi - lo > 1.0; i++) {
@@ -295,9 +306,7 @@ FA_FUNC double fa_max_steps_exact(fa_target *t, int *status_out)
             }
         }
     }
-    for (i = 0; i < 4 && lo > 0.0 && fa_exact_excess(t, t->sigma, t->q, lo, 1) > 0.0; i++)
-        lo -= 1.0;
-    return lo;
+    return fa_checked_steps(t, lo);
 }
 
 /* largest integer number of steps; all trial values share the nodes of (sigma, q).  Newton on T: d eps/dT = rdp at the best order. */

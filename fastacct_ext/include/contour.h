@@ -106,14 +106,14 @@ FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
 FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
 {
     double a = fa_line_u(run, run->c), h = run->h, mu2 = run->mu2, *zr = run->zr + first, *zi = run->zi + first, *inverse = run->inverse + first;
-    double re[64], im[64];
+    double re[64], im[64], size[64];
     int i, b;
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
         double t = (first + i) * h;
         zr[i] = 0.5 * mu2 * (a * (a - 1.0) - t * t) - 0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
         zi[i] = mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
-        inverse[i] = 0.0;
+        inverse[i] = size[i] = 0.0;
     }
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
@@ -122,12 +122,16 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
             fa_phasor_step(&block->line, re + i, im + i);
         FA_PRAGMA(omp simd)
         for (i = 0; i < n; i++) {
-            double t = (first + i) * h, li, lr = fa_clog1p_v(re[i], im[i], &li);
-            zr[i] += count * FA_FMA(a, kappa, lr);
-            zi[i] += count * FA_FMA(t, kappa, li);
-            inverse[i] = fa_max(inverse[i], fa_exp_plain_v(-lr));
+            double t = (first + i) * h, li, log_r = fa_clog1p_v(re[i], im[i], &li), lr = FA_FMA(a, kappa, log_r);
+            li = FA_FMA(t, kappa, li);
+            zr[i] += count * lr;
+            zi[i] += count * li;
+            size[i] += count * (fabs(lr) + fabs(li));
+            inverse[i] = fa_max(inverse[i], fa_exp_plain_v(-log_r));
         }
     }
+    for (i = 0; i < n && run->n_blocks > 1; i++)
+        run->block_sum = fa_max(run->block_sum, size[i]);
 }
 
 /* E_Q of a bound of |exp(u l)|, l relative to its mean, on any line up to the Gaussian factor: the other mixture's factor is at most 1.
@@ -203,6 +207,7 @@ restart:
     for (b = 0, work = 0.0; b < run->n_blocks; b++)
         work += run->blocks[b].line.n;
     run->n = 0;
+    run->block_sum = 0.0;
     sync = run->total > 1e6 ? 16 : run->total > 1e4 ? 32 : 64;
     goal = 0;
     for (k = 0; k < points_max; k += 8) {
@@ -276,22 +281,46 @@ FA_FUNC void fa_reading_finish(const fa_contour *run, double eps, double ref, do
     out->alias = 1.0001 * alias;
 }
 
+/* relative error of F where each 1 + r is off by at most its share of `relative`, `inverse` = 1/|1 + r|: n factors (1 + e/|1 + r|) */
+FA_INLINE double fa_growth(const fa_contour *run, double inverse)
+{
+    double n = fa_max(run->total, 1.0);
+    return expm1(fa_min(700.0, n * log1p(run->relative * inverse / n)));
+}
+
+/* what fa_contour_read sums of the errors, for lines that reach points next to a zero of 1 + r: n factors instead of an exponential */
+FA_FUNC double fa_weighted_far(const fa_contour *run, double eps, double ref)
+{
+    double weighted = 0.0, c1 = run->c - 1.0;
+    int k;
+    for (k = 0; k < run->n; k++) {
+        double e = exp(fa_min(700.0, run->zr[k] - c1 * eps - ref)) * (k ? 1.0 : 0.5);
+        weighted += e * (fa_growth(run, run->inverse[k]) + 8.0 * FA_EPS * (fabs(run->zr[k]) + fabs(run->zi[k]) + (c1 + k * run->h) * eps + 30.0));
+    }
+    return weighted;
+}
+
 /* read the sum at eps */
 FA_FUNC void fa_contour_read(const fa_contour *run, double eps, fa_reading *out)
 {
-    double s = 0.0, ds = 0.0, weighted = 0.0, c1 = run->c - 1.0, h = run->h, ref = run->zr[0] - c1 * eps, phase_sign = -run->sign * eps;
+    double s = 0.0, ds = 0.0, weighted = 0.0, size = 0.0, peak = 0.0, c1 = run->c - 1.0, h = run->h, ref = run->zr[0] - c1 * eps, phase_sign = -run->sign * eps;
     const double *zr = run->zr, *zi = run->zi, *inverse = run->inverse;
     int k, n = run->n;
-    FA_PRAGMA(omp simd reduction(+ : s, ds, weighted))
+    FA_PRAGMA(omp simd reduction(+ : s, ds, weighted, size) reduction(max : peak))
     for (k = 0; k < n; k++) {
         double t = k * h, c, growth, e = fa_exp_plain_v(zr[k] - c1 * eps - ref), sn = fa_sincos_v(FA_FMA(phase_sign, t, zi[k]), &c);
         double half = k ? 1.0 : 0.5;
         e *= half;
         s = FA_FMA(e, c, s);
         ds += e * FA_FMA(c1, c, run->sign > 0 ? -t * sn : t * sn);
+        size += e;
+        peak = fa_max(peak, inverse[k]);
         (void)fa_exp_both_v(run->relative * inverse[k], &growth);
         weighted += e * (growth + 8.0 * FA_EPS * (fabs(zr[k]) + fabs(zi[k]) + (c1 + t) * eps + 30.0));
     }
+    if (run->relative * peak > 1.0)                                    /* far out, where |1 + r| is tiny */
+        weighted = fa_weighted_far(run, eps, ref);
+    weighted += (run->n_blocks > 1 ? FA_EPS * (4.0 + run->n_blocks) * run->block_sum * size : 0.0);        /* a sum of many terms */
     fa_reading_finish(run, eps, ref, s, ds, weighted, out);
 }
 

@@ -83,8 +83,16 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 
 FA_FUNC double fa_one_sided_eps_end(const fa_exact *e, int way) { return way ? e->add_end : INFINITY; }
 
+/* what is not a number is on the safe side: fa_min and fa_max would drop it on either */
+FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
+{
+    r.upper = r.upper <= high ? r.upper : high;
+    r.lower = r.lower >= low && r.lower <= r.upper ? r.lower : low;
+    return r;
+}
+
 /* log delta(eps) of one direction */
-FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
+FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
     fa_interval r = {-INFINITY, 0.0};
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
@@ -128,8 +136,10 @@ FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
     return r;
 }
 
+FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps) { return fa_safe(fa_log_delta_way(e, way, eps), -INFINITY, 0.0); }
+
 /* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
-FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
+FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
     fa_interval none = {0.0, INFINITY}, r = none, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
@@ -170,6 +180,8 @@ FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
     }
     return r;
 }
+
+FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta) { return fa_safe(fa_eps_way(e, way, log_delta), 0.0, INFINITY); }
 
 /* whether delta_add(eps) <= exp(log_delta) is proved */
 FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
@@ -306,7 +318,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
     }
     else {
         *upper_out = r.upper == -INFINITY ? 0.0 : fa_min(1.0, exp(r.upper) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074);
-        *lower_out = exp(r.lower) * (1.0 - 4.0 * FA_EPS);
+        *lower_out = fa_max(0.0, exp(r.lower) * (1.0 - 4.0 * FA_EPS) - (r.lower < -707.0 ? 0x1p-1074 : 0.0));      /* below the normal range it rounds up */
     }
     return r.upper == -INFINITY || r.upper - r.lower <= FA_TIGHT ? FA_OK : FA_LOOSE;
 }

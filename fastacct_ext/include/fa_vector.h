@@ -64,10 +64,9 @@ FA_INLINE double fa_sincos_v(double x, double *cos_out)
     return fa_from_bits(fa_bits(sine) ^ ((bits & 2) << 62));
 }
 
-/* log(1 + y), y > -1: 4 u */
-FA_INLINE double fa_log1p_plain_v(double y)
+/* log(one + lost), one a positive normal number and lost its rounding error, if any: 4 u */
+FA_INLINE double fa_log_parts_v(double one, double lost)
 {
-    double one = 1.0 + y, lost = y >= 1.0 ? 1.0 - (one - y) : y - (one - 1.0);
     uint64_t b = fa_bits(one) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
     double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
     double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
@@ -84,6 +83,13 @@ FA_INLINE double fa_log1p_plain_v(double y)
     p = FA_FMA(p, w, 2.0 / 5.0);
     p = FA_FMA(p, w, 2.0 / 3.0);
     return FA_FMA(k, FA_LN2_HI, FA_FMA(k, FA_LN2_MID, s * w * p) + 2.0 * s);
+}
+
+/* log(1 + y), y > -1: 4 u */
+FA_INLINE double fa_log1p_plain_v(double y)
+{
+    double one = 1.0 + y;
+    return fa_log_parts_v(one, y >= 1.0 ? 1.0 - (one - y) : y - (one - 1.0));
 }
 
 /* log(x) of a normal x > 0: 4 u of max(|log x|, |x - 1|) */
@@ -132,11 +138,13 @@ FA_INLINE double fa_angle_v(double y, double x)
     return fa_from_bits(fa_bits(t) ^ (fa_bits(y) & 0x8000000000000000ULL));
 }
 
-/* log(1 + x + i y), 8 u of its modulus */
+/* log(1 + x + i y), 8 u of its modulus, also next to the zero of 1 + x + i y: there 1 + x is exact and its square is taken */
 FA_INLINE double fa_clog1p_v(double x, double y, double *im_out)
 {
-    *im_out = fa_angle_v(y, 1.0 + x);
-    return 0.5 * fa_log1p_plain_v(fa_max(FA_FMA(y, y, x * (2.0 + x)), -1.0 + 0x1p-53));
+    double real = 1.0 + x, z = FA_FMA(y, y, x * (2.0 + x)), one = 1.0 + z, near = fa_max(FA_FMA(real, real, y * y), 1e-290);
+    int is_near = near < 0.5;
+    *im_out = fa_angle_v(y, real);
+    return 0.5 * fa_log_parts_v(is_near ? near : one, is_near ? 0.0 : z >= 1.0 ? 1.0 - (one - z) : z - (one - 1.0));
 }
 
 /* exp(p + i t) - 1, 8 u of its modulus + u |t| exp(p) */

@@ -39,7 +39,7 @@ FA_FUNC double fa_gaussian_log_delta(double mu, double eps)
                                     0.181341891689181, 0.156853322938944, 0.111190517226687, 0.0506142681451881};
     double a = 0.5 * mu - eps / mu, slope, bracket = 0.0, log_delta, pad = 3e-14;
     int i;
-    if (mu == INFINITY)
+    if (mu > 1e150)                                /* a^2 would overflow */
         return 0.0;
     if (a > 4.0 && mu > 0.1) {                      /* delta near 1: through its complement */
         double miss = 0.5 * erfc(a * 0.70710678118654752440) + exp(-0.5 * a * a) / FA_SQRT_2PI * fa_mills(mu - a, &slope);

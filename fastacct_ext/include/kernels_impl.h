@@ -196,7 +196,8 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
     fa_exact e;
     int64_t i;
     int b, d, used = 0, mirror = 1, lone = 0;
-    double add_end = 0.0, total = 0.0;
+    double total = 0.0;
+    fa_dd add_end = {0.0, 0.0};
     fa_dd mu2 = {0.0, 0.0};                                                    /* 50,000 different Gaussians lose no digit */
     if (!fa_exact_init(&e, n_blocks, directions, FA_POINTS_MAX))
         return -1;
@@ -206,19 +207,19 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
             continue;
         if (n_q[b] == 0 && weight[0] < 1.0) {
             fa_pair_sampled(&pair, sigma[b] / mean[0], weight[0]);
-            add_end += -count[b] * log1p(-weight[0]);
+            add_end = add_end.hi < INFINITY ? fa_dd_add_d(add_end, -count[b] * log1p(-weight[0])) : add_end;
         }
         else if (n_q[b] == 0 || (n_p[b] == 1 && n_q[b] == 1)) {
             double m = (mean[0] - (n_q[b] ? mean[1] : 0.0)) / sigma[b];
             mu2 = fa_dd_add(mu2, fa_dd_mul_d(fa_two_prod(m, m), count[b]));
-            add_end = INFINITY;
+            add_end = fa_dd_make(INFINITY, 0.0);
             lone = 1;
             continue;
         }
         else {
             fa_pair_mixture(&pair, sigma[b], n_p[b], weight, mean, n_q[b], weight + n_p[b], mean + n_p[b]);
             mirror &= pair.symmetric;
-            add_end += n_q[b] == 1 && mean[0] == mean[n_p[b]] ? -count[b] * pair.kappa : INFINITY;
+            add_end = n_q[b] == 1 && mean[0] == mean[n_p[b]] && add_end.hi < INFINITY ? fa_dd_add_d(add_end, -count[b] * pair.kappa) : fa_dd_make(INFINITY, 0.0);
         }
         if (n_q[b] == 0)
             mirror = 0;
@@ -237,7 +238,7 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
     }
     e.symmetric = mirror;
     e.only_gaussian = used == 0 && lone;
-    e.add_end = add_end;
+    e.add_end = add_end.hi;
     for (i = 0; i < n; i++) {
         if (slope_out)
             slope_out[i] = NAN;

@@ -234,12 +234,18 @@ FA_FUNC double fa_mean_loss(const fa_nodes *s, double kappa)
     return -sum;
 }
 
-/* bound of its error: weights and terms to 80 u, the loss kappa + l to u |kappa| (by Cauchy-Schwarz, E|L| <= sqrt(2 |mean|) about), aliasing of
+/* bound of its error: weights and terms to 80 u, their exponents x^2/(2 sigma^2) and those of the loss to a few u of themselves, the loss kappa + l to u |kappa| (by Cauchy-Schwarz, E|L| <= sqrt(2 |mean|) about), aliasing of
  * E_Q[x - log(1+x)], |x - log(1+x)| <= min(4 |x|^2, 3 (1 + |x|)) on the shifted lines, x = q (exp(y) - 1) for sampled Gaussians */
 FA_FUNC double fa_mean_error(const fa_pair *m, double mean, double need)
 {
-    double q = m->sample_rate, square = q > 0.0 ? 4.0 * q * q * (exp(fa_min(m->inv_var, 600.0)) + 3.0) : INFINITY;
-    return FA_EPS * (80.0 * fabs(mean) + 6.0 * fabs(m->kappa) * sqrt(2.0 * fabs(mean))) + 4.0 * exp(-need) * fa_min(6.0, square) + 1e-300;
+    double q = m->sample_rate, square = q > 0.0 ? 4.0 * q * q * (exp(fa_min(m->inv_var, 600.0)) + 3.0) : INFINITY, far = 0.0, x = fa_mean_end(m);
+    int i;
+    for (i = 0; i < m->n_p; i++)
+        far = fa_max(far, fabs(m->p_log[i]));
+    for (i = 0; i < m->n_q; i++)
+        far = fa_max(far, fabs(m->q_log[i]));
+    far = 80.0 + 3.0 * (far + fa_max(m->p_top, -m->q_low) * m->inv_var * x) + x * x * m->inv_var;
+    return FA_EPS * (far * fabs(mean) + 6.0 * fabs(m->kappa) * sqrt(2.0 * fabs(mean))) + 4.0 * exp(-need) * fa_min(6.0, square) + 1e-300;
 }
 
 /* make the losses relative to their mean */

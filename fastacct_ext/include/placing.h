@@ -41,6 +41,7 @@ typedef struct {
     double right, right_log, left, left_log;      /* Chernoff points and K + log B there */
     double log_tail;                  /* log of the tail's bound at eps = 0 */
     double relative;                  /* sum of count * error of r, to be multiplied by 1/|1 + r| */
+    double block_sum;                 /* several blocks: largest sum over them of |their share of K| */
     int n, capacity;
     double *zr, *zi, *inverse;        /* log F at eps = 0, and largest 1/|1 + r| */
     double *memory;

@@ -230,7 +230,7 @@ FA_FUNC void fa_wide_read(const fa_contour *run, double eps, fa_reading *out)
 {
     size_t n = ((size_t)run->n + FA_LANE - 1) / FA_LANE * FA_LANE, start;
     double *a = run->wide_memory, c1 = run->c - 1.0, h = run->h, ref = run->zr[0] - c1 * eps, weighted = 0.0, sh[FA_LANE] = {0.0}, sl[FA_LANE] = {0.0}, dh[FA_LANE] = {0.0}, dl[FA_LANE] = {0.0};
-    double wh[FA_LANE] = {0.0}, base = run->wide_rounding + fabs(ref) + 30.0 + 0.05 * (double)n;
+    double wh[FA_LANE] = {0.0}, ph[FA_LANE] = {0.0}, peak = 0.0, base = run->wide_rounding + fabs(ref) + 30.0 + 0.05 * (double)n;
     fa_dd less = fa_dd_add_d(fa_two_prod(c1, eps), ref), s = {0.0, 0.0}, ds = {0.0, 0.0};
     int lane;
     for (start = 0; start < n; start += FA_LANE) {
@@ -246,6 +246,7 @@ FA_FUNC void fa_wide_read(const fa_contour *run, double eps, fa_reading *out)
             {
                 double growth, size = e.hi * sqrt(FA_FMA(over.re.hi, over.re.hi, over.im.hi * over.im.hi)), inverse = i < (size_t)run->n ? run->inverse[i] : 0.0;
                 (void)fa_exp_both_v(run->relative * inverse, &growth);
+                ph[lane] = fa_max(ph[lane], inverse);
                 wh[lane] += size * (growth + 64.0 * FA_WIDE * (fabs(f.re.hi) + fabs(f.im.hi) + (c1 + t) * eps + base));
             }
             f = fa_cdd_mul(fa_cdd_make(fa_dd_mul(e, c), fa_dd_mul(e, sn)), over);
@@ -262,8 +263,18 @@ FA_FUNC void fa_wide_read(const fa_contour *run, double eps, fa_reading *out)
         s = fa_dd_add(s, fa_dd_make(sh[lane], sl[lane]));
         ds = fa_dd_add(ds, fa_dd_make(dh[lane], dl[lane]));
     }
-    for (lane = 0; lane < FA_LANE; lane++)
+    for (lane = 0; lane < FA_LANE; lane++) {
         weighted += wh[lane];
+        peak = fa_max(peak, ph[lane]);
+    }
+    if (run->relative * peak > 1.0) {                                  /* next to a zero of 1 + r: n factors instead of an exponential */
+        size_t i;
+        for (i = 0, weighted = 0.0; i < (size_t)run->n; i++) {
+            fa_cdd f = FA_WIDE_PAIR(FA_P_EXPONENT), over = FA_WIDE_PAIR(FA_P_OVER);
+            double size = exp(fa_min(f.re.hi - less.hi, 700.0)) * hypot(over.re.hi, over.im.hi) * (i ? 1.0 : 0.5);
+            weighted += size * (fa_growth(run, run->inverse[i]) + 64.0 * FA_WIDE * (fabs(f.re.hi) + fabs(f.im.hi) + (c1 + (double)i * h) * eps + base));
+        }
+    }
     fa_reading_finish(run, eps, ref, s.hi, ds.hi, weighted, out);
 }
 
