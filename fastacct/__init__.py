@@ -9,12 +9,13 @@ from fastacct import dpsgd
 from fastacct.accountants import (
     CLT,
     RDP,
-    ZCDP,
     Accountant,
     AdvancedComposition,
     AnalyticGaussian,
     BasicComposition,
+    ZCDPComposition,
 )
+from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
 from fastacct.api import (
     delta,
     delta_bounds,
@@ -31,8 +32,20 @@ from fastacct.calibrate import calibrate
 from fastacct.exact import Exact
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture, Mechanism, PoissonSampled
+from fastacct.notions import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve, from_pmf
 from fastacct.pld import PLD, LossDistribution
 from fastacct.process import Process
+from fastacct.selection import (
+    AboveThreshold,
+    Exponential,
+    Paprika,
+    PermuteAndFlip,
+    RandomizedResponse,
+    RepeatedSelection,
+    SparseVector,
+    Thresholdout,
+)
+from fastacct.streams import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
 from fastacct.sweep import open_sweep, sweep
 from fastacct.tradeoff import (
     advantage,
@@ -50,23 +63,47 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CLT",
+    "DPFTRL",
+    "GDP",
+    "GOPA",
     "PLD",
     "RDP",
     "ZCDP",
+    "AboveThreshold",
     "Accountant",
     "AdvancedComposition",
     "AnalyticGaussian",
+    "ApproxDP",
     "BasicComposition",
     "Bounds",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "Exact",
+    "Exponential",
     "Gaussian",
     "GaussianFit",
     "GaussianMixture",
+    "Laplace",
     "LossDistribution",
+    "MeanConcentratedDP",
     "Mechanism",
+    "NoisyIteration",
+    "Paprika",
+    "PermuteAndFlip",
     "PoissonSampled",
     "Process",
+    "PureDP",
+    "RDPCurve",
+    "RandomWalk",
+    "RandomizedResponse",
+    "RepeatedSelection",
+    "Skellam",
+    "SparseVector",
+    "Staircase",
     "Status",
+    "Thresholdout",
+    "TreeAggregation",
+    "ZCDPComposition",
     "advantage",
     "advantage_bounds",
     "bayes_risk",
@@ -79,6 +116,7 @@ __all__ = [
     "epsilon",
     "epsilon_bounds",
     "epsilon_lower",
+    "from_pmf",
     "gdp",
     "log_delta_bounds",
     "open_sweep",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct._arrays import Cells, Codes, in_pieces, run_kernel
+from fastacct._jobs_table import check_relation
 from fastacct.bounds import Status
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
 from fastacct.process import Process, merge
@@ -152,11 +153,7 @@ class Job:
 
     def __init__(self, process: Process, neighbors: str) -> None:
         for mechanism, _ in process:
-            if neighbors not in mechanism.relations:
-                raise ValueError(
-                    f"neighbors = {neighbors!r} is not supported by {mechanism!r}; "
-                    f"supported: {', '.join(map(repr, mechanism.relations))}"
-                )
+            check_relation(mechanism, neighbors)
         self.shape = process.shape
         self.directions = DIRECTIONS[neighbors]
         self.symmetric = neighbors == "replace_one"

@@ -306,9 +306,13 @@ class GaussianMixtures:
 
 @dataclass(frozen=True, eq=False)
 class LaplaceLoss:
-    """One release with Laplace noise, `largest` = sensitivity / scale: two atoms and a density between them."""
+    """One release with Laplace noise, `largest` = sensitivity / scale: two atoms and a density between them.
+
+    Without atoms the density alone, with mass 1: the dominating pair of all losses whose range is `largest`.
+    """
 
     largest: float
+    atoms: bool = True
     infinite: float = 0.0
     slack: float = 0.0
     quadrature: float = QUADRATURE
@@ -335,10 +339,12 @@ class LaplaceLoss:
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """The atoms, and Gauss points of the density exp((loss - largest)/2)/4."""
         top = self.largest
-        ends, none = np.array([-top, top]), np.zeros(2)
-        mass = np.array([0.5 * math.exp(-top), 0.5])
-        for atoms in Atoms(ends, none, mass).nodes(edges, tail):
-            yield atoms._replace(mass_error=(4.0 + 4.0 * top) * ROUNDING * mass)
+        scale = 0.25 if self.atoms else 0.5 / -math.expm1(-top)
+        if self.atoms:
+            ends, none = np.array([-top, top]), np.zeros(2)
+            mass = np.array([0.5 * math.exp(-top), 0.5])
+            for atoms in Atoms(ends, none, mass).nodes(edges, tail):
+                yield atoms._replace(mass_error=(4.0 + 4.0 * top) * ROUNDING * mass)
         n_base = math.ceil(min(max(4.0 * top, 8.0), 2.0**20))
         breaks = np.linspace(-top, top, n_base + 1)
         if edges is not None:
@@ -351,7 +357,7 @@ class LaplaceLoss:
                 cell = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, edges.size - 2)
             points, weights = _rule(float(half.max()) * (1.0 + 1e-12), 0.5, 0.0)
             loss = (middle[:, None] + half[:, None] * points).ravel()
-            density = (half[:, None] * weights).ravel() * 0.25 * np.exp(0.5 * (loss - top))
+            density = (half[:, None] * weights).ravel() * scale * np.exp(0.5 * (loss - top))
             error = density * (ROUNDING * (48.0 + 8.0 * top))
             yield Nodes(np.repeat(cell, points.size), loss, np.zeros_like(loss), density, error)
 

@@ -19,11 +19,11 @@ from fastacct_ext import _kernels
 __all__ = [
     "CLT",
     "RDP",
-    "ZCDP",
     "Accountant",
     "AdvancedComposition",
     "AnalyticGaussian",
     "BasicComposition",
+    "ZCDPComposition",
 ]
 
 CONVERSIONS: Final = ("mironov", "canonne_kamath_steinke", "optimal")
@@ -192,7 +192,7 @@ class RDP(Accountant):
 
 
 @dataclass(frozen=True)
-class ZCDP(Accountant):
+class ZCDPComposition(Accountant):
     """Zero-concentrated DP: rho = steps / (2 noise_multiplier^2), converted through every order.
 
     **Guarantee.** Certified upper bounds.  zCDP has no amplification by sampling, so `sample_rate` counts only as

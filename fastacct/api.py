@@ -21,12 +21,16 @@ from typing import Any
 import numpy as np
 
 from fastacct._arrays import Cells, as_cells, as_choice, as_threads, common_shape, unwrap, unwrap_codes
+from fastacct._jobs_any import read_any, renyi_any
 from fastacct._jobs_dpsgd import accountant_bounds, renyi_bounds
-from fastacct._jobs_exact import DELTA, DIRECTIONS, EPSILON, LOG_DELTA, Job
-from fastacct.accountants import Accountant
+from fastacct._jobs_exact import DIRECTIONS
+from fastacct._jobs_read import read_exact
+from fastacct._jobs_table import expanded, is_gaussian
+from fastacct.accountants import RDP, Accountant
 from fastacct.bounds import Bounds
 from fastacct.exact import Exact
 from fastacct.mechanisms import Mechanism
+from fastacct.pld import PLD
 from fastacct.process import Process
 
 __all__ = [
@@ -40,8 +44,6 @@ __all__ = [
     "rdp",
     "rdp_bounds",
 ]
-
-_WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 
 
 def epsilon(
@@ -281,14 +283,6 @@ def shape_with(process: Process, name: str, cells: Cells) -> tuple[int, ...]:
     return common_shape({"job": np.broadcast_to(0.0, process.shape), name: cells}) if process.shape else cells.shape
 
 
-def cells_of(job: Job, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """Which cell of the job each cell of the answer asks, flat."""
-    if not job.shape:
-        return np.zeros(int(np.prod(shape)), dtype=np.intp)
-    size = int(np.prod(job.shape))
-    return np.ascontiguousarray(np.broadcast_to(np.arange(size).reshape(job.shape), shape)).ravel()
-
-
 def _unwrapped(bounds: Bounds) -> Bounds:
     lower, upper, status = (np.asarray(x) for x in bounds)
     return Bounds(unwrap(lower), unwrap(upper), unwrap_codes(status))
@@ -309,12 +303,22 @@ def _read(
     cells = as_cells(target_name, target)
     shape = shape_with(process, target_name, cells)
     if accountant is None or isinstance(accountant, Exact):
-        exact = Job(process, relation)
-        flat = np.ascontiguousarray(np.broadcast_to(cells, shape)).ravel()
-        lower, upper, _, status = exact.read(
-            cells_of(exact, shape), flat, _WHAT[quantity], exact.directions, n_threads, only_upper=only_upper
+        return read_exact(process, quantity, cells, shape, relation, n_threads, only_upper=only_upper)
+    process = expanded(process, relation)
+    if not is_gaussian(process) and isinstance(accountant, PLD | RDP):
+        renyi = isinstance(accountant, RDP)
+        orders = np.array(accountant.orders) if isinstance(accountant, RDP) and accountant.orders else None
+        return read_any(
+            process,
+            quantity,
+            cells,
+            shape,
+            relation,
+            n_threads,
+            only_upper=only_upper,
+            renyi=renyi,
+            orders=orders,
         )
-        return Bounds(lower.reshape(shape), upper.reshape(shape), status.reshape(shape))
     if not isinstance(accountant, Accountant):
         raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
     if not accountant.certified:
@@ -329,4 +333,9 @@ def _renyi(job: Any, orders: Any, neighbors: Any, threads: Any, *, only_upper: b
     process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
     order = as_cells("orders", orders)
     shape = shape_with(process, "orders", order)
+    process = expanded(process, relation)
+    if not is_gaussian(process):
+        if not only_upper:
+            raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {process!r}; use rdp")
+        return renyi_any(process, order, shape, relation)
     return renyi_bounds(process, order, shape, relation, n_threads, only_upper=only_upper)

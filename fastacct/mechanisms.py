@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from fastacct._arrays import MAX_STEPS, Domain, as_cells, common_shape
 if TYPE_CHECKING:
     from fastacct.process import Process
 
-__all__ = ["Gaussian", "GaussianMixture", "Grouped", "Mechanism", "PoissonSampled"]
+__all__ = ["Declared", "Gaussian", "GaussianMixture", "Grouped", "Mechanism", "PoissonSampled", "parameter"]
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
@@ -34,7 +34,14 @@ class Mechanism:
 
     relations: ClassVar[tuple[str, ...]] = ("add_remove", "add", "remove", "zero_out")
     """Neighbouring relations whose dominating pair is known."""
+    exact: ClassVar[bool] = True
+    """Whether the pair that is read is the mechanism's own, or the worst of the class that it stands for.  Of a bound
+    nothing is known from below: its lower bounds are 0."""
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
+
+    def parts(self, neighbors: str) -> Process | None:
+        """The process of simpler mechanisms that this one is, under a relation; None for one that is read itself."""
+        return None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -72,6 +79,36 @@ class Mechanism:
 
     def __radd__(self, other: Any) -> Process:
         return other + _process()({self: 1})  # type: ignore[no-any-return]
+
+
+def parameter(domain: Domain, default: Any = MISSING) -> Any:
+    """A field of a mechanism that may be an array, with its allowed range."""
+    return field(metadata={"domain": domain}, default=default)
+
+
+def constant(domain: Domain, default: Any = MISSING) -> Any:
+    """A field of a mechanism that is one number, with its allowed range; whole numbers are stored as int."""
+    return field(metadata={"constant": domain}, default=default)
+
+
+@dataclass(frozen=True, eq=False)
+class Declared(Mechanism):
+    """A mechanism whose parameters are checked by their declarations."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if "domain" in one.metadata:
+                _store(self, one.name, as_cells(one.name, getattr(self, one.name), one.metadata["domain"]))
+            elif "constant" in one.metadata:
+                domain = one.metadata["constant"]
+                cell = as_cells(one.name, getattr(self, one.name), domain)
+                if cell.ndim:
+                    raise TypeError(f"{one.name} must be one number, not an array of shape {cell.shape}")
+                object.__setattr__(self, one.name, int(cell) if domain.integer else float(cell) + 0.0)
+        _ = self.shape  # refuse shapes that do not broadcast here, where their names are known
+
+    def _cells(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self) if "domain" in one.metadata}
 
 
 def _process() -> type[Process]:

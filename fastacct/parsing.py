@@ -26,7 +26,7 @@ ACCOUNTANTS = {
     "rdp": "RDP",
     "basic": "BasicComposition",
     "advanced": "AdvancedComposition",
-    "zcdp": "ZCDP",
+    "zcdp": "ZCDPComposition",
     "analytic-gaussian": "AnalyticGaussian",
     "clt": "CLT",
 }
@@ -35,7 +35,7 @@ DESCRIPTIONS = {
     "RDP": "Renyi DP",
     "BasicComposition": "basic composition",
     "AdvancedComposition": "advanced composition",
-    "ZCDP": "zero-concentrated DP",
+    "ZCDPComposition": "zero-concentrated DP",
     "AnalyticGaussian": "analytic Gaussian mechanism",
     "CLT": "central limit theorem",
 }

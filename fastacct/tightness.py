@@ -312,7 +312,7 @@ def own_accountants(threads: int | None = 1) -> list[Contender]:
         contender("RDP, optimal conversion", fastacct.RDP(conversion="optimal")),
         contender("RDP", fastacct.RDP()),
         contender("RDP, Mironov's conversion", fastacct.RDP(conversion="mironov")),
-        contender("zCDP", fastacct.ZCDP()),
+        contender("zCDP", fastacct.ZCDPComposition()),
         contender("advanced composition", fastacct.AdvancedComposition()),
         contender("basic composition", fastacct.BasicComposition()),
         contender("CLT (approximation)", fastacct.CLT()),

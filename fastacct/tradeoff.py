@@ -13,8 +13,9 @@ import numpy as np
 
 from fastacct._arrays import Cells, Domain, as_cells, as_choice, as_threads, common_shape, unwrap, unwrap_codes
 from fastacct._jobs_exact import ADD, BOTH, DELTA, REMOVE, Job
+from fastacct._jobs_read import cells_of
 from fastacct._roc import PAD, Rates, error_rates
-from fastacct.api import as_neighbors, as_process, cells_of, delta_bounds, shape_with
+from fastacct.api import as_neighbors, as_process, delta_bounds, shape_with
 from fastacct.bounds import Bounds, Status
 from fastacct.mechanisms import Mechanism
 from fastacct.process import Process

@@ -61,7 +61,7 @@ def test_every_certified_accountant_is_above_the_exact_value_and_in_the_expected
             fa.RDP(conversion="optimal"),
             fa.RDP(),
             fa.RDP(conversion="mironov"),
-            fa.ZCDP(),
+            fa.ZCDPComposition(),
             fa.BasicComposition(),
             fa.AdvancedComposition(),
         )
@@ -88,7 +88,7 @@ def test_one_step_of_basic_composition_is_the_exact_subsampled_gaussian():
 
 
 def test_zcdp_ignores_amplification_and_matches_its_formula():
-    run = {"noise_multiplier": 2.0, "steps": 4, "delta": 1e-6, "accountant": fa.ZCDP()}
+    run = {"noise_multiplier": 2.0, "steps": 4, "delta": 1e-6, "accountant": fa.ZCDPComposition()}
     assert fa.dpsgd.epsilon(**run, sample_rate=0.1) == fa.dpsgd.epsilon(**run, sample_rate=1.0)
     assert fa.dpsgd.epsilon(**run, sample_rate=0.0) == 0.0
     rho = 4 / (2 * 2.0**2)
@@ -118,7 +118,7 @@ def test_what_an_accountant_does_not_offer_is_refused():
     with pytest.raises(ValueError, match="calibration of steps"):
         fa.dpsgd.steps(epsilon=1, delta=1e-5, noise_multiplier=1, sample_rate=0.1, accountant=fa.AdvancedComposition())
     with pytest.raises(ValueError, match="heterogeneous"):
-        fa.dpsgd.epsilon(history=[(1.0, 0.1, 1)], delta=1e-5, accountant=fa.ZCDP())
+        fa.dpsgd.epsilon(history=[(1.0, 0.1, 1)], delta=1e-5, accountant=fa.ZCDPComposition())
     for accountant in (fa.BasicComposition(), fa.Exact()):
         with pytest.raises(ValueError, match="no orders"):
             fa.dpsgd.best_order(**run, delta=1e-5, accountant=accountant)
@@ -126,7 +126,7 @@ def test_what_an_accountant_does_not_offer_is_refused():
 
 @pytest.mark.parametrize(
     "accountant",
-    [fa.RDP(), fa.ZCDP(), fa.AnalyticGaussian(), fa.BasicComposition(), fa.AdvancedComposition()],
+    [fa.RDP(), fa.ZCDPComposition(), fa.AnalyticGaussian(), fa.BasicComposition(), fa.AdvancedComposition()],
     ids=lambda accountant: type(accountant).__name__,
 )
 def test_only_the_exact_accountant_proves_lower_bounds(accountant):
@@ -147,7 +147,7 @@ def test_only_the_exact_accountant_proves_lower_bounds(accountant):
 def test_every_upper_bound_is_above_the_exact_lower_bound():
     run = {"noise_multiplier": [0.8, 1.0, 4.0], "sample_rate": 0.01, "steps": [[1], [100], [10000]], "delta": 1e-5}
     lower = fa.dpsgd.epsilon_lower(**run)
-    for accountant in (fa.RDP(), fa.RDP(conversion="optimal"), fa.ZCDP(), fa.BasicComposition()):
+    for accountant in (fa.RDP(), fa.RDP(conversion="optimal"), fa.ZCDPComposition(), fa.BasicComposition()):
         assert (fa.dpsgd.epsilon(**run, accountant=accountant) >= lower).all(), accountant
 
 

@@ -256,7 +256,7 @@ def test_shown_numbers_round_to_the_stated_side(value):
 
 def test_accountants_have_names():
     assert accountant_by_name("rdp", "2-32") == ACCOUNTANT
-    assert accountant_by_name("zcdp") == fa.ZCDP()
+    assert accountant_by_name("zcdp") == fa.ZCDPComposition()
     assert accountant_by_name("exact") == fa.Exact()
 
 

@@ -138,7 +138,7 @@ def test_no_floor_at_extreme_targets():
 )
 def test_edge_cases_of_the_run(change, epsilon, delta):
     run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10} | change
-    for accountant in (None, RDP, fa.RDP(conversion="optimal"), fa.RDP(orders=[2, 3]), fa.ZCDP()):
+    for accountant in (None, RDP, fa.RDP(conversion="optimal"), fa.RDP(orders=[2, 3]), fa.ZCDPComposition()):
         assert epsilon_of(**run, delta=1e-5, accountant=accountant) == epsilon
         expected = delta
         if accountant is None and run["noise_multiplier"] == 1e-200:  # the record took part at all
@@ -210,7 +210,13 @@ def test_relations_that_are_not_covered_are_refused():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10, "delta": 1e-5}
     for name in ("add_remove", "add", "remove", "zero_out"):
         assert epsilon_of(**run, neighbors=name) == epsilon_of(**run)
-    for accountant in (RDP, fa.ZCDP(), fa.BasicComposition(), fa.AdvancedComposition(), fa.AnalyticGaussian()):
+    for accountant in (
+        RDP,
+        fa.ZCDPComposition(),
+        fa.BasicComposition(),
+        fa.AdvancedComposition(),
+        fa.AnalyticGaussian(),
+    ):
         with pytest.raises(ValueError, match=rf"'replace_one' is not supported by {type(accountant).__name__}"):
             epsilon_of(**run, neighbors="replace_one", accountant=accountant)
     with pytest.raises(ValueError, match="replace_one"):

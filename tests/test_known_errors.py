@@ -29,7 +29,7 @@ def test_replace_one_moves_the_sum_twice_as_far():
 
 
 @pytest.mark.parametrize("delta", [1e-30, 1e-5, 0.3, 0.999])
-@pytest.mark.parametrize("accountant", [fa.Exact(), fa.RDP(), fa.ZCDP(), fa.BasicComposition(), fa.PLD()])
+@pytest.mark.parametrize("accountant", [fa.Exact(), fa.RDP(), fa.ZCDPComposition(), fa.BasicComposition(), fa.PLD()])
 def test_no_epsilon_is_negative(accountant, delta):
     """Once -0.0048, for every input."""
     run = {"noise_multiplier": 3.0, "sample_rate": 0.01, "steps": 10, "delta": delta}

@@ -338,7 +338,14 @@ def test_fractional_orders_are_exact_and_tiny_rates_stay_positive():
 def test_other_accountants_give_what_dpsgd_gives():
     run = {"noise_multiplier": [1.0, 2.0], "sample_rate": 0.01, "steps": 500, "delta": [[1e-5], [1e-8]]}
     job = Gaussian([1.0, 2.0]).poisson(0.01) * 500
-    for accountant in (fa.RDP(), fa.RDP(conversion="mironov"), fa.ZCDP(), fa.BasicComposition(), fa.Exact(), None):
+    for accountant in (
+        fa.RDP(),
+        fa.RDP(conversion="mironov"),
+        fa.ZCDPComposition(),
+        fa.BasicComposition(),
+        fa.Exact(),
+        None,
+    ):
         expected = fa.dpsgd.epsilon(**run, accountant=accountant)
         assert (epsilon(job, delta=[[1e-5], [1e-8]], accountant=accountant) == expected).all()
     assert (epsilon_bounds(job, delta=1e-5, accountant=fa.Exact()).lower == epsilon_lower(job, delta=1e-5)).all()
@@ -396,7 +403,7 @@ REFUSED = [
     (lambda: epsilon(SAMPLED.group(2), delta=0.1, accountant=fa.RDP()), r"covers Gaussians and their Poisson samples"),
     (lambda: epsilon(SAMPLED, delta=0.1, accountant="rdp"), r"accountant must be an accountant object"),
     (lambda: epsilon_lower(SAMPLED, delta=0.1, accountant=fa.RDP()), r"proves no lower bound"),
-    (lambda: epsilon(SAMPLED + Gaussian(1.0), delta=0.1, accountant=fa.ZCDP()), r"heterogeneous"),
+    (lambda: epsilon(SAMPLED + Gaussian(1.0), delta=0.1, accountant=fa.ZCDPComposition()), r"heterogeneous"),
     (lambda: rdp(GaussianMixture(1.0, [(1.0, 1.0)]), 2.0), r"rdp covers Gaussians"),
     (lambda: rdp(SAMPLED, 1.0), r"orders = 1\.0 is out of range"),
     (lambda: epsilon(SAMPLED, delta=0.1, threads=0), r"threads = 0"),

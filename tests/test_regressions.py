@@ -344,3 +344,46 @@ def test_steps_are_checked_however_many_there_are(epsilon, delta, sigma, q):
     steps = fa.dpsgd.steps(**run, epsilon=epsilon)
     assert steps > 7e8
     assert fa.dpsgd.epsilon(**run, steps=steps) <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "sigma", "q", "steps", "epsilon", "truth"),
+    [
+        ("add", 3695.585710126396, 0.025230432961125693, 73928, 0.012432916241279676, "2.8324835920360328744e-15"),
+        ("add", 421.709987292653, 0.015811200145819614, 12360, 0.0625774764145807, "8.3112388190515980122e-55"),
+        (
+            "remove",
+            926093.4548344903,
+            0.02961822198885684,
+            726933520,
+            0.005641465905686743,
+            "3.8312661182658666882e-15",
+        ),
+        ("add", 74773158.12926346, 0.14971822659094178, 4183986085112652, 0.0, "0.05163339396871329"),
+        ("remove", 74773158.12926346, 0.14971822659094178, 4183986085112652, 0.0, "0.05163339396871329"),
+    ],
+)
+def test_much_noise_counts_the_rounding_of_the_mean_loss(neighbors, sigma, q, steps, epsilon, truth):
+    """A record's loss is of size q before it is centred and q/sigma after: its rounding was counted by the second."""
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "epsilon": epsilon}
+    bounds = fa.dpsgd.delta_bounds(**run, neighbors=neighbors)
+    assert bounds.lower <= mpf(truth) <= bounds.upper
+
+
+def test_much_noise_in_two_blocks():
+    """Two blocks of nearly one Gaussian: the curve is between those of slightly less and slightly more noise."""
+    epsilon, delta = 0.020277959225817425, 1.1070229069243186e-13
+    job = (
+        fa.Gaussian(13883.758065854912).poisson(0.15059072569022192)
+        + fa.Gaussian(20825.63709878237).poisson(0.15059072569022192)
+    ) * 62167
+    assert fa.epsilon_lower(job, delta=delta, neighbors="remove") < epsilon
+    assert fa.delta(job, epsilon=epsilon, neighbors="remove") > delta
+
+
+def test_sample_rate_where_renyi_leads_astray():
+    """Once 0.0, after half a minute."""
+    run = {"noise_multiplier": 1.1564288895840908, "steps": 6281, "delta": 8.78374582012012e-13}
+    rate = fa.dpsgd.sample_rate(**run, epsilon=0.0034801842920286936, neighbors="remove")
+    assert 6.9e-6 < rate < 7e-6
+    assert fa.dpsgd.epsilon(**run, sample_rate=rate, neighbors="remove") <= 0.0034801842920286936

@@ -204,7 +204,7 @@ def test_a_file_needs_memory_for_a_chunk_and_not_for_the_grid(tmp_path, monkeypa
         fa.AnalyticGaussian(),
         fa.BasicComposition(),
         fa.AdvancedComposition(),
-        fa.ZCDP(),
+        fa.ZCDPComposition(),
         fa.RDP(conversion="mironov"),
     ],
 )

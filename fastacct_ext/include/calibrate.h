@@ -34,6 +34,7 @@ FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double step
     t->exact->way[0].quick = t->exact->way[1].quick = t->quick && !check;
     if (t->coarse && !check)
         t->exact->way[0].tolerance = t->exact->way[1].tolerance = FA_COARSE;
+    t->exact->way[0].wanted = t->exact->way[1].wanted = check ? NAN : log_delta;
     t->fell_back = 0;
     if (check) {
         fa_exact_read(t->exact, t->delta, FA_READ_EPSILON, &lower, &eps);
@@ -146,6 +147,10 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
         }
     }
     f = fa_target_excess(t, x, 0);
+    if (t->exact && t->quick && t->fell_back) {                       /* Renyi's bound may lead far away */
+        t->quick = 0;
+        f = fa_target_excess(t, x, 0);
+    }
     good = bad = x;
     w_good = w_bad = f;
     *status_out = FA_OK;

@@ -91,6 +91,16 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
     return log(sum + one * exp(log_slack) + 4e-16 * (a > 0.0 ? fa_max(1.0, one) : one)) + 1e-15;
 }
 
+/* what rounding may change in log of a bound of M^n, summed over blocks, |u| <= u_max */
+FA_FUNC double fa_slop(const fa_contour *run, double u_max)
+{
+    double sum = 0.0;
+    int b;
+    for (b = 0; b < run->n_blocks; b++)
+        sum += run->blocks[b].count * (u_max + 1.0) * (fabs(run->blocks[b].pair.kappa) + fabs(run->blocks[b].mean));
+    return 64.0 * FA_EPS * sum;
+}
+
 /* log of the bound of what the sum leaves out beyond t, at eps = 0 */
 FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
 {
@@ -99,7 +109,7 @@ FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
     for (b = 0; b < run->n_blocks; b++)
         log_tail += run->blocks[b].count *
                     (a * run->blocks[b].pair.kappa + fa_tail_majorant(run->blocks + b, a, t, (1.0 + real_r[b]) * exp(a * (run->blocks[b].mean - run->blocks[b].pair.kappa)), -6.0 - log(run->total) - 40.0 / run->total));
-    return log_tail;
+    return log_tail + fa_slop(run, fabs(a)) + 64.0 * FA_EPS * fabs(log_tail);
 }
 
 /* K and what divides it, at points first .. first+n-1 */
@@ -251,13 +261,14 @@ done:
     if (ok) {
         run->t_end = t;
         run->relative = 0.0;
+        run->slop = fa_slop(run, run->right) + 64.0 * FA_EPS * (fabs(run->right_log) + fabs(run->left_log));
         for (b = 0; b < run->n_blocks; b++) {
             fa_block *block = run->blocks + b;
             const fa_nodes *line = &block->line;
             double u_max = sqrt(a * a + t * t), spread, error;
             block->size = fa_size_bound(block, a, 1.0 + r_all[b], &spread);
             block->size += 1.0 + 4.0 * u_max * (spread + fabs(block->pair.kappa - block->mean));            /* exp(u l) - 1 - u l */
-            error = block->error * block->size + u_max * block->mean_error + FA_EPS * fa_rounding(line, &block->pair, a, u_max, run->h, fa_min(sync, (double)run->n));
+            error = block->error * block->size + u_max * block->mean_error + FA_EPS * fa_rounding(line, &block->pair, block->pair.kappa - block->mean, a, u_max, run->h, fa_min(sync, (double)run->n));
             error += fa_line_ends(block, (double)line->j0 * line->h, (double)(line->j0 + line->n - 1) * line->h, line->h, line->y, a, u_max, line->lr[0], 0);
             run->relative += block->count * error;
         }
@@ -278,7 +289,7 @@ FA_FUNC void fa_reading_finish(const fa_contour *run, double eps, double ref, do
     out->relative = s > 0.0 ? 1.01 * weighted / s + 4.0 * FA_EPS * (2.0 + fabs(ref)) + tail + exp(fa_min(700.0, run->log_cut - out->log_value)) : INFINITY;
     alias = exp(fa_min(700.0, run->right_log - (run->right - 1.0) * eps - out->log_value)) / expm1((run->right - run->c) * spread);
     alias += exp(fa_min(700.0, run->left_log - (run->left - 1.0) * eps - out->log_value)) / expm1((run->c - run->left) * spread);
-    out->alias = 1.0001 * alias;
+    out->alias = 1.0001 * alias * exp(fa_min(run->slop, 300.0));
 }
 
 /* relative error of F where each 1 + r is off by at most its share of `relative`, `inverse` = 1/|1 + r|: n factors (1 + e/|1 + r|) */

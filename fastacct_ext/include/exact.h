@@ -191,6 +191,16 @@ FA_INLINE void fa_go_precise(fa_contour *run)
     run->budget = fa_max(run->budget, 2.0 * FA_BUDGET);
 }
 
+/* whether more digits of delta are wanted: not where it is clear on which side of the target delta is */
+FA_FUNC int fa_is_worth(fa_contour *run, double eps, const fa_reading *r)
+{
+    if (!fa_may_be_precise(run))
+        return 0;
+    if (!(run->wanted == run->wanted))
+        return 1;
+    return r ? fabs(r->log_value - run->wanted) < 0.1 + 4.0 * r->relative : !(fa_rough(run, eps, 1) <= run->wanted);
+}
+
 /* log delta at eps in one direction: each line's bounds hold, so do the narrowest of all */
 FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points_max)
 {
@@ -201,7 +211,7 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
     run->precise = 0;
     for (i = 0; i < 6; i++) {
         if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0)) {
-            if (!fa_may_be_precise(run))
+            if (!fa_is_worth(run, eps, 0))
                 return out;
             fa_go_precise(run);
             continue;
@@ -214,11 +224,11 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
             break;
         readable = r.log_value > -INFINITY && r.relative + r.alias < 0.3;
         if (readable && fabs(r.log_value - log_size) < 0.5) {
-            if (!fa_may_be_precise(run))
+            if (!fa_is_worth(run, eps, &r))
                 break;
             fa_go_precise(run);
         }
-        else if (!readable && fa_may_be_precise(run)) {
+        else if (!readable && fa_is_worth(run, eps, 0)) {
             fa_go_precise(run);
             continue;
         }
@@ -275,6 +285,38 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
     return out;
 }
 
+/* the same by readings of delta, each with lines of its own, from eps = at: slow, where few records take part and delta is tiny */
+FA_FUNC fa_interval fa_contour_eps_by_delta(fa_contour *run, double log_delta, double at, int points_max)
+{
+    fa_interval out = {0.0, INFINITY}, d;
+    fa_reading r;
+    double eps = at, last = NAN, last_value = NAN;
+    int i;
+    for (i = 0; i < 14 && eps > 0.0; i++) {
+        double value, slope, step, pad;
+        run->budget = FA_BUDGET;
+        d = fa_contour_log_delta(run, eps, points_max);
+        if (d.upper <= log_delta)
+            out.upper = fa_min(out.upper, eps);
+        if (d.lower >= log_delta)
+            out.lower = fa_max(out.lower, eps);
+        if (!(d.upper - d.lower < 0.3) || run->n == 0 || (out.upper < INFINITY && out.upper - out.lower <= 1e-9 * out.upper))
+            break;
+        fa_line_read(run, eps, &r);
+        value = 0.5 * (d.upper + d.lower);
+        slope = last == last && fabs(eps - last) > 1e-7 * eps ? (value - last_value) / (eps - last) : r.slope;
+        slope = slope < 0.0 ? slope : r.slope;
+        step = (log_delta - value) / slope;
+        last = eps;
+        last_value = value;
+        pad = (d.upper - d.lower + 1e-14 * (1.0 - log_delta)) / -slope + 1e-13 * eps;
+        if (fabs(step) < 1e-3 * eps)                                       /* a little beyond the root, on the side that is missing */
+            step += !(out.upper - (eps + step) <= 8.0 * pad) ? 2.0 * pad : -2.0 * pad;
+        eps = fa_max(eps + step, 0.2 * eps);
+    }
+    return out;
+}
+
 /* eps at log delta in one direction: from the saddle-point approximation, from another guess, and then once more in double-double from the
  * bound of last resort */
 FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
@@ -309,6 +351,11 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     at = fa_place(run, rough, NAN, log_delta, points_max);
     if (at >= 0.0) {
         wide = fa_contour_eps_from(run, log_delta, at, points_max);
+        out.lower = fa_max(out.lower, wide.lower);
+        out.upper = fa_min(out.upper, wide.upper);
+    }
+    if (!(out.upper - out.lower <= 1e-6 * out.upper)) {
+        wide = fa_contour_eps_by_delta(run, log_delta, out.upper, points_max);
         out.lower = fa_max(out.lower, wide.lower);
         out.upper = fa_min(out.upper, wide.upper);
     }

@@ -195,7 +195,7 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
     fa_share_real(run, &e->way[0]);
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;
-        if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) <= log_delta)
+        if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) + fa_slop(run, run->c) <= log_delta)
             return 1;
     }
     if (eps > 0.0) {                                                          /* a few digits settle most of the others */

@@ -324,12 +324,13 @@ FA_INLINE void fa_phasor_step(fa_nodes *s, double *re_out, double *im_out)
 }
 
 /* rounding error of the sum over the unit roundoff, `steps` phasor steps of h_t after a fresh start, for any |u| <= u_max, Im u >= 0.
- * With w = |W|, m = w max(1, exp(a Re l)), x = u_max |l|:  fresh value 40 + 4 |log W| (of the value), exponents u l 16, those of the loss 3 (constant +
- * slope |z|) of w_P times min(1, |l|), a step 5 (of the value) +
- * 16 min(2, h_t |l|) (of the value) + 14 (what the step adds) + its own accumulation.  Earlier steps' errors shrink by exp(-h_t Im l). */
-FA_FUNC double fa_rounding(const fa_nodes *s, const fa_pair *pair, double a, double u_max, double h_t, double steps)
+ * With w = |W|, m = w max(1, exp(a Re l)), x = u_max |l|:  fresh value 40 + 4 |log W| (of the value); l itself, made of log(1 + w_P) - log(1 + w_Q) and
+ * off = kappa - mean: exponents E min(1, |l - off|), functions and sums 8 |l - off| + 2 |l| + 2 |off|, the product u l 2 |l|, all times
+ * |u| |exp(s) - 1|; a step 5 (of the value) + 16 min(2, h_t |l|) (of the value) + 14 (what the step adds) + its own accumulation.  Earlier
+ * steps' errors shrink by exp(-h_t Im l). */
+FA_FUNC double fa_rounding(const fa_nodes *s, const fa_pair *pair, double off, double a, double u_max, double h_t, double steps)
 {
-    double sum = 0.0, far = 0.0, slope;
+    double sum = 0.0, far = 0.0, slope, shift = fabs(off);
     int i, n = s->n;
     for (i = 0; i < pair->n_p; i++)                           /* largest constant part of an exponent of the loss, and how fast they grow with z */
         far = fa_max(far, fabs(pair->p_log[i]));
@@ -338,14 +339,15 @@ FA_FUNC double fa_rounding(const fa_nodes *s, const fa_pair *pair, double a, dou
     slope = fa_max(pair->p_top, -pair->q_low) * pair->inv_var;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (i = 0; i < n; i++) {
-        double exponent = 3.0 * (far + slope * fabs((double)(s->j0 + i) * s->h));
+        double exponent = 3.0 * (far + slope * (fabs((double)(s->j0 + i) * s->h) + s->y));
         double l = s->lr[i], k = s->li[i], lw = s->log_w[i], size = sqrt(FA_FMA(l, l, k * k)), x = u_max * size, d = fa_min(2.0, h_t * size);
         double w = fa_exp_plain_v(lw), m = fa_max(w, fa_exp_plain_v(FA_FMA(a, l, lw)));
-        double value = fa_min(0.5 * x * x, 2.0) * m + w * fa_max(0.0, x - 2.0);
-        double phase = fa_min(x, 2.0) * (m * fa_min(x, fabs(a) * size + 0.37 * size / fa_max(k, 1e-300)) + w * fa_min(x, 1.0));
-        phase += 0.0625 * exponent * fa_min(1.0, size) * fa_min(x, 2.0) * (m * fa_min(u_max, fabs(a) + 0.37 / fa_max(k, 1e-300)) + w * fa_min(u_max, 1.0));
+        double value = fa_min(0.5 * x * x, 2.0) * m + w * fa_max(0.0, x - 2.0), plain = size + shift;      /* at least |l - off| */
+        double loss = exponent * fa_min(1.0, plain) + 8.0 * plain + 4.0 * size + 2.0 * shift;
+        /* |u| |exp(s) - 1| w: x m, 2 m, or exp(-t Im l) bounding t by 0.37/Im l */
+        double slack = fa_min(fa_min(x, 2.0) * m * u_max, m * fa_min(u_max, fabs(a) + 0.37 / fa_max(k, 1e-300)) + w * u_max);
         double step = value * FA_FMA(16.0, d, 5.0) + (14.0 + steps) * w * d * fa_min(x, 1e300);
-        sum += FA_FMA(value, 40.0 - 4.0 * fa_min(lw, 0.0), 16.0 * phase) + step * fa_min(steps, 1.0 + 1.0 / fa_max(h_t * k, 1e-300));
+        sum += FA_FMA(value, 40.0 - 4.0 * fa_min(lw, 0.0), slack * loss) + step * fa_min(steps, 1.0 + 1.0 / fa_max(h_t * k, 1e-300));
     }
     return sum;
 }

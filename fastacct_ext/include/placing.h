@@ -34,12 +34,14 @@ typedef struct {
     double budget;                    /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
     int quick;                        /* searching: short lines only */
     double tolerance;                 /* -log of the relative error aimed at */
+    double wanted;                    /* log delta that a calibration compares with, else NaN: no digits far from it */
     int precise;                      /* a second evaluation, in double-double (wide_line.h) */
     /* the line */
     double c, h, t_end;
     double saddle_k, curvature;       /* K(c), second derivative of the exponent there */
     double right, right_log, left, left_log;      /* Chernoff points and K + log B there */
     double log_tail;                  /* log of the tail's bound at eps = 0 */
+    double slop;                      /* rounding of K at the Chernoff points */
     double relative;                  /* sum of count * error of r, to be multiplied by 1/|1 + r| */
     double block_sum;                 /* several blocks: largest sum over them of |their share of K| */
     int n, capacity;
@@ -105,6 +107,7 @@ FA_FUNC void fa_contour_reset(fa_contour *run)
     int b;
     run->budget = FA_BUDGET;
     run->tolerance = FA_TOLERANCE;
+    run->wanted = NAN;
     run->cut = INFINITY;
     run->log_cut = -INFINITY;
     for (b = 0; b < run->n_blocks; b++) {

@@ -19,7 +19,7 @@ FA_FUNC double fa_rough_k(fa_contour *run, double v, double *d1_out, double *d2_
         r = fa_real_sums(&block->real, v, INFINITY, &s1, &s2);
         edge = (floor(block->cut / block->real.h) + 0.5) * block->real.h;
         edge = v * (m->kappa + fa_pair_loss(m, edge, &unused, &unused) - block->mean) - 0.5 * edge * edge * m->inv_var;
-        r += 0.2 * block->real.h / m->sigma * exp(fa_min(edge, 690.0)) + 1e-13 * (1.0 + fabs(r)) + v * block->mean_error;
+        r += 0.2 * block->real.h / m->sigma * exp(fa_min(edge, 690.0)) + (1e-13 + 16.0 * FA_EPS * v * (fabs(m->kappa) + fabs(block->mean))) * (1.0 + fabs(r)) + v * block->mean_error;
         if (!(r < INFINITY) || !(edge < 690.0))
             return INFINITY;
         one = 1.0 / (1.0 + r);

@@ -40,7 +40,7 @@ FA_INLINE int fa_wide_possible(const fa_contour *run)
 {
     int b, ok = run->mu2 == 0.0;
     for (b = 0; b < run->n_blocks && ok; b++)
-        ok = run->blocks[b].pair.sample_rate > 0.0;
+        ok = run->blocks[b].pair.sample_rate > 1e-300;
     return ok;
 }
 

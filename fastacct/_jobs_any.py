@@ -1,0 +1,117 @@
+"""Jobs of any mechanisms, cell by cell: expanded into mechanisms that are read themselves, and composed by discretised
+losses of each direction where all pairs are known, else by Rényi divergences.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from fastacct._arrays import Cells, in_pieces
+from fastacct._jobs_renyi import RenyiJob
+from fastacct._jobs_table import Table, tables
+from fastacct._losses import Losses, has_losses, losses
+from fastacct._pld_compose import Found, Pair, Query
+from fastacct._pld_sources import OutOfReachError
+from fastacct.bounds import Bounds, Status
+from fastacct.process import Process
+
+__all__ = ["TOLERANCE", "read_any", "renyi_any"]
+
+TOLERANCE: Final = 1e-4
+"""Relative width at which the composition of losses stops refining."""
+_SIDES: Final = {"remove": (0,), "add": (1,)}
+
+
+def read_any(
+    process: Process,
+    quantity: str,
+    target: Cells,
+    shape: tuple[int, ...],
+    neighbors: str,
+    threads: int,
+    *,
+    only_upper: bool,
+    renyi: bool = False,
+    orders: Cells | None = None,
+) -> Bounds:
+    """Bounds of epsilon, delta or log delta; `renyi`: by divergences alone."""
+    lower, upper, status = np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
+    owner = np.broadcast_to(np.arange(math.prod(process.shape)).reshape(process.shape), shape).ravel()
+    wanted = np.broadcast_to(target, shape).ravel()
+    jobs = list(tables(process, neighbors))
+    flat = [x.reshape(-1) for x in (lower, upper, status)]
+
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            found = _cell(jobs[owner[i]], quantity, float(wanted[i]), neighbors, only_upper, renyi, orders)
+            flat[0][i], flat[1][i], flat[2][i] = found
+
+    in_pieces(wanted.size, threads, work)
+    return Bounds(lower, upper, status)
+
+
+def renyi_any(process: Process, orders: Cells, shape: tuple[int, ...], neighbors: str) -> Bounds:
+    """Upper bounds of the Rényi divergence."""
+    upper = np.empty(shape)
+    owner = np.broadcast_to(np.arange(math.prod(process.shape)).reshape(process.shape), shape)
+    at = np.broadcast_to(orders, shape)
+    for cell, table in enumerate(tables(process, neighbors)):
+        mine = owner == cell
+        upper[mine] = RenyiJob(table, neighbors).divergence(np.ascontiguousarray(at[mine]))
+    return Bounds(np.zeros(shape), upper, np.where(upper < np.inf, Status.TIGHT, Status.NOT_MET).astype(np.uint8))
+
+
+def _cell(
+    table: Table, quantity: str, target: float, neighbors: str, only_upper: bool, renyi: bool, orders: Cells | None
+) -> Found:
+    for_epsilon = quantity == "epsilon"
+    if not table or (target >= 1.0 if for_epsilon else target == math.inf):
+        nothing = -math.inf if quantity == "log_delta" else 0.0
+        return Found(nothing, nothing, Status.TIGHT)
+    job = RenyiJob(table, neighbors, orders)
+    if not renyi and all(has_losses(mechanism) for mechanism, _, _ in table):
+        try:
+            found = _by_losses(table, quantity, target, neighbors, only_upper)
+            return _with_pure(found, job.pure_epsilon(), quantity, target)
+        except OutOfReachError:
+            pass  # too many losses for a grid
+    if for_epsilon:
+        upper = job.epsilon(target)
+        bad = not upper < math.inf
+    else:
+        upper = job.log_delta(target)
+        bad = not upper < 0.0
+        if quantity == "delta":
+            upper = min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf))
+    status = Status.NOT_MET if bad else Status.TIGHT if renyi else Status.LOOSE
+    return Found(-math.inf if quantity == "log_delta" else 0.0, upper, status)
+
+
+def _with_pure(found: Found, pure: float, quantity: str, target: float) -> Found:
+    """Not above basic composition of pure guarantees, whose sum no grid hits."""
+    if quantity == "epsilon":
+        return found._replace(upper=min(found.upper, pure), lower=min(found.lower, pure))
+    nothing = -math.inf if quantity == "log_delta" else 0.0
+    return Found(nothing, nothing, Status.TIGHT) if target >= pure else found
+
+
+def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_upper: bool) -> Found:
+    """The larger of the directions that the relation asks for."""
+    read = [(losses(mechanism, cell, neighbors), count) for mechanism, cell, count in table]
+    used: list[tuple[Losses, float]] = [(both, count) for both, count in read if both is not None]
+    directions = _SIDES.get(neighbors, (0, 1))
+    if all(both[0] is both[1] for both, _ in used):
+        directions = directions[:1]
+    answers: list[Found] = []
+    for way in directions:
+        pairs = [Pair(both[way].upper_source, both[way].lower_source, int(count)) for both, count in used]
+        query = Query(pairs, TOLERANCE, one_sided=only_upper)
+        answers.append(query.epsilon(target) if quantity == "epsilon" else query.delta(target))
+    lower, upper = max(one.lower for one in answers), max(one.upper for one in answers)
+    if quantity == "log_delta":
+        lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
+        upper = math.log(upper) * (1.0 - 4e-16) + 4e-16 if upper > 0.0 else -math.inf
+    return Found(lower, upper, max(one.status for one in answers))

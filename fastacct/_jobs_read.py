@@ -1,0 +1,103 @@
+"""A job by the best certified means there are: the exact kernels where all mechanisms are Gaussian, else losses on a
+grid, else divergences.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fastacct._arrays import Cells
+from fastacct._jobs_any import read_any
+from fastacct._jobs_exact import DELTA, EPSILON, LOG_DELTA, Job
+from fastacct._jobs_renyi import ORDERS, RenyiJob
+from fastacct._jobs_table import expanded, is_gaussian, tables
+from fastacct._renyi_forms import divergence
+from fastacct.bounds import Bounds
+from fastacct.process import Process
+from fastacct.selection import RepeatedSelection
+
+__all__ = ["cells_of", "read_exact"]
+
+_WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
+
+
+def cells_of(job: Job, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
+    """Which cell of the job each cell of the answer asks, flat."""
+    if not job.shape:
+        return np.zeros(int(np.prod(shape)), dtype=np.intp)
+    size = int(np.prod(job.shape))
+    return np.ascontiguousarray(np.broadcast_to(np.arange(size).reshape(job.shape), shape)).ravel()
+
+
+def read_exact(
+    process: Process,
+    quantity: str,
+    target: Cells,
+    shape: tuple[int, ...],
+    neighbors: str,
+    threads: int,
+    *,
+    only_upper: bool,
+) -> Bounds:
+    """Certified bounds of epsilon, delta or log delta."""
+    if not all(mechanism.exact for mechanism, _ in process):
+        # of a bound nothing is known from below
+        upper, status = _read(expanded(process, neighbors), quantity, target, shape, neighbors, threads, True)[1:]
+        nothing = np.full(shape, -np.inf if quantity == "log_delta" else 0.0)
+        return Bounds(nothing, upper, status)
+    return _read(expanded(process, neighbors), quantity, target, shape, neighbors, threads, only_upper)
+
+
+def _read(
+    process: Process,
+    quantity: str,
+    target: Cells,
+    shape: tuple[int, ...],
+    neighbors: str,
+    threads: int,
+    only_upper: bool,
+) -> Bounds:
+    if not is_gaussian(process):
+        return read_any(process, quantity, target, shape, neighbors, threads, only_upper=only_upper)
+    job = Job(process, neighbors)
+    flat = np.ascontiguousarray(np.broadcast_to(target, shape)).ravel()
+    lower, upper, _, status = job.read(
+        cells_of(job, shape), flat, _WHAT[quantity], job.directions, threads, only_upper=only_upper
+    )
+    return Bounds(lower.reshape(shape), upper.reshape(shape), status.reshape(shape))
+
+
+@divergence.register(RepeatedSelection)
+def _repeated(mechanism: RepeatedSelection, cell: dict[str, float], neighbors: str, orders: Cells) -> Cells:
+    """Papernot and Steinke 2022, theorems 2 and 6; a divergence is also bounded by one of larger order."""
+    base = RenyiJob(next(tables(expanded(mechanism.base, neighbors), neighbors)), neighbors)
+    grid = np.unique(np.concatenate([orders.ravel(), ORDERS[ORDERS < 1e5]]))
+    value, a, mean = base.divergence(grid), grid - 1.0, mechanism.mean
+    if mechanism.eta is None:
+        target = np.log1p(1.0 / a)
+        delta = read_exact(mechanism.base, "delta", target, target.shape, neighbors, 1, only_upper=True).upper
+        found = value + mean * delta + math.log(mean) / a
+    else:
+        eta = mechanism.eta
+        gamma = _share(eta, mean)
+        more = float(np.min((1.0 - 1.0 / grid) * value - math.log(gamma) / grid))
+        found = value + (1.0 + eta) * more + math.log(mean) / a
+    found = np.minimum.accumulate((found * (1.0 + 1e-12) + 1e-15)[::-1])[::-1]
+    return np.asarray(found[np.searchsorted(grid, orders)])
+
+
+def _share(eta: float, mean: float) -> float:
+    """Parameter gamma of the truncated negative binomial law with this mean, rounded down (towards more runs)."""
+
+    def runs(gamma: float) -> float:
+        if eta == 0.0:
+            return (1.0 / gamma - 1.0) / -math.log(gamma)
+        return eta * (1.0 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
+
+    low, high = -700.0, -1e-12  # log gamma
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if runs(math.exp(middle)) >= mean else (low, middle)
+    return math.exp(low)

@@ -1,0 +1,114 @@
+"""A job by its Rényi divergences: sums of closed forms and of the sampled Gaussians' kernel, converted at the best
+order.  For mechanisms that are known by a divergence alone, and for `RDP()` as the accountant of any job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from fastacct._arrays import Cells
+from fastacct._jobs_dpsgd import renyi_bounds
+from fastacct._jobs_table import Table
+from fastacct._renyi_forms import divergence, pure_epsilon
+from fastacct.mechanisms import Gaussian, Grouped, Mechanism, PoissonSampled
+from fastacct.process import Process
+
+__all__ = ["ORDERS", "RenyiJob", "is_sampled_gaussian"]
+
+ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
+_ROUNDS: Final = 4
+_NEARBY: Final = 25
+
+
+def is_sampled_gaussian(mechanism: Mechanism) -> bool:
+    """Whether the kernel of sampled Gaussians has its divergences."""
+    inner = mechanism.mechanism if isinstance(mechanism, Grouped) else mechanism
+    return isinstance(inner, Gaussian) or (isinstance(inner, PoissonSampled) and inner is mechanism)
+
+
+class RenyiJob:
+    """One cell of a job: divergences add up."""
+
+    def __init__(self, table: Table, neighbors: str, orders: Cells | None = None) -> None:
+        self.table = table
+        self.neighbors = neighbors
+        self.orders = orders
+
+    def divergence(self, orders: Cells) -> Cells:
+        """Upper bound at the orders."""
+        total = np.zeros(orders.shape)
+        for mechanism, cell, count in self.table:
+            if is_sampled_gaussian(mechanism):
+                one = Process({_at(mechanism, cell): int(count)})
+                total = total + renyi_bounds(one, orders, orders.shape, self.neighbors, 1, only_upper=True).upper
+            else:
+                total = total + count * divergence(mechanism, cell, self.neighbors, orders) * (1.0 + 4e-16)
+        return total * (1.0 + 1e-15 * len(self.table))
+
+    def pure_epsilon(self) -> float:
+        """Sum of pure guarantees, inf where one is missing."""
+        total = math.fsum(
+            count * pure_epsilon(mechanism, cell, self.neighbors) for mechanism, cell, count in self.table
+        )
+        return total * (1.0 + 4e-16)
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest over orders (Canonne, Kamath, Steinke 2020, proposition 12), and the sum of pure guarantees."""
+        if not self.table or delta >= 1.0:
+            return 0.0
+        if not delta > 0.0:
+            return self.pure_epsilon()
+
+        def at(orders: Cells) -> Cells:
+            value = self.divergence(orders)
+            a = orders - 1.0
+            best = value + np.log1p(-1.0 / orders) - (math.log(delta) + np.log(orders)) / a
+            padding = 1e-14 * (np.abs(value) + (1.0 - math.log(delta) + np.log(orders)) * (1.0 + 1.0 / a))
+            # delta(0) <= sqrt(1 - exp(-D)), Bretagnolle and Huber
+            zero = -np.expm1(-value) * (1.0 + 1e-14) <= delta * delta
+            return np.where(zero, 0.0, np.maximum(best + padding, 0.0))
+
+        return min(self._smallest(at), self.pure_epsilon())
+
+    def log_delta(self, epsilon: float) -> float:
+        """Smallest over orders of the bound of log delta."""
+        if not self.table or epsilon == math.inf or epsilon >= self.pure_epsilon():
+            return -math.inf
+
+        def at(orders: Cells) -> Cells:
+            value, a = self.divergence(orders), orders - 1.0
+            best = a * (value - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
+            padding = 1e-14 * (a * (np.abs(value) + epsilon) + 1.0 + np.log(orders))
+            with np.errstate(divide="ignore"):
+                zero = 0.5 * np.log(-np.expm1(-value)) + 1e-14
+            return np.minimum(np.minimum(best + padding, zero), 0.0)
+
+        return self._smallest(at)
+
+    def _smallest(self, at: Callable[[Cells], Cells]) -> float:
+        """The least value found: every order gives a bound, so the search needs no proof."""
+        if self.orders is not None:
+            return float(np.min(at(self.orders)))
+        grid = ORDERS
+        values = at(grid)
+        best = float(np.min(values))
+        for _ in range(_ROUNDS):
+            place = int(np.argmin(values))
+            low, high = max(place - 1, 0), min(place + 1, grid.size - 1)
+            grid = 1.0 + np.geomspace(grid[low] - 1.0, grid[high] - 1.0, _NEARBY)
+            values = at(grid)
+            best = min(best, float(np.min(values)))
+        return best
+
+
+def _at(mechanism: Mechanism, cell: dict[str, float]) -> Mechanism:
+    """A Gaussian, sampled or grouped, with the parameters of one cell."""
+    inner = mechanism.mechanism if isinstance(mechanism, Grouped) else mechanism
+    made: Mechanism = Gaussian(cell["noise_multiplier"])
+    if isinstance(inner, PoissonSampled):
+        made = PoissonSampled(Gaussian(cell["noise_multiplier"]), cell["sample_rate"])
+    return Grouped(made, mechanism.size) if isinstance(mechanism, Grouped) else made  # type: ignore[arg-type]

@@ -1,0 +1,276 @@
+"""Mechanisms along a stream, an iteration or a network: trees of partial sums, DP-FTRL, noisy iterations, GOPA, walks.
+
+Each is a process of simpler mechanisms, or Gaussian DP with a known mu.  Parameters and counting; no readout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from fastacct._arrays import Domain, as_choice
+from fastacct.additive import ALL_RELATIONS, Laplace
+from fastacct.mechanisms import Declared, Gaussian, constant, parameter
+from fastacct.notions import GDP
+
+if TYPE_CHECKING:
+    from fastacct.process import Process
+
+__all__ = ["DPFTRL", "GOPA", "NoisyIteration", "RandomWalk", "TreeAggregation"]
+
+_NOISE: Final = Domain(0.0, math.inf)
+_COUNT: Final = Domain(1.0, 2.0**52, integer=True)
+_FEW: Final = Domain(1.0, 64.0, integer=True)
+_VARIANCE: Final = Domain(0.0, 1e12)
+_POSITIVE: Final = Domain(0.0, 1e300, open_low=True)
+_UP: Final = 1.0 + 1e-9
+"""What is paid for the rounding of mu."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeAggregation(Declared):
+    """All prefix sums of a stream from a binary tree of noisy partial sums (Dwork et al. 2010; Chan, Shi, Song 2011).
+
+    **Guarantee.** Exact for Gaussian noise and one participation: a record touches floor(log2 steps) + 1 of the nodes
+    that are released (one more than log2 says where steps is a power of two), and its contribution is at most 1.  With
+    several participations in one tree a node moves by as many at most, a bound.  The data may depend on what has been
+    released.
+
+    Parameters
+    ----------
+    noise_multiplier : float or array in [0, inf]
+        Standard deviation of a node's noise ("gaussian"), or its scale ("laplace"), over the contribution.
+    steps : whole number
+        Leaves of the tree.
+    noise : {"gaussian", "laplace"}
+    participations : whole number in [1, 64]
+        How often one record may occur.
+    whole_tree : bool
+        All nodes are released: ceil(log2 steps) + 1 per record.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> tree = fa.TreeAggregation(noise_multiplier=8.0, steps=1000)
+    >>> tree.parts("add_remove"), round(fa.epsilon(tree, delta=1e-5), 9)
+    (Process({Gaussian(noise_multiplier=8.0): 10}), 1.534679796)
+    """
+
+    noise_multiplier: Any = parameter(_NOISE)
+    steps: int = constant(_COUNT)
+    noise: str = "gaussian"
+    participations: int = constant(_FEW, 1)
+    whole_tree: bool = False
+    relations: ClassVar[tuple[str, ...]] = ALL_RELATIONS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_choice("noise", self.noise, ("gaussian", "laplace"))
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """With one participation a record touches so many nodes and no others."""
+        return self.participations == 1
+
+    def parts(self, neighbors: str) -> Process:
+        """The nodes that one record touches."""
+        nodes = (self.steps - 1).bit_length() + 1 if self.whole_tree else self.steps.bit_length()
+        if self.noise == "laplace":
+            return Laplace(np.asarray(self.noise_multiplier) * 1.0) * (nodes * self.participations)
+        return Gaussian(self.noise_multiplier).group(self.participations) * nodes
+
+
+@dataclass(frozen=True, eq=False)
+class DPFTRL(Declared):
+    """DP-FTRL (Kairouz et al. 2021): tree aggregation of gradients, the tree begun afresh every epoch.
+
+    **Guarantee.** Exact for Gaussian noise and a record that occurs once an epoch.  The post-processing of the tree's
+    noise (Honaker) changes nothing.
+
+    Parameters
+    ----------
+    noise_multiplier : float or array in [0, inf]
+    steps : whole number
+        Of one epoch.
+    epochs : whole number
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.DPFTRL(noise_multiplier=8.0, steps=1000, epochs=3).parts("add_remove")
+    Process({Gaussian(noise_multiplier=8.0): 30})
+    """
+
+    noise_multiplier: Any = parameter(_NOISE)
+    steps: int = constant(_COUNT)
+    epochs: int = constant(_COUNT, 1)
+    relations: ClassVar[tuple[str, ...]] = ALL_RELATIONS
+
+    def parts(self, neighbors: str) -> Process:
+        """The nodes of all trees."""
+        return Gaussian(self.noise_multiplier) * (self.steps.bit_length() * self.epochs)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyIteration(Declared):
+    """The last iterate of noisy gradient descent, or of any iteration of contractive maps with Gaussian noise.
+
+    **Guarantee.** mu-GDP, for hidden iterates of full-batch steps that contract by `contraction` (1: convex and smooth
+    losses, step size at most 2/smoothness), projections included; exact on quadratics.  With `diameter` the set the
+    iterates are projected to bounds mu whatever the number of steps.  Sources: Bok, Su, Altschuler 2024; Feldman et
+    al. 2018 for the second bound.
+
+    Parameters
+    ----------
+    noise_multiplier : float in (0, 1e300]
+        Standard deviation of the noise over the largest change of one gradient, both before the step size.
+    steps : whole number
+    contraction : float in (0, 1]
+    diameter : float in (0, 1e300], optional
+        Of the set, over step size times the largest change of one gradient.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> step = fa.NoisyIteration(noise_multiplier=3.75, steps=500, contraction=0.99)
+    >>> round(step.mu, 6)
+    3.73716
+    """
+
+    noise_multiplier: float = constant(_POSITIVE)
+    steps: int = constant(_COUNT)
+    contraction: float = constant(Domain(0.0, 1.0, open_low=True), 1.0)
+    diameter: float = constant(Domain(0.0, math.inf, open_low=True), math.inf)
+    relations: ClassVar[tuple[str, ...]] = ALL_RELATIONS
+    exact: ClassVar[bool] = False
+
+    @property
+    def mu(self) -> float:
+        """Of Gaussian DP, the smaller of the bounds."""
+        c, n = self.contraction, float(self.steps)
+        if c == 1.0:
+            square = n
+        else:
+            log_c = math.log(c)
+            square = math.tanh(-0.5 * n * log_c) / math.tanh(-0.5 * log_c)
+        if self.diameter < n:
+            for k in (math.floor(self.diameter) or 1, math.ceil(self.diameter)):
+                square = min(square, (self.diameter + k) ** 2 / k)
+        return math.sqrt(square) / self.noise_multiplier
+
+    def parts(self, neighbors: str) -> Process:
+        """One Gaussian."""
+        return GDP(self.mu * _UP) * 1
+
+
+@dataclass(frozen=True, eq=False)
+class GOPA(Declared):
+    """Decentralised averaging with noise that cancels between neighbours (Sabater, Bellet, Ramon 2022).
+
+    **Guarantee.** mu-GDP for replacing one honest party's value in [0, 1], against all others together: the view of
+    the dishonest is a Gaussian, and mu is its largest one-coordinate signal-to-noise ratio, computed here from the
+    graph of honest parties.  `edges` are those between honest parties; remove the others first.  Parties that are not
+    connected are worse off, and mu says so.
+
+    Parameters
+    ----------
+    independent_variance : float in [0, 1e12]
+        Of each party's own noise.
+    pairwise_variance : float in [0, 1e12]
+        Of the noise that two neighbours share with opposite signs.
+    parties : whole number in [1, 4096]
+        Honest ones.
+    edges : sequence of (int, int), optional
+        Default: the complete graph.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> ring = fa.GOPA(0.5, 2.0, parties=12, edges=[(i, i + 1) for i in range(11)])
+    >>> round(ring.mu ** 2, 9), round(fa.GOPA(0.5, 2.0, parties=12).mu ** 2, 9)
+    (0.780790711, 0.204081633)
+    """
+
+    independent_variance: float = constant(_VARIANCE)
+    pairwise_variance: float = constant(_VARIANCE)
+    parties: int = constant(Domain(1.0, 4096.0, integer=True))
+    edges: tuple[tuple[int, int], ...] | None = None
+    relations: ClassVar[tuple[str, ...]] = ("replace_one",)
+    exact: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.edges is not None:
+            object.__setattr__(self, "edges", _edges(self.edges, self.parties))
+
+    @property
+    def mu(self) -> float:
+        """Of Gaussian DP, for the worst honest party; inf without noise of their own."""
+        own, shared, n = self.independent_variance, self.pairwise_variance, self.parties
+        if own == 0.0:
+            return math.inf
+        if self.edges is None:
+            return math.sqrt(1.0 / (n * own) + (1.0 - 1.0 / n) / (own + n * shared))
+        covariance = np.diag(np.full(n, own))
+        for i, j in self.edges:
+            covariance[i, i] += shared
+            covariance[j, j] += shared
+            covariance[i, j] -= shared
+            covariance[j, i] -= shared
+        # the relative error of the inverse is about its condition number times 1e-16 n
+        condition = 1.0 + 4.0 * n * shared / own
+        square = float(np.linalg.inv(covariance).diagonal().max())
+        return math.sqrt(square * (1.0 + 1e-15 * n * condition))
+
+    def parts(self, neighbors: str) -> Process:
+        """One Gaussian."""
+        return GDP(self.mu * _UP) * 1
+
+
+def _edges(edges: Any, parties: int) -> tuple[tuple[int, int], ...]:
+    if isinstance(edges, str | bytes) or not isinstance(edges, Iterable):
+        raise TypeError(f"edges must be a sequence of (int, int), not {edges!r}")
+    found = set()
+    for k, edge in enumerate(edges):
+        pair = tuple(edge) if isinstance(edge, Iterable) and not isinstance(edge, str) else ()
+        if len(pair) != 2 or not all(isinstance(x, int) and not isinstance(x, bool) for x in pair):
+            raise TypeError(f"edges[{k}] must be (int, int), not {edge!r}")
+        if not all(0 <= x < parties for x in pair) or pair[0] == pair[1]:
+            raise ValueError(f"edges[{k}] = {pair!r} must name two different parties in [0, {parties - 1}]")
+        found.add((min(pair), max(pair)))
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWalk(Declared):
+    """Network DP of a token that sums along a ring (Cyffers, Bellet 2022), as one other user sees it.
+
+    **Guarantee.** Exact for Gaussian noise that is added at least once between two visits to the observer: each of its
+    observations hides one contribution behind one noise.  No protection against users that collude.  The complete graph
+    is not offered: the constants of its theorem have not been verified.
+
+    Parameters
+    ----------
+    noise_multiplier : float or array in [0, inf]
+        Of one noise, over the contribution.
+    rounds : whole number
+        How often the token passes.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.RandomWalk(noise_multiplier=8.0, rounds=10), delta=1e-6), 9)
+    1.742964362
+    """
+
+    noise_multiplier: Any = parameter(_NOISE)
+    rounds: int = constant(_COUNT)
+    relations: ClassVar[tuple[str, ...]] = ALL_RELATIONS
+
+    def parts(self, neighbors: str) -> Process:
+        """One Gaussian a round."""
+        return Gaussian(self.noise_multiplier) * self.rounds

@@ -1,0 +1,47 @@
+"""The table of mechanisms in the documentation, from the code: python -m tests.mechanism_table --write."""
+
+import re
+import sys
+from pathlib import Path
+
+import fastacct as fa
+from fastacct._jobs_table import expanded, is_gaussian
+from fastacct._losses import has_losses
+from fastacct.testing import examples
+
+MARK = "<!-- made by tests/mechanism_table.py -->"
+PAGE = Path(__file__).parents[1] / "docs" / "mechanisms.md"
+
+
+def read_by(mechanism: fa.Mechanism) -> str:
+    """How its curve is found."""
+    process = expanded(fa.Process({mechanism: 1}), mechanism.relations[0])
+    if is_gaussian(process):
+        return "contour"
+    return "losses" if all(has_losses(one) for one, _ in process) else "divergences"
+
+
+def table() -> str:
+    """One row for each type, from its first example."""
+    lines = ["| mechanism | what it is | relations | exact or bound | read by |", "|---|---|---|---|---|"]
+    seen = set()
+    for mechanism in examples():
+        name = type(mechanism).__name__
+        if name in seen:
+            continue
+        seen.add(name)
+        text = type(mechanism).__doc__.split("\n\n")[0].replace("\n", " ")
+        text = re.split(r"(?<! al)\. ", " ".join(text.split()))[0].rstrip(".").replace("|", "\\|")
+        relations = "all" if len(mechanism.relations) == 5 else ", ".join(mechanism.relations)
+        kind = "exact" if mechanism.exact else "bound"
+        lines.append(f"| `{name}` | {text} | {relations} | {kind} | {read_by(mechanism)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text().split(MARK)
+    page[1] = f"\n{table()}"
+    if "--write" in sys.argv:
+        PAGE.write_text(MARK.join(page))
+    else:
+        print(table())
