@@ -371,14 +371,14 @@ def test_much_noise_counts_the_rounding_of_the_mean_loss(neighbors, sigma, q, st
 
 
 def test_much_noise_in_two_blocks():
-    """Two blocks of nearly one Gaussian: the curve is between those of slightly less and slightly more noise."""
+    """The epsilon below was once returned as a lower bound; the true one is less by 1.2e-10 of delta."""
     epsilon, delta = 0.020277959225817425, 1.1070229069243186e-13
     job = (
         fa.Gaussian(13883.758065854912).poisson(0.15059072569022192)
         + fa.Gaussian(20825.63709878237).poisson(0.15059072569022192)
     ) * 62167
     assert fa.epsilon_lower(job, delta=delta, neighbors="remove") < epsilon
-    assert fa.delta(job, epsilon=epsilon, neighbors="remove") > delta
+    assert fa.delta_lower(job, epsilon=epsilon, neighbors="remove") < delta
 
 
 def test_sample_rate_where_renyi_leads_astray():
