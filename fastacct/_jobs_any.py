@@ -36,6 +36,7 @@ def read_any(
     only_upper: bool,
     renyi: bool = False,
     orders: Cells | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Bounds:
     """Bounds of epsilon, delta or log delta; `renyi`: by divergences alone."""
     lower, upper, status = np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
@@ -46,7 +47,7 @@ def read_any(
 
     def work(start: int, stop: int) -> None:
         for i in range(start, stop):
-            found = _cell(jobs[owner[i]], quantity, float(wanted[i]), neighbors, only_upper, renyi, orders)
+            found = _cell(jobs[owner[i]], quantity, float(wanted[i]), neighbors, only_upper, renyi, orders, tolerance)
             flat[0][i], flat[1][i], flat[2][i] = found
 
     in_pieces(wanted.size, threads, work)
@@ -65,7 +66,14 @@ def renyi_any(process: Process, orders: Cells, shape: tuple[int, ...], neighbors
 
 
 def _cell(
-    table: Table, quantity: str, target: float, neighbors: str, only_upper: bool, renyi: bool, orders: Cells | None
+    table: Table,
+    quantity: str,
+    target: float,
+    neighbors: str,
+    only_upper: bool,
+    renyi: bool,
+    orders: Cells | None,
+    tolerance: float,
 ) -> Found:
     for_epsilon = quantity == "epsilon"
     if not table or (target >= 1.0 if for_epsilon else target == math.inf):
@@ -74,7 +82,7 @@ def _cell(
     job = RenyiJob(table, neighbors, orders)
     if not renyi and all(has_losses(mechanism) for mechanism, _, _ in table):
         try:
-            found = _by_losses(table, quantity, target, neighbors, only_upper)
+            found = _by_losses(table, quantity, target, neighbors, only_upper, tolerance)
             return _with_pure(found, job.pure_epsilon(), quantity, target)
         except OutOfReachError:
             pass  # too many losses for a grid
@@ -98,7 +106,7 @@ def _with_pure(found: Found, pure: float, quantity: str, target: float) -> Found
     return Found(nothing, nothing, Status.TIGHT) if target >= pure else found
 
 
-def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_upper: bool) -> Found:
+def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_upper: bool, tolerance: float) -> Found:
     """The larger of the directions that the relation asks for."""
     read = [(losses(mechanism, cell, neighbors), count) for mechanism, cell, count in table]
     used: list[tuple[Losses, float]] = [(both, count) for both, count in read if both is not None]
@@ -108,7 +116,7 @@ def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_
     answers: list[Found] = []
     for way in directions:
         pairs = [Pair(both[way].upper_source, both[way].lower_source, int(count)) for both, count in used]
-        query = Query(pairs, TOLERANCE, one_sided=only_upper)
+        query = Query(pairs, tolerance, one_sided=only_upper)
         answers.append(query.epsilon(target) if quantity == "epsilon" else query.delta(target))
     lower, upper = max(one.lower for one in answers), max(one.upper for one in answers)
     if quantity == "log_delta":

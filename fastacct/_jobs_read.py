@@ -18,7 +18,7 @@ from fastacct.bounds import Bounds
 from fastacct.process import Process
 from fastacct.selection import RepeatedSelection
 
-__all__ = ["cells_of", "read_exact"]
+__all__ = ["cells_of", "gaussian_job", "read_exact"]
 
 _WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 
@@ -29,6 +29,18 @@ def cells_of(job: Job, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np
         return np.zeros(int(np.prod(shape)), dtype=np.intp)
     size = int(np.prod(job.shape))
     return np.ascontiguousarray(np.broadcast_to(np.arange(size).reshape(job.shape), shape)).ravel()
+
+
+def gaussian_job(process: Process, neighbors: str, what: str) -> Job:
+    """The job that the exact kernels read, for readouts that need all of its curve."""
+    whole = expanded(process, neighbors)
+    for mechanism, _ in process:
+        if not mechanism.exact or not is_gaussian(expanded(Process({mechanism: 1}), neighbors)):
+            raise ValueError(
+                f"{what} covers Gaussians, their Poisson samples and mixtures, and what is made of them exactly, "
+                f"not {mechanism!r}"
+            )
+    return Job(whole, neighbors)
 
 
 def read_exact(

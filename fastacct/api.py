@@ -26,6 +26,7 @@ from fastacct._jobs_dpsgd import accountant_bounds, renyi_bounds
 from fastacct._jobs_exact import DIRECTIONS
 from fastacct._jobs_read import read_exact
 from fastacct._jobs_table import expanded, is_gaussian
+from fastacct._losses import has_losses
 from fastacct.accountants import RDP, Accountant
 from fastacct.bounds import Bounds
 from fastacct.exact import Exact
@@ -304,21 +305,9 @@ def _read(
     shape = shape_with(process, target_name, cells)
     if accountant is None or isinstance(accountant, Exact):
         return read_exact(process, quantity, cells, shape, relation, n_threads, only_upper=only_upper)
+    if not is_gaussian(expanded(process, relation)) and isinstance(accountant, PLD | RDP):
+        return _read_other(accountant, process, quantity, cells, shape, relation, n_threads, only_upper)
     process = expanded(process, relation)
-    if not is_gaussian(process) and isinstance(accountant, PLD | RDP):
-        renyi = isinstance(accountant, RDP)
-        orders = np.array(accountant.orders) if isinstance(accountant, RDP) and accountant.orders else None
-        return read_any(
-            process,
-            quantity,
-            cells,
-            shape,
-            relation,
-            n_threads,
-            only_upper=only_upper,
-            renyi=renyi,
-            orders=orders,
-        )
     if not isinstance(accountant, Accountant):
         raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
     if not accountant.certified:
@@ -327,6 +316,46 @@ def _read(
             "approximation"
         )
     return accountant_bounds(accountant, process, quantity, cells, shape, relation, n_threads, only_upper=only_upper)
+
+
+def _read_other(
+    accountant: Accountant,
+    process: Process,
+    quantity: str,
+    cells: Cells,
+    shape: tuple[int, ...],
+    relation: str,
+    threads: int,
+    only_upper: bool,
+) -> Bounds:
+    """A job that is not of Gaussians alone, by losses or by divergences as the accountant says, and by no others."""
+    name = type(accountant).__name__
+    if not only_upper and not (isinstance(accountant, PLD) and all(mechanism.exact for mechanism, _ in process)):
+        raise ValueError(f"accountant {name} proves no lower bound for this job; use fastacct.Exact()")
+    whole, orders, tolerance = expanded(process, relation), None, 1e-4
+    if isinstance(accountant, PLD):
+        tolerance = accountant.tolerance
+        for mechanism, _ in whole:
+            if not has_losses(mechanism):
+                raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
+    if isinstance(accountant, RDP):
+        if accountant.conversion != "canonne_kamath_steinke":
+            raise ValueError(
+                f"conversion = {accountant.conversion!r} is offered for Gaussians and their Poisson samples only"
+            )
+        orders = np.array(accountant.orders) if accountant.orders else None
+    return read_any(
+        whole,
+        quantity,
+        cells,
+        shape,
+        relation,
+        threads,
+        only_upper=only_upper,
+        renyi=isinstance(accountant, RDP),
+        orders=orders,
+        tolerance=tolerance,
+    )
 
 
 def _renyi(job: Any, orders: Any, neighbors: Any, threads: Any, *, only_upper: bool) -> Bounds:

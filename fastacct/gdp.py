@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fastacct._arrays import Cells, Domain, as_cells, as_threads, run_kernel, unwrap
 from fastacct._jobs_exact import BOTH, EPSILON, LOG_DELTA, Job
+from fastacct._jobs_read import gaussian_job
 from fastacct.api import as_neighbors, as_process
 from fastacct.mechanisms import Mechanism
 from fastacct.process import Process
@@ -98,7 +99,7 @@ def gdp(
     floor = as_cells("delta_floor", delta_floor, FLOOR)
     if floor.ndim:
         raise TypeError(f"delta_floor must be one number, not an array of shape {floor.shape}")
-    exact = Job(process, relation)
+    exact = gaussian_job(process, relation, "gdp")
     size = int(np.prod(exact.shape))
     fits = np.array([_fit(exact, cell, float(floor), n_threads) for cell in range(size)])
     return GaussianFit(*(unwrap(fits[:, i].reshape(exact.shape)) for i in range(3)))

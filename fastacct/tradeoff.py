@@ -13,7 +13,7 @@ import numpy as np
 
 from fastacct._arrays import Cells, Domain, as_cells, as_choice, as_threads, common_shape, unwrap, unwrap_codes
 from fastacct._jobs_exact import ADD, BOTH, DELTA, REMOVE, Job
-from fastacct._jobs_read import cells_of
+from fastacct._jobs_read import cells_of, gaussian_job
 from fastacct._roc import PAD, Rates, error_rates
 from fastacct.api import as_neighbors, as_process, delta_bounds, shape_with
 from fastacct.bounds import Bounds, Status
@@ -205,7 +205,7 @@ def bayes_risk_bounds(
     """
     process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
     weights = as_cells("prior", prior, RATE)
-    exact = Job(process, relation)
+    exact = gaussian_job(process, relation, "a trade-off curve")
     shape = shape_with(process, "prior", weights)
     cells, pi = cells_of(exact, shape), np.ascontiguousarray(np.broadcast_to(weights, shape)).ravel()
     smaller = np.minimum(pi, 1.0 - pi)
@@ -269,7 +269,7 @@ def _read(job: Any, fpr: Any, neighbors: Any, envelope: Any, threads: Any, *, bo
     process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
     joined = as_choice("envelope", envelope, _SHAPES) == "convex"
     rate = as_cells("fpr", fpr, RATE)
-    exact = Job(process, relation)
+    exact = gaussian_job(process, relation, "a trade-off curve")
     shape = shape_with(process, "fpr", rate)
     cells, x = cells_of(exact, shape), np.ascontiguousarray(np.broadcast_to(rate, shape)).ravel()
     ways = _ways(exact, joined)

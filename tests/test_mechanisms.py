@@ -273,6 +273,25 @@ def test_arrays_are_read_cell_by_cell():
         assert grid[i, j] == fa.delta(fa.Laplace(float(scale[i, 0])) * 2 + fa.Gaussian(3.0), epsilon=float(epsilon[j]))
 
 
+def test_accountants_read_what_they_know_and_no_more():
+    job = fa.Laplace(2.0) * 3
+    assert fa.epsilon(job, delta=1e-5, accountant=fa.PLD()) <= fa.epsilon(job, delta=1e-5, accountant=fa.RDP())
+    assert fa.epsilon(job, delta=1e-5, accountant=fa.RDP(orders=[2.0])) > fa.epsilon(job, delta=1e-5)
+    listed = [
+        (fa.ZCDP(0.1), fa.PLD(), "no dominating pair is known"),
+        (job, fa.RDP(conversion="mironov"), "conversion"),
+        (job, fa.BasicComposition(), "covers Gaussians"),
+    ]
+    for one, accountant, message in listed:
+        with pytest.raises(ValueError, match=message):
+            fa.epsilon(one, delta=1e-5, accountant=accountant)
+    with pytest.raises(ValueError, match="no lower bound"):
+        fa.epsilon_bounds(job, delta=1e-5, accountant=fa.RDP())
+    with pytest.raises(ValueError, match="a trade-off curve covers"):
+        fa.tradeoff(job, [0.1])
+    assert fa.tradeoff(fa.GDP(1.0), [0.1]) == fa.tradeoff(fa.Gaussian(1.0), [0.1])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
