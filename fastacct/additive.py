@@ -24,9 +24,10 @@ _WHOLE: Final = Domain(1.0, 1e6, integer=True)
 class Laplace(Declared):
     """Laplace noise on a query to which every record contributes at most 1 in L1 norm.
 
-    **Guarantee.** Exact for one number; for a vector of which a record may move one coordinate by 1, or several by 1
-    altogether, the one coordinate is the worst case for every Rényi order (log-sum-exp in the shift is convex), and
-    epsilon-DP with epsilon = 1/noise_multiplier holds always.  Not for noise with density exp(-|y|_2/b).
+    **Guarantee.** Exact for one number, and for vectors of which a record moves one coordinate.  Where it may move
+    several, by 1 altogether, one coordinate is the worst case for every Rényi order (log-sum-exp in the shift is
+    convex): use `accountant=RDP()`, or `PureDP(1/noise_multiplier)`, which holds always.  Not for noise with density
+    exp(-|y|_2/b).
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ import numpy as np
 from fastacct._arrays import Domain, as_choice
 from fastacct.additive import ALL_RELATIONS, Laplace
 from fastacct.mechanisms import Declared, Gaussian, constant, parameter
-from fastacct.notions import GDP
+from fastacct.notions import GDP, PureDP
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -37,7 +37,8 @@ class TreeAggregation(Declared):
 
     **Guarantee.** Exact for Gaussian noise and one participation: a record touches floor(log2 steps) + 1 of the nodes
     that are released (one more than log2 says where steps is a power of two), and its contribution is at most 1.  With
-    several participations in one tree a node moves by as many at most, a bound.  The data may depend on what has been
+    several participations in one tree a node moves by as many at most, a bound (of Laplace noise: the sum of all pure
+    guarantees).  The data may depend on what has been
     released.
 
     Parameters
@@ -79,8 +80,14 @@ class TreeAggregation(Declared):
     def parts(self, neighbors: str) -> Process:
         """The nodes that one record touches."""
         nodes = (self.steps - 1).bit_length() + 1 if self.whole_tree else self.steps.bit_length()
+        if self.noise == "laplace" and self.participations > 1:
+            # a node may move several times as far, which several small moves do not dominate; together they are pure
+            moved = 2.0 if neighbors == "replace_one" else 1.0
+            with np.errstate(divide="ignore"):
+                total = moved * nodes * self.participations / np.asarray(self.noise_multiplier) * (1.0 + 4e-16)
+            return PureDP(float(total) if total.ndim == 0 else total) * 1
         if self.noise == "laplace":
-            return Laplace(np.asarray(self.noise_multiplier) * 1.0) * (nodes * self.participations)
+            return Laplace(self.noise_multiplier) * nodes
         return Gaussian(self.noise_multiplier).group(self.participations) * nodes
 
 
