@@ -40,6 +40,11 @@ class RenyiJob:
 
     def divergence(self, orders: Cells) -> Cells:
         """Upper bound at the orders."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self._sum(orders)
+        return np.where(np.isnan(total), np.inf, total)  # what overflowed is not known
+
+    def _sum(self, orders: Cells) -> Cells:
         total = np.zeros(orders.shape)
         for mechanism, cell, count in self.table:
             if is_sampled_gaussian(mechanism):
@@ -66,13 +71,18 @@ class RenyiJob:
         def at(orders: Cells) -> Cells:
             value = self.divergence(orders)
             a = orders - 1.0
-            best = value + np.log1p(-1.0 / orders) - (math.log(delta) + np.log(orders)) / a
-            padding = 1e-14 * (np.abs(value) + (1.0 - math.log(delta) + np.log(orders)) * (1.0 + 1.0 / a))
-            # delta(0) <= sqrt(1 - exp(-D)), Bretagnolle and Huber
-            zero = -np.expm1(-value) * (1.0 + 1e-14) <= delta * delta
-            return np.where(zero, 0.0, np.maximum(best + padding, 0.0))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self._epsilon_at(value, a, orders, delta)
 
-        return min(self._smallest(at), self.pure_epsilon())
+        return min(self._smallest(at, math.inf), self.pure_epsilon())
+
+    @staticmethod
+    def _epsilon_at(value: Cells, a: Cells, orders: Cells, delta: float) -> Cells:
+        best = value + np.log1p(-1.0 / orders) - (math.log(delta) + np.log(orders)) / a
+        padding = 1e-14 * (np.abs(value) + (1.0 - math.log(delta) + np.log(orders)) * (1.0 + 1.0 / a))
+        # delta(0) <= sqrt(1 - exp(-D)), Bretagnolle and Huber
+        zero = -np.expm1(-value) * (1.0 + 1e-14) <= delta * delta
+        return np.where(zero, 0.0, np.maximum(best + padding, 0.0))
 
     def log_delta(self, epsilon: float) -> float:
         """Smallest over orders of the bound of log delta."""
@@ -81,28 +91,37 @@ class RenyiJob:
 
         def at(orders: Cells) -> Cells:
             value, a = self.divergence(orders), orders - 1.0
-            best = a * (value - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
-            padding = 1e-14 * (a * (np.abs(value) + epsilon) + 1.0 + np.log(orders))
-            with np.errstate(divide="ignore"):
-                zero = 0.5 * np.log(-np.expm1(-value)) + 1e-14
-            return np.minimum(np.minimum(best + padding, zero), 0.0)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return self._log_delta_at(value, a, orders, epsilon)
 
-        return self._smallest(at)
+        return self._smallest(at, 0.0)
 
-    def _smallest(self, at: Callable[[Cells], Cells]) -> float:
+    @staticmethod
+    def _log_delta_at(value: Cells, a: Cells, orders: Cells, epsilon: float) -> Cells:
+        best = a * (value - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
+        padding = 1e-14 * (a * (np.abs(value) + epsilon) + 1.0 + np.log(orders))
+        zero = 0.5 * np.log(-np.expm1(-value)) + 1e-14
+        return np.minimum(np.minimum(best + padding, zero), 0.0)
+
+    def _smallest(self, at: Callable[[Cells], Cells], worst: float) -> float:
         """The least value found: every order gives a bound, so the search needs no proof."""
         if self.orders is not None:
-            return float(np.min(at(self.orders)))
+            return float(np.min(_known(at(self.orders), worst)))
         grid = ORDERS
-        values = at(grid)
+        values = _known(at(grid), worst)
         best = float(np.min(values))
         for _ in range(_ROUNDS):
             place = int(np.argmin(values))
             low, high = max(place - 1, 0), min(place + 1, grid.size - 1)
             grid = 1.0 + np.geomspace(grid[low] - 1.0, grid[high] - 1.0, _NEARBY)
-            values = at(grid)
+            values = _known(at(grid), worst)
             best = min(best, float(np.min(values)))
         return best
+
+
+def _known(values: Cells, worst: float) -> Cells:
+    """Without what is not a number."""
+    return np.where(np.isnan(values), worst, values)
 
 
 def _at(mechanism: Mechanism, cell: dict[str, float]) -> Mechanism:

@@ -49,6 +49,12 @@ def _everything() -> Losses:
     return _both(LossDistribution.from_epsilon_delta(0.0, 1.0))
 
 
+def _in_reach(largest: float, most: float = 1e5) -> None:
+    """Refuse losses that no grid holds; divergences and pure guarantees answer then."""
+    if not largest <= most:
+        raise OutOfReachError(f"a loss of {largest:g} is too large for a grid")
+
+
 def _moved(neighbors: str) -> float:
     """How far a sum moves when every record contributes at most 1."""
     return 2.0 if neighbors == "replace_one" else 1.0
@@ -88,7 +94,8 @@ def _laplace(mechanism: Laplace, cell: Cell, neighbors: str) -> Losses | None:
     scale = cell["noise_multiplier"] / _moved(neighbors)
     if math.isinf(scale):
         return None
-    return _both(LossDistribution.from_laplace(scale)) if scale > 1e-290 else _everything()
+    _in_reach(1.0 / scale if scale > 0.0 else math.inf, 500.0)
+    return _both(LossDistribution.from_laplace(scale))
 
 
 @losses.register(DiscreteLaplace)
@@ -96,6 +103,7 @@ def _discrete_laplace(mechanism: DiscreteLaplace, cell: Cell, neighbors: str) ->
     shift, scale = int(mechanism.sensitivity * _moved(neighbors)), cell["scale"]
     if shift > MOST_ATOMS:
         raise OutOfReachError(f"a sensitivity of {shift} gives too many losses")
+    _in_reach(shift / scale)
     rest = math.exp(-1.0 / scale)
     outcome = np.arange(shift + 1.0)  # 0: all outcomes up to 0; shift: all from there
     mass = -math.expm1(-1.0 / scale) * np.exp((outcome - shift) / scale)
@@ -156,6 +164,7 @@ def _randomized_response(mechanism: RandomizedResponse, cell: Cell, neighbors: s
     epsilon, k = cell["epsilon"], mechanism.answers
     if math.isinf(epsilon):
         return _everything()
+    _in_reach(epsilon, 600.0)
     true = 1.0 / (1.0 + (k - 1) * math.exp(-epsilon))
     lie = true * math.exp(-epsilon)
     relative = (8.0 + 4.0 * epsilon) * ROUNDING
@@ -166,9 +175,6 @@ def _randomized_response(mechanism: RandomizedResponse, cell: Cell, neighbors: s
         return _atoms(loss, np.zeros_like(loss), mass, relative, 0.0, epsilon or 1.0)
     # against a uniformly random answer
     loss = np.array([epsilon - math.log1p(math.expm1(epsilon) / k), -math.log1p(math.expm1(epsilon) / k)])
-    if epsilon > 600.0:
-        loss = np.array([math.log(k) - math.log1p((k - 1) * math.exp(-epsilon)), 0.0])
-        loss[1] = loss[0] - epsilon
     error = 8.0 * ROUNDING * (np.abs(loss) + epsilon)
     sides = [
         _atoms(sign * loss, error, mass, relative, 0.0, None)[0]
@@ -182,8 +188,7 @@ def _exponential(mechanism: Exponential, cell: Cell, neighbors: str) -> Losses |
     epsilon = cell["epsilon"]
     if epsilon < 1e-290:
         return None if epsilon == 0.0 else _both(LossDistribution.from_pure(epsilon))
-    if epsilon > 600.0:
-        return _pure(mechanism, cell, neighbors)
+    _in_reach(epsilon, 600.0)
     source = LaplaceLoss(epsilon, atoms=False, slack=2.0 * ROUNDING * epsilon)
     return _both(LossDistribution(source, source))
 
@@ -193,11 +198,15 @@ def _exponential(mechanism: Exponential, cell: Cell, neighbors: str) -> Losses |
 @losses.register(AboveThreshold)
 @losses.register(PermuteAndFlip)
 def _pure(mechanism: Mechanism, cell: Cell, neighbors: str) -> Losses:
+    if math.isfinite(cell["epsilon"]):
+        _in_reach(cell["epsilon"])
     return _both(LossDistribution.from_pure(cell["epsilon"]))
 
 
 @losses.register(ApproxDP)
 def _approximate(mechanism: ApproxDP, cell: Cell, neighbors: str) -> Losses:
+    if math.isfinite(cell["epsilon"]):
+        _in_reach(cell["epsilon"])
     return _both(LossDistribution.from_epsilon_delta(cell["epsilon"], cell["delta"]))
 
 

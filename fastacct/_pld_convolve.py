@@ -286,13 +286,15 @@ def read_delta(composition: Composition, tilted: Tilted, epsilon: float) -> floa
     rounding = 8.0 * ROUNDING * (abs(tilted.first) + size + abs(epsilon))
     epsilon -= sign * (composition.slack + rounding)
     start = max(0, math.floor((epsilon - tilted.first) / tilted.spacing) - 1)
-    # weights beyond exp(-750) are zero
+    # weights beyond exp(-750) of the first are left to `rest`
     stop = tilted.mass.size if tilt <= 0.0 else start + 4 + math.ceil(min(750.0 / tilt / tilted.spacing, 1e15))
     mass = tilted.mass[start:stop]
     distance = tilted.first + tilted.spacing * np.arange(start, start + mass.size) - epsilon
     ahead = np.maximum(distance, 0.0)
-    weight = np.exp(-tilt * ahead) * -np.expm1(-ahead)
+    lead = float(ahead[0]) if ahead.size else 0.0  # far from the window all weights would be 0
+    weight = np.exp(-tilt * (ahead - lead)) * -np.expm1(-ahead)
     total = float(weight @ mass)
+    rest = float(np.abs(tilted.mass[stop:]).sum()) * 1e-300 if is_upper else 0.0
     relative = ROUNDING * (mass.size + 16.0 + 4.0 * min(750.0, tilt * size)) + tilt * rounding
     each = float(weight.sum()) * tilted.each_error
     norm = float(np.linalg.norm(weight)) * tilted.norm_error
@@ -301,13 +303,16 @@ def read_delta(composition: Composition, tilted: Tilted, epsilon: float) -> floa
         left_out = tilted.above + (tilted.below if epsilon < tilted.first else 0.0)
     else:
         left_out = tilted.above + tilted.below
-    total += sign * (error + left_out * _peak(tilt))
-    if total <= 0.0:
-        return 0.0
-    exponent = tilted.log_scale - tilt * epsilon + math.log(total)
-    exponent += sign * 4.0 * ROUNDING * (abs(tilted.log_scale) + abs(tilt * epsilon) + abs(exponent) + 8.0)
-    value = math.exp(min(exponent, 700.0))
-    return max(value, _NORMAL) if is_upper else value
+    value = 0.0
+    for part, moved in ((total + sign * error + rest, tilt * lead), (sign * left_out * _peak(tilt), 0.0)):
+        if part == 0.0:
+            continue
+        exponent = tilted.log_scale - tilt * epsilon - moved + math.log(abs(part))
+        slack = 4.0 * ROUNDING * (abs(tilted.log_scale) + abs(tilt * epsilon) + abs(moved) + abs(exponent) + 8.0)
+        # a part that counts against a lower bound is rounded up, too
+        exponent += slack if is_upper or part < 0.0 else -slack
+        value += math.copysign(math.exp(min(exponent, 700.0)), part)
+    return max(value * (1.0 + 4.0 * ROUNDING), _NORMAL) if is_upper else max(value * (1.0 - 4.0 * ROUNDING), 0.0)
 
 
 def left_out(tilted: Tilted, epsilon: float) -> float:

@@ -56,7 +56,10 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
     top = size.max(axis=-1)
     near = np.log1p(np.maximum(np.sum(np.exp(log_mass) * np.expm1(np.minimum(size, 1.0)), axis=-1), -1.0 + 1e-16))
     far = top + np.log(np.sum(np.exp(log_mass + size - top[..., None]), axis=-1))
-    return np.asarray(np.maximum(np.where(top < 1.0, near, far), 0.0) / a)
+    # rounding: of masses and losses where the first order cancels, of the top where the logarithm takes it away again
+    depth = 1.0 + float(np.abs(log_mass).max())
+    near_pad, far_pad = 1e-14 * float(np.abs(loss).max()) * depth, 2e-15 * (np.abs(top) + depth) / a
+    return np.asarray(np.maximum(np.where(top < 1.0, near, far), 0.0) / a + np.where(top < 1.0, near_pad, far_pad))
 
 
 def _two_sided(log_mass: Cells, other: Cells, loss: Cells, orders: Cells) -> Cells:
@@ -80,7 +83,7 @@ def _laplace(mechanism: Laplace, cell: Cell, neighbors: str, orders: Cells) -> C
     x = (2.0 * a + 1.0) * epsilon
     value = np.maximum(epsilon + np.log1p(a * np.expm1(-x) / (2.0 * a + 1.0)) / a, 0.0) + 2e-15 * epsilon
     # cancels where both are small: anything epsilon-DP is epsilon^2/2-zCDP (Bun and Steinke 2016)
-    return _padded(np.minimum(np.minimum(value, 0.5 * orders * epsilon**2), epsilon))
+    return _padded(np.minimum(np.minimum(value, 0.5 * orders * epsilon * epsilon), epsilon))
 
 
 @divergence.register(PureDP)
@@ -102,7 +105,7 @@ def pure(epsilon: float, answers: int, orders: Cells) -> Cells:
     # E exp(a l) - 1 is of second order in epsilon, its first-order parts cancel: below 1e-3 a bound of the same size
     value = np.minimum(of_atoms(log_mass, loss, orders), epsilon)
     small = orders * epsilon
-    second = 0.5 * orders * epsilon**2  # Bun and Steinke 2016
+    second = 0.5 * orders * epsilon * epsilon  # Bun and Steinke 2016
     return _padded(np.where((small < 1e-3) & (answers == 2), np.minimum(second, epsilon), value))
 
 
@@ -125,7 +128,7 @@ def _exponential(mechanism: Exponential, cell: Cell, neighbors: str, orders: Cel
     epsilon = cell["epsilon"]
     if math.isinf(epsilon):
         return np.full(orders.shape, np.inf)
-    bound = np.minimum(orders * epsilon**2 / 8.0, epsilon)
+    bound = np.minimum(orders * epsilon * epsilon / 8.0, epsilon)
     if epsilon < 1e-2:
         return _padded(bound)
     a = orders - 1.0
@@ -197,7 +200,7 @@ def _concentrated(mechanism: ZCDP, cell: Cell, neighbors: str, orders: Cells) ->
 
 @divergence.register(MeanConcentratedDP)
 def _mean_concentrated(mechanism: MeanConcentratedDP, cell: Cell, neighbors: str, orders: Cells) -> Cells:
-    value = cell["mu"] + 0.5 * (orders - 1.0) * cell["tau"] ** 2
+    value = cell["mu"] + 0.5 * (orders - 1.0) * (cell["tau"] * cell["tau"])
     return np.where(value == 1.0, value, value * (1.0 + 4e-16))
 
 

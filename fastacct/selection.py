@@ -225,7 +225,7 @@ class RepeatedSelection(Mechanism):
         One run; plain numbers, no arrays.
     mean : float in (1, 1e9]
         Expected number of runs of the Poisson law; or, with `eta`, of the truncated negative binomial one.
-    eta : float > -1, optional
+    eta : float >= -0.9, optional
         1: geometric, 0: logarithmic.  Default: the Poisson law.
 
     Examples
@@ -250,7 +250,7 @@ class RepeatedSelection(Mechanism):
             raise TypeError(f"base must be a mechanism or a process of plain numbers, not {self.base!r}")
         object.__setattr__(self, "base", base)
         mean = as_cells("mean", self.mean, Domain(1.0, 1e9, open_low=True))
-        eta = as_cells("eta", 0.0 if self.eta is None else self.eta, Domain(-1.0, 1e6, open_low=True))
+        eta = as_cells("eta", 0.0 if self.eta is None else self.eta, Domain(-0.9, 1e6))
         if mean.ndim or eta.ndim:
             raise TypeError("mean and eta must be one number each")
         object.__setattr__(self, "mean", float(mean))

@@ -196,6 +196,54 @@ def test_the_table_of_the_documentation_is_that_of_the_code():
     ].strip() == mechanism_table.table().strip()
 
 
+@pytest.mark.parametrize(
+    ("job", "delta", "truth"),
+    [
+        (fa.PureDP(30.0) + fa.Gaussian(20.0), 1e-5, 30.1600420345),
+        (fa.Laplace(1.0) * 1, 0.0007296643054608226, 0.99854013872),
+        (fa.Laplace(0.3295874876965075) * 1, 0.00102, 1 / 0.3295874876965075 + 2 * math.log1p(-0.00102)),
+        (fa.Laplace(0.2) * 1, 0.0011835632037430763, 4.9976315),
+    ],
+    ids=repr,
+)
+def test_a_window_far_away_is_not_nothing(job, delta, truth):
+    """Once (0, 0, TIGHT): all weights of a grid underflowed, and their sum was taken for delta."""
+    bounds = fa.epsilon_bounds(job, delta=delta)
+    assert bounds.lower <= truth * (1 + 1e-7)
+    assert truth * (1 - 1e-7) <= bounds.upper <= truth * (1 + 2e-4)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "k", "order"), [(1e-6, 3, 2.0), (1e-12, 3, 4.0), (0.5, 687746553, 2.87), (1e-3, 10**9, 1e4)]
+)
+def test_divergence_of_many_answers(epsilon, k, order):
+    with mp.workdps(60):
+        e, a = mpf(epsilon), mpf(order)
+        lie = 1 / (mp.exp(e) + k - 1)
+        true = lie * mp.exp(e)
+        truth = mp.log(true**a * lie ** (1 - a) + lie**a * true ** (1 - a) + (k - 2) * lie) / (a - 1)
+    found = fa.rdp(fa.RandomizedResponse(epsilon, k), order, neighbors="replace_one")
+    assert truth * (1 - mpf("1e-15")) <= found
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        fa.PureDP(1e308),
+        fa.Exponential(1e308),
+        fa.ApproxDP(1e308, 1e-5),
+        fa.DiscreteLaplace(1e-300, 9),
+        fa.Laplace(1e-20),
+    ],
+    ids=repr,
+)
+def test_extremes_end_on_the_safe_side(mechanism):
+    assert fa.delta(mechanism, epsilon=1.0) == 1.0
+    assert fa.epsilon(mechanism * 2, delta=1e-7) >= 1e19
+    assert fa.delta(fa.RandomizedResponse(800.0), epsilon=1.0, neighbors="zero_out") > 0.4
+    assert fa.delta(fa.GDP(1e-200), epsilon=0.0) >= 3.98e-201
+
+
 # -- conditions ------------------------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,8 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
     for (d = 0; d < 2; d++) {
         fa_contour *run = e->way + d;
         run->mu2 = gaussian ? steps / sigma / sigma : 0.0;
+        if (gaussian && sigma < INFINITY && run->mu2 < 1e-306)                /* more than nothing */
+            run->mu2 = 1e-306;
         run->total = gaussian ? 0.0 : steps;
         run->n_blocks = gaussian ? 0 : 1;
         run->n = 0;

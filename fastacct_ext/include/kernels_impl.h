@@ -232,7 +232,7 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
     }
     for (d = 0; d < 2; d++) {
         e.way[d].n_blocks = used;
-        e.way[d].mu2 = mu2.hi;
+        e.way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi;                 /* more than nothing */
         e.way[d].total = total;
         fa_contour_reset(e.way + d);
     }
