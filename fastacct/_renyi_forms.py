@@ -190,7 +190,8 @@ def _tables(mechanism: PairOfTables, cell: Cell, neighbors: str, orders: Cells) 
         log_one = np.log(one[both])
         value = np.maximum(value, of_atoms(log_one, log_one - np.log(other[both]), orders))
     largest = -min(float(np.log(table[table > 0.0]).min()) for table in (p, q))
-    return _padded(value + 4e-15 * (1.0 + largest))
+    # the tables may sum to 1 less 1e-12
+    return _padded(value + 4e-15 * (1.0 + largest) + 2e-12 / (orders - 1.0))
 
 
 @divergence.register(ZCDP)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastacct._arrays import MAX_ORDER, Domain, as_cells
 from fastacct.additive import ALL_RELATIONS
-from fastacct.mechanisms import Declared, Gaussian, Mechanism, parameter
+from fastacct.mechanisms import WEIGHTS_OFF, Declared, Gaussian, Mechanism, parameter
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -212,7 +212,7 @@ class PairOfTables(Mechanism):
 def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
     """A mechanism whose worst pair of outputs has these probabilities: p with the record, q without.
 
-    **Guarantee.** Exact for the tables as they are (they are not normalised; each may sum to at most 1 + 1e-9).  That
+    **Guarantee.** Exact for the tables as they are: each sums to 1 within 1e-12, and is not normalised.  That
     the pair dominates the mechanism is the caller's claim.  "remove" reads p against q, "add" q against p.
 
     Examples
@@ -227,8 +227,8 @@ def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
         table = np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, _SHARE))
         if table.ndim != 1:
             raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
-        if (total := math.fsum(table)) > 1.0 + 1e-9:
-            raise ValueError(f"{name} sums to {total!r}; allowed: at most 1")
+        if abs((total := math.fsum(table)) - 1.0) > WEIGHTS_OFF:
+            raise ValueError(f"{name} sums to {total!r}, not to 1; put what is missing on an outcome of its own")
         tables.append(tuple(table.tolist()))
     if len(tables[0]) != len(tables[1]):
         raise ValueError(f"p and q must have one length, not {len(tables[0])} and {len(tables[1])}")

@@ -364,6 +364,7 @@ def test_accountants_read_what_they_know_and_no_more():
         (lambda: fa.RDPCurve([2, 2], [1, 1]), r"orders must increase"),
         (lambda: fa.RDPCurve([2, 3], [1]), r"one length"),
         (lambda: fa.from_pmf([0.5, 0.6], [0.5, 0.5]), r"p sums to 1.1"),
+        (lambda: fa.from_pmf([0.5, 0.4], [0.5, 0.5]), r"p sums to 0.9"),
         (lambda: fa.GOPA(1.0, 1.0, parties=3, edges=[(0, 3)]), r"two different parties"),
         (lambda: fa.delta(fa.RandomizedResponse(1.0), epsilon=1.0), r"'add_remove' is not supported"),
         (lambda: fa.NoisyIteration(1.0, 10, contraction=1.1), r"contraction = 1.1"),
