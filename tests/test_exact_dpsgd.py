@@ -384,6 +384,20 @@ def test_threads_order_and_cutting_do_not_change_a_bit(neighbors):
         assert fa.dpsgd.epsilon(**cell, neighbors=neighbors) == whole.upper[i]
 
 
+@pytest.mark.parametrize("job", [(0.8, 0.0007, 1000.0), (2.0, 0.01, 500.0), (3.04, 0.0066, 126.0), (1.6, 6e-4, 8000.0)])
+def test_the_targets_of_one_run_share_a_line_and_no_answer_depends_on_the_others(job):
+    sigma, q, steps = job
+    delta = np.random.default_rng(5).permutation(np.geomspace(1e-12, 1e-2, 31))
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
+    together = fa.dpsgd.epsilon_bounds(**run, delta=delta, threads=1)
+    for i, one in enumerate(delta):
+        alone = fa.dpsgd.epsilon_bounds(**run, delta=float(one))
+        assert (alone.lower, alone.upper) == (together.lower[i], together.upper[i])
+    assert np.all(together.upper - together.lower <= 1e-9 * together.upper)
+    as_job = fa.epsilon_bounds(fa.Gaussian(sigma).poisson(q) * int(steps), delta=delta[::-1])
+    np.testing.assert_array_equal(as_job.upper[::-1], together.upper)
+
+
 def test_a_scalar_call_has_the_bits_of_the_array_call():
     runs = mixed_runs(40, 14)
     grid = fa.dpsgd.epsilon(**runs)

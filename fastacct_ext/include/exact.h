@@ -37,6 +37,9 @@ FA_INLINE void fa_line_read(const fa_contour *run, double eps, fa_reading *out)
         fa_contour_read(run, eps, out);
 }
 
+/* whether there is something to read */
+FA_INLINE int fa_has_line(const fa_contour *run) { return run->on_bent ? run->bent->n > 0 : run->n > 0; }
+
 /* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for, NaN on failure.
  * log_size: what the errors are compared with, NaN: the saddle-point approximation */
 FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
@@ -300,7 +303,7 @@ FA_FUNC fa_interval fa_contour_eps_by_delta(fa_contour *run, double log_delta, d
             out.upper = fa_min(out.upper, eps);
         if (d.lower >= log_delta)
             out.lower = fa_max(out.lower, eps);
-        if (!(d.upper - d.lower < 0.3) || run->n == 0 || (out.upper < INFINITY && out.upper - out.lower <= 1e-9 * out.upper))
+        if (!(d.upper - d.lower < 0.3) || !fa_has_line(run) || (out.upper < INFINITY && out.upper - out.lower <= 1e-9 * out.upper))
             break;
         fa_line_read(run, eps, &r);
         value = 0.5 * (d.upper + d.lower);

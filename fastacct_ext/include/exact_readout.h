@@ -10,6 +10,7 @@
 #include "order_search.h"
 
 #define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
+#define FA_ANCHORED 100.0             /* expected participations below which lines are placed for whole powers of ten of delta */
 
 typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
 
@@ -23,6 +24,7 @@ typedef struct {
     double add_end;                   /* largest loss of the add direction when finite: delta_add = 0 from there */
     fa_log_moment *moment;            /* scratch of the fall-back, or NULL */
     double slope;                     /* d log delta/d eps at the last delta read, of the direction that decided */
+    double anchor, anchor_eps;        /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -45,6 +47,7 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
     memset(e, 0, sizeof(*e));
     e->directions = directions;
     e->points_max = points_max;
+    e->anchor = NAN;
     e->moment = malloc(sizeof(fa_log_moment));
     for (d = 0; d < 2; d++) {
         e->way[d].blocks = calloc((size_t)(n_blocks > 0 ? n_blocks : 1), sizeof(fa_block));
@@ -58,10 +61,26 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
     return 0;
 }
 
+/* whether lines are placed for round targets (fa_eps_anchored): few participations, where a line costs a hundred times what reading it does */
+FA_INLINE int fa_is_anchored(const fa_exact *e)
+{
+    const fa_contour *run = &e->way[0];
+    return run->n_blocks == 1 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0 && run->total * run->blocks[0].pair.sample_rate < FA_ANCHORED;
+}
+
+/* another target of the same job: as if it had been set again, but for an anchored line, which is the same one whatever was asked before */
+FA_FUNC void fa_exact_again(fa_exact *e)
+{
+    fa_contour_reset(&e->way[1]);
+    if (!(e->anchor == e->anchor))
+        fa_contour_reset(&e->way[0]);
+}
+
 /* one sampled Gaussian block, sigma > 0, 0 < q <= 1, steps > 0 */
 FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 {
     int d, gaussian = q >= 1.0;
+    e->anchor = NAN;
     e->sigma = sigma;
     e->q = q;
     e->steps = steps;
@@ -74,7 +93,6 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
             run->mu2 = 1e-306;
         run->total = gaussian ? 0.0 : steps;
         run->n_blocks = gaussian ? 0 : 1;
-        run->n = 0;
         if (!gaussian) {
             fa_pair_sampled(&run->blocks[0].pair, sigma, q);
             run->blocks[0].count = steps;
@@ -128,7 +146,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
     if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
         r.upper = fa_min(r.upper, fa_rough(&e->way[way], eps, 1));
-    if (r.upper < 0.0 && r.lower > -INFINITY && e->way[way].n > 0) {
+    if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
         fa_reading reading;
         fa_line_read(&e->way[way], eps, &reading);
         e->slope = reading.slope;
@@ -140,12 +158,40 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 
 FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps) { return fa_safe(fa_log_delta_way(e, way, eps), -INFINITY, 0.0); }
 
+/* eps at log delta from the line that answers the nearest power of ten.  A grid's cells of one job share it, and no cell's answer depends on
+ * which others were asked: a line that will not do for log_delta is forgotten */
+FA_FUNC fa_interval fa_eps_anchored(fa_exact *e, double log_delta)
+{
+    const double ten = 2.30258509299404568402;
+    fa_contour *run = &e->way[0];
+    double anchor = fa_min(floor(log_delta / ten + 0.5), -1.0) * ten, eps, gap;
+    fa_reading reading;
+    fa_interval r;
+    if (!(e->anchor == anchor)) {
+        fa_contour_reset(run);
+        r = fa_contour_eps(run, anchor, e->points_max);
+        e->anchor = anchor;
+        e->anchor_eps = fa_has_line(run) && r.upper - r.lower <= 1e-6 * r.upper ? 0.5 * (r.lower + r.upper) : NAN;
+    }
+    if (e->anchor_eps > 0.0) {
+        eps = e->anchor_eps;
+        fa_newton(run, log_delta, &eps, &gap, &reading);
+        if (gap < 1e-3 && reading.relative + reading.alias < FA_GOOD * fa_max(1.0, -reading.slope * eps) && fa_ends(run, log_delta, eps, gap, &reading, &r))
+            return r;
+    }
+    fa_contour_reset(run);
+    e->anchor = NAN;
+    return fa_contour_eps(run, log_delta, e->points_max);
+}
+
 /* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
     fa_interval none = {0.0, INFINITY}, r = none, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
+    if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0) && way == 0 && fa_is_anchored(e) && !e->way[0].quick)
+        return fa_eps_anchored(e, log_delta);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
         return fa_contour_eps(&e->way[way], log_delta, e->points_max);
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;

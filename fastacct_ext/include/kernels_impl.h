@@ -180,7 +180,10 @@ static int fa_exact_block(int64_t n, const double *sigma, const double *q, const
             status_out[i] = trivial ? FA_OK : FA_NOT_MET;
             continue;
         }
-        fa_exact_set(&e, sigma[i], q[i], steps[i]);
+        if (i && what == FA_READ_EPSILON && e.sigma == sigma[i] && e.q == q[i] && e.steps == steps[i])
+            fa_exact_again(&e);
+        else
+            fa_exact_set(&e, sigma[i], q[i], steps[i]);
         status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
         if (slope_out)
             slope_out[i] = e.slope;
@@ -247,8 +250,7 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
             status_out[i] = FA_OK;
             continue;
         }
-        for (d = 0; d < 2; d++)
-            fa_contour_reset(e.way + d);                                       /* the answer must not depend on the target before */
+        fa_exact_again(&e);
         status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
         if (slope_out)
             slope_out[i] = e.slope;

@@ -105,6 +105,7 @@ FA_FUNC int fa_contour_reserve(fa_contour *run, int n)
 FA_FUNC void fa_contour_reset(fa_contour *run)
 {
     int b;
+    run->n = run->on_bent = 0;
     run->budget = FA_BUDGET;
     run->tolerance = FA_TOLERANCE;
     run->wanted = NAN;
