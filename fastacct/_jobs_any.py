@@ -13,6 +13,7 @@ from fastacct._arrays import Cells, in_pieces
 from fastacct._jobs_renyi import RenyiJob
 from fastacct._jobs_table import Table, tables
 from fastacct._losses import Losses, has_losses, losses
+from fastacct._pld_atoms import FewLosses
 from fastacct._pld_compose import Found, Pair, Query
 from fastacct._pld_sources import OutOfReachError
 from fastacct.bounds import Bounds, Status
@@ -116,7 +117,7 @@ def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_
     answers: list[Found] = []
     for way in directions:
         pairs = [Pair(both[way].upper_source, both[way].lower_source, int(count)) for both, count in used]
-        query = Query(pairs, tolerance, one_sided=only_upper)
+        query = FewLosses(pairs) if FewLosses.is_possible(pairs) else Query(pairs, tolerance, one_sided=only_upper)
         answers.append(query.epsilon(target) if quantity == "epsilon" else query.delta(target))
     lower, upper = max(one.lower for one in answers), max(one.upper for one in answers)
     if quantity == "log_delta":

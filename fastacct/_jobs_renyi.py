@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from fastacct import _renyi_sampled  # noqa: F401 registers divergences
 from fastacct._arrays import Cells
 from fastacct._jobs_dpsgd import renyi_bounds
 from fastacct._jobs_table import Table

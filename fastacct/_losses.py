@@ -15,10 +15,12 @@ import numpy as np
 from fastacct._arrays import Cells
 from fastacct._jobs_exact import dominating_pair
 from fastacct._loss_distribution import LossDistribution
+from fastacct._pld_sampled import sampled
 from fastacct._pld_sources import ROUNDING, Atoms, LaplaceLoss, OutOfReachError
 from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
 from fastacct.notions import ApproxDP, PairOfTables, PureDP
+from fastacct.sampling import Sampled
 from fastacct.selection import AboveThreshold, Exponential, PermuteAndFlip, RandomizedResponse
 
 __all__ = ["Losses", "has_losses", "losses"]
@@ -32,6 +34,8 @@ BESSEL: Final = 1e-12
 
 def has_losses(mechanism: Mechanism) -> bool:
     """Whether a dominating pair is known."""
+    if isinstance(mechanism, Sampled):
+        return has_losses(mechanism.mechanism)
     return losses.dispatch(type(mechanism)) is not losses.dispatch(object)
 
 
@@ -74,16 +78,24 @@ def _atoms(loss: Cells, error: Cells, mass: Cells, relative: float, left_out: fl
 @losses.register(Grouped)
 @losses.register(GaussianMixture)
 def _gaussian(mechanism: Mechanism, cell: Cell, neighbors: str) -> Losses | None:
-    pair = dominating_pair(mechanism, cell["noise_multiplier"], cell.get("sample_rate", 1.0), neighbors)
+    return _mixtures(mechanism, cell, neighbors, 1.0)
+
+
+def _mixtures(mechanism: Mechanism, cell: Cell, neighbors: str, share: float) -> Losses | None:
+    """Gaussian mixtures; of a Poisson sample with rate `share`."""
+    inner = 1.0 if isinstance(mechanism, Gaussian | GaussianMixture) or share < 1.0 else cell.get("sample_rate", 1.0)
+    pair = dominating_pair(mechanism, cell["noise_multiplier"], inner, neighbors)
     if pair is None:
         return None
     if pair.noise == 0.0:
         return _everything()
     p = pair.p if pair.q or pair.p[0][0] == 1.0 else ((1.0 - pair.p[0][0], 0.0), pair.p[0])
     q = pair.q or ((1.0, 0.0),)
+    if share < 1.0:
+        p = tuple((share * weight, mean) for weight, mean in p) + tuple(((1.0 - share) * w, mean) for w, mean in q)
     (p_weight, p_mean), (q_weight, q_mean) = (tuple(map(list, zip(*side, strict=True))) for side in (p, q))
     remove = LossDistribution.from_mixture(pair.noise, p_weight, p_mean, q_weight, q_mean)
-    if pair.plain or (p_weight == q_weight and p_mean == [-mean for mean in q_mean]):
+    if (pair.plain and share == 1.0) or (p_weight == q_weight and p_mean == [-mean for mean in q_mean]):
         return _both(remove)
     turned = ([-mean for mean in side] for side in (q_mean, p_mean))
     return remove, LossDistribution.from_mixture(pair.noise, q_weight, next(turned), p_weight, next(turned))
@@ -208,6 +220,23 @@ def _approximate(mechanism: ApproxDP, cell: Cell, neighbors: str) -> Losses:
     if math.isfinite(cell["epsilon"]):
         _in_reach(cell["epsilon"])
     return _both(LossDistribution.from_epsilon_delta(cell["epsilon"], cell["delta"]))
+
+
+@losses.register(Sampled)
+def _sampled(mechanism: Sampled, cell: Cell, neighbors: str) -> Losses | None:
+    base, rate = mechanism.mechanism, cell["sample_rate"]
+    if rate == 0.0:
+        return None
+    if isinstance(base, GaussianMixture | Grouped) and cell["noise_multiplier"] > 0.0:
+        return _mixtures(base, cell, neighbors, rate)
+    both = losses(base, {name: value for name, value in cell.items() if name != "sample_rate"}, neighbors)
+    if both is None or rate == 1.0:
+        return both
+    remove, add = (
+        LossDistribution(sampled(side.upper_source, rate, way, True), sampled(side.lower_source, rate, way, False))
+        for side, way in zip(both, ("remove", "add"), strict=True)
+    )
+    return remove, add
 
 
 @losses.register(PairOfTables)

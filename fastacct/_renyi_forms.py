@@ -16,6 +16,7 @@ from fastacct._arrays import Cells
 from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
 from fastacct.mechanisms import Mechanism
 from fastacct.notions import ZCDP, ApproxDP, MeanConcentratedDP, PairOfTables, PureDP, RDPCurve
+from fastacct.sampling import Sampled
 from fastacct.selection import AboveThreshold, Exponential, PermuteAndFlip, RandomizedResponse
 
 __all__ = ["PADDING", "divergence", "pure_epsilon"]
@@ -32,6 +33,11 @@ def divergence(mechanism: Mechanism, cell: Cell, neighbors: str, orders: Cells) 
 
 def pure_epsilon(mechanism: Mechanism, cell: Cell, neighbors: str) -> float:
     """Epsilon of pure differential privacy; inf where there is none, or none is known."""
+    if isinstance(mechanism, Sampled):
+        whole = pure_epsilon(mechanism.mechanism, {k: v for k, v in cell.items() if k != "sample_rate"}, neighbors)
+        if whole < 700.0:
+            return math.log1p(cell["sample_rate"] * math.expm1(whole)) * (1.0 + 8e-16)
+        return whole if cell["sample_rate"] > 0.0 else 0.0
     if "epsilon" in cell:
         return cell["epsilon"] if cell.get("delta", 0.0) == 0.0 else math.inf
     if isinstance(mechanism, Laplace):

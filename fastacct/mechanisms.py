@@ -53,7 +53,15 @@ class Mechanism:
 
     def group(self, size: int) -> Mechanism:
         """The same mechanism, for `size` records that change together."""
-        raise ValueError(f"{type(self).__name__} does not offer group(): give the pair of the group instead")
+        from fastacct.groups import group  # what a group of any mechanism is stands above the mechanisms
+
+        return group(self, size)
+
+    def poisson(self, sample_rate: Any) -> Mechanism:
+        """The same mechanism on a random batch: every record takes part with probability `sample_rate`."""
+        from fastacct.sampling import poisson
+
+        return poisson(self, sample_rate)
 
     def _cells(self) -> dict[str, Any]:
         """Parameters that may be arrays, by name."""
@@ -98,7 +106,7 @@ class Declared(Mechanism):
     def __post_init__(self) -> None:
         for one in fields(self):
             if "domain" in one.metadata:
-                _store(self, one.name, as_cells(one.name, getattr(self, one.name), one.metadata["domain"]))
+                store(self, one.name, as_cells(one.name, getattr(self, one.name), one.metadata["domain"]))
             elif "constant" in one.metadata:
                 domain = one.metadata["constant"]
                 cell = as_cells(one.name, getattr(self, one.name), domain)
@@ -145,7 +153,7 @@ class Gaussian(Mechanism):
     relations: ClassVar[tuple[str, ...]] = ("add_remove", "add", "remove", "zero_out", "replace_one")
 
     def __post_init__(self) -> None:
-        _store(self, "noise_multiplier", as_cells("noise_multiplier", self.noise_multiplier))
+        store(self, "noise_multiplier", as_cells("noise_multiplier", self.noise_multiplier))
 
     def poisson(self, sample_rate: Any) -> PoissonSampled:
         """The same noise on the sum over a random batch: every record takes part with probability `sample_rate`."""
@@ -188,7 +196,7 @@ class PoissonSampled(Mechanism):
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Gaussian):
             raise TypeError(f"mechanism must be a Gaussian, not {self.mechanism!r}; only its sampling is known")
-        _store(self, "sample_rate", as_cells("sample_rate", self.sample_rate))
+        store(self, "sample_rate", as_cells("sample_rate", self.sample_rate))
         _ = self.shape  # refuse shapes that do not broadcast here, where their names are known
 
     def group(self, size: int) -> Mechanism:
@@ -289,7 +297,7 @@ class GaussianMixture(Mechanism):
         p: Iterable[tuple[float, float]],
         q: Iterable[tuple[float, float]] = ((1.0, 0.0),),
     ) -> None:
-        _store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier))
+        store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier))
         object.__setattr__(self, "p", _components("p", p, 1.0))
         object.__setattr__(self, "q", _components("q", q, -1.0))
 
@@ -324,7 +332,7 @@ def _components(name: str, value: Any, side: float) -> tuple[tuple[float, float]
     return tuple((math.fsum(weights[mean]), mean) for mean in sorted(weights, key=abs))
 
 
-def _store(mechanism: Mechanism, name: str, cells: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+def store(mechanism: Mechanism, name: str, cells: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     """A Python float, or a private array that nobody can change."""
     value: Any = float(cells) + 0.0 if cells.ndim == 0 else cells + 0.0  # no negative zero: equality is by value
     if cells.ndim:

@@ -73,6 +73,39 @@ def test_the_contract_catches_an_infinite_loss_dropped():
         check_mechanism(fa.ApproxDP(0.3, 0.01), neighbors="add_remove", delta_bounds=without_infinite_losses)
 
 
+@pytest.mark.parametrize(
+    ("job", "delta", "truth"),
+    [
+        (fa.PureDP(0.1) * 100, 1e-6, 4.774567588107986),  # sums of randomised responses, between lattice points
+        (fa.PureDP(0.05) * 400, 1e-5, 4.359702992618818),
+    ],
+)
+def test_few_losses_are_listed_and_not_put_on_a_grid(job, delta, truth):
+    lower, upper, status = fa.epsilon_bounds(job, delta=delta)
+    assert lower <= truth * (1.0 + 1e-15)
+    assert truth * (1.0 - 1e-15) <= upper <= lower * (1.0 + 1e-11)
+    assert status == fa.Status.TIGHT
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 300, 10_000])
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, 1.1, 7.0])
+def test_binomial_sums_against_forty_digits(count, epsilon):
+    mp.dps = 40
+    e, start = mpf(0.07), mpf(epsilon)
+    truth = mpf(0)
+    p = mp.e**e / (1 + mp.e**e)
+    mass = (1 - p) ** count
+    for k in range(count + 1):
+        loss = (2 * k - count) * e
+        if loss > start:
+            truth += mass * (1 - mp.e ** (start - loss))
+        mass *= mpf(count - k) / (k + 1) * p / (1 - p)
+    lower, upper, _ = fa.delta_bounds(fa.PureDP(0.07) * count, epsilon=epsilon)
+    if truth > 1e-250:
+        assert lower <= truth <= upper
+        assert upper <= lower * (1.0 + 1e-7)
+
+
 # -- values: recomputed with mpmath, no other library; sources in the docstrings of the mechanisms -------------------
 
 

@@ -392,7 +392,7 @@ REFUSED = [
         lambda: GaussianMixture(1.0, [(1 / 66, float(i)) for i in range(66)]),
         r"p has 66 components; allowed: at most 65",
     ),
-    (lambda: GaussianMixture(1.0, [(1.0, 1.0)]).group(2), r"does not offer group"),
+    (lambda: GaussianMixture(1.0, [(1.0, 1.0)]).group(2), r"nothing is known of groups"),
     (lambda: epsilon("run", delta=1e-5), r"job must be a mechanism or a process"),
     (lambda: epsilon(SAMPLED, delta=[0.1, 1.5]), r"delta\[1\] = 1\.5 is out of range; allowed: \[0, 1\]"),
     (lambda: delta(SAMPLED, epsilon=-1.0), r"epsilon = -1\.0 is out of range"),

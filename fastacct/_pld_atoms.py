@@ -1,0 +1,174 @@
+"""Compositions whose possible losses are few: all of them, with their masses, and no grid.
+
+n releases with k different losses have C(n + k - 1, k - 1) sums.  Up to `MOST_SUMS` of them are listed; masses are
+products of powers and binomial coefficients, taken in logarithms, and their errors are paid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from fastacct._arrays import Cells
+from fastacct._pld_compose import Found, Pair
+from fastacct._pld_sources import ROUNDING, Atoms
+from fastacct.bounds import Status
+
+__all__ = ["FewLosses"]
+
+MOST_SUMS: Final = 1 << 17
+_MOST_RELEASES: Final = 1 << 14
+_MOST_LOSSES: Final = 40
+"""Of one release that occurs more than twice."""
+_SMALLEST: Final = -690.0
+"""Log of a mass that is too small to matter, yet a normal number."""
+
+
+class FewLosses:
+    """Delta and epsilon of one direction."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        upper = [(pair.upper, pair.count) for pair in pairs if isinstance(pair.upper, Atoms)]
+        lower = [(pair.lower, pair.count) for pair in pairs if isinstance(pair.lower, Atoms)]
+        self._upper, self._lower = _Sums(upper, True), _Sums(lower, False)
+
+    @staticmethod
+    def is_possible(pairs: Sequence[Pair]) -> bool:
+        """Whether the losses are atoms and their sums few."""
+        sums = 1
+        for pair in pairs:
+            if not isinstance(pair.upper, Atoms) or not isinstance(pair.lower, Atoms) or pair.count > _MOST_RELEASES:
+                return False
+            k = max(pair.upper.loss.size, pair.lower.loss.size, 1)
+            if pair.count > 2 and k > _MOST_LOSSES:
+                return False
+            sums *= k if pair.count == 1 else math.comb(pair.count + k - 1, pair.count)
+            if sums > MOST_SUMS:
+                return False
+        return True
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+        lower, upper = self._lower.delta(epsilon), self._upper.delta(epsilon)
+        return _found(min(lower, upper), upper, 1.0)
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
+        lower, upper = self._lower.epsilon(delta), self._upper.epsilon(delta)
+        return _found(min(lower, upper), upper, math.inf)
+
+
+def _found(lower: float, upper: float, worst: float) -> Found:
+    if upper >= worst:
+        return Found(lower, upper, Status.TIGHT if lower >= worst and worst < math.inf else Status.NOT_MET)
+    return Found(lower, upper, Status.TIGHT if upper - lower <= 1e-6 * upper else Status.LOOSE)
+
+
+class _Sums:
+    """All sums of one measure, in decreasing order."""
+
+    def __init__(self, parts: Sequence[tuple[Atoms, int]], is_upper: bool) -> None:
+        self._is_upper = is_upper
+        side = 1.0 if is_upper else -1.0
+        loss, log_mass, size, depth = np.zeros(1), np.zeros(1), 0.0, 1.0
+        log_finite, log_more = 0.0, 0.0
+        for atoms, count in parts:
+            if count == 0:
+                continue
+            keep = atoms.mass > 0.0
+            one = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack)
+            mass = atoms.mass[keep]
+            finite = math.fsum(mass)
+            log_finite += count * math.log(finite) if finite > 0.0 else -math.inf
+            log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else 0.0
+            if not mass.size:
+                loss = log_mass = np.zeros(0)
+                continue
+            sums, logs = _multiples(one, np.log(mass), count)
+            loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
+            size += count * float(np.abs(one).max())
+            depth += _log_factorials(count)[-1] * 2.0 + count * float(np.abs(np.log(mass)).max())
+        if not math.isfinite(log_finite):
+            self._infinite = 1.0
+        else:
+            self._infinite = math.exp(log_finite) * math.expm1(min(log_more, 700.0))
+        # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
+        relative = ROUNDING * (16.0 + 8.0 * depth)
+        self._infinite = min(1.0, self._infinite * (1.0 + side * relative))
+        if [count for _, count in parts if count] == [1]:
+            self._infinite = next(atoms for atoms, count in parts if count).infinite
+        if is_upper:
+            log_mass = np.maximum(log_mass, _SMALLEST)
+        else:
+            loss, log_mass = loss[log_mass > _SMALLEST], log_mass[log_mass > _SMALLEST]
+        loss = loss + side * 4.0 * ROUNDING * size
+        order = np.argsort(-loss, kind="stable")
+        self._loss = loss[order]
+        self._mass = np.exp(log_mass[order]) * (1.0 + side * relative)
+        self._pad = 1.0 + side * ROUNDING * (32.0 + math.log2(self._loss.size + 2.0))
+
+    def delta(self, epsilon: float) -> float:
+        above = int(np.searchsorted(-self._loss, -epsilon, side="left"))  # losses > epsilon
+        if not above:
+            return self._infinite
+        total = math.fsum(self._mass[:above] * -np.expm1(epsilon - self._loss[:above])) + self._infinite
+        return min(1.0, total * self._pad)
+
+    def epsilon(self, delta: float) -> float:
+        if self.delta(0.0) <= delta:
+            return 0.0
+        if self._infinite > delta:
+            return math.inf
+        # losses decrease, and delta rises along them: the first one with more than the target ends the piece
+        low, high = 1, int(np.count_nonzero(self._loss > 0.0))
+        while low < high:
+            middle = (low + high) // 2
+            if self.delta(float(self._loss[middle])) > delta:
+                high = middle
+            else:
+                low = middle + 1
+        top, last = float(self._loss[0]), float(self._loss[low - 1])
+        first = math.fsum(self._mass[:low]) + self._infinite - delta / self._pad
+        second = math.fsum(self._mass[:low] * np.exp(last - self._loss[:low]))
+        found = last + math.log(first / second) if first > 0.0 < second else last
+        found = min(max(found, 0.0), top)
+        step = 4.0 * ROUNDING * (1.0 + abs(found))
+        if self._is_upper:
+            while found < top and self.delta(found) > delta:
+                found, step = found + step, 2.0 * step
+            return min(found, top)
+        while found > 0.0 and self.delta(found) < delta:
+            found, step = found - step, 2.0 * step
+        return max(found, 0.0)
+
+
+def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
+    """Sums of `count` of the losses, and the logarithms of their masses."""
+    if count == 1:
+        return loss, log_mass
+    log_factorial = _log_factorials(count)
+    rest, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
+    for one, log_one in zip(loss[:-1].tolist(), log_mass[:-1].tolist(), strict=True):
+        sizes = rest + 1
+        times = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        left = np.repeat(rest, sizes)
+        coefficient = log_factorial[left] - log_factorial[times] - log_factorial[left - times]
+        total, weight = np.repeat(total, sizes) + times * one, np.repeat(weight, sizes) + times * log_one + coefficient
+        rest = left - times
+    return total + rest * float(loss[-1]), weight + rest * float(log_mass[-1])
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(count: int) -> Cells:
+    value, found = 1, [0.0]
+    for i in range(1, count + 1):
+        if i <= 2000:
+            value *= i
+            found.append(math.log(value))
+        else:
+            found.append(math.lgamma(i + 1.0))
+    return np.array(found)
