@@ -128,7 +128,7 @@ def test_calibration_of_a_parameter(benchmark: BenchmarkFixture, solve_for: str,
 
 
 @pytest.mark.parametrize("accountant", [fa.BasicComposition(), fa.AdvancedComposition()], ids=repr)
-def test_epsilon_of_a_classical_accountant(benchmark: BenchmarkFixture, accountant: fa.Accountant) -> None:
+def test_epsilon_of_a_classical_accountant(benchmark: BenchmarkFixture, accountant: fa.Method) -> None:
     run = everyday(500).run()
     ours = fa.dpsgd.epsilon(**run, accountant=accountant)
     once = fa.dpsgd.epsilon(**(run | {"steps": 1}), accountant=accountant)

@@ -5,16 +5,17 @@
 1.828237
 """
 
-from fastacct import dpsgd
+from fastacct import classical, composition, convert, dpsgd
 from fastacct.accountants import (
     CLT,
     RDP,
-    Accountant,
     AdvancedComposition,
     AnalyticGaussian,
     BasicComposition,
+    Method,
     ZCDPComposition,
 )
+from fastacct.adaptive import Accountant, BudgetExceededError
 from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
 from fastacct.api import (
     delta,
@@ -33,6 +34,7 @@ from fastacct.exact import Exact
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture, Mechanism, PoissonSampled
 from fastacct.notions import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve, from_pmf
+from fastacct.parallel import Parallel
 from fastacct.pld import PLD, LossDistribution
 from fastacct.process import Process
 from fastacct.selection import (
@@ -76,6 +78,7 @@ __all__ = [
     "ApproxDP",
     "BasicComposition",
     "Bounds",
+    "BudgetExceededError",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exact",
@@ -87,8 +90,10 @@ __all__ = [
     "LossDistribution",
     "MeanConcentratedDP",
     "Mechanism",
+    "Method",
     "NoisyIteration",
     "Paprika",
+    "Parallel",
     "PermuteAndFlip",
     "PoissonSampled",
     "Process",
@@ -109,6 +114,9 @@ __all__ = [
     "bayes_risk",
     "bayes_risk_bounds",
     "calibrate",
+    "classical",
+    "composition",
+    "convert",
     "delta",
     "delta_bounds",
     "delta_lower",

@@ -144,6 +144,13 @@ def common_shape(named: dict[str, Cells]) -> tuple[int, ...]:
         raise ValueError(f"shapes do not broadcast: {shapes}") from None
 
 
+def as_common(**given: tuple[Any, Domain]) -> list[Cells]:
+    """Several checked arguments, broadcast to one shape, in order."""
+    read = {name: as_cells(name, value, domain) for name, (value, domain) in given.items()}
+    shape = common_shape(read)
+    return [np.broadcast_to(cells, shape) for cells in read.values()]
+
+
 def as_threads(threads: Any) -> int:
     """Number of threads; None means all cores this process may use."""
     if threads is None:

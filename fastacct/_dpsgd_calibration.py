@@ -6,7 +6,7 @@ from typing import Any
 
 from fastacct import _dpsgd_inputs as inputs
 from fastacct._arrays import unwrap
-from fastacct.accountants import Accountant
+from fastacct.accountants import Method
 
 __all__ = ["noise_multiplier", "sample_rate", "steps"]
 
@@ -17,7 +17,7 @@ def noise_multiplier(
     delta: Any,
     sample_rate: Any,
     steps: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -43,7 +43,7 @@ def sample_rate(
     delta: Any,
     noise_multiplier: Any,
     steps: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -67,7 +67,7 @@ def steps(
     delta: Any,
     noise_multiplier: Any,
     sample_rate: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:

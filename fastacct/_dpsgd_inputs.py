@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastacct._arrays import Cells, as_cells, as_choice, as_threads, common_shape
-from fastacct.accountants import NEIGHBORS, SAMPLED_PAIR, Accountant, Question
+from fastacct.accountants import NEIGHBORS, SAMPLED_PAIR, Method, Question
 from fastacct.exact import Exact
 
 DEFAULT: Final = Exact()
@@ -23,16 +23,16 @@ def check_relation(neighbors: Any, covered: Sequence[str], by: str) -> None:
         )
 
 
-def some_accountant(accountant: Any) -> Accountant:
+def some_accountant(accountant: Any) -> Method:
     """An accountant object; None is the default."""
     if accountant is None:
         return DEFAULT
-    if not isinstance(accountant, Accountant):
+    if not isinstance(accountant, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.Exact(), not {accountant!r}")
     return accountant
 
 
-def certified(accountant: Any, instead: str = "use fastacct.Exact()") -> Accountant:
+def certified(accountant: Any, instead: str = "use fastacct.Exact()") -> Method:
     """An accountant whose answers are proved."""
     chosen = some_accountant(accountant)
     if not chosen.certified:
@@ -41,7 +41,7 @@ def certified(accountant: Any, instead: str = "use fastacct.Exact()") -> Account
 
 
 def reading(
-    accountant: Accountant,
+    accountant: Method,
     wanted: str,
     target: tuple[str, Any],
     run: tuple[Any, Any, Any],
@@ -62,7 +62,7 @@ def reading(
 
 
 def calibration(
-    accountant: Accountant, wanted: str, epsilon: Any, delta: Any, known: dict[str, Any], neighbors: Any, threads: Any
+    accountant: Method, wanted: str, epsilon: Any, delta: Any, known: dict[str, Any], neighbors: Any, threads: Any
 ) -> Question:
     """A parameter of a run from epsilon, delta and the two known parameters."""
     check_relation(neighbors, accountant.relations, type(accountant).__name__)

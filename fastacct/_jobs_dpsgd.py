@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fastacct._arrays import Cells, Codes, run_kernel
-from fastacct.accountants import Accountant, Question
+from fastacct.accountants import Method, Question
 from fastacct.bounds import Bounds, Status
 from fastacct.mechanisms import Gaussian, Grouped, Mechanism, PoissonSampled
 from fastacct.process import Process, merge
@@ -72,7 +72,7 @@ def _by_cell(
 
 
 def accountant_bounds(
-    accountant: Accountant,
+    accountant: Method,
     process: Process,
     wanted: str,
     target: Cells,

@@ -12,9 +12,10 @@ from fastacct._arrays import Cells
 from fastacct._jobs_any import read_any
 from fastacct._jobs_exact import DELTA, EPSILON, LOG_DELTA, Job
 from fastacct._jobs_renyi import ORDERS, RenyiJob
-from fastacct._jobs_table import expanded, is_gaussian, tables
+from fastacct._jobs_table import check_relation, expanded, is_gaussian, tables
 from fastacct._renyi_forms import divergence
 from fastacct.bounds import Bounds
+from fastacct.parallel import Parallel
 from fastacct.process import Process
 from fastacct.selection import RepeatedSelection
 
@@ -54,12 +55,27 @@ def read_exact(
     only_upper: bool,
 ) -> Bounds:
     """Certified bounds of epsilon, delta or log delta."""
+    alone = _alone(process, neighbors)
+    if alone is not None:
+        each = [
+            read_exact(job, quantity, target, shape, neighbors, threads, only_upper=only_upper) for job in alone.jobs
+        ]
+        return Bounds(*(np.maximum.reduce([bounds[i] for bounds in each]) for i in range(3)))
     if not all(mechanism.exact for mechanism, _ in process):
         # of a bound nothing is known from below
         upper, status = _read(expanded(process, neighbors), quantity, target, shape, neighbors, threads, True)[1:]
         nothing = np.full(shape, -np.inf if quantity == "log_delta" else 0.0)
         return Bounds(nothing, upper, status)
     return _read(expanded(process, neighbors), quantity, target, shape, neighbors, threads, only_upper)
+
+
+def _alone(process: Process, neighbors: str) -> Parallel | None:
+    """Parallel jobs that are composed with nothing: their curves are compared."""
+    entries = list(process)
+    if len(entries) == 1 and isinstance(entries[0][0], Parallel) and np.ndim(entries[0][1]) == 0 and entries[0][1] == 1:
+        check_relation(entries[0][0], neighbors)
+        return entries[0][0] if entries[0][0].parts(neighbors) is None else None
+    return None
 
 
 def _read(
@@ -79,6 +95,12 @@ def _read(
         cells_of(job, shape), flat, _WHAT[quantity], job.directions, threads, only_upper=only_upper
     )
     return Bounds(lower.reshape(shape), upper.reshape(shape), status.reshape(shape))
+
+
+@divergence.register(Parallel)
+def _parallel(mechanism: Parallel, cell: dict[str, float], neighbors: str, orders: Cells) -> Cells:
+    each = [next(tables(expanded(job, neighbors), neighbors)) for job in mechanism.jobs]
+    return np.asarray(np.maximum.reduce([RenyiJob(table, neighbors).divergence(orders) for table in each]))
 
 
 @divergence.register(RepeatedSelection)

@@ -19,10 +19,10 @@ from fastacct_ext import _kernels
 __all__ = [
     "CLT",
     "RDP",
-    "Accountant",
     "AdvancedComposition",
     "AnalyticGaussian",
     "BasicComposition",
+    "Method",
     "ZCDPComposition",
 ]
 
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Accountant:
+class Method:
     """Base of all accountants: a configuration that answers questions, or refuses with a message."""
 
     certified: ClassVar[bool] = True
@@ -100,7 +100,7 @@ class Accountant:
 
 
 @dataclass(frozen=True)
-class RDP(Accountant):
+class RDP(Method):
     """Rényi differential privacy, with the best order found in continuous alpha > 1.
 
     **Guarantee.** Certified upper bounds on epsilon and delta of Poisson-subsampled Gaussians under add/remove (and
@@ -192,7 +192,7 @@ class RDP(Accountant):
 
 
 @dataclass(frozen=True)
-class ZCDPComposition(Accountant):
+class ZCDPComposition(Method):
     """Zero-concentrated DP: rho = steps / (2 noise_multiplier^2), converted through every order.
 
     **Guarantee.** Certified upper bounds.  zCDP has no amplification by sampling, so `sample_rate` counts only as
@@ -208,7 +208,7 @@ class ZCDPComposition(Accountant):
 
 
 @dataclass(frozen=True)
-class AnalyticGaussian(Accountant):
+class AnalyticGaussian(Method):
     """The exact privacy curve of composed Gaussians without subsampling (sample_rate = 1 or 0).
 
     **Guarantee.** Upper bound, equal to the truth up to about 1e-12 relative.  Refuses 0 < sample_rate < 1.
@@ -242,7 +242,7 @@ def gaussian_answer(question: Question, mu: Cells) -> Answer:
 
 
 @dataclass(frozen=True)
-class _Classical(Accountant):
+class _Classical(Method):
     """Shared by the two rules that compose (epsilon, delta) pairs."""
 
     rule: ClassVar[int]
@@ -280,7 +280,7 @@ class AdvancedComposition(_Classical):
 
 
 @dataclass(frozen=True)
-class CLT(Accountant):
+class CLT(Method):
     """The central-limit (Gaussian DP) approximation, mu = sample_rate sqrt(steps (exp(1/noise_multiplier^2) - 1)).
 
     **No guarantee**: it can be far below the truth (12 % at sigma 1, q 0.01, 1000 steps, delta 1e-5).

@@ -27,7 +27,7 @@ from fastacct._jobs_exact import DIRECTIONS
 from fastacct._jobs_read import read_exact
 from fastacct._jobs_table import expanded, is_gaussian
 from fastacct._losses import has_losses
-from fastacct.accountants import RDP, Accountant
+from fastacct.accountants import RDP, Method
 from fastacct.bounds import Bounds
 from fastacct.exact import Exact
 from fastacct.mechanisms import Mechanism
@@ -51,7 +51,7 @@ def epsilon(
     job: Mechanism | Process,
     *,
     delta: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -64,7 +64,7 @@ def epsilon(
     ----------
     job : Mechanism or Process
     delta : float or array in [0, 1]
-    accountant : Accountant, optional
+    accountant : Method, optional
         Default `fastacct.Exact()`.  The others know Gaussians and their Poisson samples only.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
         "add_remove" is the larger of "add" and "remove", each composed separately; "zero_out" has the same numbers.
@@ -95,7 +95,7 @@ def epsilon_lower(
     job: Mechanism | Process,
     *,
     delta: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -118,7 +118,7 @@ def epsilon_bounds(
     job: Mechanism | Process,
     *,
     delta: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Bounds:
@@ -140,7 +140,7 @@ def delta(
     job: Mechanism | Process,
     *,
     epsilon: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -163,7 +163,7 @@ def delta_lower(
     job: Mechanism | Process,
     *,
     epsilon: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -184,7 +184,7 @@ def delta_bounds(
     job: Mechanism | Process,
     *,
     epsilon: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Bounds:
@@ -308,7 +308,7 @@ def _read(
     if not is_gaussian(expanded(process, relation)) and isinstance(accountant, PLD | RDP):
         return _read_other(accountant, process, quantity, cells, shape, relation, n_threads, only_upper)
     process = expanded(process, relation)
-    if not isinstance(accountant, Accountant):
+    if not isinstance(accountant, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
     if not accountant.certified:
         raise ValueError(
@@ -319,7 +319,7 @@ def _read(
 
 
 def _read_other(
-    accountant: Accountant,
+    accountant: Method,
     process: Process,
     quantity: str,
     cells: Cells,

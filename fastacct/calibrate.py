@@ -10,13 +10,13 @@ import numpy as np
 
 from fastacct import api
 from fastacct._arrays import Domain, as_cells
-from fastacct.accountants import Accountant
+from fastacct.accountants import Method
 from fastacct.mechanisms import Mechanism
 from fastacct.process import Process
 from fastacct.tradeoff import advantage as largest_advantage
 from fastacct.tradeoff import tpr_at_fpr
 
-__all__ = ["calibrate"]
+__all__ = ["boundary", "calibrate"]
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
@@ -37,7 +37,7 @@ def calibrate(
     tpr: float | None = None,
     fpr: float | None = None,
     bracket: tuple[float, float] | None = None,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -59,7 +59,7 @@ def calibrate(
     bracket : (low, high), optional
         Where to search; two ints mean whole numbers.  Default: outwards from 1, to 1e-6 or 1e12, for noise multipliers.
         Give (0.0, 1.0) for a sample rate and, say, (1, 10**7) for a number of steps.
-    accountant : Accountant, optional
+    accountant : Method, optional
         For epsilon; default `fastacct.Exact()`.
     neighbors, threads
         As in `epsilon`.
@@ -91,12 +91,17 @@ def calibrate(
             return -_LEVEL if value <= target else _LEVEL
         return math.log(value / target) or math.copysign(1e-17, value - target) * (value != target)
 
+    return boundary(level, bracket, f"{name} <= {target!r}")
+
+
+def boundary(level: Callable[[float], float], bracket: tuple[float, float] | None, wanted: str) -> float:
+    """The number at which a monotone level passes 0, on the side where it is at most 0."""
     ends = _start(level) if bracket is None else _as_bracket(bracket)
     levels = level(ends[0]), level(ends[1])
     if max(levels) <= 0.0:
         return ends[levels[1] >= levels[0]]  # the end that spends more
     if min(levels) > 0.0:
-        raise ValueError(f"{name} <= {target!r} is met neither at {ends[0]!r} nor at {ends[1]!r}; try another bracket")
+        raise ValueError(f"{wanted} is met neither at {ends[0]!r} nor at {ends[1]!r}; try another bracket")
     if ends[0] == 0.0 and isinstance(ends[0], float):
         ends, levels = _away_from_zero(level, ends[1], levels)
     return _search(level, ends, levels)
@@ -190,7 +195,7 @@ def _measure(
     advantage: Any,
     tpr: Any,
     fpr: Any,
-    accountant: Accountant | None,
+    accountant: Method | None,
     neighbors: str,
     threads: int | None,
 ) -> tuple[Callable[[Mechanism | Process], Any], float, str]:

@@ -30,7 +30,7 @@ import numpy as np
 from fastacct import _dpsgd_inputs as inputs
 from fastacct._arrays import as_cells, as_threads, run_kernel, unwrap, unwrap_codes
 from fastacct._dpsgd_calibration import noise_multiplier, sample_rate, steps
-from fastacct.accountants import CLT, RDP, SAMPLED_PAIR, Accountant
+from fastacct.accountants import CLT, RDP, SAMPLED_PAIR, Method
 from fastacct.bounds import Bounds
 from fastacct.exact import Exact
 from fastacct_ext import _kernels
@@ -70,7 +70,7 @@ def epsilon(
     sample_rate: Any = None,
     steps: Any = None,
     history: Any = None,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -88,7 +88,7 @@ def epsilon(
     steps : int or array of whole numbers in [0, 2**53]
     history : sequence of (noise_multiplier, sample_rate, steps), optional
         One heterogeneous run instead of the three parameters; only `delta` broadcasts.
-    accountant : Accountant, optional
+    accountant : Method, optional
         Default `fastacct.Exact()`; `fastacct.RDP()` and others for comparison.
     neighbors : {"add_remove", "remove", "add", "zero_out", "replace_one"}
         "add_remove" is the larger of "add" and "remove", each composed separately; "zero_out" has the same pair.
@@ -132,7 +132,7 @@ def epsilon_lower(
     sample_rate: Any = None,
     steps: Any = None,
     history: Any = None,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -167,7 +167,7 @@ def epsilon_bounds(
     sample_rate: Any = None,
     steps: Any = None,
     history: Any = None,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Bounds:
@@ -194,7 +194,7 @@ def delta(
     sample_rate: Any = None,
     steps: Any = None,
     history: Any = None,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -226,7 +226,7 @@ def delta_lower(
     sample_rate: Any = None,
     steps: Any = None,
     history: Any = None,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -254,7 +254,7 @@ def delta_bounds(
     sample_rate: Any = None,
     steps: Any = None,
     history: Any = None,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Bounds:
@@ -309,7 +309,7 @@ def epsilon_approx(
     sample_rate: Any,
     steps: Any,
     delta: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:
@@ -336,7 +336,7 @@ def delta_approx(
     sample_rate: Any,
     steps: Any,
     epsilon: Any,
-    accountant: Accountant | None = None,
+    accountant: Method | None = None,
     neighbors: str = "add_remove",
     threads: int | None = None,
 ) -> Any:

@@ -9,7 +9,7 @@ from fastacct import _exact_runs as runs
 from fastacct import _exact_search
 from fastacct._arrays import Cells, Codes, run_kernel
 from fastacct._jobs_exact import CELLS_PER_TASK, DIRECTIONS
-from fastacct.accountants import NEIGHBORS, SOLVE_FOR, Accountant, Answer, Question
+from fastacct.accountants import NEIGHBORS, SOLVE_FOR, Answer, Method, Question
 from fastacct.bounds import Bounds
 from fastacct_ext import _kernels
 
@@ -17,7 +17,7 @@ __all__ = ["Exact"]
 
 
 @dataclass(frozen=True)
-class Exact(Accountant):
+class Exact(Method):
     """The exact privacy curve, by one contour integral per answer.  The default accountant.
 
     **Guarantee.** `epsilon` and `delta` are upper bounds, `*_lower` lower bounds of the true value for Poisson sampling

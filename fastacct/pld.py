@@ -23,7 +23,7 @@ from fastacct._arrays import Cells, Codes, Domain, as_cells
 from fastacct._loss_distribution import COUNT, DIRECTIONS, POSITIVE, SHARE, LossDistribution, as_bounds, as_number
 from fastacct._pld_compose import Found, Pair, Query
 from fastacct._pld_sources import OutOfReachError
-from fastacct.accountants import RDP, SOLVE_FOR, Accountant, Answer, Question
+from fastacct.accountants import RDP, SOLVE_FOR, Answer, Method, Question
 from fastacct.bounds import Bounds, Status
 
 __all__ = ["PLD", "LossDistribution", "compose_bounds"]
@@ -84,7 +84,7 @@ def compose_bounds(
 
 
 @dataclass(frozen=True)
-class PLD(Accountant):
+class PLD(Method):
     """Discretised privacy-loss distributions of both directions: the slow cross-check of the exact accountant.
 
     **Guarantee.** Certified upper bounds (and lower ones in `bounds`), for the sampled Gaussian; each direction is
