@@ -5,7 +5,7 @@
 1.828237
 """
 
-from fastacct import classical, composition, convert, dpsgd
+from fastacct import classical, composition, convert, dpsgd, jit
 from fastacct.accountants import (
     CLT,
     RDP,
@@ -126,6 +126,7 @@ __all__ = [
     "epsilon_lower",
     "from_pmf",
     "gdp",
+    "jit",
     "log_delta_bounds",
     "open_sweep",
     "positive_predictive_value",

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from fastacct._arrays import Cells, in_pieces
+from fastacct._jit_release import OneRelease
 from fastacct._jobs_renyi import RenyiJob
 from fastacct._jobs_table import Table, tables
 from fastacct._losses import Losses, has_losses, losses
@@ -17,6 +18,7 @@ from fastacct._pld_atoms import FewLosses
 from fastacct._pld_compose import Found, Pair, Query
 from fastacct._pld_sources import OutOfReachError
 from fastacct.bounds import Bounds, Status
+from fastacct.jit import Compiled
 from fastacct.process import Process
 
 __all__ = ["TOLERANCE", "read_any", "renyi_any"]
@@ -116,6 +118,11 @@ def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_
         directions = directions[:1]
     answers: list[Found] = []
     for way in directions:
+        mechanism, _, count = table[0]
+        if len(table) == 1 and count == 1.0 and isinstance(mechanism, Compiled):
+            alone = OneRelease(mechanism, way)
+            answers.append(alone.epsilon(target) if quantity == "epsilon" else alone.delta(target))
+            continue
         pairs = [Pair(both[way].upper_source, both[way].lower_source, int(count)) for both, count in used]
         query = FewLosses(pairs) if FewLosses.is_possible(pairs) else Query(pairs, tolerance, one_sided=only_upper)
         answers.append(query.epsilon(target) if quantity == "epsilon" else query.delta(target))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ class _Kind:
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
         cells = mechanism._cells()
-        constants = [(name, value) for name, value in vars(mechanism).items() if name not in cells]
+        constants = [(one.name, getattr(mechanism, one.name)) for one in fields(mechanism) if one.repr]
+        constants = [(name, value) for name, value in constants if name not in cells]
         inner = getattr(mechanism, "mechanism", None)
         if isinstance(inner, Mechanism):
             constants = [(name, value) for name, value in constants if name != "mechanism"]

@@ -34,3 +34,9 @@ cdef extern from "include/kernels.h" nogil:
     const fa_kernels *fa_kernels_select(const char *name)
 
 cdef const fa_kernels *kernels() noexcept nogil
+
+# One cell each, for Cython and (by their addresses in __pyx_capi__) for Numba: certified upper bounds under add/remove.
+# Arguments out of range: the safe side, infinity or 1.
+cdef double dpsgd_epsilon(double noise_multiplier, double sample_rate, double steps, double delta) noexcept nogil
+cdef double dpsgd_delta(double noise_multiplier, double sample_rate, double steps, double epsilon) noexcept nogil
+cdef double dpsgd_rdp(double noise_multiplier, double sample_rate, double steps, double order) noexcept nogil

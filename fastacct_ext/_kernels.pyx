@@ -246,6 +246,53 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
         raise MemoryError("not enough memory for the nodes of the exact accountant")
 
 
+cdef bint is_run(double sigma, double q, double t) noexcept nogil:
+    return sigma >= 0.0 and 0.0 <= q <= 1.0 and 0.0 <= t <= 9007199254740992.0 and t == floor(t)
+
+
+cdef double dpsgd_epsilon(double noise_multiplier, double sample_rate, double steps, double delta) noexcept nogil:
+    cdef double lower, upper
+    cdef uint8_t status
+    if not (is_run(noise_multiplier, sample_rate, steps) and 0.0 <= delta <= 1.0):
+        return INFINITY
+    if _active.exact_block(1, &noise_multiplier, &sample_rate, &steps, &delta, 0, 3, &lower, &upper, NULL, &status):
+        return INFINITY
+    return upper
+
+
+cdef double dpsgd_delta(double noise_multiplier, double sample_rate, double steps, double epsilon) noexcept nogil:
+    cdef double lower, upper
+    cdef uint8_t status
+    if not (is_run(noise_multiplier, sample_rate, steps) and epsilon >= 0.0):
+        return 1.0
+    if _active.exact_block(1, &noise_multiplier, &sample_rate, &steps, &epsilon, 1, 3, &lower, &upper, NULL, &status):
+        return 1.0
+    return upper
+
+
+cdef double dpsgd_rdp(double noise_multiplier, double sample_rate, double steps, double order) noexcept nogil:
+    cdef double lower, upper
+    cdef uint8_t status
+    if not (is_run(noise_multiplier, sample_rate, steps) and 1.0 < order <= 1e11):
+        return INFINITY
+    _active.rdp_block(1, &noise_multiplier, &sample_rate, &order, &steps, &lower, &upper, &status)
+    return upper
+
+
+ctypedef double (*scalar_function)(double) noexcept nogil
+
+
+def tabulate(size_t address, const double[::1] x, double[::1] out):
+    """Call the C function double(double) at an address for every x: callbacks that Numba has compiled."""
+    cdef scalar_function f = <scalar_function> address
+    cdef int64_t i, n = x.shape[0]
+    if address == 0 or out.shape[0] < n:
+        raise ValueError("no function, or too little room")
+    with nogil:
+        for i in range(n):
+            out[i] = f(x[i])
+
+
 cdef inline bint as_number(object value, double *out) except -1:
     if PyFloat_CheckExact(value):
         out[0] = PyFloat_AS_DOUBLE(value)

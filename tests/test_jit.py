@@ -1,0 +1,209 @@
+"""Users' mechanisms against built-in ones and closed forms; kernels called from Numba and Cython."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+import fastacct_ext
+from fastacct.testing import check_mechanism
+
+numba = pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+EXAMPLES = Path(__file__).parents[1] / "examples"
+LOG_ROOT = 0.9189385332046727
+
+
+def gauss_p(x):
+    return -0.5 * (x - 1.0) ** 2 - LOG_ROOT
+
+
+def gauss_q(x):
+    return -0.5 * x * x - LOG_ROOT
+
+
+def laplace_p(x):
+    return -abs(x - 1.0) - 0.6931471805599453
+
+
+def laplace_q(x):
+    return -abs(x) - 0.6931471805599453
+
+
+def cauchy_q(x):
+    return -math.log(math.pi * (1.0 + x * x))
+
+
+def cauchy_p(x):
+    return -math.log(math.pi * (1.0 + (x - 1.0) ** 2))
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    return fa.jit.mechanism(log_density_p=gauss_p, log_density_q=gauss_q)
+
+
+@pytest.fixture(scope="module")
+def laplace():
+    return fa.jit.mechanism(log_density_p=laplace_p, log_density_q=laplace_q, breakpoints=[0.0, 1.0])
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "add", "remove"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 4.0, 9.0])
+def test_one_release_is_the_gaussian_to_ten_digits(gaussian, epsilon, neighbors):
+    lower, upper, status = fa.delta_bounds(gaussian, epsilon=epsilon, neighbors=neighbors)
+    truth = fa.delta_bounds(fa.Gaussian(1.0), epsilon=epsilon, neighbors=neighbors)
+    assert lower <= truth.upper
+    assert truth.lower <= upper <= truth.upper * (1.0 + 1e-10)
+    assert lower >= truth.lower * (1.0 - 1e-10)
+    assert status == fa.Status.TIGHT
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-40])
+def test_epsilon_of_one_release_is_the_gaussians(gaussian, delta):
+    lower, upper, _ = fa.epsilon_bounds(gaussian, delta=delta)
+    truth = fa.epsilon(fa.Gaussian(1.0), delta=delta)
+    assert lower <= truth * (1.0 + 1e-12)
+    assert truth * (1.0 - 1e-12) <= upper <= truth * (1.0 + 1e-10)
+
+
+def test_divergences_are_the_gaussians(gaussian):
+    orders = np.array([1.01, 1.5, 2.0, 8.0, 24.0])
+    found = fa.rdp(gaussian, orders)
+    np.testing.assert_allclose(found, 0.5 * orders, rtol=1e-10)
+    assert np.all(found >= 0.5 * orders * (1.0 - 1e-15))
+    assert fa.rdp(gaussian, 64.0) == np.inf  # the tilted mass is where the infinite domain was cut off
+
+
+@pytest.mark.parametrize("job", [lambda m: m * 30, lambda m: m.poisson(0.1) * 5, lambda m: m * 2 + fa.Laplace(2.0)])
+def test_compositions_samples_and_mixtures_enclose_the_built_in(gaussian, job):
+    for epsilon in (0.5, 3.0):
+        ours = fa.delta_bounds(job(gaussian), epsilon=epsilon)
+        truth = fa.delta_bounds(job(fa.Gaussian(1.0)), epsilon=epsilon)
+        assert ours.lower <= truth.upper
+        assert truth.lower <= ours.upper <= truth.upper * 1.05
+
+
+def test_laplace_with_kinks_named(laplace):
+    for epsilon in (0.0, 0.3, 0.9):
+        lower, upper, _ = fa.delta_bounds(laplace, epsilon=epsilon)
+        truth = -math.expm1((epsilon - 1.0) / 2.0)
+        assert lower <= truth <= upper <= truth * (1.0 + 1e-8)
+
+
+def test_a_domain_that_leaves_mass_out_is_refused():
+    """Cauchy noise on a domain that leaves mass out."""
+    with pytest.raises(ValueError, match="integrates to"):
+        fa.jit.mechanism(log_density_p=cauchy_p, log_density_q=cauchy_q, domain=(-50.0, 50.0))
+
+
+def test_the_contract(laplace):
+    check_mechanism(laplace, neighbors="remove")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "message"),
+    [
+        ({"log_density_p": 3.0}, TypeError, "log_density_p must be a function"),
+        ({"domain": (1.0, 0.0)}, ValueError, "domain"),
+        ({"breakpoints": [5.0], "domain": (0.0, 1.0)}, ValueError, "breakpoints"),
+        ({"panels": 3}, ValueError, "panels"),
+        ({"relations": ["other"]}, ValueError, "relations"),
+        ({"log_density_p": lambda x: math.log(0.9) + gauss_p(x)}, ValueError, "integrates to 0.9"),
+        ({"log_density_p": lambda x: "text"}, ValueError, "cannot be compiled"),
+        ({"log_density_p": lambda x: math.nan}, ValueError, "not a number"),
+    ],
+)
+def test_bad_mechanisms_are_refused(keywords, error, message):
+    with pytest.raises(error, match=message):
+        fa.jit.mechanism(**{"log_density_p": gauss_p, "log_density_q": gauss_q, "domain": (-40.0, 41.0), **keywords})
+
+
+def test_an_unnamed_jump_is_refused():
+    def jump(x):
+        return 0.0 if 0.0 <= x <= 1.0 else -math.inf
+
+    with pytest.raises(ValueError, match="breakpoints"):
+        fa.jit.mechanism(log_density_p=jump, log_density_q=jump, domain=(-1.01, 2.0), panels=100)
+
+
+def test_relations_are_those_named(gaussian):
+    with pytest.raises(ValueError, match="replace_one"):
+        fa.delta(gaussian, epsilon=1.0, neighbors="replace_one")
+    assert gaussian == fa.jit.mechanism(log_density_p=gauss_p, log_density_q=gauss_q)
+    assert gaussian != fa.jit.mechanism(log_density_p=gauss_q, log_density_q=gauss_p)
+
+
+def test_compiled_code_is_fast_to_make_and_cached_across_processes(tmp_path):
+    module = tmp_path / "mine.py"
+    module.write_text(
+        textwrap.dedent("""
+        import time
+        import numba  # its own import is not compilation
+        import fastacct as fa
+
+        def p(x):
+            return -0.5 * (x - 1.0) ** 2 - 0.9189385332046727
+
+        def q(x):
+            return -0.5 * x * x - 0.9189385332046727
+
+        start = time.perf_counter()
+        m = fa.jit.mechanism(log_density_p=p, log_density_q=q)
+        print(time.perf_counter() - start, m._pointers["log_density_p"].cache_hits)
+        """)
+    )
+    lines = [
+        subprocess.run([sys.executable, module], capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    ]
+    assert float(lines[0][0]) < 3.0
+    assert [int(line[1]) for line in lines] == [0, 1]
+
+
+# -- kernels for compiled code -----------------------------------------------------------------------------------------
+
+
+def test_kernels_give_the_same_bits_in_numba():
+    epsilon, delta, rdp = fa.jit.dpsgd_epsilon(), fa.jit.dpsgd_delta(), fa.jit.dpsgd_rdp()
+
+    @numba.njit
+    def all_three(sigma, q, steps):
+        return epsilon(sigma, q, steps, 1e-5), delta(sigma, q, steps, 1.0), rdp(sigma, q, steps, 4.0)
+
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    expected = (
+        fa.dpsgd.epsilon(**run, delta=1e-5),
+        fa.dpsgd.delta(**run, epsilon=1.0),
+        fa.dpsgd.rdp(**run, orders=4.0),
+    )
+    assert all_three(1.0, 0.01, 1000.0) == expected
+    for bad in ((-1.0, 0.5, 1.0), (1.0, 2.0, 1.0), (1.0, 0.5, 1.5), (math.nan, 0.5, 1.0)):
+        assert all_three(*bad) == (math.inf, 1.0, math.inf)
+
+
+@pytest.mark.parametrize("name", ["own_mechanism.py", "from_numba.py"])
+def test_the_examples_run(name):
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_kernels_are_called_from_cython(tmp_path):
+    pytest.importorskip("Cython", reason="Cython is needed to build the example")
+    if shutil.which("cc") is None and shutil.which("gcc") is None:
+        pytest.skip("no C compiler")
+    shutil.copy(EXAMPLES / "from_cython.pyx", tmp_path)
+    home = Path(fastacct_ext.__file__).parent
+    paths = {"PYTHONPATH": str(home.parent), "CFLAGS": f"-I{home}"}
+    build = [sys.executable, "-m", "Cython.Build.Cythonize", "-i", "-q", "from_cython.pyx"]
+    subprocess.run(build, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, **paths})
+    code = "import from_cython; print(repr(from_cython.total_epsilon([1.0, 1.5], 0.01, 1000, 1e-5)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    run = {"sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
+    assert float(done.stdout) == sum(fa.dpsgd.epsilon(noise_multiplier=s, **run) for s in (1.0, 1.5))
