@@ -19,7 +19,7 @@ from fastacct.parallel import Parallel
 from fastacct.process import Process
 from fastacct.selection import RepeatedSelection
 
-__all__ = ["cells_of", "gaussian_job", "read_exact"]
+__all__ = ["cells_of", "gaussian_job", "is_exact_curve", "read_exact"]
 
 _WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 
@@ -30,6 +30,11 @@ def cells_of(job: Job, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np
         return np.zeros(int(np.prod(shape)), dtype=np.intp)
     size = int(np.prod(job.shape))
     return np.ascontiguousarray(np.broadcast_to(np.arange(size).reshape(job.shape), shape)).ravel()
+
+
+def is_exact_curve(process: Process, neighbors: str) -> bool:
+    """Whether the kernels of Gaussian mixtures read all of it, and exactly."""
+    return all(mechanism.exact for mechanism, _ in process) and is_gaussian(expanded(process, neighbors))
 
 
 def gaussian_job(process: Process, neighbors: str, what: str) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -86,3 +86,23 @@ class _Kind:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+def at_cell(process: Process, cell: int) -> Process:
+    """One cell of a job with arrays, in plain numbers."""
+    whole = Process()
+    for mechanism, count in process:
+        one = mechanism
+        for name, value in mechanism._cells().items():
+            if np.ndim(value):
+                one = _with(one, name, float(np.broadcast_to(value, process.shape).ravel()[cell]))
+        whole = whole + Process({one: int(np.broadcast_to(np.asarray(count), process.shape).ravel()[cell])})
+    return whole
+
+
+def _with(mechanism: Mechanism, name: str, value: float) -> Mechanism:
+    """The mechanism with one parameter, perhaps of the mechanism inside, replaced."""
+    if any(one.name == name for one in fields(mechanism)):
+        return replace(mechanism, **{name: value})
+    inner = _with(mechanism.mechanism, name, value)  # type: ignore[attr-defined]
+    return replace(mechanism, mechanism=inner)  # type: ignore[call-arg]

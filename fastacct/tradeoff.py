@@ -13,7 +13,8 @@ import numpy as np
 
 from fastacct._arrays import Cells, Domain, as_cells, as_choice, as_threads, common_shape, unwrap, unwrap_codes
 from fastacct._jobs_exact import ADD, BOTH, DELTA, REMOVE, Job
-from fastacct._jobs_read import cells_of, gaussian_job
+from fastacct._jobs_read import cells_of, gaussian_job, is_exact_curve
+from fastacct._lines import supporting_lines
 from fastacct._roc import PAD, Rates, error_rates
 from fastacct.api import as_neighbors, as_process, delta_bounds, shape_with
 from fastacct.bounds import Bounds, Status
@@ -34,6 +35,7 @@ __all__ = [
 
 RATE: Final = Domain(0.0, 1.0)
 _TIGHT: Final = 1e-6
+_BOTH_WAYS: Final = ("add_remove", "zero_out", "replace_one")
 _SHAPES: Final = ("pointwise", "convex")
 
 
@@ -47,7 +49,9 @@ def tradeoff(
 ) -> Any:
     """Smallest false-negative rate that any attack on a job can have at a false-positive rate.
 
-    **Guarantee.** Certified lower bound, the safe side: no attack whatsoever misses less.
+    **Guarantee.** Certified lower bound, the safe side: no attack whatsoever misses less.  For Gaussians, their samples
+    and mixtures the curve itself; for other jobs ("add_remove", "zero_out", "replace_one") the largest of the lines
+    that certified deltas prove, and nothing is known from above (`LOOSE`).
 
     Parameters
     ----------
@@ -205,8 +209,10 @@ def bayes_risk_bounds(
     """
     process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
     weights = as_cells("prior", prior, RATE)
-    exact = gaussian_job(process, relation, "a trade-off curve")
     shape = shape_with(process, "prior", weights)
+    if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
+        return _risk_of_curve(process, np.broadcast_to(weights, shape), relation, n_threads)
+    exact = gaussian_job(process, relation, "a trade-off curve of one direction")
     cells, pi = cells_of(exact, shape), np.ascontiguousarray(np.broadcast_to(weights, shape)).ravel()
     smaller = np.minimum(pi, 1.0 - pi)
     inner = smaller > 0.0
@@ -224,6 +230,21 @@ def bayes_risk_bounds(
         upper[mine] = smaller[mine] * (1.0 - low.lower) * (1.0 + PAD)
         status[mine] = np.maximum(high.status, low.status)
     return Bounds(unwrap(lower.reshape(shape)), unwrap(upper.reshape(shape)), unwrap_codes(status.reshape(shape)))
+
+
+def _risk_of_curve(process: Process, prior: Cells, neighbors: str, threads: int) -> Bounds:
+    """min(prior, 1 - prior) (1 - delta) at epsilon = |log(prior / (1 - prior))|."""
+    smaller = np.minimum(prior, 1.0 - prior)
+    with np.errstate(divide="ignore"):
+        log_one, log_other = np.log(prior), np.log1p(-prior)
+    epsilon = np.where(smaller > 0.0, np.abs(log_one - log_other), np.inf)
+    with np.errstate(invalid="ignore"):
+        pad = np.where(smaller > 0.0, PAD * (1.0 + np.abs(log_one) + np.abs(log_other)), 0.0)
+    high = delta_bounds(process, epsilon=np.maximum(epsilon - pad, 0.0), neighbors=neighbors, threads=threads)
+    low = delta_bounds(process, epsilon=epsilon + pad, neighbors=neighbors, threads=threads)
+    lower = np.maximum(smaller * (1.0 - np.asarray(high.upper)) * (1.0 - PAD), 0.0)
+    upper = smaller * (1.0 - np.asarray(low.lower)) * (1.0 + PAD)
+    return Bounds(unwrap(lower), unwrap(upper), unwrap_codes(np.maximum(high.status, low.status).astype(np.uint8)))
 
 
 def positive_predictive_value(
@@ -269,8 +290,10 @@ def _read(job: Any, fpr: Any, neighbors: Any, envelope: Any, threads: Any, *, bo
     process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
     joined = as_choice("envelope", envelope, _SHAPES) == "convex"
     rate = as_cells("fpr", fpr, RATE)
-    exact = gaussian_job(process, relation, "a trade-off curve")
     shape = shape_with(process, "fpr", rate)
+    if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
+        return supporting_lines(process, np.broadcast_to(rate, shape), relation, n_threads, positives=positives)
+    exact = gaussian_job(process, relation, "a trade-off curve of one direction")
     cells, x = cells_of(exact, shape), np.ascontiguousarray(np.broadcast_to(rate, shape)).ravel()
     ways = _ways(exact, joined)
     all_rates = [error_rates(exact, cells, x, way, n_threads, both=both) for way in ways]
