@@ -24,7 +24,7 @@ def with_record(x: float) -> float:
 
 
 if __name__ == "__main__":
-    noise = fa.jit.mechanism(log_density_p=with_record, log_density_q=log_density, breakpoints=(0.0, 1.0), panels=512)
+    noise = fa.jit.mechanism(log_density_p=with_record, log_density_q=log_density, breakpoints=(0.0, 1.0), panels=2048)
     print("one release      ", fa.epsilon_bounds(noise, delta=1e-6))
     print("pure epsilon     ", 1.0 / SCALE)
     print("ten, with Laplace", fa.epsilon_bounds(noise * 10 + fa.Laplace(5.0), delta=1e-6))

@@ -68,10 +68,10 @@ class OneRelease:
             middle = 0.5 * (found.lower + found.upper)
             low, high = (at, high) if middle > delta else (low, at)
             slope = math.exp(min(at, 700.0)) * self._sums.of_q(at)
-            step = (math.log(max(middle, 1e-300)) - math.log(delta)) * middle / slope if slope > 0.0 else 0.0
-            if abs(step) <= 1e-12 * (1.0 + at):
+            step = (math.log(max(middle, 1e-300)) - math.log(delta)) * middle / slope if slope > 0.0 else math.inf
+            if abs(step) <= 1e-12 * (1.0 + at) and abs(middle - delta) <= 1e-6 * delta:
                 break
-            at = at + step if low < at + step < high and step else 0.5 * (low + high)
+            at = at + step if low < at + step < high else 0.5 * (low + high)
             if high - low <= 1e-14 * high:
                 break
         return self._checked(delta, at)

@@ -50,7 +50,7 @@ def _largest(job: Process, fpr: float, neighbors: str, threads: int) -> float:
         return 1.0
     top = min(-math.log(fpr) + 1.0 if fpr > 0.0 else 700.0, 700.0)
     grid, best = np.linspace(0.0, top, _FIRST), 1.0
-    for _ in range(4):
+    for _ in range(6):
         d = np.asarray(delta(job, epsilon=grid, neighbors=neighbors, threads=threads))
         lines = np.minimum(d + np.exp(grid) * fpr, 1.0 - np.exp(-grid) * np.maximum(1.0 - d - fpr, 0.0) * (2.0 - _UP))
         best = min(best, float(np.min(lines)) * _UP + 1e-300)

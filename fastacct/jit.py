@@ -266,7 +266,7 @@ def _table(made: Compiled) -> Table:
         if math.fsum(error) > UNRESOLVED:
             worst = int(np.argmax(error))
             raise ValueError(
-                f"{name} is not resolved in [{table.edges[worst]!r}, {table.edges[worst + 1]!r}]: name kinks and "
+                f"{name} is not resolved in [{float(table.edges[worst])!r}, {float(table.edges[worst + 1])!r}]: name kinks and "
                 "jumps in breakpoints, or take more panels"
             )
         if abs((total := math.fsum(mass)) - 1.0) > 1e-9:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from fastacct._arrays import Domain, as_choice
+from fastacct._arrays import Cells, Domain, as_choice
 from fastacct.additive import ALL_RELATIONS, Laplace
-from fastacct.mechanisms import Declared, Gaussian, constant, parameter
-from fastacct.notions import GDP, PureDP
+from fastacct.mechanisms import Declared, Gaussian, Mechanism, constant, parameter
+from fastacct.notions import GDP, PureDP, RDPCurve
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -254,30 +255,99 @@ def _edges(edges: Any, parties: int) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, eq=False)
 class RandomWalk(Declared):
-    """Network DP of a token that sums along a ring (Cyffers, Bellet 2022), as one other user sees it.
+    """Network DP of a token that sums along a graph (Cyffers, Bellet 2022), as one other user sees it.
 
-    **Guarantee.** Exact for Gaussian noise that is added at least once between two visits to the observer: each of its
-    observations hides one contribution behind one noise.  No protection against users that collude.  The complete graph
-    is not offered: the constants of its theorem have not been verified.
+    **Guarantee.** `graph="ring"`: exact for Gaussian noise that is added at least once between two visits to the
+    observer: each of its observations hides one contribution behind one noise.  `graph="complete"`: a bound, for a
+    token that goes to one of `parties` users at random (itself included), each of which adds noise: the path is
+    revealed to the observer; between two of its visits m users add noise, j of them the one in question, whose
+    contributions add up, so that its divergence is that of a Gaussian moved by j in noise of variance m, averaged
+    over the path.  `rounds` counts visits to the observer; that number must not depend on the data (to bound it with
+    probability 1 - delta', compose with `ApproxDP(0, delta')`).  No protection against users that collude: contract
+    them into one.  The published O() statements for the complete graph, whose constants are not verified, are not used.
 
     Parameters
     ----------
     noise_multiplier : float or array in [0, inf]
-        Of one noise, over the contribution.
+        Of one noise, over the contribution; one number for the complete graph.
     rounds : whole number
-        How often the token passes.
+        How often the token visits the observer.
+    graph : {"ring", "complete"}
+    parties : whole number in [3, 1000]
+        Users of the complete graph.
 
     Examples
     --------
     >>> import fastacct as fa
     >>> round(fa.epsilon(fa.RandomWalk(noise_multiplier=8.0, rounds=10), delta=1e-6), 9)
     1.742964362
+    >>> walk = fa.RandomWalk(noise_multiplier=4.0, rounds=1, graph="complete", parties=100)
+    >>> round(fa.rdp(walk, 4.0), 10)
+    0.0025369655
     """
 
     noise_multiplier: Any = parameter(_NOISE)
     rounds: int = constant(_COUNT)
+    graph: str = "ring"
+    parties: int = constant(Domain(3.0, 1000.0, integer=True), 3)
     relations: ClassVar[tuple[str, ...]] = ALL_RELATIONS
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and np.ndim(self.noise_multiplier):
+            raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """On the ring."""
+        return self.graph == "ring"
+
     def parts(self, neighbors: str) -> Process:
-        """One Gaussian a round."""
-        return Gaussian(self.noise_multiplier) * self.rounds
+        """One Gaussian a round, or one curve of divergences."""
+        if self.graph == "ring":
+            return Gaussian(self.noise_multiplier) * self.rounds
+        moved = 2.0 if neighbors == "replace_one" else 1.0
+        return _complete_walk(self.noise_multiplier / moved, self.parties) * self.rounds
+
+
+_WALK_ORDERS: Final = (1.05, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0)
+
+
+@lru_cache(maxsize=64)
+def _complete_walk(noise: float, parties: int) -> Mechanism:
+    """Divergences of one cycle between two visits to the observer."""
+    if not noise > 0.0:
+        return PureDP(math.inf)
+    orders = np.array(_WALK_ORDERS)
+    values = _cycle(orders, noise, parties)
+    known = np.isfinite(values)
+    return RDPCurve(orders[known], values[known]) if known.any() else PureDP(math.inf)
+
+
+def _cycle(orders: Cells, noise: float, parties: int) -> Cells:
+    """log E exp(c j^2/m)/(alpha - 1), c = alpha (alpha - 1)/(2 noise^2), m geometric from 0, j binomial of m."""
+    a, share, log_stay = orders - 1.0, 1.0 / (parties - 1.0), math.log1p(-1.0 / parties)
+    c = 0.5 * orders * a / noise**2 * (1.0 + 1e-15)
+    most, widest = 32 * parties, 400
+    total = np.zeros(orders.size)
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, most + 1.0)))])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for m in range(1, most + 1):
+            k = np.arange(1, min(m, widest) + 1)
+            log_mass = log_factorial[m] - log_factorial[k] - log_factorial[m - k]
+            log_mass += k * math.log(share) + (m - k) * math.log1p(-share)
+            x = c[:, None] * (k * k / m)
+            terms = np.where(x < 1.0, np.exp(log_mass) * np.expm1(np.minimum(x, 1.0)), np.exp(log_mass + x))
+            total += math.exp(m * log_stay) / parties * terms.sum(axis=1)
+        # wider jumps, by exp(c j^2/m) <= exp(c j), and longer cycles, j below and above a part of m: Chernoff
+        rates = np.geomspace(1e-3, 30.0, 400)
+        growth = np.log1p(share * np.expm1(c[:, None] + rates))
+        wide = np.exp(np.min(-rates * widest + most * np.maximum(growth, 0.0), axis=1))
+        far = np.full(orders.size, np.inf)
+        for part in (0.02, 0.05, 0.1, 0.2, 0.4, 0.7):
+            below = np.log1p(share * np.expm1(c * part)) + log_stay
+            above = np.min(growth - rates * part, axis=1) + log_stay
+            rest = [np.where(x < 0.0, np.exp((most + 1) * x) / -np.expm1(x), np.inf) for x in (below, above)]
+            far = np.minimum(far, (rest[0] + rest[1]) / parties)
+        value = np.log1p(total * (1.0 + 1e-9) + wide + far) / a * (1.0 + 1e-14)
+    return np.where(np.isnan(value), np.inf, value)

@@ -22,6 +22,7 @@ from fastacct.additive import ALL_RELATIONS, DiscreteGaussian, DiscreteLaplace, 
 from fastacct.bounds import Bounds
 from fastacct.mechanisms import Gaussian, GaussianMixture, Mechanism
 from fastacct.notions import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve, from_pmf
+from fastacct.parallel import Parallel
 from fastacct.process import Process
 from fastacct.selection import (
     AboveThreshold,
@@ -69,6 +70,7 @@ def examples() -> Iterator[Mechanism]:
     yield from (TreeAggregation(8.0, 1000), TreeAggregation(20.0, 16, noise="laplace"), DPFTRL(8.0, 100, 2))
     yield from (NoisyIteration(3.75, 500, contraction=0.99), NoisyIteration(4.0, 10_000, diameter=5.0))
     yield from (GOPA(0.5, 2.0, parties=12), GOPA(0.5, 2.0, parties=3, edges=((0, 1),)), RandomWalk(8.0, 10))
+    yield from (RandomWalk(4.0, 5, graph="complete", parties=20), Parallel(Laplace(2.0), Gaussian(1.0)))
 
 
 def check_mechanism(

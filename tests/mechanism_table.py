@@ -10,6 +10,7 @@ from fastacct._losses import has_losses
 from fastacct.testing import examples
 
 MARK = "<!-- made by tests/mechanism_table.py -->"
+DELTA = 1e-5
 PAGE = Path(__file__).parents[1] / "docs" / "mechanisms.md"
 
 
@@ -23,6 +24,7 @@ def read_by(mechanism: fa.Mechanism) -> str:
 
 def table() -> str:
     """One row for each type, from its first example."""
+    rows = ["```python", ">>> from math import inf", ">>> from fastacct import *"]
     lines = ["| mechanism | what it is | relations | exact or bound | read by |", "|---|---|---|---|---|"]
     seen = set()
     for mechanism in examples():
@@ -35,7 +37,16 @@ def table() -> str:
         relations = "all" if len(mechanism.relations) == 5 else ", ".join(mechanism.relations)
         kind = "exact" if mechanism.exact else "bound"
         lines.append(f"| `{name}` | {text} | {relations} | {kind} | {read_by(mechanism)} |")
-    return "\n".join(lines) + "\n"
+        rows += example(mechanism)
+    return "\n".join([*lines, "", "One example each:", "", *rows, "", "```"]) + "\n"
+
+
+def example(mechanism: fa.Mechanism) -> list[str]:
+    """A line that runs, and its answer."""
+    made = repr(mechanism).replace("PairOfTables(", "from_pmf(")
+    relation = "" if "add_remove" in mechanism.relations else f", neighbors={mechanism.relations[0]!r}"
+    value = fa.epsilon(mechanism * 3, delta=DELTA, neighbors=mechanism.relations[0])
+    return [f">>> round(epsilon({made} * 3, delta={DELTA}{relation}), 3)", repr(round(value, 3))]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 accounted for.
 
 The lower bound is statistically valid: with probability 1 - 2 ALPHA (Clopper, Pearson), P(event | D) - exp(epsilon)
-P(event | D') is above it.  It must not exceed the accounted delta; with half the noise it must, or the audit would see nothing.
+P(event | D') is above it.  It must not exceed the accounted delta; with half the noise it must, or the audit would see
+nothing.
 """
 
 import math

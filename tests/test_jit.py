@@ -97,6 +97,14 @@ def test_laplace_with_kinks_named(laplace):
         assert lower <= truth <= upper <= truth * (1.0 + 1e-8)
 
 
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+def test_epsilon_next_to_an_atom(laplace, delta):
+    """delta = 1 - exp((epsilon - 1)/2) up to the largest loss, 1."""
+    truth = 1.0 + 2.0 * math.log1p(-delta)
+    lower, upper, _ = fa.epsilon_bounds(laplace, delta=delta)
+    assert lower <= truth <= upper <= lower + 1e-6
+
+
 def test_a_domain_that_leaves_mass_out_is_refused():
     """Cauchy noise on a domain that leaves mass out."""
     with pytest.raises(ValueError, match="integrates to"):

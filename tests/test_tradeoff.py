@@ -427,3 +427,40 @@ REFUSED = [
 def test_bad_input_is_refused_with_its_name(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+# -- jobs that are not Gaussian ----------------------------------------------------------------------------------------
+
+
+def laplace_curve(x, epsilon):
+    """Dong, Roth, Su 2022: the trade-off curve of Laplace noise."""
+    end = math.exp(-epsilon)
+    return np.where(
+        x < 0.5 * end, 1.0 - x / end, np.where(x <= 0.5, 0.25 * end / np.maximum(x, 1e-300), end * (1.0 - x))
+    )
+
+
+def test_lines_of_certified_deltas_are_below_the_curve_and_touch_it():
+    x = np.array([0.0, 1e-3, 0.1, 0.4, 0.9, 1.0])
+    truth = laplace_curve(x, 1.0)
+    found = fa.tradeoff(fa.PureDP(1.0), x)  # the worst of the class, below every epsilon-DP mechanism
+    assert np.all(found <= truth)
+    np.testing.assert_allclose(found, np.maximum(1.0 - math.e * x, (1.0 - x) / math.e), atol=3e-4)
+    one = fa.tradeoff_bounds(fa.ApproxDP(1.0, 1e-5), 0.1)
+    assert one.lower <= 1.0 - 1e-5 - math.e * 0.1 <= one.lower + 3e-4
+    assert one.status == fa.Status.LOOSE
+
+
+def test_risks_of_a_guarantee():
+    job = fa.ApproxDP(1.0, 1e-5)
+    assert 0.002728281828459045 <= fa.tpr_at_fpr(job, 1e-3) <= 0.00274
+    assert fa.advantage(job) == pytest.approx(0.4621225360884372, rel=1e-12)
+    risk = fa.bayes_risk_bounds(job, prior=0.3)
+    truth = 0.3 * (1.0 - fa.delta(job, epsilon=math.log(7.0 / 3.0)))
+    assert risk.lower <= truth * (1.0 + 1e-12)
+    assert truth <= risk.upper * (1.0 + 1e-9)
+    both = fa.tradeoff(fa.PureDP(np.array([0.5, 1.0])) * 2, 0.1)
+    assert both[0] == fa.tradeoff(fa.PureDP(0.5) * 2, 0.1)
+    assert both[1] == fa.tradeoff(fa.PureDP(1.0) * 2, 0.1)
+    with pytest.raises(ValueError, match="one direction"):
+        fa.tradeoff(job, 0.1, neighbors="remove")
