@@ -15,7 +15,7 @@ from fastacct.process import Process
 __all__ = ["supporting_lines"]
 
 _FIRST: Final = 16
-_NEXT: Final = 6
+_NEXT: Final = 7
 _UP: Final = 1.0 + 1e-14
 
 
@@ -56,5 +56,5 @@ def _largest(job: Process, fpr: float, neighbors: str, threads: int) -> float:
         best = min(best, float(np.min(lines)) * _UP + 1e-300)
         place = int(np.argmin(lines))
         low, high = grid[max(place - 1, 0)], grid[min(place + 1, grid.size - 1)]
-        grid = np.linspace(low, high, _NEXT + 2)[1:-1]
+        grid = np.linspace(low, high, _NEXT)
     return min(1.0, max(best, fpr))

@@ -265,9 +265,9 @@ def _table(made: Compiled) -> Table:
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
         if math.fsum(error) > UNRESOLVED:
             worst = int(np.argmax(error))
+            low, high = float(table.edges[worst]), float(table.edges[worst + 1])
             raise ValueError(
-                f"{name} is not resolved in [{float(table.edges[worst])!r}, {float(table.edges[worst + 1])!r}]: name kinks and "
-                "jumps in breakpoints, or take more panels"
+                f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or take more panels"
             )
         if abs((total := math.fsum(mass)) - 1.0) > 1e-9:
             raise ValueError(f"{name} integrates to {total!r} over {made.domain!r}, not to 1")
