@@ -267,7 +267,7 @@ def _table(made: Compiled) -> Table:
             worst = int(np.argmax(error))
             low, high = float(table.edges[worst]), float(table.edges[worst + 1])
             raise ValueError(
-                f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or take more panels"
+                f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or more panels"
             )
         if abs((total := math.fsum(mass)) - 1.0) > 1e-9:
             raise ValueError(f"{name} integrates to {total!r} over {made.domain!r}, not to 1")
