@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from fastacct._arrays import Cells, Domain, as_choice
+from fastacct._arrays import Cells, Domain, as_cells, as_choice
 from fastacct.additive import ALL_RELATIONS, Laplace
 from fastacct.mechanisms import Declared, Gaussian, Mechanism, constant, parameter
-from fastacct.notions import GDP, PureDP, RDPCurve
+from fastacct.notions import GDP, ZCDP, PureDP, RDPCurve
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -170,6 +170,31 @@ class NoisyIteration(Declared):
                 square = min(square, (self.diameter + k) ** 2 / k)
         return math.sqrt(square) / self.noise_multiplier
 
+    @staticmethod
+    def single_pass(noise_multiplier: float, steps: int, position: int) -> ZCDP:
+        """One pass of noisy SGD over `steps` records, the one at `position` (from 1) changed; the last iterate.
+
+        **Guarantee.** rho = 1 / (2 noise_multiplier^2 (steps - position + 1)), amplification by iteration (Feldman,
+        Mironov, Talwar, Thakurta 2018, theorem 23), for convex smooth losses, step size at most 2/smoothness, iterates
+        hidden.  Noise over the largest change of one gradient (2 L for L-Lipschitz losses).  The record at the end has
+        no amplification: take the worst position unless the order is random and hidden.
+
+        Examples
+        --------
+        >>> import fastacct as fa
+        >>> early = fa.NoisyIteration.single_pass(noise_multiplier=3.75, steps=20, position=5)
+        >>> round(fa.rdp(early, 4.0), 12)
+        0.008888888889
+        """
+        noise = as_cells("noise_multiplier", noise_multiplier, _POSITIVE)
+        total, place = as_cells("steps", steps, _COUNT), as_cells("position", position, _COUNT)
+        if noise.ndim or total.ndim or place.ndim:
+            raise TypeError("noise_multiplier, steps and position must be one number each")
+        if place > total:
+            raise ValueError(f"position = {int(place)} is out of range; allowed: whole numbers in [1, {int(total)}]")
+        with np.errstate(over="ignore"):
+            return ZCDP(float(0.5 / (noise * noise * (total - place + 1.0)) * (1.0 + 1e-15)))
+
     def parts(self, neighbors: str) -> Process:
         """One Gaussian."""
         return GDP(self.mu * _UP) * 1
@@ -283,7 +308,7 @@ class RandomWalk(Declared):
     1.742964362
     >>> walk = fa.RandomWalk(noise_multiplier=4.0, rounds=1, graph="complete", parties=100)
     >>> round(fa.rdp(walk, 4.0), 10)
-    0.0025369655
+    0.0025369695
     """
 
     noise_multiplier: Any = parameter(_NOISE)
