@@ -40,7 +40,7 @@ class Sampled(Mechanism):
     >>> round(fa.epsilon(step, delta=0.0), 9) == round(fa.epsilon(fa.PureDP(1.0).poisson(0.1), delta=0.0), 9)
     True
     >>> round(fa.epsilon(fa.ApproxDP(0.5, 1e-6).poisson(0.1), delta=1.001e-7), 6)  # log(1 + 0.1 (exp(0.5) - 1))
-    0.062851
+    0.062855
     """
 
     mechanism: Mechanism
