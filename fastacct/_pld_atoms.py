@@ -17,13 +17,17 @@ from fastacct._arrays import Cells
 from fastacct._pld_compose import Found, Pair
 from fastacct._pld_sources import ROUNDING, Atoms
 from fastacct.bounds import Status
+from fastacct_ext import _kernels
 
 __all__ = ["FewLosses"]
 
-MOST_SUMS: Final = 1 << 17
+MOST_SUMS: Final = 1 << 20
 _MOST_RELEASES: Final = 1 << 14
 _MOST_LOSSES: Final = 40
 """Of one release that occurs more than twice."""
+_MOST_CONVOLVED: Final = 1 << 16
+_LEAST: Final = 1e-150
+"""Mass of a sum on a lattice that is not told from nothing."""
 _SMALLEST: Final = -690.0
 """Log of a mass that is too small to matter, yet a normal number."""
 
@@ -44,9 +48,10 @@ class FewLosses:
             if not isinstance(pair.upper, Atoms) or not isinstance(pair.lower, Atoms) or pair.count > _MOST_RELEASES:
                 return False
             k = max(pair.upper.loss.size, pair.lower.loss.size, 1)
-            if pair.count > 2 and k > _MOST_LOSSES:
-                return False
-            sums *= k if pair.count == 1 else math.comb(pair.count + k - 1, pair.count)
+            own = _listed(pair.count, k)
+            for atoms in (pair.upper, pair.lower):
+                own = min(own, _on_lattice(atoms, pair.count)) if pair.count > 2 else own
+            sums *= own
             if sums > MOST_SUMS:
                 return False
         return True
@@ -63,8 +68,8 @@ class FewLosses:
 
 
 def _found(lower: float, upper: float, worst: float) -> Found:
-    if upper >= worst:
-        return Found(lower, upper, Status.TIGHT if lower >= worst and worst < math.inf else Status.NOT_MET)
+    if upper >= worst and not upper - lower <= 1e-6:
+        return Found(lower, upper, Status.NOT_MET)
     return Found(lower, upper, Status.TIGHT if upper - lower <= 1e-6 * upper else Status.LOOSE)
 
 
@@ -88,7 +93,12 @@ class _Sums:
             if not mass.size:
                 loss = log_mass = np.zeros(0)
                 continue
-            sums, logs = _multiples(one, np.log(mass), count)
+            if count > 2 and _on_lattice(atoms, count) < _listed(count, mass.size):
+                sums, logs = _convolved(one, mass, atoms.lattice or 1.0, count, is_upper)
+                size += count * 64.0 * float(np.abs(one).max())
+                depth += 2.0 * sums.size
+            else:
+                sums, logs = _multiples(one, np.log(mass), count)
             loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
             size += count * float(np.abs(one).max())
             depth += _log_factorials(count)[-1] * 2.0 + count * float(np.abs(np.log(mass)).max())
@@ -115,7 +125,7 @@ class _Sums:
         above = int(np.searchsorted(-self._loss, -epsilon, side="left"))  # losses > epsilon
         if not above:
             return self._infinite
-        total = math.fsum(self._mass[:above] * -np.expm1(epsilon - self._loss[:above])) + self._infinite
+        total = float(np.sum(self._mass[:above] * -np.expm1(epsilon - self._loss[:above]))) + self._infinite
         return min(1.0, total * self._pad)
 
     def epsilon(self, delta: float) -> float:
@@ -132,8 +142,8 @@ class _Sums:
             else:
                 low = middle + 1
         top, last = float(self._loss[0]), float(self._loss[low - 1])
-        first = math.fsum(self._mass[:low]) + self._infinite - delta / self._pad
-        second = math.fsum(self._mass[:low] * np.exp(last - self._loss[:low]))
+        first = float(np.sum(self._mass[:low])) + self._infinite - delta / self._pad
+        second = float(np.sum(self._mass[:low] * np.exp(last - self._loss[:low])))
         found = last + math.log(first / second) if first > 0.0 < second else last
         found = min(max(found, 0.0), top)
         step = 4.0 * ROUNDING * (1.0 + abs(found))
@@ -146,10 +156,55 @@ class _Sums:
         return max(found, 0.0)
 
 
+def _listed(count: int, k: int) -> int:
+    """How many sums of `count` of k losses there are."""
+    if count > 2 and k > _MOST_LOSSES:
+        return MOST_SUMS + 1
+    return k if count == 1 else math.comb(count + k - 1, count)
+
+
+def _on_lattice(atoms: Atoms, count: int) -> int:
+    """How many there are of losses that differ by multiples of one number; too many where they do not."""
+    if atoms.lattice is None or atoms.loss.size < 2:
+        return MOST_SUMS + 1
+    size = round(float(np.ptp(atoms.loss)) / atoms.lattice) * count + 1
+    return size if size <= _MOST_CONVOLVED else MOST_SUMS + 1
+
+
+def _convolved(loss: Cells, mass: Cells, lattice: float, count: int, is_upper: bool) -> tuple[Cells, Cells]:
+    """Sums on a lattice, masses by direct convolution: all terms are positive, and keep their relative accuracy."""
+    first = float(loss.min())
+    place = np.rint((loss - first) / lattice).astype(np.intp)
+    one = np.zeros(int(place.max()) + 1)
+    np.add.at(one, place, mass)
+
+    def seen(masses: Cells) -> Cells:
+        """No products that underflow: they are slow, and lost; an upper bound keeps a little for each."""
+        return np.maximum(masses, _LEAST) if is_upper else np.where(masses < _LEAST, 0.0, masses)
+
+    def product(a: Cells, b: Cells) -> Cells:
+        out = np.empty(a.size + b.size - 1)
+        _kernels.convolve(*((a, b) if a.size < b.size else (b, a)), out)
+        return seen(out)
+
+    total, power, rest = np.ones(1), seen(one), count
+    while rest:
+        if rest & 1:
+            total = product(total, power)
+        rest >>= 1
+        if rest:
+            power = product(power, power)
+    with np.errstate(divide="ignore"):
+        return np.asarray(count * first + lattice * np.arange(total.size)), np.asarray(np.log(total), dtype=np.float64)
+
+
 def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
     """Sums of `count` of the losses, and the logarithms of their masses."""
     if count == 1:
         return loss, log_mass
+    if count == 2:
+        i, j = np.triu_indices(loss.size)
+        return loss[i] + loss[j], log_mass[i] + log_mass[j] + np.where(i == j, 0.0, math.log(2.0))
     log_factorial = _log_factorials(count)
     rest, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
     for one, log_one in zip(loss[:-1].tolist(), log_mass[:-1].tolist(), strict=True):

@@ -26,7 +26,7 @@ from fastacct._pld_convolve import (
     saddle_of_epsilon,
 )
 from fastacct._pld_grid import GridMeasure, as_source, grid_delta, lower_measure, upper_measure
-from fastacct._pld_sources import ROUNDING, Source
+from fastacct._pld_sources import ROUNDING, Atoms, Source
 from fastacct.bounds import Status
 
 __all__ = ["Found", "Pair", "Query", "crossing", "grid_epsilon", "stitched", "weighted"]
@@ -278,7 +278,7 @@ class Query:
             return self.spacing, True
         spacing, is_final = max(spacing, plan.least_spacing), spacing <= plan.least_spacing
         divisor = _common_divisor([p.upper.lattice for p in self.pairs] + [p.lower.lattice for p in self.pairs])
-        if divisor is None:
+        if divisor is None or not all(_is_exact(p.upper, divisor) and _is_exact(p.lower, divisor) for p in self.pairs):
             return spacing, is_final
         if all(pair.upper.quadrature == 0.0 and pair.upper.lattice is not None for pair in self.pairs):
             return divisor * max(1, math.ceil(plan.least_spacing / divisor)), True
@@ -310,6 +310,14 @@ def _common_divisor(lattices: Sequence[float | None]) -> float | None:
             return None
         shared = math.lcm(shared, ratio.denominator)
     return base / shared if shared <= 1000 else None
+
+
+def _is_exact(source: Source, divisor: float) -> bool:
+    """Whether atoms lie on a grid in floating point, too: an ulp beside it, a lower bound moves by a cell."""
+    if not isinstance(source, Atoms) or not source.loss.size:
+        return True
+    place = np.rint((source.loss - source.loss[0]) / divisor)
+    return bool(np.all(source.loss[0] + place * divisor == source.loss))
 
 
 def _log(value: float) -> float:

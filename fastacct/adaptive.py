@@ -21,6 +21,7 @@ from fastacct.calibrate import boundary, calibrate
 from fastacct.groups import GroupOf
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
 from fastacct.notions import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PairOfTables, PureDP, RDPCurve
+from fastacct.parallel import Parallel
 from fastacct.process import Process
 from fastacct.sampling import Sampled
 from fastacct.selection import (
@@ -47,7 +48,7 @@ _COUNT: Final = Domain(0.0, 2.0**53 - 1.0, integer=True)
 _KINDS: Final[dict[str, type[Mechanism]]] = {
     kind.__name__: kind
     for kind in (
-        *(Gaussian, GaussianMixture, Grouped, PoissonSampled, Sampled, GroupOf),
+        *(Gaussian, GaussianMixture, Grouped, PoissonSampled, Sampled, GroupOf, Parallel),
         *(Laplace, DiscreteLaplace, DiscreteGaussian, Skellam, Staircase),
         *(RandomizedResponse, Exponential, PermuteAndFlip, AboveThreshold, SparseVector, Thresholdout, Paprika),
         *(RepeatedSelection, TreeAggregation, DPFTRL, NoisyIteration, GOPA, RandomWalk),
@@ -411,6 +412,8 @@ def _decoded(value: Any) -> Any:
             return Process([(_decoded(one), count) for one, count in given["blocks"]])
         if kind not in _KINDS:
             raise ValueError(f"kind = {kind!r} of a mechanism is not known")
+        if kind == "Parallel":
+            return Parallel(*(_decoded(job) for job in given["jobs"]))
         return _KINDS[kind](**{name: _decoded(one) for name, one in given.items()})
     if isinstance(value, list):
         return tuple(_decoded(one) for one in value)

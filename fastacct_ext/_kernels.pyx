@@ -293,6 +293,25 @@ def tabulate(size_t address, const double[::1] x, double[::1] out):
             out[i] = f(x[i])
 
 
+def convolve(const double[::1] a, const double[::1] b, double[::1] out):
+    """out = a * b by its definition: a sum of positive terms keeps its relative accuracy, and takes no threads."""
+    cdef int64_t n = a.shape[0], m = b.shape[0], i, j
+    cdef double x
+    cdef const double *from_b
+    cdef double *to
+    if n < 1 or m < 1 or out.shape[0] != n + m - 1:
+        raise ValueError("array lengths do not fit")
+    from_b, to = &b[0], &out[0]
+    with nogil:
+        for i in range(n + m - 1):
+            to[i] = 0.0
+        for i in range(n):
+            x = a[i]
+            if x != 0.0:
+                for j in range(m):
+                    to[i + j] += x * from_b[j]
+
+
 cdef inline bint as_number(object value, double *out) except -1:
     if PyFloat_CheckExact(value):
         out[0] = PyFloat_AS_DOUBLE(value)

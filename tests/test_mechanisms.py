@@ -106,6 +106,42 @@ def test_binomial_sums_against_forty_digits(count, epsilon):
         assert upper <= lower * (1.0 + 1e-7)
 
 
+@pytest.mark.parametrize("count", [3, 6])
+@pytest.mark.parametrize("epsilon", [0.0, 1.3, 4.0])
+def test_sums_on_a_lattice_against_thirty_digits(count, epsilon):
+    """Discrete Gaussian noise of scale 1.5: losses (2 k + 1)/4.5, which no grid of doubles hits."""
+    mp.dps = 30
+    reach = range(-30, 31)
+    weight = [mp.exp(-mpf(k * k) / (2 * mpf("2.25"))) for k in reach]
+    total = mp.fsum(weight)
+    one = [w / total for w in weight]
+    sums = [mpf(1)]
+    for _ in range(count):
+        out = [mpf(0)] * (len(sums) + len(one) - 1)
+        for i, a in enumerate(sums):
+            for j, b in enumerate(one):
+                out[i + j] += a * b
+        sums = out
+    truth = mpf(0)
+    for place, mass in enumerate(sums):
+        loss = (2 * mpf(place - 30 * count) + count) / mpf("4.5")
+        if loss > epsilon:
+            truth += mass * -mp.expm1(epsilon - loss)
+    lower, upper, status = fa.delta_bounds(fa.DiscreteGaussian(1.5) * count, epsilon=epsilon)
+    assert lower <= truth <= upper <= lower * (1.0 + 1e-9)
+    assert status == fa.Status.TIGHT
+
+
+@pytest.mark.parametrize("count", [40, 100, 1000])
+def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
+    """Past what is listed or convolved directly the discretised losses answer; both enclose the truth."""
+    job, epsilon = fa.DiscreteGaussian(5.0) * count, 0.1 * count**0.5
+    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon)
+    gaussian = fa.delta(fa.Gaussian(5.0) * count, epsilon=epsilon)  # nearly the same at this scale
+    assert lower <= upper <= lower * (1.0 + 2e-4)
+    assert abs(upper / gaussian - 1.0) < 0.01
+
+
 def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
     """One cycle, 100 users, noise 4, order 4: a direct double sum over cycle lengths and contributions."""
     truth = 0.00253696548499959
@@ -395,8 +431,8 @@ def test_accountants_read_what_they_know_and_no_more():
             fa.epsilon(one, delta=1e-5, accountant=accountant)
     with pytest.raises(ValueError, match="no lower bound"):
         fa.epsilon_bounds(job, delta=1e-5, accountant=fa.RDP())
-    with pytest.raises(ValueError, match="a trade-off curve covers"):
-        fa.tradeoff(job, [0.1])
+    with pytest.raises(ValueError, match="a trade-off curve of one direction covers"):
+        fa.tradeoff(job, [0.1], neighbors="remove")
     assert fa.tradeoff(fa.GDP(1.0), [0.1]) == fa.tradeoff(fa.Gaussian(1.0), [0.1])
 
 
