@@ -16,25 +16,14 @@ from fastacct import api
 from fastacct._arrays import Domain, as_cells, as_choice
 from fastacct._jobs_renyi import RenyiJob
 from fastacct._jobs_table import expanded, tables
-from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
+from fastacct.additive import DiscreteGaussian
 from fastacct.calibrate import boundary, calibrate
-from fastacct.groups import GroupOf
-from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
-from fastacct.notions import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PairOfTables, PureDP, RDPCurve
+from fastacct.jit import Compiled
+from fastacct.mechanisms import Gaussian, Grouped, Mechanism
+from fastacct.notions import GDP, ZCDP
 from fastacct.parallel import Parallel
 from fastacct.process import Process
-from fastacct.sampling import Sampled
-from fastacct.selection import (
-    AboveThreshold,
-    Exponential,
-    Paprika,
-    PermuteAndFlip,
-    RandomizedResponse,
-    RepeatedSelection,
-    SparseVector,
-    Thresholdout,
-)
-from fastacct.streams import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
+from fastacct.selection import Exponential
 
 __all__ = ["Accountant", "BudgetExceededError"]
 
@@ -45,16 +34,6 @@ _SHARE: Final = Domain(0.0, 1.0, open_low=True)
 _EPSILON: Final = Domain(0.0, 1e12, open_low=True)
 _ORDER: Final = Domain(1.0, 1e11, open_low=True)
 _COUNT: Final = Domain(0.0, 2.0**53 - 1.0, integer=True)
-_KINDS: Final[dict[str, type[Mechanism]]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Gaussian, GaussianMixture, Grouped, PoissonSampled, Sampled, GroupOf, Parallel),
-        *(Laplace, DiscreteLaplace, DiscreteGaussian, Skellam, Staircase),
-        *(RandomizedResponse, Exponential, PermuteAndFlip, AboveThreshold, SparseVector, Thresholdout, Paprika),
-        *(RepeatedSelection, TreeAggregation, DPFTRL, NoisyIteration, GOPA, RandomWalk),
-        *(PureDP, ApproxDP, GDP, ZCDP, MeanConcentratedDP, RDPCurve, PairOfTables),
-    )
-}
 
 
 class BudgetExceededError(ValueError):
@@ -387,9 +366,24 @@ def _rho(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> flo
     raise ValueError(f"filter 'zcdp' does not know {mechanism!r} as zero-concentrated; use filter 'rdp'")
 
 
+@lru_cache(maxsize=1)
+def _kinds() -> dict[str, type[Mechanism]]:
+    """The mechanisms of this library, by name."""
+    import fastacct.groups  # which nothing else imports before it is used
+
+    found: dict[str, type[Mechanism]] = {}
+    todo: list[type[Mechanism]] = [Mechanism]
+    while todo:
+        kind = todo.pop()
+        todo += kind.__subclasses__()
+        if kind.__module__.startswith(f"{fastacct.__name__}.") and not issubclass(kind, Compiled):
+            found[kind.__name__] = kind
+    return found
+
+
 def _encoded(value: Any) -> Any:
     if isinstance(value, Mechanism):
-        if type(value).__name__ not in _KINDS:
+        if _kinds().get(type(value).__name__) is not type(value):
             raise ValueError(f"{value!r} cannot be stored: only mechanisms of fastacct are")
         return {
             "kind": type(value).__name__,
@@ -410,11 +404,11 @@ def _decoded(value: Any) -> Any:
         kind = given.pop("kind")
         if kind == "Process":
             return Process([(_decoded(one), count) for one, count in given["blocks"]])
-        if kind not in _KINDS:
+        if kind not in _kinds():
             raise ValueError(f"kind = {kind!r} of a mechanism is not known")
         if kind == "Parallel":
             return Parallel(*(_decoded(job) for job in given["jobs"]))
-        return _KINDS[kind](**{name: _decoded(one) for name, one in given.items()})
+        return _kinds()[kind](**{name: _decoded(one) for name, one in given.items()})
     if isinstance(value, list):
         return tuple(_decoded(one) for one in value)
     return float(value) if value in ("inf", "-inf", "nan") else value
