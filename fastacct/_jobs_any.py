@@ -79,14 +79,20 @@ def _cell(
     tolerance: float,
 ) -> Found:
     for_epsilon = quantity == "epsilon"
+    nothing = -math.inf if quantity == "log_delta" else 0.0
     if not table or (target >= 1.0 if for_epsilon else target == math.inf):
-        nothing = -math.inf if quantity == "log_delta" else 0.0
         return Found(nothing, nothing, Status.TIGHT)
     job = RenyiJob(table, neighbors, orders)
+    if not for_epsilon and target >= job.pure_epsilon():
+        return Found(nothing, nothing, Status.TIGHT)
     if not renyi and all(has_losses(mechanism) for mechanism, _, _ in table):
         try:
             found = _by_losses(table, quantity, target, neighbors, only_upper, tolerance)
-            return _with_pure(found, job.pure_epsilon(), quantity, target)
+            if not for_epsilon:
+                return found
+            # not above basic composition of pure guarantees, whose sum no grid hits
+            pure = job.pure_epsilon()
+            return found._replace(upper=min(found.upper, pure), lower=min(found.lower, pure))
         except OutOfReachError:
             pass  # too many losses for a grid
     if for_epsilon:
@@ -98,15 +104,7 @@ def _cell(
         if quantity == "delta":
             upper = min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf))
     status = Status.NOT_MET if bad else Status.TIGHT if renyi else Status.LOOSE
-    return Found(-math.inf if quantity == "log_delta" else 0.0, upper, status)
-
-
-def _with_pure(found: Found, pure: float, quantity: str, target: float) -> Found:
-    """Not above basic composition of pure guarantees, whose sum no grid hits."""
-    if quantity == "epsilon":
-        return found._replace(upper=min(found.upper, pure), lower=min(found.lower, pure))
-    nothing = -math.inf if quantity == "log_delta" else 0.0
-    return Found(nothing, nothing, Status.TIGHT) if target >= pure else found
+    return Found(nothing, upper, status)
 
 
 def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_upper: bool, tolerance: float) -> Found:

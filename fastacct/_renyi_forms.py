@@ -35,9 +35,12 @@ def pure_epsilon(mechanism: Mechanism, cell: Cell, neighbors: str) -> float:
     """Epsilon of pure differential privacy; inf where there is none, or none is known."""
     if isinstance(mechanism, Sampled):
         whole = pure_epsilon(mechanism.mechanism, {k: v for k, v in cell.items() if k != "sample_rate"}, neighbors)
+        rate = cell["sample_rate"]
+        if neighbors == "add" and rate < 1.0:
+            return -math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate))
         if whole < 700.0:
-            return math.log1p(cell["sample_rate"] * math.expm1(whole)) * (1.0 + 8e-16)
-        return whole if cell["sample_rate"] > 0.0 else 0.0
+            return math.log1p(rate * math.expm1(whole)) * (1.0 + 8e-16)
+        return whole if rate > 0.0 else 0.0
     if "epsilon" in cell:
         return cell["epsilon"] if cell.get("delta", 0.0) == 0.0 else math.inf
     if isinstance(mechanism, Laplace):
