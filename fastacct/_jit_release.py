@@ -32,6 +32,7 @@ class OneRelease:
         """Bounds of delta: panels above epsilon count whole, those around it are cut again."""
         table = self._whole
         low, high = self._sums.excess(epsilon)
+        high += self._sums.missing
         ends = np.flatnonzero((table.low <= epsilon) & (table.high > epsilon))
         for last in [False] * _ROUNDS + [True]:
             worst = _chords(table, ends, epsilon)

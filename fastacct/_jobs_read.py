@@ -110,7 +110,11 @@ def _parallel(mechanism: Parallel, cell: dict[str, float], neighbors: str, order
 
 @divergence.register(RepeatedSelection)
 def _repeated(mechanism: RepeatedSelection, cell: dict[str, float], neighbors: str, orders: Cells) -> Cells:
-    """Papernot and Steinke 2022, theorems 2 and 6; a divergence is also bounded by one of larger order."""
+    """Papernot and Steinke 2022, theorems 2 and 6; a divergence is also bounded by one of larger order.
+
+    Both theorems rest on both directions of the base, whichever one is asked for.
+    """
+    neighbors = "add_remove" if neighbors in ("add", "remove") else neighbors
     base = RenyiJob(next(tables(expanded(mechanism.base, neighbors), neighbors)), neighbors)
     grid = np.unique(np.concatenate([orders.ravel(), ORDERS[ORDERS < 1e5]]))
     value, a, mean = base.divergence(grid), grid - 1.0, mechanism.mean

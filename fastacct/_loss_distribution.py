@@ -78,7 +78,8 @@ class LossDistribution:
         loss = np.log(p[finite]) - np.log(q[finite])
         error = ROUNDING * (8.0 + 4.0 * (np.abs(np.log(p[finite])) + np.abs(np.log(q[finite]))))
         near = (p[finite] < 2.0 * q[finite]) & (q[finite] < 2.0 * p[finite])
-        small = np.log1p((p[finite] - q[finite]) / q[finite])
+        with np.errstate(divide="ignore"):  # of no use there
+            small = np.log1p((p[finite] - q[finite]) / q[finite])
         loss, error = np.where(near, small, loss), np.where(near, 8.0 * ROUNDING * np.abs(small), error)
         return cls._of_atoms(loss, error, p[finite], p[(p > 0.0) & (q == 0.0)], None, spacing)
 

@@ -105,7 +105,7 @@ class _Sums:
         if not math.isfinite(log_finite):
             self._infinite = 1.0
         else:
-            self._infinite = math.exp(log_finite) * math.expm1(min(log_more, 700.0))
+            self._infinite = math.exp(min(log_finite + log_more, 1.0)) * -math.expm1(-log_more)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
         relative = ROUNDING * (16.0 + 8.0 * depth)
         self._infinite = min(1.0, self._infinite * (1.0 + side * relative))
@@ -126,7 +126,8 @@ class _Sums:
         if not above:
             return self._infinite
         total = float(np.sum(self._mass[:above] * -np.expm1(epsilon - self._loss[:above]))) + self._infinite
-        return min(1.0, total * self._pad)
+        quantum = 5e-324 * (4.0 + above)  # below 1e-307 products have no relative accuracy
+        return max(0.0, min(1.0, total * self._pad + (quantum if self._is_upper else -quantum)))
 
     def epsilon(self, delta: float) -> float:
         if self.delta(0.0) <= delta:

@@ -78,6 +78,9 @@ def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> 
             mass = mass / total
         mass = mass * (1.0 + side * (relative + 4.0 * ROUNDING))
         infinite = rate * base.infinite * (1.0 + side * 2.0 * ROUNDING)
+        if base.infinite > 0.0:
+            infinite = max(0.0, infinite + side * 1e-323)
+        mass = np.maximum(mass + side * 1e-323, 0.0)  # products below 1e-307 have no relative accuracy
     else:
         rest, end = base.infinite, -end
     if rest > 0.0:

@@ -36,9 +36,10 @@ def _sampled(mechanism: Sampled, cell: dict[str, float], neighbors: str, orders:
         whole = divergence(base, inner, neighbors, orders)
     except TypeError:  # a mixture: no closed form
         return found
-    return np.asarray(
-        np.minimum(found, whole if rate == 1.0 else general_bound(base, inner, neighbors, rate, orders, whole))
-    )
+    if rate == 1.0:
+        return np.asarray(np.minimum(found, whole))
+    both = "add_remove" if neighbors in ("add", "remove") else neighbors  # the theorem rests on both directions
+    return np.asarray(np.minimum(found, general_bound(base, inner, both, rate, orders, whole)))
 
 
 def _of_losses(mechanism: Sampled, cell: dict[str, float], neighbors: str, orders: Cells) -> Cells:

@@ -124,7 +124,7 @@ class Accountant:
                 f"{self.filter!r}) would be exceeded"
             )
         if self.filter != "none":
-            self._sum += self._cost(added)
+            self._sum += self._cost(added) or 0
         for mechanism, times in added:
             total = self._ledger.get(mechanism, 0) + int(times)
             self._ledger[mechanism] = int(_number("count", total, _COUNT))
@@ -198,6 +198,8 @@ class Accountant:
 
         def level(x: float) -> float:
             cost = self._cost(self._added(build(x), 1))
+            if cost is None:
+                return 690.0
             if cost <= 0 or room <= 0:
                 return -50.0 if cost <= room else 50.0
             excess = math.log(cost / room) if cost < Fraction(1e300) else 690.0
@@ -246,7 +248,7 @@ class Accountant:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the state of an accountant is damaged: {error!r}") from error
         if made.filter != "none":
-            made._sum = made._cost(made.ledger)
+            made._sum = made._cost(made.ledger) or Fraction(0)
         return made
 
     def __repr__(self) -> str:
@@ -263,14 +265,19 @@ class Accountant:
 
     def _exceeds(self, added: Process) -> bool:
         if self.filter != "none":
-            return self._sum + self._cost(added) > Fraction(self._limit)
+            cost = self._cost(added)
+            return cost is None or self._sum + cost > Fraction(self._limit)
         whole = self.ledger + added
         return not api.epsilon(whole, delta=self.delta, neighbors=self.neighbors) <= self.budget
 
-    def _cost(self, added: Process) -> Fraction:
+    def _cost(self, added: Process) -> Fraction | None:
+        """What a job adds to the sum; None: infinitely much."""
         total = Fraction(0)
         for mechanism, count in added:
-            total += int(count) * Fraction(_cost_of(mechanism, self.filter, self.order, self.neighbors))
+            one = _cost_of(mechanism, self.filter, self.order, self.neighbors)
+            if not one < math.inf:
+                return None
+            total += int(count) * Fraction(one)
         return total
 
 
@@ -326,10 +333,7 @@ def _cost_of(mechanism: Mechanism, filter: str, order: float, neighbors: str) ->
     """What one release adds to the sum."""
     table = next(tables(expanded(Process({mechanism: 1}), neighbors), neighbors))
     if filter == "rdp":
-        value = float(RenyiJob(table, neighbors).divergence(np.array([order]))[0])
-        if not value < math.inf:
-            raise ValueError(f"no Rényi divergence of {mechanism!r} is known at order {order!r}")
-        return value
+        return float(RenyiJob(table, neighbors).divergence(np.array([order]))[0])
     total = 0.0
     for part, cell, count in table:
         total += count * (_mu_squared if filter == "gdp" else _rho)(part, cell, neighbors) * (1.0 + 4e-16)
@@ -343,9 +347,8 @@ def _mu_squared(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str)
     size = mechanism.size if isinstance(mechanism, Grouped) else 1
     moved = size * (2.0 if neighbors == "replace_one" else 1.0)
     noise = cell["noise_multiplier"]
-    if noise == 0.0:
-        return math.inf
-    return (moved / noise) ** 2 * (1.0 + 1e-15)
+    mu = moved / noise if noise > 0.0 else math.inf
+    return mu * mu * (1.0 + 1e-15)
 
 
 def _rho(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> float:
@@ -361,7 +364,7 @@ def _rho(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> flo
     from fastacct._renyi_forms import pure_epsilon
 
     epsilon = pure_epsilon(mechanism, dict(cell), neighbors)
-    if epsilon < math.inf:  # tight for the class
+    if epsilon < math.inf or cell.get("epsilon") == math.inf:  # tight for the class
         return epsilon * math.tanh(0.5 * epsilon) * (1.0 + 1e-15)
     raise ValueError(f"filter 'zcdp' does not know {mechanism!r} as zero-concentrated; use filter 'rdp'")
 

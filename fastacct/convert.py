@@ -183,4 +183,4 @@ def approximate_to_probabilistic(epsilon: Any, delta: Any, slack: Any) -> tuple[
         epsilon=(epsilon, _POSITIVE), delta=(delta, _SHARE), slack=(slack, Domain(0.0, np.inf, open_low=True))
     )
     share = np.minimum(d / -np.expm1(-s) * _UP, 1.0)
-    return unwrap(np.asarray((e + s) * 1.0)), unwrap(np.asarray(share))
+    return unwrap(np.asarray(np.nextafter(e + s, np.inf))), unwrap(np.asarray(share))

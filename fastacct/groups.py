@@ -14,7 +14,6 @@ from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skella
 from fastacct.mechanisms import Gaussian, Grouped, Mechanism, PoissonSampled
 from fastacct.notions import GDP, ZCDP, ApproxDP, PureDP, RDPCurve
 from fastacct.selection import AboveThreshold, Exponential, PermuteAndFlip, RandomizedResponse, SparseVector
-from fastacct.streams import DPFTRL, TreeAggregation
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -36,8 +35,8 @@ class GroupOf(Mechanism):
     Examples
     --------
     >>> import fastacct as fa
-    >>> fa.PureDP(0.5).group(2)
-    PureDP(epsilon=1.0)
+    >>> fa.PureDP(0.5).group(2).parts("add_remove")
+    Process({PureDP(epsilon=1.0000000000000002): 1})
     >>> fa.rdp(fa.ZCDP(rho=0.1).group(3), 2.0) < 1.8000001
     True
     """
@@ -63,6 +62,15 @@ class GroupOf(Mechanism):
 
         parts = self.mechanism.parts(neighbors)
         whole = Process()
+        if parts is not None and self.size > 1:
+            # members of a group may touch different noises: of Laplace noise only the pure guarantee is known then
+            moved = self.size * (2.0 if neighbors == "replace_one" else 1.0)
+            for mechanism, count in parts:
+                if isinstance(mechanism, Laplace):
+                    with np.errstate(divide="ignore"):
+                        total = _up(np.asarray(count) * moved / np.asarray(mechanism.noise_multiplier), 1.0 + 4e-16)
+                    whole = whole + PureDP(total)
+            parts = Process((one, count) for one, count in parts if not isinstance(one, Laplace))
         for mechanism, count in parts if parts is not None else Process({self.mechanism: 1}):
             whole = whole + Process({mechanism: 1} if self.size == 1 else _grouped(mechanism, self.size)) * count
         return whole
@@ -97,7 +105,7 @@ def _direct(mechanism: Mechanism, size: int) -> Mechanism | None:
         return replace(mechanism, sensitivity=size * mechanism.sensitivity)
     for name, times in (("noise_multiplier", False), ("mu", True), ("epsilon", True)):
         if hasattr(mechanism, name) and isinstance(
-            mechanism, Laplace | GDP | PureDP | Staircase | AboveThreshold | PermuteAndFlip | Exponential | SparseVector
+            mechanism, Laplace | GDP | Staircase | AboveThreshold | PermuteAndFlip | Exponential | SparseVector
         ):
             value = np.asarray(getattr(mechanism, name))
             moved = value * size if times else value / size
@@ -140,8 +148,6 @@ def _own(mechanism: Mechanism, size: int) -> dict[Mechanism, int]:
 
 
 @_grouped.register(Laplace)
-@_grouped.register(TreeAggregation)
-@_grouped.register(DPFTRL)
 def _noise(mechanism: Any, size: int) -> dict[Mechanism, int]:
     return {replace(mechanism, noise_multiplier=_down(mechanism.noise_multiplier, size)): 1}
 

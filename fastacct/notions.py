@@ -32,7 +32,8 @@ class PureDP(Declared):
     """Anything that is epsilon-DP.
 
     **Guarantee.** Exact for the class: randomised response dominates all of it (Kairouz, Oh, Viswanath 2015), also when
-    the mechanisms are chosen adaptively.
+    the mechanisms are chosen adaptively.  epsilon must hold for both orders of two neighbouring data sets, also where
+    "add" or "remove" alone is asked for.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class ApproxDP(Declared):
     """Anything that is (epsilon, delta)-DP.
 
     **Guarantee.** Exact for the class, homogeneous or not (the dominating pair of Kairouz, Oh, Viswanath 2015 and
-    Murtagh, Vadhan 2016, composed numerically).
+    Murtagh, Vadhan 2016, composed numerically).  For both orders of two neighbouring data sets, as `PureDP`.
 
     Parameters
     ----------

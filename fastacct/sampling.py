@@ -10,6 +10,7 @@ import numpy as np
 
 from fastacct._arrays import as_cells
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled, store
+from fastacct.selection import RandomizedResponse
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -26,7 +27,8 @@ class Sampled(Mechanism):
     **Guarantee.** For a mechanism with a dominating pair (P, Q) the pair of its sample is ((1 - q) Q + q P, Q) for
     "remove" and (Q, (1 - q) Q + q P) for "add" (Zhu, Dong, Wang 2022, theorem 11): exact where the pair is.  Where only
     Rényi divergences are known, the bound of Zhu and Wang 2019 (factor 3, no condition).  Replace-one is refused: the
-    sample's pair needs more than the mechanism's own.
+    sample's pair needs more than the mechanism's own.  Under zero-out a record that is not drawn must be as if zeroed.
+    Of a group, `mechanism.group(k).poisson(q)` draws all of it or none, `mechanism.poisson(q).group(k)` each member.
 
     Parameters
     ----------
@@ -52,6 +54,11 @@ class Sampled(Mechanism):
         inner = self.mechanism.mechanism if isinstance(self.mechanism, Grouped) else self.mechanism
         if isinstance(inner, Sampled | PoissonSampled):
             raise ValueError(f"{self.mechanism!r} is a sample already; sample once, at the product of the rates")
+        if isinstance(self.mechanism, RandomizedResponse):
+            raise ValueError(
+                f"the Poisson sample of {self.mechanism!r} is not known: in the local model one sees who "
+                "does not take part"
+            )
         if not self.relations:
             raise ValueError(
                 f"the Poisson sample of {self.mechanism!r} is not known: it supports "

@@ -106,6 +106,8 @@ class PermuteAndFlip(Declared):
     def from_scale(cls, scale: Any, sensitivity: float = 1.0, *, monotone: bool = False) -> PermuteAndFlip:
         """Of noise with this scale.  Without `monotone` some scores may rise while others fall: twice the epsilon.
 
+        Scores that all move the same way when a record is added mostly do not when one is replaced.
+
         Examples
         --------
         >>> PermuteAndFlip.from_scale(2.0), PermuteAndFlip.from_scale(2.0, monotone=True)

@@ -248,16 +248,19 @@ class GOPA(Declared):
             return math.inf
         if self.edges is None:
             return math.sqrt(1.0 / (n * own) + (1.0 - 1.0 / n) / (own + n * shared))
-        covariance = np.diag(np.full(n, own))
+        laplacian = np.zeros((n, n))
         for i, j in self.edges:
-            covariance[i, i] += shared
-            covariance[j, j] += shared
-            covariance[i, j] -= shared
-            covariance[j, i] -= shared
-        # the relative error of the inverse is about its condition number times 1e-16 n
-        condition = 1.0 + 4.0 * n * shared / own
-        square = float(np.linalg.inv(covariance).diagonal().max())
-        return math.sqrt(square * (1.0 + 1e-15 * n * condition))
+            laplacian[i, i] += 1.0
+            laplacian[j, j] += 1.0
+            laplacian[i, j] -= 1.0
+            laplacian[j, i] -= 1.0
+        # the eigenvalues found are those of a matrix within `off` of it, and less noise is the safe side
+        values, vectors = np.linalg.eigh(laplacian)
+        off = 4e-16 * n * max(1.0, float(values[-1]))
+        if own <= 4.0 * shared * off:
+            return math.sqrt(1.0 / own)
+        square = float(((vectors * vectors) @ (1.0 / (own + shared * (values - off)))).max())
+        return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
 
     def parts(self, neighbors: str) -> Process:
         """One Gaussian."""
@@ -282,9 +285,9 @@ def _edges(edges: Any, parties: int) -> tuple[tuple[int, int], ...]:
 class RandomWalk(Declared):
     """Network DP of a token that sums along a graph (Cyffers, Bellet 2022), as one other user sees it.
 
-    **Guarantee.** `graph="ring"`: exact for Gaussian noise that is added at least once between two visits to the
-    observer: each of its observations hides one contribution behind one noise.  `graph="complete"`: a bound, for a
-    token that goes to one of `parties` users at random (itself included), each of which adds noise: the path is
+    **Guarantee.** `graph="ring"`: for Gaussian noise that is added at least once between two visits to the observer
+    (exact where it is once): each of its observations hides one contribution behind one noise.  `graph="complete"`: for
+    a token that goes to one of `parties` users at random (itself included), each of which adds noise: the path is
     revealed to the observer; between two of its visits m users add noise, j of them the one in question, whose
     contributions add up, so that its divergence is that of a Gaussian moved by j in noise of variance m, averaged
     over the path.  `rounds` counts visits to the observer; that number must not depend on the data (to bound it with
@@ -316,16 +319,12 @@ class RandomWalk(Declared):
     graph: str = "ring"
     parties: int = constant(Domain(3.0, 1000.0, integer=True), 3)
     relations: ClassVar[tuple[str, ...]] = ALL_RELATIONS
+    exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and np.ndim(self.noise_multiplier):
             raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
-
-    @property
-    def exact(self) -> bool:  # type: ignore[override]
-        """On the ring."""
-        return self.graph == "ring"
 
     def parts(self, neighbors: str) -> Process:
         """One Gaussian a round, or one curve of divergences."""

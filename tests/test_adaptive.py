@@ -59,8 +59,7 @@ def test_filters_refuse_what_has_no_such_guarantee():
         fa.Accountant(epsilon=1.0, delta=1e-5, filter="gdp").would_exceed(STEP)
     with pytest.raises(ValueError, match="zero-concentrated"):
         fa.Accountant(epsilon=1.0, delta=1e-5, filter="zcdp").would_exceed(STEP)
-    with pytest.raises(ValueError, match="no Rényi divergence"):
-        fa.Accountant(epsilon=1.0, delta=1e-5, filter="rdp").would_exceed(fa.ApproxDP(0.1, 1e-9))
+    assert fa.Accountant(epsilon=1.0, delta=1e-5, filter="rdp").would_exceed(fa.ApproxDP(0.1, 1e-9))
     with pytest.raises(ValueError, match="order"):
         fa.Accountant(epsilon=0.1, delta=1e-9, filter="rdp", order=1.5)
 

@@ -1,0 +1,190 @@
+"""Every number on the unsafe side that a reviewer has found in the mechanisms, with the truth."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+# -- infinite losses that occur often --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [100, 6643, 6644, 6700, 7000, 10_000, 16_384])
+def test_infinite_losses_of_many_releases_do_not_underflow(count):
+    truth = -math.expm1(count * math.log1p(-0.1))
+    lower, upper, _ = fa.delta_bounds(fa.ApproxDP(0.1, 0.1) * count, epsilon=0.1 * count + 1.0)
+    assert lower <= truth <= upper <= truth * (1.0 + 1e-6)
+    assert fa.epsilon(fa.ApproxDP(0.1, 0.1) * count, delta=1e-5) == math.inf
+
+
+def test_infinite_losses_of_other_jobs():
+    table = fa.from_pmf([0.5, 0.5], [0.0, 1.0])
+    assert fa.epsilon(table * 1500, delta=1e-5, neighbors="remove") == math.inf
+    assert fa.delta(fa.ApproxDP(0.1, 0.1) * 8000 + fa.PureDP(0.5), epsilon=1.0) == pytest.approx(1.0)
+    with pytest.raises(fa.BudgetExceededError):
+        fa.Accountant(epsilon=1.0, delta=1e-5).compose(fa.ApproxDP(0.1, 0.1), 10_000)
+    rare = fa.from_pmf([0.9999999974661733, 2.5338267650191824e-09, 3.171051993931031e-200], [0.0, 0.0, 1.0])
+    job = fa.DiscreteLaplace(0.05) * 3 + rare * 2 + fa.ApproxDP(5.8, 1e-12)
+    assert fa.delta(job, epsilon=0.0, neighbors="remove") > 0.999999
+
+
+def test_subnormal_deltas_are_on_their_side():
+    lower, upper, _ = fa.delta_bounds(fa.ApproxDP(226.0881388488275, 1e-12).poisson(1e-300) * 2, epsilon=1.0)
+    assert lower <= 2e-312 <= upper
+
+
+# -- selection and samples need both directions ----------------------------------------------------------------------
+
+
+def test_repeated_selection_rests_on_both_directions_of_its_base():
+    """Geometric number of runs, mean 100, the second outcome preferred: by the generating function of the number."""
+    base, mean = fa.from_pmf([1.0, 0.0], [0.7, 0.3]), 100.0
+    gamma = 1.0 / mean
+
+    def best_is_first(p):  # all K runs gave the first outcome: E p^K of the geometric law
+        return gamma * p / (1.0 - (1.0 - gamma) * p)
+
+    p, q = best_is_first(1.0), best_is_first(0.7)
+    truth = math.log(p**2 / q)  # order 2; the second outcome has no mass with the record
+    for neighbors in ("remove", "add_remove"):
+        assert fa.rdp(fa.RepeatedSelection(base, mean, eta=1.0), 2.0, neighbors=neighbors) >= truth
+    gaussian = fa.Gaussian(0.4).poisson(0.3)
+    assert fa.rdp(fa.RepeatedSelection(gaussian, 1000.0), 2.0, neighbors="add") >= 182.66
+
+
+def test_the_general_bound_of_samples_rests_on_both_directions():
+    one = fa.Parallel(fa.from_pmf([0.5, 0.5], [1.0, 0.0]), fa.Laplace(1000.0))
+    sample = one.poisson(0.01)
+    assert fa.rdp(sample, 2.0, neighbors="add") >= math.log(1.0 / 0.995)
+    truth = 1.0 - math.exp(0.3) * 0.995**100
+    assert fa.delta(sample * 100, epsilon=0.3, neighbors="add") >= truth
+
+
+def test_answers_of_the_local_model_are_not_sampled():
+    with pytest.raises(ValueError, match="who does not take part"):
+        fa.RandomizedResponse(2.0).poisson(0.1)
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_of_a_pure_guarantee_is_a_bound():
+    """Over all 1-DP mechanisms a pair of records is at most 1 - 1/e apart in total variation (Laplace attains it)."""
+    for size in (2, 3, 4):
+        lower, upper, _ = fa.delta_bounds(fa.PureDP(1.0).group(size), epsilon=0.0)
+        assert lower == 0.0
+        assert upper >= 1.0 - math.exp(-size / 2.0)
+    assert not fa.PureDP(1.0).group(2).poisson(0.1).exact
+
+
+def test_members_of_a_group_may_touch_different_laplace_noises():
+    tree = fa.TreeAggregation(8.0, 7, noise="laplace").group(2)
+    assert tree.parts("add_remove").blocks.keys() == {
+        fa.PureDP(np.nextafter(2.0 * 3.0 / 8.0 * (1.0 + 4e-16), 1.0).item())
+    }
+    assert fa.epsilon(tree, delta=0.0) == pytest.approx(0.75)
+
+
+# -- compiled mechanisms ---------------------------------------------------------------------------------------------
+
+
+def flat(x):
+    return 0.0
+
+
+def half(x):
+    return math.log(2.0) if x < 0.5 else -math.inf
+
+
+def test_outputs_that_only_one_of_the_densities_has():
+    pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+    mine = fa.jit.mechanism(log_density_p=flat, log_density_q=half, domain=(0.0, 1.0), breakpoints=[0.5])
+    for epsilon in (0.0, 3.0, 50.0):
+        lower, upper, _ = fa.delta_bounds(mine, epsilon=epsilon, neighbors="remove")
+        assert lower <= 0.5 <= upper <= 0.5 * (1.0 + 1e-9)
+    assert fa.epsilon(mine, delta=1e-5) == math.inf
+    assert fa.epsilon(mine, delta=0.1, neighbors="remove") == math.inf
+    assert fa.epsilon(mine, delta=1e-5, neighbors="add") == pytest.approx(math.log(2.0 * (1.0 - 1e-5)), rel=1e-9)
+    assert fa.rdp(mine, 2.0, neighbors="remove") == math.inf
+
+
+def bowl(x):
+    return (0.05 + 0.2 * (x - 1.0) ** 2 if x <= 2.0 else TAIL) - math.log(3.0)
+
+
+def third(x):
+    return -math.log(3.0)
+
+
+def _tail():
+    """The constant that makes the bowl a density on [0, 3]."""
+    x, w = np.polynomial.legendre.leggauss(40)
+    inside = float(np.sum(w * np.exp(0.05 + 0.2 * x**2)))
+    return math.log(3.0 - inside)
+
+
+TAIL = _tail()
+
+
+@pytest.mark.parametrize("panels", [16, 64, 256])
+def test_a_loss_that_turns_inside_a_panel(panels):
+    pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+    mine = fa.jit.mechanism(
+        log_density_p=bowl, log_density_q=third, domain=(0.0, 3.0), breakpoints=[2.0], panels=panels
+    )
+    x, w = np.polynomial.legendre.leggauss(200)
+    for epsilon in np.linspace(0.05, 0.2499, 60):
+        edge = math.sqrt((epsilon - 0.05) / 0.2)  # the loss is above epsilon beyond it
+        y = 0.5 * (1.0 - edge) * x + 0.5 * (1.0 + edge)
+        above = 2.0 * float(np.sum(0.5 * (1.0 - edge) * w * (np.exp(0.05 + 0.2 * y**2) - math.exp(epsilon)))) / 3.0
+        truth = above + max(0.0, math.exp(TAIL) - math.exp(epsilon)) / 3.0
+        lower, upper, _ = fa.delta_bounds(mine, epsilon=float(epsilon), neighbors="remove")
+        assert lower <= truth * (1.0 + 1e-12) + 1e-15
+        assert upper >= truth * (1.0 - 1e-12) - 1e-15
+
+
+def normal_p(x):
+    return -0.5 * (x - 1.0) ** 2 - 0.9189385332046727
+
+
+def normal_q(x):
+    return -0.5 * x * x - 0.9189385332046727
+
+
+def test_mass_outside_the_domain_is_paid():
+    pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+    cut = fa.jit.mechanism(log_density_p=normal_p, log_density_q=normal_q, domain=(-6.05, 7.05))
+    for neighbors in ("remove", "add"):
+        assert fa.delta(cut, epsilon=7.0, neighbors=neighbors) >= 5.2e-12
+        assert fa.delta(cut * 2, epsilon=9.0, neighbors=neighbors) >= fa.delta_lower(fa.Gaussian(1.0) * 2, epsilon=9.0)
+
+
+# -- budgets and graphs at their ends --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["none", "gdp", "zcdp", "rdp"])
+def test_no_noise_does_not_fit(kind):
+    budget = fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind)
+    for job in (fa.Gaussian(0.0), fa.Gaussian(1e-200), fa.Gaussian(1.0) + fa.Gaussian(0.0) * 2):
+        assert budget.would_exceed(job)
+        with pytest.raises(fa.BudgetExceededError):
+            budget.compose(job)
+    if kind != "gdp":
+        assert budget.would_exceed(fa.PureDP(math.inf))
+
+
+@pytest.mark.parametrize("own", [1e-10, 1e-3, 1.0])
+@pytest.mark.parametrize("shared", [0.0, 1.0, 1e12])
+def test_ill_conditioned_graphs_are_on_the_safe_side(own, shared):
+    """A path of ten: eigenvalues in closed form, 2 - 2 cos(pi k/10)."""
+    n = 10
+    k = np.arange(n)
+    values = 2.0 - 2.0 * np.cos(np.pi * k / n)
+    vectors = np.cos(np.pi * np.outer(np.arange(n) + 0.5, k) / n)
+    vectors /= np.sqrt((vectors**2).sum(axis=0))
+    truth = math.sqrt(float(((vectors**2) @ (1.0 / (own + shared * values))).max()))
+    found = fa.GOPA(own, shared, parties=n, edges=[(i, i + 1) for i in range(n - 1)]).mu
+    assert truth * (1.0 - 1e-12) <= found <= 1.0 / math.sqrt(own) * (1.0 + 1e-12)
+    if shared * 1e-13 < own:
+        assert found <= truth * 1.01
