@@ -112,7 +112,7 @@ FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
     return log_tail + fa_slop(run, fabs(a)) + 64.0 * FA_EPS * fabs(log_tail);
 }
 
-/* K and what divides it, at points first .. first+n-1 */
+/* K and what divides it, at points first .. first+n-1, n a multiple of FA_RUN */
 FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
 {
     double a = fa_line_u(run, run->c), h = run->h, mu2 = run->mu2, *zr = run->zr + first, *zi = run->zi + first, *inverse = run->inverse + first;
@@ -128,8 +128,8 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
         double count = block->count, kappa = block->mean;
-        for (i = 0; i < n; i++)
-            fa_phasor_step(&block->line, re + i, im + i);
+        for (i = 0; i < n; i += FA_RUN)
+            fa_phasor_run(&block->line, re + i, im + i);
         FA_PRAGMA(omp simd)
         for (i = 0; i < n; i++) {
             double t = (first + i) * h, li, log_r = fa_clog1p_v(re[i], im[i], &li), lr = FA_FMA(a, kappa, log_r);

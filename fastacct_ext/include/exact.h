@@ -12,6 +12,7 @@
 #include "wide_line.h"
 
 #define FA_GOOD 4.5e-10                  /* relative error that is good enough at once ... */
+#define FA_MANY 16                    /* more blocks than these: their errors add up, another line is no better, and costs as much */
 #define FA_LINE_POINTS 2000           /* a vertical line this long is given up for the bent path where that one applies */
 #define FA_CUT_SIGMA 1.5               /* below it M explodes only where delta has its mass */
 
@@ -245,7 +246,7 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
 {
     fa_interval none = {0.0, INFINITY}, out = none, d;
     fa_reading r;
-    double eps, gap = INFINITY;
+    double eps, gap = INFINITY, good = run->n_blocks > FA_MANY ? 10.0 * FA_GOOD : FA_GOOD;
     int i, round;
     for (round = 0;; round++) {
         eps = at;
@@ -262,8 +263,8 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
             }
             gap = fabs(r.log_value - log_delta);
         }
-        if (gap < 1e-3 && (r.relative + r.alias < FA_GOOD || (round > 0 && fabs(eps - at) * (run->on_bent ? -5.0 * r.slope : run->c - 1.0) < 0.1) || (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
-            if (r.relative + r.alias < FA_GOOD * fa_max(1.0, -r.slope * eps) || !fa_may_be_precise(run))
+        if (gap < 1e-3 && (r.relative + r.alias < good || (round > 0 && fabs(eps - at) * (run->on_bent ? -5.0 * r.slope : run->c - 1.0) < 0.1) || (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
+            if (r.relative + r.alias < good * fa_max(1.0, -r.slope * eps) || !fa_may_be_precise(run))
                 break;
             fa_go_precise(run);
         }

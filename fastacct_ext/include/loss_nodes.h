@@ -45,7 +45,7 @@ FA_FUNC int fa_nodes_reserve(fa_nodes *s, int n)
     if (n <= c)
         return 1;
     while (c < n)
-        c = c ? 2 * c : 256;
+        c = c ? 2 * c : 64;
     free(s->memory);
     s->memory = malloc(sizeof(double) * 14 * (size_t)c + 64);
     s->capacity = s->memory ? c : 0;
@@ -304,23 +304,52 @@ FA_FUNC void fa_phasors(fa_nodes *s, double a, double t, double h_t)
     }
 }
 
-/* the sum at the present point, then one step on */
-FA_INLINE void fa_phasor_step(fa_nodes *s, double *re_out, double *im_out)
+#define FA_RUN 8                      /* points that are summed in a row */
+
+/* the sums at the present point and the next seven; every node is loaded and stored once.  n is a multiple of FA_LANE */
+FA_INLINE void fa_phasor_run(fa_nodes *s, double *re_out, double *im_out)
 {
-    double re = 0.0, im = 0.0, *vr = s->vr, *vi = s->vi, *er = s->er, *ei = s->ei, *gr = s->gr, *gi = s->gi, *fr = s->fr, *fi = s->fi;
-    int i, n = s->n;
-    FA_PRAGMA(omp simd reduction(+ : re, im))
-    for (i = 0; i < n; i++) {
-        double a = vr[i], b = vi[i];
-        re += a;
-        im += b;
-        vr[i] = FA_FMA(a, er[i], FA_FMA(-b, ei[i], gr[i]));
-        vi[i] = FA_FMA(a, ei[i], FA_FMA(b, er[i], gi[i]));
-        gr[i] += fr[i];
-        gi[i] += fi[i];
+    double sr[FA_RUN][FA_LANE] = {{0.0}}, si[FA_RUN][FA_LANE] = {{0.0}};
+    int start, lane, k, n = s->n;
+    for (start = 0; start < n; start += FA_LANE) {
+        double *vr = s->vr + start, *vi = s->vi + start, *gr = s->gr + start, *gi = s->gi + start;
+        const double *er = s->er + start, *ei = s->ei + start, *fr = s->fr + start, *fi = s->fi + start;
+        FA_PRAGMA(omp simd)
+        for (lane = 0; lane < FA_LANE; lane++) {
+            double a = vr[lane], b = vi[lane], c = er[lane], d = ei[lane], p = gr[lane], q = gi[lane], next;
+#define FA_POINT(k)                                                                                                                                          \
+    sr[k][lane] += a;                                                                                                                                        \
+    si[k][lane] += b;                                                                                                                                        \
+    next = FA_FMA(a, c, FA_FMA(-b, d, p));                                                                                                                   \
+    b = FA_FMA(a, d, FA_FMA(b, c, q));                                                                                                                       \
+    a = next;                                                                                                                                                \
+    p += fr[lane];                                                                                                                                           \
+    q += fi[lane];
+            FA_POINT(0)
+            FA_POINT(1)
+            FA_POINT(2)
+            FA_POINT(3)
+            FA_POINT(4)
+            FA_POINT(5)
+            FA_POINT(6)
+            FA_POINT(7)
+#undef FA_POINT
+            vr[lane] = a;
+            vi[lane] = b;
+            gr[lane] = p;
+            gi[lane] = q;
+        }
     }
-    *re_out = re;
-    *im_out = im;
+    for (k = 0; k < FA_RUN; k++) {
+        double re = 0.0, im = 0.0;
+        FA_PRAGMA(omp simd reduction(+ : re, im))
+        for (lane = 0; lane < FA_LANE; lane++) {
+            re += sr[k][lane];
+            im += si[k][lane];
+        }
+        re_out[k] = re;
+        im_out[k] = im;
+    }
 }
 
 /* rounding error of the sum over the unit roundoff, `steps` phasor steps of h_t after a fresh start, for any |u| <= u_max, Im u >= 0.
