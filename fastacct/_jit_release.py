@@ -7,16 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from fastacct._arrays import Cells
 from fastacct._pld_compose import Found
 from fastacct._pld_sources import ROUNDING, Index
 from fastacct.bounds import Status
-from fastacct.jit import Compiled, Table, panels_of
+from fastacct.jit import Compiled, Table
 
 __all__ = ["OneRelease"]
 
-_ROUNDS: Final = 3
-_PARTS: Final = 64
+_MOST_PANELS: Final = 256
 _GOOD: Final = 1e-11
 
 
@@ -29,30 +27,22 @@ class OneRelease:
         self._whole = self._sums.table
 
     def delta(self, epsilon: float) -> Found:
-        """Bounds of delta: panels above epsilon count whole, those around it are cut again."""
+        """Bounds of delta: panels above epsilon count whole, those around it are halved until they do not matter."""
         table = self._whole
         low, high = self._sums.excess(epsilon)
         high += self._sums.missing
-        ends = np.flatnonzero((table.low <= epsilon) & (table.high > epsilon))
-        for last in [False] * _ROUNDS + [True]:
-            worst = _chords(table, ends, epsilon)
-            if last or worst <= _GOOD * (high + worst) or ends.size > 4 * _PARTS:
-                high += worst
-                low += _positive(table, ends, epsilon)
-                break
-            pieces = [np.linspace(table.edges[i], table.edges[i + 1], _PARTS + 1) for i in ends.tolist()]
-            table = _joined([self._cut(edges) for edges in pieces])
-            above = np.flatnonzero(table.low > epsilon)
-            high += _excess(table, above, epsilon, 1.0)
-            low += _excess(table, above, epsilon, -1.0)
-            ends = np.flatnonzero((table.low <= epsilon) & (table.high > epsilon))
+        ends = self._sums.around(epsilon)
+        if ends.size > _MOST_PANELS:
+            high += _chords(table, ends, epsilon)
+            low += _positive(table, ends, epsilon)
+        else:
+            good = 0.1 * _GOOD * low
+            for i in ends.tolist():
+                parts = self._made.refined(float(table.edges[i]), float(table.edges[i + 1]), epsilon, self._way, good)
+                low, high = low + parts[0], high + parts[1]
         high = min(1.0, high * (1.0 + 8.0 * ROUNDING) + 1e-290)
         low = max(0.0, min(low * (1.0 - 8.0 * ROUNDING), high))
         return Found(low, high, Status.TIGHT if high - low <= 1e-6 * high else Status.LOOSE)
-
-    def _cut(self, edges: Cells) -> Table:
-        table = panels_of(self._made, edges)
-        return table.turned() if self._way else table
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta: Newton's method, then both sides are checked."""
@@ -92,17 +82,6 @@ class OneRelease:
         return Found(low, high, Status.TIGHT if high - low <= 1e-6 * high else Status.LOOSE)
 
 
-def _excess(table: Table, at: Index, epsilon: float, side: float) -> float:
-    """Sum of P - exp(epsilon) Q."""
-    if not at.size:
-        return 0.0
-    p, q = table.p[at] + side * table.p_error[at], table.q[at] - side * table.q_error[at]
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = p - math.exp(min(epsilon, 709.0)) * np.maximum(q, 0.0)
-    pad = ROUNDING * (16.0 + math.log2(at.size + 1.0)) * float(np.sum(p))
-    return max(0.0, float(np.sum(value)) + side * 2.0 * pad)
-
-
 def _chords(table: Table, at: Index, epsilon: float) -> float:
     """Largest that the panels around epsilon can add: all of P at their largest loss."""
     if not at.size:
@@ -117,16 +96,3 @@ def _positive(table: Table, at: Index, epsilon: float) -> float:
         return 0.0
     value = table.p[at] - table.p_error[at] - math.exp(min(epsilon, 709.0)) * (table.q[at] + table.q_error[at])
     return float(np.sum(np.maximum(value, 0.0))) * (1.0 - 1e-14)
-
-
-def _joined(tables: list[Table]) -> Table:
-    """Panels of several pieces; between two pieces lies a panel with no mass."""
-    if len(tables) == 1:
-        return tables[0]
-    edges = np.concatenate([table.edges for table in tables])
-    columns = []
-    for name in ("p", "q", "p_error", "q_error", "low", "high"):
-        empty = -np.inf if name in ("low", "high") else 0.0
-        parts = [np.append(getattr(table, name), empty) for table in tables]
-        columns.append(np.concatenate(parts)[:-1])
-    return Table(edges, *columns)

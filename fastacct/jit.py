@@ -26,7 +26,7 @@ import numpy as np
 from fastacct._arrays import Cells
 from fastacct._loss_distribution import LossDistribution
 from fastacct._losses import losses
-from fastacct._pld_sources import ROUNDING, Atoms
+from fastacct._pld_sources import ROUNDING, Atoms, Index
 from fastacct._renyi_forms import divergence
 from fastacct.additive import ALL_RELATIONS
 from fastacct.mechanisms import Mechanism
@@ -79,6 +79,13 @@ class Compiled(Mechanism):
         _kernels.tabulate(self._pointers[name].address, flat, out)
         return out.reshape(x.shape)
 
+    def refined(self, low: float, high: float, epsilon: float, way: int, good: float) -> tuple[float, float]:
+        """Bounds of the integral of (P - exp(epsilon) Q)_+ between two outputs; way 1: Q against P."""
+        points, weights = _both_rules()
+        log_p, log_q = (self._pointers[name].address for name in ("log_density_p", "log_density_q"))
+        loss = self._pointers["loss"].address if self.loss is not None else 0
+        return _kernels.refine(log_p, log_q, loss, bool(way), low, high, epsilon, points, weights, 6, good)
+
     @cached_property
     def table(self) -> Table:
         """Masses and losses of the panels."""
@@ -116,6 +123,10 @@ class Table:
         return Table(self.edges, self.q, self.p, self.q_error, self.p_error, -self.high, -self.low)
 
 
+def _rises(values: Cells) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
+
+
 class Sums:
     """Masses of the panels whose losses are all above a threshold, in extended precision."""
 
@@ -127,6 +138,20 @@ class Sums:
         self._low = -table.low[order]
         columns = (table.p, table.q, table.p_error, table.q_error)
         self._sums = [np.append(0.0, np.cumsum(column[order].astype(np.longdouble))) for column in columns]
+
+        # a not-a-number rises nowhere
+        self._ways = [way for way in (1, -1) if _rises(table.low[::way]) and _rises(table.high[::way])]
+
+    def around(self, epsilon: float) -> Index:
+        """The panels in which the loss may pass epsilon."""
+        table = self.table
+        if not self._ways:
+            return np.flatnonzero((table.low <= epsilon) & (table.high > epsilon))
+        way = self._ways[0]
+        first = int(np.searchsorted(table.high[::way], epsilon, side="right"))
+        last = int(np.searchsorted(table.low[::way], epsilon, side="right"))
+        found = np.arange(first, max(first, last))
+        return found if way == 1 else table.low.size - 1 - found
 
     def _at(self, epsilon: float) -> list[float]:
         place = int(np.searchsorted(self._low, -epsilon, side="left"))
@@ -235,10 +260,16 @@ def _rule(size: int) -> tuple[Cells, Cells]:
     return points, weights
 
 
+@lru_cache(maxsize=1)
+def _both_rules() -> tuple[Cells, Cells]:
+    points, weights = (np.concatenate(parts) for parts in zip(_rule(6), _rule(10), strict=True))
+    return points, weights
+
+
 def panels_of(made: Compiled, edges: Cells) -> Table:
     """Panels between increasing edges, each integrated by two rules."""
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
-    points, weights = (np.concatenate(parts) for parts in zip(_rule(6), _rule(10), strict=True))
+    points, weights = _both_rules()
     x = middle[:, None] + half[:, None] * points
     log_p, log_q = made._call("log_density_p", x), made._call("log_density_q", x)
     with np.errstate(invalid="ignore"):

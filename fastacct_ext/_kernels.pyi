@@ -67,3 +67,16 @@ def exact_job(
 ) -> None: ...
 def tabulate(address: int, x: Cells, out: Cells) -> None: ...
 def convolve(a: Cells, b: Cells, out: Cells) -> None: ...
+def refine(
+    log_p: int,
+    log_q: int,
+    loss: int,
+    turned: bool,
+    low: float,
+    high: float,
+    epsilon: float,
+    points: Cells,
+    weights: Cells,
+    rough: int,
+    good: float,
+) -> tuple[float, float]: ...

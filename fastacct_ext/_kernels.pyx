@@ -8,7 +8,7 @@ import os
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
-from libc.math cimport INFINITY, floor
+from libc.math cimport INFINITY, exp, expm1, fabs, fmax, fmin, floor, isfinite, isnan, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef enum:
@@ -291,6 +291,68 @@ def tabulate(size_t address, const double[::1] x, double[::1] out):
     with nogil:
         for i in range(n):
             out[i] = f(x[i])
+
+
+def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, double high, double epsilon, const double[::1] points,
+           const double[::1] weights, int rough, double good):
+    """Bounds of the integral of (P - exp(epsilon) Q)_+ over [low, high]: panels are halved where the loss passes epsilon.
+
+    `points` and `weights` are two Gauss rules, the first with `rough` points; their difference (ten times) is paid.  A piece that adds at
+    most `good` is left as it is.
+    """
+    cdef scalar_function fp = <scalar_function> log_p, fq = <scalar_function> log_q, fl = <scalar_function> loss
+    cdef double stack[128]
+    cdef double a, b, middle, half, p, q, p_rough, q_rough, lp, lq, l, bottom, top, margin, w, p_off, q_off, times, upper = 0.0, below = 0.0, chord
+    cdef int n = <int> points.shape[0], i, depth = 0, used = 0
+    if log_p == 0 or log_q == 0 or weights.shape[0] != n or not 0 < rough < n:
+        raise ValueError("no functions or no rules")
+    times = exp(fmin(epsilon, 709.0))
+    with nogil:
+        stack[0] = low
+        stack[1] = high
+        depth = 1
+        while depth:
+            depth -= 1
+            a, b = stack[2 * depth], stack[2 * depth + 1]
+            middle, half = 0.5 * (a + b), 0.5 * (b - a)
+            p = q = p_rough = q_rough = 0.0
+            bottom, top = INFINITY, -INFINITY
+            for i in range(n):
+                lp, lq = fp(middle + half * points[i]), fq(middle + half * points[i])
+                l = fl(middle + half * points[i]) if loss else lp - lq
+                if turned:
+                    lp, lq, l = lq, lp, -l
+                if not isnan(l):
+                    bottom, top = fmin(bottom, l), fmax(top, l)
+                w = half * weights[i]
+                if i < rough:
+                    p_rough += w * exp(lp)
+                    q_rough += w * exp(lq)
+                else:
+                    p += w * exp(lp)
+                    q += w * exp(lq)
+            margin = 0.15 * (top - bottom) + 1.8e-15 * fmax(fabs(top), fabs(bottom))
+            if isfinite(margin):
+                bottom, top = bottom - margin, top + margin
+            p_off = 10.0 * fabs(p - p_rough) + p * 1.2e-16 * (64.0 + 4.0 * (fabs(log(p)) if p > 0.0 else 0.0))
+            q_off = 10.0 * fabs(q - q_rough) + q * 1.2e-16 * (64.0 + 4.0 * (fabs(log(q)) if q > 0.0 else 0.0))
+            used += 1
+            if not top > epsilon:
+                continue
+            if bottom > epsilon:
+                chord = times * q * 2e-16
+                upper += fmax(0.0, p + p_off - times * fmax(q - q_off, 0.0) + chord)
+                below += fmax(0.0, p - p_off - times * (q + q_off) - chord)
+                continue
+            chord = (p + p_off) * -expm1(fmin(epsilon - top, 0.0))
+            if chord > good and depth < 60 and used < 4000 and half > 1e-15 * fabs(middle):
+                stack[2 * depth], stack[2 * depth + 1] = a, middle
+                stack[2 * depth + 2], stack[2 * depth + 3] = middle, b
+                depth += 2
+                continue
+            upper += chord
+            below += fmax(0.0, p - p_off - times * (q + q_off))
+    return below * (1.0 - 1e-14), upper * (1.0 + 1e-14)
 
 
 def convolve(const double[::1] a, const double[::1] b, double[::1] out):
