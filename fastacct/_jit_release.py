@@ -51,6 +51,8 @@ class OneRelease:
         table = self._whole
         finite = np.isfinite(table.high) & (table.p > 1e-300) & (table.q > 1e-300)
         low, high = 0.0, float(np.max(table.high[finite], initial=0.0))
+        if ((table.high == np.inf) & (table.p > 0.0)).any():
+            high = 700.0
         if not self.delta(high).upper <= delta:
             return Found(0.0, math.inf, Status.NOT_MET)
         at, found = 0.5 * (low + high), None

@@ -80,7 +80,7 @@ class _Sums:
         self._is_upper = is_upper
         side = 1.0 if is_upper else -1.0
         loss, log_mass, size, depth = np.zeros(1), np.zeros(1), 0.0, 1.0
-        log_finite, log_more = 0.0, 0.0
+        log_total, log_more, terms = 0.0, 0.0, 0.0
         for atoms, count in parts:
             if count == 0:
                 continue
@@ -88,8 +88,10 @@ class _Sums:
             one = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack)
             mass = atoms.mass[keep]
             finite = math.fsum(mass)
-            log_finite += count * math.log(finite) if finite > 0.0 else -math.inf
-            log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else 0.0
+            whole = finite + atoms.infinite
+            log_total += count * math.log(whole) if whole > 0.0 else -math.inf
+            log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else math.inf
+            terms = max(terms + 1.0, float(min(mass.size, _MOST_LOSSES)))
             if not mass.size:
                 loss = log_mass = np.zeros(0)
                 continue
@@ -102,10 +104,7 @@ class _Sums:
             loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
             size += count * float(np.abs(one).max())
             depth += _log_factorials(count)[-1] * 2.0 + count * float(np.abs(np.log(mass)).max())
-        if not math.isfinite(log_finite):
-            self._infinite = 1.0
-        else:
-            self._infinite = math.exp(min(log_finite + log_more, 1.0)) * -math.expm1(-log_more)
+        self._infinite = math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
         relative = ROUNDING * (16.0 + 8.0 * depth)
         self._infinite = min(1.0, self._infinite * (1.0 + side * relative))
@@ -115,7 +114,7 @@ class _Sums:
             log_mass = np.maximum(log_mass, _SMALLEST)
         else:
             loss, log_mass = loss[log_mass > _SMALLEST], log_mass[log_mass > _SMALLEST]
-        loss = loss + side * 4.0 * ROUNDING * size
+        loss = loss + side * (8.0 + 2.0 * terms) * ROUNDING * size
         order = np.argsort(-loss, kind="stable")
         self._loss = loss[order]
         self._mass = np.exp(log_mass[order]) * (1.0 + side * relative)

@@ -363,7 +363,9 @@ def _rho(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> flo
         return cell["epsilon"] ** 2 / 8.0 * (1.0 + 1e-15)
     from fastacct._renyi_forms import pure_epsilon
 
-    epsilon = pure_epsilon(mechanism, dict(cell), neighbors)
+    # the theorem needs the loss of both directions to be bounded
+    both = "add_remove" if neighbors in ("add", "remove") else neighbors
+    epsilon = pure_epsilon(mechanism, dict(cell), both)
     if epsilon < math.inf or cell.get("epsilon") == math.inf:  # tight for the class
         return epsilon * math.tanh(0.5 * epsilon) * (1.0 + 1e-15)
     raise ValueError(f"filter 'zcdp' does not know {mechanism!r} as zero-concentrated; use filter 'rdp'")

@@ -136,11 +136,14 @@ def _bounded_ranges(e: float, k: int, at: float) -> float:
     best = 0.0
     for t in np.unique(np.clip((at + (i + 1.0) * e) / (k + 1.0), 0.0, e)):
         # weights under Q: q at the loss t, 1 - q at t - e
-        q = (math.exp(-t) - math.exp(-e)) / -math.expm1(-e)
-        q = min(max(q, 0.0), 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = log_binomial + np.where(i < k, (k - i) * np.log(q), 0.0) + np.where(i > 0, i * np.log1p(-q), 0.0)
+            log_all = math.log(-math.expm1(-e))
+            log_q = -t + np.log(-np.expm1(-(e - t))) - log_all
+            log_rest = np.log(-np.expm1(-t)) - log_all
+            logs = log_binomial + np.where(i < k, (k - i) * log_q, 0.0) + np.where(i > 0, i * log_rest, 0.0)
             loss = k * t - i * e
-            gain = np.where(loss > at, np.exp(logs + loss) * -np.expm1(np.minimum(at - loss, 0.0)), 0.0)
+            above = loss - at + 2e-15 * (k * t + i * e + at)  # rounding of the difference
+            size = np.where(np.isfinite(logs), np.abs(logs) + np.abs(log_binomial) + loss, 0.0)
+            gain = np.exp(logs + loss + 1e-14 * (1.0 + size)) * -np.expm1(-np.maximum(above, 0.0))
         best = max(best, math.fsum(np.nan_to_num(gain)))
-    return min(1.0, best * (1.0 + 1e-12 * (1.0 + math.log2(k + 1.0))))
+    return min(1.0, best * (1.0 + 1e-13) + 5e-323)

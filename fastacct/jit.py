@@ -37,6 +37,8 @@ __all__ = ["Compiled", "dpsgd_delta", "dpsgd_epsilon", "dpsgd_rdp", "mechanism"]
 Function = Callable[[float], float]
 UNRESOLVED: Final = 1e-7
 """Largest share of the mass that two quadrature rules may disagree about."""
+_NEXT_TO: Final = 1e-11
+"""Part of a panel: how close to its ends its loss is looked at."""
 _COARSE: Final = 512
 _FAR: Final = -720.0
 _WIDEST: Final = 1e150
@@ -288,7 +290,15 @@ def panels_of(made: Compiled, edges: Cells) -> Table:
     with np.errstate(invalid="ignore"):
         margin = 0.15 * (high - low) + 16.0 * ROUNDING * np.maximum(np.abs(low), np.abs(high))
     margin = np.where(np.isfinite(margin), margin, 0.0)
-    return Table(edges, p, q, _error(p, off[0]), _error(q, off[1]), low - margin, high + margin)
+    low, high = low - margin, high + margin
+    # next to the ends: beyond the margin the loss has a singularity there
+    inner = np.stack([edges[:-1] + _NEXT_TO * half, edges[1:] - _NEXT_TO * half], axis=1)
+    with np.errstate(invalid="ignore"):
+        end = made._call("log_density_p", inner) - made._call("log_density_q", inner)
+        end = made._call("loss", inner) if made.loss is not None else end
+    low = np.where((end < low[:, None]).any(axis=1), -np.inf, low)
+    high = np.where((end > high[:, None]).any(axis=1), np.inf, high)
+    return Table(edges, p, q, _error(p, off[0]), _error(q, off[1]), low, high)
 
 
 def _error(mass: Cells, off: Cells) -> Cells:
@@ -320,7 +330,12 @@ def _edges(made: Compiled) -> Cells:
     ends = np.array([low, *inner, high])
     share = np.maximum(np.round(made.panels * np.diff(ends) / (high - low)).astype(int), 8)
     pieces = [np.linspace(a, b, n + 1)[:-1] for a, b, n in zip(ends[:-1], ends[1:], share, strict=True)]
-    return np.append(np.concatenate(pieces), high)
+    # towards ends and breakpoints ever shorter: a density may vanish there
+    away = 0.5 ** np.arange(1.0, 46.0) * (high - low) / made.panels
+    near = np.concatenate([np.concatenate([x - away, x + away]) for x in ends.tolist()])
+    edges = np.unique(np.concatenate([*pieces, [high], near[(near > low) & (near < high)]]))
+    apart = np.diff(edges) > 1e-14 * np.maximum(np.abs(edges[1:]), 1e-300)
+    return np.asarray(edges[np.append(True, apart)], dtype=np.float64)
 
 
 def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:

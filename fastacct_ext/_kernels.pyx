@@ -334,6 +334,14 @@ def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, dou
             margin = 0.15 * (top - bottom) + 1.8e-15 * fmax(fabs(top), fabs(bottom))
             if isfinite(margin):
                 bottom, top = bottom - margin, top + margin
+            for i in range(2):                             # a singularity at an end
+                w = b - 1e-11 * half if i else a + 1e-11 * half
+                l = fl(w) if loss else fp(w) - fq(w)
+                l = -l if turned else l
+                if l > top:
+                    top = INFINITY
+                if l < bottom:
+                    bottom = -INFINITY
             p_off = 10.0 * fabs(p - p_rough) + p * 1.2e-16 * (64.0 + 4.0 * (fabs(log(p)) if p > 0.0 else 0.0))
             q_off = 10.0 * fabs(q - q_rough) + q * 1.2e-16 * (64.0 + 4.0 * (fabs(log(q)) if q > 0.0 else 0.0))
             used += 1

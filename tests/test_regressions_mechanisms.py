@@ -188,3 +188,82 @@ def test_ill_conditioned_graphs_are_on_the_safe_side(own, shared):
     assert truth * (1.0 - 1e-12) <= found <= 1.0 / math.sqrt(own) * (1.0 + 1e-12)
     if shared * 1e-13 < own:
         assert found <= truth * 1.01
+
+
+# -- found in the mended code ----------------------------------------------------------------------------------------
+
+
+def test_a_filter_of_one_direction_needs_losses_bounded_on_both_sides():
+    for step in (fa.PureDP(5.0).poisson(0.1), fa.Laplace(0.2).poisson(0.1), fa.DiscreteLaplace(0.2).poisson(0.1)):
+        budget = fa.Accountant(epsilon=30.0, delta=1e-6, filter="zcdp", neighbors="add")
+        many = budget.remaining(step)
+        assert many > 0
+        assert fa.epsilon_lower(step * many, delta=1e-6, neighbors="add") <= 30.0
+
+
+def vanishing_p(x):
+    return math.log(x) - x if x > 0.0 else -math.inf
+
+
+def vanishing_q(x):
+    return -x
+
+
+def triangle(x):
+    return math.log(2.0 * x) if x > 0.0 else -math.inf
+
+
+def turned_triangle(x):
+    return math.log(2.0 * (1.0 - x)) if x < 1.0 else -math.inf
+
+
+def test_densities_that_go_to_zero_at_an_end():
+    """P = x exp(-x) against Q = exp(-x); 2 (1 - x) against 2 x on [0, 1]: closed forms."""
+    pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+    mine = fa.jit.mechanism(log_density_p=vanishing_p, log_density_q=vanishing_q, domain=(0.0, math.inf))
+    for epsilon in (1.0, 10.0, 12.0, 20.0):
+        c = math.exp(-epsilon)  # Q - e^epsilon P > 0 below c
+        series = [(-1.0) ** n / math.factorial(n) * c ** (n + 1) * (1.0 / (n + 1) - 1.0 / (n + 2)) for n in range(12)]
+        truth = math.fsum(series)
+        lower, upper, _ = fa.delta_bounds(mine, epsilon=epsilon, neighbors="add")
+        assert lower <= truth * (1.0 + 1e-9)
+        assert truth * (1.0 - 1e-9) <= upper <= truth * 1.001
+    assert fa.epsilon(mine, delta=1e-7, neighbors="add") >= 15.4249
+    assert fa.delta(mine * 2, epsilon=17.0, neighbors="add") >= 3.59e-7
+    swapped = fa.jit.mechanism(log_density_p=turned_triangle, log_density_q=triangle, domain=(0.0, 1.0))
+    for delta in (1e-3, 1e-7):
+        lower, upper, _ = fa.epsilon_bounds(swapped, delta=delta)
+        truth = math.log(1.0 / delta - 1.0)
+        assert lower <= truth <= upper <= truth * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "count", "at", "truth"),
+    [
+        (1e-8, 20, 4e-8, 3.430973727e-10),
+        (1e-6, 5, 2.5e-7, 3.5349309496987e-7),
+        (1e-6, 1, 9e-7, 2.50000112500e-9),
+        (1e-4, 1, 9e-5, 2.500112501495e-7),
+        (0.01, 100, 0.999, 6.029626153e-306),
+        (5.0, 20, 99.99999, 1.95936683455e-133),
+        (1e-8, 2, 1.9999999998e-8, 2.963e-39),
+    ],
+)
+def test_exponential_mechanisms_at_extremes(epsilon, count, at, truth):
+    """By 60 digits; one mechanism also by its closed form."""
+    assert fa.composition.exponential_mechanisms(epsilon, count, at) >= truth * (1.0 - 1e-9)
+
+
+def test_sums_of_many_parts_pay_for_every_addition():
+    tiny = [1.77e-15 - i * 1e-19 for i in range(19)]
+    job = fa.ApproxDP(16.0, 0.0) + sum((fa.PureDP(x) * 1 for x in tiny), fa.Process())
+    assert fa.epsilon(job, delta=0.0) >= 16.0000000000000336
+    assert fa.delta(job, epsilon=16.0 + 1.4e-14) >= 3.7e-20
+
+
+def test_a_table_with_a_deficit_keeps_it_in_its_lower_bound():
+    lower, upper, _ = fa.delta_bounds(
+        fa.from_pmf([1.0 - 9e-13, 0.0], [0.0, 1.0]) * 10_000, epsilon=1.0, neighbors="remove"
+    )
+    truth = math.exp(10_000 * math.log(1.0 - 9e-13))
+    assert lower <= truth <= upper
