@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fastacct._arrays import Cells, Codes, in_pieces, run_kernel
 from fastacct._jobs_table import check_relation
 from fastacct.bounds import Status
-from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
+from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled, moved
 from fastacct.process import Process, merge
 from fastacct_ext import _kernels
 
@@ -116,7 +116,7 @@ def dominating_pair(mechanism: Mechanism, noise: float, rate: float, neighbors: 
     size = mechanism.size if isinstance(mechanism, Grouped) else 1
     replaced = neighbors == "replace_one"
     if rate == 1.0:
-        return Pair(noise, ((1.0, size * (2.0 if replaced else 1.0)),))
+        return Pair(noise, ((1.0, size * moved(neighbors)),))
     if replaced:  # the record is drawn or not, and when drawn moves the sum one way or the other
         rest = (1.0 - rate, 0.0)
         return Pair(noise, (rest, (rate, 1.0)), (rest, (rate, -1.0)))

@@ -264,6 +264,7 @@ class LossDistribution:
 
 
 def as_number(name: str, value: Any, domain: Domain | None = None) -> float:
+    """One checked number; arrays are refused."""
     cell = as_cells(name, value, domain)
     if cell.ndim:
         raise TypeError(f"{name} must be one number, not an array of shape {cell.shape}")
@@ -311,4 +312,5 @@ def _default_spacing(source: Source) -> float:
 
 
 def as_bounds(lower: Cells, upper: Cells, status: Codes) -> Bounds:
+    """Plain numbers for arrays without dimensions."""
     return Bounds(unwrap(lower), unwrap(upper), int(status[()]) if status.ndim == 0 else status)

@@ -18,7 +18,7 @@ from fastacct._loss_distribution import LossDistribution
 from fastacct._pld_sampled import sampled
 from fastacct._pld_sources import ROUNDING, Atoms, LaplaceLoss, OutOfReachError
 from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
-from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
+from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled, moved
 from fastacct.notions import ApproxDP, PairOfTables, PureDP
 from fastacct.sampling import Sampled
 from fastacct.selection import AboveThreshold, Exponential, PermuteAndFlip, RandomizedResponse
@@ -57,11 +57,6 @@ def _in_reach(largest: float, most: float = 1e5) -> None:
     """Refuse losses that no grid holds; divergences and pure guarantees answer then."""
     if not largest <= most:
         raise OutOfReachError(f"a loss of {largest:g} is too large for a grid")
-
-
-def _moved(neighbors: str) -> float:
-    """How far a sum moves when every record contributes at most 1."""
-    return 2.0 if neighbors == "replace_one" else 1.0
 
 
 def _atoms(loss: Cells, error: Cells, mass: Cells, relative: float, left_out: float, lattice: float | None) -> Losses:
@@ -103,7 +98,7 @@ def _mixtures(mechanism: Mechanism, cell: Cell, neighbors: str, share: float) ->
 
 @losses.register(Laplace)
 def _laplace(mechanism: Laplace, cell: Cell, neighbors: str) -> Losses | None:
-    scale = cell["noise_multiplier"] / _moved(neighbors)
+    scale = cell["noise_multiplier"] / moved(neighbors)
     if math.isinf(scale):
         return None
     _in_reach(1.0 / scale if scale > 0.0 else math.inf, 500.0)
@@ -112,7 +107,7 @@ def _laplace(mechanism: Laplace, cell: Cell, neighbors: str) -> Losses | None:
 
 @losses.register(DiscreteLaplace)
 def _discrete_laplace(mechanism: DiscreteLaplace, cell: Cell, neighbors: str) -> Losses:
-    shift, scale = int(mechanism.sensitivity * _moved(neighbors)), cell["scale"]
+    shift, scale = int(mechanism.sensitivity * moved(neighbors)), cell["scale"]
     if shift > MOST_ATOMS:
         raise OutOfReachError(f"a sensitivity of {shift} gives too many losses")
     _in_reach(shift / scale)
@@ -127,7 +122,7 @@ def _discrete_laplace(mechanism: DiscreteLaplace, cell: Cell, neighbors: str) ->
 
 @losses.register(DiscreteGaussian)
 def _discrete_gaussian(mechanism: DiscreteGaussian, cell: Cell, neighbors: str) -> Losses:
-    shift, scale = mechanism.sensitivity * _moved(neighbors), cell["scale"]
+    shift, scale = mechanism.sensitivity * moved(neighbors), cell["scale"]
     reach = math.ceil(38.0 * scale) + 1
     if 2 * reach > MOST_ATOMS:
         raise OutOfReachError(f"a scale of {scale:g} gives too many losses; a Gaussian's zCDP covers it")
@@ -145,7 +140,7 @@ def _discrete_gaussian(mechanism: DiscreteGaussian, cell: Cell, neighbors: str) 
 def _skellam(mechanism: Skellam, cell: Cell, neighbors: str) -> Losses:
     from scipy.special import ive
 
-    shift, variance = int(mechanism.sensitivity * _moved(neighbors)), cell["variance"]
+    shift, variance = int(mechanism.sensitivity * moved(neighbors)), cell["variance"]
     reach = _skellam_reach(variance)
     if 2 * (reach + shift) > MOST_ATOMS:
         raise OutOfReachError(f"variance = {variance:g} with sensitivity {shift} gives too many losses")

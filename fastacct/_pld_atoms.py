@@ -103,7 +103,7 @@ class _Sums:
                 sums, logs = _multiples(one, np.log(mass), count)
             loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
             size += count * float(np.abs(one).max())
-            depth += _log_factorials(count)[-1] * 2.0 + count * float(np.abs(np.log(mass)).max())
+            depth += _log_factorials(count)[-1] * 4.0 + count * float(np.abs(np.log(mass)).max())
         self._infinite = math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
         relative = ROUNDING * (16.0 + 8.0 * depth)
@@ -121,6 +121,7 @@ class _Sums:
         self._pad = 1.0 + side * ROUNDING * (32.0 + math.log2(self._loss.size + 2.0))
 
     def delta(self, epsilon: float) -> float:
+        """Bound of delta on the side of the measure."""
         above = int(np.searchsorted(-self._loss, -epsilon, side="left"))  # losses > epsilon
         if not above:
             return self._infinite
@@ -129,6 +130,7 @@ class _Sums:
         return max(0.0, min(1.0, total * self._pad + (quantum if self._is_upper else -quantum)))
 
     def epsilon(self, delta: float) -> float:
+        """Bound of the smallest epsilon >= 0 with this delta, on the side of the measure."""
         if self.delta(0.0) <= delta:
             return 0.0
         if self._infinite > delta:

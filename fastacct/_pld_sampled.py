@@ -86,7 +86,6 @@ def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> 
     if rest > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
         mass = np.append(mass, rest)
-
     return Atoms(value, error, mass, min(infinite, 1.0))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fastacct._arrays import Cells
 from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
-from fastacct.mechanisms import Mechanism
+from fastacct.mechanisms import Mechanism, moved
 from fastacct.notions import ZCDP, ApproxDP, MeanConcentratedDP, PairOfTables, PureDP, RDPCurve
 from fastacct.sampling import Sampled
 from fastacct.selection import AboveThreshold, Exponential, PermuteAndFlip, RandomizedResponse
@@ -44,16 +44,12 @@ def pure_epsilon(mechanism: Mechanism, cell: Cell, neighbors: str) -> float:
     if "epsilon" in cell:
         return cell["epsilon"] if cell.get("delta", 0.0) == 0.0 else math.inf
     if isinstance(mechanism, Laplace):
-        scale = cell["noise_multiplier"] / _moved(neighbors)
+        scale = cell["noise_multiplier"] / moved(neighbors)
         return 1.0 / scale if scale > 0.0 else math.inf
     if isinstance(mechanism, DiscreteLaplace):
-        return mechanism.sensitivity * _moved(neighbors) / cell["scale"]
+        return mechanism.sensitivity * moved(neighbors) / cell["scale"]
     nothing = math.isinf(cell.get("noise_multiplier", 0.0)) or cell.get("sample_rate", 1.0) == 0.0
     return 0.0 if nothing else math.inf
-
-
-def _moved(neighbors: str) -> float:
-    return 2.0 if neighbors == "replace_one" else 1.0
 
 
 def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
@@ -83,7 +79,7 @@ def _padded(value: Cells) -> Cells:
 @divergence.register(Laplace)
 def _laplace(mechanism: Laplace, cell: Cell, neighbors: str, orders: Cells) -> Cells:
     """Mironov 2017, proposition 6."""
-    scale = cell["noise_multiplier"] / _moved(neighbors)
+    scale = cell["noise_multiplier"] / moved(neighbors)
     if scale == 0.0:
         return np.full(orders.shape, np.inf)
     epsilon, a = 1.0 / scale, orders - 1.0
@@ -149,7 +145,7 @@ def _exponential(mechanism: Exponential, cell: Cell, neighbors: str, orders: Cel
 
 @divergence.register(DiscreteLaplace)
 def _discrete_laplace(mechanism: DiscreteLaplace, cell: Cell, neighbors: str, orders: Cells) -> Cells:
-    shift, step = int(mechanism.sensitivity * _moved(neighbors)), 1.0 / cell["scale"]
+    shift, step = int(mechanism.sensitivity * moved(neighbors)), 1.0 / cell["scale"]
     if shift > 4096:
         return pure(shift * step, 2, orders)
     outcome = np.arange(shift + 1.0)
@@ -163,13 +159,13 @@ def _discrete_laplace(mechanism: DiscreteLaplace, cell: Cell, neighbors: str, or
 @divergence.register(DiscreteGaussian)
 def _discrete_gaussian(mechanism: DiscreteGaussian, cell: Cell, neighbors: str, orders: Cells) -> Cells:
     """Canonne, Kamath, Steinke 2020, theorem 4: that of the Gaussian, equal at whole orders."""
-    return _padded(0.5 * orders * (mechanism.sensitivity * _moved(neighbors) / cell["scale"]) ** 2)
+    return _padded(0.5 * orders * (mechanism.sensitivity * moved(neighbors) / cell["scale"]) ** 2)
 
 
 @divergence.register(Skellam)
 def _skellam(mechanism: Skellam, cell: Cell, neighbors: str, orders: Cells) -> Cells:
     """Agarwal, Kairouz, Liu 2021: whole orders; between them (alpha - 1) D is convex, and D increases."""
-    shift, v = mechanism.sensitivity * _moved(neighbors), cell["variance"]
+    shift, v = mechanism.sensitivity * moved(neighbors), cell["variance"]
 
     def at(order: Cells) -> Cells:
         more = np.minimum(((2.0 * order - 1.0) * shift**2 + 6.0 * shift) / (4.0 * v * v), 1.5 * shift / v)

@@ -19,7 +19,7 @@ from fastacct._jobs_table import expanded, tables
 from fastacct.additive import DiscreteGaussian
 from fastacct.calibrate import boundary, calibrate
 from fastacct.jit import Compiled
-from fastacct.mechanisms import Gaussian, Grouped, Mechanism
+from fastacct.mechanisms import Gaussian, Grouped, Mechanism, moved
 from fastacct.notions import GDP, ZCDP
 from fastacct.parallel import Parallel
 from fastacct.process import Process
@@ -345,18 +345,16 @@ def _mu_squared(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str)
     if not isinstance(inner, Gaussian):
         raise ValueError(f"filter 'gdp' adds Gaussian mechanisms only, not {mechanism!r}; use filter 'rdp'")
     size = mechanism.size if isinstance(mechanism, Grouped) else 1
-    moved = size * (2.0 if neighbors == "replace_one" else 1.0)
     noise = cell["noise_multiplier"]
-    mu = moved / noise if noise > 0.0 else math.inf
+    mu = size * moved(neighbors) / noise if noise > 0.0 else math.inf
     return mu * mu * (1.0 + 1e-15)
 
 
 def _rho(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> float:
     if isinstance(mechanism, Gaussian | Grouped):
         return 0.5 * _mu_squared(mechanism, cell, neighbors)
-    moved = 2.0 if neighbors == "replace_one" else 1.0
     if isinstance(mechanism, DiscreteGaussian):
-        return 0.5 * (mechanism.sensitivity * moved / cell["scale"]) ** 2 * (1.0 + 1e-15)
+        return 0.5 * (mechanism.sensitivity * moved(neighbors) / cell["scale"]) ** 2 * (1.0 + 1e-15)
     if isinstance(mechanism, ZCDP) and cell["xi"] == 0.0:
         return cell["rho"]
     if isinstance(mechanism, Exponential):

@@ -11,7 +11,7 @@ import numpy as np
 
 from fastacct._arrays import Domain, as_cells
 from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
-from fastacct.mechanisms import Gaussian, Grouped, Mechanism, PoissonSampled
+from fastacct.mechanisms import Gaussian, Grouped, Mechanism, PoissonSampled, moved
 from fastacct.notions import GDP, ZCDP, ApproxDP, PureDP, RDPCurve
 from fastacct.selection import AboveThreshold, Exponential, PermuteAndFlip, RandomizedResponse, SparseVector
 
@@ -64,11 +64,11 @@ class GroupOf(Mechanism):
         whole = Process()
         if parts is not None and self.size > 1:
             # members of a group may touch different noises: of Laplace noise only the pure guarantee is known then
-            moved = self.size * (2.0 if neighbors == "replace_one" else 1.0)
+            far = self.size * moved(neighbors)
             for mechanism, count in parts:
                 if isinstance(mechanism, Laplace):
                     with np.errstate(divide="ignore"):
-                        total = _up(np.asarray(count) * moved / np.asarray(mechanism.noise_multiplier), 1.0 + 4e-16)
+                        total = _up(np.asarray(count) * far / np.asarray(mechanism.noise_multiplier), 1.0 + 4e-16)
                     whole = whole + PureDP(total)
             parts = Process((one, count) for one, count in parts if not isinstance(one, Laplace))
         for mechanism, count in parts if parts is not None else Process({self.mechanism: 1}):

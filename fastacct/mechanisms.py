@@ -17,7 +17,7 @@ from fastacct._arrays import MAX_STEPS, Domain, as_cells, common_shape
 if TYPE_CHECKING:
     from fastacct.process import Process
 
-__all__ = ["Declared", "Gaussian", "GaussianMixture", "Grouped", "Mechanism", "PoissonSampled", "parameter"]
+__all__ = ["Declared", "Gaussian", "GaussianMixture", "Grouped", "Mechanism", "PoissonSampled", "moved", "parameter"]
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
@@ -87,6 +87,11 @@ class Mechanism:
 
     def __radd__(self, other: Any) -> Process:
         return other + _process()({self: 1})  # type: ignore[no-any-return]
+
+
+def moved(neighbors: str) -> float:
+    """How far a sum moves under a relation, when every record contributes at most 1."""
+    return 2.0 if neighbors == "replace_one" else 1.0
 
 
 def parameter(domain: Domain, default: Any = MISSING) -> Any:

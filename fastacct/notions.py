@@ -15,7 +15,7 @@ import numpy as np
 
 from fastacct._arrays import MAX_ORDER, Domain, as_cells
 from fastacct.additive import ALL_RELATIONS
-from fastacct.mechanisms import WEIGHTS_OFF, Declared, Gaussian, Mechanism, parameter
+from fastacct.mechanisms import WEIGHTS_OFF, Declared, Gaussian, Mechanism, moved, parameter
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -96,10 +96,10 @@ class GDP(Declared):
 
     def parts(self, neighbors: str) -> Process:
         """A Gaussian, whose sum moves twice as far under replace-one."""
-        moved = 2.0 if neighbors == "replace_one" else 1.0
+        far = moved(neighbors)
         with np.errstate(divide="ignore", invalid="ignore"):
-            noise = np.asarray(moved / np.asarray(self.mu))
-            exact = noise * np.asarray(self.mu) == moved
+            noise = np.asarray(far / np.asarray(self.mu))
+            exact = noise * np.asarray(self.mu) == far
         power = np.where(noise > 0.0, np.frexp(noise)[0] == 0.5, True)  # a power of two: the division was exact
         noise = np.where((exact & power) | (noise == np.inf), noise, np.nextafter(noise, 0.0))
         return Gaussian(float(noise) if noise.ndim == 0 else noise) * 1

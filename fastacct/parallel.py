@@ -54,6 +54,12 @@ class Parallel(Mechanism):
         """The one job, where all are the same."""
         return self.jobs[0] if len(set(self.jobs)) == 1 else None
 
+    def group(self, size: int) -> Mechanism:
+        """Not known: the members of a group may be in different parts."""
+        raise ValueError(
+            f"nothing is known of groups for {self!r}: members may be in different parts; compose groups of the jobs"
+        )
+
     def _cells(self) -> dict[str, Any]:
         return {}
 

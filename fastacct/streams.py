@@ -15,7 +15,7 @@ import numpy as np
 
 from fastacct._arrays import Cells, Domain, as_cells, as_choice
 from fastacct.additive import ALL_RELATIONS, Laplace
-from fastacct.mechanisms import Declared, Gaussian, Mechanism, constant, parameter
+from fastacct.mechanisms import Declared, Gaussian, Mechanism, constant, moved, parameter
 from fastacct.notions import GDP, ZCDP, PureDP, RDPCurve
 
 if TYPE_CHECKING:
@@ -83,9 +83,10 @@ class TreeAggregation(Declared):
         nodes = (self.steps - 1).bit_length() + 1 if self.whole_tree else self.steps.bit_length()
         if self.noise == "laplace" and self.participations > 1:
             # a node may move several times as far, which several small moves do not dominate; together they are pure
-            moved = 2.0 if neighbors == "replace_one" else 1.0
             with np.errstate(divide="ignore"):
-                total = moved * nodes * self.participations / np.asarray(self.noise_multiplier) * (1.0 + 4e-16)
+                total = (
+                    moved(neighbors) * nodes * self.participations / np.asarray(self.noise_multiplier) * (1.0 + 4e-16)
+                )
             return PureDP(float(total) if total.ndim == 0 else total) * 1
         if self.noise == "laplace":
             return Laplace(self.noise_multiplier) * nodes
@@ -330,8 +331,7 @@ class RandomWalk(Declared):
         """One Gaussian a round, or one curve of divergences."""
         if self.graph == "ring":
             return Gaussian(self.noise_multiplier) * self.rounds
-        moved = 2.0 if neighbors == "replace_one" else 1.0
-        return _complete_walk(self.noise_multiplier / moved, self.parties) * self.rounds
+        return _complete_walk(self.noise_multiplier / moved(neighbors), self.parties) * self.rounds
 
 
 _WALK_ORDERS: Final = (1.05, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0)
@@ -354,7 +354,7 @@ def _cycle(orders: Cells, noise: float, parties: int) -> Cells:
     c = 0.5 * orders * a / noise**2 * (1.0 + 1e-15)
     most, widest = 32 * parties, 400
     total = np.zeros(orders.size)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, most + 1.0)))])
+    log_factorial = np.array([math.lgamma(m + 1.0) for m in range(most + 1)])  # good to 1e-9, which is paid
     with np.errstate(over="ignore", invalid="ignore"):
         for m in range(1, most + 1):
             k = np.arange(1, min(m, widest) + 1)
@@ -373,5 +373,5 @@ def _cycle(orders: Cells, noise: float, parties: int) -> Cells:
             above = np.min(growth - rates * part, axis=1) + log_stay
             rest = [np.where(x < 0.0, np.exp((most + 1) * x) / -np.expm1(x), np.inf) for x in (below, above)]
             far = np.minimum(far, (rest[0] + rest[1]) / parties)
-        value = np.log1p(total * (1.0 + 1e-9) + wide + far) / a * (1.0 + 1e-14)
+        value = np.log1p(total * (1.0 + 1e-8) + wide + far) / a * (1.0 + 1e-14)
     return np.where(np.isnan(value), np.inf, value)

@@ -195,5 +195,7 @@ def test_parallel_is_the_largest_and_composes():
     assert fa.delta(both * 2, epsilon=1.0) >= fa.delta(b * 2, epsilon=1.0)
     with pytest.raises(ValueError, match="replace_one"):
         fa.delta(both, epsilon=1.0, neighbors="replace_one")
+    with pytest.raises(ValueError, match="different parts"):
+        both.group(2)
     with pytest.raises(TypeError, match=r"jobs\[1\]"):
         fa.Parallel(b, fa.Gaussian(np.array([1.0, 2.0])) * 1)

@@ -190,10 +190,8 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     fa_interval none = {0.0, INFINITY}, r = none, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
-    if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0) && way == 0 && fa_is_anchored(e) && !e->way[0].quick)
-        return fa_eps_anchored(e, log_delta);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return fa_contour_eps(&e->way[way], log_delta, e->points_max);
+        return way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max);
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;
