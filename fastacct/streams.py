@@ -312,7 +312,7 @@ class RandomWalk(Declared):
     1.742964362
     >>> walk = fa.RandomWalk(noise_multiplier=4.0, rounds=1, graph="complete", parties=100)
     >>> round(fa.rdp(walk, 4.0), 10)
-    0.0025369695
+    0.0025369696
     """
 
     noise_multiplier: Any = parameter(_NOISE)
