@@ -289,8 +289,10 @@ def panels_of(made: Compiled, edges: Cells) -> Table:
     # in the middle; where a density is 0, the loss is infinite
     with np.errstate(invalid="ignore"):
         margin = 0.15 * (high - low) + 16.0 * ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    # finite and infinite losses in one panel: nothing is known of their range
+    mixed = ~np.isfinite(margin) & (low != high)
     margin = np.where(np.isfinite(margin), margin, 0.0)
-    low, high = low - margin, high + margin
+    low, high = np.where(mixed, -np.inf, low - margin), np.where(mixed, np.inf, high + margin)
     # next to the ends: beyond the margin the loss has a singularity there
     inner = np.stack([edges[:-1] + _NEXT_TO * half, edges[1:] - _NEXT_TO * half], axis=1)
     with np.errstate(invalid="ignore"):

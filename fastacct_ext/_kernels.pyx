@@ -334,6 +334,8 @@ def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, dou
             margin = 0.15 * (top - bottom) + 1.8e-15 * fmax(fabs(top), fabs(bottom))
             if isfinite(margin):
                 bottom, top = bottom - margin, top + margin
+            elif bottom != top:                            # finite and infinite losses: nothing is known of their range
+                bottom, top = -INFINITY, INFINITY
             for i in range(2):                             # a singularity at an end
                 w = b - 1e-11 * half if i else a + 1e-11 * half
                 l = fl(w) if loss else fp(w) - fq(w)

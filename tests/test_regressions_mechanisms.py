@@ -267,3 +267,26 @@ def test_a_table_with_a_deficit_keeps_it_in_its_lower_bound():
     )
     truth = math.exp(10_000 * math.log(1.0 - 9e-13))
     assert lower <= truth <= upper
+
+
+def step_p(x):
+    return math.log(1.0 / 3.0)
+
+
+def step_q(x):
+    return -math.inf if x < 1.0 else math.log(0.5)
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0 - 1e-13])
+def test_a_panel_with_finite_and_infinite_losses(start):
+    """Where Q begins is not named, at an edge that no panel hits: refused, or never below the truth."""
+    pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+    cuts = [start] if start else []
+    given = {"log_density_p": step_p, "log_density_q": step_q, "domain": (0.0, 3.0), "panels": 100}
+    if not cuts:
+        with pytest.raises(ValueError, match="not resolved"):
+            fa.jit.mechanism(**given)
+        return
+    mine = fa.jit.mechanism(**given, breakpoints=cuts)
+    for epsilon in (0.0, 1.0, 3.0):
+        assert fa.delta(mine, epsilon=epsilon, neighbors="remove") >= 1.0 / 3.0 - 1e-12
