@@ -67,6 +67,7 @@ setup(
                     "kernels_impl",
                     "log_moment",
                     "loss_nodes",
+                    "many_steps",
                     "mech/gaussian_mixtures",
                     "mech/poisson_gaussian",
                     "one_step",

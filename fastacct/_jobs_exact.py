@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ class Reading(NamedTuple):
         """The values at some places."""
         return Reading(self.lower[at], self.upper[at], self.slope[at], self.status[at])
 
-    def put(self, at: NDArray[Any], values: Reading) -> None:
+    def put(self, at: NDArray[Any] | slice, values: Reading) -> None:
         """Store values at some places."""
         self.lower[at], self.upper[at], self.slope[at], self.status[at] = values
 
@@ -82,6 +82,14 @@ class Reading(NamedTuple):
         """To be filled."""
         a, b, c = (np.empty(size) for _ in range(3))
         return cls(a, b, c, np.zeros(size, dtype=np.uint8))
+
+
+class Steps(NamedTuple):
+    """Different Poisson-sampled Gaussians of one cell, in an order of their own (flat arrays)."""
+
+    noise: Cells
+    rate: Cells
+    steps: Cells
 
 
 class Column(NamedTuple):
@@ -152,15 +160,20 @@ class Job:
     """A process under a relation, cell by cell."""
 
     def __init__(self, process: Process, neighbors: str) -> None:
-        for mechanism, _ in process:
-            check_relation(mechanism, neighbors)
+        for mechanism in process.blocks:
+            if neighbors not in mechanism.relations:
+                check_relation(mechanism, neighbors)
         self.shape = process.shape
         self.directions = DIRECTIONS[neighbors]
         self.symmetric = neighbors == "replace_one"
         """Both directions are one."""
         self._neighbors = neighbors
-        self._columns = [self._column(mechanism, count) for mechanism, count in process]
+        self._process = process
         self._tables: dict[int, tuple[tuple[Pair, float], ...]] = {}
+
+    @cached_property
+    def _columns(self) -> list[Column]:
+        return [self._column(mechanism, count) for mechanism, count in self._process]
 
     def _column(self, mechanism: Mechanism, count: Any) -> Column:
         noise, rate = _parameters(mechanism)
@@ -178,9 +191,22 @@ class Job:
             self._tables[cell] = _one_gaussian(tuple(sorted(merged.items())))
         return self._tables[cell]
 
+    def steps(self) -> Steps | None:
+        """The job as arrays when it is one cell of at least two sampled Gaussians that release something, else None."""
+        blocks = self._process.blocks
+        if self.shape or len(blocks) < 2 or self.symmetric or self._process.kinds != {PoissonSampled}:
+            return None
+        steps: Any = blocks
+        noise = np.array([step.mechanism.noise_multiplier for step in steps])
+        rate = np.array([step.sample_rate for step in steps])
+        if not (noise.min() > 0.0 and noise.max() < np.inf and rate.min() > 0.0 and rate.max() < 1.0):
+            return None
+        order = np.lexsort((rate, noise))
+        return Steps(noise[order], rate[order], np.array(list(blocks.values()), dtype=np.float64)[order])
+
     def vectorised(self) -> tuple[Cells, Cells, Cells] | None:
         """Noise, rate and steps of all cells when each is one sampled Gaussian, else None."""
-        if len(self._columns) != 1:
+        if len(self._process) != 1:
             return None
         mechanism, noise, rate, count = self._columns[0]
         if isinstance(mechanism, Gaussian):
@@ -197,6 +223,9 @@ class Job:
         if whole is not None:
             noise, rate, steps = (x[cells] for x in whole)
             return _read_sampled(noise, rate, steps, target, what, directions, threads, only_upper)
+        different = self.steps()
+        if different is not None:
+            return _read_steps(different, target, what, directions, threads)
         out = Reading.empty(cells.size)
         order = np.argsort(cells, kind="stable")
         starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
@@ -248,7 +277,24 @@ def _read_table(
         reading = _widened(above, below, target, what, shift)
     if any(pair.q for pair, _ in table):
         return reading
-    return _with_fallback(reading, table, target, what)
+    each = Steps(
+        np.nextafter(np.array([pair.noise / pair.p[0][1] for pair, _ in table]), 0.0),
+        np.array([pair.p[0][0] for pair, _ in table]),
+        np.array([count for _, count in table]),
+    )
+    return _with_fallback(reading, each, target, what)
+
+
+def _read_steps(steps: Steps, target: Cells, what: int, directions: int, threads: int) -> Reading:
+    out = Reading.empty(target.size)
+
+    def work(start: int, stop: int) -> None:
+        part = slice(start * CELLS_PER_TASK, stop * CELLS_PER_TASK)
+        reading = _with_fallback(_call_steps(steps, target[part], what, directions), steps, target[part], what)
+        out.put(part, reading)
+
+    in_pieces(-(-target.size // CELLS_PER_TASK), threads, work)
+    return out
 
 
 def _no_noise(target: Cells, what: int) -> Reading:
@@ -263,21 +309,42 @@ def _no_noise(target: Cells, what: int) -> Reading:
 def _call(table: tuple[tuple[Pair, float], ...], target: Cells, what: int, directions: int) -> Reading:
     pairs = [pair for pair, _ in table]
     parts = np.array([part for pair in pairs for part in (*pair.p, *pair.q)])
-    out = Reading.empty(target.size)
-    _kernels.exact_job(
+    out = _exact_job(
         np.array([count for _, count in table]),
         np.array([pair.noise for pair in pairs]),
         np.array([len(pair.p) for pair in pairs], dtype=np.int32),
         np.array([len(pair.q) for pair in pairs], dtype=np.int32),
-        np.ascontiguousarray(parts[:, 0]),
-        np.ascontiguousarray(parts[:, 1]),
-        np.ascontiguousarray(target),
+        parts[:, 0],
+        parts[:, 1],
+        target,
         what,
         directions,
-        *out,
     )
     if all(pair.plain for pair in pairs):
         out.slope[:] = np.nan  # as in `_read_sampled`
+    return out
+
+
+def _call_steps(steps: Steps, target: Cells, what: int, directions: int) -> Reading:
+    size = steps.noise.size
+    one, none = np.ones(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
+    return _exact_job(steps.steps, steps.noise, one, none, steps.rate, np.ones(size), target, what, directions)
+
+
+def _exact_job(
+    count: Cells,
+    noise: Cells,
+    n_p: NDArray[np.int32],
+    n_q: NDArray[np.int32],
+    weight: Cells,
+    mean: Cells,
+    target: Cells,
+    what: int,
+    directions: int,
+) -> Reading:
+    out = Reading.empty(target.size)
+    weight, mean, target = (np.ascontiguousarray(x) for x in (weight, mean, target))
+    _kernels.exact_job(count, noise, n_p, n_q, weight, mean, target, what, directions, *out)
     return out
 
 
@@ -308,17 +375,15 @@ def _widened(above: Reading, below: Reading, target: Cells, what: int, shift: fl
     return Reading(np.minimum(low, high), high, above.slope, status)
 
 
-def _with_fallback(reading: Reading, table: tuple[tuple[Pair, float], ...], target: Cells, what: int) -> Reading:
+def _with_fallback(reading: Reading, steps: Steps, target: Cells, what: int) -> Reading:
     """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
     top = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0}[what]
     lost = (reading.upper >= top) & ((target > 0.0) | (what != EPSILON))
     if not lost.any():
         return reading
-    noise = np.nextafter(np.array([pair.noise / pair.p[0][1] for pair, _ in table]), 0.0)
-    rate, count = np.array([pair.p[0][0] for pair, _ in table]), np.array([count for _, count in table])
     at = np.ascontiguousarray(target[lost])
     value, order, status = np.empty(at.size), np.empty(at.size), np.empty(at.size, dtype=np.uint8)
-    _kernels.history(noise, rate, count, at, what != EPSILON, _CKS, None, value, order, status)
+    _kernels.history(*steps, at, what != EPSILON, _CKS, None, value, order, status)
     if what == LOG_DELTA:
         value = np.log(value) + 4.0 * _ULP * (1.0 - np.log(value))
     upper = reading.upper.copy()

@@ -30,12 +30,12 @@ def check_relation(mechanism: Mechanism, neighbors: str) -> None:
 
 def is_gaussian(process: Process) -> bool:
     """Whether the kernels of Gaussian mixtures can read all of it."""
-    return all(isinstance(mechanism, Gaussian | PoissonSampled | Grouped | GaussianMixture) for mechanism, _ in process)
+    return all(issubclass(kind, Gaussian | PoissonSampled | Grouped | GaussianMixture) for kind in process.kinds)
 
 
 def expanded(process: Process, neighbors: str) -> Process:
     """The process in mechanisms that are read themselves; counts multiply."""
-    if all(type(mechanism).parts is Mechanism.parts for mechanism, _ in process):
+    if all(kind.parts is Mechanism.parts for kind in process.kinds):
         return process
     whole = Process()
     for mechanism, count in process:

@@ -47,7 +47,7 @@ class Process:
     (True, 102)
     """
 
-    __slots__ = ("_blocks", "_shape")
+    __slots__ = ("_blocks", "_kinds", "_shape")
     __array_ufunc__ = None  # numpy.array([10, 20]) * process is one process
 
     def __init__(self, blocks: Mapping[Mechanism, Any] | Iterable[tuple[Mechanism, Any]] = ()) -> None:
@@ -56,6 +56,7 @@ class Process:
             raise TypeError(f"blocks must be a table {{mechanism: count}}, not {blocks!r}")
         self._blocks = _table(items)
         self._shape = _shape(self._blocks)
+        self._kinds: frozenset[type[Mechanism]] | None = None
 
     @property
     def blocks(self) -> Mapping[Mechanism, Any]:
@@ -66,6 +67,13 @@ class Process:
     def shape(self) -> tuple[int, ...]:
         """Broadcast shape of all parameters and counts; () for plain numbers."""
         return self._shape
+
+    @property
+    def kinds(self) -> frozenset[type[Mechanism]]:
+        """Classes of the mechanisms, for questions whose answer they decide."""
+        if self._kinds is None:
+            self._kinds = frozenset(map(type, self._blocks))
+        return self._kinds
 
     def group(self, size: int) -> Process:
         """The same process, for `size` records that change together in every step."""
@@ -84,14 +92,22 @@ class Process:
 
     def __add__(self, other: Any) -> Process:
         if isinstance(other, Mechanism):
-            return Process((*self, (other, 1)))
+            return self._with({other: 1}, other.shape)
         if isinstance(other, Process):
-            return Process((*self, *other))
+            return self._with(other._blocks, other._shape)
         if isinstance(other, int) and not isinstance(other, bool) and other == 0:  # sum() starts with 0
             return self
         return NotImplemented
 
     __radd__ = __add__
+
+    def _with(self, more: Mapping[Mechanism, Any], shape: tuple[int, ...]) -> Process:
+        """The sum with another table.  A long sum of single steps must not look at every entry again each time."""
+        if self._shape or shape or any(mechanism in self._blocks for mechanism in more):
+            return Process((*self, *more.items()))
+        total = Process.__new__(Process)
+        total._blocks, total._shape, total._kinds = {**self._blocks, **more}, (), None
+        return total
 
     def __mul__(self, count: Any) -> Process:
         if isinstance(count, Mechanism | Process):

@@ -6,7 +6,7 @@
 #ifndef FA_EXACT_READOUT_H
 #define FA_EXACT_READOUT_H
 
-#include "exact.h"
+#include "many_steps.h"
 #include "order_search.h"
 
 #define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
@@ -25,6 +25,8 @@ typedef struct {
     fa_log_moment *moment;            /* scratch of the fall-back, or NULL */
     double slope;                     /* d log delta/d eps at the last delta read, of the direction that decided */
     double anchor, anchor_eps;        /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
+    fa_many *many;                    /* or, instead of blocks, very many sampled Gaussians (many_steps.h) ... */
+    int refused;                      /* ... and whether the last answer could not be certified there */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -259,6 +261,11 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
 {
     fa_interval r = {-INFINITY, 0.0}, add;
     double slope;
+    if (e->many) {
+        e->refused = !(eps > 0.0) || !fa_many_log_delta(e->many, eps, &r);
+        e->slope = e->many->slope;
+        return fa_safe(r, -INFINITY, 0.0);
+    }
     if (e->directions == FA_ADD && !e->symmetric)
         return fa_exact_log_delta_way(e, 1, eps);
     r = fa_exact_log_delta_way(e, 0, eps);
@@ -278,7 +285,11 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
 
 FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
 {
-    fa_interval r, add;
+    fa_interval r = {0.0, INFINITY}, add;
+    if (e->many) {
+        e->refused = !fa_many_eps(e->many, log_delta, &r);
+        return fa_safe(r, 0.0, INFINITY);
+    }
     if (e->directions == FA_ADD && !e->symmetric)
         return fa_exact_eps_way(e, 1, log_delta);
     r = fa_exact_eps_way(e, 0, log_delta);

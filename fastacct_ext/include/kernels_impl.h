@@ -192,24 +192,23 @@ static int fa_exact_block(int64_t n, const double *sigma, const double *q, const
     return 0;
 }
 
-static int fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
-                        const double *mean, int64_t n, const double *target, int what, int directions, double *lower_out, double *upper_out,
-                        double *slope_out, uint8_t *status_out)
+/* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */
+static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q,
+                         const double *weight, const double *mean)
 {
-    fa_exact e;
-    int64_t i;
     int b, d, used = 0, mirror = 1, lone = 0;
     double total = 0.0;
     fa_dd add_end = {0.0, 0.0};
     fa_dd mu2 = {0.0, 0.0};                                                    /* 50,000 different Gaussians lose no digit */
-    if (!fa_exact_init(&e, n_blocks, directions, FA_POINTS_MAX))
-        return -1;
     for (b = 0; b < n_blocks; weight += n_p[b] + n_q[b], mean += n_p[b] + n_q[b], b++) {
         fa_pair pair;
         if (!(count[b] > 0.0) || sigma[b] == INFINITY || (n_q[b] == 0 && !(weight[0] > 0.0)))
             continue;
         if (n_q[b] == 0 && weight[0] < 1.0) {
-            fa_pair_sampled(&pair, sigma[b] / mean[0], weight[0]);
+            if (many)
+                fa_many_add(many, sigma[b] / mean[0], weight[0], count[b]);
+            else
+                fa_pair_sampled(&pair, sigma[b] / mean[0], weight[0]);
             add_end = add_end.hi < INFINITY ? fa_dd_add_d(add_end, -count[b] * log1p(-weight[0])) : add_end;
         }
         else if (n_q[b] == 0 || (n_p[b] == 1 && n_q[b] == 1)) {
@@ -226,26 +225,80 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
         }
         if (n_q[b] == 0)
             mirror = 0;
-        for (d = 0; d < 2; d++) {
-            e.way[d].blocks[used].pair = pair;
-            e.way[d].blocks[used].count = count[b];
+        for (d = 0; d < 2 && !many; d++) {
+            e->way[d].blocks[used].pair = pair;
+            e->way[d].blocks[used].count = count[b];
         }
         total += count[b];
         used++;
     }
+    e->add_end = add_end.hi;
+    if (many)
+        return fa_many_ready(many, lone ? fa_max(mu2.hi, 1e-306) : mu2.hi, add_end.hi);
     for (d = 0; d < 2; d++) {
-        e.way[d].n_blocks = used;
-        e.way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi;                 /* more than nothing */
-        e.way[d].total = total;
-        fa_contour_reset(e.way + d);
+        e->way[d].n_blocks = used;
+        e->way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi;                 /* more than nothing */
+        e->way[d].total = total;
+        fa_contour_reset(e->way + d);
     }
-    e.symmetric = mirror;
-    e.only_gaussian = used == 0 && lone;
-    e.add_end = add_end.hi;
+    e->symmetric = mirror;
+    e->only_gaussian = used == 0 && lone;
+    return used > 0 || lone;
+}
+
+#define FA_NOT_DONE 255
+
+/* a job of very many sampled Gaussians, where the pass over all steps certifies it: status FA_NOT_DONE elsewhere.  -1: out of memory */
+static int fa_exact_many(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
+                         const double *mean, int64_t n, const double *target, int what, int directions, double *lower_out, double *upper_out,
+                         double *slope_out, uint8_t *status_out)
+{
+    fa_exact e;
+    int64_t i;
+    int ready;
+    memset(status_out, FA_NOT_DONE, (size_t)n);
+    if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
+        return -1;
+    e.way[0].n_blocks = e.way[1].n_blocks = 0;
+    e.many = fa_many_new(n_blocks, directions, FA_POINTS_MAX);
+    ready = e.many && fa_job_blocks(&e, e.many, n_blocks, count, sigma, n_p, n_q, weight, mean);
+    for (i = 0; i < n && ready; i++) {
+        int status;
+        e.refused = 0;
+        status = fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
+        if (slope_out)
+            slope_out[i] = e.slope;
+        status_out[i] = (uint8_t)(e.refused ? FA_NOT_DONE : status);
+    }
+    fa_many_free(e.many);
+    fa_exact_free(&e);
+    return 0;
+}
+
+static int fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
+                        const double *mean, int64_t n, const double *target, int what, int directions, double *lower_out, double *upper_out,
+                        double *slope_out, uint8_t *status_out)
+{
+    fa_exact e;
+    int64_t i, done = 0;
+    int b, d, released, many = n_blocks >= FA_MANY_LEAST;
+    for (b = 0; b < n_blocks && many; b++)
+        many = n_q[b] == 0;
+    if (many && fa_exact_many(n_blocks, count, sigma, n_p, n_q, weight, mean, n, target, what, directions, lower_out, upper_out, slope_out, status_out))
+        return -1;
+    for (i = 0; i < n && many; i++)
+        done += status_out[i] != FA_NOT_DONE;
+    if (done == n)
+        return 0;
+    if (!fa_exact_init(&e, n_blocks, directions, FA_POINTS_MAX))
+        return -1;
+    released = fa_job_blocks(&e, 0, n_blocks, count, sigma, n_p, n_q, weight, mean);
     for (i = 0; i < n; i++) {
+        if (many && status_out[i] != FA_NOT_DONE)
+            continue;
         if (slope_out)
             slope_out[i] = NAN;
-        if (used == 0 && !lone) {
+        if (!released) {
             lower_out[i] = upper_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
             status_out[i] = FA_OK;
             continue;
