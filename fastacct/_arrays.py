@@ -26,6 +26,8 @@ Codes = NDArray[np.uint8]
 
 MAX_STEPS: Final = 2.0**53
 MAX_ORDER: Final = 1e11
+TINY: Final = 1e-300
+"""Smaller Rényi divergences of what releases something are given as this: no square underflows to nothing."""
 _CELLS_PER_TASK: Final = 256
 _TASKS_PER_THREAD: Final = 16
 

@@ -96,5 +96,6 @@ def _chords(table: Table, at: Index, epsilon: float) -> float:
 def _positive(table: Table, at: Index, epsilon: float) -> float:
     if not at.size:
         return 0.0
-    value = table.p[at] - table.p_error[at] - math.exp(min(epsilon, 709.0)) * (table.q[at] + table.q_error[at])
+    times = math.exp(epsilon) if epsilon < 709.0 else math.inf
+    value = table.p[at] - table.p_error[at] - times * (table.q[at] + table.q_error[at])
     return float(np.sum(np.maximum(value, 0.0))) * (1.0 - 1e-14)

@@ -35,7 +35,8 @@ def supporting_lines(process: Process, fpr: Cells, neighbors: str, threads: int,
     if positives:
         return Bounds(unwrap(np.minimum(fpr, tpr)), unwrap(tpr), unwrap_codes(status))
     lower = np.maximum((1.0 - tpr) * (1.0 - 4e-16) - 1e-16, 0.0)
-    return Bounds(unwrap(lower), unwrap(np.maximum(1.0 - fpr, lower)), unwrap_codes(status))
+    guessing = np.where(fpr > 0.0, np.minimum(np.nextafter(1.0 - fpr, 2.0), 1.0), 1.0)
+    return Bounds(unwrap(lower), unwrap(np.where(fpr < 1.0, np.maximum(guessing, lower), 0.0)), unwrap_codes(status))
 
 
 def _cell(process: Process, cell: int) -> Process:

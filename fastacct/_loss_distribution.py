@@ -152,8 +152,9 @@ class LossDistribution:
     def from_laplace(cls, noise_multiplier: float, *, spacing: float | None = None) -> LossDistribution:
         """Laplace noise with scale `noise_multiplier` times the sensitivity; both directions are alike."""
         scale = as_number("noise_multiplier", noise_multiplier, POSITIVE)
-        if 1.0 / scale < 1e-300:
-            return cls._of_atoms(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0, spacing)
+        if 1.0 / scale < 1e-300:  # between nothing and a little more than there is
+            nothing = cls._of_atoms(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0, spacing)
+            return cls(cls.from_pure(1e-300).upper_source, nothing.lower_source, spacing)
         source = LaplaceLoss(1.0 / scale, slack=2.0 * ROUNDING / scale)
         return cls(source, source, spacing)
 

@@ -28,7 +28,7 @@ __all__ = ["Losses", "has_losses", "losses"]
 Losses = tuple[LossDistribution, LossDistribution]
 Cell = dict[str, float]
 MOST_ATOMS: Final = 1 << 19
-BESSEL: Final = 1e-12
+BESSEL: Final = 3e-11
 """Relative error allowed of SciPy's exponentially scaled Bessel functions."""
 
 

@@ -107,7 +107,7 @@ class _Sums:
         self._infinite = math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
         # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
         relative = ROUNDING * (16.0 + 8.0 * depth)
-        self._infinite = min(1.0, self._infinite * (1.0 + side * relative))
+        self._infinite = min(1.0, max(0.0, self._infinite * (1.0 + side * relative) - (0.0 if is_upper else 2e-323)))
         if [count for _, count in parts if count] == [1]:
             self._infinite = next(atoms for atoms, count in parts if count).infinite
         if is_upper:

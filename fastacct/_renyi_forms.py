@@ -12,14 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from fastacct._arrays import Cells
+from fastacct._arrays import TINY, Cells
 from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
 from fastacct.mechanisms import Mechanism, moved
 from fastacct.notions import ZCDP, ApproxDP, MeanConcentratedDP, PairOfTables, PureDP, RDPCurve
 from fastacct.sampling import Sampled
 from fastacct.selection import AboveThreshold, Exponential, PermuteAndFlip, RandomizedResponse
 
-__all__ = ["PADDING", "divergence", "pure_epsilon"]
+__all__ = ["PADDING", "divergence", "pure_epsilon", "square"]
 
 PADDING: Final = 1e-11
 Cell = dict[str, float]
@@ -35,11 +35,11 @@ def pure_epsilon(mechanism: Mechanism, cell: Cell, neighbors: str) -> float:
     """Epsilon of pure differential privacy; inf where there is none, or none is known."""
     if isinstance(mechanism, Sampled):
         whole = pure_epsilon(mechanism.mechanism, {k: v for k, v in cell.items() if k != "sample_rate"}, neighbors)
-        rate = cell["sample_rate"]
+        whole, rate = whole * (1.0 + 1e-15), cell["sample_rate"]  # below, its rounding may be most of what changes
         if neighbors == "add" and rate < 1.0:
             return -math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate))
         if whole < 700.0:
-            return math.log1p(rate * math.expm1(whole)) * (1.0 + 8e-16)
+            return math.log1p(rate * math.expm1(whole)) * (1.0 + 2e-15)
         return whole if rate > 0.0 else 0.0
     if "epsilon" in cell:
         return cell["epsilon"] if cell.get("delta", 0.0) == 0.0 else math.inf
@@ -76,6 +76,11 @@ def _padded(value: Cells) -> Cells:
     return value * (1.0 + PADDING)
 
 
+def square(x: float) -> float:
+    """x^2 from above; never 0 where something is released."""
+    return max(x * x * (1.0 + 1e-15), TINY) if x > 0.0 else 0.0
+
+
 @divergence.register(Laplace)
 def _laplace(mechanism: Laplace, cell: Cell, neighbors: str, orders: Cells) -> Cells:
     """Mironov 2017, proposition 6."""
@@ -88,7 +93,7 @@ def _laplace(mechanism: Laplace, cell: Cell, neighbors: str, orders: Cells) -> C
     x = (2.0 * a + 1.0) * epsilon
     value = np.maximum(epsilon + np.log1p(a * np.expm1(-x) / (2.0 * a + 1.0)) / a, 0.0) + 2e-15 * epsilon
     # cancels where both are small: anything epsilon-DP is epsilon^2/2-zCDP (Bun and Steinke 2016)
-    return _padded(np.minimum(np.minimum(value, 0.5 * orders * epsilon * epsilon), epsilon))
+    return _padded(np.minimum(np.minimum(value, 0.5 * orders * square(epsilon)), epsilon))
 
 
 @divergence.register(PureDP)
@@ -110,7 +115,7 @@ def pure(epsilon: float, answers: int, orders: Cells) -> Cells:
     # E exp(a l) - 1 is of second order in epsilon, its first-order parts cancel: below 1e-3 a bound of the same size
     value = np.minimum(of_atoms(log_mass, loss, orders), epsilon)
     small = orders * epsilon
-    second = 0.5 * orders * epsilon * epsilon  # Bun and Steinke 2016
+    second = 0.5 * orders * square(epsilon)  # Bun and Steinke 2016
     return _padded(np.where((small < 1e-3) & (answers == 2), np.minimum(second, epsilon), value))
 
 
@@ -133,7 +138,7 @@ def _exponential(mechanism: Exponential, cell: Cell, neighbors: str, orders: Cel
     epsilon = cell["epsilon"]
     if math.isinf(epsilon):
         return np.full(orders.shape, np.inf)
-    bound = np.minimum(orders * epsilon * epsilon / 8.0, epsilon)
+    bound = np.minimum(orders * square(epsilon) / 8.0, epsilon)
     if epsilon < 1e-2:
         return _padded(bound)
     a = orders - 1.0
@@ -159,7 +164,7 @@ def _discrete_laplace(mechanism: DiscreteLaplace, cell: Cell, neighbors: str, or
 @divergence.register(DiscreteGaussian)
 def _discrete_gaussian(mechanism: DiscreteGaussian, cell: Cell, neighbors: str, orders: Cells) -> Cells:
     """Canonne, Kamath, Steinke 2020, theorem 4: that of the Gaussian, equal at whole orders."""
-    return _padded(0.5 * orders * (mechanism.sensitivity * moved(neighbors) / cell["scale"]) ** 2)
+    return _padded(0.5 * orders * square(mechanism.sensitivity * moved(neighbors) / cell["scale"]))
 
 
 @divergence.register(Skellam)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct._arrays import Cells
+from fastacct._arrays import TINY, Cells
 from fastacct._losses import has_losses, losses
 from fastacct._pld_sources import ROUNDING, Atoms, OutOfReachError
 from fastacct._renyi_forms import PADDING, divergence, of_atoms
@@ -90,7 +90,7 @@ def general_bound(
             gain = np.where(j == 2, np.expm1(size), 3.0 * np.exp(size) - 1.0)
             total = float(np.sum(np.exp(log_pmf) * gain))
         if math.isfinite(total):
-            scaled[a] = math.log1p(total)
+            scaled[a] = max(math.log1p(total), TINY if size[-1] > 0.0 else 0.0)
         else:
             terms = log_pmf + size + math.log(3.0)
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))

@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from fastacct import api
-from fastacct._arrays import Domain, as_cells, as_choice
+from fastacct._arrays import TINY, Domain, as_cells, as_choice
 from fastacct._jobs_renyi import RenyiJob
 from fastacct._jobs_table import expanded, tables
+from fastacct._renyi_forms import pure_epsilon, square
 from fastacct.additive import DiscreteGaussian
 from fastacct.calibrate import boundary, calibrate
 from fastacct.jit import Compiled
@@ -96,6 +97,8 @@ class Accountant:
     ) -> None:
         self.budget: Final = _number("epsilon", epsilon, _EPSILON)
         self.delta: Final = _number("delta", delta, _SHARE)
+        if self.delta == 1.0:
+            raise ValueError("delta = 1.0 is out of range; allowed: (0, 1)")
         self.filter: Final = as_choice("filter", filter, FILTERS)
         self.neighbors: Final = api.as_neighbors(neighbors)
         if order is not None and filter != "rdp":
@@ -123,11 +126,10 @@ class Accountant:
                 f"{added!r} does not fit: epsilon = {self.budget!r} at delta = {self.delta!r} (filter "
                 f"{self.filter!r}) would be exceeded"
             )
+        totals = {one: int(_number("count", self._ledger.get(one, 0) + int(times), _COUNT)) for one, times in added}
         if self.filter != "none":
             self._sum += self._cost(added) or 0
-        for mechanism, times in added:
-            total = self._ledger.get(mechanism, 0) + int(times)
-            self._ledger[mechanism] = int(_number("count", total, _COUNT))
+        self._ledger.update(totals)
 
     def would_exceed(self, job: Mechanism | Process, count: int = 1) -> bool:
         """Whether `compose` would refuse."""
@@ -233,7 +235,7 @@ class Accountant:
         """
         try:
             state = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"not the state of an accountant: {error}") from error
         if not isinstance(state, dict) or state.get("format") != "fastacct.Accountant":
             raise ValueError("not the state of an accountant: its format must be 'fastacct.Accountant'")
@@ -244,11 +246,16 @@ class Accountant:
             made = cls(**{name: state[name] for name in names})
             for row in state["ledger"]:
                 one, count = _decoded(row["mechanism"]), int(_number("count", row["count"], _COUNT))
-                made._ledger[one] = made._ledger.get(one, 0) + count
-        except (KeyError, TypeError, AttributeError) as error:
+                if not isinstance(one, Mechanism) or one.shape:
+                    raise TypeError(f"{one!r} is not a mechanism in plain numbers")
+                made._ledger[one] = int(_number("count", made._ledger.get(one, 0) + count, _COUNT))
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"the state of an accountant is damaged: {error!r}") from error
         if made.filter != "none":
-            made._sum = made._cost(made.ledger) or Fraction(0)
+            spent = made._cost(made.ledger)
+            if spent is None:
+                raise ValueError("the state of an accountant is damaged: its ledger costs infinitely much")
+            made._sum = spent
         return made
 
     def __repr__(self) -> str:
@@ -347,25 +354,24 @@ def _mu_squared(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str)
     size = mechanism.size if isinstance(mechanism, Grouped) else 1
     noise = cell["noise_multiplier"]
     mu = size * moved(neighbors) / noise if noise > 0.0 else math.inf
-    return mu * mu * (1.0 + 1e-15)
+    return square(mu)
 
 
 def _rho(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> float:
     if isinstance(mechanism, Gaussian | Grouped):
         return 0.5 * _mu_squared(mechanism, cell, neighbors)
     if isinstance(mechanism, DiscreteGaussian):
-        return 0.5 * (mechanism.sensitivity * moved(neighbors) / cell["scale"]) ** 2 * (1.0 + 1e-15)
+        return 0.5 * square(mechanism.sensitivity * moved(neighbors) / cell["scale"]) * (1.0 + 1e-15)
     if isinstance(mechanism, ZCDP) and cell["xi"] == 0.0:
         return cell["rho"]
     if isinstance(mechanism, Exponential):
-        return cell["epsilon"] ** 2 / 8.0 * (1.0 + 1e-15)
-    from fastacct._renyi_forms import pure_epsilon
+        return square(cell["epsilon"]) / 8.0 * (1.0 + 1e-15)
 
     # the theorem needs the loss of both directions to be bounded
     both = "add_remove" if neighbors in ("add", "remove") else neighbors
     epsilon = pure_epsilon(mechanism, dict(cell), both)
     if epsilon < math.inf or cell.get("epsilon") == math.inf:  # tight for the class
-        return epsilon * math.tanh(0.5 * epsilon) * (1.0 + 1e-15)
+        return max(epsilon * math.tanh(0.5 * epsilon) * (1.0 + 4e-15), TINY if epsilon > 0.0 else 0.0)
     raise ValueError(f"filter 'zcdp' does not know {mechanism!r} as zero-concentrated; use filter 'rdp'")
 
 

@@ -108,7 +108,8 @@ def exponential_mechanisms(epsilon: float, count: int, at: Any) -> Any:
     Parameters
     ----------
     epsilon : float in (0, 600]
-    count : whole number in [1, 1e5]
+    count : whole number in [1, 3000]
+        Takes a time that grows with the square: seconds for the largest.
     at : float or array in [0, inf]
 
     Examples
@@ -117,7 +118,7 @@ def exponential_mechanisms(epsilon: float, count: int, at: Any) -> Any:
     0.06872207
     """
     (e,) = as_common(epsilon=(epsilon, Domain(0.0, 600.0, open_low=True)))
-    (k,) = as_common(count=(count, Domain(1.0, 1e5, integer=True)))
+    (k,) = as_common(count=(count, Domain(1.0, 3e3, integer=True)))
     (targets,) = as_common(at=(at, _EPSILON))
     if e.ndim or k.ndim:
         raise TypeError("epsilon and count must be one number each, no arrays")
@@ -138,12 +139,17 @@ def _bounded_ranges(e: float, k: int, at: float) -> float:
         # weights under Q: q at the loss t, 1 - q at t - e
         with np.errstate(divide="ignore", invalid="ignore"):
             log_all = math.log(-math.expm1(-e))
-            log_q = -t + np.log(-np.expm1(-(e - t))) - log_all
-            log_rest = np.log(-np.expm1(-t)) - log_all
+            one, other = np.log(-np.expm1(-(e - t))), np.log(-np.expm1(-t))
+            log_q, log_rest = -t + one - log_all, other - log_all
             logs = log_binomial + np.where(i < k, (k - i) * log_q, 0.0) + np.where(i > 0, i * log_rest, 0.0)
             loss = k * t - i * e
             above = loss - at + 2e-15 * (k * t + i * e + at)  # rounding of the difference
             size = np.where(np.isfinite(logs), np.abs(logs) + np.abs(log_binomial) + loss, 0.0)
-            gain = np.exp(logs + loss + 1e-14 * (1.0 + size)) * -np.expm1(-np.maximum(above, 0.0))
+            # logarithms of small numbers cancel, and round k times
+            rounding = np.where(i < k, (k - i) * (t - one - log_all), 0.0) + np.where(
+                i > 0, i * (-other - log_all), 0.0
+            )
+            pad = 1e-14 * (1.0 + size) + 1e-15 * np.where(np.isfinite(rounding), rounding, 0.0)
+            gain = np.exp(logs + loss + pad) * -np.expm1(-np.maximum(above, 0.0))
         best = max(best, math.fsum(np.nan_to_num(gain)))
     return min(1.0, best * (1.0 + 1e-13) + 5e-323)

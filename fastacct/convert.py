@@ -39,6 +39,11 @@ _SHARE: Final = Domain(0.0, 1.0)
 _OPEN_SHARE: Final = Domain(0.0, 1.0, open_low=True)
 
 
+def _raised(value: Any, positive: Any) -> Any:
+    """From above, and never 0 where something is released."""
+    return unwrap(np.where(positive, np.nextafter(np.asarray(value * _UP), np.inf), 0.0))
+
+
 def pure_to_zcdp(epsilon: Any) -> Any:
     """epsilon-DP is rho-zCDP with rho = epsilon tanh(epsilon/2), the smallest one (below epsilon^2/2).
 
@@ -46,13 +51,14 @@ def pure_to_zcdp(epsilon: Any) -> Any:
     0.46211715726
     """
     (e,) = as_common(epsilon=(epsilon, _POSITIVE))
-    return unwrap(np.asarray(e * np.tanh(0.5 * e) * _UP))
+    return _raised(e * np.tanh(0.5 * e), e > 0.0)
 
 
 def bounded_range_to_zcdp(epsilon: Any) -> Any:
     """Losses within a range of epsilon (the exponential mechanism): rho = epsilon^2/8.  Source: Cesar, Rogers 2021."""
     (e,) = as_common(epsilon=(epsilon, _POSITIVE))
-    return unwrap(np.asarray(e * e / 8.0 * _UP))
+    with np.errstate(over="ignore"):
+        return _raised(e * e / 8.0, e > 0.0)
 
 
 def pure_to_concentrated(epsilon: Any) -> tuple[Any, Any]:
@@ -65,25 +71,28 @@ def pure_to_concentrated(epsilon: Any) -> tuple[Any, Any]:
     """
     (e,) = as_common(epsilon=(epsilon, _POSITIVE))
     with np.errstate(over="ignore"):
-        return unwrap(np.asarray(0.5 * e * np.expm1(e) * _UP)), unwrap(np.asarray(e * 1.0))
+        return _raised(0.5 * e * np.expm1(e), e > 0.0), unwrap(np.asarray(e * 1.0))
 
 
 def concentrated_to_rdp(mu: Any, tau: Any, order: Any) -> Any:
     """(mu, tau)-mean-concentrated DP has divergences of at most mu + (order - 1) tau^2/2."""
     m, t, a = as_common(mu=(mu, _POSITIVE), tau=(tau, _POSITIVE), order=(order, _ORDER))
-    return unwrap(np.asarray((m + 0.5 * (a - 1.0) * t * t) * _UP))
+    with np.errstate(over="ignore"):
+        return _raised(m + 0.5 * (a - 1.0) * t * t, (m > 0.0) | (t > 0.0))
 
 
 def gdp_to_zcdp(mu: Any) -> Any:
     """mu-GDP is rho-zCDP with rho = mu^2/2.  (The converse is false.)"""
     (m,) = as_common(mu=(mu, _POSITIVE))
-    return unwrap(np.asarray(0.5 * m * m * _UP))
+    with np.errstate(over="ignore"):
+        return _raised(0.5 * m * m, m > 0.0)
 
 
 def zcdp_to_rdp(rho: Any, order: Any, xi: Any = 0.0) -> Any:
     """(xi, rho)-zCDP has divergences of at most xi + rho order, by definition."""
     r, a, x = as_common(rho=(rho, _POSITIVE), order=(order, _ORDER), xi=(xi, _POSITIVE))
-    return unwrap(np.asarray((x + r * a) * _UP))
+    with np.errstate(over="ignore"):
+        return _raised(x + r * a, (x > 0.0) | (r > 0.0))
 
 
 def zcdp_to_epsilon_closed_form(rho: Any, delta: Any) -> Any:
@@ -93,7 +102,8 @@ def zcdp_to_epsilon_closed_form(rho: Any, delta: Any) -> Any:
     5.298525912188
     """
     r, d = as_common(rho=(rho, _POSITIVE), delta=(delta, _OPEN_SHARE))
-    return unwrap(np.asarray((r + 2.0 * np.sqrt(r * -np.log(d))) * _UP))
+    with np.errstate(invalid="ignore"):
+        return _raised(np.where(r < np.inf, r + 2.0 * np.sqrt(r) * np.sqrt(-np.log(d)), np.inf), r > 0.0)
 
 
 def moments_to_rdp(moment_order: Any, log_moment: Any) -> tuple[Any, Any]:
@@ -112,7 +122,7 @@ def rdp_to_moments(order: Any, divergence: Any) -> tuple[Any, Any]:
     """The inverse of `moments_to_rdp`: (lambda, alpha(lambda))."""
     a, r = as_common(order=(order, _ORDER), divergence=(divergence, _POSITIVE))
     value = (a - 1.0) * r
-    return unwrap(np.asarray(a - 1.0)), unwrap(np.asarray(np.where(value > 0.0, np.nextafter(value, np.inf), 0.0)))
+    return unwrap(np.asarray(a - 1.0)), unwrap(np.asarray(np.where(r > 0.0, np.nextafter(value, np.inf), 0.0)))
 
 
 def rdp_to_epsilon(order: Any, divergence: Any, delta: Any, conversion: str = "canonne_kamath_steinke") -> Any:
@@ -150,7 +160,7 @@ def _at_one_order(order: Any, divergence: Any, target: Any, conversion: str, *, 
     a, r, t = as_common(order=(order, _ORDER), divergence=(divergence, _POSITIVE), **{name: (target, domain)})
     out = np.empty(a.shape)
     with np.errstate(divide="ignore"):
-        noise = np.sqrt(0.5 * a / r) * (1.0 - 1e-15)
+        noise = np.sqrt(0.5 * a) / np.sqrt(r) * (1.0 - 1e-15)
     for i in np.ndindex(a.shape):
         method = RDP(orders=float(a[i]), conversion=conversion)
         run: dict[str, Any] = {
@@ -170,7 +180,8 @@ def approximate_to_advantage(epsilon: Any, delta: Any) -> Any:
     0.462122536088
     """
     e, d = as_common(epsilon=(epsilon, _POSITIVE), delta=(delta, _SHARE))
-    return unwrap(np.asarray(np.minimum((np.tanh(0.5 * e) * (1.0 - d) + d) * _UP, 1.0)))
+    value = _raised(np.tanh(0.5 * e) * (1.0 - d) + d, (e > 0.0) | (d > 0.0))
+    return unwrap(np.minimum(np.asarray(value), 1.0))
 
 
 def approximate_to_probabilistic(epsilon: Any, delta: Any, slack: Any) -> tuple[Any, Any]:

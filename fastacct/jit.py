@@ -15,6 +15,7 @@ And the other way round: `dpsgd_epsilon`, `dpsgd_delta` and `dpsgd_rdp` return f
 from __future__ import annotations
 
 import ctypes
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ __all__ = ["Compiled", "dpsgd_delta", "dpsgd_epsilon", "dpsgd_rdp", "mechanism"]
 Function = Callable[[float], float]
 UNRESOLVED: Final = 1e-7
 """Largest share of the mass that two quadrature rules may disagree about."""
+SUBNORMAL: Final = 1e-320
+"""What the subnormal numbers in a panel may be off by."""
 _NEXT_TO: Final = 1e-11
 """Part of a panel: how close to its ends its loss is looked at."""
 _COARSE: Final = 512
@@ -167,12 +170,11 @@ class Sums:
         """Bounds of the sum of P - exp(epsilon) Q, from zero."""
         p, q, p_off, q_off = self._at(epsilon)
         times = math.exp(epsilon) if epsilon < 709.0 else math.inf
-        pad = 16.0 * ROUNDING * p + p_off
-        taken = times * q if q > 0.0 else 0.0
-        off = times * q_off + 16.0 * ROUNDING * taken if q > 0.0 else 0.0
-        if not taken < math.inf:
-            return 0.0, p + pad
-        return max(0.0, p - taken - pad - off), max(0.0, p - taken + pad + off)
+        p_off, q_off = p_off + 16.0 * ROUNDING * p, q_off + 16.0 * ROUNDING * q
+        most, least = q + q_off, max(q - q_off, 0.0)
+        low = p - p_off - (times * most if most > 0.0 else 0.0)
+        high = p + p_off - (times * least if least > 0.0 and times < math.inf else 0.0)
+        return max(0.0, low), max(0.0, high)
 
 
 def mechanism(
@@ -196,7 +198,8 @@ def mechanism(
     Parameters
     ----------
     log_density_p, log_density_q : function of one float
-        Compiled by Numba once, and cached on disk where the function is in a file.  They may use `math`.
+        Compiled by Numba once, and cached on disk where the function is in a file and uses no globals but modules.
+        They may use `math`.
     loss : function of one float, optional
         log_density_p - log_density_q without its cancellation, where that matters.
     domain : (low, high)
@@ -251,9 +254,15 @@ def _compiled(function: Function, name: str) -> Any:
 
 
 def _is_in_a_file(function: Any) -> bool:
-    """Whether Numba can cache it: not from a console, and no closure over other functions."""
+    """Whether Numba can cache it: not from a console, and a function of its text alone.
+
+    Numba compiles the values of globals in, and its cache does not notice when they change.
+    """
     code = getattr(function, "__code__", None)
-    return code is not None and not code.co_filename.startswith("<") and not code.co_freevars
+    if code is None or code.co_filename.startswith("<") or code.co_freevars:
+        return False
+    known = (function.__globals__.get(name) for name in code.co_names)
+    return all(value is None or inspect.ismodule(value) for value in known)
 
 
 @lru_cache(maxsize=2)
@@ -280,8 +289,9 @@ def panels_of(made: Compiled, edges: Cells) -> Table:
         if not (values < np.inf).all():
             at = float(x[~(values < np.inf)].flat[0])
             raise ValueError(f"{name}({at!r}) is not a number; allowed: finite numbers and -inf")
-    scaled = half[:, None] * weights
-    in_p, in_q = scaled * np.exp(log_p), scaled * np.exp(log_q)
+    with np.errstate(divide="ignore"):  # in logarithms: a density may underflow where a panel's mass does not
+        log_size = np.log(half)[:, None] + np.log(weights)
+    in_p, in_q = np.exp(log_p + log_size), np.exp(log_q + log_size)
     p, q = in_p[:, 6:].sum(axis=1), in_q[:, 6:].sum(axis=1)
     off = np.abs(p - in_p[:, :6].sum(axis=1)), np.abs(q - in_q[:, :6].sum(axis=1))
     low, high = np.fmin.reduce(loss, axis=1), np.fmax.reduce(loss, axis=1)
@@ -300,14 +310,14 @@ def panels_of(made: Compiled, edges: Cells) -> Table:
         end = made._call("loss", inner) if made.loss is not None else end
     low = np.where((end < low[:, None]).any(axis=1), -np.inf, low)
     high = np.where((end > high[:, None]).any(axis=1), np.inf, high)
-    return Table(edges, p, q, _error(p, off[0]), _error(q, off[1]), low, high)
+    return Table(edges, p, q, _error(p, off[0], half), _error(q, off[1], half), low, high)
 
 
-def _error(mass: Cells, off: Cells) -> Cells:
-    """Absolute: ten times the difference of the rules, and the rounding of exp."""
+def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
+    """Absolute: ten times the difference of the rules, the rounding of exp, and of what is no normal number."""
     with np.errstate(divide="ignore"):
-        size = np.where(mass > 0.0, np.abs(np.log(mass)), 0.0)
-    return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size)))
+        size = np.where(mass > 0.0, np.abs(np.log(mass)), 0.0) + 2.0 * np.abs(np.log(half))
+    return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size)) + SUBNORMAL)
 
 
 def _table(made: Compiled) -> Table:

@@ -97,11 +97,12 @@ class GDP(Declared):
     def parts(self, neighbors: str) -> Process:
         """A Gaussian, whose sum moves twice as far under replace-one."""
         far = moved(neighbors)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             noise = np.asarray(far / np.asarray(self.mu))
             exact = noise * np.asarray(self.mu) == far
         power = np.where(noise > 0.0, np.frexp(noise)[0] == 0.5, True)  # a power of two: the division was exact
         noise = np.where((exact & power) | (noise == np.inf), noise, np.nextafter(noise, 0.0))
+        noise = np.where(np.asarray(self.mu) > 0.0, np.minimum(noise, np.finfo(float).max), noise)
         return Gaussian(float(noise) if noise.ndim == 0 else noise) * 1
 
 

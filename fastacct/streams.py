@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from fastacct._arrays import Cells, Domain, as_cells, as_choice
+from fastacct._arrays import TINY, Cells, Domain, as_cells, as_choice
 from fastacct.additive import ALL_RELATIONS, Laplace
 from fastacct.mechanisms import Declared, Gaussian, Mechanism, constant, moved, parameter
 from fastacct.notions import GDP, ZCDP, PureDP, RDPCurve
@@ -194,7 +194,8 @@ class NoisyIteration(Declared):
         if place > total:
             raise ValueError(f"position = {int(place)} is out of range; allowed: whole numbers in [1, {int(total)}]")
         with np.errstate(over="ignore"):
-            return ZCDP(float(0.5 / (noise * noise * (total - place + 1.0)) * (1.0 + 1e-15)))
+            rho = float(0.5 / (noise * noise * (total - place + 1.0)) * (1.0 + 2e-15))
+        return ZCDP(max(rho, TINY) if noise < np.inf else 0.0)
 
     def parts(self, neighbors: str) -> Process:
         """One Gaussian."""
@@ -351,7 +352,7 @@ def _complete_walk(noise: float, parties: int) -> Mechanism:
 def _cycle(orders: Cells, noise: float, parties: int) -> Cells:
     """log E exp(c j^2/m)/(alpha - 1), c = alpha (alpha - 1)/(2 noise^2), m geometric from 0, j binomial of m."""
     a, share, log_stay = orders - 1.0, 1.0 / (parties - 1.0), math.log1p(-1.0 / parties)
-    c = 0.5 * orders * a / noise**2 * (1.0 + 1e-15)
+    c = np.maximum(0.5 * orders * a / noise / noise * (1.0 + 2e-15), TINY)
     most, widest = 32 * parties, 400
     total = np.zeros(orders.size)
     log_factorial = np.array([math.lgamma(m + 1.0) for m in range(most + 1)])  # good to 1e-9, which is paid

@@ -302,11 +302,10 @@ def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, dou
     """
     cdef scalar_function fp = <scalar_function> log_p, fq = <scalar_function> log_q, fl = <scalar_function> loss
     cdef double stack[128]
-    cdef double a, b, middle, half, p, q, p_rough, q_rough, lp, lq, l, bottom, top, margin, w, p_off, q_off, times, upper = 0.0, below = 0.0, chord
+    cdef double a, b, middle, half, p, q, p_rough, q_rough, lp, lq, l, bottom, top, margin, w, p_off, q_off, size, upper = 0.0, below = 0.0, chord
     cdef int n = <int> points.shape[0], i, depth = 0, used = 0
     if log_p == 0 or log_q == 0 or weights.shape[0] != n or not 0 < rough < n:
         raise ValueError("no functions or no rules")
-    times = exp(fmin(epsilon, 709.0))
     with nogil:
         stack[0] = low
         stack[1] = high
@@ -315,6 +314,7 @@ def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, dou
             depth -= 1
             a, b = stack[2 * depth], stack[2 * depth + 1]
             middle, half = 0.5 * (a + b), 0.5 * (b - a)
+            size = log(half)
             p = q = p_rough = q_rough = 0.0
             bottom, top = INFINITY, -INFINITY
             for i in range(n):
@@ -324,13 +324,13 @@ def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, dou
                     lp, lq, l = lq, lp, -l
                 if not isnan(l):
                     bottom, top = fmin(bottom, l), fmax(top, l)
-                w = half * weights[i]
+                w = weights[i]                             # in logarithms, and Q times exp(epsilon): neither underflows where it matters
                 if i < rough:
-                    p_rough += w * exp(lp)
-                    q_rough += w * exp(lq)
+                    p_rough += w * exp(lp + size)
+                    q_rough += w * exp(lq + size + epsilon)
                 else:
-                    p += w * exp(lp)
-                    q += w * exp(lq)
+                    p += w * exp(lp + size)
+                    q += w * exp(lq + size + epsilon)
             margin = 0.15 * (top - bottom) + 1.8e-15 * fmax(fabs(top), fabs(bottom))
             if isfinite(margin):
                 bottom, top = bottom - margin, top + margin
@@ -344,15 +344,14 @@ def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, dou
                     top = INFINITY
                 if l < bottom:
                     bottom = -INFINITY
-            p_off = 10.0 * fabs(p - p_rough) + p * 1.2e-16 * (64.0 + 4.0 * (fabs(log(p)) if p > 0.0 else 0.0))
-            q_off = 10.0 * fabs(q - q_rough) + q * 1.2e-16 * (64.0 + 4.0 * (fabs(log(q)) if q > 0.0 else 0.0))
+            p_off = 10.0 * fabs(p - p_rough) + p * 1.2e-16 * (64.0 + 8.0 * fabs(size) + 4.0 * (fabs(log(p)) if p > 0.0 else 0.0)) + 1e-320
+            q_off = 10.0 * fabs(q - q_rough) + q * 1.2e-16 * (64.0 + 8.0 * (fabs(size) + epsilon) + 4.0 * (fabs(log(q)) if q > 0.0 else 0.0)) + 1e-320
             used += 1
             if not top > epsilon:
                 continue
             if bottom > epsilon:
-                chord = times * q * 2e-16
-                upper += fmax(0.0, p + p_off - times * fmax(q - q_off, 0.0) + chord)
-                below += fmax(0.0, p - p_off - times * (q + q_off) - chord)
+                upper += fmax(0.0, p + p_off - fmax(q - q_off, 0.0))
+                below += fmax(0.0, p - p_off - (q + q_off))
                 continue
             chord = (p + p_off) * -expm1(fmin(epsilon - top, 0.0))
             if chord > good and depth < 60 and used < 4000 and half > 1e-15 * fabs(middle):
@@ -361,7 +360,7 @@ def refine(size_t log_p, size_t log_q, size_t loss, bint turned, double low, dou
                 depth += 2
                 continue
             upper += chord
-            below += fmax(0.0, p - p_off - times * (q + q_off))
+            below += fmax(0.0, p - p_off - (q + q_off))
     return below * (1.0 - 1e-14), upper * (1.0 + 1e-14)
 
 

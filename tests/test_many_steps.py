@@ -78,14 +78,16 @@ def test_all_steps_in_one_pass(number, run, neighbors):
         job = job + fa.Gaussian(extra**-0.5)
     for delta in (1e-3 if number % 2 else 1e-7,):
         low, high, status = fa.epsilon_bounds(job, delta=delta, neighbors=neighbors)
-        assert status == fa.Status.TIGHT and 0.0 < high - low < 1e-8 * high
+        assert status == fa.Status.TIGHT
+        assert 0.0 < high - low < 1e-8 * high
         sign = 1 if neighbors == "remove" else -1
         for epsilon, side in ((low, 1), (high, -1)):
             truth = _delta(sigma, q, count, epsilon, sign, extra)
             assert side * (truth / delta - 1.0) > -3e-10
         low, high, status = fa.delta_bounds(job, epsilon=1.1 * high, neighbors=neighbors)
         truth = _delta(sigma, q, count, 1.1 * fa.epsilon(job, delta=delta, neighbors=neighbors), sign, extra)
-        assert low < truth * (1.0 + 3e-10) and high > truth * (1.0 - 3e-10)
+        assert low < truth * (1.0 + 3e-10)
+        assert high > truth * (1.0 - 3e-10)
         assert 1e-14 * high < high - low < 2e-8 * high
 
 
@@ -95,7 +97,8 @@ def test_the_larger_direction():
     both = fa.epsilon_bounds(job, delta=1e-4)
     each = [fa.epsilon_bounds(job, delta=1e-4, neighbors=name) for name in ("add", "remove")]
     assert both.upper == pytest.approx(max(x.upper for x in each), rel=1e-8)
-    assert both.lower <= max(x.upper for x in each) and both.upper >= max(x.lower for x in each)
+    assert both.lower <= max(x.upper for x in each)
+    assert both.upper >= max(x.lower for x in each)
 
 
 def test_the_pass_agrees_with_steps_read_one_by_one():
@@ -108,10 +111,12 @@ def test_the_pass_agrees_with_steps_read_one_by_one():
     twins = np.append(sigma, np.nextafter(sigma[count > 1][0], 9.0)), np.append(q, q[count > 1][0])
     reduced = np.append(np.where(np.arange(LEAST - 1) == np.flatnonzero(count > 1)[0], count - 1, count), 1)
     many = _job(*twins, reduced)
-    assert len(few) == LEAST - 1 and len(many) == LEAST
+    assert len(few) == LEAST - 1
+    assert len(many) == LEAST
     for delta, neighbors in itertools.product((1e-2, 1e-6, 1e-12), ("add", "remove", "add_remove")):
         one, other = (fa.epsilon_bounds(job, delta=delta, neighbors=neighbors) for job in (few, many))
-        assert one.lower <= other.upper * (1.0 + 1e-14) and other.lower <= one.upper * (1.0 + 1e-14)
+        assert one.lower <= other.upper * (1.0 + 1e-14)
+        assert other.lower <= one.upper * (1.0 + 1e-14)
         assert other.upper - other.lower < 1e-7 * other.upper
 
 

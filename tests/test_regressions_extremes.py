@@ -1,0 +1,215 @@
+"""Numbers on the unsafe side at extreme parameters, found by reviewers: amplified rounding, under- and overflow."""
+
+import math
+
+import mpmath as mp
+import pytest
+
+import fastacct as fa
+
+DIGITS = 50
+
+
+def _sampled(epsilon, rate):
+    """Pure epsilon of a Poisson sample."""
+    return mp.log1p(mp.mpf(rate) * mp.expm1(epsilon))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rate"),
+    [
+        (fa.Laplace(0.0524), 9.1e-10),
+        (fa.Laplace(0.0239), 1.3e-20),
+        (fa.Laplace(0.029135785279969743), 3.1913531088277845e-16),
+        (fa.DiscreteLaplace(0.11, 34), 1.1e-143),
+        (fa.DiscreteLaplace(0.27411546116347474, 9), 3.425836296841751e-16),
+    ],
+)
+def test_pure_epsilon_of_a_sample_pays_for_the_rounding_of_its_base(mechanism, rate):
+    with mp.workdps(DIGITS):
+        base = 1 / mp.mpf(getattr(mechanism, "noise_multiplier", None) or mechanism.scale)
+        truth = _sampled(getattr(mechanism, "sensitivity", 1) * base, rate)
+        given = fa.epsilon(mechanism.poisson(rate), delta=0.0)
+        assert truth <= given <= truth * (1 + mp.mpf("1e-12"))
+    assert fa.delta(mechanism.poisson(rate), epsilon=float(truth) * (1.0 - 1e-15)) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "size"),
+    [(2.1, 2e-57, 61), (0.47, 2.6e-69, 320), (0.48, 8e-264, 1202), (5.977426793392872, 8.48679294037707e-299, 97)],
+)
+def test_large_groups_of_epsilon_delta(epsilon, delta, size):
+    with mp.workdps(DIGITS):
+        truth = mp.mpf(delta) * mp.expm1(size * mp.mpf(epsilon)) / mp.expm1(mp.mpf(epsilon))
+        given = fa.delta(fa.ApproxDP(epsilon, delta).group(size), epsilon=epsilon * size + 1.0)
+        assert truth <= given <= truth * (1 + mp.mpf("1e-11"))
+
+
+@pytest.mark.parametrize(
+    ("job", "least"),
+    [
+        (fa.Laplace(1e170) + fa.ZCDP(0.0), 5e-171),
+        (fa.PureDP(1e-170) * 10**15 + fa.ZCDP(0.0), 1e-163),
+        (fa.Parallel(fa.PureDP(1e-170), fa.Laplace(1e171)) * 1000, 5e-171),
+        (fa.NoisyIteration.single_pass(1e200, 5, 5) * 1, 4e-201),
+        (fa.ZCDP(1e-10).poisson(1e-170) * 1, 5.6e-176),
+        (fa.ZCDP(fa.convert.gdp_to_zcdp(1e-200)) * 1, 4e-201),
+        (fa.Laplace(1e301) * 1, 5e-302),
+        (fa.Laplace(1e301) * 7, 3e-301),
+        (fa.GDP(1e-310) * 1, 4e-311),
+        (fa.GDP(1e-310).group(3) * 1, 1e-310),
+    ],
+)
+def test_what_releases_something_is_never_rounded_down_to_nothing(job, least):
+    assert least <= fa.delta(job, epsilon=0.0) < 1e-140
+
+
+def test_small_guarantees_are_never_converted_to_nothing():
+    for mechanism in (fa.PureDP(1e-170), fa.Laplace(1e170), fa.Exponential(1e-170)):
+        assert 0.0 < fa.rdp(mechanism, 2.0) < 1e-299
+    for convert in (fa.convert.pure_to_zcdp, fa.convert.bounded_range_to_zcdp, fa.convert.gdp_to_zcdp):
+        assert 0.0 < convert(1e-200) < 1e-320
+        assert convert(0.0) == 0.0
+    assert fa.convert.concentrated_to_rdp(0.0, 1e-170, 2.0) > 0.0
+    assert fa.convert.rdp_to_moments(1.3333, 5e-324)[1] > 0.0
+    assert fa.convert.approximate_to_advantage(5e-324, 0.0) > 0.0
+    assert fa.convert.rdp_to_delta(2.0, 1e-310, 0.0) >= 4e-156
+    assert fa.convert.rdp_to_delta(1e11, 1e-299, 0.0) >= 1e-156
+    assert fa.convert.rdp_to_epsilon(1e11, 1e-300, 1e-200, "mironov") >= 4.6e-9
+    assert fa.convert.zcdp_to_epsilon_closed_form(math.inf, 1.0) == math.inf
+    for method in ("zcdp", "gdp"):
+        mechanism = fa.Gaussian(1e170)
+        accountant = fa.Accountant(epsilon=1.0, delta=1e-5, filter=method)
+        accountant.compose(mechanism)
+        assert accountant._sum > 0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "count", "truth"),
+    [(2.742497993019018e-280, 400, 1.09477901803855e-279), (6.373680626805337e-35, 100, 1.27448479291258651e-34)],
+)
+def test_exponential_mechanisms_with_tiny_ranges(epsilon, count, truth):
+    assert truth <= fa.composition.exponential_mechanisms(epsilon, count, 0.0) <= truth * (1.0 + 1e-8)
+
+
+def test_a_refused_composition_leaves_no_trace():
+    accountant = fa.Accountant(epsilon=2.0, delta=1e-6, filter="zcdp")
+    accountant.compose(fa.Gaussian(1e9), 2**53 - 1)
+    spent, state = accountant.spent(), accountant.to_json()
+    with pytest.raises(ValueError, match="count = 18014398509481982 is out of range"):
+        accountant.compose(fa.Gaussian(1e9), 2**53 - 1)
+    assert (accountant.spent(), accountant.to_json()) == (spent, state)
+    assert fa.Accountant.from_json(state).spent() == spent
+    for damaged in (
+        "[" * 100_000,
+        state.replace('"noise_multiplier": 1000000000.0', '"noise_multiplier": 0.0'),
+        state.replace('"noise_multiplier": 1000000000.0', '"noise_multiplier": [1.0, 2.0]'),
+    ):
+        with pytest.raises(ValueError, match="state of an accountant"):
+            fa.Accountant.from_json(damaged)
+    with pytest.raises(ValueError, match="delta = 1"):
+        fa.Accountant(epsilon=1.0, delta=1.0, filter="rdp")
+
+
+def test_guessing_is_rounded_up():
+    assert fa.tradeoff_bounds(fa.PureDP(0.0), 0.16).upper > 0.84
+
+
+def test_lower_bounds_of_subnormal_deltas():
+    assert fa.delta_bounds(fa.ApproxDP(1.0, 5e-324) * 3, epsilon=4.0).lower < 1.5e-323
+
+
+def test_walks_with_enormous_noise():
+    assert fa.epsilon(fa.RandomWalk(1e155, 1, "complete", 5), delta=1e-5) == 0.0
+
+
+# -- compiled densities whose values are no normal numbers -----------------------------------------------------------
+
+
+def _compiled(log_p, log_q, domain, **options):
+    pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+    return fa.jit.mechanism(log_density_p=log_p, log_density_q=log_q, domain=domain, **options)
+
+
+def test_losses_beyond_the_range_of_exp():
+    def p(x):
+        return -math.log(2.0)
+
+    def q(x):
+        return -math.log(2.0) - (720.3 - 40.0 * (x - 0.53) ** 2) if x < 1.0 else 0.0
+
+    mine = _compiled(p, q, (0.0, 2.0), breakpoints=[1.0], panels=16)
+    assert fa.delta_bounds(mine, epsilon=720.0, neighbors="remove").lower <= 0.015408943072
+    assert fa.epsilon_bounds(mine, delta=0.01, neighbors="remove").lower <= 720.0797
+
+
+@pytest.mark.parametrize("factor", [1.4, 1.6])
+def test_densities_that_underflow_over_wide_domains(factor):
+    wide = 1e300
+    log_q = math.log(factor) + math.log(5e-324)
+    log_p = log_q + 40.0
+    with mp.workdps(DIGITS):
+        p, q = wide * mp.exp(mp.mpf(log_p)), wide * mp.exp(mp.mpf(log_q))
+        rest_p, rest_q = float(mp.log((1 - p) / wide)), float(mp.log((1 - q) / wide))
+        truth, times = float(p - mp.exp(mp.mpf(39.9)) * q), mp.exp(mp.mpf(39.9))
+        twice = float(2 * (p * (1 - p) - times * q * (1 - q)) + p**2 - times * q**2)
+
+    def inside_p(x):
+        return log_p if x < 1e300 else rest_p
+
+    def inside_q(x):
+        return log_q if x < 1e300 else rest_q
+
+    mine = _compiled(inside_p, inside_q, (0.0, 2.0 * wide), breakpoints=[wide])
+    lower, upper, _ = fa.delta_bounds(mine, epsilon=39.9, neighbors="remove")
+    assert lower <= truth <= upper <= truth * (1.0 + 1e-6)
+    lower, upper, _ = fa.delta_bounds(mine * 2, epsilon=39.9, neighbors="remove")
+    assert lower <= twice <= upper
+
+
+@pytest.mark.parametrize(("scale", "epsilon", "truth"), [(1e60, 36.0, 6.7e-278), (1e148, 30.0, 4.709e-193)])
+def test_wide_gaussians(scale, epsilon, truth):
+    def p(x):
+        return -0.5 * ((x - scale) / scale) ** 2 - math.log(scale) - 0.9189385332046727
+
+    def q(x):
+        return -0.5 * (x / scale) ** 2 - math.log(scale) - 0.9189385332046727
+
+    mine = _compiled(p, q, (-math.inf, math.inf))
+    lower, upper, _ = fa.delta_bounds(mine, epsilon=epsilon, neighbors="remove")
+    assert lower <= truth * 1.01
+    assert upper >= truth
+
+
+def twice_as_fast(x):
+    return math.log(2.0) - 2.0 * x
+
+
+def exponential(x):
+    return -x
+
+
+def test_the_other_density_underflows():
+    mine = _compiled(twice_as_fast, exponential, (0.0, math.inf))
+    lower, upper, _ = fa.delta_bounds(mine, epsilon=400.0, neighbors="add")
+    assert lower <= 0.25 * math.exp(-400.0) <= upper
+
+
+CONSTANT = 0.0
+
+
+def _scaled(x):
+    return CONSTANT - 0.5 * x * x - 0.9189385332046727
+
+
+def _shifted(x):
+    return CONSTANT - 0.5 * (x - 1.0) ** 2 - 0.9189385332046727
+
+
+def test_functions_that_read_globals_are_not_cached():
+    """Numba compiles the values of globals in; its cache on disk would give those of another run."""
+    from fastacct.jit import _is_in_a_file
+
+    assert _is_in_a_file(twice_as_fast)
+    assert not _is_in_a_file(_scaled)
+    assert fa.delta(_compiled(_shifted, _scaled, (-40.0, 40.0)), epsilon=1.0) == pytest.approx(0.12693674, rel=1e-6)
