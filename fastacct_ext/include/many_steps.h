@@ -35,14 +35,14 @@ typedef struct {                      /* one node of FA_LANE steps */
 
 typedef struct {                      /* FA_LANE steps that are read together */
     double sigma[FA_LANE], inv_var[FA_LANE], constant[FA_LANE], kappa[FA_LANE], count[FA_LANE], step[FA_LANE], first[FA_LANE], base[FA_LANE], cut[FA_LANE];
-    double at_a[FA_LANE], at_right[FA_LANE], at_left[FA_LANE], at_other[FA_LANE], error[FA_LANE];
+    double at_a[FA_LANE], at_right[FA_LANE], at_left[FA_LANE], at_other[FA_LANE], error[FA_LANE], log_a[FA_LANE];      /* M, then its logarithm */
 } fa_many_group;
 
 typedef struct {
     fa_many_group group;
     fa_many_node nodes[FA_MANY_CHUNK];
     double sums[2 * FA_MANY_POINTS][FA_LANE];      /* A c, B s, B c, A s of the points, as they are needed */
-    double zr[FA_MANY_POINTS][FA_LANE], zi[FA_MANY_POINTS][FA_LANE], size[FA_MANY_POINTS][FA_LANE], inverse[FA_MANY_POINTS][FA_LANE];
+    double zr[FA_MANY_POINTS][FA_LANE], zi[FA_MANY_POINTS][FA_LANE], size[FA_MANY_POINTS][FA_LANE], least[FA_MANY_POINTS][FA_LANE];      /* log M, counted; its moduli; the least |M|^2 */
     fa_block block;                   /* for the tail */
 } fa_many_scratch;
 
@@ -226,13 +226,13 @@ FA_INLINE double fa_many_step(double s2, double t, double need, double top)
 
 /* where the sums of FA_LANE steps may end (docs/algorithms/log_moments.md, "Ends"), their nodes' step and number; u: the largest exponent (or the
  * most negative one), other: one of the other sign, or 0 */
-FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other, double t_max, double need)
+FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other, double t_max, double need, int *every)
 {
-    double count[FA_LANE], most = 0.0, low = fa_min(u, other);
+    double count[FA_LANE], far[FA_LANE], most = 0.0, low = fa_min(u, other);
     int lane;
     FA_PRAGMA(omp simd)
     for (lane = 0; lane < FA_LANE; lane++) {
-        double s2 = g->sigma[lane] * g->sigma[lane], width = FA_WIDTH * g->sigma[lane], right = u + width, left = -width, h, reach = need + fa_max(0.0, a * g->kappa[lane]);
+        double s2 = g->sigma[lane] * g->sigma[lane], reach = need + fa_max(0.0, a * g->kappa[lane]), width = sqrt(2.0 * reach) * g->sigma[lane], right = u + width, left = -width, h;
         int i;
         for (i = 0; i < 5; i++)                                /* every iterate will do */
             right = u / (1.0 + fa_exp_plain_v(-FA_FMA(right, g->inv_var[lane], g->constant[lane]))) + width;
@@ -246,15 +246,23 @@ FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other
         g->step[lane] = h;
         g->first[lane] = floor(left / h);
         count[lane] = right / h - g->first[lane] + 2.0;
+        {                                                      /* -log of the error of sums over every other node, at real points */
+            double d = fa_min(FA_PI / h, low < 0.0 ? 0.5 * FA_PI : 0.9 * FA_PI);
+            far[lane] = d * s2 * (FA_PI / h - 0.5 * d) - fa_max(0.0, low * g->kappa[lane]);
+        }
         g->base[lane] = fa_log_v(h / g->sigma[lane]) - 0.918938533204672741780;
     }
-    for (lane = 0; lane < FA_LANE; lane++)
+    *every = 2;
+    for (lane = 0; lane < FA_LANE; lane++) {
         most = count[lane] > most || !(count[lane] == count[lane]) ? count[lane] : most;
+        if (!(far[lane] > need - 5.5))                         /* 2 exp(-20) over all steps */
+            *every = 1;
+    }
     return most;
 }
 
 /* nodes j .. j + FA_MANY_CHUNK - 1: phasors at the first giant point, and what the steps' real sums and rounding errors grow by */
-FA_INLINE void fa_many_fill(fa_many_scratch *s, double j, double a, double u_right, double u_left, double u_other, double u_max, double h_t)
+FA_INLINE void fa_many_fill(fa_many_scratch *s, double j, double a, double u_right, double u_left, double u_other, double u_max, double h_t, int every)
 {
     fa_many_group *g = &s->group;
     int i, lane;
@@ -270,15 +278,17 @@ FA_INLINE void fa_many_fill(fa_many_scratch *s, double j, double a, double u_rig
             size = FA_FMA(a, l, lw);
             w = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
             g->at_a[lane] += w;
-            size = FA_FMA(u_right, l, lw);
-            g->at_right[lane] += size > -690.0 ? fa_exp_plain_v(size) : 0.0;
-            if (u_left != 0.0) {
-                size = FA_FMA(u_left, l, lw);
-                g->at_left[lane] += size > -690.0 ? fa_exp_plain_v(size) : 0.0;
-            }
-            if (u_other != 0.0) {
-                size = FA_FMA(u_other, l, lw);
-                g->at_other[lane] += size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+            if (every == 1 || (i & 1) == 0) {
+                size = FA_FMA(u_right, l, lw);
+                g->at_right[lane] += size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+                if (u_left != 0.0) {
+                    size = FA_FMA(u_left, l, lw);
+                    g->at_left[lane] += size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+                }
+                if (u_other != 0.0) {
+                    size = FA_FMA(u_other, l, lw);
+                    g->at_other[lane] += size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+                }
             }
             s1 = fa_sincos_v(h_t * l, &c1);
             c2 = FA_FMA(c1, c1, -s1 * s1);
@@ -367,7 +377,7 @@ FA_INLINE void fa_many_point(fa_many_scratch *s, int k, const double *re, const 
         s->zr[k][lane] = FA_FMA(count[lane], lr, s->zr[k][lane]);
         s->zi[k][lane] = FA_FMA(count[lane], li, s->zi[k][lane]);
         s->size[k][lane] += count[lane] * (fabs(lr) + fabs(li));
-        s->inverse[k][lane] = fa_max(s->inverse[k][lane], fa_exp_plain_v(-lr));
+        s->least[k][lane] = fa_min(s->least[k][lane], FA_FMA(re[lane], re[lane], im[lane] * im[lane]));
     }
 }
 
@@ -412,8 +422,8 @@ FA_INLINE void fa_many_take(const fa_many *m, fa_many_group *g, int b, double cu
 }
 
 /* the error of M, from its rounding on: aliasing (bound: of the integral of |exp(u L) Q|) and what the ends leave out; the sums' n nodes are
- * summed.  0: the cut shows */
-FA_INLINE int fa_many_errors(fa_many_group *g, double a, double u_right, double need, int n, double total)
+ * summed.  Logarithms of the real sums.  0: the cut shows */
+FA_INLINE int fa_many_errors(fa_many_group *g, double a, double u_right, double need, int n, int every, double total)
 {
     double bad[FA_LANE], edge = log(total) + 30.0;
     int lane, ok = 1;
@@ -427,7 +437,11 @@ FA_INLINE int fa_many_errors(fa_many_group *g, double a, double u_right, double 
         bound = a > 0.0 ? g->at_a[lane] : fa_exp_plain_v(a * g->kappa[lane]);
         g->error[lane] = FA_EPS * g->error[lane] + 2.1 * fa_exp_plain_v(-reach) * bound + fa_exp_plain_v(-0.5 * z * z) * fa_max(1.0, bound);
         g->error[lane] += (a > 0.0 ? 4.0 * fa_max(1.0, g->step[lane] / sigma) : 1.0) * fa_exp_plain_v(fa_min(690.0, FA_FMA(a, end, -far)));
-        bad[lane] = last == g->cut[lane] && !(FA_FMA(u_right, end, -far) + edge < fa_log_v(fa_max(g->at_right[lane], 1e-280))) ? 1.0 : 0.0;
+        g->at_right[lane] = fa_log_v(fa_max(every * g->at_right[lane], 1e-290));
+        g->at_left[lane] = fa_log_v(fa_max(every * g->at_left[lane], 1e-290));
+        g->at_other[lane] = fa_log_v(fa_max(every * g->at_other[lane], 1e-290));
+        g->log_a[lane] = fa_log_v(fa_max(g->at_a[lane] + 2.0 * g->error[lane], 1e-290)) + 1e-14;
+        bad[lane] = last == g->cut[lane] && !(FA_FMA(u_right, end, -far) + edge < g->at_right[lane]) ? 1.0 : 0.0;
     }
     for (lane = 0; lane < FA_LANE; lane++)
         ok = ok && bad[lane] == 0.0 && g->at_a[lane] < 1e280 && g->error[lane] < 1e-3;
@@ -441,11 +455,11 @@ FA_INLINE double fa_many_tail(const fa_many *m, fa_many_scratch *s, int b, int l
     fa_block *block = &s->block;
     double count = m->count[b], unused;
     if (!all && m->variance[b] < m->tail_from * count)
-        return count * log(g->at_a[lane] + 2.0 * g->error[lane]);
+        return count * g->log_a[lane];
     fa_pair_sampled(&block->pair, m->sigma[b], m->rate[b]);
     block->cut = block->pair.p_top + cut * block->pair.sigma;
     block->cut_loss = cut < INFINITY ? block->pair.kappa + fa_pair_loss(&block->pair, block->cut, &unused, &unused) : INFINITY;
-    return count * (a * block->pair.kappa + fa_tail_majorant(block, a, t, g->at_a[lane] * exp(-a * block->pair.kappa), -6.0 - log(m->total) - 40.0 / m->total));
+    return count * (a * block->pair.kappa + fa_tail_majorant(block, a, t, g->at_a[lane] * exp(-a * block->pair.kappa), -4.0 - log(m->total) - 40.0 / m->total));
 }
 
 /* evaluate the line placed on `from` over all steps, `giants` times nine points; 0: it will not do.  With other_v > 1, also the other direction's
@@ -473,63 +487,65 @@ FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, in
     memset(s->zr, 0, sizeof(s->zr[0]) * (size_t)points);
     memset(s->zi, 0, sizeof(s->zi[0]) * (size_t)points);
     memset(s->size, 0, sizeof(s->size[0]) * (size_t)points);
-    memset(s->inverse, 0, sizeof(s->inverse[0]) * (size_t)points);
+    for (i = 0; i < points; i++)
+        for (lane = 0; lane < FA_LANE; lane++)
+            s->least[i][lane] = INFINITY;
     k_right = 0.5 * run->right * (run->right - 1.0) * mu2;
     k_left = 0.5 * run->left * (run->left - 1.0) * mu2;
     k_other = 0.5 * other_v * (other_v - 1.0) * mu2;
     log_tail = -log(FA_PI * t_max) + 0.5 * (run->c * (run->c - 1.0) - t_max * t_max) * mu2 + 1e-9;
     for (b = 0; b < m->n; b += FA_LANE) {
         double nodes;
-        int n;
+        int n, every;
         fa_many_take(m, g, b, run->cut);
-        nodes = fa_many_ends(g, a, run->sign > 0 ? u_right : fa_min(a, u_right), u_other, t_max, need);
+        nodes = fa_many_ends(g, a, run->sign > 0 ? u_right : fa_min(a, u_right), u_other, t_max, need, &every);
         if (!(nodes < FA_MANY_NODES))
             return 0;
         n = ((int)nodes + FA_MANY_CHUNK) / FA_MANY_CHUNK * FA_MANY_CHUNK;
         memset(s->sums, 0, sizeof(s->sums[0]) * (size_t)(2 * points));
         for (i = 0; i < n; i += FA_MANY_CHUNK) {
-            fa_many_fill(s, i, a, u_right, u_left, u_other, u_max, run->h);
+            fa_many_fill(s, i, a, u_right, u_left, u_other, u_max, run->h, every);
             for (k = 0; k < giants; k++)
                 fa_many_nine(s->nodes, s->sums + 2 * k * FA_MANY_GIANT);
         }
         for (k = 0; k < giants; k++)
             fa_many_points(s, k);
-        if (!fa_many_errors(g, a, u_right, need, n, m->total))
+        if (!fa_many_errors(g, a, u_right, need, n, every, m->total))
             return 0;
         for (lane = 0; lane < FA_LANE && b + lane < m->n; lane++) {
             double count = g->count[lane];
             run->relative += count * g->error[lane];
             turning += 10.0 * FA_EPS * count * g->at_a[lane];
-            k_right += count * log(g->at_right[lane]);
+            k_right += count * g->at_right[lane];
             if (u_left != 0.0)
-                k_left += count * log(g->at_left[lane]);
+                k_left += count * g->at_left[lane];
             if (u_other != 0.0)
-                k_other += count * log(g->at_other[lane]);
+                k_other += count * g->at_other[lane];
             log_tail += fa_many_tail(m, s, b + lane, lane, a, t_max, run->cut, giants > FA_MANY_LONG);
         }
     }
     run->relative += turning * points;
     for (i = 0; i < points; i++) {
-        double t = i * run->h, zr = 0.0, zi = 0.0, size = 0.0, inverse = 0.0;
+        double t = i * run->h, zr = 0.0, zi = 0.0, size = 0.0, least = INFINITY;
         for (lane = 0; lane < FA_LANE; lane++) {
             zr += s->zr[i][lane];
             zi += s->zi[i][lane];
             size += s->size[i][lane];
-            inverse = fa_max(inverse, s->inverse[i][lane]);
+            least = fa_min(least, s->least[i][lane]);
         }
         run->zr[i] = zr + 0.5 * mu2 * (a * (a - 1.0) - t * t) - 0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
         run->zi[i] = zi + mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
-        run->inverse[i] = inverse * (1.0 - turning * (points - i) / run->relative);         /* the errors of the phasors grow from point to point */
+        run->inverse[i] = 1.0 / sqrt(fa_max(least, 1e-280)) * (1.0 - turning * (points - i) / run->relative);         /* the errors of the phasors grow from point to point */
         run->block_sum = fa_max(run->block_sum, size);
     }
-    run->slop = 1e-12 * m->total * (1.0 + fabs(u_right) + fabs(u_left));
+    run->slop = 1e-8 + 1e-12 * m->total * (1.0 + fabs(u_right) + fabs(u_left));
     run->right_log = k_right + fa_log_b(run->right);
     run->left_log = u_left != 0.0 ? k_left + fa_log_b(run->left) : 0.0;
     run->log_tail = log_tail + run->slop + 64.0 * FA_EPS * fabs(log_tail);
     run->slop += 64.0 * FA_EPS * (fabs(run->right_log) + fabs(run->left_log));
     if (run->sign > 0) {
         m->chernoff_v = other_v;
-        m->chernoff_k = k_other + 1e-12 * m->total * (1.0 + other_v);
+        m->chernoff_k = k_other + 1e-8 + 1e-12 * m->total * (1.0 + other_v);
     }
     run->n = points;
     return run->relative * run->inverse[0] < 1e-3 && run->right_log < 1e300 && run->left_log < 1e300;
