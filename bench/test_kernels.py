@@ -148,6 +148,17 @@ def test_epsilon_of_a_history(benchmark: BenchmarkFixture) -> None:
     assert benchmark(fa.dpsgd.epsilon, history=blocks, delta=1e-6, accountant=RDP) == ours
 
 
+def test_epsilon_of_a_thousand_different_steps(benchmark: BenchmarkFixture) -> None:
+    rng = np.random.default_rng(3)
+    sigma, q = rng.uniform(0.8, 2.0, 1000), rng.uniform(0.001, 0.02, 1000)
+    job = fa.Process([(fa.Gaussian(s).poisson(r), 1) for s, r in zip(sigma.tolist(), q.tolist(), strict=True)])
+    bounds = fa.epsilon_bounds(job, delta=1e-5)
+    assert 0.0 < bounds.upper - bounds.lower < 1e-8
+    assert bounds.upper < fa.epsilon(job, delta=1e-5, accountant=RDP)
+    benchmark.group = "one call"
+    assert benchmark(fa.epsilon, job, delta=1e-5) == bounds.upper
+
+
 def test_epsilon_of_plain_numbers(benchmark: BenchmarkFixture) -> None:
     c = next(iter(everyday(1)))
     run: dict[str, Any] = {

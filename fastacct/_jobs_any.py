@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from fastacct._arrays import Cells, in_pieces
+from fastacct._jit_lines import CompiledLine, NoLineError
 from fastacct._jit_release import OneRelease
 from fastacct._jobs_renyi import RenyiJob
 from fastacct._jobs_table import Table, tables
@@ -20,11 +21,13 @@ from fastacct._pld_sources import OutOfReachError
 from fastacct.bounds import Bounds, Status
 from fastacct.jit import Compiled
 from fastacct.process import Process
+from fastacct.sampling import Sampled
 
 __all__ = ["TOLERANCE", "read_any", "renyi_any"]
 
 TOLERANCE: Final = 1e-4
 """Relative width at which the composition of losses stops refining."""
+_LOG_LEAST: Final = -744.4400719213812
 _SIDES: Final = {"remove": (0,), "add": (1,)}
 
 
@@ -39,9 +42,9 @@ def read_any(
     only_upper: bool,
     renyi: bool = False,
     orders: Cells | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
 ) -> Bounds:
-    """Bounds of epsilon, delta or log delta; `renyi`: by divergences alone."""
+    """Bounds of epsilon, delta or log delta; `renyi`: by divergences alone; `tolerance`: by losses on a grid alone."""
     lower, upper, status = np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
     owner = np.broadcast_to(np.arange(math.prod(process.shape)).reshape(process.shape), shape).ravel()
     wanted = np.broadcast_to(target, shape).ravel()
@@ -64,7 +67,7 @@ def renyi_any(process: Process, orders: Cells, shape: tuple[int, ...], neighbors
     at = np.broadcast_to(orders, shape)
     for cell, table in enumerate(tables(process, neighbors)):
         mine = owner == cell
-        upper[mine] = RenyiJob(table, neighbors).divergence(np.ascontiguousarray(at[mine]))
+        upper[mine] = RenyiJob(table, neighbors, strict=True).divergence(np.ascontiguousarray(at[mine]))
     return Bounds(np.zeros(shape), upper, np.where(upper < np.inf, Status.TIGHT, Status.NOT_MET).astype(np.uint8))
 
 
@@ -76,7 +79,7 @@ def _cell(
     only_upper: bool,
     renyi: bool,
     orders: Cells | None,
-    tolerance: float,
+    tolerance: float | None,
 ) -> Found:
     for_epsilon = quantity == "epsilon"
     nothing = -math.inf if quantity == "log_delta" else 0.0
@@ -88,11 +91,13 @@ def _cell(
     if not renyi and all(has_losses(mechanism) for mechanism, _, _ in table):
         try:
             found = _by_losses(table, quantity, target, neighbors, only_upper, tolerance)
-            if not for_epsilon:
-                return found
-            # not above basic composition of pure guarantees, whose sum no grid hits
             pure = job.pure_epsilon()
-            return found._replace(upper=min(found.upper, pure), lower=min(found.lower, pure))
+            if not for_epsilon:  # losses reach further than epsilon: what underflowed is not nothing
+                least = (_LOG_LEAST if quantity == "log_delta" else 5e-324) if pure < math.inf else nothing
+                return found._replace(upper=max(found.upper, least))
+            # not above basic composition of pure guarantees, whose sum no grid hits
+            least = 5e-324 if 0.0 < pure < math.inf and target == 0.0 else 0.0
+            return found._replace(upper=max(min(found.upper, pure), least), lower=min(found.lower, pure))
         except OutOfReachError:
             pass  # too many losses for a grid
     if for_epsilon:
@@ -107,7 +112,9 @@ def _cell(
     return Found(nothing, upper, status)
 
 
-def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_upper: bool, tolerance: float) -> Found:
+def _by_losses(
+    table: Table, quantity: str, target: float, neighbors: str, only_upper: bool, tolerance: float | None
+) -> Found:
     """The larger of the directions that the relation asks for."""
     read = [(losses(mechanism, cell, neighbors), count) for mechanism, cell, count in table]
     used: list[tuple[Losses, float]] = [(both, count) for both, count in read if both is not None]
@@ -121,11 +128,35 @@ def _by_losses(table: Table, quantity: str, target: float, neighbors: str, only_
             alone = OneRelease(mechanism, way)
             answers.append(alone.epsilon(target) if quantity == "epsilon" else alone.delta(target))
             continue
+        found = _by_line(table, way, quantity, target) if tolerance is None else None
+        if found is not None:
+            answers.append(found)
+            continue
         pairs = [Pair(both[way].upper_source, both[way].lower_source, int(count)) for both, count in used]
-        query = FewLosses(pairs) if FewLosses.is_possible(pairs) else Query(pairs, tolerance, one_sided=only_upper)
+        few = FewLosses.is_possible(pairs)
+        query = FewLosses(pairs) if few else Query(pairs, tolerance or TOLERANCE, one_sided=only_upper)
         answers.append(query.epsilon(target) if quantity == "epsilon" else query.delta(target))
     lower, upper = max(one.lower for one in answers), max(one.upper for one in answers)
     if quantity == "log_delta":
         lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
         upper = math.log(upper) * (1.0 - 4e-16) + 4e-16 if upper > 0.0 else -math.inf
     return Found(lower, upper, max(one.status for one in answers))
+
+
+def _by_line(table: Table, way: int, quantity: str, target: float) -> Found | None:
+    """Compositions of compiled mechanisms and their samples; None where there is no line for them."""
+    parts: list[tuple[Compiled, float, float]] = []
+    for mechanism, cell, count in table:
+        inner = mechanism.mechanism if isinstance(mechanism, Sampled) else mechanism
+        if not isinstance(inner, Compiled):
+            return None
+        rate = cell.get("sample_rate", 1.0)
+        if rate > 0.0:
+            parts.append((inner, rate, count))
+    if quantity == "epsilon" and not target > 0.0:
+        return None
+    try:
+        line = CompiledLine(parts, way)
+        return line.epsilon(target) if quantity == "epsilon" else line.delta(target)
+    except NoLineError:
+        return None

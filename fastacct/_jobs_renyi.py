@@ -34,10 +34,12 @@ def is_sampled_gaussian(mechanism: Mechanism) -> bool:
 class RenyiJob:
     """One cell of a job: divergences add up."""
 
-    def __init__(self, table: Table, neighbors: str, orders: Cells | None = None) -> None:
+    def __init__(self, table: Table, neighbors: str, orders: Cells | None = None, *, strict: bool = False) -> None:
         self.table = table
         self.neighbors = neighbors
         self.orders = orders
+        self._strict = strict
+        """Whether a mechanism without divergences is refused, or has infinite ones."""
 
     def divergence(self, orders: Cells) -> Cells:
         """Upper bound at the orders."""
@@ -52,8 +54,16 @@ class RenyiJob:
                 one = Process({_at(mechanism, cell): int(count)})
                 total = total + renyi_bounds(one, orders, orders.shape, self.neighbors, 1, only_upper=True).upper
             else:
-                total = total + count * divergence(mechanism, cell, self.neighbors, orders) * (1.0 + 4e-16)
+                total = total + count * self._one(mechanism, cell, orders) * (1.0 + 4e-16)
         return total * (1.0 + 1e-15 * len(self.table))
+
+    def _one(self, mechanism: Mechanism, cell: dict[str, float], orders: Cells) -> Cells:
+        try:
+            return divergence(mechanism, cell, self.neighbors, orders)
+        except TypeError:  # a mixture of Gaussians
+            if self._strict:
+                raise
+            return np.full(orders.shape, np.inf)
 
     def pure_epsilon(self) -> float:
         """Sum of pure guarantees, inf where one is missing."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
+from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled, hashable
 from fastacct.process import Process, merge
 
 __all__ = ["Table", "check_relation", "expanded", "is_gaussian", "tables"]
@@ -63,7 +63,7 @@ def tables(process: Process, neighbors: str) -> Iterator[Table]:
         )
         for (kind, cell), count in found.items():
             rows[kind, cell] = kind.mechanism, count
-        order = sorted(rows, key=lambda key: (key[0].name, key[1]))
+        order = sorted(rows, key=lambda key: (key[0].name, key[1], hash(key[0])))
         yield tuple((rows[key][0], dict(key[1]), rows[key][1]) for key in order)
 
 
@@ -78,14 +78,20 @@ class _Kind:
         inner = getattr(mechanism, "mechanism", None)
         if isinstance(inner, Mechanism):
             constants = [(name, value) for name, value in constants if name != "mechanism"]
-            constants.append(("mechanism", _Kind(inner).name))
-        self.name: str = repr((type(mechanism).__name__, sorted(constants)))
+            constants.append(("mechanism", _Kind(inner)))
+        constants.sort(key=lambda one: one[0])
+        # what is equal decides the mechanisms themselves; names only bring them into an order
+        self._key = (type(mechanism), tuple((name, hashable(value)) for name, value in constants))
+        self.name: str = repr((type(mechanism).__name__, constants))
+
+    def __repr__(self) -> str:
+        return self.name
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Kind) and self.name == other.name
+        return isinstance(other, _Kind) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return hash(self._key)
 
 
 def at_cell(process: Process, cell: int) -> Process:

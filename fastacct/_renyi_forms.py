@@ -37,9 +37,9 @@ def pure_epsilon(mechanism: Mechanism, cell: Cell, neighbors: str) -> float:
         whole = pure_epsilon(mechanism.mechanism, {k: v for k, v in cell.items() if k != "sample_rate"}, neighbors)
         whole, rate = whole * (1.0 + 1e-15), cell["sample_rate"]  # below, its rounding may be most of what changes
         if neighbors == "add" and rate < 1.0:
-            return -math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate))
+            return _at_least(-math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate)), whole * rate)
         if whole < 700.0:
-            return math.log1p(rate * math.expm1(whole)) * (1.0 + 2e-15)
+            return _at_least(math.log1p(rate * math.expm1(whole)) * (1.0 + 2e-15), min(whole, rate))
         return whole if rate > 0.0 else 0.0
     if "epsilon" in cell:
         return cell["epsilon"] if cell.get("delta", 0.0) == 0.0 else math.inf
@@ -50,6 +50,11 @@ def pure_epsilon(mechanism: Mechanism, cell: Cell, neighbors: str) -> float:
         return mechanism.sensitivity * moved(neighbors) / cell["scale"]
     nothing = math.isinf(cell.get("noise_multiplier", 0.0)) or cell.get("sample_rate", 1.0) == 0.0
     return 0.0 if nothing else math.inf
+
+
+def _at_least(value: float, released: float) -> float:
+    """Products that underflow are not nothing; subnormal numbers are not good to a part of themselves."""
+    return value + 1e-323 if released > 0.0 and value < 1e-290 else value
 
 
 def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
@@ -116,7 +121,8 @@ def pure(epsilon: float, answers: int, orders: Cells) -> Cells:
     value = np.minimum(of_atoms(log_mass, loss, orders), epsilon)
     small = orders * epsilon
     second = 0.5 * orders * square(epsilon)  # Bun and Steinke 2016
-    return _padded(np.where((small < 1e-3) & (answers == 2), np.minimum(second, epsilon), value))
+    value = np.where((small < 1e-3) & (answers == 2), np.minimum(second, epsilon), value)
+    return _padded(np.maximum(value, TINY) if epsilon > 0.0 else value)
 
 
 @divergence.register(RandomizedResponse)
@@ -129,7 +135,7 @@ def _randomized_response(mechanism: RandomizedResponse, cell: Cell, neighbors: s
     log_p = np.array([log_true, log_lie + math.log(k - 1)])
     log_q = np.array([-math.log(k), math.log1p(-1.0 / k)])
     loss = np.array([log_true + math.log(k), log_lie + math.log(k)])
-    return _padded(_two_sided(log_p, log_q, loss, orders) + 1e-15 * (1.0 + epsilon + math.log(k)))
+    return _padded(np.maximum(_two_sided(log_p, log_q, loss, orders), TINY) + 1e-15 * (1.0 + epsilon + math.log(k)))
 
 
 @divergence.register(Exponential)

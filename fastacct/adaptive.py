@@ -20,7 +20,7 @@ from fastacct._renyi_forms import pure_epsilon, square
 from fastacct.additive import DiscreteGaussian
 from fastacct.calibrate import boundary, calibrate
 from fastacct.jit import Compiled
-from fastacct.mechanisms import Gaussian, Grouped, Mechanism, moved
+from fastacct.mechanisms import Declared, Gaussian, Grouped, Mechanism, moved
 from fastacct.notions import GDP, ZCDP
 from fastacct.parallel import Parallel
 from fastacct.process import Process
@@ -385,7 +385,8 @@ def _kinds() -> dict[str, type[Mechanism]]:
     while todo:
         kind = todo.pop()
         todo += kind.__subclasses__()
-        if kind.__module__.startswith(f"{fastacct.__name__}.") and not issubclass(kind, Compiled):
+        ours = kind.__module__.startswith(f"{fastacct.__name__}.") and kind not in (Mechanism, Declared)
+        if ours and not issubclass(kind, Compiled):
             found[kind.__name__] = kind
     return found
 

@@ -64,7 +64,8 @@ def drift(epsilon: Any, delta: Any, count: Any, slack: Any) -> tuple[Any, Any]:
     5.756
     """
     e, d, k, s = _read(epsilon, delta, count, slack)
-    value = (k * e * np.tanh(0.5 * e) + e * np.sqrt(-2.0 * k * np.log(s))) * _UP
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = (k * e * np.tanh(0.5 * e) + e * np.sqrt(-2.0 * k * np.log(s))) * _UP
     return _answer(value, e, d, k, s)
 
 
@@ -73,8 +74,10 @@ def _read(epsilon: Any, delta: Any, count: Any, slack: Any) -> list[Cells]:
 
 
 def _answer(value: Cells, e: Cells, d: Cells, k: Cells, s: Cells) -> tuple[Any, Any]:
+    nothing = (k == 0.0) | (e == 0.0)
     found = np.where(np.isnan(value), np.inf, value)
-    found = np.where(k * e == 0.0, 0.0, np.minimum(found, k * e * _UP))
+    with np.errstate(invalid="ignore"):
+        found = np.where(nothing, 0.0, np.minimum(found, np.where(nothing, 0.0, k * e * _UP)))
     return unwrap(np.asarray(found)), unwrap(np.asarray(np.minimum((k * d + s) * _UP, 1.0)))
 
 
@@ -93,6 +96,8 @@ def optimal_points(epsilon: float, delta: float, count: int) -> list[tuple[float
     e, d, k, _ = _read(epsilon, delta, count, 0.5)
     if e.ndim:
         raise TypeError("optimal_points takes one number each, no arrays")
+    if not e < np.inf:
+        raise ValueError("epsilon = inf is out of range: its composition has no corners")
     corners = float(e) * (float(k) - 2.0 * np.arange(int(k) // 2 + 1))
     found = api.delta(ApproxDP(float(e), float(d)) * int(k), epsilon=corners)
     return list(zip(corners.tolist(), np.atleast_1d(found).tolist(), strict=True))

@@ -114,8 +114,9 @@ def moments_to_rdp(moment_order: Any, log_moment: Any) -> tuple[Any, Any]:
     >>> moments_to_rdp(1.0, 0.5)
     (2.0, 0.5000000000000001)
     """
-    k, m = as_common(moment_order=(moment_order, Domain(0.0, 1e11, open_low=True)), log_moment=(log_moment, _POSITIVE))
-    return unwrap(np.asarray(k + 1.0)), unwrap(np.asarray(np.where(m > 0.0, np.nextafter(m / k, np.inf), 0.0)))
+    k, m = as_common(moment_order=(moment_order, Domain(1e-15, 1e11)), log_moment=(log_moment, _POSITIVE))
+    order = np.where((k + 1.0) - 1.0 > k, np.nextafter(k + 1.0, 0.0), k + 1.0)  # divergences increase with the order
+    return unwrap(order), unwrap(np.asarray(np.where(m > 0.0, np.nextafter(m / k, np.inf), 0.0)))
 
 
 def rdp_to_moments(order: Any, divergence: Any) -> tuple[Any, Any]:
@@ -193,5 +194,5 @@ def approximate_to_probabilistic(epsilon: Any, delta: Any, slack: Any) -> tuple[
     e, d, s = as_common(
         epsilon=(epsilon, _POSITIVE), delta=(delta, _SHARE), slack=(slack, Domain(0.0, np.inf, open_low=True))
     )
-    share = np.minimum(d / -np.expm1(-s) * _UP, 1.0)
+    share = np.where(d > 0.0, np.minimum(np.nextafter(d / -np.expm1(-s) * _UP, np.inf), 1.0), 0.0)
     return unwrap(np.asarray(np.nextafter(e + s, np.inf))), unwrap(np.asarray(share))

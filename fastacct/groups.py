@@ -177,7 +177,8 @@ def _approximate(mechanism: ApproxDP, size: int) -> dict[Mechanism, int]:
     epsilon, delta = np.broadcast_arrays(np.asarray(mechanism.epsilon), np.asarray(mechanism.delta))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         times = np.where(epsilon > 0.0, np.expm1(size * epsilon) / np.expm1(epsilon), float(size))
-        found = np.where(delta > 0.0, np.minimum(delta * times * (1.0 + 1e-14 + 1e-15 * size * epsilon), 1.0), 0.0)
+        total = np.nextafter(delta * times * (1.0 + 1e-14 + 1e-15 * size * epsilon), np.inf)
+        found = np.where(delta > 0.0, np.minimum(total, 1.0), 0.0)
     found = np.where(np.isnan(found), 1.0, found)
     return {ApproxDP(_up(epsilon, size), found if found.ndim else float(found)): 1}
 

@@ -43,6 +43,8 @@ SUBNORMAL: Final = 1e-320
 _NEXT_TO: Final = 1e-11
 """Part of a panel: how close to its ends its loss is looked at."""
 _COARSE: Final = 512
+_CONSTANT_MODULES: Final = ("math", "cmath", "numpy")
+"""A function that reads no globals but these is the same function in every process."""
 _FAR: Final = -720.0
 _WIDEST: Final = 1e150
 
@@ -83,6 +85,12 @@ class Compiled(Mechanism):
         flat, out = np.ascontiguousarray(x, dtype=np.float64).ravel(), np.empty(x.size)
         _kernels.tabulate(self._pointers[name].address, flat, out)
         return out.reshape(x.shape)
+
+    def at(self, x: Cells) -> tuple[Cells, Cells, Cells]:
+        """Both log-densities and the loss."""
+        log_p, log_q = self._call("log_density_p", x), self._call("log_density_q", x)
+        with np.errstate(invalid="ignore"):
+            return log_p, log_q, self._call("loss", x) if self.loss is not None else log_p - log_q
 
     def refined(self, low: float, high: float, epsilon: float, way: int, good: float) -> tuple[float, float]:
         """Bounds of the integral of (P - exp(epsilon) Q)_+ between two outputs; way 1: Q against P."""
@@ -192,13 +200,14 @@ def mechanism(
     **Guarantee.** Certified for the densities as they are resolved: the domain is cut into panels; the masses of P and
     Q in each are integrated by two Gauss rules, whose difference (times 10) is paid, and refused where it is not small.
     Upper bounds split every panel between the smallest and the largest loss seen in it, lower bounds collect it in one
-    loss.  What no one can see from outside is a feature narrower than a panel: name kinks and jumps in `breakpoints`.
+    loss; compositions of eight and more whose loss is smooth and monotone need no grid (docs/algorithms/compiled.md).  What no one can see from outside is a feature narrower than a panel: name kinks and jumps in `breakpoints`.
     That the pair dominates the mechanism is the caller's claim.  `fastacct.testing.check_mechanism` checks the rest.
 
     Parameters
     ----------
     log_density_p, log_density_q : function of one float
-        Compiled by Numba once, and cached on disk where the function is in a file and uses no globals but modules.
+        Compiled by Numba once, and cached on disk where the function is in a file and uses no globals but
+        `math` and `numpy`.
         They may use `math`.
     loss : function of one float, optional
         log_density_p - log_density_q without its cancellation, where that matters.
@@ -261,19 +270,24 @@ def _is_in_a_file(function: Any) -> bool:
     code = getattr(function, "__code__", None)
     if code is None or code.co_filename.startswith("<") or code.co_freevars:
         return False
-    known = (function.__globals__.get(name) for name in code.co_names)
-    return all(value is None or inspect.ismodule(value) for value in known)
+    todo, names = [code], set()
+    while todo:  # functions inside functions too
+        one = todo.pop()
+        names |= set(one.co_names)
+        todo += [inner for inner in one.co_consts if inspect.iscode(inner)]
+    known = [function.__globals__[name] for name in names if name in function.__globals__]
+    return all(inspect.ismodule(value) and value.__name__ in _CONSTANT_MODULES for value in known)
 
 
 @lru_cache(maxsize=2)
-def _rule(size: int) -> tuple[Cells, Cells]:
+def rule_of(size: int) -> tuple[Cells, Cells]:
     points, weights = np.polynomial.legendre.leggauss(size)
     return points, weights
 
 
 @lru_cache(maxsize=1)
 def _both_rules() -> tuple[Cells, Cells]:
-    points, weights = (np.concatenate(parts) for parts in zip(_rule(6), _rule(10), strict=True))
+    points, weights = (np.concatenate(parts) for parts in zip(rule_of(6), rule_of(10), strict=True))
     return points, weights
 
 
@@ -338,16 +352,24 @@ def _edges(made: Compiled) -> Cells:
     low, high = made.domain
     if math.isinf(low) or math.isinf(high):
         low, high = _reach(made, low, high)
-    inner = [x for x in made.breakpoints if low < x < high]
-    ends = np.array([low, *inner, high])
-    share = np.maximum(np.round(made.panels * np.diff(ends) / (high - low)).astype(int), 8)
-    pieces = [np.linspace(a, b, n + 1)[:-1] for a, b, n in zip(ends[:-1], ends[1:], share, strict=True)]
+    ends = [low, *(x for x in made.breakpoints if low < x < high), high]
     # towards ends and breakpoints ever shorter: a density may vanish there
     away = 0.5 ** np.arange(1.0, 46.0) * (high - low) / made.panels
-    near = np.concatenate([np.concatenate([x - away, x + away]) for x in ends.tolist()])
-    edges = np.unique(np.concatenate([*pieces, [high], near[(near > low) & (near < high)]]))
+    near = np.concatenate([np.concatenate([x - away, x + away]) for x in ends])
+    even = cut_evenly(low, high, made.breakpoints, made.panels)
+    edges = np.unique(np.concatenate([even, near[(near > low) & (near < high)]]))
     apart = np.diff(edges) > 1e-14 * np.maximum(np.abs(edges[1:]), 1e-300)
-    return np.asarray(edges[np.append(True, apart)], dtype=np.float64)
+    edges = np.asarray(edges[np.append(True, apart)], dtype=np.float64)
+    edges[-1] = high  # not the end itself
+    return edges
+
+
+def cut_evenly(low: float, high: float, breakpoints: Iterable[float], panels: int) -> Cells:
+    """Edges of about so many panels, breakpoints among them."""
+    ends = np.array([low, *(x for x in breakpoints if low < x < high), high])
+    share = np.maximum(np.round(panels * np.diff(ends) / (high - low)).astype(int), 8)
+    pieces = [np.linspace(a, b, n + 1)[:-1] for a, b, n in zip(ends[:-1], ends[1:], share, strict=True)]
+    return np.concatenate([*pieces, [high]])
 
 
 def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:
@@ -413,7 +435,7 @@ def _log_moments(made: Compiled, way: int, orders: Cells) -> tuple[Cells, Cells]
     a = (orders - 1.0)[..., None]
     sums = []
     for size in (6, 10):
-        points, weights = _rule(size)
+        points, weights = rule_of(size)
         x = (middle[:, None] + half[:, None] * points).ravel()
         log_p, log_q = made._call("log_density_p", x), made._call("log_density_q", x)
         with np.errstate(invalid="ignore"):

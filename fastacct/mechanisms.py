@@ -68,7 +68,7 @@ class Mechanism:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _key(self) -> tuple[Any, ...]:
-        return (type(self), *(_hashable(getattr(self, field.name)) for field in fields(self)))
+        return (type(self), *(hashable(getattr(self, field.name)) for field in fields(self)))
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Mechanism) else NotImplemented
@@ -345,5 +345,5 @@ def store(mechanism: Mechanism, name: str, cells: np.ndarray[Any, np.dtype[np.fl
     object.__setattr__(mechanism, name, value)
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value

@@ -207,6 +207,17 @@ class PairOfTables(Mechanism):
     p: tuple[float, ...]
     q: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        for name in ("p", "q"):
+            table = np.atleast_1d(as_cells(name, list(getattr(self, name)), _SHARE))
+            if table.ndim != 1:
+                raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
+            if abs((total := math.fsum(table)) - 1.0) > WEIGHTS_OFF:
+                raise ValueError(f"{name} sums to {total!r}, not to 1; put what is missing on an outcome of its own")
+            object.__setattr__(self, name, tuple(table.tolist()))
+        if len(self.p) != len(self.q):
+            raise ValueError(f"p and q must have one length, not {len(self.p)} and {len(self.q)}")
+
     def _cells(self) -> dict[str, Any]:
         return {}
 
@@ -229,9 +240,5 @@ def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
         table = np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, _SHARE))
         if table.ndim != 1:
             raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
-        if abs((total := math.fsum(table)) - 1.0) > WEIGHTS_OFF:
-            raise ValueError(f"{name} sums to {total!r}, not to 1; put what is missing on an outcome of its own")
         tables.append(tuple(table.tolist()))
-    if len(tables[0]) != len(tables[1]):
-        raise ValueError(f"p and q must have one length, not {len(tables[0])} and {len(tables[1])}")
     return PairOfTables(*tables)

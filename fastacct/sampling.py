@@ -10,7 +10,7 @@ import numpy as np
 
 from fastacct._arrays import as_cells
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled, store
-from fastacct.selection import RandomizedResponse
+from fastacct.selection import RandomizedResponse, RepeatedSelection
 
 if TYPE_CHECKING:
     from fastacct.process import Process
@@ -54,7 +54,7 @@ class Sampled(Mechanism):
         inner = self.mechanism.mechanism if isinstance(self.mechanism, Grouped) else self.mechanism
         if isinstance(inner, Sampled | PoissonSampled):
             raise ValueError(f"{self.mechanism!r} is a sample already; sample once, at the product of the rates")
-        if isinstance(self.mechanism, RandomizedResponse):
+        if isinstance(self.mechanism, RandomizedResponse) or _has_answers(self.mechanism):
             raise ValueError(
                 f"the Poisson sample of {self.mechanism!r} is not known: in the local model one sees who "
                 "does not take part"
@@ -98,6 +98,13 @@ class Sampled(Mechanism):
 
     def __repr__(self) -> str:
         return f"{self.mechanism!r}.poisson(sample_rate={self.sample_rate!r})"
+
+
+def _has_answers(mechanism: Mechanism) -> bool:
+    """Whether the runs that are selected from hold local answers."""
+    return isinstance(mechanism, RepeatedSelection) and any(
+        isinstance(one, RandomizedResponse) or _has_answers(one) for one in mechanism.base.blocks
+    )
 
 
 def poisson(mechanism: Mechanism, sample_rate: Any) -> Mechanism:

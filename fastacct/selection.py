@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import numpy as np
+
 from fastacct._arrays import Domain, as_cells, unwrap
 from fastacct.additive import ALL_RELATIONS, Laplace
 from fastacct.mechanisms import Declared, Mechanism, constant, parameter
@@ -117,7 +119,8 @@ class PermuteAndFlip(Declared):
             raise TypeError(f"monotone must be True or False, not {monotone!r}")
         cells = as_cells("scale", scale, _POSITIVE)
         top = float(as_cells("sensitivity", sensitivity, _POSITIVE))
-        return cls(unwrap((1.0 if monotone else 2.0) * top / cells))
+        found = (1.0 if monotone else 2.0) * top / cells
+        return cls(unwrap(np.where((found == 0.0) & (top > 0.0) & (cells < np.inf), 5e-324, found)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,11 +209,12 @@ class Thresholdout(Declared):
 
     def parts(self, neighbors: str) -> Process:
         """Comparisons and answers."""
-        scale = self.rate * self.size  # noise over the sensitivity 1/size to a replacement
-        return (
-            AboveThreshold((1.0 + 2.0**-52) / scale) * self.budget
-            + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
-        )
+        # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
+        scale = min(self.rate * self.size, 5e307)
+        if scale == 0.0:
+            return AboveThreshold(0.0) * 1
+        one = max((1.0 + 2.0**-51) / scale, 5e-324)
+        return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +257,8 @@ class RepeatedSelection(Mechanism):
         object.__setattr__(self, "base", base)
         mean = as_cells("mean", self.mean, Domain(1.0, 1e9, open_low=True))
         eta = as_cells("eta", 0.0 if self.eta is None else self.eta, Domain(-0.9, 1e6))
+        if 0.0 < abs(float(np.max(np.abs(eta)))) < 1e-12:
+            raise ValueError(f"eta = {self.eta!r} is out of range; allowed: 0 or at least 1e-12 away from it")
         if mean.ndim or eta.ndim:
             raise TypeError("mean and eta must be one number each")
         object.__setattr__(self, "mean", float(mean))

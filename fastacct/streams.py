@@ -288,13 +288,15 @@ class RandomWalk(Declared):
     """Network DP of a token that sums along a graph (Cyffers, Bellet 2022), as one other user sees it.
 
     **Guarantee.** `graph="ring"`: for Gaussian noise that is added at least once between two visits to the observer
-    (exact where it is once): each of its observations hides one contribution behind one noise.  `graph="complete"`: for
-    a token that goes to one of `parties` users at random (itself included), each of which adds noise: the path is
-    revealed to the observer; between two of its visits m users add noise, j of them the one in question, whose
+    (exact where it is once): each of its observations hides one contribution behind one noise. `graph="complete"`:
+    for a token that goes to one of `parties` users at random (itself included), each of which adds noise: the path
+    is revealed to the observer; between two of its visits m users add noise, j of them the one in question, whose
     contributions add up, so that its divergence is that of a Gaussian moved by j in noise of variance m, averaged
-    over the path.  `rounds` counts visits to the observer; that number must not depend on the data (to bound it with
-    probability 1 - delta', compose with `ApproxDP(0, delta')`).  No protection against users that collude: contract
-    them into one.  The published O() statements for the complete graph, whose constants are not verified, are not used.
+    over the path. The walk starts at a user drawn uniformly, or at the observer; a user at whom it starts is one
+    visit further and has no such guarantee. `rounds` counts visits to the observer; that number must not depend on
+    the data (to bound it with probability 1 - delta', compose with `ApproxDP(0, delta')`). No protection against
+    users that collude: contract them into one. The published O() statements for the complete graph, whose constants
+    are not verified, are not used.
 
     Parameters
     ----------

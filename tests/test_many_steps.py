@@ -142,3 +142,11 @@ def test_a_long_sum_of_steps_is_one_table():
     steps = [fa.Gaussian(1.0 + 1e-3 * i).poisson(0.01) for i in range(300)]
     assert sum(steps) == Process([(step, 1) for step in steps])
     assert (sum(steps) + steps[7])[steps[7]] == 2
+
+
+def test_one_step_that_outweighs_all_others():
+    """All the variance is in one group: the job is read step by step."""
+    steps = [(fa.Gaussian(1.0).poisson(1e-6 * (1 + i / 1000)), 1) for i in range(LEAST - 1)]
+    job = Process([*steps, (fa.Gaussian(2.0).poisson(0.5), 1)])
+    alone = fa.epsilon_bounds(fa.Gaussian(2.0).poisson(0.5), delta=1e-6)
+    assert fa.epsilon(job, delta=1e-6) >= alone.lower

@@ -213,3 +213,81 @@ def test_functions_that_read_globals_are_not_cached():
     assert _is_in_a_file(twice_as_fast)
     assert not _is_in_a_file(_scaled)
     assert fa.delta(_compiled(_shifted, _scaled, (-40.0, 40.0)), epsilon=1.0) == pytest.approx(0.12693674, rel=1e-6)
+
+
+# -- mechanisms that look alike --------------------------------------------------------------------------------------
+
+
+def _gaussian(scale):
+    def p(x):
+        return -0.5 * ((x - 1.0) / scale) ** 2 - math.log(scale) - 0.9189385332046727
+
+    def q(x):
+        return -0.5 * (x / scale) ** 2 - math.log(scale) - 0.9189385332046727
+
+    return _compiled(p, q, (-math.inf, math.inf))
+
+
+def test_compiled_mechanisms_of_the_same_names_are_not_one():
+    weak, strong = _gaussian(10.0), _gaussian(0.5)
+    first, second = fa.Parallel(weak, fa.Gaussian(20.0)), fa.Parallel(strong, fa.Gaussian(20.0))
+    assert fa.delta(first + second, epsilon=1.0) >= fa.delta(fa.Gaussian(0.5), epsilon=1.0)
+    assert fa.rdp(first + second, 4.0) >= 8.0
+    accountant = fa.Accountant(epsilon=1.0, delta=1e-5)
+    accountant.compose(first)
+    with pytest.raises(fa.BudgetExceededError):
+        accountant.compose(second)
+    one, other = (fa.RepeatedSelection(base, mean=2.0) for base in (weak, strong))
+    assert fa.rdp(one + other, 4.0) == fa.rdp(other + one, 4.0) > fa.rdp(other, 4.0)
+
+
+def _inside(x):
+    f = lambda y: y * CONSTANT  # noqa: E731 a function inside
+    return f(x)
+
+
+def _module(x):
+    return x * fa.__doc__
+
+
+def test_functions_that_read_globals_anywhere_are_not_cached():
+    from fastacct.jit import _is_in_a_file
+
+    assert not _is_in_a_file(_inside)
+    assert not _is_in_a_file(_module)
+
+
+# -- products that under- and overflow, theorems and their conditions ------------------------------------------------
+
+
+def test_products_of_extreme_parameters():
+    holdout = fa.Thresholdout(rate=1e300, size=10**9, budget=10**9)
+    assert fa.epsilon(holdout, delta=0.0, neighbors="replace_one") >= 2e-300
+    assert fa.log_delta_bounds(fa.PureDP(1e-10).poisson(5e-324), epsilon=0.0).upper >= -768.9
+    assert fa.epsilon(fa.PureDP(1e-300).poisson(1e-30) * (2**53 - 1), delta=0.0) >= 9e-315
+    assert fa.epsilon(fa.Laplace(1e308).poisson(5e-324), delta=0.0) > 0.0
+    assert fa.epsilon(fa.PermuteAndFlip.from_scale(1e300, sensitivity=1e-300), delta=0.0) > 0.0
+    assert fa.rdp(fa.RandomizedResponse(1e-310, 10**9), 2.0, neighbors="replace_one") > 0.0
+    assert fa.delta(fa.ApproxDP(math.log(1.4), 5e-324).group(2), epsilon=2.0) >= 2.4 * 5e-324
+    assert fa.convert.approximate_to_probabilistic(0.5, 5e-324, 1e-8)[1] >= 4.9406564831e-316
+    assert fa.convert.moments_to_rdp(0.1, 1.0)[0] - 1.0 <= 0.1
+    assert fa.composition.advanced(math.inf, 0.0, 0, 1e-6)[0] == 0.0
+    assert fa.composition.drift(math.inf, 0.0, 3, 1e-6)[0] == math.inf
+
+
+def test_what_no_theorem_covers_is_refused():
+    with pytest.raises(ValueError, match=r"sums to 0\.9"):
+        fa.notions.PairOfTables((0.5, 0.4), (0.5, 0.5))
+    with pytest.raises(ValueError, match="is not known"):
+        fa.RepeatedSelection(fa.RandomizedResponse(1.0), mean=2.0).poisson(0.1)
+    with pytest.raises(ValueError, match="eta"):
+        fa.RepeatedSelection(fa.Gaussian(4.0), mean=10.0, eta=1e-300)
+    with pytest.raises(ValueError, match="moment_order"):
+        fa.convert.moments_to_rdp(1.5e-16, 1e-16)
+
+
+def test_a_mixture_beside_a_divergence_has_no_bound():
+    job = fa.Gaussian(1.0).poisson(0.1).group(2) + fa.ZCDP(0.1)
+    assert fa.epsilon(job, delta=1e-5) == math.inf
+    with pytest.raises(TypeError, match="no dominating pair"):
+        fa.rdp(job, 2.0)

@@ -145,8 +145,13 @@ FA_FUNC int fa_many_sketch(fa_many *m)
         }
     }
     free(items);
-    m->sketch[0].n_blocks = m->sketch[1].n_blocks = used;
-    return used > 1;                                          /* one block alone may take paths that a line cannot follow */
+    if (used < 2)
+        return 0;                                          /* one block alone may take paths that a line cannot follow */
+    for (d = 0; d < 2; d++) {
+        m->sketch[d].blocks = m->blocks[d];
+        m->sketch[d].n_blocks = used;
+    }
+    return 1;
 }
 
 /* room for up to n steps, to be filled by fa_many_add; NULL: no memory */
@@ -208,7 +213,6 @@ FA_FUNC int fa_many_ready(fa_many *m, double mu2, double add_end)
     m->add_end = add_end;
     m->tail_from = fa_many_tail_from(m);
     for (d = 0; d < 2; d++) {
-        m->sketch[d].blocks = m->blocks[d];
         m->sketch[d].mu2 = m->line[d].mu2 = mu2;
         m->sketch[d].total = m->line[d].total = m->total;
         m->sketch[d].sign = m->line[d].sign = d ? -1 : 1;
@@ -232,7 +236,7 @@ FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other
     int lane;
     FA_PRAGMA(omp simd)
     for (lane = 0; lane < FA_LANE; lane++) {
-        double s2 = g->sigma[lane] * g->sigma[lane], reach = need + fa_max(0.0, a * g->kappa[lane]), width = sqrt(2.0 * reach) * g->sigma[lane], right = u + width, left = -width, h;
+        double s2 = g->sigma[lane] * g->sigma[lane], reach = need + fa_max(0.0, fa_min(a, low) * g->kappa[lane]), width = sqrt(2.0 * reach) * g->sigma[lane], right = u + width, left = -width, h;
         int i;
         for (i = 0; i < 5; i++)                                /* every iterate will do */
             right = u / (1.0 + fa_exp_plain_v(-FA_FMA(right, g->inv_var[lane], g->constant[lane]))) + width;
@@ -241,7 +245,7 @@ FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other
         left += low < 0.0 ? low / (1.0 + fa_exp_plain_v(-FA_FMA(-width, g->inv_var[lane], g->constant[lane]))) : 0.0;
         right = fa_min(right, g->cut[lane]);
         h = fa_many_step(s2, t_max, reach, u > 0.0 ? 0.9 * FA_PI : 0.5 * FA_PI);
-        h = other < 0.0 ? fa_min(h, fa_many_step(s2, 0.0, need, 0.5 * FA_PI)) : h;
+        h = other < 0.0 ? fa_min(h, fa_many_step(s2, 0.0, reach, 0.5 * FA_PI)) : h;
         h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1));
         g->step[lane] = h;
         g->first[lane] = floor(left / h);
@@ -435,13 +439,14 @@ FA_INLINE int fa_many_errors(fa_many_group *g, double a, double u_right, double 
         end = fa_log1p_plain_v(fa_exp_plain_v(-fabs(e))) + fa_max(e, 0.0) + g->kappa[lane];
         far = 0.5 * last * (last * g->inv_var[lane]);
         bound = a > 0.0 ? g->at_a[lane] : fa_exp_plain_v(a * g->kappa[lane]);
-        g->error[lane] = FA_EPS * g->error[lane] + 2.1 * fa_exp_plain_v(-reach) * bound + fa_exp_plain_v(-0.5 * z * z) * fa_max(1.0, bound);
+        g->error[lane] = FA_EPS * (g->error[lane] + n * g->at_a[lane]) + 2.1 * fa_exp_plain_v(-reach) * bound + fa_exp_plain_v(-0.5 * z * z) * fa_max(1.0, bound);
         g->error[lane] += (a > 0.0 ? 4.0 * fa_max(1.0, g->step[lane] / sigma) : 1.0) * fa_exp_plain_v(fa_min(690.0, FA_FMA(a, end, -far)));
+        bad[lane] = g->at_right[lane] < 1e280 && g->at_left[lane] < 1e280 && g->at_other[lane] < 1e280 ? 0.0 : 1.0;
         g->at_right[lane] = fa_log_v(fa_max(every * g->at_right[lane], 1e-290));
         g->at_left[lane] = fa_log_v(fa_max(every * g->at_left[lane], 1e-290));
         g->at_other[lane] = fa_log_v(fa_max(every * g->at_other[lane], 1e-290));
         g->log_a[lane] = fa_log_v(fa_max(g->at_a[lane] + 2.0 * g->error[lane], 1e-290)) + 1e-14;
-        bad[lane] = last == g->cut[lane] && !(FA_FMA(u_right, end, -far) + edge < g->at_right[lane]) ? 1.0 : 0.0;
+        bad[lane] += last == g->cut[lane] && !(FA_FMA(u_right, end, -far) + edge < g->at_right[lane]) ? 1.0 : 0.0;
     }
     for (lane = 0; lane < FA_LANE; lane++)
         ok = ok && bad[lane] == 0.0 && g->at_a[lane] < 1e280 && g->error[lane] < 1e-3;

@@ -112,7 +112,7 @@ FA_FUNC void fa_contour_reset(fa_contour *run)
     run->cut = INFINITY;
     run->log_cut = -INFINITY;
     for (b = 0; b < run->n_blocks; b++) {
-        run->budget += 0.1 * FA_BUDGET;
+        run->budget += b < 64 ? 0.1 * FA_BUDGET : 0.0;
         run->blocks[b].real.n = run->blocks[b].line.n = 0;
         run->blocks[b].real_left = INFINITY;
         run->blocks[b].real_right = -INFINITY;

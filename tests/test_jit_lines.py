@@ -1,0 +1,117 @@
+"""Compositions of compiled mechanisms by a line: against built-in Gaussians, and against losses on a grid."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
+
+from fastacct._jit_lines import CompiledLine, NoLineError, _nodes, _Part
+
+
+def gaussian_p(x):
+    return -0.5 * (x - 1.0) ** 2 - 0.9189385332046727
+
+
+def gaussian_q(x):
+    return -0.5 * x * x - 0.9189385332046727
+
+
+def rising(x):
+    return math.log(0.5 + x)
+
+
+def flat(x):
+    return 0.0
+
+
+def laplace_p(x):
+    return -abs(x - 1.0) - math.log(2.0)
+
+
+def laplace_q(x):
+    return -abs(x) - math.log(2.0)
+
+
+def wide(x):
+    return -0.5 * (x / 1.3) ** 2 - 0.9189385332046727 - math.log(1.3)
+
+
+def cubic_p(x):
+    return math.log(0.5 + (2.0 * x - 1.0) ** 3 * 0.4 + 0.5)
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    return fa.jit.mechanism(log_density_p=gaussian_p, log_density_q=gaussian_q)
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add"])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@pytest.mark.parametrize(("rate", "count"), [(1.0, 10), (1.0, 200), (0.1, 100), (0.01, 2000), (0.5, 40)])
+def test_compositions_agree_with_the_built_in_gaussian(gaussian, rate, count, delta, neighbors):
+    mine = (gaussian if rate == 1.0 else gaussian.poisson(rate)) * count
+    own = (fa.Gaussian(1.0) if rate == 1.0 else fa.Gaussian(1.0).poisson(rate)) * count
+    bounds = fa.epsilon_bounds(mine, delta=delta, neighbors=neighbors)
+    truth = fa.epsilon_bounds(own, delta=delta, neighbors=neighbors)
+    assert bounds.lower <= truth.upper
+    assert bounds.upper >= truth.lower
+    assert bounds.upper == pytest.approx(truth.upper, rel=1e-10)
+    assert 0.0 < bounds.upper - bounds.lower < 1e-9 * bounds.upper
+    read = fa.delta_bounds(mine, epsilon=truth.upper, neighbors=neighbors)
+    assert read.lower <= delta * (1.0 + 1e-9)
+    assert read.upper >= delta * (1.0 - 1e-9)
+    assert read.upper - read.lower < 1e-8 * delta
+
+
+def test_different_mechanisms_in_one_composition(gaussian):
+    mine = gaussian * 20 + gaussian.poisson(0.2) * 50
+    own = fa.Gaussian(1.0) * 20 + fa.Gaussian(1.0).poisson(0.2) * 50
+    assert fa.epsilon(mine, delta=1e-6) == pytest.approx(fa.epsilon(own, delta=1e-6), rel=1e-10)
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add"])
+@pytest.mark.parametrize(("rate", "count"), [(1.0, 12), (0.2, 60)])
+def test_compositions_are_within_those_of_a_grid(rate, count, neighbors):
+    mine = fa.jit.mechanism(log_density_p=rising, log_density_q=flat, domain=(0.0, 1.0), panels=1024)
+    job = (mine if rate == 1.0 else mine.poisson(rate)) * count
+    line = fa.epsilon_bounds(job, delta=1e-5, neighbors=neighbors)
+    grid = fa.epsilon_bounds(job, delta=1e-5, neighbors=neighbors, accountant=fa.PLD())
+    assert grid.lower <= line.lower <= line.upper <= grid.upper
+    assert line.upper - line.lower < 1e-9 * line.upper
+
+
+@pytest.mark.parametrize("c", [1.5, 4.0])
+def test_the_variation_bounds_the_characteristic_function(gaussian, c):
+    lin = fa.jit.mechanism(log_density_p=rising, log_density_q=flat, domain=(0.0, 1.0))
+    for made, rate, way in ((gaussian, 1.0, 0), (gaussian, 0.1, 0), (gaussian, 0.1, 1), (lin, 1.0, 0), (lin, 0.3, 1)):
+        tilted = _Part(_nodes(made, rate, way), 1.0).tilted(c)
+        t = np.geomspace(0.5, 300.0, 200)
+        value, off = tilted.at(t)
+        assert (np.abs(value) - off <= tilted.variation / t).all()
+        # changes by no more than the slope
+        change = np.abs(np.diff(np.abs(value)))
+        assert (change <= tilted.slope * np.diff(t) + 2.0 * off[1:] + 1e-15).all()
+
+
+@pytest.mark.parametrize(
+    ("log_p", "log_q", "domain", "cuts"),
+    [
+        (laplace_p, laplace_q, (-60.0, 60.0), (0.0, 1.0)),  # constant losses
+        (wide, gaussian_q, (-40.0, 40.0), ()),  # a loss that falls and rises
+        (cubic_p, flat, (0.0, 1.0), (0.5,)),  # a stationary point, although it is named
+    ],
+)
+def test_losses_without_a_bounded_density_are_refused(log_p, log_q, domain, cuts):
+    mine = fa.jit.mechanism(log_density_p=log_p, log_density_q=log_q, domain=domain, breakpoints=cuts)
+    for way in (0, 1):
+        with pytest.raises(NoLineError):
+            CompiledLine([(mine, 1.0, 20.0)], way).delta(1.0)
+
+
+def test_few_releases_are_refused(gaussian):
+    with pytest.raises(NoLineError, match="too few"):
+        CompiledLine([(gaussian, 1.0, 7.0)], 0)
