@@ -55,7 +55,8 @@ class OneRelease:
             high = 700.0
         if not self.delta(high).upper <= delta:
             return Found(0.0, math.inf, Status.NOT_MET)
-        at, found = 0.5 * (low + high), None
+        at, found = self._sums.loss_above(4.0 * delta), None  # delta is a part of that probability
+        at = at if low < at < high else 0.5 * (low + high)
         for _ in range(100):
             found = self.delta(at)
             middle = 0.5 * (found.lower + found.upper)

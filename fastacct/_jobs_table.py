@@ -49,6 +49,10 @@ def tables(process: Process, neighbors: str) -> Iterator[Table]:
     """The mechanisms of every cell with their parameters and counts, equal ones merged."""
     for mechanism, _ in process:
         check_relation(mechanism, neighbors)
+    if len(process) == 1 and not process.shape:  # nothing to merge
+        for mechanism, count in process:
+            yield ((mechanism, {name: float(value) for name, value in mechanism._cells().items()}, float(count)),)
+        return
     columns = []
     for mechanism, count in process:
         names = mechanism._cells()  # parameters that may be arrays

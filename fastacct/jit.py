@@ -170,6 +170,11 @@ class Sums:
         place = int(np.searchsorted(self._low, -epsilon, side="left"))
         return [float(sums[place]) for sums in self._sums]
 
+    def loss_above(self, mass: float) -> float:
+        """About the loss that P exceeds with this probability."""
+        place = int(np.searchsorted(self._sums[0], mass))
+        return float(-self._low[min(max(place - 1, 0), self._low.size - 1)]) if self._low.size else 0.0
+
     def of_q(self, epsilon: float) -> float:
         """Mass of Q."""
         return self._at(epsilon)[1]
