@@ -15,7 +15,7 @@ from fastacct._arrays import Cells
 from fastacct._jobs_dpsgd import renyi_bounds
 from fastacct._jobs_table import Table
 from fastacct._renyi_forms import divergence, pure_epsilon
-from fastacct.mechanisms import Gaussian, Grouped, Mechanism, PoissonSampled
+from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
 from fastacct.process import Process
 
 __all__ = ["ORDERS", "RenyiJob", "is_sampled_gaussian"]
@@ -61,7 +61,7 @@ class RenyiJob:
         try:
             return divergence(mechanism, cell, self.neighbors, orders)
         except TypeError:  # a mixture of Gaussians
-            if self._strict:
+            if self._strict or not isinstance(mechanism, GaussianMixture | Grouped):
                 raise
             return np.full(orders.shape, np.inf)
 
