@@ -32,6 +32,10 @@ _TOLERANCE: Final = 27.0
 """-log of the relative error aimed at."""
 _GOOD: Final = 1e-9
 _MOST_POINTS: Final = 4096
+_ROUNDED: Final = 3e-14
+"""Differences of masses that their rounding explains, which is paid anyhow."""
+_MISSED: Final = 1e-11
+"""Part of a mass that the panels of the line may miss of what the mechanism's own panels see."""
 _MOST_LOOKS: Final = 400
 _VARIATION: Final = 4.0
 """How much more the density of the loss may vary than its means over panels."""
@@ -53,19 +57,26 @@ class _Nodes:
     loss: tuple[Cells, Cells]
     rounding: tuple[Cells, Cells]  # of the 10 points: relative of the masses, absolute of the losses
     base: Cells  # loss of the mechanism itself, of the 10 points
-    gap: Cells  # least change of the loss over each panel
-    cut: NDArray[np.bool_]  # whether a breakpoint is between two panels
+    fine_mass: Cells  # log mass, mean loss and least change of the loss over each of the mechanism's own panels
+    fine_loss: Cells
+    gap: Cells
+    cut: NDArray[np.bool_]  # whether a breakpoint is between two of them
+    missed: float  # largest relative difference of a panel's mass from that of the mechanism's own panels
 
 
 @lru_cache(maxsize=64)
 def _nodes(made: Compiled, rate: float, way: int) -> _Nodes:
     low, high = float(made.table.edges[0]), float(made.table.edges[-1])
-    edges = cut_evenly(low, high, made.breakpoints, _PANELS)
+    fine = cut_evenly(low, high, made.breakpoints, made.panels)
+    every = np.arange(0, fine.size - 1, max(1, made.panels // _PANELS))
+    first = np.unique(np.concatenate([every, np.flatnonzero(np.isin(fine[:-1], made.breakpoints))]))
+    edges = np.append(fine[first], fine[-1])
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
-    if made.table.missing() > 0.0:
+    if made.table.missing() > 0.0 or made.table.turned().missing() > 0.0:
         raise NoLineError("mass outside the domain")
     masses, losses = [], []
     of_mass = of_loss = np.zeros(1)
+    missed = 0.0
     for size in (6, 10):
         points, weights = rule_of(size)
         x = middle[:, None] + half[:, None] * points
@@ -81,25 +92,52 @@ def _nodes(made: Compiled, rate: float, way: int) -> _Nodes:
         of_mass, of_loss = ROUNDING * (32.0 + 4.0 * (np.abs(log_size) + logs)), ROUNDING * (8.0 + 4.0 * logs)
         masses.append(log_q + log_size)
         losses.append(loss)
-    ends, base = made.at(edges)[2], losses[1]
-    with np.errstate(invalid="ignore"):
+        fine_p, fine_q = _masses(made, fine) if size == 10 else (np.zeros(0), np.zeros(0))
+        for each, whole in ((log_p, fine_p), (log_q, fine_q)):
+            if size == 10:
+                with np.errstate(under="ignore"):
+                    seen = np.exp(each + log_size).sum(axis=1)
+                of_panel = np.add.reduceat(whole, first)
+                off = np.abs(seen - of_panel)
+                part = off[of_panel > 1e-290] / of_panel[of_panel > 1e-290]
+                missed = max(missed, float(part.max(initial=0.0)))
+                if not (missed <= _MISSED and float(off.sum()) <= _MISSED):
+                    raise NoLineError("something is narrower than the panels of the line")
+    ends, base = made.at(fine)[2], losses[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
         gap = np.diff(ends)
+        fine_mass, fine_loss = np.log(fine_q), np.log(fine_p) - np.log(fine_q)
+    fine_loss = np.where(np.isfinite(fine_loss), fine_loss, 0.0)
     if rate < 1.0:
         with np.errstate(over="ignore"):
             share = 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(-ends))
         gap = gap * np.minimum(share[1:], share[:-1])
         losses = [np.logaddexp(math.log1p(-rate), loss + math.log(rate)) for loss in losses]
+        fine_loss = np.logaddexp(math.log1p(-rate), fine_loss + math.log(rate))
     if way:
         masses = [mass + loss for mass, loss in zip(masses, losses, strict=True)]
         losses = [-loss for loss in losses]
+        fine_mass, fine_loss = fine_mass + fine_loss, -fine_loss
     return _Nodes(
         (masses[0], masses[1]),
         (losses[0], losses[1]),
         (of_mass, of_loss),
         base,
+        fine_mass,
+        fine_loss,
         gap,
-        np.isin(edges[1:-1], made.breakpoints),
+        np.isin(fine[1:-1], made.breakpoints),
+        missed if missed > _ROUNDED else 0.0,
     )
+
+
+def _masses(made: Compiled, edges: Cells) -> tuple[Cells, Cells]:
+    """Of P and Q in each panel."""
+    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
+    points, weights = rule_of(10)
+    log_p, log_q, _ = made.at(middle[:, None] + half[:, None] * points)
+    log_size = np.log(half)[:, None] + np.log(weights)
+    return np.exp(log_p + log_size).sum(axis=1), np.exp(log_q + log_size).sum(axis=1)
 
 
 class _Part:
@@ -143,15 +181,17 @@ class _Tilted:
         self.losses = [loss[seen] - self.centre for loss in nodes.loss]
         whole_error = [float((self.weights[1] * one[seen]).sum()) for one in nodes.rounding]
         self.rounding, self.per_order = whole_error[0] + 2.0 * whole_error[1], 2.0 * whole_error[1]
+        self.rounding += 2.0 * nodes.missed * self.value
         self.slope = float((self.weights[1] * np.abs(self.losses[1])).sum()) * (1.0 + 1e-6)
-        self.variation = self._variation(panels, seen, nodes)
+        self.variation = self._variation(seen, nodes)
 
-    def _variation(self, panels: Cells, seen: NDArray[np.bool_], nodes: _Nodes) -> float:
+    def _variation(self, seen: NDArray[np.bool_], nodes: _Nodes) -> float:
         """Bound of the variation of the tilted density of the loss; inf where the loss is not smooth and monotone."""
-        gap, some = nodes.gap, panels > 0.0
+        panels = np.exp(nodes.fine_mass + self.c * nodes.fine_loss)
+        gap, some = nodes.gap, panels > math.exp(_NEGLIGIBLE) * self.value / panels.size
         order = nodes.base[seen].ravel()
         rising = np.diff(order) > 0.0
-        if not (rising.all() or not rising.any()) or not (np.sign(gap[seen]) == np.sign(gap[seen][0])).all():
+        if not (rising.all() or not rising.any()) or not (np.sign(gap[some]) == np.sign(gap[some][0])).all():
             return math.inf
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             density = np.where(some, panels / np.abs(gap), 0.0)

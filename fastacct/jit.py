@@ -265,18 +265,20 @@ def _compiled(function: Function, name: str) -> Any:
     numba = _numba()
     try:
         return numba.cfunc(numba.float64(numba.float64), cache=_is_in_a_file(function))(function)
-    except numba.core.errors.NumbaError as error:
+    except (numba.core.errors.NumbaError, TypeError) as error:
         raise ValueError(f"{name} cannot be compiled by Numba: {error}") from error
 
 
 def _is_in_a_file(function: Any) -> bool:
-    """Whether Numba can cache it: not from a console, and a function of its text alone.
+    """Whether Numba can cache it: not from a console, a module's own, and a function of its text alone.
 
     Numba compiles the values of globals in, and its cache does not notice when they change.
     """
     code = getattr(function, "__code__", None)
     if code is None or code.co_filename.startswith("<") or code.co_freevars:
         return False
+    if function.__globals__.get(function.__qualname__) is not function:
+        return False  # its entry is found by name and line, which two lambdas may share
     todo, names = [code], set()
     while todo:  # functions inside functions too
         one = todo.pop()

@@ -115,3 +115,77 @@ def test_losses_without_a_bounded_density_are_refused(log_p, log_q, domain, cuts
 def test_few_releases_are_refused(gaussian):
     with pytest.raises(NoLineError, match="too few"):
         CompiledLine([(gaussian, 1.0, 7.0)], 0)
+
+
+# -- what a reviewer found: features between the panels of the line and those of the mechanism -------------------------
+
+WAVE = math.log(((1.0 - math.exp(-1024.0)) + 0.9 * (1.0 - math.exp(-1024.0)) / (1.0 + math.pi**2)) / 1024.0)
+
+
+def wave_p(x):
+    return math.log1p(0.9 * math.cos(math.pi * x)) - math.log(1024.0)
+
+
+def wave_loss(x):
+    return x + WAVE
+
+
+def wave_q(x):
+    return math.log1p(0.9 * math.cos(math.pi * x)) - math.log(1024.0) - x - WAVE
+
+
+def test_waves_of_the_mechanisms_own_panels_count_as_variation():
+    made = fa.jit.mechanism(log_density_p=wave_p, log_density_q=wave_q, loss=wave_loss, domain=(0.0, 1024.0))
+    tilted = _Part(_nodes(made, 1.0, 0), 1.0).tilted(1.0 + 1e-9)
+    assert tilted.variation > 0.9 * 2.0 * 512.0 * 2.0 / 1024.0  # as often up and down as there are waves
+    lower, upper, _ = fa.delta_bounds(made * 8, epsilon=6908.184625579988, neighbors="remove")
+    assert lower <= 1.06092682852e-4 <= upper
+    lower, upper, _ = fa.delta_bounds(made * 8, epsilon=6909.184625579988, neighbors="remove")
+    assert lower <= 1.05403083668e-4 <= upper
+
+
+SPIKE, PLACE = 0.7 / 65536, 900.5 / 1024
+SHARE = math.log(0.7 * (1.0 - math.exp(-2.0)) / 2.0 + 0.3 * math.exp(-2.0 * PLACE + 2.0 * SPIKE**2))
+
+
+def spike_p(x):
+    return math.log(0.7 + 0.3 * math.exp(-0.5 * ((x - PLACE) / SPIKE) ** 2) / (SPIKE * math.sqrt(2.0 * math.pi)))
+
+
+def spike_loss(x):
+    return 2.0 * x + SHARE
+
+
+def spike_q(x):
+    p = 0.7 + 0.3 * math.exp(-0.5 * ((x - PLACE) / SPIKE) ** 2) / (SPIKE * math.sqrt(2.0 * math.pi))
+    return math.log(p) - 2.0 * x - SHARE
+
+
+def test_a_part_between_the_nodes_of_the_line():
+    made = fa.jit.mechanism(
+        log_density_p=spike_p, log_density_q=spike_q, loss=spike_loss, domain=(0.0, 1.0), panels=65536
+    )
+    with pytest.raises(NoLineError, match="narrower"):
+        CompiledLine([(made, 1.0, 8.0)], 0)
+    lower, upper, _ = fa.delta_bounds(made * 8, epsilon=3.0, neighbors="remove")
+    assert lower <= 0.09445 <= upper
+
+
+def half_loss(x):
+    return x - 0.5
+
+
+def test_mass_of_either_density_outside_the_domain():
+    made = fa.jit.mechanism(log_density_p=gaussian_p, log_density_q=gaussian_q, loss=half_loss, domain=(-7.0, 40.0))
+    for epsilon in (30.0, 50.0):
+        truth = fa.delta_lower(fa.Gaussian(1.0) * 8, epsilon=epsilon)
+        assert fa.delta(made * 8, epsilon=epsilon, neighbors="add") >= truth
+
+
+def test_lambdas_are_not_cached():
+    from fastacct.jit import _is_in_a_file
+
+    one, other = (lambda x: -0.5 * (x - 1.0) ** 2), (lambda x: -0.5 * (x - 3.0) ** 2)
+    assert not _is_in_a_file(one)
+    assert not _is_in_a_file(other)
+    assert _is_in_a_file(gaussian_p)
