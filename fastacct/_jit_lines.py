@@ -32,8 +32,6 @@ _TOLERANCE: Final = 27.0
 """-log of the relative error aimed at."""
 _GOOD: Final = 1e-9
 _MOST_POINTS: Final = 4096
-_ROUNDED: Final = 3e-14
-"""Differences of masses that their rounding explains, which is paid anyhow."""
 _MISSED: Final = 1e-11
 """Part of a mass that the panels of the line may miss of what the mechanism's own panels see."""
 _MOST_LOOKS: Final = 400
@@ -99,7 +97,8 @@ def _nodes(made: Compiled, rate: float, way: int) -> _Nodes:
                     seen = np.exp(each + log_size).sum(axis=1)
                 of_panel = np.add.reduceat(whole, first)
                 off = np.abs(seen - of_panel)
-                part = off[of_panel > 1e-290] / of_panel[of_panel > 1e-290]
+                known = of_panel > 1e-290
+                part = off[known] / of_panel[known] - 2.0 * of_mass.max(axis=1)[known]  # more than rounding
                 missed = max(missed, float(part.max(initial=0.0)))
                 if not (missed <= _MISSED and float(off.sum()) <= _MISSED):
                     raise NoLineError("something is narrower than the panels of the line")
@@ -127,7 +126,7 @@ def _nodes(made: Compiled, rate: float, way: int) -> _Nodes:
         fine_loss,
         gap,
         np.isin(fine[1:-1], made.breakpoints),
-        missed if missed > _ROUNDED else 0.0,
+        missed,
     )
 
 
