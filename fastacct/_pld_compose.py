@@ -26,7 +26,7 @@ from fastacct._pld_convolve import (
     saddle_of_epsilon,
 )
 from fastacct._pld_grid import GridMeasure, as_source, grid_delta, lower_measure, upper_measure
-from fastacct._pld_sources import ROUNDING, Atoms, Source
+from fastacct._pld_sources import ROUNDING, Atoms, OutOfReachError, Source
 from fastacct.bounds import Status
 
 __all__ = ["Found", "Pair", "Query", "crossing", "grid_epsilon", "stitched", "weighted"]
@@ -225,23 +225,29 @@ class Query:
         last, gap = math.inf, math.inf
         n_plans = 0
         for _ in range(_MAX_ROUNDS):
-            while True:
-                self._share = 0.0
-                above = self._once(plan, spacing, True, read, epsilon)
-                upper = min(upper, above)
-                tails = self._n_factors * plan.tail if epsilon > -math.inf else 0.0
-                better = plan_for(above).leaving_out(self._share, tails / max(above, 1e-305))
-                if n_plans == _MAX_PLANS or better.is_like(plan):
-                    break
-                # guesses were far off: what has been found is a better one
-                n_plans, plan = n_plans + 1, better
-                spacing, is_final = self._snap(plan, plan.spacing)
-            plan = better._replace(log_budget=min(plan.log_budget, better.log_budget))
-            if self.one_sided:
-                gap, last = abs(last - above) if math.isfinite(above) else 0.0, above
-            else:
-                lower = max(lower, self._once(plan, spacing, False, read, epsilon))
-                gap = upper - lower if math.isfinite(lower) else 0.0
+            try:
+                while True:
+                    self._share = 0.0
+                    above = self._once(plan, spacing, True, read, epsilon)
+                    upper = min(upper, above)
+                    tails = self._n_factors * plan.tail if epsilon > -math.inf else 0.0
+                    better = plan_for(above).leaving_out(self._share, tails / max(above, 1e-305))
+                    if n_plans == _MAX_PLANS or better.is_like(plan):
+                        break
+                    # guesses were far off: what has been found is a better one
+                    n_plans, plan = n_plans + 1, better
+                    spacing, is_final = self._snap(plan, plan.spacing)
+                plan = better._replace(log_budget=min(plan.log_budget, better.log_budget))
+                if self.one_sided:
+                    gap, last = abs(last - above) if math.isfinite(above) else 0.0, above
+                else:
+                    lower = max(lower, self._once(plan, spacing, False, read, epsilon))
+                    gap = upper - lower if math.isfinite(lower) else 0.0
+            except OutOfReachError:  # too fine: what coarser grids have shown holds
+                if upper == worst[1]:
+                    raise
+                gap = math.inf
+                break
             wanted = self.tolerance * max(upper, floor)
             if gap <= wanted or is_final:
                 break

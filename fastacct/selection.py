@@ -211,8 +211,6 @@ class Thresholdout(Declared):
         """Comparisons and answers."""
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
         scale = min(self.rate * self.size, 5e307)
-        if scale == 0.0:
-            return AboveThreshold(0.0) * 1
         one = max((1.0 + 2.0**-51) / scale, 5e-324)
         return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
 

@@ -36,11 +36,11 @@ _UP: Final = 1.0 + 1e-9
 class TreeAggregation(Declared):
     """All prefix sums of a stream from a binary tree of noisy partial sums (Dwork et al. 2010; Chan, Shi, Song 2011).
 
-    **Guarantee.** Exact for Gaussian noise and one participation: a record touches floor(log2 steps) + 1 of the nodes
-    that are released (one more than log2 says where steps is a power of two), and its contribution is at most 1.  With
-    several participations in one tree a node moves by as many at most, a bound (of Laplace noise: the sum of all pure
-    guarantees).  The data may depend on what has been
-    released.
+    **Guarantee.** Exact for Gaussian noise and one participation: a record touches floor(log2 steps) + 1 of the
+    nodes that are released (one more than log2 says where steps is a power of two), and its contribution is at most
+    1. With several participations in one tree a node moves by as many at most, a bound (of Laplace noise: the sum
+    of all pure guarantees). The data may depend on what has been released. A record that is added or removed leaves
+    the places of the others as they are (its own is empty).
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class DPFTRL(Declared):
     """DP-FTRL (Kairouz et al. 2021): tree aggregation of gradients, the tree begun afresh every epoch.
 
     **Guarantee.** Exact for Gaussian noise and a record that occurs once an epoch.  The post-processing of the tree's
-    noise (Honaker) changes nothing.
+    noise (Honaker) changes nothing.  A record that is added or removed leaves the batches of the others as they are.
 
     Parameters
     ----------

@@ -13,10 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+import fastacct as fa
 from fastacct import reference
 from fastacct._pld_compose import Pair, Query
 from fastacct._pld_convolve import Composition
@@ -364,7 +365,15 @@ def test_nothing_composes_to_nothing():
     assert compose_bounds([], delta=1e-5)[:2] == (0.0, 0.0)
 
 
+def test_a_grid_that_would_be_too_fine_keeps_what_coarser_ones_have_shown():
+    bounds = compose_bounds([(step(3.5, 0.001, "remove"), 4)], epsilon=0.5, tolerance=0.05)
+    truth = fa.delta_bounds(fa.Gaussian(3.5).poisson(0.001) * 4, epsilon=0.5, neighbors="remove")
+    assert bounds.lower <= truth.upper
+    assert truth.lower <= bounds.upper < 1.0
+
+
 @settings(max_examples=20, deadline=None)
+@example(3.5, 0.001, 3, "remove", 1.0, 0.5)
 @given(
     st.floats(0.6, 4.0),
     st.floats(1e-3, 1.0),
