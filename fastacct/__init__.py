@@ -5,7 +5,7 @@
 1.828237
 """
 
-from fastacct import classical, composition, convert, dpsgd, jit
+from fastacct import dpsgd, jit
 from fastacct.accountants import (
     CLT,
     RDP,
@@ -49,6 +49,7 @@ from fastacct.selection import (
 )
 from fastacct.streams import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
 from fastacct.sweep import open_sweep, sweep
+from fastacct.textbook import classical, composition, convert
 from fastacct.tradeoff import (
     advantage,
     advantage_bounds,
