@@ -11,14 +11,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# Nothing that is tracked is missing: hidden files stay home, the wheel holds the two packages.
+# The source archive holds what is tracked (but hidden files) and nothing else, the wheel the two packages.
 git -C "$root" ls-files | grep -v '^\.' | sort > tracked
 tar tzf "$sdist" | sed 's,^[^/]*/,,' | sort > in_sdist
 "${PYTHON:-python3}" -m zipfile -l "$wheel" | awk 'NR > 1 { print $1 }' | sort > in_wheel
 missing=$(comm -23 tracked in_sdist; grep '^fastacct' tracked | comm -23 - in_wheel)
 [ -z "$missing" ] || { echo "missing from the archives: $missing" >&2; exit 1; }
+extra=$(comm -13 tracked in_sdist | grep -Ev '^$|/$|PKG-INFO$|\.egg-info/|^setup\.cfg$' || true)
+[ -z "$extra" ] || { echo "in the source archive, but not tracked: $extra" >&2; exit 1; }
 
 check='import fastacct as fa, sys
+from importlib import metadata
+assert fa.__version__ == metadata.version("fastacct"), fa.__version__
 assert fa.__file__.startswith(sys.prefix), fa.__file__
 e = fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5)
 assert abs(e - 1.828236666516577) < 1e-9, e

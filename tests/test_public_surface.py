@@ -21,11 +21,8 @@ def test_dir_shows_public_names_only(module):
     assert all(hasattr(module, name) for name in module.__all__)
 
 
-def test_the_version_is_shown_and_is_that_of_the_package():
-    from importlib import metadata
-
+def test_dir_shows_the_version():
     assert "__version__" in dir(fa)
-    assert fa.__version__ == metadata.version("fastacct")
 
 
 def test_plot_is_reachable_and_loaded_at_first_use():
