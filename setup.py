@@ -6,6 +6,7 @@ sanitizers). No -march flag: every instruction-set level is compiled into one po
 
 import os
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
 
@@ -36,48 +37,19 @@ else:
         "-fno-trapping-math",
     ]
 
+
+def found(pattern: str) -> list[str]:
+    """Files of the kernels, in one order on every machine."""
+    return sorted(path.as_posix() for path in Path("fastacct_ext").glob(pattern))
+
+
 setup(
     ext_modules=[
         Extension(
             "fastacct_ext._kernels",
-            sources=[
-                "fastacct_ext/_kernels.pyx",
-                "fastacct_ext/src/dispatch.c",
-                "fastacct_ext/src/isa_baseline.c",
-                "fastacct_ext/src/isa_v3.c",
-                "fastacct_ext/src/isa_v4.c",
-            ],
+            sources=["fastacct_ext/_kernels.pyx", *found("src/*.c")],
             include_dirs=["fastacct_ext"],
-            depends=[
-                f"fastacct_ext/include/{name}.h"
-                for name in (
-                    "bent_path",
-                    "binomial_series",
-                    "calibrate",
-                    "classical",
-                    "contour",
-                    "conversion",
-                    "exact",
-                    "exact_readout",
-                    "fa_math",
-                    "fa_vector",
-                    "fa_wide",
-                    "gaussian_profile",
-                    "kernels",
-                    "kernels_impl",
-                    "log_moment",
-                    "loss_nodes",
-                    "many_steps",
-                    "mech/gaussian_mixtures",
-                    "mech/poisson_gaussian",
-                    "one_step",
-                    "order_search",
-                    "placing",
-                    "quadrature",
-                    "rough",
-                    "wide_line",
-                )
-            ],
+            depends=found("**/*.h"),
             extra_compile_args=compile_args,
             extra_link_args=link_args,
         )

@@ -5,7 +5,9 @@
 1.828237
 """
 
-from fastacct import classical, composition, convert, dpsgd, jit
+from typing import TYPE_CHECKING
+
+from fastacct import dpsgd, jit
 from fastacct.accountants import (
     CLT,
     RDP,
@@ -49,6 +51,7 @@ from fastacct.selection import (
 )
 from fastacct.streams import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
 from fastacct.sweep import open_sweep, sweep
+from fastacct.textbook import classical, composition, convert
 from fastacct.tradeoff import (
     advantage,
     advantage_bounds,
@@ -60,6 +63,9 @@ from fastacct.tradeoff import (
     tradeoff,
     tradeoff_bounds,
 )
+
+if TYPE_CHECKING:
+    from fastacct import plot
 
 __version__ = "0.1.0"
 
@@ -129,6 +135,7 @@ __all__ = [
     "jit",
     "log_delta_bounds",
     "open_sweep",
+    "plot",
     "positive_predictive_value",
     "rdp",
     "rdp_bounds",
@@ -138,3 +145,17 @@ __all__ = [
     "tradeoff",
     "tradeoff_bounds",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+if not TYPE_CHECKING:  # a type checker would take any misspelt name for a lazy one
+
+    def __getattr__(name):
+        if name != "plot":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return import_module("fastacct.plot")

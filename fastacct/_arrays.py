@@ -238,7 +238,7 @@ def run_kernel(
     return [out.reshape(shape) for out in flat], status.reshape(shape)
 
 
-def unwrap(array: Cells) -> Any:
+def unwrap(array: Cells) -> float | Cells:
     """A Python float for a single cell without dimensions, else the array."""
     return float(array[()]) if array.ndim == 0 else array
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from fastacct._arrays import Cells
+from fastacct._extras import import_extra
 from fastacct._jobs_exact import dominating_pair
 from fastacct._loss_distribution import LossDistribution
 from fastacct._pld_sampled import sampled
@@ -138,7 +139,7 @@ def _discrete_gaussian(mechanism: DiscreteGaussian, cell: Cell, neighbors: str) 
 
 @losses.register(Skellam)
 def _skellam(mechanism: Skellam, cell: Cell, neighbors: str) -> Losses:
-    from scipy.special import ive
+    ive = import_extra("scipy.special", "pld").ive
 
     shift, variance = int(mechanism.sensitivity * moved(neighbors)), cell["variance"]
     reach = _skellam_reach(variance)
@@ -158,7 +159,7 @@ def _skellam(mechanism: Skellam, cell: Cell, neighbors: str) -> Losses:
 @lru_cache(maxsize=256)
 def _skellam_reach(variance: float) -> int:
     """Where the probabilities are below 1e-290, and fall by half at least from one to the next."""
-    from scipy.special import ive
+    ive = import_extra("scipy.special", "pld").ive
 
     reach = 16
     while ive(reach, variance) > 1e-290 or reach < 2.0 * variance**0.5:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from fastacct._arrays import TINY, Cells
+from fastacct._extras import import_extra
 from fastacct._losses import has_losses, losses
 from fastacct._pld_sources import ROUNDING, Atoms, OutOfReachError
 from fastacct._renyi_forms import PADDING, divergence, of_atoms
@@ -74,7 +75,7 @@ def general_bound(
 
     Between whole orders (alpha - 1) D is convex, and 0 at 1; the sample never has more than the mechanism, `whole`.
     """
-    from scipy.special import gammaln  # heavy to import
+    gammaln = import_extra("scipy.special", "pld").gammaln
 
     top = int(min(max(2.0, float(np.max(np.ceil(np.minimum(orders, _MOST))))), _MOST))
     whole_orders = np.arange(2, top + 1)

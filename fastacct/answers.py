@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from fastacct._extras import import_extra
+
 __all__ = ["RELATIONS", "Answer", "common_digits", "duration", "fixed_up", "render", "rounded_down", "rounded_up"]
 
 DIGITS = 6
@@ -102,8 +104,6 @@ def _plain(value: Any) -> Any:
 
 def render(columns: Sequence[str], body: Sequence[Sequence[str]], numeric: Sequence[str]) -> str:
     """A table as text."""
-    from fastacct.sweep import import_extra
-
     box = import_extra("rich.box", "cli")
     console_class = import_extra("rich.console", "cli").Console
     table = import_extra("rich.table", "cli").Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))

@@ -52,6 +52,11 @@ __all__ = [
     "steps",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _APPROX: Final = "call fastacct.dpsgd.{}_approx for its approximation"
 _readout_scalar = _kernels.readout_scalar
 _RENYI: Final = RDP()

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from fastacct._arrays import Cells
+from fastacct._extras import import_extra
 from fastacct._loss_distribution import LossDistribution
 from fastacct._losses import losses
 from fastacct._pld_sources import ROUNDING, Atoms, Index
@@ -253,11 +254,7 @@ def mechanism(
 
 
 def _numba() -> Any:
-    try:
-        import numba
-    except ImportError as error:
-        raise ImportError('compiled mechanisms need Numba: pip install "fastacct[jit]"') from error
-    return numba
+    return import_extra("numba", "jit")
 
 
 @lru_cache(maxsize=256)

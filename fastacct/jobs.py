@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastacct._arrays import as_choice
+from fastacct._extras import import_extra
 from fastacct._files import refuse_existing
 from fastacct.answers import Answer, render, rounded_down, rounded_up
-from fastacct.sweep import import_extra
 from fastacct.sweep_config import SweepConfig, load_config
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct._extras import import_extra
 from fastacct._files import atomic_output
 
 if TYPE_CHECKING:
@@ -341,8 +342,6 @@ def save(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = Fals
 
 
 def _matplotlib(module: str) -> Any:
-    from fastacct.sweep import import_extra
-
     return import_extra(module, "plot")
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastacct._arrays import as_cells
+from fastacct._extras import import_extra
 from fastacct._files import atomic_output, refuse_existing
 from fastacct.parsing import describe_accountant
 
@@ -200,15 +201,6 @@ def open_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     _sink_for(source)  # refuses unknown suffixes
     module = "fastacct._netcdf" if source.suffix == ".nc" else "fastacct._parquet"
     return importlib.import_module(module).open_grid(source)  # type: ignore[no-any-return]
-
-
-def import_extra(module: str, extra: str) -> Any:
-    """Import an optional library, or say which extra brings it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        name = module.partition(".")[0]
-        raise ImportError(f'this needs {name}, which is not installed: pip install "fastacct[{extra}]"') from error
 
 
 # -- axes ------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Documentation: links lead somewhere, and nothing is promised that does not exist."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,23 @@ def test_every_relative_link_leads_to_a_file(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_pictures_of_the_readme_have_absolute_addresses_of_files_that_exist():
+    """An index page shows no picture with a relative address."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    base = urls["Homepage"].replace("https://github.com/", "https://raw.githubusercontent.com/") + "/main/"
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    assert pictures
+    for address in pictures:
+        assert address.startswith(base), address
+        assert (ROOT / address.removeprefix(base)).is_file(), address
+
+
+def test_the_version_stands_in_one_place():
+    assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
+    for name in ("pyproject.toml", "setup.py", "CITATION.cff"):
+        assert fa.__version__ not in (ROOT / name).read_text(), name
 
 
 def test_every_public_name_is_in_the_readme_or_the_docs():

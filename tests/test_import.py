@@ -1,5 +1,6 @@
 """What importing costs, and what the layers may know of each other."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,12 @@ def test_reference_imports_no_kernel():
     text = "".join(path.read_text() for path in (ROOT / "fastacct" / "reference").glob("*.py"))
     assert "fastacct_ext" not in text
     assert "_arrays" not in text
+
+
+def test_the_product_does_not_import_its_oracle():
+    for path in (ROOT / "fastacct").rglob("*.py"):
+        if path.parent.name != "reference":
+            assert not re.search(r"^\s*(from|import) .*\breference\b", path.read_text(), re.MULTILINE), path
 
 
 @pytest.mark.parametrize("level", ["baseline", "x86-64-v3", "x86-64-v4"])

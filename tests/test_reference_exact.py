@@ -162,16 +162,16 @@ def test_seen_records_cost_the_probability_of_one() -> None:
 
 
 def test_every_value_is_evaluated_on_two_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fastacct.reference import exact
+    from fastacct.reference.path import Path
 
     made = []
-    read = exact._Path.read
+    read = Path.read
 
     def spy(path: Any, eps: Any) -> Any:
         made.append((path.n_terms, path.context.precision))
         return read(path, eps)
 
-    monkeypatch.setattr(exact._Path, "read", spy)
+    monkeypatch.setattr(Path, "read", spy)
     exact_delta(1.0, 0.01, 1000, 1.5, direction="remove", digits=12)
     assert len(made) >= 2
     assert len(set(made)) == len(made)
@@ -179,9 +179,10 @@ def test_every_value_is_evaluated_on_two_paths(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("what", ["theta", "zeta"])
 def test_too_few_nodes_are_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    from fastacct.reference import exact
+    from fastacct.reference.hyperbola import Hyperbola
+    from fastacct.reference.loss_in_doubles import LossInDoubles
 
-    plan, line = exact._Hyperbola.plan, exact._Loss.line
+    plan, line = Hyperbola.plan, LossInDoubles.line
 
     def short_plan(*arguments: Any) -> Any:
         full = plan(*arguments)
@@ -192,17 +193,17 @@ def test_too_few_nodes_are_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -
         return full._replace(step=12 * full.step), sizes, moduli
 
     if what == "theta":
-        monkeypatch.setattr(exact._Hyperbola, "plan", short_plan)
+        monkeypatch.setattr(Hyperbola, "plan", short_plan)
     else:
-        monkeypatch.setattr(exact._Loss, "line", short_line)
+        monkeypatch.setattr(LossInDoubles, "line", short_line)
     with pytest.raises(reference.NotConverged):
         exact_delta(1.0, 0.01, 1000, 1.5, direction="remove", digits=12)
 
 
 def test_too_long_a_sum_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fastacct.reference import exact
+    from fastacct.reference import path
 
-    monkeypatch.setattr(exact, "MAX_TERMS", 1000)
+    monkeypatch.setattr(path, "MAX_TERMS", 1000)
     with pytest.raises(reference.NotConverged, match="terms"):
         exact_delta(1.0, 0.01, 1000, 1.5, direction="remove", digits=12)
 

@@ -6,6 +6,12 @@ binary number it is. Nothing here shares code, formulas in working form, or quad
 `import fastacct` does not import it.
 """
 
+# ruff: noqa: E402 (a missing library is named before the modules that need it are imported)
+from fastacct._extras import import_extra
+
+for _library in ("mpmath", "gmpy2"):
+    import_extra(_library, "reference")
+
 from .accountant import rdp_delta, rdp_epsilon
 from .certify import NotConverged, certify
 from .conversion import rdp_to_delta, rdp_to_epsilon

@@ -7,7 +7,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from .certify import GUARD_DIGITS, NotConverged, agree, bits, certify, exact, rounded
+from .certify import GUARD_DIGITS, NotConverged, agree, bits, certify, exact, noise_and_rate, probability, rounded
 from .conversion import (
     check_conversion,
     closed_epsilon,
@@ -30,11 +30,8 @@ class _Run:
     """T steps with their log-moment T K(a) and derivative T K'(a); `level` picks the discretisation."""
 
     def __init__(self, noise_multiplier: Any, sample_rate: Any, steps: Any, level: int = 0) -> None:
-        self.s, self.q, self.steps = exact(noise_multiplier), exact(sample_rate), exact(steps)
-        if not self.s >= 0:
-            raise ValueError(f"noise_multiplier must be in [0, inf], got {noise_multiplier}")
-        if not 0 <= self.q <= 1:
-            raise ValueError(f"sample_rate must be in [0, 1], got {sample_rate}")
+        self.s, self.q = noise_and_rate(noise_multiplier, sample_rate)
+        self.steps = exact(steps)
         if not (self.steps >= 0 and mp.isfinite(self.steps)):
             raise ValueError(f"steps must be finite and not negative, got {steps}")
         self.level = level
@@ -65,9 +62,7 @@ def rdp_epsilon(
     needed (nothing is released), nan where none helps, and 1 where the "optimal" conversion is best in the limit.
     """
     check_conversion(conversion)
-    d = exact(delta)
-    if not 0 <= d <= 1:
-        raise ValueError(f"delta must be in [0, 1], got {delta}")
+    d = probability("delta", delta)
     run = _Run(noise_multiplier, sample_rate, steps)
     if run.nothing or d == 1:
         return mpf(0), mp.inf

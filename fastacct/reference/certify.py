@@ -28,6 +28,22 @@ def exact(value: Any) -> mpf:
         return mpf(value)
 
 
+def probability(name: str, value: Any) -> mpf:
+    """Return a number in [0, 1] without rounding it."""
+    exactly = exact(value)
+    if not 0 <= exactly <= 1:
+        raise ValueError(f"{name} must be in [0, 1], got {value}")
+    return exactly
+
+
+def noise_and_rate(noise_multiplier: Any, sample_rate: Any) -> tuple[mpf, mpf]:
+    """Return s and q without rounding them."""
+    s = exact(noise_multiplier)
+    if not s >= 0:
+        raise ValueError(f"noise_multiplier must be in [0, inf], got {noise_multiplier}")
+    return s, probability("sample_rate", sample_rate)
+
+
 def bits(digits: float) -> int:
     """Return the binary precision that holds `digits` decimal digits."""
     return int(digits * 3.3219280948873626) + 8

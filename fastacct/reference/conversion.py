@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mpmath import mp, mpf
 
-from .certify import bits, certify, exact, rounded
+from .certify import bits, certify, exact, probability, rounded
 from .root import root
 
 CONVERSIONS = ("mironov", "canonne_kamath_steinke", "optimal")
@@ -60,10 +60,9 @@ def check_conversion(conversion: str) -> None:
 def rdp_to_epsilon(rdp: Any, order: Any, delta: Any, conversion: str, digits: int = 25) -> mpf:
     """Return the epsilon >= 0 that a Renyi bound at one order gives at `delta` (0 where the formula is negative)."""
     check_conversion(conversion)
-    r, a, d = exact(rdp), exact(order), exact(delta)
+    r, a = exact(rdp), exact(order)
     _check(r, a)
-    if not 0 <= d <= 1:
-        raise ValueError(f"delta must be in [0, 1], got {delta}")
+    d = probability("delta", delta)
     if d == 1 or r == 0:
         return mpf(0)
     if d == 0 or r == mp.inf:

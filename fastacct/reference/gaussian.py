@@ -6,7 +6,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from .certify import bits, certify, exact, rounded
+from .certify import bits, certify, exact, noise_and_rate, probability, rounded
 from .excess import gauss_legendre
 from .root import root
 
@@ -67,9 +67,7 @@ def _gaussian_delta_integral(mu: mpf, c: mpf, goal: int) -> mpf:
 
 def gaussian_epsilon(mu: Any, delta: Any, digits: int = 25) -> mpf:
     """Return the smallest epsilon >= 0 at which N(mu, 1) against N(0, 1) has a delta no larger than `delta`."""
-    m, d = exact(mu), exact(delta)
-    if not 0 <= d <= 1:
-        raise ValueError(f"delta must be in [0, 1], got {delta}")
+    m, d = exact(mu), probability("delta", delta)
     if d == 1 or m == 0:
         return mpf(0)
     if d == 0 or m == mp.inf:
@@ -99,11 +97,7 @@ def sampled_gaussian_delta(
     `direction` is "remove" (the sampled mixture against the Gaussian), "add" (the other way) or "add_remove" (the
     larger of the two). Both reduce to the Gaussian profile at a shifted epsilon.
     """
-    s, q, eps = exact(noise_multiplier), exact(sample_rate), exact(epsilon)
-    if not 0 <= q <= 1:
-        raise ValueError(f"sample_rate must be in [0, 1], got {sample_rate}")
-    if not s >= 0:
-        raise ValueError(f"noise_multiplier must be in [0, inf], got {noise_multiplier}")
+    (s, q), eps = noise_and_rate(noise_multiplier, sample_rate), exact(epsilon)
     if direction == "add_remove":
         return max(sampled_gaussian_delta(s, q, eps, one, digits) for one in ("remove", "add"))
     if direction not in ("remove", "add"):

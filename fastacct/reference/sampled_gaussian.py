@@ -6,7 +6,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from .certify import bits, certify, exact, rounded
+from .certify import bits, certify, exact, noise_and_rate, rounded
 from .excess import quadrature, series
 
 _SERIES_ORDER_MAX = 10_000_000
@@ -122,11 +122,7 @@ def _minus_one(a: mpf) -> mpf:
 
 
 def _parameters(noise_multiplier: Any, sample_rate: Any, a: mpf) -> tuple[mpf, mpf]:
-    s, q = exact(noise_multiplier), exact(sample_rate)
-    if not s >= 0:
-        raise ValueError(f"noise_multiplier must be in [0, inf], got {noise_multiplier}")
-    if not 0 <= q <= 1:
-        raise ValueError(f"sample_rate must be in [0, 1], got {sample_rate}")
+    s, q = noise_and_rate(noise_multiplier, sample_rate)
     if not a >= 1:
         raise ValueError(f"order must be at least 1, got {a}")
     return s, q

@@ -1,19 +1,21 @@
-"""The composition theorems for (epsilon, delta), as their papers state them.
+"""Composition theorems for (epsilon, delta) as their papers state them, to compare with the optimal composition.
 
 `fa.epsilon(fa.ApproxDP(epsilon, delta) * count, delta=...)` is the optimal composition (Kairouz, Oh, Viswanath 2015;
-different parameters: Murtagh, Vadhan 2016, by certified bounds) and never larger than what these give.  They are here
-to show what the others gain.
+different parameters: Murtagh, Vadhan 2016, by certified bounds) and never larger than what these give.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final, overload
 
 import numpy as np
 
+from fastacct import api
 from fastacct._arrays import Cells, Domain, as_cells, as_common, unwrap
+from fastacct._typing import Floats, Real, Reals
+from fastacct.notions import ApproxDP
 
 __all__ = ["advanced", "basic", "drift", "exponential_mechanisms", "optimal_points"]
 
@@ -24,8 +26,8 @@ _SLACK: Final = Domain(0.0, 1.0, open_low=True)
 _COUNT: Final = Domain(0.0, 2.0**53 - 1.0, integer=True)
 
 
-def basic(epsilons: Iterable[float], deltas: Iterable[float] = ()) -> tuple[float, float]:
-    """Both add up, for any steps, chosen adaptively.
+def basic(epsilons: Iterable[Real], deltas: Iterable[Real] = ()) -> tuple[float, float]:
+    """Sums of epsilons and of deltas, for any steps, chosen adaptively.
 
     >>> basic([0.1, 0.2], [1e-6, 1e-6])
     (0.3000000000000001, 2.0000000000000003e-06)
@@ -39,7 +41,11 @@ def _next(value: float) -> float:
     return math.nextafter(value, math.inf) if value > 0.0 else value
 
 
-def advanced(epsilon: Any, delta: Any, count: Any, slack: Any) -> tuple[Any, Any]:
+@overload
+def advanced(epsilon: Real, delta: Real, count: Real, slack: Real) -> tuple[float, float]: ...
+@overload
+def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[Floats, Floats]: ...
+def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
     """Advanced composition of `count` steps, each (epsilon, delta): (epsilon', count delta + slack).
 
     epsilon' = sqrt(2 count log(1/slack)) epsilon + count epsilon (exp(epsilon) - 1), or count epsilon where that is
@@ -54,8 +60,12 @@ def advanced(epsilon: Any, delta: Any, count: Any, slack: Any) -> tuple[Any, Any
     return _answer(value, e, d, k, s)
 
 
-def drift(epsilon: Any, delta: Any, count: Any, slack: Any) -> tuple[Any, Any]:
-    """Advanced composition with the largest mean that a loss can have.
+@overload
+def drift(epsilon: Real, delta: Real, count: Real, slack: Real) -> tuple[float, float]: ...
+@overload
+def drift(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[Floats, Floats]: ...
+def drift(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
+    """Advanced composition with the largest mean that a privacy loss can have; arguments as in `advanced`.
 
     epsilon' = count epsilon tanh(epsilon/2) + epsilon sqrt(2 count log(1/slack)).  Source: Kairouz, Oh, Viswanath
     2015, theorem 3.4.
@@ -69,19 +79,20 @@ def drift(epsilon: Any, delta: Any, count: Any, slack: Any) -> tuple[Any, Any]:
     return _answer(value, e, d, k, s)
 
 
-def _read(epsilon: Any, delta: Any, count: Any, slack: Any) -> list[Cells]:
+def _read(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> list[Cells]:
     return as_common(epsilon=(epsilon, _EPSILON), delta=(delta, _SHARE), count=(count, _COUNT), slack=(slack, _SLACK))
 
 
-def _answer(value: Cells, e: Cells, d: Cells, k: Cells, s: Cells) -> tuple[Any, Any]:
+def _answer(value: Cells, e: Cells, d: Cells, k: Cells, s: Cells) -> tuple[float | Floats, float | Floats]:
+    """No more than basic composition; 0 where nothing is released."""
     nothing = (k == 0.0) | (e == 0.0)
     found = np.where(np.isnan(value), np.inf, value)
     with np.errstate(invalid="ignore"):
         found = np.where(nothing, 0.0, np.minimum(found, np.where(nothing, 0.0, k * e * _UP)))
-    return unwrap(np.asarray(found)), unwrap(np.asarray(np.minimum((k * d + s) * _UP, 1.0)))
+    return unwrap(found), unwrap(np.asarray(np.minimum((k * d + s) * _UP, 1.0)))
 
 
-def optimal_points(epsilon: float, delta: float, count: int) -> list[tuple[float, float]]:
+def optimal_points(epsilon: Real, delta: Real, count: int) -> list[tuple[float, float]]:
     """The corners ((count - 2 i) epsilon, delta_i) of the optimal composition of equal steps.
 
     Source: Kairouz, Oh, Viswanath 2015, theorem 3.3.  Between them use
@@ -90,9 +101,6 @@ def optimal_points(epsilon: float, delta: float, count: int) -> list[tuple[float
     >>> [(round(e, 12), round(d, 9)) for e, d in optimal_points(0.3, 0.0, 12)][3]
     (1.8, 0.030198385)
     """
-    from fastacct import api
-    from fastacct.notions import ApproxDP
-
     e, d, k, _ = _read(epsilon, delta, count, 0.5)
     if e.ndim:
         raise TypeError("optimal_points takes one number each, no arrays")
@@ -103,18 +111,21 @@ def optimal_points(epsilon: float, delta: float, count: int) -> list[tuple[float
     return list(zip(corners.tolist(), np.atleast_1d(found).tolist(), strict=True))
 
 
-def exponential_mechanisms(epsilon: float, count: int, at: Any) -> Any:
+@overload
+def exponential_mechanisms(epsilon: Real, count: int, at: Real) -> float: ...
+@overload
+def exponential_mechanisms(epsilon: Real, count: int, at: Reals) -> Floats: ...
+def exponential_mechanisms(epsilon: Real, count: int, at: Reals) -> float | Floats:
     """Delta at epsilon `at` of `count` exponential mechanisms that are all fixed in advance, each of range `epsilon`.
 
     **Guarantee.** The optimal composition (Dong, Durfee, Rogers 2020, theorem 3).  Not for mechanisms that are chosen
-    adaptively, where the adversary gains: for these use `fa.delta(fa.Exponential(epsilon) * count, epsilon=at)`, which
-    is larger.
+    adaptively, which can lose more: for these use `fa.delta(fa.Exponential(epsilon) * count, epsilon=at)`.
 
     Parameters
     ----------
     epsilon : float in (0, 600]
     count : whole number in [1, 3000]
-        Takes a time that grows with the square: seconds for the largest.
+        The time grows with its square: seconds for the largest.
     at : float or array in [0, inf]
 
     Examples
@@ -134,7 +145,7 @@ def exponential_mechanisms(epsilon: float, count: int, at: Any) -> Any:
 
 
 def _bounded_ranges(e: float, k: int, at: float) -> float:
-    """Largest over the positions t of the range: losses t with probability q under Q's favour, t - e else."""
+    """Largest delta over the positions t of the range: each loss is t or t - e, the former with probability q."""
     if at >= k * e:
         return 0.0
     i = np.arange(k + 1.0)

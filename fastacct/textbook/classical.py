@@ -1,15 +1,16 @@
-"""The calibrations of textbooks and lectures, with the conditions that their proofs need: to show how loose they are.
+"""Noise as textbooks and lectures calibrate it, under the conditions that their proofs need, to compare with.
 
-For numbers to use: `fa.calibrate`, `fa.dpsgd.noise_multiplier`.
+For numbers to use take `fa.calibrate` or `fa.dpsgd.noise_multiplier`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, overload
 
 import numpy as np
 
 from fastacct._arrays import Domain, as_common, unwrap
+from fastacct._typing import Floats, Real, Reals
 
 __all__ = ["dpsgd_noise", "dpsgd_smallest_steps", "gaussian_noise_multiplier", "laplace_noise_multiplier"]
 
@@ -21,18 +22,26 @@ _COUNT: Final = Domain(1.0, 2.0**53 - 1.0, integer=True)
 _LIPSCHITZ: Final = Domain(0.0, 1e150, open_low=True)
 
 
-def laplace_noise_multiplier(epsilon: Any) -> Any:
+@overload
+def laplace_noise_multiplier(epsilon: Real) -> float: ...
+@overload
+def laplace_noise_multiplier(epsilon: Reals) -> Floats: ...
+def laplace_noise_multiplier(epsilon: Reals) -> float | Floats:
     """Scale over L1 sensitivity of the Laplace mechanism, 1/epsilon; the standard deviation is sqrt(2) times that."""
     (e,) = as_common(epsilon=(epsilon, _ANY_EPSILON))
     return unwrap(np.asarray(1.0 / e * _UP))
 
 
-def gaussian_noise_multiplier(epsilon: Any, delta: Any) -> Any:
+@overload
+def gaussian_noise_multiplier(epsilon: Real, delta: Real) -> float: ...
+@overload
+def gaussian_noise_multiplier(epsilon: Reals, delta: Reals) -> Floats: ...
+def gaussian_noise_multiplier(epsilon: Reals, delta: Reals) -> float | Floats:
     """sqrt(2 log(1.25/delta))/epsilon, for epsilon <= 1 only.
 
     **Guarantee.** (epsilon, delta)-DP.  The proof (Dwork, Roth 2014, theorem A.1) needs epsilon < 1; that it holds at 1
-    has been checked against the exact curve.  For larger epsilon it is refused: the formula is wrong from
-    epsilon = 8.42 at delta = 1e-5.
+    has been checked against the exact curve.  Larger epsilons are refused: from epsilon = 8.42 at delta = 1e-5 on the
+    formula gives too little noise.
 
     Examples
     --------
@@ -46,7 +55,11 @@ def gaussian_noise_multiplier(epsilon: Any, delta: Any) -> Any:
     return unwrap(np.asarray(np.sqrt(2.0 * np.log(1.25 / d)) / e * _UP))
 
 
-def dpsgd_smallest_steps(epsilon: Any, delta: Any, size: Any, batch: Any = 1) -> Any:
+@overload
+def dpsgd_smallest_steps(epsilon: Real, delta: Real, size: Real, batch: Real = 1) -> int: ...
+@overload
+def dpsgd_smallest_steps(epsilon: Reals, delta: Reals, size: Reals, batch: Reals = 1) -> Floats: ...
+def dpsgd_smallest_steps(epsilon: Reals, delta: Reals, size: Reals, batch: Reals = 1) -> int | Floats:
     """Number of steps from which the proof of `dpsgd_noise` holds: size^2 epsilon^2 / (32 batch^2 log(2/delta)).
 
     >>> dpsgd_smallest_steps(1.0, 1e-6, 1000)
@@ -59,15 +72,25 @@ def dpsgd_smallest_steps(epsilon: Any, delta: Any, size: Any, batch: Any = 1) ->
     return int(found) if found.ndim == 0 else found
 
 
-def dpsgd_noise(epsilon: Any, delta: Any, steps: Any, size: Any, lipschitz: Any = 1.0, batch: Any = 1) -> Any:
+@overload
+def dpsgd_noise(
+    epsilon: Real, delta: Real, steps: Real, size: Real, lipschitz: Real = 1.0, batch: Real = 1
+) -> float: ...
+@overload
+def dpsgd_noise(
+    epsilon: Reals, delta: Reals, steps: Reals, size: Reals, lipschitz: Reals = 1.0, batch: Reals = 1
+) -> Floats: ...
+def dpsgd_noise(
+    epsilon: Reals, delta: Reals, steps: Reals, size: Reals, lipschitz: Reals = 1.0, batch: Reals = 1
+) -> float | Floats:
     """Standard deviation of the noise on an average gradient, as the lectures give it for private SGD.
 
     16 lipschitz sqrt(steps log(2/delta) log(2.5 batch steps/(delta size))) / (size epsilon), from amplification by
     sampling and advanced composition (Bassily, Smith, Thakurta 2014, constants of Bellet's lecture).
 
-    For epsilon <= 1 and at least `dpsgd_smallest_steps` steps, which is what its proof needs; with fewer it is refused,
-    for the statement without that condition is false (size 1000, one step, epsilon 1, delta 1e-6: the true delta is
-    1e-3).  The logarithm contains the 2 batch that the slides drop.  A formula to compare with, not a certified number.
+    For epsilon <= 1 and at least `dpsgd_smallest_steps` steps, as its proof needs.  Fewer steps are refused: without
+    that condition the statement is false (size 1000, one step, epsilon 1, delta 1e-6: the true delta is 1e-3).  The
+    logarithm contains the 2 batch that the slides drop.  A formula to compare with, not a certified number.
 
     Raises
     ------
