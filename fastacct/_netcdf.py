@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastacct.sweep import AXIS_NOTES, Grid, Sink, Values, import_extra, variable_attrs
+from fastacct._extras import import_extra
+from fastacct.sweep import AXIS_NOTES, Grid, Sink, Values, variable_attrs
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.sweep import Grid, Sink, Values, import_extra, labelled
+from fastacct._extras import import_extra
+from fastacct.sweep import Grid, Sink, Values, labelled
 
 if TYPE_CHECKING:
     import xarray as xr
