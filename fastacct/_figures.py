@@ -98,41 +98,42 @@ def legend(figure: Figure, axis: Axes, entries: int) -> None:
 
 
 def log_scale(axis: Axes, side: Axis, low: float, high: float, base: int = 10) -> None:
-    """A logarithmic axis with at most a handful of labels, none of which run into each other."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+    """A logarithmic axis with a handful of labels, none of which run into each other."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
     (axis.set_xscale if side is axis.xaxis else axis.set_yscale)("log")
     (axis.set_xlim if side is axis.xaxis else axis.set_ylim)(low, high)
-    ticks = _log_ticks(low, high, base)
+    fine = list(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high))
+    ticks = _log_ticks(low, high, base, fine)
     side.set_major_locator(FixedLocator(ticks))
     side.set_minor_locator(NullLocator())
-    side.set_major_formatter(lambda value, _: _power(value))
+    side.set_major_formatter(lambda value, _: _label(value, ticks))
 
 
-def _log_ticks(low: float, high: float, base: int) -> list[float]:
+def _log_ticks(low: float, high: float, base: int, fine: list[float]) -> list[float]:
     """The roundest numbers of an interval, at least three if possible, as far apart as their labels are long."""
-    tens = [10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     twos = [2.0**k for k in range(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)] if base == 2 else []
-    finer = [[float(f"{ten * digit:.12g}") for ten in tens for digit in digits] for digits in ((1, 3), (1, 2, 5))]
-    plain = [float(f"{value:.2g}") for value in np.geomspace(low, high, 7)]
+    tens = [[float(f"1e{k}") for k in range(first, last + 1) if k % stride == 0] for stride in range(1, 100)]
+    finer = [[float(f"{d}e{k}") for k in range(first, last + 1) for d in digits] for digits in ((1, 3), (1, 2, 5))]
     best: list[float] = []
-    for candidates in (twos, tens, *finer, plain, [float(f"{value:.3g}") for value in np.geomspace(low, high, 5)]):
+    for candidates in (twos, *tens, *finer, fine):
         inside = [value for value in candidates if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
         apart: list[float] = []
         for value in inside:
-            length = len(re.sub(r"\\cdot|[${}^]", "", _power(value)))
+            length = len(re.sub(r"\\cdot|[${}^]", "", _label(value, inside)))
             if not apart or math.log(value / apart[-1]) >= LETTER * length * math.log(high / low):
                 apart.append(value)
-        if len(apart) >= 3:
+        if len(inside) == len(apart) >= 3:
             return apart
         best = max(best, apart, key=len)
     return best
 
 
-def _power(value: float) -> str:
-    """0.5, 1, 20; powers of ten where they are shorter."""
-    if 1e-2 <= value < 1e4:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:.3e}".split("e")
+def _label(value: float, others: list[float]) -> str:
+    """0.5, 1, 20; with powers of ten where one of the numbers of an axis would be long."""
+    if min(others) >= 1e-3 and max(others) < 1e4:
+        return f"{value:.6g}"
+    mantissa, exponent = f"{value:.4e}".split("e")
     digits = f"{float(mantissa):g}"
     return f"$10^{{{int(exponent)}}}$" if digits == "1" else f"${digits}\\cdot10^{{{int(exponent)}}}$"

@@ -397,7 +397,7 @@ def tightness(studies: Mapping[str, Sequence[Score]]) -> Figure:
         for entry in scores:
             _draw_ratios(axis, names.index(entry.contender), entry)
         axis.set_title(regime, fontsize=MEDIUM)
-        axis.text(1.02, 1.02, "median", transform=axis.transAxes, fontsize=SMALL, va="bottom")
+        axis.text(1.035, 1.02, "median", transform=axis.transAxes, fontsize=SMALL, va="bottom")
         axis.set_xticks([0.5, 1, 2, 5, 10, 100], labels=["0.5", "1", "2", "5", "10", "100"])
         axis.minorticks_off()
     axes[0].set_yticks(range(len(names)), labels=names, fontsize=SMALL)
@@ -416,13 +416,13 @@ def _draw_ratios(axis: Axes, row: int, entry: Score) -> None:
             axis.plot([low, high], [row, row], color=color, linewidth=width, solid_capstyle="butt")
             if found.below and low < 1.0:
                 axis.plot([low, min(high, 1.0)], [row, row], color=WRONG, linewidth=width, solid_capstyle="butt")
-        axis.plot([np.median(ratios)], [row], "o", color="white", markeredgecolor=color, markersize=5)
+        axis.plot([np.median(ratios)], [row], "o", color="white", markeredgecolor=color, markersize=5, clip_on=False)
     notes = [f"{found.median:,.2f}" if found.median < 100.0 else f"{found.median:,.0f}"] if found.judged else []
     notes += [f"{_percent(found.below / found.asked)} below"] if found.below else []
     notes += [f"{_percent(found.failed / found.asked)} fail"] if found.failed else []
     color = WRONG if found.below and entry.claims_bound else "black"
     place = axis.get_yaxis_transform()
-    axis.text(1.02, row, ", ".join(notes), transform=place, va="center", fontsize=SMALL, color=color)
+    axis.text(1.035, row, ", ".join(notes), transform=place, va="center", fontsize=SMALL, color=color)
 
 
 def _percent(share: float) -> str:

@@ -80,18 +80,19 @@ def test_no_text_is_smaller_than_nine_points(grid):
 
 
 def overlapping(figure):
-    """Pairs of texts of one kind that run into each other."""
-    figure.canvas.draw() if hasattr(figure.canvas, "renderer") else figure.draw_without_rendering()
-    shown = [text for text in texts(figure) if text.get_visible()]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
-    ticks = []
-    for axis in figure.axes:
-        for side in (axis.xaxis, axis.yaxis):
-            labels = [t.label1 for t in side.get_major_ticks() if t.label1.get_visible() and t.label1.get_text()]
-            ticks.append([(label.get_text(), label.get_window_extent()) for label in labels])
-    near = [(a, b) for row in ticks for (a, one), (b, two) in itertools.combinations(row, 2) if one.overlaps(two)]
-    titles = [box for box in boxes if box[0] == figure.get_suptitle()]
-    return near + [(a, b) for a, one in titles for b, two in boxes if a != b and one.overlaps(two)]
+    """Pairs of tick labels, of any panels, that run into each other; and what runs into the title."""
+    figure.draw_without_rendering()
+    labels = [
+        tick.label1
+        for axis in figure.axes
+        for side in (axis.xaxis, axis.yaxis)
+        for tick in side.get_major_ticks()
+        if tick.label1.get_visible() and tick.label1.get_text()
+    ]
+    boxes = [(label.get_text(), label.get_window_extent()) for label in labels]
+    title = [text for text in texts(figure) if text.get_text() == figure.get_suptitle()]
+    boxes += [(text.get_text(), text.get_window_extent()) for text in title]
+    return [(a, b) for (a, one), (b, two) in itertools.combinations(boxes, 2) if one.overlaps(two)]
 
 
 @pytest.mark.parametrize("span", [1.05, 1.5, 3.0, 20.0, 90.0, 1e4, 1e8])
