@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["SMALL", "SUFFIXES", "check", "legend", "log_scale", "new_figure", "palette", "save"]
+__all__ = ["MEDIUM", "SMALL", "SUFFIXES", "check", "legend", "log_scale", "name_axes", "new_figure", "palette", "save"]
 
 Color = tuple[float, float, float, float]
 SUFFIXES: Final = (".png", ".pdf", ".svg")
 DPI: Final = 200
 SMALL: Final = 9.0
 """Points: three panels are 9 inches wide; shown 900 pixels wide, the smallest text is still 12 pixels high."""
+MEDIUM: Final = 10.0
 LEGEND_INSIDE: Final = 4
 """Entries that have room inside a panel; longer legends stand beside it."""
 LEGEND_ROWS: Final = 16
@@ -85,6 +86,13 @@ def palette(n: int) -> list[Color]:
     import matplotlib
 
     return [matplotlib.colormaps["viridis"](place) for place in np.linspace(0.0, 0.85, n)]
+
+
+def name_axes(axis: Axes, x: str, y: str) -> None:
+    """Both labels, and a grid."""
+    axis.set_xlabel(x, fontsize=MEDIUM)
+    axis.set_ylabel(y, fontsize=MEDIUM)
+    axis.grid(True, color="#dddddd", linewidth=0.6)
 
 
 def legend(figure: Figure, axis: Axes, entries: int) -> None:

@@ -1,7 +1,8 @@
 """Pictures: sweeps, curves, and how tight each accountant is.
 
-Needs matplotlib (`pip install "fastacct[plot]"`), which is imported when the first picture is drawn. Figures are not
-registered with pyplot: nothing to close, safe in threads. `save` writes them as PNG, PDF or SVG.
+Needs matplotlib (`pip install "fastacct[plot]"`), which is imported when the first picture is drawn. Every function
+returns a `matplotlib.figure.Figure` that is not registered with pyplot: nothing to close, safe in threads. `save`
+writes it as PNG, PDF or SVG.
 
 >>> import fastacct as fa
 >>> from fastacct import plot
@@ -19,8 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct._figures import LEGEND_INSIDE, SMALL, legend, log_scale, new_figure, palette, save
-from fastacct.curve import PrivacyCurve, Run, TradeoffCurve
+from fastacct._figures import LEGEND_INSIDE, MEDIUM, SMALL, legend, log_scale, name_axes, new_figure, palette, save
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.contour import QuadContourSet
     from matplotlib.figure import Figure
 
+    from fastacct.curve import PrivacyCurve, Run, TradeoffCurve
     from fastacct.tightness import Score
 
 __all__ = ["epsilon_grid", "privacy_curves", "save", "tightness", "tradeoff_curves"]
@@ -37,7 +38,7 @@ Cells = NDArray[np.float64]
 T = TypeVar("T")
 
 LEVELS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-MEDIUM, LARGE = 10.0, 12.0
+LARGE: Final = 12.0
 TITLE_CHARACTERS: Final = 130.0  # per inch of line and point of height
 NARROWEST: Final = 6.4
 PANELS_PER_ROW: Final = 4
@@ -53,6 +54,7 @@ NEIGHBORS: Final = {
     "zero_out": "zero out one record",
 }
 AXES: Final = {"noise_multiplier": "noise multiplier", "sample_rate": "sample rate (Poisson)", "steps": "steps"}
+DASHES: Final = {"remove": "-", "add": "--"}
 SETTINGS: Final[dict[str, Callable[[Run], str]]] = {
     "noise_multiplier": lambda run: f"sigma {run.noise_multiplier:g}",
     "sample_rate": lambda run: f"q {run.sample_rate:.4g}",
@@ -91,10 +93,6 @@ def epsilon_grid(
     levels : sequence of float
         Labelled contours of epsilon; the colours run from the first to the last.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError
@@ -123,8 +121,7 @@ def epsilon_grid(
         values = _slice(dataset, at, steps=n_steps).transpose("noise_multiplier", "sample_rate").values
         filled = _draw_panel(axis, rates, noises, values, levels, norm)
         axis.set_title(f"{n_steps:,} steps", fontsize=MEDIUM)
-        last_in_column = place + columns >= len(chosen)
-        axis.tick_params(labelleft=place % columns == 0, labelbottom=last_in_column)
+        axis.tick_params(labelleft=place % columns == 0, labelbottom=place + columns >= len(chosen))
     for axis in axes[len(chosen) :]:
         axis.remove()
     figure.supylabel(AXES["noise_multiplier"], fontsize=MEDIUM)
@@ -158,9 +155,7 @@ def _epsilon_lines(dataset: xr.Dataset, delta: float, over: str, steps: Sequence
         raise ValueError("epsilon is 0 or infinite in every cell: nothing to draw")
     log_scale(axis, axis.xaxis, places[0], places[-1])
     log_scale(axis, axis.yaxis, min(drawn) * 0.9, max(drawn) * 1.1)
-    axis.set_xlabel(AXES[over], fontsize=MEDIUM)
-    axis.set_ylabel("epsilon", fontsize=MEDIUM)
-    axis.grid(True, color="#dddddd", linewidth=0.6)
+    name_axes(axis, AXES[over], "epsilon")
     if over != "steps":
         legend(figure, axis, len(chosen))
     one = [f"{AXES[name]} {dataset[name].item():g}" for name in AXES if name != over and dataset[name].size == 1]
@@ -191,9 +186,9 @@ def _panels(dataset: xr.Dataset, steps: Sequence[int] | int | None) -> list[int]
         available = np.unique(dataset["steps"].values)
         return [int(available[place]) for place in sorted({0, len(available) // 2, len(available) - 1})]
     asked = list(steps) if isinstance(steps, Sequence | np.ndarray) else [steps]
-    if not asked:
-        raise ValueError("steps is empty: a picture needs at least one panel")
-    return [_on_axis(dataset, "steps", value) for value in asked]
+    if asked:
+        return [_on_axis(dataset, "steps", value) for value in asked]
+    raise ValueError("steps is empty: a picture needs at least one panel")
 
 
 def _on_axis(dataset: xr.Dataset, name: str, value: T) -> T:
@@ -249,8 +244,7 @@ def _headline(figure: Figure, dataset: xr.Dataset, delta: float, fixed: str = ""
     guarantee = str(attrs.get("guarantee", "no guarantee recorded"))
     size = LARGE if figure.get_figwidth() >= 9 else MEDIUM
     room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
-    first = f"DP-SGD epsilon at delta = {delta:g}, {guarantee} ({relation})"
-    lines = [line for line in (first, fixed, textwrap.shorten(accountant, 90)) if line]
+    lines = f"DP-SGD epsilon at delta = {delta:g}, {guarantee} ({relation})", fixed, textwrap.shorten(accountant, 90)
     figure.suptitle("\n".join(part for line in lines for part in textwrap.wrap(line, room)), fontsize=size)
 
 
@@ -272,10 +266,6 @@ def privacy_curves(curves: Sequence[PrivacyCurve], *, lowest_log10: float | None
     lowest_log10 : float, optional
         Lower end of the vertical axis. Default: where the first curve ends that ends.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> from fastacct.curve import Run, privacy_curve
@@ -293,22 +283,20 @@ def privacy_curves(curves: Sequence[PrivacyCurve], *, lowest_log10: float | None
         lower = np.clip(curve.log_delta_lower / math.log(10.0), 2 * floor, 0.0)
         seen = np.clip(upper, 2 * floor, 0.0)
         axis.fill_between(curve.epsilon, lower, seen, color=colors[curve.run], alpha=0.2, linewidth=0)
-        axis.plot(curve.epsilon, seen, _dash(curve.direction), color=colors[curve.run], linewidth=1.6)
+        axis.plot(curve.epsilon, seen, DASHES[curve.direction], color=colors[curve.run], linewidth=1.6)
     entries = [(labels[run], "-", colors[run]) for run in labels if len(labels) > 1]
-    entries += [(f"{way} a record", _dash(way), (0.0, 0.0, 0.0, 1.0)) for way in ways]
+    entries += [(f"{way} a record", DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in ways]
     for label, dash, color in entries:
         axis.plot([], [], dash, color=color, linewidth=1.6, label=label)
     axis.set_ylim(floor, 0.0)
     axis.set_xlim(0.0, max(float(curve.epsilon[-1]) for curve in curves))
-    axis.set_xlabel("epsilon", fontsize=MEDIUM)
-    axis.set_ylabel("delta", fontsize=MEDIUM)
+    name_axes(axis, "epsilon", "delta")
     from matplotlib.ticker import MaxNLocator
 
     axis.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
-    axis.grid(True, color="#dddddd", linewidth=0.6)
     legend(figure, axis, len(entries))
-    _curve_title(figure, "Certified privacy curves (Poisson sampling)", shared)
+    figure.suptitle(f"Certified privacy curves (Poisson sampling)\n{shared}".strip(), fontsize=MEDIUM)
     return figure
 
 
@@ -322,10 +310,6 @@ def tradeoff_curves(curves: Sequence[TradeoffCurve]) -> Figure:
     Parameters
     ----------
     curves : sequence of fastacct.curve.TradeoffCurve
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     labels, shared = _labels(curves)
     figure, (errors, power) = new_figure(9.0, 4.3, 1, 2)
@@ -341,11 +325,9 @@ def tradeoff_curves(curves: Sequence[TradeoffCurve]) -> Figure:
     for side in (power.xaxis, power.yaxis):
         log_scale(power, side, smallest, 1.0)
     for axis, name in ((errors, "smallest false-negative rate"), (power, "largest true-positive rate")):
-        axis.set_xlabel("false-positive rate", fontsize=MEDIUM)
-        axis.set_ylabel(name, fontsize=MEDIUM)
-        axis.grid(True, color="#dddddd", linewidth=0.6)
+        name_axes(axis, "false-positive rate", name)
     legend(figure, errors if len(curves) < LEGEND_INSIDE else power, len(curves) + 1)
-    _curve_title(figure, "Certified limits of every attack (Poisson sampling)", shared)
+    figure.suptitle(f"Certified limits of every attack (Poisson sampling)\n{shared}".strip(), fontsize=MEDIUM)
     return figure
 
 
@@ -357,14 +339,6 @@ def _labels(curves: Sequence[PrivacyCurve] | Sequence[TradeoffCurve]) -> tuple[d
     shared = [name for name in SETTINGS if len({getattr(run, name) for run in runs}) == 1]
     labels = {run: ", ".join(word(run) for name, word in SETTINGS.items() if name not in shared) for run in runs}
     return labels, ", ".join(SETTINGS[name](runs[0]) for name in shared)
-
-
-def _curve_title(figure: Figure, title: str, shared: str) -> None:
-    figure.suptitle(f"{title}\n{shared}" if shared else title, fontsize=MEDIUM)
-
-
-def _dash(direction: str) -> str:
-    return "--" if direction == "add" else "-"
 
 
 # -- tightness -------------------------------------------------------------------------------------------------------
@@ -380,10 +354,6 @@ def tightness(studies: Mapping[str, Sequence[Score]]) -> Figure:
     Parameters
     ----------
     studies : mapping of regime to sequence of fastacct.tightness.Score
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     names = list(dict.fromkeys(entry.contender for scores in studies.values() for entry in scores))
     if not names:
@@ -418,8 +388,9 @@ def _draw_ratios(axis: Axes, row: int, entry: Score) -> None:
                 axis.plot([low, min(high, 1.0)], [row, row], color=WRONG, linewidth=width, solid_capstyle="butt")
         axis.plot([np.median(ratios)], [row], "o", color="white", markeredgecolor=color, markersize=5, clip_on=False)
     notes = [f"{found.median:,.2f}" if found.median < 100.0 else f"{found.median:,.0f}"] if found.judged else []
-    notes += [f"{_percent(found.below / found.asked)} below"] if found.below else []
-    notes += [f"{_percent(found.failed / found.asked)} fail"] if found.failed else []
+    for count, word in ((found.below, "below"), (found.failed, "fail")):
+        share = count / found.asked
+        notes += [f"{share:.0%} {word}" if share >= 0.01 else f"<1% {word}"] if count else []
     color = WRONG if found.below and entry.claims_bound else "black"
     place = axis.get_yaxis_transform()
     axis.text(1.035, row, ", ".join(notes), transform=place, va="center", fontsize=SMALL, color=color)

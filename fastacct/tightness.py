@@ -66,9 +66,6 @@ class Query(NamedTuple):
     steps: int
     delta: float
 
-    def __str__(self) -> str:
-        return f"sigma {self.noise_multiplier:.4g}, q {self.sample_rate:.3g}, T {self.steps}, delta {self.delta:.2g}"
-
 
 @dataclass(frozen=True)
 class Runs:

@@ -15,31 +15,6 @@ import fastacct as fa
 from fastacct.cli.answers import Answer
 from fastacct.curve import Run
 
-__all__ = [
-    "ACCOUNTANTS",
-    "COMMANDS",
-    "CONVERSIONS",
-    "HOW",
-    "RUN",
-    "SAMPLE",
-    "Option",
-    "Options",
-    "accountant_by_name",
-    "command",
-    "default_accountant",
-    "epochs_to_steps",
-    "number",
-    "numbers",
-    "one_run",
-    "only",
-    "parse_orders",
-    "rate_of_batch",
-    "runs",
-    "sampling",
-    "whole",
-    "wholes",
-]
-
 T = TypeVar("T")
 
 CONVERSIONS: Final = ("mironov", "canonne_kamath_steinke", "optimal")
