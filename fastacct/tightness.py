@@ -18,9 +18,10 @@ from typing import Final, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-import fastacct.dpsgd as dpsgd
 from fastacct._files import atomic_output
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Method, ZCDPComposition
+from fastacct.dpsgd import epsilon as certified_epsilon
+from fastacct.dpsgd import epsilon_approx, epsilon_bounds
 from fastacct.exact import Exact
 
 __all__ = [
@@ -252,7 +253,7 @@ def truth(runs: Runs, threads: int | None = None) -> Truth:
     >>> bool((bounds.lower <= bounds.upper).all())
     True
     """
-    return Truth(*dpsgd.epsilon_bounds(**runs.keywords(), threads=threads))
+    return Truth(*epsilon_bounds(**runs.keywords(), threads=threads))
 
 
 def own_accountants(threads: int | None = 1) -> list[Contender]:
@@ -266,7 +267,7 @@ def own_accountants(threads: int | None = 1) -> list[Contender]:
 
     def contender(name: str, accountant: Method) -> Contender:
         def epsilon(runs: Runs) -> Cells:
-            function = dpsgd.epsilon if accountant.certified else dpsgd.epsilon_approx
+            function = certified_epsilon if accountant.certified else epsilon_approx
             return np.asarray(function(**runs.keywords(), accountant=accountant, threads=threads))
 
         return Contender(name, accountant.certified, epsilon)

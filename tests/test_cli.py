@@ -19,6 +19,7 @@ from fastacct.cli import EXIT_CODES
 from fastacct.cli.answers import rounded_down, rounded_up
 from fastacct.cli.options import (
     COMMANDS,
+    Options,
     accountant_by_name,
     epochs_to_steps,
     numbers,
@@ -231,6 +232,32 @@ def test_a_reader_that_goes_away_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (MemoryError(), 2, "error: not enough memory"),
+        (ValueError("a\nb"), 2, "error: a b"),
+    ],
+)
+def test_no_error_is_a_traceback(monkeypatch, error, code, message):
+    def fail(given):
+        """Fails."""
+        raise error
+
+    monkeypatch.setitem(COMMANDS, "version", COMMANDS["version"]._replace(run=fail))
+    result = call("version")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith(message)
+    assert result.stderr.count("\n") == bool(message)
+
+
+def test_options_are_written_once():
+    """Every command takes its options from the one table, and every option of the table is taken by some command."""
+    taken = {option for command in COMMANDS.values() for option in (*command.needs, *command.takes)} | {"json"}
+    assert taken == Options.__annotations__.keys()
 
 
 def test_an_infinite_truth_is_said_so():
