@@ -75,7 +75,8 @@ def new_figure(
     import_extra("matplotlib.figure", "plot")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", wspace=0.08)
     axes = np.atleast_1d(figure.subplots(rows, columns, sharex=share, sharey=share)).ravel().tolist()
     for axis in axes:
         axis.tick_params(labelsize=SMALL)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -37,9 +37,6 @@ from fastacct.curve import (
     write_csv,
 )
 from fastacct.sweep import describe_accountant, package_version
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["tightness_answer"]
 
