@@ -17,7 +17,7 @@ $(STAMP): $(KERNELS)
 	touch $(STAMP)
 
 run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi sweep of 675,000 cells; result files and pictures
-	$(BIN)/fastacct published examples/published_dp_sgd.toml
+	$(BIN)/python examples/published.py
 	$(BIN)/fastacct sweep examples/exact.toml
 	$(BIN)/fastacct sweep examples/sweep.toml
 

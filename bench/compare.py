@@ -26,7 +26,7 @@ from bench.configurations import REGIMES, Configurations, broad, everyday, tiny_
 from bench.peers import Peer, installed
 from bench.report import Fact, Findings, Race, Regime
 from fastacct._arrays import as_threads
-from fastacct.answers import duration
+from fastacct.tightness import duration
 
 CURVE_ORDERS: Final = tuple([1 + x / 10.0 for x in range(1, 100)] + [float(order) for order in range(12, 64)])
 """The default orders of Opacus, for every peer."""

@@ -22,8 +22,7 @@ from bench.peers.dp_accounting_pld import DpAccountingPld
 from bench.peers.opacus_prv import OpacusPrv
 from bench.report import Duel, Fact, Findings
 from fastacct import tightness
-from fastacct.answers import duration
-from fastacct.tightness import Runs, Truth
+from fastacct.tightness import Runs, Truth, duration
 
 RIVALS: Final[tuple[Callable[[], Accountant], ...]] = (DpAccountingPld, OpacusPrv)
 """The exact accountants that people use; prv_accountant is what Opacus PRV was made from, and slower."""

@@ -22,9 +22,9 @@ import numpy as np
 from bench import edgeworth
 from bench.isolated import Isolated
 from bench.peers import ADAPTERS, EXACT_ADAPTERS, Accountant, is_installed
-from fastacct import tightness
+from fastacct import plot, tightness
 from fastacct._arrays import Cells
-from fastacct.jobs import tightness_answer
+from fastacct.cli.commands import tightness_answer
 from fastacct.tightness import Contender, Runs, Score, Truth
 
 
@@ -109,13 +109,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--peer-count", type=int, help="runs of each regime for other libraries")
     parser.add_argument("--budget", type=float, help="seconds for one other library in one regime")
     parser.add_argument("--csv", type=Path, help="every value")
-    parser.add_argument("--picture", type=Path, help="a .png file")
+    parser.add_argument("--picture", type=Path, help="a .png, .pdf or .svg file")
     chosen = parser.parse_args(arguments)
     plan = QUICK if chosen.quick else FULL
     given = {"own": chosen.count, "peer": chosen.peer_count, "budget": chosen.budget}
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
     studies, troubles = study(plan, chosen.regime or list(tightness.USUAL))
-    print(tightness_answer(studies, chosen.csv, chosen.picture, True, {}).text(as_json=False))
+    if chosen.csv:
+        tightness.write_csv([one for scores in studies.values() for one in scores], chosen.csv, overwrite=True)
+    if chosen.picture:
+        plot.save(plot.tightness(studies), chosen.picture, overwrite=True)
+    files = [path for path in (chosen.csv, chosen.picture) if path]
+    print(tightness_answer(studies, {}, files).text(as_json=False))
     if troubles:
         print("failures:\n" + "\n".join(f"  {line}" for line in troubles))
     return 0

@@ -65,7 +65,7 @@ from fastacct.tradeoff import (
 )
 
 if TYPE_CHECKING:
-    from fastacct import plot
+    from fastacct import curve, plot, tightness
 
 __version__ = "0.1.0"
 
@@ -123,6 +123,7 @@ __all__ = [
     "classical",
     "composition",
     "convert",
+    "curve",
     "delta",
     "delta_bounds",
     "delta_lower",
@@ -140,6 +141,7 @@ __all__ = [
     "rdp",
     "rdp_bounds",
     "sweep",
+    "tightness",
     "tpr_at_fpr",
     "tpr_at_fpr_bounds",
     "tradeoff",
@@ -154,8 +156,8 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # a type checker would take any misspelt name for a lazy one
 
     def __getattr__(name):
-        if name != "plot":
+        if name not in ("curve", "plot", "tightness"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        return import_module("fastacct.plot")
+        return import_module(f"fastacct.{name}")

@@ -1,6 +1,8 @@
 """`python -m fastacct` is the `fastacct` command."""
 
+import sys
+
 from fastacct.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -81,27 +81,39 @@ def calibrate(
     1202
     """
     spent, target, name = _measure(epsilon, delta, advantage, tpr, fpr, accountant, neighbors, threads)
+    seen: dict[float, float] = {}
 
     def level(x: float) -> float:
         """Logarithm of spent over target, kept finite: at most 0 where the target is met."""
-        value = spent(build(x))
+        value = seen[x] = spent(build(x))
         if isinstance(value, np.ndarray):
             raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
         if not 0.0 < value < math.inf or target == 0.0:
             return -_LEVEL if value <= target else _LEVEL
         return math.log(value / target) or math.copysign(1e-17, value - target) * (value != target)
 
-    return boundary(level, bracket, f"{name} <= {target!r}")
+    def hint() -> str:
+        least = min(seen.values())
+        if bracket is None:
+            return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
+        return f"the smallest {name} there is {least!r}; try another bracket"
+
+    return boundary(level, bracket, f"{name} <= {target!r}", hint)
 
 
-def boundary(level: Callable[[float], float], bracket: tuple[float, float] | None, wanted: str) -> float:
+def boundary(
+    level: Callable[[float], float],
+    bracket: tuple[float, float] | None,
+    wanted: str,
+    hint: Callable[[], str] = lambda: "try another bracket",
+) -> float:
     """The number at which a monotone level passes 0, on the side where it is at most 0."""
     ends = _start(level) if bracket is None else _as_bracket(bracket)
     levels = level(ends[0]), level(ends[1])
     if max(levels) <= 0.0:
         return ends[levels[1] >= levels[0]]  # the end that spends more
     if min(levels) > 0.0:
-        raise ValueError(f"{wanted} is met neither at {ends[0]!r} nor at {ends[1]!r}; try another bracket")
+        raise ValueError(f"{wanted} is met neither at {ends[0]!r} nor at {ends[1]!r}; {hint()}")
     if ends[0] == 0.0 and isinstance(ends[0], float):
         ends, levels = _away_from_zero(level, ends[1], levels)
     return _search(level, ends, levels)

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import fastacct.dpsgd as dpsgd
 from fastacct._arrays import as_cells
 from fastacct._extras import import_extra
 from fastacct._files import atomic_output, refuse_existing
-from fastacct.parsing import describe_accountant
+from fastacct.accountants import RDP, Method
+from fastacct.exact import Exact
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,6 +41,22 @@ AXIS_NOTES = {
     "steps": "number of steps",
     "delta": "delta of the (epsilon, delta) guarantee",
     "epsilon": "epsilon of the (epsilon, delta) guarantee (natural logarithm)",
+}
+
+
+ACCOUNTANT_NOTES = {
+    "Exact": "exact privacy curve",
+    "RDP": "Renyi DP",
+    "BasicComposition": "basic composition",
+    "AdvancedComposition": "advanced composition",
+    "ZCDPComposition": "zero-concentrated DP",
+    "AnalyticGaussian": "analytic Gaussian mechanism",
+    "CLT": "central limit theorem",
+}
+CONVERSION_NOTES = {
+    "mironov": "Mironov's conversion",
+    "canonne_kamath_steinke": "the conversion of Canonne, Kamath and Steinke",
+    "optimal": "the optimal conversion",
 }
 
 
@@ -139,7 +157,7 @@ def sweep(
         Empty, NaN, multi-dimensional or out-of-range axes; neither or both of delta and epsilon; unknown suffix.
     FileExistsError
         `path` exists and `overwrite` is false.
-    ImportError
+    ModuleNotFoundError
         An optional library is missing; the message names the extra to install.
 
     Examples
@@ -154,7 +172,7 @@ def sweep(
     import_extra("xarray", "sweep")
     if not isinstance(bounds, bool):
         raise TypeError(f"bounds must be True or False; got {_shown(bounds)}")
-    accountant = _default_accountant() if accountant is None else accountant
+    accountant = Exact() if accountant is None else accountant
     grid = _make_grid(noise_multiplier, sample_rate, steps, delta, epsilon, accountant, neighbors, bounds)
     evaluate = _evaluator(grid, accountant, neighbors, threads)
     _check_axes(grid, evaluate)
@@ -201,6 +219,27 @@ def open_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     _sink_for(source)  # refuses unknown suffixes
     module = "fastacct._netcdf" if source.suffix == ".nc" else "fastacct._parquet"
     return importlib.import_module(module).open_grid(source)  # type: ignore[no-any-return]
+
+
+def describe_accountant(accountant: Method) -> str:
+    """Say in words what an accountant does; `repr` for one that is not built in.
+
+    Examples
+    --------
+    >>> describe_accountant(Exact())
+    'exact privacy curve'
+    """
+    words = ACCOUNTANT_NOTES.get(type(accountant).__name__, repr(accountant))
+    if not isinstance(accountant, RDP):
+        return words
+    orders = accountant.orders
+    if orders is None:
+        searched = "best real order"
+    elif len(orders) == 1:
+        searched = f"order {orders[0]:g}"
+    else:
+        searched = f"best of {len(orders)} orders between {min(orders):g} and {max(orders):g}"
+    return f"{words}, {searched}, {CONVERSION_NOTES.get(accountant.conversion, accountant.conversion)}"
 
 
 # -- axes ------------------------------------------------------------------------------------------------------------
@@ -271,16 +310,8 @@ def _check_axes(grid: Grid, evaluate: Evaluate) -> None:
 # -- evaluation ------------------------------------------------------------------------------------------------------
 
 
-def _default_accountant() -> Any:
-    import fastacct
-
-    return fastacct.Exact()
-
-
 def _evaluator(grid: Grid, accountant: Any, neighbors: str, threads: int | None) -> Evaluate:
     """The accountant's call with everything but the axes filled in."""
-    from fastacct import dpsgd
-
     both = len(grid.variables) == 2
     verb: Any = getattr(dpsgd, f"{grid.variables[0]}_bounds" if both else grid.variables[0])
 
@@ -410,24 +441,18 @@ def variable_attrs(grid: Grid, name: str) -> dict[str, str]:
 
 def labelled(grid: Grid, values: Sequence[Any]) -> xr.Dataset:
     """The labelled dataset around one array of the grid's shape per variable."""
-    xarray = import_extra("xarray", "sweep")
+    import_extra("xarray", "sweep")
+    import xarray
+
     coords = {name: ((name,), axis, {"long_name": AXIS_NOTES[name]}) for name, axis in grid.axes.items()}
     variables = {
         name: (grid.dims, array, variable_attrs(grid, name)) for name, array in zip(grid.variables, values, strict=True)
     }
-    return xarray.Dataset(variables, coords=coords, attrs=dict(grid.attrs))  # type: ignore[no-any-return]
+    return xarray.Dataset(variables, coords=coords, attrs=dict(grid.attrs))
 
 
 def package_version() -> str:
-    """The version of fastacct, or "unknown" in a tree that was never installed."""
+    """The version of fastacct."""
     import fastacct
 
-    version = getattr(fastacct, "__version__", None)
-    if version is None:
-        from importlib import metadata
-
-        try:
-            version = metadata.version("fastacct")
-        except metadata.PackageNotFoundError:
-            version = "unknown"
-    return str(version)
+    return fastacct.__version__

@@ -13,13 +13,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fastacct._arrays import Cells, Codes
 from fastacct._files import atomic_output
-from fastacct.answers import duration
+from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Method, ZCDPComposition
+from fastacct.dpsgd import epsilon as certified_epsilon
+from fastacct.dpsgd import epsilon_approx, epsilon_bounds
+from fastacct.exact import Exact
 
 __all__ = [
     "REGIMES",
@@ -30,6 +33,7 @@ __all__ = [
     "Summary",
     "Truth",
     "draw",
+    "duration",
     "own_accountants",
     "score",
     "table",
@@ -37,11 +41,22 @@ __all__ = [
     "write_csv",
 ]
 
+Cells = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 SEED: Final = 20240229
 RESOLVED: Final = 1e-6
 """Relative width up to which an interval counts as the truth when a ratio is taken."""
 MARGIN: Final = 1e-9
 """An epsilon this far (relative) below the lower bound is below the truth; less may be a last digit."""
+
+
+class RunKeywords(TypedDict):
+    """Arguments of `fastacct.dpsgd.epsilon`."""
+
+    noise_multiplier: Cells
+    sample_rate: Cells
+    steps: Cells
+    delta: Cells
 
 
 class Query(NamedTuple):
@@ -51,9 +66,6 @@ class Query(NamedTuple):
     sample_rate: float
     steps: int
     delta: float
-
-    def __str__(self) -> str:
-        return f"sigma {self.noise_multiplier:.4g}, q {self.sample_rate:.3g}, T {self.steps}, delta {self.delta:.2g}"
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,10 @@ class Runs:
         """Noise multiplier, sample rate, steps, delta."""
         return self.noise_multiplier, self.sample_rate, self.steps, self.delta
 
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> RunKeywords:
         """Arguments of `fastacct.dpsgd.epsilon`."""
-        return dict(zip(("noise_multiplier", "sample_rate", "steps", "delta"), self.columns(), strict=True))
+        sigma, q, steps, delta = self.columns()
+        return {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "delta": delta}
 
     def head(self, n: int) -> Runs:
         """The first n runs."""
@@ -92,10 +105,10 @@ class Truth:
 
     lower: Cells
     upper: Cells
-    status: Codes
+    status: NDArray[np.uint8]
 
     @property
-    def resolved(self) -> Any:
+    def resolved(self) -> Flags:
         """Where the interval is narrow enough for ratios, and not zero."""
         return (self.lower > 0.0) & (self.upper <= self.lower * (1.0 + RESOLVED))
 
@@ -146,12 +159,12 @@ class Score:
     """All queries together."""
 
     @property
-    def failed(self) -> Any:
+    def failed(self) -> Flags:
         """No finite answer where the truth is finite."""
         return ~np.isfinite(self.values) & np.isfinite(self.truth.upper)
 
     @property
-    def below(self) -> Any:
+    def below(self) -> Flags:
         """Smaller than the truth can be."""
         return self.values < self.truth.lower * (1.0 - MARGIN)
 
@@ -217,30 +230,7 @@ LEGEND: Final = (
 
 
 def draw(regime: str, n: int, seed: int = SEED) -> Runs:
-    """Draw random runs of a regime; row i depends on the seed and i alone.
-
-    Guarantee
-    ---------
-    The first 100 of 10,000 runs are the 100 runs.
-
-    Parameters
-    ----------
-    regime : {"everyday", "broad", "small-delta"}
-        "everyday": sample rates, noise and 1 to 300 expected participations (steps * sample_rate) as people train;
-        "broad": the number of steps is independent of the sample rate; "small-delta": everyday runs where rounding
-        matters.
-    n : int
-        How many.
-    seed : int
-
-    Returns
-    -------
-    Runs
-
-    Raises
-    ------
-    ValueError
-        Unknown regime, or n < 1.
+    """Draw n random runs of a regime (a name in `REGIMES`); row i depends on the seed and i alone.
 
     Examples
     --------
@@ -255,20 +245,7 @@ def draw(regime: str, n: int, seed: int = SEED) -> Runs:
 
 
 def truth(runs: Runs, threads: int | None = None) -> Truth:
-    """Enclose the smallest epsilon of each run.
-
-    Guarantee
-    ---------
-    Certified on both sides, for add/remove neighbours and Poisson sampling, rounding included.
-
-    Parameters
-    ----------
-    runs : Runs
-    threads : int, optional
-
-    Returns
-    -------
-    Truth
+    """Enclose the smallest epsilon of each run: certified on both sides, for add/remove neighbours, Poisson sampling.
 
     Examples
     --------
@@ -276,67 +253,39 @@ def truth(runs: Runs, threads: int | None = None) -> Truth:
     >>> bool((bounds.lower <= bounds.upper).all())
     True
     """
-    from fastacct import dpsgd
-
-    return Truth(*dpsgd.epsilon_bounds(**runs.keywords(), threads=threads))
+    return Truth(*epsilon_bounds(**runs.keywords(), threads=threads))
 
 
 def own_accountants(threads: int | None = 1) -> list[Contender]:
-    """The accountants of fastacct, tightest first.
-
-    Parameters
-    ----------
-    threads : int, optional
-        Threads of each array call; 1 by default, so that times compare.
-
-    Returns
-    -------
-    list of Contender
+    """The accountants of fastacct, tightest first; one thread each, so that times compare.
 
     Examples
     --------
     >>> [contender.name for contender in own_accountants()][:2]
     ['exact', 'RDP, optimal conversion']
     """
-    import fastacct
 
-    def contender(name: str, accountant: Any) -> Contender:
+    def contender(name: str, accountant: Method) -> Contender:
         def epsilon(runs: Runs) -> Cells:
-            function = fastacct.dpsgd.epsilon if accountant.certified else fastacct.dpsgd.epsilon_approx
+            function = certified_epsilon if accountant.certified else epsilon_approx
             return np.asarray(function(**runs.keywords(), accountant=accountant, threads=threads))
 
-        return Contender(name, bool(accountant.certified), epsilon)
+        return Contender(name, accountant.certified, epsilon)
 
     return [
-        contender("exact", fastacct.Exact()),
-        contender("RDP, optimal conversion", fastacct.RDP(conversion="optimal")),
-        contender("RDP", fastacct.RDP()),
-        contender("RDP, Mironov's conversion", fastacct.RDP(conversion="mironov")),
-        contender("zCDP", fastacct.ZCDPComposition()),
-        contender("advanced composition", fastacct.AdvancedComposition()),
-        contender("basic composition", fastacct.BasicComposition()),
-        contender("CLT (approximation)", fastacct.CLT()),
+        contender("exact", Exact()),
+        contender("RDP, optimal conversion", RDP(conversion="optimal")),
+        contender("RDP", RDP()),
+        contender("RDP, Mironov's conversion", RDP(conversion="mironov")),
+        contender("zCDP", ZCDPComposition()),
+        contender("advanced composition", AdvancedComposition()),
+        contender("basic composition", BasicComposition()),
+        contender("CLT (approximation)", CLT()),
     ]
 
 
 def score(contender: Contender, runs: Runs, bounds: Truth) -> Score:
     """Ask one accountant for the epsilon of every run, once, and keep the time.
-
-    Parameters
-    ----------
-    contender : Contender
-    runs : Runs
-    bounds : Truth
-        Of the same runs.
-
-    Returns
-    -------
-    Score
-
-    Raises
-    ------
-    ValueError
-        If the number of values, runs and bounds differs.
 
     Examples
     --------
@@ -362,23 +311,7 @@ COLUMNS: Final = ("regime", "run", "noise_multiplier", "sample_rate", "steps", "
 
 
 def table(scores: Sequence[Score]) -> list[list[str]]:
-    """One row of text per accountant, under `HEADER`.
-
-    Parameters
-    ----------
-    scores : sequence of Score
-        Of one regime.
-
-    Returns
-    -------
-    list of list of str
-
-    Examples
-    --------
-    >>> runs = draw("everyday", 5)
-    >>> table([score(own_accountants()[2], runs, truth(runs))])[0][0]
-    'RDP'
-    """
+    """One row of text per accountant, under `HEADER`, for the scores of one regime."""
     rows = []
     for entry in scores:
         found = entry.summary
@@ -397,14 +330,6 @@ def table(scores: Sequence[Score]) -> list[list[str]]:
 def ratio_text(ratio: float) -> str:
     """A ratio in three digits; close to 1, what it is above or below 1.
 
-    Parameters
-    ----------
-    ratio : float
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> ratio_text(1.25), ratio_text(1 + 3e-10), ratio_text(12345.6), ratio_text(1.0)
@@ -419,44 +344,27 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 1000.0 else f"{ratio:.3g}"
 
 
+def duration(seconds: float) -> str:
+    """Seconds in three digits with a fitting unit."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1.0:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
 def write_csv(scores: Sequence[Score], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write every value of every accountant, one row per run and accountant; whole or not at all.
-
-    Parameters
-    ----------
-    scores : sequence of Score
-    path : path
-    overwrite : bool
-        Replace an existing file.
-
-    Returns
-    -------
-    pathlib.Path
-
-    Raises
-    ------
-    FileExistsError
-        The file exists and `overwrite` is false.
-
-    Examples
-    --------
-    >>> write_csv(scores, "tightness.csv")  # doctest: +SKIP
-    PosixPath('tightness.csv')
-    """
+    """Write every value of every accountant, one row per run and accountant; whole or not at all."""
     target = Path(path)
     with atomic_output(target, overwrite=overwrite) as temporary, temporary.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(COLUMNS)
         for entry in scores:
-            ratios = np.full(len(entry.runs), np.nan)
-            np.divide(entry.values, entry.truth.lower, out=ratios, where=entry.truth.resolved)
+            known, bounds = entry.truth.resolved, entry.truth
             for number, run in enumerate(entry.runs):
-                value = float(entry.values[number])
-                bounds = float(entry.truth.lower[number]), float(entry.truth.upper[number])
-                ratio = float(ratios[number])
-                judged = "" if math.isnan(value) else int(entry.below[number])
-                rows.writerow([
-                    entry.runs.regime, number, *run, *bounds, entry.contender, int(entry.claims_bound),
-                    "" if math.isnan(value) else value, "" if math.isnan(ratio) else ratio, judged,
-                ])  # fmt: skip
+                value, lower = float(entry.values[number]), float(bounds.lower[number])
+                asked = entry.runs.regime, number, *run, lower, float(bounds.upper[number])
+                answered = not math.isnan(value)
+                ratio = value / lower if answered and known[number] else ""
+                said = (value, ratio, int(entry.below[number])) if answered else ("", "", "")
+                rows.writerow([*asked, entry.contender, int(entry.claims_bound), *said])
     return target

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.curve import PrivacyCurve, Run, points_of, privacy_curve, tradeoff_curve, write_csv
+from fastacct.curve import PrivacyCurve, Run, privacy_curve, tradeoff_curve, write_csv
+from tests import command
 
 RUN = Run(1.0, 0.01, 1000)
 
@@ -39,7 +40,7 @@ def test_epsilons_are_sorted():
 
 def test_deltas_below_the_smallest_double_keep_their_logarithm_and_side():
     curve = privacy_curve(Run(0.5, 1.0, 1), epsilon=[0.0, 100.0, 1000.0])
-    rows = points_of(curve)
+    rows = curve.points()
     assert rows[2][2] == 0.0
     assert 0.0 < rows[2][3] < 1e-300
     assert rows[2][5] == pytest.approx(curve.log_delta_upper[2] / math.log(10.0))
@@ -115,14 +116,32 @@ def test_pictures_show_every_curve():
 
     curves = [privacy_curve(Run(sigma, 0.01, 100), way, points=9) for sigma in (1, 2) for way in ("add", "remove")]
     axis = plot.privacy_curves(curves).axes[0]
-    assert len(axis.lines) == 4
-    assert {line.get_linestyle() for line in axis.lines} == {"-", "--"}
-    assert len({str(line.get_color()) for line in axis.lines}) == 2
+    drawn = [line for line in axis.lines if len(line.get_xdata())]
+    assert len(drawn) == 4
+    assert {line.get_linestyle() for line in drawn} == {"-", "--"}
+    assert len({str(line.get_color()) for line in drawn}) == 2
     figure = plot.tradeoff_curves([tradeoff_curve(RUN, fpr=[0.0, 0.1, 1.0])])
     assert [panel.get_xscale() for panel in figure.axes] == ["linear", "log"]
     for draw in (plot.privacy_curves, plot.tradeoff_curves):
         with pytest.raises(ValueError, match="curves is empty"):
             draw([])
+
+
+def test_a_legend_names_what_differs_once_and_stands_beside_many_curves():
+    pytest.importorskip("matplotlib")
+    from fastacct import plot
+
+    runs = [Run(sigma, 0.01, 100) for sigma in range(1, 11)]
+    figure = plot.privacy_curves([privacy_curve(run, way, points=9) for run in runs for way in ("remove", "add")])
+    figure.draw_without_rendering()
+    axis = figure.axes[0]
+    texts = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert texts == [*(f"sigma {run.noise_multiplier:g}" for run in runs), "remove a record", "add a record"]
+    assert figure.get_suptitle().endswith("q 0.01, 100 steps")
+    assert axis.get_legend().get_window_extent().x0 >= axis.get_window_extent().x1
+    assert axis.get_legend().get_window_extent().x1 <= figure.bbox.x1
+    few = plot.tradeoff_curves([tradeoff_curve(run, fpr=[0.0, 0.1, 1.0]) for run in runs[:2]])
+    assert [text.get_text() for text in few.axes[0].get_legend().get_texts()] == ["sigma 1", "sigma 2", "guessing"]
 
 
 def test_unknown_bounds_are_shaded_and_not_drawn_as_lines():
@@ -135,12 +154,7 @@ def test_unknown_bounds_are_shaded_and_not_drawn_as_lines():
 
 
 def call(words, *more):
-    pytest.importorskip("typer")
-    from typer.testing import CliRunner
-
-    from fastacct.commands import app
-
-    return CliRunner().invoke(app, ["curve", *words.split(), *map(str, more)])
+    return command.call(f"curve {words}", *more)
 
 
 def test_command_draws_several_runs(tmp_path):
@@ -148,7 +162,7 @@ def test_command_draws_several_runs(tmp_path):
     files = "--csv", tmp_path / "c.csv", "--picture", tmp_path / "c.png"
     words = "--noise-multiplier 1,2 --sample-rate 0.01 --steps 100,1e3 --points 5"
     result = call(words, *files, "--json")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, result
     document = json.loads(result.stdout)
     assert [(c["noise_multiplier"], c["steps"], c["points"][0]["direction"]) for c in document["curves"]] == [
         (1.0, 100, "remove"), (1.0, 100, "add"), (2.0, 1000, "remove"), (2.0, 1000, "add"),
@@ -177,7 +191,7 @@ def test_command_takes_batches_epochs_and_trade_offs():
             "--noise-multiplier: 2 numbers where others have 3",
         ),
         ("--noise-multiplier x --sample-rate 0.1 --steps 9", "--noise-multiplier: 'x' is not a number"),
-        ("--noise-multiplier 1 --sample-rate 0.1 --steps 9.5", "--steps: 9.5 is not a whole number"),
+        ("--noise-multiplier 1 --sample-rate 0.1 --steps 9.5", "--steps: '9.5' is not a whole number"),
         ("--noise-multiplier 1 --sample-rate 0.1", "--steps or --epochs"),
         ("--noise-multiplier 1 --sample-rate 0.1 --steps 9 --kind curve", "kind"),
         ("--noise-multiplier 1 --sample-rate 0.1 --steps 9 --neighbors cousins", "neighbors"),

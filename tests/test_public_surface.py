@@ -25,13 +25,14 @@ def test_dir_shows_the_version():
     assert "__version__" in dir(fa)
 
 
-def test_plot_is_reachable_and_loaded_at_first_use():
-    code = """
+@pytest.mark.parametrize("name", ["curve", "plot", "tightness"])
+def test_a_lazy_module_is_reachable_and_loaded_at_first_use(name):
+    code = f"""
 import sys, fastacct as fa
-before = [m for m in ("fastacct.plot", "matplotlib") if m in sys.modules]
-print(before, fa.plot.__name__, "matplotlib" in sys.modules)
+before = [m for m in ("fastacct.{name}", "matplotlib") if m in sys.modules]
+print(before, fa.{name}.__name__, "matplotlib" in sys.modules)
 """
-    assert python(code) == "[] fastacct.plot False"
+    assert python(code) == f"[] fastacct.{name} False"
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -47,7 +48,7 @@ def test_an_unknown_name_is_an_attribute_error():
         ("mpmath", "reference", "import fastacct.reference"),
         ("gmpy2", "reference", "import fastacct.reference"),
         ("numba", "jit", "fa.jit.mechanism(log_density_p=abs, log_density_q=abs, domain=(-1.0, 1.0))"),
-        ("matplotlib.figure", "plot", "fa.plot.epsilon_grid(None)"),
+        ("matplotlib.figure", "plot", "fa.plot.save(None, 'grid.png')"),
         ("xarray", "sweep", "fa.sweep(noise_multiplier=1.0, sample_rate=0.1, steps=1, delta=1e-5)"),
     ],
 )

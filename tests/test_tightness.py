@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 
 import numpy as np
@@ -13,6 +12,7 @@ import fastacct as fa
 from fastacct import tightness
 from fastacct.bounds import Status
 from fastacct.tightness import Contender, Runs, Score, Truth, draw, own_accountants, ratio_text, score, table, truth
+from tests.command import answer, call
 
 COUNT = 12
 
@@ -150,33 +150,16 @@ def test_the_picture_shows_what_is_wrong(scores):
 
 
 def test_command_prints_and_writes(tmp_path):
-    pytest.importorskip("typer")
     pytest.importorskip("matplotlib")
-    from typer.testing import CliRunner
-
-    from fastacct.commands import app
-
-    words = [
-        "tightness",
-        "--count",
-        "3",
-        "--regime",
-        "broad",
-        "--csv",
-        tmp_path / "t.csv",
-        "--picture",
-        tmp_path / "t.png",
-    ]
-    done = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.stdout)["rows"]
+    words = "tightness --count 3 --regime broad --csv", tmp_path / "t.csv", "--picture", tmp_path / "t.svg"
+    rows = answer(*words)["rows"]
     assert {row["regime"] for row in rows} == {"broad"}
     assert all(row["below"] == 0 for row in rows if row["claims_bound"])
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["t.csv", "t.png"]
-    refused = CliRunner().invoke(app, list(map(str, words)))
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["t.csv", "t.svg"]
+    refused = call(*words)
     assert refused.exit_code == 2
     assert "--overwrite" in refused.stderr
-    plain = CliRunner().invoke(app, ["tightness", "--count", "3"])
+    plain = call("tightness --count 3")
     assert "below truth" in plain.stdout
     assert "everyday (q 1e-4..0.1" in plain.stdout
-    assert CliRunner().invoke(app, ["tightness", "--regime", "odd"]).exit_code == 2
+    assert call("tightness --regime odd").exit_code == 2

@@ -1,21 +1,30 @@
-"""Published DP-SGD privacy figures, recomputed: the way the source did, at every real order, and exactly."""
+"""Published DP-SGD privacy figures, recomputed: the way the source did, at every real order, and exactly.
+
+python examples/published.py [FILE.toml] [--json]
+
+Without a file: the one beside this script, whose head explains the rows. Exit code 0 if every figure is reproduced, 1
+if one is not, 2 if the file has a mistake. The recomputed figures but those of an approximation are certified bounds
+for Poisson sampling and add/remove neighbours; whether a source really sampled that way is not examined.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
 
-from fastacct.answers import Answer, common_digits, fixed_up, render
-from fastacct.parsing import CONVERSIONS, parse_orders, rate_of_batch
-from fastacct.toml_table import TomlTable, read_toml
+import fastacct as fa
+from fastacct.cli.answers import render, rounded_down, rounded_up
+from fastacct.cli.options import CONVERSIONS, parse_orders, rate_of_batch
+from fastacct.cli.sweeps import TomlTable, read_toml
 
-__all__ = ["Comparison", "PublishedConfiguration", "compare", "default_file", "load", "run_published"]
-
+FIGURES = Path(__file__).resolve().parent / "published_dp_sgd.toml"
 # A continuous search may stop this far (relative) above the best listed order and still count as "no worse".
 SEARCH_TOLERANCE = 1e-9
 # Known digits are met by a certified interval around them that is no wider than this (relative).
@@ -23,6 +32,10 @@ EXACT_WIDTH = 1e-9
 METHODS = (*CONVERSIONS, "exact", "clt")
 APPROXIMATIONS = ("clt",)
 ROUNDINGS = ("nearest", "up", "down")
+KEYS = (
+    "name", "source", "noise_multiplier", "sample_rate", "batch_size", "dataset_size", "steps", "delta", "epsilon",
+    "rounding", "decimals", "method", "orders", "exact", "note",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,149 +113,74 @@ class Comparison:
         return Decimal(self.lower) > self.configuration.published + unit
 
 
-def default_file() -> Path:
-    """Return examples/published_dp_sgd.toml below the current folder, else the one beside the source tree.
-
-    Raises
-    ------
-    FileNotFoundError
-        If neither exists.
-    """
-    name = Path("examples") / "published_dp_sgd.toml"
-    beside = Path(__file__).resolve().parent.parent / name
-    for candidate in (name, beside):
-        if candidate.is_file():
-            return candidate
-    raise FileNotFoundError(f"{name} is neither below the current folder nor at {beside}: give a file")
-
-
 def load(path: str | os.PathLike[str]) -> list[PublishedConfiguration]:
-    """Read a file of published configurations.
-
-    Guarantee
-    ---------
-    Nothing is guessed: unknown keys, wrong types and missing values are errors.
-
-    Parameters
-    ----------
-    path : path
-        A TOML file as described at the head of `examples/published_dp_sgd.toml`.
-
-    Returns
-    -------
-    list of PublishedConfiguration
-
-    Raises
-    ------
-    ValueError, OSError
-        The message names the key and the file.
-
-    Examples
-    --------
-    >>> load("examples/published_dp_sgd.toml")[0].published  # doctest: +SKIP
-    Decimal('1.26')
-    """
-    document = read_toml(path)
-    lists = document.table("orders")
+    """Read a file of published configurations; a mistake is a ValueError that names the key and the file."""
+    document = read_toml(path, ("orders", "configuration"))
+    lists = document.table("orders", None)
     orders = {key: _orders(lists, key) for key in lists.values}
-    configurations = [_configuration(table, orders) for table in document.tables("configuration")]
-    document.done()
-    return configurations
+    return [_configuration(table, orders) for table in document.tables("configuration", KEYS)]
 
 
-def compare(configurations: Sequence[PublishedConfiguration], threads: int | None = None) -> list[Comparison]:
-    """Recompute published figures.
-
-    Guarantee
-    ---------
-    Every figure but those of an approximation is a certified bound on epsilon at the configuration's delta, for Poisson
-    sampling and add/remove neighbours. Whether a source really sampled that way is not examined here.
-
-    Parameters
-    ----------
-    configurations : sequence of PublishedConfiguration
-    threads : int, optional
-        Threads inside the accountant.
-
-    Returns
-    -------
-    list of Comparison
-        In the same order.
-
-    Raises
-    ------
-    ValueError
-        If a configuration is outside the accountant's domain.
-
-    Examples
-    --------
-    >>> all(row.matches for row in compare(load("examples/published_dp_sgd.toml")))  # doctest: +SKIP
-    True
-    """
-    import fastacct
-
+def compare(configurations: Sequence[PublishedConfiguration]) -> list[Comparison]:
+    """Recompute published figures, in the same order."""
     rows = []
-    for configuration in configurations:
-        run: dict[str, Any] = {
-            "noise_multiplier": configuration.noise_multiplier,
-            "sample_rate": configuration.sample_rate,
-            "steps": configuration.steps,
-            "delta": configuration.delta,
-            "threads": threads,
-        }
-        lower, upper, _ = fastacct.dpsgd.epsilon_bounds(**run)
-        if configuration.method == "exact":
-            same = continuous = float(upper)
-        elif configuration.method == "clt":
-            same = continuous = float(fastacct.dpsgd.epsilon_approx(**run, accountant=fastacct.CLT()))
+    for one in configurations:
+        run = {"noise_multiplier": one.noise_multiplier, "sample_rate": one.sample_rate, "steps": one.steps}
+        run["delta"] = one.delta
+        lower, upper, _ = fa.dpsgd.epsilon_bounds(**run)
+        if one.method == "exact":
+            same = continuous = upper
+        elif one.method == "clt":
+            same = continuous = fa.dpsgd.epsilon_approx(**run, accountant=fa.CLT())
         else:
-            accountants = [fastacct.RDP(orders, configuration.method) for orders in (configuration.orders, None)]
-            same, continuous = (float(fastacct.dpsgd.epsilon(**run, accountant=chosen)) for chosen in accountants)
-        rows.append(Comparison(configuration, same, continuous, float(lower), float(upper)))
+            same = fa.dpsgd.epsilon(**run, accountant=fa.RDP(one.orders, one.method))
+            continuous = fa.dpsgd.epsilon(**run, accountant=fa.RDP(None, one.method))
+        rows.append(Comparison(one, same, continuous, lower, upper))
     return rows
 
 
-def run_published(file: Path | None, as_json: bool) -> tuple[str, bool]:
-    """Recompute a file of published figures; the text to print, and whether every row matches.
-
-    Guarantee
-    ---------
-    As for `fastacct.published.compare`.
-
-    Parameters
-    ----------
-    file : path, optional
-        Default: `examples/published_dp_sgd.toml`.
-    as_json : bool
-        Return a JSON document instead of a table.
-
-    Returns
-    -------
-    text : str
-    all_match : bool
-
-    Raises
-    ------
-    ValueError, OSError
-
-    Examples
-    --------
-    >>> text, all_match = run_published(None, as_json=False)  # doctest: +SKIP
-    """
-    source = default_file() if file is None else file
-    rows = compare(load(source))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; the exit code says whether every row matches."""
+    parser = argparse.ArgumentParser(description="Published DP-SGD figures, recomputed.")
+    parser.add_argument("file", type=Path, nargs="?", default=FIGURES)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(arguments)
+    try:
+        rows = compare(load(given.file))
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     n_matching = sum(row.matches for row in rows)
-    summary = f"{n_matching} of {len(rows)} published figures reproduced ({source})"
-    lines = [] if as_json else [_published_table(rows), summary, *_mismatches(rows)]
-    result = {"matching": n_matching, "rows": [_published_row(row) for row in rows]}
-    answer = Answer("published", result, {"file": str(source)}, lines, {"guarantee": "certified upper bound"})
-    return answer.text(as_json), n_matching == len(rows)
+    if given.json:
+        print(json.dumps({"matching": n_matching, "rows": [_published_row(row) for row in rows]}))
+    else:
+        shown = os.path.relpath(given.file)
+        print(_published_table(rows))
+        print(f"{n_matching} of {len(rows)} published figures reproduced ({shown})")
+        print(*_mismatches(rows), sep="\n", end="\n" if n_matching < len(rows) else "")
+    return 0 if n_matching == len(rows) else 1
+
+
+def fixed_up(value: float, decimals: int) -> str:
+    """`value` with so many decimals, never shown smaller than it is."""
+    unit = Decimal(1).scaleb(-decimals)
+    return f"{Decimal(repr(float(value))).quantize(unit, ROUND_CEILING, Context(prec=400)):f}"
+
+
+def common_digits(lower: float, upper: float, most: int = 10) -> str:
+    """The number between two bounds, rounded to nearest, in the digits (at most so many) that both bounds give."""
+    for digits in range(most, 1, -1):
+        low, high = (
+            Context(prec=digits, rounding=ROUND_HALF_EVEN).plus(Decimal(repr(float(x)))) for x in (lower, upper)
+        )
+        if low == high:
+            return f"{low:f}"
+    return f"{rounded_down(lower)} to {rounded_up(upper)}"
 
 
 def _orders(lists: TomlTable, key: str) -> tuple[float, ...]:
     try:
-        text: str = lists.get(key, "string")
-        return parse_orders(text)
+        return parse_orders(lists.get(key, "string"))
     except ValueError as error:
         raise lists.error(key, str(error)) from error
 
@@ -257,7 +195,7 @@ def _configuration(table: TomlTable, orders: dict[str, tuple[float, ...]]) -> Pu
     if used is not None and used not in orders:
         raise table.error("orders", f"must be a name in [orders] ({', '.join(orders)}); got {used!r}")
     exact = table.get("exact", "string", "")
-    configuration = PublishedConfiguration(
+    return PublishedConfiguration(
         name=table.get("name", "string"),
         source=table.get("source", "string"),
         noise_multiplier=float(table.get("noise_multiplier", "number")),
@@ -272,8 +210,6 @@ def _configuration(table: TomlTable, orders: dict[str, tuple[float, ...]]) -> Pu
         exact=_decimal(table, "exact", exact)[0] if exact else None,
         note=table.get("note", "string", ""),
     )
-    table.done()
-    return configuration
 
 
 def _decimal(table: TomlTable, key: str, text: str) -> tuple[Decimal, int]:
@@ -289,9 +225,8 @@ def _decimal(table: TomlTable, key: str, text: str) -> tuple[Decimal, int]:
 
 
 def _sample_rate(table: TomlTable) -> float:
-    batch: Any = table.get("batch_size", "integer", None)
-    size: Any = table.get("dataset_size", "integer", None)
-    rate: Any = table.get("sample_rate", "number", None)
+    batch, size = (table.get(key, "integer", None) for key in ("batch_size", "dataset_size"))
+    rate = table.get("sample_rate", "number", None)
     if rate is not None and batch is None and size is None:
         return float(rate)
     if rate is not None or batch is None or size is None:
@@ -322,7 +257,7 @@ def _published_table(rows: Sequence[Comparison]) -> str:
     return render(columns, body, numeric=columns[1:9]) + "\n" + legend
 
 
-def _published_row(row: Comparison) -> dict[str, Any]:
+def _published_row(row: Comparison) -> dict[str, object]:
     shown = row.configuration
     return {
         "name": shown.name,
@@ -353,3 +288,7 @@ def _mismatches(rows: Sequence[Comparison]) -> list[str]:
         for row in rows
         if not row.matches
     ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""The command `sweep` and its TOML file: what is written, and mistakes that are named; the example files."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.cli.options import parse_orders
+from fastacct.cli.sweeps import load_config
+from tests.command import answer, call
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SMALL_SWEEP = """
+[axes]
+noise_multiplier = { start = 0.5, stop = 8, num = 5, scale = "log" }
+sample_rate = [0.01, 0.02, 0.05]
+steps = { start = 10, stop = 1000, num = 3, scale = "log" }
+delta = 1e-5
+[accountant]
+orders = "2-8"
+[output]
+file = "out/grid.parquet"
+[picture]
+file = "out/grid.png"
+steps = [100]
+"""
+
+
+def write_config(folder, text=SMALL_SWEEP):
+    path = folder / "small.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_sweep_writes_table_and_picture_and_says_so(tmp_path):
+    pytest.importorskip("matplotlib")
+    config = write_config(tmp_path)
+    document = answer("sweep", config)
+    assert document["cells"] == 45
+    assert document["files"] == [str(tmp_path / "out" / name) for name in ("grid.parquet", "grid.png")]
+    assert sorted(item.name for item in (tmp_path / "out").iterdir()) == ["grid.parquet", "grid.png"]
+    for row in document["sample"]:
+        epsilon = row.pop("epsilon")
+        assert epsilon == fa.dpsgd.epsilon(**row, accountant=fa.RDP(orders=parse_orders("2-8")))
+    refused = call("sweep", config)
+    assert refused.exit_code == 2
+    assert "--overwrite" in refused.stderr
+    again = call("sweep --overwrite", config)
+    assert again.exit_code == 0, again
+    assert "45 cells" in again.stdout
+    assert "45 of 45 cells" in again.stderr
+    assert "grid.png" in again.stdout
+
+
+def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    real = fa.dpsgd.epsilon
+
+    def epsilon(**parameters):
+        if np.ndim(parameters["noise_multiplier"]) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(**parameters)
+
+    monkeypatch.setattr(fa.dpsgd, "epsilon", epsilon)
+    assert call("sweep", write_config(tmp_path)).exit_code == 128 + signal.SIGTERM
+    assert list((tmp_path / "out").iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("delta = 1e-5", "", r"axes: needs exactly one of delta"),
+        ("delta = 1e-5", "delta = 1e-5\nepsilon = 1", r"axes: needs exactly one of delta"),
+        ("delta = 1e-5", "delta = 1e-5\nalpha = 2", r"axes\.alpha: unknown key; known here"),
+        ("delta = 1e-5", 'delta = "1e-5"', r"axes\.delta: must be a number; got '1e-5'"),
+        ("0.02, 0.05]", "true]", r"axes\.sample_rate\[1\]: must be a number"),
+        ("[0.01, 0.02, 0.05]", "[]", r"axes\.sample_rate: is empty"),
+        ("num = 3", "num = 3.0", r"axes\.steps\.num: must be an integer"),
+        ("num = 3", "num = 0", r"axes\.steps\.num: must be between"),
+        ("start = 10", "start = 0", r"axes\.steps\.start: must be positive on a log scale"),
+        ("num = 3,", "num = 3, base = 2,", r"axes\.steps\.base: unknown key"),
+        ('num = 5, scale = "log"', 'num = 5, scale = "cubic"', r"axes\.noise_multiplier\.scale: must be one of"),
+        ('orders = "2-8"', 'orders = "8-2"', r"accountant\.name: orders: the range '8-2' is empty"),
+        ('orders = "2-8"', 'name = "fft"', r"accountant\.name: must be one of exact, rdp"),
+        ("steps = [100]", "steps = [101]", r"picture\.steps: 101 is not on the axis"),
+        ('"out/grid.png"', '"out/grid.gif"', r"picture\.file: must end in \.png, \.pdf, \.svg; got 'grid\.gif'"),
+        (
+            "noise_multiplier =",
+            "noise_multipler =",
+            r"axes\.noise_multipler: unknown key; did you mean noise_multiplier\?",
+        ),
+        ("start = 0.5", "strat = 0.5", r"axes\.noise_multiplier\.strat: unknown key; did you mean start\?"),
+        ("[axes]", "[axis]", r"axis: unknown key; did you mean axes\?"),
+        ("[picture]", "[drawing]", r"drawing: unknown key"),
+        ("[axes]", "[axes", r"not a valid TOML file"),
+    ],
+)
+def test_a_mistake_in_a_sweep_file_names_key_and_file(tmp_path, old, new, message):
+    assert old in SMALL_SWEEP
+    with pytest.raises(ValueError, match=r"small\.toml: " + message):
+        load_config(write_config(tmp_path, SMALL_SWEEP.replace(old, new, 1)))
+
+
+def test_the_example_sweep_is_large_and_can_be_read():
+    config = load_config(EXAMPLES / "sweep.toml")
+    assert config.n_cells >= 500_000
+    assert config.axes["noise_multiplier"][[0, -1]].tolist() == [0.5, 8.0]
+    assert config.axes["sample_rate"][[0, -1]].tolist() == [1e-4, 0.1]
+    assert config.axes["steps"][[0, -1]].tolist() == [100, 100_000]
+    assert {1e-9, 1e-8, 1e-7, 1e-6, 1e-5} <= set(config.axes["delta"].tolist())
+
+
+def test_the_small_example_has_lower_bounds():
+    config = load_config(EXAMPLES / "exact.toml")
+    assert config.settings["accountant"] == fa.Exact()
+    assert config.settings["bounds"]
+    assert config.picture is not None
+    assert config.n_cells < 10_000
