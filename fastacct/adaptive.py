@@ -103,6 +103,8 @@ class Accountant:
     True
     """
 
+    _busy: bool
+
     def __init__(
         self,
         *,
