@@ -251,12 +251,21 @@ def test_a_copy_has_a_ledger_of_its_own(kind, copied):
 
 
 @pytest.mark.parametrize("kind", ["none", "gdp", "zcdp", "rdp"])
-def test_eight_threads_together_admit_exactly_what_one_does(kind):
+def test_eight_threads_together_admit_exactly_what_one_does(kind, monkeypatch):
     step, other = fa.Gaussian(25.0), fa.Gaussian(30.0).group(2)
+    record = fa.Accountant._record
+
+    def slowly(self, steps):
+        time.sleep(0.002)  # time enough between decision and record for all the others to decide
+        record(self, steps)
+
+    monkeypatch.setattr(fa.Accountant, "_record", slowly)
     alone = fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind)
     alone.compose(other, 3)
     most = alone.remaining(step)
-    for _ in range(3):
+    for pause in (True, False, False):
+        if not pause:
+            monkeypatch.undo()
         budget = fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind)
         budget.compose(other, 3)
         admitted, start = [0] * 8, threading.Barrier(8)
