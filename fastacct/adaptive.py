@@ -6,7 +6,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Self, overload
 from weakref import WeakSet
@@ -22,8 +22,7 @@ from fastacct.process import Process
 
 __all__ = ["Accountant", "BudgetExceededError"]
 
-VERSION: Final = 1
-"""Of the JSON state."""
+VERSION: Final = 1  # of the JSON state
 _FORMAT: Final = "fastacct.Accountant"
 _SETTINGS: Final = ("epsilon", "delta", "filter", "order", "neighbors")
 FILTERS: Final = ("none", "gdp", "zcdp", "rdp")
@@ -103,8 +102,6 @@ class Accountant:
     True
     """
 
-    _busy: bool
-
     def __init__(
         self,
         *,
@@ -127,6 +124,7 @@ class Accountant:
         self._adds = None if filter == "none" else Filter(filter, self.budget, self.delta, order, self.neighbors)
         self.order: Final = self._adds.order if self._adds else math.nan
         self._sum = 0
+        self._built: Process | None = None
         self._entries: dict[Mechanism, _Entry] = {}
         self._known: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
         """Counts by place: the ledger at the last check, and a ledger, nowhere smaller, that is known to fit."""
@@ -135,7 +133,9 @@ class Accountant:
     @property
     def ledger(self) -> Process:
         """Everything that has been recorded."""
-        return Process(self._counts())
+        with self._lock:
+            self._built = self._built or Process(self._counts())
+            return self._built
 
     def compose(self, job: _Job, count: int = 1) -> None:
         """Check, then record `count` times a job; one atomic step.
@@ -172,7 +172,7 @@ class Accountant:
         `odometer` for a bound that holds at all times at once.
         """
         at, total = self._at(delta), self._sum
-        found = self._adds.epsilon(total, at) if self._adds else self._epsilon(self._counts(), at)
+        found = self._adds.epsilon(total, at) if self._adds else self._epsilon(self.ledger, at)
         if self.budget is None or at != self.delta:
             return found
         proved = self._adds.allows(total) if self._adds else bool(self._known[1])
@@ -203,7 +203,7 @@ class Accountant:
 
         def fits(n: int) -> bool:
             whole = {**counts, **{one: counts.get(one, 0) + n * times for one, _, times in steps}}
-            return self._epsilon(whole) <= budget
+            return self._epsilon(Process(whole)) <= budget
 
         low, high = 0, 1
         while high <= most and fits(high):
@@ -295,7 +295,7 @@ class Accountant:
     def __getstate__(self) -> dict[str, object]:
         with self._lock:
             entries = {one: replace(entry) for one, entry in self._entries.items()}
-            return {**self.__dict__, "_entries": entries, "_lock": None, "_busy": False}
+            return {**self.__dict__, "_entries": entries, "_lock": None, "_built": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -303,7 +303,7 @@ class Accountant:
 
     def _own_lock(self) -> None:
         self._lock = threading.RLock()
-        self._busy = False
+        self._busy: bool = False
         _EVERY.add(self)
 
     def _counts(self) -> dict[Mechanism, int]:
@@ -327,8 +327,8 @@ class Accountant:
 
     def _steps(self, job: _Job, count: int) -> _Steps:
         """What would be added to which entries."""
-        times = count if type(count) is int and 0 <= count <= _MOST else int(as_number("count", count, _COUNT))
         found: _Steps = []
+        times = count if type(count) is int and 0 <= count <= _MOST else int(as_number("count", count, _COUNT))
         for one, each in ((job, 1),) if isinstance(job, Mechanism) else api.as_process(job):
             entry = self._entries.get(one)
             if entry is None:
@@ -357,30 +357,33 @@ class Accountant:
         if record and all(entry.place >= 0 for _, entry, _ in steps):  # seen before: more of the same may follow
             last += (0,) * (len(whole) - len(last))
             more = [min(n + _AHEAD * max(0, n - m), _MOST) for n, m in zip(whole.values(), last, strict=False)]
-            if self._epsilon(dict(zip(whole, more, strict=True))) <= self.budget:
+            if self._epsilon(Process(zip(whole, more, strict=True))) <= self.budget:
                 self._known = tuple(whole.values()), tuple(more)
                 return True
-        if (fits := self._epsilon(whole) <= self.budget) and record:
+        if (fits := self._epsilon(Process(whole)) <= self.budget) and record:
             self._known = tuple(whole.values()), tuple(whole.values())
         return fits
 
     def _record(self, steps: _Steps) -> None:
         """The sum first: what an interrupt or a fork leaves behind in between overstates what has been spent."""
-        self._sum += _total(steps) or 0
-        for one, entry, times in steps:
-            entry.count += times
-            if entry.place < 0:
-                entry.place = len(self._entries)
-                self._entries[one] = entry
+        try:
+            self._sum += _total(steps) or 0
+            for one, entry, times in steps:
+                entry.count += times
+                if entry.place < 0:
+                    entry.place = len(self._entries)
+                    self._entries[one] = entry
+        finally:
+            self._built = None
 
-    def _epsilon(self, counts: Mapping[Mechanism, int], delta: float | None = None) -> float:
-        return float(api.epsilon(Process(counts), delta=self._at(delta), neighbors=self.neighbors))
+    def _epsilon(self, job: Process, delta: float | None = None) -> float:
+        return float(api.epsilon(job, delta=self._at(delta), neighbors=self.neighbors))
 
 
 def _after_fork() -> None:
     """Other threads, and the locks they hold, do not exist in a forked child."""
     for one in list(_EVERY):
-        one._lock, one._busy = threading.RLock(), False
+        one._lock, one._busy, one._built = threading.RLock(), False, None
 
 
 if hasattr(os, "register_at_fork"):

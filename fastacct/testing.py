@@ -83,7 +83,7 @@ def check_mechanism(
     mechanism: Mechanism,
     *,
     neighbors: str | None = None,
-    seconds: float | None = 10.0,
+    seconds: float | None = 5.0,
     progress: Callable[[str], None] | None = None,
     delta_bounds: Callable[..., Bounds] = api.delta_bounds,
 ) -> tuple[str, ...]:
