@@ -123,6 +123,7 @@ class Accountant:
             raise ValueError(f"order = {order!r} goes with filter = 'rdp'")
         self._adds = None if filter == "none" else Filter(filter, self.budget, self.delta, order, self.neighbors)
         self.order: Final = self._adds.order if self._adds else math.nan
+        self._busy = False
         self._sum = 0
         self._built: Process | None = None
         self._entries: dict[Mechanism, _Entry] = {}
@@ -295,7 +296,7 @@ class Accountant:
     def __getstate__(self) -> dict[str, object]:
         with self._lock:
             entries = {one: replace(entry) for one, entry in self._entries.items()}
-            return {**self.__dict__, "_entries": entries, "_lock": None, "_built": None}
+            return {**self.__dict__, "_entries": entries, "_lock": None, "_built": None, "_busy": False}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -303,7 +304,6 @@ class Accountant:
 
     def _own_lock(self) -> None:
         self._lock = threading.RLock()
-        self._busy: bool = False
         _EVERY.add(self)
 
     def _counts(self) -> dict[Mechanism, int]:
