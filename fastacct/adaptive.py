@@ -4,41 +4,52 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from fractions import Fraction
-from functools import lru_cache
-from typing import Any, Final
-
-import numpy as np
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Self, overload
+from weakref import WeakSet
 
 from fastacct import api
-from fastacct._arrays import TINY, Domain, as_cells, as_choice
-from fastacct._jobs_renyi import RenyiJob
-from fastacct._jobs_table import expanded, tables
-from fastacct._renyi_forms import pure_epsilon, square
-from fastacct.additive import DiscreteGaussian
+from fastacct._arrays import Domain, as_choice
+from fastacct._filters import UNIT, Filter, as_number
+from fastacct._jobs_table import check_relation
+from fastacct._mechanism_json import decoded, encoded
 from fastacct.calibrate import boundary, calibrate
-from fastacct.jit import Compiled
-from fastacct.mechanisms import Declared, Gaussian, Grouped, Mechanism, moved
-from fastacct.notions import GDP, ZCDP
-from fastacct.parallel import Parallel
+from fastacct.mechanisms import Mechanism
 from fastacct.process import Process
-from fastacct.selection import Exponential
 
 __all__ = ["Accountant", "BudgetExceededError"]
 
-VERSION: Final = 1
-"""Of the JSON state."""
+VERSION: Final = 1  # of the JSON state
+_FORMAT: Final = "fastacct.Accountant"
+_SETTINGS: Final = ("epsilon", "delta", "filter", "order", "neighbors")
 FILTERS: Final = ("none", "gdp", "zcdp", "rdp")
 _SHARE: Final = Domain(0.0, 1.0, open_low=True)
 _EPSILON: Final = Domain(0.0, 1e12, open_low=True)
-_ORDER: Final = Domain(1.0, 1e11, open_low=True)
-_COUNT: Final = Domain(0.0, 2.0**53 - 1.0, integer=True)
+_MOST: Final = 2**53 - 1
+_COUNT: Final = Domain(0.0, float(_MOST), integer=True)
+_AHEAD: Final = 4
+"""A check looks this many times as far ahead as the ledger has grown since the last one."""
 
 
 class BudgetExceededError(ValueError):
-    """What was to be run does not fit into the budget; nothing has been recorded."""
+    """The job does not fit into the budget; nothing has been recorded."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One line of a ledger."""
+
+    count: int
+    cost: int | None  # what one release adds to the sum, in units; None: infinitely much
+    place: int = -1  # in the ledger; -1: not recorded yet
+
+
+_Job = Mechanism | Process
+_Steps = list[tuple[Mechanism, _Entry, int]]
+_EVERY: Final[WeakSet[Accountant]] = WeakSet()
 
 
 class Accountant:
@@ -57,13 +68,18 @@ class Accountant:
     "rdp"      the Rényi divergence at one `order`, fixed in advance  Feldman, Zrnic 2021
     =========  =====================================================  ========================================
 
-    The sums are exact (rational numbers), so the order of steps changes nothing, and recording a step takes a time that
-    does not depend on how many there have been.
+    Each step's cost is rounded up once and the sums are exact, so the order of steps changes nothing; recording a step
+    takes a time that does not depend on how many there have been.
+
+    **Threads and processes.** Checking and recording are one atomic step: any number of threads may share an
+    accountant.  An exception out of `compose`, Ctrl-C included, means that the step must not be run; what it may leave
+    behind overstates what has been spent, never the reverse.  A forked or pickled accountant is a copy with a ledger of
+    its own: processes that run steps on the same data must ask one of them, or divide the budget.
 
     Parameters
     ----------
-    epsilon, delta : float
-        Budget, delta in (0, 1).
+    epsilon, delta : float, optional
+        Budget, delta in (0, 1).  Without epsilon the accountant is a ledger that refuses nothing.
     filter : {"none", "gdp", "zcdp", "rdp"}
     order : float, optional
         Of filter "rdp"; default: the best one for a Gaussian that spends the budget at once.
@@ -89,51 +105,66 @@ class Accountant:
     def __init__(
         self,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         filter: str = "none",
         order: float | None = None,
         neighbors: str = "add_remove",
     ) -> None:
-        self.budget: Final = _number("epsilon", epsilon, _EPSILON)
-        self.delta: Final = _number("delta", delta, _SHARE)
+        self.budget: Final = None if epsilon is None else as_number("epsilon", epsilon, _EPSILON)
+        self.delta: Final = None if delta is None else as_number("delta", delta, _SHARE)
         if self.delta == 1.0:
             raise ValueError("delta = 1.0 is out of range; allowed: (0, 1)")
+        if self.budget is not None and self.delta is None:
+            raise TypeError("a budget is (epsilon, delta): give delta too")
         self.filter: Final = as_choice("filter", filter, FILTERS)
         self.neighbors: Final = api.as_neighbors(neighbors)
         if order is not None and filter != "rdp":
             raise ValueError(f"order = {order!r} goes with filter = 'rdp'")
-        self._limit, self.order = _limit(self.filter, self.budget, self.delta, order)
-        self._sum = Fraction(0)
-        self._ledger: dict[Mechanism, int] = {}
+        self._adds = None if filter == "none" else Filter(filter, self.budget, self.delta, order, self.neighbors)
+        self.order: Final = self._adds.order if self._adds else math.nan
+        self._busy = False
+        self._sum = 0
+        self._built: Process | None = None
+        self._entries: dict[Mechanism, _Entry] = {}
+        self._known: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
+        """Counts by place: the ledger at the last check, and a ledger, nowhere smaller, that is known to fit."""
+        self._own_lock()
 
     @property
     def ledger(self) -> Process:
         """Everything that has been recorded."""
-        return Process(self._ledger)
+        with self._lock:
+            self._built = self._built or Process(self._counts())
+            return self._built
 
-    def compose(self, job: Mechanism | Process, count: int = 1) -> None:
-        """Check, then record `count` times a job.
+    def compose(self, job: _Job, count: int = 1) -> None:
+        """Check, then record `count` times a job; one atomic step.
 
         Raises
         ------
         BudgetExceededError
             Where it does not fit.  Nothing has been recorded then.
+        RuntimeError
+            When called by what is running inside `compose`, such as a signal handler.
         """
-        added = self._added(job, count)
-        if self._exceeds(added):
-            raise BudgetExceededError(
-                f"{added!r} does not fit: epsilon = {self.budget!r} at delta = {self.delta!r} (filter "
-                f"{self.filter!r}) would be exceeded"
-            )
-        totals = {one: int(_number("count", self._ledger.get(one, 0) + int(times), _COUNT)) for one, times in added}
-        if self.filter != "none":
-            self._sum += self._cost(added) or 0
-        self._ledger.update(totals)
+        with self._lock:
+            if self._busy:
+                raise RuntimeError("compose was called from inside compose of the same accountant; nothing is recorded")
+            self._busy = True
+            try:
+                steps = self._steps(job, count)
+                if not self._fits(steps, record=True):
+                    budget = f"epsilon = {self.budget!r} at delta = {self.delta!r} (filter {self.filter!r})"
+                    raise BudgetExceededError(f"{count!r} times {job!r} does not fit: {budget} would be exceeded")
+                self._record(steps)
+            finally:
+                self._busy = False
 
-    def would_exceed(self, job: Mechanism | Process, count: int = 1) -> bool:
-        """Whether `compose` would refuse."""
-        return self._exceeds(self._added(job, count))
+    def would_exceed(self, job: _Job, count: int = 1) -> bool:
+        """Whether `compose` would refuse, as things stand."""
+        with self._lock:
+            return not self._fits(self._steps(job, count), record=False)
 
     def spent(self, delta: float | None = None) -> float:
         """Certified epsilon of the ledger, as a plan fixed in advance; with a filter: that of the sum so far.
@@ -141,10 +172,12 @@ class Accountant:
         With a filter this is what has been spent if one stops now for reasons that do not depend on the outputs; use
         `odometer` for a bound that holds at all times at once.
         """
-        at = self.delta if delta is None else _number("delta", delta, _SHARE)
-        if self.filter == "none":
-            return float(api.epsilon(self.ledger, delta=at, neighbors=self.neighbors))
-        return _epsilon_of(self.filter, _up(self._sum), at, self.order)
+        at, total = self._at(delta), self._sum
+        found = self._adds.epsilon(total, at) if self._adds else self._epsilon(self.ledger, at)
+        if self.budget is None or at != self.delta:
+            return found
+        proved = self._adds.allows(total) if self._adds else bool(self._known[1])
+        return min(found, self.budget) if proved else found
 
     def odometer(self, delta: float | None = None) -> float:
         """An epsilon that bounds the privacy loss at all times at once, with probability 1 - delta.
@@ -154,271 +187,214 @@ class Accountant:
         chosen.  exp((order - 1) (loss - sum of divergences)) is a supermartingale, and Ville's inequality gives
         sum + log(1/delta)/(order - 1) at one order; for zCDP a grid of 32 orders shares delta.
         """
-        at = self.delta if delta is None else _number("delta", delta, _SHARE)
-        total = _up(self._sum)
-        if self.filter == "none":
+        at = self._at(delta)
+        if self._adds is None:
             raise ValueError("an odometer needs a filter: 'gdp', 'zcdp' or 'rdp'")
-        if self.filter == "rdp":
-            return (total + math.log(1.0 / at) / (self.order - 1.0)) * (1.0 + 1e-15)
-        rho = 0.5 * total if self.filter == "gdp" else total
-        steps = 2.0 ** np.arange(-8.0, 24.0)  # order - 1
-        return float(np.min(rho * (1.0 + steps) + math.log(steps.size / at) / steps)) * (1.0 + 1e-15)
+        return self._adds.odometer(self._sum, at)
 
-    def remaining(self, job: Mechanism | Process) -> int:
+    def remaining(self, job: _Job) -> int:
         """How many more times a job fits."""
-        if self.would_exceed(job):
-            return 0
-        low, high = 1, 2
-        while high < 2**52 and not self.would_exceed(job, high):
-            low, high = high, 2 * high
+        budget = self._needed()
+        with self._lock:
+            steps, counts, room = self._steps(job, 1), self._counts(), self._room()
+        most = min(((_MOST - counts.get(one, 0)) // times for one, _, times in steps), default=_MOST)
+        if self._adds:
+            cost = _total(steps)
+            return 0 if cost is None or room < 0 else min(most, room // cost) if cost else most
+
+        def fits(n: int) -> bool:
+            whole = {**counts, **{one: counts.get(one, 0) + n * times for one, _, times in steps}}
+            return self._epsilon(Process(whole)) <= budget
+
+        low, high = 0, 1
+        while high <= most and fits(high):
+            low, high = high, min(2 * high, most + 1)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.would_exceed(job, middle) else (middle, high)
+            low, high = (middle, high) if fits(middle) else (low, middle)
         return low
 
     def remaining_budget(self) -> float:
         """What the filter's sum may still grow by: mu^2, rho or a divergence; "none": epsilon less `spent`."""
-        if self.filter == "none":
-            return max(0.0, self.budget - self.spent())
-        return float(max(Fraction(0), Fraction(self._limit) - self._sum)) * (1.0 - 1e-15)
+        budget = self._needed()
+        if self._adds is None:
+            return max(0.0, budget - self.spent())
+        return max(0, self._room()) / UNIT * (1.0 - 1e-15)
 
-    def calibrate(self, build: Callable[[Any], Mechanism | Process], bracket: tuple[float, float] | None = None) -> Any:
+    @overload
+    def calibrate(self, build: Callable[[int], _Job], bracket: tuple[int, int]) -> int: ...
+    @overload
+    def calibrate(self, build: Callable[[float], _Job], bracket: tuple[float, float] | None = None) -> float: ...
+    def calibrate(
+        self, build: Callable[[int], _Job] | Callable[[float], _Job], bracket: tuple[float, float] | None = None
+    ) -> float:
         """The number x for which the rest of the run, `build(x)`, just fits, given the history.
 
         **Guarantee.** Safe side: `build` at the x returned fits.  Arguments as in `fastacct.calibrate`.
         """
-        if self.filter == "none":
+        at: Callable[[float], _Job] = build  # type: ignore[assignment]  # ints for a bracket of ints
+        budget = self._needed()
+        if self._adds is None:
             history = self.ledger
-            return calibrate(
-                lambda x: history + build(x),
-                epsilon=self.budget,
-                delta=self.delta,
-                neighbors=self.neighbors,
-                bracket=bracket,
+            found: float = calibrate(
+                lambda x: history + at(x), epsilon=budget, delta=self.delta, neighbors=self.neighbors, bracket=bracket
             )
-        room = Fraction(self._limit) - self._sum
+            return found
+        room = self._room()
 
         def level(x: float) -> float:
-            cost = self._cost(self._added(build(x), 1))
-            if cost is None:
-                return 690.0
-            if cost <= 0 or room <= 0:
-                return -50.0 if cost <= room else 50.0
-            excess = math.log(cost / room) if cost < Fraction(1e300) else 690.0
-            return excess if (excess <= 0.0) == (cost <= room) else math.copysign(1e-17, cost - room)
+            cost = _total(self._steps(at(x), 1))
+            if cost is None or cost <= 0 or room <= 0:
+                return 50.0 if cost is None or cost > room else -50.0
+            excess = math.log(cost) - math.log(room)
+            return excess if (excess <= 0.0) == (cost <= room) else 1e-17 if cost > room else -1e-17
 
-        return boundary(level, bracket, f"a sum of at most {self._limit!r}")
+        return boundary(level, bracket, f"a sum of at most {room / UNIT!r}")
+
+    def copy(self) -> Self:
+        """An accountant with the same budget and history, and a ledger of its own from here on."""
+        made = type(self).__new__(type(self))
+        made.__setstate__(self.__getstate__())
+        return made
 
     def to_json(self) -> str:
         """The state; floating-point numbers keep all their digits."""
-        rows = [{"mechanism": _encoded(one), "count": count} for one, count in self._ledger.items()]
-        state = {
-            "format": "fastacct.Accountant",
-            "version": VERSION,
-            "epsilon": self.budget,
-            "delta": self.delta,
-            "filter": self.filter,
-            "order": self.order if self.filter == "rdp" else None,
-            "neighbors": self.neighbors,
-            "ledger": rows,
-        }
+        rows = [{"mechanism": encoded(one), "count": count} for one, count in self._counts().items()]
+        order = self.order if self.filter == "rdp" else None
+        settings = (self.budget, self.delta, self.filter, order, self.neighbors)
+        state = {"format": _FORMAT, "version": VERSION, **dict(zip(_SETTINGS, settings, strict=True)), "ledger": rows}
         return json.dumps(state, allow_nan=False, indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> Accountant:
-        """The accountant whose state it is, bit for bit.
-
-        Raises
-        ------
-        ValueError
-            For what is not a state, a version from the future, or a mechanism that is not known.
-        """
+    def from_json(cls, text: str) -> Self:
+        """The accountant whose state it is, bit for bit; ValueError for what is no state or not known."""
         try:
             state = json.loads(text)
         except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"not the state of an accountant: {error}") from error
-        if not isinstance(state, dict) or state.get("format") != "fastacct.Accountant":
-            raise ValueError("not the state of an accountant: its format must be 'fastacct.Accountant'")
+        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            raise ValueError(f"not the state of an accountant: its format must be {_FORMAT!r}")
         if state.get("version") != VERSION:
             raise ValueError(f"version = {state.get('version')!r} of the state is not known; allowed: {VERSION}")
         try:
-            names = ("epsilon", "delta", "filter", "order", "neighbors")
-            made = cls(**{name: state[name] for name in names})
+            made = cls(**{name: state[name] for name in _SETTINGS})
             for row in state["ledger"]:
-                one, count = _decoded(row["mechanism"]), int(_number("count", row["count"], _COUNT))
-                if not isinstance(one, Mechanism) or one.shape:
-                    raise TypeError(f"{one!r} is not a mechanism in plain numbers")
-                made._ledger[one] = int(_number("count", made._ledger.get(one, 0) + count, _COUNT))
+                steps = made._steps(decoded(row["mechanism"]), row["count"])
+                if _total(steps) is None:
+                    raise ValueError("the state of an accountant is damaged: its ledger costs infinitely much")
+                made._record(steps)
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"the state of an accountant is damaged: {error!r}") from error
-        if made.filter != "none":
-            spent = made._cost(made.ledger)
-            if spent is None:
-                raise ValueError("the state of an accountant is damaged: its ledger costs infinitely much")
-            made._sum = spent
         return made
 
     def __repr__(self) -> str:
         return (
             f"Accountant(epsilon={self.budget!r}, delta={self.delta!r}, filter={self.filter!r}, "
-            f"neighbors={self.neighbors!r}, ledger of {sum(self._ledger.values())} releases)"
+            f"neighbors={self.neighbors!r}, ledger of {sum(self._counts().values())} releases)"
         )
 
-    def _added(self, job: Mechanism | Process, count: int) -> Process:
-        process = api.as_process(job)
-        if process.shape:
-            raise TypeError(f"an accountant records jobs in plain numbers, not of shape {process.shape}")
-        return process * int(_number("count", count, _COUNT))
+    def __getstate__(self) -> dict[str, object]:
+        with self._lock:
+            entries = {one: replace(entry) for one, entry in self._entries.items()}
+            return {**self.__dict__, "_entries": entries, "_lock": None, "_built": None, "_busy": False}
 
-    def _exceeds(self, added: Process) -> bool:
-        if self.filter != "none":
-            cost = self._cost(added)
-            return cost is None or self._sum + cost > Fraction(self._limit)
-        whole = self.ledger + added
-        return not api.epsilon(whole, delta=self.delta, neighbors=self.neighbors) <= self.budget
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._own_lock()
 
-    def _cost(self, added: Process) -> Fraction | None:
-        """What a job adds to the sum; None: infinitely much."""
-        total = Fraction(0)
-        for mechanism, count in added:
-            one = _cost_of(mechanism, self.filter, self.order, self.neighbors)
-            if not one < math.inf:
-                return None
-            total += int(count) * Fraction(one)
-        return total
+    def _own_lock(self) -> None:
+        self._lock = threading.RLock()
+        _EVERY.add(self)
 
+    def _counts(self) -> dict[Mechanism, int]:
+        with self._lock:
+            return {one: entry.count for one, entry in self._entries.items()}
 
-def _number(name: str, value: Any, domain: Domain) -> float:
-    cell = as_cells(name, value, domain)
-    if cell.ndim:
-        raise TypeError(f"{name} must be one number, not an array of shape {cell.shape}")
-    return float(cell)
+    def _at(self, delta: float | None) -> float:
+        if delta is not None:
+            return as_number("delta", delta, _SHARE)
+        if self.delta is None:
+            raise TypeError("delta is missing: this accountant was made without one")
+        return self.delta
 
+    def _room(self) -> int:  # what the filter's sum may still grow by, in units
+        return (self._adds.limit or 0) - self._sum if self._adds else 0
 
-def _up(value: Fraction) -> float:
-    found = float(value)
-    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
+    def _needed(self) -> float:
+        if self.budget is None:
+            raise ValueError("this accountant is a ledger without a budget; make one with epsilon and delta")
+        return self.budget
 
+    def _steps(self, job: _Job, count: int) -> _Steps:
+        """What would be added to which entries."""
+        found: _Steps = []
+        times = count if type(count) is int and 0 <= count <= _MOST else int(as_number("count", count, _COUNT))
+        for one, each in ((job, 1),) if isinstance(job, Mechanism) else api.as_process(job):
+            entry = self._entries.get(one)
+            if entry is None:
+                if one.shape or not isinstance(each, int):
+                    raise TypeError(f"an accountant records jobs in plain numbers, not {job!r}")
+                entry = _Entry(0, self._adds.cost(one) if self._adds and times else 0)
+            if entry.count + each * times > _MOST:
+                raise ValueError(f"count of {one!r} in the ledger is out of range; allowed: {_COUNT}")
+            if times:
+                found.append((one, entry, each * times))
+        return found
 
-def _limit(filter: str, epsilon: float, delta: float, order: float | None) -> tuple[float, float]:
-    """What the sum may reach, and the order of filter "rdp"."""
-    if filter == "none":
-        return math.inf, math.nan
-    if filter == "gdp":
-        mu = calibrate(GDP, epsilon=epsilon, delta=delta, bracket=(1e-12, 1e7))
-        return mu * mu * (1.0 - 4e-16), math.nan
-    rho = calibrate(ZCDP, epsilon=epsilon, delta=delta, bracket=(1e-24, 1e12))
-    if filter == "zcdp":
-        return rho, math.nan
-    order = 1.0 + math.sqrt(math.log(1.0 / delta) / rho) if order is None else _number("order", order, _ORDER)
-    limit = epsilon - _conversion(order, delta)
-    if not limit > 0.0:
-        raise ValueError(
-            f"order = {order!r} leaves nothing of epsilon = {epsilon!r} at delta = {delta!r}; take a larger order"
-        )
-    return limit * (1.0 - 1e-14), order
+    def _fits(self, steps: _Steps, *, record: bool) -> bool:
+        """Whether steps fit; what is found out on the way is kept if they are to be recorded."""
+        if self._adds:
+            cost = _total(steps)
+            return cost is not None and self._adds.allows(self._sum + cost)
+        if self.budget is None:
+            for one, _, _ in steps:
+                check_relation(one, self.neighbors)
+            return True
+        last, known = self._known
+        if all(0 <= entry.place < len(known) and entry.count + n <= known[entry.place] for _, entry, n in steps):
+            return True
+        whole = {**self._counts(), **{one: entry.count + n for one, entry, n in steps}}
+        if record and all(entry.place >= 0 for _, entry, _ in steps):  # seen before: more of the same may follow
+            last += (0,) * (len(whole) - len(last))
+            more = [min(n + _AHEAD * max(0, n - m), _MOST) for n, m in zip(whole.values(), last, strict=False)]
+            if self._epsilon(Process(zip(whole, more, strict=True))) <= self.budget:
+                self._known = tuple(whole.values()), tuple(more)
+                return True
+        if (fits := self._epsilon(Process(whole)) <= self.budget) and record:
+            self._known = tuple(whole.values()), tuple(whole.values())
+        return fits
 
+    def _record(self, steps: _Steps) -> None:
+        """The sum first: what an interrupt or a fork leaves behind in between overstates what has been spent."""
+        try:
+            self._sum += _total(steps) or 0
+            for one, entry, times in steps:
+                entry.count += times
+                if entry.place < 0:
+                    entry.place = len(self._entries)
+                    self._entries[one] = entry
+        finally:
+            self._built = None
 
-def _conversion(order: float, delta: float) -> float:
-    """Epsilon less the divergence, Canonne, Kamath, Steinke 2020, proposition 12, rounded up."""
-    value = math.log1p(-1.0 / order) - (math.log(delta) + math.log(order)) / (order - 1.0)
-    return value + 1e-14 * (abs(value) + (math.log(order) - math.log(delta)) * (1.0 + 1.0 / (order - 1.0)))
-
-
-def _epsilon_of(filter: str, total: float, delta: float, order: float) -> float:
-    if total == 0.0:
-        return 0.0
-    if filter == "gdp":
-        return float(api.epsilon(GDP(math.sqrt(total) * (1.0 + 4e-16)), delta=delta))
-    if filter == "zcdp":
-        return float(api.epsilon(ZCDP(total), delta=delta))
-    return max(0.0, total + _conversion(order, delta))
-
-
-@lru_cache(maxsize=4096)
-def _cost_of(mechanism: Mechanism, filter: str, order: float, neighbors: str) -> float:
-    """What one release adds to the sum."""
-    table = next(tables(expanded(Process({mechanism: 1}), neighbors), neighbors))
-    if filter == "rdp":
-        return float(RenyiJob(table, neighbors).divergence(np.array([order]))[0])
-    total = 0.0
-    for part, cell, count in table:
-        total += count * (_mu_squared if filter == "gdp" else _rho)(part, cell, neighbors) * (1.0 + 4e-16)
-    return total * (1.0 + 4e-16 * len(table))
-
-
-def _mu_squared(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> float:
-    inner = mechanism.mechanism if isinstance(mechanism, Grouped) else mechanism
-    if not isinstance(inner, Gaussian):
-        raise ValueError(f"filter 'gdp' adds Gaussian mechanisms only, not {mechanism!r}; use filter 'rdp'")
-    size = mechanism.size if isinstance(mechanism, Grouped) else 1
-    noise = cell["noise_multiplier"]
-    mu = size * moved(neighbors) / noise if noise > 0.0 else math.inf
-    return square(mu)
+    def _epsilon(self, job: Process, delta: float | None = None) -> float:
+        return float(api.epsilon(job, delta=self._at(delta), neighbors=self.neighbors))
 
 
-def _rho(mechanism: Mechanism, cell: Mapping[str, float], neighbors: str) -> float:
-    if isinstance(mechanism, Gaussian | Grouped):
-        return 0.5 * _mu_squared(mechanism, cell, neighbors)
-    if isinstance(mechanism, DiscreteGaussian):
-        return 0.5 * square(mechanism.sensitivity * moved(neighbors) / cell["scale"]) * (1.0 + 1e-15)
-    if isinstance(mechanism, ZCDP) and cell["xi"] == 0.0:
-        return cell["rho"]
-    if isinstance(mechanism, Exponential):
-        return square(cell["epsilon"]) / 8.0 * (1.0 + 1e-15)
-
-    # the theorem needs the loss of both directions to be bounded
-    both = "add_remove" if neighbors in ("add", "remove") else neighbors
-    epsilon = pure_epsilon(mechanism, dict(cell), both)
-    if epsilon < math.inf or cell.get("epsilon") == math.inf:  # tight for the class
-        return max(epsilon * math.tanh(0.5 * epsilon) * (1.0 + 4e-15), TINY if epsilon > 0.0 else 0.0)
-    raise ValueError(f"filter 'zcdp' does not know {mechanism!r} as zero-concentrated; use filter 'rdp'")
+def _after_fork() -> None:
+    """Other threads, and the locks they hold, do not exist in a forked child."""
+    for one in list(_EVERY):
+        one._lock, one._busy, one._built = threading.RLock(), False, None
 
 
-@lru_cache(maxsize=1)
-def _kinds() -> dict[str, type[Mechanism]]:
-    """The mechanisms of this library, by name."""
-    import fastacct.groups  # which nothing else imports before it is used
-
-    found: dict[str, type[Mechanism]] = {}
-    todo: list[type[Mechanism]] = [Mechanism]
-    while todo:
-        kind = todo.pop()
-        todo += kind.__subclasses__()
-        ours = kind.__module__.startswith(f"{fastacct.__name__}.") and kind not in (Mechanism, Declared)
-        if ours and not issubclass(kind, Compiled):
-            found[kind.__name__] = kind
-    return found
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
-def _encoded(value: Any) -> Any:
-    if isinstance(value, Mechanism):
-        if _kinds().get(type(value).__name__) is not type(value):
-            raise ValueError(f"{value!r} cannot be stored: only mechanisms of fastacct are")
-        return {
-            "kind": type(value).__name__,
-            **{one.name: _encoded(getattr(value, one.name)) for one in fields(value)},
-        }
-    if isinstance(value, tuple):
-        return [_encoded(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    if isinstance(value, Process):
-        return {"kind": "Process", "blocks": [[_encoded(one), _encoded(count)] for one, count in value]}
-    return value
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, dict):
-        given = dict(value)
-        kind = given.pop("kind")
-        if kind == "Process":
-            return Process([(_decoded(one), count) for one, count in given["blocks"]])
-        if kind not in _kinds():
-            raise ValueError(f"kind = {kind!r} of a mechanism is not known")
-        if kind == "Parallel":
-            return Parallel(*(_decoded(job) for job in given["jobs"]))
-        return _kinds()[kind](**{name: _decoded(one) for name, one in given.items()})
-    if isinstance(value, list):
-        return tuple(_decoded(one) for one in value)
-    return float(value) if value in ("inf", "-inf", "nan") else value
+def _total(steps: _Steps) -> int | None:
+    """What steps add to the sum, in units; None: infinitely much."""
+    total = 0
+    for _, entry, times in steps:
+        if entry.cost is None:
+            return None
+        total += times * entry.cost
+    return total

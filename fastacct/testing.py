@@ -2,14 +2,16 @@
 
 >>> import fastacct as fa
 >>> from fastacct.testing import check_mechanism
->>> check_mechanism(fa.Laplace(noise_multiplier=2.0))
+>>> not_in_time = check_mechanism(fa.Laplace(noise_multiplier=2.0))
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -36,10 +38,14 @@ from fastacct.selection import (
 )
 from fastacct.streams import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
 
-__all__ = ["check_mechanism", "examples"]
+__all__ = ["ContractError", "check_mechanism", "examples"]
 
 EPSILONS: Final = (0.0, 0.1, 0.7, 2.5)
 FEW_ATOMS: Final = 600
+
+
+class ContractError(AssertionError):
+    """A mechanism does not satisfy what every mechanism has to."""
 
 
 def examples() -> Iterator[Mechanism]:
@@ -77,9 +83,11 @@ def check_mechanism(
     mechanism: Mechanism,
     *,
     neighbors: str | None = None,
+    seconds: float | None = 5.0,
+    progress: Callable[[str], None] | None = None,
     delta_bounds: Callable[..., Bounds] = api.delta_bounds,
-) -> None:
-    """Check what every mechanism has to satisfy; an AssertionError says what it does not.
+) -> tuple[str, ...]:
+    """Check what every mechanism has to satisfy; a `ContractError` says what it does not.
 
     * equality, hash and repr by value; relations that are not supported are refused;
     * `m * 3` and `m + m + m` and a cell of an array of counts have the same bits, `m * 0` releases nothing;
@@ -94,59 +102,116 @@ def check_mechanism(
         With plain numbers.
     neighbors : str, optional
         Default: all relations that the mechanism supports.
+    seconds : float, optional
+        No further question is asked after this time; a question under way is finished.  None: all are asked, which
+        takes minutes for some mechanisms.
+    progress : callable, optional
+        Called with the name of each check before it starts, for instance `print`.
     delta_bounds : callable, optional
         What is checked instead of `fastacct.delta_bounds`: for canaries.
+
+    Returns
+    -------
+    tuple of str
+        Checks that were not finished in time; () where all were.
+
+    Raises
+    ------
+    ContractError
+        Naming the mechanism, the relation, the verb and the values.
     """
-    assert mechanism == mechanism, f"{mechanism!r} does not equal itself"
-    assert hash(mechanism) == hash(mechanism), f"{mechanism!r} has no stable hash"
+    if seconds is not None and not seconds > 0.0:
+        raise ValueError(f"seconds = {seconds!r} is out of range; allowed: (0, inf], or None for no limit")
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    relations = mechanism.relations if neighbors is None else (neighbors,)
+    checks: list[tuple[str, Iterator[None]]] = [("equality and refusals", _check_value(mechanism, delta_bounds))]
+    for name, check in _CHECKS.items():
+        checks += [
+            (f"{name}, {relation}", check(_Contract(mechanism, relation, delta_bounds))) for relation in relations
+        ]
+    skipped = []
+    for name, questions in checks:
+        if time.monotonic() >= end:
+            skipped.append(name)
+            continue
+        if progress is not None:
+            progress(name)
+        for _ in questions:
+            if time.monotonic() >= end:
+                skipped.append(name)
+                break
+    return tuple(skipped)
+
+
+@dataclass(frozen=True)
+class _Contract:
+    """One mechanism under one relation, and what reads it.  Checks yield after every question."""
+
+    mechanism: Mechanism
+    relation: str
+    delta_bounds: Callable[..., Bounds]
+
+    def read(self, job: Mechanism | Process, epsilon: float | tuple[float, ...]) -> Bounds:
+        asked = np.array(epsilon) if isinstance(epsilon, tuple) else epsilon
+        return self.delta_bounds(job, epsilon=asked, neighbors=self.relation)
+
+    def require(self, holds: object, verb: str, what: str) -> None:
+        if not holds:
+            raise ContractError(f"{self.mechanism!r}, neighbors = {self.relation!r}, {verb}: {what}")
+
+
+def _check_value(mechanism: Mechanism, delta_bounds: Callable[..., Bounds]) -> Iterator[None]:
     for other in ALL_RELATIONS:
-        if other not in mechanism.relations:
-            _refused(mechanism, other, delta_bounds)
-    for relation in mechanism.relations if neighbors is None else (neighbors,):
-        _check_counts(mechanism, relation, delta_bounds)
-        _check_curve(mechanism, relation, delta_bounds)
-        _check_sums(mechanism, relation, delta_bounds)
-        _check_inverse(mechanism, relation)
+        contract = _Contract(mechanism, other, delta_bounds)
+        contract.require(mechanism == mechanism, "==", "does not equal itself")
+        contract.require(hash(mechanism) == hash(mechanism), "hash", "changes from call to call")
+        if other in mechanism.relations:
+            continue
+        try:
+            found = contract.read(mechanism, 1.0)
+        except ValueError as error:
+            contract.require(other in str(error), "delta_bounds", f"the refusal does not name the relation: {error}")
+        else:
+            contract.require(False, "delta_bounds", f"answers {found} for a relation that is not supported")
+        yield
 
 
-def _refused(mechanism: Mechanism, relation: str, delta_bounds: Callable[..., Bounds]) -> None:
-    try:
-        delta_bounds(mechanism, epsilon=1.0, neighbors=relation)
-    except ValueError as error:
-        if relation not in str(error):
-            raise AssertionError(f"the refusal of {relation} does not name it: {error}") from error
-        return
-    raise AssertionError(f"{mechanism!r} answers for {relation}, which it does not support")
+def _check_counts(contract: _Contract) -> Iterator[None]:
+    m, epsilon = contract.mechanism, 0.5
+    thrice = contract.read(m * 3, epsilon)
+    yield
+    total = contract.read(m + m + m, epsilon)
+    contract.require(total == thrice, "delta_bounds", f"sum {total} and product {thrice} differ at epsilon {epsilon}")
+    yield
+    cells = contract.read(m * np.array([1, 3]), epsilon)
+    same = (cells.lower[1], cells.upper[1]) == thrice[:2]
+    contract.require(same, "delta_bounds", f"cell 1 of {cells}, an array of counts, is not {thrice}")
+    nothing = contract.read(m * 0, epsilon)
+    contract.require(nothing[:2] == (0.0, 0.0), "delta_bounds", f"{nothing} for no release at all")
+    yield
+    once = contract.read(m, epsilon)
+    contract.require(once.lower <= thrice.upper, "delta_bounds", f"falls with the count: {once}, {thrice}")
+    counted = once.upper <= 1e-300 or thrice.upper > once.upper * 1.0001
+    contract.require(counted, "delta_bounds", f"the count is ignored: {once} once, {thrice} three times")
 
 
-def _check_counts(mechanism: Mechanism, relation: str, delta_bounds: Callable[..., Bounds]) -> None:
-    def read(job: Any) -> Bounds:
-        return delta_bounds(job, epsilon=0.5, neighbors=relation)
-
-    thrice = read(mechanism * 3)
-    assert read(mechanism + mechanism + mechanism) == thrice, f"{mechanism!r}: sum and product differ"
-    cells = read(mechanism * np.array([1, 3]))
-    assert (cells.lower[1], cells.upper[1]) == thrice[:2], f"{mechanism!r}: a cell of an array differs"
-    assert read(mechanism * 0)[:2] == (0.0, 0.0), f"{mechanism!r}: no release releases something"
-    once = read(mechanism)
-    assert once.lower <= thrice.upper, f"{mechanism!r}: delta falls with the count"
-    if once.upper > 1e-300:
-        assert thrice.upper > once.upper * 1.0001, f"{mechanism!r}: the count is ignored"
-
-
-def _check_curve(mechanism: Mechanism, relation: str, delta_bounds: Callable[..., Bounds]) -> None:
-    lower, upper, _ = delta_bounds(mechanism * 2, epsilon=np.array(EPSILONS), neighbors=relation)
+def _check_curve(contract: _Contract) -> Iterator[None]:
+    lower, upper, _ = contract.read(contract.mechanism * 2, EPSILONS)
+    where = f"at epsilon {EPSILONS} (lower {lower}, upper {upper})"
     in_order = (lower >= 0.0) & (lower <= upper) & (upper <= 1.0)
-    assert in_order.all(), f"{mechanism!r}: not bounds"
-    assert (lower[1:] <= upper[:-1]).all(), f"{mechanism!r}: delta rises with epsilon"
+    contract.require(in_order.all(), "delta_bounds", f"not 0 <= lower <= upper <= 1 {where}")
+    contract.require((lower[1:] <= upper[:-1]).all(), "delta_bounds", f"delta rises with epsilon {where}")
     x = np.exp(EPSILONS)
     share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
     chord = (1.0 - share) * upper[:-2] + share * upper[2:]
-    assert (lower[1:-1] <= chord * (1.0 + 1e-12)).all(), f"{mechanism!r}: delta is not convex in exp(epsilon)"
+    convex = (lower[1:-1] <= chord * (1.0 + 1e-12)).all()
+    contract.require(convex, "delta_bounds", f"delta is not convex in exp(epsilon) {where}")
+    yield
 
 
-def _check_sums(mechanism: Mechanism, relation: str, delta_bounds: Callable[..., Bounds]) -> None:
+def _check_sums(contract: _Contract) -> Iterator[None]:
     """Against sums over pairs of losses, by nothing but the definition."""
+    mechanism, relation = contract.mechanism, contract.relation
     tables_of = list(tables(expanded(Process({mechanism: 1}), relation), relation))
     if len(tables_of[0]) != 1 or tables_of[0][0][2] != 1.0 or not has_losses(tables_of[0][0][0]):
         return
@@ -160,11 +225,14 @@ def _check_sums(mechanism: Mechanism, relation: str, delta_bounds: Callable[...,
     for count in (1, 2):
         for epsilon in EPSILONS[1:]:
             truth = max(_delta_of_atoms(source, count, epsilon) for source in sources if isinstance(source, Atoms))
-            lower, upper, _ = delta_bounds(mechanism * count, epsilon=epsilon, neighbors=relation)
-            assert lower <= truth * (1.0 + 1e-9) + 1e-280, f"{mechanism!r} * {count}: {lower} is above {truth}"
-            assert upper >= truth * (1.0 - 1e-9), f"{mechanism!r} * {count}: {upper} is below {truth}"
+            lower, upper, _ = contract.read(mechanism * count, epsilon)
+            where = f"the sum over losses, {truth!r}, at epsilon {epsilon}, count {count}"
+            above = lower <= truth * (1.0 + 1e-9) + 1e-280
+            contract.require(above, "delta_bounds", f"lower bound {lower!r} is above {where}")
+            contract.require(upper >= truth * (1.0 - 1e-9), "delta_bounds", f"upper bound {upper!r} is below {where}")
             close = truth * 1.001 if truth > 0.0 else 1e-14  # an atom next to epsilon counts as above it
-            assert upper <= close, f"{mechanism!r} * {count}: {upper} is far above {truth}"
+            contract.require(upper <= close, "delta_bounds", f"upper bound {upper!r} is far above {where}")
+            yield
 
 
 def _delta_of_atoms(source: Atoms, count: int, epsilon: float) -> float:
@@ -176,15 +244,28 @@ def _delta_of_atoms(source: Atoms, count: int, epsilon: float) -> float:
     return math.fsum(mass[above] * -np.expm1(epsilon - loss[above])) + infinite
 
 
-def _check_inverse(mechanism: Mechanism, relation: str) -> None:
-    job = mechanism * 2
+def _check_inverse(contract: _Contract) -> Iterator[None]:
+    job, relation = contract.mechanism * 2, contract.relation
     if is_gaussian(expanded(job, relation)):
         return  # tested on its own, more closely
     for epsilon in (0.2, 1.0):
         upper = api.delta(job, epsilon=epsilon, neighbors=relation)
+        yield
         if not 1e-250 < upper < 0.5:
             continue
         found = api.epsilon_bounds(job, delta=upper * (1.0 + 1e-6), neighbors=relation)
-        assert found.lower <= epsilon * (1.0 + 1e-6), f"{mechanism!r}: epsilon {found} at the delta of {epsilon}"
+        good = found.lower <= epsilon * (1.0 + 1e-6)
+        contract.require(good, "epsilon_bounds", f"{found} at delta {upper!r}, which is the delta of {epsilon}")
+        yield
         renyi = api.epsilon(job, delta=upper, neighbors=relation, accountant=RDP())
-        assert renyi >= found.lower, f"{mechanism!r}: Rényi's epsilon {renyi} is below {found}"
+        good = renyi >= found.lower
+        contract.require(good, "epsilon", f"Rényi's {renyi!r} is below the certified {found} at delta {upper!r}")
+        yield
+
+
+_CHECKS: Final[dict[str, Callable[[_Contract], Iterator[None]]]] = {
+    "curve": _check_curve,
+    "sums over losses": _check_sums,
+    "counts": _check_counts,
+    "epsilon and delta": _check_inverse,
+}

@@ -1,13 +1,21 @@
 """Budgets: refusal before recording, exact sums, saved state, filters against what they must not exceed."""
 
+import copy
 import json
 import math
+import os
+import pickle
+import signal
+import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 
 import fastacct as fa
 from fastacct.testing import examples
@@ -89,8 +97,8 @@ def test_the_rest_of_the_run_is_calibrated_given_the_history(kind):
 def test_the_state_of_every_mechanism_comes_back_bit_for_bit():
     for mechanism in examples():
         relation = mechanism.relations[0]
-        budget = fa.Accountant(epsilon=1e6, delta=0.999, neighbors=relation)
-        budget._ledger[mechanism] = 3
+        budget = fa.Accountant(neighbors=relation)
+        budget.compose(mechanism, 3)
         again = fa.Accountant.from_json(budget.to_json())
         assert again.ledger == budget.ledger
         assert again.to_json() == budget.to_json()
@@ -178,6 +186,280 @@ def test_bad_budgets_are_refused(keywords, message):
 def test_arrays_are_refused():
     with pytest.raises(TypeError, match="plain numbers"):
         fa.Accountant(epsilon=1.0, delta=1e-5).compose(fa.Gaussian(np.array([1.0, 2.0])))
+
+
+# -- ledgers, copies, saved states ----------------------------------------------------------------------------------
+
+
+SAVED = json.loads((Path(__file__).parent / "data" / "accountant_states.json").read_text())
+
+
+@pytest.mark.parametrize("name", SAVED["filters"])
+def test_states_of_the_first_version_still_load(name):
+    saved = SAVED["filters"][name]
+    budget = fa.Accountant.from_json(saved["state"])
+    assert budget.to_json() == saved["state"]
+    assert budget.spent() == pytest.approx(saved["spent"], rel=1e-11)
+    assert budget.remaining(fa.Gaussian(50.0)) == saved["remaining_gaussian_50"]
+
+
+def test_the_state_of_the_first_version_with_every_mechanism_still_loads():
+    budget = fa.Accountant.from_json(SAVED["every_mechanism"])
+    assert budget.to_json() == SAVED["every_mechanism"]
+    known = set(examples())
+    assert {one for one, _ in budget.ledger} <= known
+    assert len(budget.ledger) >= 60
+
+
+def test_without_a_budget_an_accountant_is_a_ledger():
+    ledger = fa.Accountant(delta=1e-5)
+    ledger.compose(STEP, 10**6)
+    assert not ledger.would_exceed(fa.Gaussian(0.1))
+    assert ledger.spent() == fa.epsilon(STEP * 10**6, delta=1e-5)
+    assert ledger.spent(1e-7) == fa.epsilon(STEP * 10**6, delta=1e-7)
+    assert fa.Accountant.from_json(ledger.to_json()).ledger == ledger.ledger
+    with pytest.raises(TypeError, match="delta is missing"):
+        fa.Accountant().spent()
+    for ask in (lambda: ledger.remaining(STEP), ledger.remaining_budget, lambda: ledger.calibrate(fa.Gaussian)):
+        with pytest.raises(ValueError, match="without a budget"):
+            ask()
+    with pytest.raises(TypeError, match="give delta"):
+        fa.Accountant(epsilon=1.0)
+    with pytest.raises(TypeError, match="needs an order"):
+        fa.Accountant(filter="rdp")
+    with pytest.raises(ValueError, match="replace_one"):
+        fa.Accountant(neighbors="replace_one").compose(fa.Parallel(STEP, STEP * 2))
+    by_order = fa.Accountant(filter="rdp", order=8.0)
+    by_order.compose(STEP, 100)
+    assert by_order.odometer(1e-6) >= 100 * fa.rdp(STEP, 8.0) + math.log(1e6) / 7.0
+
+
+@pytest.mark.parametrize("kind", ["none", "gdp", "zcdp", "rdp"])
+@pytest.mark.parametrize("copied", [fa.Accountant.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_has_a_ledger_of_its_own(kind, copied):
+    one = fa.Accountant(epsilon=2.0, delta=1e-6, filter=kind)
+    one.compose(fa.Gaussian(20.0), 5)
+    two = copied(one)
+    assert (two.to_json(), two.spent()) == (one.to_json(), one.spent())
+    two.compose(fa.Gaussian(20.0), 5)
+    assert one.ledger == fa.Gaussian(20.0) * 5
+    assert two.ledger == fa.Gaussian(20.0) * 10
+    assert two.spent() > one.spent()
+
+
+# -- never overspent ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["none", "gdp", "zcdp", "rdp"])
+def test_eight_threads_together_admit_exactly_what_one_does(kind, monkeypatch):
+    step, other = fa.Gaussian(25.0), fa.Gaussian(30.0).group(2)
+    record = fa.Accountant._record
+
+    def slowly(self, steps):
+        time.sleep(0.002)  # time enough between decision and record for all the others to decide
+        record(self, steps)
+
+    monkeypatch.setattr(fa.Accountant, "_record", slowly)
+    alone = fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind)
+    alone.compose(other, 3)
+    most = alone.remaining(step)
+    for pause in (True, False, False):
+        if not pause:
+            monkeypatch.undo()
+        budget = fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind)
+        budget.compose(other, 3)
+        admitted, start = [0] * 8, threading.Barrier(8)
+
+        def hammer(i, budget=budget, admitted=admitted, start=start):
+            start.wait()
+            refused = 0
+            while refused < 3:  # retries change nothing
+                try:
+                    budget.compose(fa.Gaussian(25.0))
+                    admitted[i] += 1
+                except fa.BudgetExceededError:
+                    refused += 1
+
+        _in_threads(hammer)
+        assert sum(admitted) == most
+        assert budget.ledger == step * most + other * 3
+        assert budget.spent() <= 1.0
+        assert fa.epsilon(budget.ledger, delta=1e-5) <= 1.0
+        assert fa.Accountant.from_json(budget.to_json())._sum == budget._sum
+
+
+def _in_threads(work):
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_threads_that_read_while_others_compose_see_a_ledger_that_was_there():
+    budget, start = fa.Accountant(epsilon=1e5, delta=1e-6, filter="gdp", neighbors="remove"), threading.Barrier(8)
+    errors = []
+
+    def work(i):
+        start.wait()
+        try:
+            for n in range(150):
+                if i % 2:
+                    budget.compose(fa.Gaussian(10.0 + n + i))
+                else:
+                    again = fa.Accountant.from_json(budget.copy().to_json())
+                    assert again._sum <= budget._sum
+        except Exception as error:
+            errors.append(error)
+
+    _in_threads(work)
+    assert not errors
+    assert sum(count for _, count in budget.ledger) == 600
+
+
+@pytest.mark.parametrize("kind", ["none", "zcdp"])
+def test_a_crash_inside_compose_records_nothing_and_leaves_no_lock_behind(kind, monkeypatch):
+    budget = fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind)
+    before = budget.to_json()
+    with monkeypatch.context() as patch:
+        patch.setattr(fa.api, "epsilon", _crash)
+        patch.setattr("fastacct._filters.tables", _crash)
+        with pytest.raises(KeyboardInterrupt):
+            budget.compose(fa.Gaussian(20.0))
+    assert budget.to_json() == before
+    found = []
+    thread = threading.Thread(target=lambda: found.append(budget.compose(fa.Gaussian(20.0))), daemon=True)
+    thread.start()
+    thread.join(60.0)
+    assert found == [None]
+
+
+def _crash(*args, **keywords):
+    raise KeyboardInterrupt
+
+
+def test_compose_inside_compose_is_refused(monkeypatch):
+    """As a signal handler could: it would come between the decision and the record."""
+    budget = fa.Accountant(epsilon=1.0, delta=1e-5)
+    true, inner = fa.api.epsilon, []
+
+    def with_handler(*args, **keywords):
+        with pytest.raises(RuntimeError, match="inside compose"):
+            budget.compose(fa.Gaussian(20.0))
+        inner.append(1)
+        return true(*args, **keywords)
+
+    monkeypatch.setattr(fa.api, "epsilon", with_handler)
+    budget.compose(fa.Gaussian(20.0))
+    assert inner
+    assert budget.ledger == fa.Gaussian(20.0) * 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_has_a_copy_that_works_while_a_thread_of_its_parent_held_the_lock():
+    budget = fa.Accountant(epsilon=1.0, delta=1e-5, filter="gdp")
+    budget.compose(fa.Gaussian(20.0), 2)
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with budget._lock:
+            budget._busy = True
+            held.set()
+            release.wait(60.0)
+            budget._busy = False
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60.0)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a deadlock ends the child
+        try:
+            budget.compose(fa.Gaussian(20.0))
+            os._exit(0 if budget.ledger == fa.Gaussian(20.0) * 3 else 1)
+        finally:
+            os._exit(2)
+    status = os.waitpid(child, 0)[1]
+    release.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert budget.ledger == fa.Gaussian(20.0) * 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([15.0, 20.0, 40.0]), st.integers(0, 40)), min_size=1, max_size=25),
+    st.sampled_from(["none", "gdp", "zcdp", "rdp"]),
+)
+def test_every_decision_is_the_one_made_from_scratch(requests, kind):
+    def fresh(job):
+        return fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind).would_exceed(job)
+
+    budget = fa.Accountant(epsilon=1.0, delta=1e-5, filter=kind)
+    for noise, count in requests:
+        whole = budget.ledger + fa.Gaussian(noise) * count
+        try:
+            budget.compose(fa.Gaussian(noise), count)
+        except fa.BudgetExceededError:
+            assert fresh(whole)
+        else:
+            assert not fresh(whole)
+            assert budget.ledger == whole
+    assert fa.epsilon(budget.ledger, delta=1e-5) <= 1.0
+
+
+@pytest.mark.parametrize("kind", ["none", "gdp", "zcdp", "rdp"])
+def test_a_step_seen_before_is_not_computed_again(kind, monkeypatch):
+    """By counting what is computed: times depend on the machine."""
+    budget, calls = fa.Accountant(epsilon=50.0, delta=1e-6, filter=kind), []
+    step = fa.Gaussian(50.0)
+    for name in ("fastacct.api.epsilon", "fastacct._filters.tables"):
+        module, attribute = name.rsplit(".", 1)
+        true = getattr(sys.modules[module], attribute)
+        monkeypatch.setattr(name, lambda *a, true=true, **k: (calls.append(1), true(*a, **k))[1])
+    budget.compose(step)
+    first = len(calls)
+    assert first
+    for _ in range(2000):
+        budget.compose(fa.Gaussian(50.0))
+    assert len(calls) - first <= (8 if kind == "none" else 0)
+
+
+# -- budgets far from the usual ones --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-6, 1e-12), (1e-8, 1e-6), (1e-4, 1e-300), (1e3, 1e-300), (1e12, 1e-6), (1e-3, 0.9)]
+)
+def test_filters_take_every_budget(kind, epsilon, delta):
+    budget = fa.Accountant(epsilon=epsilon, delta=delta, filter=kind)
+    noise = budget.calibrate(fa.Gaussian, bracket=(1e-9, 1e12))
+    assert budget.would_exceed(fa.Gaussian(noise * (1.0 - 1e-6)))
+    budget.compose(fa.Gaussian(noise))
+    assert budget.spent() <= epsilon
+    assert fa.epsilon(budget.ledger, delta=delta) <= epsilon
+
+
+def test_small_budgets_of_concentrated_dp_are_not_wasted():
+    """rho alpha + log(1/delta)/(alpha - 1) <= epsilon at the best alpha needs about epsilon^2 / (4 log(1/delta))."""
+    budget = fa.Accountant(epsilon=1e-6, delta=1e-12, filter="zcdp")
+    assert 1.0 <= budget.remaining_budget() / (1e-12 / (4.0 * math.log(1e12))) < 4.0
+    rho = mp.mpf(budget.remaining_budget())
+
+    def proved(order):
+        return rho * order + mp.log1p(-1 / order) - (mp.log(mp.mpf("1e-12")) + mp.log(order)) / (order - 1)
+
+    mp.dps = 40
+    least = min(proved(mp.mpf(10) ** (mp.mpf(i) / 200)) for i in range(1200, 1800))
+    assert least == pytest.approx(1e-6, rel=1e-3)
+    assert least >= 1e-6 * (1 - 1e-3)
 
 
 # -- parallel composition ----------------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 """Every mechanism: the contract, recomputed values, refusals, and canaries that the contract must catch."""
 
 import math
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,7 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct.bounds import Bounds
-from fastacct.testing import check_mechanism, examples
+from fastacct.testing import ContractError, check_mechanism, examples
 from tests import mechanism_table
 
 EXAMPLES = list(examples())
@@ -18,7 +21,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 @pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
 def test_contract(mechanism):
-    check_mechanism(mechanism)
+    assert check_mechanism(mechanism, seconds=None) == ()
 
 
 # -- canaries --------------------------------------------------------------------------------------------------------
@@ -64,13 +67,46 @@ def without_infinite_losses(job, **target):
     ids=repr,
 )
 def test_the_contract_catches_a_canary(mechanism, canary):
-    with pytest.raises(AssertionError):
-        check_mechanism(mechanism, neighbors=mechanism.relations[0], delta_bounds=canary)
+    with pytest.raises(ContractError, match="delta_bounds: "):
+        check_mechanism(mechanism, neighbors=mechanism.relations[0], seconds=None, delta_bounds=canary)
 
 
 def test_the_contract_catches_an_infinite_loss_dropped():
-    with pytest.raises(AssertionError):
-        check_mechanism(fa.ApproxDP(0.3, 0.01), neighbors="add_remove", delta_bounds=without_infinite_losses)
+    with pytest.raises(ContractError, match=r"ApproxDP.*neighbors = 'add_remove', delta_bounds: .* is below the sum"):
+        check_mechanism(
+            fa.ApproxDP(0.3, 0.01), neighbors="add_remove", seconds=None, delta_bounds=without_infinite_losses
+        )
+
+
+def test_the_contract_bites_where_assertions_are_switched_off():
+    code = (
+        "import fastacct as fa\n"
+        "from fastacct.bounds import Bounds\n"
+        "from fastacct.testing import check_mechanism\n"
+        "low = lambda job, **target: Bounds(*(0.5 * x for x in fa.delta_bounds(job, **target)[:2]), 0)\n"
+        "check_mechanism(fa.RandomizedResponse(1.0), neighbors='replace_one', seconds=None, delta_bounds=low)\n"
+    )
+    run = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "ContractError" in run.stderr
+
+
+def test_the_contract_keeps_to_its_time_and_says_what_it_left_out():
+    asked, shown = [], []
+
+    def slow(job, **target):
+        asked.append(1)
+        time.sleep(0.05)
+        return fa.delta_bounds(job, **target)
+
+    skipped = check_mechanism(fa.PureDP(0.3), seconds=0.01, progress=shown.append, delta_bounds=slow)
+    assert len(asked) <= 1
+    assert shown[0] == "equality and refusals"
+    assert "counts, replace_one" in skipped
+    assert check_mechanism(fa.PureDP(0.3), neighbors="remove", seconds=None, progress=shown.append) == ()
+    assert shown[-1] == "epsilon and delta, remove"
+    with pytest.raises(ValueError, match=r"seconds = 0\.0"):
+        check_mechanism(fa.PureDP(0.3), seconds=0.0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,72 @@
+"""Mechanisms in JSON, by class and parameters; floating-point numbers keep all their digits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from functools import lru_cache
+
+from fastacct.jit import Compiled
+from fastacct.mechanisms import Declared, Mechanism
+from fastacct.parallel import Parallel
+from fastacct.process import Process
+
+__all__ = ["decoded", "encoded"]
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> dict[str, type[Mechanism]]:
+    """The mechanisms of this library, by name."""
+    import fastacct.groups  # which nothing else imports before it is used
+
+    found: dict[str, type[Mechanism]] = {}
+    todo: list[type[Mechanism]] = [Mechanism]
+    while todo:
+        kind = todo.pop()
+        todo += kind.__subclasses__()
+        ours = kind.__module__.startswith(f"{fastacct.__name__}.") and kind not in (Mechanism, Declared)
+        if ours and not issubclass(kind, Compiled):
+            found[kind.__name__] = kind
+    return found
+
+
+def encoded(value: object) -> object:
+    """A mechanism, or one of its parameters, as JSON can hold it."""
+    if isinstance(value, Mechanism):
+        if _kinds().get(type(value).__name__) is not type(value):
+            raise ValueError(f"{value!r} cannot be stored: only mechanisms of fastacct are")
+        return {
+            "kind": type(value).__name__,
+            **{one.name: encoded(getattr(value, one.name)) for one in fields(value)},
+        }
+    if isinstance(value, tuple):
+        return [encoded(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, Process):
+        return {"kind": "Process", "blocks": [[encoded(one), encoded(count)] for one, count in value]}
+    return value
+
+
+def _decoded(value: object) -> object:
+    if isinstance(value, dict):
+        given = dict(value)
+        kind = given.pop("kind")
+        if kind == "Process":
+            return Process([(decoded(one), count) for one, count in given["blocks"]])
+        if kind not in _kinds():
+            raise ValueError(f"kind = {kind!r} of a mechanism is not known")
+        if kind == "Parallel":
+            return Parallel(*(_decoded(job) for job in given["jobs"]))
+        return _kinds()[kind](**{name: _decoded(one) for name, one in given.items()})
+    if isinstance(value, list):
+        return tuple(_decoded(one) for one in value)
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
+def decoded(value: object) -> Mechanism:
+    """The mechanism that `encoded` wrote."""
+    found = _decoded(value)
+    if not isinstance(found, Mechanism):
+        raise TypeError(f"{found!r} is not a mechanism")
+    return found
