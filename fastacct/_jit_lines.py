@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import Lock
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct._arrays import Cells
+from fastacct._jit_release import cut_evenly, rule_of
 from fastacct._pld_compose import Found
 from fastacct._pld_sources import ROUNDING
 from fastacct.bounds import Status
-from fastacct.jit import Compiled, cut_evenly, rule_of
+from fastacct.jit import Compiled
 
 __all__ = ["LEAST_COUNT", "CompiledLine", "NoLineError"]
 
@@ -61,9 +63,32 @@ class _Nodes:
     cut: NDArray[np.bool_]  # whether a breakpoint is between two of them
     missed: float  # largest relative difference of a panel's mass from that of the mechanism's own panels
 
+    def __post_init__(self) -> None:
+        for array in (*self.log_mass, *self.loss, *self.rounding, self.base, self.fine_mass, self.fine_loss, self.gap):
+            array.flags.writeable = False
+        self.cut.flags.writeable = False
 
-@lru_cache(maxsize=64)
+
+_KEPT: Final[WeakKeyDictionary[Compiled, dict[tuple[float, int], _Nodes]]] = WeakKeyDictionary()
+_MOST_KEPT: Final = 16
+_LOCK: Final = Lock()
+
+
 def _nodes(made: Compiled, rate: float, way: int) -> _Nodes:
+    """Nodes of a mechanism, or of its Poisson sample; kept while the mechanism lives."""
+    with _LOCK:
+        kept = _KEPT.setdefault(made, {})
+        found = kept.get((rate, way))
+    if found is None:
+        found = _evaluated(made, rate, way)
+        with _LOCK:
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
+            kept[rate, way] = found
+    return found
+
+
+def _evaluated(made: Compiled, rate: float, way: int) -> _Nodes:
     low, high = float(made.table.edges[0]), float(made.table.edges[-1])
     fine = cut_evenly(low, high, made.breakpoints, made.panels)
     every = np.arange(0, fine.size - 1, max(1, made.panels // _PANELS))

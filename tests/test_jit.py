@@ -98,6 +98,47 @@ def test_laplace_with_kinks_named(laplace):
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+def _laplace(scale, direction):
+    """Densities as a user writes them, and the loss as the difference or without its cancellation."""
+    log_size = math.log(2.0 * scale)
+
+    def p(x):
+        return -abs(x - 1.0) / scale - log_size
+
+    def q(x):
+        return -abs(x) / scale - log_size
+
+    def loss(x):
+        return (1.0 if x > 1.0 else -1.0 if x < 0.0 else 2.0 * x - 1.0) / scale
+
+    return fa.jit.mechanism(
+        log_density_p=p, log_density_q=q, breakpoints=[0.0, 1.0], loss=loss if direction == "loss" else None
+    )
+
+
+@pytest.mark.parametrize("direction", ["difference", "loss"])
+@pytest.mark.parametrize("scale", [0.05, 0.1, 0.3, 1.0, 2.0, 3.7, 5.0, 7.0, 20.0, 50.0, 130.0, 500.0])
+def test_laplace_noise_of_any_scale_is_the_built_in(scale, direction):
+    """Also pure differential privacy: the loss does not grow where the domain is cut."""
+    mine, own = _laplace(scale, direction), fa.Laplace(scale)
+    for delta in (0.0, 1e-6, 1e-4):
+        lower, upper, status = fa.epsilon_bounds(mine, delta=delta)
+        truth = fa.epsilon_bounds(own, delta=delta)
+        exact = max(0.0, 1.0 / scale + 2.0 * math.log1p(-delta))
+        assert lower <= truth.upper
+        assert lower <= exact * (1.0 + 1e-15)
+        assert truth.lower <= upper
+        assert exact * (1.0 - 1e-15) <= upper <= exact * (1.0 + 1e-8) + 1e-12
+        assert status == fa.Status.TIGHT
+    assert fa.delta(mine, epsilon=1.01 / scale) == 0.0
+    assert fa.delta(mine, epsilon=0.5 / scale) == pytest.approx(fa.delta(own, epsilon=0.5 / scale), rel=1e-8)
+
+
+def test_only_bounded_losses_are_pure(gaussian):
+    assert fa.epsilon(gaussian, delta=0.0) == math.inf
+    assert fa.delta(gaussian, epsilon=60.0) > 0.0
+
+
 def test_epsilon_next_to_an_atom(laplace, delta):
     """delta = 1 - exp((epsilon - 1)/2) up to the largest loss, 1."""
     truth = 1.0 + 2.0 * math.log1p(-delta)
@@ -164,7 +205,7 @@ def test_compiled_code_is_fast_to_make_and_cached_across_processes(tmp_path):
 
         start = time.perf_counter()
         m = fa.jit.mechanism(log_density_p=p, log_density_q=q)
-        print(time.perf_counter() - start, m._pointers["log_density_p"].cache_hits)
+        print(time.perf_counter() - start, m.callbacks["log_density_p"].cache_hits)
         """)
     )
     lines = [

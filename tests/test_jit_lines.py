@@ -9,6 +9,7 @@ import fastacct as fa
 
 pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
+from fastacct._jit_code import Program
 from fastacct._jit_lines import CompiledLine, NoLineError, _nodes, _Part
 
 
@@ -182,10 +183,10 @@ def test_mass_of_either_density_outside_the_domain():
         assert fa.delta(made * 8, epsilon=epsilon, neighbors="add") >= truth
 
 
-def test_lambdas_are_not_cached():
-    from fastacct.jit import _is_in_a_file
-
+def test_lambdas_of_one_line_are_not_mixed_up():
+    """Their code on disk is found by its content."""
     one, other = (lambda x: -0.5 * (x - 1.0) ** 2), (lambda x: -0.5 * (x - 3.0) ** 2)
-    assert not _is_in_a_file(one)
-    assert not _is_in_a_file(other)
-    assert _is_in_a_file(gaussian_p)
+    first, second = Program.of("log_density_p", one), Program.of("log_density_p", other)
+    assert first != second
+    assert first.function.__qualname__ != second.function.__qualname__
+    assert Program.of("log_density_p", gaussian_p).on_disk
