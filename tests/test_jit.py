@@ -116,8 +116,10 @@ def _laplace(scale, direction):
     )
 
 
-@pytest.mark.parametrize("direction", ["difference", "loss"])
-@pytest.mark.parametrize("scale", [0.05, 0.1, 0.3, 1.0, 2.0, 3.7, 5.0, 7.0, 20.0, 50.0, 130.0, 500.0])
+@pytest.mark.parametrize(
+    ("scale", "direction"),
+    [(scale, "difference") for scale in (0.05, 0.3, 2.0, 5.0, 50.0, 500.0)] + [(5.0, "loss"), (500.0, "loss")],
+)
 def test_laplace_noise_of_any_scale_is_the_built_in(scale, direction):
     """Also pure differential privacy: the loss does not grow where the domain is cut."""
     mine, own = _laplace(scale, direction), fa.Laplace(scale)
@@ -131,7 +133,9 @@ def test_laplace_noise_of_any_scale_is_the_built_in(scale, direction):
         assert exact * (1.0 - 1e-15) <= upper <= exact * (1.0 + 1e-8) + 1e-12
         assert status == fa.Status.TIGHT
     assert fa.delta(mine, epsilon=1.01 / scale) == 0.0
-    assert fa.delta(mine, epsilon=0.5 / scale) == pytest.approx(fa.delta(own, epsilon=0.5 / scale), rel=1e-8)
+    exact = -math.expm1(-0.25 / scale)
+    assert exact * (1.0 - 1e-14) <= fa.delta(mine, epsilon=0.5 / scale) <= exact * (1.0 + 1e-9)
+    assert fa.delta(mine, epsilon=0.5 / scale) >= fa.delta_lower(own, epsilon=0.5 / scale)
 
 
 def test_only_bounded_losses_are_pure(gaussian):

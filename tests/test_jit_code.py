@@ -283,11 +283,11 @@ def test_caches_do_not_keep_closures_alive():
 
 
 def test_arrays_that_are_kept_cannot_be_changed():
-    from fastacct import _jit_lines, _jit_release
+    from fastacct import _jit_nodes, _jit_release
 
     made = fa.jit.mechanism(log_density_p=log_density, log_density_q=helper_of_one, domain=(-40.0, 40.0), panels=512)
     kept = [*vars(made.table).values(), *_jit_release.rule_of(6), *vars(made.table.turned()).values()]
-    kept += [*vars(made.sums[0]).values(), *made.sums[0]._sums, *vars(_jit_lines._nodes(made, 1.0, 0)).values()]
+    kept += [*vars(made.sums[0]).values(), *made.sums[0]._sums, *vars(_jit_nodes.nodes_of(made, 1.0, 0)).values()]
     for one in made.losses:
         kept += [one.upper_source.loss, one.upper_source.mass, one.lower_source.loss, one.lower_source.mass]
     flat = [x for one in kept for x in (one if isinstance(one, tuple) else (one,)) if isinstance(x, np.ndarray)]
