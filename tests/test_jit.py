@@ -97,7 +97,6 @@ def test_laplace_with_kinks_named(laplace):
         assert lower <= truth <= upper <= truth * (1.0 + 1e-8)
 
 
-@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
 def _laplace(scale, direction):
     """Densities as a user writes them, and the loss as the difference or without its cancellation."""
     log_size = math.log(2.0 * scale)
@@ -143,6 +142,7 @@ def test_only_bounded_losses_are_pure(gaussian):
     assert fa.delta(gaussian, epsilon=60.0) > 0.0
 
 
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
 def test_epsilon_next_to_an_atom(laplace, delta):
     """delta = 1 - exp((epsilon - 1)/2) up to the largest loss, 1."""
     truth = 1.0 + 2.0 * math.log1p(-delta)
@@ -168,7 +168,7 @@ def test_the_contract(laplace):
         ({"breakpoints": [5.0], "domain": (0.0, 1.0)}, ValueError, "breakpoints"),
         ({"panels": 3}, ValueError, "panels"),
         ({"relations": ["other"]}, ValueError, "relations"),
-        ({"log_density_p": lambda x: math.log(0.9) + gauss_p(x)}, ValueError, "integrates to 0.9"),
+        ({"log_density_p": lambda x: math.log(0.9) + gauss_p(x)}, ValueError, r"integrates to 0\.8999"),
         ({"log_density_p": lambda x: "text"}, ValueError, "cannot be compiled"),
         ({"log_density_p": lambda x: math.nan}, ValueError, "not a number"),
     ],
