@@ -32,6 +32,8 @@ _NEXT_TO: Final = 1e-11
 """Part of a panel: how close to its ends its loss is looked at."""
 _FAR: Final = -720.0
 _WIDEST: Final = 1e150
+_SMALL: Final = 10.0
+"""Log of peak over density at an end of the domain, from which on the end is taken as a cut."""
 _MOST_PANELS: Final = 256
 """More panels around epsilon are not refined."""
 _GOOD: Final = 1e-11
@@ -355,11 +357,16 @@ def _positive(table: Table, at: Index, epsilon: float) -> float:
 
 
 def largest_outside(made: Compiled, bound: tuple[float, float]) -> tuple[float, float]:
-    """Largest losses of both directions, known in the cut domain, where infinite ends were cut: inf if they grow."""
-    low, high = float(made.table.edges[0]), float(made.table.edges[-1])
+    """Largest losses of both directions, known in the domain, where it cuts tails off: inf if they grow there.
+
+    A finite end counts as a cut too if the densities are small at it: it may be the caller's.
+    """
+    table, low, high = made.table, float(made.table.edges[0]), float(made.table.edges[-1])
+    inside = np.array([low, high]) + np.array([1e-9, -1e-9]) * (high - low)
+    peak = math.log(float(np.max(np.fmax(table.p, table.q) / np.diff(table.edges))))
+    is_cut = np.fmax(*made.at(inside)[:2]) < peak - _SMALL
     away = np.geomspace(1e-3 * (high - low), _WIDEST, 2000)
-    x = np.concatenate([low - away, high + away])
-    x = x[(x > made.domain[0]) & (x < made.domain[1])]
+    x = np.concatenate([side for side, cut in zip((low - away, high + away), is_cut, strict=True) if cut] + [inside])
     log_p, log_q, loss = made.at(x)
     rounding = made.rounding(log_p, log_q, loss)
     with np.errstate(invalid="ignore"):

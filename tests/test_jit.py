@@ -140,6 +140,24 @@ def test_laplace_noise_of_any_scale_is_the_built_in(scale, direction):
 def test_only_bounded_losses_are_pure(gaussian):
     assert fa.epsilon(gaussian, delta=0.0) == math.inf
     assert fa.delta(gaussian, epsilon=60.0) > 0.0
+    cut = fa.jit.mechanism(log_density_p=gauss_p, log_density_q=gauss_q, domain=(-30.0, 31.0), panels=1024)
+    assert fa.epsilon(cut, delta=0.0) == math.inf  # its tails go on
+
+
+def rising(x):
+    return math.log(0.5 + x)
+
+
+def flat(x):
+    return 0.0
+
+
+def test_densities_that_end_where_the_domain_ends_are_pure():
+    made = fa.jit.mechanism(log_density_p=rising, log_density_q=flat, domain=(0.0, 1.0), panels=1024)
+    for neighbors, truth in (("remove", math.log(1.5)), ("add", math.log(2.0))):
+        lower, upper, status = fa.epsilon_bounds(made, delta=0.0, neighbors=neighbors)
+        assert lower <= truth <= upper <= truth * (1.0 + 1e-9)
+        assert status == fa.Status.TIGHT
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
