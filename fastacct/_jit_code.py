@@ -101,6 +101,7 @@ class _Copier:
         self._seen: dict[int, tuple[int, object, object]] = {}  # of functions: number, original, copy
 
     def _add(self, *content: object) -> None:
+        """Feed the digest."""
         self.digest.update((repr(content) + ";").encode())
 
     def copied_function(
@@ -198,10 +199,12 @@ def compiled(program: Program, name: str) -> Callback:
 
 
 def _is_jitted(value: object) -> TypeGuard[_Dispatcher]:
+    """Whether `numba.njit` or `numba.jit` made it."""
     return isinstance(getattr(value, "py_func", None), FunctionType) and hasattr(value, "targetoptions")
 
 
 def _is_of_a_library(value: object) -> TypeGuard[_Named]:
+    """Whether it is a module, function or type of a library, found there under its name."""
     if isinstance(value, ModuleType):
         return value.__name__.partition(".")[0] in _LIBRARIES
     home, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
@@ -221,6 +224,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _loaded(code: CodeType, *instructions: str) -> Iterator[str]:
+    """Names that some kinds of instructions load."""
     return (one.argval for one in dis.get_instructions(code) if one.opname in instructions)
 
 

@@ -64,6 +64,7 @@ def nodes_of(made: Compiled, rate: float, way: int) -> Nodes:
 
 
 def _evaluated(made: Compiled, rate: float, way: int) -> Nodes:
+    """Nodes by both Gauss rules; refused where the panels of a line miss what those of the mechanism see."""
     low, high = float(made.table.edges[0]), float(made.table.edges[-1])
     fine = cut_evenly(low, high, made.breakpoints, made.panels)
     every = np.arange(0, fine.size - 1, max(1, made.panels // _PANELS))

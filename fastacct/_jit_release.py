@@ -70,6 +70,7 @@ class Table:
 
 
 def _rises(values: Cells) -> bool:
+    """Whether no value is below the one before it; never with a NaN."""
     return bool((values[1:] >= values[:-1]).all())
 
 
@@ -102,6 +103,7 @@ class Sums:
         return found if way == 1 else table.low.size - 1 - found
 
     def _at(self, epsilon: float) -> list[float]:
+        """Masses of P and Q above epsilon, and bounds of their errors."""
         place = int(np.searchsorted(self._low, -epsilon, side="left"))
         return [float(sums[place]) for sums in self._sums]
 
@@ -187,6 +189,7 @@ def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
 
 
 def table_of(made: Compiled) -> Table:
+    """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
     table = _panels(made, _edges(made))
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
         if math.fsum(error) > UNRESOLVED:
@@ -201,6 +204,7 @@ def table_of(made: Compiled) -> Table:
 
 
 def _edges(made: Compiled) -> Cells:
+    """Panels, ever shorter towards the ends of the domain and the breakpoints."""
     low, high = made.domain
     if math.isinf(low) or math.isinf(high):
         low, high = _reach(made, low, high)
@@ -325,6 +329,7 @@ class OneRelease:
         return self._checked(delta, at)
 
     def _checked(self, delta: float, at: float) -> Found:
+        """Ends around a guess at which delta has been seen to be on the right side."""
         ends = [0.0, math.inf]
         for side in (0, 1):
             pad = 1e-12 * (1.0 + at)
@@ -349,6 +354,7 @@ def _chords(table: Table, at: Index, epsilon: float) -> float:
 
 
 def _positive(table: Table, at: Index, epsilon: float) -> float:
+    """Least that the panels around epsilon add: their positive parts."""
     if not at.size:
         return 0.0
     times = math.exp(epsilon) if epsilon < 709.0 else math.inf

@@ -67,6 +67,7 @@ class Compiled(Mechanism):
         return self.supported
 
     def _cells(self) -> dict[str, Cells]:
+        """None: nothing of it may be an array."""
         return {}
 
     def __repr__(self) -> str:
@@ -189,6 +190,7 @@ def mechanism(
 
 @losses.register(Compiled)
 def _losses(mechanism: Compiled, cell: dict[str, float], neighbors: str) -> tuple[LossDistribution, LossDistribution]:
+    """Losses of one release, (remove, add)."""
     return mechanism.losses
 
 
@@ -243,6 +245,7 @@ def _log_moments(made: Compiled, way: int, orders: Cells) -> tuple[Cells, Cells]
 
 @lru_cache(maxsize=8)
 def _kernel(name: str) -> Kernel:
+    """The C function of the compiled module, callable from Numba."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     label = ctypes.pythonapi.PyCapsule_GetName
