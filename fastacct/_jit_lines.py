@@ -10,30 +10,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct._arrays import Cells
+from fastacct._jit_nodes import Nodes, NoLineError, nodes_of
 from fastacct._pld_compose import Found
 from fastacct._pld_sources import ROUNDING
 from fastacct.bounds import Status
-from fastacct.jit import Compiled, cut_evenly, rule_of
+from fastacct.jit import Compiled
 
 __all__ = ["LEAST_COUNT", "CompiledLine", "NoLineError"]
 
 LEAST_COUNT: Final = 8
 """Fewer releases: |M| falls too slowly."""
-_PANELS: Final = 1024
 _NEGLIGIBLE: Final = -50.0
 _TOLERANCE: Final = 27.0
 """-log of the relative error aimed at."""
 _GOOD: Final = 1e-9
 _MOST_POINTS: Final = 4096
-_MISSED: Final = 1e-11
-"""Part of a mass that the panels of the line may miss of what the mechanism's own panels see."""
 _MOST_LOOKS: Final = 400
 _VARIATION: Final = 4.0
 """How much more the density of the loss may vary than its means over panels."""
@@ -43,107 +40,12 @@ _SMOOTH: Final = 1.7
 Complex = NDArray[np.complex128]
 
 
-class NoLineError(Exception):
-    """The mechanism does not allow it: infinite losses, a loss that is not monotone, too few releases."""
-
-
 @dataclass(frozen=True)
-class _Nodes:
-    """One mechanism, one direction: log mass of the denominator and loss at the nodes of either rule."""
-
-    log_mass: tuple[Cells, Cells]  # panels x points, of the rules with 6 and 10 points
-    loss: tuple[Cells, Cells]
-    rounding: tuple[Cells, Cells]  # of the 10 points: relative of the masses, absolute of the losses
-    base: Cells  # loss of the mechanism itself, of the 10 points
-    fine_mass: Cells  # log mass, mean loss and least change of the loss over each of the mechanism's own panels
-    fine_loss: Cells
-    gap: Cells
-    cut: NDArray[np.bool_]  # whether a breakpoint is between two of them
-    missed: float  # largest relative difference of a panel's mass from that of the mechanism's own panels
-
-
-@lru_cache(maxsize=64)
-def _nodes(made: Compiled, rate: float, way: int) -> _Nodes:
-    low, high = float(made.table.edges[0]), float(made.table.edges[-1])
-    fine = cut_evenly(low, high, made.breakpoints, made.panels)
-    every = np.arange(0, fine.size - 1, max(1, made.panels // _PANELS))
-    first = np.unique(np.concatenate([every, np.flatnonzero(np.isin(fine[:-1], made.breakpoints))]))
-    edges = np.append(fine[first], fine[-1])
-    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
-    if made.table.missing() > 0.0 or made.table.turned().missing() > 0.0:
-        raise NoLineError("mass outside the domain")
-    masses, losses = [], []
-    of_mass = of_loss = np.zeros(1)
-    missed = 0.0
-    for size in (6, 10):
-        points, weights = rule_of(size)
-        x = middle[:, None] + half[:, None] * points
-        log_p, log_q, loss = made.at(x)
-        log_size = np.log(half)[:, None] + np.log(weights)
-        empty = ~((log_p > -np.inf) | (log_q > -np.inf))
-        if not np.isfinite(loss[~empty]).all():
-            raise NoLineError("infinite losses")
-        loss = np.where(empty, 0.0, loss)
-        log_q = np.where(empty, -np.inf, log_q)
-        with np.errstate(invalid="ignore"):
-            logs = np.where(empty, 0.0, np.abs(np.where(empty, 0.0, log_p)) + np.abs(np.where(empty, 0.0, log_q)))
-        of_mass, of_loss = ROUNDING * (32.0 + 4.0 * (np.abs(log_size) + logs)), ROUNDING * (8.0 + 4.0 * logs)
-        masses.append(log_q + log_size)
-        losses.append(loss)
-        fine_p, fine_q = _masses(made, fine) if size == 10 else (np.zeros(0), np.zeros(0))
-        for each, whole in ((log_p, fine_p), (log_q, fine_q)):
-            if size == 10:
-                with np.errstate(under="ignore"):
-                    seen = np.exp(each + log_size).sum(axis=1)
-                of_panel = np.add.reduceat(whole, first)
-                off = np.abs(seen - of_panel)
-                known = of_panel > 1e-290
-                part = off[known] / of_panel[known] - 2.0 * of_mass.max(axis=1)[known]  # more than rounding
-                missed = max(missed, float(part.max(initial=0.0)))
-                if not (missed <= _MISSED and float(off.sum()) <= _MISSED):
-                    raise NoLineError("something is narrower than the panels of the line")
-    ends, base = made.at(fine)[2], losses[1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.diff(ends)
-        fine_mass, fine_loss = np.log(fine_q), np.log(fine_p) - np.log(fine_q)
-    fine_loss = np.where(np.isfinite(fine_loss), fine_loss, 0.0)
-    if rate < 1.0:
-        with np.errstate(over="ignore"):
-            share = 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(-ends))
-        gap = gap * np.minimum(share[1:], share[:-1])
-        losses = [np.logaddexp(math.log1p(-rate), loss + math.log(rate)) for loss in losses]
-        fine_loss = np.logaddexp(math.log1p(-rate), fine_loss + math.log(rate))
-    if way:
-        masses = [mass + loss for mass, loss in zip(masses, losses, strict=True)]
-        losses = [-loss for loss in losses]
-        fine_mass, fine_loss = fine_mass + fine_loss, -fine_loss
-    return _Nodes(
-        (masses[0], masses[1]),
-        (losses[0], losses[1]),
-        (of_mass, of_loss),
-        base,
-        fine_mass,
-        fine_loss,
-        gap,
-        np.isin(fine[1:-1], made.breakpoints),
-        missed,
-    )
-
-
-def _masses(made: Compiled, edges: Cells) -> tuple[Cells, Cells]:
-    """Of P and Q in each panel."""
-    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
-    points, weights = rule_of(10)
-    log_p, log_q, _ = made.at(middle[:, None] + half[:, None] * points)
-    log_size = np.log(half)[:, None] + np.log(weights)
-    return np.exp(log_p + log_size).sum(axis=1), np.exp(log_q + log_size).sum(axis=1)
-
-
 class _Part:
     """One mechanism, `count` times."""
 
-    def __init__(self, nodes: _Nodes, count: float) -> None:
-        self.nodes, self.count = nodes, count
+    nodes: Nodes
+    count: float
 
     def real(self, v: Cells) -> tuple[Cells, Cells, Cells]:
         """K at real points >= 1, and its first two derivatives."""
@@ -157,15 +59,11 @@ class _Part:
             mean = first / m
             return self.count * np.log(m), self.count * mean, self.count * (second / m - mean * mean)
 
-    def tilted(self, c: float) -> _Tilted:
-        """The mechanism at v = c + i t."""
-        return _Tilted(self.nodes, c)
-
 
 class _Tilted:
     """M(c + i t) of one mechanism."""
 
-    def __init__(self, nodes: _Nodes, c: float) -> None:
+    def __init__(self, nodes: Nodes, c: float) -> None:
         size = [mass + c * loss for mass, loss in zip(nodes.log_mass, nodes.loss, strict=True)]
         if not max(float(s.max()) for s in size) < 600.0:
             raise NoLineError("M overflows")
@@ -184,7 +82,7 @@ class _Tilted:
         self.slope = float((self.weights[1] * np.abs(self.losses[1])).sum()) * (1.0 + 1e-6)
         self.variation = self._variation(seen, nodes)
 
-    def _variation(self, seen: NDArray[np.bool_], nodes: _Nodes) -> float:
+    def _variation(self, seen: NDArray[np.bool_], nodes: Nodes) -> float:
         """Bound of the variation of the tilted density of the loss; inf where the loss is not smooth and monotone."""
         panels = np.exp(nodes.fine_mass + self.c * nodes.fine_loss)
         gap, some = nodes.gap, panels > math.exp(_NEGLIGIBLE) * self.value / panels.size
@@ -205,16 +103,12 @@ class _Tilted:
 
     def at(self, t: Cells) -> tuple[Complex, Cells]:
         """M(c + i t) exp(-i t centre), and the bound of its error."""
-        sums: list[Complex] = []
-        off = np.zeros(t.shape)
-        parts = []
+        panels = []
         for weights, losses in zip(self.weights, self.losses, strict=True):
             phase = np.multiply.outer(t, losses)
-            each = (weights * np.cos(phase)).sum(axis=-1) + 1j * (weights * np.sin(phase)).sum(axis=-1)
-            parts.append(each)
-            sums.append(each.sum(axis=-1))
-        off = 10.0 * np.abs(parts[1] - parts[0]).sum(axis=-1) + self.dropped
-        return np.asarray(sums[1]), off + self.rounding + self.per_order * (self.c + t)
+            panels.append((weights * np.cos(phase)).sum(axis=-1) + 1j * (weights * np.sin(phase)).sum(axis=-1))
+        off = 10.0 * np.abs(panels[1] - panels[0]).sum(axis=-1) + self.dropped
+        return np.asarray(panels[1].sum(axis=-1)), off + self.rounding + self.per_order * (self.c + t)
 
 
 class _Line:
@@ -223,38 +117,34 @@ class _Line:
     def __init__(self, parts: list[_Part], epsilon: float, log_size: float, c: float) -> None:
         self.count = sum(part.count for part in parts)
         self.c = c
-        tilted = [part.tilted(c) for part in parts]
+        tilted = [_Tilted(part.nodes, c) for part in parts]
         target = log_size - _TOLERANCE
         self._place(parts, epsilon, target)
-        known = sum(part.count * math.log(one.value) for part, one in zip(parts, tilted, strict=True))
         n, block = 0, 32
-        log_f, phase, error = np.zeros(0), np.zeros(0), np.zeros(0)
+        found = np.zeros((3, 0))  # log |F|, its phase, log of one and its relative error
         while True:
             if n >= _MOST_POINTS:
                 raise NoLineError("too many points")
             t = np.arange(n, n + block, dtype=np.float64) * self.h
-            more_f, more_phase, more_error = np.zeros(block), np.zeros(block), np.zeros(block)
+            more = np.zeros((3, block))
             for part, one in zip(parts, tilted, strict=True):
                 m, off = one.at(t)
                 size = np.maximum(np.abs(m), 1e-300)
-                more_f += part.count * np.log(size)
-                more_phase += part.count * (np.angle(m) + t * one.centre)
-                more_error += part.count * np.log1p(off / size)
-            v = c + 1j * t
-            kernel = -np.log(v) - np.log(v - 1.0)
-            log_f, phase = np.append(log_f, more_f + kernel.real), np.append(phase, more_phase + kernel.imag)
-            error = np.append(error, more_error)
+                more += part.count * np.array([np.log(size), np.angle(m) + t * one.centre, np.log1p(off / size)])
+            log_last = float(more[0, -1])
+            kernel = -np.log(c + 1j * t) - np.log(c + 1j * t - 1.0)
+            more[:2] += kernel.real, kernel.imag
+            found = np.concatenate([found, more], axis=1)
             n += block
             t_end = (n - 1) * self.h
-            if more_f[-1] - (c - 1.0) * epsilon - math.log(t_end) < target - 3.0 and self._falls(
+            if log_last - (c - 1.0) * epsilon - math.log(t_end) < target - 3.0 and self._falls(
                 parts, tilted, t_end, target + (c - 1.0) * epsilon + math.log(math.pi * t_end)
             ):
                 break
             block = max(32, n // 4)
         self.log_tail = target
         self.tail_epsilon = epsilon
-        self.t, self.log_f, self.phase, self.error = np.arange(n) * self.h, log_f, phase, error
-        self.known = known
+        self.t, (self.log_f, self.phase, self.error) = np.arange(n) * self.h, found
 
     def _place(self, parts: list[_Part], epsilon: float, target: float) -> None:
         """The step, by Chernoff's bound at the best of some points on either side."""
@@ -288,17 +178,14 @@ class _Line:
         for _ in range(_MOST_LOOKS):
             if t >= end:
                 return True
-            sizes = []
-            for one in tilted:
-                m, off = one.at(np.array([t]))
-                sizes.append(float(np.abs(m[0]) + off[0]))
+            sizes = [float(np.abs(m[0]) + off[0]) for m, off in (one.at(np.array([t])) for one in tilted)]
 
             def bound(step: float, sizes: list[float] = sizes) -> float:
                 """From t to t + step: |M| changes by at most E |loss - centre| exp(c loss) a unit of t."""
-                return sum(
-                    part.count * math.log(min(size + one.slope * step, one.value * (1.0 + 1e-12)))
-                    for part, one, size in zip(parts, tilted, sizes, strict=True)
+                most = (
+                    min(m + one.slope * step, one.value * (1.0 + 1e-12)) for m, one in zip(sizes, tilted, strict=True)
                 )
+                return sum(part.count * math.log(m) for m, part in zip(most, parts, strict=True))
 
             if not bound(0.0) < log_limit:
                 return False
@@ -327,9 +214,8 @@ class _Line:
         falling = float((size * ((c - 1.0) * np.cos(angle) - self.t * np.sin(angle))).sum())
         rounding = 16.0 * ROUNDING * (np.abs(log_f) + np.abs(self.phase) + self.t * epsilon + 30.0 + self.count)
         # (|M| + error)^count - |M|^count, also where the error is the larger one
-        grown = np.where(
-            self.error < 1.0, size * np.expm1(np.minimum(self.error, 1.0)), np.exp(log_f - ref + self.error)
-        )
+        small = self.error < 1.0
+        grown = np.where(small, size * np.expm1(np.minimum(self.error, 1.0)), np.exp(log_f - ref + self.error))
         weighted = float((grown + size * rounding).sum())
         log_value = ref + math.log(total * h / math.pi)
         tail = math.exp(min(700.0, self.log_tail - (c - 1.0) * (epsilon - self.tail_epsilon) - log_value))
@@ -359,7 +245,7 @@ class CompiledLine:
     def __init__(self, parts: list[tuple[Compiled, float, float]], way: int) -> None:
         if not sum(count for _, _, count in parts) >= LEAST_COUNT:
             raise NoLineError("too few releases")
-        self._parts = [_Part(_nodes(made, rate, way), count) for made, rate, count in parts]
+        self._parts = [_Part(nodes_of(made, rate, way), count) for made, rate, count in parts]
 
     def _saddle(self, epsilon: float | None, log_delta: float | None) -> tuple[float, float, float]:
         """c, epsilon and about log delta at the saddle: of a given epsilon, or of a given delta."""

@@ -9,7 +9,9 @@ import fastacct as fa
 
 pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
-from fastacct._jit_lines import CompiledLine, NoLineError, _nodes, _Part
+from fastacct._jit_code import Program
+from fastacct._jit_lines import CompiledLine, NoLineError, _Tilted
+from fastacct._jit_nodes import nodes_of
 
 
 def gaussian_p(x):
@@ -88,7 +90,7 @@ def test_compositions_are_within_those_of_a_grid(rate, count, neighbors):
 def test_the_variation_bounds_the_characteristic_function(gaussian, c):
     lin = fa.jit.mechanism(log_density_p=rising, log_density_q=flat, domain=(0.0, 1.0))
     for made, rate, way in ((gaussian, 1.0, 0), (gaussian, 0.1, 0), (gaussian, 0.1, 1), (lin, 1.0, 0), (lin, 0.3, 1)):
-        tilted = _Part(_nodes(made, rate, way), 1.0).tilted(c)
+        tilted = _Tilted(nodes_of(made, rate, way), c)
         t = np.geomspace(0.5, 300.0, 200)
         value, off = tilted.at(t)
         assert (np.abs(value) - off <= tilted.variation / t).all()
@@ -136,7 +138,7 @@ def wave_q(x):
 
 def test_waves_of_the_mechanisms_own_panels_count_as_variation():
     made = fa.jit.mechanism(log_density_p=wave_p, log_density_q=wave_q, loss=wave_loss, domain=(0.0, 1024.0))
-    tilted = _Part(_nodes(made, 1.0, 0), 1.0).tilted(1.0 + 1e-9)
+    tilted = _Tilted(nodes_of(made, 1.0, 0), 1.0 + 1e-9)
     assert tilted.variation > 0.9 * 2.0 * 512.0 * 2.0 / 1024.0  # as often up and down as there are waves
     lower, upper, _ = fa.delta_bounds(made * 8, epsilon=6908.184625579988, neighbors="remove")
     assert lower <= 1.06092682852e-4 <= upper
@@ -182,10 +184,10 @@ def test_mass_of_either_density_outside_the_domain():
         assert fa.delta(made * 8, epsilon=epsilon, neighbors="add") >= truth
 
 
-def test_lambdas_are_not_cached():
-    from fastacct.jit import _is_in_a_file
-
+def test_lambdas_of_one_line_are_not_mixed_up():
+    """Their code on disk is found by its content."""
     one, other = (lambda x: -0.5 * (x - 1.0) ** 2), (lambda x: -0.5 * (x - 3.0) ** 2)
-    assert not _is_in_a_file(one)
-    assert not _is_in_a_file(other)
-    assert _is_in_a_file(gaussian_p)
+    first, second = Program.of("log_density_p", one), Program.of("log_density_p", other)
+    assert first != second
+    assert first.function.__qualname__ != second.function.__qualname__
+    assert Program.of("log_density_p", gaussian_p).on_disk

@@ -6,6 +6,7 @@ import mpmath as mp
 import pytest
 
 import fastacct as fa
+from fastacct._jit_code import Program
 
 DIGITS = 50
 
@@ -208,10 +209,8 @@ def _shifted(x):
 
 def test_functions_that_read_globals_are_not_cached():
     """Numba compiles the values of globals in; its cache on disk would give those of another run."""
-    from fastacct.jit import _is_in_a_file
-
-    assert _is_in_a_file(twice_as_fast)
-    assert not _is_in_a_file(_scaled)
+    assert Program.of("p", twice_as_fast).on_disk
+    assert not Program.of("p", _scaled).on_disk
     assert fa.delta(_compiled(_shifted, _scaled, (-40.0, 40.0)), epsilon=1.0) == pytest.approx(0.12693674, rel=1e-6)
 
 
@@ -251,10 +250,8 @@ def _module(x):
 
 
 def test_functions_that_read_globals_anywhere_are_not_cached():
-    from fastacct.jit import _is_in_a_file
-
-    assert not _is_in_a_file(_inside)
-    assert not _is_in_a_file(_module)
+    assert not Program.of("p", _inside).on_disk
+    assert not Program.of("p", _module).on_disk
 
 
 # -- products that under- and overflow, theorems and their conditions ------------------------------------------------
