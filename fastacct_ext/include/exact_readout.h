@@ -117,6 +117,8 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
     fa_interval r = {-INFINITY, 0.0};
+    if (!way)
+        e->anchor = NAN;                                      /* the line is about to be placed for this eps */
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
         r.upper = -INFINITY;
         return r;

@@ -552,8 +552,10 @@ FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, in
         m->chernoff_v = other_v;
         m->chernoff_k = k_other + 1e-8 + 1e-12 * m->total * (1.0 + other_v);
     }
+    if (!(run->relative * run->inverse[0] < 1e-3) || !(run->right_log < 1e300) || !(run->left_log < 1e300))
+        return 0;
     run->n = points;
-    return run->relative * run->inverse[0] < 1e-3 && run->right_log < 1e300 && run->left_log < 1e300;
+    return 1;
 }
 
 /* place a line for eps, or for log_delta where eps is NaN, on the sketch and evaluate it over all steps; eps and log delta there, about.
