@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastacct._arrays import as_cells
+from fastacct._arrays import DOMAINS, as_cells
 from fastacct._files import atomic_output, refuse_existing
 from fastacct.parsing import describe_accountant
 
@@ -251,7 +251,7 @@ def _make_grid(
 
 def _axis(name: str, values: Any) -> NDArray[Any]:
     """One axis as a 1-D array: float64, or int64 for steps."""
-    array = as_cells(name, values)
+    array = as_cells(name, values, DOMAINS[name])
     if array.ndim > 1:
         raise ValueError(f"{name} must be a number or a 1-D array; got {array.ndim} dimensions, shape {array.shape}")
     array = np.atleast_1d(array)
