@@ -37,7 +37,7 @@ TINY: Final = 1e-300
 _CELLS_PER_TASK: Final = 256
 _TASKS_PER_THREAD: Final = 16
 _LISTEN: Final = 0.1
-"""Seconds between two looks at whether Ctrl-C was pressed."""
+"""Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,9 @@ def run_kernel(
     out0, out1, out2 = ([*flat, None, None])[:3]
 
     def work(start: int, stop: int) -> int:
-        return _kernels.apply(op, inputs, shape, start, stop, out0, out1, out2, status, option, conversion, orders)
+        return _kernels.apply(
+            op, inputs, shape, start, stop, out0, out1, out2, status, option, conversion, orders, _LISTEN
+        )
 
     in_pieces(total, threads, work, cells_per_task)
     return [out.reshape(shape) for out in flat], status.reshape(shape)

@@ -37,6 +37,7 @@ def apply(
     option: int = 0,
     conversion: int = 0,
     orders: Cells | None = None,
+    seconds: float = ...,
 ) -> int: ...
 def history(
     noise_multiplier: Cells,

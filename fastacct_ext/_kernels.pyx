@@ -33,7 +33,7 @@ cpdef enum Op:
     EXACT_UPPER = 10        # the same                                               [upper], status
     EXACT_CALIBRATE = 11    # epsilon, delta, two of the three parameters            [value], status
 
-cdef double SLICE = 0.2     # seconds after which a long call comes up for air: Ctrl-C, calls given up
+cdef double _SLICE = 0.2    # seconds after which a long call comes up for air: Ctrl-C, calls given up
 
 cdef const fa_kernels *_active = fa_kernels_select(NULL)
 cdef int _running = 0
@@ -117,10 +117,10 @@ cdef void gather(const Strided *source, const int64_t *shape, int n_dims, int64_
 
 
 def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double[::1] out0, double[::1] out1, double[::1] out2,
-          uint8_t[::1] status, int option=0, int conversion=0, const double[::1] orders=None):
+          uint8_t[::1] status, int option=0, int conversion=0, const double[::1] orders=None, double seconds=INFINITY):
     """Run one kernel over cells start <= i < stop (C order) of float64 arrays broadcast to `shape`; the GIL is released.
 
-    Returns the first cell not done: `stop`, or less when the call has taken long.  Outputs are contiguous arrays over all cells; those an operation does not write may be None.  Raises ValueError on a buffer that does
+    Returns the first cell not done: `stop`, or less after more than `seconds`.  Outputs are contiguous arrays over all cells; those an operation does not write may be None.  Raises ValueError on a buffer that does
     not fit: that is a bug of the caller, not of the user.
     """
     cdef Py_buffer views[MAX_INPUTS]
@@ -183,7 +183,8 @@ def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double
                 elif views[i].shape[d] != 1:
                     raise ValueError("inputs do not broadcast")
         with nogil:
-            start = run_cells(op, sources, n_inputs, c_shape, n_dims, start, stop, p0, p1, p2, ps, option, conversion, c_orders, n_orders)
+            start = run_cells(op, sources, n_inputs, c_shape, n_dims, start, stop, p0, p1, p2, ps, option, conversion, c_orders, n_orders,
+                              seconds)
         return checked(start)
     finally:
         for i in range(opened):
@@ -198,13 +199,14 @@ cdef int64_t checked(int64_t done) except -1:
 
 
 cdef int64_t run_cells(int op, const Strided *sources, int n_inputs, const int64_t *shape, int n_dims, int64_t start, int64_t stop,
-                       double *p0, double *p1, double *p2, uint8_t *ps, int option, int conversion, const double *orders, int n_orders) noexcept nogil:
+                       double *p0, double *p1, double *p2, uint8_t *ps, int option, int conversion, const double *orders, int n_orders,
+                       double seconds) noexcept nogil:
     """The first cell not done, or FA_NO_MEMORY."""
     cdef double cells[MAX_INPUTS][CELLS]
     cdef double unused[CELLS]
     cdef int64_t at = start, n, done
     cdef int i
-    cdef double end = fa_seconds() + SLICE, left = SLICE
+    cdef double end = fa_seconds() + seconds, left = seconds
     cdef const fa_kernels *k = _active
     while at < stop and left > 0.0:
         n = FEW_CELLS if op == CALIBRATE else CELLS
@@ -259,7 +261,7 @@ def history(const double[::1] noise_multiplier, const double[::1] sample_rate, c
     while at < n:
         with nogil:
             done = k.history_readout(blocks, &noise_multiplier[0], &sample_rate[0], &steps[0], n - at, &target[at], for_delta, conversion,
-                                     c_orders, n_orders, SLICE, &out[at], &order_out[at], &status[at])
+                                     c_orders, n_orders, _SLICE, &out[at], &order_out[at], &status[at])
         at += checked(done)
         PyErr_CheckSignals()
 
@@ -282,7 +284,7 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
     while at < n:
         with nogil:
             done = k.exact_job(blocks, &count[0], &noise[0], &n_p[0], &n_q[0], &weight[0], &mean[0], n - at, &target[at], what, directions,
-                               SLICE, &lower[at], &upper[at], &slope[at], &status[at])
+                               _SLICE, &lower[at], &upper[at], &slope[at], &status[at])
         at += checked(done)
         PyErr_CheckSignals()
 
