@@ -242,44 +242,54 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
 
     An error or Ctrl-C gives up what has not begun and waits for what has: nothing is written after the call.
     """
+    tasks = min(total // cells_per_task, _most_tasks(threads, cells_per_task)) if threads > 1 else 1
+    _kernels.begin()
+    try:
+        if tasks > 1:
+            # ever smaller pieces: the threads finish together
+            edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
+            _in_threads(_executor(threads), edges, work)
+            return
+        done = 0
+        while done < total:
+            done = work(done, total)
+    finally:
+        _kernels.end()
+
+
+def _most_tasks(threads: int, cells_per_task: int) -> int:
+    """Few cells a task: their costs differ widely."""
+    return _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads
+
+
+def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work) -> None:
     given_up = False
 
     def task(start: int, stop: int) -> None:
         while start < stop and not given_up:
             start = work(start, stop)
 
-    most = _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
-    tasks = min(total // cells_per_task, most) if threads > 1 else 1
-    _kernels.begin()
+    futures: list[Future[None]] = []
     try:
-        if tasks <= 1:
-            task(0, total)
-            return
-        # ever smaller pieces: the threads finish together
-        edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
-        pool = _executor(threads)
-        futures: list[Future[None]] = []
-        try:
-            futures += [pool.submit(task, start, stop) for start, stop in itertools.pairwise(edges)]
-            _wait(futures, TimeoutError)
-            for future in futures:
-                if future.done():
-                    future.result()
-        finally:
-            given_up = True
-            running = [future for future in futures if not future.cancel()]
-            _wait(running, TimeoutError, KeyboardInterrupt)
+        futures += [pool.submit(task, start, stop) for start, stop in itertools.pairwise(edges)]
+        _wait(futures, TimeoutError)
+        for future in futures:
+            if future.done():
+                future.result()
     finally:
-        _kernels.end()
+        given_up = True
+        running = [future for future in futures if not future.cancel()]
+        _wait(running, TimeoutError, KeyboardInterrupt)
 
 
 def _wait(futures: list[Future[None]], *ignored: type[BaseException]) -> None:
-    """Until all are done, or one has failed."""
+    """Until all are done, or one has failed; where even Ctrl-C is ignored, until all are done."""
     for future in futures:
         while not future.done():
             with contextlib.suppress(*ignored):  # a wait without an end does not hear Ctrl-C everywhere
-                if future.exception(timeout=_LISTEN) and KeyboardInterrupt not in ignored:
-                    return
+                future.exception(timeout=_LISTEN)
+        if KeyboardInterrupt not in ignored and future.exception():
+            return
 
 
 def run_kernel(
