@@ -5,31 +5,39 @@ Every message names the argument, the offending value, its index in an array and
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.bounds import Status
 from fastacct_ext import _kernels
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Cells = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 
 MAX_STEPS: Final = 2.0**53
 MAX_ORDER: Final = 1e11
+TIGHT_WIDTH: Final = 1e-6
+"""Width of an interval over its upper end up to which its status is TIGHT; as in exact_readout.h."""
 TINY: Final = 1e-300
 """Smaller Rényi divergences of what releases something are given as this: no square underflows to nothing."""
 _CELLS_PER_TASK: Final = 256
 _TASKS_PER_THREAD: Final = 16
+_LISTEN: Final = 0.1
+"""Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,11 @@ DOMAINS: Final = {
 
 
 def as_cells(name: str, value: Any, domain: Domain | None = None) -> Cells:
-    """`value` as a float64 array of any shape, every entry checked against the domain of `name`."""
+    """`value` as a float64 array of any shape, every entry checked against the domain of `name`.
+
+    Empty arrays are cells too, but for arguments with a `domain` of their own: a list without entries has no meaning.
+    """
+    may_be_empty = domain is None
     domain = DOMAINS[name] if domain is None else domain
     if isinstance(value, float | int) and not isinstance(value, bool):
         array = _from_number(name, value, domain)
@@ -69,7 +81,7 @@ def as_cells(name: str, value: Any, domain: Domain | None = None) -> Cells:
     elif value is None or isinstance(value, bool | str | bytes | set | frozenset | dict):
         raise TypeError(f"{name} must be a number or an array of numbers in {domain}, not {_show(value)}")
     else:
-        array = _from_array(name, value, domain)
+        array = _from_array(name, value, domain, may_be_empty)
     low_ok = array > domain.low if domain.open_low else array >= domain.low
     good = low_ok & (array <= domain.high)  # NaN fails both
     if domain.integer:
@@ -89,7 +101,7 @@ def _from_number(name: str, value: float | int, domain: Domain) -> Cells:
     return np.asarray(number, dtype=np.float64)
 
 
-def _from_array(name: str, value: Any, domain: Domain) -> Cells:
+def _from_array(name: str, value: Any, domain: Domain, may_be_empty: bool) -> Cells:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     try:
@@ -108,12 +120,13 @@ def _from_array(name: str, value: Any, domain: Domain) -> Cells:
         raise TypeError(
             f"{name} must be a number or an array of numbers in {domain}, not {_show(value)} (dtype {raw.dtype})"
         )
-    if raw.size == 0:
+    if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     if raw.dtype.kind in "iu":
         _refuse_rounded(name, raw, domain)
     with np.errstate(over="ignore"):
-        return raw.astype(np.float64, copy=False)
+        cells = raw.astype(np.float64, copy=False)
+    return cells if cells.flags.aligned else cells.copy()
 
 
 def _refuse_rounded(name: str, raw: NDArray[Any], domain: Domain) -> None:
@@ -137,13 +150,35 @@ def _message(name: str, array: Cells, flat: int, domain: Domain) -> str:
     return f"{name}{_where(index)} = {float(array[index])!r} is out of range; allowed: {domain}"
 
 
+def check_memory(shape: tuple[int, ...], arrays: int = 1) -> None:
+    """Refuse results that are larger than the memory of this machine, before anything is allocated."""
+    size = 8 * arrays * math.prod(shape)
+    if size > _memory():
+        raise MemoryError(f"a result of shape {shape} takes {size / 2**30:.3g} GiB, more than this machine's memory")
+
+
+@lru_cache(maxsize=1)
+def _memory() -> float:
+    """Bytes of memory of this machine; where the system does not say, what an array can have at most."""
+    names = getattr(os, "sysconf_names", {})
+    if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
+        return 2.0**62
+    return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
+
+
 def common_shape(named: dict[str, Cells]) -> tuple[int, ...]:
     """The broadcast shape of all arrays, or a message with every name and shape."""
     try:
-        return np.broadcast_shapes(*(array.shape for array in named.values()))
+        shape = np.broadcast_shapes(*(array.shape for array in named.values()))
     except ValueError:
+        sides = itertools.zip_longest(*(reversed(array.shape) for array in named.values()), fillvalue=1)
+        longest = [(set(side) - {1} or {1}) for side in sides]
+        if all(len(lengths) == 1 for lengths in longest):  # they do: the product is beyond what NumPy counts
+            check_memory(tuple(lengths.pop() for lengths in reversed(longest)))
         shapes = ", ".join(f"{name} {array.shape}" for name, array in named.items())
         raise ValueError(f"shapes do not broadcast: {shapes}") from None
+    check_memory(shape)
+    return shape
 
 
 def as_common(**given: tuple[Any, Domain]) -> list[Cells]:
@@ -198,16 +233,63 @@ def _executor(size: int) -> ThreadPoolExecutor:
         return _pool
 
 
-def in_pieces(total: int, threads: int, work: Callable[[int, int], None], cells_per_task: int = 1) -> None:
-    """Call `work(start, stop)` until all of range(total) is done, on several threads when that is worth it."""
-    most = _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
-    tasks = min(total // cells_per_task, most) if threads > 1 else 1
-    if tasks <= 1:
-        work(0, total)
-        return
-    # ever smaller pieces: the threads finish together
-    edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
-    list(_executor(threads).map(work, edges[:-1], edges[1:]))
+Work = Callable[[int, int], int]
+"""Does range(start, stop), or its beginning where that takes long, and returns the first place not done."""
+
+
+def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> None:
+    """Call `work(start, stop)` until all of range(total) is done, on several threads when that is worth it.
+
+    An error or Ctrl-C gives up what has not begun and waits for what has: nothing is written after the call.
+    """
+    tasks = min(total // cells_per_task, _most_tasks(threads, cells_per_task)) if threads > 1 else 1
+    _kernels.begin()
+    try:
+        if tasks > 1:
+            # ever smaller pieces: the threads finish together
+            edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
+            _in_threads(_executor(threads), edges, work)
+            return
+        done = 0
+        while done < total:
+            done = work(done, total)
+    finally:
+        _kernels.end()
+
+
+def _most_tasks(threads: int, cells_per_task: int) -> int:
+    """Few cells a task: their costs differ widely."""
+    return _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads
+
+
+def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work) -> None:
+    given_up = False
+
+    def task(start: int, stop: int) -> None:
+        while start < stop and not given_up:
+            start = work(start, stop)
+
+    futures: list[Future[None]] = []
+    try:
+        futures += [pool.submit(task, start, stop) for start, stop in itertools.pairwise(edges)]
+        _wait(futures, TimeoutError)
+        for future in futures:
+            if future.done():
+                future.result()
+    finally:
+        given_up = True
+        running = [future for future in futures if not future.cancel()]
+        _wait(running, TimeoutError, KeyboardInterrupt)
+
+
+def _wait(futures: list[Future[None]], *ignored: type[BaseException]) -> None:
+    """Until all are done, or one has failed; where even Ctrl-C is ignored, until all are done."""
+    for future in futures:
+        while not future.done():
+            with contextlib.suppress(*ignored):  # a wait without an end does not hear Ctrl-C everywhere
+                future.exception(timeout=_LISTEN)
+        if KeyboardInterrupt not in ignored and future.exception():
+            return
 
 
 def run_kernel(
@@ -227,15 +309,25 @@ def run_kernel(
     Cells are independent, so that neither `threads` nor the cutting changes a bit of the result.
     """
     total = math.prod(shape)
+    check_memory(shape, n_outputs)
     flat = [np.empty(total) for _ in range(n_outputs)]
     status = np.zeros(total, dtype=np.uint8)
     out0, out1, out2 = ([*flat, None, None])[:3]
 
-    def work(start: int, stop: int) -> None:
-        _kernels.apply(op, inputs, shape, start, stop, out0, out1, out2, status, option, conversion, orders)
+    def work(start: int, stop: int) -> int:
+        return _kernels.apply(
+            op, inputs, shape, start, stop, out0, out1, out2, status, option, conversion, orders, _LISTEN
+        )
 
     in_pieces(total, threads, work, cells_per_task)
     return [out.reshape(shape) for out in flat], status.reshape(shape)
+
+
+def status_of(lower: Cells, upper: Cells) -> Codes:
+    """Codes of intervals of epsilon or delta: the width decides, relative to the upper bound, and nothing else."""
+    with np.errstate(invalid="ignore"):
+        tight = upper - lower <= TIGHT_WIDTH * upper
+    return np.where(upper == np.inf, Status.NOT_MET, np.where(tight, Status.TIGHT, Status.LOOSE)).astype(np.uint8)
 
 
 def unwrap(array: Cells) -> float | Cells:

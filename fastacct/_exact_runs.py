@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct._arrays import Cells
+from fastacct._arrays import Cells, status_of
 from fastacct._jobs_exact import DELTA, DIRECTIONS, EPSILON, Job
 from fastacct.accountants import Question
 from fastacct.bounds import Bounds, Status
@@ -38,6 +38,8 @@ def flat(question: Question) -> Question:
 def job_bounds(question: Question) -> Bounds:
     """Bounds of a flat question."""
     sigma, q, steps, target = question.cells
+    if not target.size:
+        return Bounds(target, target, np.zeros(0, dtype=np.uint8))
     if question.history:
         blocks = zip(sigma.tolist(), q.tolist(), steps.tolist(), strict=True)
         try:
@@ -86,10 +88,9 @@ def improve_by_two(question: Question, bounds: Bounds, read: Read) -> None:
 def _improve(bounds: Bounds, where: NDArray[np.bool_], instead: Cells) -> None:
     """Take other upper bounds in some cells, if they are smaller."""
     lower, upper, status = bounds
-    status[where] = np.where(instead < upper[where], Status.LOOSE, status[where])
+    better = instead < upper[where]
     upper[where] = np.minimum(upper[where], instead)
-    met = (upper[where] <= lower[where]) & (upper[where] < math.inf)
-    status[where] = np.where(met, Status.TIGHT, status[where])
+    status[where] = np.where(better, status_of(lower[where], upper[where]), status[where])
 
 
 def shaped(bounds: Bounds, shape: tuple[int, ...]) -> Bounds:

@@ -25,15 +25,15 @@ def calibrate(question: Question, read: Read) -> Answer:
     total = math.prod(question.shape)
     values, status = np.empty(total), np.empty(total, dtype=np.uint8)
 
-    def work(start: int, stop: int) -> None:
-        for i in range(start, stop):
-            epsilon, delta, first, second = (float(cell[i]) for cell in cells)
+    def work(i: int, _: int) -> int:
+        epsilon, delta, first, second = (float(cell[i]) for cell in cells)
 
-            def reached(noise: float, rate: float, steps: float, delta: float = delta) -> float:
-                run = (np.asarray(noise), np.asarray(rate), np.asarray(steps), np.asarray(delta))
-                return float(read(Question("epsilon", run, (), question.neighbors)))
+        def reached(noise: float, rate: float, steps: float) -> float:
+            run = (np.asarray(noise), np.asarray(rate), np.asarray(steps), np.asarray(delta))
+            return float(read(Question("epsilon", run, (), question.neighbors)))
 
-            values[i], status[i] = _cell(question.wanted, reached, epsilon, delta, first, second)
+        values[i], status[i] = _cell(question.wanted, reached, epsilon, delta, first, second)
+        return i + 1
 
     in_pieces(total, question.threads, work)
     return Answer(values.reshape(question.shape), status.reshape(question.shape))

@@ -51,10 +51,10 @@ def read_any(
     jobs = list(tables(process, neighbors))
     flat = [x.reshape(-1) for x in (lower, upper, status)]
 
-    def work(start: int, stop: int) -> None:
-        for i in range(start, stop):
-            found = _cell(jobs[owner[i]], quantity, float(wanted[i]), neighbors, only_upper, renyi, orders, tolerance)
-            flat[0][i], flat[1][i], flat[2][i] = found
+    def work(i: int, _: int) -> int:
+        found = _cell(jobs[owner[i]], quantity, float(wanted[i]), neighbors, only_upper, renyi, orders, tolerance)
+        flat[0][i], flat[1][i], flat[2][i] = found
+        return i + 1
 
     in_pieces(wanted.size, threads, work)
     return Bounds(lower, upper, status)

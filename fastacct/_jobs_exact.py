@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct._arrays import Cells, Codes, in_pieces, run_kernel
+from fastacct._arrays import TIGHT_WIDTH, Cells, Codes, in_pieces, run_kernel, status_of
 from fastacct._jobs_table import check_relation
 from fastacct.bounds import Status
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled, moved
@@ -32,6 +32,9 @@ CELLS_PER_TASK: Final = 8
 _CKS: Final = 1
 _SMALLEST_WEIGHT: Final = 1e-290
 _ULP: Final = 2.0**-52
+_LEAST: Final = 5e-324
+_SUBNORMAL: Final = -707.0
+"""Logarithms below it are those of numbers that have lost digits."""
 
 Index = NDArray[np.intp]
 
@@ -235,10 +238,10 @@ class Job:
             for part in np.array_split(group, -(-group.size // CELLS_PER_TASK))
         ]
 
-        def work(start: int, stop: int) -> None:
-            for part in pieces[start:stop]:
-                read = _read_table(self.table(int(cells[part[0]])), target[part], what, directions, only_upper)
-                out.put(part, read)
+        def work(start: int, _: int) -> int:
+            part = pieces[start]
+            out.put(part, _read_table(self.table(int(cells[part[0]])), target[part], what, directions, only_upper))
+            return start + 1
 
         in_pieces(len(pieces), threads, work)
         return out
@@ -288,10 +291,11 @@ def _read_table(
 def _read_steps(steps: Steps, target: Cells, what: int, directions: int, threads: int) -> Reading:
     out = Reading.empty(target.size)
 
-    def work(start: int, stop: int) -> None:
+    def work(start: int, stop: int) -> int:
         part = slice(start * CELLS_PER_TASK, stop * CELLS_PER_TASK)
         reading = _with_fallback(_call_steps(steps, target[part], what, directions), steps, target[part], what)
         out.put(part, reading)
+        return stop
 
     in_pieces(-(-target.size // CELLS_PER_TASK), threads, work)
     return out
@@ -362,17 +366,20 @@ def _widened(above: Reading, below: Reading, target: Cells, what: int, shift: fl
     if what == EPSILON:
         low, high = np.maximum((below.lower - shift) * (1.0 - 4.0 * _ULP), 0.0), (above.upper + shift) * (1.0 + _ULP)
         low, high = np.where(target >= 1.0, 0.0, low), np.where(target >= 1.0, 0.0, high)
-        wide = np.subtract(high, low, where=high > low, out=np.zeros_like(high)) > 1e-6 * high
     else:
         low, high = below.lower - shift, above.upper + shift  # of log delta
         # delta'(-t) <= t + delta'(0)
         high = np.where(target < shift, np.logaddexp(high, math.log(shift) + shift), high)
         high = np.where(target == np.inf, -np.inf, np.minimum(high, 0.0))
-        wide = np.subtract(high, low, where=high > low, out=np.zeros_like(high)) > 1e-6
-        if what == DELTA:
-            low, high = np.exp(low) * (1.0 - 8.0 * _ULP), np.minimum(np.exp(high) * (1.0 + 8.0 * _ULP), 1.0)
-    status = np.maximum(np.maximum(above.status, below.status), wide.astype(np.uint8))
-    return Reading(np.minimum(low, high), high, above.slope, status)
+        if what == LOG_DELTA:
+            wide = np.subtract(high, low, where=high > low, out=np.zeros_like(high)) > TIGHT_WIDTH
+            return Reading(np.minimum(low, high), high, above.slope, wide.astype(np.uint8))
+        low, high = (
+            np.maximum(np.exp(low) * (1.0 - 8.0 * _ULP) - np.where(low < _SUBNORMAL, _LEAST, 0.0), 0.0),
+            np.minimum(np.exp(high) * (1.0 + 8.0 * _ULP) + np.where(high > -np.inf, _LEAST, 0.0), 1.0),
+        )
+    low = np.minimum(low, high)
+    return Reading(low, high, above.slope, status_of(low, high))
 
 
 def _with_fallback(reading: Reading, steps: Steps, target: Cells, what: int) -> Reading:

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from fastacct._arrays import Cells, Codes, as_cells, as_choice, run_kernel
+from fastacct._arrays import DOMAINS, Cells, Codes, as_cells, as_choice, run_kernel
 from fastacct.bounds import Bounds
 from fastacct_ext import _kernels
 
@@ -141,7 +141,7 @@ class RDP(Method):
         if orders is not None:
             if isinstance(orders, Iterable) and not isinstance(orders, np.ndarray | str | bytes | dict | set):
                 orders = list(orders)
-            values = np.atleast_1d(as_cells("orders", orders))
+            values = np.atleast_1d(as_cells("orders", orders, DOMAINS["orders"]))
             if values.ndim != 1:
                 raise ValueError(f"orders must be one-dimensional, not of shape {values.shape}")
             object.__setattr__(self, "orders", tuple(float(x) for x in values))

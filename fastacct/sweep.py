@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import fastacct.dpsgd as dpsgd
-from fastacct._arrays import as_cells
+from fastacct._arrays import DOMAINS, as_cells
 from fastacct._extras import import_extra
 from fastacct._files import atomic_output, refuse_existing
 from fastacct.accountants import RDP, Method
@@ -282,7 +282,7 @@ def _make_grid(
 
 def _axis(name: str, values: Any) -> NDArray[Any]:
     """One axis as a 1-D array: float64, or int64 for steps."""
-    array = as_cells(name, values)
+    array = as_cells(name, values, DOMAINS[name])
     if array.ndim > 1:
         raise ValueError(f"{name} must be a number or a 1-D array; got {array.ndim} dimensions, shape {array.shape}")
     array = np.atleast_1d(array)

@@ -6,6 +6,7 @@ Nothing here checks mathematical domains: `fastacct` does, before it calls.
 import os
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from libc.math cimport INFINITY, exp, expm1, fabs, fmax, fmin, floor, isfinite, isnan, log
@@ -13,6 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef enum:
     CELLS = 1024
+    FEW_CELLS = 64          # of an operation that takes milliseconds a cell and has no clock of its own
     MAX_INPUTS = 4
     MAX_DIMS = 32
 
@@ -31,15 +33,33 @@ cpdef enum Op:
     EXACT_UPPER = 10        # the same                                               [upper], status
     EXACT_CALIBRATE = 11    # epsilon, delta, two of the three parameters            [value], status
 
+cdef double _SLICE = 0.2    # seconds after which a long call comes up for air: Ctrl-C, calls given up
+
 cdef const fa_kernels *_active = fa_kernels_select(NULL)
+cdef int _running = 0
 
 
 cdef const fa_kernels *kernels() noexcept nogil:
     return _active
 
 
+def begin():
+    """A call of several kernels begins: until `end`, all of them use the same instruction-set level."""
+    global _running
+    _running += 1
+
+
+def end():
+    """The call is over."""
+    global _running
+    _running -= 1
+
+
 def select(name=None):
-    """Use the named instruction-set level (None: the best this processor has) and return its name."""
+    """Use the named instruction-set level (None: the best this processor has) and return its name.
+
+    Raises RuntimeError while calls run in other threads: half of an answer would be computed at another level.
+    """
     global _active
     cdef const fa_kernels *chosen
     cdef bytes encoded
@@ -50,6 +70,8 @@ def select(name=None):
         chosen = fa_kernels_select(encoded)
     if chosen is NULL:
         raise ValueError(f"instruction-set level {name!r} cannot run here; known: baseline, x86-64-v3, x86-64-v4")
+    if _running and chosen is not _active:
+        raise RuntimeError(f"instruction-set level {name!r}: {_running} call(s) are running; choose when none is")
     _active = chosen
     return chosen.name.decode()
 
@@ -57,6 +79,11 @@ def select(name=None):
 def level():
     """Name of the instruction-set level in use."""
     return _active.name.decode()
+
+
+def limit_memory(int64_t allocations):
+    """For tests: this thread's next allocations inside kernels succeed, those after them fail; negative: no limit."""
+    fa_alloc_limit(allocations)
 
 
 if os.environ.get("FASTACCT_ISA"):
@@ -90,10 +117,10 @@ cdef void gather(const Strided *source, const int64_t *shape, int n_dims, int64_
 
 
 def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double[::1] out0, double[::1] out1, double[::1] out2,
-          uint8_t[::1] status, int option=0, int conversion=0, const double[::1] orders=None):
+          uint8_t[::1] status, int option=0, int conversion=0, const double[::1] orders=None, double seconds=INFINITY):
     """Run one kernel over cells start <= i < stop (C order) of float64 arrays broadcast to `shape`; the GIL is released.
 
-    Outputs are contiguous arrays over all cells; those an operation does not write may be None.  Raises ValueError on a buffer that does
+    Returns the first cell not done: `stop`, or less after more than `seconds`.  Outputs are contiguous arrays over all cells; those an operation does not write may be None.  Raises ValueError on a buffer that does
     not fit: that is a bug of the caller, not of the user.
     """
     cdef Py_buffer views[MAX_INPUTS]
@@ -113,22 +140,24 @@ def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double
         total *= c_shape[d]
     if not 0 <= start <= stop <= total:
         raise ValueError("cells out of range")
+    if start == stop:
+        return stop
     if out0 is not None:
         if out0.shape[0] < total:
             raise ValueError("output too short")
-        p0 = &out0[0] if total else NULL
+        p0 = &out0[0]
     if out1 is not None:
         if out1.shape[0] < total:
             raise ValueError("output too short")
-        p1 = &out1[0] if total else NULL
+        p1 = &out1[0]
     if out2 is not None:
         if out2.shape[0] < total:
             raise ValueError("output too short")
-        p2 = &out2[0] if total else NULL
+        p2 = &out2[0]
     if status is not None:
         if status.shape[0] < total:
             raise ValueError("output too short")
-        ps = &status[0] if total else NULL
+        ps = &status[0]
     if orders is not None and orders.shape[0] > 0:
         c_orders = &orders[0]
         n_orders = <int> orders.shape[0]
@@ -154,27 +183,36 @@ def apply(int op, tuple inputs, tuple shape, int64_t start, int64_t stop, double
                 elif views[i].shape[d] != 1:
                     raise ValueError("inputs do not broadcast")
         with nogil:
-            i = run_cells(op, sources, n_inputs, c_shape, n_dims, start, stop, p0, p1, p2, ps, option, conversion, c_orders, n_orders)
-        if i:
-            raise MemoryError("not enough memory for the nodes of the exact accountant")
+            start = run_cells(op, sources, n_inputs, c_shape, n_dims, start, stop, p0, p1, p2, ps, option, conversion, c_orders, n_orders,
+                              seconds)
+        return checked(start)
     finally:
         for i in range(opened):
             PyBuffer_Release(&views[i])
 
 
-cdef int run_cells(int op, const Strided *sources, int n_inputs, const int64_t *shape, int n_dims, int64_t start, int64_t stop,
-                    double *p0, double *p1, double *p2, uint8_t *ps, int option, int conversion, const double *orders, int n_orders) noexcept nogil:
-    """0, or not 0 when out of memory."""
+cdef int64_t checked(int64_t done) except -1:
+    """How many cells a kernel has done."""
+    if done == FA_NO_MEMORY:
+        raise MemoryError("not enough memory for the kernel's nodes")
+    return done
+
+
+cdef int64_t run_cells(int op, const Strided *sources, int n_inputs, const int64_t *shape, int n_dims, int64_t start, int64_t stop,
+                       double *p0, double *p1, double *p2, uint8_t *ps, int option, int conversion, const double *orders, int n_orders,
+                       double seconds) noexcept nogil:
+    """The first cell not done, or FA_NO_MEMORY."""
     cdef double cells[MAX_INPUTS][CELLS]
     cdef double unused[CELLS]
-    cdef int64_t at = start, n
-    cdef int i, failed = 0
+    cdef int64_t at = start, n, done
+    cdef int i
+    cdef double end = fa_seconds() + seconds, left = seconds
     cdef const fa_kernels *k = _active
-    while at < stop:
-        n = CELLS
-        if n_dims and shape[n_dims - 1] <= CELLS:             # end at a row of the last axis: rows share their nodes
-            n -= (at + CELLS) % shape[n_dims - 1]
-        n = stop - at if stop - at < n else n
+    while at < stop and left > 0.0:
+        n = FEW_CELLS if op == CALIBRATE else CELLS
+        if n_dims and shape[n_dims - 1] <= n:             # end at a row of the last axis: rows share their nodes
+            n -= (at + n) % shape[n_dims - 1]
+        n = done = stop - at if stop - at < n else n
         for i in range(n_inputs):
             gather(&sources[i], shape, n_dims, at, n, cells[i])
         if op == RDP:
@@ -196,42 +234,46 @@ cdef int run_cells(int op, const Strided *sources, int n_inputs, const int64_t *
         elif op == CLT_MU_APPROX:
             k.clt_mu_approx_block(n, cells[0], cells[1], cells[2], p0 + at)
         elif op == EXACT:
-            failed = k.exact_block(n, cells[0], cells[1], cells[2], cells[3], option, conversion, p0 + at, p1 + at, p2 + at, ps + at)
+            done = k.exact_block(n, cells[0], cells[1], cells[2], cells[3], option, conversion, left, p0 + at, p1 + at, p2 + at, ps + at)
         elif op == EXACT_UPPER:
-            failed = k.exact_block(n, cells[0], cells[1], cells[2], cells[3], option, conversion, unused, p0 + at, NULL, ps + at)
+            done = k.exact_block(n, cells[0], cells[1], cells[2], cells[3], option, conversion, left, unused, p0 + at, NULL, ps + at)
         elif op == EXACT_CALIBRATE:
-            failed = k.exact_calibrate_block(n, option, cells[0], cells[1], cells[2], cells[3], conversion, p0 + at, ps + at)
-        if failed:
-            return failed
-        at += n
-    return 0
+            done = k.exact_calibrate_block(n, option, cells[0], cells[1], cells[2], cells[3], conversion, left, p0 + at, ps + at)
+        if done < 0:
+            return done
+        at += done
+        left = end - fa_seconds()
+    return at
 
 
 def history(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] steps, const double[::1] target, bint for_delta,
             int conversion, const double[::1] orders, double[::1] out, double[::1] order_out, uint8_t[::1] status):
     """epsilon (or delta) of one heterogeneous run at each target; see `history_readout` in kernels.h."""
-    cdef int64_t n = target.shape[0]
-    cdef int blocks = <int> noise_multiplier.shape[0], n_orders = 0, failed
+    cdef int64_t n = target.shape[0], at = 0, done
+    cdef int blocks = <int> noise_multiplier.shape[0], n_orders = 0
+    cdef const fa_kernels *k = _active
     cdef const double *c_orders = NULL
-    if sample_rate.shape[0] != blocks or steps.shape[0] != blocks or out.shape[0] < n or order_out.shape[0] < n or status.shape[0] < n or blocks < 1 or n < 1:
+    if sample_rate.shape[0] != blocks or steps.shape[0] != blocks or out.shape[0] < n or order_out.shape[0] < n or status.shape[0] < n or blocks < 1:
         raise ValueError("array lengths do not fit")
     if orders is not None and orders.shape[0] > 0:
         c_orders = &orders[0]
         n_orders = <int> orders.shape[0]
-    with nogil:
-        failed = _active.history_readout(blocks, &noise_multiplier[0], &sample_rate[0], &steps[0], n, &target[0], for_delta, conversion,
-                                         c_orders, n_orders, &out[0], &order_out[0], &status[0])
-    if failed:
-        raise MemoryError("not enough memory for the history's log-moments")
+    while at < n:
+        with nogil:
+            done = k.history_readout(blocks, &noise_multiplier[0], &sample_rate[0], &steps[0], n - at, &target[at], for_delta, conversion,
+                                     c_orders, n_orders, _SLICE, &out[at], &order_out[at], &status[at])
+        at += checked(done)
+        PyErr_CheckSignals()
 
 
 def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::1] n_p, const int32_t[::1] n_q, const double[::1] weight,
               const double[::1] mean, const double[::1] target, int what, int directions, double[::1] lower, double[::1] upper,
               double[::1] slope, uint8_t[::1] status):
     """Certified bounds of one composed job at each target; the layout is that of `exact_job` in kernels.h."""
-    cdef int64_t n = target.shape[0], size = 0
-    cdef int blocks = <int> count.shape[0], failed, b
-    if blocks < 1 or n < 1 or noise.shape[0] != blocks or n_p.shape[0] != blocks or n_q.shape[0] != blocks:
+    cdef int64_t n = target.shape[0], size = 0, at = 0, done
+    cdef int blocks = <int> count.shape[0], b
+    cdef const fa_kernels *k = _active
+    if blocks < 1 or noise.shape[0] != blocks or n_p.shape[0] != blocks or n_q.shape[0] != blocks:
         raise ValueError("array lengths do not fit")
     for b in range(blocks):
         if not (1 <= n_p[b] <= 65 and 0 <= n_q[b] <= 65):
@@ -239,11 +281,12 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
         size += n_p[b] + n_q[b]
     if weight.shape[0] != size or mean.shape[0] != size or lower.shape[0] < n or upper.shape[0] < n or slope.shape[0] < n or status.shape[0] < n:
         raise ValueError("array lengths do not fit")
-    with nogil:
-        failed = _active.exact_job(blocks, &count[0], &noise[0], &n_p[0], &n_q[0], &weight[0], &mean[0], n, &target[0], what, directions,
-                                   &lower[0], &upper[0], &slope[0], &status[0])
-    if failed:
-        raise MemoryError("not enough memory for the nodes of the exact accountant")
+    while at < n:
+        with nogil:
+            done = k.exact_job(blocks, &count[0], &noise[0], &n_p[0], &n_q[0], &weight[0], &mean[0], n - at, &target[at], what, directions,
+                               _SLICE, &lower[at], &upper[at], &slope[at], &status[at])
+        at += checked(done)
+        PyErr_CheckSignals()
 
 
 cdef bint is_run(double sigma, double q, double t) noexcept nogil:
@@ -255,7 +298,7 @@ cdef double dpsgd_epsilon(double noise_multiplier, double sample_rate, double st
     cdef uint8_t status
     if not (is_run(noise_multiplier, sample_rate, steps) and 0.0 <= delta <= 1.0):
         return INFINITY
-    if _active.exact_block(1, &noise_multiplier, &sample_rate, &steps, &delta, 0, 3, &lower, &upper, NULL, &status):
+    if _active.exact_block(1, &noise_multiplier, &sample_rate, &steps, &delta, 0, 3, INFINITY, &lower, &upper, NULL, &status) != 1:
         return INFINITY
     return upper
 
@@ -265,7 +308,7 @@ cdef double dpsgd_delta(double noise_multiplier, double sample_rate, double step
     cdef uint8_t status
     if not (is_run(noise_multiplier, sample_rate, steps) and epsilon >= 0.0):
         return 1.0
-    if _active.exact_block(1, &noise_multiplier, &sample_rate, &steps, &epsilon, 1, 3, &lower, &upper, NULL, &status):
+    if _active.exact_block(1, &noise_multiplier, &sample_rate, &steps, &epsilon, 1, 3, INFINITY, &lower, &upper, NULL, &status) != 1:
         return 1.0
     return upper
 
@@ -399,7 +442,7 @@ cdef inline bint as_number(object value, double *out) except -1:
 def readout_scalar(noise_multiplier, sample_rate, steps, target, bint for_delta, bint exact):
     """epsilon (or delta) for four plain Python numbers with Exact() or RDP(); None if they are not all valid plain numbers."""
     cdef double sigma, q, t, d, out, lower, order
-    cdef int failed
+    cdef int64_t done = 1
     cdef uint8_t status
     if not (as_number(noise_multiplier, &sigma) and as_number(sample_rate, &q) and as_number(steps, &t) and as_number(target, &d)):
         return None
@@ -407,10 +450,8 @@ def readout_scalar(noise_multiplier, sample_rate, steps, target, bint for_delta,
         return None
     with nogil:
         if exact:
-            failed = _active.exact_block(1, &sigma, &q, &t, &d, for_delta, 3, &lower, &out, NULL, &status)
+            done = _active.exact_block(1, &sigma, &q, &t, &d, for_delta, 3, INFINITY, &lower, &out, NULL, &status)
         else:
-            failed = 0
             _active.readout_block(1, &sigma, &q, &t, &d, for_delta, 1, NULL, 0, &out, &order, &status)
-    if failed:
-        raise MemoryError("not enough memory for the nodes of the exact accountant")
+    checked(done)
     return out

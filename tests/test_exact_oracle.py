@@ -92,6 +92,47 @@ def test_double_double_lines_keep_their_digits(direction, q, sigma, steps, epsil
     assert bounds.upper - bounds.lower <= 2e-12 * bounds.upper
 
 
+ROUND_TRIPS = [  # noise multiplier, sample rate, steps, delta: cells where an abandoned line was once read
+    (1.198670389266739, 0.00025307634675616743, 673.0, 2.401171982171787e-73),
+    (1.0409671331112094, 0.0004648573242408223, 143.0, 3.045904606447669e-91),
+    (1.1691958141203447, 0.0004160201101984072, 516.0, 1.6054818777823756e-107),
+    (1.4623019582907293, 0.0008669915080425974, 151.0, 2.918473912142068e-136),
+]
+
+
+def random_runs(rng, n):
+    """Few expected participations, deltas down to the smallest: (noise multiplier, sample rate, steps, delta)."""
+    rate = 10.0 ** rng.uniform(-6.0, -0.05, n)
+    steps = np.maximum(np.round(10.0 ** rng.uniform(np.log10(0.05), np.log10(30.0), n) / rate), 1.0)
+    return 10.0 ** rng.uniform(-0.5, 1.3, n), rate, steps, 10.0 ** rng.uniform(-290.0, -2.0, n)
+
+
+@pytest.mark.parametrize("directions", [1, 2], ids=["add", "remove"])
+def test_delta_at_a_bound_of_epsilon_is_on_the_same_side(directions):
+    """epsilon -> delta -> epsilon: each kernel checks the other, and no interval may contradict another."""
+    known = np.array(ROUND_TRIPS).T
+    cells = tuple(np.concatenate(pair) for pair in zip(known, random_runs(np.random.default_rng(12), 60), strict=True))
+    shape, log_delta = cells[0].shape, np.log(cells[3])
+
+    def read(target, option):
+        inputs = (*cells[:3], target)
+        (lower, upper, _), _ = run_kernel(
+            _kernels.Op.EXACT, inputs, shape, 3, 2, option=option, conversion=directions, cells_per_task=8
+        )
+        return lower, upper
+
+    lower, upper = read(cells[3], 0)
+    slack = 4e-16 * (1.0 - log_delta)  # of the logarithm alone
+    delta_lower = np.where(upper < np.inf, read(np.minimum(upper, 1e300), LOG_DELTA)[0], -np.inf)
+    delta_upper = np.where(lower > 0.0, read(lower, LOG_DELTA)[1], np.inf)
+    assert (upper < np.inf).mean() > 0.9
+    assert (lower > 0.0).mean() > 0.5
+    too_small = np.flatnonzero(delta_lower > log_delta + slack)
+    too_large = np.flatnonzero(delta_upper < log_delta - slack)
+    assert not too_small.size, [tuple(float(cell[i]) for cell in cells) for i in too_small]
+    assert not too_large.size, [tuple(float(cell[i]) for cell in cells) for i in too_large]
+
+
 def test_delta_near_one_keeps_its_side():
     """log(v - 1) near the pole once lost half its digits: lower bounds above 1."""
     run = {"noise_multiplier": 0.66979, "sample_rate": 0.505055, "steps": 80730, "neighbors": "remove"}

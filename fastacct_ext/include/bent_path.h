@@ -51,7 +51,7 @@ FA_FUNC int fa_curve_reserve(fa_curve *c, int n)
         size *= 2;
     free(c->memory);
     c->capacity = 0;
-    c->memory = p = malloc(sizeof(double) * 12 * (size_t)size);
+    c->memory = p = fa_alloc(sizeof(double) * 12 * (size_t)size);
     if (!p)
         return 0;
     c->capacity = size;
@@ -320,7 +320,7 @@ FA_FUNC int fa_bent_init(fa_bent *b)
     size_t points = (size_t)FA_PANEL * FA_PANELS_MAX, entries = 6 * (size_t)FA_PANELS_MAX;
     if (b->memory)
         return 1;
-    b->memory = malloc(sizeof(double) * (5 * points + 2 * entries));
+    b->memory = fa_alloc(sizeof(double) * (5 * points + 2 * entries));
     if (!b->memory)
         return 0;
     b->zr = b->memory;

@@ -189,7 +189,7 @@ FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int
     double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run) - (FA_TOLERANCE - run->tolerance), real_r[1], *r_all = real_r, t = 0.0, work = 0.0, d1, d2;
     double *heap = 0;
     int b, k, sync = 8, ok = 0, goal;
-    if (run->n_blocks > 1 && !(r_all = heap = malloc(sizeof(double) * (size_t)run->n_blocks)))
+    if (run->n_blocks > 1 && !(r_all = heap = fa_alloc(sizeof(double) * (size_t)run->n_blocks)))
         return 0;
     for (level = 8.0; level < guess; level *= 2.0)
         ;

@@ -38,18 +38,19 @@ FA_INLINE void fa_line_read(const fa_contour *run, double eps, fa_reading *out)
         fa_contour_read(run, eps, out);
 }
 
-/* whether there is something to read */
+/* whether there is something to read: a line whose evaluation was finished */
 FA_INLINE int fa_has_line(const fa_contour *run) { return run->on_bent ? run->bent->n > 0 : run->n > 0; }
 
-/* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for, NaN on failure.
- * log_size: what the errors are compared with, NaN: the saddle-point approximation */
-FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
+/* nothing to read any more: a line given up half way has no ledger of its errors */
+FA_INLINE void fa_forget_line(fa_contour *run) { run->n = run->wide = run->on_bent = 0; }
+
+/* fa_place without the promise that a line given up is forgotten */
+FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
 {
     static const double margins[3] = {40.0, 160.0, INFINITY};
     double at = NAN, size = log_size, least = INFINITY, saddle = 0.0, k = 0.0;
     int level, bendable, few, limit;
     bendable = run->n_blocks == 1 && run->sign > 0 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0;
-    run->on_bent = 0;
     few = bendable && run->total * run->blocks[0].pair.sample_rate < 0.5;
     for (level = 0; level < run->n_blocks; level++)
         least = fa_min(least, run->blocks[level].pair.sigma);
@@ -86,6 +87,18 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, points_max))
         return at;
     return NAN;
+}
+
+/* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for, or NaN, and then no line
+ * can be read.  log_size: what the errors are compared with, NaN: the saddle-point approximation */
+FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
+{
+    double at;
+    fa_forget_line(run);
+    at = fa_try_places(run, eps, log_delta, log_size, points_max);
+    if (!(at >= 0.0))
+        fa_forget_line(run);
+    return at;
 }
 
 /* a guess of eps where at most one participation matters: delta is about steps times one step's; NaN elsewhere.  Chernoff's bound, the
@@ -304,9 +317,11 @@ FA_FUNC fa_interval fa_contour_eps_by_delta(fa_contour *run, double log_delta, d
             out.upper = fa_min(out.upper, eps);
         if (d.lower >= log_delta)
             out.lower = fa_max(out.lower, eps);
-        if (!(d.upper - d.lower < 0.3) || !fa_has_line(run) || (out.upper < INFINITY && out.upper - out.lower <= 1e-9 * out.upper))
+        if (!(d.upper - d.lower < 0.3) || (out.upper < INFINITY && out.upper - out.lower <= 1e-9 * out.upper))
             break;
-        fa_line_read(run, eps, &r);
+        r.slope = 1.0 - run->c;                                            /* at the saddle; about */
+        if (fa_has_line(run))
+            fa_line_read(run, eps, &r);
         value = 0.5 * (d.upper + d.lower);
         slope = last == last && fabs(eps - last) > 1e-7 * eps ? (value - last_value) / (eps - last) : r.slope;
         slope = slope < 0.0 ? slope : r.slope;

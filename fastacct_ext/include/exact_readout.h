@@ -50,13 +50,13 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
     e->directions = directions;
     e->points_max = points_max;
     e->anchor = NAN;
-    e->moment = malloc(sizeof(fa_log_moment));
+    e->moment = fa_alloc(sizeof(fa_log_moment));
     for (d = 0; d < 2; d++) {
-        e->way[d].blocks = calloc((size_t)(n_blocks > 0 ? n_blocks : 1), sizeof(fa_block));
+        e->way[d].blocks = fa_alloc_zeroed((size_t)(n_blocks > 0 ? n_blocks : 1) * sizeof(fa_block));
         e->way[d].n_blocks = n_blocks;
         e->way[d].sign = d ? -1 : 1;
     }
-    e->way[0].bent = calloc(1, sizeof(fa_bent));
+    e->way[0].bent = fa_alloc_zeroed(sizeof(fa_bent));
     if (e->moment && e->way[0].blocks && e->way[1].blocks && e->way[0].bent)
         return 1;
     fa_exact_free(e);
@@ -117,6 +117,8 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
     fa_interval r = {-INFINITY, 0.0};
+    if (!way)
+        e->anchor = NAN;                                      /* the line is about to be placed for this eps */
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
         r.upper = -INFINITY;
         return r;
@@ -328,6 +330,14 @@ FA_FUNC double fa_participation(const fa_exact *e)
     return fa_min(0.0, fa_min(any, sum) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q))));
 }
 
+/* the status of an interval of eps, delta or log delta: its width decides, relative to the upper bound, and nothing else */
+FA_INLINE int fa_status_of(double lower, double upper, fa_read what)
+{
+    if (what == FA_READ_LOG_DELTA)
+        return upper == -INFINITY || upper - lower <= FA_TIGHT ? FA_OK : FA_LOOSE;
+    return upper == INFINITY ? FA_NOT_MET : upper - lower <= FA_TIGHT * upper ? FA_OK : FA_LOOSE;
+}
+
 /* one cell, the job set: lower and upper bounds of eps, delta or log delta */
 FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lower_out, double *upper_out)
 {
@@ -356,7 +366,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
             r.upper = fa_min(r.upper, fa_exact_fallback(e, target, 0));
         *lower_out = fa_min(r.lower, r.upper);
         *upper_out = r.upper;
-        return r.upper == INFINITY ? FA_NOT_MET : r.upper - *lower_out <= FA_TIGHT * r.upper ? FA_OK : FA_LOOSE;
+        return fa_status_of(*lower_out, *upper_out, what);
     }
     if (target == INFINITY) {
         *lower_out = *upper_out = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
@@ -377,7 +387,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
         *upper_out = r.upper == -INFINITY ? 0.0 : fa_min(1.0, exp(r.upper) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074);
         *lower_out = fa_max(0.0, exp(r.lower) * (1.0 - 4.0 * FA_EPS) - (r.lower < -707.0 ? 0x1p-1074 : 0.0));      /* below the normal range it rounds up */
     }
-    return r.upper == -INFINITY || r.upper - r.lower <= FA_TIGHT ? FA_OK : FA_LOOSE;
+    return fa_status_of(*lower_out, *upper_out, what);
 }
 
 #endif

@@ -54,8 +54,10 @@ static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const d
         lower_out[i] = count * moment[i].lower * (1.0 - 4.0 * FA_EPS);
         upper_out[i] = count * moment[i].upper * (1.0 + 4.0 * FA_EPS);
         status_out[i] = (uint8_t)moment[i].status;
-        if (!(upper_out[i] <= DBL_MAX))                                  /* overflow: the safe side */
+        if (!(upper_out[i] <= DBL_MAX)) {                                /* overflow: the safe side */
             upper_out[i] = INFINITY;
+            status_out[i] = FA_NOT_MET;
+        }
         if (lm->mech.sigma > 0.0 && !(lower_out[i] <= DBL_MAX))
             lower_out[i] = lower_out[i] > 0.0 ? DBL_MAX : 0.0;
     }
@@ -121,21 +123,25 @@ static void fa_readout_block(int64_t n, const double *sigma, const double *q, co
     }
 }
 
-static int fa_history_readout(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n, const double *target, int for_delta,
-                              int conversion, const double *orders, int n_orders, double *out, double *order_out, uint8_t *status_out)
+/* whether the time of a call is up: never before its first cell is done */
+static int fa_is_late(int64_t i, double end) { return i > 0 && end < INFINITY && fa_seconds() > end; }
+
+static int64_t fa_history_readout(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n, const double *target, int for_delta,
+                              int conversion, const double *orders, int n_orders, double seconds, double *out, double *order_out, uint8_t *status_out)
 {
-    fa_log_moment *moment = malloc(sizeof(fa_log_moment) * (size_t)(n_blocks > 0 ? n_blocks : 1));
+    double end = fa_seconds() + seconds;
+    fa_log_moment *moment = fa_alloc(sizeof(fa_log_moment) * (size_t)(n_blocks > 0 ? n_blocks : 1));
     fa_run run = {n_blocks, moment, steps, NAN};
     int64_t i;
     int b;
     if (!moment)
-        return -1;
+        return FA_NO_MEMORY;
     for (b = 0; b < n_blocks; b++)
         fa_log_moment_init(moment + b, sigma[b], q[b]);
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n && !fa_is_late(i, end); i++)
         fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i, status_out + i);
     free(moment);
-    return 0;
+    return i;
 }
 
 static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b, int conversion,
@@ -158,14 +164,16 @@ static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, cons
     }
 }
 
-static int fa_exact_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int what, int directions,
-                          double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out)
+static int64_t fa_exact_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int what, int directions,
+                              double seconds, double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out)
 {
     fa_exact e;
+    double end = seconds < INFINITY ? fa_seconds() + seconds : INFINITY;
     int64_t i;
+    (void)fa_alloc_failed();
     if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
-        return -1;
-    for (i = 0; i < n; i++) {
+        return FA_NO_MEMORY;
+    for (i = 0; i < n && !fa_is_late(i, end); i++) {
         if (slope_out)
             slope_out[i] = NAN;
         if (!(q[i] > 0.0) || !(steps[i] > 0.0) || sigma[i] == INFINITY) {      /* nothing is released */
@@ -187,9 +195,13 @@ static int fa_exact_block(int64_t n, const double *sigma, const double *q, const
         status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
         if (slope_out)
             slope_out[i] = e.slope;
+        if (fa_alloc_failed()) {
+            i = FA_NO_MEMORY;
+            break;
+        }
     }
     fa_exact_free(&e);
-    return 0;
+    return i;
 }
 
 /* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */
@@ -248,9 +260,9 @@ static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double 
 
 #define FA_NOT_DONE 255
 
-/* a job of very many sampled Gaussians, where the pass over all steps certifies it: status FA_NOT_DONE elsewhere.  -1: out of memory */
-static int fa_exact_many(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
-                         const double *mean, int64_t n, const double *target, int what, int directions, double *lower_out, double *upper_out,
+/* a job of very many sampled Gaussians, where the pass over all steps certifies it: status FA_NOT_DONE elsewhere */
+static int64_t fa_exact_many(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
+                         const double *mean, int64_t n, const double *target, int what, int directions, double end, double *lower_out, double *upper_out,
                          double *slope_out, uint8_t *status_out)
 {
     fa_exact e;
@@ -258,11 +270,11 @@ static int fa_exact_many(int n_blocks, const double *count, const double *sigma,
     int ready;
     memset(status_out, FA_NOT_DONE, (size_t)n);
     if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
-        return -1;
+        return FA_NO_MEMORY;
     e.way[0].n_blocks = e.way[1].n_blocks = 0;
     e.many = fa_many_new(n_blocks, directions, FA_POINTS_MAX);
     ready = e.many && fa_job_blocks(&e, e.many, n_blocks, count, sigma, n_p, n_q, weight, mean);
-    for (i = 0; i < n && ready; i++) {
+    for (i = 0; i < n && ready && !fa_is_late(i, end); i++) {
         int status;
         e.refused = 0;
         status = fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
@@ -272,28 +284,32 @@ static int fa_exact_many(int n_blocks, const double *count, const double *sigma,
     }
     fa_many_free(e.many);
     fa_exact_free(&e);
-    return 0;
+    return fa_alloc_failed() ? FA_NO_MEMORY : ready ? i : n;
 }
 
-static int fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
-                        const double *mean, int64_t n, const double *target, int what, int directions, double *lower_out, double *upper_out,
+static int64_t fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
+                        const double *mean, int64_t n, const double *target, int what, int directions, double seconds, double *lower_out, double *upper_out,
                         double *slope_out, uint8_t *status_out)
 {
     fa_exact e;
+    double end = fa_seconds() + seconds;
     int64_t i, done = 0;
     int b, d, released, many = n_blocks >= FA_MANY_LEAST;
     for (b = 0; b < n_blocks && many; b++)
         many = n_q[b] == 0;
-    if (many && fa_exact_many(n_blocks, count, sigma, n_p, n_q, weight, mean, n, target, what, directions, lower_out, upper_out, slope_out, status_out))
-        return -1;
+    (void)fa_alloc_failed();
+    if (many)
+        n = fa_exact_many(n_blocks, count, sigma, n_p, n_q, weight, mean, n, target, what, directions, end, lower_out, upper_out, slope_out, status_out);
+    if (n < 0)
+        return n;
     for (i = 0; i < n && many; i++)
         done += status_out[i] != FA_NOT_DONE;
     if (done == n)
-        return 0;
+        return n;
     if (!fa_exact_init(&e, n_blocks, directions, FA_POINTS_MAX))
-        return -1;
+        return FA_NO_MEMORY;
     released = fa_job_blocks(&e, 0, n_blocks, count, sigma, n_p, n_q, weight, mean);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && !fa_is_late(i, end); i++) {
         if (many && status_out[i] != FA_NOT_DONE)
             continue;
         if (slope_out)
@@ -307,21 +323,27 @@ static int fa_exact_job(int n_blocks, const double *count, const double *sigma, 
         status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
         if (slope_out)
             slope_out[i] = e.slope;
+        if (fa_alloc_failed()) {
+            i = FA_NO_MEMORY;
+            break;
+        }
     }
     for (d = 0; d < 2; d++)
         e.way[d].n_blocks = n_blocks;
     fa_exact_free(&e);
-    return 0;
+    return i;
 }
 
-static int fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b, int directions,
-                                    double *out, uint8_t *status_out)
+static int64_t fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b,
+                                        int directions, double seconds, double *out, uint8_t *status_out)
 {
     fa_exact e;
+    double end = fa_seconds() + seconds;
     int64_t i;
+    (void)fa_alloc_failed();
     if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
-        return -1;
-    for (i = 0; i < n; i++) {
+        return FA_NO_MEMORY;
+    for (i = 0; i < n && !fa_is_late(i, end); i++) {
         fa_target t = {e.moment, FA_CKS, 0, 0, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, &e, 1, 0, 0, 0.0};
         int status;
         if (solve_for == 0)
@@ -334,9 +356,13 @@ static int fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps,
             out[i] = fa_max_steps_exact(&t, &status);
         }
         status_out[i] = (uint8_t)status;
+        if (fa_alloc_failed()) {
+            i = FA_NO_MEMORY;
+            break;
+        }
     }
     fa_exact_free(&e);
-    return 0;
+    return i;
 }
 
 static void fa_log_moment_block(int64_t n, const double *sigma, const double *q, const double *order, double *k_out, double *d1_out, double *d2_out)

@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 
+#include "kernels.h"
 #include "mech/gaussian_mixtures.h"
 
 #define FA_LANE 8
@@ -47,8 +48,9 @@ FA_FUNC int fa_nodes_reserve(fa_nodes *s, int n)
     while (c < n)
         c = c ? 2 * c : 64;
     free(s->memory);
-    s->memory = malloc(sizeof(double) * 14 * (size_t)c + 64);
+    s->memory = fa_alloc(sizeof(double) * 14 * (size_t)c + 64);
     s->capacity = s->memory ? c : 0;
+    s->n = 0;
     if (!s->memory)
         return 0;
     {

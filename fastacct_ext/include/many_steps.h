@@ -94,7 +94,7 @@ FA_FUNC void fa_many_sort(fa_many *m, double *x, const fa_many_item *items)
 /* the sketch: groups of equal variance by sigma, each divided by rate; one step with the group's count and variance stands for it */
 FA_FUNC int fa_many_sketch(fa_many *m)
 {
-    fa_many_item *items = malloc(sizeof(fa_many_item) * (size_t)m->n);
+    fa_many_item *items = fa_alloc(sizeof(fa_many_item) * (size_t)m->n);
     double all = 0.0, seen = 0.0;
     int i, j, k, end, used = 0, d;
     if (!items)
@@ -157,8 +157,8 @@ FA_FUNC int fa_many_sketch(fa_many *m)
 /* room for up to n steps, to be filled by fa_many_add; NULL: no memory */
 FA_FUNC fa_many *fa_many_new(int n, int directions, int points_max)
 {
-    fa_many *m = calloc(1, sizeof(fa_many));
-    if (!m || !(m->memory = malloc(sizeof(double) * 5 * (size_t)n))) {
+    fa_many *m = fa_alloc_zeroed(sizeof(fa_many));
+    if (!m || !(m->memory = fa_alloc(sizeof(double) * 5 * (size_t)n))) {
         free(m);
         return 0;
     }
@@ -552,8 +552,10 @@ FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, in
         m->chernoff_v = other_v;
         m->chernoff_k = k_other + 1e-8 + 1e-12 * m->total * (1.0 + other_v);
     }
+    if (!(run->relative * run->inverse[0] < 1e-3) || !(run->right_log < 1e300) || !(run->left_log < 1e300))
+        return 0;
     run->n = points;
-    return run->relative * run->inverse[0] < 1e-3 && run->right_log < 1e300 && run->left_log < 1e300;
+    return 1;
 }
 
 /* place a line for eps, or for log_delta where eps is NaN, on the sketch and evaluate it over all steps; eps and log delta there, about.

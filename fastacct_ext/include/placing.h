@@ -65,7 +65,7 @@ typedef struct {
 FA_FUNC void fa_contour_free(fa_contour *run)
 {
     int b;
-    for (b = 0; b < run->n_blocks; b++) {
+    for (b = 0; b < run->n_blocks && run->blocks; b++) {
         fa_nodes_free(&run->blocks[b].real);
         fa_nodes_free(&run->blocks[b].line);
     }
@@ -84,7 +84,7 @@ FA_FUNC int fa_contour_reserve(fa_contour *run, int n)
         return 1;
     while (c < n)
         c *= 2;
-    p = malloc(sizeof(double) * 3 * (size_t)c);
+    p = fa_alloc(sizeof(double) * 3 * (size_t)c);
     if (!p)
         return 0;
     if (run->n > 0) {

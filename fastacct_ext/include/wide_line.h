@@ -153,7 +153,7 @@ FA_FUNC int fa_wide_evaluate(fa_contour *run, double eps, double log_size)
         return 0;
     if (n > run->wide_capacity) {
         free(run->wide_memory);
-        run->wide_memory = malloc(sizeof(double) * 2 * FA_P_ARRAYS * n);
+        run->wide_memory = fa_alloc(sizeof(double) * 2 * FA_P_ARRAYS * n);
         run->wide_capacity = run->wide_memory ? n : 0;
         if (!run->wide_memory)
             return 0;
@@ -189,7 +189,7 @@ FA_FUNC int fa_wide_evaluate(fa_contour *run, double eps, double log_size)
             goto done;
         nodes_n = (size_t)(ceil(right / step) - (double)j0) + 1;
         nodes_n = (nodes_n + FA_LANE - 1) / FA_LANE * FA_LANE;
-        if ((double)nodes_n * (double)n * FA_WIDE_COST > run->budget || !(nodes = malloc(sizeof(double) * 2 * FA_W_ARRAYS * nodes_n)))
+        if ((double)nodes_n * (double)n * FA_WIDE_COST > run->budget || !(nodes = fa_alloc(sizeof(double) * 2 * FA_W_ARRAYS * nodes_n)))
             goto done;
         run->budget -= (double)nodes_n * (double)n * FA_WIDE_COST;
         fa_wide_nodes(nodes, nodes_n, block, j0, step, y, mean);

@@ -1,5 +1,7 @@
-/* Chooses the instruction-set level once, at import. */
+/* What all instruction-set levels share: the choice of one, memory, time. */
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "../include/kernels.h"
 
 static int has_level(int level)
@@ -26,4 +28,51 @@ const fa_kernels *fa_kernels_select(const char *name)
     if (v3 && !strcmp(name, v3->name))
         return v3;
     return strcmp(name, base->name) ? 0 : base;
+}
+
+#if defined(_MSC_VER)
+#define FA_THREAD __declspec(thread)
+#else
+#define FA_THREAD _Thread_local
+#endif
+
+static FA_THREAD int alloc_failed;
+static FA_THREAD int64_t alloc_left = -1;
+
+static void *granted(void *memory)
+{
+    if (!memory)
+        alloc_failed = 1;
+    return memory;
+}
+
+static int refused(void)
+{
+    if (alloc_left > 0)
+        alloc_left--;
+    else if (alloc_left == 0)
+        return 1;
+    return 0;
+}
+
+void *fa_alloc(size_t size) { return granted(refused() ? 0 : malloc(size)); }
+void *fa_alloc_zeroed(size_t size) { return granted(refused() ? 0 : calloc(1, size)); }
+void fa_alloc_limit(int64_t n) { alloc_left = n; }
+
+int fa_alloc_failed(void)
+{
+    int failed = alloc_failed;
+    alloc_failed = 0;
+    return failed;
+}
+
+double fa_seconds(void)
+{
+    struct timespec now;
+#if defined(CLOCK_MONOTONIC)
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+    timespec_get(&now, TIME_UTC);
+#endif
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
