@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from fastacct._arrays import as_threads
 
 import fastacct as fa
 from bench import agreement, compare_exact, report, timing
@@ -25,7 +26,6 @@ from bench.agreement import RDP
 from bench.configurations import REGIMES, Configurations, broad, everyday, tiny_rate
 from bench.peers import Peer, installed
 from bench.report import Fact, Findings, Race, Regime
-from fastacct._arrays import as_threads
 from fastacct.tightness import duration
 
 CURVE_ORDERS: Final = tuple([1 + x / 10.0 for x in range(1, 100)] + [float(order) for order in range(12, 64)])

@@ -7,19 +7,21 @@
 
 from typing import TYPE_CHECKING
 
-from fastacct import dpsgd, jit
+from fastacct import dpsgd, jit, mechanisms
 from fastacct.accountants import (
     CLT,
+    PLD,
     RDP,
     AdvancedComposition,
     AnalyticGaussian,
     BasicComposition,
+    Exact,
     Method,
     ZCDPComposition,
 )
-from fastacct.adaptive import Accountant, BudgetExceededError
-from fastacct.additive import DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
-from fastacct.api import (
+from fastacct.calibrate import calibrate
+from fastacct.core.bounds import Bounds, Status
+from fastacct.epsilon import (
     delta,
     delta_bounds,
     delta_lower,
@@ -30,26 +32,10 @@ from fastacct.api import (
     rdp,
     rdp_bounds,
 )
-from fastacct.bounds import Bounds, Status
-from fastacct.calibrate import calibrate
-from fastacct.exact import Exact
 from fastacct.gdp import GaussianFit, gdp
-from fastacct.mechanisms import Gaussian, GaussianMixture, Mechanism, PoissonSampled
-from fastacct.notions import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve, from_pmf
-from fastacct.parallel import Parallel
-from fastacct.pld import PLD, LossDistribution
-from fastacct.process import Process
-from fastacct.selection import (
-    AboveThreshold,
-    Exponential,
-    Paprika,
-    PermuteAndFlip,
-    RandomizedResponse,
-    RepeatedSelection,
-    SparseVector,
-    Thresholdout,
-)
-from fastacct.streams import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
+from fastacct.ledger import Accountant, BudgetExceededError
+from fastacct.mechanisms import *  # noqa: F403
+from fastacct.readers.grid.distribution import LossDistribution
 from fastacct.sweep import open_sweep, sweep
 from fastacct.textbook import classical, composition, convert
 from fastacct.tradeoff import (
@@ -71,49 +57,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CLT",
-    "DPFTRL",
-    "GDP",
-    "GOPA",
     "PLD",
     "RDP",
-    "ZCDP",
-    "AboveThreshold",
     "Accountant",
     "AdvancedComposition",
     "AnalyticGaussian",
-    "ApproxDP",
     "BasicComposition",
     "Bounds",
     "BudgetExceededError",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
     "Exact",
-    "Exponential",
-    "Gaussian",
     "GaussianFit",
-    "GaussianMixture",
-    "Laplace",
     "LossDistribution",
-    "MeanConcentratedDP",
-    "Mechanism",
     "Method",
-    "NoisyIteration",
-    "Paprika",
-    "Parallel",
-    "PermuteAndFlip",
-    "PoissonSampled",
-    "Process",
-    "PureDP",
-    "RDPCurve",
-    "RandomWalk",
-    "RandomizedResponse",
-    "RepeatedSelection",
-    "Skellam",
-    "SparseVector",
-    "Staircase",
     "Status",
-    "Thresholdout",
-    "TreeAggregation",
     "ZCDPComposition",
     "advantage",
     "advantage_bounds",
@@ -131,7 +87,6 @@ __all__ = [
     "epsilon",
     "epsilon_bounds",
     "epsilon_lower",
-    "from_pmf",
     "gdp",
     "jit",
     "log_delta_bounds",
@@ -147,6 +102,7 @@ __all__ = [
     "tradeoff",
     "tradeoff_bounds",
 ]
+__all__ += mechanisms.__all__
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastacct._extras import import_extra
-from fastacct._files import atomic_output, refuse_existing
+from fastacct.core.extras import import_extra
+from fastacct.core.files import atomic_output, refuse_existing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

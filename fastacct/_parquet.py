@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct._extras import import_extra
+from fastacct.core.extras import import_extra
 from fastacct.sweep import Grid, Sink, Values, labelled
 
 if TYPE_CHECKING:

@@ -8,28 +8,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastacct import api
-from fastacct._arrays import Domain, as_cells
 from fastacct.accountants import Method
-from fastacct.mechanisms import Mechanism
-from fastacct.process import Process
+from fastacct.core.inputs import UNIT, as_number
+from fastacct.core.relations import Relation
+from fastacct.core.search import boundary
+from fastacct.epsilon import Job
+from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.tradeoff import advantage as largest_advantage
 from fastacct.tradeoff import tpr_at_fpr
 
-__all__ = ["boundary", "calibrate"]
+__all__ = ["calibrate"]
 
-WIDTH: Final = 1e-9
-"""Relative distance of the number returned from one that does not meet the target."""
-_WIDEST: Final = (1e-6, 1e12)
-_FACTOR: Final = 4.0
-_SMALLEST: Final = 1e-300
-_UNIT: Final = Domain(0.0, 1.0)
 _LEVEL: Final = 50.0
-_MOST: Final = 400
 
 
 def calibrate(
-    build: Callable[[Any], Mechanism | Process],
+    build: Callable[[float], Job],
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -38,9 +32,9 @@ def calibrate(
     fpr: float | None = None,
     bracket: tuple[float, float] | None = None,
     accountant: Method | None = None,
-    neighbors: str = "add_remove",
+    neighbors: Relation = "add_remove",
     threads: int | None = None,
-) -> Any:
+) -> float:
     """The number x for which the job `build(x)` just meets a target.
 
     **Guarantee.** Safe side: the readout of `build(x)` at the x returned is at most the target (it has been evaluated),
@@ -98,93 +92,7 @@ def calibrate(
             return f"{name} stays at {least!r}, which the parts that do not change with the number cost alone"
         return f"the smallest {name} there is {least!r}; try another bracket"
 
-    return boundary(level, bracket, f"{name} <= {target!r}", hint)
-
-
-def boundary(
-    level: Callable[[float], float],
-    bracket: tuple[float, float] | None,
-    wanted: str,
-    hint: Callable[[], str] = lambda: "try another bracket",
-) -> float:
-    """The number at which a monotone level passes 0, on the side where it is at most 0."""
-    ends = _start(level) if bracket is None else _as_bracket(bracket)
-    levels = level(ends[0]), level(ends[1])
-    if max(levels) <= 0.0:
-        return ends[levels[1] >= levels[0]]  # the end that spends more
-    if min(levels) > 0.0:
-        raise ValueError(f"{wanted} is met neither at {ends[0]!r} nor at {ends[1]!r}; {hint()}")
-    if ends[0] == 0.0 and isinstance(ends[0], float):
-        ends, levels = _away_from_zero(level, ends[1], levels)
-    return _search(level, ends, levels)
-
-
-def _start(level: Callable[[float], float]) -> tuple[float, float]:
-    """A bracket around 1: the extremes are slow to read, and seldom needed."""
-    low, high = 1.0, _FACTOR
-    at_low, at_high = level(low), level(high)
-    falls = at_high <= at_low
-    while (at_low > 0.0) == (at_high > 0.0) and _WIDEST[0] < low and high < _WIDEST[1]:
-        if (at_low > 0.0) == falls:  # too much everywhere: on to where it falls
-            low, at_low, high = high, at_high, high * _FACTOR
-            at_high = level(high)
-        else:
-            high, at_high, low = low, at_low, low / _FACTOR
-            at_low = level(low)
-    return low, high
-
-
-def _away_from_zero(
-    level: Callable[[float], float], high: float, levels: tuple[float, float]
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Orders of magnitude down, to a positive bracket."""
-    at_high = levels[1]
-    while high > _SMALLEST:
-        low = high * 1e-3
-        at_low = level(low)
-        if (at_low > 0.0) != (at_high > 0.0):
-            return (low, high), (at_low, at_high)
-        high, at_high = low, at_low
-    return (0.0, high), (levels[0], at_high)
-
-
-def _search(level: Callable[[float], float], ends: tuple[float, float], levels: tuple[float, float]) -> float:
-    """Chandrupatla's method on the logarithm; the end of the last bracket that meets the target."""
-    whole, log = isinstance(ends[0], int), ends[0] > 0.0
-    found = dict(zip(ends, levels, strict=True))
-
-    def number(u: float) -> float:
-        value = math.exp(u) if log else u
-        if whole:
-            return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1))
-        return value
-
-    x, y = ends
-    a, b = (math.log(end) if log else float(end) for end in ends)
-    fa, fb = levels
-    c, fc, share = a, fa, 0.5
-    for _ in range(_MOST):
-        largest = max(abs(x), abs(y))
-        tolerance = 0.4 if whole else 0.25 * WIDTH * largest
-        tolerance /= largest if log else 1.0
-        if abs(x - y) <= (1 if whole else 0.5 * WIDTH * largest):
-            break
-        least = min(tolerance / abs(b - a), 0.5)
-        z = number(a + min(max(share, least), 1.0 - least) * (b - a))
-        if z in (x, y):
-            break
-        fz = found[z] = level(z)
-        u = math.log(z) if log else float(z)
-        if (fz > 0.0) == (fa > 0.0):
-            c, fc = a, fa
-        else:
-            c, fc, b, fb, y = b, fb, a, fa, x
-        a, fa, x = u, fz, z
-        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-        share = 0.5
-        if phi * phi < xi and (1.0 - phi) * (1.0 - phi) < 1.0 - xi:
-            share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-    return x if found[x] <= 0.0 else y
+    return boundary(level, None if bracket is None else _as_bracket(bracket), f"{name} <= {target!r}", hint)
 
 
 def _as_bracket(bracket: Any) -> tuple[float, float]:
@@ -208,30 +116,22 @@ def _measure(
     tpr: Any,
     fpr: Any,
     accountant: Method | None,
-    neighbors: str,
+    neighbors: Relation,
     threads: int | None,
-) -> tuple[Callable[[Mechanism | Process], Any], float, str]:
+) -> tuple[Callable[[Job], Any], float, str]:
     """What is read from a job, the target, and its name."""
+    asked = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
     given = {
-        name: value
-        for name, value in (
-            ("epsilon", epsilon),
-            ("delta", delta),
-            ("advantage", advantage),
-            ("tpr", tpr),
-            ("fpr", fpr),
-        )
+        name: as_number(name, value, None if name in ("epsilon", "delta") else UNIT)
+        for name, value in asked.items()
         if value is not None
     }
-    for name, value in given.items():
-        cell = as_cells(name, value) if name in ("epsilon", "delta") else as_cells(name, value, _UNIT)
-        if cell.ndim:
-            raise TypeError(f"{name} must be one number, not an array of shape {cell.shape}")
-        given[name] = float(cell)
     if given.keys() == {"epsilon", "delta"}:
 
-        def spent(job: Mechanism | Process) -> Any:
-            return api.epsilon(job, delta=given["delta"], accountant=accountant, neighbors=neighbors, threads=threads)
+        def spent(job: Job) -> Any:
+            return smallest_epsilon(
+                job, delta=given["delta"], accountant=accountant, neighbors=neighbors, threads=threads
+            )
 
         return spent, given["epsilon"], "epsilon"
     if accountant is not None:

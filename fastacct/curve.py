@@ -13,11 +13,11 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastacct._files import atomic_output
-from fastacct.api import epsilon as smallest_epsilon
-from fastacct.api import log_delta_bounds
-from fastacct.mechanisms import Gaussian
-from fastacct.process import Process
+from fastacct.core.files import atomic_output
+from fastacct.epsilon import epsilon as smallest_epsilon
+from fastacct.epsilon import log_delta_bounds
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.process import Process
 from fastacct.tradeoff import tpr_at_fpr_bounds, tradeoff_bounds
 
 __all__ = ["DIRECTIONS", "PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv"]

@@ -23,16 +23,22 @@ epsilon = inf          delta 0
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final, Literal, Unpack
 
 import numpy as np
 
-from fastacct import _dpsgd_inputs as inputs
-from fastacct._arrays import as_cells, as_threads, run_kernel, unwrap, unwrap_codes
-from fastacct._dpsgd_calibration import noise_multiplier, sample_rate, steps
-from fastacct.accountants import CLT, RDP, SAMPLED_PAIR, Method
-from fastacct.bounds import Bounds
-from fastacct.exact import Exact
+from fastacct.accountants import CLT, RDP, Exact, Method
+from fastacct.core.bounds import Bounds
+from fastacct.core.inputs import Cells, Floats, Reals, as_cells, as_threads, unwrap
+from fastacct.core.relations import Relation
+from fastacct.epsilon import as_accountant, plain_bounds, shape_with
+from fastacct.inverse import noise_multiplier, relation_of, sample_rate, steps
+from fastacct.mechanisms.process import Process
+from fastacct.readers.cell import Quantity
+from fastacct.readers.job import Ask
+from fastacct.readers.orders import divergences
+from fastacct.run import Block, Run, as_delta, process_of
 from fastacct_ext import _kernels
 
 __all__ = [
@@ -52,15 +58,10 @@ __all__ = [
     "steps",
 ]
 
-
-def __dir__() -> list[str]:
-    return __all__
-
-
-_APPROX: Final = "call fastacct.dpsgd.{}_approx for its approximation"
 _readout_scalar = _kernels.readout_scalar
 _RENYI: Final = RDP()
 _EXACT: Final = Exact()
+Delta = Reals | str
 
 
 def _is_quick(accountant: object) -> bool:
@@ -70,29 +71,35 @@ def _is_quick(accountant: object) -> bool:
 
 def epsilon(
     *,
-    delta: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = None,
-    history: Any = None,
+    delta: Delta,
+    noise_multiplier: Reals | None = None,
+    sample_rate: Reals | None = None,
+    steps: Reals | None = None,
+    records: Reals | None = None,
+    batch_size: Reals | None = None,
+    epochs: Reals | None = None,
+    history: Iterable[Block] | None = None,
     accountant: Method | None = None,
-    neighbors: str = "add_remove",
+    neighbors: Relation = "add_remove",
     threads: int | None = None,
-) -> Any:
+) -> float | Floats:
     """Smallest epsilon that the accountant proves for a run of DP-SGD at `delta`.
 
     **Guarantee.** Certified upper bound, for Poisson sampling and the neighbouring relation named, rounding included.
 
     Parameters
     ----------
-    delta : float or array in [0, 1]
+    delta : float or array in [0, 1], or "1/n", "1/n^1.1" ...
     noise_multiplier : float or array in [0, inf]
         Standard deviation of the noise divided by the clipping norm.
     sample_rate : float or array in [0, 1]
         Probability that a record takes part in one step (expected batch size / dataset size).
     steps : int or array of whole numbers in [0, 2**53]
+    records, batch_size, epochs : int, float or array, optional
+        Instead of `sample_rate`, which is then batch_size / records, and of `steps`, ceil(epochs * records /
+        batch_size) = ceil(epochs / sample_rate).  With `records`, delta may be "1/n" or a power such as "1/n^1.1".
     history : sequence of (noise_multiplier, sample_rate, steps), optional
-        One heterogeneous run instead of the three parameters; only `delta` broadcasts.
+        One heterogeneous run instead of the parameters; only `delta` broadcasts.
     accountant : Method, optional
         Default `fastacct.Exact()`; `fastacct.RDP()` and others for comparison.
     neighbors : {"add_remove", "remove", "add", "zero_out", "replace_one"}
@@ -118,29 +125,29 @@ def epsilon(
     2.3816
     >>> fa.dpsgd.epsilon(history=[(1.0, 0.01, 500), (2.0, 0.02, 300)], delta=[1e-5, 1e-6]).round(4)
     array([1.5023, 1.7607])
+    >>> round(fa.dpsgd.epsilon(noise_multiplier=1.1, records=60000, batch_size=256, epochs=60, delta="1/n"), 4)
+    2.2747
     """
     if history is None and neighbors == "add_remove" and threads is None and _is_quick(accountant):
         quick = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False, accountant != _RENYI)
         if quick is not None:
             return quick
-    chosen = inputs.certified(accountant, _APPROX.format("epsilon"))
-    run = (noise_multiplier, sample_rate, steps)
-    return unwrap(
-        chosen.read(inputs.reading(chosen, "epsilon", ("delta", delta), run, history, neighbors, threads)).values
-    )
+    run: Run = {
+        "noise_multiplier": noise_multiplier,
+        "sample_rate": sample_rate,
+        "steps": steps,
+        "records": records,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "history": history,
+        "accountant": accountant,
+        "neighbors": neighbors,
+        "threads": threads,
+    }
+    return unwrap(_bounds("epsilon", delta, run, only_upper=True).upper)
 
 
-def epsilon_lower(
-    *,
-    delta: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = None,
-    history: Any = None,
-    accountant: Method | None = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Any:
+def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     """Largest epsilon that is proved to be needed at `delta`: no smaller one is true.
 
     **Guarantee.** Certified lower bound of the true epsilon; 0 where none can be certified.  Parameters and errors as
@@ -153,29 +160,10 @@ def epsilon_lower(
     >>> 1.8282366 < fa.dpsgd.epsilon_lower(**run) <= fa.dpsgd.epsilon(**run) < 1.8282367
     True
     """
-    return epsilon_bounds(
-        delta=delta,
-        noise_multiplier=noise_multiplier,
-        sample_rate=sample_rate,
-        steps=steps,
-        history=history,
-        accountant=accountant,
-        neighbors=neighbors,
-        threads=threads,
-    ).lower
+    return unwrap(_bounds("epsilon", delta, run).lower)
 
 
-def epsilon_bounds(
-    *,
-    delta: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = None,
-    history: Any = None,
-    accountant: Method | None = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Bounds:
+def epsilon_bounds(*, delta: Delta, **run: Unpack[Run]) -> Bounds:
     """Certified lower and upper bounds of the true epsilon at `delta`, with a status per cell.
 
     **Guarantee.** The truth is between them; the upper bound is the number that `epsilon` returns.  Parameters and
@@ -188,21 +176,23 @@ def epsilon_bounds(
     >>> bounds.upper.round(8), (bounds.upper - bounds.lower).max() < 1e-9, bounds.status
     (array([1.82823667, 3.91429816]), np.True_, array([0, 0], dtype=uint8))
     """
-    run = (noise_multiplier, sample_rate, steps)
-    return _bounds("epsilon", ("delta", delta), run, history, accountant, neighbors, threads)
+    return plain_bounds(_bounds("epsilon", delta, run))
 
 
 def delta(
     *,
-    epsilon: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = None,
-    history: Any = None,
+    epsilon: Reals,
+    noise_multiplier: Reals | None = None,
+    sample_rate: Reals | None = None,
+    steps: Reals | None = None,
+    records: Reals | None = None,
+    batch_size: Reals | None = None,
+    epochs: Reals | None = None,
+    history: Iterable[Block] | None = None,
     accountant: Method | None = None,
-    neighbors: str = "add_remove",
+    neighbors: Relation = "add_remove",
     threads: int | None = None,
-) -> Any:
+) -> float | Floats:
     """Smallest delta that the accountant proves for a run of DP-SGD at `epsilon`.
 
     **Guarantee.** Certified upper bound; 0 only where the true delta is 0.  Parameters and errors as in `epsilon`.
@@ -217,52 +207,31 @@ def delta(
         quick = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True, accountant != _RENYI)
         if quick is not None:
             return quick
-    chosen = inputs.certified(accountant, _APPROX.format("delta"))
-    run = (noise_multiplier, sample_rate, steps)
-    return unwrap(
-        chosen.read(inputs.reading(chosen, "delta", ("epsilon", epsilon), run, history, neighbors, threads)).values
-    )
+    run: Run = {
+        "noise_multiplier": noise_multiplier,
+        "sample_rate": sample_rate,
+        "steps": steps,
+        "records": records,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "history": history,
+        "accountant": accountant,
+        "neighbors": neighbors,
+        "threads": threads,
+    }
+    return unwrap(_bounds("delta", epsilon, run, only_upper=True).upper)
 
 
-def delta_lower(
-    *,
-    epsilon: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = None,
-    history: Any = None,
-    accountant: Method | None = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Any:
+def delta_lower(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
     """Largest delta that is proved to be needed at `epsilon`: no smaller one is true.
 
     **Guarantee.** Certified lower bound of the true delta; 0 where none can be certified.  Parameters and errors as in
     `epsilon_lower`.
     """
-    return delta_bounds(
-        epsilon=epsilon,
-        noise_multiplier=noise_multiplier,
-        sample_rate=sample_rate,
-        steps=steps,
-        history=history,
-        accountant=accountant,
-        neighbors=neighbors,
-        threads=threads,
-    ).lower
+    return unwrap(_bounds("delta", epsilon, run).lower)
 
 
-def delta_bounds(
-    *,
-    epsilon: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = None,
-    history: Any = None,
-    accountant: Method | None = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Bounds:
+def delta_bounds(*, epsilon: Reals, **run: Unpack[Run]) -> Bounds:
     """Certified lower and upper bounds of the true delta at `epsilon`, with a status per cell.
 
     **Guarantee.** The truth is between them; the upper bound is the number that `delta` returns.  Parameters and errors
@@ -275,21 +244,10 @@ def delta_bounds(
     >>> upper - lower < 1e-9 * upper, fa.Status(status).name
     (True, 'TIGHT')
     """
-    run = (noise_multiplier, sample_rate, steps)
-    return _bounds("delta", ("epsilon", epsilon), run, history, accountant, neighbors, threads)
+    return plain_bounds(_bounds("delta", epsilon, run))
 
 
-def best_order(
-    *,
-    delta: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = None,
-    history: Any = None,
-    accountant: RDP | None = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Any:
+def best_order(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     """The Rényi order at which `epsilon` with `fastacct.RDP()` finds its bound (NaN where no order is involved).
 
     For the "optimal" conversion it is the order that is best for "canonne_kamath_steinke", where the search starts.
@@ -300,24 +258,14 @@ def best_order(
     >>> round(fa.dpsgd.best_order(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5), 2)
     7.78
     """
-    chosen = inputs.certified(RDP() if accountant is None else accountant, "use fastacct.RDP()")
-    run = (noise_multiplier, sample_rate, steps)
-    order = chosen.read(inputs.reading(chosen, "epsilon", ("delta", delta), run, history, neighbors, threads)).order
-    if order is None:
+    chosen = run.get("accountant") or _RENYI
+    if not isinstance(chosen, RDP):
         raise ValueError(f"accountant {type(chosen).__name__} has no orders; use fastacct.RDP()")
-    return unwrap(order)
+    process, ask = _asked("epsilon", delta, run, chosen, only_upper=True)
+    return unwrap(chosen.with_order(process, ask)[2])
 
 
-def epsilon_approx(
-    *,
-    noise_multiplier: Any,
-    sample_rate: Any,
-    steps: Any,
-    delta: Any,
-    accountant: Method | None = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Any:
+def epsilon_approx(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     """Epsilon by an approximation without proof (default `fastacct.CLT()`).
 
     **No guarantee**: it may be below the truth.
@@ -328,44 +276,18 @@ def epsilon_approx(
     >>> round(fa.dpsgd.epsilon_approx(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5), 4)
     1.6177
     """
-    chosen = CLT() if accountant is None else inputs.some_accountant(accountant)
-    run = (noise_multiplier, sample_rate, steps)
-    return unwrap(
-        chosen.read(inputs.reading(chosen, "epsilon", ("delta", delta), run, None, neighbors, threads)).values
-    )
+    return unwrap(_approximately("epsilon", delta, run))
 
 
-def delta_approx(
-    *,
-    noise_multiplier: Any,
-    sample_rate: Any,
-    steps: Any,
-    epsilon: Any,
-    accountant: Method | None = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Any:
+def delta_approx(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
     """Delta by an approximation without proof (default `fastacct.CLT()`).
 
     **No guarantee**: it may be below the truth.
     """
-    chosen = CLT() if accountant is None else inputs.some_accountant(accountant)
-    run = (noise_multiplier, sample_rate, steps)
-    return unwrap(
-        chosen.read(inputs.reading(chosen, "delta", ("epsilon", epsilon), run, None, neighbors, threads)).values
-    )
+    return unwrap(_approximately("delta", epsilon, run))
 
 
-def rdp(
-    *,
-    orders: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = 1,
-    history: Any = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Any:
+def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
     """Rényi divergence of a run at the given orders.
 
     **Guarantee.** Certified upper bound, relative excess at most 1e-12 for sample_rate in [1e-12, 1],
@@ -390,33 +312,10 @@ def rdp(
     >>> fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=[1.5, 2, 32]).round(6)
     array([1.1735000e-02, 1.7037000e-02, 1.3623138e+01])
     """
-    if history is None:
-        cells, shape, n_threads = inputs.divergence_inputs(
-            noise_multiplier, sample_rate, steps, orders, neighbors, threads
-        )
-        (upper,), _ = run_kernel(_kernels.Op.RDP_UPPER, cells, shape, 1, n_threads)
-        return unwrap(upper)
-    return rdp_bounds(
-        orders=orders,
-        noise_multiplier=noise_multiplier,
-        sample_rate=sample_rate,
-        steps=steps,
-        history=history,
-        neighbors=neighbors,
-        threads=threads,
-    ).upper
+    return unwrap(_renyi(orders, run, only_upper=True).upper)
 
 
-def rdp_bounds(
-    *,
-    orders: Any,
-    noise_multiplier: Any = None,
-    sample_rate: Any = None,
-    steps: Any = 1,
-    history: Any = None,
-    neighbors: str = "add_remove",
-    threads: int | None = None,
-) -> Bounds:
+def rdp_bounds(*, orders: Reals, **run: Unpack[Run]) -> Bounds:
     """Certified lower and upper bounds of the Rényi divergence (larger of the two directions), with a status per cell.
 
     Examples
@@ -426,34 +325,37 @@ def rdp_bounds(
     >>> 0 < lower <= upper <= lower * (1 + 1e-12), fa.Status(status).name
     (True, 'TIGHT')
     """
-    if history is None:
-        cells, shape, n_threads = inputs.divergence_inputs(
-            noise_multiplier, sample_rate, steps, orders, neighbors, threads
-        )
-        (lower, upper), status = run_kernel(_kernels.Op.RDP, cells, shape, 2, n_threads)
-    else:
-        inputs.check_relation(neighbors, SAMPLED_PAIR, "Rényi divergences here")
-        n_threads, order = as_threads(threads), as_cells("orders", orders)
-        inputs.refuse_parameters(noise_multiplier, sample_rate, steps if np.ndim(steps) or steps != 1 else None)
-        sigma, q, count = (np.reshape(x, (-1,) + (1,) * order.ndim) for x in inputs.history_blocks(history))
-        shape = (len(sigma), *order.shape)
-        (lowers, uppers), codes = run_kernel(_kernels.Op.RDP, (sigma, q, order, count), shape, 2, n_threads)
-        padding = (len(sigma) + 1) * 2.0**-53
-        lower = np.asarray(lowers.sum(axis=0) * (1.0 - padding))
-        upper = np.asarray(uppers.sum(axis=0) * (1.0 + padding))
-        status = np.asarray(codes.max(axis=0))
-    return Bounds(unwrap(lower), unwrap(upper), unwrap_codes(status))
+    return plain_bounds(_renyi(orders, run, only_upper=False))
 
 
-def _bounds(
-    wanted: str,
-    target: tuple[str, Any],
-    run: tuple[Any, Any, Any],
-    history: Any,
-    accountant: Any,
-    neighbors: Any,
-    threads: Any,
-) -> Bounds:
-    chosen = inputs.certified(accountant)
-    lower, upper, status = chosen.bounds(inputs.reading(chosen, wanted, target, run, history, neighbors, threads))
-    return Bounds(unwrap(lower), unwrap(upper), unwrap_codes(status))
+def _asked(quantity: Quantity, target: Delta, run: Run, chosen: Method, *, only_upper: bool) -> tuple[Process, Ask]:
+    """The job that the keywords describe, and what is asked of it."""
+    relation = relation_of(run, chosen)
+    threads = as_threads(run.get("threads"))
+    name = "delta" if quantity == "epsilon" else "epsilon"
+    cells = as_delta(target, run) if quantity == "epsilon" else as_cells("epsilon", target)
+    process = process_of(run)
+    return process, Ask(quantity, cells, shape_with(process, name, cells), relation, threads, only_upper)
+
+
+def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, only_upper: bool = False) -> Bounds:
+    chosen = as_accountant(run.get("accountant"), quantity)
+    process, ask = _asked(quantity, target, run, chosen, only_upper=only_upper)
+    return chosen.bounds(process, ask)
+
+
+def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Cells:
+    chosen = run.get("accountant") or CLT()
+    if not isinstance(chosen, Method):
+        raise TypeError(f"accountant must be an accountant object such as fastacct.CLT(), not {chosen!r}")
+    process, ask = _asked(quantity, target, run, chosen, only_upper=True)
+    return np.asarray(chosen.bounds(process, ask).upper)
+
+
+def _renyi(orders: Reals, run: Run, *, only_upper: bool) -> Bounds:
+    if run.get("history") is None and run.get("epochs") is None:
+        run.setdefault("steps", 1)
+    relation, threads, cells = relation_of(run, _RENYI), as_threads(run.get("threads")), as_cells("orders", orders)
+    process = process_of(run)
+    shape = shape_with(process, "orders", cells)
+    return divergences(process, cells, shape, relation, threads, only_upper=only_upper)

@@ -14,17 +14,17 @@ Nothing is rounded in the wrong direction: delta is an upper bound, delta_mu a l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct._arrays import Cells, Domain, as_cells, as_threads, run_kernel, unwrap
-from fastacct._jobs_exact import BOTH, EPSILON, LOG_DELTA, Job
-from fastacct._jobs_read import gaussian_job
-from fastacct.api import as_neighbors, as_process
-from fastacct.mechanisms import Mechanism
-from fastacct.process import Process
+from fastacct.core.engine import run_kernel
+from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
+from fastacct.core.relations import Relation, as_relation
+from fastacct.epsilon import Job, as_process
+from fastacct.readers.contour import BOTH, EPSILON, LOG_DELTA, Contour
+from fastacct.readers.job import contour_of
 from fastacct_ext import _kernels
 
 __all__ = ["GaussianFit", "gdp"]
@@ -45,16 +45,16 @@ _Function = Callable[[Cells], tuple[Cells, Cells]]
 class GaussianFit(NamedTuple):
     """A certified Gaussian below a job's trade-off curve (floats, or arrays over the cells of the job)."""
 
-    mu: Any
+    mu: float | Floats
     """The job is mu-GDP wherever its delta is at least the floor."""
-    mu_lower: Any
+    mu_lower: float | Floats
     """No smaller number than this is."""
-    regret: Any
+    regret: float | Floats
     """How much is given away: at most this must be added to both error rates of the Gaussian to reach the job's."""
 
 
 def gdp(
-    job: Mechanism | Process, *, delta_floor: Any = 1e-10, neighbors: str = "add_remove", threads: int | None = None
+    job: Job, *, delta_floor: float = 1e-10, neighbors: Relation = "add_remove", threads: int | None = None
 ) -> GaussianFit:
     """Smallest mu such that a job is mu-GDP for all deltas of at least `delta_floor`.
 
@@ -95,17 +95,15 @@ def gdp(
     >>> round(fit.mu, 4), round(fit.regret, 3)
     (0.4627, 0.011)
     """
-    process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
-    floor = as_cells("delta_floor", delta_floor, FLOOR)
-    if floor.ndim:
-        raise TypeError(f"delta_floor must be one number, not an array of shape {floor.shape}")
-    exact = gaussian_job(process, relation, "gdp")
+    process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
+    floor = as_number("delta_floor", delta_floor, FLOOR)
+    exact = contour_of(process, relation, "gdp")
     size = int(np.prod(exact.shape))
-    fits = np.array([_fit(exact, cell, float(floor), n_threads) for cell in range(size)])
+    fits = np.array([_fit(exact, cell, floor, n_threads) for cell in range(size)])
     return GaussianFit(*(unwrap(fits[:, i].reshape(exact.shape)) for i in range(3)))
 
 
-def _fit(job: Job, cell: int, floor: float, threads: int) -> tuple[float, float, float]:
+def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, float, float]:
     def run(eps: Cells) -> tuple[Cells, Cells]:
         found = job.read(np.full(eps.size, cell), eps, LOG_DELTA, BOTH, threads)
         return found.lower, found.upper

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import fastacct.dpsgd as dpsgd
-from fastacct._arrays import DOMAINS, as_cells
-from fastacct._extras import import_extra
-from fastacct._files import atomic_output, refuse_existing
-from fastacct.accountants import RDP, Method
-from fastacct.exact import Exact
+from fastacct.accountants import RDP, Exact, Method
+from fastacct.core.extras import import_extra
+from fastacct.core.files import atomic_output, refuse_existing
+from fastacct.core.inputs import DOMAINS, as_cells
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -15,28 +15,16 @@ from typing import Final
 
 import numpy as np
 
-from fastacct import api
-from fastacct._jobs_table import expanded, is_gaussian, tables
-from fastacct._losses import has_losses, losses
-from fastacct._pld_sources import Atoms
 from fastacct.accountants import RDP
-from fastacct.additive import ALL_RELATIONS, DiscreteGaussian, DiscreteLaplace, Laplace, Skellam, Staircase
-from fastacct.bounds import Bounds
-from fastacct.mechanisms import Gaussian, GaussianMixture, Mechanism
-from fastacct.notions import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve, from_pmf
-from fastacct.parallel import Parallel
-from fastacct.process import Process
-from fastacct.selection import (
-    AboveThreshold,
-    Exponential,
-    Paprika,
-    PermuteAndFlip,
-    RandomizedResponse,
-    RepeatedSelection,
-    SparseVector,
-    Thresholdout,
-)
-from fastacct.streams import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
+from fastacct.core.bounds import Bounds
+from fastacct.core.relations import ALL, DIRECTIONS, Relation
+from fastacct.epsilon import delta, epsilon_bounds
+from fastacct.epsilon import delta_bounds as certified_delta
+from fastacct.epsilon import epsilon as smallest_epsilon
+from fastacct.losses.loss import Atoms
+from fastacct.mechanisms import EVERY
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.process import Process
 
 __all__ = ["ContractError", "check_mechanism", "examples"]
 
@@ -56,36 +44,17 @@ def examples() -> Iterator[Mechanism]:
     >>> len({type(mechanism) for mechanism in examples()}) >= 27
     True
     """
-    yield from (Gaussian(1.0), Gaussian(0.3), Gaussian(math.inf), Gaussian(3.0).group(2))
-    yield from (Gaussian(1.0).poisson(0.01), Gaussian(0.7).poisson(1e-4), Gaussian(2.0).poisson(0.0))
-    yield from (Gaussian(2.0).poisson(0.1).group(3), GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)]))
-    yield from (Laplace(1.0), Laplace(20.0), Laplace(math.inf), DiscreteLaplace(2.0, 3), DiscreteLaplace(10.0))
-    yield from (DiscreteGaussian(1.0), DiscreteGaussian(0.5), DiscreteGaussian(5.0, 2), Skellam(10.0), Staircase(0.5))
-    yield from (RandomizedResponse(1.0), RandomizedResponse(0.3, 10), RandomizedResponse(0.0))
-    yield from (Exponential(0.5), Exponential(0.0), PermuteAndFlip(0.5), AboveThreshold(0.2), SparseVector(0.1, 3))
-    yield from (Thresholdout(0.05, 1000, 3), Paprika(0.5, 1e-6, conditions_hold=True))
-    yield from (RepeatedSelection(Gaussian(4.0), 10.0), RepeatedSelection(Gaussian(4.0), 5.0, eta=1.0))
-    yield from (PureDP(0.3), PureDP(0.0), ApproxDP(0.3, 1e-6), ApproxDP(0.0, 0.0), GDP(0.5), GDP(0.0), ZCDP(0.02))
-    yield from (MeanConcentratedDP(0.02, 0.2), RDPCurve([2, 4, 16], [0.1, 0.2, 0.8]))
-    yield from (Laplace(1.0).poisson(0.1), PureDP(0.5).poisson(0.01), ApproxDP(0.3, 1e-6).poisson(0.9))
-    yield from (DiscreteGaussian(2.0).poisson(1e-4), Exponential(0.5).poisson(0.2), ZCDP(0.02).poisson(0.1))
-    yield from (Laplace(10.0).group(3), PureDP(0.1).group(3), RandomizedResponse(0.5, 3).group(2), ZCDP(0.002).group(3))
-    yield from (ApproxDP(0.1, 1e-7).group(2), GDP(0.1).group(3).poisson(0.1))
-    yield from_pmf([0.6, 0.25, 0.15], [0.3, 0.3, 0.4])
-    yield from_pmf([0.5, 0.4, 0.1, 0.0], [0.45, 0.45, 0.0, 0.1])
-    yield from (TreeAggregation(8.0, 1000), TreeAggregation(20.0, 16, noise="laplace"), DPFTRL(8.0, 100, 2))
-    yield from (NoisyIteration(3.75, 500, contraction=0.99), NoisyIteration(4.0, 10_000, diameter=5.0))
-    yield from (GOPA(0.5, 2.0, parties=12), GOPA(0.5, 2.0, parties=3, edges=((0, 1),)), RandomWalk(8.0, 10))
-    yield from (RandomWalk(4.0, 5, graph="complete", parties=20), Parallel(Laplace(2.0), Gaussian(1.0)))
+    for kind in EVERY:
+        yield from kind.examples()
 
 
 def check_mechanism(
     mechanism: Mechanism,
     *,
-    neighbors: str | None = None,
+    neighbors: Relation | None = None,
     seconds: float | None = 5.0,
     progress: Callable[[str], None] | None = None,
-    delta_bounds: Callable[..., Bounds] = api.delta_bounds,
+    delta_bounds: Callable[..., Bounds] = certified_delta,
 ) -> tuple[str, ...]:
     """Check what every mechanism has to satisfy; a `ContractError` says what it does not.
 
@@ -148,7 +117,7 @@ class _Contract:
     """One mechanism under one relation, and what reads it.  Checks yield after every question."""
 
     mechanism: Mechanism
-    relation: str
+    relation: Relation
     delta_bounds: Callable[..., Bounds]
 
     def read(self, job: Mechanism | Process, epsilon: float | tuple[float, ...]) -> Bounds:
@@ -161,7 +130,7 @@ class _Contract:
 
 
 def _check_value(mechanism: Mechanism, delta_bounds: Callable[..., Bounds]) -> Iterator[None]:
-    for other in ALL_RELATIONS:
+    for other in ALL:
         contract = _Contract(mechanism, other, delta_bounds)
         contract.require(mechanism == mechanism, "==", "does not equal itself")
         contract.require(hash(mechanism) == hash(mechanism), "hash", "changes from call to call")
@@ -212,14 +181,11 @@ def _check_curve(contract: _Contract) -> Iterator[None]:
 def _check_sums(contract: _Contract) -> Iterator[None]:
     """Against sums over pairs of losses, by nothing but the definition."""
     mechanism, relation = contract.mechanism, contract.relation
-    tables_of = list(tables(expanded(Process({mechanism: 1}), relation), relation))
-    if len(tables_of[0]) != 1 or tables_of[0][0][2] != 1.0 or not has_losses(tables_of[0][0][0]):
+    parts = next((mechanism * 1).decompose(relation).cells())
+    pair = parts[0][0].losses(relation) if len(parts) == 1 and parts[0][1] == 1 else None
+    if pair is None or pair.is_nothing:
         return
-    both = losses(*tables_of[0][0][:2], relation)
-    if both is None:
-        return
-    sides = {"remove": both[:1], "add": both[1:]}.get(relation, both)
-    sources = [side.upper_source for side in sides]
+    sources = [pair.side(direction).upper for direction in DIRECTIONS[relation]]
     if not all(isinstance(source, Atoms) and source.loss.size <= FEW_ATOMS for source in sources):
         return
     for count in (1, 2):
@@ -246,18 +212,18 @@ def _delta_of_atoms(source: Atoms, count: int, epsilon: float) -> float:
 
 def _check_inverse(contract: _Contract) -> Iterator[None]:
     job, relation = contract.mechanism * 2, contract.relation
-    if is_gaussian(expanded(job, relation)):
+    if job.decompose(relation).is_gaussian:
         return  # tested on its own, more closely
     for epsilon in (0.2, 1.0):
-        upper = api.delta(job, epsilon=epsilon, neighbors=relation)
+        upper = delta(job, epsilon=epsilon, neighbors=relation)
         yield
         if not 1e-250 < upper < 0.5:
             continue
-        found = api.epsilon_bounds(job, delta=upper * (1.0 + 1e-6), neighbors=relation)
+        found = epsilon_bounds(job, delta=upper * (1.0 + 1e-6), neighbors=relation)
         good = found.lower <= epsilon * (1.0 + 1e-6)
         contract.require(good, "epsilon_bounds", f"{found} at delta {upper!r}, which is the delta of {epsilon}")
         yield
-        renyi = api.epsilon(job, delta=upper, neighbors=relation, accountant=RDP())
+        renyi = smallest_epsilon(job, delta=upper, neighbors=relation, accountant=RDP())
         good = renyi >= found.lower
         contract.require(good, "epsilon", f"Rényi's {renyi!r} is below the certified {found} at delta {upper!r}")
         yield

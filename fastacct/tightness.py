@@ -18,11 +18,10 @@ from typing import Final, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct._files import atomic_output
-from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Method, ZCDPComposition
+from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
+from fastacct.core.files import atomic_output
 from fastacct.dpsgd import epsilon as certified_epsilon
 from fastacct.dpsgd import epsilon_approx, epsilon_bounds
-from fastacct.exact import Exact
 
 __all__ = [
     "REGIMES",

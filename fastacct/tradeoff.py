@@ -7,19 +7,31 @@ takes "not there" for the null hypothesis (membership inference), "add" the reve
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fastacct._arrays import Cells, Domain, as_cells, as_choice, as_threads, common_shape, unwrap, unwrap_codes
-from fastacct._jobs_exact import ADD, BOTH, DELTA, REMOVE, Job
-from fastacct._jobs_read import cells_of, gaussian_job, is_exact_curve
-from fastacct._lines import supporting_lines
-from fastacct._roc import PAD, Rates, error_rates
-from fastacct.api import as_neighbors, as_process, delta_bounds, shape_with
-from fastacct.bounds import Bounds, Status
-from fastacct.mechanisms import Mechanism
-from fastacct.process import Process
+from fastacct.core.bounds import Bounds, Status
+from fastacct.core.inputs import (
+    UNIT,
+    Cells,
+    Codes,
+    Floats,
+    Reals,
+    as_cells,
+    as_choice,
+    as_threads,
+    common_shape,
+    unwrap,
+)
+from fastacct.core.relations import Relation, as_relation
+from fastacct.epsilon import Job, as_process, delta_bounds, plain_bounds, shape_with
+from fastacct.mechanisms.process import Process
+from fastacct.readers.contour import ADD, BOTH, DELTA, REMOVE, Contour
+from fastacct.readers.job import contour_of, is_exact_curve, owners
+from fastacct.readers.lines import supporting_lines
+from fastacct.readers.roc import PAD, Rates, error_rates
 
 __all__ = [
     "advantage",
@@ -33,20 +45,20 @@ __all__ = [
     "tradeoff_bounds",
 ]
 
-RATE: Final = Domain(0.0, 1.0)
 _TIGHT: Final = 1e-6
 _BOTH_WAYS: Final = ("add_remove", "zero_out", "replace_one")
-_SHAPES: Final = ("pointwise", "convex")
+Envelope = Literal["pointwise", "convex"]
+_SHAPES: Final[tuple[Envelope, ...]] = ("pointwise", "convex")
 
 
 def tradeoff(
-    job: Mechanism | Process,
-    fpr: Any,
+    job: Job,
+    fpr: Reals,
     *,
-    neighbors: str = "add_remove",
-    envelope: str = "pointwise",
+    neighbors: Relation = "add_remove",
+    envelope: Envelope = "pointwise",
     threads: int | None = None,
-) -> Any:
+) -> float | Floats:
     """Smallest false-negative rate that any attack on a job can have at a false-positive rate.
 
     **Guarantee.** Certified lower bound, the safe side: no attack whatsoever misses less.  For Gaussians, their samples
@@ -90,11 +102,11 @@ def tradeoff(
 
 
 def tradeoff_bounds(
-    job: Mechanism | Process,
-    fpr: Any,
+    job: Job,
+    fpr: Reals,
     *,
-    neighbors: str = "add_remove",
-    envelope: str = "pointwise",
+    neighbors: Relation = "add_remove",
+    envelope: Envelope = "pointwise",
     threads: int | None = None,
 ) -> Bounds:
     """Certified bounds of the false-negative rate of the best attack, and a status.
@@ -112,7 +124,9 @@ def tradeoff_bounds(
     return _read(job, fpr, neighbors, envelope, threads, both=True, positives=False)
 
 
-def tpr_at_fpr(job: Mechanism | Process, fpr: Any, *, neighbors: str = "add_remove", threads: int | None = None) -> Any:
+def tpr_at_fpr(
+    job: Job, fpr: Reals, *, neighbors: Relation = "add_remove", threads: int | None = None
+) -> float | Floats:
     """Largest true-positive rate that any attack on a job can have at a false-positive rate: 1 - tradeoff.
 
     **Guarantee.** Certified upper bound, with relative accuracy however small it is.  Arguments and errors as in
@@ -128,7 +142,7 @@ def tpr_at_fpr(job: Mechanism | Process, fpr: Any, *, neighbors: str = "add_remo
 
 
 def tpr_at_fpr_bounds(
-    job: Mechanism | Process, fpr: Any, *, neighbors: str = "add_remove", threads: int | None = None
+    job: Job, fpr: Reals, *, neighbors: Relation = "add_remove", threads: int | None = None
 ) -> Bounds:
     """Certified bounds of the true-positive rate of the best attack, and a status.
 
@@ -142,7 +156,7 @@ def tpr_at_fpr_bounds(
     return _read(job, fpr, neighbors, "pointwise", threads, both=True, positives=True)
 
 
-def advantage(job: Mechanism | Process, *, neighbors: str = "add_remove", threads: int | None = None) -> Any:
+def advantage(job: Job, *, neighbors: Relation = "add_remove", threads: int | None = None) -> float | Floats:
     """Largest difference of true- and false-positive rate that any attack can have: delta at epsilon 0.
 
     **Guarantee.** Certified upper bound; the total variation distance of the dominating pair, the same in all
@@ -157,7 +171,7 @@ def advantage(job: Mechanism | Process, *, neighbors: str = "add_remove", thread
     return advantage_bounds(job, neighbors=neighbors, threads=threads).upper
 
 
-def advantage_bounds(job: Mechanism | Process, *, neighbors: str = "add_remove", threads: int | None = None) -> Bounds:
+def advantage_bounds(job: Job, *, neighbors: Relation = "add_remove", threads: int | None = None) -> Bounds:
     """Certified bounds of the advantage, and a status.
 
     Examples
@@ -171,8 +185,8 @@ def advantage_bounds(job: Mechanism | Process, *, neighbors: str = "add_remove",
 
 
 def bayes_risk(
-    job: Mechanism | Process, *, prior: Any, neighbors: str = "add_remove", threads: int | None = None
-) -> Any:
+    job: Job, *, prior: Reals, neighbors: Relation = "add_remove", threads: int | None = None
+) -> float | Floats:
     """Smallest probability of a wrong decision, when the null hypothesis has probability `prior`.
 
     **Guarantee.** Certified lower bound, the safe side.  min over fpr of prior fpr + (1 - prior) fnr, which is
@@ -196,7 +210,7 @@ def bayes_risk(
 
 
 def bayes_risk_bounds(
-    job: Mechanism | Process, *, prior: Any, neighbors: str = "add_remove", threads: int | None = None
+    job: Job, *, prior: Reals, neighbors: Relation = "add_remove", threads: int | None = None
 ) -> Bounds:
     """Certified bounds of the Bayes risk, and a status.
 
@@ -207,13 +221,13 @@ def bayes_risk_bounds(
     >>> lower <= 0.2530043786236346 <= upper
     True
     """
-    process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
-    weights = as_cells("prior", prior, RATE)
+    process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
+    weights = as_cells("prior", prior, UNIT)
     shape = shape_with(process, "prior", weights)
     if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
         return _risk_of_curve(process, np.broadcast_to(weights, shape), relation, n_threads)
-    exact = gaussian_job(process, relation, "a trade-off curve of one direction")
-    cells, pi = cells_of(exact, shape), np.ascontiguousarray(np.broadcast_to(weights, shape)).ravel()
+    exact = contour_of(process, relation, "a trade-off curve of one direction")
+    cells, pi = owners(exact, shape), np.ascontiguousarray(np.broadcast_to(weights, shape)).ravel()
     smaller = np.minimum(pi, 1.0 - pi)
     inner = smaller > 0.0
     lower, upper, status = np.zeros(pi.size), np.zeros(pi.size), np.zeros(pi.size, dtype=np.uint8)
@@ -229,10 +243,10 @@ def bayes_risk_bounds(
         lower[mine] = np.maximum(smaller[mine] * (1.0 - high.upper) * (1.0 - PAD), 0.0)
         upper[mine] = smaller[mine] * (1.0 - low.lower) * (1.0 + PAD)
         status[mine] = np.maximum(high.status, low.status)
-    return Bounds(unwrap(lower.reshape(shape)), unwrap(upper.reshape(shape)), unwrap_codes(status.reshape(shape)))
+    return plain_bounds(Bounds(lower.reshape(shape), upper.reshape(shape), status.reshape(shape)))
 
 
-def _risk_of_curve(process: Process, prior: Cells, neighbors: str, threads: int) -> Bounds:
+def _risk_of_curve(process: Process, prior: Cells, neighbors: Relation, threads: int) -> Bounds:
     """min(prior, 1 - prior) (1 - delta) at epsilon = |log(prior / (1 - prior))|."""
     smaller = np.minimum(prior, 1.0 - prior)
     with np.errstate(divide="ignore"):
@@ -244,12 +258,12 @@ def _risk_of_curve(process: Process, prior: Cells, neighbors: str, threads: int)
     low = delta_bounds(process, epsilon=epsilon + pad, neighbors=neighbors, threads=threads)
     lower = np.maximum(smaller * (1.0 - np.asarray(high.upper)) * (1.0 - PAD), 0.0)
     upper = smaller * (1.0 - np.asarray(low.lower)) * (1.0 + PAD)
-    return Bounds(unwrap(lower), unwrap(upper), unwrap_codes(np.maximum(high.status, low.status).astype(np.uint8)))
+    return plain_bounds(Bounds(lower, upper, np.maximum(high.status, low.status).astype(np.uint8)))
 
 
 def positive_predictive_value(
-    job: Mechanism | Process, fpr: Any, *, prior: Any, neighbors: str = "add_remove", threads: int | None = None
-) -> Any:
+    job: Job, fpr: Reals, *, prior: Reals, neighbors: Relation = "add_remove", threads: int | None = None
+) -> float | Floats:
     """Largest probability that an alarm is right, at a false-positive rate and a prior of the null hypothesis.
 
     **Guarantee.** Certified upper bound: (1 - prior) tpr / ((1 - prior) tpr + prior fpr).  At fpr = 0 it is 1: an alarm
@@ -270,8 +284,8 @@ def positive_predictive_value(
     >>> round(fa.positive_predictive_value(run, 0.01, prior=0.5), 4)
     0.7445
     """
-    weights = as_cells("prior", prior, RATE)
-    rate = as_cells("fpr", fpr, RATE)
+    weights = as_cells("prior", prior, UNIT)
+    rate = as_cells("fpr", fpr, UNIT)
     common_shape({"job": np.broadcast_to(0.0, as_process(job).shape), "fpr": rate, "prior": weights})
     tpr = np.asarray(tpr_at_fpr(job, rate, neighbors=neighbors, threads=threads))
     right, wrong = (1.0 - weights) * tpr, weights * rate
@@ -280,31 +294,33 @@ def positive_predictive_value(
     return unwrap(np.where(weights == 1.0, 0.0, np.minimum(value, 1.0)))
 
 
-def _reverse(job: Job) -> int:
+def _reverse(job: Contour) -> int:
     """The directions with the hypotheses exchanged."""
     return job.directions if job.directions == BOTH else ADD + REMOVE - job.directions
 
 
-def _read(job: Any, fpr: Any, neighbors: Any, envelope: Any, threads: Any, *, both: bool, positives: bool) -> Bounds:
+def _read(
+    job: Job, fpr: Reals, neighbors: Relation, envelope: Envelope, threads: int | None, *, both: bool, positives: bool
+) -> Bounds:
     """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
-    process, relation, n_threads = as_process(job), as_neighbors(neighbors), as_threads(threads)
+    process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
     joined = as_choice("envelope", envelope, _SHAPES) == "convex"
-    rate = as_cells("fpr", fpr, RATE)
+    rate = as_cells("fpr", fpr, UNIT)
     shape = shape_with(process, "fpr", rate)
     if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
         return supporting_lines(process, np.broadcast_to(rate, shape), relation, n_threads, positives=positives)
-    exact = gaussian_job(process, relation, "a trade-off curve of one direction")
-    cells, x = cells_of(exact, shape), np.ascontiguousarray(np.broadcast_to(rate, shape)).ravel()
+    exact = contour_of(process, relation, "a trade-off curve of one direction")
+    cells, x = owners(exact, shape), np.ascontiguousarray(np.broadcast_to(rate, shape)).ravel()
     ways = _ways(exact, joined)
     all_rates = [error_rates(exact, cells, x, way, n_threads, both=both) for way in ways]
     lower, upper = _joined(all_rates, positives)
     status = _status(lower, upper, nothing_known=(lower <= 0.0) & (x < 1.0) & (not positives))
-    return Bounds(unwrap(lower.reshape(shape)), unwrap(upper.reshape(shape)), unwrap_codes(status.reshape(shape)))
+    return plain_bounds(Bounds(lower.reshape(shape), upper.reshape(shape), status.reshape(shape)))
 
 
-def _ways(job: Job, joined: bool) -> tuple[int, ...]:
+def _ways(job: Contour, joined: bool) -> tuple[int, ...]:
     """The curves to compute: both directions one by one, or what there is."""
-    return (REMOVE, ADD) if job.directions == BOTH and not job.symmetric and not joined else (job.directions,)
+    return (REMOVE, ADD) if job.directions == BOTH and not job.is_mirrored and not joined else (job.directions,)
 
 
 def _joined(all_rates: list[Rates], positives: bool) -> tuple[Cells, Cells]:
@@ -316,6 +332,6 @@ def _joined(all_rates: list[Rates], positives: bool) -> tuple[Cells, Cells]:
     return np.min(lower, axis=0) + 0.0, np.min(upper, axis=0) + 0.0  # no negative zero
 
 
-def _status(lower: Cells, upper: Cells, *, nothing_known: Any) -> Any:
+def _status(lower: Cells, upper: Cells, *, nothing_known: NDArray[np.bool_]) -> Codes:
     codes = np.where(upper - lower <= _TIGHT * upper, Status.TIGHT, Status.LOOSE)
     return np.where(nothing_known, Status.NOT_MET, codes).astype(np.uint8)

@@ -4,9 +4,10 @@ import re
 import sys
 from pathlib import Path
 
-import fastacct as fa
 from fastacct._jobs_table import expanded, is_gaussian
 from fastacct._losses import has_losses
+
+import fastacct as fa
 from fastacct.testing import examples
 
 MARK = "<!-- made by tests/mechanism_table.py -->"

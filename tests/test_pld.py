@@ -13,18 +13,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fastacct._pld_compose import Pair, Query
+from fastacct._pld_convolve import Composition
+from fastacct._pld_grid import GridMeasure, grid_delta, lower_measure, upper_measure
+from fastacct._pld_sources import _legendre
+from fastacct.bounds import Bounds, Status
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
-from fastacct._pld_compose import Pair, Query
-from fastacct._pld_convolve import Composition
-from fastacct._pld_grid import GridMeasure, grid_delta, lower_measure, upper_measure
-from fastacct._pld_sources import _legendre
 from fastacct.accountants import Question
-from fastacct.bounds import Bounds, Status
 from fastacct.pld import PLD, LossDistribution, compose_bounds
 
 

@@ -5,12 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from mpmath import mp, mpf
-
-import fastacct as fa
-from fastacct import _jobs_exact, mechanisms, process
 from fastacct.api import (
     delta,
     delta_bounds,
@@ -22,8 +16,14 @@ from fastacct.api import (
     rdp,
     rdp_bounds,
 )
-from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
 from fastacct.process import Process, merge
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import fastacct as fa
+from fastacct import _jobs_exact, mechanisms, process
+from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
 
 ADD_REMOVE = ("add_remove", "add", "remove", "zero_out")
 SAMPLED = Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.05)

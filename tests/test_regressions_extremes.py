@@ -4,9 +4,9 @@ import math
 
 import mpmath as mp
 import pytest
+from fastacct._jit_code import Program
 
 import fastacct as fa
-from fastacct._jit_code import Program
 
 DIGITS = 50
 

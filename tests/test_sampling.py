@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from fastacct._renyi_sampled import general_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
-from fastacct._renyi_sampled import general_bound
 from fastacct.accountants import RDP
 
 P, Q = (0.5, 0.4, 0.1, 0.0), (0.45, 0.45, 0.0, 0.1)

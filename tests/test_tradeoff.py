@@ -6,17 +6,17 @@ import sys
 
 import numpy as np
 import pytest
+from fastacct.api import delta, delta_bounds, epsilon
+from fastacct.process import Process
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import findroot, mp, mpf
 
 import fastacct as fa
 from fastacct import _jobs_exact, _roc
-from fastacct.api import delta, delta_bounds, epsilon
 from fastacct.calibrate import calibrate
 from fastacct.gdp import gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture
-from fastacct.process import Process
 from fastacct.tradeoff import (
     advantage,
     advantage_bounds,

@@ -14,7 +14,6 @@ import fastacct as fa
 from fastacct import plot
 from fastacct import tightness as study
 from fastacct._figures import check
-from fastacct._files import refuse_existing
 from fastacct.cli.answers import RELATIONS, Answer, render, rounded_down, rounded_up, shown
 from fastacct.cli.options import (
     HOW,
@@ -28,6 +27,7 @@ from fastacct.cli.options import (
     parse_orders,
     runs,
 )
+from fastacct.core.files import refuse_existing
 from fastacct.curve import (
     DIRECTIONS,
     PrivacyCurve,

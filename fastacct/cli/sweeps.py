@@ -22,9 +22,7 @@ from numpy.typing import NDArray
 
 import fastacct as fa
 from fastacct import plot
-from fastacct._extras import import_extra
 from fastacct._figures import SUFFIXES
-from fastacct._files import refuse_existing
 from fastacct.cli.answers import Answer, render, rounded_up
 from fastacct.cli.options import (
     ACCOUNTANTS,
@@ -34,6 +32,8 @@ from fastacct.cli.options import (
     command,
     default_accountant,
 )
+from fastacct.core.extras import import_extra
+from fastacct.core.files import refuse_existing
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fastacct._pld_grid import GridMeasure, on_multiples
-from fastacct._pld_sources import ROUNDING
-from fastacct.pld import LossDistribution
+from fastacct.losses.loss import ROUNDING
+from fastacct.losses.measure import GridMeasure, on_multiples
+from fastacct.readers.grid.distribution import LossDistribution
 
 __all__ = ["from_dp_accounting", "to_dp_accounting"]
 

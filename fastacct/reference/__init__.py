@@ -7,7 +7,7 @@ binary number it is. Nothing here shares code, formulas in working form, or quad
 """
 
 # ruff: noqa: E402 (a missing library is named before the modules that need it are imported)
-from fastacct._extras import import_extra
+from fastacct.core.extras import import_extra
 
 for _library in ("mpmath", "gmpy2"):
     import_extra(_library, "reference")

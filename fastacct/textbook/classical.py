@@ -9,8 +9,7 @@ from typing import Final, overload
 
 import numpy as np
 
-from fastacct._arrays import Domain, as_common, unwrap
-from fastacct._typing import Floats, Real, Reals
+from fastacct.core.inputs import Domain, Floats, Real, Reals, as_common, unwrap
 
 __all__ = ["dpsgd_noise", "dpsgd_smallest_steps", "gaussian_noise_multiplier", "laplace_noise_multiplier"]
 

@@ -12,10 +12,9 @@ from typing import Final, overload
 
 import numpy as np
 
-from fastacct import api
-from fastacct._arrays import Cells, Domain, as_cells, as_common, unwrap
-from fastacct._typing import Floats, Real, Reals
-from fastacct.notions import ApproxDP
+from fastacct.core.inputs import Cells, Domain, Floats, Real, Reals, as_cells, as_common, unwrap
+from fastacct.epsilon import delta as smallest_delta
+from fastacct.mechanisms.guarantee import ApproxDP
 
 __all__ = ["advanced", "basic", "drift", "exponential_mechanisms", "optimal_points"]
 
@@ -107,7 +106,7 @@ def optimal_points(epsilon: Real, delta: Real, count: int) -> list[tuple[float, 
     if not e < np.inf:
         raise ValueError("epsilon = inf is out of range: its composition has no corners")
     corners = float(e) * (float(k) - 2.0 * np.arange(int(k) // 2 + 1))
-    found = api.delta(ApproxDP(float(e), float(d)) * int(k), epsilon=corners)
+    found = smallest_delta(ApproxDP(float(e), float(d)) * int(k), epsilon=corners)
     return list(zip(corners.tolist(), np.atleast_1d(found).tolist(), strict=True))
 
 

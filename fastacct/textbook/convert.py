@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct import dpsgd
-from fastacct._arrays import Cells, Domain, as_choice, as_common, unwrap
-from fastacct._typing import Conversion, Floats, Real, Reals
-from fastacct.accountants import CONVERSIONS, RDP
+from fastacct.accountants.rdp import CONVERSIONS, RDP, Conversion
+from fastacct.core.inputs import Cells, Domain, Floats, Real, Reals, as_choice, as_common, unwrap
 
 __all__ = [
     "approximate_to_advantage",

@@ -1,0 +1,68 @@
+"""The discretised accountant: losses on a grid, for every job whose losses are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from fastacct.accountants.base import Calibration, Method, by_search
+from fastacct.core.bounds import Bounds
+from fastacct.core.inputs import Cells, Codes, Domain, as_number
+from fastacct.core.relations import ALL, Relation
+from fastacct.mechanisms.process import Process
+from fastacct.readers.cell import Settings
+from fastacct.readers.job import Ask, bound_only, by_cells
+
+__all__ = ["PLD"]
+
+SHARE: Final = Domain(0.0, 1.0, open_low=True)
+
+
+@dataclass(frozen=True)
+class PLD(Method):
+    """Discretised privacy-loss distributions of both directions: the slow cross-check of the exact accountant.
+
+    **Guarantee.** Certified upper bounds (and lower ones in `bounds`) for every job whose losses are known; each
+    direction is composed separately.  About a second per cell, in Python.
+
+    Parameters
+    ----------
+    spacing : float, optional
+        One grid for all; by default it is chosen and refined for each cell.
+    tolerance : float in (0, 1)
+        Refine until the upper bound moves by no more than this (relative); in `bounds`, until the interval is no wider.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> from fastacct.pld import PLD
+    >>> run = dict(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5)
+    >>> 1.828236666516577 <= fa.dpsgd.epsilon(**run, accountant=PLD()) <= 1.8283
+    True
+    """
+
+    spacing: float | None = None
+    tolerance: float = 1e-4
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range."""
+        as_number("tolerance", self.tolerance, SHARE)
+        if self.spacing is not None:
+            as_number("spacing", self.spacing, Domain(0.0, np.inf, open_low=True))
+
+    def bounds(self, job: Process, ask: Ask) -> Bounds:
+        """Certified lower and upper bounds."""
+        whole = job.decompose(ask.relation)
+        for mechanism, _ in whole:
+            if not mechanism.has_losses:
+                raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
+        settings = Settings(by_divergences=False, tolerance=self.tolerance, spacing=self.spacing)
+        found = by_cells(whole, ask, settings)
+        return found if job.tight else bound_only(found, ask)
+
+    def calibrate(self, ask: Calibration) -> tuple[Cells, Codes]:
+        """Safe side of the boundary, by a search."""
+        return by_search(self, ask)

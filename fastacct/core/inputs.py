@@ -1,0 +1,225 @@
+"""Checked inputs: what users give as arrays, numbers and words of known ranges, and the types of the public surface.
+
+Every message names the argument, the offending value, its index in an array and the allowed range.  A function of
+numbers and arrays is typed twice: plain numbers alone give a float, an array among them an array.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cells = NDArray[np.float64]
+Codes = NDArray[np.uint8]
+Real: TypeAlias = float | int | np.floating[Any] | np.integer[Any]
+"""A plain number.  (True and False are integers to a type checker; they are refused when called.)"""
+
+_Row: TypeAlias = NDArray[np.floating[Any] | np.integer[Any]] | Sequence[Real]
+RealArray: TypeAlias = _Row | Sequence[_Row] | Sequence[Sequence[_Row]]
+"""An array of numbers, or up to three nested sequences.  (An alias that refers to itself would admit strings.)"""
+
+Reals: TypeAlias = Real | RealArray
+
+Floats: TypeAlias = NDArray[np.float64]
+
+MAX_STEPS: Final = 2.0**53
+MAX_ORDER: Final = 1e11
+TINY: Final = 1e-300
+"""Smaller Rényi divergences of what releases something are given as this: no square underflows to nothing."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Allowed range of an argument."""
+
+    low: float
+    high: float
+    open_low: bool = False
+    integer: bool = False
+
+    def __str__(self) -> str:
+        kind = "whole numbers in " if self.integer else ""
+        high = "2**53" if self.high == MAX_STEPS else f"{self.high:g}"
+        closing = "]" if self.high != np.inf or not self.integer else ")"
+        return f"{kind}{'(' if self.open_low else '['}{self.low:g}, {high}{closing}"
+
+
+DOMAINS: Final = {
+    "noise_multiplier": Domain(0.0, np.inf),
+    "sample_rate": Domain(0.0, 1.0),
+    "steps": Domain(0.0, MAX_STEPS, integer=True),
+    "delta": Domain(0.0, 1.0),
+    "epsilon": Domain(0.0, np.inf),
+    "orders": Domain(1.0, MAX_ORDER, open_low=True),
+    "mu": Domain(0.0, np.inf),
+}
+
+NONNEGATIVE: Final = Domain(0.0, np.inf)
+UNIT: Final = Domain(0.0, 1.0)
+SHARE: Final = Domain(0.0, 1.0, open_low=True)
+POSITIVE: Final = Domain(0.0, 1e300, open_low=True)
+BILLION: Final = Domain(1.0, 1e9, integer=True)
+COUNT: Final = Domain(1.0, 2.0**52, integer=True)
+
+
+def as_cells(name: str, value: Any, domain: Domain | None = None) -> Cells:
+    """`value` as a float64 array of any shape, every entry checked against the domain of `name`.
+
+    Empty arrays are cells too, but for arguments with a `domain` of their own: a list without entries has no meaning.
+    """
+    may_be_empty = domain is None
+    domain = DOMAINS[name] if domain is None else domain
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        array = _from_number(name, value, domain)
+    elif isinstance(value, Fraction):
+        array = _from_number(name, float(value), domain)
+    elif value is None or isinstance(value, bool | str | bytes | set | frozenset | dict):
+        raise TypeError(f"{name} must be a number or an array of numbers in {domain}, not {_show(value)}")
+    else:
+        array = _from_array(name, value, domain, may_be_empty)
+    low_ok = array > domain.low if domain.open_low else array >= domain.low
+    good = low_ok & (array <= domain.high)  # NaN fails both
+    if domain.integer:
+        good &= array == np.floor(array)
+    if not good.all():
+        raise ValueError(_message(name, array, int(np.argmin(good)), domain))
+    return array
+
+
+def _from_number(name: str, value: float | int, domain: Domain) -> Cells:
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float; allowed: {domain}") from None
+    if domain.integer and value > domain.high:  # float() may have rounded it down into the range
+        raise ValueError(f"{name} = {value!r} is out of range; allowed: {domain}")
+    return np.asarray(number, dtype=np.float64)
+
+
+def _from_array(name: str, value: Any, domain: Domain, may_be_empty: bool) -> Cells:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
+    try:
+        raw = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise TypeError(f"{name} cannot be read as an array of numbers in {domain}: {error}") from None
+    if raw.dtype == object and raw.size and all(isinstance(x, int | float | Fraction) for x in raw.flat):
+        if any(isinstance(x, bool) for x in raw.flat):
+            raise TypeError(f"{name} must be numbers in {domain}, not booleans")
+        _refuse_rounded(name, raw, domain)
+        try:
+            raw = raw.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"{name} has an entry too large for a float; allowed: {domain}") from None
+    if raw.dtype.kind not in "fiu":
+        raise TypeError(
+            f"{name} must be a number or an array of numbers in {domain}, not {_show(value)} (dtype {raw.dtype})"
+        )
+    if raw.size == 0 and not may_be_empty:
+        raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
+    if raw.dtype.kind in "iu":
+        _refuse_rounded(name, raw, domain)
+    with np.errstate(over="ignore"):
+        cells = raw.astype(np.float64, copy=False)
+    return cells if cells.flags.aligned else cells.copy()
+
+
+def _refuse_rounded(name: str, raw: NDArray[Any], domain: Domain) -> None:
+    """Integers beyond 2**53 would be rounded to a float, perhaps down into the range."""
+    if domain.integer and bool((raw > int(domain.high)).any()):
+        index = np.unravel_index(int(np.argmax(raw > int(domain.high))), raw.shape)
+        raise ValueError(f"{name}{_where(index)} = {raw[index]!s} is out of range; allowed: {domain}")
+
+
+def _where(index: tuple[Any, ...]) -> str:
+    return f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def _message(name: str, array: Cells, flat: int, domain: Domain) -> str:
+    index = np.unravel_index(flat, array.shape)
+    return f"{name}{_where(index)} = {float(array[index])!r} is out of range; allowed: {domain}"
+
+
+def check_memory(shape: tuple[int, ...], arrays: int = 1) -> None:
+    """Refuse results that are larger than the memory of this machine, before anything is allocated."""
+    size = 8 * arrays * math.prod(shape)
+    if size > _memory():
+        raise MemoryError(f"a result of shape {shape} takes {size / 2**30:.3g} GiB, more than this machine's memory")
+
+
+@lru_cache(maxsize=1)
+def _memory() -> float:
+    """Bytes of memory of this machine; where the system does not say, what an array can have at most."""
+    names = getattr(os, "sysconf_names", {})
+    if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
+        return 2.0**62
+    return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
+
+
+def as_number(name: str, value: object, domain: Domain | None = None) -> float:
+    """One checked number; arrays are refused."""
+    cell = as_cells(name, value, domain)
+    if cell.ndim:
+        raise TypeError(f"{name} must be one number, not an array of shape {cell.shape}")
+    return float(cell)
+
+
+def common_shape(named: dict[str, Cells]) -> tuple[int, ...]:
+    """The broadcast shape of all arrays, or a message with every name and shape."""
+    try:
+        shape = np.broadcast_shapes(*(array.shape for array in named.values()))
+    except ValueError:
+        sides = itertools.zip_longest(*(reversed(array.shape) for array in named.values()), fillvalue=1)
+        longest = [(set(side) - {1} or {1}) for side in sides]
+        if all(len(lengths) == 1 for lengths in longest):  # they do: the product is beyond what NumPy counts
+            check_memory(tuple(lengths.pop() for lengths in reversed(longest)))
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in named.items())
+        raise ValueError(f"shapes do not broadcast: {shapes}") from None
+    check_memory(shape)
+    return shape
+
+
+def as_common(**given: tuple[Any, Domain]) -> list[Cells]:
+    """Several checked arguments, broadcast to one shape, in order."""
+    read = {name: as_cells(name, value, domain) for name, (value, domain) in given.items()}
+    shape = common_shape(read)
+    return [np.broadcast_to(cells, shape) for cells in read.values()]
+
+
+def as_threads(threads: Any) -> int:
+    """Number of threads; None means all cores this process may use."""
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
+        raise TypeError(f"threads must be a positive integer or None, not {_show(threads)}")
+    if not 1 <= threads <= 1024:
+        raise ValueError(f"threads = {int(threads)} is out of range; allowed: whole numbers in [1, 1024]")
+    return int(threads)
+
+
+def as_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """A word out of `allowed`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
+    if value not in allowed:
+        raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+def unwrap(array: Cells) -> float | Cells:
+    """A Python float for a single cell without dimensions, else the array."""
+    return float(array[()]) if array.ndim == 0 else array

@@ -1,0 +1,46 @@
+"""Neighbouring relations: their names, the directions in which they compare data sets, and what they do to a sum."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from fastacct.core.inputs import as_choice
+
+__all__ = ["ALL", "DIRECTIONS", "SAMPLED", "Direction", "Relation", "as_relation", "both_ways", "refuse", "sensitivity"]
+
+Relation = Literal["add_remove", "add", "remove", "zero_out", "replace_one"]
+Direction = Literal["remove", "add"]
+
+SAMPLED: Final[tuple[Relation, ...]] = ("add_remove", "add", "remove", "zero_out")
+"""Relations under which the Poisson sample of any dominating pair is known."""
+ALL: Final[tuple[Relation, ...]] = (*SAMPLED, "replace_one")
+DIRECTIONS: Final[dict[Relation, tuple[Direction, ...]]] = {
+    "add_remove": ("remove", "add"),
+    "zero_out": ("remove", "add"),
+    "replace_one": ("remove", "add"),
+    "add": ("add",),
+    "remove": ("remove",),
+}
+"""Each direction is composed separately; a relation's answer is the larger one."""
+
+
+def as_relation(neighbors: object) -> Relation:
+    """One of the neighbouring relations."""
+    return as_choice("neighbors", neighbors, ALL)
+
+
+def sensitivity(relation: Relation) -> float:
+    """Sensitivity of a sum, in units of one record's contribution: 2 for replace-one, else 1."""
+    return 2.0 if relation == "replace_one" else 1.0
+
+
+def both_ways(relation: Relation) -> Relation:
+    """The relation in both directions, for theorems that need both."""
+    return "add_remove" if relation in ("add", "remove") else relation
+
+
+def refuse(what: object, relation: Relation, supported: tuple[Relation, ...]) -> ValueError:
+    """The error for a relation that is not supported."""
+    return ValueError(
+        f"neighbors = {relation!r} is not supported by {what!r}; supported: {', '.join(map(repr, supported))}"
+    )

@@ -1,0 +1,127 @@
+"""Searches: the least value over a refined grid, and the root of a monotone function in a bracket."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+
+__all__ = ["WIDTH", "boundary", "least"]
+
+WIDTH: Final = 1e-9
+"""Relative distance of the number returned from one that does not meet the target."""
+_WIDEST: Final = (1e-6, 1e12)
+_FACTOR: Final = 4.0
+_SMALLEST: Final = 1e-300
+_MOST: Final = 400
+_ROUNDS: Final = 4
+_NEARBY: Final = 25
+
+
+def least(at: Callable[[Cells], Cells], grid: Cells, origin: float, worst: float) -> tuple[float, float]:
+    """The least value found on a grid and on four refinements of it around the least, and its place.
+
+    Points are spaced evenly in log(x - origin).  NaN counts as `worst`.
+    """
+    best, best_place = np.inf, float(grid[0])
+    for _ in range(_ROUNDS + 1):
+        values = np.nan_to_num(at(grid), nan=worst, posinf=np.inf, neginf=-np.inf)
+        place = int(np.argmin(values))
+        if float(values[place]) < best or best == np.inf:
+            best, best_place = float(values[place]), float(grid[place])
+        low, high = max(place - 1, 0), min(place + 1, grid.size - 1)
+        grid = origin + np.geomspace(grid[low] - origin, grid[high] - origin, _NEARBY)
+    return best, best_place
+
+
+def boundary(
+    level: Callable[[float], float],
+    bracket: tuple[float, float] | None,
+    wanted: str,
+    hint: Callable[[], str] = lambda: "try another bracket",
+) -> float:
+    """The number at which a monotone level passes 0, on the side where it is at most 0.
+
+    Without a bracket the search goes outwards from 1; a bracket of ints means whole numbers.
+    """
+    ends = _start(level) if bracket is None else bracket
+    levels = level(ends[0]), level(ends[1])
+    if max(levels) <= 0.0:
+        return ends[levels[1] >= levels[0]]  # the end that spends more
+    if min(levels) > 0.0:
+        raise ValueError(f"{wanted} is met neither at {ends[0]!r} nor at {ends[1]!r}; {hint()}")
+    if ends[0] == 0.0 and isinstance(ends[0], float):
+        ends, levels = _away_from_zero(level, ends[1], levels)
+    return _search(level, ends, levels)
+
+
+def _start(level: Callable[[float], float]) -> tuple[float, float]:
+    """A bracket around 1: the extremes are slow to read, and seldom needed."""
+    low, high = 1.0, _FACTOR
+    at_low, at_high = level(low), level(high)
+    falls = at_high <= at_low
+    while (at_low > 0.0) == (at_high > 0.0) and _WIDEST[0] < low and high < _WIDEST[1]:
+        if (at_low > 0.0) == falls:  # too much everywhere: on to where it falls
+            low, at_low, high = high, at_high, high * _FACTOR
+            at_high = level(high)
+        else:
+            high, at_high, low = low, at_low, low / _FACTOR
+            at_low = level(low)
+    return low, high
+
+
+def _away_from_zero(
+    level: Callable[[float], float], high: float, levels: tuple[float, float]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Orders of magnitude down, to a positive bracket."""
+    at_high = levels[1]
+    while high > _SMALLEST:
+        low = high * 1e-3
+        at_low = level(low)
+        if (at_low > 0.0) != (at_high > 0.0):
+            return (low, high), (at_low, at_high)
+        high, at_high = low, at_low
+    return (0.0, high), (levels[0], at_high)
+
+
+def _search(level: Callable[[float], float], ends: tuple[float, float], levels: tuple[float, float]) -> float:
+    """Chandrupatla's method on the logarithm; the end of the last bracket that meets the target."""
+    whole, log = isinstance(ends[0], int), ends[0] > 0.0
+    found = dict(zip(ends, levels, strict=True))
+
+    def number(u: float) -> float:
+        value = math.exp(u) if log else u
+        if whole:
+            return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1))
+        return value
+
+    x, y = ends
+    a, b = (math.log(end) if log else float(end) for end in ends)
+    fa, fb = levels
+    c, fc, share = a, fa, 0.5
+    for _ in range(_MOST):
+        largest = max(abs(x), abs(y))
+        tolerance = 0.4 if whole else 0.25 * WIDTH * largest
+        tolerance /= largest if log else 1.0
+        if abs(x - y) <= (1 if whole else 0.5 * WIDTH * largest):
+            break
+        least = min(tolerance / abs(b - a), 0.5)
+        z = number(a + min(max(share, least), 1.0 - least) * (b - a))
+        if z in (x, y):
+            break
+        fz = found[z] = level(z)
+        u = math.log(z) if log else float(z)
+        if (fz > 0.0) == (fa > 0.0):
+            c, fc = a, fa
+        else:
+            c, fc, b, fb, y = b, fb, a, fa, x
+        a, fa, x = u, fz, z
+        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+        share = 0.5
+        if phi * phi < xi and (1.0 - phi) * (1.0 - phi) < 1.0 - xi:
+            share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+    return x if found[x] <= 0.0 else y

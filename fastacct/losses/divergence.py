@@ -1,0 +1,109 @@
+"""Rényi divergences of losses, at many orders at once: of atoms, of any bracket, of randomised response.
+
+Every value is an upper bound: closed forms are padded by `PADDING`, checked against 50 digits.  inf: not known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.engine import run_kernel
+from fastacct.core.inputs import TINY, Cells
+from fastacct.core.relations import DIRECTIONS, Relation
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.measure import default_spacing, upper_measure
+from fastacct_ext import _kernels
+
+__all__ = ["ORDERS", "PADDING", "at_least", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
+
+PADDING: Final = 1e-11
+ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
+"""Where a search over orders begins."""
+_FINER: Final = 16.0
+
+
+def unknown(orders: Cells) -> Cells:
+    """inf at all orders."""
+    return np.full(orders.shape, np.inf)
+
+
+def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
+    """log sum mass exp((alpha - 1) loss) / (alpha - 1) = E_P: atoms of one direction, masses adding up to 1."""
+    a = orders - 1.0
+    finite = np.isfinite(log_mass)
+    log_mass, loss = log_mass[finite], loss[finite]
+    size = a[..., None] * loss
+    top = size.max(axis=-1)
+    near = np.log1p(np.maximum(np.sum(np.exp(log_mass) * np.expm1(np.minimum(size, 1.0)), axis=-1), -1.0 + 1e-16))
+    far = top + np.log(np.sum(np.exp(log_mass + size - top[..., None]), axis=-1))
+    # rounding: of masses and losses where the first order cancels, of the top where the logarithm takes it away again
+    depth = 1.0 + float(np.abs(log_mass).max())
+    near_pad, far_pad = 1e-14 * float(np.abs(loss).max()) * depth, 2e-15 * (np.abs(top) + depth) / a
+    return np.asarray(np.maximum(np.where(top < 1.0, near, far), 0.0) / a + np.where(top < 1.0, near_pad, far_pad))
+
+
+def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
+    """exp((alpha - 1) loss) is convex and falls in exp(-loss): what bounds delta everywhere bounds it."""
+    source = bracket.upper
+    if isinstance(source, Atoms):
+        loss, mass, infinite = source.loss + source.loss_error + source.slack, source.mass, source.infinite
+    else:
+        grid = upper_measure(source, default_spacing(source) / _FINER, 0.0)
+        loss = grid.losses() + grid.slack
+        loss, mass, infinite = loss + 4.0 * ROUNDING * np.abs(loss), grid.mass, grid.infinite
+    if infinite > 0.0:
+        return unknown(orders)
+    keep = mass > 0.0
+    excess = max(0.0, math.fsum(mass) - 1.0) + 4.0 * ROUNDING
+    return of_atoms(np.log(mass[keep]), loss[keep], orders) + excess / (orders - 1.0)
+
+
+def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
+    """The larger direction of a relation; inf where the losses are too extreme for a grid."""
+    if pair.is_nothing:
+        return np.zeros(orders.shape)
+    try:
+        sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
+        return np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])
+    except OutOfReachError:
+        return unknown(orders)
+
+
+def at_least(value: float, released: float) -> float:
+    """Products that underflow are not nothing; subnormal numbers are not good to a part of themselves."""
+    return value + 1e-323 if released > 0.0 and value < 1e-290 else value
+
+
+def padded(value: Cells) -> Cells:
+    """With what is paid for the rounding of closed forms."""
+    return value * (1.0 + PADDING)
+
+
+def square(x: float) -> float:
+    """x^2 from above; never 0 where something is released."""
+    return max(x * x * (1.0 + 1e-15), TINY) if x > 0.0 else 0.0
+
+
+def pure(epsilon: float, answers: int, orders: Cells) -> Cells:
+    """Randomised response, one value replaced by another; with two answers the worst epsilon-DP mechanism."""
+    if math.isinf(epsilon):
+        return np.full(orders.shape, np.inf)
+    log_true = -math.log1p((answers - 1) * math.exp(-epsilon))
+    rest = math.log(answers - 2) if answers > 2 else -math.inf
+    log_mass = np.array([log_true, log_true - epsilon, log_true - epsilon + rest])
+    loss = np.array([epsilon, -epsilon, 0.0])
+    # E exp(a l) - 1 is of second order in epsilon, its first-order parts cancel: below 1e-3 a bound of the same size
+    value = np.minimum(of_atoms(log_mass, loss, orders), epsilon)
+    small = orders * epsilon
+    second = 0.5 * orders * square(epsilon)  # Bun and Steinke 2016
+    value = np.where((small < 1e-3) & (answers == 2), np.minimum(second, epsilon), value)
+    return padded(np.maximum(value, TINY) if epsilon > 0.0 else value)
+
+
+def of_sampled_gaussian(noise: Cells, rate: Cells, orders: Cells) -> Cells:
+    """One step of the Poisson-sampled Gaussian, by the compiled kernel."""
+    (upper,), _ = run_kernel(_kernels.Op.RDP_UPPER, (noise, rate, orders, np.asarray(1.0)), orders.shape, 1, 1)
+    return upper

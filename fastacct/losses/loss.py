@@ -1,0 +1,227 @@
+"""The privacy loss of one direction, as data: weighted points with bounds of their errors.
+
+A loss answers with `Nodes`: atoms, or Gauss-Legendre points of a density.  Each point carries bounds of its own
+rounding errors, so that a reader rounds to the safe side without knowing which mechanism made the loss.  What is known
+of a mechanism is a `Bracket` per direction, a law of losses from above and one from below, and a `Pair` of brackets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import Direction
+
+__all__ = [
+    "NOTHING",
+    "QUADRATURE",
+    "ROUNDING",
+    "Atoms",
+    "Bracket",
+    "Loss",
+    "Nodes",
+    "OutOfReachError",
+    "Pair",
+    "gauss_rule",
+]
+
+Index = NDArray[np.intp]
+
+ROUNDING: Final = 2.0**-53
+QUADRATURE: Final = 2.0**-58
+
+
+class OutOfReachError(ValueError):
+    """The numbers are too extreme for a grid of any allowed size."""
+
+
+class Nodes(NamedTuple):
+    """Points of a privacy loss: `loss`, and `mass` under P, with bounds of their absolute errors, by cell of a grid."""
+
+    cell: Index
+    loss: Cells
+    loss_error: Cells
+    mass: Cells
+    mass_error: Cells
+
+
+class Loss(Protocol):
+    """The privacy loss of one direction.  Losses of nodes may be off by `slack`, beyond their own errors."""
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of an infinite loss."""
+
+    @property
+    def slack(self) -> float:
+        """Bound of errors common to all losses."""
+
+    @property
+    def bottom(self) -> float:
+        """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
+
+    @property
+    def quadrature(self) -> float:
+        """Relative error of the mass of a panel that `mass_error` does not contain."""
+
+    @property
+    def anchor(self) -> float | None:
+        """A loss that a grid should hit, if any."""
+
+    @property
+    def lattice(self) -> float | None:
+        """Distance that divides all differences of losses, if any."""
+
+    def outside(self, tail: float) -> tuple[float, float]:
+        """Upper bound of the P-mass without a node, about `tail`, and of its loss."""
+
+    def extent(self, tail: float) -> tuple[float, float]:
+        """Smallest and largest loss of a node."""
+
+    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
+        """Nodes by cell between increasing `edges` that enclose the extent; in one cell without edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """A finite distribution of losses."""
+
+    loss: Cells
+    loss_error: Cells
+    mass: Cells
+    infinite: float = 0.0
+    slack: float = 0.0
+    lattice: float | None = None
+    quadrature: float = 0.0
+    bottom: float = 0.0
+    fixed_anchor: float | None = None
+
+    @property
+    def anchor(self) -> float | None:
+        """The loss of the heaviest atom, unless another one is wanted."""
+        if self.fixed_anchor is not None or not self.loss.size:
+            return self.fixed_anchor
+        return float(self.loss[np.argmax(self.mass)])
+
+    def outside(self, tail: float) -> tuple[float, float]:
+        """Nothing."""
+        return 0.0, -math.inf
+
+    def extent(self, tail: float) -> tuple[float, float]:
+        """Smallest and largest loss."""
+        if not self.loss.size:
+            return 0.0, 0.0
+        return float(self.loss.min()), float(self.loss.max())
+
+    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
+        """The atoms; one that may touch an edge from below counts as beyond it."""
+        if edges is None:
+            cell = np.zeros(self.loss.size, dtype=np.intp)
+        else:
+            cell = np.searchsorted(edges, self.loss + self.loss_error, side="right") - 1
+            cell = np.clip(cell, 0, edges.size - 2)
+        yield Nodes(cell, self.loss, self.loss_error, self.mass, np.zeros_like(self.mass))
+
+
+@dataclass(frozen=True, eq=False)
+class Bracket:
+    """Laws of one direction that bound the true one: the delta of `upper` is never below it, that of `lower` never
+    above it, at any epsilon."""
+
+    upper: Loss
+    lower: Loss
+
+
+class Pair:
+    """The losses of both directions; the same object twice where the pair is its own mirror image."""
+
+    def __init__(self, remove: Bracket, add: Bracket) -> None:
+        self.remove = remove
+        self.add = add
+
+    def sampled(self, rate: float) -> Pair | None:
+        """The pair of a Poisson sample, where this one has a form of its own for it."""
+        return None
+
+    def side(self, direction: Direction) -> Bracket:
+        """The losses of one direction."""
+        return self.remove if direction == "remove" else self.add
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is released."""
+        return False
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether both directions are one."""
+        return self.remove is self.add
+
+
+class _Nothing(Pair):
+    """Of a release of nothing."""
+
+    def __init__(self) -> None:
+        atom = Atoms(np.zeros(1), np.zeros(1), np.ones(1), lattice=1.0)
+        one = Bracket(atom, atom)
+        super().__init__(one, one)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Yes."""
+        return True
+
+
+NOTHING: Final = _Nothing()
+
+
+def gauss_rule(half: float, slope: float, curvature: float) -> tuple[Cells, Cells]:
+    """Gauss points and weights on [-1, 1] for half-widths up to `half` and exponents with these derivatives.
+
+    p and q are entire functions of the variable of integration, and so is p - exp(g) q, the only other integrand.  On a
+    panel with half-width a, a K-point rule is exact for degree 2K - 1, Chebyshev coefficients are at most 2 M rho^-k
+    where |f| <= M on the Bernstein ellipse rho, hence an error below 8 M a rho^(-2K) / (1 - 1/rho).  A normal density
+    (X standard deviations from its centre) grows by at most exp(X (r + a) + (r^2 + a^2)/2) from its minimum on the
+    panel to its maximum on the ellipse, r = a (rho + 1/rho)/2, all in standard deviations.  The smallest K is taken
+    that makes the error, relative to the mass of the panel, at most `QUADRATURE`.
+    """
+    return _legendre(_size(2.0 ** (math.ceil(4.0 * math.log2(half)) / 4.0), slope, curvature))
+
+
+@lru_cache(maxsize=4096)
+def _size(half: float, slope: float, curvature: float) -> int:
+    rho = np.geomspace(1.5, 1e4, 80)
+    radius = 0.5 * half * (rho + 1.0 / rho)
+    growth = slope * (radius + half) + 0.5 * curvature * (radius**2 + half**2)
+    constant = math.log(4.0) - np.log1p(-1.0 / rho) + growth
+    for n_points in range(2, 65):
+        if np.min(constant - 2 * n_points * np.log(rho)) <= math.log(QUADRATURE):
+            return n_points
+    raise ValueError(f"no rule for a panel of half-width {half}")
+
+
+@lru_cache(maxsize=64)
+def _legendre(n_points: int) -> tuple[Cells, Cells]:
+    """Correctly rounded up to an ulp: NumPy's weights are good to 1e-13 only, at 30 points."""
+    points, weights = [], []
+    with localcontext() as context:
+        context.prec = 40
+        for start in np.polynomial.legendre.leggauss(n_points)[0]:
+            x = Decimal(float(start))
+            for _ in range(3):
+                last, value = Decimal(1), x
+                for k in range(2, n_points + 1):
+                    last, value = value, ((2 * k - 1) * x * value - (k - 1) * last) / k
+                slope = n_points * (x * value - last) / (x * x - 1)
+                x -= value / slope
+            points.append(float(x))
+            weights.append(float(2 / ((1 - x * x) * slope * slope)))
+    return np.array(points), np.array(weights)

@@ -1,0 +1,400 @@
+"""Privacy losses rounded to a grid, with a certified direction.
+
+A measure nu of losses bounds mu from above when int (1 - exp(x - l))_+ nu(dl) is at least the same of mu, for every
+real x and at x = -infinity (total mass).  The order is kept by sums and by convolution (each factor enters linearly,
+with nonnegative weights), hence by composition; it needs no normalisation, so that every error can be paid by a little
+mass.  With t = exp(-l) the integrand is convex and decreasing in t, and therefore:
+
+* upper: mass is added, moved to the right, or split between the two ends of its cell such that its mean of t (its
+  Q-mass) stays (connect the dots: delta is then matched at every point of the grid);
+* lower: mass is dropped, moved to the left, or a group of losses is collected in one point at or left of the point that
+  has the mean of t of the group.  The edges of the groups are chosen such that this point is the middle of the group.
+
+Both cost O(spacing^2).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.inputs import Cells
+from fastacct.losses.loss import ROUNDING, Atoms, Index, Loss, OutOfReachError
+from fastacct.losses.moment import log_moment, weighted
+
+__all__ = [
+    "GridMeasure",
+    "as_source",
+    "default_spacing",
+    "grid_delta",
+    "lower_measure",
+    "on_multiples",
+    "upper_measure",
+]
+
+_MAX_CELLS: Final = 1 << 23
+_PARTS: Final = 16
+_NEAR: Final = 300
+_CLOSE: Final = 8
+_FLAT: Final = 1.05
+_LEEWAY: Final = 0.02
+_FEW_CELLS: Final = 1 << 18
+_HEAVY: Final = 0.3
+"""A cell with this part of all mass decides where the grid lies."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridMeasure:
+    """Masses of the losses `origin` + i `spacing` (exactly), and of the loss infinity.
+
+    It bounds the true distribution of losses after a shift by `slack`: to the right if it is an upper bound, to the
+    left if it is a lower one.  A lower bound may have mass at the `bottom`, minus infinity: it counts where another
+    release has an infinite loss.
+    """
+
+    origin: float
+    spacing: float
+    mass: Cells
+    infinite: float = 0.0
+    slack: float = 0.0
+    bottom: float = 0.0
+
+    def losses(self) -> Cells:
+        """The grid, rounded."""
+        return _points(self.origin, self.spacing, self.mass.size)
+
+    def trimmed(self) -> GridMeasure:
+        """Without empty points at the ends."""
+        used = np.flatnonzero(self.mass > 0.0)
+        if not used.size:
+            return replace(self, mass=np.zeros(1))
+        first, last = int(used[0]), int(used[-1]) + 1
+        origin = self.origin + first * self.spacing
+        rounding = 2.0 * ROUNDING * (abs(self.origin) + abs(first * self.spacing)) if first else 0.0
+        return replace(self, origin=origin, mass=self.mass[first:last].copy(), slack=self.slack + rounding)
+
+
+def as_source(measure: GridMeasure) -> Atoms:
+    """The points of a grid as atoms."""
+    keep = measure.mass > 0.0
+    loss = measure.losses()[keep]
+    error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + measure.spacing * measure.mass.size))
+    mass = measure.mass[keep]
+    return Atoms(loss, error, mass, measure.infinite, measure.slack, measure.spacing, bottom=measure.bottom)
+
+
+def grid_delta(measure: GridMeasure, epsilon: float, is_upper: bool) -> float:
+    """Delta of a measure at any real epsilon, rounded to the safe side."""
+    sign = 1.0 if is_upper else -1.0
+    size = abs(measure.origin) + measure.spacing * measure.mass.size
+    total = 0.0
+    if epsilon < math.inf:
+        shift = measure.slack + 4.0 * ROUNDING * (size + (abs(epsilon) if epsilon > -math.inf else 0.0))
+        ahead = np.maximum(measure.losses() - (epsilon - sign * shift), 0.0)
+        total = float(measure.mass @ -np.expm1(-ahead)) * (1.0 + sign * ROUNDING * (measure.mass.size + 16.0))
+        if is_upper and total > 0.0:
+            total = max(total, 2.0**-1022)
+    if total == 0.0:
+        return measure.infinite
+    return min(1.0, (total + measure.infinite) * (1.0 + sign * 2.0 * ROUNDING))
+
+
+def on_multiples(measure: GridMeasure) -> tuple[GridMeasure, int]:
+    """An upper measure on the multiples of its spacing, without slack, and the first multiple."""
+    source, spacing = as_source(measure), measure.spacing
+    if not source.loss.size:
+        return GridMeasure(0.0, spacing, np.zeros(1), measure.infinite), 0
+    error = source.loss_error + measure.slack
+    moved = upper_measure(Atoms(source.loss, error, source.mass, measure.infinite, fixed_anchor=0.0), spacing, 0.0)
+    first = round(moved.origin / spacing)
+    # what rounding leaves of slack moves a part of every mass to the next point, with its mean of exp(-loss)
+    slack = moved.slack + 4.0 * ROUNDING * (abs(moved.origin) + spacing)
+    part = min(1.0, math.expm1(-slack) / math.expm1(-spacing) * (1.0 + 16.0 * ROUNDING))
+    mass = np.append(moved.mass, 0.0) * (1.0 - part) + np.append(0.0, moved.mass) * part
+    return GridMeasure(first * spacing, spacing, mass * (1.0 + 4.0 * ROUNDING), moved.infinite), first
+
+
+def default_spacing(source: Loss) -> float:
+    """A fiftieth of the standard deviation, or what atoms share; at most 2^18 points."""
+    if source.lattice is not None and source.quadrature == 0.0:
+        return source.lattice
+    sketch = weighted(source, 1)
+    if not sketch[1].size:
+        return 1.0
+    low, high = source.extent(0.0)
+    spacing = max(math.sqrt(log_moment([sketch], 0.0).variance) / 50.0, (high - low) / 2.0**18)
+    if source.lattice is not None and spacing > 0.0:
+        return source.lattice / math.ceil(source.lattice / spacing)
+    return spacing or 1.0
+
+
+def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -math.inf) -> GridMeasure:
+    """Connect-the-dots discretisation: an upper bound.  Losses below `floor` are moved up to it."""
+    low, high = source.extent(tail)
+    low, high = max(low, floor), max(high, floor)
+    missing, where = source.outside(tail)
+    if where - low <= spacing * _FEW_CELLS:
+        high = max(high, where)  # the mass without a node is not infinite
+    anchor = source.anchor
+    cells = _Cells(source, spacing, tail)
+    for attempt in range(2):
+        origin, n = _grid(low, high, 0.0 if anchor is None else anchor, spacing)
+        cells.split(_points(origin, spacing, n + 1), _grid_error(origin, n, spacing))
+        heavy = int(np.argmax(cells.mass))
+        if attempt or anchor is not None or not cells.mass[heavy] > _HEAVY * cells.mass.sum():
+            break
+        # a bulk narrower than a cell: a point of the grid at its mean keeps it together
+        anchor = origin + heavy * spacing - math.log1p(-min(cells.right[heavy] / cells.mass[heavy], 0.5))
+    whole = -math.expm1(-spacing)
+    per_sum = ROUNDING * (8.0 + cells.longest)
+    mass = cells.mass * (1.0 + source.quadrature + per_sum)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(cells.mass > 0.0, cells.right / cells.mass, 0.0) / whole
+    part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature / whole, 1.0)
+    points = np.zeros(n + 1)
+    points[:-1] = mass * (1.0 - part)
+    points[1:] += mass * part
+    infinite = source.infinite
+    if missing > 0.0:
+        if where <= high:
+            points[n] += missing
+        else:
+            infinite = (infinite + missing) * (1.0 + 2.0 * ROUNDING)
+    slack = source.slack + max(0.0, cells.beyond)
+    return GridMeasure(origin, spacing, points * (1.0 + 4.0 * ROUNDING), infinite, slack).trimmed()
+
+
+def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -math.inf) -> GridMeasure:
+    """Groups of losses, each at a point that is not right of its mean: a lower bound.
+
+    Losses below `floor` are moved to minus infinity.
+    """
+    low, high = source.extent(tail)
+    floor -= 2.0 * spacing  # the first group, which is given up, ends below the floor
+    bottom = 0.0
+    is_cut = low < floor
+    low, high = max(low, floor), max(high, floor + 2.0 * spacing)
+    cells = _Cells(source, spacing, tail)
+    origin, n = _grid(low, high, 0.0 if source.anchor is None else source.anchor, spacing)
+    tolerance = spacing * (1e-7 + 0.005 * min(spacing, 1.0))
+    origin, n, edges, fixed = _near_the_mode(cells, origin, n, source.anchor is None, is_cut)
+    points = _points(origin, spacing, n + 2)
+    excess, bad = np.zeros(0), np.zeros(0, dtype=np.bool_)
+    for stage in ("centre", "centre", "mend", "mend", "mend", "cut", "cut", "cut", "done"):
+        edges[0], edges[-1] = min(edges[0], low - spacing), max(edges[-1], high + spacing)
+        cells.group(edges, points[:-1], _grid_error(origin, n, spacing))
+        if is_cut:
+            bottom = float(cells.mass[0])
+            cells.mass[0] = cells.right[0] = 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = np.where(cells.mass > 0.0, cells.right / cells.mass, np.inf)
+        bad = excess < -tolerance
+        if stage == "done" or (stage != "centre" and not bad.any()):
+            break
+        heavy = int(np.argmax(cells.mass))
+        off = float(excess[heavy])
+        is_bulk = source.anchor is None and cells.mass[heavy] > _HEAVY * cells.mass.sum() and abs(off) < 0.5
+        lacking = np.where(bad, -cells.right, 0.0)
+        if is_bulk and (off < -tolerance or stage == "centre"):
+            # a bulk narrower than a cell decides: its point moves to its mean
+            origin -= math.log1p(-off)
+            edges, points = edges - math.log1p(-off), _points(origin, spacing, n + 2)
+            lacking[heavy] = 0.0
+        if stage == "centre":
+            # an edge moved by s, with the density f beside it, adds f s spacing/2 to `right` on both its sides
+            wanted = np.where(np.isfinite(excess), tolerance * cells.mass - cells.right, 0.0)
+            edges = edges + np.where(fixed, 0.0, _moves(cells.mass, wanted, spacing))
+        elif stage == "mend":
+            edges = edges + 2.2 * _moves(cells.mass, lacking, spacing)
+        else:
+            edges = np.where(np.append(lacking > 0.0, False), points, edges)
+        edges = np.clip(edges, points - 0.95 * spacing, points)
+    gain = np.where(np.isfinite(excess), excess, 0.0)
+    slack = float(max(0.0, -gain[~bad].min(initial=0.0)))
+    # what is left unmended goes to the point before: its losses are right of that
+    out = np.zeros(n + 2)
+    out[1:] = np.where(bad, 0.0, cells.mass)
+    out[:-1] += np.where(bad, cells.mass, 0.0)
+    slack = slack * (1.0 + 1e-9) + source.slack + 2.0 * ROUNDING * (abs(origin) + spacing)
+    slack += 1e-9 * spacing if bad.any() else 0.0
+    bottom = (bottom + source.bottom) * (1.0 - 2.0 * ROUNDING)
+    out *= 1.0 - 4.0 * ROUNDING
+    return GridMeasure(origin - spacing, spacing, out, source.infinite, slack, bottom).trimmed()
+
+
+def _moves(mass: Cells, wanted: Cells, spacing: float) -> Cells:
+    """Moves of all edges that add about `wanted` to the sums of their groups."""
+    total = np.append(wanted, 0.0) + np.append(0.0, wanted)
+    weight = np.append(mass, 0.0) + np.append(0.0, mass)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        move = np.where(weight > 0.0, total / weight, 0.0)
+    return np.clip(move, -0.5 * spacing, 0.5 * spacing)
+
+
+def _near_the_mode(
+    cells: _Cells, origin: float, n: int, is_free: bool, is_cut: bool
+) -> tuple[float, int, Cells, NDArray[np.bool_]]:
+    """Origin, cells, edges of the groups, and which edges are balanced already: those next to the mode.
+
+    There the density may be steep, even singular.  From both sides edges follow one from the other such that every mean
+    is at its point; what is left over where they meet depends on where the grid lies, and is made zero if it `is_free`.
+    """
+    spacing = cells.spacing
+    cells.split(_points(origin, spacing, n + 1), 0.0)
+    if is_cut:
+        cells.mass[0] = 0.0
+    cells_at_first = cells.mass
+    mode = int(np.argmax(cells_at_first))
+    first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
+    tried: dict[float, tuple[float, list[float]]] = {}
+
+    def left_over(phase: float) -> None:
+        parts = _points(origin + (first - phase) * spacing, spacing / _PARTS, (last - first + 1) * _PARTS + 1)
+        ends = (min(parts[0], origin) - spacing, max(parts[-1], origin + n * spacing) + spacing)
+        cells.split(np.concatenate([ends[:1], parts, ends[1:]]), 0.0)
+        tried[phase] = _balanced(cells.mass[1:-1], cells.right[1:-1], spacing, first == 0 and not is_cut)
+
+    def cost(phase: float) -> float:
+        if phase not in tried:
+            left_over(phase)
+        rest = tried[phase][0]
+        return rest if rest >= 0.0 else -3.0 * rest
+
+    best = 0.0
+    around = cells_at_first[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
+    if is_free and around.min() < 0.5 * around.max():
+        best = min((i / 8.0 for i in range(8)), key=cost)
+        for level in range(4, 12):
+            step = 0.5**level
+            best = min((best, (best - step) % 1.0, (best + step) % 1.0), key=cost)
+    else:
+        left_over(0.0)
+    if best:
+        origin, n = origin - best * spacing, n + 1
+    edges = _points(origin, spacing, n + 2) - 0.5 * spacing
+    below = np.array(tried[best][1])
+    fixed = np.zeros(n + 2, dtype=np.bool_)
+    size = min(below.size, n + 2 - first)
+    edges[first : first + size] += (0.5 - below[:size]) * spacing
+    fixed[first + 1 : first + size - 1] = True
+    return origin, n, edges, fixed
+
+
+def _balanced(mass: Cells, right: Cells, spacing: float, from_the_end: bool) -> tuple[float, list[float]]:
+    """What is left over in the heaviest group; distances (in spacings) of points to the lower edges of their groups.
+
+    From sums over `_PARTS` parts of each cell.
+    """
+    mass, right = mass.reshape(-1, _PARTS), right.reshape(-1, _PARTS)
+    n = mass.shape[0]
+    away = np.arange(_PARTS) * (spacing / _PARTS)
+    zero = np.zeros((n, 1))
+    # sums of mass (1 - exp(point - loss)) over the parts right of a point, and of minus that left of it, outwards
+    up = np.cumsum(np.maximum(mass - np.exp(-away) * (mass - right), 0.0), axis=1)
+    down = np.cumsum(
+        np.maximum(np.exp(np.minimum(spacing, 600.0) - away) * (mass - right) - mass, 0.0)[:, ::-1], axis=1
+    )
+    gains = [*np.concatenate([zero, up], axis=1).tolist(), [0.0] * (_PARTS + 1)]
+    losses = [[0.0] * (_PARTS + 1), *np.concatenate([zero, down], axis=1).tolist()]
+    mode = int(np.argmax(mass.sum(axis=1)))
+    # group i: losses of cell i - 1 down to below[i], gains of cell i up to 1 - below[i + 1]; where the density grows
+    # slowly, a group gives a little away rather than pass on an edge far from the middle
+    size = [*mass.sum(axis=1).tolist(), 0.0]
+    below = [0.5] * (n + 1)
+    for i in range(n - 1, mode, -1):
+        below[i] = _find_parts(losses[i], _read_parts(gains[i], 1.0 - below[i + 1]))
+        if i > mode + _CLOSE and size[i - 2] < _FLAT * size[i - 1]:
+            below[i] = min(below[i], 0.5 + _LEEWAY)
+    below[0] = 0.0 if from_the_end else 0.5
+    for i in range(0 if from_the_end else 1, mode):
+        reach = _find_parts(gains[i], _read_parts(losses[i], below[i]))
+        if i < mode - _CLOSE and size[i + 1] < _FLAT * size[i]:
+            reach = max(reach, 0.5 - _LEEWAY)
+        below[i + 1] = min(1.0 - reach, _find_parts(losses[i + 1], gains[i + 1][-1]))
+    return _read_parts(gains[mode], 1.0 - below[mode + 1]) - _read_parts(losses[mode], below[mode]), below
+
+
+def _read_parts(sums: list[float], position: float) -> float:
+    """Sum up to `position` in [0, 1], by a constant density within a part."""
+    part = min(int(position * _PARTS), _PARTS - 1)
+    rest = position * _PARTS - part
+    return sums[part] + (sums[part + 1] - sums[part]) * rest * (2 * part + rest) / (2 * part + 1)
+
+
+def _find_parts(sums: list[float], wanted: float) -> float:
+    """Inverse of `_read_parts`; 1 if the whole sum is less."""
+    if wanted >= sums[-1]:
+        return 1.0 if wanted > 0.0 else 0.0
+    part = bisect_right(sums, wanted) - 1
+    share = (wanted - sums[part]) / (sums[part + 1] - sums[part])
+    return (math.sqrt(part * part + share * (2 * part + 1))) / _PARTS
+
+
+def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float, int]:
+    """Origin at or below `low`, with `anchor` on the grid, and the number of cells up to `high`."""
+    origin = anchor + math.floor((low - anchor) / spacing) * spacing
+    if origin > low:
+        origin -= spacing
+    n = max(1, math.ceil((high - origin) / spacing))
+    if origin + n * spacing < high:
+        n += 1
+    if n > _MAX_CELLS:
+        raise OutOfReachError(f"spacing = {spacing!r} needs {n} points for losses up to {high:g}; at most {_MAX_CELLS}")
+    return origin, n
+
+
+def _points(origin: float, spacing: float, n: int) -> Cells:
+    return np.asarray(origin + spacing * np.arange(n, dtype=np.float64), dtype=np.float64)
+
+
+def _grid_error(origin: float, n: int, spacing: float) -> float:
+    return 2.0 * ROUNDING * (abs(origin) + (n + 1) * spacing)
+
+
+class _Cells:
+    """Sums over the nodes of each cell: `mass`, and `right` = sum of mass (1 - exp(point - loss))."""
+
+    def __init__(self, source: Loss, spacing: float, tail: float) -> None:
+        self.source, self.spacing, self.tail = source, spacing, tail
+        self.mass = self.right = np.zeros(0)
+        self.beyond = 0.0
+        self.longest = 0
+
+    def split(self, edges: Cells, error: float) -> None:
+        """Upper sums; losses are at most `beyond` beyond their cell."""
+        n = edges.size - 1
+        self.mass, self.right, self.beyond, self.longest = np.zeros(n), np.zeros(n), 0.0, 0
+        for nodes in self.source.nodes(edges, self.tail):
+            above = nodes.loss - edges[nodes.cell] + (nodes.loss_error + error)
+            self.beyond = max(self.beyond, float((above - self.spacing).max(initial=0.0)))
+            mass = nodes.mass + nodes.mass_error
+            self._add(nodes.cell, mass, mass * -np.expm1(-np.clip(above, 0.0, self.spacing)))
+
+    def group(self, edges: Cells, points: Cells, error: float) -> None:
+        """Lower sums, errors subtracted."""
+        n = points.size
+        self.mass, self.right, self.longest = np.zeros(n), np.zeros(n), 0
+        size = np.zeros(n)
+        for nodes in self.source.nodes(edges, self.tail):
+            above = nodes.loss - points[nodes.cell] - (nodes.loss_error + error)
+            mass = np.maximum(nodes.mass - nodes.mass_error, 0.0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                gain = -np.expm1(-above)
+                gain *= np.where(gain > 0.0, mass, nodes.mass + nodes.mass_error)
+            gain = np.where(nodes.mass + nodes.mass_error > 0.0, gain, 0.0)
+            self._add(nodes.cell, mass, gain)
+            size += np.bincount(nodes.cell, np.abs(gain), minlength=n)
+        per_sum = ROUNDING * (8.0 + self.longest)
+        self.right -= 2.0 * self.source.quadrature * self.mass + per_sum * size
+        self.mass *= 1.0 - self.source.quadrature - per_sum
+
+    def _add(self, cell: Index, mass: Cells, right: Cells) -> None:
+        n = self.mass.size
+        self.mass += np.bincount(cell, mass, minlength=n)
+        self.right += np.bincount(cell, right, minlength=n)
+        self.longest += int(np.bincount(cell, minlength=n).max(initial=0))

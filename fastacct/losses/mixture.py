@@ -1,0 +1,315 @@
+"""Gaussian mixtures of one noise: the pair that the contour kernels read, and its losses as data.
+
+Quadrature: see `fastacct.losses.loss.gauss_rule`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+from fastacct.losses.atoms import everything, exact_atoms
+from fastacct.losses.loss import QUADRATURE, ROUNDING, Bracket, Nodes, OutOfReachError, Pair, gauss_rule
+
+__all__ = ["GaussianMixtures", "Mixture", "mixture_bracket"]
+
+_FAR: Final = 40.0
+"""Beyond so many standard deviations a normal density is less than any mass `outside`."""
+_MAX_SPREAD: Final = 1e5
+_SMALLEST_TAIL: Final = 1e-299
+_CHUNK: Final = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixtures:
+    """P = sum p_j N(m_j, sigma^2) against Q = sum q_j N(m_j, sigma^2), with a loss that increases in the output.
+
+    The weight of the component `reference` is one minus the others: losses are log1p of terms that vanish with the
+    sampling rate, accurate relative to themselves.
+    """
+
+    sigma: float
+    means: Cells
+    p: Cells
+    q: Cells
+    reference: int
+    infinite: float = 0.0
+    slack: float = 0.0
+    quadrature: float = QUADRATURE
+    bottom: float = 0.0
+    anchor: float | None = None
+    lattice: float | None = None
+
+    @cached_property
+    def _spread(self) -> float:
+        """Largest distance from a centre of P at which a component of P or Q matters, in standard deviations."""
+        spread = (float(self.means[-1]) - float(self.means[0])) / self.sigma
+        if not spread <= _MAX_SPREAD:
+            raise OutOfReachError(
+                f"the means spread over {spread:g} standard deviations; allowed: at most {_MAX_SPREAD:g}"
+            )
+        return _FAR + spread
+
+    def _reach(self, tail: float) -> float:
+        """Standard deviations outside which any normal law has a mass of at most `tail`."""
+        log_tail = math.log(min(0.5, max(tail, _SMALLEST_TAIL)))
+        reach = 1.0
+        while -0.5 * reach * reach - math.log(reach * 1.25) > log_tail:  # 2 phi(x)/x <= exp(-x^2/2) / (1.25 x)
+            reach += 0.25
+        return reach
+
+    def outside(self, tail: float) -> tuple[float, float]:
+        """Both tails of every component, at the supremum of the loss."""
+        return max(tail, _SMALLEST_TAIL) * (1.0 + 1e-12), self.supremum
+
+    @cached_property
+    def supremum(self) -> float:
+        """Least upper bound of the loss (rounded up)."""
+        top = self.means.size - 1
+        if self.q[top] == 0.0:
+            return math.inf
+        value = math.log(self.p[top] / self.q[top])
+        return value + 8.0 * ROUNDING * (1.0 + abs(value))
+
+    def _centres(self) -> Cells:
+        return self.means[self.p > 0.0]
+
+    def extent(self, tail: float) -> tuple[float, float]:
+        """Losses of the ends of the outputs covered."""
+        reach, centres = self._reach(tail) * self.sigma, self._centres()
+        loss, error, _ = self.loss(np.array([centres[0] - reach, centres[-1] + reach]))
+        return float(loss[0] - error[0]), float(loss[1] + error[1])
+
+    def loss(self, x: Cells) -> tuple[Cells, Cells, Cells]:
+        """Loss at outputs `x`, a bound of its error, and its derivative."""
+        p_log, p_error, p_mean = self._log_mean(self.p, x)
+        q_log, q_error, q_mean = self._log_mean(self.q, x)
+        value = p_log - q_log
+        slope = np.maximum(p_mean - q_mean, 0.0) / self.sigma**2
+        return value, p_error + q_error + ROUNDING * np.abs(value), slope
+
+    def _log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
+        """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
+        origin, variance = float(self.means[self.reference]), self.sigma**2
+        total, highest = np.zeros_like(x), np.zeros_like(x)
+        terms: list[tuple[float, float, Cells, Cells]] = []
+        for j in range(self.means.size):
+            if j != self.reference and weights[j] > 0.0:
+                mean = float(self.means[j])
+                shift = mean - origin
+                y = shift * (x - 0.5 * (mean + origin)) / variance
+                size = np.abs(shift) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
+                total += weights[j] * np.expm1(np.minimum(y, 700.0))
+                highest = np.maximum(highest, y + math.log(weights[j]))
+                terms.append((float(weights[j]), mean, y, size))
+        near = (total > -0.5) & (highest < 600.0)
+        value = np.log1p(np.where(near, total, 0.0))
+        if not near.all():
+            far = ~near
+            logs = (
+                [np.full(int(np.count_nonzero(far)), math.log(weights[self.reference]))]
+                if (weights[self.reference] > 0.0)
+                else []
+            )
+            logs += [y[far] + math.log(weight) for weight, _, y, _ in terms]
+            top = np.max(logs, axis=0)
+            value[far] = top + np.log(np.sum([np.exp(one - top) for one in logs], axis=0))
+        error, mean_of = 4.0 * ROUNDING * np.abs(value), np.full_like(x, origin)
+        for weight, mean, y, size in terms:
+            share = np.exp(np.minimum(y + (math.log(weight) - value), 0.0))
+            with np.errstate(over="ignore"):
+                rest = weight * np.exp(np.minimum(-value, 700.0))
+            error += ROUNDING * (share * (6.0 * size + 8.0 - 2.0 * math.log(weight)) + 4.0 * np.minimum(rest, 2.0))
+            mean_of += share * (mean - origin)
+        return value, error, mean_of
+
+    def _density(self, x: Cells) -> tuple[Cells, Cells]:
+        """Density of P and a bound of its error."""
+        value, error = np.zeros_like(x), np.zeros_like(x)
+        for weight, mean in zip(self.p, self.means, strict=True):
+            if weight > 0.0:
+                z = (x - mean) / self.sigma
+                term = (weight / (self.sigma * math.sqrt(2.0 * math.pi))) * np.exp(-0.5 * z * z)
+                value += term
+                error += term * (ROUNDING * (40.0 + 4.0 * np.abs(z) * (np.abs(z) + np.abs(x) / self.sigma)))
+        return value, error
+
+    @cached_property
+    def _table(self) -> tuple[Cells, Cells]:
+        """Outputs and losses, both increasing, from which inverses start."""
+        reach = self._reach(0.0) * self.sigma
+        x = np.unique(np.concatenate([m + np.linspace(-reach, reach, 2049) for m in self._centres()]))
+        return x, np.maximum.accumulate(self.loss(x)[0])
+
+    def _output(self, loss: Cells) -> Cells:
+        """Outputs with these losses, nearly (what is missing becomes slack); the ends of the table beyond it."""
+        x_table, loss_table = self._table
+        x = np.interp(loss, loss_table, x_table)
+        todo = np.flatnonzero((loss > loss_table[0]) & (loss < loss_table[-1]))
+        right = np.searchsorted(loss_table, loss[todo])
+        low, high = x_table[right - 1], x_table[right]
+        for _ in range(60):
+            now, wanted = x[todo], loss[todo]
+            value, error, slope = self.loss(now)
+            off = value - wanted
+            low, high = np.where(off < 0.0, now, low), np.where(off < 0.0, high, now)
+            open_ = (np.abs(off) > 4.0 * error) & (high - low > 4.0 * ROUNDING * np.abs(now))
+            if not open_.any():
+                break
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                step = now - off / slope
+            step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+            todo, low, high = todo[open_], low[open_], high[open_]
+            x[todo] = step[open_]
+        return np.asarray(x)
+
+    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
+        """Gauss points of panels that no edge cuts."""
+        reach, centres = self._reach(tail), self._centres()
+        n_edges = 2 if edges is None else edges.size
+        n_base = math.ceil(max(min(n_edges / 8, 4096.0), reach * self._spread / 5.0))
+        base = np.unique(np.concatenate([m + self.sigma * np.linspace(-reach, reach, n_base + 1) for m in centres]))
+        first, last = base[0], base[-1]
+        for start in range(0, n_edges - 1, _CHUNK):
+            cuts = np.array([first, last])
+            if edges is not None:
+                # beyond the ends lies nothing, wherever rounding puts the outer edges
+                cuts = self._output(edges[start : start + _CHUNK + 1])
+                cuts[0] = first
+                cuts[-1] = last if start + _CHUNK >= n_edges - 1 else cuts[-1]
+                cuts = np.maximum.accumulate(np.clip(cuts, first, last))
+                first = cuts[-1]
+            breaks = np.unique(np.concatenate([cuts, base[(base > cuts[0]) & (base < cuts[-1])]]))
+            middle, half = 0.5 * (breaks[1:] + breaks[:-1]), 0.5 * (breaks[1:] - breaks[:-1])
+            near = np.abs(middle[:, None] - centres[None, :]).min(axis=1) <= reach * self.sigma
+            middle, half = middle[near], half[near]
+            if not middle.size:
+                continue
+            cell = np.minimum(np.searchsorted(cuts, middle, side="right") - 1, cuts.size - 2) + start
+            points, weights = gauss_rule(float(half.max()) / self.sigma * (1.0 + 1e-12), self._spread, 1.0)
+            x = (middle[:, None] + half[:, None] * points).ravel()
+            scale = (half[:, None] * weights).ravel()
+            density, density_error = self._density(x)
+            loss, loss_error, _ = self.loss(x)
+            yield Nodes(np.repeat(cell, points.size), loss, loss_error, scale * density, scale * density_error)
+
+
+class Mixture(NamedTuple):
+    """A dominating pair of Gaussian mixtures; components are (weight, mean).
+
+    No components of Q: Q is one Gaussian at 0, and P has the one component (sample rate, sensitivity) beside it.
+    """
+
+    noise: float
+    p: tuple[tuple[float, float], ...]
+    q: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether one cell of the vectorised kernel can hold it, the division by the sensitivity being exact."""
+        return not self.q and self.p[0][1] in (1.0, 2.0)
+
+    @property
+    def is_plain(self) -> bool:
+        """A Gaussian without sampling."""
+        return not self.q and self.p[0][0] == 1.0
+
+    @property
+    def rounding(self) -> float:
+        """Relative error of the weights: of those stored, and of their sums."""
+        if len(self.p) + len(self.q) <= 2:
+            return 0.0
+        return 2.0**-52 + sum(abs(math.fsum(weight for weight, _ in side) - 1.0) for side in (self.p, self.q))
+
+    def sides(self) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...]]:
+        """All components of P and of Q."""
+        p = self.p if self.q or self.p[0][0] == 1.0 else ((1.0 - self.p[0][0], 0.0), self.p[0])
+        return p, self.q or ((1.0, 0.0),)
+
+    def sampled(self, rate: float) -> Mixture:
+        """The pair of a Poisson sample; weights are products rounded once."""
+        p, q = self.sides()
+        share = Fraction(rate)
+        mixed = [(float(share * Fraction(weight)), mean) for weight, mean in p]
+        mixed += [(float((1 - share) * Fraction(weight)), mean) for weight, mean in q]
+        return Mixture(self.noise, tuple(sorted(((w, m) for m, w in dict_of(mixed).items()), key=_by_mean)), q)
+
+    @property
+    def is_increasing(self) -> bool:
+        """Whether means of P are at least 0 and those of Q at most 0, as the contour kernels need."""
+        p, q = self.sides()
+        return min(mean for _, mean in p) >= 0.0 >= max(mean for _, mean in q)
+
+
+def _by_mean(component: tuple[float, float]) -> tuple[float, float]:
+    return abs(component[1]), component[1]
+
+
+class MixturePair(Pair):
+    """A pair of Gaussian mixtures: read by the contour kernels, or as brackets made on demand."""
+
+    def __init__(self, mixture: Mixture) -> None:
+        self.mixture = mixture
+
+    @cached_property
+    def _sides(self) -> tuple[Bracket, Bracket]:
+        if self.mixture.noise == 0.0:
+            return (everything(),) * 2
+        p, q = self.mixture.sides()
+        remove = mixture_bracket(self.mixture.noise, dict_of(p), dict_of(q))
+        if self.mixture.is_plain or (
+            [w for w, _ in p] == [w for w, _ in q] and [m for _, m in p] == [-m for _, m in q]
+        ):
+            return remove, remove
+        turned = [dict_of((weight, -mean) for weight, mean in side) for side in (q, p)]
+        return remove, mixture_bracket(self.mixture.noise, *turned)
+
+    def sampled(self, rate: float) -> Pair | None:
+        """Gaussian mixtures again."""
+        return MixturePair(self.mixture.sampled(rate)) if self.mixture.noise > 0.0 else None
+
+    @property
+    def remove(self) -> Bracket:  # type: ignore[override]
+        """P against Q."""
+        return self._sides[0]
+
+    @property
+    def add(self) -> Bracket:  # type: ignore[override]
+        """Q against P."""
+        return self._sides[1]
+
+
+def dict_of(components: Iterable[tuple[float, float]]) -> dict[float, float]:
+    """Weights by mean, those of equal means added."""
+    mixed: dict[float, float] = {}
+    for weight, mean in components:
+        mixed[mean + 0.0] = mixed.get(mean + 0.0, 0.0) + weight
+    return mixed
+
+
+def mixture_bracket(sigma: float, p: dict[float, float], q: dict[float, float]) -> Bracket:
+    """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean.
+
+    The loss must increase with the output: p[m] / q[m] must not decrease in the mean m (it is refused otherwise).  The
+    weight of the mean that is heaviest in Q is taken as one minus the others.
+    """
+    means = np.unique(np.array([m for one in (p, q) for m, weight in one.items() if weight > 0.0]))
+    p_all, q_all = (np.array([one.get(float(m), 0.0) for m in means]) for one in (p, q))
+    if np.array_equal(p_all, q_all) or math.isinf(sigma):
+        return exact_atoms(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0)
+    # likelihood ratio order of the weights, hence of the mixtures (the normal kernel is totally positive)
+    cross = p_all[None, :] * q_all[:, None]
+    if (np.triu(cross.T - cross, 1) > 0.0).any():
+        raise ValueError("the loss must increase with the output: p_weights / q_weights decreases in the mean")
+    reference = int(np.argmax(q_all))
+    for weights in (p_all, q_all):
+        weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
+    source = GaussianMixtures(sigma, means, p_all, q_all, reference)
+    return Bracket(source, source)

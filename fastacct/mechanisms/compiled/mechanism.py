@@ -1,0 +1,188 @@
+"""A mechanism given by two log-densities, compiled to callbacks that no Python runs per point."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import DIRECTIONS, SAMPLED, Relation
+from fastacct.losses.loss import ROUNDING, Pair
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.compiled.code import Callback, Program, compiled
+from fastacct.mechanisms.compiled.table import (
+    Sums,
+    Table,
+    both_rules,
+    largest_outside,
+    losses_of,
+    rule_of,
+    table_of,
+)
+from fastacct.samplers.poisson import sample
+from fastacct_ext import _kernels
+
+__all__ = ["Compiled", "CompiledPair"]
+
+_COARSE: Final = 512
+"""Panels of Rényi divergences."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled(Mechanism):
+    """A mechanism given by the densities of its worst pair of outputs; made by `fastacct.jit.mechanism`."""
+
+    log_density_p: Program
+    log_density_q: Program
+    loss: Program | None = None
+    domain: tuple[float, float] = (-math.inf, math.inf)
+    breakpoints: tuple[float, ...] = ()
+    panels: int = 1 << 14
+    supported: tuple[Relation, ...] = SAMPLED
+
+    def __post_init__(self) -> None:
+        for name in ("log_density_p", "log_density_q", "loss"):
+            if name != "loss" or self.loss is not None:
+                object.__setattr__(self, name, Program.of(name, getattr(self, name)))
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
+        """Those that the caller named."""
+        return self.supported
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(): nothing of it may be an array."""
+        return ()
+
+    def place(self) -> tuple[str, tuple[float, ...]]:
+        """By content."""
+        return f"Compiled,{self!r}", ()
+
+    def __repr__(self) -> str:
+        content = repr([getattr(self, one.name) for one in fields(self)]).encode()
+        return (
+            f"jit.mechanism(log_density_p={self.log_density_p.name}, log_density_q={self.log_density_q.name}, "
+            f"domain={self.domain!r})#{hashlib.sha256(content).hexdigest()[:16]}"
+        )
+
+    @cached_property
+    def callbacks(self) -> dict[str, Callback]:
+        """The compiled functions by name."""
+        named = [(name, getattr(self, name)) for name in ("log_density_p", "log_density_q", "loss")]
+        return {name: compiled(program, name) for name, program in named if program is not None}
+
+    def evaluate(self, x: Cells) -> tuple[Cells, Cells, Cells]:
+        """Both log-densities and the loss."""
+        flat, found = np.ascontiguousarray(x, dtype=np.float64).ravel(), []
+        for callback in self.callbacks.values():
+            out = np.empty(x.size)
+            _kernels.tabulate(callback.address, flat, out)
+            found.append(out.reshape(x.shape))
+        with np.errstate(invalid="ignore"):
+            return found[0], found[1], found[2] if self.loss is not None else found[0] - found[1]
+
+    def rounding(self, log_p: Cells, log_q: Cells, loss: Cells) -> Cells:
+        """Twice the rounding error of the loss, log-densities being good to 4 units in the last place."""
+        size = 2.0 * np.abs(loss) if self.loss is not None else 2.0 + np.abs(log_p) + np.abs(log_q)
+        return np.where(np.isfinite(loss), 8.0 * ROUNDING * size, 0.0)
+
+    def refined(self, low: float, high: float, epsilon: float, way: int, good: float) -> tuple[float, float]:
+        """Bounds of the integral of (P - exp(epsilon) Q)_+ between two outputs; way 1: Q against P."""
+        points, weights = both_rules()
+        log_p, log_q, *loss = (callback.address for callback in self.callbacks.values())
+        return _kernels.refine(log_p, log_q, sum(loss), bool(way), low, high, epsilon, points, weights, 6, good)
+
+    @cached_property
+    def largest_loss(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Bounds of the largest loss of both directions, which is the epsilon of pure differential privacy."""
+        known = self.table.largest_loss(), self.table.turned().largest_loss()
+        outside = largest_outside(self, (known[0][1], known[1][1]))
+        return (known[0][0], outside[0]), (known[1][0], outside[1])
+
+    @cached_property
+    def table(self) -> Table:
+        """Masses and losses of the panels."""
+        return table_of(self)
+
+    @cached_property
+    def sums(self) -> tuple[Sums, Sums]:
+        """Of both directions."""
+        return Sums(self.table), Sums(self.table.turned())
+
+    @cached_property
+    def pair(self) -> CompiledPair:
+        """The losses of both directions."""
+        return CompiledPair(self, 1.0, Pair(losses_of(self.table), losses_of(self.table.turned())))
+
+    def losses(self, relation: Relation) -> Pair:
+        """Panels as atoms, and the densities themselves for the readers that evaluate them."""
+        return self.pair
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        """By the same two rules, on fewer panels; where they differ, or an infinite domain was cut too early, inf."""
+        value = np.zeros(orders.shape)
+        for direction in DIRECTIONS[relation]:
+            exact, error = _log_moments(self, direction == "add", orders)
+            value = np.maximum(value, np.where(error <= 1e-6 * exact + 1e-12, exact + error, np.inf))
+        return value
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        """The largest loss, where it is known."""
+        return max(self.largest_loss[direction == "add"][1] for direction in DIRECTIONS[relation])
+
+
+class CompiledPair(Pair):
+    """The losses of a compiled mechanism or of its Poisson sample, with the densities that they come from."""
+
+    def __init__(self, made: Compiled, rate: float, losses: Pair) -> None:
+        super().__init__(losses.remove, losses.add)
+        self.made = made
+        self.rate = rate
+
+    def sampled(self, rate: float) -> Pair | None:
+        """Of the sample."""
+        return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
+
+
+def _log_moments(made: Compiled, way: bool, orders: Cells) -> tuple[Cells, Cells]:
+    """log E_P exp((order - 1) loss) / (order - 1), and ten times the difference of the rules."""
+    every = max(1, made.panels // _COARSE)
+    edges = np.unique(np.concatenate([made.table.edges[::every], made.table.edges[-1:], made.breakpoints]))
+    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
+    a = (orders - 1.0)[..., None]
+    sums = []
+    for size in (6, 10):
+        points, weights = rule_of(size)
+        x = (middle[:, None] + half[:, None] * points).ravel()
+        log_p, log_q, loss = made.evaluate(x)
+        log_p, loss = (log_q, -loss) if way else (log_p, loss)
+        seen = ~np.isnan(loss) & (log_p > -np.inf)
+        if (loss[seen] == np.inf).any():
+            return np.full(orders.shape, np.inf), np.zeros(orders.shape)
+        log_mass, loss = (np.log(half[:, None] * weights).ravel() + log_p)[seen], loss[seen]
+        with np.errstate(invalid="ignore", over="ignore"):
+            size_of = log_mass + a * loss
+            top = size_of.max(axis=-1)
+            far = (top + np.log(np.sum(np.exp(size_of - top[..., None]), axis=-1))) / a[..., 0]
+            near = np.log1p(np.sum(np.exp(log_mass) * np.expm1(np.minimum(a * loss, 1.0)), axis=-1)) / a[..., 0]
+            small = (a * loss).max(axis=-1) < 1.0
+            # what an infinite domain leaves out must be as small as what is seen at its ends
+            ends = np.concatenate([size_of[..., :size], size_of[..., -size:]], axis=-1).max(axis=-1) - top
+            is_cut = (ends > math.log(1e-14)) & (not all(map(math.isfinite, made.domain)))
+        sums.append(np.where(small, near, far))
+        rounding = 1e-14 * (np.abs(top) + 1.0) / a[..., 0] + 1e-13 * np.abs(sums[-1])
+    table = made.table.turned() if way else made.table
+    if table.missing() > 0.0:
+        return np.asarray(sums[1]), np.full(orders.shape, np.inf)
+    with np.errstate(invalid="ignore"):
+        error = 10.0 * np.abs(sums[1] - sums[0]) + rounding
+    return np.asarray(sums[1]), np.where(np.isfinite(error) & ~is_cut, error, np.inf)
+
+
+# -- kernels that compiled code may call -----------------------------------------------------------------------------

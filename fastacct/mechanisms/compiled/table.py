@@ -1,0 +1,283 @@
+"""One release of a compiled mechanism: its domain cut into panels with certified masses, and delta as their sum.
+
+Panels whose loss may pass epsilon are refined until they do not matter (docs/algorithms/compiled.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Index
+
+if TYPE_CHECKING:
+    from fastacct.mechanisms.compiled.mechanism import Compiled
+
+__all__ = ["Sums", "Table", "cut_evenly", "locked", "losses_of", "rule_of", "table_of"]
+
+UNRESOLVED: Final = 1e-7
+"""Largest share of the mass that two quadrature rules may disagree about."""
+SUBNORMAL: Final = 1e-320
+"""Bound of the rounding of all subnormal numbers in a panel."""
+_NEXT_TO: Final = 1e-11
+"""Part of a panel: how close to its ends its loss is looked at."""
+_FAR: Final = -720.0
+_WIDEST: Final = 1e150
+_SMALL: Final = 10.0
+"""Log of peak over density at an end of the domain, from which on the end is taken as a cut."""
+_MOST_PANELS: Final = 256
+"""More panels around epsilon are not refined."""
+_GOOD: Final = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Masses of P and Q in each panel with bounds of their errors, and the range of the loss."""
+
+    edges: Cells
+    p: Cells
+    q: Cells
+    p_error: Cells
+    q_error: Cells
+    low: Cells
+    high: Cells
+
+    def missing(self) -> float:
+        """Mass of P outside the domain, if the errors do not explain it."""
+        return max(0.0, 1.0 - math.fsum(self.p) - math.fsum(self.p_error))
+
+    def turned(self) -> Table:
+        """Q against P."""
+        return Table(self.edges, self.q, self.p, self.q_error, self.p_error, locked(-self.high), locked(-self.low))
+
+    def largest_loss(self) -> tuple[float, float]:
+        """Bounds of the largest loss in the domain: from below by mean losses of panels."""
+        p, q = self.p - self.p_error, self.q + self.q_error
+        known = (p > 1e-300) & (q > 1e-300)
+        mean = np.log(p[known]) - np.log(q[known])
+        mean -= ROUNDING * (8.0 + 4.0 * (np.abs(np.log(p[known])) + np.abs(np.log(q[known]))))
+        high = float(np.fmax.reduce(self.high, initial=0.0)) if self.missing() == 0.0 else math.inf
+        return max(0.0, float(mean.max(initial=0.0))), high
+
+
+def _rises(values: Cells) -> bool:
+    """Whether no value is below the one before it; never with a NaN."""
+    return bool((values[1:] >= values[:-1]).all())
+
+
+class Sums:
+    """Masses of the panels whose losses are all above a threshold, in extended precision."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.missing = table.missing()
+        order = np.argsort(-np.nan_to_num(table.low, nan=-np.inf), kind="stable")
+        order = order[np.isfinite(table.low[order]) | (table.low[order] > 0.0)]
+        self._low = locked(-table.low[order])
+        columns = (table.p, table.q, table.p_error, table.q_error)
+        self._sums = [np.append(0.0, np.cumsum(column[order].astype(np.longdouble))) for column in columns]
+        for sums in self._sums:
+            sums.flags.writeable = False
+
+        # a not-a-number rises nowhere
+        self._ways = [way for way in (1, -1) if _rises(table.low[::way]) and _rises(table.high[::way])]
+
+    def around(self, epsilon: float) -> Index:
+        """The panels in which the loss may pass epsilon."""
+        table = self.table
+        if not self._ways:
+            return np.flatnonzero((table.low <= epsilon) & (table.high > epsilon))
+        way = self._ways[0]
+        first = int(np.searchsorted(table.high[::way], epsilon, side="right"))
+        last = int(np.searchsorted(table.low[::way], epsilon, side="right"))
+        found = np.arange(first, max(first, last))
+        return found if way == 1 else table.low.size - 1 - found
+
+    def _at(self, epsilon: float) -> list[float]:
+        """Masses of P and Q above epsilon, and bounds of their errors."""
+        place = int(np.searchsorted(self._low, -epsilon, side="left"))
+        return [float(sums[place]) for sums in self._sums]
+
+    def loss_above(self, mass: float) -> float:
+        """About the loss that P exceeds with this probability."""
+        place = int(np.searchsorted(self._sums[0], mass))
+        return float(-self._low[min(max(place - 1, 0), self._low.size - 1)]) if self._low.size else 0.0
+
+    def of_q(self, epsilon: float) -> float:
+        """Mass of Q."""
+        return self._at(epsilon)[1]
+
+    def excess(self, epsilon: float) -> tuple[float, float]:
+        """Bounds of the sum of P - exp(epsilon) Q, from zero."""
+        p, q, p_off, q_off = self._at(epsilon)
+        times = math.exp(epsilon) if epsilon < 709.0 else math.inf
+        p_off, q_off = p_off + 16.0 * ROUNDING * p, q_off + 16.0 * ROUNDING * q
+        most, least = q + q_off, max(q - q_off, 0.0)
+        low = p - p_off - (times * most if most > 0.0 else 0.0)
+        high = p + p_off - (times * least if least > 0.0 and times < math.inf else 0.0)
+        return max(0.0, low), max(0.0, high)
+
+
+@lru_cache(maxsize=2)
+def rule_of(size: int) -> tuple[Cells, Cells]:
+    """Points and weights of Gauss's rule on [-1, 1]."""
+    points, weights = np.polynomial.legendre.leggauss(size)
+    return locked(points), locked(weights)
+
+
+@lru_cache(maxsize=1)
+def both_rules() -> tuple[Cells, Cells]:
+    """The rules with 6 and with 10 points, one after the other."""
+    points, weights = (np.concatenate(parts) for parts in zip(rule_of(6), rule_of(10), strict=True))
+    return locked(points), locked(weights)
+
+
+def locked(array: Cells) -> Cells:
+    """The array, which nobody can change any more."""
+    array.flags.writeable = False
+    return array
+
+
+def _panels(made: Compiled, edges: Cells) -> Table:
+    """Panels between increasing edges, each integrated by two rules."""
+    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
+    points, weights = both_rules()
+    x = middle[:, None] + half[:, None] * points
+    log_p, log_q, loss = made.evaluate(x)
+    for name, values in (("log_density_p", log_p), ("log_density_q", log_q)):
+        if not (values < np.inf).all():
+            at = float(x[~(values < np.inf)].flat[0])
+            raise ValueError(f"{name}({at!r}) is not a number; allowed: finite numbers and -inf")
+    with np.errstate(divide="ignore"):  # in logarithms: a density may underflow where a panel's mass does not
+        log_size = np.log(half)[:, None] + np.log(weights)
+    in_p, in_q = np.exp(log_p + log_size), np.exp(log_q + log_size)
+    p, q = in_p[:, 6:].sum(axis=1), in_q[:, 6:].sum(axis=1)
+    off = np.abs(p - in_p[:, :6].sum(axis=1)), np.abs(q - in_q[:, :6].sum(axis=1))
+    low, high = np.fmin.reduce(loss, axis=1), np.fmax.reduce(loss, axis=1)
+    # the ends of a panel may go beyond the points seen in it: by 0.056 of their range for a parabola with its vertex
+    # in the middle; where a density is 0, the loss is infinite
+    with np.errstate(invalid="ignore"):
+        margin = 0.15 * (high - low) + 16.0 * ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        margin = np.fmax(margin, np.fmax.reduce(made.rounding(log_p, log_q, loss), axis=1))
+    # finite and infinite losses in one panel: nothing is known of their range
+    mixed = ~np.isfinite(margin) & (low != high)
+    margin = np.where(np.isfinite(margin), margin, 0.0)
+    low, high = np.where(mixed, -np.inf, low - margin), np.where(mixed, np.inf, high + margin)
+    # next to the ends: beyond the margin the loss has a singularity there
+    inner = np.stack([edges[:-1] + _NEXT_TO * half, edges[1:] - _NEXT_TO * half], axis=1)
+    end = made.evaluate(inner)[2]
+    low = np.where((end < low[:, None]).any(axis=1), -np.inf, low)
+    high = np.where((end > high[:, None]).any(axis=1), np.inf, high)
+    columns = (edges, p, q, _error(p, off[0], half), _error(q, off[1], half), low, high)
+    return Table(*map(locked, columns))
+
+
+def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
+    """Absolute: ten times the difference of the rules, the rounding of exp, and of what is no normal number."""
+    with np.errstate(divide="ignore"):
+        size = np.where(mass > 0.0, np.abs(np.log(mass)), 0.0) + 2.0 * np.abs(np.log(half))
+    return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size)) + SUBNORMAL)
+
+
+def table_of(made: Compiled) -> Table:
+    """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
+    table = _panels(made, _edges(made))
+    for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
+        if math.fsum(error) > UNRESOLVED:
+            worst = int(np.argmax(error))
+            low, high = float(table.edges[worst]), float(table.edges[worst + 1])
+            raise ValueError(
+                f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or more panels"
+            )
+        if abs((total := math.fsum(mass)) - 1.0) > 1e-9:
+            raise ValueError(f"{name} integrates to {total!r} over {made.domain!r}, not to 1")
+    return table
+
+
+def _edges(made: Compiled) -> Cells:
+    """Panels, ever shorter towards the ends of the domain and the breakpoints."""
+    low, high = made.domain
+    if math.isinf(low) or math.isinf(high):
+        low, high = _reach(made, low, high)
+    ends = [low, *(x for x in made.breakpoints if low < x < high), high]
+    # towards ends and breakpoints ever shorter: a density may vanish there
+    away = 0.5 ** np.arange(1.0, 46.0) * (high - low) / made.panels
+    near = np.concatenate([np.concatenate([x - away, x + away]) for x in ends])
+    even = cut_evenly(low, high, made.breakpoints, made.panels)
+    edges = np.unique(np.concatenate([even, near[(near > low) & (near < high)]]))
+    apart = np.diff(edges) > 1e-14 * np.maximum(np.abs(edges[1:]), 1e-300)
+    edges = np.asarray(edges[np.append(True, apart)], dtype=np.float64)
+    edges[-1] = high  # not the end itself
+    return edges
+
+
+def cut_evenly(low: float, high: float, breakpoints: Iterable[float], panels: int) -> Cells:
+    """Edges of about so many panels, breakpoints among them."""
+    ends = np.array([low, *(x for x in breakpoints if low < x < high), high])
+    share = np.maximum(np.round(panels * np.diff(ends) / (high - low)).astype(int), 8)
+    pieces = [np.linspace(a, b, n + 1)[:-1] for a, b, n in zip(ends[:-1], ends[1:], share, strict=True)]
+    return np.concatenate([*pieces, [high]])
+
+
+def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:
+    """Where a density is above exp(-720) of its largest value."""
+    size = np.concatenate([[0.0], np.geomspace(1e-6, _WIDEST, 4000)])
+    centre = low if math.isfinite(low) else high if math.isfinite(high) else 0.0
+    for _ in range(6):
+        x = np.unique(np.concatenate([centre - size, centre + size]))
+        x = x[(x >= low) & (x <= high)]
+        value = np.fmax(*made.evaluate(x)[:2])
+        top = np.nanmax(np.where(np.isfinite(value), value, np.nan))
+        inside = x[value > top + _FAR]
+        if inside.size > 400:
+            break
+        centre, size = float(np.median(inside)), size[size <= 4.0 * max(float(np.ptp(inside)), 1e-6)]
+        size = np.linspace(0.0, float(size[-1]), 4000)
+    left, right = float(inside[0]), float(inside[-1])
+    pad = 0.02 * (right - left)
+    return max(low, left - pad), min(high, right + pad)
+
+
+def losses_of(table: Table) -> Bracket:
+    """Panels as atoms: both ends of each with its masses of P and Q, or its mean."""
+    seen = (table.p > 1e-300) & (table.q > 1e-300) & np.isfinite(table.low) & np.isfinite(table.high)
+    rest = math.fsum((table.p + table.p_error)[~seen]) + table.missing() + 1e-290
+    p, q, low, high = table.p[seen], table.q[seen], table.low[seen], table.high[seen]
+    p_off, q_off = table.p_error[seen] / p, table.q_error[seen] / q
+    mean = np.log(p) - np.log(q)
+    off = p_off + q_off + 16.0 * ROUNDING * (1.0 + np.abs(np.log(p)) + np.abs(np.log(q)))
+    low, high = np.minimum(low, mean - off), np.maximum(high, mean + off)
+    # the masses of P and, at most, of Q stay: less of Q is more loss
+    share = (1.0 - np.exp(low - mean) * (1.0 - 2.0 * off)) / -np.expm1(low - high)
+    share = np.clip(share * (1.0 + 4.0 * ROUNDING), 0.0, 1.0)
+    right, left = p * share * (1.0 + 1.01 * p_off), p * (1.0 - share) * (1.0 + 1.01 * p_off)
+    pad = 4.0 * ROUNDING
+    loss = np.concatenate([low, high])
+    rest = min(1.0, rest * (1.0 + 1e-12))
+    upper = Atoms(locked(loss), locked(pad * np.abs(loss)), locked(np.concatenate([left, right])), rest)
+    below = locked(np.maximum(p * (1.0 - 1.01 * p_off), 0.0))
+    return Bracket(upper, Atoms(locked(mean - off), locked(pad * np.abs(mean)), below))
+
+
+def largest_outside(made: Compiled, bound: tuple[float, float]) -> tuple[float, float]:
+    """Largest losses of both directions, known in the domain, where it cuts tails off: inf if they grow there.
+
+    A finite end counts as a cut too if the densities are small at it: it may be the caller's.
+    """
+    table, low, high = made.table, float(made.table.edges[0]), float(made.table.edges[-1])
+    inside = np.array([low, high]) + np.array([1e-9, -1e-9]) * (high - low)
+    peak = math.log(float(np.max(np.fmax(table.p, table.q) / np.diff(table.edges))))
+    is_cut = np.fmax(*made.evaluate(inside)[:2]) < peak - _SMALL
+    away = np.geomspace(1e-3 * (high - low), _WIDEST, 2000)
+    x = np.concatenate([side for side, cut in zip((low - away, high + away), is_cut, strict=True) if cut] + [inside])
+    log_p, log_q, loss = made.evaluate(x)
+    rounding = made.rounding(log_p, log_q, loss)
+    with np.errstate(invalid="ignore"):
+        grows = [bool((side > most + rounding).any()) for side, most in zip((loss, -loss), bound, strict=True)]
+    return math.inf if grows[0] else bound[0], math.inf if grows[1] else bound[1]

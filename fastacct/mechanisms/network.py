@@ -1,0 +1,218 @@
+"""Networks: decentralised averaging, and walks of a token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+
+from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals, as_choice
+from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import constant, parameter, plain
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.guarantee import GDP, PureDP, RDPCurve
+
+__all__ = ["GOPA", "RandomWalk"]
+
+_VARIANCE: Final = Domain(0.0, 1e12)
+_UP: Final = 1.0 + 1e-9
+"""What is paid for the rounding of mu."""
+
+
+@dataclass(frozen=True, eq=False)
+class GOPA(Mechanism):
+    """Decentralised averaging with noise that cancels between neighbours (Sabater, Bellet, Ramon 2022).
+
+    **Guarantee.** mu-GDP for replacing one honest party's value in [0, 1], against all others together: the view of
+    the dishonest is a Gaussian, and mu is its largest one-coordinate signal-to-noise ratio, computed here from the
+    graph of honest parties.  `edges` are those between honest parties; remove the others first.  Parties that are not
+    connected are worse off, and mu says so.
+
+    Parameters
+    ----------
+    independent_variance : float in [0, 1e12]
+        Of each party's own noise.
+    pairwise_variance : float in [0, 1e12]
+        Of the noise that two neighbours share with opposite signs.
+    parties : whole number in [1, 4096]
+        Honest ones.
+    edges : sequence of (int, int), optional
+        Default: the complete graph.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> ring = fa.GOPA(0.5, 2.0, parties=12, edges=[(i, i + 1) for i in range(11)])
+    >>> round(ring.mu ** 2, 9), round(fa.GOPA(0.5, 2.0, parties=12).mu ** 2, 9)
+    (0.780790711, 0.204081633)
+    """
+
+    independent_variance: float = constant(_VARIANCE)
+    pairwise_variance: float = constant(_VARIANCE)
+    parties: int = constant(Domain(1.0, 4096.0, integer=True))
+    edges: tuple[tuple[int, int], ...] | None = None
+    relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
+    tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.edges is not None:
+            object.__setattr__(self, "edges", _edges(self.edges, self.parties))
+
+    @property
+    def mu(self) -> float:
+        """Of Gaussian DP, for the worst honest party; inf without noise of their own."""
+        own, shared, n = self.independent_variance, self.pairwise_variance, self.parties
+        if own == 0.0:
+            return math.inf
+        if self.edges is None:
+            return math.sqrt(1.0 / (n * own) + (1.0 - 1.0 / n) / (own + n * shared))
+        laplacian = np.zeros((n, n))
+        for i, j in self.edges:
+            laplacian[i, i] += 1.0
+            laplacian[j, j] += 1.0
+            laplacian[i, j] -= 1.0
+            laplacian[j, i] -= 1.0
+        # the eigenvalues found are those of a matrix within `off` of it, and less noise is the safe side
+        values, vectors = np.linalg.eigh(laplacian)
+        off = 4e-16 * n * max(1.0, float(values[-1]))
+        if own <= 4.0 * shared * off:
+            return math.sqrt(1.0 / own)
+        square = float(((vectors * vectors) @ (1.0 / (own + shared * (values - off)))).max())
+        return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
+
+    def decompose(self, relation: Relation) -> Process:
+        """One Gaussian."""
+        return GDP(self.mu * _UP) * 1
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (
+            GOPA(0.5, 2.0, parties=12),
+            GOPA(0.5, 2.0, parties=3, edges=((0, 1),)),
+        )
+
+
+def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
+    if isinstance(edges, str | bytes) or not isinstance(edges, Iterable):
+        raise TypeError(f"edges must be a sequence of (int, int), not {edges!r}")
+    found = set()
+    for k, edge in enumerate(edges):
+        pair = tuple(edge) if isinstance(edge, Iterable) and not isinstance(edge, str) else ()
+        if len(pair) != 2 or not all(isinstance(x, int) and not isinstance(x, bool) for x in pair):
+            raise TypeError(f"edges[{k}] must be (int, int), not {edge!r}")
+        if not all(0 <= x < parties for x in pair) or pair[0] == pair[1]:
+            raise ValueError(f"edges[{k}] = {pair!r} must name two different parties in [0, {parties - 1}]")
+        found.add((min(pair), max(pair)))
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWalk(Mechanism):
+    """Network DP of a token that sums along a graph (Cyffers, Bellet 2022), as one other user sees it.
+
+    **Guarantee.** `graph="ring"`: for Gaussian noise that is added at least once between two visits to the observer
+    (exact where it is once): each of its observations hides one contribution behind one noise. `graph="complete"`:
+    for a token that goes to one of `parties` users at random (itself included), each of which adds noise: the path
+    is revealed to the observer; between two of its visits m users add noise, j of them the one in question, whose
+    contributions add up, so that its divergence is that of a Gaussian moved by j in noise of variance m, averaged
+    over the path. The walk starts at a user drawn uniformly, or at the observer; a user at whom it starts is one
+    visit further and has no such guarantee. `rounds` counts visits to the observer; that number must not depend on
+    the data (to bound it with probability 1 - delta', compose with `ApproxDP(0, delta')`). No protection against
+    users that collude: contract them into one. The published O() statements for the complete graph, whose constants
+    are not verified, are not used.
+
+    Parameters
+    ----------
+    noise_multiplier : float or array in [0, inf]
+        Of one noise, over the contribution; one number for the complete graph.
+    rounds : whole number
+        How often the token visits the observer.
+    graph : {"ring", "complete"}
+    parties : whole number in [3, 1000]
+        Users of the complete graph.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.RandomWalk(noise_multiplier=8.0, rounds=10), delta=1e-6), 9)
+    1.742964362
+    >>> walk = fa.RandomWalk(noise_multiplier=4.0, rounds=1, graph="complete", parties=100)
+    >>> round(fa.rdp(walk, 4.0), 10)
+    0.0025369696
+    """
+
+    noise_multiplier: Reals = parameter(NONNEGATIVE)
+    rounds: int = constant(COUNT)
+    graph: Literal["ring", "complete"] = "ring"
+    parties: int = constant(Domain(3.0, 1000.0, integer=True), 3)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and np.ndim(self.noise_multiplier):
+            raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
+
+    def decompose(self, relation: Relation) -> Process:
+        """One Gaussian a round, or one curve of divergences."""
+        if self.graph == "ring":
+            return Gaussian(self.noise_multiplier) * self.rounds
+        return _complete_walk(plain(self.noise_multiplier) / sensitivity(relation), self.parties) * self.rounds
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (
+            RandomWalk(8.0, 10),
+            RandomWalk(4.0, 5, graph="complete", parties=20),
+        )
+
+
+_WALK_ORDERS: Final = (1.05, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0)
+
+
+@lru_cache(maxsize=64)
+def _complete_walk(noise: float, parties: int) -> Mechanism:
+    """Divergences of one cycle between two visits to the observer."""
+    if not noise > 0.0:
+        return PureDP(math.inf)
+    orders = np.array(_WALK_ORDERS)
+    values = _cycle(orders, noise, parties)
+    known = np.isfinite(values)
+    return RDPCurve(orders[known], values[known]) if known.any() else PureDP(math.inf)
+
+
+def _cycle(orders: Cells, noise: float, parties: int) -> Cells:
+    """log E exp(c j^2/m)/(alpha - 1), c = alpha (alpha - 1)/(2 noise^2), m geometric from 0, j binomial of m."""
+    a, share, log_stay = orders - 1.0, 1.0 / (parties - 1.0), math.log1p(-1.0 / parties)
+    c = np.maximum(0.5 * orders * a / noise / noise * (1.0 + 2e-15), TINY)
+    most, widest = 32 * parties, 400
+    total = np.zeros(orders.size)
+    log_factorial = np.array([math.lgamma(m + 1.0) for m in range(most + 1)])  # good to 1e-9, which is paid
+    with np.errstate(over="ignore", invalid="ignore"):
+        for m in range(1, most + 1):
+            k = np.arange(1, min(m, widest) + 1)
+            log_mass = log_factorial[m] - log_factorial[k] - log_factorial[m - k]
+            log_mass += k * math.log(share) + (m - k) * math.log1p(-share)
+            x = c[:, None] * (k * k / m)
+            terms = np.where(x < 1.0, np.exp(log_mass) * np.expm1(np.minimum(x, 1.0)), np.exp(log_mass + x))
+            total += math.exp(m * log_stay) / parties * terms.sum(axis=1)
+        # wider jumps, by exp(c j^2/m) <= exp(c j), and longer cycles, j below and above a part of m: Chernoff
+        rates = np.geomspace(1e-3, 30.0, 400)
+        growth = np.log1p(share * np.expm1(c[:, None] + rates))
+        wide = np.exp(np.min(-rates * widest + most * np.maximum(growth, 0.0), axis=1))
+        far = np.full(orders.size, np.inf)
+        for part in (0.02, 0.05, 0.1, 0.2, 0.4, 0.7):
+            below = np.log1p(share * np.expm1(c * part)) + log_stay
+            above = np.min(growth - rates * part, axis=1) + log_stay
+            rest = [np.where(x < 0.0, np.exp((most + 1) * x) / -np.expm1(x), np.inf) for x in (below, above)]
+            far = np.minimum(far, (rest[0] + rest[1]) / parties)
+        value = np.log1p(total * (1.0 + 1e-8) + wide + far) / a * (1.0 + 1e-14)
+    return np.where(np.isnan(value), np.inf, value)

@@ -1,0 +1,283 @@
+"""Processes: which mechanism runs how often.  How counts add up is decided here and nowhere else.
+
+A process is a table {mechanism: count}.  Composition adds counts of equal mechanisms, so n times a step and the sum of
+n steps are the same table, and so is any order of a sum: they give the same bits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from functools import cached_property
+from math import comb, fsum, prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_cells, common_shape, unwrap
+from fastacct.core.relations import Relation, refuse
+from fastacct.mechanisms.base import Count, DeltaOf, Known
+
+if TYPE_CHECKING:
+    from fastacct.mechanisms.algebra import Mechanism
+
+__all__ = ["Cell", "Process", "cell_divergence", "cell_pure_epsilon", "merge"]
+
+_COUNT: Final = Domain(0.0, MAX_STEPS, integer=True)
+_SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
+"""Of sums and products: one beyond it cannot round down into the range."""
+_MOST_ALTERNATIVES: Final = 64
+_Key = TypeVar("_Key", bound=Hashable)
+Cell = tuple[tuple["Mechanism", int], ...]
+"""The mechanisms of one cell of a job in plain numbers, and how often each is run."""
+
+
+class Process:
+    """A composition: `step * 1000 + other * 3`.
+
+    **Guarantee.** Mechanisms may be chosen adaptively as long as the table is fixed in advance.  Equal mechanisms are
+    one entry; neither the order nor the grouping of a sum changes a bit of any result.
+
+    Parameters
+    ----------
+    blocks : mapping {mechanism: count}, or iterable of (mechanism, count)
+        Counts are whole numbers in [0, 2**53), or arrays of them that broadcast with the parameters.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is not a mechanism, a count that is not a whole number or too large, shapes that do not broadcast.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> step, last = fa.Gaussian(1.0).poisson(0.01), fa.Gaussian(20.0)
+    >>> run = step * 100 + last + 2 * step
+    >>> run == last + step * 102, run[step]
+    (True, 102)
+    """
+
+    __slots__ = ("__dict__", "_blocks", "_shape")
+    __array_ufunc__ = None  # numpy.array([10, 20]) * process is one process
+
+    def __init__(self, blocks: Mapping[Mechanism, Count] | Iterable[tuple[Mechanism, Count]] = ()) -> None:
+        items = blocks.items() if isinstance(blocks, Mapping) else blocks
+        if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+            raise TypeError(f"blocks must be a table {{mechanism: count}}, not {blocks!r}")
+        self._blocks = _table(items)
+        self._shape = _shape(self._blocks)
+
+    @property
+    def blocks(self) -> Mapping[Mechanism, Count]:
+        """The table {mechanism: count}, read-only."""
+        return MappingProxyType(self._blocks)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Broadcast shape of all parameters and counts; () for plain numbers."""
+        return self._shape
+
+    @property
+    def tight(self) -> bool:
+        """Whether every analysed pair dominates tightly; if not, results are upper bounds."""
+        return all(mechanism.tight for mechanism in self._blocks)
+
+    def refuse(self, relation: Relation) -> None:
+        """Refuse a neighbouring relation that some mechanism does not support."""
+        for mechanism in self._blocks:
+            if relation not in mechanism.relations:
+                raise refuse(mechanism, relation, mechanism.relations)
+
+    def decompose(self, relation: Relation) -> Process:
+        """An equivalent process of mechanisms that are evaluated directly; counts multiply."""
+        kept: dict[str, Process] = self.__dict__.setdefault("decomposed", {})
+        if relation not in kept:
+            self.refuse(relation)
+            parts = [mechanism.decompose(relation) for mechanism in self._blocks]
+            whole = self
+            if any(part is not None for part in parts):
+                whole = Process()
+                for (mechanism, count), part in zip(self, parts, strict=True):
+                    one = Process({mechanism: 1}) if part is None else part.decompose(relation)
+                    whole = whole + one * count
+            kept[relation] = whole
+        return kept[relation]
+
+    @cached_property
+    def is_gaussian(self) -> bool:
+        """Whether all losses are Gaussian mixtures that increase in the output, whatever the parameters."""
+        return all(mechanism.is_gaussian for mechanism in self._blocks)
+
+    def runs(self, relation: Relation) -> list[tuple[Cells, Cells, Cells]] | None:
+        """Noise, rate and count (flat over the cells) where all mechanisms are sampled Gaussians, else None."""
+        kept: dict[Relation, list[tuple[Cells, Cells, Cells]] | None] = self.__dict__.setdefault("kept_runs", {})
+        if relation not in kept:
+            ones = [(mechanism.sampled_gaussian(relation), count) for mechanism, count in self]
+            kept[relation] = None
+            if all(one is not None for one, _ in ones):
+                kept[relation] = [
+                    tuple(_flat(x, self._shape) for x in (one.noise, one.rate, np.asarray(count, np.float64)))
+                    for one, count in ones
+                    if one is not None
+                ]
+        return kept[relation]
+
+    def cells(self) -> Iterator[Cell]:
+        """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""
+        for cell in range(prod(self._shape)):
+            counts = ((mechanism, np.broadcast_to(count, self._shape).flat[cell]) for mechanism, count in self)
+            found = merge((mechanism.at(self._shape, cell), int(count)) for mechanism, count in counts if count > 0)
+            yield tuple(sorted(found.items(), key=lambda item: item[0].place()))
+
+    def cell(self, index: int) -> Process:
+        """One cell of the job, in plain numbers."""
+        return Process(
+            (mechanism.at(self._shape, index), int(np.broadcast_to(count, self._shape).flat[index]))
+            for mechanism, count in self
+        )
+
+    def alternatives(self, relation: Relation) -> list[Process]:
+        """Processes of which one is run, whichever part of the data a record is in; more than a few stay one."""
+        found = [Process()]
+        for mechanism, count in self:
+            jobs, chosen = mechanism.alternatives(), []
+            few = jobs and not np.ndim(count) and comb(int(count) + len(jobs) - 1, int(count)) <= _MOST_ALTERNATIVES
+            if few and jobs:
+                picks = itertools.combinations_with_replacement(dict.fromkeys(jobs), int(count))
+                chosen = [sum(pick, Process()).decompose(relation) for pick in picks]
+            found = [one + more for one in found for more in chosen or [Process({mechanism: count})]]
+            if len(found) > _MOST_ALTERNATIVES:
+                return [self]
+        return found
+
+    def divergence(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None = None) -> Cells:
+        """Upper bound of the Rényi divergence of a job of plain numbers at orders above 1: divergences add up."""
+        return cell_divergence(next(self.decompose(relation).cells()), orders, relation, delta_of)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        """Sum of pure guarantees of a job of plain numbers, inf where one is missing."""
+        return cell_pure_epsilon(next(self.decompose(relation).cells()), relation)
+
+    def group(self, size: int) -> Process:
+        """The same process, for `size` records that change together in every step."""
+        return Process((mechanism.group(size), count) for mechanism, count in self)
+
+    def __iter__(self) -> Iterator[tuple[Mechanism, Count]]:
+        return iter(self._blocks.items())
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def __getitem__(self, mechanism: Mechanism) -> Count:
+        if not isinstance(mechanism, Known):
+            raise TypeError(f"a process is looked up by mechanism, not by {mechanism!r}")
+        return self._blocks.get(mechanism, 0)
+
+    def __add__(self, other: Mechanism | Process | int) -> Process:
+        if isinstance(other, Known):
+            return self._with({other: 1}, other.shape)
+        if isinstance(other, Process):
+            return self._with(other._blocks, other._shape)
+        if isinstance(other, int) and not isinstance(other, bool) and other == 0:  # sum() starts with 0
+            return self
+        return NotImplemented
+
+    __radd__ = __add__
+
+    def _with(self, more: Mapping[Mechanism, Count], shape: tuple[int, ...]) -> Process:
+        """The sum with another table.  A long sum of single steps must not look at every entry again each time."""
+        if self._shape or shape or any(mechanism in self._blocks for mechanism in more):
+            return Process((*self, *more.items()))
+        total = Process.__new__(Process)
+        total._blocks, total._shape = {**self._blocks, **more}, ()
+        return total
+
+    def __mul__(self, count: Count) -> Process:
+        if isinstance(count, Known | Process):
+            return NotImplemented
+        times = as_cells("count", count, _COUNT)
+        return Process((mechanism, _product(times, n)) for mechanism, n in self)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Process):
+            return NotImplemented
+        return self._blocks.keys() == other._blocks.keys() and all(
+            np.array_equal(count, other._blocks[mechanism]) for mechanism, count in self
+        )
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._blocks))
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{mechanism!r}: {count!r}" for mechanism, count in self)
+        return f"Process({{{rows}}})"
+
+
+def _product(times: Cells, n: Count) -> Count:
+    product = times * n
+    if np.any(product >= MAX_STEPS):
+        product = as_cells("count", product, _SUM if np.any((times > 1.0) & (np.asarray(n) > 1)) else _COUNT)
+    return unwrap(np.asarray(product))
+
+
+def merge(blocks: Iterable[tuple[_Key, Any]]) -> dict[_Key, Any]:
+    """Add the counts of equal keys: the one place where multiplicities meet.  The sums are exact below 2**53."""
+    table: dict[_Key, Any] = {}
+    for key, count in blocks:
+        table[key] = table[key] + count if key in table else count
+    return table
+
+
+def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
+    read: list[tuple[Mechanism, Cells]] = []
+    for item in items:
+        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Known):
+            raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
+        if isinstance(item[1], Known | Process):
+            raise TypeError(f"count must be a whole number, not {item[1]!r}")
+        read.append((item[0], as_cells("count", item[1], _COUNT)))
+    table: dict[Mechanism, Count] = {}
+    merged = merge(read)
+    for mechanism, count in merged.items():
+        total = count
+        if len(merged) < len(read):
+            total = as_cells("count", unwrap(np.asarray(count)), _SUM)  # the sum must be a count too
+        if total.ndim == 0 and total == 0.0 and mechanism.shape == ():
+            continue  # zero times anything is nothing; an array keeps its shape
+        if total.ndim:
+            total = total.copy()
+            total.flags.writeable = False
+        common_shape({repr(mechanism): np.broadcast_to(0.0, mechanism.shape), "count": total})
+        table[mechanism] = total if total.ndim else int(total)
+    return table
+
+
+def _shape(blocks: Mapping[Mechanism, Count]) -> tuple[int, ...]:
+    named: dict[str, Cells] = {}
+    for i, (mechanism, count) in enumerate(blocks.items()):
+        if mechanism.shape or np.ndim(count):
+            named[f"mechanism {i}"] = np.broadcast_to(0.0, mechanism.shape)
+            named[f"count {i}"] = np.asarray(count)
+    return common_shape(named) if named else ()
+
+
+def _flat(cells: Cells, shape: tuple[int, ...]) -> Cells:
+    return cells.reshape(1) if not shape else np.broadcast_to(cells, shape).ravel()
+
+
+def cell_pure_epsilon(cell: Cell, relation: Relation) -> float:
+    """Sum of pure guarantees, rounded up; inf where one is missing."""
+    return fsum(count * mechanism.pure_epsilon(relation) for mechanism, count in cell) * (1.0 + 4e-16)
+
+
+def cell_divergence(cell: Cell, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
+    """Upper bound of the Rényi divergence of one cell; inf where one is not known."""
+    total = np.zeros(orders.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for mechanism, count in cell:
+            total = total + count * mechanism.divergence_given(orders, relation, delta_of) * (1.0 + 4e-16)
+        total = total * (1.0 + 1e-15 * len(cell))
+    return np.where(np.isnan(total), np.inf, total)  # what overflowed is not known

@@ -1,0 +1,301 @@
+"""Mechanisms that answer with a choice: noisy maxima, thresholds, streams of tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, unwrap
+from fastacct.core.relations import ALL, Relation
+from fastacct.core.rounding import multiplied_up
+from fastacct.losses.atoms import both, epsilon_delta, in_reach
+from fastacct.losses.density import LaplaceLoss
+from fastacct.losses.divergence import padded, square, unknown
+from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import constant, parameter, plain
+from fastacct.mechanisms.guarantee import ApproxDP, PureDP
+from fastacct.mechanisms.laplace import Laplace
+
+__all__ = ["AboveThreshold", "Exponential", "Paprika", "PermuteAndFlip", "SparseVector", "Thresholdout"]
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential(Mechanism):
+    """The exponential mechanism: outcome r with probability proportional to exp(epsilon score(r) / (2 sensitivity)).
+
+    **Guarantee.** A bound, tight over all mechanisms of the class: `epsilon` is the range that the losses of one pair
+    of data sets can spread over (bounded range, Durfee and Rogers 2019), and the dominating pair of that class is used;
+    it holds when later steps are chosen adaptively.  With scores that all move the same way (monotone),
+    exp(epsilon score / sensitivity) has this range, too.
+
+    Parameters
+    ----------
+    epsilon : float or array in [0, inf]
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> a, b = fa.Exponential(epsilon=0.5) * 5, fa.PureDP(epsilon=0.5) * 5
+    >>> bool(fa.delta(a, epsilon=0.8) < 0.3 * fa.delta(b, epsilon=0.8))
+    True
+    """
+
+    epsilon: Reals = parameter(NONNEGATIVE)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    tight: ClassVar[bool] = False
+
+    def losses(self, relation: Relation) -> Pair:
+        """The worst loss whose range is epsilon."""
+        epsilon = plain(self.epsilon)
+        if epsilon < 1e-290:
+            return NOTHING if epsilon == 0.0 else both(epsilon_delta(epsilon, 0.0))
+        in_reach(epsilon, 600.0)
+        source = LaplaceLoss(epsilon, atoms=False, slack=2.0 * ROUNDING * epsilon)
+        return both(Bracket(source, source))
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        """The largest of two points with losses t - epsilon and t, over t; never above epsilon^2 alpha / 8."""
+        epsilon = plain(self.epsilon)
+        if math.isinf(epsilon):
+            return unknown(orders)
+        bound = np.minimum(orders * square(epsilon) / 8.0, epsilon)
+        if epsilon < 1e-2:
+            return padded(bound)
+        a = orders - 1.0
+        log_one = np.log(-np.expm1(-orders * epsilon))
+        t = np.log(a / orders) + log_one + epsilon - np.log(-np.expm1(-a * epsilon))
+        value = t + (log_one - np.log(orders * -math.expm1(-epsilon))) / a
+        return padded(np.minimum(value + 1e-15 * (1.0 + epsilon) * (1.0 + 1.0 / a), bound))
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        """epsilon."""
+        return plain(self.epsilon)
+
+    def grouped(self, size: int, relation: Relation) -> Process:
+        """size epsilon."""
+        return Exponential(multiplied_up(self.epsilon, size)) * 1
+
+    def concentration(self, relation: Relation) -> float:
+        """epsilon^2/8 (Cesar, Rogers 2021)."""
+        return square(plain(self.epsilon)) / 8.0 * (1.0 + 1e-15)
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (
+            Exponential(0.5),
+            Exponential(0.0),
+            Exponential(0.5).poisson(0.2),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PermuteAndFlip(Mechanism):
+    """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
+
+    **Guarantee.** A bound: epsilon-DP, where the noise has scale 2 sensitivity / epsilon; sensitivity / epsilon
+    suffices only where all scores move the same way.  (With Gumbel noise the maximum is the exponential mechanism.)
+
+    Parameters
+    ----------
+    epsilon : float or array in [0, inf]
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.PermuteAndFlip(epsilon=1.0) * 3, delta=0.0), 6)
+    3.0
+    """
+
+    epsilon: Reals = parameter(NONNEGATIVE)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    tight: ClassVar[bool] = False
+
+    def decompose(self, relation: Relation) -> Process:
+        """Its pure guarantee."""
+        return PureDP(self.epsilon) * 1
+
+    @classmethod
+    def from_scale(cls, scale: Reals, sensitivity: float = 1.0, *, monotone: bool = False) -> PermuteAndFlip:
+        """Of noise with this scale.  Without `monotone` some scores may rise while others fall: twice the epsilon.
+
+        Scores that all move the same way when a record is added mostly do not when one is replaced.
+
+        Examples
+        --------
+        >>> PermuteAndFlip.from_scale(2.0), PermuteAndFlip.from_scale(2.0, monotone=True)
+        (PermuteAndFlip(epsilon=1.0), PermuteAndFlip(epsilon=0.5))
+        """
+        if not isinstance(monotone, bool):
+            raise TypeError(f"monotone must be True or False, not {monotone!r}")
+        cells = as_cells("scale", scale, POSITIVE)
+        top = float(as_cells("sensitivity", sensitivity, POSITIVE))
+        found = (1.0 if monotone else 2.0) * top / cells
+        return cls(unwrap(np.where((found == 0.0) & (top > 0.0) & (cells < np.inf), 5e-324, found)))
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (PermuteAndFlip(0.5),)
+
+
+@dataclass(frozen=True, eq=False)
+class AboveThreshold(Mechanism):
+    """The first query above a noisy threshold: noise Laplace(2 s/epsilon) on the threshold, Laplace(4 s/epsilon) on
+    each query, s the sensitivity of a query.
+
+    **Guarantee.** A bound: epsilon-DP however many queries are asked before the one that is above.  Releasing the value
+    of that query costs a fresh `Laplace` (never the noise that was compared).  Source: Dwork, Roth 2014, section 3.6.
+
+    Parameters
+    ----------
+    epsilon : float or array in [0, inf]
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.AboveThreshold(epsilon=0.1), delta=0.0), 6)
+    0.1
+    """
+
+    epsilon: Reals = parameter(NONNEGATIVE)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    tight: ClassVar[bool] = False
+
+    def decompose(self, relation: Relation) -> Process:
+        """Its pure guarantee."""
+        return PureDP(self.epsilon) * 1
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (AboveThreshold(0.2),)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseVector(Mechanism):
+    """`answers` queries above a threshold, the threshold's noise drawn afresh after each: as many `AboveThreshold`.
+
+    **Guarantee.** A bound, the composition of its runs.
+
+    Parameters
+    ----------
+    epsilon : float or array in [0, inf]
+        Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).
+    answers : whole number in [1, 1e9]
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.SparseVector(epsilon=0.1, answers=3).parts("add_remove")
+    Process({AboveThreshold(epsilon=0.1): 3})
+    """
+
+    epsilon: Reals = parameter(NONNEGATIVE)
+    answers: int = constant(BILLION, 1)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    tight: ClassVar[bool] = False
+
+    def decompose(self, relation: Relation) -> Process:
+        """Its runs."""
+        return AboveThreshold(self.epsilon) * self.answers
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (SparseVector(0.1, 3),)
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholdout(Mechanism):
+    """The reusable holdout (Dwork et al. 2015): queries with values in [0, 1] answered from the training set until they
+    differ from the holdout's by a noisy threshold, at most `budget` times.
+
+    **Guarantee.** A bound for replacing one record of the holdout: each of the `budget` answers is one `AboveThreshold`
+    (threshold noise Laplace(2 rate), comparison Laplace(4 rate)) and one value with noise Laplace(rate).  The published
+    closed forms, (2 budget/(rate size), 0) and (sqrt(32 budget log(2/delta))/(rate size), delta), are looser.
+
+    Parameters
+    ----------
+    rate : float in (0, 1e300]
+        Scale of the answers' noise.
+    size : whole number
+        Records of the holdout.
+    budget : whole number
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> holdout = fa.Thresholdout(rate=0.02, size=10_000, budget=50)
+    >>> round(fa.epsilon(holdout, delta=0.0, neighbors="replace_one"), 6)
+    0.5
+    """
+
+    rate: float = constant(POSITIVE)
+    size: int = constant(BILLION)
+    budget: int = constant(BILLION)
+    relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
+    tight: ClassVar[bool] = False
+
+    def decompose(self, relation: Relation) -> Process:
+        """Comparisons and answers."""
+        # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
+        scale = min(self.rate * self.size, 5e307)
+        one = max((1.0 + 2.0**-51) / scale, 5e-324)
+        return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (Thresholdout(0.05, 1000, 3),)
+
+
+@dataclass(frozen=True, eq=False)
+class Paprika(Mechanism):
+    """PAPRIKA, private online testing of hypotheses (Zhang, Kamath, Cummings 2021): accounted for as its theorem says.
+
+    **Guarantee.** That of the published theorem, (epsilon, delta)-DP for the whole stream, and only under its
+    conditions: p-values of multiplicative sensitivity `eta`, significance levels that depend on released bits alone.
+    The theorem's use of the exact candidacy bits has not been verified here; `conditions_hold=True` says that the
+    caller has.  Without it nothing is claimed.
+
+    Parameters
+    ----------
+    epsilon, delta : float or array
+        Of the published theorem, for the whole stream.
+    conditions_hold : bool
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.delta(fa.Paprika(epsilon=1.0, delta=1e-6, conditions_hold=True), epsilon=1.0) <= 1.0000001e-6
+    True
+    """
+
+    epsilon: Reals = parameter(NONNEGATIVE)
+    delta: Reals = parameter(UNIT)
+    conditions_hold: bool = False
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.conditions_hold is not True:
+            raise ValueError(
+                "conditions_hold must be True: the theorem needs p-values of bounded multiplicative sensitivity and "
+                "levels that depend on released bits alone; what does not satisfy it is not accounted for"
+            )
+        super().__post_init__()
+
+    def decompose(self, relation: Relation) -> Process:
+        """One black box."""
+        return ApproxDP(self.epsilon, self.delta) * 1
+
+    @classmethod
+    def examples(cls) -> Iterable[Mechanism]:
+        """Instances for tests, corners among them."""
+        yield from (Paprika(0.5, 1e-6, conditions_hold=True),)

@@ -1,0 +1,1 @@
+"""Ways of reading a job: from losses and counts to certified bounds."""

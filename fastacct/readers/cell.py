@@ -1,0 +1,200 @@
+"""One cell of a job: the readers of its losses and divergences, made once and asked at all targets.
+
+Each direction is evaluated by the first reader that takes its losses; the answer of a relation is the larger direction.
+What divergences and pure guarantees say is an upper bound, too, and the smaller one counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, Protocol
+
+from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import DIRECTIONS, Direction, Relation
+from fastacct.losses.loss import OutOfReachError, Pair
+from fastacct.mechanisms.base import DeltaOf
+from fastacct.mechanisms.compiled.mechanism import CompiledPair
+from fastacct.mechanisms.process import Cell
+from fastacct.readers.grid.reader import Grid, Part
+from fastacct.readers.line import CompiledLine
+from fastacct.readers.line_nodes import NoLineError
+from fastacct.readers.listed import Listed
+from fastacct.readers.release import OneRelease
+from fastacct.readers.renyi import Renyi
+
+__all__ = ["CellReader", "Quantity", "Settings", "SideReader"]
+
+Quantity = Literal["epsilon", "delta", "log_delta"]
+TOLERANCE: Final = 1e-4
+"""Relative width at which the composition of losses on a grid stops refining."""
+_LOG_LEAST: Final = -744.4400719213812
+_WIDE: Final = 1e-3
+"""Relative width above which divergences may say more than losses on a grid."""
+
+
+class Settings(NamedTuple):
+    """What an accountant asks its readers to do."""
+
+    by_losses: bool = True
+    by_divergences: bool = True
+    tolerance: float | None = None
+    """Of the grid alone; None: every reader of losses, the grid with its own tolerance."""
+    spacing: float | None = None
+    orders: Cells | None = None
+    conversion: str = "canonne_kamath_steinke"
+
+
+class SideReader(Protocol):
+    """Answers of one direction."""
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
+
+
+class _Readers:
+    """Readers of one direction, made on demand: the first that does not refuse answers."""
+
+    def __init__(self, used: list[tuple[Pair, int]], direction: Direction, settings: Settings) -> None:
+        self._used = used
+        self._direction = direction
+        self._settings = settings
+        self._makers = self._chosen()
+        self._made: dict[str, SideReader] = {}
+
+    def _chosen(self) -> dict[str, Callable[[], SideReader]]:
+        """Which readers take these losses, the most accurate one first."""
+        pairs, found = [pair for pair, _ in self._used], dict[str, Callable[[], SideReader]]()
+        compiled = [(pair, n) for pair, n in self._used if isinstance(pair, CompiledPair)]
+        side = self._direction == "add"
+        if len(compiled) == len(pairs) == 1 and compiled[0][1] == 1 and compiled[0][0].rate == 1.0:
+            return {"release": lambda: OneRelease(compiled[0][0].made, side)}
+        parts = [Part(pair.side(self._direction), count) for pair, count in self._used]
+        if len(compiled) == len(pairs) and self._settings.tolerance is None:
+            found["line"] = lambda: CompiledLine([(pair.made, pair.rate, n) for pair, n in compiled], side)
+        if self._settings.spacing is None and Listed.is_possible(parts):
+            return found | {"listed": lambda: Listed(parts)}
+        grid = self._settings.tolerance or TOLERANCE, self._settings.spacing
+        return found | {"grid": lambda: Grid(parts, *grid)}
+
+    def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
+        """The answer and the name of the reader that gave it."""
+        for name, make in self._makers.items():
+            try:
+                reader = self._made[name] = self._made.get(name) or make()
+                return reader.epsilon(target) if quantity == "epsilon" else reader.delta(target), name
+            except NoLineError:
+                continue
+        raise OutOfReachError("no reader takes these losses")
+
+
+class CellReader:
+    """One cell of a job under a relation."""
+
+    def __init__(self, cell: Cell, relation: Relation, settings: Settings, delta_of: DeltaOf) -> None:
+        self._cell = cell
+        self._relation = relation
+        self._settings = settings
+        self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
+
+    @cached_property
+    def _pairs(self) -> list[tuple[Pair, int]] | str:
+        """The losses of everything that releases something, or why there are none."""
+        if not self._settings.by_losses:
+            return "the accountant goes by divergences alone"
+        used = []
+        for mechanism, count in self._cell:
+            try:
+                pair = mechanism.losses(self._relation)
+            except OutOfReachError as error:
+                return str(error)
+            if pair is None:
+                return f"no dominating pair is known for {mechanism!r}"
+            if not pair.is_nothing:
+                used.append((pair, count))
+        return used
+
+    @cached_property
+    def _sides(self) -> list[_Readers]:
+        """Readers of the directions of the relation; one where both are the same."""
+        used = self._pairs
+        assert not isinstance(used, str)
+        directions = DIRECTIONS[self._relation]
+        if all(pair.is_mirrored for pair, _ in used):
+            directions = directions[:1]
+        return [_Readers(used, direction, self._settings) for direction in directions]
+
+    def answer(self, quantity: Quantity, target: float) -> Found:
+        """Bounds at one target."""
+        if quantity == "epsilon":
+            return self._epsilon(target)
+        return self._delta(target, quantity == "log_delta")
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Which readers do not take the job, and why."""
+        if isinstance(self._pairs, str):
+            yield "losses", self._pairs
+
+    def _epsilon(self, delta: float) -> Found:
+        if not self._cell or delta >= 1.0:
+            return Found(0.0, 0.0, Status.TIGHT)
+        pure, found = self._renyi.pure_epsilon, None
+        if not isinstance(self._pairs, str):
+            found = self._largest("epsilon", delta)
+        if found is None:
+            return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
+        # not above basic composition of pure guarantees, whose sum no grid hits
+        least = 5e-324 if 0.0 < pure < math.inf and delta == 0.0 else 0.0
+        lower, upper = min(found.lower, pure), max(min(found.upper, pure), least)
+        if self._settings.by_divergences and upper - lower > _WIDE * upper:
+            upper = max(min(upper, self._renyi.epsilon(delta).upper), lower)
+        return _judged(lower, upper, math.inf)
+
+    def _delta(self, epsilon: float, is_log: bool) -> Found:
+        nothing = -math.inf if is_log else 0.0
+        if not self._cell or epsilon == math.inf or epsilon >= self._renyi.pure_epsilon:
+            return Found(nothing, nothing, Status.TIGHT)
+        found = None if isinstance(self._pairs, str) else self._largest("delta", epsilon)
+        if found is None:
+            upper = self._renyi.log_delta(epsilon).upper if self._settings.by_divergences else 0.0
+            upper = min(upper, _log_below_pure(self._renyi.pure_epsilon, epsilon))
+            if not is_log:
+                upper = min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf))
+            return Found(nothing, upper, Status.NOT_MET if upper >= (0.0 if is_log else 1.0) else Status.LOOSE)
+        lower, upper = found.lower, found.upper
+        if self._settings.by_divergences and upper - lower > _WIDE * upper:
+            known = min(self._renyi.log_delta(epsilon).upper, _log_below_pure(self._renyi.pure_epsilon, epsilon))
+            upper = max(min(upper, math.exp(known) * (1.0 + 4e-16) + 5e-324), lower)
+        if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
+            upper = max(upper, 5e-324)
+        found = _judged(lower, upper, 1.0)
+        if not is_log:
+            return found
+        lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
+        upper = math.log(upper) * (1.0 - 4e-16) + 4e-16 if upper > 0.0 else -math.inf
+        return Found(lower, min(upper, 0.0), found.status)
+
+    def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> Found | None:
+        """The larger direction by losses; None where they are too extreme."""
+        try:
+            answers = [side.ask(quantity, target)[0] for side in self._sides]
+        except OutOfReachError:
+            return None
+        lower, upper = max(one.lower for one in answers), max(one.upper for one in answers)
+        return Found(lower, upper, max(one.status for one in answers))
+
+
+def _judged(lower: float, upper: float, worst: float) -> Found:
+    if upper >= worst:
+        return Found(lower, upper, Status.NOT_MET)
+    return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
+
+
+def _log_below_pure(pure: float, epsilon: float) -> float:
+    """Log of the delta of a loss that is at most `pure`, everywhere."""
+    return math.log(-math.expm1(epsilon - pure)) + 1e-15 if epsilon < pure < math.inf else 0.0

@@ -1,0 +1,1 @@
+"""Losses on a grid, composed by FFT with every error bounded."""

@@ -1,0 +1,438 @@
+"""The grid reader: a composition of losses on a grid, for any number of targets.
+
+Which exponential tilts and grids are used is a function of the job alone, on a fixed lattice: tilts five standard
+deviations of the tilted loss apart, spacings by powers of the square root of two.  A target picks its place on the
+lattice by itself, so that it has the same bits alone and among others, and targets near each other share what has been
+composed.  Nothing here needs to be right for the bounds to hold: guesses choose where the certified sums of
+`fastacct.readers.grid.composition` are taken, and when to stop refining.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError
+from fastacct.losses.measure import GridMeasure, as_source, grid_delta, lower_measure, upper_measure
+from fastacct.losses.moment import Moment, Weighted, log_moment, weighted
+from fastacct.readers.grid.composition import (
+    Composition,
+    Tilted,
+    chernoff_delta,
+    left_out,
+    read_delta,
+    saddle_of_delta,
+    saddle_of_epsilon,
+)
+
+__all__ = ["Grid", "Part", "crossing", "grid_epsilon"]
+
+_SMALLEST_TAIL: Final = 1e-299
+_SMALLEST_DELTA: Final = 1e-290
+_MAX_ROUNDS: Final = 7
+_MOST_TILT: Final = 60.0
+_MOST_TILTS: Final = 200
+_APART: Final = 5.0
+"""Standard deviations of the tilted loss between two tilts of the lattice."""
+_MAX_LOSSES: Final = 1 << 18
+_KEPT: Final = 32
+_TRIES: Final = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Losses of one direction, and how often they occur."""
+
+    bracket: Bracket
+    count: int
+
+    @property
+    def upper(self) -> Loss:
+        """From above."""
+        return self.bracket.upper
+
+    @property
+    def lower(self) -> Loss:
+        """From below."""
+        return self.bracket.lower
+
+
+class _Place(NamedTuple):
+    """A tilt of the lattice, with the grid that suits the targets near it."""
+
+    tilt: float
+    moment: Moment
+    tail: float
+    log_budget: float
+    spacing: float
+    least_spacing: float
+    floors: tuple[float, ...]
+
+
+class _Composed(NamedTuple):
+    """What is kept: a composition at one place of the lattice; no tilted masses where all losses are beyond."""
+
+    composition: Composition
+    tilted: Tilted | None
+
+
+class Grid:
+    """Bounds of delta and epsilon of one direction of a composition.
+
+    `spacing`: one grid for all targets, instead of grids that are refined until the width is within the tolerance.
+    """
+
+    def __init__(
+        self, parts: Sequence[Part], tolerance: float, spacing: float | None = None, max_points: int = 1 << 22
+    ) -> None:
+        self._parts = [part for part in parts if part.count]
+        self._tolerance = tolerance
+        self._spacing = spacing
+        self._max_points = max_points
+        self._n_factors = sum(part.count for part in self._parts)
+        self._sketches = [weighted(part.upper, 1) for part in self._parts]
+        self._whole = [
+            (part.count, *one[1:]) for part, one in zip(self._parts, self._sketches, strict=True) if one[1].size
+        ]
+        self._tilts: list[tuple[float, Moment]] = []
+        self._places: dict[int, _Place] = {}
+        self._kept: OrderedDict[tuple[int, int, int, bool], _Composed] = OrderedDict()
+        self._share = 0.0
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta at `epsilon`."""
+        if not self._parts:
+            return Found(0.0, 0.0, Status.TIGHT)
+        epsilon = min(epsilon, 1e300)
+        saddle = saddle_of_epsilon(self._whole, epsilon)[0] if self._whole else 1.0
+
+        def read(composed: _Composed) -> float:
+            composition, tilted = composed
+            finite = 0.0
+            if tilted is not None and not composition.is_beyond(epsilon):
+                finite = read_delta(composition, tilted, epsilon)
+                if composition.is_upper:
+                    self._share = left_out(tilted, epsilon) / max(finite, _SMALLEST_TAIL)
+                    finite = min(finite, chernoff_delta(composition, saddle, epsilon))
+            return min(1.0, sum_of(finite, composition.infinite(), composition.is_upper))
+
+        def tails(place: _Place, found: float) -> float:
+            return self._n_factors * place.tail / max(found, 1e-305)
+
+        index = self._index(saddle)
+        return self._refine(lambda _: index, read, 1.0, _SMALLEST_DELTA, (0.0, 1.0), tails)
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
+        if not self._parts or delta >= 1.0:
+            return Found(0.0, 0.0, Status.TIGHT)
+        saddle, guess = 1.0, 0.0
+        if self._whole:
+            saddle, guess = saddle_of_delta(self._whole, _log(delta - self._infinite))
+            if guess <= 0.0:
+                saddle, guess = saddle_of_epsilon(self._whole, 0.0)[0], 0.0
+
+        def index(found: float | None) -> int:
+            if found is None or not self._whole or not math.isfinite(found):
+                return self._index(saddle)
+            return self._index(saddle_of_epsilon(self._whole, found)[0])
+
+        def read(composed: _Composed) -> float:
+            composition, tilted = composed
+            infinite = composition.infinite()
+            sign = 1.0 if composition.is_upper else -1.0
+            top = composition.top + sign * (composition.slack + 4.0 * ROUNDING * abs(composition.top))
+            if infinite > delta:
+                return math.inf
+            if tilted is None:
+                return 0.0
+            if infinite == delta:
+                return max(top, 0.0)
+
+            def delta_at(epsilon: float) -> float:
+                if epsilon >= top:
+                    return infinite
+                return sum_of(read_delta(composition, tilted, epsilon), infinite, composition.is_upper)
+
+            if composition.is_upper and delta_at(0.0) <= delta:
+                return 0.0
+            low, high = crossing(delta_at, delta, guess, max(saddle, 1e-6), max(top, 0.0))
+            if composition.is_upper:
+                self._share = left_out(tilted, high) / max(delta, _SMALLEST_TAIL)
+            return high if composition.is_upper else low
+
+        return self._refine(index, read, max(saddle * guess, 1e-3), 1e-6, (0.0, math.inf), lambda place, _: 0.0)
+
+    @cached_property
+    def _infinite(self) -> float:
+        """Mass of an infinite loss, roughly."""
+        return -math.expm1(math.fsum(p.count * math.log1p(-min(p.upper.infinite, 1.0 - 1e-16)) for p in self._parts))
+
+    # -- the lattice --------------------------------------------------------------------------------------------------
+
+    def _tilt(self, index: int) -> tuple[float, Moment]:
+        """A tilt of the lattice and the log-moment there; the last one where the loss has no width left."""
+        while len(self._tilts) <= index and len(self._tilts) < _MOST_TILTS:
+            if not self._tilts:
+                self._tilts.append((0.0, log_moment(self._whole, 0.0)))
+                continue
+            tilt, moment = self._tilts[-1]
+            width = math.sqrt(moment.variance)
+            if not width > 1e-12 * (1.0 + abs(moment.mean)) or tilt > 1e20:
+                break
+            step = _APART / width
+            for _ in range(60):  # not beyond where another part of the losses takes over
+                after = log_moment(self._whole, tilt + step)
+                if after.mean - moment.mean <= 1.5 * _APART * max(width, math.sqrt(after.variance)):
+                    break
+                step *= 0.5
+            self._tilts.append((tilt + step, after))
+        return self._tilts[min(index, len(self._tilts) - 1)]
+
+    def _index(self, saddle: float) -> int:
+        """The place next to a saddle point."""
+        index = 0
+        while True:
+            here, after = self._tilt(index)[0], self._tilt(index + 1)[0]
+            if after == here or saddle <= 0.5 * (here + after):
+                return index
+            index += 1
+
+    def _place(self, index: int) -> _Place:
+        if index not in self._places:
+            self._places[index] = self._make_place(index)
+        return self._places[index]
+
+    def _make_place(self, index: int) -> _Place:
+        """Upper and lower grids differ by about n tilt (1 + tilt) spacing^2 / 8 in log delta."""
+        tolerance = min(self._tolerance, 0.3)
+        tilt, moment = self._tilt(index)
+        if not self._whole:
+            return _Place(tilt, moment, _SMALLEST_TAIL, -40.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
+        width = math.sqrt(moment.variance)
+        ends = [self._tilt(max(index - 1, 0)), self._tilt(index + 1)]
+        # the smallest part of the tilted mass that decides a target between the neighbours, and the smallest delta
+        log_signal = min(end.value - moment.value + (tilt - t) * end.mean for t, end in ends) - 4.0
+        log_delta = min(min(end.value - t * end.mean for t, end in ends) - 4.0 - math.log1p(ends[1][0] * width), 0.0)
+        log_budget = max(min(log_signal, 0.0) + math.log(tolerance) - 5.0, -690.0)
+        tail = math.exp(max(log_delta, -690.0)) * tolerance * 1e-3 / self._n_factors
+        effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
+        spacing = math.sqrt(4.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
+        log_floor = log_budget - math.log(self._n_factors)
+        floors = tuple(_floor(sketch, tilt, log_floor) for sketch in self._sketches)
+        spans = [part.upper.extent(tail) for part in self._parts]
+        spans = [(max(low, floor), max(high, floor)) for (low, high), floor in zip(spans, floors, strict=True)]
+        longest = max(high - low for low, high in spans)
+        window = 2.2 * math.sqrt(-2.0 * log_budget) * width
+        window = min(window, math.fsum(part.count * (b - a) for part, (a, b) in zip(self._parts, spans, strict=True)))
+        largest = max(max(abs(low), abs(high)) for low, high in spans)
+        least = max(window / self._max_points, longest / _MAX_LOSSES, 1e-12 * largest)
+        return _Place(tilt, moment, max(tail, _SMALLEST_TAIL), log_budget, spacing, least, floors)
+
+    def _composed(self, index: int, level: int, care: int, is_upper: bool) -> _Composed:
+        """The composition at a place, from the parts on a grid of one level; less is left out with more care."""
+        key = (index, level, care, is_upper)
+        if key not in self._kept:
+            place = self._place(index)
+            spacing = self._spacing_at(place, level)[0]
+            tail = place.tail if care == 0 else _SMALLEST_TAIL
+            floors = place.floors if care < 2 else (-math.inf,) * len(self._parts)
+            measure = upper_measure if is_upper else lower_measure
+            parts = [
+                (measure(part.upper if is_upper else part.lower, spacing, tail, floor), part.count)
+                for part, floor in zip(self._parts, floors, strict=True)
+            ]
+            composition, tilted = Composition(parts, is_upper), None
+            if not composition.has_no_finite_loss:
+                # beyond the largest tilt all the tilted mass is at the largest loss
+                tilt = min(place.tilt, _MOST_TILT / spacing)
+                budget = max(place.log_budget - 40.0 * care, -690.0)
+                tilted = composition.tilted(tilt, budget, self._max_points)
+            self._kept[key] = _Composed(composition, tilted)
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[key]
+
+    def _refine(
+        self,
+        index_of: Callable[[float | None], int],
+        read: Callable[[_Composed], float],
+        ease: float,
+        floor: float,
+        worst: tuple[float, float],
+        tails: Callable[[_Place, float], float],
+    ) -> Found:
+        """Bounds from ever finer grids, until they are within the tolerance, relative to the upper one or `floor`.
+
+        The first grid is coarser by the square root of `ease`.
+        """
+        lower, upper = worst
+        index, care, gap, moved = index_of(None), 0, math.inf, 0
+        level = -math.floor(math.log2(min(max(ease, 1e-3), 1e3)))
+        for _ in range(_MAX_ROUNDS):
+            try:
+                while True:
+                    self._share = 0.0
+                    above = read(self._composed(index, level, care, True))
+                    upper = min(upper, above)
+                    better = index_of(above)
+                    if better != index and moved < 2:
+                        index, moved = better, moved + 1
+                        continue
+                    share = max(self._share, tails(self._place(index), above))
+                    if share <= 0.25 * self._tolerance or care == 2:
+                        break
+                    care += 1
+                lower = max(lower, read(self._composed(index, level, care, False)))
+                gap = upper - lower if math.isfinite(lower) else 0.0
+            except OutOfReachError:  # too fine: what coarser grids have shown holds
+                if upper == worst[1]:
+                    raise
+                break
+            wanted = self._tolerance * max(upper, floor)
+            if gap <= wanted or self._spacing_at(self._place(index), level)[1]:
+                break
+            ratio = wanted / gap if math.isfinite(gap) else 0.25
+            level += math.ceil(-2.0 * math.log2(min(0.5, max(0.125, 0.8 * math.sqrt(ratio)))))
+        if not math.isfinite(upper):
+            return Found(min(lower, upper), upper, Status.NOT_MET)
+        tight = upper - min(lower, upper) <= TIGHT_WIDTH * upper
+        return Found(min(lower, upper), upper, Status.TIGHT if tight else Status.LOOSE)
+
+    def _spacing_at(self, place: _Place, level: int) -> tuple[float, bool]:
+        """The spacing of a level, one that atoms share if there is one; and whether a finer one would not help."""
+        if self._spacing is not None:
+            return self._spacing, True
+        wanted = place.spacing * 2.0 ** (-0.5 * level)
+        spacing, is_final = max(wanted, place.least_spacing), wanted <= place.least_spacing
+        divisor = self._divisor
+        if divisor is None:
+            return spacing, is_final
+        if all(part.upper.quadrature == 0.0 and part.upper.lattice is not None for part in self._parts):
+            return divisor * max(1, math.ceil(place.least_spacing / divisor)), True
+        if spacing >= divisor:
+            return spacing, is_final
+        cells = math.ceil(divisor / spacing)
+        found = (divisor / n for n in range(cells, cells + _TRIES) if self._hits_atoms(divisor / n))
+        return next(found, divisor / cells), is_final
+
+    def _hits_atoms(self, spacing: float) -> bool:
+        """Whether the outermost atoms are on the grid in floating point: an ulp beside it, a mass moves by a cell."""
+        for part in self._parts:
+            if part.upper.lattice is not None and part.upper.quadrature > 0.0:
+                low, high = part.upper.extent(0.0)
+                if high + math.floor((low - high) / spacing) * spacing != low:
+                    return False
+        return True
+
+    @cached_property
+    def _divisor(self) -> float | None:
+        """A spacing of which all atoms are multiples, in floating point, too."""
+        divisor = _common_divisor([lattice for p in self._parts for lattice in (p.upper.lattice, p.lower.lattice)])
+        if divisor is None or not all(_is_exact(p.upper, divisor) and _is_exact(p.lower, divisor) for p in self._parts):
+            return None
+        return divisor
+
+
+def _floor(sketch: Weighted, tilt: float, log_budget: float) -> float:
+    """A loss below which all mass, moved up to it, is less than exp(log_budget) of the tilted measure."""
+    _, loss, log_mass = sketch
+    if not loss.size:
+        return -math.inf
+    order = np.argsort(loss, kind="stable")
+    loss, log_mass = loss[order], log_mass[order]
+    whole = log_moment([(1, loss, log_mass)], tilt).value
+    moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
+    few = np.flatnonzero(moved < log_budget)
+    return float(loss[few[-1] + 1]) if few.size else -math.inf
+
+
+def _common_divisor(lattices: Sequence[float | None]) -> float | None:
+    """The largest spacing of which all lattices are multiples, up to rounding; None if it is too small to matter."""
+    known = [lattice for lattice in lattices if lattice is not None]
+    if not known:
+        return None
+    base, shared = known[0], 1
+    for lattice in known:
+        ratio = Fraction(lattice / base).limit_denominator(1000)
+        if abs(float(ratio) - lattice / base) > 8.0 * ROUNDING * lattice / base:
+            return None
+        shared = math.lcm(shared, ratio.denominator)
+    return base / shared if shared <= 1000 else None
+
+
+def _is_exact(source: Loss, divisor: float) -> bool:
+    """Whether atoms lie on a grid in floating point, too: an ulp beside it, a lower bound moves by a cell."""
+    if not isinstance(source, Atoms) or not source.loss.size:
+        return True
+    place = np.rint((source.loss - source.loss[0]) / divisor)
+    return bool(np.all(source.loss[0] + place * divisor == source.loss))
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > _SMALLEST_TAIL else -690.0
+
+
+def sum_of(value: float, other: float, upwards: bool) -> float:
+    """A sum, rounded to one side."""
+    total = value + other
+    if other == 0.0 or value == 0.0:
+        return total
+    return total * (1.0 + 2.0 * ROUNDING) if upwards else total * (1.0 - 2.0 * ROUNDING)
+
+
+def crossing(
+    delta_at: Callable[[float], float], delta: float, guess: float, slope: float, top: float
+) -> tuple[float, float]:
+    """Epsilons close together with delta_at(low) > delta >= delta_at(high), or low = 0, or high = `top`."""
+    low, high = 0.0, top
+    point = guess if low < guess < high else 0.5 * (low + high)
+    log_delta, last = math.log(delta), (0.0, 0.0)
+    for attempt in range(100):
+        value = delta_at(point)
+        if value > delta:
+            low = point
+        else:
+            high = point
+        if high - low <= 1e-12 * high:
+            break
+        error = (math.log(value) if value > 0.0 else -750.0) - log_delta
+        if attempt and last[0] != point and (error - last[1]) * (point - last[0]) < 0.0:
+            slope = (last[1] - error) / (point - last[0])
+        last = (point, error)
+        step = error / slope
+        # past the root by a little: the other end of the bracket comes close, too
+        step += math.copysign(max(1e-3 * abs(step), 3e-13 * point), step)
+        point += step
+        if not low < point < high or attempt % 8 == 7:
+            point = 0.5 * (low + high)
+    return low, high
+
+
+def grid_epsilon(measure: GridMeasure, delta: float, is_upper: bool) -> float:
+    """Smallest epsilon >= 0 at which a measure has at most this delta, rounded to the safe side."""
+    if delta >= 1.0:
+        return 0.0
+    if measure.infinite > delta:
+        return math.inf
+    sketch = weighted(as_source(measure), 1)
+    if not sketch[1].size:
+        return 0.0
+    sign = 1.0 if is_upper else -1.0
+    top = measure.origin + measure.spacing * (measure.mass.size - 1)
+    top += sign * (measure.slack + 8.0 * ROUNDING * (abs(measure.origin) + measure.spacing * measure.mass.size))
+    if measure.infinite == delta:
+        return max(top, 0.0)
+    tilt, guess = saddle_of_delta([sketch], math.log(delta - measure.infinite))
+    if grid_delta(measure, 0.0, is_upper) <= delta:
+        return 0.0
+    pair = crossing(lambda epsilon: grid_delta(measure, epsilon, is_upper), delta, guess, tilt, max(top, 0.0))
+    return pair[1] if is_upper else pair[0]

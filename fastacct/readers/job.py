@@ -1,0 +1,159 @@
+"""A whole job, all cells and targets: which reader evaluates it, and how its cells meet the targets."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fastacct.core.bounds import Bounds, Status
+from fastacct.core.engine import in_pieces, status_of
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import Relation
+from fastacct.mechanisms.process import Process
+from fastacct.readers.cell import CellReader, Quantity, Settings
+from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour
+
+__all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "exact", "is_exact_curve", "owners"]
+
+WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
+_EXACTLY = Settings()
+
+
+class Ask(NamedTuple):
+    """What is asked of a job: a quantity at targets, under a relation."""
+
+    quantity: Quantity
+    target: Cells
+    shape: tuple[int, ...]
+    """Broadcast shape of the job and the target."""
+    relation: Relation = "add_remove"
+    threads: int = 1
+    only_upper: bool = False
+
+
+def exact(job: Process, ask: Ask) -> Bounds:
+    """Certified bounds by the tightest readers there are."""
+    whole = job.decompose(ask.relation)
+    each = [_one(process, ask if job.tight else ask._replace(only_upper=True)) for process in _alternatives(whole, ask)]
+    bounds = Bounds(*(np.maximum.reduce([one[i] for one in each]) for i in range(3)))
+    return bounds if job.tight else bound_only(bounds, ask)
+
+
+def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
+    """Of a job that is analysed by a pair that is not its own: nothing is known from below."""
+    lower = np.full(ask.shape, -np.inf if ask.quantity == "log_delta" else 0.0)
+    loose = (bounds.status == Status.TIGHT) & (bounds.upper > lower)
+    return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
+
+
+def _alternatives(whole: Process, ask: Ask) -> list[Process]:
+    return whole.alternatives(ask.relation) if any(m.alternatives() for m, _ in whole) else [whole]
+
+
+def _one(process: Process, ask: Ask) -> Bounds:
+    if not Contour.reads(process):
+        return by_cells(process, ask, _EXACTLY)
+    contour = Contour(process, ask.relation)
+    flat = np.ascontiguousarray(np.broadcast_to(ask.target, ask.shape)).ravel()
+    found = contour.read(
+        owners(process, ask.shape),
+        flat,
+        WHAT[ask.quantity],
+        contour.directions,
+        ask.threads,
+        only_upper=ask.only_upper,
+    )
+    bounds = Bounds(found.lower, found.upper, found.status)
+    if ask.relation == "replace_one":
+        bounds = _improved(process, ask._replace(target=flat), bounds)
+    return Bounds(*(x.reshape(ask.shape) for x in bounds))
+
+
+def is_exact_curve(job: Process, relation: Relation) -> bool:
+    """Whether the contour reads all of a job, and exactly."""
+    return job.tight and Contour.reads(job.decompose(relation))
+
+
+def contour_of(job: Process, relation: Relation, what: str) -> Contour:
+    """The contour reader of a job, for answers that need all of its curve."""
+    for mechanism, _ in job:
+        if not is_exact_curve(mechanism * 1, relation):
+            raise ValueError(
+                f"{what} covers Gaussians, their Poisson samples and mixtures, and what is made of them exactly, "
+                f"not {mechanism!r}"
+            )
+    return Contour(job.decompose(relation), relation)
+
+
+def owners(process: Process, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
+    """Which cell of the job each cell of the answer asks, flat."""
+    if not process.shape:
+        return np.zeros(math.prod(shape), dtype=np.intp)
+    place = np.arange(math.prod(process.shape)).reshape(process.shape)
+    return np.ascontiguousarray(np.broadcast_to(place, shape)).ravel()
+
+
+def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
+    """Cell by cell: the readers of a cell are made once and asked at all of its targets."""
+    total = math.prod(ask.shape)
+    lower, upper, status = np.empty(total), np.empty(total), np.empty(total, dtype=np.uint8)
+    owner, wanted = owners(process, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+    readers = [CellReader(cell, ask.relation, settings, delta_of) for cell in process.cells()]
+    order = np.argsort(owner, kind="stable")
+    pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if total else []
+
+    def work(start: int, _: int) -> int:
+        for i in pieces[start]:
+            lower[i], upper[i], status[i] = readers[owner[i]].answer(ask.quantity, float(wanted[i]))
+        return start + 1
+
+    in_pieces(len(pieces), ask.threads, work)
+    return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
+
+
+def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
+    """Deltas of another job, for mechanisms whose divergence needs them."""
+    return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True)).upper)
+
+
+# Replace-one of a sampled Gaussian has mixtures on both sides, for which the contour may certify nothing.  A record is
+# removed and another one added: delta(2 e) <= (1 + exp(e)) delta'(e), with delta' that of "add_remove".
+
+
+def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
+    lower, upper, status = bounds
+    loose = (status != Status.TIGHT) & ((ask.target > 0.0) | (ask.quantity != "epsilon")) & (ask.target < np.inf)
+    if not loose.any() or ask.quantity == "log_delta":
+        return bounds
+    job = [process.cell(int(cell)) if process.shape else process for cell in owners(process, ask.shape)[loose]]
+    wanted, instead = ask.target[loose], np.empty(int(loose.sum()))
+    for i, (one, target) in enumerate(zip(job, wanted.tolist(), strict=True)):
+        instead[i] = _by_two(one, ask.quantity, target)
+        other = CellReader(next(one.cells()), ask.relation, _EXACTLY, delta_of).answer(ask.quantity, target)
+        instead[i] = min(instead[i], other.upper)
+        at = np.flatnonzero(loose)[i]
+        lower[at] = max(lower[at], min(other.lower, instead[i]))
+    better = instead < upper[loose]
+    upper[loose] = np.minimum(upper[loose], instead)
+    status[loose] = np.where(better, status_of(lower[loose], upper[loose]), status[loose])
+    return bounds
+
+
+def _by_two(job: Process, quantity: Quantity, target: float) -> float:
+    def read(at: float) -> float:
+        cell = np.array(at)
+        return float(exact(job, Ask(quantity, cell, (), "add_remove", only_upper=True)).upper)
+
+    if quantity == "delta":
+        return min(1.0, read(0.5 * target) * (1.0 + math.exp(min(0.5 * target, 700.0))) * (1.0 + 4e-15))
+    half = read(0.5 * target)
+    for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
+        if not half < 700.0:
+            break
+        needed = read(target / (1.0 + math.exp(half)) * (1.0 - 4e-15))
+        if needed <= half:
+            return 2.0 * half
+        half = 1.01 * needed
+    return math.inf

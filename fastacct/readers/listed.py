@@ -1,0 +1,225 @@
+"""Compositions whose possible losses are few: all of them, with their masses, and no grid.
+
+n releases with k different losses have C(n + k - 1, k - 1) sums.  Up to `MOST_SUMS` of them are listed; masses are
+products of powers and binomial coefficients, taken in logarithms, and their errors are paid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.bounds import Found, judged
+from fastacct.core.inputs import Cells
+from fastacct.losses.loss import ROUNDING, Atoms
+from fastacct.readers.grid.reader import Part
+from fastacct_ext import _kernels
+
+__all__ = ["Listed"]
+
+MOST_SUMS: Final = 1 << 20
+_MOST_RELEASES: Final = 1 << 14
+_MOST_LOSSES: Final = 40
+"""Of one release that occurs more than twice."""
+_MOST_CONVOLVED: Final = 1 << 16
+_LEAST: Final = 1e-150
+"""Mass of a sum on a lattice that is not told from nothing."""
+_SMALLEST: Final = -690.0
+"""Log of a mass that is too small to matter, yet a normal number."""
+
+
+class Listed:
+    """Delta and epsilon of one direction."""
+
+    def __init__(self, pairs: Sequence[Part]) -> None:
+        upper = [(pair.upper, pair.count) for pair in pairs if isinstance(pair.upper, Atoms)]
+        lower = [(pair.lower, pair.count) for pair in pairs if isinstance(pair.lower, Atoms)]
+        self._upper, self._lower = _Sums(upper, True), _Sums(lower, False)
+
+    @staticmethod
+    def is_possible(pairs: Sequence[Part]) -> bool:
+        """Whether the losses are atoms and their sums few."""
+        sums = 1
+        for pair in pairs:
+            if not isinstance(pair.upper, Atoms) or not isinstance(pair.lower, Atoms) or pair.count > _MOST_RELEASES:
+                return False
+            k = max(pair.upper.loss.size, pair.lower.loss.size, 1)
+            own = _listed(pair.count, k)
+            for atoms in (pair.upper, pair.lower):
+                own = min(own, _on_lattice(atoms, pair.count)) if pair.count > 2 else own
+            sums *= own
+            if sums > MOST_SUMS:
+                return False
+        return True
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+        lower, upper = self._lower.delta(epsilon), self._upper.delta(epsilon)
+        return judged(min(lower, upper), upper, 1.0)
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
+        lower, upper = self._lower.epsilon(delta), self._upper.epsilon(delta)
+        return judged(min(lower, upper), upper, math.inf)
+
+
+class _Sums:
+    """All sums of one measure, in decreasing order."""
+
+    def __init__(self, parts: Sequence[tuple[Atoms, int]], is_upper: bool) -> None:
+        self._is_upper = is_upper
+        side = 1.0 if is_upper else -1.0
+        loss, log_mass, size, depth = np.zeros(1), np.zeros(1), 0.0, 1.0
+        log_total, log_more, terms = 0.0, 0.0, 0.0
+        for atoms, count in parts:
+            if count == 0:
+                continue
+            keep = atoms.mass > 0.0
+            one = atoms.loss[keep] + side * (atoms.loss_error[keep] + atoms.slack)
+            mass = atoms.mass[keep]
+            finite = math.fsum(mass)
+            whole = finite + atoms.infinite
+            log_total += count * math.log(whole) if whole > 0.0 else -math.inf
+            log_more += count * math.log1p(atoms.infinite / finite) if finite > 0.0 else math.inf
+            terms = max(terms + 1.0, float(min(mass.size, _MOST_LOSSES)))
+            if not mass.size:
+                loss = log_mass = np.zeros(0)
+                continue
+            if count > 2 and _on_lattice(atoms, count) < _listed(count, mass.size):
+                sums, logs = _convolved(one, mass, atoms.lattice or 1.0, count, is_upper)
+                size += count * 64.0 * float(np.abs(one).max())
+                depth += 2.0 * sums.size
+            else:
+                sums, logs = _multiples(one, np.log(mass), count)
+            loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
+            size += count * float(np.abs(one).max())
+            depth += _log_factorials(count)[-1] * 4.0 + count * float(np.abs(np.log(mass)).max())
+        self._infinite = math.exp(min(log_total, 1.0)) * -math.expm1(-log_more)
+        # rounding: of the sums of losses, of the logarithms of masses, of infinite losses
+        relative = ROUNDING * (16.0 + 8.0 * depth)
+        self._infinite = min(1.0, max(0.0, self._infinite * (1.0 + side * relative) - (0.0 if is_upper else 2e-323)))
+        if [count for _, count in parts if count] == [1]:
+            self._infinite = next(atoms for atoms, count in parts if count).infinite
+        if is_upper:
+            log_mass = np.maximum(log_mass, _SMALLEST)
+        else:
+            loss, log_mass = loss[log_mass > _SMALLEST], log_mass[log_mass > _SMALLEST]
+        loss = loss + side * (8.0 + 2.0 * terms) * ROUNDING * size
+        order = np.argsort(-loss, kind="stable")
+        self._loss = loss[order]
+        self._mass = np.exp(log_mass[order]) * (1.0 + side * relative)
+        self._pad = 1.0 + side * ROUNDING * (32.0 + math.log2(self._loss.size + 2.0))
+
+    def delta(self, epsilon: float) -> float:
+        """Bound of delta on the side of the measure."""
+        above = int(np.searchsorted(-self._loss, -epsilon, side="left"))  # losses > epsilon
+        if not above:
+            return self._infinite
+        total = float(np.sum(self._mass[:above] * -np.expm1(epsilon - self._loss[:above]))) + self._infinite
+        quantum = 5e-324 * (4.0 + above)  # below 1e-307 products have no relative accuracy
+        return max(0.0, min(1.0, total * self._pad + (quantum if self._is_upper else -quantum)))
+
+    def epsilon(self, delta: float) -> float:
+        """Bound of the smallest epsilon >= 0 with this delta, on the side of the measure."""
+        if self.delta(0.0) <= delta:
+            return 0.0
+        if self._infinite > delta:
+            return math.inf
+        # losses decrease, and delta rises along them: the first one with more than the target ends the piece
+        low, high = 1, int(np.count_nonzero(self._loss > 0.0))
+        while low < high:
+            middle = (low + high) // 2
+            if self.delta(float(self._loss[middle])) > delta:
+                high = middle
+            else:
+                low = middle + 1
+        top, last = float(self._loss[0]), float(self._loss[low - 1])
+        first = float(np.sum(self._mass[:low])) + self._infinite - delta / self._pad
+        second = float(np.sum(self._mass[:low] * np.exp(last - self._loss[:low])))
+        found = last + math.log(first / second) if first > 0.0 < second else last
+        found = min(max(found, 0.0), top)
+        step = 4.0 * ROUNDING * (1.0 + abs(found))
+        if self._is_upper:
+            while found < top and self.delta(found) > delta:
+                found, step = found + step, 2.0 * step
+            return min(found, top)
+        while found > 0.0 and self.delta(found) < delta:
+            found, step = found - step, 2.0 * step
+        return max(found, 0.0)
+
+
+def _listed(count: int, k: int) -> int:
+    """How many sums of `count` of k losses there are."""
+    if count > 2 and k > _MOST_LOSSES:
+        return MOST_SUMS + 1
+    return k if count == 1 else math.comb(count + k - 1, count)
+
+
+def _on_lattice(atoms: Atoms, count: int) -> int:
+    """How many there are of losses that differ by multiples of one number; too many where they do not."""
+    if atoms.lattice is None or atoms.loss.size < 2:
+        return MOST_SUMS + 1
+    size = round(float(np.ptp(atoms.loss)) / atoms.lattice) * count + 1
+    return size if size <= _MOST_CONVOLVED else MOST_SUMS + 1
+
+
+def _convolved(loss: Cells, mass: Cells, lattice: float, count: int, is_upper: bool) -> tuple[Cells, Cells]:
+    """Sums on a lattice, masses by direct convolution: all terms are positive, and keep their relative accuracy."""
+    first = float(loss.min())
+    place = np.rint((loss - first) / lattice).astype(np.intp)
+    one = np.zeros(int(place.max()) + 1)
+    np.add.at(one, place, mass)
+
+    def seen(masses: Cells) -> Cells:
+        """No products that underflow: they are slow, and lost; an upper bound keeps a little for each."""
+        return np.maximum(masses, _LEAST) if is_upper else np.where(masses < _LEAST, 0.0, masses)
+
+    def product(a: Cells, b: Cells) -> Cells:
+        out = np.empty(a.size + b.size - 1)
+        _kernels.convolve(*((a, b) if a.size < b.size else (b, a)), out)
+        return seen(out)
+
+    total, power, rest = np.ones(1), seen(one), count
+    while rest:
+        if rest & 1:
+            total = product(total, power)
+        rest >>= 1
+        if rest:
+            power = product(power, power)
+    with np.errstate(divide="ignore"):
+        return np.asarray(count * first + lattice * np.arange(total.size)), np.asarray(np.log(total), dtype=np.float64)
+
+
+def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
+    """Sums of `count` of the losses, and the logarithms of their masses."""
+    if count == 1:
+        return loss, log_mass
+    if count == 2:
+        i, j = np.triu_indices(loss.size)
+        return loss[i] + loss[j], log_mass[i] + log_mass[j] + np.where(i == j, 0.0, math.log(2.0))
+    log_factorial = _log_factorials(count)
+    rest, total, weight = np.array([count]), np.zeros(1), np.zeros(1)
+    for one, log_one in zip(loss[:-1].tolist(), log_mass[:-1].tolist(), strict=True):
+        sizes = rest + 1
+        times = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        left = np.repeat(rest, sizes)
+        coefficient = log_factorial[left] - log_factorial[times] - log_factorial[left - times]
+        total, weight = np.repeat(total, sizes) + times * one, np.repeat(weight, sizes) + times * log_one + coefficient
+        rest = left - times
+    return total + rest * float(loss[-1]), weight + rest * float(log_mass[-1])
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(count: int) -> Cells:
+    value, found = 1, [0.0]
+    for i in range(1, count + 1):
+        if i <= 2000:
+            value *= i
+            found.append(math.log(value))
+        else:
+            found.append(math.lgamma(i + 1.0))
+    return np.array(found)

@@ -1,0 +1,112 @@
+"""The Rényi reader: divergences of a job add up, and convert to epsilon and delta at the best order.
+
+For mechanisms that are known by a divergence alone, and for `RDP()` as the accountant of any job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.bounds import Found, Status
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import Relation
+from fastacct.core.search import least
+from fastacct.losses.divergence import ORDERS
+from fastacct.mechanisms.base import DeltaOf
+from fastacct.mechanisms.process import Cell, cell_divergence, cell_pure_epsilon
+
+__all__ = ["CONVERSIONS", "Renyi", "epsilon_at", "log_delta_at"]
+
+CONVERSIONS: Final = ("mironov", "canonne_kamath_steinke", "optimal")
+
+
+def epsilon_at(value: Cells, orders: Cells, delta: float, conversion: str) -> Cells:
+    """Epsilon at delta, from the divergence at each order: Canonne, Kamath, Steinke 2020, proposition 12 (Mironov
+    2017, proposition 3)."""
+    a = orders - 1.0
+    best = value - math.log(delta) / a
+    if conversion != "mironov":
+        best = value + np.log1p(-1.0 / orders) - (math.log(delta) + np.log(orders)) / a
+    padding = 1e-14 * (np.abs(value) + (1.0 - math.log(delta) + np.log(orders)) * (1.0 + 1.0 / a))
+    # delta(0) <= sqrt(1 - exp(-D)), Bretagnolle and Huber
+    zero = -np.expm1(-value) * (1.0 + 1e-14) <= delta * delta
+    return np.where(zero, 0.0, np.maximum(best + padding, 0.0))
+
+
+def log_delta_at(value: Cells, orders: Cells, epsilon: float, conversion: str) -> Cells:
+    """Log of delta at epsilon, from the divergence at each order: the same conversions."""
+    a = orders - 1.0
+    best = a * (value - epsilon)
+    if conversion != "mironov":
+        best = a * (value - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
+    padding = 1e-14 * (a * (np.abs(value) + epsilon) + 1.0 + np.log(orders))
+    zero = 0.5 * np.log(-np.expm1(-value)) + 1e-14
+    return np.minimum(np.minimum(best + padding, zero), 0.0)
+
+
+class Renyi:
+    """One cell of a job, by the sum of its divergences: upper bounds only."""
+
+    name: Final = "Renyi"
+
+    def __init__(
+        self,
+        cell: Cell,
+        relation: Relation,
+        delta_of: DeltaOf | None,
+        orders: Cells | None = None,
+        conversion: str = "canonne_kamath_steinke",
+    ) -> None:
+        self._cell = cell
+        self._relation = relation
+        self._delta_of = delta_of
+        self._orders = orders
+        self._conversion = conversion
+        self._kept: dict[bytes, Cells] = {}
+        self.pure_epsilon = cell_pure_epsilon(cell, relation)
+        """Sum of pure guarantees, inf where one is missing."""
+        self.best_order = math.nan
+        """Where the last answer was found."""
+
+    def divergence(self, orders: Cells) -> Cells:
+        """Upper bound at the orders."""
+        key = orders.tobytes()
+        if key not in self._kept:
+            if len(self._kept) > 64:
+                self._kept.clear()
+            self._kept[key] = cell_divergence(self._cell, orders, self._relation, self._delta_of)
+        return self._kept[key]
+
+    def epsilon(self, delta: float) -> Found:
+        """Upper bound of the smallest epsilon with this delta."""
+        if not self._cell or delta >= 1.0:
+            return Found(0.0, 0.0, Status.TIGHT)
+        upper = self.pure_epsilon
+        if delta > 0.0:
+            upper = min(upper, self._least(lambda a, d: epsilon_at(d, a, delta, self._conversion), math.inf))
+        return Found(0.0, upper, Status.LOOSE if upper < math.inf else Status.NOT_MET)
+
+    def log_delta(self, epsilon: float) -> Found:
+        """Upper bound of the logarithm of delta."""
+        if not self._cell or epsilon == math.inf or epsilon >= self.pure_epsilon:
+            return Found(-math.inf, -math.inf, Status.TIGHT)
+        upper = self._least(lambda a, d: log_delta_at(d, a, epsilon, self._conversion), 0.0)
+        return Found(-math.inf, upper, Status.LOOSE if upper < 0.0 else Status.NOT_MET)
+
+    def _least(self, bound: Callable[[Cells, Cells], Cells], worst: float) -> float:
+        """The least value found: every order gives a bound, so the search needs no proof."""
+
+        def at(orders: Cells) -> Cells:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return bound(orders, self.divergence(orders))
+
+        if self._orders is not None:
+            values = np.nan_to_num(at(self._orders), nan=worst, posinf=np.inf, neginf=-np.inf)
+            self.best_order = float(self._orders[int(np.argmin(values))])
+            return float(np.min(values))
+        best, self.best_order = least(at, ORDERS, 1.0, worst)
+        return best

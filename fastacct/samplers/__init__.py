@@ -1,0 +1,1 @@
+"""What a random batch does to a privacy loss."""

@@ -1,0 +1,201 @@
+"""The privacy loss of a Poisson sample from that of the mechanism.
+
+With rate q and losses l of a pair (P, Q) the sample's pair has
+
+* remove, (1 - q) Q + q P against Q: loss log(1 + q (e^l - 1)) with mass m (q + (1 - q) e^-l), and log(1 - q) where
+  only Q has mass;
+* add, Q against (1 - q) Q + q P: loss -log(1 + q (e^-l - 1)) with the mass m of Q, and -log(1 - q) where only Q has
+  mass.
+
+delta' = q delta(log(1 + (e^x - 1)/q)), or (1 - (1 - q) e^x) delta(x + log(q / (1 - (1 - q) e^x))), grows with delta at
+every x, so that bounds stay bounds.  For "remove" the total mass 1 is made of q P and (1 - q) Q: what the masses
+m e^-l leave of 1 is what only Q has, and the atom at log(1 - q) gets it, rounded to the side asked for.  Errors of a
+loss are taken into it before (both maps rise with slope at most 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import TINY, Cells
+from fastacct.core.relations import Relation
+from fastacct.losses.density import LaplaceLoss
+from fastacct.losses.divergence import PADDING, at_least
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair
+
+__all__ = ["general_bound", "sample", "sampled", "sampled_pure_epsilon"]
+
+_FAR: Final = 30.0
+_MOST: Final = 300
+"""Largest order of the general bound; its cost grows with the square."""
+
+
+def sampled(base: Loss, rate: float, direction: str, is_upper: bool) -> Loss:
+    """Loss of the sample with 0 < rate < 1, in the direction of the base."""
+    if isinstance(base, Atoms):
+        return _sampled_atoms(base, rate, direction, is_upper)
+    if isinstance(base, LaplaceLoss):
+        return SampledDensity(base, rate, direction, is_upper)
+    raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
+
+
+def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
+    """Loss of the sample and a bound of its rounding error."""
+    sign = 1.0 if direction == "remove" else -1.0
+    x = sign * loss
+    far = x > _FAR
+    y = rate * np.expm1(np.minimum(x, _FAR))
+    value = np.log1p(y)
+    error = ROUNDING * (8.0 * np.abs(y) / np.maximum(1.0 + y, 1.0 - rate) + 4.0 * np.abs(value))
+    if far.any():
+        above = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, _FAR)))
+        value = np.where(far, above, value)
+        error = np.where(far, ROUNDING * (12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate) + 4.0 * np.abs(above)), error)
+    return sign * value, error
+
+
+def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
+    """Mass of (1 - q) Q + q P, that of Q, and a bound of the relative error of both; mass > 0."""
+    log_mass = np.log(mass)
+    of_q = np.exp(log_mass - loss)
+    relative = ROUNDING * (20.0 + 2.0 * np.abs(loss) + 2.0 * np.abs(log_mass))
+    return rate * mass + (1.0 - rate) * of_q, of_q, relative
+
+
+def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> Atoms:
+    side = 1.0 if is_upper else -1.0
+    keep = base.mass > 0.0
+    mass = base.mass[keep]
+    loss = base.loss[keep] + side * (base.loss_error[keep] + base.slack)
+    loss = loss + side * 2.0 * ROUNDING * np.abs(loss)
+    value, error = _loss(loss, rate, direction)
+    rest, infinite, end = 0.0, 0.0, math.log1p(-rate)
+    if direction == "remove":
+        mass, of_q, relative = _mass(mass, loss, rate)
+        total = math.fsum(of_q * (1.0 - side * relative))
+        rest = (1.0 - rate) * max(0.0, 1.0 - total) * (1.0 + side * 4.0 * ROUNDING)
+        if not is_upper and total > 1.0:
+            mass = mass / total
+        mass = mass * (1.0 + side * (relative + 4.0 * ROUNDING))
+        infinite = rate * base.infinite * (1.0 + side * 2.0 * ROUNDING)
+        if base.infinite > 0.0:
+            infinite = max(0.0, infinite + side * 1e-323)
+        mass = np.maximum(mass + side * 1e-323, 0.0)  # products below 1e-307 have no relative accuracy
+    else:
+        rest, end = base.infinite, -end
+    if rest > 0.0:
+        value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
+        mass = np.append(mass, rest)
+    return Atoms(value, error, mass, min(infinite, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledDensity:
+    """The sample of a loss with a density, of two distributions with the same support."""
+
+    base: LaplaceLoss
+    rate: float
+    direction: str
+    is_upper: bool
+    infinite: float = 0.0
+    slack: float = 0.0
+    bottom: float = 0.0
+    anchor: float | None = None
+    lattice: float | None = None
+
+    @property
+    def quadrature(self) -> float:
+        """That of the base: P and Q are both integrated by its rule."""
+        return self.base.quadrature
+
+    def outside(self, tail: float) -> tuple[float, float]:
+        """Nothing."""
+        return 0.0, -math.inf
+
+    def extent(self, tail: float) -> tuple[float, float]:
+        """Samples of both ends."""
+        low, high = self.base.extent(tail)
+        more = 4.0 * self.base.slack
+        value, error = _loss(np.array([low - more, high + more]), self.rate, self.direction)
+        return float(value[0] - error[0]), float(value[1] + error[1])
+
+    def _inverse(self, edges: Cells, low: float, high: float) -> Cells:
+        """Losses of the base at edges between losses of the sample (nearly: nodes know their own losses)."""
+        sign = 1.0 if self.direction == "remove" else -1.0
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            found = sign * np.log1p(np.maximum(np.expm1(sign * edges) / self.rate, -1.0))
+        found = np.nan_to_num(found, nan=low - 1.0, posinf=high + 1.0, neginf=low - 1.0)
+        found[0], found[-1] = min(found[0], low - 1e-9), max(found[-1], high + 1e-9)
+        return np.maximum.accumulate(np.clip(found, low - 1.0, high + 1.0))
+
+    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
+        """Nodes of the base with their sampled losses and masses."""
+        side = 1.0 if self.is_upper else -1.0
+        low, high = self.base.extent(tail)
+        inner = None if edges is None else self._inverse(edges, low, high)
+        for nodes in self.base.nodes(inner, tail):
+            keep = nodes.mass > 0.0
+            cell, own_error = nodes.cell[keep], nodes.mass_error[keep] / nodes.mass[keep]
+            loss = nodes.loss[keep] + side * (nodes.loss_error[keep] + self.base.slack)
+            value, error = _loss(loss, self.rate, self.direction)
+            mass, relative = nodes.mass[keep], np.full(loss.size, 2.0 * self.quadrature)
+            if self.direction == "remove":
+                mass, _, rounding = _mass(mass, loss, self.rate)
+                relative = relative + rounding
+            yield Nodes(cell, value, error, mass, mass * (own_error + relative))
+
+
+def sample(pair: Pair, rate: float) -> Pair:
+    """Losses of the Poisson sample with 0 < rate < 1 (Zhu, Dong, Wang 2022, theorem 11)."""
+    remove, add = (
+        Bracket(sampled(side.upper, rate, way, True), sampled(side.lower, rate, way, False))
+        for side, way in ((pair.remove, "remove"), (pair.add, "add"))
+    )
+    return Pair(remove, add)
+
+
+def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cells, whole: Cells) -> Cells:
+    """Zhu and Wang 2019, theorem 5: no condition on the mechanism (factor 3), at whole orders.
+
+    Between whole orders (alpha - 1) D is convex, and 0 at 1; the sample never has more than the mechanism, `whole`.
+    """
+    from scipy.special import gammaln  # heavy to import
+
+    top = int(min(max(2.0, float(np.max(np.ceil(np.minimum(orders, _MOST))))), _MOST))
+    whole_orders = np.arange(2, top + 1)
+    each = divergence(whole_orders.astype(np.float64))
+    scaled = np.zeros(top + 1)  # (alpha - 1) D at 0 (not used), 1, 2, ...
+    for a in whole_orders:
+        j = np.arange(2, a + 1)
+        log_pmf = (
+            gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1) + j * math.log(rate) + (a - j) * math.log1p(-rate)
+        )
+        size = (j - 1) * each[: a - 1]
+        with np.errstate(over="ignore"):
+            gain = np.where(j == 2, np.expm1(size), 3.0 * np.exp(size) - 1.0)
+            total = float(np.sum(np.exp(log_pmf) * gain))
+        if math.isfinite(total):
+            scaled[a] = max(math.log1p(total), TINY if size[-1] > 0.0 else 0.0)
+        else:
+            terms = log_pmf + size + math.log(3.0)
+            scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
+    low, high = np.floor(np.minimum(orders, top)).astype(int), np.ceil(np.minimum(orders, top)).astype(int)
+    share = np.minimum(orders, top) - low
+    chord = ((1.0 - share) * scaled[low] + share * scaled[high]) / (orders - 1.0)
+    found = np.minimum(chord, scaled[high] / np.maximum(high - 1.0, 1.0)) * (1.0 + 10.0 * PADDING)
+    return np.minimum(np.where(orders <= top, found, np.inf), whole)
+
+
+def sampled_pure_epsilon(epsilon: float, rate: float, relation: Relation) -> float:
+    """Pure epsilon of the sample of an epsilon-DP mechanism."""
+    whole = epsilon * (1.0 + 1e-15)  # below, its rounding may be most of what changes
+    if relation == "add" and rate < 1.0:
+        return at_least(-math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate)), whole * rate)
+    if whole < 700.0:
+        return at_least(math.log1p(rate * math.expm1(whole)) * (1.0 + 2e-15), min(whole, rate))
+    return whole if rate > 0.0 else 0.0
