@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from fastacct._arrays import as_threads
+from fastacct.core.inputs import as_threads
 
 import fastacct as fa
 from bench import agreement, compare_exact, report, timing

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from fastacct._arrays import Cells
+from fastacct.core.inputs import Cells
 
 from bench import edgeworth
 from bench.isolated import Isolated

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from fastacct._arrays import run_kernel
+from fastacct.core.engine import run_kernel
 from mpmath import mp, mpf
 
 import fastacct as fa

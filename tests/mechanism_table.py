@@ -4,9 +4,6 @@ import re
 import sys
 from pathlib import Path
 
-from fastacct._jobs_table import expanded, is_gaussian
-from fastacct._losses import has_losses
-
 import fastacct as fa
 from fastacct.testing import examples
 
@@ -17,10 +14,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "mechanisms.md"
 
 def read_by(mechanism: fa.Mechanism) -> str:
     """How its curve is found."""
-    process = expanded(fa.Process({mechanism: 1}), mechanism.relations[0])
-    if is_gaussian(process):
+    process = (mechanism * 1).decompose(mechanism.relations[0])
+    if process.is_gaussian:
         return "contour"
-    return "losses" if all(has_losses(one) for one, _ in process) else "divergences"
+    return "losses" if all(one.has_losses for one, _ in process) else "divergences"
 
 
 def table() -> str:
@@ -36,7 +33,7 @@ def table() -> str:
         text = type(mechanism).__doc__.split("\n\n")[0].replace("\n", " ")
         text = re.split(r"(?<! al)\. ", " ".join(text.split()))[0].rstrip(".").replace("|", "\\|")
         relations = "all" if len(mechanism.relations) == 5 else ", ".join(mechanism.relations)
-        kind = "exact" if mechanism.exact else "bound"
+        kind = "exact" if mechanism.tight else "bound"
         lines.append(f"| `{name}` | {text} | {relations} | {kind} | {read_by(mechanism)} |")
         rows += example(mechanism)
     return "\n".join([*lines, "", "One example each:", "", *rows, "", "```"]) + "\n"

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from fastacct._arrays import in_pieces, run_kernel
+from fastacct.core.engine import in_pieces, run_kernel
 
 import fastacct as fa
 from fastacct_ext import _kernels

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fastacct._arrays import run_kernel
+from fastacct.core.engine import run_kernel
 from mpmath import mp, mpf
 
 import fastacct as fa

@@ -228,7 +228,7 @@ def test_code_on_disk_is_that_of_the_content(tmp_path):
 SUM = """
 import sys
 import fastacct as fa
-from fastacct.process import Process
+from fastacct.mechanisms.process import Process
 
 def pair(shift):
     def p(x):
@@ -243,12 +243,12 @@ for shift in order:
         log_density_p=pair(shift), log_density_q=pair(0.0), domain=(-30.0, 31.0), panels=512
     )
 job = sum((made[shift] * 3 for shift in order), Process())
-from fastacct._jobs_table import tables
-(table,) = tables(job, "remove")
+from fastacct.mechanisms.process import Process
+(table,) = job.cells()
 print([shift for one, _, _ in table for shift in made if made[shift] == one])
 print(fa.epsilon(job, delta=1e-6).hex(), [str(hash(made[0.3])) != ""])
 parallel = [fa.Parallel(made[shift], fa.Gaussian(20.0)) for shift in order]
-(table,) = tables(sum(parallel, Process()), "remove")
+(table,) = sum(parallel, Process()).cells()
 print([repr(one) for one, _, _ in table])
 """
 
@@ -283,7 +283,8 @@ def test_caches_do_not_keep_closures_alive():
 
 
 def test_arrays_that_are_kept_cannot_be_changed():
-    from fastacct import _jit_nodes, _jit_release
+    from fastacct.mechanisms.compiled import table as _jit_release
+    from fastacct.readers import line_nodes as _jit_nodes
 
     made = fa.jit.mechanism(log_density_p=log_density, log_density_q=helper_of_one, domain=(-40.0, 40.0), panels=512)
     kept = [*vars(made.table).values(), *_jit_release.rule_of(6), *vars(made.table.turned()).values()]

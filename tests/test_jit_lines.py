@@ -9,9 +9,9 @@ import fastacct as fa
 
 pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
-from fastacct._jit_code import Program
-from fastacct._jit_lines import CompiledLine, NoLineError, _Tilted
-from fastacct._jit_nodes import nodes_of
+from fastacct.mechanisms.compiled.code import Program
+from fastacct.readers.line import CompiledLine, _Tilted
+from fastacct.readers.line_nodes import NoLineError, nodes_of
 
 
 def gaussian_p(x):

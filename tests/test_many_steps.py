@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from fastacct.process import Process
+from fastacct.mechanisms.process import Process
 
 import fastacct as fa
 

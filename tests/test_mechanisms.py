@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fastacct.bounds import Bounds
+from fastacct.core.bounds import Bounds
 from mpmath import mp, mpf
 
 import fastacct as fa
@@ -81,7 +81,7 @@ def test_the_contract_catches_an_infinite_loss_dropped():
 def test_the_contract_bites_where_assertions_are_switched_off():
     code = (
         "import fastacct as fa\n"
-        "from fastacct.bounds import Bounds\n"
+        "from fastacct.core.bounds import Bounds\n"
         "from fastacct.testing import check_mechanism\n"
         "low = lambda job, **target: Bounds(*(0.5 * x for x in fa.delta_bounds(job, **target)[:2]), 0)\n"
         "check_mechanism(fa.RandomizedResponse(1.0), neighbors='replace_one', seconds=None, delta_bounds=low)\n"
@@ -219,7 +219,7 @@ def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
 )
 def test_delta(job, epsilon, neighbors, truth):
     lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon, neighbors=neighbors)
-    if isinstance(job, fa.Mechanism) and not job.exact:
+    if isinstance(job, fa.Mechanism) and not job.tight:
         assert lower == 0.0  # of a bound nothing is known from below
     digits = 1e-6 if truth == 0.0469374 else 1e-13
     assert lower <= truth * (1 + digits)
@@ -366,9 +366,9 @@ def test_extremes_end_on_the_safe_side(mechanism):
 
 
 def test_a_tree_has_one_more_level_at_powers_of_two():
-    nodes = [next(iter(fa.TreeAggregation(1.0, n).parts("add_remove")))[1] for n in (1, 2, 3, 4, 7, 8, 1024)]
+    nodes = [next(iter(fa.TreeAggregation(1.0, n).decompose("add_remove")))[1] for n in (1, 2, 3, 4, 7, 8, 1024)]
     assert nodes == [1, 2, 2, 3, 3, 4, 11]
-    assert fa.TreeAggregation(1.0, 1000, whole_tree=True).parts("add") == fa.Gaussian(1.0) * 11
+    assert fa.TreeAggregation(1.0, 1000, whole_tree=True).decompose("add") == fa.Gaussian(1.0) * 11
 
 
 def test_several_participations_in_a_tree():
@@ -382,7 +382,7 @@ def test_several_participations_in_a_tree():
         )
     gaussian = fa.TreeAggregation(10.0, 1, participations=2)
     assert fa.delta(gaussian, epsilon=0.1) == fa.delta(fa.Gaussian(5.0), epsilon=0.1)
-    assert not gaussian.exact
+    assert not gaussian.tight
 
 
 def test_noisy_maxima_of_scores_that_move_apart_cost_twice():
@@ -409,7 +409,7 @@ def test_concentrated_conversion():
     assert fa.delta(fa.GDP(1.0), epsilon=4.0) < fa.delta(fa.ZCDP(0.5), epsilon=4.0)
 
 
-@pytest.mark.parametrize("mechanism", [m for m in EXAMPLES if not m.exact], ids=repr)
+@pytest.mark.parametrize("mechanism", [m for m in EXAMPLES if not m.tight], ids=repr)
 def test_a_bound_claims_nothing_from_below(mechanism):
     neighbors = mechanism.relations[0]
     job = mechanism * 2 + mechanism

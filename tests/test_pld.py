@@ -13,18 +13,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fastacct._pld_compose import Pair, Query
-from fastacct._pld_convolve import Composition
-from fastacct._pld_grid import GridMeasure, grid_delta, lower_measure, upper_measure
-from fastacct._pld_sources import _legendre
-from fastacct.bounds import Bounds, Status
+from fastacct.readers.grid.reader import Grid, Part
+from fastacct.readers.grid.composition import Composition
+from fastacct.losses.measure import GridMeasure, grid_delta, lower_measure, upper_measure
+from fastacct.losses.loss import _legendre
+from fastacct.core.bounds import Bounds, Status
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
-from fastacct.accountants import Question
 from fastacct.pld import PLD, LossDistribution, compose_bounds
 
 
@@ -421,7 +420,7 @@ SOURCES = {
 @pytest.mark.parametrize("spacing", [0.5, 0.11, 0.013, 0.0017])
 def test_every_grid_bounds_the_curve_everywhere(name, spacing):
     loss, exact = SOURCES[name]
-    upper, lower = upper_measure(loss.upper_source, spacing, 1e-30), lower_measure(loss.lower_source, spacing, 1e-30)
+    upper, lower = upper_measure(loss.bracket.upper, spacing, 1e-30), lower_measure(loss.bracket.lower, spacing, 1e-30)
     assert 1.0 <= upper.mass.sum() + upper.infinite <= 1.0 + 1e-11
     assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
     for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
@@ -433,8 +432,8 @@ def test_every_grid_bounds_the_curve_everywhere(name, spacing):
 @pytest.mark.parametrize(("tail", "floor"), [(0.02, -math.inf), (1e-30, -0.05), (1e-30, 0.05), (0.3, 0.02)])
 def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
     loss, exact = SOURCES[name]
-    upper = upper_measure(loss.upper_source, 0.01, tail, floor)
-    lower = lower_measure(loss.lower_source, 0.01, tail, floor)
+    upper = upper_measure(loss.bracket.upper, 0.01, tail, floor)
+    lower = lower_measure(loss.bracket.lower, 0.01, tail, floor)
     assert upper.mass.sum() + upper.infinite >= 1.0
     assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
     for epsilon in np.linspace(-0.4, 2.0, 13):
@@ -449,8 +448,8 @@ def test_both_grids_are_of_second_order(name):
     gaps = []
     for spacing in (0.004, 0.002):
         upper, lower = (
-            upper_measure(loss.upper_source, spacing, 1e-30),
-            lower_measure(loss.lower_source, spacing, 1e-30),
+            upper_measure(loss.bracket.upper, spacing, 1e-30),
+            lower_measure(loss.bracket.lower, spacing, 1e-30),
         )
         above, below = (math.log(float(m.mass @ np.exp(2 * m.losses()))) for m in (upper, lower))
         gaps.append((above - below) / spacing**2)
@@ -460,7 +459,7 @@ def test_both_grids_are_of_second_order(name):
 
 def test_upper_masses_meet_the_connect_the_dots_formula():
     loss = LossDistribution.from_gaussian_pair(5.0)
-    upper = upper_measure(loss.upper_source, 0.01, 1e-30)
+    upper = upper_measure(loss.bracket.upper, 0.01, 1e-30)
     near = int(np.argmin(np.abs(upper.losses() - 1.4)))
     assert upper.losses()[near] == pytest.approx(1.4, abs=1e-12)
     assert upper.mass[near] == pytest.approx(9.2434941619975e-13, rel=1e-9)
@@ -661,7 +660,7 @@ def test_a_fixed_grid_is_used_as_it_is():
 
 def test_one_sided_questions_report_no_lower_bound():
     loss = LossDistribution.from_gaussian_pair(10.0)
-    query = Query([Pair(loss.upper_source, loss.lower_source, 100)], 1e-4, one_sided=True)
+    query = Grid([Part(loss.bracket, 100)], 1e-4)
     lower, upper, _ = query.delta(2.0)
     truth = reference.gaussian_delta(1, 2, digits=20)
     assert lower == 0.0

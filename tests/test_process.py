@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from fastacct.api import (
+from fastacct.epsilon import (
     delta,
     delta_bounds,
     delta_lower,
@@ -16,13 +16,15 @@ from fastacct.api import (
     rdp,
     rdp_bounds,
 )
-from fastacct.process import Process, merge
+from fastacct.mechanisms.process import Process, merge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
-from fastacct import _jobs_exact, mechanisms, process
+from fastacct import mechanisms
+from fastacct.mechanisms import process
+from fastacct.readers import contour
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, Mechanism, PoissonSampled
 
 ADD_REMOVE = ("add_remove", "add", "remove", "zero_out")
@@ -57,7 +59,7 @@ def test_n_times_a_step_is_n_steps_bit_for_bit(name, relation):
 
 
 def test_the_contract_sees_a_count_that_is_ignored(monkeypatch):
-    for module in (process, _jobs_exact):
+    for module in (process, contour):
         monkeypatch.setattr(module, "merge", dict)  # the last count wins
     with pytest.raises(AssertionError):
         n_fold_is_repetition(SAMPLED, "add_remove")
@@ -77,7 +79,7 @@ def test_the_order_of_a_sum_does_not_matter_bit_for_bit(relation):
 
 
 def test_the_contract_sees_blocks_that_are_not_sorted(monkeypatch):
-    monkeypatch.setattr(_jobs_exact, "sorted", list, raising=False)
+    monkeypatch.setattr(contour, "sorted", list, raising=False)
     with pytest.raises(AssertionError):
         order_does_not_matter("add_remove")
 
@@ -201,7 +203,7 @@ def test_replace_one_doubles_the_sensitivity():
 def test_the_oracle_sees_a_relation_that_is_ignored(monkeypatch):
     honest = _jobs_exact.dominating_pair
     monkeypatch.setattr(_jobs_exact, "dominating_pair", lambda m, s, q, _: honest(m, s, q, "add_remove"))
-    monkeypatch.setattr(_jobs_exact.Job, "vectorised", lambda self: None)
+    monkeypatch.setattr(contour.Contour, "vectorised", lambda self: None)
     with pytest.raises(AssertionError):
         replace_one_doubles_the_sensitivity()
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from fastacct._arrays import run_kernel
+from fastacct.core.engine import run_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf

@@ -4,7 +4,7 @@ import math
 
 import mpmath as mp
 import pytest
-from fastacct._jit_code import Program
+from fastacct.mechanisms.compiled.code import Program
 
 import fastacct as fa
 

@@ -80,7 +80,7 @@ def test_a_group_of_a_pure_guarantee_is_a_bound():
 
 def test_members_of_a_group_may_touch_different_laplace_noises():
     tree = fa.TreeAggregation(8.0, 7, noise="laplace").group(2)
-    assert tree.parts("add_remove").blocks.keys() == {
+    assert tree.decompose("add_remove").blocks.keys() == {
         fa.PureDP(np.nextafter(2.0 * 3.0 / 8.0 * (1.0 + 4e-16), 1.0).item())
     }
     assert fa.epsilon(tree, delta=0.0) == pytest.approx(0.75)

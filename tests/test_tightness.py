@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from fastacct.bounds import Status
+from fastacct.core.bounds import Status
 
 import fastacct as fa
 from fastacct import tightness

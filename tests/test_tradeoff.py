@@ -6,14 +6,14 @@ import sys
 
 import numpy as np
 import pytest
-from fastacct.api import delta, delta_bounds, epsilon
-from fastacct.process import Process
+from fastacct.epsilon import delta, delta_bounds, epsilon
+from fastacct.mechanisms.process import Process
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import findroot, mp, mpf
 
 import fastacct as fa
-from fastacct import _jobs_exact, _roc
+from fastacct.readers import contour, roc
 from fastacct.calibrate import calibrate
 from fastacct.gdp import gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture
@@ -115,7 +115,7 @@ def one_step_meets_its_closed_form():
 
 
 def test_the_oracle_sees_directions_that_are_exchanged(monkeypatch):
-    honest = _roc.error_rates
+    honest = roc.error_rates
     monkeypatch.setattr(
         sys.modules[tradeoff.__module__],
         "error_rates",
@@ -126,15 +126,15 @@ def test_the_oracle_sees_directions_that_are_exchanged(monkeypatch):
 
 
 def test_the_oracle_sees_a_delta_that_is_a_thousandth_too_small(monkeypatch):
-    honest = _jobs_exact.Job.read
+    honest = contour.Contour.read
 
     def smaller(self, cells, target, what, *rest, **kw):
         read = honest(self, cells, target, what, *rest, **kw)
         return (
-            read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == _jobs_exact.LOG_DELTA else read
+            read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == contour.LOG_DELTA else read
         )
 
-    monkeypatch.setattr(_jobs_exact.Job, "read", smaller)
+    monkeypatch.setattr(contour.Contour, "read", smaller)
     with pytest.raises(AssertionError):
         one_step_meets_its_closed_form()
 
@@ -246,11 +246,11 @@ def test_what_cannot_be_certified_stays_on_the_safe_side():
 
 def test_where_nothing_is_known_the_bounds_are_trivial(monkeypatch):
     def unknown(self, cells, target, what, *rest, **kw):
-        low, high = {_jobs_exact.EPSILON: (0.0, math.inf), _jobs_exact.LOG_DELTA: (-math.inf, 0.0)}[what]
+        low, high = {contour.EPSILON: (0.0, math.inf), contour.LOG_DELTA: (-math.inf, 0.0)}[what]
         nan, loose = np.full(target.shape, math.nan), np.ones(target.shape, np.uint8)
-        return _jobs_exact.Reading(np.full(target.shape, low), np.full(target.shape, high), nan, loose)
+        return contour.Reading(np.full(target.shape, low), np.full(target.shape, high), nan, loose)
 
-    monkeypatch.setattr(_jobs_exact.Job, "read", unknown)
+    monkeypatch.setattr(contour.Contour, "read", unknown)
     x = np.array([1e-9, 0.1, 0.9])
     for relation in ("add", "remove", "add_remove"):
         lower, upper, status = tradeoff_bounds(RUN, x, neighbors=relation)
@@ -263,11 +263,11 @@ def test_where_nothing_is_known_the_bounds_are_trivial(monkeypatch):
 def test_a_hole_in_what_is_known_costs_tightness_only(monkeypatch):
     x = np.array([1e-6, 0.1, 0.9])
     sharp = tradeoff_bounds(RUN, x)
-    honest = _jobs_exact.Job.read
+    honest = contour.Contour.read
 
     def holes(self, cells, target, what, *rest, **kw):
         read = honest(self, cells, target, what, *rest, **kw)
-        if what != _jobs_exact.LOG_DELTA:
+        if what != contour.LOG_DELTA:
             return read
         hole = (target > 0.3) & (target < 1.5)
         slope = np.where(hole, math.nan, read.slope)
@@ -275,7 +275,7 @@ def test_a_hole_in_what_is_known_costs_tightness_only(monkeypatch):
             lower=np.where(hole, -np.inf, read.lower), upper=np.where(hole, 0.0, read.upper), slope=slope
         )
 
-    monkeypatch.setattr(_jobs_exact.Job, "read", holes)
+    monkeypatch.setattr(contour.Contour, "read", holes)
     lower, upper, _ = tradeoff_bounds(RUN, x)
     assert (lower <= sharp.upper).all()
     assert (upper >= sharp.lower).all()

@@ -192,7 +192,7 @@ class SparseVector(Mechanism):
     Examples
     --------
     >>> import fastacct as fa
-    >>> fa.SparseVector(epsilon=0.1, answers=3).parts("add_remove")
+    >>> fa.SparseVector(epsilon=0.1, answers=3).decompose("add_remove")
     Process({AboveThreshold(epsilon=0.1): 3})
     """
 

@@ -46,7 +46,7 @@ class TreeAggregation(Mechanism):
     --------
     >>> import fastacct as fa
     >>> tree = fa.TreeAggregation(noise_multiplier=8.0, steps=1000)
-    >>> tree.parts("add_remove"), round(fa.epsilon(tree, delta=1e-5), 9)
+    >>> tree.decompose("add_remove"), round(fa.epsilon(tree, delta=1e-5), 9)
     (Process({Gaussian(noise_multiplier=8.0): 10}), 1.534679796)
     """
 
@@ -103,7 +103,7 @@ class DPFTRL(Mechanism):
     Examples
     --------
     >>> import fastacct as fa
-    >>> fa.DPFTRL(noise_multiplier=8.0, steps=1000, epochs=3).parts("add_remove")
+    >>> fa.DPFTRL(noise_multiplier=8.0, steps=1000, epochs=3).decompose("add_remove")
     Process({Gaussian(noise_multiplier=8.0): 30})
     """
 
