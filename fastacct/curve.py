@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastacct.core.files import atomic_output
+from fastacct.core.relations import Direction, Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.epsilon import log_delta_bounds
 from fastacct.mechanisms.gaussian import Gaussian
@@ -52,7 +53,7 @@ class PrivacyCurve:
     )  # fmt: skip
 
     run: Run
-    direction: str
+    direction: Direction
     epsilon: Cells
     log_delta_lower: Cells
     log_delta_upper: Cells
@@ -73,7 +74,7 @@ class TradeoffCurve:
     COLUMNS: ClassVar = ("neighbors", "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper")
 
     run: Run
-    neighbors: str
+    neighbors: Relation
     fpr: Cells
     fnr_lower: Cells
     fnr_upper: Cells
@@ -88,7 +89,7 @@ class TradeoffCurve:
 
 def privacy_curve(
     run: Run,
-    direction: str = "remove",
+    direction: Direction = "remove",
     *,
     epsilon: ArrayLike | None = None,
     smallest_delta: float = 1e-12,
@@ -140,7 +141,7 @@ def privacy_curve(
 
 
 def tradeoff_curve(
-    run: Run, neighbors: str = "add_remove", *, fpr: ArrayLike | None = None, threads: int | None = None
+    run: Run, neighbors: Relation = "add_remove", *, fpr: ArrayLike | None = None, threads: int | None = None
 ) -> TradeoffCurve:
     """Compute the error rates of the best attack on a run.
 

@@ -52,9 +52,10 @@ def parameters(run: Run) -> dict[str, Cells]:
     for name in ("batch_size",):
         if name in given and "records" not in given:
             raise TypeError(f"{name} needs records, the number of records of the data set")
-    found = {name: as_cells(name, given[name]) for name in PARAMETERS if name in given and name != "sample_rate"}
-    if "sample_rate" in given:
-        found["sample_rate"] = _rate(given["sample_rate"])
+    found: dict[str, Cells] = {}
+    for name in PARAMETERS:
+        if name in given:
+            found[name] = _rate(given[name]) if name == "sample_rate" else as_cells(name, given[name])
     if "batch_size" in given:
         batch = as_cells("batch_size", given["batch_size"], _BATCH)
         records = as_cells("records", given["records"], _RECORDS)
@@ -73,11 +74,11 @@ def parameters(run: Run) -> dict[str, Cells]:
     return {name: found[name] for name in PARAMETERS if name in found}
 
 
-def _rate(value: Reals) -> Cells:
+def _rate(value: object) -> Cells:
     try:
         return as_cells("sample_rate", value)
     except ValueError as error:
-        if np.ndim(value) == 0 and float(np.asarray(value, dtype=np.float64)) > 1.0:
+        if isinstance(value, float | int) and value > 1.0:
             raise ValueError(f"{error} (a batch size? give batch_size= and records=)") from None
         raise
 

@@ -98,7 +98,7 @@ def tradeoff(
     >>> fa.tradeoff(fa.Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.01) * 1000, [0.01, 0.1, 0.5]).round(6)
     array([0.970861, 0.805799, 0.341424])
     """
-    return _read(job, fpr, neighbors, envelope, threads, both=False, positives=False).lower
+    return unwrap(np.asarray(_read(job, fpr, neighbors, envelope, threads, both=False, positives=False).lower))
 
 
 def tradeoff_bounds(
@@ -138,7 +138,7 @@ def tpr_at_fpr(
     >>> f"{fa.tpr_at_fpr(fa.Gaussian(1.0), 1e-3):.10f}"
     '0.0182984684'
     """
-    return _read(job, fpr, neighbors, "pointwise", threads, both=False, positives=True).upper
+    return unwrap(np.asarray(_read(job, fpr, neighbors, "pointwise", threads, both=False, positives=True).upper))
 
 
 def tpr_at_fpr_bounds(
@@ -168,7 +168,7 @@ def advantage(job: Job, *, neighbors: Relation = "add_remove", threads: int | No
     >>> round(fa.advantage(fa.Gaussian(noise_multiplier=1.0)), 12)
     0.382924922548
     """
-    return advantage_bounds(job, neighbors=neighbors, threads=threads).upper
+    return unwrap(np.asarray(advantage_bounds(job, neighbors=neighbors, threads=threads).upper))
 
 
 def advantage_bounds(job: Job, *, neighbors: Relation = "add_remove", threads: int | None = None) -> Bounds:
@@ -206,7 +206,7 @@ def bayes_risk(
     >>> round(fa.bayes_risk(fa.Gaussian(1.0), prior=0.3), 9)
     0.253004379
     """
-    return bayes_risk_bounds(job, prior=prior, neighbors=neighbors, threads=threads).lower
+    return unwrap(np.asarray(bayes_risk_bounds(job, prior=prior, neighbors=neighbors, threads=threads).lower))
 
 
 def bayes_risk_bounds(
@@ -227,7 +227,7 @@ def bayes_risk_bounds(
     if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
         return _risk_of_curve(process, np.broadcast_to(weights, shape), relation, n_threads)
     exact = contour_of(process, relation, "a trade-off curve of one direction")
-    cells, pi = owners(exact, shape), np.ascontiguousarray(np.broadcast_to(weights, shape)).ravel()
+    cells, pi = owners(exact.shape, shape), np.ascontiguousarray(np.broadcast_to(weights, shape)).ravel()
     smaller = np.minimum(pi, 1.0 - pi)
     inner = smaller > 0.0
     lower, upper, status = np.zeros(pi.size), np.zeros(pi.size), np.zeros(pi.size, dtype=np.uint8)
@@ -310,7 +310,7 @@ def _read(
     if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
         return supporting_lines(process, np.broadcast_to(rate, shape), relation, n_threads, positives=positives)
     exact = contour_of(process, relation, "a trade-off curve of one direction")
-    cells, x = owners(exact, shape), np.ascontiguousarray(np.broadcast_to(rate, shape)).ravel()
+    cells, x = owners(exact.shape, shape), np.ascontiguousarray(np.broadcast_to(rate, shape)).ravel()
     ways = _ways(exact, joined)
     all_rates = [error_rates(exact, cells, x, way, n_threads, both=both) for way in ways]
     lower, upper = _joined(all_rates, positives)

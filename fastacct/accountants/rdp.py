@@ -63,9 +63,10 @@ class RDP(Method):
 
     def __init__(self, orders: Reals | None = None, conversion: Conversion = "canonne_kamath_steinke") -> None:
         if orders is not None:
-            if isinstance(orders, Iterable) and not isinstance(orders, np.ndarray | str | bytes | dict | set):
-                orders = list(orders)
-            values = np.atleast_1d(as_cells("orders", orders, DOMAINS["orders"]))
+            given: object = orders
+            if isinstance(given, Iterable) and not isinstance(given, np.ndarray | str | bytes | dict | set):
+                given = list(given)
+            values = np.atleast_1d(as_cells("orders", given, DOMAINS["orders"]))
             if values.ndim != 1:
                 raise ValueError(f"orders must be one-dimensional, not of shape {values.shape}")
             object.__setattr__(self, "orders", tuple(float(x) for x in values))
@@ -107,7 +108,7 @@ class RDP(Method):
             )
             return values, status, order
         columns = [[np.broadcast_to(x, job.shape).ravel() for x in run] for run in runs]
-        owner, target = owners(job, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+        owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
         values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
         for cell in range(math.prod(job.shape)):
             blocks = merge(((float(s[cell]), float(q[cell])), float(n[cell])) for s, q, n in columns if n[cell] > 0.0)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,9 @@ from fastacct.cli.options import (
     runs,
 )
 from fastacct.core.files import refuse_existing
+from fastacct.core.inputs import as_choice
+from fastacct.core.relations import Direction
 from fastacct.curve import (
-    DIRECTIONS,
     PrivacyCurve,
     TradeoffCurve,
     privacy_curve,
@@ -41,6 +42,7 @@ from fastacct.sweep import describe_accountant, package_version
 __all__ = ["tightness_answer"]
 
 T = TypeVar("T")
+_CURVES: Final[tuple[Literal["add_remove", "remove", "add"], ...]] = ("add_remove", "remove", "add")
 CANNOT_MEET: Final = 1
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
@@ -227,19 +229,18 @@ def curve(given: Options) -> Answer:
 
     Options with several numbers, separated by commas, are read side by side; a single number holds for every run.
     """
-    if given.neighbors not in ("add_remove", *DIRECTIONS):
-        raise ValueError(f"neighbors = {given.neighbors!r}: must be add_remove, add or remove")
+    relation = as_choice("neighbors", given.neighbors, _CURVES)
     asked, files = runs(given), _files(given)
     found: list[PrivacyCurve | TradeoffCurve] = []
     if given.kind == "privacy":
         promise = "certified lower and upper bounds of delta at every epsilon"
-        ways = ("remove", "add") if given.neighbors == "add_remove" else (given.neighbors,)
+        ways: tuple[Direction, ...] = ("remove", "add") if relation == "add_remove" else (relation,)
         least, points = given.smallest_delta, given.points
         privacy = [privacy_curve(run, way, smallest_delta=least, points=points) for run in asked for way in ways]
         found += privacy
     else:
         promise = "certified lower and upper bounds of the error rates of the best attack"
-        tradeoff = [tradeoff_curve(run, given.neighbors) for run in asked]
+        tradeoff = [tradeoff_curve(run, relation) for run in asked]
         found += tradeoff
     if given.csv:
         write_csv(found, given.csv, overwrite=given.overwrite)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 import fastacct as fa
+from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.cli.answers import Answer
+from fastacct.core.inputs import as_choice
 from fastacct.curve import Run
 
 T = TypeVar("T")
 
-CONVERSIONS: Final = ("mironov", "canonne_kamath_steinke", "optimal")
 ACCOUNTANTS: Final[dict[str, Callable[[], fa.Method]]] = {
     "exact": fa.Exact,
     "rdp": fa.RDP,
@@ -303,12 +304,11 @@ def accountant_by_name(name: str, orders: str | None = None, conversion: str | N
     """
     if name not in ACCOUNTANTS:
         raise ValueError(f"accountant = {name!r}: must be one of {', '.join(ACCOUNTANTS)}")
-    if conversion is not None and conversion not in CONVERSIONS:
-        raise ValueError(f"conversion = {conversion!r}: must be one of {', '.join(CONVERSIONS)}")
+    chosen = None if conversion is None else as_choice("conversion", conversion, CONVERSIONS)
     settings = [word for word, value in (("orders", orders), ("conversion", conversion)) if value is not None]
     if settings and name != "rdp":
         raise ValueError(f"{' and '.join(settings)}: only the accountant rdp has this setting, not {name}")
     if not settings:
         return ACCOUNTANTS[name]()
     listed = None if orders is None else parse_orders(orders)
-    return fa.RDP(orders=listed) if conversion is None else fa.RDP(orders=listed, conversion=conversion)
+    return fa.RDP(orders=listed) if chosen is None else fa.RDP(orders=listed, conversion=chosen)

@@ -26,7 +26,7 @@ from fastacct._figures import SUFFIXES
 from fastacct.cli.answers import Answer, render, rounded_up
 from fastacct.cli.options import (
     ACCOUNTANTS,
-    CONVERSIONS,
+
     Options,
     accountant_by_name,
     command,

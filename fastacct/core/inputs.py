@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Cells = NDArray[np.float64]
 Codes = NDArray[np.uint8]
+Word = TypeVar("Word", bound=str)
 Real: TypeAlias = float | int | np.floating[Any] | np.integer[Any]
 """A plain number.  (True and False are integers to a type checker; they are refused when called.)"""
 
@@ -211,13 +212,13 @@ def as_threads(threads: Any) -> int:
     return int(threads)
 
 
-def as_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
     """A word out of `allowed`."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
     if value not in allowed:
         raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}")
-    return value
+    return next(word for word in allowed if word == value)
 
 
 def unwrap(array: Cells) -> float | Cells:

@@ -330,9 +330,9 @@ class Accountant:
         times = count if type(count) is int and 0 <= count <= _MOST else int(as_number("count", count, _COUNT))
         for one, each in ((job, 1),) if isinstance(job, Mechanism) else as_process(job):
             entry = self._entries.get(one)
+            if one.shape or not isinstance(each, int):
+                raise TypeError(f"an accountant records jobs in plain numbers, not {job!r}")
             if entry is None:
-                if one.shape or not isinstance(each, int):
-                    raise TypeError(f"an accountant records jobs in plain numbers, not {job!r}")
                 entry = _Entry(0, self._adds.cost(one) if self._adds and times else 0)
             if entry.count + each * times > _MOST:
                 raise ValueError(f"count of {one!r} in the ledger is out of range; allowed: {_COUNT}")

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastacct.mechanisms import DERIVED, EVERY
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.parallel import Parallel
+from fastacct.mechanisms.parallel import Parallel, as_plain_job
 from fastacct.mechanisms.process import Process
 
 __all__ = ["decoded", "encoded"]
@@ -47,7 +47,7 @@ def _decoded(value: object) -> object:
         if kind not in _KINDS:
             raise ValueError(f"kind = {kind!r} of a mechanism is not known")
         if kind == "Parallel":
-            return Parallel(*(_decoded(job) for job in given["jobs"]))
+            return Parallel(*(as_plain_job("jobs", _decoded(job)) for job in given["jobs"]))
         return _KINDS[kind](**{name: _decoded(one) for name, one in given.items()})
     if isinstance(value, list):
         return tuple(_decoded(one) for one in value)

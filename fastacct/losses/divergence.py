@@ -67,7 +67,7 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         return np.zeros(orders.shape)
     try:
         sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
-        return np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])
+        return np.asarray(np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)]))
     except OutOfReachError:
         return unknown(orders)
 

@@ -96,7 +96,7 @@ def grid_delta(measure: GridMeasure, epsilon: float, is_upper: bool) -> float:
     if epsilon < math.inf:
         shift = measure.slack + 4.0 * ROUNDING * (size + (abs(epsilon) if epsilon > -math.inf else 0.0))
         ahead = np.maximum(measure.losses() - (epsilon - sign * shift), 0.0)
-        total = float(measure.mass @ -np.expm1(-ahead)) * (1.0 + sign * ROUNDING * (measure.mass.size + 16.0))
+        total = float(np.sum(measure.mass * -np.expm1(-ahead))) * (1.0 + sign * ROUNDING * (measure.mass.size + 16.0))
         if is_upper and total > 0.0:
             total = max(total, 2.0**-1022)
     if total == 0.0:

@@ -34,10 +34,10 @@ def log_moment(parts: Iterable[Weighted], tilt: float) -> Moment:
         top = float(exponent.max())
         weight = np.exp(exponent - top)
         total = float(weight.sum())
-        centre = float(weight @ loss) / total
+        centre = float(np.sum(weight * loss)) / total
         value += count * (top + math.log(total))
         mean += count * centre
-        variance += count * float(weight @ (loss - centre) ** 2) / total
+        variance += count * float(np.sum(weight * (loss - centre) ** 2)) / total
     return Moment(value, mean, variance)
 
 

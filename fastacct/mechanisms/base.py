@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -225,7 +225,8 @@ class Known:
 
     def _key(self) -> tuple[Hashable, ...]:
         values = (getattr(self, one.name) for one in fields(self))
-        return (type(self), *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values))
+        kind = cast("Hashable", type(self))
+        return (kind, *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values))
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Known) else NotImplemented

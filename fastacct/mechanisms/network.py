@@ -157,7 +157,7 @@ class RandomWalk(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and np.ndim(self.noise_multiplier):
+        if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and self.shape:
             raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
 
     def decompose(self, relation: Relation) -> Process:

@@ -81,7 +81,7 @@ class Parallel(Mechanism):
 
     def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
         """The largest."""
-        return np.maximum.reduce([job.divergence(orders, relation, delta_of) for job in self.jobs])
+        return np.asarray(np.maximum.reduce([job.divergence(orders, relation, delta_of) for job in self.jobs]))
 
     def pure_epsilon(self, relation: Relation) -> float:
         """The largest."""

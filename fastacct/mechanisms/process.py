@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import comb, fsum, prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -61,8 +61,8 @@ class Process:
     __slots__ = ("__dict__", "_blocks", "_shape")
     __array_ufunc__ = None  # numpy.array([10, 20]) * process is one process
 
-    def __init__(self, blocks: Mapping[Mechanism, Count] | Iterable[tuple[Mechanism, Count]] = ()) -> None:
-        items = blocks.items() if isinstance(blocks, Mapping) else blocks
+    def __init__(self, blocks: Mapping[Any, Count] | Iterable[tuple[Mechanism, Count]] = ()) -> None:
+        items: object = blocks.items() if isinstance(blocks, Mapping) else blocks
         if isinstance(items, str | bytes) or not isinstance(items, Iterable):
             raise TypeError(f"blocks must be a table {{mechanism: count}}, not {blocks!r}")
         self._blocks = _table(items)
@@ -117,7 +117,11 @@ class Process:
             kept[relation] = None
             if all(one is not None for one, _ in ones):
                 kept[relation] = [
-                    tuple(_flat(x, self._shape) for x in (one.noise, one.rate, np.asarray(count, np.float64)))
+                    (
+                        _flat(one.noise, self._shape),
+                        _flat(one.rate, self._shape),
+                        _flat(np.asarray(count, np.float64), self._shape),
+                    )
                     for one, count in ones
                     if one is not None
                 ]
@@ -220,7 +224,7 @@ def _product(times: Cells, n: Count) -> Count:
     product = times * n
     if np.any(product >= MAX_STEPS):
         product = as_cells("count", product, _SUM if np.any((times > 1.0) & (np.asarray(n) > 1)) else _COUNT)
-    return unwrap(np.asarray(product))
+    return product if product.ndim else int(product)
 
 
 def merge(blocks: Iterable[tuple[_Key, Any]]) -> dict[_Key, Any]:
@@ -238,7 +242,7 @@ def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
             raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
         if isinstance(item[1], Known | Process):
             raise TypeError(f"count must be a whole number, not {item[1]!r}")
-        read.append((item[0], as_cells("count", item[1], _COUNT)))
+        read.append((cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT)))
     table: dict[Mechanism, Count] = {}
     merged = merge(read)
     for mechanism, count in merged.items():

@@ -57,7 +57,7 @@ class Reading(NamedTuple):
         """The values at some places."""
         return Reading(self.lower[at], self.upper[at], self.slope[at], self.status[at])
 
-    def put(self, at: NDArray[np.intp] | slice, values: Reading) -> None:
+    def put(self, at: NDArray[np.intp] | NDArray[np.bool_] | slice, values: Reading) -> None:
         """Store values at some places."""
         self.lower[at], self.upper[at], self.slope[at], self.status[at] = values
 

@@ -58,7 +58,7 @@ def _one(process: Process, ask: Ask) -> Bounds:
     contour = Contour(process, ask.relation)
     flat = np.ascontiguousarray(np.broadcast_to(ask.target, ask.shape)).ravel()
     found = contour.read(
-        owners(process, ask.shape),
+        owners(process.shape, ask.shape),
         flat,
         WHAT[ask.quantity],
         contour.directions,
@@ -87,11 +87,11 @@ def contour_of(job: Process, relation: Relation, what: str) -> Contour:
     return Contour(job.decompose(relation), relation)
 
 
-def owners(process: Process, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
+def owners(job: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
     """Which cell of the job each cell of the answer asks, flat."""
-    if not process.shape:
+    if not job:
         return np.zeros(math.prod(shape), dtype=np.intp)
-    place = np.arange(math.prod(process.shape)).reshape(process.shape)
+    place = np.arange(math.prod(job)).reshape(job)
     return np.ascontiguousarray(np.broadcast_to(place, shape)).ravel()
 
 
@@ -99,7 +99,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
     """Cell by cell: the readers of a cell are made once and asked at all of its targets."""
     total = math.prod(ask.shape)
     lower, upper, status = np.empty(total), np.empty(total), np.empty(total, dtype=np.uint8)
-    owner, wanted = owners(process, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+    owner, wanted = owners(process.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
     readers = [CellReader(cell, ask.relation, settings, delta_of) for cell in process.cells()]
     order = np.argsort(owner, kind="stable")
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if total else []
@@ -127,7 +127,7 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     loose = (status != Status.TIGHT) & ((ask.target > 0.0) | (ask.quantity != "epsilon")) & (ask.target < np.inf)
     if not loose.any() or ask.quantity == "log_delta":
         return bounds
-    job = [process.cell(int(cell)) if process.shape else process for cell in owners(process, ask.shape)[loose]]
+    job = [process.cell(int(cell)) if process.shape else process for cell in owners(process.shape, ask.shape)[loose]]
     wanted, instead = ask.target[loose], np.empty(int(loose.sum()))
     for i, (one, target) in enumerate(zip(job, wanted.tolist(), strict=True)):
         instead[i] = _by_two(one, ask.quantity, target)

@@ -25,8 +25,8 @@ def supporting_lines(process: Process, fpr: Cells, relation: Relation, threads: 
     (epsilon, delta) proves fnr >= 1 - delta - exp(epsilon) fpr and fnr >= exp(-epsilon) (1 - delta - fpr)
     (Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015), each for both orders of the two data sets.
     """
-    tpr = np.empty(fpr.size)
-    owner, rates = owners(process, fpr.shape), fpr.ravel()
+    tpr: Cells = np.empty(fpr.size)
+    owner, rates = owners(process.shape, fpr.shape), fpr.ravel()
     for cell in np.unique(owner):
         mine = np.flatnonzero(owner == cell)
         job = process.cell(int(cell)) if process.shape else process

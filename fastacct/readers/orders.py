@@ -25,7 +25,7 @@ def divergences(
         one = runs[0][0]
         return _of_run(one.noise, one.rate, np.asarray(runs[0][1], np.float64), orders, shape, threads, only_upper)
     lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
-    owner, at = owners(whole, shape).reshape(shape), np.broadcast_to(orders, shape)
+    owner, at = owners(whole.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
     columns = None if any(one is None for one, _ in runs) else whole.runs(relation)
     if columns is None and not only_upper:
         raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {whole!r}; use rdp")

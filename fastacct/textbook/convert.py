@@ -205,7 +205,12 @@ def rdp_to_delta(
 
 
 def _at_one_order(
-    read: Callable[..., float], order: Reals, divergence: Reals, given: str, target: Reals, conversion: str
+    read: Callable[..., float | Floats],
+    order: Reals,
+    divergence: Reals,
+    given: str,
+    target: Reals,
+    conversion: Conversion,
 ) -> float | Floats:
     """The answer for one release of the Gaussian that has this divergence at this order, from this order alone."""
     as_choice("conversion", conversion, CONVERSIONS)

@@ -224,7 +224,7 @@ class Composition:
             rest = np.roll(sums, -heavy)
             rest[0] = 0.0
             shift += copies * heavy
-            size = float(np.linalg.norm(rest)) * (1.0 + 1e-9)
+            size = _norm(rest) * (1.0 + 1e-9)
             spectrum = np.fft.rfft(rest)
             spectrum += sums[heavy]
             modulus = np.abs(spectrum)
@@ -237,13 +237,13 @@ class Composition:
         modulus = np.abs(product)
         composed = np.roll(np.fft.irfft(product, n_points), shift % n_points)
         each = powers * 2.0 * float(modulus.sum()) / n_points
-        norm = powers * math.sqrt(2.0 / n_points) * float(np.linalg.norm(modulus))
+        norm = powers * math.sqrt(2.0 / n_points) * _norm(modulus)
         with np.errstate(over="ignore"):
             for error_norm, bound in factors:
                 others = np.exp(log_bound - bound)
-                each += error_norm * math.sqrt(2.0 / n_points) * float(np.linalg.norm(others))
+                each += error_norm * math.sqrt(2.0 / n_points) * _norm(others)
                 norm += error_norm * float(others.max())
-        inverse = gain * float(np.linalg.norm(composed))
+        inverse = gain * _norm(composed)
         more = 1.0 + 1e-6 + 8.0 * ROUNDING * self.n_factors
         return composed, more * (each + inverse) + _TINY, more * (norm + inverse) + _TINY, float(scale)
 
@@ -265,12 +265,12 @@ def read_delta(composition: Composition, tilted: Tilted, epsilon: float) -> floa
     ahead = np.maximum(distance, 0.0)
     lead = float(ahead[0]) if ahead.size else 0.0  # far from the window all weights would be 0
     weight = np.exp(-tilt * (ahead - lead)) * -np.expm1(-ahead)
-    total = float(weight @ mass)
+    total = float(np.sum(weight * mass))
     rest = float(np.abs(tilted.mass[stop:]).sum()) * 1e-300 if is_upper else 0.0
     relative = ROUNDING * (mass.size + 16.0 + 4.0 * min(750.0, tilt * size)) + tilt * rounding
     each = float(weight.sum()) * tilted.each_error
-    norm = float(np.linalg.norm(weight)) * tilted.norm_error
-    error = min(each, norm) * (1.0 + 1e-9) + float(weight @ np.abs(mass)) * relative
+    norm = _norm(weight) * tilted.norm_error
+    error = min(each, norm) * (1.0 + 1e-9) + float(np.sum(weight * np.abs(mass))) * relative
     if is_upper:
         left_out = tilted.above + (tilted.below if epsilon < tilted.first else 0.0)
     else:
@@ -285,6 +285,11 @@ def read_delta(composition: Composition, tilted: Tilted, epsilon: float) -> floa
         exponent += slack if is_upper or part < 0.0 else -slack
         value += math.copysign(math.exp(min(exponent, 700.0)), part)
     return max(value * (1.0 + 4.0 * ROUNDING), _NORMAL) if is_upper else max(value * (1.0 - 4.0 * ROUNDING), 0.0)
+
+
+def _norm(x: Cells) -> float:
+    """2-norm, by sums that do not depend on the number of threads of a BLAS."""
+    return math.sqrt(float(np.sum(x * x)))
 
 
 def left_out(tilted: Tilted, epsilon: float) -> float:

@@ -188,7 +188,7 @@ class Grid:
             width = math.sqrt(moment.variance)
             if not width > 1e-12 * (1.0 + abs(moment.mean)) or tilt > 1e20:
                 break
-            step = _APART / width
+            step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
             for _ in range(60):  # not beyond where another part of the losses takes over
                 after = log_moment(self._whole, tilt + step)
                 if after.mean - moment.mean <= 1.5 * _APART * max(width, math.sqrt(after.variance)):
