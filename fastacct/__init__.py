@@ -21,6 +21,7 @@ from fastacct.accountants import (
 )
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
+from fastacct.core.version import __version__ as __version__
 from fastacct.epsilon import (
     delta,
     delta_bounds,
@@ -52,8 +53,6 @@ from fastacct.tradeoff import (
 
 if TYPE_CHECKING:
     from fastacct import curve, plot, tightness
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CLT",

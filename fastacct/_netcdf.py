@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.sweep import AXIS_NOTES, Grid, Sink, Values, variable_attrs
+from fastacct._grid import AXIS_NOTES, Grid, Sink, Values, variable_attrs
 
 if TYPE_CHECKING:
     import xarray as xr

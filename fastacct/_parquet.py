@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
-from fastacct.sweep import Grid, Sink, Values, labelled
+from fastacct._grid import Grid, Sink, Values, labelled
 
 if TYPE_CHECKING:
     import xarray as xr

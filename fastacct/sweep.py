@@ -7,23 +7,25 @@ computes once per (noise_multiplier, sample_rate) pair is shared by every number
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import importlib
 import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import fastacct._netcdf as _netcdf
+import fastacct._parquet as _parquet
 import fastacct.dpsgd as dpsgd
+from fastacct._grid import Grid, Sink, Values, labelled
 from fastacct.accountants import RDP, Exact, Method
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
 from fastacct.core.inputs import DOMAINS, as_cells
+from fastacct.core.version import __version__
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,15 +35,6 @@ __all__ = ["Grid", "open_sweep", "sweep"]
 FORMATS = (".parquet", ".nc")
 DEFAULT_CHUNK_CELLS = 1 << 18
 SMALLEST_CHUNK = 1 << 14
-
-AXIS_NOTES = {
-    "noise_multiplier": "standard deviation of the Gaussian noise / L2 sensitivity",
-    "sample_rate": "Poisson sampling probability of a record in a step",
-    "steps": "number of steps",
-    "delta": "delta of the (epsilon, delta) guarantee",
-    "epsilon": "epsilon of the (epsilon, delta) guarantee (natural logarithm)",
-}
-
 
 ACCOUNTANT_NOTES = {
     "Exact": "exact privacy curve",
@@ -58,40 +51,7 @@ CONVERSION_NOTES = {
     "optimal": "the optimal conversion",
 }
 
-
-@dataclasses.dataclass(frozen=True)
-class Grid:
-    """The axes of a sweep, the variables computed on them, and what the first of them guarantees."""
-
-    axes: dict[str, NDArray[Any]]
-    variables: tuple[str, ...]
-    attrs: dict[str, str]
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """Names of the axes, slowest first."""
-        return tuple(self.axes)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
-        return tuple(len(values) for values in self.axes.values())
-
-    @property
-    def n_cells(self) -> int:
-        """Number of combinations."""
-        return math.prod(self.shape)
-
-
-Values = Sequence[NDArray[np.float64]]
-"""One array per variable of the grid."""
 Evaluate = Callable[[dict[str, Any]], Values]
-
-
-class Sink(Protocol):
-    """Where finished chunks go; chunks arrive in C order, each one contiguous in it."""
-
-    def write(self, chunk: tuple[slice, ...], values: Values) -> None: ...
 
 
 def sweep(
@@ -216,8 +176,7 @@ def open_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     source = Path(path)
     _sink_for(source)  # refuses unknown suffixes
-    module = "fastacct._netcdf" if source.suffix == ".nc" else "fastacct._parquet"
-    return importlib.import_module(module).open_grid(source)  # type: ignore[no-any-return]
+    return (_netcdf if source.suffix == ".nc" else _parquet).open_grid(source)  # type: ignore[no-any-return]
 
 
 def describe_accountant(accountant: Method) -> str:
@@ -274,7 +233,7 @@ def _make_grid(
         "accountant_summary": describe_accountant(accountant),
         "neighbors": neighbors,
         "sampler": "poisson",
-        "fastacct_version": package_version(),
+        "fastacct_version": __version__,
     }
     return Grid(axes, (variable, f"{variable}_lower") if bounds else (variable,), attrs)
 
@@ -411,13 +370,13 @@ class MemorySink:
 
 @contextlib.contextmanager
 def _netcdf_sink(path: Path, grid: Grid) -> Iterator[Sink]:
-    with importlib.import_module("fastacct._netcdf").array_sink(path, grid) as sink:
+    with _netcdf.array_sink(path, grid) as sink:
         yield sink
 
 
 @contextlib.contextmanager
 def _parquet_sink(path: Path, grid: Grid) -> Iterator[Sink]:
-    with importlib.import_module("fastacct._parquet").table_sink(path, grid) as sink:
+    with _parquet.table_sink(path, grid) as sink:
         yield sink
 
 
@@ -427,31 +386,6 @@ def _sink_for(path: Path) -> Callable[[Path, Grid], contextlib.AbstractContextMa
         import_extra("pyarrow.parquet", "sweep")
         return _parquet_sink
     if path.suffix == ".nc":
-        importlib.import_module("fastacct._netcdf").library()
+        _netcdf.library()
         return _netcdf_sink
     raise ValueError(f"path = {str(path)!r}: the suffix must be one of {', '.join(FORMATS)}")
-
-
-def variable_attrs(grid: Grid, name: str) -> dict[str, str]:
-    """What a variable is and guarantees."""
-    guarantee = grid.attrs["guarantee"] if name == grid.variables[0] else "certified lower bound"
-    return {"long_name": AXIS_NOTES[name.removesuffix("_lower")], "guarantee": guarantee, "units": "1"}
-
-
-def labelled(grid: Grid, values: Sequence[Any]) -> xr.Dataset:
-    """The labelled dataset around one array of the grid's shape per variable."""
-    import_extra("xarray", "sweep")
-    import xarray
-
-    coords = {name: ((name,), axis, {"long_name": AXIS_NOTES[name]}) for name, axis in grid.axes.items()}
-    variables = {
-        name: (grid.dims, array, variable_attrs(grid, name)) for name, array in zip(grid.variables, values, strict=True)
-    }
-    return xarray.Dataset(variables, coords=coords, attrs=dict(grid.attrs))
-
-
-def package_version() -> str:
-    """The version of fastacct."""
-    import fastacct
-
-    return fastacct.__version__

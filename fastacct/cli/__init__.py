@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fastacct.cli import commands, sweeps  # noqa: F401  (they make the commands)
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMANDS, Option, Options
-from fastacct.sweep import package_version
+from fastacct.core.version import __version__
 
 __all__ = ["EXIT_CODES", "main"]
 
@@ -55,7 +55,7 @@ def parser() -> Parser:
         "fastacct", description="Certified privacy accounting for DP-SGD (Poisson sampling).", epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
-    top.add_argument("--version", action="version", version=f"fastacct {package_version()}")
+    top.add_argument("--version", action="version", version=f"fastacct {__version__}")
     below = top.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         text = inspect.getdoc(command.run) or ""

@@ -37,7 +37,7 @@ from fastacct.curve import (
     tradeoff_curve,
     write_csv,
 )
-from fastacct.sweep import describe_accountant, package_version
+from fastacct.sweep import describe_accountant
 
 __all__ = ["tightness_answer"]
 
@@ -327,5 +327,5 @@ def tightness_answer(
 @command(example="--json")
 def version(given: Options) -> Answer:
     """The version of fastacct."""
-    found = package_version()
+    found = fa.__version__
     return Answer("version", {"version": found}, {}, [f"fastacct {found}"])

@@ -16,7 +16,7 @@ from typing import Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct import dpsgd
+import fastacct.dpsgd as dpsgd
 from fastacct.accountants.rdp import CONVERSIONS, RDP, Conversion
 from fastacct.core.inputs import Cells, Domain, Floats, Real, Reals, as_choice, as_common, unwrap
 
