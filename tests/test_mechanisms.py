@@ -457,9 +457,11 @@ def test_accountants_read_what_they_know_and_no_more():
     job = fa.Laplace(2.0) * 3
     assert fa.epsilon(job, delta=1e-5, accountant=fa.PLD()) <= fa.epsilon(job, delta=1e-5, accountant=fa.RDP())
     assert fa.epsilon(job, delta=1e-5, accountant=fa.RDP(orders=[2.0])) > fa.epsilon(job, delta=1e-5)
+    older = fa.epsilon(job, delta=0.05, accountant=fa.RDP(conversion="mironov"))
+    assert older > fa.epsilon(job, delta=0.05, accountant=fa.RDP())
     listed = [
         (fa.ZCDP(0.1), fa.PLD(), "no dominating pair is known"),
-        (job, fa.RDP(conversion="mironov"), "conversion"),
+        (job, fa.RDP(conversion="optimal"), "conversion = 'optimal'"),
         (job, fa.BasicComposition(), "covers Gaussians"),
     ]
     for one, accountant, message in listed:

@@ -106,6 +106,11 @@ class Gaussian(Mechanism):
 @lru_cache(maxsize=1024)
 def _binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
     """How many of a group are drawn: weights rounded once, from exact arithmetic."""
+    if size >= MAX_COMPONENTS:
+        raise ValueError(
+            f"group({size}) at sample_rate = {rate!r}: size = {size} is out of range; allowed: whole numbers in "
+            f"[1, {MAX_COMPONENTS - 1}]"
+        )
     q = Fraction(rate)
     weights = [float(math.comb(size, k) * q**k * (1 - q) ** (size - k)) for k in range(size + 1)]
     if min(weights) < _SMALLEST_WEIGHT:

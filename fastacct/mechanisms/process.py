@@ -42,7 +42,7 @@ class Process:
     Parameters
     ----------
     blocks : mapping {mechanism: count}, or iterable of (mechanism, count)
-        Counts are whole numbers in [0, 2**53), or arrays of them that broadcast with the parameters.
+        Counts are whole numbers in [0, 2**53], or arrays of them that broadcast with the parameters.
 
     Raises
     ------
@@ -223,7 +223,9 @@ class Process:
 def _product(times: Cells, n: Count) -> Count:
     product = times * n
     if np.any(product >= MAX_STEPS):
-        product = as_cells("count", product, _SUM if np.any((times > 1.0) & (np.asarray(n) > 1)) else _COUNT)
+        product = as_cells(
+            "count", unwrap(np.asarray(product)), _SUM if np.any((times > 1.0) & (np.asarray(n) > 1)) else _COUNT
+        )
     return product if product.ndim else int(product)
 
 

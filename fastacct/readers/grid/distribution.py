@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastacct.core.bounds import Bounds, Status
+from fastacct.core.engine import status_of
 from fastacct.core.inputs import Cells, Codes, Domain, as_cells, as_choice, as_number, unwrap
 from fastacct.losses.atoms import epsilon_delta, exact_atoms, table
 from fastacct.losses.density import laplace_bracket
@@ -186,7 +187,7 @@ class LossDistribution:
         for i in np.ndindex(cells.shape):
             upper[i] = grid_delta(self.upper, float(cells[i]), True)
             lower[i] = min(grid_delta(self.lower, float(cells[i]), False), float(upper[i]))
-        return as_bounds(lower, upper, np.zeros(cells.shape, dtype=np.uint8))
+        return _as_bounds(lower, upper, status_of(lower, upper))
 
     def epsilon(self, delta: Any) -> Bounds:
         """Bounds of the smallest epsilon >= 0 with at most this delta; arrays in, arrays out."""
@@ -195,7 +196,7 @@ class LossDistribution:
         for i in np.ndindex(cells.shape):
             upper[i] = grid_epsilon(self.upper, float(cells[i]), True)
             lower[i] = min(grid_epsilon(self.lower, float(cells[i]), False), float(upper[i]))
-        return as_bounds(lower, upper, np.where(np.isinf(upper), Status.NOT_MET, Status.TIGHT).astype(np.uint8))
+        return _as_bounds(lower, upper, status_of(lower, upper))
 
     def self_compose(self, n: int, *, smallest: float = 1e-30) -> LossDistribution:
         """`n` independent (or adaptive) releases.
@@ -237,9 +238,7 @@ def compose_bounds(
 
     **Guarantee.** lower <= truth <= upper, rounding included, for releases that are composed (adaptively) in one
     direction.  The grid is made for the question and refined until upper - lower <= tolerance * max(upper, 1e-290)
-    (of epsilon: tolerance * max(upper, 1e-6)), with up to `max_points` points per convolution; the status is
-    `LOOSE` where that
-    does not suffice.
+    (of epsilon: tolerance * max(upper, 1e-6)), or as far as `max_points` points per convolution suffice.
 
     Parameters
     ----------
@@ -275,7 +274,7 @@ def compose_bounds(
     ask = query.delta if delta is None else query.epsilon
     for i in np.ndindex(cells.shape):
         lower[i], upper[i], status[i] = ask(float(cells[i]))
-    return as_bounds(lower, upper, status)
+    return _as_bounds(lower, upper, status)
 
 
 def _parts(parts: Iterable[tuple[LossDistribution, int]]) -> list[Part]:
@@ -314,6 +313,6 @@ def _mixing(name: str, weights: Any, means: Any) -> dict[float, float]:
     return mixed
 
 
-def as_bounds(lower: Cells, upper: Cells, status: Codes) -> Bounds:
-    """Plain numbers for arrays without dimensions."""
-    return Bounds(unwrap(lower), unwrap(upper), int(status[()]) if status.ndim == 0 else status)
+def _as_bounds(lower: Cells, upper: Cells, status: Codes) -> Bounds:
+    """Plain numbers and a `Status` for arrays without dimensions."""
+    return Bounds(unwrap(lower), unwrap(upper), status if status.ndim else Status(int(status)))

@@ -45,6 +45,7 @@ _APART: Final = 5.0
 _MAX_LOSSES: Final = 1 << 18
 _KEPT: Final = 32
 _TRIES: Final = 64
+_ATOM: Final = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +187,8 @@ class Grid:
                 continue
             tilt, moment = self._tilts[-1]
             width = math.sqrt(moment.variance)
-            if not width > 1e-12 * (1.0 + abs(moment.mean)) or tilt > 1e20:
-                break
+            if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * width < _ATOM:
+                break  # all at the largest loss: more tilt changes nothing
             step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
             for _ in range(60):  # not beyond where another part of the losses takes over
                 after = log_moment(self._whole, tilt + step)
@@ -276,7 +277,7 @@ class Grid:
         """
         lower, upper = worst
         index, care, gap, moved = index_of(None), 0, math.inf, 0
-        level = -math.floor(math.log2(min(max(ease, 1e-3), 1e3)))
+        level = -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
         for _ in range(_MAX_ROUNDS):
             try:
                 while True:
