@@ -33,6 +33,7 @@ from fastacct.epsilon import (
     rdp,
     rdp_bounds,
 )
+from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.ledger import Accountant, BudgetExceededError
 from fastacct.mechanisms import *  # noqa: F403
@@ -65,6 +66,7 @@ __all__ = [
     "Bounds",
     "BudgetExceededError",
     "Exact",
+    "Explanation",
     "GaussianFit",
     "LossDistribution",
     "Method",
@@ -86,6 +88,7 @@ __all__ = [
     "epsilon",
     "epsilon_bounds",
     "epsilon_lower",
+    "explain",
     "gdp",
     "jit",
     "log_delta_bounds",

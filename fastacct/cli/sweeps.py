@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 import fastacct as fa
 from fastacct import plot
 from fastacct._figures import SUFFIXES
+from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.cli.answers import Answer, render, rounded_up
 from fastacct.cli.options import (
     ACCOUNTANTS,
-
     Options,
     accountant_by_name,
     command,

@@ -135,10 +135,24 @@ class CellReader:
             return self._epsilon(target)
         return self._delta(target, quantity == "log_delta")
 
-    def refusals(self) -> Iterator[tuple[str, str]]:
-        """Which readers do not take the job, and why."""
+    def every(self, quantity: Quantity, target: float) -> Iterator[tuple[str, Found | str]]:
+        """What each reader says by itself: bounds, or why it does not answer."""
+        is_epsilon = quantity == "epsilon"
         if isinstance(self._pairs, str):
             yield "losses", self._pairs
+        else:
+            for side, direction in zip(self._sides, DIRECTIONS[self._relation], strict=False):
+                try:
+                    found, name = side.ask("epsilon" if is_epsilon else "delta", target)
+                    yield f"{name}, {direction}", found
+                except OutOfReachError as error:
+                    yield f"losses, {direction}", str(error)
+        if self._settings.by_divergences:
+            found = self._renyi.epsilon(target) if is_epsilon else self._renyi.delta(target)
+            order = "" if math.isnan(self._renyi.best_order) else f" of order {self._renyi.best_order:.6g}"
+            yield f"Rényi divergence{order}", found if found.status != Status.NOT_MET else "no divergence is known"
+        pure = self._renyi.pure_epsilon
+        yield "pure guarantee", f"epsilon {pure!r} at delta 0" if pure < math.inf else "none is known"
 
     def _epsilon(self, delta: float) -> Found:
         if not self._cell or delta >= 1.0:

@@ -97,6 +97,11 @@ class Renyi:
         upper = self._least(lambda a, d: log_delta_at(d, a, epsilon, self._conversion), 0.0)
         return Found(-math.inf, upper, Status.LOOSE if upper < 0.0 else Status.NOT_MET)
 
+    def delta(self, epsilon: float) -> Found:
+        """Upper bound of delta."""
+        _, upper, status = self.log_delta(epsilon)
+        return Found(0.0, min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf)), status)
+
     def _least(self, bound: Callable[[Cells, Cells], Cells], worst: float) -> float:
         """The least value found: every order gives a bound, so the search needs no proof."""
 

@@ -1,0 +1,134 @@
+"""Which reader answered a question about a job, and why the others did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fastacct.accountants import PLD, RDP, Exact, Method
+from fastacct.core.bounds import Bounds, Found, Status
+from fastacct.core.inputs import as_number
+from fastacct.core.relations import Relation, as_relation
+from fastacct.epsilon import Job, as_accountant, as_process, delta_bounds, epsilon_bounds
+from fastacct.epsilon import delta as smallest_delta
+from fastacct.epsilon import epsilon as smallest_epsilon
+from fastacct.mechanisms.process import Process
+from fastacct.readers.cell import CellReader, Quantity, Settings
+from fastacct.readers.contour import Contour
+from fastacct.readers.job import delta_of
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The answer to one question, and what every reader said; `str` of it is the report."""
+
+    question: str
+    lower: float
+    upper: float
+    status: str
+    parts: tuple[str, ...]
+    """The job in mechanisms that are evaluated directly."""
+    answered: tuple[str, ...]
+    """The readers whose bound is the answer."""
+    readers: tuple[tuple[str, str], ...]
+    """Every reader, with its bounds or why it gives none."""
+
+    def __str__(self) -> str:
+        rows = [f"{self.question}: between {self.lower!r} and {self.upper!r} ({self.status})"]
+        rows += ["evaluated as " + " + ".join(self.parts)] if self.parts else ["nothing is released"]
+        rows += [f"{'answered' if name in self.answered else 'also'} by {name}: {said}" for name, said in self.readers]
+        return "\n".join(rows)
+
+
+def explain(
+    job: Job,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    accountant: Method | None = None,
+    neighbors: Relation = "add_remove",
+) -> Explanation:
+    """Say which reader answers epsilon at `delta`, or delta at `epsilon`, and what the others say.
+
+    Parameters
+    ----------
+    job : Mechanism or Process
+        Of plain numbers.
+    epsilon, delta : float, one of them
+    accountant : Method, optional
+        Default `fastacct.Exact()`.
+    neighbors : str
+
+    Returns
+    -------
+    Explanation
+        Print it, or use its fields.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `fastacct.epsilon`; for a job with arrays.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> why = fa.explain(fa.Laplace(2.0) * 5 + fa.ZCDP(0.01), delta=1e-6)
+    >>> why.answered
+    ('Rényi divergence of order 27.8369',)
+    >>> fa.explain(fa.Gaussian(1.0).poisson(0.01) * 100, delta=1e-6).answered
+    ('contour',)
+    """
+    if (epsilon is None) == (delta is None):
+        raise TypeError("give either epsilon or delta")
+    process, relation = as_process(job), as_relation(neighbors)
+    if process.shape:
+        raise TypeError(f"explain takes a job of plain numbers, not of shape {process.shape}")
+    quantity: Quantity = "epsilon" if delta is not None else "delta"
+    target = as_number("delta", delta) if delta is not None else as_number("epsilon", epsilon)
+    chosen, whole = as_accountant(accountant, quantity), process.decompose(relation)
+    bounds = _bounds(process, quantity, target, chosen, relation)
+    readers = list(_readers(whole, quantity, target, chosen, relation))
+    answered = [name for name, found in readers if isinstance(found, Found) and found.upper == bounds.upper]
+    name = "epsilon at delta" if quantity == "epsilon" else "delta at epsilon"
+    return Explanation(
+        f"{name} = {target!r}, {relation}, {type(chosen).__name__}",
+        bounds.lower,
+        bounds.upper,
+        bounds.status.name,
+        tuple(f"{mechanism!r} * {count}" for mechanism, count in whole),
+        tuple(answered) or ("the smallest of the bounds below",),
+        tuple(
+            (name, found if isinstance(found, str) else f"[{found.lower!r}, {found.upper!r}]")
+            for name, found in readers
+        ),
+    )
+
+
+def _bounds(job: Process, quantity: Quantity, target: float, chosen: Method, relation: Relation) -> Bounds:
+    if isinstance(chosen, Exact):
+        if quantity == "epsilon":
+            return epsilon_bounds(job, delta=target, neighbors=relation)
+        return delta_bounds(job, epsilon=target, neighbors=relation)
+    if quantity == "epsilon":
+        value = smallest_epsilon(job, delta=target, accountant=chosen, neighbors=relation)
+    else:
+        value = smallest_delta(job, epsilon=target, accountant=chosen, neighbors=relation)
+    return Bounds(0.0, value, Status.LOOSE)
+
+
+def _readers(
+    whole: Process, quantity: Quantity, target: float, chosen: Method, relation: Relation
+) -> Iterator[tuple[str, Found | str]]:
+    """What every reader says."""
+    if isinstance(chosen, Exact) and Contour.reads(whole):
+        lower, upper, status = _bounds(whole, quantity, target, chosen, relation)
+        yield "contour", Found(lower, upper, status)
+        return
+    if not isinstance(chosen, Exact | PLD | RDP):
+        yield type(chosen).__name__, "a formula of its own"
+        return
+    settings = Settings(by_losses=not isinstance(chosen, RDP), by_divergences=not isinstance(chosen, PLD))
+    cell = next(whole.cells())
+    yield from CellReader(cell, relation, settings, delta_of).every(quantity, target)
