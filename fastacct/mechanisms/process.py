@@ -215,6 +215,9 @@ class Process:
     def __hash__(self) -> int:
         return hash(frozenset(self._blocks))
 
+    def __reduce__(self) -> tuple[type[Process], tuple[tuple[tuple[Mechanism, Count], ...]]]:
+        return Process, (tuple(self),)  # without what readers keep
+
     def __repr__(self) -> str:
         rows = ", ".join(f"{mechanism!r}: {count!r}" for mechanism, count in self)
         return f"Process({{{rows}}})"
@@ -223,9 +226,8 @@ class Process:
 def _product(times: Cells, n: Count) -> Count:
     product = times * n
     if np.any(product >= MAX_STEPS):
-        product = as_cells(
-            "count", unwrap(np.asarray(product)), _SUM if np.any((times > 1.0) & (np.asarray(n) > 1)) else _COUNT
-        )
+        domain = _SUM if np.any((times > 1.0) & (np.asarray(n) > 1)) else _COUNT
+        product = as_cells("count", unwrap(np.asarray(product)), domain)
     return product if product.ndim else int(product)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from threading import RLock
 from typing import Final, Literal, NamedTuple, Protocol
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
@@ -101,6 +102,8 @@ class CellReader:
         self._relation = relation
         self._settings = settings
         self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
+        self._lock = RLock()
+        """A job that threads share keeps its readers: one question at a time."""
 
     @cached_property
     def _pairs(self) -> list[tuple[Pair, int]] | str:
@@ -131,9 +134,8 @@ class CellReader:
 
     def answer(self, quantity: Quantity, target: float) -> Found:
         """Bounds at one target."""
-        if quantity == "epsilon":
-            return self._epsilon(target)
-        return self._delta(target, quantity == "log_delta")
+        with self._lock:
+            return self._epsilon(target) if quantity == "epsilon" else self._delta(target, quantity == "log_delta")
 
     def every(self, quantity: Quantity, target: float) -> Iterator[tuple[str, Found | str]]:
         """What each reader says by itself: bounds, or why it does not answer."""

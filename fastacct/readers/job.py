@@ -35,8 +35,13 @@ class Ask(NamedTuple):
 
 def exact(job: Process, ask: Ask) -> Bounds:
     """Certified bounds by the tightest readers there are."""
-    whole = job.decompose(ask.relation)
-    each = [_one(process, ask if job.tight else ask._replace(only_upper=True)) for process in _alternatives(whole, ask)]
+    whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
+    if any(m.alternatives() for m, _ in whole):
+        if whole.shape:
+            return _cell_by_cell(job, ask)
+        each = [_one(process, mine) for process in whole.alternatives(ask.relation)]
+    else:
+        each = [_one(whole, mine)]
     bounds = Bounds(*(np.maximum.reduce([one[i] for one in each]) for i in range(3)))
     return bounds if job.tight else bound_only(bounds, ask)
 
@@ -48,8 +53,16 @@ def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
     return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))
 
 
-def _alternatives(whole: Process, ask: Ask) -> list[Process]:
-    return whole.alternatives(ask.relation) if any(m.alternatives() for m, _ in whole) else [whole]
+def _cell_by_cell(job: Process, ask: Ask) -> Bounds:
+    """Each cell as a job of its own: what is possible for one depends on its counts."""
+    lower, upper, status = np.empty(ask.shape), np.empty(ask.shape), np.empty(ask.shape, dtype=np.uint8)
+    owner, target = owners(job.shape, ask.shape).reshape(ask.shape), np.broadcast_to(ask.target, ask.shape)
+    for cell in np.unique(owner):
+        mine = owner == cell
+        asked = target[mine]
+        found = exact(job.cell(int(cell)), ask._replace(target=asked, shape=asked.shape))
+        lower[mine], upper[mine], status[mine] = found
+    return Bounds(lower, upper, status)
 
 
 def _one(process: Process, ask: Ask) -> Bounds:
@@ -100,7 +113,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
     total = math.prod(ask.shape)
     lower, upper, status = np.empty(total), np.empty(total), np.empty(total, dtype=np.uint8)
     owner, wanted = owners(process.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
-    readers = [CellReader(cell, ask.relation, settings, delta_of) for cell in process.cells()]
+    readers = _readers(process, ask.relation, settings)
     order = np.argsort(owner, kind="stable")
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if total else []
 
@@ -111,6 +124,16 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
 
     in_pieces(len(pieces), ask.threads, work)
     return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
+
+
+def _readers(process: Process, relation: Relation, settings: Settings) -> list[CellReader]:
+    """Readers of all cells; those of a job of plain numbers are kept with it, for other questions."""
+    if process.shape or settings.orders is not None:
+        return [CellReader(cell, relation, settings, delta_of) for cell in process.cells()]
+    kept: dict[tuple[Relation, Settings], list[CellReader]] = process.__dict__.setdefault("kept_readers", {})
+    if (relation, settings) not in kept:
+        kept[relation, settings] = [CellReader(cell, relation, settings, delta_of) for cell in process.cells()]
+    return kept[relation, settings]
 
 
 def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
@@ -127,11 +150,12 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     loose = (status != Status.TIGHT) & ((ask.target > 0.0) | (ask.quantity != "epsilon")) & (ask.target < np.inf)
     if not loose.any() or ask.quantity == "log_delta":
         return bounds
-    job = [process.cell(int(cell)) if process.shape else process for cell in owners(process.shape, ask.shape)[loose]]
-    wanted, instead = ask.target[loose], np.empty(int(loose.sum()))
-    for i, (one, target) in enumerate(zip(job, wanted.tolist(), strict=True)):
-        instead[i] = _by_two(one, ask.quantity, target)
-        other = CellReader(next(one.cells()), ask.relation, _EXACTLY, delta_of).answer(ask.quantity, target)
+    owner, wanted, instead = owners(process.shape, ask.shape)[loose], ask.target[loose], np.empty(int(loose.sum()))
+    jobs = {int(cell): process.cell(int(cell)) if process.shape else process for cell in np.unique(owner)}
+    readers = {cell: CellReader(next(one.cells()), ask.relation, _EXACTLY, delta_of) for cell, one in jobs.items()}
+    for i, (cell, target) in enumerate(zip(owner.tolist(), wanted.tolist(), strict=True)):
+        instead[i] = _by_two(jobs[cell], ask.quantity, target)
+        other = readers[cell].answer(ask.quantity, target)
         instead[i] = min(instead[i], other.upper)
         at = np.flatnonzero(loose)[i]
         lower[at] = max(lower[at], min(other.lower, instead[i]))
