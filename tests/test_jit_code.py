@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.mechanisms.compiled.table import both_rules, rule_of
+from fastacct.readers.line_nodes import nodes_of
 
 numba = pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
@@ -243,13 +245,12 @@ for shift in order:
         log_density_p=pair(shift), log_density_q=pair(0.0), domain=(-30.0, 31.0), panels=512
     )
 job = sum((made[shift] * 3 for shift in order), Process())
-from fastacct.mechanisms.process import Process
 (table,) = job.cells()
-print([shift for one, _, _ in table for shift in made if made[shift] == one])
+print([shift for one, _ in table for shift in made if made[shift] == one])
 print(fa.epsilon(job, delta=1e-6).hex(), [str(hash(made[0.3])) != ""])
 parallel = [fa.Parallel(made[shift], fa.Gaussian(20.0)) for shift in order]
 (table,) = sum(parallel, Process()).cells()
-print([repr(one) for one, _, _ in table])
+print([repr(one) for one, _ in table])
 """
 
 
@@ -283,14 +284,13 @@ def test_caches_do_not_keep_closures_alive():
 
 
 def test_arrays_that_are_kept_cannot_be_changed():
-    from fastacct.mechanisms.compiled import table as _jit_release
-    from fastacct.readers import line_nodes as _jit_nodes
-
     made = fa.jit.mechanism(log_density_p=log_density, log_density_q=helper_of_one, domain=(-40.0, 40.0), panels=512)
-    kept = [*vars(made.table).values(), *_jit_release.rule_of(6), *vars(made.table.turned()).values()]
-    kept += [*vars(made.sums[0]).values(), *made.sums[0]._sums, *vars(_jit_nodes.nodes_of(made, 1.0, 0)).values()]
-    for one in made.losses:
-        kept += [one.upper_source.loss, one.upper_source.mass, one.lower_source.loss, one.lower_source.mass]
+    kept = [*vars(made.table).values(), *rule_of(6), *both_rules(), *vars(made.table.turned()).values()]
+    kept += [*vars(made.sums[0]).values(), *made.sums[0]._sums, *vars(nodes_of(made, 1.0, 0)).values()]
+    pair = made.losses("add_remove")
+    for one in (pair.remove, pair.add):
+        for atoms in (one.upper, one.lower):
+            kept += [atoms.loss, atoms.loss_error, atoms.mass]
     flat = [x for one in kept for x in (one if isinstance(one, tuple) else (one,)) if isinstance(x, np.ndarray)]
     assert len(flat) > 30
     assert not any(x.flags.writeable for x in flat)

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from fastacct.mechanisms.process import Process
 
 import fastacct as fa
+from fastacct.mechanisms.process import Process
 
 LEAST = 128
 """From here on all steps are read in one pass."""

@@ -75,7 +75,7 @@ def test_a_group_of_a_pure_guarantee_is_a_bound():
         lower, upper, _ = fa.delta_bounds(fa.PureDP(1.0).group(size), epsilon=0.0)
         assert lower == 0.0
         assert upper >= 1.0 - math.exp(-size / 2.0)
-    assert not fa.PureDP(1.0).group(2).poisson(0.1).exact
+    assert not fa.PureDP(1.0).group(2).poisson(0.1).tight
 
 
 def test_members_of_a_group_may_touch_different_laplace_noises():

@@ -200,7 +200,7 @@ class Process:
     def __mul__(self, count: Count) -> Process:
         if isinstance(count, Known | Process):
             return NotImplemented
-        times = as_cells("count", count, _COUNT)
+        times = as_cells("count", count, _COUNT, may_be_empty=True)
         return Process((mechanism, _product(times, n)) for mechanism, n in self)
 
     __rmul__ = __mul__
@@ -246,13 +246,13 @@ def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
             raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
         if isinstance(item[1], Known | Process):
             raise TypeError(f"count must be a whole number, not {item[1]!r}")
-        read.append((cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT)))
+        read.append((cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)))
     table: dict[Mechanism, Count] = {}
     merged = merge(read)
     for mechanism, count in merged.items():
         total = count
         if len(merged) < len(read):
-            total = as_cells("count", unwrap(np.asarray(count)), _SUM)  # the sum must be a count too
+            total = as_cells("count", unwrap(np.asarray(count)), _SUM, may_be_empty=True)  # the sum must be a count too
         if total.ndim == 0 and total == 0.0 and mechanism.shape == ():
             continue  # zero times anything is nothing; an array keeps its shape
         if total.ndim:
