@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import fastacct as fa
+from fastacct.mechanisms.algebra import Grouped, PoissonSampled
 from fastacct.testing import examples
 
 MARK = "<!-- made by tests/mechanism_table.py -->"
@@ -21,12 +22,17 @@ def read_by(mechanism: fa.Mechanism) -> str:
 
 
 def table() -> str:
-    """One row for each type, from its first example."""
+    """One row for each type, from its first example; samples and groups of Gaussians and of the others apart."""
     rows = ["```python", ">>> from math import inf", ">>> from fastacct import *"]
     lines = ["| mechanism | what it is | relations | exact or bound | read by |", "|---|---|---|---|---|"]
     seen = set()
     for mechanism in examples():
         name = type(mechanism).__name__
+        if isinstance(mechanism, PoissonSampled | Grouped):
+            gaussian = (mechanism * 1).decompose(mechanism.relations[0]).is_gaussian
+            name += "` of Gaussians" if gaussian else "` of others"
+        else:
+            name += "`"
         if name in seen:
             continue
         seen.add(name)
@@ -34,7 +40,7 @@ def table() -> str:
         text = re.split(r"(?<! al)\. ", " ".join(text.split()))[0].rstrip(".").replace("|", "\\|")
         relations = "all" if len(mechanism.relations) == 5 else ", ".join(mechanism.relations)
         kind = "exact" if mechanism.tight else "bound"
-        lines.append(f"| `{name}` | {text} | {relations} | {kind} | {read_by(mechanism)} |")
+        lines.append(f"| `{name} | {text} | {relations} | {kind} | {read_by(mechanism)} |")
         rows += example(mechanism)
     return "\n".join([*lines, "", "One example each:", "", *rows, "", "```"]) + "\n"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fastacct.core.bounds import Bounds
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.core.bounds import Bounds
 from fastacct.testing import ContractError, check_mechanism, examples
 from tests import mechanism_table
 

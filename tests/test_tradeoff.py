@@ -6,17 +6,17 @@ import sys
 
 import numpy as np
 import pytest
-from fastacct.epsilon import delta, delta_bounds, epsilon
-from fastacct.mechanisms.process import Process
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import findroot, mp, mpf
 
 import fastacct as fa
-from fastacct.readers import contour, roc
 from fastacct.calibrate import calibrate
+from fastacct.epsilon import delta, delta_bounds, epsilon
 from fastacct.gdp import gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture
+from fastacct.mechanisms.process import Process
+from fastacct.readers import contour, roc
 from fastacct.tradeoff import (
     advantage,
     advantage_bounds,
@@ -130,9 +130,7 @@ def test_the_oracle_sees_a_delta_that_is_a_thousandth_too_small(monkeypatch):
 
     def smaller(self, cells, target, what, *rest, **kw):
         read = honest(self, cells, target, what, *rest, **kw)
-        return (
-            read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == contour.LOG_DELTA else read
-        )
+        return read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == contour.LOG_DELTA else read
 
     monkeypatch.setattr(contour.Contour, "read", smaller)
     with pytest.raises(AssertionError):
