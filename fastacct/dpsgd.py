@@ -64,6 +64,10 @@ _EXACT: Final = Exact()
 Delta = Reals | str
 
 
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 def _is_quick(accountant: object) -> bool:
     """Whether plain numbers are answered without arrays."""
     return accountant is None or (isinstance(accountant, (RDP, Exact)) and accountant in (_EXACT, _RENYI))
@@ -97,7 +101,8 @@ def epsilon(
     steps : int or array of whole numbers in [0, 2**53]
     records, batch_size, epochs : int, float or array, optional
         Instead of `sample_rate`, which is then batch_size / records, and of `steps`, ceil(epochs * records /
-        batch_size) = ceil(epochs / sample_rate).  With `records`, delta may be "1/n" or a power such as "1/n^1.1".
+        batch_size) = ceil(epochs / sample_rate), from the decimal digits.  With `records`, delta may be "1/n" or a
+        power such as "1/n^1.1".  What no float says exactly is rounded to the safe side: a rate up, a delta down.
     history : sequence of (noise_multiplier, sample_rate, steps), optional
         One heterogeneous run instead of the parameters; only `delta` broadcasts.
     accountant : Method, optional
@@ -126,9 +131,10 @@ def epsilon(
     >>> fa.dpsgd.epsilon(history=[(1.0, 0.01, 500), (2.0, 0.02, 300)], delta=[1e-5, 1e-6]).round(4)
     array([1.5023, 1.7607])
     >>> round(fa.dpsgd.epsilon(noise_multiplier=1.1, records=60000, batch_size=256, epochs=60, delta="1/n"), 4)
-    2.2747
+    2.3071
     """
-    if history is None and neighbors == "add_remove" and threads is None and _is_quick(accountant):
+    is_special = not (records is batch_size is epochs is history is None)
+    if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
         quick = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False, accountant != _RENYI)
         if quick is not None:
             return quick
@@ -203,7 +209,8 @@ def delta(
     >>> f"{fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=1.5):.6e}"
     '1.092559e-04'
     """
-    if history is None and neighbors == "add_remove" and threads is None and _is_quick(accountant):
+    is_special = not (records is batch_size is epochs is history is None)
+    if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
         quick = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True, accountant != _RENYI)
         if quick is not None:
             return quick
@@ -296,7 +303,7 @@ def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
 
     Parameters
     ----------
-    orders : float or array in (1, 1e11]
+    orders : float or array in [1, 1e11], or inf
         Broadcasts with the other arguments: for curves of many configurations give `noise_multiplier[:, None]` and
         orders along the last axis, so that each curve shares its work.
     noise_multiplier, sample_rate, steps, history, neighbors, threads

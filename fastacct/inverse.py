@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, Unpack, cast
 
 import numpy as np
 
 from fastacct.accountants import Method
-from fastacct.accountants.base import Calibration, Wanted
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Floats, Reals, as_cells, as_threads, common_shape, unwrap
+from fastacct.accountants.base import SMALLEST_RATE, Calibration, Wanted
+from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary
 from fastacct.epsilon import as_accountant
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Run, as_delta, of_history, parameters, refused
+from fastacct.run import Run, as_delta, has, of_history, parameters, refused, steps_of_epochs
 
 __all__ = ["noise_multiplier", "relation_of", "sample_rate", "steps"]
 
-MOST_STEPS: Final = 2**53 - 1
+_MOST_NOISE: Final = 1e12
+_MOST_COUNT: Final = 2**52
+_FAR: Final = 50.0
 Delta = Reals | str
 
 
@@ -95,20 +98,21 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
     refused(run, (wanted, *fixing), f"{{}} would fix {wanted}, which is asked for")
     named = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
-    history, epochs = run.get("history"), run.get("epochs") if wanted == "sample_rate" else None
-    rest = cast(Run, {name: value for name, value in run.items() if epochs is None or name != "epochs"})
-    found = parameters(rest)
+    history, by_epochs = run.get("history"), wanted == "sample_rate" and has(run, "epochs")
+    if by_epochs:
+        refused(run, ("steps",), "give either {} or epochs, not both")
+    found = parameters(cast(Run, {name: value for name, value in run.items() if not (by_epochs and name == "epochs")}))
     needed = [name for name in ("noise_multiplier", "sample_rate", "steps") if name != wanted]
-    missing = [name for name in needed if name not in found and not (epochs is not None and name == "steps")]
+    missing = [name for name in needed if name not in found and not (name == "steps" and has(run, "epochs"))]
     if missing:
         raise TypeError(f"missing {', '.join(missing)}")
-    if history is None and epochs is None:
+    if by_epochs:
+        found["epochs"] = as_cells("epochs", run["epochs"])
+    elif history is None:
         first, second = (found[name] for name in needed)
         cells = (named["epsilon"], named["delta"], first, second)
         shape = common_shape(named | found)
         return chosen.calibrate(Calibration(wanted, cells, shape, relation, threads))[0]
-    if epochs is not None:
-        found["epochs"] = as_cells("epochs", epochs, Domain(0.0, MAX_STEPS))
     return _searched(wanted, named, found, Process() if history is None else of_history(history), chosen, relation)
 
 
@@ -127,24 +131,34 @@ def _searched(
         at = {name: float(np.broadcast_to(cells, shape)[i]) for name, cells in (target | known).items()}
 
         def level(x: float, at: dict[str, float] = at) -> float:
-            one = at | {wanted: float(x)}
-            count = one["steps"] if "steps" in one else np.ceil(one["epochs"] / one["sample_rate"]) if x > 0.0 else 0.0
-            job = spent + Gaussian(one["noise_multiplier"]).poisson(one["sample_rate"]) * int(min(count, MOST_STEPS))
-            ask = Ask("epsilon", np.array(at["delta"]), (), relation, only_upper=True)
-            value = float(chosen.bounds(job, ask).upper)
-            if not 0.0 < value < np.inf or at["epsilon"] == 0.0:
-                return -50.0 if value <= at["epsilon"] else 50.0
-            return float(np.log(value / at["epsilon"])) or (1e-17 if value > at["epsilon"] else 0.0)
+            return _level(at | {wanted: float(x)}, spent, chosen, relation)
 
-        values[i] = _boundary(wanted, level)
+        values[i] = _boundary(wanted, level, at.get("epochs"))
     return values
 
 
-def _boundary(wanted: Wanted, level: Callable[[float], float]) -> float:
+def _level(at: dict[str, float], spent: Process, chosen: Method, relation: Relation) -> float:
+    """Above 0 where one more block exceeds the target, at most 0 where it does not."""
+    rate, steps = at["sample_rate"], at.get("steps")
+    if steps is None:
+        steps = steps_of_epochs(at["epochs"], rate) if rate > 0.0 else 0
+    job = spent + Gaussian(at["noise_multiplier"]).poisson(rate) * int(steps)
+    ask = Ask("epsilon", np.array(at["delta"]), (), relation, only_upper=True)
+    value, target = float(chosen.bounds(job, ask).upper), at["epsilon"]
+    if not 0.0 < value < np.inf or not 0.0 < target < np.inf:
+        return -_FAR if value <= target else _FAR
+    distance = math.log(value) - math.log(target)
+    return max(min(distance, _FAR), 1e-17) if value > target else min(max(distance, -_FAR), 0.0)
+
+
+def _boundary(wanted: Wanted, level: Callable[[float], float], epochs: float | None) -> float:
     if wanted == "noise_multiplier":
-        return np.inf if level(1e12) > 0.0 else boundary(level, None, "epsilon")
+        if level(0.0) <= 0.0:
+            return 0.0
+        return np.inf if level(_MOST_NOISE) > 0.0 else boundary(level, None, "epsilon")
     if level(0) > 0.0:
         raise ValueError("history alone exceeds the target")
     if wanted == "sample_rate":
-        return boundary(level, (0.0, 1.0), "epsilon")
-    return np.inf if level(MOST_STEPS) <= 0.0 else boundary(level, (0, MOST_STEPS), "epsilon")
+        least = SMALLEST_RATE if epochs is None else max(SMALLEST_RATE, 2.0 * epochs / MAX_STEPS)
+        return 0.0 if least > 1.0 or level(least) > 0.0 else boundary(level, (least, 1.0), "epsilon")
+    return np.inf if level(_MOST_COUNT) <= 0.0 else boundary(level, (0, _MOST_COUNT), "epsilon")

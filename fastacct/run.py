@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypedDict
+from fractions import Fraction
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from fastacct.accountants import Method
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Real, Reals, as_cells, as_number, common_shape
+from fastacct.core.inputs import Cells, Real, Reals, as_cells, as_number, common_shape
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 
-__all__ = ["Block", "Run", "as_delta", "parameters", "process_of", "refused"]
+__all__ = [
+    "Block",
+    "Run",
+    "as_delta",
+    "has",
+    "of_history",
+    "parameters",
+    "process_of",
+    "rate_of_batch",
+    "refused",
+    "steps_of_epochs",
+]
 
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
 PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
-_RECORDS: Final = Domain(1.0, MAX_STEPS, integer=True)
-_BATCH: Final = Domain(0.0, MAX_STEPS, open_low=True)
-_EPOCHS: Final = Domain(0.0, MAX_STEPS)
 _POWER: Final = re.compile(r"1\s*/\s*n(?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
 
 
@@ -49,29 +59,64 @@ def parameters(run: Run) -> dict[str, Cells]:
     for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
         if name in given and instead in given:
             raise TypeError(f"give either {name} or {instead}, not both")
-    for name in ("batch_size",):
-        if name in given and "records" not in given:
-            raise TypeError(f"{name} needs records, the number of records of the data set")
-    found: dict[str, Cells] = {}
-    for name in PARAMETERS:
-        if name in given:
-            found[name] = _rate(given[name]) if name == "sample_rate" else as_cells(name, given[name])
-    if "batch_size" in given:
-        batch = as_cells("batch_size", given["batch_size"], _BATCH)
-        records = as_cells("records", given["records"], _RECORDS)
-        common_shape({"batch_size": batch, "records": records})
+    if "batch_size" in given and "records" not in given:
+        raise TypeError("batch_size needs records, the number of records of the data set")
+    found: dict[str, Cells] = {
+        name: as_cells(name, given[name]) for name in ("noise_multiplier", "steps") if name in given
+    }
+    records = as_cells("records", given["records"]) if "records" in given else np.asarray(1.0)
+    batch = None
+    if "sample_rate" in given:
+        found["sample_rate"] = _rate(given["sample_rate"])
+    elif "batch_size" in given:
+        batch = as_cells("batch_size", given["batch_size"])
+        shape = common_shape({"batch_size": batch, "records": records})
         if (batch > records).any():
-            raise ValueError(f"batch_size = {float(np.max(batch))!r} exceeds records = {float(np.min(records))!r}")
-        found["sample_rate"] = np.asarray(batch / records)
+            first = np.argmax(batch > records)
+            one, whole = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
+            raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
+        found["sample_rate"] = _cells(rate_of_batch, batch, records)
     if "epochs" in given and "sample_rate" in found:
-        epochs, rate = as_cells("epochs", given["epochs"], _EPOCHS), found["sample_rate"]
+        epochs, rate = as_cells("epochs", given["epochs"]), found["sample_rate"]
         common_shape({"epochs": epochs, "sample_rate": rate})
-        if "batch_size" in given:
-            rate = as_cells("batch_size", given["batch_size"], _BATCH)
-            epochs = np.asarray(epochs * as_cells("records", given["records"], _RECORDS))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found["steps"] = as_cells("steps", np.where(epochs > 0.0, np.ceil(epochs / rate), 0.0))
+        if ((epochs > 0.0) & (rate == 0.0)).any():
+            raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
+        parts = (epochs, rate) if batch is None else (epochs, batch, records)
+        found["steps"] = as_cells("steps", _cells(steps_of_epochs, *parts))
     return {name: found[name] for name in PARAMETERS if name in found}
+
+
+def rate_of_batch(batch_size: float, records: float) -> float:
+    """batch_size / records as a sample rate, never below the exact quotient: a bound computed with it covers that.
+
+    Examples
+    --------
+    >>> rate_of_batch(600, 60000)
+    0.01
+    """
+    rate = float(batch_size) / float(records)
+    return math.nextafter(rate, 1.0) if Fraction(rate) * Fraction(records) < Fraction(batch_size) else rate
+
+
+def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> int:
+    """The number of steps in so many epochs, from the decimal digits and rounded up; 2**60 where there are more.
+
+    A sample rate is a batch of one record.
+
+    Examples
+    --------
+    >>> steps_of_epochs(60, 256, 60000), steps_of_epochs(7, 0.07)
+    (14063, 100)
+    """
+    if epochs == 0.0:
+        return 0
+    wanted, batch, whole = (Fraction(repr(float(x))) for x in (epochs, batch_size, records))
+    return min(math.ceil(wanted * whole / batch), 2**60)
+
+
+def _cells(function: Any, *given: Cells) -> Cells:
+    """A function of plain numbers, cell by cell."""
+    return np.asarray(np.frompyfunc(function, len(given), 1)(*given), dtype=np.float64)
 
 
 def _rate(value: object) -> Cells:
@@ -88,13 +133,20 @@ def process_of(run: Run) -> Process:
     history = run.get("history")
     if history is not None:
         refused(run, (*PARAMETERS, "batch_size", "epochs"), "give either history or {}, not both")
+        if has(run, "records"):
+            as_cells("records", run["records"])
         return of_history(history)
     found = parameters(run)
-    missing = [name for name in PARAMETERS if name not in found]
+    missing = [name for name in PARAMETERS if name not in found and not (name == "steps" and has(run, "epochs"))]
     if missing:
         raise TypeError(f"missing {', '.join(missing)} (or history=[(noise_multiplier, sample_rate, steps), ...])")
     common_shape(found)
     return Process([(Gaussian(found["noise_multiplier"]).poisson(found["sample_rate"]), found["steps"])])
+
+
+def has(run: Mapping[str, object], name: str) -> bool:
+    """Whether a keyword is given."""
+    return run.get(name) is not None
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
@@ -132,7 +184,14 @@ def as_delta(delta: Reals | str | None, run: Mapping[str, object]) -> Cells:
     match = _POWER.fullmatch(delta.strip())
     if match is None:
         raise ValueError(f'delta = {delta!r} is neither a number nor a power of the records such as "1/n" or "1/n^1.1"')
-    if run.get("records") is None:
+    if not has(run, "records"):
         raise TypeError(f"delta = {delta!r} needs records, the number of records of the data set")
-    records = as_cells("records", run["records"], _RECORDS)
-    return np.asarray(records ** -float(match.group(1) or 1.0))
+    power = float(match.group(1) or 1.0)
+    return _cells(lambda records: _power(records, power), as_cells("records", run["records"]))
+
+
+def _power(records: float, power: float) -> float:
+    """records^-power, never above it: what holds at it holds at the exact power."""
+    value = records**-power
+    exact = records == 1.0 or power == 0.0 or (power == 1.0 and Fraction(value) * Fraction(records) <= 1)
+    return value if exact else math.nextafter(value, 0.0)

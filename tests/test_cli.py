@@ -18,12 +18,11 @@ from fastacct.cli.options import (
     COMMANDS,
     Options,
     accountant_by_name,
-    epochs_to_steps,
     numbers,
     parse_orders,
-    rate_of_batch,
     wholes,
 )
+from fastacct.run import rate_of_batch, steps_of_epochs
 from tests.command import answer, call
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -143,6 +142,30 @@ def test_a_target_that_cannot_be_met_is_exit_code_1():
     assert "no noise multiplier is certified" in call(words).stdout
 
 
+def test_a_delta_may_be_made_of_the_records():
+    run = {"noise_multiplier": 1.1, "records": 60000, "batch_size": 256, "epochs": 2}
+    words = "--noise-multiplier 1.1 --records 60000 --batch-size 256 --epochs 2"
+    document = answer(f"epsilon {words} --delta 1/n")
+    assert document["epsilon"] == fa.dpsgd.epsilon(**run, delta="1/n")
+    assert document["inputs"]["delta"] == pytest.approx(1 / 60000, rel=1e-15)
+    document = answer(f"epsilon {RUN_WORDS} --records 60000 --delta 1/n^1.1")
+    assert document["epsilon"] == fa.dpsgd.epsilon(**RUN, records=60000, delta="1/n^1.1")
+    target, goal = "--epsilon 3 --delta 1/n --records 60000", {"epsilon": 3.0, "delta": "1/n", "records": 60000}
+    noise = answer(f"noise-multiplier {target} --batch-size 256 --epochs 2")["noise_multiplier"]
+    assert noise == fa.dpsgd.noise_multiplier(**goal, batch_size=256, epochs=2)
+    steps = answer(f"steps {target} --batch-size 256 --noise-multiplier 1.1")["steps"]
+    assert steps == fa.dpsgd.steps(**goal, batch_size=256, noise_multiplier=1.1)
+    rate = answer(f"sample-rate {target} --noise-multiplier 1.1 --steps 100")["sample_rate"]
+    assert rate == fa.dpsgd.sample_rate(**goal, noise_multiplier=1.1, steps=100)
+
+
+def test_a_sample_rate_may_be_asked_for_epochs():
+    document = answer("sample-rate --epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --epochs 2 --accountant rdp")
+    same = fa.dpsgd.sample_rate(epsilon=3.0, delta=1e-5, noise_multiplier=1.1, epochs=2, accountant=fa.RDP())
+    assert document["sample_rate"] == same
+    assert document["inputs"] == {"epsilon": 3.0, "delta": 1e-5, "noise_multiplier": 1.1, "epochs": 2.0}
+
+
 # -- mistakes --------------------------------------------------------------------------------------------------------
 
 
@@ -165,6 +188,14 @@ def test_a_target_that_cannot_be_met_is_exit_code_1():
         ("epsilon --noise-multiplier 1 --sample-rate 512 --steps 9 --delta 1e-5", "A batch size? Give --batch-size"),
         ("epsilon --noise-multiplier 1,2 --sample-rate 0.1 --steps 9 --delta 1e-5", "one number per option"),
         ("epsilon --noise-multiplier 1e400 --sample-rate 0.1 --steps 9 --delta 1e-5", "'1e400' is not a number"),
+        (f"epsilon {RUN_WORDS} --delta 1/n", "needs records"),
+        (f"epsilon {RUN_WORDS} --delta 1/m --records 9", "neither a number nor a power of the records"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --records 9", "both --batch-size and --records"),
+        (f"epsilon {RUN_WORDS} --delta 1/n --records 9,10", "one number per option"),
+        (f"delta {RUN_WORDS} --epsilon 1/n", "'1/n' is not a number"),
+        ("sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1", "--steps or --epochs"),
+        ("sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 1 --epochs 1", "--steps or --epochs"),
+        ("sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 9 --records 9", "--records is for --delta"),
         ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "did you mean --noise-multiplier?"),
     ],
 )
@@ -276,11 +307,12 @@ def test_rates_and_steps_never_round_down():
     for batch, size in ((1, 3), (256, 60000), (2, 3), (4096, 50000), (7, 7), (0, 5)):
         assert Fraction(rate_of_batch(batch, size)) >= Fraction(batch, size)
         assert rate_of_batch(batch, size) <= 1
-    assert epochs_to_steps(0.1, Fraction(10)) == 1
-    assert epochs_to_steps(60, Fraction(60000, 256)) == 14063
-    for epochs in (-1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match="epochs"):
-            epochs_to_steps(epochs, Fraction(10))
+    assert steps_of_epochs(0.1, 1, 10) == 1
+    assert steps_of_epochs(60, 256, 60000) == 14063
+    for epochs in ("-1", "inf", "nan", "1e999"):
+        result = call(f"epsilon --noise-multiplier 1 --sample-rate 0.1 --epochs {epochs} --delta 1e-5")
+        assert result.exit_code == 2
+        assert "epochs" in result.stderr
 
 
 @pytest.mark.parametrize("value", [1.0000001, 0.1, 3.00587486791633, 1e-300, 123456.7, 0.0, 5907982.311])

@@ -347,7 +347,7 @@ def test_extreme_noise_is_on_the_safe_side():
 def test_bounds_are_floats_and_a_code_for_one_cell_and_arrays_for_many():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     one = fa.dpsgd.epsilon_bounds(**run, delta=1e-5)
-    assert [type(x) for x in one] == [float, float, int]
+    assert [type(x) for x in one] == [float, float, fa.Status]
     many = fa.dpsgd.delta_bounds(**run, epsilon=np.linspace(0.5, 2, 6).reshape(2, 3))
     assert [x.shape for x in many] == [(2, 3)] * 3
     assert [x.dtype for x in many] == [np.float64, np.float64, np.uint8]

@@ -23,7 +23,9 @@ from fastacct.cli.options import (
     accountant_by_name,
     command,
     default_accountant,
+    one_delta,
     one_run,
+    only,
     parse_orders,
     runs,
 )
@@ -56,7 +58,7 @@ CURVE_ROWS: Final = 6
 )
 def epsilon(given: Options) -> Answer:
     """The epsilon that a training run guarantees at a given delta."""
-    return _guarantee(given, "epsilon", {"delta": given.delta})
+    return _guarantee(given, "epsilon", {"delta": one_delta(given)})
 
 
 @command(
@@ -100,23 +102,21 @@ def steps(given: Options) -> Answer:
 
 
 @command(
-    ["epsilon", "delta", "noise_multiplier", "steps"],
-    HOW,
+    ["epsilon", "delta", "noise_multiplier"],
+    ["steps", "epochs", "records", *HOW],
     "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --steps 10000",
 )
 def sample_rate(given: Options) -> Answer:
     """The largest sample rate that is certified to meet a target."""
-    given.sample_rate = [1.0]
     return _calibration(given, "sample_rate")
 
 
 def _calibration(given: Options, wanted: str) -> Answer:
     """The answer of an inverse verb, whose own entry in the run is not used."""
-    how, run = How.of(given), one_run(given)._asdict()
-    del run[wanted]
-    inputs = {"epsilon": given.epsilon, "delta": given.delta, **run}
+    how, delta, run = How.of(given), one_delta(given), _known(given, wanted)
+    inputs = {"epsilon": given.epsilon, "delta": delta, **run}
     value = float(getattr(fa.dpsgd, wanted)(**inputs, **how.keywords()))
-    target = f"({given.epsilon:g}, {given.delta:g})"
+    target = f"({given.epsilon:g}, {delta:g})"
     if wanted == "noise_multiplier":
         met, found = math.isfinite(value), f"noise multiplier {rounded_up(value)} is enough for {target}"
         nothing = "no noise multiplier"
@@ -129,12 +129,24 @@ def _calibration(given: Options, wanted: str) -> Answer:
         value, epochs = int(value), rounded_down(value * run["sample_rate"])
         met, found = value >= 1, f"{value:,} steps ({epochs} epochs) stay within {target}"
         nothing = "not even one step"
-    sentence = (
-        found if met else f"{nothing} is certified to meet epsilon = {given.epsilon:g} at delta = {given.delta:g}"
-    )
+    sentence = found if met else f"{nothing} is certified to meet epsilon = {given.epsilon:g} at delta = {delta:g}"
     guarantee = "certified to meet the target" if met else "none (the target cannot be certified)"
     name = wanted.replace("_", "-")
     return how.answer(name, {wanted: value, "met": met}, inputs, [sentence], guarantee, 0 if met else CANNOT_MEET)
+
+
+def _known(given: Options, wanted: str) -> dict[str, Any]:
+    """The keywords of a run but for the one that is asked for."""
+    if wanted != "sample_rate":
+        run = one_run(given)._asdict()
+        del run[wanted]
+        return run
+    if (given.steps is None) == (given.epochs is None):
+        raise ValueError("give either --steps or --epochs")
+    if given.records is not None and not isinstance(given.delta, str):
+        raise ValueError("--records is for --delta 1/n where the sample rate is asked for")
+    named = {"noise_multiplier": given.noise_multiplier, "steps": given.steps, "epochs": given.epochs}
+    return {name: only(values) for name, values in named.items() if values is not None}
 
 
 def _guarantee(given: Options, verb: str, target: dict[str, float]) -> Answer:

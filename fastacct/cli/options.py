@@ -7,7 +7,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple, TypeVar
 
@@ -16,6 +15,7 @@ from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.cli.answers import Answer
 from fastacct.core.inputs import as_choice
 from fastacct.curve import Run
+from fastacct.run import as_delta, rate_of_batch, steps_of_epochs
 
 T = TypeVar("T")
 
@@ -68,6 +68,11 @@ def wholes(text: str) -> list[int]:
     return [whole(part) for part in text.split(",")]
 
 
+def delta_of_records(text: str) -> float | str:
+    """A delta: a number, or 1/n and 1/n^1.1, which `--records` makes one."""
+    return text if text.replace(" ", "").startswith("1/") else number(text)
+
+
 def parse_orders(text: str) -> tuple[float, ...]:
     """Read Renyi orders such as "1.5, 2-64, 128" or "1.1-10.9/0.1" (from-to/step, both ends included).
 
@@ -99,35 +104,6 @@ def parse_orders(text: str) -> tuple[float, ...]:
             raise ValueError(f"orders: more than {MAX_ORDERS:,} orders")
         orders.extend(float(start + index * step) for index in range(count))
     return tuple(orders)
-
-
-def rate_of_batch(batch_size: int, records: int) -> float:
-    """batch_size / records as a sampling rate, never below the exact quotient: a bound computed with it covers that.
-
-    Examples
-    --------
-    >>> rate_of_batch(600, 60000)
-    0.01
-    """
-    if records < 1:
-        raise ValueError(f"records = {records}: must be at least 1")
-    if not 0 <= batch_size <= records:
-        raise ValueError(f"batch_size = {batch_size}: must be between 0 and records = {records}")
-    rate = batch_size / records
-    return math.nextafter(rate, 1.0) if Fraction(rate) < Fraction(batch_size, records) else rate
-
-
-def epochs_to_steps(epochs: float, batches_per_epoch: Fraction) -> int:
-    """The number of steps in so many epochs, computed exactly from the decimal digits and rounded up.
-
-    Examples
-    --------
-    >>> epochs_to_steps(60, Fraction(60000, 256))
-    14063
-    """
-    if not (math.isfinite(epochs) and epochs >= 0):
-        raise ValueError(f"epochs = {epochs}: must be a finite number, at least 0")
-    return math.ceil(Fraction(repr(float(epochs))) * batches_per_epoch)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -170,12 +146,19 @@ class Options(argparse.Namespace):
     batch_size: Annotated[list[int] | None, Option("expected batch size, with --records", wholes, "N")]
     records: Annotated[
         list[int] | None,
-        Option("records in the data set, with --batch-size", wholes, "N", flags=("--records", "--dataset-size")),
+        Option(
+            "records in the data set, for --batch-size and --delta 1/n",
+            wholes,
+            "N",
+            flags=("--records", "--dataset-size"),
+        ),
     ]
     steps: Annotated[list[int] | None, Option("number of steps", wholes, "N")]
     epochs: Annotated[list[float] | None, Option("passes over the data, in place of --steps", numbers)]
     epsilon: Annotated[float, Option("epsilon of the guarantee", number)]
-    delta: Annotated[float, Option("delta of the guarantee", number)]
+    delta: Annotated[
+        float | str, Option("delta of the guarantee; with --records also 1/n or 1/n^1.1", delta_of_records)
+    ]
     accountant: Annotated[
         str | None,
         Option(f"{', '.join(ACCOUNTANTS)}; default: exact, or rdp with --orders or --conversion", str, "NAME"),
@@ -236,17 +219,21 @@ def command(
 # -- what they mean --------------------------------------------------------------------------------------------------
 
 
-def sampling(rate: float | None, batch_size: int | None, records: int | None) -> tuple[float, Fraction | None]:
-    """The sample rate, and the exact number of batches in an epoch where there is one."""
+def sampling(rate: float | None, batch_size: int | None, records: int | None) -> tuple[float, tuple[float, ...] | None]:
+    """The sample rate, and what counts the steps of an epoch beside its number, where anything does."""
     if rate is not None and batch_size is None and records is None:
         if rate > 1.0:
             raise ValueError(
                 f"sample_rate = {rate:g}: must be between 0 and 1. A batch size? Give --batch-size and --records"
             )
-        return rate, 1 / Fraction(repr(rate)) if rate > 0.0 else None
+        return rate, (rate,) if rate > 0.0 else None
     if rate is not None or batch_size is None or records is None:
         raise ValueError("give either --sample-rate, or both --batch-size and --records")
-    return rate_of_batch(batch_size, records), Fraction(records, batch_size) if batch_size else None
+    if records < 1:
+        raise ValueError(f"records = {records}: must be at least 1")
+    if not 0 <= batch_size <= records:
+        raise ValueError(f"batch_size = {batch_size}: must be between 0 and records = {records}")
+    return rate_of_batch(batch_size, records), (batch_size, records) if batch_size else None
 
 
 def runs(options: Options) -> list[Run]:
@@ -266,6 +253,8 @@ def runs(options: Options) -> list[Run]:
     for index in range(length):
         given = {name: at(index, columns.get(name)) for name in ("noise_multiplier", *RUN)}
         batch, records, steps, epochs = (given[name] for name in ("batch_size", "records", "steps", "epochs"))
+        if given["sample_rate"] is not None and isinstance(getattr(options, "delta", None), str):
+            records = None  # they are for delta alone
         rate, batches = sampling(
             given["sample_rate"], None if batch is None else int(batch), None if records is None else int(records)
         )
@@ -274,10 +263,18 @@ def runs(options: Options) -> list[Run]:
         if epochs is not None:
             if batches is None:
                 raise ValueError("--epochs needs a positive sample rate")
-            steps = epochs_to_steps(epochs, batches)
+            if not (math.isfinite(epochs) and epochs >= 0):
+                raise ValueError(f"epochs = {epochs}: must be a finite number, at least 0")
+            steps = steps_of_epochs(epochs, *batches)
         noise = given["noise_multiplier"]
         found.append(Run(math.nan if noise is None else noise, rate, int(steps or 0)))
     return found
+
+
+def one_delta(options: Options) -> float:
+    """The delta of the guarantee as a number; 1/n is made of the only number of records."""
+    records = None if options.records is None else only(options.records)
+    return float(as_delta(options.delta, {"records": records}))
 
 
 def one_run(options: Options) -> Run:

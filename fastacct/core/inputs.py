@@ -46,12 +46,15 @@ class Domain:
     high: float
     open_low: bool = False
     integer: bool = False
+    or_infinite: bool = False
 
     def __str__(self) -> str:
         kind = "whole numbers in " if self.integer else ""
         high = "2**53" if self.high == MAX_STEPS else f"{self.high:g}"
         closing = "]" if self.high != np.inf or not self.integer else ")"
-        return f"{kind}{'(' if self.open_low else '['}{self.low:g}, {high}{closing}"
+        return (
+            f"{kind}{'(' if self.open_low else '['}{self.low:g}, {high}{closing}{' or inf' if self.or_infinite else ''}"
+        )
 
 
 DOMAINS: Final = {
@@ -60,10 +63,15 @@ DOMAINS: Final = {
     "steps": Domain(0.0, MAX_STEPS, integer=True),
     "delta": Domain(0.0, 1.0),
     "epsilon": Domain(0.0, np.inf),
-    "orders": Domain(1.0, MAX_ORDER, open_low=True),
+    "orders": Domain(1.0, MAX_ORDER, or_infinite=True),
     "mu": Domain(0.0, np.inf),
+    "records": Domain(1.0, MAX_STEPS, integer=True),
+    "batch_size": Domain(0.0, MAX_STEPS, open_low=True),
+    "epochs": Domain(0.0, MAX_STEPS),
 }
 
+CONVERTED: Final = Domain(1.0, MAX_ORDER, open_low=True)
+"""Orders at which a Rényi divergence converts to epsilon and delta."""
 NONNEGATIVE: Final = Domain(0.0, np.inf)
 UNIT: Final = Domain(0.0, 1.0)
 SHARE: Final = Domain(0.0, 1.0, open_low=True)
@@ -72,12 +80,13 @@ BILLION: Final = Domain(1.0, 1e9, integer=True)
 COUNT: Final = Domain(1.0, 2.0**52, integer=True)
 
 
-def as_cells(name: str, value: Any, domain: Domain | None = None) -> Cells:
+def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empty: bool | None = None) -> Cells:
     """`value` as a float64 array of any shape, every entry checked against the domain of `name`.
 
-    Empty arrays are cells too, but for arguments with a `domain` of their own: a list without entries has no meaning.
+    Empty arrays are cells too.  Arguments with a `domain` of their own may be lists without which there is no meaning:
+    these must not be empty, unless it is said that they may.
     """
-    may_be_empty = domain is None
+    may_be_empty = domain is None if may_be_empty is None else may_be_empty
     domain = DOMAINS[name] if domain is None else domain
     if isinstance(value, float | int) and not isinstance(value, bool):
         array = _from_number(name, value, domain)
@@ -88,7 +97,7 @@ def as_cells(name: str, value: Any, domain: Domain | None = None) -> Cells:
     else:
         array = _from_array(name, value, domain, may_be_empty)
     low_ok = array > domain.low if domain.open_low else array >= domain.low
-    good = low_ok & (array <= domain.high)  # NaN fails both
+    good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
     if domain.integer:
         good &= array == np.floor(array)
     if not good.all():

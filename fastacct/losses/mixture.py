@@ -261,7 +261,8 @@ class MixturePair(Pair):
     @cached_property
     def _sides(self) -> tuple[Bracket, Bracket]:
         if self.mixture.noise == 0.0:
-            return (everything(),) * 2
+            silent = exact_atoms(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0)
+            return (Bracket(everything().upper, silent.lower),) * 2  # a sample may still not draw the record
         p, q = self.mixture.sides()
         remove = mixture_bracket(self.mixture.noise, dict_of(p), dict_of(q))
         if self.mixture.is_plain or (
