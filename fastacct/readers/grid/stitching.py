@@ -9,7 +9,7 @@ import numpy as np
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.measure import GridMeasure
 from fastacct.readers.grid.composition import Composition, Tilted
-from fastacct.readers.grid.reader import sum_of
+from fastacct.readers.grid.crossing import sum_of
 
 __all__ = ["stitched"]
 
