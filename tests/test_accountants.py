@@ -118,7 +118,7 @@ def test_what_an_accountant_does_not_offer_is_refused():
     with pytest.raises(ValueError, match="calibration of steps"):
         fa.dpsgd.steps(epsilon=1, delta=1e-5, noise_multiplier=1, sample_rate=0.1, accountant=fa.AdvancedComposition())
     with pytest.raises(ValueError, match="heterogeneous"):
-        fa.dpsgd.epsilon(history=[(1.0, 0.1, 1)], delta=1e-5, accountant=fa.ZCDPComposition())
+        fa.dpsgd.epsilon(history=[(1.0, 0.1, 1), (2.0, 0.1, 1)], delta=1e-5, accountant=fa.ZCDPComposition())
     for accountant in (fa.BasicComposition(), fa.Exact()):
         with pytest.raises(ValueError, match="no orders"):
             fa.dpsgd.best_order(**run, delta=1e-5, accountant=accountant)
