@@ -42,7 +42,7 @@ def exact(job: Process, ask: Ask) -> Bounds:
         each = [_one(process, mine) for process in whole.alternatives(ask.relation)]
     else:
         each = [_one(whole, mine)]
-    bounds = Bounds(*(np.maximum.reduce([one[i] for one in each]) for i in range(3)))
+    bounds = each[0] if len(each) == 1 else Bounds(*(np.maximum.reduce([one[i] for one in each]) for i in range(3)))
     return bounds if job.tight else bound_only(bounds, ask)
 
 
