@@ -200,7 +200,13 @@ def test_states_of_the_first_version_still_load(name):
     saved = SAVED["filters"][name]
     budget = fa.Accountant.from_json(saved["state"])
     assert budget.to_json() == saved["state"]
-    assert budget.spent() == pytest.approx(saved["spent"], rel=1e-11)
+    if name == "none":  # the version before it read the Laplace noise in it on another grid
+        bounds = fa.epsilon_bounds(budget.ledger, delta=budget.delta)
+        assert budget.spent() == bounds.upper
+        assert bounds.lower <= saved["spent"] <= bounds.upper * (1.0 + 1e-4)
+        assert bounds.upper <= saved["spent"] * (1.0 + 1e-4)
+    else:
+        assert budget.spent() == pytest.approx(saved["spent"], rel=1e-11)
     assert budget.remaining(fa.Gaussian(50.0)) == saved["remaining_gaussian_50"]
 
 
@@ -434,10 +440,10 @@ def test_a_step_seen_before_is_not_computed_again(kind, monkeypatch):
     """By counting what is computed: times depend on the machine."""
     budget, calls = fa.Accountant(epsilon=50.0, delta=1e-6, filter=kind), []
     step = fa.Gaussian(50.0)
-    for name in ("fastacct.ledger.accountant.epsilon", "fastacct.mechanisms.process.Process.decompose"):
-        module, attribute = name.rsplit(".", 1)
-        true = getattr(sys.modules[module], attribute)
-        monkeypatch.setattr(name, lambda *a, true=true, **k: (calls.append(1), true(*a, **k))[1])
+    read = ((accountant, "epsilon"),) if kind == "none" else ((fa.Process, "decompose"), (fa.Process, "divergence"))
+    for place, name in read:
+        true = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *a, true=true, **k: (calls.append(1), true(*a, **k))[1])
     budget.compose(step)
     first = len(calls)
     assert first
