@@ -453,6 +453,15 @@ def test_arrays_are_read_cell_by_cell():
         assert grid[i, j] == fa.delta(fa.Laplace(float(scale[i, 0])) * 2 + fa.Gaussian(3.0), epsilon=float(epsilon[j]))
 
 
+def test_parts_of_the_data_are_told_apart_for_every_count_of_an_array():
+    """Once the divergences of all parts together, where the count was an array."""
+    parts, counts = fa.Parallel(fa.PureDP(0.5), fa.Laplace(10.0)), np.array([1, 0, 3])
+    lower, upper, _ = fa.delta_bounds(parts * counts, epsilon=[[0.2], [0.7]])
+    for i, j in np.ndindex(2, 3):
+        one = fa.delta_bounds(parts * int(counts[j]), epsilon=(0.2, 0.7)[i])
+        assert (lower[i, j], upper[i, j]) == one[:2]
+
+
 def test_accountants_read_what_they_know_and_no_more():
     job = fa.Laplace(2.0) * 3
     assert fa.epsilon(job, delta=1e-5, accountant=fa.PLD()) <= fa.epsilon(job, delta=1e-5, accountant=fa.RDP())
