@@ -13,11 +13,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from fastacct.core.extras import import_extra
 from fastacct.core.inputs import Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
-from fastacct.losses.atoms import atoms, both, few, in_reach
+from fastacct.losses.atoms import atoms, both, everything, few, in_reach
 from fastacct.losses.divergence import of_atoms, padded, pure, square
-from fastacct.losses.loss import ROUNDING, Pair
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, parameter, plain
 
@@ -25,6 +26,8 @@ __all__ = ["DiscreteGaussian", "DiscreteLaplace", "Skellam"]
 
 _POSITIVE: Final = Domain(0.0, 1e6, open_low=True)
 _WHOLE: Final = Domain(1.0, 1e6, integer=True)
+_MOST_LOSS: Final = 1e290
+"""Larger losses overflow somewhere; they count as infinite from above, and as this much from below."""
 BESSEL: Final = 3e-11
 """Relative error allowed of SciPy's exponentially scaled Bessel functions."""
 
@@ -68,7 +71,7 @@ class DiscreteLaplace(Mechanism):
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """Of the atoms."""
         shift, step = int(self.sensitivity * sensitivity(relation)), 1.0 / plain(self.scale)
-        if shift > 4096:
+        if shift > 4096 or shift * step > _MOST_LOSS:
             return pure(shift * step, 2, orders)
         outcome = np.arange(shift + 1.0)
         log_mass = math.log(-math.expm1(-step)) + (outcome - shift) * step
@@ -124,6 +127,9 @@ class DiscreteGaussian(Mechanism):
         shift, scale = self.sensitivity * sensitivity(relation), plain(self.scale)
         reach = math.ceil(38.0 * scale) + 1
         few(2 * reach, f"a scale of {scale:g}")
+        if shift * shift / scale / scale > _MOST_LOSS:  # no noise but with a probability below 1e-300
+            least = Atoms(np.array([0.25 * _MOST_LOSS]), np.zeros(1), np.array([1.0 - ROUNDING]))
+            return both(Bracket(everything().upper, least))
         noise = np.arange(-reach, reach + 1.0)
         size = 0.5 * (noise / scale) ** 2
         weight = np.exp(-size)
@@ -186,7 +192,7 @@ class Skellam(Mechanism):
 
     def losses(self, relation: Relation) -> Pair:
         """Atoms, by Bessel functions."""
-        from scipy.special import ive
+        ive = import_extra("scipy.special", "pld").ive
 
         shift, variance = int(self.sensitivity * sensitivity(relation)), plain(self.variance)
         reach = _skellam_reach(variance)
@@ -206,13 +212,14 @@ class Skellam(Mechanism):
         shift, v = self.sensitivity * sensitivity(relation), plain(self.variance)
 
         def at(order: Cells) -> Cells:
-            more = np.minimum(((2.0 * order - 1.0) * shift**2 + 6.0 * shift) / (4.0 * v * v), 1.5 * shift / v)
+            more = np.minimum(((2.0 * order - 1.0) * shift**2 + 6.0 * shift) / 4.0 / v / v, 1.5 * shift / v)
             return np.asarray(0.5 * order * shift**2 / v + more)
 
         low, high = np.maximum(np.floor(orders), 1.0), np.ceil(orders)
         share = orders - low
-        chord = (1.0 - share) * (low - 1.0) * at(low) + share * (high - 1.0) * at(high)
-        return padded(np.where(high == orders, at(orders), np.minimum(chord / (orders - 1.0), at(high))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            chord = (1.0 - share) * (low - 1.0) * at(low) + share * (high - 1.0) * at(high)
+            return padded(np.where(high == orders, at(orders), np.fmin(chord / (orders - 1.0), at(high))))
 
     def group_exactly(self, size: int) -> Mechanism:
         """A larger sensitivity."""
@@ -231,7 +238,7 @@ class Skellam(Mechanism):
 @lru_cache(maxsize=256)
 def _skellam_reach(variance: float) -> int:
     """Where the probabilities are below 1e-290, and fall by half at least from one to the next."""
-    from scipy.special import ive
+    ive = import_extra("scipy.special", "pld").ive
 
     reach = 16
     while ive(reach, variance) > 1e-290 or reach < 2.0 * variance**0.5:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Final, Literal
 
@@ -12,6 +12,9 @@ import numpy as np
 
 from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals, as_choice
 from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.losses.atoms import both, everything
+from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.losses.revealed import revealed_gaussians
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, parameter, plain
 from fastacct.mechanisms.gaussian import Gaussian
@@ -125,8 +128,9 @@ class RandomWalk(Mechanism):
     over the path. The walk starts at a user drawn uniformly, or at the observer; a user at whom it starts is one
     visit further and has no such guarantee. `rounds` counts visits to the observer; that number must not depend on
     the data (to bound it with probability 1 - delta', compose with `ApproxDP(0, delta')`). No protection against
-    users that collude: contract them into one. The published O() statements for the complete graph, whose constants
-    are not verified, are not used.
+    users that collude: contract them into one. Of the revealed path all that counts is j, of which m is the rest: one
+    step in three kinds (the observer, the user in question, any other) makes j geometric with ratio 1/2. The published
+    O() statements for the complete graph, whose constants are not verified, are not used.
 
     Parameters
     ----------
@@ -160,11 +164,34 @@ class RandomWalk(Mechanism):
         if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and self.shape:
             raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
 
-    def decompose(self, relation: Relation) -> Process:
-        """One Gaussian a round, or one curve of divergences."""
+    def decompose(self, relation: Relation) -> Process | None:
+        """One Gaussian a round; the complete graph's rounds one by one."""
         if self.graph == "ring":
             return Gaussian(self.noise_multiplier) * self.rounds
-        return _complete_walk(plain(self.noise_multiplier) / sensitivity(relation), self.parties) * self.rounds
+        return None if self.rounds == 1 else replace(self, rounds=1) * self.rounds
+
+    def losses(self, relation: Relation) -> Pair:
+        """Gaussians, of which the path says one (complete graph, one round)."""
+        noise = plain(self.noise_multiplier) / sensitivity(relation)
+        if math.isinf(noise):
+            return NOTHING
+        return both(everything() if noise == 0.0 else _complete_losses(noise, self.parties))
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        """Of the same, by a sum of their moments."""
+        return self._curve(relation).divergence(orders, relation)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        """None, but of infinite noise."""
+        return 0.0 if self.noise_multiplier == math.inf else math.inf
+
+    def grouped(self, size: int, relation: Relation) -> Process | None:
+        """By the divergences."""
+        return self._curve(relation).grouped(size, relation)
+
+    def _curve(self, relation: Relation) -> Mechanism:
+        noise = plain(self.noise_multiplier) / sensitivity(relation)
+        return PureDP(0.0) if math.isinf(noise) else _complete_walk(noise, self.parties)
 
     @classmethod
     def examples(cls) -> Iterable[Mechanism]:
@@ -172,10 +199,40 @@ class RandomWalk(Mechanism):
         yield from (
             RandomWalk(8.0, 10),
             RandomWalk(4.0, 5, graph="complete", parties=20),
+            RandomWalk(10.0, 1, graph="complete", parties=400),
         )
 
 
+_VISITS: Final = 48
 _WALK_ORDERS: Final = (1.05, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0)
+
+
+@lru_cache(maxsize=16)
+def _complete_losses(noise: float, parties: int) -> Bracket:
+    """j visits to a user between two to the observer, and o to others: j geometric, o negative binomial given j.
+
+    Longer waits hide more: from above all beyond a cut count as the cut.  Beyond `_VISITS` as if nobody else had been.
+    """
+    noise = min(noise, 1e280)
+    other = (parties - 2.0) / parties
+    above, below, sizes = [], [], []
+    for j in range(1, _VISITS + 1):
+        mean = 0.5 * (j + 1.0) * (parties - 2.0)
+        most = math.ceil(mean + 9.0 * math.sqrt(mean * 0.5 * parties) + 10.0 * parties)
+        o = np.arange(1.0, most + 1.0)
+        log_weight = np.append(0.0, np.cumsum(np.log1p(j / o) + math.log(other))) + (j + 1.0) * math.log(2.0 / parties)
+        off = 2.0 * ROUNDING * (most + 20.0) * float(np.abs(log_weight).max())
+        least, found = np.exp(log_weight) * (1.0 - off), np.exp(log_weight) * (1.0 + off)
+        least[-1], found[-1] = 0.0, max(0.0, 1.0 - float(np.sum(least))) + 1e-14  # what is left of one
+        above.append(found * 0.5 ** (j + 1))
+        below.append(least * 0.5 ** (j + 1))
+        sizes.append(j / np.sqrt(j + np.append(0.0, o)))
+    far = 2.0 ** -np.arange(_VISITS + 2.0, 1002.0)
+    above.append(far)
+    below.append(0.0 * far)
+    sizes.append(np.sqrt(np.arange(_VISITS + 1.0, 1001.0)))
+    mu = np.concatenate(sizes) / noise
+    return revealed_gaussians(np.concatenate(above), np.concatenate(below), mu, 2.0**-1000)
 
 
 @lru_cache(maxsize=64)

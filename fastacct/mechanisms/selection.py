@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
 from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, unwrap
-from fastacct.core.relations import ALL, Relation
+from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
 from fastacct.losses.density import LaplaceLoss
@@ -104,6 +105,9 @@ class PermuteAndFlip(Mechanism):
     Parameters
     ----------
     epsilon : float or array in [0, inf]
+    monotone : bool
+        Whether `epsilon` was set for scores that all move the same way.  They do not when a record is replaced, a vote
+        moved from one candidate to another: replace-one is refused then.
 
     Examples
     --------
@@ -113,8 +117,18 @@ class PermuteAndFlip(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
+    monotone: bool = False
     tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.monotone, bool):
+            raise TypeError(f"monotone must be True or False, not {self.monotone!r}")
+        super().__post_init__()
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
+        """All, but replace-one for scores that move the same way."""
+        return SAMPLED if self.monotone else ALL
 
     def decompose(self, relation: Relation) -> Process:
         """Its pure guarantee."""
@@ -124,24 +138,36 @@ class PermuteAndFlip(Mechanism):
     def from_scale(cls, scale: Reals, sensitivity: float = 1.0, *, monotone: bool = False) -> PermuteAndFlip:
         """Of noise with this scale.  Without `monotone` some scores may rise while others fall: twice the epsilon.
 
-        Scores that all move the same way when a record is added mostly do not when one is replaced.
+        Scores that all move the same way when a record is added mostly do not when one is replaced: with `monotone`
+        replace-one is refused.  The quotient is rounded up.
 
         Examples
         --------
         >>> PermuteAndFlip.from_scale(2.0), PermuteAndFlip.from_scale(2.0, monotone=True)
-        (PermuteAndFlip(epsilon=1.0), PermuteAndFlip(epsilon=0.5))
+        (PermuteAndFlip(epsilon=1.0), PermuteAndFlip(epsilon=0.5, monotone=True))
         """
         if not isinstance(monotone, bool):
             raise TypeError(f"monotone must be True or False, not {monotone!r}")
         cells = as_cells("scale", scale, POSITIVE)
         top = float(as_cells("sensitivity", sensitivity, POSITIVE))
-        found = (1.0 if monotone else 2.0) * top / cells
-        return cls(unwrap(np.where((found == 0.0) & (top > 0.0) & (cells < np.inf), 5e-324, found)))
+        with np.errstate(over="ignore"):
+            near = np.asarray((1.0 if monotone else 2.0) * top / cells)
+        # a float times a float, exactly: the quotient is the least float that is not below the true one
+        exact = Fraction(top) * (1 if monotone else 2)
+        low = [
+            x < np.inf and Fraction(float(x)) * Fraction(float(c)) < exact
+            for x, c in zip(near.flat, cells.flat, strict=True)
+        ]
+        return cls(unwrap(np.where(np.reshape(low, near.shape), np.nextafter(near, np.inf), near)), monotone)
+
+    def __repr__(self) -> str:
+        more = ", monotone=True" if self.monotone else ""
+        return f"PermuteAndFlip(epsilon={self.epsilon!r}{more})"
 
     @classmethod
     def examples(cls) -> Iterable[Mechanism]:
         """Instances for tests, corners among them."""
-        yield from (PermuteAndFlip(0.5),)
+        yield from (PermuteAndFlip(0.5), PermuteAndFlip(0.5, monotone=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +287,9 @@ class Paprika(Mechanism):
 
     **Guarantee.** That of the published theorem, (epsilon, delta)-DP for the whole stream, and only under its
     conditions: p-values of multiplicative sensitivity `eta`, significance levels that depend on released bits alone.
-    The theorem's use of the exact candidacy bits has not been verified here; `conditions_hold=True` says that the
-    caller has.  Without it nothing is claimed.
+    The algorithm as commonly printed, without a shift of the threshold, does not have the claimed guarantee: candidacy
+    bits are not noised, and one p-value whose bit flips between two data sets gives a delta of 0.508 at every epsilon.
+    `conditions_hold=True` says that the caller has verified the algorithm that is run.  Without it nothing is claimed.
 
     Parameters
     ----------

@@ -11,16 +11,17 @@ import numpy as np
 
 from fastacct.core.inputs import Cells, Domain, as_number
 from fastacct.core.relations import ALL, Relation, both_ways
-from fastacct.losses.divergence import ORDERS, unknown
+from fastacct.losses.divergence import ORDERS, at_least, unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import DeltaOf
 from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.laplace import Laplace
 from fastacct.mechanisms.parallel import as_plain_job
 from fastacct.mechanisms.process import Process
 
 __all__ = ["RepeatedSelection"]
 
-_MEAN: Final = Domain(1.0, 1e9, open_low=True)
+_MEAN: Final = Domain(1.0, 1e15)
 _ETA: Final = Domain(-0.9, 1e6)
 
 
@@ -28,15 +29,17 @@ _ETA: Final = Domain(-0.9, 1e6)
 class RepeatedSelection(Mechanism):
     """The best of a random number of runs, as in tuning of hyper-parameters (Papernot, Steinke 2022).
 
-    **Guarantee.** A bound, by Rényi divergences: those of `base`, plus what choosing costs.  The number of runs must be
-    drawn from the law named, before and independently of the data; for a fixed number of runs nothing better than their
-    composition is known.
+    **Guarantee.** A bound, by Rényi divergences: those of `base`, plus what choosing costs.  If one run is epsilon-DP,
+    the best one is (2 + eta) epsilon-DP (3 epsilon with the geometric law), or with the Poisson law
+    epsilon + mean tanh(epsilon/2).  The number of runs must be drawn from the law named, before and independently of
+    the data; for a fixed number of runs nothing better than their composition is known.  With `eta`, mean = 1 is one
+    run.
 
     Parameters
     ----------
     base : Mechanism or Process
         One run; plain numbers, no arrays.
-    mean : float in (1, 1e9]
+    mean : float in [1, 1e15]
         Expected number of runs of the Poisson law; or, with `eta`, of the truncated negative binomial one.
     eta : float >= -0.9, optional
         1: geometric, 0: logarithmic.  Default: the Poisson law.
@@ -47,13 +50,14 @@ class RepeatedSelection(Mechanism):
     >>> tuned = fa.RepeatedSelection(fa.Gaussian(4.0), mean=10.0)
     >>> round(fa.rdp(tuned, 6.0), 6)
     1.018605
+    >>> round(fa.epsilon(fa.RepeatedSelection(fa.PureDP(0.1), mean=1e12, eta=1.0), delta=0.0), 6)
+    0.3
     """
 
     base: Mechanism | Process
     mean: float
     eta: float | None = None
     relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", as_plain_job("base", self.base))
@@ -70,9 +74,33 @@ class RepeatedSelection(Mechanism):
         return self.base if isinstance(self.base, Process) else self.base * 1
 
     @property
+    def _is_one_run(self) -> bool:
+        return self.eta is not None and self.mean == 1.0
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        """As of the base, where there is one run."""
+        return self._is_one_run and self.job.tight
+
+    @property
     def is_local(self) -> bool:  # type: ignore[override]
         """Whether the runs that are selected from hold local answers."""
         return any(mechanism.is_local for mechanism, _ in self.job)
+
+    def decompose(self, relation: Relation) -> Process | None:
+        """The one run."""
+        return self.job if self._is_one_run else None
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        """Of the best run, from that of one in both directions (Liu and Talwar 2019 for the geometric law).
+
+        The number of runs has the generating function f, outcomes up to y have probability Q, and what is chosen has
+        the density f'(Q) dQ.  Poisson: f' = mean exp(mean (Q - 1)), and Q changes by the total variation at most.
+        Negative binomial: f' is a power -(1 + eta) of gamma + (1 - gamma) (1 - Q), which changes by exp(epsilon).
+        """
+        one = self.job.pure_epsilon(both_ways(relation))
+        more = self.mean * math.tanh(0.5 * one) if self.eta is None else (1.0 + self.eta) * one
+        return at_least((one + more) * (1.0 + 1e-15), one)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """Without the delta of the base: known for the negative binomial laws only."""
@@ -93,8 +121,8 @@ class RepeatedSelection(Mechanism):
             found = value + mean * delta + math.log(mean) / a
         else:
             eta = self.eta
-            gamma = _share(eta, mean)
-            more = float(np.min((1.0 - 1.0 / grid) * value - math.log(gamma) / grid))
+            log_share = _log_share(eta, mean)
+            more = float(np.min((1.0 - 1.0 / grid) * value - log_share / grid))
             found = value + (1.0 + eta) * more + math.log(mean) / a
         found = np.minimum.accumulate((found * (1.0 + 1e-12) + 1e-15)[::-1])[::-1]
         return np.asarray(found[np.searchsorted(grid, orders)])
@@ -102,19 +130,22 @@ class RepeatedSelection(Mechanism):
     @classmethod
     def examples(cls) -> Iterable[Mechanism]:
         """Instances for tests."""
-        yield from (RepeatedSelection(Gaussian(4.0), 10.0), RepeatedSelection(Gaussian(4.0), 5.0, eta=1.0))
+        yield from (
+            RepeatedSelection(Gaussian(4.0), 10.0),
+            RepeatedSelection(Gaussian(4.0), 5.0, eta=1.0),
+            RepeatedSelection(Laplace(4.0), 5.0, eta=0.0),
+        )
 
 
-def _share(eta: float, mean: float) -> float:
-    """Parameter gamma of the truncated negative binomial law with this mean, rounded down (towards more runs)."""
+def _log_share(eta: float, mean: float) -> float:
+    """log gamma of the truncated negative binomial law with this mean, rounded down (towards more runs)."""
 
-    def runs(gamma: float) -> float:
-        if eta == 0.0:
-            return (1.0 / gamma - 1.0) / -math.log(gamma)
-        return eta * (1.0 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
+    def runs(log_gamma: float) -> float:
+        more = -math.expm1(log_gamma) / math.exp(log_gamma)  # 1/gamma - 1
+        return more / -log_gamma if eta == 0.0 else eta * more / -math.expm1(eta * log_gamma)
 
-    low, high = -700.0, -1e-12  # log gamma
+    low, high = -700.0, -1e-30
     for _ in range(200):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if runs(math.exp(middle)) >= mean else (low, middle)
-    return math.exp(low)
+        low, high = (middle, high) if runs(middle) >= mean * (1.0 + 2e-15 - 1e-15 * middle) else (low, middle)
+    return low

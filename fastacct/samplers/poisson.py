@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+from fastacct.core.extras import import_extra
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.relations import Relation
 from fastacct.losses.density import LaplaceLoss
@@ -56,14 +57,15 @@ def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
         above = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, _FAR)))
         value = np.where(far, above, value)
         error = np.where(far, ROUNDING * (12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate) + 4.0 * np.abs(above)), error)
-    return sign * value, error
+    return sign * value, error + np.where(loss == 0.0, 0.0, 1e-323)  # subnormal products have no relative accuracy
 
 
 def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
     """Mass of (1 - q) Q + q P, that of Q, and a bound of the relative error of both; mass > 0."""
     log_mass = np.log(mass)
     of_q = np.exp(log_mass - loss)
-    relative = ROUNDING * (20.0 + 2.0 * np.abs(loss) + 2.0 * np.abs(log_mass))
+    size = np.where(loss > 800.0, 0.0, np.abs(loss))  # beyond, Q has nothing, however large its relative error is
+    relative = ROUNDING * (20.0 + 2.0 * size + 2.0 * np.abs(log_mass))
     return rate * mass + (1.0 - rate) * of_q, of_q, relative
 
 
@@ -164,7 +166,7 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
 
     Between whole orders (alpha - 1) D is convex, and 0 at 1; the sample never has more than the mechanism, `whole`.
     """
-    from scipy.special import gammaln  # heavy to import
+    gammaln = import_extra("scipy.special", "pld").gammaln
 
     top = int(min(max(2.0, float(np.max(np.ceil(np.minimum(orders, _MOST))))), _MOST))
     whole_orders = np.arange(2, top + 1)
@@ -195,7 +197,7 @@ def sampled_pure_epsilon(epsilon: float, rate: float, relation: Relation) -> flo
     """Pure epsilon of the sample of an epsilon-DP mechanism."""
     whole = epsilon * (1.0 + 1e-15)  # below, its rounding may be most of what changes
     if relation == "add" and rate < 1.0:
-        return at_least(-math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate)), whole * rate)
+        return at_least(-math.log1p(rate * math.expm1(-whole)) * (1.0 + 2e-15 / (1.0 - rate)), min(whole, rate))
     if whole < 700.0:
         return at_least(math.log1p(rate * math.expm1(whole)) * (1.0 + 2e-15), min(whole, rate))
     return whole if rate > 0.0 else 0.0

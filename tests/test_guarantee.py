@@ -1,0 +1,24 @@
+"""Guarantees, at sizes where floating-point numbers have no relative accuracy."""
+
+import mpmath
+import pytest
+
+import fastacct as fa
+
+
+@pytest.mark.parametrize("epsilon", [1e-20, 3e-20, 1e-10])
+@pytest.mark.parametrize("rate", [1e-300, 7e-303, 1e-310])
+@pytest.mark.parametrize("neighbors", ["add", "remove", "add_remove"])
+def test_the_sample_of_a_tiny_guarantee_is_rounded_up(epsilon, rate, neighbors):
+    """The result is subnormal; it was 1.1e-5 below the truth."""
+    with mpmath.workdps(60):
+        q, e = mpmath.mpf(rate), mpmath.mpf(epsilon)
+        add, remove = -mpmath.log1p(q * mpmath.expm1(-e)), mpmath.log1p(q * mpmath.expm1(e))
+        truth = {"add": add, "remove": remove, "add_remove": max(add, remove)}[neighbors]
+        job = fa.PureDP(epsilon).poisson(rate)
+        found = fa.epsilon_bounds(job, delta=0.0, neighbors=neighbors)
+        assert found.lower <= truth <= found.upper
+        assert found.upper <= truth + 30 * mpmath.mpf(5e-324) + truth * mpmath.mpf(1e-12)
+        at = fa.delta_bounds(job, epsilon=0.0, neighbors=neighbors)
+        tv = q * (1 - mpmath.exp(-e)) / (1 + mpmath.exp(-e))
+        assert at.lower <= tv <= at.upper
