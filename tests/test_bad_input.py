@@ -42,14 +42,14 @@ EXAMPLES = 2600  # per argument: more than 10,000 for each public function
 
 
 def out_of_range(name):
-    low_side = st.floats(max_value=0, exclude_max=True) if name != "orders" else st.floats(max_value=1)
+    low_side = st.floats(max_value=0 if name != "orders" else 1, exclude_max=True)
     by_name = {
         "sample_rate": st.floats(min_value=1, exclude_min=True),
         "delta": st.floats(min_value=1, exclude_min=True),
         "steps": st.floats(min_value=0, max_value=1e6).filter(lambda x: x != math.floor(x))
         | st.floats(min_value=2.0**53, exclude_min=True)
         | st.integers(min_value=2**53 + 1),
-        "orders": st.floats(min_value=1e11, exclude_min=True),
+        "orders": st.floats(min_value=1e11, exclude_min=True, allow_infinity=False),  # 1 and inf are orders
     }
     return low_side | by_name.get(name, st.nothing()) | st.just(math.nan)
 
