@@ -335,7 +335,8 @@ class Accountant:
             if entry is None:
                 entry = _Entry(0, self._adds.cost(one) if self._adds and times else 0)
             if entry.count + each * times > _MOST:
-                raise ValueError(f"count of {one!r} in the ledger is out of range; allowed: {_COUNT}")
+                total = entry.count + each * times
+                raise ValueError(f"count = {total} is out of range, of {one!r} in the ledger; allowed: {_COUNT}")
             if times:
                 found.append((one, entry, each * times))
         return found
