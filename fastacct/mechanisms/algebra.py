@@ -163,6 +163,10 @@ class PoissonSampled(Mechanism):
             )
         return Process({inner[0][0].poisson(self.sample_rate): 1})
 
+    def unsampled(self) -> Mechanism:
+        """The mechanism inside."""
+        return self.mechanism
+
     def losses(self, relation: Relation) -> Pair | None:
         """Those of the sample."""
         return self.sample_losses(1.0, 1, relation)
@@ -216,8 +220,9 @@ class PoissonSampled(Mechanism):
 class Grouped(Mechanism):
     """A mechanism, for `size` records that change together; made by `.group(size)`.
 
-    **Guarantee.** Exact for Gaussians and their Poisson samples; else a bound.  Additive noise: the query changes
-    `size` times as much.  Pure DP: size epsilon.  (epsilon, delta): (size epsilon, delta (exp(size epsilon) - 1) /
+    **Guarantee.** Exact for Gaussians, and for their Poisson samples up to 64 records; else a bound.  Of more members
+    of a sample, how many are drawn is rounded up to one of 65 numbers.  Additive noise: the query changes `size` times
+    as much.  Pure DP: size epsilon.  (epsilon, delta): (size epsilon, delta (exp(size epsilon) - 1) /
     (exp(epsilon) - 1)).  zCDP: size^2 rho.  GDP: size mu.  Rényi DP: Mironov 2017, proposition 2, at the next power of
     two.  Randomised response: every member of the group answers.  A composition: part by part.
 
@@ -248,7 +253,10 @@ class Grouped(Mechanism):
     @property
     def tight(self) -> bool:  # type: ignore[override]
         """Whether the group's own pair is known."""
-        return self.mechanism.groups_directly
+        inner = self.mechanism
+        if isinstance(inner, PoissonSampled) and self.size > inner.mechanism.largest_exact_group:
+            return bool(np.all(np.isin(inner.sample_rate, (0.0, 1.0))))
+        return inner.groups_directly
 
     @property
     def is_local(self) -> bool:  # type: ignore[override]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
-from fastacct.core.inputs import TINY, Cells, Domain, as_cells, as_number, common_shape
+from fastacct.core.inputs import TINY, Cells, Domain, Reals, as_cells, as_number, common_shape
 from fastacct.core.relations import SAMPLED, Relation, both_ways
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
-from fastacct.losses.loss import Pair
+from fastacct.losses.loss import OutOfReachError, Pair
 from fastacct.samplers.poisson import general_bound, sample
 
 if TYPE_CHECKING:
@@ -76,12 +76,18 @@ class Known:
     """Whether the losses are Gaussian mixtures that increase in the output, whatever the parameters."""
     groups_directly: ClassVar[bool] = False
     """Whether `sample_losses` covers groups of records."""
+    largest_exact_group: ClassVar[float] = math.inf
+    """Of how many records `sample_losses` has the group's own pair, not one that dominates it."""
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
 
     def __post_init__(self) -> None:
         for one in fields(self):
             if "domain" in one.metadata:
-                store(self, one.name, as_cells(one.name, getattr(self, one.name), one.metadata["domain"]))
+                store(
+                    self,
+                    one.name,
+                    as_cells(one.name, getattr(self, one.name), one.metadata["domain"], may_be_empty=True),
+                )
             elif "constant" in one.metadata:
                 domain = one.metadata["constant"]
                 number = as_number(one.name, getattr(self, one.name), domain)
@@ -134,6 +140,10 @@ class Known:
         """Instances for tests, docs and benches, corners among them."""
         return ()
 
+    def unsampled(self) -> Known:
+        """The mechanism on the whole data set, whose losses are never smaller."""
+        return self
+
     # -- of a random batch, and of a group of records -----------------------------------------------------------------
 
     @property
@@ -160,7 +170,10 @@ class Known:
 
     def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
         """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
-        pair = self.sample_losses(rate, 1, relation)
+        try:
+            pair = self.sample_losses(rate, 1, relation)
+        except OutOfReachError:
+            pair = None
         found = unknown(orders) if pair is None else of_pair(pair, orders, relation)
         if np.isfinite(found).all():
             return found
@@ -169,6 +182,10 @@ class Known:
             return np.minimum(found, whole)
         both = both_ways(relation)  # the theorem rests on both directions
         return np.minimum(found, general_bound(lambda at: own(at, both), rate, orders, whole))
+
+    def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
+        """This mechanism and others of its class, all on one Poisson sample, as one mechanism; None if not known."""
+        return None
 
     def group_exactly(self, size: int) -> Mechanism | None:
         """The same mechanism with another parameter for `size` records, where that is exact, rounding included."""

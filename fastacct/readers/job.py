@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ __all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "exact", "
 
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _EXACTLY = Settings()
+_FEW: Final = 1
 
 
 class Ask(NamedTuple):
@@ -68,6 +69,13 @@ def _cell_by_cell(job: Process, ask: Ask) -> Bounds:
 def _one(process: Process, ask: Ask) -> Bounds:
     if not Contour.reads(process):
         return by_cells(process, ask, _EXACTLY)
+    bounds = _contour(process, ask)
+    if ask.relation == "replace_one":
+        bounds = _improved(process, ask, bounds)
+    return bounds
+
+
+def _contour(process: Process, ask: Ask) -> Bounds:
     contour = Contour(process, ask.relation)
     flat = np.ascontiguousarray(np.broadcast_to(ask.target, ask.shape)).ravel()
     found = contour.read(
@@ -78,10 +86,7 @@ def _one(process: Process, ask: Ask) -> Bounds:
         ask.threads,
         only_upper=ask.only_upper,
     )
-    bounds = Bounds(found.lower, found.upper, found.status)
-    if ask.relation == "replace_one":
-        bounds = _improved(process, ask._replace(target=flat), bounds)
-    return Bounds(*(x.reshape(ask.shape) for x in bounds))
+    return Bounds(*(x.reshape(ask.shape) for x in (found.lower, found.upper, found.status)))
 
 
 def is_exact_curve(job: Process, relation: Relation) -> bool:
@@ -146,23 +151,27 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
 
 
 def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
-    lower, upper, status = bounds
-    loose = (status != Status.TIGHT) & ((ask.target > 0.0) | (ask.quantity != "epsilon")) & (ask.target < np.inf)
+    """Where it is not tight: also the unsampled job, and for a few steps the losses themselves."""
+    target = np.broadcast_to(ask.target, ask.shape).ravel()
+    lower, upper, status = (np.array(x).reshape(-1) for x in bounds)
+    loose = (status != Status.TIGHT) & ((target > 0.0) | (ask.quantity != "epsilon")) & (target < np.inf)
     if not loose.any() or ask.quantity == "log_delta":
         return bounds
-    owner, wanted, instead = owners(process.shape, ask.shape)[loose], ask.target[loose], np.empty(int(loose.sum()))
+    owner, wanted, instead = owners(process.shape, ask.shape)[loose], target[loose], np.empty(int(loose.sum()))
     jobs = {int(cell): process.cell(int(cell)) if process.shape else process for cell in np.unique(owner)}
-    readers = {cell: CellReader(next(one.cells()), ask.relation, _EXACTLY, delta_of) for cell, one in jobs.items()}
     for i, (cell, target) in enumerate(zip(owner.tolist(), wanted.tolist(), strict=True)):
-        instead[i] = _by_two(jobs[cell], ask.quantity, target)
-        other = readers[cell].answer(ask.quantity, target)
-        instead[i] = min(instead[i], other.upper)
-        at = np.flatnonzero(loose)[i]
-        lower[at] = max(lower[at], min(other.lower, instead[i]))
+        job, at = jobs[cell], np.flatnonzero(loose)[i]
+        whole = Process((mechanism.unsampled(), count) for mechanism, count in job)
+        asked = Ask(ask.quantity, np.array(target), (), ask.relation, only_upper=True)
+        instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper))
+        if sum(int(count) for _, count in job) <= _FEW:
+            other = _readers(job, ask.relation, _EXACTLY)[0].answer(ask.quantity, target)
+            instead[i] = min(instead[i], other.upper)
+            lower[at] = max(lower[at], min(other.lower, instead[i]))
     better = instead < upper[loose]
     upper[loose] = np.minimum(upper[loose], instead)
     status[loose] = np.where(better, status_of(lower[loose], upper[loose]), status[loose])
-    return bounds
+    return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
 
 
 def _by_two(job: Process, quantity: Quantity, target: float) -> float:

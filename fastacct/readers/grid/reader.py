@@ -45,6 +45,9 @@ _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts of the lattice."""
 _MAX_LOSSES: Final = 1 << 18
 _KEPT: Final = 32
+_CARE: Final = 27.0
+"""How much less is left out with each degree of care, in logarithms."""
+_MOST_CARE: Final = 26
 _TRIES: Final = 64
 _ATOM: Final = 0.02
 
@@ -77,6 +80,14 @@ class _Place(NamedTuple):
     spacing: float
     least_spacing: float
     floors: tuple[float, ...]
+
+    def tail_at(self, care: int) -> float:
+        """Mass that is left out of each part."""
+        return max(self.tail * math.exp(-_CARE * care), _SMALLEST_TAIL)
+
+    def budget_at(self, care: int) -> float:
+        """Log of the part of the tilted mass that is left out beside the window."""
+        return max(self.log_budget - _CARE * care, -690.0)
 
 
 class _Composed(NamedTuple):
@@ -126,8 +137,8 @@ class Grid:
                     finite = min(finite, chernoff_delta(composition, saddle, epsilon))
             return min(1.0, sum_of(finite, composition.infinite(), composition.is_upper))
 
-        def tails(place: _Place, found: float) -> float:
-            return self._n_factors * place.tail / max(found, 1e-305)
+        def tails(tail: float, found: float) -> float:
+            return self._n_factors * tail / max(found, 1e-305)
 
         index = self._index(saddle)
         return self._refine(lambda _: index, read, 1.0, _SMALLEST_DELTA, (0.0, 1.0), tails)
@@ -171,7 +182,7 @@ class Grid:
                 self._share = left_out(tilted, high) / max(delta, _SMALLEST_TAIL)
             return high if composition.is_upper else low
 
-        return self._refine(index, read, max(saddle * guess, 1e-3), 1e-6, (0.0, math.inf), lambda place, _: 0.0)
+        return self._refine(index, read, max(saddle * guess, 1e-3), 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
 
     @cached_property
     def _infinite(self) -> float:
@@ -245,8 +256,11 @@ class Grid:
         if key not in self._kept:
             place = self._place(index)
             spacing = self._spacing_at(place, level)[0]
-            tail = place.tail if care == 0 else _SMALLEST_TAIL
-            floors = place.floors if care < 2 else (-math.inf,) * len(self._parts)
+            tail, budget = place.tail_at(care), place.budget_at(care)
+            log_floor = budget - math.log(self._n_factors)
+            floors = place.floors
+            if care:
+                floors = tuple(_floor(sketch, place.tilt, log_floor) for sketch in self._sketches)
             measure = upper_measure if is_upper else lower_measure
             parts = [
                 (measure(part.upper if is_upper else part.lower, spacing, tail, floor), part.count)
@@ -256,7 +270,6 @@ class Grid:
             if not composition.has_no_finite_loss:
                 # beyond the largest tilt all the tilted mass is at the largest loss
                 tilt = min(place.tilt, _MOST_TILT / spacing)
-                budget = max(place.log_budget - 40.0 * care, -690.0)
                 tilted = composition.tilted(tilt, budget, self._max_points)
             self._kept[key] = _Composed(composition, tilted)
             if len(self._kept) > _KEPT:
@@ -270,7 +283,7 @@ class Grid:
         ease: float,
         floor: float,
         worst: tuple[float, float],
-        tails: Callable[[_Place, float], float],
+        tails: Callable[[float, float], float],
     ) -> Found:
         """Bounds from ever finer grids, until they are within the tolerance, relative to the upper one or `floor`.
 
@@ -289,10 +302,10 @@ class Grid:
                     if better != index and moved < 2:
                         index, moved = better, moved + 1
                         continue
-                    share = max(self._share, tails(self._place(index), above))
-                    if share <= 0.25 * self._tolerance or care == 2:
+                    share = max(self._share, tails(self._place(index).tail_at(care), above)) / (0.25 * self._tolerance)
+                    if share <= 1.0 or care >= _MOST_CARE:
                         break
-                    care += 1
+                    care = min(care + math.ceil(math.log(min(share, 1e290)) / _CARE), _MOST_CARE)
                 lower = max(lower, read(self._composed(index, level, care, False)))
                 gap = upper - lower if math.isfinite(lower) else 0.0
             except OutOfReachError:  # too fine: what coarser grids have shown holds
