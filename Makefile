@@ -22,7 +22,7 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 	$(BIN)/fastacct sweep examples/sweep.toml
 
 test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)
-	$(BIN)/python -m pytest -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2   # one core a worker: BLAS threads would fight for it
 
 bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (PyTorch CPU build) in .venv
 	$(BIN)/python -m pip install --quiet torch==2.13.0
