@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_cells, common_shape, unwrap
+from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
 from fastacct.mechanisms.base import Count, DeltaOf, Known
 
@@ -163,9 +163,29 @@ class Process:
         """Sum of pure guarantees of a job of plain numbers, inf where one is missing."""
         return cell_pure_epsilon(next(self.decompose(relation).cells()), relation)
 
+    def unsampled(self) -> Process:
+        """The same process on the whole data set, whose losses are never smaller."""
+        return Process((cast("Mechanism", mechanism.unsampled()), count) for mechanism, count in self)
+
     def group(self, size: int) -> Process:
         """The same process, for `size` records that change together in every step."""
         return Process((mechanism.group(size), count) for mechanism, count in self)
+
+    def poisson(self, sample_rate: Reals) -> Mechanism:
+        """All of the process on one Poisson sample: a record that is drawn takes part in every release.
+
+        Known for plain Gaussians only: together they are one, with 1/noise^2 the sum of theirs (rounded to less noise).
+        """
+        blocks = list(self)
+        same = len({type(mechanism) for mechanism, _ in blocks}) == 1
+        whole = blocks[0][0].sampled_together(blocks, sample_rate) if same else None
+        if whole is None:
+            raise ValueError(
+                f"one Poisson sample for several releases is known for plain Gaussians only, not for {self!r}; sample "
+                "a guarantee of them, PureDP or ApproxDP, or each release by itself: mechanism.poisson(sample_rate) * "
+                "count draws a new sample for each"
+            )
+        return whole
 
     def __iter__(self) -> Iterator[tuple[Mechanism, Count]]:
         return iter(self._blocks.items())

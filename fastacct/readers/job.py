@@ -161,7 +161,7 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     jobs = {int(cell): process.cell(int(cell)) if process.shape else process for cell in np.unique(owner)}
     for i, (cell, target) in enumerate(zip(owner.tolist(), wanted.tolist(), strict=True)):
         job, at = jobs[cell], np.flatnonzero(loose)[i]
-        whole = Process((mechanism.unsampled(), count) for mechanism, count in job)
+        whole = job.unsampled()
         asked = Ask(ask.quantity, np.array(target), (), ask.relation, only_upper=True)
         instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper))
         if sum(int(count) for _, count in job) <= _FEW:
