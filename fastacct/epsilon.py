@@ -228,10 +228,10 @@ def rdp(job: Job, orders: Reals, *, neighbors: Relation = "add_remove", threads:
     Parameters
     ----------
     job : Mechanism or Process
-    orders : float or array in (1, 1e11]
-        Broadcasts with the job.
+    orders : float or array in [1, 1e11], or inf
+        Broadcasts with the job.  1: the Kullback-Leibler divergence; inf: the largest loss, pure epsilon.
     neighbors : str
-        As in `epsilon`; "replace_one" only without sampling.
+        As in `epsilon`.
     threads : int, optional
 
     Returns

@@ -222,7 +222,7 @@ def bayes_risk_bounds(
     True
     """
     process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
-    weights = as_cells("prior", prior, UNIT)
+    weights = as_cells("prior", prior, UNIT, may_be_empty=True)
     shape = shape_with(process, "prior", weights)
     if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
         return _risk_of_curve(process, np.broadcast_to(weights, shape), relation, n_threads)
@@ -284,8 +284,8 @@ def positive_predictive_value(
     >>> round(fa.positive_predictive_value(run, 0.01, prior=0.5), 4)
     0.7445
     """
-    weights = as_cells("prior", prior, UNIT)
-    rate = as_cells("fpr", fpr, UNIT)
+    weights = as_cells("prior", prior, UNIT, may_be_empty=True)
+    rate = as_cells("fpr", fpr, UNIT, may_be_empty=True)
     common_shape({"job": np.broadcast_to(0.0, as_process(job).shape), "fpr": rate, "prior": weights})
     tpr = np.asarray(tpr_at_fpr(job, rate, neighbors=neighbors, threads=threads))
     right, wrong = (1.0 - weights) * tpr, weights * rate
@@ -305,7 +305,7 @@ def _read(
     """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
     process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
     joined = as_choice("envelope", envelope, _SHAPES) == "convex"
-    rate = as_cells("fpr", fpr, UNIT)
+    rate = as_cells("fpr", fpr, UNIT, may_be_empty=True)
     shape = shape_with(process, "fpr", rate)
     if relation in _BOTH_WAYS and not is_exact_curve(process, relation):
         return supporting_lines(process, np.broadcast_to(rate, shape), relation, n_threads, positives=positives)

@@ -12,7 +12,7 @@ import numpy as np
 from fastacct.accountants.base import Calibration, Method, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.engine import run_kernel
-from fastacct.core.inputs import DOMAINS, Cells, Codes, Reals, as_cells, as_choice
+from fastacct.core.inputs import CONVERTED, Cells, Codes, Reals, as_cells, as_choice
 from fastacct.mechanisms.process import Process, merge
 from fastacct.readers.cell import Settings
 from fastacct.readers.job import Ask, by_cells, owners
@@ -66,7 +66,7 @@ class RDP(Method):
             given: object = orders
             if isinstance(given, Iterable) and not isinstance(given, np.ndarray | str | bytes | dict | set):
                 given = list(given)
-            values = np.atleast_1d(as_cells("orders", given, DOMAINS["orders"]))
+            values = np.atleast_1d(as_cells("orders", given, CONVERTED))
             if values.ndim != 1:
                 raise ValueError(f"orders must be one-dimensional, not of shape {values.shape}")
             object.__setattr__(self, "orders", tuple(float(x) for x in values))

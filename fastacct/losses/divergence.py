@@ -15,6 +15,8 @@ from fastacct.core.inputs import TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
+from fastacct.losses.mixture import Mixture, MixturePair, dict_of
+from fastacct.losses.mixture_divergence import mixture_divergences
 from fastacct_ext import _kernels
 
 __all__ = ["ORDERS", "PADDING", "at_least", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
@@ -65,11 +67,23 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
     """The larger direction of a relation; inf where the losses are too extreme for a grid."""
     if pair.is_nothing:
         return np.zeros(orders.shape)
+    if isinstance(pair, MixturePair):
+        return of_mixture(pair.mixture, orders, relation)
     try:
         sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
         return np.asarray(np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)]))
     except OutOfReachError:
         return unknown(orders)
+
+
+def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
+    """The larger direction, of Gaussian mixtures."""
+    p, q = (dict_of(side) for side in mixture.sides())
+    off = mixture.rounding if mixture.rounding > 8.0 * ROUNDING else 0.0  # less is in the errors of the losses
+    mirrored = list(p.values()) == list(q.values()) and list(p) == [0.0 - mean for mean in q]
+    ways = {"remove": (p, q), "add": (q, p)}
+    asked = DIRECTIONS[relation][: 1 if mirrored else 2]
+    return np.asarray(np.maximum.reduce([mixture_divergences(mixture.noise, *ways[way], orders, off) for way in asked]))
 
 
 def at_least(value: float, released: float) -> float:

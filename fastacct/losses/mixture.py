@@ -18,7 +18,7 @@ from fastacct.core.inputs import Cells
 from fastacct.losses.atoms import everything, exact_atoms
 from fastacct.losses.loss import QUADRATURE, ROUNDING, Bracket, Nodes, OutOfReachError, Pair, gauss_rule
 
-__all__ = ["GaussianMixtures", "Mixture", "mixture_bracket"]
+__all__ = ["GaussianMixtures", "Mixture", "MixturePair", "dict_of", "mixture_bracket"]
 
 _FAR: Final = 40.0
 """Beyond so many standard deviations a normal density is less than any mass `outside`."""
@@ -89,13 +89,13 @@ class GaussianMixtures:
 
     def loss(self, x: Cells) -> tuple[Cells, Cells, Cells]:
         """Loss at outputs `x`, a bound of its error, and its derivative."""
-        p_log, p_error, p_mean = self._log_mean(self.p, x)
-        q_log, q_error, q_mean = self._log_mean(self.q, x)
+        p_log, p_error, p_mean = self.log_mean(self.p, x)
+        q_log, q_error, q_mean = self.log_mean(self.q, x)
         value = p_log - q_log
         slope = np.maximum(p_mean - q_mean, 0.0) / self.sigma**2
         return value, p_error + q_error + ROUNDING * np.abs(value), slope
 
-    def _log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
+    def log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
         origin, variance = float(self.means[self.reference]), self.sigma**2
         total, highest = np.zeros_like(x), np.zeros_like(x)

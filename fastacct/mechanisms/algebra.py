@@ -255,7 +255,7 @@ class Grouped(Mechanism):
         """Whether the group's own pair is known."""
         inner = self.mechanism
         if isinstance(inner, PoissonSampled) and self.size > inner.mechanism.largest_exact_group:
-            return bool(np.all(np.isin(inner.sample_rate, (0.0, 1.0))))
+            return bool(np.all(np.isin(np.asarray(inner.sample_rate), (0.0, 1.0))))
         return inner.groups_directly
 
     @property

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Domain, Reals, as_cells
+from fastacct.core.inputs import Cells, Domain, Reals, as_cells, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.divergence import of_pair
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.base import Divergence, SampledGaussian, parameter, plain, store
+from fastacct.mechanisms.base import Count, Divergence, SampledGaussian, parameter, plain, store
 
 __all__ = ["Gaussian", "GaussianMixture"]
 
@@ -29,6 +31,12 @@ _NOISE: Final = Domain(0.0, math.inf)
 _WEIGHT: Final = Domain(0.0, 1.0)
 _MEAN: Final = Domain(-1e150, 1e150)
 _SMALLEST_WEIGHT: Final = 1e-290
+_LEFT_OVER: Final = 1e-35
+"""Probability of the counts of a large group that are taken for all of it."""
+_FINE: Final = 512
+"""Values of a large binomial law before those that matter least are merged."""
+_MOST_DRAWN: Final = 1e5
+"""Expected number of members drawn, beyond which a group counts as drawn altogether."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +67,7 @@ class Gaussian(Mechanism):
     relations: ClassVar[tuple[Relation, ...]] = ALL
     is_gaussian: ClassVar[bool] = True
     groups_directly: ClassVar[bool] = True
+    largest_exact_group: ClassVar[float] = MAX_COMPONENTS - 1
 
     @property
     def sample_relations(self) -> tuple[Relation, ...]:
@@ -87,6 +96,13 @@ class Gaussian(Mechanism):
         """By the losses, where the kernel has none (under replace-one)."""
         return of_pair(self.sample_losses(rate, 1, relation), orders, relation)
 
+    def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism:
+        """1/noise^2 add up."""
+        known = [(np.asarray(one.noise_multiplier), np.asarray(n)) for one, n in others if isinstance(one, Gaussian)]
+        cells = np.broadcast_arrays(*itertools.chain(*known))
+        noise = [_joint_noise(cell[::2], cell[1::2]) for cell in zip(*(one.flat for one in cells), strict=True)]
+        return Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape))).poisson(rate)
+
     def pure_epsilon(self, relation: Relation) -> float:
         """None, but of infinite noise."""
         return 0.0 if self.noise_multiplier == math.inf else math.inf
@@ -103,14 +119,25 @@ class Gaussian(Mechanism):
         yield Gaussian(2.0).poisson(0.1).group(3)
 
 
+def _joint_noise(noises: Sequence[float], counts: Sequence[float]) -> float:
+    """The noise of one Gaussian for several: the largest float that is not above it."""
+    run = [(Fraction(float(noise)), int(n)) for noise, n in zip(noises, counts, strict=True) if n and noise < math.inf]
+    if any(noise == 0 for noise, _ in run):
+        return 0.0
+    if not run:
+        return math.inf
+    square = 1 / sum((n / noise**2 for noise, n in run), Fraction(0))
+    shift = 120 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2  # 120 bits of the root
+    root = Fraction(math.isqrt(math.floor(square * Fraction(4) ** shift))) / Fraction(2) ** shift
+    near = float(root)
+    return near if near <= root else math.nextafter(near, 0.0)
+
+
 @lru_cache(maxsize=1024)
 def _binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
-    """How many of a group are drawn: weights rounded once, from exact arithmetic."""
+    """How many of a group are drawn: weights rounded once, from exact arithmetic; of many, rounded up to fewer."""
     if size >= MAX_COMPONENTS:
-        raise ValueError(
-            f"group({size}) at sample_rate = {rate!r}: size = {size} is out of range; allowed: whole numbers in "
-            f"[1, {MAX_COMPONENTS - 1}]"
-        )
+        return _coarse_binomial(size, rate)
     q = Fraction(rate)
     weights = [float(math.comb(size, k) * q**k * (1 - q) ** (size - k)) for k in range(size + 1)]
     if min(weights) < _SMALLEST_WEIGHT:
@@ -119,6 +146,38 @@ def _binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
             "smallest float; take a smaller group"
         )
     return tuple((weight, float(k)) for k, weight in enumerate(weights))
+
+
+def _coarse_binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
+    """A law of at most `MAX_COMPONENTS` values that is stochastically larger than the binomial one.
+
+    The loss increases in the output, so that delta is P(X > t) - exp(epsilon) Q(X > t) at the best t, or with the tails
+    exchanged: both increase where mass of P, whose Q is at 0, is moved to larger means.
+    """
+    mean = size * rate
+    if mean > _MOST_DRAWN:
+        return ((1.0, float(size)),)
+    with localcontext(Context(prec=60, Emin=-(10**15), Emax=10**15)):
+        q = Decimal(rate)
+        odds, mass = q / (1 - q), (1 - q) ** size
+        masses, rest, least = [mass], 1 - mass, Decimal(_LEFT_OVER)
+        while rest > least and len(masses) < size:
+            k = len(masses)
+            mass = mass * (size - k + 1) / k * odds
+            masses.append(mass)
+            rest -= mass
+        step, smallest = -(-len(masses) // _FINE), Decimal(_SMALLEST_WEIGHT)
+        parts, waiting = list[list[float]](), Decimal(0)
+        for k, mass in enumerate(masses):
+            waiting += mass
+            if (len(masses) - 1 - k) % step == 0 and waiting >= smallest:
+                parts.append([float(waiting), float(k)])
+                waiting = Decimal(0)
+        parts.append([float(max(rest, smallest) + waiting), float(size)])
+    while len(parts) > MAX_COMPONENTS:  # where least is moved least
+        at = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
+        parts[at + 1][0] += parts.pop(at)[0]
+    return tuple((weight, mean) for weight, mean in parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +192,16 @@ class GaussianMixture(Mechanism):
     noise_multiplier : float or array in [0, inf]
         Standard deviation of the noise, in the unit of the means.
     p : sequence of (weight, mean)
-        Weights positive, adding up to 1 within 1e-12; means >= 0; at most 65 components.
+        Weights positive, adding up to 1 within 1e-12; at most 65 components.
     q : sequence of (weight, mean)
-        The same with means <= 0.  Default: all weight at 0.
+        The same, with no mean above the smallest one of p.  Default: all weight at 0.
 
     Raises
     ------
     TypeError, ValueError
-        Naming component, value and range.  Means on the wrong side of 0 are refused: the privacy loss would not be
-        increasing, which the analysis needs.  (Shifting all means by one number changes nothing.)
+        Naming component, value and range.  Where no shift of all means, which changes nothing, puts those of p at 0 or
+        above and those of q at 0 or below, they are refused: the privacy loss would not be increasing, which the
+        analysis needs.
 
     Examples
     --------
@@ -161,20 +221,38 @@ class GaussianMixture(Mechanism):
         p: Sequence[tuple[float, float]],
         q: Sequence[tuple[float, float]] = ((1.0, 0.0),),
     ) -> None:
-        store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier, _NOISE))
-        object.__setattr__(self, "p", _components("p", p, 1.0))
-        object.__setattr__(self, "q", _components("q", q, -1.0))
+        store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier, _NOISE, may_be_empty=True))
+        parts = _components("p", p), _components("q", q)
+        shift = _shift(*parts)
+        for name, side in zip(("p", "q"), parts, strict=True):
+            object.__setattr__(self, name, _sorted(name, side, shift))
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        """Whether no mean had to be rounded outwards when all were shifted."""
+        return self._moved[2]
+
+    @property
+    def _moved(self) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...], bool]:
+        """P and Q with means on either side of 0, and whether these are exact."""
+        shift = _shift(self.p, self.q)
+        p, q = (
+            tuple((weight, _less(mean, shift, outwards)) for weight, mean in side)
+            for side, outwards in ((self.p, math.inf), (self.q, -math.inf))
+        )
+        return p, q, _is_exact(shift, (*self.p, *self.q))
 
     @property
     def is_gaussian_sampled(self) -> bool:
         """Whether the loss of a sample increases in the output, too."""
-        return self.q == ((1.0, 0.0),)
+        return self._moved[1] == ((1.0, 0.0),)
 
     def losses(self, relation: Relation) -> Pair:
         """The mixtures themselves."""
         noise = plain(self.noise_multiplier)
-        released = max(mean for _, mean in self.p) > min(mean for _, mean in self.q)
-        return MixturePair(Mixture(noise, self.p, self.q)) if released and noise < math.inf else NOTHING
+        p, q, _ = self._moved
+        released = max(mean for _, mean in p) > min(mean for _, mean in q)
+        return MixturePair(Mixture(noise, p, q)) if released and noise < math.inf else NOTHING
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """By the losses."""
@@ -190,11 +268,14 @@ class GaussianMixture(Mechanism):
         yield GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)])
 
 
-def _components(name: str, value: object, side: float) -> tuple[tuple[float, float], ...]:
-    """Components with distinct means on the given side of 0, sorted outwards."""
+Components = tuple[tuple[float, float], ...]
+
+
+def _components(name: str, value: object) -> Components:
+    """Checked components, as given."""
     if isinstance(value, str | bytes | dict | set) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence of (weight, mean), not {value!r}")
-    weights: dict[float, list[float]] = {}
+    parts = []
     for i, part in enumerate(value):
         if isinstance(part, str | bytes) or not isinstance(part, Iterable) or len(pair := list(part)) != 2:
             raise TypeError(f"{name}[{i}] must be (weight, mean), not {part!r}")
@@ -202,16 +283,48 @@ def _components(name: str, value: object, side: float) -> tuple[tuple[float, flo
         mean = as_cells(f"{name}[{i}] mean", pair[1], _MEAN)
         if weight.ndim or mean.ndim:
             raise TypeError(f"{name}[{i}] must be two numbers, not arrays")
-        if mean * side < 0.0:
-            raise ValueError(
-                f"{name}[{i}] mean = {float(mean)!r} is on the wrong side: means of p must be >= 0 and means of q "
-                "<= 0, or the privacy loss is not increasing"
-            )
+        parts.append((float(weight), float(mean) + 0.0))
+    return tuple(parts)
+
+
+def _sorted(name: str, parts: Components, shift: float) -> Components:
+    """Components with positive weights and distinct means, sorted outwards from the shift."""
+    weights: dict[float, list[float]] = {}
+    for weight, mean in parts:
         if weight > 0.0:
-            weights.setdefault(float(mean) + 0.0, []).append(float(weight))
+            weights.setdefault(mean, []).append(weight)
     total = math.fsum(w for parts in weights.values() for w in parts)
     if abs(total - 1.0) > WEIGHTS_OFF:
         raise ValueError(f"the weights of {name} add up to {total!r}, not to 1")
     if len(weights) > MAX_COMPONENTS:
         raise ValueError(f"{name} has {len(weights)} components; allowed: at most {MAX_COMPONENTS}")
-    return tuple((math.fsum(weights[mean]), mean) for mean in sorted(weights, key=abs))
+    outwards = sorted(weights, key=lambda mean: abs(Fraction(mean) - Fraction(shift)))
+    return tuple((math.fsum(weights[mean]), mean) for mean in outwards)
+
+
+def _shift(p: Components, q: Components) -> float:
+    """What to take off all means, so that those of P are at least 0 and those of Q at most 0; exactly, if possible."""
+    low, high = max((mean for _, mean in q), default=0.0), min((mean for _, mean in p), default=0.0)
+    if low <= 0.0 <= high:
+        return 0.0
+    if low <= high:
+        return next((one for one in (low, high) if _is_exact(one, (*p, *q))), low)
+    for name, parts, side in (("p", p, 1.0), ("q", q, -1.0)):
+        for i, (_, mean) in enumerate(parts):
+            if mean * side < 0.0:
+                raise ValueError(
+                    f"{name}[{i}] mean = {mean!r} is on the wrong side: means of p must be >= 0 and means of q <= 0, "
+                    "after some shift of all, or the privacy loss is not increasing"
+                )
+    return 0.0
+
+
+def _is_exact(shift: float, parts: Components) -> bool:
+    return all(Fraction(mean) - Fraction(shift) == Fraction(mean - shift) for _, mean in parts)
+
+
+def _less(mean: float, shift: float, outwards: float) -> float:
+    """mean - shift, rounded outwards."""
+    near = mean - shift
+    off = Fraction(mean) - Fraction(shift) - Fraction(near)
+    return near if off == 0 or (off > 0) != (outwards > 0.0) else math.nextafter(near, outwards)

@@ -95,8 +95,9 @@ def _corners(job: Process, relation: Relation) -> Cells:
         for source in sources:
             if isinstance(source, Atoms) and source.loss.size <= _MOST_CORNERS:
                 values = np.unique(np.abs(source.loss))
-                if count > 1:  # of one value v the sums are count v, (count - 2) v, ...
-                    values = values[-1:] * np.arange(count, 0, -2) if values.size == 1 and count <= _MOST_SUMS else []
-                found.append(np.asarray(values, dtype=np.float64))
+                if values.size == 1 and count <= _MOST_SUMS:  # the sums of v and -v are count v, (count - 2) v, ...
+                    found.append(values * np.arange(count, 0, -2))
+                elif count == 1:
+                    found.append(values)
     every = np.unique(np.concatenate(found))
     return every[(every > 0.0) & (every <= _FAR)]

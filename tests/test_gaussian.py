@@ -1,0 +1,190 @@
+"""Gaussian mixtures: divergences against 30 digits, large groups of a sample, means that are shifted."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.losses.mixture_divergence import mixture_divergences
+
+
+def exact_divergence(sigma, p, q, order):
+    """To 20 digits and more, by quadrature between all centres."""
+    with mp.workdps(30):
+        s, order = mp.mpf(sigma), mp.mpf(order)
+
+        def density(weights, x):
+            return mp.fsum(mp.mpf(w) * mp.npdf(x, m, s) for m, w in weights.items())
+
+        means = [*p, *q]
+        low = min(*means, order * min(p) - (order - 1) * max(q)) - 13 * s
+        high = max(*means, order * max(p) - (order - 1) * min(q)) + 13 * s
+        edges = mp.linspace(low, high, int(mp.ceil((high - low) / (3 * s))) + 1)
+        return mp.log(mp.quad(lambda x: density(p, x) ** order * density(q, x) ** (1 - order), edges)) / (order - 1)
+
+
+ONE, TENTH = {0.0: 1.0}, {0.0: 0.9, 1.0: 0.1}
+TINY_RATE = {0.0: 1.0 - 2.0**-20, 1.0: 2.0**-20}
+THREE = {0.0: 0.729, 1.0: 0.243, 2.0: 0.027, 3.0: 0.001}
+CASES = [
+    (1.0, TENTH, ONE, 2.0, "0.01703686323617660623526175"),
+    (1.0, TENTH, ONE, 2.5, "0.02350372726100312602448037"),
+    (0.5, TENTH, ONE, 7.3, "11.93192520982388977784208"),
+    (5.0, {0.0: 0.5, 1.0: 0.25, 2.0: 0.25}, ONE, 64.0, "3.718398795971713492870662"),
+    (2.0, TENTH, {0.0: 0.9, -1.0: 0.1}, 3.7, "0.01832572524961212086781324"),
+    (0.7, TENTH, {0.0: 0.9, -1.0: 0.1}, 16.0, "13.9758003620428972527183"),
+    (0.5, TENTH, {0.0: 0.9, -1.0: 0.1}, 33.3, "64.33148795848439273983353"),
+    (1.0, ONE, {0.0: 0.75, 1.0: 0.25}, 5.0, "0.09830445711499521300174847"),
+    (1.0, THREE, ONE, 12.5, "48.74157034893249025683589"),
+    (1.0, ONE, THREE, 1.01, "0.04624857166231392889392501"),
+    (3.0, TINY_RATE, {0.0: 1.0 - 2.0**-20, -1.0: 2.0**-20}, 1.5, "3.037890458075693371089611e-13"),
+    (1.0, {1.0: 1.0}, ONE, 4.0, "2.0"),
+    (0.5, {1.0: 0.5, -1.0: 0.5}, ONE, 3.0, "5.306852988242788275105367"),
+    (2.0, {2.0: 0.5, 9.0: 0.5}, {-2.0: 0.5, -7.0: 0.5}, 1.2, "14.91400189591323424956833"),
+]
+
+
+@pytest.mark.parametrize(("sigma", "p", "q", "order", "exact"), CASES)
+def test_divergences_of_mixtures_are_certified_and_tight(sigma, p, q, order, exact):
+    exact = mp.mpf(exact)  # by `exact_divergence`
+    value = mixture_divergences(sigma, p, q, np.array([order]), 0.0)[0]
+    assert exact <= value <= exact * (1 + mp.mpf("1e-11"))
+
+
+def test_divergences_of_mixtures_equal_those_of_the_kernel():
+    orders = np.array([1 + 2.0**-40, 1.5, 2.0, 17.3, 64.0, 1e4, 1e7, 1e11])
+    for noise, rate in ((1.0, 0.1), (0.5, 1e-6), (4.0, 0.7)):
+        mixture = fa.GaussianMixture(noise, [(1 - rate, 0.0), (rate, 1.0)])
+        kernel = fa.rdp(fa.Gaussian(noise).poisson(rate), orders)
+        assert fa.rdp(mixture, orders) == pytest.approx(kernel, rel=1e-9)
+
+
+def test_rdp_of_mixtures_groups_and_replaced_records():
+    order = 3.5
+    three = exact_divergence(2.0, THREE, ONE, order)
+    assert fa.rdp(fa.Gaussian(2.0).poisson(0.1).group(3), order) == pytest.approx(float(three), rel=1e-12)
+    swapped = exact_divergence(2.0, TENTH, {0.0: 0.9, -1.0: 0.1}, order)
+    assert fa.rdp(fa.Gaussian(2.0).poisson(0.1), order, neighbors="replace_one") == pytest.approx(
+        float(swapped), rel=1e-12
+    )
+    mixture = fa.GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)])
+    assert fa.rdp(mixture * 10, order) == pytest.approx(10 * fa.rdp(mixture, order), rel=1e-12)
+    assert fa.rdp(mixture, order, neighbors="add") == pytest.approx(float(exact_divergence(2.0, ONE, TENTH, order)))
+
+
+def test_rdp_of_mixtures_increases_with_the_order_and_ends_at_the_largest_loss():
+    orders = np.array([1.0, 1 + 1e-9, 1.1, 2.0, 5.0, 64.0, 1e3, 1e5, 1e8, 1e11])
+    for neighbors in ("add_remove", "add", "remove"):
+        value = fa.rdp(fa.Gaussian(1.0).poisson(0.3).group(4), orders, neighbors=neighbors)
+        assert np.isfinite(value).all()
+        assert (np.diff(value) > -1e-11 * value[:-1]).all()
+    assert fa.rdp(fa.Gaussian(1.0).poisson(0.3).group(4), math.inf) == math.inf
+
+
+def test_rdp_of_mixtures_at_the_ends_of_the_noise():
+    parts = [(0.5, 0.0), (0.5, 1.0)]
+    assert fa.rdp(fa.GaussianMixture(0.0, parts), 2.0) == math.inf
+    assert fa.rdp(fa.GaussianMixture(math.inf, parts), 2.0) == 0.0
+    assert 0 < fa.rdp(fa.GaussianMixture(1e120, parts), 2.0) <= 1e-230
+    assert fa.rdp(fa.GaussianMixture(1e-3, parts), 2.0) == pytest.approx(1e6 - 2 * math.log(2.0), rel=1e-9)
+
+
+def test_the_renyi_accountant_covers_groups_beside_other_mechanisms():
+    job = fa.Gaussian(4.0).poisson(0.01).group(3) * 100 + fa.Laplace(50.0)
+    exact, renyi = fa.epsilon(job, delta=1e-5), fa.epsilon(job, delta=1e-5, accountant=fa.RDP())
+    assert exact <= renyi <= 1.5 * exact
+
+
+@pytest.mark.parametrize(("size", "rate"), [(65, 0.1), (65, 0.5), (100, 0.01), (200, 0.3), (1000, 0.9)])
+def test_the_numbers_drawn_of_a_large_group_are_rounded_up(size, rate):
+    job = fa.Gaussian(20.0).poisson(rate).group(size)
+    mixture = job.losses("remove").mixture
+    weights, means = (np.array(column) for column in zip(*mixture.p, strict=True))
+    assert len(means) <= 65
+    assert math.fsum(weights) == pytest.approx(1.0, abs=1e-14)
+    assert (np.diff(means) > 0).all()
+    assert means[-1] == size
+    with mp.workdps(40):
+        q, law = mp.mpf(rate), []
+        for k in range(size + 1):
+            law.append(mp.binomial(size, k) * q**k * (1 - q) ** (size - k))
+        tail = np.cumsum(weights[::-1])[::-1]
+        for mean, mine in zip([-1.0, *means[:-1]], tail, strict=True):  # P(X > mean)
+            assert mine >= mp.fsum(law[int(mean) + 1 :]) * (1 - mp.mpf("1e-13"))
+
+
+def test_a_large_group_is_a_bound_close_to_the_exact_pair():
+    step = fa.Gaussian(20.0).poisson(0.1)
+    before, after = step.group(64), step.group(65)
+    assert before.tight
+    assert not after.tight
+    lower, upper, status = fa.epsilon_bounds(after, delta=1e-5)
+    assert (lower, status) == (0.0, fa.Status.LOOSE)
+    last, one_before = (fa.epsilon(step.group(k), delta=1e-5) for k in (64, 63))
+    assert last < upper < last + 1.2 * (last - one_before)
+    assert fa.epsilon(after, delta=1e-5, neighbors="add") <= upper
+    assert fa.rdp(after, 2.0) > fa.rdp(before, 2.0)
+    assert 0.0 < fa.tradeoff(after, 0.1) < fa.tradeoff(before, 0.1)
+
+
+def test_large_groups_of_certain_draws_are_exact():
+    assert fa.epsilon_bounds(fa.Gaussian(100.0).poisson(1.0).group(100), delta=1e-5).status == fa.Status.TIGHT
+    assert fa.epsilon(fa.Gaussian(1.0).poisson(0.0).group(100), delta=1e-5) == 0.0
+
+
+def test_very_large_groups_have_a_bound():
+    for size, rate in ((3000, 0.5), (10**9, 1e-8), (10**12, 0.5), (70, 1e-9)):
+        noise = 100.0 * size * rate + 10.0
+        upper = fa.delta(fa.Gaussian(noise).poisson(rate).group(size), epsilon=1.0)
+        assert 0.0 <= upper <= 1.0
+    assert fa.delta(fa.Gaussian(200.0).poisson(0.5).group(300), epsilon=1.0) < 0.5
+
+
+SHIFTED = [
+    ([(0.5, 1.0), (0.5, 3.0)], [(1.0, 1.0)], [(0.5, 0.0), (0.5, 2.0)], [(1.0, 0.0)]),
+    ([(1.0, 1.0)], [(1.0, 0.5)], [(1.0, 0.5)], [(1.0, 0.0)]),
+    ([(0.5, -1.0), (0.5, -2.0)], [(0.5, -2.0), (0.5, -4.0)], [(0.5, 1.0), (0.5, 0.0)], [(0.5, 0.0), (0.5, -2.0)]),
+]
+
+
+@pytest.mark.parametrize(("p", "q", "p_at_0", "q_at_0"), SHIFTED)
+def test_a_shift_of_all_means_changes_nothing(p, q, p_at_0, q_at_0):
+    given, moved = fa.GaussianMixture(1.5, p, q), fa.GaussianMixture(1.5, p_at_0, q_at_0)
+    for neighbors in ("add_remove", "add", "remove"):
+        assert fa.epsilon_bounds(given * 3, delta=1e-5, neighbors=neighbors) == fa.epsilon_bounds(
+            moved * 3, delta=1e-5, neighbors=neighbors
+        )
+    assert fa.rdp(given, 2.5) == fa.rdp(moved, 2.5)
+    assert set(given.p) == set(p)
+    assert set(given.q) == set(q)
+    assert eval(repr(given), {"GaussianMixture": fa.GaussianMixture}) == given
+
+
+def test_a_sample_of_a_shifted_mixture():
+    given = fa.GaussianMixture(1.5, [(0.5, 1.0), (0.5, 3.0)], [(1.0, 1.0)]).poisson(0.1)
+    moved = fa.GaussianMixture(1.5, [(0.5, 0.0), (0.5, 2.0)]).poisson(0.1)
+    assert fa.epsilon_bounds(given, delta=1e-5) == fa.epsilon_bounds(moved, delta=1e-5)
+
+
+def test_a_shift_that_is_no_float_is_rounded_outwards_and_a_bound():
+    given = fa.GaussianMixture(1.0, [(0.5, 0.1), (0.5, 1e9)], [(1.0, 0.1)])
+    exact = fa.GaussianMixture(1.0, [(0.5, 0.0), (0.5, 1.0)])
+    assert exact.tight
+    assert not given.tight
+    assert given.losses("add").mixture.p[1][1] >= 1e9 - 0.1
+    assert fa.epsilon_bounds(given, delta=0.6).lower == 0.0
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "message"),
+    [
+        ([(0.5, 1.0), (0.5, 2.0)], [(1.0, 1.5)], r"q\[0\] mean = 1\.5 is on the wrong side"),
+        ([(1.0, 2.0)], [(0.5, 1.0), (0.5, 3.0)], r"q\[0\] mean = 1\.0 is on the wrong side"),
+        ([(0.5, -3.0), (0.5, 1.0)], [(1.0, -2.0)], r"p\[0\] mean = -3\.0 is on the wrong side"),
+    ],
+)
+def test_losses_that_do_not_increase_are_refused(p, q, message):
+    with pytest.raises(ValueError, match=message):
+        fa.GaussianMixture(1.0, p, q)

@@ -1,0 +1,64 @@
+"""Trade-off curves of jobs that are known by their deltas alone: the lines that each epsilon and delta prove."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+FPR = np.concatenate([[0.0, 1e-12, 1e-3, 0.5, 1.0], np.linspace(0.01, 0.99, 33), 1.0 - np.geomspace(1e-9, 1e-2, 8)])
+
+
+def curve(epsilon, delta, fpr):
+    """The curve of all of (epsilon, delta)-DP (Kairouz, Oh, Viswanath 2015)."""
+    steep = 1.0 - delta - math.exp(epsilon) * fpr
+    return np.maximum(np.maximum(steep, math.exp(-epsilon) * (1.0 - delta - fpr)), 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 2.5, 7.0, 30.0])
+def test_a_pure_guarantee_has_its_own_curve(epsilon):
+    value = fa.tradeoff(fa.PureDP(epsilon), FPR)
+    exact = curve(epsilon, 0.0, FPR)
+    assert (value <= exact).all()
+    assert value == pytest.approx(exact, rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (0.5, 1e-6), (0.0, 0.2), (5.0, 0.5)])
+def test_an_approximate_guarantee_has_its_own_curve(epsilon, delta):
+    value = fa.tradeoff(fa.ApproxDP(epsilon, delta), FPR)
+    exact = curve(epsilon, delta, FPR)
+    assert (value <= exact + 1e-16).all()
+    assert value == pytest.approx(exact, rel=1e-9, abs=1e-13)
+
+
+def test_pure_guarantees_of_different_mechanisms_meet_at_their_sum():
+    job = fa.PureDP(0.5) + fa.PureDP(1.0)
+    # four outcomes of two randomised responses: the last corner before (1, 0)
+    low = math.exp(-1.5) / ((1.0 + math.exp(-0.5)) * (1.0 + math.exp(-1.0)))
+    assert fa.tradeoff(job, 1.0 - low / 4) == pytest.approx(math.exp(-1.5) * low / 4, rel=1e-6)
+
+
+def test_several_releases_of_one_guarantee_have_all_corners():
+    # the losses 2, 0 and -2, with masses a^2, 2 a b and b^2
+    a, b = math.e / (1.0 + math.e), 1.0 / (1.0 + math.e)
+    null, other = [b * b, b * b + 2 * a * b, 1.0], [a * a, a * a + 2 * a * b, 1.0]
+    fpr = np.linspace(0.0, 1.0, 101)
+    exact = 1.0 - np.interp(fpr, [0.0, *null], [0.0, *other])
+    value = fa.tradeoff(fa.PureDP(1.0) * 2, fpr)
+    assert (value <= exact + 1e-15).all()
+    assert value == pytest.approx(exact, rel=1e-6, abs=1e-9)
+
+
+def test_each_cell_has_its_own_corners():
+    value = fa.tradeoff(fa.PureDP([1.0, 2.5]), 0.5)
+    assert value == pytest.approx([0.5 / math.e, 0.5 * math.exp(-2.5)], rel=1e-9)
+
+
+def test_no_rates_give_no_rates():
+    for job in (fa.PureDP(1.0), fa.Gaussian(1.0), fa.Gaussian(1.0).poisson(0.1) * 3):
+        assert fa.tradeoff(job, []).shape == (0,)
+        assert fa.tradeoff_bounds(job, np.zeros((2, 0))).status.shape == (2, 0)
+        assert fa.tpr_at_fpr(job, []).shape == (0,)
+        assert fa.bayes_risk(job, prior=[]).shape == (0,)
+        assert fa.positive_predictive_value(job, [], prior=0.5).shape == (0,)
