@@ -154,13 +154,13 @@ import fastacct as fa
 rate = np.geomspace(1e-6, 1e-2, 160_000)
 pressed = []
 def press():
-    pressed.append(time.monotonic())
+    pressed.append(time.process_time())
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 threading.Timer(1.5, press).start()
 try:
     fa.dpsgd.epsilon(noise_multiplier=0.7, sample_rate=rate, steps=2000, delta=1e-9, threads=int(sys.argv[1]))
 except KeyboardInterrupt:
-    print(time.monotonic() - pressed[0])
+    print(time.process_time() - pressed[0])
 """
 
 
