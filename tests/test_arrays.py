@@ -152,6 +152,7 @@ import numpy as np
 import fastacct as fa
 
 rate = np.geomspace(1e-6, 1e-2, 160_000)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a process that a shell put in the background
 pressed = []
 def press():
     pressed.append(time.process_time())
@@ -176,7 +177,9 @@ def test_ctrl_c_is_heard_at_once(threads):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("threads", [1, 3])
-def test_nothing_is_written_after_ctrl_c(threads):
+def test_nothing_is_written_after_ctrl_c(threads, request):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     written = np.zeros(3000, dtype=np.int64)
 
     def work(start, _):
