@@ -13,7 +13,7 @@ from fastacct.core.inputs import Cells
 from fastacct.losses.atoms import epsilon_delta, exact_atoms
 from fastacct.losses.loss import QUADRATURE, ROUNDING, Atoms, Bracket, Nodes, gauss_rule
 
-__all__ = ["LaplaceLoss", "laplace_bracket"]
+__all__ = ["LaplaceLoss", "TruncatedLaplaceLoss", "laplace_bracket"]
 
 _CHUNK: Final = 1 << 15
 
@@ -74,6 +74,50 @@ class LaplaceLoss:
             density = (half[:, None] * weights).ravel() * scale * np.exp(0.5 * (loss - top))
             error = density * (ROUNDING * (48.0 + 8.0 * top))
             yield Nodes(np.repeat(cell, points.size), loss, np.zeros_like(loss), density, error)
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedLaplaceLoss:
+    """One release with truncated Laplace noise: the density of `between` with mass `share`, and an atom at each end.
+
+    All masses are good to `relative`; the smaller loss comes first.
+    """
+
+    between: LaplaceLoss
+    share: float
+    ends: tuple[float, float]
+    relative: float
+    infinite: float
+    slack: float
+    quadrature: float = QUADRATURE
+    bottom: float = 0.0
+
+    @property
+    def anchor(self) -> float | None:
+        """The largest loss."""
+        return self.between.largest
+
+    @property
+    def lattice(self) -> float | None:
+        """As of plain Laplace noise."""
+        return self.between.lattice
+
+    def outside(self, tail: float) -> tuple[float, float]:
+        """Nothing."""
+        return 0.0, -math.inf
+
+    def extent(self, tail: float) -> tuple[float, float]:
+        """Both ends."""
+        return self.between.extent(tail)
+
+    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
+        """The atoms, and the nodes of the density."""
+        top, mass = self.between.largest, np.array(self.ends)
+        for atoms in Atoms(np.array([-top, top]), np.zeros(2), mass).nodes(edges, tail):
+            yield atoms._replace(mass_error=self.relative * mass)
+        for nodes in self.between.nodes(edges, tail):
+            error = self.share * (nodes.mass_error + self.relative * nodes.mass)
+            yield nodes._replace(mass=self.share * nodes.mass, mass_error=error)
 
 
 def laplace_bracket(scale: float) -> Bracket:

@@ -8,6 +8,7 @@ from fastacct.mechanisms.guarantee import GDP, ZCDP, ApproxDP, MeanConcentratedD
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
 from fastacct.mechanisms.iteration import NoisyIteration
 from fastacct.mechanisms.laplace import Laplace, Staircase
+from fastacct.mechanisms.laplace_truncated import TruncatedLaplace
 from fastacct.mechanisms.network import GOPA, RandomWalk
 from fastacct.mechanisms.parallel import Parallel
 from fastacct.mechanisms.process import Process
@@ -55,6 +56,7 @@ __all__ = [
     "Staircase",
     "Thresholdout",
     "TreeAggregation",
+    "TruncatedLaplace",
     "from_pmf",
 ]
 
@@ -62,6 +64,7 @@ EVERY: Final[tuple[type[Mechanism], ...]] = (
     Gaussian,
     GaussianMixture,
     Laplace,
+    TruncatedLaplace,
     Staircase,
     DiscreteLaplace,
     DiscreteGaussian,
