@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from fastacct.core.inputs import as_threads
 
 import fastacct as fa
 from bench import agreement, compare_exact, report, timing
@@ -26,6 +25,7 @@ from bench.agreement import RDP
 from bench.configurations import REGIMES, Configurations, broad, everyday, tiny_rate
 from bench.peers import Peer, installed
 from bench.report import Fact, Findings, Race, Regime
+from fastacct.core.inputs import as_threads
 from fastacct.tightness import duration
 
 CURVE_ORDERS: Final = tuple([1 + x / 10.0 for x in range(1, 100)] + [float(order) for order in range(12, 64)])

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from fastacct.core.inputs import Cells
 
 from bench import edgeworth
 from bench.isolated import Isolated
 from bench.peers import ADAPTERS, EXACT_ADAPTERS, Accountant, is_installed
 from fastacct import plot, tightness
 from fastacct.cli.commands import tightness_answer
+from fastacct.core.inputs import Cells
 from fastacct.tightness import Contender, Runs, Score, Truth
 
 
