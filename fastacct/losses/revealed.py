@@ -40,13 +40,15 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
     in_reach(float(mu.max()), _MOST_MU)
     least = float(mu.min())
     n = max(1, math.ceil(math.log(float(mu.max()) / least) / math.log(_RATIO)))
-    levels = least * _RATIO ** np.arange(n + 1)
+    levels: Cells = least * np.power(_RATIO, np.arange(n + 1, dtype=np.float64))
     levels[-1] = max(levels[-1], float(mu.max()))
     cell = np.clip(np.searchsorted(levels, mu, side="right") - 1, 0, n - 1)
     place = _between(mu, levels[cell], levels[cell + 1])
     up = weight * np.minimum(np.nan_to_num(place, nan=1.0) + 2e-12, 1.0)
-    above = np.bincount(cell, weight - up, minlength=n + 1) + np.bincount(cell + 1, up, minlength=n + 1)
-    total = np.bincount(cell, least_weight, minlength=n)
+    above = np.asarray(
+        np.bincount(cell, weight - up, minlength=n + 1) + np.bincount(cell + 1, up, minlength=n + 1), dtype=np.float64
+    )
+    total = np.asarray(np.bincount(cell, least_weight, minlength=n), dtype=np.float64)
     with np.errstate(invalid="ignore"):
         share = np.where(total > 0.0, np.bincount(cell, least_weight * np.nan_to_num(place), minlength=n) / total, 0.0)
     share = np.maximum(share - 4e-12, 0.0)
@@ -73,7 +75,7 @@ def _between(mu: Cells, low: Cells, high: Cells) -> Cells:
         near = (erf(mu * root) - erf(low * root)) / (erf(high * root) - erf(low * root))
         far = (erfc(low * root) - erfc(mu * root)) / (erfc(low * root) - erfc(high * root))
     found = np.where(high < 2.0, near, far)
-    return np.clip(found, 0.0, 1.0)
+    return np.asarray(np.clip(found, 0.0, 1.0))
 
 
 def _mean_of(share: Cells, low: Cells, high: Cells) -> Cells:

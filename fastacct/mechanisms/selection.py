@@ -155,7 +155,7 @@ class PermuteAndFlip(Mechanism):
         # a float times a float, exactly: the quotient is the least float that is not below the true one
         exact = Fraction(top) * (1 if monotone else 2)
         low = [
-            x < np.inf and Fraction(float(x)) * Fraction(float(c)) < exact
+            bool(x < np.inf) and Fraction(float(x)) * Fraction(float(c)) < exact
             for x, c in zip(near.flat, cells.flat, strict=True)
         ]
         return cls(unwrap(np.where(np.reshape(low, near.shape), np.nextafter(near, np.inf), near)), monotone)
