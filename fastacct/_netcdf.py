@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastacct.core.extras import import_extra
 from fastacct._grid import AXIS_NOTES, Grid, Sink, Values, variable_attrs
+from fastacct.core.extras import import_extra
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.extras import import_extra
 from fastacct._grid import Grid, Sink, Values, labelled
+from fastacct.core.extras import import_extra
 
 if TYPE_CHECKING:
     import xarray as xr

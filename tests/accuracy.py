@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from fastacct.core.engine import run_kernel
 from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
+from fastacct.core.engine import run_kernel
 from fastacct_ext import _kernels
 from tests.oracle_data import load, relative_excess
 

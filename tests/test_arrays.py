@@ -9,9 +9,9 @@ import time
 
 import numpy as np
 import pytest
-from fastacct.core.engine import in_pieces, run_kernel
 
 import fastacct as fa
+from fastacct.core.engine import in_pieces, run_kernel
 from fastacct_ext import _kernels
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}

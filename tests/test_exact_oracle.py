@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fastacct.core.engine import run_kernel
 from mpmath import mp, mpf
 
 import fastacct as fa
 import fastacct.reference
+from fastacct.core.engine import run_kernel
 from fastacct_ext import _kernels
 
 SAMPLE = Path(__file__).parent / "data" / "exact_sample_large.csv.gz"

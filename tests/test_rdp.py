@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from fastacct.core.engine import run_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
+from fastacct.core.engine import run_kernel
 from fastacct_ext import _kernels
 from tests.oracle_data import load, relative_excess
 

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from fastacct.core.bounds import Status
 
 import fastacct as fa
 from fastacct import tightness
+from fastacct.core.bounds import Status
 from fastacct.tightness import Contender, Runs, Score, Truth, draw, own_accountants, ratio_text, score, table, truth
 from tests.command import answer, call
 
