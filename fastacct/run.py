@@ -194,4 +194,4 @@ def _power(records: float, power: float) -> float:
     """records^-power, never above it: what holds at it holds at the exact power."""
     value = records**-power
     exact = records == 1.0 or power == 0.0 or (power == 1.0 and Fraction(value) * Fraction(records) <= 1)
-    return value if exact else math.nextafter(value, 0.0)
+    return value if exact else value * (1.0 - 1e-15 * (2.0 + abs(power) * (1.0 + math.log(records))))

@@ -298,7 +298,7 @@ def _flat(cells: Cells, shape: tuple[int, ...]) -> Cells:
 
 def cell_pure_epsilon(cell: Cell, relation: Relation) -> float:
     """Sum of pure guarantees, rounded up; inf where one is missing."""
-    return fsum(count * mechanism.pure_epsilon(relation) for mechanism, count in cell) * (1.0 + 4e-16)
+    return fsum(count * mechanism.pure_epsilon(relation) for mechanism, count in cell) * (1.0 + 1e-15)
 
 
 def cell_divergence(cell: Cell, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:

@@ -204,7 +204,7 @@ class Grid:
             step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
             for _ in range(60):  # not beyond where another part of the losses takes over
                 after = log_moment(self._whole, tilt + step)
-                if after.mean - moment.mean <= 1.5 * _APART * max(width, math.sqrt(after.variance)):
+                if after.mean - moment.mean <= 1.5 * _APART * math.sqrt(width * math.sqrt(after.variance)):
                     break
                 step *= 0.5
             self._tilts.append((tilt + step, after))
