@@ -32,6 +32,8 @@ Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-4
 """Relative width at which the composition of losses on a grid stops refining."""
 _LOG_LEAST: Final = -744.4400719213812
+_NEAR: Final = 1e-12
+"""Relative distance from the sum of pure guarantees within which that sum alone bounds delta."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
 
@@ -175,9 +177,10 @@ class CellReader:
         nothing = -math.inf if is_log else 0.0
         if not self._cell or epsilon == math.inf or epsilon >= self._renyi.pure_epsilon:
             return Found(nothing, nothing, Status.TIGHT)
-        found = None if isinstance(self._pairs, str) else self._largest("delta", epsilon)
+        near = epsilon >= self._renyi.pure_epsilon * (1.0 - _NEAR)  # no grid resolves what is left
+        found = None if near or isinstance(self._pairs, str) else self._largest("delta", epsilon)
         if found is None:
-            upper = self._renyi.log_delta(epsilon).upper if self._settings.by_divergences else 0.0
+            upper = self._renyi.log_delta(epsilon).upper if self._settings.by_divergences and not near else 0.0
             upper = min(upper, _log_below_pure(self._renyi.pure_epsilon, epsilon))
             if not is_log:
                 upper = min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf))
