@@ -192,7 +192,7 @@ def as_delta(delta: Reals | str | None, run: Mapping[str, object]) -> Cells:
 
 def _power(records: float, power: float) -> float:
     """records^-power, never above it: what holds at it holds at the exact power."""
-    value = records**-power
+    value = math.pow(records, -power)
     if power == int(power) and power <= 64.0:
         return value if Fraction(value) * Fraction(records) ** int(power) <= 1 else math.nextafter(value, 0.0)
     return value * (1.0 - 1e-15 * (2.0 + power * math.log(records)))  # the decimal and its float differ
