@@ -216,4 +216,4 @@ def _judged(lower: float, upper: float, worst: float) -> Found:
 
 def _log_below_pure(pure: float, epsilon: float) -> float:
     """Log of the delta of a loss that is at most `pure`, everywhere."""
-    return math.log(-math.expm1(epsilon - pure)) + 1e-15 if epsilon < pure < math.inf else 0.0
+    return min(math.log(-math.expm1(epsilon - pure)) + 1e-14, 0.0) if epsilon < pure < math.inf else 0.0
