@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class TruncatedLaplace(Mechanism):
         shift, scale, bound = sensitivity(relation), plain(self.noise_multiplier), plain(self.bound)
         if scale == 0.0 or 2.0 * bound <= shift:
             return both(everything())
+        if bound == math.inf:
+            return cast(Pair, Laplace(self.noise_multiplier).losses(relation))
         in_reach(shift / scale, 500.0)
         return _Truncated(_bracket(shift, scale, bound))
 

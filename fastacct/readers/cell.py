@@ -25,6 +25,7 @@ from fastacct.readers.line_nodes import NoLineError
 from fastacct.readers.listed import Listed
 from fastacct.readers.release import OneRelease
 from fastacct.readers.renyi import Renyi
+from fastacct.readers.single import Single
 
 __all__ = ["CellReader", "Quantity", "Settings", "SideReader"]
 
@@ -82,6 +83,8 @@ class _Readers:
             found["line"] = lambda: CompiledLine([(pair.made, pair.rate, n) for pair, n in compiled], side)
         if self._settings.spacing is None and Listed.is_possible(parts):
             return found | {"listed": lambda: Listed(parts)}
+        if self._settings.tolerance is None and Single.is_possible(parts):
+            return found | {"single": lambda: Single(parts[0].bracket)}
         grid = self._settings.tolerance or TOLERANCE, self._settings.spacing
         return found | {"grid": lambda: Grid(parts, *grid)}
 

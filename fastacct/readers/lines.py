@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,13 +18,18 @@ from fastacct.readers.job import Ask, exact, owners
 
 __all__ = ["supporting_lines"]
 
-_FIRST: Final = 48
-_NEXT: Final = 7
-_ROUNDS: Final = 6
-_FAR: Final = 700.0
-_MOST_CORNERS: Final = 64
-_MOST_SUMS: Final = 128
+_FIRST: Final = np.append(0.0, np.geomspace(1e-3, 700.0, 25))
+"""Epsilons at which every search starts."""
+_OWN: Final = 24
+"""Deltas that one rate asks for itself, at most."""
+_IDLE: Final = 2
+"""Deltas in a row that brought nothing."""
+_GUESSES: Final = 257
+_GOOD: Final = 1e-7
+"""Relative gain that is not worth another delta."""
+_MOST_CORNERS: Final = 1 << 14
 _UP: Final = 1.0 + 1e-14
+Line = Callable[[Any, Any, float], Cells]
 
 
 def supporting_lines(process: Process, fpr: Cells, relation: Relation, threads: int, *, positives: bool) -> Bounds:
@@ -47,57 +55,117 @@ def supporting_lines(process: Process, fpr: Cells, relation: Relation, threads: 
 
 
 def _largest(job: Process, fpr: Cells, relation: Relation, threads: int) -> Cells:
-    """Smallest upper bounds of the true-positive rate over epsilon >= 0, all rates at once.
+    """Smallest upper bounds of the true-positive rate over epsilon >= 0.
 
-    Each of the two lines of an epsilon has its own best one; a corner of the curve lies at a value of the loss.
+    Each rate is searched by itself, so that its bits do not depend on the others; what they share are the deltas of the
+    first points.  Each of the two lines of an epsilon has its own best one; a corner lies at a value of the loss.
     """
-    best, x = np.ones(fpr.size), fpr[:, None]
-    start = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, _FAR, _FIRST), _corners(job, relation)]))
+    corners = _corners(job, relation)
 
-    def deltas(grid: Cells) -> Cells:
-        ask = Ask("delta", grid.ravel(), (grid.size,), relation, threads, only_upper=True)
-        return np.asarray(exact(job, ask).upper).reshape(grid.shape)
+    @cache
+    def delta_at(epsilon: float) -> float:
+        ask = Ask("delta", np.array(epsilon), (), relation, threads, only_upper=True)
+        return float(exact(job, ask).upper)
 
-    first = deltas(start)[None, :]
-    for line in (_steep, _flat):
-        grid, d = np.broadcast_to(start, (fpr.size, start.size)), first
-        for i in range(_ROUNDS):
-            lines = line(grid, d, x)
-            best = np.minimum(best, lines.min(axis=1) * _UP + 1e-300)
-            if i < _ROUNDS - 1 and fpr.size:
-                place, rows = lines.argmin(axis=1), np.arange(fpr.size)
-                low, high = grid[rows, np.maximum(place - 1, 0)], grid[rows, np.minimum(place + 1, grid.shape[1] - 1)]
-                grid = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _NEXT)
-                d = deltas(grid)
-    return np.where(fpr >= 1.0, 1.0, np.minimum(1.0, np.maximum(best, fpr)))
+    def best(x: float) -> float:
+        steep = _lowest(_steep, delta_at, corners, x)
+        # both together are convex: where one falls from epsilon 0, the other one rises
+        return (
+            steep if steep < (delta_at(0.0) + x) * (1.0 - _GOOD) else min(steep, _lowest(_flat, delta_at, corners, x))
+        )
+
+    found = [best(x) if x < 1.0 else 1.0 for x in fpr.tolist()]
+    return np.minimum(1.0, np.maximum(np.array(found) * _UP + 1e-300, fpr))
 
 
-def _steep(epsilon: Cells, delta: Cells, fpr: Cells) -> Cells:
+def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr: float) -> float:
+    """The least value of a line over epsilon: it falls up to one place and rises from there."""
+
+    def value(epsilon: float) -> float:
+        return float(line(epsilon, delta_at(epsilon), fpr))
+
+    end = 1
+    while end < _FIRST.size - 1 and value(float(_FIRST[end])) < value(float(_FIRST[end - 1])):
+        end += 1
+    low, high = float(_FIRST[max(end - 2, 0)]), float(_FIRST[end])
+    points = [low, *corners[(corners > low) & (corners < high)].tolist(), high]
+    first, last = 0, len(points) - 1
+    while first < last:
+        middle = (first + last) // 2
+        if value(points[middle]) <= value(points[middle + 1]):
+            last = middle
+        else:
+            first = middle + 1
+    own = {x: value(x) for x in points[max(first - 1, 0) : first + 2]}
+    idle = 0
+    for _ in range(_OWN):  # the parabola's minimum where that has helped, else the middle of the longer side
+        e = np.array(sorted(own))
+        place = int(np.argmin([own[x] for x in e.tolist()]))
+        e = e[max(place - 1, 0) : place + 2]
+        delta, best = np.array([delta_at(x) for x in e.tolist()]), min(own.values())
+        if idle > _IDLE or not delta.all() or e[-1] - e[0] <= 1e-4 * e[-1]:
+            break
+        guesses = np.linspace(e[0], e[-1], _GUESSES)
+        model = line(guesses, np.exp(_through(e, np.log(delta), guesses)), fpr)
+        at = float(guesses[int(np.argmin(model))])
+        if idle or at in own:
+            at = max((0.5 * (a + b) for a, b in pairwise(e.tolist())), key=lambda x: abs(x - e[min(place, 1)]))
+        own[at] = value(at)
+        idle = 0 if own[at] < best - _GOOD * min(best, 1.0 - best) else idle + 1
+    return min(own.values())
+
+
+def _through(x: Cells, y: Cells, at: Cells) -> Cells:
+    """The polynomial through two or three points."""
+    slope = (y[1] - y[0]) / (x[1] - x[0])
+    bend = ((y[-1] - y[1]) / (x[-1] - x[1]) - slope) / (x[-1] - x[0]) if x.size == 3 else 0.0
+    return np.asarray(y[0] + (at - x[0]) * (slope + bend * (at - x[1])))
+
+
+def _steep(epsilon: Cells, delta: Cells, fpr: float) -> Cells:
     return np.asarray(delta + np.exp(epsilon) * fpr)
 
 
-def _flat(epsilon: Cells, delta: Cells, fpr: Cells) -> Cells:
-    return np.asarray(1.0 - np.exp(-epsilon) * np.maximum(1.0 - delta - fpr, 0.0) * (2.0 - _UP))
+def _flat(epsilon: Cells, delta: Cells, fpr: float) -> Cells:
+    return np.asarray(1.0 - np.exp(-epsilon) * (1.0 - delta - fpr))
 
 
 def _corners(job: Process, relation: Relation) -> Cells:
-    """Losses where delta may have corners: the largest one, and those of few atoms."""
-    pure = job.pure_epsilon(relation)
-    found = [np.array([pure])]
-    parts = list(job.decompose(relation))
-    if len(parts) == 1:
-        mechanism, count = parts[0][0], int(parts[0][1])
-        try:
-            pair = mechanism.losses(relation)
-            sources = [] if pair is None or pair.is_nothing else [pair.remove.upper, pair.add.upper]
-        except ValueError:  # the losses are too extreme to be listed
-            sources = []
-        for source in sources:
-            if isinstance(source, Atoms) and source.loss.size <= _MOST_CORNERS:
-                values = np.unique(np.abs(source.loss))
-                if values.size == 1 and count <= _MOST_SUMS:  # the sums of v and -v are count v, (count - 2) v, ...
-                    found.append(values * np.arange(count, 0, -2))
-                elif count == 1:
-                    found.append(values)
-    every = np.unique(np.concatenate(found))
-    return every[(every > 0.0) & (every <= _FAR)]
+    """Losses where delta may have corners: the largest one, and the sums of atoms where they are few."""
+    found = [np.array([job.pure_epsilon(relation)])]
+    try:
+        pairs = [(mechanism.losses(relation), int(count)) for mechanism, count in job.decompose(relation)]
+    except ValueError:  # the losses are too extreme to be listed
+        pairs = []
+    for direction in ("remove", "add"):
+        sums = np.zeros(1)
+        for pair, count in pairs:
+            source = None if pair is None else pair.side(direction).upper
+            sums = (
+                _distinct(np.add.outer(sums, _sums(source, count)).ravel()) if isinstance(source, Atoms) else sums[:0]
+            )
+            sums = sums if sums.size <= _MOST_CORNERS else sums[:0]
+        found.append(np.abs(sums))
+    every = np.concatenate(found)
+    return _distinct(every[(every > 0.0) & (every <= _FIRST[-1])])
+
+
+def _sums(atoms: Atoms, count: int) -> Cells:
+    """Sums of `count` losses, where they are few and easily told."""
+    lowest, highest = float(atoms.loss.min(initial=0.0)), float(atoms.loss.max(initial=0.0))
+    lattice = highest - lowest if atoms.loss.size == 2 else atoms.lattice
+    if lattice and count > 1:
+        size = count * (highest - lowest) / lattice
+        return np.asarray(count * lowest + lattice * np.arange(round(size) + 1 if size <= _MOST_CORNERS else 0))
+    sums = np.zeros(1)
+    for _ in range(count):
+        if sums.size * atoms.loss.size > _MOST_CORNERS:
+            return np.zeros(0)
+        sums = _distinct(np.add.outer(sums, atoms.loss).ravel())
+    return sums
+
+
+def _distinct(values: Cells) -> Cells:
+    """In increasing order, one of those that differ by rounding."""
+    values = np.unique(values)
+    return values[np.diff(values, prepend=-np.inf) > 1e-12 * np.abs(values)]

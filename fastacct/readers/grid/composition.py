@@ -21,9 +21,10 @@ What is paid for:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,12 +37,13 @@ from fastacct.losses.moment import Moment, Weighted, log_moment
 
 __all__ = [
     "Composition",
+    "Saddle",
     "Tilted",
     "chernoff_delta",
     "left_out",
     "read_delta",
+    "saddle_at",
     "saddle_of_delta",
-    "saddle_of_epsilon",
 ]
 
 _TINY: Final = 1e-300
@@ -108,12 +110,12 @@ class Composition:
         """Loss of a point of the composed grid, correctly rounded."""
         return float(self.origin + index * Fraction(self.spacing))
 
-    @property
+    @cached_property
     def top(self) -> float:
         """The largest finite loss."""
         return self.loss_at(self.length - 1)
 
-    @property
+    @cached_property
     def bottom(self) -> float:
         """The smallest finite loss."""
         return self.loss_at(self.start)
@@ -313,47 +315,30 @@ def _peak(tilt: float) -> float:
     return math.exp(-tilt * math.log1p(1.0 / tilt) - math.log1p(tilt)) * (1.0 + 1e-12)
 
 
-def saddle_of_epsilon(parts: Sequence[Weighted], epsilon: float) -> tuple[float, float]:
-    """Tilt that is best at `epsilon`, and a guess of log delta."""
+class Saddle(NamedTuple):
+    """A tilt, the epsilon for which it is best, and a guess of log delta there (saddle-point approximation)."""
 
-    def rising(log_tilt: float) -> float:
-        tilt = math.exp(log_tilt)
-        return log_moment(parts, tilt).mean - epsilon - 1.0 / tilt - 1.0 / (1.0 + tilt)
-
-    tilt = math.exp(_rising_root(rising))
-    return tilt, _guess_log_delta(parts, tilt)[1]
+    tilt: float
+    epsilon: float
+    log_delta: float
 
 
-def saddle_of_delta(parts: Sequence[Weighted], log_delta: float) -> tuple[float, float]:
-    """Tilt that is best where delta is exp(log_delta), and a guess of that epsilon."""
-    tilt = math.exp(_rising_root(lambda log_tilt: log_delta - _guess_log_delta(parts, math.exp(log_tilt))[1]))
-    return tilt, _guess_log_delta(parts, tilt)[0]
-
-
-def _guess_log_delta(parts: Sequence[Weighted], tilt: float) -> tuple[float, float]:
-    """Epsilon with this tilt, and log delta there (saddle-point approximation)."""
+def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
+    """The saddle point of a tilt; epsilon rises with it, and log delta falls."""
     moment = log_moment(parts, tilt)
     epsilon = moment.mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
     curvature = moment.variance + tilt**-2.0 + (1.0 + tilt) ** -2.0
     exponent = moment.value - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
-    return epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature)
+    return Saddle(tilt, epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature))
 
 
-def _rising_root(rising: Callable[[float], float]) -> float:
-    """Root of a rising function of log tilt, to 3 digits; an end of [1e-8, 1e26] if there is none."""
-    low, high = 0.0, 0.0
-    while rising(high) < 0.0:
-        low, high = high, high + 2.0
-        if high > 60.0:
-            return 60.0
-    while low == high or rising(low) > 0.0:
-        low, high = low - 2.0, low if low < high else high
-        if low < -18.0:
-            return -18.0
-    for _ in range(11):
+def saddle_of_delta(parts: Sequence[Weighted], log_delta: float) -> Saddle:
+    """The saddle point where delta is about exp(log_delta): log tilt to 3 digits, in [-18, 60]."""
+    low, high = -18.0, 60.0
+    for _ in range(15):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
-    return 0.5 * (low + high)
+        low, high = (middle, high) if saddle_at(parts, math.exp(middle)).log_delta > log_delta else (low, middle)
+    return saddle_at(parts, math.exp(0.5 * (low + high)))
 
 
 def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:

@@ -63,7 +63,7 @@ def grid_epsilon(measure: GridMeasure, delta: float, is_upper: bool) -> float:
     top += sign * (measure.slack + 8.0 * ROUNDING * (abs(measure.origin) + measure.spacing * measure.mass.size))
     if measure.infinite == delta:
         return max(top, 0.0)
-    tilt, guess = saddle_of_delta([sketch], math.log(delta - measure.infinite))
+    tilt, guess, _ = saddle_of_delta([sketch], math.log(delta - measure.infinite))
     if grid_delta(measure, 0.0, is_upper) <= delta:
         return 0.0
     pair = crossing(lambda epsilon: grid_delta(measure, epsilon, is_upper), delta, guess, tilt, max(top, 0.0))

@@ -25,12 +25,13 @@ from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.losses.moment import Moment, Weighted, log_moment, weighted
 from fastacct.readers.grid.composition import (
     Composition,
+    Saddle,
     Tilted,
     chernoff_delta,
     left_out,
     read_delta,
+    saddle_at,
     saddle_of_delta,
-    saddle_of_epsilon,
 )
 from fastacct.readers.grid.crossing import crossing, sum_of
 
@@ -38,12 +39,13 @@ __all__ = ["Grid", "Part"]
 
 _SMALLEST_TAIL: Final = 1e-299
 _SMALLEST_DELTA: Final = 1e-290
+_LOG_NOTHING: Final = -666.0
 _MAX_ROUNDS: Final = 7
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts of the lattice."""
-_MAX_LOSSES: Final = 1 << 18
+_MAX_LOSSES: Final = 1 << 19
 _KEPT: Final = 32
 _CARE: Final = 27.0
 """How much less is left out with each degree of care, in logarithms."""
@@ -116,6 +118,7 @@ class Grid:
             (part.count, *one[1:]) for part, one in zip(self._parts, self._sketches, strict=True) if one[1].size
         ]
         self._tilts: list[tuple[float, Moment]] = []
+        self._borders: list[Saddle | None] = []
         self._places: dict[int, _Place] = {}
         self._kept: OrderedDict[tuple[int, int, int, bool], _Composed] = OrderedDict()
         self._share = 0.0
@@ -124,8 +127,9 @@ class Grid:
         """Bounds of delta at `epsilon`."""
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
+        if self._far < epsilon < self._top:
+            return Found(0.0, self.delta(self._far).upper, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
-        saddle = saddle_of_epsilon(self._whole, epsilon)[0] if self._whole else 1.0
 
         def read(composed: _Composed) -> float:
             composition, tilted = composed
@@ -134,31 +138,26 @@ class Grid:
                 finite = read_delta(composition, tilted, epsilon)
                 if composition.is_upper:
                     self._share = left_out(tilted, epsilon) / max(finite, _SMALLEST_TAIL)
-                    finite = min(finite, chernoff_delta(composition, saddle, epsilon))
+                    finite = min(finite, chernoff_delta(composition, tilted.tilt, epsilon))
             return min(1.0, sum_of(finite, composition.infinite(), composition.is_upper))
 
         def tails(tail: float, found: float) -> float:
             return self._n_factors * tail / max(found, 1e-305)
 
-        index = self._index(saddle)
+        index = self._index_at(epsilon)
         return self._refine(lambda _: index, read, 1.0, _SMALLEST_DELTA, (0.0, 1.0), tails)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
-        saddle, guess = 1.0, 0.0
-        if self._whole:
-            saddle, guess = saddle_of_delta(self._whole, _log(delta - self._infinite))
-            if guess <= 0.0:
-                saddle, guess = saddle_of_epsilon(self._whole, 0.0)[0], 0.0
+        first, guess, slope = self._guess(_log(delta - self._infinite))
 
         def index(found: float | None) -> int:
-            if found is None or not self._whole or not math.isfinite(found):
-                return self._index(saddle)
-            return self._index(saddle_of_epsilon(self._whole, found)[0])
+            return first if found is None or not math.isfinite(found) else self._index_at(found)
 
         def read(composed: _Composed) -> float:
+            nonlocal guess
             composition, tilted = composed
             infinite = composition.infinite()
             sign = 1.0 if composition.is_upper else -1.0
@@ -177,17 +176,31 @@ class Grid:
 
             if composition.is_upper and delta_at(0.0) <= delta:
                 return 0.0
-            low, high = crossing(delta_at, delta, guess, max(saddle, 1e-6), max(top, 0.0))
+            low, high = crossing(delta_at, delta, guess, slope, max(top, 0.0))
+            guess = high
             if composition.is_upper:
                 self._share = left_out(tilted, high) / max(delta, _SMALLEST_TAIL)
             return high if composition.is_upper else low
 
-        return self._refine(index, read, max(saddle * guess, 1e-3), 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
+        return self._refine(index, read, max(slope * guess, 1e-3), 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
 
     @cached_property
     def _infinite(self) -> float:
         """Mass of an infinite loss, roughly."""
         return -math.expm1(math.fsum(p.count * math.log1p(-min(p.upper.infinite, 1.0 - 1e-16)) for p in self._parts))
+
+    @cached_property
+    def _top(self) -> float:
+        """The largest loss, roughly; inf where losses are not bounded."""
+        ends = ((p.count, p.upper.extent(_SMALLEST_TAIL)[1], p.upper.outside(_SMALLEST_TAIL)) for p in self._parts)
+        return sum(count * max(high, where if missing > 0.0 else high) for count, high, (missing, where) in ends)
+
+    @cached_property
+    def _far(self) -> float:
+        """An epsilon from which delta is smaller than what can be told from nothing."""
+        if not self._whole or self._infinite > 0.0:
+            return math.inf
+        return saddle_of_delta(self._whole, _LOG_NOTHING).epsilon
 
     # -- the lattice --------------------------------------------------------------------------------------------------
 
@@ -210,14 +223,32 @@ class Grid:
             self._tilts.append((tilt + step, after))
         return self._tilts[min(index, len(self._tilts) - 1)]
 
-    def _index(self, saddle: float) -> int:
-        """The place next to a saddle point."""
-        index = 0
-        while True:
+    def _border(self, index: int) -> Saddle | None:
+        """The saddle point between a place and the next one; None after the last."""
+        if index >= len(self._borders):
             here, after = self._tilt(index)[0], self._tilt(index + 1)[0]
-            if after == here or saddle <= 0.5 * (here + after):
-                return index
+            self._borders.append(None if after == here else saddle_at(self._whole, 0.5 * (here + after)))
+        return self._borders[index]
+
+    def _index_at(self, epsilon: float) -> int:
+        """The place next to the saddle point of an epsilon."""
+        index = 0
+        while self._whole and (border := self._border(index)) is not None and epsilon > border.epsilon:
             index += 1
+        return index
+
+    def _guess(self, log_delta: float) -> tuple[int, float, float]:
+        """The place next to the saddle point of a delta, about its epsilon, and how fast log delta falls there."""
+        index, near = 0, None
+        while self._whole and (border := self._border(index)) is not None:
+            near = border
+            if log_delta >= border.log_delta:
+                break
+            index += 1
+        if near is None:
+            return 0, 0.0, 1.0
+        guess = near.epsilon + (near.log_delta - log_delta) / near.tilt
+        return (index, guess, near.tilt) if guess > 0.0 else (self._index_at(0.0), 0.0, near.tilt)
 
     def _place(self, index: int) -> _Place:
         if index not in self._places:
@@ -238,7 +269,7 @@ class Grid:
         log_budget = max(min(log_signal, 0.0) + math.log(tolerance) - 5.0, -690.0)
         tail = math.exp(max(log_delta, -690.0)) * tolerance * 1e-3 / self._n_factors
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
-        spacing = math.sqrt(4.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
+        spacing = math.sqrt(10.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
         log_floor = log_budget - math.log(self._n_factors)
         floors = tuple(_floor(sketch, tilt, log_floor) for sketch in self._sketches)
         spans = [part.upper.extent(tail) for part in self._parts]

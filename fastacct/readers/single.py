@@ -1,0 +1,81 @@
+"""One release whose loss has a density: delta as the integral of its definition, over panels that end at epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.bounds import Found, judged
+from fastacct.losses.loss import ROUNDING, Bracket, Loss
+from fastacct.losses.moment import weighted
+from fastacct.readers.grid.composition import saddle_of_delta
+from fastacct.readers.grid.crossing import crossing, sum_of
+from fastacct.readers.grid.reader import Part
+
+__all__ = ["Single"]
+
+_TAIL: Final = 1e-299
+_LEAST: Final = 2.0**-1022
+
+
+class Single:
+    """Delta and epsilon of one direction."""
+
+    def __init__(self, bracket: Bracket) -> None:
+        self._bracket = bracket
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+        lower, upper = _delta(self._bracket.lower, epsilon, False), _delta(self._bracket.upper, epsilon, True)
+        return judged(min(lower, upper), upper, 1.0)
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
+        lower, upper = _epsilon(self._bracket.lower, delta, False), _epsilon(self._bracket.upper, delta, True)
+        return judged(min(lower, upper), upper, math.inf)
+
+    @staticmethod
+    def is_possible(parts: Sequence[Part]) -> bool:
+        """Whether there is one release."""
+        return len(parts) == parts[0].count == 1
+
+
+def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
+    """The expectation of (1 - exp(epsilon - loss))_+ under P, each error on the side asked for."""
+    side = 1.0 if is_upper else -1.0
+    low, high = loss.extent(_TAIL)
+    missing, where = loss.outside(_TAIL)
+    shift = loss.slack + 4.0 * ROUNDING * abs(epsilon)
+    total = mass_above = 0.0
+    if epsilon < high + shift:
+        edges = np.array([min(low, epsilon) - 1.0, epsilon, max(high, epsilon) + 1.0])
+        for nodes in loss.nodes(edges, _TAIL):
+            mass = np.maximum(nodes.mass + side * nodes.mass_error, 0.0)
+            above = nodes.loss - epsilon + side * (nodes.loss_error + shift)
+            above = np.where((nodes.cell == 1) | is_upper, np.maximum(above, 0.0), 0.0)
+            total += float(np.sum(mass * -np.expm1(-above)))
+            mass_above += float(np.sum(mass[above > 0.0]))
+            relative = ROUNDING * (16.0 + math.log2(mass.size + 2.0))
+            total *= 1.0 + side * relative
+    total += side * 4.0 * loss.quadrature * mass_above
+    if is_upper and missing > 0.0 and where > epsilon - shift:
+        total += missing
+    total = max(total, _LEAST if mass_above > 0.0 else 0.0) if is_upper else max(total, 0.0)
+    return min(1.0, sum_of(total, loss.infinite, is_upper))
+
+
+def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
+    if delta >= 1.0 or _delta(loss, 0.0, is_upper) <= delta:
+        return 0.0
+    if loss.infinite > delta:
+        return math.inf
+    side = 1.0 if is_upper else -1.0
+    last = max(0.0, loss.extent(_TAIL)[1] + side * loss.slack)
+    if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
+        return max(last, loss.outside(_TAIL)[1]) if is_upper else last
+    slope, guess, _ = saddle_of_delta([weighted(loss, 1)], math.log(max(delta - loss.infinite, _TAIL)))
+    ends = crossing(lambda epsilon: _delta(loss, epsilon, is_upper), delta, guess, max(slope, 1e-6), last)
+    return ends[1] if is_upper else ends[0]
