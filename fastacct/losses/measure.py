@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms, Index, Loss, OutOfReachError
-from fastacct.losses.moment import log_moment, weighted
+from fastacct.losses.loss import ROUNDING, Atoms, Index, Loss, OutOfReachError, log_moment, weighted
 
 __all__ = [
     "GridMeasure",
@@ -81,11 +80,10 @@ class GridMeasure:
 
 def as_source(measure: GridMeasure) -> Atoms:
     """The points of a grid as atoms."""
-    keep = measure.mass > 0.0
-    loss = measure.losses()[keep]
-    error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + measure.spacing * measure.mass.size))
-    mass = measure.mass[keep]
-    return Atoms(loss, error, mass, measure.infinite, measure.slack, measure.spacing, bottom=measure.bottom)
+    keep, spacing = measure.mass > 0.0, measure.spacing
+    loss, mass, bottom = measure.losses()[keep], measure.mass[keep], measure.bottom
+    error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + spacing * measure.mass.size))
+    return Atoms(loss, error, mass, infinite=measure.infinite, slack=measure.slack, bottom=bottom, lattice=spacing)
 
 
 def grid_delta(measure: GridMeasure, epsilon: float, is_upper: bool) -> float:
@@ -110,7 +108,8 @@ def on_multiples(measure: GridMeasure) -> tuple[GridMeasure, int]:
     if not source.loss.size:
         return GridMeasure(0.0, spacing, np.zeros(1), measure.infinite), 0
     error = source.loss_error + measure.slack
-    moved = upper_measure(Atoms(source.loss, error, source.mass, measure.infinite, fixed_anchor=0.0), spacing, 0.0)
+    atoms = Atoms(source.loss, error, source.mass, infinite=measure.infinite, anchor=0.0)
+    moved = upper_measure(atoms, spacing, 0.0)
     first = round(moved.origin / spacing)
     # what rounding leaves of slack moves a part of every mass to the next point, with its mean of exp(-loss)
     slack = moved.slack + 4.0 * ROUNDING * (abs(moved.origin) + spacing)

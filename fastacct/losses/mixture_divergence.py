@@ -13,14 +13,15 @@ alpha), theta that of Q, and by the same without the cosine for P and Q themselv
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from fastacct.core.inputs import TINY, Cells
 from fastacct.losses.loss import ROUNDING
-from fastacct.losses.mixture import GaussianMixtures
+
+if TYPE_CHECKING:
+    from fastacct.losses.mixture import GaussianMixtures
 
 __all__ = ["mixture_divergences"]
 
@@ -34,19 +35,8 @@ _FEW: Final = 0.5
 _TERMS: Final = 24
 
 
-def mixture_divergences(sigma: float, p: dict[float, float], q: dict[float, float], orders: Cells, off: float) -> Cells:
-    """Upper bounds at orders above 1, of P against Q as weights by mean, which may be off by exp(`off`)."""
-    means = np.unique(np.array([m for one in (p, q) for m, weight in one.items() if weight > 0.0]))
-    p_all, q_all = (np.array([one.get(float(m), 0.0) for m in means]) for one in (p, q))
-    if np.array_equal(p_all, q_all) or math.isinf(sigma):
-        return np.zeros(orders.shape)
-    if sigma == 0.0:
-        return np.full(orders.shape, np.inf)
-    reference = int(np.argmax(q_all))
-    for weights in (p_all, q_all):
-        if weights[reference] > 0.0:
-            weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
-    pair = GaussianMixtures(sigma, means, p_all, q_all, reference)
+def mixture_divergences(pair: GaussianMixtures, orders: Cells, off: float) -> Cells:
+    """Upper bounds at orders above 1, of a pair whose loss may be off by `off`."""
     values = {}
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         for order in np.unique(orders).tolist():
@@ -70,8 +60,7 @@ def _closed_form(pair: GaussianMixtures, order: float) -> float:
     return float(np.nan_to_num(min(furthest, max(bound, 0.0)) * (1.0 + 1e-14), nan=math.inf, posinf=math.inf))
 
 
-@dataclass(frozen=True)
-class _Rule:
+class _Rule(NamedTuple):
     """Step of the trapezoidal rule; its errors relative to the integral of P^alpha Q^(1 - alpha), and to P and Q."""
 
     step: float
@@ -109,7 +98,8 @@ def _by_quadrature(pair: GaussianMixtures, order: float) -> float:
     if not (last - first) * parts <= _MOST_WORK:
         return math.inf
     edges = np.arange(first, last + 1) * block
-    log_w, log_q, m_p, m_q = _integrands(pair, order, edges)
+    loss, error, log_q, m_p, m_q = _logs(pair, edges)
+    log_w = log_q + order * (loss + error) + 4.0 * ROUNDING * (order * np.abs(loss))  # of P^alpha Q^(1 - alpha)
     # the blocks: bounds of the logarithms by their largest slopes
     top_w = _highest(log_w, edges, order * m_p[1:] - a * m_q[:-1], sigma)
     top_q = _highest(log_q, edges, m_q[1:], sigma)
@@ -156,13 +146,6 @@ def _logs(pair: GaussianMixtures, x: Cells) -> tuple[Cells, Cells, Cells, Cells,
     log_q = origin + q_log + q_error + 8.0 * ROUNDING * (1.0 + z * z + np.abs(q_log) + abs(math.log(pair.sigma)))
     loss = p_log - q_log
     return loss, p_error + q_error + ROUNDING * np.abs(loss), log_q, m_p, m_q
-
-
-def _integrands(pair: GaussianMixtures, order: float, x: Cells) -> tuple[Cells, Cells, Cells, Cells]:
-    """Upper bounds of the logarithms of P^alpha Q^(1 - alpha) and of Q, and the means of the shares."""
-    loss, error, log_q, m_p, m_q = _logs(pair, x)
-    size = order * np.abs(loss)
-    return log_q + order * (loss + error) + 4.0 * ROUNDING * size, log_q, m_p, m_q
 
 
 def _log_terms(pair: GaussianMixtures, order: float, x: Cells) -> Cells:

@@ -62,7 +62,7 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
     for side, one in ((1.0, upper), (-1.0, lower)):
         mass = np.append(one.mass, max(0.0, stay + side * 1e-12 * (1.0 - stay)))
         error = np.append(one.loss_error, 0.0)
-        sides.append(Atoms(np.append(one.loss, 0.0), error, mass, infinite if side > 0.0 else 0.0))
+        sides.append(Atoms(np.append(one.loss, 0.0), error, mass, infinite=infinite if side > 0.0 else 0.0))
     return Bracket(*sides)
 
 

@@ -25,24 +25,14 @@ import numpy as np
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.relations import Relation
-from fastacct.losses.density import LaplaceLoss
-from fastacct.losses.divergence import PADDING, at_least
+from fastacct.core.rounding import PADDING, at_least
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair
 
-__all__ = ["general_bound", "sample", "sampled", "sampled_pure_epsilon"]
+__all__ = ["general_bound", "sample", "sampled_pure_epsilon"]
 
 _FAR: Final = 30.0
 _MOST: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
-
-
-def sampled(base: Loss, rate: float, direction: str, is_upper: bool) -> Loss:
-    """Loss of the sample with 0 < rate < 1, in the direction of the base."""
-    if isinstance(base, Atoms):
-        return _sampled_atoms(base, rate, direction, is_upper)
-    if isinstance(base, LaplaceLoss):
-        return SampledDensity(base, rate, direction, is_upper)
-    raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
 
 
 def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
@@ -93,34 +83,19 @@ def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> 
     if rest > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
         mass = np.append(mass, rest)
-    return Atoms(value, error, mass, min(infinite, 1.0))
+    return Atoms(value, error, mass, infinite=min(infinite, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class SampledDensity:
+class _SampledDensity(Loss):
     """The sample of a loss with a density, of two distributions with the same support."""
 
-    base: LaplaceLoss
+    base: Loss
     rate: float
     direction: str
     is_upper: bool
-    infinite: float = 0.0
-    slack: float = 0.0
-    bottom: float = 0.0
-    anchor: float | None = None
-    lattice: float | None = None
-
-    @property
-    def quadrature(self) -> float:
-        """That of the base: P and Q are both integrated by its rule."""
-        return self.base.quadrature
-
-    def outside(self, tail: float) -> tuple[float, float]:
-        """Nothing."""
-        return 0.0, -math.inf
 
     def extent(self, tail: float) -> tuple[float, float]:
-        """Samples of both ends."""
         low, high = self.base.extent(tail)
         more = 4.0 * self.base.slack
         value, error = _loss(np.array([low - more, high + more]), self.rate, self.direction)
@@ -136,7 +111,6 @@ class SampledDensity:
         return np.maximum.accumulate(np.clip(found, low - 1.0, high + 1.0))
 
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """Nodes of the base with their sampled losses and masses."""
         side = 1.0 if self.is_upper else -1.0
         low, high = self.base.extent(tail)
         inner = None if edges is None else self._inverse(edges, low, high)
@@ -154,11 +128,16 @@ class SampledDensity:
 
 def sample(pair: Pair, rate: float) -> Pair:
     """Losses of the Poisson sample with 0 < rate < 1 (Zhu, Dong, Wang 2022, theorem 11)."""
-    remove, add = (
-        Bracket(sampled(side.upper, rate, way, True), sampled(side.lower, rate, way, False))
-        for side, way in ((pair.remove, "remove"), (pair.add, "add"))
-    )
-    return Pair(remove, add)
+
+    def sampled(base: Loss, way: str, is_upper: bool) -> Loss:
+        if isinstance(base, Atoms):
+            return _sampled_atoms(base, rate, way, is_upper)
+        if base.samples_by_node:
+            return _SampledDensity(base, rate, way, is_upper)
+        raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
+
+    ways = ((pair.remove, "remove"), (pair.add, "add"))
+    return Pair(*[Bracket(sampled(one.upper, way, True), sampled(one.lower, way, False)) for one, way in ways])
 
 
 def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cells, whole: Cells) -> Cells:
