@@ -16,7 +16,7 @@ from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
-from fastacct.losses.mixture import GaussianMixtures, Mixture, MixturePair, common_means, dict_of
+from fastacct.losses.mixture import GaussianMixtures, Mixture, MixturePair, Weights, common_means
 from fastacct.losses.mixture_divergence import mixture_divergences
 from fastacct_ext import _kernels
 
@@ -78,15 +78,14 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
 
 def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
     """The larger direction, of Gaussian mixtures."""
-    p, q = (dict_of(side) for side in mixture.sides())
+    p, q = mixture.sides()
     off = mixture.rounding if mixture.rounding > 8.0 * ROUNDING else 0.0  # less is in the errors of the losses
-    mirrored = list(p.values()) == list(q.values()) and list(p) == [0.0 - mean for mean in q]
     ways = {"remove": (p, q), "add": (q, p)}
-    asked = DIRECTIONS[relation][: 1 if mirrored else 2]
+    asked = DIRECTIONS[relation][: 1 if mixture.is_symmetric else 2]
     return np.asarray(np.maximum.reduce([of_weights(mixture.noise, *ways[way], orders, off) for way in asked]))
 
 
-def of_weights(sigma: float, p: dict[float, float], q: dict[float, float], orders: Cells, off: float) -> Cells:
+def of_weights(sigma: float, p: Weights, q: Weights, orders: Cells, off: float) -> Cells:
     """Of Gaussians as weights by mean, P against Q, whose loss may be off by `off`."""
     means, p_all, q_all, reference = common_means(p, q)
     if np.array_equal(p_all, q_all) or math.isinf(sigma):

@@ -23,22 +23,6 @@ from fastacct.core.inputs import Cells
 if TYPE_CHECKING:
     from fastacct.core.relations import Direction
 
-__all__ = [
-    "NOTHING",
-    "ROUNDING",
-    "Atoms",
-    "Bracket",
-    "Loss",
-    "Moment",
-    "Nodes",
-    "OutOfReachError",
-    "Pair",
-    "Weighted",
-    "gauss_rule",
-    "log_moment",
-    "weighted",
-]
-
 Index = NDArray[np.intp]
 
 ROUNDING: Final = 2.0**-53

@@ -14,7 +14,10 @@ import numpy as np
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
 
-__all__ = ["GaussianMixtures", "Mixture", "MixturePair", "common_means", "dict_of", "mixture_bracket"]
+__all__ = ["GaussianMixtures", "Mixture", "MixturePair", "Weights", "common_means", "mixture_bracket"]
+
+Weights = dict[float, float]
+"""Of the components of a mixture, by mean."""
 
 _FAR: Final = 40.0
 """Beyond so many standard deviations a normal density is less than any mass `outside`."""
@@ -214,25 +217,34 @@ class Mixture(NamedTuple):
             return 0.0
         return 2.0**-52 + sum(abs(math.fsum(weight for weight, _ in side) - 1.0) for side in (self.p, self.q))
 
-    def sides(self) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...]]:
+    def sides(self) -> tuple[Weights, Weights]:
         """All components of P and of Q."""
         p = self.p if self.q or self.p[0][0] == 1.0 else ((1.0 - self.p[0][0], 0.0), self.p[0])
-        return p, self.q or ((1.0, 0.0),)
+        return _weights(p), _weights(self.q or ((1.0, 0.0),))
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the means of Q are minus those of P."""
+        p, q = self.sides()
+        return list(p.values()) == list(q.values()) and list(p) == [0.0 - mean for mean in q]
 
     def sampled(self, rate: float) -> Mixture:
         """The pair of a Poisson sample; weights are products rounded once."""
         p, q = self.sides()
-        share = Fraction(rate)
-        mixed = [(float(share * Fraction(weight)), mean) for weight, mean in p]
-        mixed += [(float((1 - share) * Fraction(weight)), mean) for weight, mean in q]
-        by_size = sorted(dict_of(mixed).items(), key=lambda one: (abs(one[0]), one[0]))
-        return Mixture(self.noise, tuple((weight, mean) for mean, weight in by_size), q)
+        shares = ((Fraction(rate), p), (1 - Fraction(rate), q))
+        mixed = _weights((float(share * Fraction(w)), mean) for share, side in shares for mean, w in side.items())
+        means = sorted(mixed, key=lambda mean: (abs(mean), mean))
+        return self._replace(
+            p=tuple((mixed[mean], mean) for mean in means), q=tuple((w, mean) for mean, w in q.items())
+        )
 
-    @property
-    def is_increasing(self) -> bool:
-        """Whether means of P are at least 0 and those of Q at most 0, as the contour kernels need."""
-        p, q = self.sides()
-        return min(mean for _, mean in p) >= 0.0 >= max(mean for _, mean in q)
+
+def _weights(components: Iterable[tuple[float, float]]) -> Weights:
+    """Weights by mean, those of equal means added."""
+    mixed: Weights = {}
+    for weight, mean in components:
+        mixed[mean + 0.0] = mixed.get(mean + 0.0, 0.0) + weight
+    return mixed
 
 
 class MixturePair(Pair):
@@ -247,10 +259,10 @@ class MixturePair(Pair):
             none = np.zeros(0)
             return (Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower),) * 2
         p, q = self.mixture.sides()
-        remove = mixture_bracket(self.mixture.noise, dict_of(p), dict_of(q))
-        if self.mixture.is_plain or p == tuple((weight, -mean) for weight, mean in q):
+        remove = mixture_bracket(self.mixture.noise, p, q)
+        if self.mixture.is_plain or self.mixture.is_symmetric:
             return remove, remove
-        turned = [dict_of((weight, -mean) for weight, mean in side) for side in (q, p)]
+        turned = [{0.0 - mean: weight for mean, weight in side.items()} for side in (q, p)]
         return remove, mixture_bracket(self.mixture.noise, *turned)
 
     def sampled(self, rate: float) -> Pair | None:
@@ -268,22 +280,14 @@ class MixturePair(Pair):
         return self._sides[1]
 
 
-def dict_of(components: Iterable[tuple[float, float]]) -> dict[float, float]:
-    """Weights by mean, those of equal means added."""
-    mixed: dict[float, float] = {}
-    for weight, mean in components:
-        mixed[mean + 0.0] = mixed.get(mean + 0.0, 0.0) + weight
-    return mixed
-
-
-def common_means(p: dict[float, float], q: dict[float, float]) -> tuple[Cells, Cells, Cells, int]:
+def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
     """All means with a weight in increasing order, their weights in P and in Q, and the place of the largest in Q."""
     means = np.unique([mean for one in (p, q) for mean, weight in one.items() if weight > 0.0])
     p_all, q_all = (np.array([one.get(mean, 0.0) for mean in means.tolist()]) for one in (p, q))
     return means, p_all, q_all, int(np.argmax(q_all))
 
 
-def mixture_bracket(sigma: float, p: dict[float, float], q: dict[float, float]) -> Bracket:
+def mixture_bracket(sigma: float, p: Weights, q: Weights) -> Bracket:
     """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean.
 
     The loss must increase with the output: p[m] / q[m] must not decrease in the mean m (it is refused otherwise).  The
