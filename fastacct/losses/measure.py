@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -155,9 +156,7 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(cells.mass > 0.0, cells.right / cells.mass, 0.0) / whole
     part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature / whole, 1.0)
-    points = np.zeros(n + 1)
-    points[:-1] = mass * (1.0 - part)
-    points[1:] += mass * part
+    points = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
     infinite = source.infinite
     if missing > 0.0:
         if where <= high:
@@ -183,7 +182,6 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     tolerance = spacing * (1e-7 + 0.005 * min(spacing, 1.0))
     origin, n, edges, fixed = _near_the_mode(cells, origin, n, source.anchor is None, is_cut)
     points = _points(origin, spacing, n + 2)
-    excess, bad = np.zeros(0), np.zeros(0, dtype=np.bool_)
     for stage in ("centre", "centre", "mend", "mend", "mend", "cut", "cut", "cut", "done"):
         edges[0], edges[-1] = min(edges[0], low - spacing), max(edges[-1], high + spacing)
         cells.group(edges, points[:-1], _grid_error(origin, n, spacing))
@@ -216,9 +214,7 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     gain = np.where(np.isfinite(excess), excess, 0.0)
     slack = float(max(0.0, -gain[~bad].min(initial=0.0)))
     # what is left unmended goes to the point before: its losses are right of that
-    out = np.zeros(n + 2)
-    out[1:] = np.where(bad, 0.0, cells.mass)
-    out[:-1] += np.where(bad, cells.mass, 0.0)
+    out = np.append(0.0, np.where(bad, 0.0, cells.mass)) + np.append(np.where(bad, cells.mass, 0.0), 0.0)
     slack = slack * (1.0 + 1e-9) + source.slack + 2.0 * ROUNDING * (abs(origin) + spacing)
     slack += 1e-9 * spacing if bad.any() else 0.0
     bottom = (bottom + source.bottom) * (1.0 - 2.0 * ROUNDING)
@@ -247,36 +243,31 @@ def _near_the_mode(
     cells.split(_points(origin, spacing, n + 1), 0.0)
     if is_cut:
         cells.mass[0] = 0.0
-    cells_at_first = cells.mass
-    mode = int(np.argmax(cells_at_first))
+    mode = int(np.argmax(cells.mass))
+    around = cells.mass[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
     first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
-    tried: dict[float, tuple[float, list[float]]] = {}
 
-    def left_over(phase: float) -> None:
+    @cache
+    def left_over(phase: float) -> tuple[float, list[float]]:
         parts = _points(origin + (first - phase) * spacing, spacing / _PARTS, (last - first + 1) * _PARTS + 1)
         ends = (min(parts[0], origin) - spacing, max(parts[-1], origin + n * spacing) + spacing)
         cells.split(np.concatenate([ends[:1], parts, ends[1:]]), 0.0)
-        tried[phase] = _balanced(cells.mass[1:-1], cells.right[1:-1], spacing, first == 0 and not is_cut)
+        return _balanced(cells.mass[1:-1], cells.right[1:-1], spacing, first == 0 and not is_cut)
 
     def cost(phase: float) -> float:
-        if phase not in tried:
-            left_over(phase)
-        rest = tried[phase][0]
+        rest = left_over(phase)[0]
         return rest if rest >= 0.0 else -3.0 * rest
 
     best = 0.0
-    around = cells_at_first[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
     if is_free and around.min() < 0.5 * around.max():
         best = min((i / 8.0 for i in range(8)), key=cost)
         for level in range(4, 12):
             step = 0.5**level
             best = min((best, (best - step) % 1.0, (best + step) % 1.0), key=cost)
-    else:
-        left_over(0.0)
+    below = np.array(left_over(best)[1])
     if best:
         origin, n = origin - best * spacing, n + 1
     edges = _points(origin, spacing, n + 2) - 0.5 * spacing
-    below = np.array(tried[best][1])
     fixed = np.zeros(n + 2, dtype=np.bool_)
     size = min(below.size, n + 2 - first)
     edges[first : first + size] += (0.5 - below[:size]) * spacing

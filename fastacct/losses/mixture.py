@@ -234,9 +234,7 @@ class Mixture(NamedTuple):
         shares = ((Fraction(rate), p), (1 - Fraction(rate), q))
         mixed = _weights((float(share * Fraction(w)), mean) for share, side in shares for mean, w in side.items())
         means = sorted(mixed, key=lambda mean: (abs(mean), mean))
-        return self._replace(
-            p=tuple((mixed[mean], mean) for mean in means), q=tuple((w, mean) for mean, w in q.items())
-        )
+        return Mixture(self.noise, tuple((mixed[mean], mean) for mean in means), tuple((w, m) for m, w in q.items()))
 
 
 def _weights(components: Iterable[tuple[float, float]]) -> Weights:

@@ -62,8 +62,7 @@ def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
 def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> Atoms:
     side = 1.0 if is_upper else -1.0
     keep = base.mass > 0.0
-    mass = base.mass[keep]
-    loss = base.loss[keep] + side * (base.loss_error[keep] + base.slack)
+    mass, loss = base.mass[keep], base.loss[keep] + side * (base.loss_error[keep] + base.slack)
     loss = loss + side * 2.0 * ROUNDING * np.abs(loss)
     value, error = _loss(loss, rate, direction)
     rest, infinite, end = 0.0, 0.0, math.log1p(-rate)
@@ -146,16 +145,14 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
     Between whole orders (alpha - 1) D is convex, and 0 at 1; the sample never has more than the mechanism, `whole`.
     """
     gammaln = import_extra("scipy.special", "pld").gammaln
-
     top = int(min(max(2.0, float(np.max(np.ceil(np.minimum(orders, _MOST))))), _MOST))
     whole_orders = np.arange(2, top + 1)
     each = divergence(whole_orders.astype(np.float64))
     scaled = np.zeros(top + 1)  # (alpha - 1) D at 0 (not used), 1, 2, ...
     for a in whole_orders:
         j = np.arange(2, a + 1)
-        log_pmf = (
-            gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1) + j * math.log(rate) + (a - j) * math.log1p(-rate)
-        )
+        log_pmf = gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1)
+        log_pmf = log_pmf + j * math.log(rate) + (a - j) * math.log1p(-rate)
         size = (j - 1) * each[: a - 1]
         with np.errstate(over="ignore"):
             gain = np.where(j == 2, np.expm1(size), 3.0 * np.exp(size) - 1.0)
@@ -165,8 +162,9 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
         else:
             terms = log_pmf + size + math.log(3.0)
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
-    low, high = np.floor(np.minimum(orders, top)).astype(int), np.ceil(np.minimum(orders, top)).astype(int)
-    share = np.minimum(orders, top) - low
+    at = np.minimum(orders, top)
+    low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
+    share = at - low
     chord = ((1.0 - share) * scaled[low] + share * scaled[high]) / (orders - 1.0)
     found = np.minimum(chord, scaled[high] / np.maximum(high - 1.0, 1.0)) * (1.0 + 10.0 * PADDING)
     return np.minimum(np.where(orders <= top, found, np.inf), whole)
