@@ -179,12 +179,8 @@ def weighted(source: Loss, count: int) -> Weighted:
 def gauss_rule(half: float, slope: float, curvature: float) -> tuple[Cells, Cells]:
     """Gauss points and weights on [-1, 1] for half-widths up to `half` and exponents with these derivatives.
 
-    p and q are entire functions of the variable of integration, and so is p - exp(g) q, the only other integrand.  On a
-    panel with half-width a, a K-point rule is exact for degree 2K - 1, Chebyshev coefficients are at most 2 M rho^-k
-    where |f| <= M on the Bernstein ellipse rho, hence an error below 8 M a rho^(-2K) / (1 - 1/rho).  A normal density
-    (X standard deviations from its centre) grows by at most exp(X (r + a) + (r^2 + a^2)/2) from its minimum on the
-    panel to its maximum on the ellipse, r = a (rho + 1/rho)/2, all in standard deviations.  The smallest K is taken
-    that makes the error, relative to the mass of the panel, at most `QUADRATURE`.
+    The smallest rule whose error, relative to the mass of the panel, is at most `QUADRATURE`, with p and q entire
+    (proof: docs/algorithms/quadrature.md).
     """
     return _legendre(_size(2.0 ** (math.ceil(4.0 * math.log2(half)) / 4.0), slope, curvature))
 

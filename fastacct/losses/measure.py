@@ -1,17 +1,4 @@
-"""Privacy losses rounded to a grid, with a certified direction.
-
-A measure nu of losses bounds mu from above when int (1 - exp(x - l))_+ nu(dl) is at least the same of mu, for every
-real x and at x = -infinity (total mass).  The order is kept by sums and by convolution (each factor enters linearly,
-with nonnegative weights), hence by composition; it needs no normalisation, so that every error can be paid by a little
-mass.  With t = exp(-l) the integrand is convex and decreasing in t, and therefore:
-
-* upper: mass is added, moved to the right, or split between the two ends of its cell such that its mean of t (its
-  Q-mass) stays (connect the dots: delta is then matched at every point of the grid);
-* lower: mass is dropped, moved to the left, or a group of losses is collected in one point at or left of the point that
-  has the mean of t of the group.  The edges of the groups are chosen such that this point is the middle of the group.
-
-Both cost O(spacing^2).
-"""
+"""Privacy losses rounded to a grid, with a certified direction (proof: docs/algorithms/grid.md)."""
 
 from __future__ import annotations
 

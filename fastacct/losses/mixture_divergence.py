@@ -1,14 +1,5 @@
-"""Rényi divergences of Gaussian mixtures with one noise, from above, by the trapezoidal rule on the whole line.
-
-With a = alpha - 1 and r = P/Q the divergence is log(1 + a J)/a, and J is the integral of Q (r^alpha - 1 - alpha (r -
-1))/a >= 0: no digits cancel however small it is.  At x + iy the components of a mixture have phases within an arc of
-theta = (largest - smallest mean) y/sigma^2, so that |sum| lies between cos(theta/2) and 1 times exp(y^2/(2 sigma^2))
-times the mixture at x.  In a strip |y| <= d with theta < pi the integrand is analytic, and the rule with step h is
-off by at most 2 exp(d^2/(2 sigma^2)) cos(theta/2)^-a / (exp(2 pi d/h) - 1) times the integral of P^alpha Q^(1 -
-alpha), theta that of Q, and by the same without the cosine for P and Q themselves (Trefethen, Weideman 2014, theorem
-5.1).  Points of the line that do not matter are bounded block by block: the logarithm of the integrand has the slope
-(alpha m_P(x) - a m_Q(x) - x)/sigma^2, with the means m of the components under their shares at x, which increase.
-"""
+"""Rényi divergences of Gaussian mixtures with one noise, from above, by the trapezoidal rule on the whole line
+(proof: docs/algorithms/quadrature.md)."""
 
 from __future__ import annotations
 

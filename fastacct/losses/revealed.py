@@ -1,10 +1,8 @@
 """The privacy loss of plain Gaussians of which one is drawn, in sight of everyone: delta is the mean of theirs.
 
-At every epsilon the delta of N(mu, 1) against N(0, 1) is a convex function of its total variation t = erf(mu/sqrt(8)):
-with s = epsilon/mu^2 >= 0 and u = t(mu), d^2 delta/du^2 has the sign of (s^2 - 1/4) mu + mu/4 >= 0 (and below 0 by the
-symmetry of the pair).  Hence, at the same mean of t, a Gaussian split between a smaller and a larger mu is an upper
-bound, and Gaussians put together in one are a lower bound.  What is left are a few hundred mu, whose losses are rounded
-to points: finer ones near 0, and everywhere a small part of the standard deviation of any Gaussian that reaches there.
+A Gaussian split between a smaller and a larger mu at the same mean of the total variation is an upper bound, Gaussians
+put together in one are a lower bound (proof: docs/algorithms/grid.md).  What is left are a few hundred mu, whose losses
+are rounded to points.
 """
 
 from __future__ import annotations
