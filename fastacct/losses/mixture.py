@@ -59,16 +59,11 @@ class GaussianMixtures(Loss):
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every component, at the supremum of the loss."""
-        return max(tail, _SMALLEST_TAIL) * (1.0 + 1e-12), self.supremum
-
-    @cached_property
-    def supremum(self) -> float:
-        """Least upper bound of the loss (rounded up)."""
-        top = self.means.size - 1
-        if self.q[top] == 0.0:
-            return math.inf
-        value = math.log(self.p[top] / self.q[top])
-        return value + 8.0 * ROUNDING * (1.0 + abs(value))
+        missing = max(tail, _SMALLEST_TAIL) * (1.0 + 1e-12)
+        if self.q[-1] == 0.0:
+            return missing, math.inf
+        value = math.log(self.p[-1] / self.q[-1])
+        return missing, value + 8.0 * ROUNDING * (1.0 + abs(value))
 
     def _centres(self) -> Cells:
         return self.means[self.p > 0.0]

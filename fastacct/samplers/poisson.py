@@ -43,10 +43,9 @@ def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
     y = rate * np.expm1(np.minimum(x, _FAR))
     value = np.log1p(y)
     error = ROUNDING * (8.0 * np.abs(y) / np.maximum(1.0 + y, 1.0 - rate) + 4.0 * np.abs(value))
-    if far.any():
-        above = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, _FAR)))
-        value = np.where(far, above, value)
-        error = np.where(far, ROUNDING * (12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate) + 4.0 * np.abs(above)), error)
+    above = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, _FAR)))
+    value = np.where(far, above, value)
+    error = np.where(far, ROUNDING * (12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate) + 4.0 * np.abs(above)), error)
     return sign * value, error + np.where(loss == 0.0, 0.0, 1e-323)  # subnormal products have no relative accuracy
 
 
