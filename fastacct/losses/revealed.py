@@ -43,17 +43,18 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
     cell = np.clip(np.searchsorted(levels, mu, side="right") - 1, 0, n - 1)
     place = _between(mu, levels[cell], levels[cell + 1])
     up = weight * np.minimum(np.nan_to_num(place, nan=1.0) + 2e-12, 1.0)
-    above: Cells = np.bincount(cell, weight - up, minlength=n + 1) + np.bincount(cell + 1, up, minlength=n + 1)
-    total: Cells = np.bincount(cell, least_weight, minlength=n)
+    stay, move = np.bincount(cell, weight - up, minlength=n + 1), np.bincount(cell + 1, up, minlength=n + 1)
+    above = np.asarray(stay + move, dtype=np.float64)
+    total = np.asarray(np.bincount(cell, least_weight, minlength=n), dtype=np.float64)
     with np.errstate(invalid="ignore"):
         share = np.where(total > 0.0, np.bincount(cell, least_weight * np.nan_to_num(place), minlength=n) / total, 0.0)
     below = _mean_of(np.maximum(share - 4e-12, 0.0), levels[:-1], levels[1:])
     edges = _edges(least, float(levels[-1]))
-    stay = max(0.0, 1.0 - float(np.sum(weight)))
+    unseen = max(0.0, 1.0 - float(np.sum(weight)))
     sides = []
     for side, weights, at in ((1.0, above, levels), (-1.0, total, below)):
         one = on_points(_nodes(weights, at, edges), edges, _OFF, side > 0.0)
-        mass = np.append(one.mass, max(0.0, stay + side * 1e-12 * (1.0 - stay)))
+        mass = np.append(one.mass, max(0.0, unseen + side * 1e-12 * (1.0 - unseen)))
         infinite = min(1.0, rest + 1e-299) if side > 0.0 else 0.0
         sides.append(Atoms(np.append(one.loss, 0.0), np.append(one.loss_error, 0.0), mass, infinite=infinite))
     return Bracket(*sides)
