@@ -59,7 +59,8 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
 
     An error or Ctrl-C gives up what has not begun and waits for what has: nothing is written after the call.
     """
-    tasks = min(total // cells_per_task, _most_tasks(threads, cells_per_task)) if threads > 1 else 1
+    most = _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
+    tasks = min(total // cells_per_task, most) if threads > 1 else 1
     _kernels.begin()
     try:
         if tasks > 1:
@@ -74,39 +75,29 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
         _kernels.end()
 
 
-def _most_tasks(threads: int, cells_per_task: int) -> int:
-    """Few cells a task: their costs differ widely."""
-    return _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads
-
-
 def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work) -> None:
+    from concurrent.futures import FIRST_EXCEPTION, wait
+
     given_up = False
 
     def task(start: int, stop: int) -> None:
         while start < stop and not given_up:
             start = work(start, stop)
 
-    futures: list[Future[None]] = []
+    futures: set[Future[None]] = set()
     try:
-        futures += [pool.submit(task, start, stop) for start, stop in itertools.pairwise(edges)]
-        _wait(futures, TimeoutError)
-        for future in futures:
-            if future.done():
+        futures.update(pool.submit(task, start, stop) for start, stop in itertools.pairwise(edges))
+        running = futures
+        while running:  # a wait without an end does not hear Ctrl-C everywhere
+            done, running = wait(running, _LISTEN, FIRST_EXCEPTION)
+            for future in done:
                 future.result()
     finally:
         given_up = True
-        running = [future for future in futures if not future.cancel()]
-        _wait(running, TimeoutError, KeyboardInterrupt)
-
-
-def _wait(futures: list[Future[None]], *ignored: type[BaseException]) -> None:
-    """Until all are done, or one has failed; where even Ctrl-C is ignored, until all are done."""
-    for future in futures:
-        while not future.done():
-            with contextlib.suppress(*ignored):  # a wait without an end does not hear Ctrl-C everywhere
-                future.exception(timeout=_LISTEN)
-        if KeyboardInterrupt not in ignored and future.exception():
-            return
+        running = {future for future in futures if not future.cancel()}
+        while running:
+            with contextlib.suppress(KeyboardInterrupt):
+                running = wait(running, _LISTEN).not_done
 
 
 def run_kernel(

@@ -12,15 +12,7 @@ __all__ = ["atomic_output", "refuse_existing"]
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Raise unless `path` can be written: its folder exists, and it is new or may be replaced.
-
-    Raises
-    ------
-    FileExistsError
-        If `path` exists and `overwrite` is false.
-    FileNotFoundError, IsADirectoryError
-        If the folder is missing, or `path` is itself a folder.
-    """
+    """Raise unless `path` can be written: its folder exists, and it is new or may be replaced."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file")
     if not path.parent.is_dir():
@@ -31,10 +23,9 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; on success it replaces `path`, on any exception it is removed.
+    """Yield a temporary name in the folder of `path`; on success it replaces `path`, on any exception it is removed.
 
-    The temporary file lives in the same folder, so that the last step is one rename inside one file system: a reader
-    sees the old file or the complete new one, never a part. Ctrl-C counts as an exception.
+    Readers see the old file or the complete new one, never a part.
     """
     refuse_existing(path, overwrite)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")

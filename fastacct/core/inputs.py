@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+_NUMBERS: Final = (int, float, Fraction)
 Cells = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 Word = TypeVar("Word", bound=str)
@@ -49,12 +50,10 @@ class Domain:
     or_infinite: bool = False
 
     def __str__(self) -> str:
-        kind = "whole numbers in " if self.integer else ""
         high = "2**53" if self.high == MAX_STEPS else f"{self.high:g}"
-        closing = "]" if self.high != np.inf or not self.integer else ")"
-        return (
-            f"{kind}{'(' if self.open_low else '['}{self.low:g}, {high}{closing}{' or inf' if self.or_infinite else ''}"
-        )
+        closing = ")" if self.integer and self.high == np.inf else "]"
+        text = f"{'(' if self.open_low else '['}{self.low:g}, {high}{closing}"
+        return f"{'whole numbers in ' if self.integer else ''}{text}{' or inf' if self.or_infinite else ''}"
 
 
 DOMAINS: Final = {
@@ -88,80 +87,41 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     """
     may_be_empty = domain is None if may_be_empty is None else may_be_empty
     domain = DOMAINS[name] if domain is None else domain
-    if isinstance(value, float | int) and not isinstance(value, bool):
-        array = _from_number(name, value, domain)
-    elif isinstance(value, Fraction):
-        array = _from_number(name, float(value), domain)
-    elif value is None or isinstance(value, bool | str | bytes | set | frozenset | dict):
-        raise TypeError(f"{name} must be a number or an array of numbers in {domain}, not {_show(value)}")
-    else:
-        array = _from_array(name, value, domain, may_be_empty)
-    low_ok = array > domain.low if domain.open_low else array >= domain.low
-    good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
-    if domain.integer:
-        good &= array == np.floor(array)
-    if not good.all():
-        raise ValueError(_message(name, array, int(np.argmin(good)), domain))
-    return array
-
-
-def _from_number(name: str, value: float | int, domain: Domain) -> Cells:
-    try:
-        number = float(value)
-    except OverflowError:
-        raise ValueError(f"{name} is too large for a float; allowed: {domain}") from None
-    if domain.integer and value > domain.high:  # float() may have rounded it down into the range
-        raise ValueError(f"{name} = {value!r} is out of range; allowed: {domain}")
-    return np.asarray(number, dtype=np.float64)
-
-
-def _from_array(name: str, value: Any, domain: Domain, may_be_empty: bool) -> Cells:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     try:
         raw = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise TypeError(f"{name} cannot be read as an array of numbers in {domain}: {error}") from None
-    if raw.dtype == object and raw.size and all(isinstance(x, int | float | Fraction) for x in raw.flat):
-        if any(isinstance(x, bool) for x in raw.flat):
-            raise TypeError(f"{name} must be numbers in {domain}, not booleans")
-        _refuse_rounded(name, raw, domain)
-        try:
-            raw = raw.astype(np.float64)
-        except OverflowError:
-            raise ValueError(f"{name} has an entry too large for a float; allowed: {domain}") from None
-    if raw.dtype.kind not in "fiu":
-        raise TypeError(
-            f"{name} must be a number or an array of numbers in {domain}, not {_show(value)} (dtype {raw.dtype})"
-        )
+    listed = raw.dtype == object and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in raw.flat)
+    if raw.dtype.kind not in "fiu" and not (listed and raw.size):
+        expected = f"{name} must be a number or an array of numbers in {domain}"
+        raise TypeError(f"{expected}, not {_show(value)} (dtype {raw.dtype})")
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
-    if raw.dtype.kind in "iu":
-        _refuse_rounded(name, raw, domain)
-    with np.errstate(over="ignore"):
-        cells = raw.astype(np.float64, copy=False)
-    return cells if cells.flags.aligned else cells.copy()
+    try:
+        with np.errstate(over="ignore"):
+            array = raw.astype(np.float64, copy=False)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float; allowed: {domain}") from None
+    if domain.integer and raw.dtype.kind in "iuO":  # a float may be rounded down into the range
+        _check(name, raw, np.asarray(raw <= int(domain.high)), domain)
+    low_ok = array > domain.low if domain.open_low else array >= domain.low
+    good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
+    _check(name, array, good & (array == np.floor(array)) if domain.integer else good, domain)
+    return array if array.flags.aligned else array.copy()
 
 
-def _refuse_rounded(name: str, raw: NDArray[Any], domain: Domain) -> None:
-    """Integers beyond 2**53 would be rounded to a float, perhaps down into the range."""
-    if domain.integer and bool((raw > int(domain.high)).any()):
-        index = np.unravel_index(int(np.argmax(raw > int(domain.high))), raw.shape)
-        raise ValueError(f"{name}{_where(index)} = {raw[index]!s} is out of range; allowed: {domain}")
-
-
-def _where(index: tuple[Any, ...]) -> str:
-    return f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
+def _check(name: str, array: NDArray[Any], good: NDArray[np.bool_], domain: Domain) -> None:
+    if not good.all():
+        index = np.unravel_index(int(np.argmin(good)), array.shape)
+        where = f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
+        raise ValueError(f"{name}{where} = {array.item(*index)!s} is out of range; allowed: {domain}")
 
 
 def _show(value: Any) -> str:
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
-
-
-def _message(name: str, array: Cells, flat: int, domain: Domain) -> str:
-    index = np.unravel_index(flat, array.shape)
-    return f"{name}{_where(index)} = {float(array[index])!r} is out of range; allowed: {domain}"
 
 
 def check_memory(shape: tuple[int, ...], arrays: int = 1) -> None:
@@ -174,10 +134,10 @@ def check_memory(shape: tuple[int, ...], arrays: int = 1) -> None:
 @lru_cache(maxsize=1)
 def _memory() -> float:
     """Bytes of memory of this machine; where the system does not say, what an array can have at most."""
-    names = getattr(os, "sysconf_names", {})
-    if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError):
         return 2.0**62
-    return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
 
 
 def as_number(name: str, value: object, domain: Domain | None = None) -> float:

@@ -14,13 +14,8 @@ Direction = Literal["remove", "add"]
 SAMPLED: Final[tuple[Relation, ...]] = ("add_remove", "add", "remove", "zero_out")
 """Relations under which the Poisson sample of any dominating pair is known."""
 ALL: Final[tuple[Relation, ...]] = (*SAMPLED, "replace_one")
-DIRECTIONS: Final[dict[Relation, tuple[Direction, ...]]] = {
-    "add_remove": ("remove", "add"),
-    "zero_out": ("remove", "add"),
-    "replace_one": ("remove", "add"),
-    "add": ("add",),
-    "remove": ("remove",),
-}
+_BOTH: Final[tuple[Direction, ...]] = ("remove", "add")
+DIRECTIONS: Final = {**dict.fromkeys(ALL, _BOTH), "add": _BOTH[1:], "remove": _BOTH[:1]}
 """Each direction is composed separately; a relation's answer is the larger one."""
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from fastacct.core.inputs import Cells, Reals
 
-__all__ = ["divided_down", "multiplied_up", "quotient_up"]
+__all__ = ["PADDING", "at_least", "divided_down", "multiplied_up", "quotient_up"]
+
+PADDING: Final = 1e-11
+"""Relative error of closed forms, by far: checked against 50 digits."""
 
 
 def _number(cells: Cells) -> float | Cells:
@@ -31,3 +36,8 @@ def quotient_up(value: Reals, divisor: Reals) -> float | Cells:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         moved = np.asarray(np.asarray(value) / np.asarray(divisor)) * (1.0 + 4e-16)
     return _number(np.where(moved > 0.0, np.nextafter(moved, np.inf), moved))
+
+
+def at_least(value: float, released: float) -> float:
+    """Products that underflow are not nothing; subnormal numbers are not good to a part of themselves."""
+    return value + 1e-323 if released > 0.0 and value < 1e-290 else value

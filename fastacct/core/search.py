@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -48,60 +49,49 @@ def boundary(
 
     Without a bracket the search goes outwards from 1; a bracket of ints means whole numbers.
     """
-    ends = _start(level) if bracket is None else bracket
-    levels = level(ends[0]), level(ends[1])
-    if max(levels) <= 0.0:
-        return ends[levels[1] >= levels[0]]  # the end that spends more
-    if min(levels) > 0.0:
-        raise ValueError(f"{wanted} is met neither at {ends[0]!r} nor at {ends[1]!r}; {hint()}")
-    if ends[0] == 0.0 and isinstance(ends[0], float):
-        ends, levels = _away_from_zero(level, ends[1], levels)
-    return _search(level, ends, levels)
+    level = cache(level)
+    low, high = _start(level) if bracket is None else bracket
+    if max(level(low), level(high)) <= 0.0:
+        return high if level(high) >= level(low) else low  # the end that spends more
+    if min(level(low), level(high)) > 0.0:
+        raise ValueError(f"{wanted} is met neither at {low!r} nor at {high!r}; {hint()}")
+    if low == 0.0 and isinstance(low, float):
+        low, high = _away_from_zero(level, high)
+    return _search(level, low, high)
 
 
 def _start(level: Callable[[float], float]) -> tuple[float, float]:
     """A bracket around 1: the extremes are slow to read, and seldom needed."""
     low, high = 1.0, _FACTOR
-    at_low, at_high = level(low), level(high)
-    falls = at_high <= at_low
-    while (at_low > 0.0) == (at_high > 0.0) and _WIDEST[0] < low and high < _WIDEST[1]:
-        if (at_low > 0.0) == falls:  # too much everywhere: on to where it falls
-            low, at_low, high = high, at_high, high * _FACTOR
-            at_high = level(high)
-        else:
-            high, at_high, low = low, at_low, low / _FACTOR
-            at_low = level(low)
+    falls = level(high) <= level(low)
+    while (level(low) > 0.0) == (level(high) > 0.0) and _WIDEST[0] < low and high < _WIDEST[1]:
+        too_much = level(low) > 0.0  # everywhere: on to where it falls
+        low, high = (high, high * _FACTOR) if too_much == falls else (low / _FACTOR, low)
     return low, high
 
 
-def _away_from_zero(
-    level: Callable[[float], float], high: float, levels: tuple[float, float]
-) -> tuple[tuple[float, float], tuple[float, float]]:
+def _away_from_zero(level: Callable[[float], float], high: float) -> tuple[float, float]:
     """Orders of magnitude down, to a positive bracket."""
-    at_high = levels[1]
     while high > _SMALLEST:
         low = high * 1e-3
-        at_low = level(low)
-        if (at_low > 0.0) != (at_high > 0.0):
-            return (low, high), (at_low, at_high)
-        high, at_high = low, at_low
-    return (0.0, high), (levels[0], at_high)
+        if (level(low) > 0.0) != (level(high) > 0.0):
+            return low, high
+        high = low
+    return 0.0, high
 
 
-def _search(level: Callable[[float], float], ends: tuple[float, float], levels: tuple[float, float]) -> float:
+def _search(level: Callable[[float], float], x: float, y: float) -> float:
     """Chandrupatla's method on the logarithm; the end of the last bracket that meets the target."""
-    whole, log = isinstance(ends[0], int), ends[0] > 0.0
-    found = dict(zip(ends, levels, strict=True))
+    whole, log = isinstance(x, int), x > 0.0
+
+    def place(value: float) -> float:
+        return math.log(value) if log else float(value)
 
     def number(u: float) -> float:
         value = math.exp(u) if log else u
-        if whole:
-            return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1))
-        return value
+        return int(min(max(round(value), min(x, y) + 1), max(x, y) - 1)) if whole else value
 
-    x, y = ends
-    a, b = (math.log(end) if log else float(end) for end in ends)
-    fa, fb = levels
+    a, b, fa, fb = place(x), place(y), level(x), level(y)
     c, fc, share = a, fa, 0.5
     for _ in range(_MOST):
         largest = max(abs(x), abs(y))
@@ -113,15 +103,13 @@ def _search(level: Callable[[float], float], ends: tuple[float, float], levels: 
         z = number(a + min(max(share, least), 1.0 - least) * (b - a))
         if z in (x, y):
             break
-        fz = found[z] = level(z)
-        u = math.log(z) if log else float(z)
-        if (fz > 0.0) == (fa > 0.0):
+        if (level(z) > 0.0) == (fa > 0.0):
             c, fc = a, fa
         else:
             c, fc, b, fb, y = b, fb, a, fa, x
-        a, fa, x = u, fz, z
+        a, fa, x = place(z), level(z), z
         xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
         share = 0.5
         if phi * phi < xi and (1.0 - phi) * (1.0 - phi) < 1.0 - xi:
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-    return x if found[x] <= 0.0 else y
+    return x if level(x) <= 0.0 else y

@@ -38,8 +38,8 @@ def atoms(
     """Atoms whose masses are good to `relative`; `left_out` bounds the mass beyond them."""
     keep = mass > 0.0
     loss, error, mass = loss[keep], error[keep], mass[keep]
-    upper = Atoms(loss, error, mass * (1.0 + relative), min(1.0, left_out), 0.0, lattice)
-    return Bracket(upper, Atoms(loss, error, mass * (1.0 - relative), 0.0, 0.0, lattice))
+    upper = Atoms(loss, error, mass * (1.0 + relative), infinite=min(1.0, left_out), lattice=lattice)
+    return Bracket(upper, Atoms(loss, error, mass * (1.0 - relative), lattice=lattice))
 
 
 def exact_atoms(
@@ -50,7 +50,8 @@ def exact_atoms(
     sides = []
     for sign in (1.0, -1.0):
         rest = math.fsum(infinite) * (1.0 + sign * 2.0 * ROUNDING * (infinite.size > 1))
-        sides.append(Atoms(loss, error, mass * (1.0 + sign * ulps * ROUNDING), min(rest, 1.0), 0.0, lattice))
+        changed = mass * (1.0 + sign * ulps * ROUNDING)
+        sides.append(Atoms(loss, error, changed, infinite=min(rest, 1.0), lattice=lattice))
     return Bracket(*sides)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.atoms import epsilon_delta, exact_atoms
-from fastacct.losses.loss import QUADRATURE, ROUNDING, Atoms, Bracket, Nodes, gauss_rule
+from fastacct.losses.atoms import epsilon_delta
+from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, gauss_rule
 
 __all__ = ["LaplaceLoss", "TruncatedLaplaceLoss", "laplace_bracket"]
 
@@ -19,7 +19,7 @@ _CHUNK: Final = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class LaplaceLoss:
+class LaplaceLoss(Loss):
     """One release with Laplace noise, `largest` = sensitivity / scale: two atoms and a density between them.
 
     Without atoms the density alone, with mass 1: the dominating pair of all losses whose range is `largest`.
@@ -27,24 +27,12 @@ class LaplaceLoss:
 
     largest: float
     atoms: bool = True
-    infinite: float = 0.0
-    slack: float = 0.0
-    quadrature: float = QUADRATURE
-    bottom: float = 0.0
+    samples_by_node: ClassVar[bool] = True
 
-    @property
-    def anchor(self) -> float | None:
-        """The atom at the largest loss."""
-        return self.largest
-
-    @property
-    def lattice(self) -> float | None:
-        """Both atoms; the density between them has no lattice, but any fraction of this spacing hits the atoms."""
-        return 2.0 * self.largest
-
-    def outside(self, tail: float) -> tuple[float, float]:
-        """Nothing."""
-        return 0.0, -math.inf
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "anchor", self.largest)
+        # both atoms; the density between them has no lattice, but any fraction of this spacing hits the atoms
+        object.__setattr__(self, "lattice", 2.0 * self.largest)
 
     def extent(self, tail: float) -> tuple[float, float]:
         """The two atoms."""
@@ -55,10 +43,7 @@ class LaplaceLoss:
         top = self.largest
         scale = 0.25 if self.atoms else 0.5 / -math.expm1(-top)
         if self.atoms:
-            ends, none = np.array([-top, top]), np.zeros(2)
-            mass = np.array([0.5 * math.exp(-top), 0.5])
-            for atoms in Atoms(ends, none, mass).nodes(edges, tail):
-                yield atoms._replace(mass_error=(4.0 + 4.0 * top) * ROUNDING * mass)
+            yield from _ends(top, (0.5 * math.exp(-top), 0.5), (4.0 + 4.0 * top) * ROUNDING, edges)
         n_base = math.ceil(min(max(4.0 * top, 8.0), 2.0**20))
         breaks = np.linspace(-top, top, n_base + 1)
         if edges is not None:
@@ -77,7 +62,7 @@ class LaplaceLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedLaplaceLoss:
+class TruncatedLaplaceLoss(Loss):
     """One release with truncated Laplace noise: the density of `between` with mass `share`, and an atom at each end.
 
     All masses are good to `relative`; the smaller loss comes first.
@@ -87,24 +72,10 @@ class TruncatedLaplaceLoss:
     share: float
     ends: tuple[float, float]
     relative: float
-    infinite: float
-    slack: float
-    quadrature: float = QUADRATURE
-    bottom: float = 0.0
 
-    @property
-    def anchor(self) -> float | None:
-        """The largest loss."""
-        return self.between.largest
-
-    @property
-    def lattice(self) -> float | None:
-        """As of plain Laplace noise."""
-        return self.between.lattice
-
-    def outside(self, tail: float) -> tuple[float, float]:
-        """Nothing."""
-        return 0.0, -math.inf
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "anchor", self.between.anchor)
+        object.__setattr__(self, "lattice", self.between.lattice)
 
     def extent(self, tail: float) -> tuple[float, float]:
         """Both ends."""
@@ -112,18 +83,22 @@ class TruncatedLaplaceLoss:
 
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """The atoms, and the nodes of the density."""
-        top, mass = self.between.largest, np.array(self.ends)
-        for atoms in Atoms(np.array([-top, top]), np.zeros(2), mass).nodes(edges, tail):
-            yield atoms._replace(mass_error=self.relative * mass)
+        yield from _ends(self.between.largest, self.ends, self.relative, edges)
         for nodes in self.between.nodes(edges, tail):
             error = self.share * (nodes.mass_error + self.relative * nodes.mass)
             yield nodes._replace(mass=self.share * nodes.mass, mass_error=error)
 
 
+def _ends(top: float, masses: tuple[float, float], relative: float, edges: Cells | None) -> Iterator[Nodes]:
+    """Atoms at the smallest and at the largest loss."""
+    mass = np.array(masses)
+    for atoms in Atoms(np.array([-top, top]), np.zeros(2), mass).nodes(edges, 0.0):
+        yield atoms._replace(mass_error=relative * mass)
+
+
 def laplace_bracket(scale: float) -> Bracket:
     """Losses of noise with a scale in units of the sensitivity."""
     if 1.0 / scale < 1e-300:  # between nothing and a little more than there is
-        nothing = exact_atoms(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0)
-        return Bracket(epsilon_delta(1e-300, 0.0).upper, nothing.lower)
+        return Bracket(epsilon_delta(1e-300, 0.0).upper, NOTHING.remove.lower)
     source = LaplaceLoss(1.0 / scale, slack=2.0 * ROUNDING / scale)
     return Bracket(source, source)

@@ -13,15 +13,15 @@ import numpy as np
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Relation
+from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
-from fastacct.losses.mixture import Mixture, MixturePair, dict_of
+from fastacct.losses.mixture import GaussianMixtures, Mixture, MixturePair, Weights, common_means
 from fastacct.losses.mixture_divergence import mixture_divergences
 from fastacct_ext import _kernels
 
-__all__ = ["ORDERS", "PADDING", "at_least", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
+__all__ = ["ORDERS", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
 
-PADDING: Final = 1e-11
 ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders begins."""
 _FINER: Final = 16.0
@@ -78,17 +78,24 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
 
 def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
     """The larger direction, of Gaussian mixtures."""
-    p, q = (dict_of(side) for side in mixture.sides())
+    p, q = mixture.sides()
     off = mixture.rounding if mixture.rounding > 8.0 * ROUNDING else 0.0  # less is in the errors of the losses
-    mirrored = list(p.values()) == list(q.values()) and list(p) == [0.0 - mean for mean in q]
     ways = {"remove": (p, q), "add": (q, p)}
-    asked = DIRECTIONS[relation][: 1 if mirrored else 2]
-    return np.asarray(np.maximum.reduce([mixture_divergences(mixture.noise, *ways[way], orders, off) for way in asked]))
+    asked = DIRECTIONS[relation][: 1 if mixture.is_symmetric else 2]
+    return np.asarray(np.maximum.reduce([of_weights(mixture.noise, *ways[way], orders, off) for way in asked]))
 
 
-def at_least(value: float, released: float) -> float:
-    """Products that underflow are not nothing; subnormal numbers are not good to a part of themselves."""
-    return value + 1e-323 if released > 0.0 and value < 1e-290 else value
+def of_weights(sigma: float, p: Weights, q: Weights, orders: Cells, off: float) -> Cells:
+    """Of Gaussians as weights by mean, P against Q, whose loss may be off by `off`."""
+    means, p_all, q_all, reference = common_means(p, q)
+    if np.array_equal(p_all, q_all) or math.isinf(sigma):
+        return np.zeros(orders.shape)
+    if sigma == 0.0:
+        return unknown(orders)
+    for weights in (p_all, q_all):
+        if weights[reference] > 0.0:
+            weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
+    return mixture_divergences(GaussianMixtures(sigma, means, p_all, q_all, reference), orders, off)
 
 
 def padded(value: Cells) -> Cells:
@@ -104,7 +111,7 @@ def square(x: float) -> float:
 def pure(epsilon: float, answers: int, orders: Cells) -> Cells:
     """Randomised response, one value replaced by another; with two answers the worst epsilon-DP mechanism."""
     if math.isinf(epsilon):
-        return np.full(orders.shape, np.inf)
+        return unknown(orders)
     log_true = -math.log1p((answers - 1) * math.exp(-epsilon))
     rest = math.log(answers - 2) if answers > 2 else -math.inf
     log_mass = np.array([log_true, log_true - epsilon, log_true - epsilon + rest])

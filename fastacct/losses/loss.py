@@ -8,30 +8,20 @@ of a mechanism is a `Bracket` per direction, a law of losses from above and one 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import Direction
 
-__all__ = [
-    "NOTHING",
-    "QUADRATURE",
-    "ROUNDING",
-    "Atoms",
-    "Bracket",
-    "Loss",
-    "Nodes",
-    "OutOfReachError",
-    "Pair",
-    "gauss_rule",
-]
+if TYPE_CHECKING:
+    from fastacct.core.relations import Direction
 
 Index = NDArray[np.intp]
 
@@ -53,79 +43,59 @@ class Nodes(NamedTuple):
     mass_error: Cells
 
 
-class Loss(Protocol):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Loss(ABC):
     """The privacy loss of one direction.  Losses of nodes may be off by `slack`, beyond their own errors."""
 
-    @property
-    def infinite(self) -> float:
-        """P-mass of an infinite loss."""
-
-    @property
-    def slack(self) -> float:
-        """Bound of errors common to all losses."""
-
-    @property
-    def bottom(self) -> float:
-        """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
-
-    @property
-    def quadrature(self) -> float:
-        """Relative error of the mass of a panel that `mass_error` does not contain."""
-
-    @property
-    def anchor(self) -> float | None:
-        """A loss that a grid should hit, if any."""
-
-    @property
-    def lattice(self) -> float | None:
-        """Distance that divides all differences of losses, if any."""
+    infinite: float = 0.0
+    """P-mass of an infinite loss."""
+    slack: float = 0.0
+    """Bound of errors common to all losses."""
+    bottom: float = 0.0
+    """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
+    quadrature: float = QUADRATURE
+    """Relative error of the mass of a panel that `mass_error` does not contain."""
+    anchor: float | None = None
+    """A loss that a grid should hit, if any."""
+    lattice: float | None = None
+    """Distance that divides all differences of losses, if any."""
+    samples_by_node: ClassVar[bool] = False
+    """Whether the nodes of a Poisson sample are those of this loss: P and Q have the same support."""
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Upper bound of the P-mass without a node, about `tail`, and of its loss."""
+        return 0.0, -math.inf
 
+    @abstractmethod
     def extent(self, tail: float) -> tuple[float, float]:
         """Smallest and largest loss of a node."""
 
+    @abstractmethod
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """Nodes by cell between increasing `edges` that enclose the extent; in one cell without edges."""
 
 
 @dataclass(frozen=True, eq=False)
-class Atoms:
-    """A finite distribution of losses."""
+class Atoms(Loss):
+    """A finite distribution of losses; a grid hits the heaviest, unless another `anchor` is wanted."""
 
     loss: Cells
     loss_error: Cells
     mass: Cells
-    infinite: float = 0.0
-    slack: float = 0.0
-    lattice: float | None = None
-    quadrature: float = 0.0
-    bottom: float = 0.0
-    fixed_anchor: float | None = None
+    quadrature: float = field(default=0.0, kw_only=True)
 
-    @property
-    def anchor(self) -> float | None:
-        """The loss of the heaviest atom, unless another one is wanted."""
-        if self.fixed_anchor is not None or not self.loss.size:
-            return self.fixed_anchor
-        return float(self.loss[np.argmax(self.mass)])
-
-    def outside(self, tail: float) -> tuple[float, float]:
-        """Nothing."""
-        return 0.0, -math.inf
+    def __post_init__(self) -> None:
+        if self.anchor is None and self.loss.size:
+            object.__setattr__(self, "anchor", float(self.loss[np.argmax(self.mass)]))
 
     def extent(self, tail: float) -> tuple[float, float]:
         """Smallest and largest loss."""
-        if not self.loss.size:
-            return 0.0, 0.0
-        return float(self.loss.min()), float(self.loss.max())
+        return (float(self.loss.min()), float(self.loss.max())) if self.loss.size else (0.0, 0.0)
 
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """The atoms; one that may touch an edge from below counts as beyond it."""
-        if edges is None:
-            cell = np.zeros(self.loss.size, dtype=np.intp)
-        else:
+        cell = np.zeros(self.loss.size, dtype=np.intp)
+        if edges is not None:
             cell = np.searchsorted(edges, self.loss + self.loss_error, side="right") - 1
             cell = np.clip(cell, 0, edges.size - 2)
         yield Nodes(cell, self.loss, self.loss_error, self.mass, np.zeros_like(self.mass))
@@ -158,7 +128,7 @@ class Pair:
     @property
     def is_nothing(self) -> bool:
         """Whether nothing is released."""
-        return False
+        return self is NOTHING
 
     @property
     def is_mirrored(self) -> bool:
@@ -166,32 +136,51 @@ class Pair:
         return self.remove is self.add
 
 
-class _Nothing(Pair):
-    """Of a release of nothing."""
-
-    def __init__(self) -> None:
-        atom = Atoms(np.zeros(1), np.zeros(1), np.ones(1), lattice=1.0)
-        one = Bracket(atom, atom)
-        super().__init__(one, one)
-
-    @property
-    def is_nothing(self) -> bool:
-        """Yes."""
-        return True
+_ZERO: Final = Atoms(np.zeros(1), np.zeros(1), np.ones(1), lattice=1.0)
+NOTHING: Final = Pair(*[Bracket(_ZERO, _ZERO)] * 2)
+"""Of a release of nothing."""
 
 
-NOTHING: Final = _Nothing()
+class Moment(NamedTuple):
+    """log E exp(tilt L) over the finite losses, and its first two derivatives."""
+
+    value: float
+    mean: float
+    variance: float
+
+
+Weighted = tuple[int, Cells, Cells]
+"""A count, losses and logarithms of masses."""
+
+
+def log_moment(parts: Iterable[Weighted], tilt: float) -> Moment:
+    """Log-moment of a composition at `tilt`, rounded."""
+    value = mean = variance = 0.0
+    for count, loss, log_mass in parts:
+        exponent = tilt * loss + log_mass
+        top = float(exponent.max())
+        weight = np.exp(exponent - top)
+        total = float(weight.sum())
+        centre = float(np.sum(weight * loss)) / total
+        value += count * (top + math.log(total))
+        mean += count * centre
+        variance += count * float(np.sum(weight * (loss - centre) ** 2)) / total
+    return Moment(value, mean, variance)
+
+
+def weighted(source: Loss, count: int) -> Weighted:
+    """Losses and log-masses of the nodes of a source, without a grid."""
+    nodes = list(source.nodes(None, 0.0))
+    loss, mass = (np.concatenate([getattr(one, name) for one in nodes]) for name in ("loss", "mass"))
+    keep = mass > 0.0
+    return count, loss[keep], np.log(mass[keep])
 
 
 def gauss_rule(half: float, slope: float, curvature: float) -> tuple[Cells, Cells]:
     """Gauss points and weights on [-1, 1] for half-widths up to `half` and exponents with these derivatives.
 
-    p and q are entire functions of the variable of integration, and so is p - exp(g) q, the only other integrand.  On a
-    panel with half-width a, a K-point rule is exact for degree 2K - 1, Chebyshev coefficients are at most 2 M rho^-k
-    where |f| <= M on the Bernstein ellipse rho, hence an error below 8 M a rho^(-2K) / (1 - 1/rho).  A normal density
-    (X standard deviations from its centre) grows by at most exp(X (r + a) + (r^2 + a^2)/2) from its minimum on the
-    panel to its maximum on the ellipse, r = a (rho + 1/rho)/2, all in standard deviations.  The smallest K is taken
-    that makes the error, relative to the mass of the panel, at most `QUADRATURE`.
+    The smallest rule whose error, relative to the mass of the panel, is at most `QUADRATURE`, with p and q entire
+    (proof: docs/algorithms/quadrature.md).
     """
     return _legendre(_size(2.0 ** (math.ceil(4.0 * math.log2(half)) / 4.0), slope, curvature))
 

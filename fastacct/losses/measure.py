@@ -1,31 +1,18 @@
-"""Privacy losses rounded to a grid, with a certified direction.
-
-A measure nu of losses bounds mu from above when int (1 - exp(x - l))_+ nu(dl) is at least the same of mu, for every
-real x and at x = -infinity (total mass).  The order is kept by sums and by convolution (each factor enters linearly,
-with nonnegative weights), hence by composition; it needs no normalisation, so that every error can be paid by a little
-mass.  With t = exp(-l) the integrand is convex and decreasing in t, and therefore:
-
-* upper: mass is added, moved to the right, or split between the two ends of its cell such that its mean of t (its
-  Q-mass) stays (connect the dots: delta is then matched at every point of the grid);
-* lower: mass is dropped, moved to the left, or a group of losses is collected in one point at or left of the point that
-  has the mean of t of the group.  The edges of the groups are chosen such that this point is the middle of the group.
-
-Both cost O(spacing^2).
-"""
+"""Privacy losses rounded to a grid, with a certified direction (proof: docs/algorithms/grid.md)."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms, Index, Loss, OutOfReachError
-from fastacct.losses.moment import log_moment, weighted
+from fastacct.losses.loss import ROUNDING, Atoms, Index, Loss, OutOfReachError, log_moment, weighted
 
 __all__ = [
     "GridMeasure",
@@ -81,11 +68,10 @@ class GridMeasure:
 
 def as_source(measure: GridMeasure) -> Atoms:
     """The points of a grid as atoms."""
-    keep = measure.mass > 0.0
-    loss = measure.losses()[keep]
-    error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + measure.spacing * measure.mass.size))
-    mass = measure.mass[keep]
-    return Atoms(loss, error, mass, measure.infinite, measure.slack, measure.spacing, bottom=measure.bottom)
+    keep, spacing = measure.mass > 0.0, measure.spacing
+    loss, mass, bottom = measure.losses()[keep], measure.mass[keep], measure.bottom
+    error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + spacing * measure.mass.size))
+    return Atoms(loss, error, mass, infinite=measure.infinite, slack=measure.slack, bottom=bottom, lattice=spacing)
 
 
 def grid_delta(measure: GridMeasure, epsilon: float, is_upper: bool) -> float:
@@ -110,7 +96,8 @@ def on_multiples(measure: GridMeasure) -> tuple[GridMeasure, int]:
     if not source.loss.size:
         return GridMeasure(0.0, spacing, np.zeros(1), measure.infinite), 0
     error = source.loss_error + measure.slack
-    moved = upper_measure(Atoms(source.loss, error, source.mass, measure.infinite, fixed_anchor=0.0), spacing, 0.0)
+    atoms = Atoms(source.loss, error, source.mass, infinite=measure.infinite, anchor=0.0)
+    moved = upper_measure(atoms, spacing, 0.0)
     first = round(moved.origin / spacing)
     # what rounding leaves of slack moves a part of every mass to the next point, with its mean of exp(-loss)
     slack = moved.slack + 4.0 * ROUNDING * (abs(moved.origin) + spacing)
@@ -156,9 +143,7 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(cells.mass > 0.0, cells.right / cells.mass, 0.0) / whole
     part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature / whole, 1.0)
-    points = np.zeros(n + 1)
-    points[:-1] = mass * (1.0 - part)
-    points[1:] += mass * part
+    points = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
     infinite = source.infinite
     if missing > 0.0:
         if where <= high:
@@ -184,7 +169,6 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     tolerance = spacing * (1e-7 + 0.005 * min(spacing, 1.0))
     origin, n, edges, fixed = _near_the_mode(cells, origin, n, source.anchor is None, is_cut)
     points = _points(origin, spacing, n + 2)
-    excess, bad = np.zeros(0), np.zeros(0, dtype=np.bool_)
     for stage in ("centre", "centre", "mend", "mend", "mend", "cut", "cut", "cut", "done"):
         edges[0], edges[-1] = min(edges[0], low - spacing), max(edges[-1], high + spacing)
         cells.group(edges, points[:-1], _grid_error(origin, n, spacing))
@@ -217,9 +201,7 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     gain = np.where(np.isfinite(excess), excess, 0.0)
     slack = float(max(0.0, -gain[~bad].min(initial=0.0)))
     # what is left unmended goes to the point before: its losses are right of that
-    out = np.zeros(n + 2)
-    out[1:] = np.where(bad, 0.0, cells.mass)
-    out[:-1] += np.where(bad, cells.mass, 0.0)
+    out = np.append(0.0, np.where(bad, 0.0, cells.mass)) + np.append(np.where(bad, cells.mass, 0.0), 0.0)
     slack = slack * (1.0 + 1e-9) + source.slack + 2.0 * ROUNDING * (abs(origin) + spacing)
     slack += 1e-9 * spacing if bad.any() else 0.0
     bottom = (bottom + source.bottom) * (1.0 - 2.0 * ROUNDING)
@@ -248,36 +230,31 @@ def _near_the_mode(
     cells.split(_points(origin, spacing, n + 1), 0.0)
     if is_cut:
         cells.mass[0] = 0.0
-    cells_at_first = cells.mass
-    mode = int(np.argmax(cells_at_first))
+    mode = int(np.argmax(cells.mass))
+    around = cells.mass[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
     first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
-    tried: dict[float, tuple[float, list[float]]] = {}
 
-    def left_over(phase: float) -> None:
+    @cache
+    def left_over(phase: float) -> tuple[float, list[float]]:
         parts = _points(origin + (first - phase) * spacing, spacing / _PARTS, (last - first + 1) * _PARTS + 1)
         ends = (min(parts[0], origin) - spacing, max(parts[-1], origin + n * spacing) + spacing)
         cells.split(np.concatenate([ends[:1], parts, ends[1:]]), 0.0)
-        tried[phase] = _balanced(cells.mass[1:-1], cells.right[1:-1], spacing, first == 0 and not is_cut)
+        return _balanced(cells.mass[1:-1], cells.right[1:-1], spacing, first == 0 and not is_cut)
 
     def cost(phase: float) -> float:
-        if phase not in tried:
-            left_over(phase)
-        rest = tried[phase][0]
+        rest = left_over(phase)[0]
         return rest if rest >= 0.0 else -3.0 * rest
 
     best = 0.0
-    around = cells_at_first[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
     if is_free and around.min() < 0.5 * around.max():
         best = min((i / 8.0 for i in range(8)), key=cost)
         for level in range(4, 12):
             step = 0.5**level
             best = min((best, (best - step) % 1.0, (best + step) % 1.0), key=cost)
-    else:
-        left_over(0.0)
+    below = np.array(left_over(best)[1])
     if best:
         origin, n = origin - best * spacing, n + 1
     edges = _points(origin, spacing, n + 2) - 0.5 * spacing
-    below = np.array(tried[best][1])
     fixed = np.zeros(n + 2, dtype=np.bool_)
     size = min(below.size, n + 2 - first)
     edges[first : first + size] += (0.5 - below[:size]) * spacing

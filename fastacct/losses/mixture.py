@@ -1,7 +1,4 @@
-"""Gaussian mixtures of one noise: the pair that the contour kernels read, and its losses as data.
-
-Quadrature: see `fastacct.losses.loss.gauss_rule`.
-"""
+"""Gaussian mixtures of one noise: the pair that the contour kernels read, and its losses as data."""
 
 from __future__ import annotations
 
@@ -15,10 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.atoms import everything, exact_atoms
-from fastacct.losses.loss import QUADRATURE, ROUNDING, Bracket, Nodes, OutOfReachError, Pair, gauss_rule
+from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
 
-__all__ = ["GaussianMixtures", "Mixture", "MixturePair", "dict_of", "mixture_bracket"]
+__all__ = ["GaussianMixtures", "Mixture", "MixturePair", "Weights", "common_means", "mixture_bracket"]
+
+Weights = dict[float, float]
+"""Of the components of a mixture, by mean."""
 
 _FAR: Final = 40.0
 """Beyond so many standard deviations a normal density is less than any mass `outside`."""
@@ -28,7 +27,7 @@ _CHUNK: Final = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianMixtures:
+class GaussianMixtures(Loss):
     """P = sum p_j N(m_j, sigma^2) against Q = sum q_j N(m_j, sigma^2), with a loss that increases in the output.
 
     The weight of the component `reference` is one minus the others: losses are log1p of terms that vanish with the
@@ -40,21 +39,14 @@ class GaussianMixtures:
     p: Cells
     q: Cells
     reference: int
-    infinite: float = 0.0
-    slack: float = 0.0
-    quadrature: float = QUADRATURE
-    bottom: float = 0.0
-    anchor: float | None = None
-    lattice: float | None = None
 
     @cached_property
     def _spread(self) -> float:
         """Largest distance from a centre of P at which a component of P or Q matters, in standard deviations."""
         spread = (float(self.means[-1]) - float(self.means[0])) / self.sigma
         if not spread <= _MAX_SPREAD:
-            raise OutOfReachError(
-                f"the means spread over {spread:g} standard deviations; allowed: at most {_MAX_SPREAD:g}"
-            )
+            allowed = f"allowed: at most {_MAX_SPREAD:g}"
+            raise OutOfReachError(f"the means spread over {spread:g} standard deviations; {allowed}")
         return _FAR + spread
 
     def _reach(self, tail: float) -> float:
@@ -67,16 +59,11 @@ class GaussianMixtures:
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every component, at the supremum of the loss."""
-        return max(tail, _SMALLEST_TAIL) * (1.0 + 1e-12), self.supremum
-
-    @cached_property
-    def supremum(self) -> float:
-        """Least upper bound of the loss (rounded up)."""
-        top = self.means.size - 1
-        if self.q[top] == 0.0:
-            return math.inf
-        value = math.log(self.p[top] / self.q[top])
-        return value + 8.0 * ROUNDING * (1.0 + abs(value))
+        missing = max(tail, _SMALLEST_TAIL) * (1.0 + 1e-12)
+        if self.q[-1] == 0.0:
+            return missing, math.inf
+        value = math.log(self.p[-1] / self.q[-1])
+        return missing, value + 8.0 * ROUNDING * (1.0 + abs(value))
 
     def _centres(self) -> Cells:
         return self.means[self.p > 0.0]
@@ -113,12 +100,9 @@ class GaussianMixtures:
         value = np.log1p(np.where(near, total, 0.0))
         if not near.all():
             far = ~near
-            logs = (
-                [np.full(int(np.count_nonzero(far)), math.log(weights[self.reference]))]
-                if (weights[self.reference] > 0.0)
-                else []
-            )
-            logs += [y[far] + math.log(weight) for weight, _, y, _ in terms]
+            logs = [y[far] + math.log(weight) for weight, _, y, _ in terms]
+            if weights[self.reference] > 0.0:
+                logs.insert(0, np.full(int(np.count_nonzero(far)), math.log(weights[self.reference])))
             top = np.max(logs, axis=0)
             value[far] = top + np.log(np.sum([np.exp(one - top) for one in logs], axis=0))
         error, mean_of = 4.0 * ROUNDING * np.abs(value), np.full_like(x, origin)
@@ -228,28 +212,32 @@ class Mixture(NamedTuple):
             return 0.0
         return 2.0**-52 + sum(abs(math.fsum(weight for weight, _ in side) - 1.0) for side in (self.p, self.q))
 
-    def sides(self) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...]]:
+    def sides(self) -> tuple[Weights, Weights]:
         """All components of P and of Q."""
         p = self.p if self.q or self.p[0][0] == 1.0 else ((1.0 - self.p[0][0], 0.0), self.p[0])
-        return p, self.q or ((1.0, 0.0),)
+        return _weights(p), _weights(self.q or ((1.0, 0.0),))
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the means of Q are minus those of P."""
+        p, q = self.sides()
+        return list(p.values()) == list(q.values()) and list(p) == [0.0 - mean for mean in q]
 
     def sampled(self, rate: float) -> Mixture:
         """The pair of a Poisson sample; weights are products rounded once."""
         p, q = self.sides()
-        share = Fraction(rate)
-        mixed = [(float(share * Fraction(weight)), mean) for weight, mean in p]
-        mixed += [(float((1 - share) * Fraction(weight)), mean) for weight, mean in q]
-        return Mixture(self.noise, tuple(sorted(((w, m) for m, w in dict_of(mixed).items()), key=_by_mean)), q)
-
-    @property
-    def is_increasing(self) -> bool:
-        """Whether means of P are at least 0 and those of Q at most 0, as the contour kernels need."""
-        p, q = self.sides()
-        return min(mean for _, mean in p) >= 0.0 >= max(mean for _, mean in q)
+        shares = ((Fraction(rate), p), (1 - Fraction(rate), q))
+        mixed = _weights((float(share * Fraction(w)), mean) for share, side in shares for mean, w in side.items())
+        means = sorted(mixed, key=lambda mean: (abs(mean), mean))
+        return Mixture(self.noise, tuple((mixed[mean], mean) for mean in means), tuple((w, m) for m, w in q.items()))
 
 
-def _by_mean(component: tuple[float, float]) -> tuple[float, float]:
-    return abs(component[1]), component[1]
+def _weights(components: Iterable[tuple[float, float]]) -> Weights:
+    """Weights by mean, those of equal means added."""
+    mixed: Weights = {}
+    for weight, mean in components:
+        mixed[mean + 0.0] = mixed.get(mean + 0.0, 0.0) + weight
+    return mixed
 
 
 class MixturePair(Pair):
@@ -260,16 +248,14 @@ class MixturePair(Pair):
 
     @cached_property
     def _sides(self) -> tuple[Bracket, Bracket]:
-        if self.mixture.noise == 0.0:
-            silent = exact_atoms(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0)
-            return (Bracket(everything().upper, silent.lower),) * 2  # a sample may still not draw the record
+        if self.mixture.noise == 0.0:  # everything is released, but a sample may not draw the record
+            none = np.zeros(0)
+            return (Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower),) * 2
         p, q = self.mixture.sides()
-        remove = mixture_bracket(self.mixture.noise, dict_of(p), dict_of(q))
-        if self.mixture.is_plain or (
-            [w for w, _ in p] == [w for w, _ in q] and [m for _, m in p] == [-m for _, m in q]
-        ):
+        remove = mixture_bracket(self.mixture.noise, p, q)
+        if self.mixture.is_plain or self.mixture.is_symmetric:
             return remove, remove
-        turned = [dict_of((weight, -mean) for weight, mean in side) for side in (q, p)]
+        turned = [{0.0 - mean: weight for mean, weight in side.items()} for side in (q, p)]
         return remove, mixture_bracket(self.mixture.noise, *turned)
 
     def sampled(self, rate: float) -> Pair | None:
@@ -287,29 +273,26 @@ class MixturePair(Pair):
         return self._sides[1]
 
 
-def dict_of(components: Iterable[tuple[float, float]]) -> dict[float, float]:
-    """Weights by mean, those of equal means added."""
-    mixed: dict[float, float] = {}
-    for weight, mean in components:
-        mixed[mean + 0.0] = mixed.get(mean + 0.0, 0.0) + weight
-    return mixed
+def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
+    """All means with a weight in increasing order, their weights in P and in Q, and the place of the largest in Q."""
+    means = np.unique([mean for one in (p, q) for mean, weight in one.items() if weight > 0.0])
+    p_all, q_all = (np.array([one.get(mean, 0.0) for mean in means.tolist()]) for one in (p, q))
+    return means, p_all, q_all, int(np.argmax(q_all))
 
 
-def mixture_bracket(sigma: float, p: dict[float, float], q: dict[float, float]) -> Bracket:
+def mixture_bracket(sigma: float, p: Weights, q: Weights) -> Bracket:
     """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean.
 
     The loss must increase with the output: p[m] / q[m] must not decrease in the mean m (it is refused otherwise).  The
     weight of the mean that is heaviest in Q is taken as one minus the others.
     """
-    means = np.unique(np.array([m for one in (p, q) for m, weight in one.items() if weight > 0.0]))
-    p_all, q_all = (np.array([one.get(float(m), 0.0) for m in means]) for one in (p, q))
+    means, p_all, q_all, reference = common_means(p, q)
     if np.array_equal(p_all, q_all) or math.isinf(sigma):
-        return exact_atoms(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0)
+        return NOTHING.remove
     # likelihood ratio order of the weights, hence of the mixtures (the normal kernel is totally positive)
     cross = p_all[None, :] * q_all[:, None]
     if (np.triu(cross.T - cross, 1) > 0.0).any():
         raise ValueError("the loss must increase with the output: p_weights / q_weights decreases in the mean")
-    reference = int(np.argmax(q_all))
     for weights in (p_all, q_all):
         weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
     source = GaussianMixtures(sigma, means, p_all, q_all, reference)

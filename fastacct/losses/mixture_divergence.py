@@ -1,26 +1,18 @@
-"""Rényi divergences of Gaussian mixtures with one noise, from above, by the trapezoidal rule on the whole line.
-
-With a = alpha - 1 and r = P/Q the divergence is log(1 + a J)/a, and J is the integral of Q (r^alpha - 1 - alpha (r -
-1))/a >= 0: no digits cancel however small it is.  At x + iy the components of a mixture have phases within an arc of
-theta = (largest - smallest mean) y/sigma^2, so that |sum| lies between cos(theta/2) and 1 times exp(y^2/(2 sigma^2))
-times the mixture at x.  In a strip |y| <= d with theta < pi the integrand is analytic, and the rule with step h is
-off by at most 2 exp(d^2/(2 sigma^2)) cos(theta/2)^-a / (exp(2 pi d/h) - 1) times the integral of P^alpha Q^(1 -
-alpha), theta that of Q, and by the same without the cosine for P and Q themselves (Trefethen, Weideman 2014, theorem
-5.1).  Points of the line that do not matter are bounded block by block: the logarithm of the integrand has the slope
-(alpha m_P(x) - a m_Q(x) - x)/sigma^2, with the means m of the components under their shares at x, which increase.
-"""
+"""Rényi divergences of Gaussian mixtures with one noise, from above, by the trapezoidal rule on the whole line
+(proof: docs/algorithms/quadrature.md)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastacct.core.inputs import TINY, Cells
 from fastacct.losses.loss import ROUNDING
-from fastacct.losses.mixture import GaussianMixtures
+
+if TYPE_CHECKING:
+    from fastacct.losses.mixture import GaussianMixtures
 
 __all__ = ["mixture_divergences"]
 
@@ -34,19 +26,8 @@ _FEW: Final = 0.5
 _TERMS: Final = 24
 
 
-def mixture_divergences(sigma: float, p: dict[float, float], q: dict[float, float], orders: Cells, off: float) -> Cells:
-    """Upper bounds at orders above 1, of P against Q as weights by mean, which may be off by exp(`off`)."""
-    means = np.unique(np.array([m for one in (p, q) for m, weight in one.items() if weight > 0.0]))
-    p_all, q_all = (np.array([one.get(float(m), 0.0) for m in means]) for one in (p, q))
-    if np.array_equal(p_all, q_all) or math.isinf(sigma):
-        return np.zeros(orders.shape)
-    if sigma == 0.0:
-        return np.full(orders.shape, np.inf)
-    reference = int(np.argmax(q_all))
-    for weights in (p_all, q_all):
-        if weights[reference] > 0.0:
-            weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
-    pair = GaussianMixtures(sigma, means, p_all, q_all, reference)
+def mixture_divergences(pair: GaussianMixtures, orders: Cells, off: float) -> Cells:
+    """Upper bounds at orders above 1, of a pair whose loss may be off by `off`."""
     values = {}
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         for order in np.unique(orders).tolist():
@@ -70,17 +51,11 @@ def _closed_form(pair: GaussianMixtures, order: float) -> float:
     return float(np.nan_to_num(min(furthest, max(bound, 0.0)) * (1.0 + 1e-14), nan=math.inf, posinf=math.inf))
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """Step of the trapezoidal rule; its errors relative to the integral of P^alpha Q^(1 - alpha), and to P and Q."""
+def _rule(pair: GaussianMixtures, order: float) -> tuple[float, float, float]:
+    """A step of the rule; its errors relative to the integral of P^alpha Q^(1 - alpha), and to P and Q.
 
-    step: float
-    error: float
-    plain: float
-
-
-def _rule(pair: GaussianMixtures, order: float) -> _Rule:
-    """The widest step among some strips, as a power of two: its multiples are exact."""
+    The widest among some strips, as a power of two: its multiples are exact.
+    """
     width = [float(np.ptp(pair.means[weights > 0.0])) / pair.sigma for weights in (pair.p, pair.q)]
     most = min(8.0, 0.95 * math.pi / max(*width, 1e-3))
     d = most * np.geomspace(1e-3, 1.0, 64)  # in standard deviations
@@ -91,7 +66,7 @@ def _rule(pair: GaussianMixtures, order: float) -> _Rule:
     step = 2.0 ** math.floor(math.log2(float(steps[best]) * pair.sigma))
     rest = 2.0 * math.pi * float(d[best]) * pair.sigma / step * (1.0 - 1e-14)
     log_plain = math.log(2.0) + float(grown[best]) - rest - math.log1p(-math.exp(-rest))
-    return _Rule(step, math.exp(log_plain + float(turned[best])) * (1.0 + 1e-12), math.exp(log_plain) * (1.0 + 1e-12))
+    return step, math.exp(log_plain + float(turned[best])) * (1.0 + 1e-12), math.exp(log_plain) * (1.0 + 1e-12)
 
 
 def _by_quadrature(pair: GaussianMixtures, order: float) -> float:
@@ -100,33 +75,34 @@ def _by_quadrature(pair: GaussianMixtures, order: float) -> float:
     p_means, q_means = pair.means[pair.p > 0.0], pair.means[pair.q > 0.0]
     if not 1e-100 < sigma < 1e100 or float(np.abs(pair.means).max()) > 1e12 * sigma:
         return math.inf
-    rule = _rule(pair, order)
-    per_block = 2 ** max(0, round(math.log2(0.5 * sigma / rule.step)))
-    block = per_block * rule.step
+    step, error, plain = _rule(pair, order)
+    per_block = 2 ** max(0, round(math.log2(0.5 * sigma / step)))
+    block = per_block * step
     low = min(float(pair.means[0]), order * float(p_means[0]) - a * float(q_means[-1])) - _REACH * sigma
     high = max(float(pair.means[-1]), order * float(p_means[-1]) - a * float(q_means[0])) + _REACH * sigma
     first, last = math.floor(low / block) - 1, math.ceil(high / block) + 1
     if not (last - first) * parts <= _MOST_WORK:
         return math.inf
     edges = np.arange(first, last + 1) * block
-    log_w, log_q, m_p, m_q = _integrands(pair, order, edges)
+    loss, loss_error, log_q, m_p, m_q = _logs(pair, edges)
+    log_w = log_q + order * (loss + loss_error) + 4.0 * ROUNDING * (order * np.abs(loss))  # of P^alpha Q^(1 - alpha)
     # the blocks: bounds of the logarithms by their largest slopes
     top_w = _highest(log_w, edges, order * m_p[1:] - a * m_q[:-1], sigma)
     top_q = _highest(log_q, edges, m_q[1:], sigma)
     kept = np.flatnonzero((top_w > log_w.max() - _LOG_SMALL) | (top_q > log_q.max() - _LOG_SMALL))
     if not kept.size * per_block * parts <= _MOST_WORK:
         return math.inf
-    x = ((kept[:, None] + first) * per_block + np.arange(per_block)).ravel() * rule.step
-    inner = _log_sum(_log_terms(pair, order, x)) + math.log(rule.step)
+    x = ((kept[:, None] + first) * per_block + np.arange(per_block)).ravel() * step
+    inner = _log_sum(_log_terms(pair, order, x)) + math.log(step)
     # what is left out is at most P^alpha Q^(1 - alpha)/a + Q: blocks, and tails steeper than `_REACH`
     out = np.ones(top_w.size, dtype=np.bool_)
     out[kept] = False
     tails_w, tails_q = np.logaddexp(log_w[0], log_w[-1]), np.logaddexp(log_q[0], log_q[-1])
-    rest_w = np.logaddexp(_log_sum(top_w[out]) + math.log(block), tails_w + math.log(rule.step + sigma))
-    rest_q = np.logaddexp(_log_sum(top_q[out]) + math.log(block), tails_q + math.log(rule.step + sigma))
-    errors = math.log((rule.error + (1.0 + 2.0 * order) * rule.plain) / a)
+    rest_w = np.logaddexp(_log_sum(top_w[out]) + math.log(block), tails_w + math.log(step + sigma))
+    rest_q = np.logaddexp(_log_sum(top_q[out]) + math.log(block), tails_q + math.log(step + sigma))
+    errors = math.log((error + (1.0 + 2.0 * order) * plain) / a)
     logs = np.array([inner, rest_w - math.log(a), rest_q, errors])
-    log_j = _log_sum(logs) + 1e-13 - math.log1p(-rule.error)
+    log_j = _log_sum(logs) + 1e-13 - math.log1p(-error)
     if not log_j < math.inf:
         return math.inf
     log_aj = log_j + math.log(a)
@@ -156,13 +132,6 @@ def _logs(pair: GaussianMixtures, x: Cells) -> tuple[Cells, Cells, Cells, Cells,
     log_q = origin + q_log + q_error + 8.0 * ROUNDING * (1.0 + z * z + np.abs(q_log) + abs(math.log(pair.sigma)))
     loss = p_log - q_log
     return loss, p_error + q_error + ROUNDING * np.abs(loss), log_q, m_p, m_q
-
-
-def _integrands(pair: GaussianMixtures, order: float, x: Cells) -> tuple[Cells, Cells, Cells, Cells]:
-    """Upper bounds of the logarithms of P^alpha Q^(1 - alpha) and of Q, and the means of the shares."""
-    loss, error, log_q, m_p, m_q = _logs(pair, x)
-    size = order * np.abs(loss)
-    return log_q + order * (loss + error) + 4.0 * ROUNDING * size, log_q, m_p, m_q
 
 
 def _log_terms(pair: GaussianMixtures, order: float, x: Cells) -> Cells:

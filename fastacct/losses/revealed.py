@@ -1,10 +1,8 @@
 """The privacy loss of plain Gaussians of which one is drawn, in sight of everyone: delta is the mean of theirs.
 
-At every epsilon the delta of N(mu, 1) against N(0, 1) is a convex function of its total variation t = erf(mu/sqrt(8)):
-with s = epsilon/mu^2 >= 0 and u = t(mu), d^2 delta/du^2 has the sign of (s^2 - 1/4) mu + mu/4 >= 0 (and below 0 by the
-symmetry of the pair).  Hence, at the same mean of t, a Gaussian split between a smaller and a larger mu is an upper
-bound, and Gaussians put together in one are a lower bound.  What is left are a few hundred mu, whose losses are rounded
-to points: finer ones near 0, and everywhere a small part of the standard deviation of any Gaussian that reaches there.
+A Gaussian split between a smaller and a larger mu at the same mean of the total variation is an upper bound, Gaussians
+put together in one are a lower bound (proof: docs/algorithms/grid.md).  What is left are a few hundred mu, whose losses
+are rounded to points.
 """
 
 from __future__ import annotations
@@ -45,24 +43,20 @@ def revealed_gaussians(weight: Cells, least_weight: Cells, mu: Cells, rest: floa
     cell = np.clip(np.searchsorted(levels, mu, side="right") - 1, 0, n - 1)
     place = _between(mu, levels[cell], levels[cell + 1])
     up = weight * np.minimum(np.nan_to_num(place, nan=1.0) + 2e-12, 1.0)
-    above = np.asarray(
-        np.bincount(cell, weight - up, minlength=n + 1) + np.bincount(cell + 1, up, minlength=n + 1), dtype=np.float64
-    )
+    stay, move = np.bincount(cell, weight - up, minlength=n + 1), np.bincount(cell + 1, up, minlength=n + 1)
+    above = np.asarray(stay + move, dtype=np.float64)
     total = np.asarray(np.bincount(cell, least_weight, minlength=n), dtype=np.float64)
     with np.errstate(invalid="ignore"):
         share = np.where(total > 0.0, np.bincount(cell, least_weight * np.nan_to_num(place), minlength=n) / total, 0.0)
-    share = np.maximum(share - 4e-12, 0.0)
-    below = _mean_of(share, levels[:-1], levels[1:])
+    below = _mean_of(np.maximum(share - 4e-12, 0.0), levels[:-1], levels[1:])
     edges = _edges(least, float(levels[-1]))
-    stay = max(0.0, 1.0 - float(np.sum(weight)))
-    upper = on_points(_nodes(above, levels, edges), edges, _OFF, True)
-    lower = on_points(_nodes(total, below, edges), edges, _OFF, False)
-    infinite = min(1.0, rest + 1e-299)
+    unseen = max(0.0, 1.0 - float(np.sum(weight)))
     sides = []
-    for side, one in ((1.0, upper), (-1.0, lower)):
-        mass = np.append(one.mass, max(0.0, stay + side * 1e-12 * (1.0 - stay)))
-        error = np.append(one.loss_error, 0.0)
-        sides.append(Atoms(np.append(one.loss, 0.0), error, mass, infinite if side > 0.0 else 0.0))
+    for side, weights, at in ((1.0, above, levels), (-1.0, total, below)):
+        one = on_points(_nodes(weights, at, edges), edges, _OFF, side > 0.0)
+        mass = np.append(one.mass, max(0.0, unseen + side * 1e-12 * (1.0 - unseen)))
+        infinite = min(1.0, rest + 1e-299) if side > 0.0 else 0.0
+        sides.append(Atoms(np.append(one.loss, 0.0), np.append(one.loss_error, 0.0), mass, infinite=infinite))
     return Bracket(*sides)
 
 
@@ -74,8 +68,7 @@ def _between(mu: Cells, low: Cells, high: Cells) -> Cells:
     with np.errstate(invalid="ignore", divide="ignore"):
         near = (erf(mu * root) - erf(low * root)) / (erf(high * root) - erf(low * root))
         far = (erfc(low * root) - erfc(mu * root)) / (erfc(low * root) - erfc(high * root))
-    found = np.where(high < 2.0, near, far)
-    return np.asarray(np.clip(found, 0.0, 1.0))
+    return np.asarray(np.clip(np.where(high < 2.0, near, far), 0.0, 1.0))
 
 
 def _mean_of(share: Cells, low: Cells, high: Cells) -> Cells:
@@ -90,22 +83,18 @@ def _mean_of(share: Cells, low: Cells, high: Cells) -> Cells:
 
 def _edges(least: float, most: float) -> Cells:
     """Points, the same to both sides of 0, fine enough for every mu that reaches them."""
-    top = most * (0.5 * most + _REACH)
     points = [0.0]
-    while points[-1] < top:
-        at = points[-1]
+    while (at := points[-1]) < most * (0.5 * most + _REACH):
         narrowest = 2.0 * at / (math.sqrt(_REACH * _REACH + 2.0 * at) + _REACH)
         points.append(at + _FINE * max(least, narrowest))
-    one = np.array(points)
-    return np.concatenate([-one[:0:-1], one])
+    return np.array([*(-at for at in points[:0:-1]), *points])
 
 
 def _nodes(weight: Cells, mu: Cells, edges: Cells) -> Iterable[Nodes]:
     """Gauss points of the density of every Gaussian's loss, in the cells that it reaches."""
     points, weights = gauss_rule(0.55 * _FINE, _REACH + 1.0, 1.0)
-    for share, one in zip(weight.tolist(), mu.tolist(), strict=True):
-        if not share > 0.0:
-            continue
+    used = weight > 0.0
+    for share, one in zip(weight[used].tolist(), mu[used].tolist(), strict=True):
         centre = 0.5 * one * one
         first = max(0, int(np.searchsorted(edges, centre - _REACH * one, side="right")) - 1)
         last = min(edges.size - 1, int(np.searchsorted(edges, centre + _REACH * one)))

@@ -144,7 +144,7 @@ def _bracket(shift: float, scale: float, bound: float) -> Bracket:
     density = LaplaceLoss(one.largest, atoms=False)
     slack = 4.0 * ROUNDING * one.largest
     upper, lower = (
-        TruncatedLaplaceLoss(density, one.between, one.ends, one.relative, infinite, slack)
+        TruncatedLaplaceLoss(density, one.between, one.ends, one.relative, infinite=infinite, slack=slack)
         for infinite in (one.infinite_up, one.infinite * (1.0 - one.relative))
     )
     return Bracket(upper, lower)
@@ -174,4 +174,4 @@ def _pointwise(loss: object, is_upper: bool) -> Atoms:
     inner = on_points(nodes(), edges, _OFF, is_upper)
     mass = np.append(np.array(loss.ends) * (1.0 + side * loss.relative), inner.mass)
     error = np.append(np.zeros(2), inner.loss_error)
-    return Atoms(np.append([-top, top], inner.loss), error, mass, loss.infinite, loss.slack)
+    return Atoms(np.append([-top, top], inner.loss), error, mass, infinite=loss.infinite, slack=loss.slack)

@@ -11,7 +11,8 @@ import numpy as np
 
 from fastacct.core.inputs import Cells, Domain, as_number
 from fastacct.core.relations import ALL, Relation, both_ways
-from fastacct.losses.divergence import ORDERS, at_least, unknown
+from fastacct.core.rounding import at_least
+from fastacct.losses.divergence import ORDERS, unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import DeltaOf
 from fastacct.mechanisms.gaussian import Gaussian

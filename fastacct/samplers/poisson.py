@@ -25,24 +25,14 @@ import numpy as np
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.relations import Relation
-from fastacct.losses.density import LaplaceLoss
-from fastacct.losses.divergence import PADDING, at_least
+from fastacct.core.rounding import PADDING, at_least
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair
 
-__all__ = ["general_bound", "sample", "sampled", "sampled_pure_epsilon"]
+__all__ = ["general_bound", "sample", "sampled_pure_epsilon"]
 
 _FAR: Final = 30.0
 _MOST: Final = 300
 """Largest order of the general bound; its cost grows with the square."""
-
-
-def sampled(base: Loss, rate: float, direction: str, is_upper: bool) -> Loss:
-    """Loss of the sample with 0 < rate < 1, in the direction of the base."""
-    if isinstance(base, Atoms):
-        return _sampled_atoms(base, rate, direction, is_upper)
-    if isinstance(base, LaplaceLoss):
-        return SampledDensity(base, rate, direction, is_upper)
-    raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
 
 
 def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
@@ -53,10 +43,9 @@ def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
     y = rate * np.expm1(np.minimum(x, _FAR))
     value = np.log1p(y)
     error = ROUNDING * (8.0 * np.abs(y) / np.maximum(1.0 + y, 1.0 - rate) + 4.0 * np.abs(value))
-    if far.any():
-        above = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, _FAR)))
-        value = np.where(far, above, value)
-        error = np.where(far, ROUNDING * (12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate) + 4.0 * np.abs(above)), error)
+    above = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, _FAR)))
+    value = np.where(far, above, value)
+    error = np.where(far, ROUNDING * (12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate) + 4.0 * np.abs(above)), error)
     return sign * value, error + np.where(loss == 0.0, 0.0, 1e-323)  # subnormal products have no relative accuracy
 
 
@@ -72,8 +61,7 @@ def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
 def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> Atoms:
     side = 1.0 if is_upper else -1.0
     keep = base.mass > 0.0
-    mass = base.mass[keep]
-    loss = base.loss[keep] + side * (base.loss_error[keep] + base.slack)
+    mass, loss = base.mass[keep], base.loss[keep] + side * (base.loss_error[keep] + base.slack)
     loss = loss + side * 2.0 * ROUNDING * np.abs(loss)
     value, error = _loss(loss, rate, direction)
     rest, infinite, end = 0.0, 0.0, math.log1p(-rate)
@@ -93,34 +81,19 @@ def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> 
     if rest > 0.0:
         value, error = np.append(value, end), np.append(error, 4.0 * ROUNDING * abs(end))
         mass = np.append(mass, rest)
-    return Atoms(value, error, mass, min(infinite, 1.0))
+    return Atoms(value, error, mass, infinite=min(infinite, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class SampledDensity:
+class _SampledDensity(Loss):
     """The sample of a loss with a density, of two distributions with the same support."""
 
-    base: LaplaceLoss
+    base: Loss
     rate: float
     direction: str
     is_upper: bool
-    infinite: float = 0.0
-    slack: float = 0.0
-    bottom: float = 0.0
-    anchor: float | None = None
-    lattice: float | None = None
-
-    @property
-    def quadrature(self) -> float:
-        """That of the base: P and Q are both integrated by its rule."""
-        return self.base.quadrature
-
-    def outside(self, tail: float) -> tuple[float, float]:
-        """Nothing."""
-        return 0.0, -math.inf
 
     def extent(self, tail: float) -> tuple[float, float]:
-        """Samples of both ends."""
         low, high = self.base.extent(tail)
         more = 4.0 * self.base.slack
         value, error = _loss(np.array([low - more, high + more]), self.rate, self.direction)
@@ -136,7 +109,6 @@ class SampledDensity:
         return np.maximum.accumulate(np.clip(found, low - 1.0, high + 1.0))
 
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """Nodes of the base with their sampled losses and masses."""
         side = 1.0 if self.is_upper else -1.0
         low, high = self.base.extent(tail)
         inner = None if edges is None else self._inverse(edges, low, high)
@@ -154,11 +126,16 @@ class SampledDensity:
 
 def sample(pair: Pair, rate: float) -> Pair:
     """Losses of the Poisson sample with 0 < rate < 1 (Zhu, Dong, Wang 2022, theorem 11)."""
-    remove, add = (
-        Bracket(sampled(side.upper, rate, way, True), sampled(side.lower, rate, way, False))
-        for side, way in ((pair.remove, "remove"), (pair.add, "add"))
-    )
-    return Pair(remove, add)
+
+    def sampled(base: Loss, way: str, is_upper: bool) -> Loss:
+        if isinstance(base, Atoms):
+            return _sampled_atoms(base, rate, way, is_upper)
+        if base.samples_by_node:
+            return _SampledDensity(base, rate, way, is_upper)
+        raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
+
+    ways = ((pair.remove, "remove"), (pair.add, "add"))
+    return Pair(*[Bracket(sampled(one.upper, way, True), sampled(one.lower, way, False)) for one, way in ways])
 
 
 def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cells, whole: Cells) -> Cells:
@@ -167,16 +144,14 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
     Between whole orders (alpha - 1) D is convex, and 0 at 1; the sample never has more than the mechanism, `whole`.
     """
     gammaln = import_extra("scipy.special", "pld").gammaln
-
     top = int(min(max(2.0, float(np.max(np.ceil(np.minimum(orders, _MOST))))), _MOST))
     whole_orders = np.arange(2, top + 1)
     each = divergence(whole_orders.astype(np.float64))
     scaled = np.zeros(top + 1)  # (alpha - 1) D at 0 (not used), 1, 2, ...
     for a in whole_orders:
         j = np.arange(2, a + 1)
-        log_pmf = (
-            gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1) + j * math.log(rate) + (a - j) * math.log1p(-rate)
-        )
+        log_pmf = gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1)
+        log_pmf = log_pmf + j * math.log(rate) + (a - j) * math.log1p(-rate)
         size = (j - 1) * each[: a - 1]
         with np.errstate(over="ignore"):
             gain = np.where(j == 2, np.expm1(size), 3.0 * np.exp(size) - 1.0)
@@ -186,8 +161,9 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
         else:
             terms = log_pmf + size + math.log(3.0)
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
-    low, high = np.floor(np.minimum(orders, top)).astype(int), np.ceil(np.minimum(orders, top)).astype(int)
-    share = np.minimum(orders, top) - low
+    at = np.minimum(orders, top)
+    low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
+    share = at - low
     chord = ((1.0 - share) * scaled[low] + share * scaled[high]) / (orders - 1.0)
     found = np.minimum(chord, scaled[high] / np.maximum(high - 1.0, 1.0)) * (1.0 + 10.0 * PADDING)
     return np.minimum(np.where(orders <= top, found, np.inf), whole)

@@ -260,7 +260,7 @@ def losses_of(table: Table) -> Bracket:
     pad = 4.0 * ROUNDING
     loss = np.concatenate([low, high])
     rest = min(1.0, rest * (1.0 + 1e-12))
-    upper = Atoms(locked(loss), locked(pad * np.abs(loss)), locked(np.concatenate([left, right])), rest)
+    upper = Atoms(locked(loss), locked(pad * np.abs(loss)), locked(np.concatenate([left, right])), infinite=rest)
     below = locked(np.maximum(p * (1.0 - 1.01 * p_off), 0.0))
     return Bracket(upper, Atoms(locked(mean - off), locked(pad * np.abs(mean)), below))
 

@@ -31,9 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING
+from fastacct.losses.loss import ROUNDING, Moment, Weighted, log_moment
 from fastacct.losses.measure import GridMeasure
-from fastacct.losses.moment import Moment, Weighted, log_moment
 
 __all__ = [
     "Composition",

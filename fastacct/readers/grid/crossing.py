@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fastacct.losses.loss import ROUNDING
+from fastacct.losses.loss import ROUNDING, weighted
 from fastacct.losses.measure import GridMeasure, as_source, grid_delta
-from fastacct.losses.moment import weighted
 from fastacct.readers.grid.composition import saddle_of_delta
 
 __all__ = ["crossing", "grid_epsilon", "sum_of"]

@@ -20,9 +20,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Moment, OutOfReachError, Weighted, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
-from fastacct.losses.moment import Moment, Weighted, log_moment, weighted
 from fastacct.readers.grid.composition import (
     Composition,
     Saddle,
