@@ -1,4 +1,4 @@
-"""Gaussian noise, its Poisson samples and groups, and mixtures of Gaussians."""
+"""Gaussian noise, its Poisson samples and groups, Gaussian differential privacy, and mixtures of Gaussians."""
 
 from __future__ import annotations
 
@@ -13,22 +13,19 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Domain, Reals, as_cells, unwrap
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.rounding import multiplied_up
 from fastacct.losses.divergence import of_pair
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.base import Count, Divergence, SampledGaussian, parameter, plain, store
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import WEIGHTS_OFF, Count, Divergence, SampledGaussian, parameter, plain, store
 
-__all__ = ["Gaussian", "GaussianMixture"]
+__all__ = ["GDP", "Gaussian", "GaussianMixture"]
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
-WEIGHTS_OFF: Final = 1e-12
-"""How far from 1 the weights of a mixture may add up: rounding of the sum, no more."""
-_NOISE: Final = Domain(0.0, math.inf)
-_WEIGHT: Final = Domain(0.0, 1.0)
 _MEAN: Final = Domain(-1e150, 1e150)
 _SMALLEST_WEIGHT: Final = 1e-290
 _LEFT_OVER: Final = 1e-35
@@ -63,11 +60,10 @@ class Gaussian(Mechanism):
     Process({Gaussian(noise_multiplier=1.5).poisson(sample_rate=0.01): 1000})
     """
 
-    noise_multiplier: Reals = parameter(_NOISE)
+    noise_multiplier: Reals = parameter(NONNEGATIVE)
     relations: ClassVar[tuple[Relation, ...]] = ALL
     is_gaussian: ClassVar[bool] = True
-    groups_directly: ClassVar[bool] = True
-    largest_exact_group: ClassVar[float] = MAX_COMPONENTS - 1
+    largest_exact_group: ClassVar[int] = MAX_COMPONENTS - 1
 
     @property
     def sample_relations(self) -> tuple[Relation, ...]:
@@ -75,7 +71,6 @@ class Gaussian(Mechanism):
         return ALL
 
     def losses(self, relation: Relation) -> Pair:
-        """A Gaussian against another one."""
         return self.sample_losses(1.0, 1, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
@@ -97,26 +92,16 @@ class Gaussian(Mechanism):
         return of_pair(self.sample_losses(rate, 1, relation), orders, relation)
 
     def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism:
-        """1/noise^2 add up."""
         known = [(np.asarray(one.noise_multiplier), np.asarray(n)) for one, n in others if isinstance(one, Gaussian)]
         cells = np.broadcast_arrays(*itertools.chain(*known))
         noise = [_joint_noise(cell[::2], cell[1::2]) for cell in zip(*(one.flat for one in cells), strict=True)]
         return Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape))).poisson(rate)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """None, but of infinite noise."""
         return 0.0 if self.noise_multiplier == math.inf else math.inf
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian:
-        """Its own noise over the sensitivity of the sum."""
         return SampledGaussian(np.asarray(self.noise_multiplier) / sensitivity(relation), np.asarray(1.0), True)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (Gaussian(1.0), Gaussian(0.3), Gaussian(math.inf), Gaussian(3.0).group(2))
-        yield from (Gaussian(1.0).poisson(0.01), Gaussian(0.7).poisson(1e-4), Gaussian(2.0).poisson(0.0))
-        yield Gaussian(2.0).poisson(0.1).group(3)
 
 
 def _joint_noise(noises: Sequence[float], counts: Sequence[float]) -> float:
@@ -181,6 +166,41 @@ def _coarse_binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
 
 
 @dataclass(frozen=True, eq=False)
+class GDP(Mechanism):
+    """Anything that is mu-GDP: a trade-off curve above that of N(mu, 1) against N(0, 1) (Dong, Roth, Su 2022).
+
+    **Guarantee.** Exact for the class; mu^2 add up.
+
+    Parameters
+    ----------
+    mu : float or array in [0, inf]
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.delta(fa.GDP(mu=0.5) * 4, epsilon=1.0), 8)
+    0.12693674
+    """
+
+    mu: Reals = parameter(NONNEGATIVE)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"mu": 1}
+
+    def decompose(self, relation: Relation) -> Process:
+        far = sensitivity(relation)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            noise = np.asarray(far / np.asarray(self.mu))
+            exact = noise * np.asarray(self.mu) == far
+        power = np.where(noise > 0.0, np.frexp(noise)[0] == 0.5, True)  # a power of two: the division was exact
+        noise = np.where((exact & power) | (noise == np.inf), noise, np.nextafter(noise, 0.0))
+        noise = np.where(np.asarray(self.mu) > 0.0, np.minimum(noise, np.finfo(float).max), noise)
+        return Gaussian(noise) * 1
+
+    def grouped(self, size: int, relation: Relation) -> Process:
+        return GDP(multiplied_up(self.mu, size)) * 1
+
+
+@dataclass(frozen=True, eq=False)
 class GaussianMixture(Mechanism):
     """A pair of one-dimensional Gaussian mixtures with one noise: P with the records, Q without.
 
@@ -210,7 +230,7 @@ class GaussianMixture(Mechanism):
     GaussianMixture(noise_multiplier=2.0, p=((0.9, 0.0), (0.1, 1.0)), q=((1.0, 0.0),))
     """
 
-    noise_multiplier: Reals = parameter(_NOISE)
+    noise_multiplier: Reals = parameter(NONNEGATIVE)
     p: tuple[tuple[float, float], ...] = ()
     q: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
     is_gaussian: ClassVar[bool] = True
@@ -221,7 +241,7 @@ class GaussianMixture(Mechanism):
         p: Sequence[tuple[float, float]],
         q: Sequence[tuple[float, float]] = ((1.0, 0.0),),
     ) -> None:
-        store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier, _NOISE, may_be_empty=True))
+        store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier, NONNEGATIVE, may_be_empty=True))
         parts = _components("p", p), _components("q", q)
         shift = _shift(*parts)
         for name, side in zip(("p", "q"), parts, strict=True):
@@ -244,28 +264,19 @@ class GaussianMixture(Mechanism):
 
     @property
     def is_gaussian_sampled(self) -> bool:
-        """Whether the loss of a sample increases in the output, too."""
         return self._moved[1] == ((1.0, 0.0),)
 
     def losses(self, relation: Relation) -> Pair:
-        """The mixtures themselves."""
         noise = plain(self.noise_multiplier)
         p, q, _ = self._moved
         released = max(mean for _, mean in p) > min(mean for _, mean in q)
         return MixturePair(Mixture(noise, p, q)) if released and noise < math.inf else NOTHING
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """By the losses."""
         return of_pair(self.losses(relation), orders, relation)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """None, but where nothing is released."""
         return 0.0 if self.losses(relation).is_nothing else math.inf
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)])
 
 
 Components = tuple[tuple[float, float], ...]
@@ -279,7 +290,7 @@ def _components(name: str, value: object) -> Components:
     for i, part in enumerate(value):
         if isinstance(part, str | bytes) or not isinstance(part, Iterable) or len(pair := list(part)) != 2:
             raise TypeError(f"{name}[{i}] must be (weight, mean), not {part!r}")
-        weight = as_cells(f"{name}[{i}] weight", pair[0], _WEIGHT)
+        weight = as_cells(f"{name}[{i}] weight", pair[0], UNIT)
         mean = as_cells(f"{name}[{i}] mean", pair[1], _MEAN)
         if weight.ndim or mean.ndim:
             raise TypeError(f"{name}[{i}] must be two numbers, not arrays")

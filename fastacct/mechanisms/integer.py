@@ -6,8 +6,7 @@ These noises do not scale: they name their scale and the whole-number `sensitivi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -19,7 +18,7 @@ from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import atoms, both, everything, few, in_reach
 from fastacct.losses.divergence import of_atoms, padded, pure, square
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
-from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import constant, parameter, plain
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "Skellam"]
@@ -54,6 +53,7 @@ class DiscreteLaplace(Mechanism):
     scale: Reals = parameter(_POSITIVE)
     sensitivity: int = constant(_WHOLE, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
 
     def losses(self, relation: Relation) -> Pair:
         """Atoms: all outcomes below the smaller sum are one loss, and all above the larger one."""
@@ -69,7 +69,6 @@ class DiscreteLaplace(Mechanism):
         return both(atoms(loss, 4.0 * ROUNDING * np.abs(loss), mass / (1.0 + rest), relative, 0.0, 2.0 / scale))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Of the atoms."""
         shift, step = int(self.sensitivity * sensitivity(relation)), 1.0 / plain(self.scale)
         if shift > 4096 or shift * step > _MOST_LOSS:
             return pure(shift * step, 2, orders)
@@ -81,21 +80,7 @@ class DiscreteLaplace(Mechanism):
         return padded(np.minimum(value + 1e-15 * (1.0 + shift * step), shift * step))
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """The largest loss."""
         return self.sensitivity * sensitivity(relation) / plain(self.scale)
-
-    def group_exactly(self, size: int) -> Mechanism:
-        """A larger sensitivity."""
-        return replace(self, sensitivity=size * self.sensitivity)
-
-    def grouped(self, size: int, relation: Relation) -> Process:
-        """The same."""
-        return self.group_exactly(size) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (DiscreteLaplace(2.0, 3), DiscreteLaplace(10.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +106,9 @@ class DiscreteGaussian(Mechanism):
     scale: Reals = parameter(_POSITIVE)
     sensitivity: int = constant(_WHOLE, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
 
     def losses(self, relation: Relation) -> Pair:
-        """Atoms."""
         shift, scale = self.sensitivity * sensitivity(relation), plain(self.scale)
         reach = math.ceil(38.0 * scale) + 1
         few(2 * reach, f"a scale of {scale:g}")
@@ -143,27 +128,8 @@ class DiscreteGaussian(Mechanism):
         """Canonne, Kamath, Steinke 2020, theorem 4: that of the Gaussian, equal at whole orders."""
         return padded(0.5 * orders * square(self.sensitivity * sensitivity(relation) / plain(self.scale)))
 
-    def group_exactly(self, size: int) -> Mechanism:
-        """A larger sensitivity."""
-        return replace(self, sensitivity=size * self.sensitivity)
-
-    def grouped(self, size: int, relation: Relation) -> Process:
-        """The same."""
-        return self.group_exactly(size) * 1
-
     def concentration(self, relation: Relation) -> float:
-        """That of the Gaussian."""
         return 0.5 * square(self.sensitivity * sensitivity(relation) / plain(self.scale)) * (1.0 + 1e-15)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            DiscreteGaussian(1.0),
-            DiscreteGaussian(0.5),
-            DiscreteGaussian(5.0, 2),
-            DiscreteGaussian(2.0).poisson(1e-4),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +155,9 @@ class Skellam(Mechanism):
     variance: Reals = parameter(_POSITIVE)
     sensitivity: int = constant(_WHOLE, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
 
     def losses(self, relation: Relation) -> Pair:
-        """Atoms, by Bessel functions."""
         ive = import_extra("scipy.special", "pld").ive
 
         shift, variance = int(self.sensitivity * sensitivity(relation)), plain(self.variance)
@@ -220,19 +186,6 @@ class Skellam(Mechanism):
         with np.errstate(over="ignore", invalid="ignore"):
             chord = (1.0 - share) * (low - 1.0) * at(low) + share * (high - 1.0) * at(high)
             return padded(np.where(high == orders, at(orders), np.fmin(chord / (orders - 1.0), at(high))))
-
-    def group_exactly(self, size: int) -> Mechanism:
-        """A larger sensitivity."""
-        return replace(self, sensitivity=size * self.sensitivity)
-
-    def grouped(self, size: int, relation: Relation) -> Process:
-        """The same."""
-        return self.group_exactly(size) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests."""
-        yield Skellam(10.0)
 
 
 @lru_cache(maxsize=256)

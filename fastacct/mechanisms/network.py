@@ -17,8 +17,8 @@ from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
 from fastacct.losses.revealed import revealed_gaussians
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, parameter, plain
-from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.guarantee import GDP, PureDP, RDPCurve
+from fastacct.mechanisms.gaussian import GDP, Gaussian
+from fastacct.mechanisms.guarantee import PureDP, RDPCurve
 
 __all__ = ["GOPA", "RandomWalk"]
 
@@ -90,16 +90,7 @@ class GOPA(Mechanism):
         return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
 
     def decompose(self, relation: Relation) -> Process:
-        """One Gaussian."""
         return GDP(self.mu * _UP) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            GOPA(0.5, 2.0, parties=12),
-            GOPA(0.5, 2.0, parties=3, edges=((0, 1),)),
-        )
 
 
 def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
@@ -165,42 +156,28 @@ class RandomWalk(Mechanism):
             raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
 
     def decompose(self, relation: Relation) -> Process | None:
-        """One Gaussian a round; the complete graph's rounds one by one."""
         if self.graph == "ring":
             return Gaussian(self.noise_multiplier) * self.rounds
         return None if self.rounds == 1 else replace(self, rounds=1) * self.rounds
 
     def losses(self, relation: Relation) -> Pair:
-        """Gaussians, of which the path says one (complete graph, one round)."""
         noise = plain(self.noise_multiplier) / sensitivity(relation)
         if math.isinf(noise):
             return NOTHING
         return both(everything() if noise == 0.0 else _complete_losses(noise, self.parties))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Of the same, by a sum of their moments."""
         return self._curve(relation).divergence(orders, relation)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """None, but of infinite noise."""
         return 0.0 if self.noise_multiplier == math.inf else math.inf
 
     def grouped(self, size: int, relation: Relation) -> Process | None:
-        """By the divergences."""
         return self._curve(relation).grouped(size, relation)
 
     def _curve(self, relation: Relation) -> Mechanism:
         noise = plain(self.noise_multiplier) / sensitivity(relation)
         return PureDP(0.0) if math.isinf(noise) else _complete_walk(noise, self.parties)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            RandomWalk(8.0, 10),
-            RandomWalk(4.0, 5, graph="complete", parties=20),
-            RandomWalk(10.0, 1, graph="complete", parties=400),
-        )
 
 
 _VISITS: Final = 48

@@ -17,7 +17,7 @@ import numpy as np
 
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
-from fastacct.mechanisms.base import Count, DeltaOf, Known
+from fastacct.mechanisms.base import Count, DeltaOf, Value
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -165,7 +165,7 @@ class Process:
 
     def unsampled(self) -> Process:
         """The same process on the whole data set, whose losses are never smaller."""
-        return Process((cast("Mechanism", mechanism.unsampled()), count) for mechanism, count in self)
+        return Process((mechanism.unsampled(), count) for mechanism, count in self)
 
     def group(self, size: int) -> Process:
         """The same process, for `size` records that change together in every step."""
@@ -174,7 +174,7 @@ class Process:
     def poisson(self, sample_rate: Reals) -> Mechanism:
         """All of the process on one Poisson sample: a record that is drawn takes part in every release.
 
-        Known for plain Gaussians only: together they are one, with 1/noise^2 the sum of theirs (rounded to less noise).
+        Value for plain Gaussians only: together they are one, with 1/noise^2 the sum of theirs (rounded to less noise).
         """
         blocks = list(self)
         same = len({type(mechanism) for mechanism, _ in blocks}) == 1
@@ -194,12 +194,12 @@ class Process:
         return len(self._blocks)
 
     def __getitem__(self, mechanism: Mechanism) -> Count:
-        if not isinstance(mechanism, Known):
+        if not isinstance(mechanism, Value):
             raise TypeError(f"a process is looked up by mechanism, not by {mechanism!r}")
         return self._blocks.get(mechanism, 0)
 
     def __add__(self, other: Mechanism | Process | int) -> Process:
-        if isinstance(other, Known):
+        if isinstance(other, Value):
             return self._with({other: 1}, other.shape)
         if isinstance(other, Process):
             return self._with(other._blocks, other._shape)
@@ -218,7 +218,7 @@ class Process:
         return total
 
     def __mul__(self, count: Count) -> Process:
-        if isinstance(count, Known | Process):
+        if isinstance(count, Value | Process):
             return NotImplemented
         times = as_cells("count", count, _COUNT, may_be_empty=True)
         return Process((mechanism, _product(times, n)) for mechanism, n in self)
@@ -262,9 +262,9 @@ def merge(blocks: Iterable[tuple[_Key, Any]]) -> dict[_Key, Any]:
 def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
     read: list[tuple[Mechanism, Cells]] = []
     for item in items:
-        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Known):
+        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
             raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
-        if isinstance(item[1], Known | Process):
+        if isinstance(item[1], Value | Process):
             raise TypeError(f"count must be a whole number, not {item[1]!r}")
         read.append((cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)))
     table: dict[Mechanism, Count] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -51,7 +50,6 @@ class Exponential(Mechanism):
     tight: ClassVar[bool] = False
 
     def losses(self, relation: Relation) -> Pair:
-        """The worst loss whose range is epsilon."""
         epsilon = plain(self.epsilon)
         if epsilon < 1e-290:
             return NOTHING if epsilon == 0.0 else both(epsilon_delta(epsilon, 0.0))
@@ -74,25 +72,14 @@ class Exponential(Mechanism):
         return padded(np.minimum(value + 1e-15 * (1.0 + epsilon) * (1.0 + 1.0 / a), bound))
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """epsilon."""
         return plain(self.epsilon)
 
     def grouped(self, size: int, relation: Relation) -> Process:
-        """size epsilon."""
         return Exponential(multiplied_up(self.epsilon, size)) * 1
 
     def concentration(self, relation: Relation) -> float:
         """epsilon^2/8 (Cesar, Rogers 2021)."""
         return square(plain(self.epsilon)) / 8.0 * (1.0 + 1e-15)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            Exponential(0.5),
-            Exponential(0.0),
-            Exponential(0.5).poisson(0.2),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +114,9 @@ class PermuteAndFlip(Mechanism):
 
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
-        """All, but replace-one for scores that move the same way."""
         return SAMPLED if self.monotone else ALL
 
     def decompose(self, relation: Relation) -> Process:
-        """Its pure guarantee."""
         return PureDP(self.epsilon) * 1
 
     @classmethod
@@ -164,11 +149,6 @@ class PermuteAndFlip(Mechanism):
         more = ", monotone=True" if self.monotone else ""
         return f"PermuteAndFlip(epsilon={self.epsilon!r}{more})"
 
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (PermuteAndFlip(0.5), PermuteAndFlip(0.5, monotone=True))
-
 
 @dataclass(frozen=True, eq=False)
 class AboveThreshold(Mechanism):
@@ -194,13 +174,7 @@ class AboveThreshold(Mechanism):
     tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
-        """Its pure guarantee."""
         return PureDP(self.epsilon) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (AboveThreshold(0.2),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,13 +202,7 @@ class SparseVector(Mechanism):
     tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
-        """Its runs."""
         return AboveThreshold(self.epsilon) * self.answers
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (SparseVector(0.1, 3),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,16 +237,10 @@ class Thresholdout(Mechanism):
     tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
-        """Comparisons and answers."""
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
         scale = min(self.rate * self.size, 5e307)
         one = max((1.0 + 2.0**-51) / scale, 5e-324)
         return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (Thresholdout(0.05, 1000, 3),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,10 +281,4 @@ class Paprika(Mechanism):
         super().__post_init__()
 
     def decompose(self, relation: Relation) -> Process:
-        """One black box."""
         return ApproxDP(self.epsilon, self.delta) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (Paprika(0.5, 1e-6, conditions_hold=True),)
