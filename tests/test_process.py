@@ -385,8 +385,8 @@ REFUSED = [
     (lambda: PoissonSampled(SAMPLED, 0.1), r"is a sample already; sample once, at the product"),
     (lambda: SAMPLED.group([2, 3]), r"size must be one number"),
     (lambda: epsilon(Gaussian(1.0).poisson(1e-8).group(60) * 9, delta=1e-5), r"take a smaller group"),
-    (lambda: GaussianMixture(1.0, [(0.5, -1.0), (0.5, 0.0)]), r"p\[0\] mean = -1\.0 is on the wrong side"),
-    (lambda: GaussianMixture(1.0, [(1.0, 0.5)], [(1.0, 1.0)]), r"q\[0\] mean = 1\.0 is on the wrong side"),
+    (lambda: GaussianMixture(1.0, [(0.5, -1.0), (0.5, 0.0)]), r"p\[0\] mean = -1\.0 is out of range"),
+    (lambda: GaussianMixture(1.0, [(1.0, 0.5)], [(1.0, 1.0)]), r"q\[0\] mean = 1\.0 is out of range"),
     (lambda: GaussianMixture(1.0, [(0.5, 1.0)]), r"weights of p add up to 0\.5, not to 1"),
     (lambda: GaussianMixture(1.0, [(1.0, 1.0, 1.0)]), r"p\[0\] must be \(weight, mean\)"),
     (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Hashable
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Domain, as_cells, as_number, common_shape
+from fastacct.core.inputs import Cells, Domain, as_cells, as_choice, as_number, common_shape
 from fastacct.core.relations import Relation
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
     "SampledGaussian",
     "Value",
     "constant",
+    "option",
     "parameter",
     "plain",
     "store",
@@ -45,14 +47,33 @@ class SampledGaussian(NamedTuple):
     """If False the noise was rounded down."""
 
 
-def parameter(domain: Domain, default: Any = MISSING) -> Any:
-    """A field of a mechanism that may be an array, with its allowed range."""
-    return field(metadata={"domain": domain}, default=default)
+def parameter(domain: Domain, default: Any = MISSING, about: str = "") -> Any:
+    """A field of a mechanism that may be an array, with its allowed range, and what it is about, for the docstring."""
+    return field(metadata={"domain": domain, "kind": f"float or array in {domain}", "about": about}, default=default)
 
 
-def constant(domain: Domain, default: Any = MISSING) -> Any:
+def constant(domain: Domain, default: Any = MISSING, about: str = "") -> Any:
     """A field of a mechanism that is one number, with its allowed range; whole numbers are stored as int."""
-    return field(metadata={"constant": domain}, default=default)
+    kind = str(domain).replace("numbers", "number") if domain.integer else f"float in {domain}"
+    return field(metadata={"constant": domain, "kind": kind, "about": about}, default=default)
+
+
+def option(allowed: tuple[str, ...] | tuple[bool, ...], default: Any, about: str = "") -> Any:
+    """A field of a mechanism that is one of a few words, or True or False."""
+    kind = f"{{{', '.join(map(repr, allowed))}}}"
+    return field(metadata={"allowed": allowed, "kind": kind, "about": about}, default=default)
+
+
+def _sections(cls: type) -> str:
+    """The sections on parameters and errors of a class's docstring, from its fields; empty where these say nothing."""
+    rows = []
+    for name, one in vars(cls).items():
+        if isinstance(one, Field) and "kind" in one.metadata:
+            default = "" if one.default is MISSING else f", default {one.default!r}"
+            rows += [f"{name} : {one.metadata['kind']}{default}", f"    {one.metadata['about']}"]
+    errors = ["", "Raises", "------", "TypeError, ValueError", "    Naming the value and the allowed range."]
+    rows = ["Parameters", "----------", *filter(str.strip, rows), *errors] if rows else []
+    return textwrap.indent("\n".join(rows), "    ")
 
 
 def plain(value: object) -> float:
@@ -74,6 +95,13 @@ class Value:
 
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        text, section = cls.__doc__ or "", _sections(cls)
+        if section and "    Parameters\n" not in text:
+            before, heading, after = text.partition("    Examples\n")
+            cls.__doc__ = f"{before.rstrip()}\n\n{section}\n\n{heading}{after}"
+
     def __post_init__(self) -> None:
         for one in fields(self):
             given = getattr(self, one.name)
@@ -83,6 +111,11 @@ class Value:
                 domain = one.metadata["constant"]
                 number = as_number(one.name, given, domain)
                 object.__setattr__(self, one.name, int(number) if domain.integer else number + 0.0)
+            elif one.metadata.get("allowed") == (False, True):
+                if not isinstance(given, bool):
+                    raise TypeError(f"{one.name} must be True or False, not {given!r}")
+            elif "allowed" in one.metadata:
+                as_choice(one.name, given, one.metadata["allowed"])
         _ = self.shape  # refuse shapes that do not broadcast here, where their names are known
 
     @property

@@ -29,11 +29,6 @@ class RandomizedResponse(Mechanism):
     **Guarantee.** Exact when the value of one person is replaced.  Under "zero_out" a person without a value answers
     uniformly at random.  The fair-coin version, truth with probability 3/4, is epsilon = log 3.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-    answers : whole number in [2, 1e9]
-
     Examples
     --------
     >>> import fastacct as fa

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, unwrap
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.divergence import of_pair
@@ -26,7 +26,8 @@ __all__ = ["GDP", "Gaussian", "GaussianMixture"]
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
-_MEAN: Final = Domain(-1e150, 1e150)
+_AT_LEAST_0: Final = Domain(0.0, 1e150)
+_AT_MOST_0: Final = Domain(-1e150, 0.0)
 _SMALLEST_WEIGHT: Final = 1e-290
 _LEFT_OVER: Final = 1e-35
 """Probability of the counts of a large group that are taken for all of it."""
@@ -43,16 +44,6 @@ class Gaussian(Mechanism):
     **Guarantee.** `noise_multiplier` is the standard deviation of the noise divided by the clipping norm.  The
     sensitivity of the sum is 1 under add/remove and zero-out, and 2 under replace-one, which is taken into account.
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, inf]
-        0: no noise, nothing can be certified.  inf: nothing is released.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the value and the allowed range.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -60,7 +51,9 @@ class Gaussian(Mechanism):
     Process({Gaussian(noise_multiplier=1.5).poisson(sample_rate=0.01): 1000})
     """
 
-    noise_multiplier: Reals = parameter(NONNEGATIVE)
+    noise_multiplier: Reals = parameter(
+        NONNEGATIVE, about="0: no noise, nothing can be certified.  inf: nothing is released."
+    )
     relations: ClassVar[tuple[Relation, ...]] = ALL
     is_gaussian: ClassVar[bool] = True
     largest_exact_group: ClassVar[int] = MAX_COMPONENTS - 1
@@ -171,10 +164,6 @@ class GDP(Mechanism):
 
     **Guarantee.** Exact for the class; mu^2 add up.
 
-    Parameters
-    ----------
-    mu : float or array in [0, inf]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -212,16 +201,15 @@ class GaussianMixture(Mechanism):
     noise_multiplier : float or array in [0, inf]
         Standard deviation of the noise, in the unit of the means.
     p : sequence of (weight, mean)
-        Weights positive, adding up to 1 within 1e-12; at most 65 components.
+        Weights adding up to 1 within 1e-12, means at least 0; at most 65 components.
     q : sequence of (weight, mean)
-        The same, with no mean above the smallest one of p.  Default: all weight at 0.
+        The same with means of at most 0.  Default: all weight at 0.
 
     Raises
     ------
     TypeError, ValueError
-        Naming component, value and range.  Where no shift of all means, which changes nothing, puts those of p at 0 or
-        above and those of q at 0 or below, they are refused: the privacy loss would not be increasing, which the
-        analysis needs.
+        Naming component, value and range.  Shift all means, which changes nothing, so that those of p are at least 0
+        and those of q at most 0; where no shift does, the privacy loss is not increasing, which the analysis needs.
 
     Examples
     --------
@@ -242,35 +230,17 @@ class GaussianMixture(Mechanism):
         q: Sequence[tuple[float, float]] = ((1.0, 0.0),),
     ) -> None:
         store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier, NONNEGATIVE, may_be_empty=True))
-        parts = _components("p", p), _components("q", q)
-        shift = _shift(*parts)
-        for name, side in zip(("p", "q"), parts, strict=True):
-            object.__setattr__(self, name, _sorted(name, side, shift))
-
-    @property
-    def tight(self) -> bool:  # type: ignore[override]
-        """Whether no mean had to be rounded outwards when all were shifted."""
-        return self._moved[2]
-
-    @property
-    def _moved(self) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...], bool]:
-        """P and Q with means on either side of 0, and whether these are exact."""
-        shift = _shift(self.p, self.q)
-        p, q = (
-            tuple((weight, _less(mean, shift, outwards)) for weight, mean in side)
-            for side, outwards in ((self.p, math.inf), (self.q, -math.inf))
-        )
-        return p, q, _is_exact(shift, (*self.p, *self.q))
+        for name, side, domain in (("p", p, _AT_LEAST_0), ("q", q, _AT_MOST_0)):
+            object.__setattr__(self, name, _components(name, side, domain))
 
     @property
     def is_gaussian_sampled(self) -> bool:
-        return self._moved[1] == ((1.0, 0.0),)
+        return self.q == ((1.0, 0.0),)
 
     def losses(self, relation: Relation) -> Pair:
         noise = plain(self.noise_multiplier)
-        p, q, _ = self._moved
-        released = max(mean for _, mean in p) > min(mean for _, mean in q)
-        return MixturePair(Mixture(noise, p, q)) if released and noise < math.inf else NOTHING
+        released = max(mean for _, mean in self.p) > min(mean for _, mean in self.q)
+        return MixturePair(Mixture(noise, self.p, self.q)) if released and noise < math.inf else NOTHING
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return of_pair(self.losses(relation), orders, relation)
@@ -279,63 +249,20 @@ class GaussianMixture(Mechanism):
         return 0.0 if self.losses(relation).is_nothing else math.inf
 
 
-Components = tuple[tuple[float, float], ...]
-
-
-def _components(name: str, value: object) -> Components:
-    """Checked components, as given."""
+def _components(name: str, value: object, means: Domain) -> tuple[tuple[float, float], ...]:
+    """Checked components with positive weights and distinct means, sorted outwards from 0."""
     if isinstance(value, str | bytes | dict | set) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence of (weight, mean), not {value!r}")
-    parts = []
+    weights: dict[float, list[float]] = {}
     for i, part in enumerate(value):
         if isinstance(part, str | bytes) or not isinstance(part, Iterable) or len(pair := list(part)) != 2:
             raise TypeError(f"{name}[{i}] must be (weight, mean), not {part!r}")
-        weight = as_cells(f"{name}[{i}] weight", pair[0], UNIT)
-        mean = as_cells(f"{name}[{i}] mean", pair[1], _MEAN)
-        if weight.ndim or mean.ndim:
-            raise TypeError(f"{name}[{i}] must be two numbers, not arrays")
-        parts.append((float(weight), float(mean) + 0.0))
-    return tuple(parts)
-
-
-def _sorted(name: str, parts: Components, shift: float) -> Components:
-    """Components with positive weights and distinct means, sorted outwards from the shift."""
-    weights: dict[float, list[float]] = {}
-    for weight, mean in parts:
+        weight, mean = as_number(f"{name}[{i}] weight", pair[0], UNIT), as_number(f"{name}[{i}] mean", pair[1], means)
         if weight > 0.0:
-            weights.setdefault(mean, []).append(weight)
-    total = math.fsum(w for parts in weights.values() for w in parts)
+            weights.setdefault(mean + 0.0, []).append(weight)
+    total = math.fsum(weight for parts in weights.values() for weight in parts)
     if abs(total - 1.0) > WEIGHTS_OFF:
         raise ValueError(f"the weights of {name} add up to {total!r}, not to 1")
     if len(weights) > MAX_COMPONENTS:
         raise ValueError(f"{name} has {len(weights)} components; allowed: at most {MAX_COMPONENTS}")
-    outwards = sorted(weights, key=lambda mean: abs(Fraction(mean) - Fraction(shift)))
-    return tuple((math.fsum(weights[mean]), mean) for mean in outwards)
-
-
-def _shift(p: Components, q: Components) -> float:
-    """What to take off all means, so that those of P are at least 0 and those of Q at most 0; exactly, if possible."""
-    low, high = max((mean for _, mean in q), default=0.0), min((mean for _, mean in p), default=0.0)
-    if low <= 0.0 <= high:
-        return 0.0
-    if low <= high:
-        return next((one for one in (low, high) if _is_exact(one, (*p, *q))), low)
-    for name, parts, side in (("p", p, 1.0), ("q", q, -1.0)):
-        for i, (_, mean) in enumerate(parts):
-            if mean * side < 0.0:
-                raise ValueError(
-                    f"{name}[{i}] mean = {mean!r} is on the wrong side: means of p must be >= 0 and means of q <= 0, "
-                    "after some shift of all, or the privacy loss is not increasing"
-                )
-    return 0.0
-
-
-def _is_exact(shift: float, parts: Components) -> bool:
-    return all(Fraction(mean) - Fraction(shift) == Fraction(mean - shift) for _, mean in parts)
-
-
-def _less(mean: float, shift: float, outwards: float) -> float:
-    """mean - shift, rounded outwards."""
-    near = mean - shift
-    off = Fraction(mean) - Fraction(shift) - Fraction(near)
-    return near if off == 0 or (off > 0) != (outwards > 0.0) else math.nextafter(near, outwards)
+    return tuple((math.fsum(weights[mean]), mean) for mean in sorted(weights, key=abs))

@@ -34,10 +34,6 @@ class PureDP(Mechanism):
     the mechanisms are chosen adaptively.  epsilon must hold for both orders of two neighbouring data sets, also where
     "add" or "remove" alone is asked for.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -70,11 +66,6 @@ class ApproxDP(Mechanism):
 
     **Guarantee.** Exact for the class, homogeneous or not (the dominating pair of Kairouz, Oh, Viswanath 2015 and
     Murtagh, Vadhan 2016, composed numerically).  For both orders of two neighbouring data sets, as `PureDP`.
-
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-    delta : float or array in [0, 1]
 
     Examples
     --------
@@ -117,11 +108,6 @@ class ZCDP(Mechanism):
     **Guarantee.** The best conversion at a continuous order.  zCDP does not imply mu-GDP with mu = sqrt(2 rho), which
     would be smaller.  Source: Bun and Steinke 2016.
 
-    Parameters
-    ----------
-    rho : float or array in [0, inf]
-    xi : float or array in [0, inf]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -153,11 +139,6 @@ class MeanConcentratedDP(Mechanism):
 
     **Guarantee.** For this very mechanism, not for what is computed from its output: the notion is not closed under
     post-processing (Bun and Steinke 2016).  Its divergences are at most mu + (alpha - 1) tau^2/2.
-
-    Parameters
-    ----------
-    mu : float or array in [0, inf]
-    tau : float or array in [0, inf]
 
     Examples
     --------

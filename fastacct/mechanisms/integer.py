@@ -37,12 +37,6 @@ class DiscreteLaplace(Mechanism):
 
     **Guarantee.** Exact: epsilon = sensitivity/scale at delta 0.  Source: Ghosh, Roughgarden, Sundararajan 2009.
 
-    Parameters
-    ----------
-    scale : float or array in (0, 1e6]
-    sensitivity : whole number in [1, 1e6]
-        What one record adds at most; replacing one may move the sum twice as far.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -51,7 +45,7 @@ class DiscreteLaplace(Mechanism):
     """
 
     scale: Reals = parameter(_POSITIVE)
-    sensitivity: int = constant(_WHOLE, 1)
+    sensitivity: int = constant(_WHOLE, 1, about="What one record adds at most; replacing one: twice that.")
     relations: ClassVar[tuple[Relation, ...]] = ALL
     group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
 
@@ -90,12 +84,6 @@ class DiscreteGaussian(Mechanism):
     **Guarantee.** Exact for one whole number.  (Vectors do not reduce to one coordinate; their zero-concentrated bound
     is `ZCDP(rho=sensitivity**2 / (2 * scale**2))` with the L2 sensitivity.)  Source: Canonne, Kamath, Steinke 2020.
 
-    Parameters
-    ----------
-    scale : float or array in (0, 1e6]
-        sigma of the exponent; the standard deviation is slightly less.
-    sensitivity : whole number in [1, 1e6]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -103,7 +91,7 @@ class DiscreteGaussian(Mechanism):
     0.141351339406
     """
 
-    scale: Reals = parameter(_POSITIVE)
+    scale: Reals = parameter(_POSITIVE, about="sigma of the exponent; the standard deviation is slightly less.")
     sensitivity: int = constant(_WHOLE, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
     group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
@@ -139,11 +127,6 @@ class Skellam(Mechanism):
     **Guarantee.** Exact for one whole number, up to the accuracy of SciPy's Bessel functions, for which 3e-11 is
     paid (against 45 digits, 8e-12 is the largest error seen up to a variance of 1e6). Rényi divergences by the
     bound of Agarwal, Kairouz and Liu 2021.
-
-    Parameters
-    ----------
-    variance : float or array in (0, 1e6]
-    sensitivity : whole number in [1, 1e6]
 
     Examples
     --------

@@ -42,11 +42,6 @@ class Laplace(Mechanism):
     convex): use `accountant=RDP()`, or `PureDP(1/noise_multiplier)`, which holds always.  Not for noise with density
     exp(-|y|_2/b).
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, inf]
-        Scale b divided by the contribution; the standard deviation is sqrt(2) b.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -56,7 +51,9 @@ class Laplace(Mechanism):
     0.1453
     """
 
-    noise_multiplier: Reals = parameter(NONNEGATIVE)
+    noise_multiplier: Reals = parameter(
+        NONNEGATIVE, about="Scale over the contribution; the deviation is sqrt(2) as much."
+    )
     relations: ClassVar[tuple[Relation, ...]] = ALL
     group_powers: ClassVar[dict[str, int]] = {"noise_multiplier": -1}
 
@@ -100,10 +97,6 @@ class Staircase(Mechanism):
     **Guarantee.** A bound: the noise is epsilon-DP, and that is what is used.  Under replace-one `epsilon` must have
     been set for the sensitivity to a replacement.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -127,13 +120,6 @@ class TruncatedLaplace(Mechanism):
     data sets can have gives it away: delta is at least the probability of those at every epsilon, and equal to it from
     epsilon = 1/b on (Geng, Ding, Guo, Kumar 2020); there is no pure guarantee.
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, 1e15]
-        Scale b divided by the contribution.
-    bound : float or array in [0, inf]
-        Largest noise, divided by the contribution; inf: `Laplace`.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -144,8 +130,8 @@ class TruncatedLaplace(Mechanism):
     1.999
     """
 
-    noise_multiplier: Reals = parameter(_NOISE)
-    bound: Reals = parameter(NONNEGATIVE)
+    noise_multiplier: Reals = parameter(_NOISE, about="Scale b divided by the contribution.")
+    bound: Reals = parameter(NONNEGATIVE, about="Largest noise, divided by the contribution; inf: `Laplace`.")
     relations: ClassVar[tuple[Relation, ...]] = ALL
     group_powers: ClassVar[dict[str, int]] = {"noise_multiplier": -1, "bound": -1}
 

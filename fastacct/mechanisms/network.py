@@ -10,13 +10,13 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals, as_choice
+from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import both, everything
 from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
 from fastacct.losses.revealed import revealed_gaussians
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import constant, parameter, plain
+from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.mechanisms.guarantee import PureDP, RDPCurve
 
@@ -33,19 +33,8 @@ class GOPA(Mechanism):
 
     **Guarantee.** mu-GDP for replacing one honest party's value in [0, 1], against all others together: the view of
     the dishonest is a Gaussian, and mu is its largest one-coordinate signal-to-noise ratio, computed here from the
-    graph of honest parties.  `edges` are those between honest parties; remove the others first.  Parties that are not
-    connected are worse off, and mu says so.
-
-    Parameters
-    ----------
-    independent_variance : float in [0, 1e12]
-        Of each party's own noise.
-    pairwise_variance : float in [0, 1e12]
-        Of the noise that two neighbours share with opposite signs.
-    parties : whole number in [1, 4096]
-        Honest ones.
-    edges : sequence of (int, int), optional
-        Default: the complete graph.
+    graph of honest parties.  `edges` are the (int, int) between honest parties, by default all; remove the others
+    first.  Parties that are not connected are worse off, and mu says so.
 
     Examples
     --------
@@ -55,9 +44,9 @@ class GOPA(Mechanism):
     (0.780790711, 0.204081633)
     """
 
-    independent_variance: float = constant(_VARIANCE)
-    pairwise_variance: float = constant(_VARIANCE)
-    parties: int = constant(Domain(1.0, 4096.0, integer=True))
+    independent_variance: float = constant(_VARIANCE, about="Of each party's own noise.")
+    pairwise_variance: float = constant(_VARIANCE, about="Of the noise that two neighbours share with opposite signs.")
+    parties: int = constant(Domain(1.0, 4096.0, integer=True), about="Honest ones.")
     edges: tuple[tuple[int, int], ...] | None = None
     relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
     tight: ClassVar[bool] = False
@@ -123,16 +112,6 @@ class RandomWalk(Mechanism):
     step in three kinds (the observer, the user in question, any other) makes j geometric with ratio 1/2. The published
     O() statements for the complete graph, whose constants are not verified, are not used.
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, inf]
-        Of one noise, over the contribution; one number for the complete graph.
-    rounds : whole number
-        How often the token visits the observer.
-    graph : {"ring", "complete"}
-    parties : whole number in [3, 1000]
-        Users of the complete graph.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -143,16 +122,16 @@ class RandomWalk(Mechanism):
     0.0025369696
     """
 
-    noise_multiplier: Reals = parameter(NONNEGATIVE)
-    rounds: int = constant(COUNT)
-    graph: Literal["ring", "complete"] = "ring"
-    parties: int = constant(Domain(3.0, 1000.0, integer=True), 3)
+    noise_multiplier: Reals = parameter(NONNEGATIVE, about="Over the contribution; one number for the complete graph.")
+    rounds: int = constant(COUNT, about="How often the token visits the observer.")
+    graph: Literal["ring", "complete"] = option(("ring", "complete"), "ring")
+    parties: int = constant(Domain(3.0, 1000.0, integer=True), 3, about="Users of the complete graph.")
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and self.shape:
+        if self.graph == "complete" and self.shape:
             raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
 
     def decompose(self, relation: Relation) -> Process | None:

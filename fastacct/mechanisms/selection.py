@@ -17,7 +17,7 @@ from fastacct.losses.density import LaplaceLoss
 from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import constant, parameter, plain
+from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
 
@@ -32,10 +32,6 @@ class Exponential(Mechanism):
     of data sets can spread over (bounded range, Durfee and Rogers 2019), and the dominating pair of that class is used;
     it holds when later steps are chosen adaptively.  With scores that all move the same way (monotone),
     exp(epsilon score / sensitivity) has this range, too.
-
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
 
     Examples
     --------
@@ -87,14 +83,8 @@ class PermuteAndFlip(Mechanism):
     """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
 
     **Guarantee.** A bound: epsilon-DP, where the noise has scale 2 sensitivity / epsilon; sensitivity / epsilon
-    suffices only where all scores move the same way.  (With Gumbel noise the maximum is the exponential mechanism.)
-
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-    monotone : bool
-        Whether `epsilon` was set for scores that all move the same way.  They do not when a record is replaced, a vote
-        moved from one candidate to another: replace-one is refused then.
+    suffices only where all scores move the same way (`monotone`).  They do not when a record is replaced, a vote moved
+    from one candidate to another: replace-one is refused then.  (With Gumbel noise the maximum is the exponential mechanism.)
 
     Examples
     --------
@@ -104,13 +94,8 @@ class PermuteAndFlip(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    monotone: bool = False
+    monotone: bool = option((False, True), False, about="`epsilon` is for scores that all move the same way.")
     tight: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.monotone, bool):
-            raise TypeError(f"monotone must be True or False, not {self.monotone!r}")
-        super().__post_init__()
 
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
@@ -158,10 +143,6 @@ class AboveThreshold(Mechanism):
     **Guarantee.** A bound: epsilon-DP however many queries are asked before the one that is above.  Releasing the value
     of that query costs a fresh `Laplace` (never the noise that was compared).  Source: Dwork, Roth 2014, section 3.6.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -183,12 +164,6 @@ class SparseVector(Mechanism):
 
     **Guarantee.** A bound, the composition of its runs.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-        Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).
-    answers : whole number in [1, 1e9]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -196,7 +171,7 @@ class SparseVector(Mechanism):
     Process({AboveThreshold(epsilon=0.1): 3})
     """
 
-    epsilon: Reals = parameter(NONNEGATIVE)
+    epsilon: Reals = parameter(NONNEGATIVE, about="Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).")
     answers: int = constant(BILLION, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False
@@ -214,14 +189,6 @@ class Thresholdout(Mechanism):
     (threshold noise Laplace(2 rate), comparison Laplace(4 rate)) and one value with noise Laplace(rate).  The published
     closed forms, (2 budget/(rate size), 0) and (sqrt(32 budget log(2/delta))/(rate size), delta), are looser.
 
-    Parameters
-    ----------
-    rate : float in (0, 1e300]
-        Scale of the answers' noise.
-    size : whole number
-        Records of the holdout.
-    budget : whole number
-
     Examples
     --------
     >>> import fastacct as fa
@@ -230,8 +197,8 @@ class Thresholdout(Mechanism):
     0.5
     """
 
-    rate: float = constant(POSITIVE)
-    size: int = constant(BILLION)
+    rate: float = constant(POSITIVE, about="Scale of the answers' noise.")
+    size: int = constant(BILLION, about="Records of the holdout.")
     budget: int = constant(BILLION)
     relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
     tight: ClassVar[bool] = False
@@ -253,12 +220,6 @@ class Paprika(Mechanism):
     bits are not noised, and one p-value whose bit flips between two data sets gives a delta of 0.508 at every epsilon.
     `conditions_hold=True` says that the caller has verified the algorithm that is run.  Without it nothing is claimed.
 
-    Parameters
-    ----------
-    epsilon, delta : float or array
-        Of the published theorem, for the whole stream.
-    conditions_hold : bool
-
     Examples
     --------
     >>> import fastacct as fa
@@ -266,8 +227,8 @@ class Paprika(Mechanism):
     True
     """
 
-    epsilon: Reals = parameter(NONNEGATIVE)
-    delta: Reals = parameter(UNIT)
+    epsilon: Reals = parameter(NONNEGATIVE, about="Of the published theorem, for the whole stream.")
+    delta: Reals = parameter(UNIT, about="Of the published theorem, for the whole stream.")
     conditions_hold: bool = False
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False

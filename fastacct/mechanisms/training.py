@@ -8,11 +8,11 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, TINY, Domain, Reals, as_choice, as_number
+from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, Domain, Reals, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import quotient_up
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import constant, parameter
+from fastacct.mechanisms.base import constant, option, parameter
 from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.mechanisms.guarantee import ZCDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
@@ -20,6 +20,7 @@ from fastacct.mechanisms.laplace import Laplace
 __all__ = ["DPFTRL", "NoisyIteration", "TreeAggregation"]
 
 _FEW: Final = Domain(1.0, 64.0, integer=True)
+_DIAMETER: Final = Domain(0.0, math.inf, open_low=True)
 _UP: Final = 1.0 + 1e-9
 """What is paid for the rounding of mu."""
 
@@ -34,18 +35,6 @@ class TreeAggregation(Mechanism):
     of all pure guarantees). The data may depend on what has been released. A record that is added or removed leaves
     the places of the others as they are (its own is empty).
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, inf]
-        Standard deviation of a node's noise ("gaussian"), or its scale ("laplace"), over the contribution.
-    steps : whole number
-        Leaves of the tree.
-    noise : {"gaussian", "laplace"}
-    participations : whole number in [1, 64]
-        How often one record may occur.
-    whole_tree : bool
-        All nodes are released: ceil(log2 steps) + 1 per record.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -54,16 +43,14 @@ class TreeAggregation(Mechanism):
     (Process({Gaussian(noise_multiplier=8.0): 10}), 1.534679796)
     """
 
-    noise_multiplier: Reals = parameter(NONNEGATIVE)
-    steps: int = constant(COUNT)
-    noise: Literal["gaussian", "laplace"] = "gaussian"
-    participations: int = constant(_FEW, 1)
-    whole_tree: bool = False
+    noise_multiplier: Reals = parameter(
+        NONNEGATIVE, about="Of a node: standard deviation or scale, over the contribution."
+    )
+    steps: int = constant(COUNT, about="Leaves of the tree.")
+    noise: Literal["gaussian", "laplace"] = option(("gaussian", "laplace"), "gaussian")
+    participations: int = constant(_FEW, 1, about="How often one record may occur.")
+    whole_tree: bool = option((False, True), False, about="All nodes are released: ceil(log2 steps) + 1 per record.")
     relations: ClassVar[tuple[Relation, ...]] = ALL
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        as_choice("noise", self.noise, ("gaussian", "laplace"))
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
@@ -88,13 +75,6 @@ class DPFTRL(Mechanism):
     **Guarantee.** Exact for Gaussian noise and a record that occurs once an epoch.  The post-processing of the tree's
     noise (Honaker) changes nothing.  A record that is added or removed leaves the batches of the others as they are.
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, inf]
-    steps : whole number
-        Of one epoch.
-    epochs : whole number
-
     Examples
     --------
     >>> import fastacct as fa
@@ -103,7 +83,7 @@ class DPFTRL(Mechanism):
     """
 
     noise_multiplier: Reals = parameter(NONNEGATIVE)
-    steps: int = constant(COUNT)
+    steps: int = constant(COUNT, about="Of one epoch.")
     epochs: int = constant(COUNT, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
 
@@ -120,15 +100,6 @@ class NoisyIteration(Mechanism):
     iterates are projected to bounds mu whatever the number of steps.  Sources: Bok, Su, Altschuler 2024; Feldman et
     al. 2018 for the second bound.
 
-    Parameters
-    ----------
-    noise_multiplier : float in (0, 1e300]
-        Standard deviation of the noise over the largest change of one gradient, both before the step size.
-    steps : whole number
-    contraction : float in (0, 1]
-    diameter : float in (0, 1e300], optional
-        Of the set, over step size times the largest change of one gradient.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -137,10 +108,10 @@ class NoisyIteration(Mechanism):
     3.73716
     """
 
-    noise_multiplier: float = constant(POSITIVE)
+    noise_multiplier: float = constant(POSITIVE, about="Over the largest change of one gradient, before the step size.")
     steps: int = constant(COUNT)
-    contraction: float = constant(Domain(0.0, 1.0, open_low=True), 1.0)
-    diameter: float = constant(Domain(0.0, math.inf, open_low=True), math.inf)
+    contraction: float = constant(SHARE, 1.0)
+    diameter: float = constant(_DIAMETER, math.inf, about="Over step size times the largest change of one gradient.")
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False
 
