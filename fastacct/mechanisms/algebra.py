@@ -20,7 +20,7 @@ from fastacct.core.inputs import MAX_STEPS, TINY, UNIT, Cells, Domain, Reals, as
 from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
 from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
-from fastacct.mechanisms.base import Count, DeltaOf, Divergence, SampledGaussian, Value, parameter, plain
+from fastacct.mechanisms.base import Count, DeltaOf, Divergence, SampledGaussian, Value, parameter, plain, scaled
 from fastacct.mechanisms.process import Process
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
@@ -88,8 +88,6 @@ class Mechanism(Value):
         if one is not None and one.rate == 1.0:
             return 0.5 * square(1.0 / float(one.noise)) if one.noise > 0.0 else math.inf
         epsilon = self.pure_epsilon(both_ways(relation))  # the theorem needs the loss of both directions to be bounded
-        if epsilon == math.inf:
-            return math.inf
         return max(epsilon * math.tanh(0.5 * epsilon) * (1.0 + 4e-15), TINY if epsilon > 0.0 else 0.0)
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian | None:
@@ -149,7 +147,7 @@ class Mechanism(Value):
 
     def group_exactly(self, size: int) -> Mechanism | None:
         """The same mechanism with other parameters for `size` records, where that is exact, rounding included."""
-        moved = {name: _multiplied(getattr(self, name), size, power) for name, power in self.group_powers.items()}
+        moved = {name: scaled(getattr(self, name), size, power) for name, power in self.group_powers.items()}
         is_exact = moved and all(value is not None for value in moved.values())
         return replace(self, **moved) if is_exact else None
 
@@ -184,17 +182,6 @@ class Mechanism(Value):
 
     def __radd__(self, other: Process | int) -> Process:
         return other + Process({self: 1})
-
-
-def _multiplied(value: Reals, size: int, power: int) -> int | Cells | None:
-    """A parameter multiplied by a power of a group's size, or None where that is rounded."""
-    if isinstance(value, int):
-        return value * size**power
-    factor = float(size) ** power
-    with np.errstate(over="ignore"):
-        moved = np.asarray(value) * factor
-    is_exact = math.frexp(factor)[0] == 0.5 and np.array_equal(moved / factor, np.asarray(value))
-    return moved if is_exact else None
 
 
 def _inner(name: str) -> Any:

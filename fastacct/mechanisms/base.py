@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Hashable
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Domain, as_cells, as_choice, as_number, common_shape
+from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape
 from fastacct.core.relations import Relation
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "option",
     "parameter",
     "plain",
+    "scaled",
     "store",
 ]
 
@@ -79,6 +81,17 @@ def _sections(cls: type) -> str:
 def plain(value: object) -> float:
     """A parameter of a mechanism with plain numbers."""
     return float(np.asarray(value, dtype=np.float64))
+
+
+def scaled(value: Reals, size: int, power: int) -> int | Cells | None:
+    """A parameter multiplied by a power of a group's size, or None where that is rounded."""
+    if isinstance(value, int):
+        return value * int(size**power)
+    factor = float(size) ** power
+    with np.errstate(over="ignore"):
+        moved = np.asarray(value) * factor
+    is_exact = math.frexp(factor)[0] == 0.5 and np.array_equal(moved / factor, np.asarray(value))
+    return moved if is_exact else None
 
 
 def store(value: Value, name: str, cells: Cells) -> None:

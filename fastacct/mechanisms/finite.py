@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
@@ -96,7 +96,8 @@ class PairOfTables(Mechanism):
 
     def __post_init__(self) -> None:
         for name in ("p", "q"):
-            table = np.atleast_1d(as_cells(name, list(getattr(self, name)), UNIT))
+            given = getattr(self, name)
+            table = np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, UNIT))
             if table.ndim != 1:
                 raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
             if abs((total := math.fsum(table)) - 1.0) > WEIGHTS_OFF:
@@ -137,10 +138,4 @@ def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
     >>> round(fa.delta(table, epsilon=0.3, neighbors="remove"), 12)
     0.195042357727
     """
-    tables = []
-    for name, given in (("p", p), ("q", q)):
-        table = np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, UNIT))
-        if table.ndim != 1:
-            raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
-        tables.append(tuple(table.tolist()))
-    return PairOfTables(*tables)
+    return PairOfTables(cast("tuple[float, ...]", p), cast("tuple[float, ...]", q))

@@ -45,10 +45,7 @@ class PureDP(Mechanism):
     relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def losses(self, relation: Relation) -> Pair:
-        epsilon = plain(self.epsilon)
-        if math.isfinite(epsilon):
-            in_reach(epsilon)
-        return both(epsilon_delta(epsilon, 0.0))
+        return _worst_pair(plain(self.epsilon), 0.0)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return pure(plain(self.epsilon), 2, orders)
@@ -79,10 +76,7 @@ class ApproxDP(Mechanism):
     relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def losses(self, relation: Relation) -> Pair:
-        epsilon = plain(self.epsilon)
-        if math.isfinite(epsilon):
-            in_reach(epsilon)
-        return both(epsilon_delta(epsilon, plain(self.delta)))
+        return _worst_pair(plain(self.epsilon), plain(self.delta))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return pure(plain(self.epsilon), 2, orders) if self.delta == 0.0 else unknown(orders)
@@ -99,6 +93,12 @@ class ApproxDP(Mechanism):
             found = np.where(delta > 0.0, np.minimum(total, 1.0), 0.0)
         found = np.where(np.isnan(found), 1.0, found)
         return ApproxDP(multiplied_up(epsilon, size), found) * 1
+
+
+def _worst_pair(epsilon: float, delta: float) -> Pair:
+    if math.isfinite(epsilon):
+        in_reach(epsilon)
+    return both(epsilon_delta(epsilon, delta))
 
 
 @dataclass(frozen=True, eq=False)

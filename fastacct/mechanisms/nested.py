@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from math import inf
 from typing import ClassVar, Final
 
 import numpy as np
@@ -81,7 +80,7 @@ class Parallel(Mechanism):
         return np.asarray(np.maximum.reduce([job.divergence(orders, relation, delta_of) for job in self.jobs]))
 
     def pure_epsilon(self, relation: Relation) -> float:
-        return max((job.pure_epsilon(relation) for job in self.jobs), default=inf)
+        return max((job.pure_epsilon(relation) for job in self.jobs), default=math.inf)
 
     def group(self, size: int) -> Mechanism:
         """Not known: the members of a group may be in different parts."""

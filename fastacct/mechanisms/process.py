@@ -113,18 +113,12 @@ class Process:
         """Noise, rate and count (flat over the cells) where all mechanisms are sampled Gaussians, else None."""
         kept: dict[Relation, list[tuple[Cells, Cells, Cells]] | None] = self.__dict__.setdefault("kept_runs", {})
         if relation not in kept:
-            ones = [(mechanism.sampled_gaussian(relation), count) for mechanism, count in self]
-            kept[relation] = None
-            if all(one is not None for one, _ in ones):
-                kept[relation] = [
-                    (
-                        _flat(one.noise, self._shape),
-                        _flat(one.rate, self._shape),
-                        _flat(np.asarray(count, np.float64), self._shape),
-                    )
-                    for one, count in ones
-                    if one is not None
-                ]
+            rows = []
+            for mechanism, count in self:
+                if one := mechanism.sampled_gaussian(relation):
+                    flat = [_flat(np.asarray(cells, np.float64), self._shape) for cells in (one.noise, one.rate, count)]
+                    rows.append((flat[0], flat[1], flat[2]))
+            kept[relation] = rows if len(rows) == len(self) else None
         return kept[relation]
 
     def cells(self) -> Iterator[Cell]:

@@ -84,7 +84,7 @@ class PermuteAndFlip(Mechanism):
 
     **Guarantee.** A bound: epsilon-DP, where the noise has scale 2 sensitivity / epsilon; sensitivity / epsilon
     suffices only where all scores move the same way (`monotone`).  They do not when a record is replaced, a vote moved
-    from one candidate to another: replace-one is refused then.  (With Gumbel noise the maximum is the exponential mechanism.)
+    from one candidate to another: replace-one is refused then.  (With Gumbel noise it is the exponential mechanism.)
 
     Examples
     --------
