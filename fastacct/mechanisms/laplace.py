@@ -52,7 +52,7 @@ class Laplace(Mechanism):
     """
 
     noise_multiplier: Reals = parameter(
-        NONNEGATIVE, about="Scale over the contribution; the deviation is sqrt(2) as much."
+        NONNEGATIVE, about="Scale b over the contribution; standard deviation: sqrt(2) b."
     )
     relations: ClassVar[tuple[Relation, ...]] = ALL
     group_powers: ClassVar[dict[str, int]] = {"noise_multiplier": -1}

@@ -141,7 +141,7 @@ class Process:
         for mechanism, count in self:
             jobs, chosen = mechanism.alternatives(), []
             few = jobs and not np.ndim(count) and comb(int(count) + len(jobs) - 1, int(count)) <= _MOST_ALTERNATIVES
-            if few and jobs:
+            if few:
                 picks = itertools.combinations_with_replacement(dict.fromkeys(jobs), int(count))
                 chosen = [sum(pick, Process()).decompose(relation) for pick in picks]
             found = [one + more for one in found for more in chosen or [Process({mechanism: count})]]
@@ -168,7 +168,7 @@ class Process:
     def poisson(self, sample_rate: Reals) -> Mechanism:
         """All of the process on one Poisson sample: a record that is drawn takes part in every release.
 
-        Value for plain Gaussians only: together they are one, with 1/noise^2 the sum of theirs (rounded to less noise).
+        Known for plain Gaussians only: together they are one, with 1/noise^2 the sum of theirs (rounded to less noise).
         """
         blocks = list(self)
         same = len({type(mechanism) for mechanism, _ in blocks}) == 1

@@ -108,10 +108,14 @@ class NoisyIteration(Mechanism):
     3.73716
     """
 
-    noise_multiplier: float = constant(POSITIVE, about="Over the largest change of one gradient, before the step size.")
+    noise_multiplier: float = constant(
+        POSITIVE, about="Standard deviation over the largest change of one gradient, both before the step size."
+    )
     steps: int = constant(COUNT)
     contraction: float = constant(SHARE, 1.0)
-    diameter: float = constant(_DIAMETER, math.inf, about="Over step size times the largest change of one gradient.")
+    diameter: float = constant(
+        _DIAMETER, math.inf, about="Of the set, over step size times the largest change of one gradient."
+    )
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False
 
