@@ -20,7 +20,7 @@ from fastacct.losses.divergence import of_pair
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import WEIGHTS_OFF, Count, Divergence, SampledGaussian, parameter, plain, store
+from fastacct.mechanisms.base import WEIGHTS_OFF, Count, SampledGaussian, parameter, plain, store
 
 __all__ = ["GDP", "Gaussian", "GaussianMixture"]
 
@@ -79,10 +79,6 @@ class Gaussian(Mechanism):
         if size == 1:
             return MixturePair(Mixture(noise, ((rate, 1.0),)))
         return MixturePair(Mixture(noise, _binomial(size, rate), ((1.0, 0.0),)))
-
-    def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
-        """By the losses, where the kernel has none (under replace-one)."""
-        return of_pair(self.sample_losses(rate, 1, relation), orders, relation)
 
     def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism:
         known = [(np.asarray(one.noise_multiplier), np.asarray(n)) for one, n in others if isinstance(one, Gaussian)]
