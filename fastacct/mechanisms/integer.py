@@ -148,10 +148,8 @@ class Skellam(Mechanism):
         few(2 * (reach + shift), f"variance = {variance:g} with sensitivity {shift}")
         noise = np.arange(-reach, reach + 1)
         mass, other = ive(np.abs(noise), variance), ive(np.abs(noise + shift), variance)
-        known = (mass > 1e-290) & (other > 1e-290)
-        left_out = 4e-290 * noise.size + math.fsum(mass[~known]) * (
-            1.0 + BESSEL
-        )  # a ratio of subnormal numbers says nothing
+        known = (mass > 1e-290) & (other > 1e-290)  # a ratio of subnormal numbers says nothing
+        left_out = 4e-290 * noise.size + math.fsum(mass[~known]) * (1.0 + BESSEL)
         loss = np.log(mass[known]) - np.log(other[known])
         error = np.full(loss.size, 2.0 * BESSEL) + 4.0 * ROUNDING * np.abs(loss)
         return both(atoms(loss, error, mass[known], BESSEL, left_out, None))
