@@ -22,3 +22,18 @@ def test_the_sample_of_a_tiny_guarantee_is_rounded_up(epsilon, rate, neighbors):
         at = fa.delta_bounds(job, epsilon=0.0, neighbors=neighbors)
         tv = q * (1 - mpmath.exp(-e)) / (1 + mpmath.exp(-e))
         assert at.lower <= tv <= at.upper
+
+
+def test_a_group_of_what_has_a_gaussian_guarantee_has_its_group():
+    for one in (fa.NoisyIteration(4.0, 500, contraction=0.99), fa.GOPA(0.5, 2.0, parties=12)):
+        neighbors = one.relations[0]
+        found = fa.delta(one.group(3), epsilon=1.0, neighbors=neighbors)
+        truth = fa.delta(fa.GDP(3.0 * one.mu), epsilon=1.0, neighbors=neighbors)
+        assert truth <= found <= truth * (1.0 + 1e-6)
+
+
+def test_docstrings_list_the_parameters_with_the_ranges_that_are_checked():
+    text = fa.SparseVector.__doc__
+    assert "\n    epsilon : float or array in [0, inf]\n" in text
+    assert "\n    answers : whole number in [1, 1e+09], default 1\n" in text
+    assert text.index("**Guarantee.**") < text.index("Parameters\n") < text.index("Raises\n") < text.index("Examples\n")

@@ -385,8 +385,8 @@ REFUSED = [
     (lambda: PoissonSampled(SAMPLED, 0.1), r"is a sample already; sample once, at the product"),
     (lambda: SAMPLED.group([2, 3]), r"size must be one number"),
     (lambda: epsilon(Gaussian(1.0).poisson(1e-8).group(60) * 9, delta=1e-5), r"take a smaller group"),
-    (lambda: GaussianMixture(1.0, [(0.5, -1.0), (0.5, 0.0)]), r"p\[0\] mean = -1\.0 is on the wrong side"),
-    (lambda: GaussianMixture(1.0, [(1.0, 0.5)], [(1.0, 1.0)]), r"q\[0\] mean = 1\.0 is on the wrong side"),
+    (lambda: GaussianMixture(1.0, [(0.5, -1.0), (0.5, 0.0)]), r"p\[0\] mean = -1\.0 is out of range"),
+    (lambda: GaussianMixture(1.0, [(1.0, 0.5)], [(1.0, 1.0)]), r"q\[0\] mean = 1\.0 is out of range"),
     (lambda: GaussianMixture(1.0, [(0.5, 1.0)]), r"weights of p add up to 0\.5, not to 1"),
     (lambda: GaussianMixture(1.0, [(1.0, 1.0, 1.0)]), r"p\[0\] must be \(weight, mean\)"),
     (
@@ -528,7 +528,7 @@ def test_what_a_user_says_of_a_mechanism_counts():
     assert epsilon(Own(0.1) * 3, delta=1e-5) == pytest.approx(epsilon(fa.ZCDP(0.3), delta=1e-5), rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", [*mechanisms.EVERY, *mechanisms.DERIVED, Claimed], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*mechanisms.EVERY, Claimed], ids=lambda kind: kind.__name__)
 def test_a_subclass_of_a_mechanism_is_refused(kind):
     with pytest.raises(TypeError, match=f"{kind.__name__} is final: Noisier would inherit guarantees"):
         type("Noisier", (kind,), {})

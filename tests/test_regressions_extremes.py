@@ -274,7 +274,7 @@ def test_products_of_extreme_parameters():
 
 def test_what_no_theorem_covers_is_refused():
     with pytest.raises(ValueError, match=r"sums to 0\.9"):
-        fa.mechanisms.table.PairOfTables((0.5, 0.4), (0.5, 0.5))
+        fa.mechanisms.PairOfTables((0.5, 0.4), (0.5, 0.5))
     with pytest.raises(ValueError, match="is not known"):
         fa.RepeatedSelection(fa.RandomizedResponse(1.0), mean=2.0).poisson(0.1)
     with pytest.raises(ValueError, match="eta"):

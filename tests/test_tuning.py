@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.mechanisms.tuning import _log_share
+from fastacct.mechanisms.nested import _log_share
 
 
 def chosen(p, eta, mean):

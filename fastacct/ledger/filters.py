@@ -13,8 +13,7 @@ from fastacct.core.inputs import TINY, Cells, Domain, as_number
 from fastacct.core.relations import Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.guarantee import GDP
+from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.readers.job import delta_of
 
 __all__ = ["UNIT", "Filter"]

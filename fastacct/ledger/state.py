@@ -6,15 +6,15 @@ import math
 from dataclasses import fields
 from typing import Final
 
-from fastacct.mechanisms import DERIVED, EVERY
+from fastacct.mechanisms import EVERY
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.parallel import Parallel, as_plain_job
+from fastacct.mechanisms.nested import Parallel, as_plain_job
 from fastacct.mechanisms.process import Process
 
 __all__ = ["decoded", "encoded"]
 
 
-_KINDS: Final = {kind.__name__: kind for kind in (*EVERY, *DERIVED)}
+_KINDS: Final = {kind.__name__: kind for kind in EVERY}
 _FORMER: Final = {"Sampled": "PoissonSampled", "GroupOf": "Grouped"}
 """Names in states of earlier versions."""
 

@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from fastacct.mechanisms.algebra import Grouped, Mechanism, PoissonSampled
-from fastacct.mechanisms.gaussian import Gaussian, GaussianMixture
-from fastacct.mechanisms.guarantee import GDP, ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve
+from fastacct.mechanisms.algebra import Grouped as Grouped
+from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
+from fastacct.mechanisms.finite import PairOfTables as PairOfTables
+from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
+from fastacct.mechanisms.gaussian import GDP, Gaussian, GaussianMixture
+from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
-from fastacct.mechanisms.iteration import NoisyIteration
-from fastacct.mechanisms.laplace import Laplace, Staircase
-from fastacct.mechanisms.laplace_truncated import TruncatedLaplace
+from fastacct.mechanisms.laplace import Laplace, Staircase, TruncatedLaplace
+from fastacct.mechanisms.nested import Parallel, RepeatedSelection
 from fastacct.mechanisms.network import GOPA, RandomWalk
-from fastacct.mechanisms.parallel import Parallel
 from fastacct.mechanisms.process import Process
-from fastacct.mechanisms.response import RandomizedResponse
 from fastacct.mechanisms.selection import (
     AboveThreshold,
     Exponential,
@@ -21,9 +21,7 @@ from fastacct.mechanisms.selection import (
     SparseVector,
     Thresholdout,
 )
-from fastacct.mechanisms.table import PairOfTables, from_pmf
-from fastacct.mechanisms.tree import DPFTRL, TreeAggregation
-from fastacct.mechanisms.tuning import RepeatedSelection
+from fastacct.mechanisms.training import DPFTRL, NoisyIteration, TreeAggregation
 
 __all__ = [
     "DPFTRL",
@@ -60,37 +58,9 @@ __all__ = [
     "from_pmf",
 ]
 
-EVERY: Final[tuple[type[Mechanism], ...]] = (
-    Gaussian,
-    GaussianMixture,
-    Laplace,
-    TruncatedLaplace,
-    Staircase,
-    DiscreteLaplace,
-    DiscreteGaussian,
-    Skellam,
-    RandomizedResponse,
-    Exponential,
-    PermuteAndFlip,
-    AboveThreshold,
-    SparseVector,
-    Thresholdout,
-    Paprika,
-    RepeatedSelection,
-    PureDP,
-    ApproxDP,
-    GDP,
-    ZCDP,
-    MeanConcentratedDP,
-    RDPCurve,
-    PairOfTables,
-    TreeAggregation,
-    DPFTRL,
-    NoisyIteration,
-    GOPA,
-    RandomWalk,
-    Parallel,
+EVERY: Final = tuple(
+    kind
+    for kind in tuple(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Mechanism) and kind is not Mechanism
 )
-"""The built-in mechanisms, in the order of the docs."""
-DERIVED: Final[tuple[type[Mechanism], ...]] = (PoissonSampled, Grouped)
-"""Made of another mechanism by `.poisson` and `.group`."""
+"""All built-in mechanisms, samples and groups among them."""

@@ -1,23 +1,28 @@
-"""Mechanisms: frozen values that compose, are sampled and grouped.
+"""Mechanisms: what is known of them, under fixed method names; how they compose, are sampled and grouped.
 
-Parameters may be arrays, which broadcast; readers evaluate such a job cell by cell, in plain numbers.
+Parameters may be arrays, which broadcast; readers evaluate such a job cell by cell, in plain numbers.  What a class
+does not say is the unsafe answer: unknown losses, an infinite divergence, no pure guarantee.  Methods that take a
+relation are asked of a mechanism with plain numbers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_number, unwrap
-from fastacct.core.relations import SAMPLED, Relation, sensitivity
-from fastacct.losses.divergence import of_pair, unknown
-from fastacct.losses.loss import NOTHING, Pair
-from fastacct.mechanisms.base import DeltaOf, Known, SampledGaussian, parameter, plain
+from fastacct.core.inputs import MAX_STEPS, TINY, UNIT, Cells, Domain, Reals, as_number, unwrap
+from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
+from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
+from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
+from fastacct.mechanisms.base import Count, DeltaOf, Divergence, SampledGaussian, Value, parameter, plain, scaled
 from fastacct.mechanisms.process import Process
-from fastacct.samplers.poisson import sampled_pure_epsilon
+from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
 __all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
 
@@ -25,14 +30,25 @@ _SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism(Known):
+class Mechanism(Value):
     """Base of all mechanisms: compose them with `*` and `+`, compare and hash them by their parameters.
 
     To define your own, derive a frozen dataclass from this class and implement `losses`, `divergence` or `decompose`.
     Mechanisms are final: their guarantees do not pass to subclasses.
     """
 
-    __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
+    relations: ClassVar[tuple[Relation, ...]] = SAMPLED
+    """Neighbouring relations that are supported."""
+    tight: ClassVar[bool] = True
+    """True if the analysed pair dominates tightly.  If False, results are upper bounds and every lower bound is 0."""
+    is_local: ClassVar[bool] = False
+    """Whether everyone sees who takes part, as in the local model: then sampling does not amplify."""
+    is_gaussian: ClassVar[bool] = False
+    """Whether the losses are Gaussian mixtures that increase in the output, whatever the parameters."""
+    largest_exact_group: ClassVar[int] = 0
+    """Of how many records `sample_losses` has the group's own pair, for more one that dominates it; 0: for none."""
+    group_powers: ClassVar[dict[str, int]] = {}
+    """The parameters that the same mechanism has for a group, and which power of its size multiplies them."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -43,14 +59,114 @@ class Mechanism(Known):
                     "derive it from fastacct.Mechanism and implement losses, divergence or decompose"
                 )
 
+    # -- what is known of it ------------------------------------------------------------------------------------------
+
+    def decompose(self, relation: Relation) -> Process | None:
+        """An equivalent process of simpler mechanisms, or None if this one is evaluated directly."""
+        return None
+
+    def losses(self, relation: Relation) -> Pair | None:
+        """Privacy losses of one release in both directions, or None if no dominating pair is known."""
+        return None
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        """Upper bound of the Rényi divergence of one release at orders above 1; inf where none is known."""
+        one = self.sampled_gaussian(relation)
+        return unknown(orders) if one is None else of_sampled_gaussian(one.noise, one.rate, orders)
+
+    def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
+        """The same, for a mechanism whose divergence needs the delta of another job."""
+        return self.divergence(orders, relation)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        """Epsilon of pure differential privacy; inf where there is none, or none is known."""
+        return math.inf
+
+    def concentration(self, relation: Relation) -> float:
+        """rho of zero-concentrated DP in the directions of the relation; inf where none is known."""
+        one = self.sampled_gaussian(relation)
+        if one is not None and one.rate == 1.0:
+            return 0.5 * square(1.0 / float(one.noise)) if one.noise > 0.0 else math.inf
+        epsilon = self.pure_epsilon(both_ways(relation))  # the theorem needs the loss of both directions to be bounded
+        return max(epsilon * math.tanh(0.5 * epsilon) * (1.0 + 4e-15), TINY if epsilon > 0.0 else 0.0)
+
+    def sampled_gaussian(self, relation: Relation) -> SampledGaussian | None:
+        """The parameters of the Poisson-sampled Gaussian that this mechanism is under a relation, or None."""
+        return None
+
+    def alternatives(self) -> tuple[Process, ...]:
+        """Jobs of which one is run, on the part of the data that a record is in; empty for all but parallel ones."""
+        return ()
+
+    def unsampled(self) -> Mechanism:
+        """The mechanism on the whole data set, whose losses are never smaller."""
+        return self
+
+    # -- of a random batch, and of a group of records -----------------------------------------------------------------
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether a dominating pair is known."""
+        return type(self).losses is not Mechanism.losses
+
+    @property
+    def is_gaussian_sampled(self) -> bool:
+        """Whether the losses of a Poisson sample are Gaussian mixtures that increase in the output, too."""
+        return self.is_gaussian
+
+    @property
+    def sample_relations(self) -> tuple[Relation, ...]:
+        """Relations under which a Poisson sample is supported."""
+        return tuple(one for one in self.relations if one in SAMPLED)
+
+    def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair | None:
+        """Losses of a Poisson sample with a rate above 0, for `size` records that change together."""
+        pair = self.losses(relation) if size == 1 else None
+        if pair is None or pair.is_nothing or rate == 1.0:
+            return pair
+        return pair.sampled(rate) or sample(pair, rate)
+
+    def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
+        """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
+        try:
+            pair = self.sample_losses(rate, 1, relation)
+        except OutOfReachError:
+            pair = None
+        found = unknown(orders) if pair is None else of_pair(pair, orders, relation)
+        if np.isfinite(found).all():
+            return found
+        whole = own(orders, relation)
+        if rate == 1.0 or not np.isfinite(own(np.array([2.0]), relation)).all():
+            return np.minimum(found, whole)
+        both = both_ways(relation)  # the theorem rests on both directions
+        return np.minimum(found, general_bound(lambda at: own(at, both), rate, orders, whole))
+
+    def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
+        """This mechanism and others of its class, all on one Poisson sample, as one mechanism; None if not known."""
+        return None
+
+    def group_exactly(self, size: int) -> Mechanism | None:
+        """The same mechanism with other parameters for `size` records, where that is exact, rounding included."""
+        moved = {name: scaled(getattr(self, name), size, power) for name, power in self.group_powers.items()}
+        is_exact = moved and all(value is not None for value in moved.values())
+        return replace(self, **moved) if is_exact else None
+
+    def grouped(self, size: int, relation: Relation) -> Process | None:
+        """A process that bounds the mechanism for `size` records that change together; None if none is known."""
+        one = Grouped(self, size) if self.largest_exact_group else self.group_exactly(size)
+        return None if one is None else one * 1
+
+    def grouped_within(self, count: Count, size: int, relation: Relation) -> Process | None:
+        """The same for `count` releases of a composition, of which members of the group may touch different ones."""
+        one = self.grouped(size, relation)
+        return None if one is None else one * count
+
+    # -- verbs --------------------------------------------------------------------------------------------------------
+
     def group(self, size: int) -> Mechanism:
         """The same mechanism, for `size` records that change together."""
         whole = int(as_number("size", size, _SIZE))
         return self if whole == 1 else self.group_exactly(whole) or Grouped(self, whole)
-
-    def grouped(self, size: int, relation: Relation) -> Process | None:
-        """A process that bounds the mechanism for `size` records that change together; None if none is known."""
-        return Grouped(self, size) * 1 if self.groups_directly else None
 
     def poisson(self, sample_rate: Reals) -> PoissonSampled:
         """The same mechanism on a random batch: every record takes part with probability `sample_rate`."""
@@ -66,6 +182,11 @@ class Mechanism(Known):
 
     def __radd__(self, other: Process | int) -> Process:
         return other + Process({self: 1})
+
+
+def _inner(name: str) -> Any:
+    """A property that a sample or a group takes from the mechanism inside."""
+    return property(attrgetter(f"mechanism.{name}"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +223,7 @@ class PoissonSampled(Mechanism):
     """
 
     mechanism: Mechanism
-    sample_rate: Reals = parameter(Domain(0.0, 1.0))
+    sample_rate: Reals = parameter(UNIT)
 
     def __post_init__(self) -> None:
         inner = self.mechanism
@@ -112,43 +233,21 @@ class PoissonSampled(Mechanism):
             inner = inner.mechanism
         if isinstance(inner, PoissonSampled):
             raise ValueError(f"{self.mechanism!r} is a sample already; sample once, at the product of the rates")
+        why = ""
         if self.mechanism.is_local:
-            raise ValueError(
-                f"the Poisson sample of {self.mechanism!r} is not known: in the local model everyone sees who does not "
-                "take part"
-            )
-        if not self.relations:
-            raise ValueError(
-                f"the Poisson sample of {self.mechanism!r} is not known: it supports "
-                f"{', '.join(map(repr, self.mechanism.relations))}, and a sample is known for "
-                f"{', '.join(map(repr, SAMPLED))}"
-            )
+            why = "in the local model everyone sees who does not take part"
+        elif not self.relations:
+            own, known = (", ".join(map(repr, one)) for one in (self.mechanism.relations, SAMPLED))
+            why = f"it supports {own}, and a sample is known for {known}"
+        if why:
+            raise ValueError(f"the Poisson sample of {self.mechanism!r} is not known: {why}")
         super().__post_init__()
 
-    @property
-    def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
-        """Those under which the sample of the mechanism is supported."""
-        return self.mechanism.sample_relations
-
-    @property
-    def tight(self) -> bool:  # type: ignore[override]
-        """As of the mechanism."""
-        return self.mechanism.tight
-
-    @property
-    def has_losses(self) -> bool:
-        """As of the mechanism."""
-        return self.mechanism.has_losses
-
-    @property
-    def is_gaussian(self) -> bool:  # type: ignore[override]
-        """As of the mechanism's samples."""
-        return self.mechanism.is_gaussian_sampled
-
-    @property
-    def groups_directly(self) -> bool:  # type: ignore[override]
-        """As of the mechanism."""
-        return self.mechanism.groups_directly
+    relations = _inner("sample_relations")
+    tight = _inner("tight")
+    has_losses = _inner("has_losses")
+    is_gaussian = _inner("is_gaussian_sampled")
+    largest_exact_group = _inner("largest_exact_group")
 
     def decompose(self, relation: Relation) -> Process | None:
         """The sample of the one release that the mechanism is; a composition is sampled as a whole."""
@@ -164,11 +263,9 @@ class PoissonSampled(Mechanism):
         return Process({inner[0][0].poisson(self.sample_rate): 1})
 
     def unsampled(self) -> Mechanism:
-        """The mechanism inside."""
         return self.mechanism
 
     def losses(self, relation: Relation) -> Pair | None:
-        """Those of the sample."""
         return self.sample_losses(1.0, 1, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair | None:
@@ -177,11 +274,9 @@ class PoissonSampled(Mechanism):
         return NOTHING if own == 0.0 else self.mechanism.sample_losses(own, size, relation) if rate == 1.0 else None
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Of the sample."""
         return self.divergence_given(orders, relation, None)
 
     def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
-        """Of the sample."""
         if self.sampled_gaussian(relation) is not None:
             return super().divergence(orders, relation)
 
@@ -192,13 +287,12 @@ class PoissonSampled(Mechanism):
         return np.zeros(orders.shape) if rate == 0.0 else self.mechanism.sample_divergence(orders, rate, relation, own)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """Of the sample."""
         rate = plain(self.sample_rate)
         return sampled_pure_epsilon(self.mechanism.pure_epsilon(relation), rate, relation) if rate > 0.0 else 0.0
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian | None:
         """The Gaussian's noise with this rate, but under replace-one."""
-        if relation == "replace_one" or not self.mechanism.groups_directly:
+        if relation == "replace_one" or not self.mechanism.largest_exact_group:
             return None
         inner = self.mechanism.sampled_gaussian(relation)
         return None if inner is None else inner._replace(rate=np.asarray(self.sample_rate))
@@ -240,7 +334,7 @@ class Grouped(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", int(as_number("size", self.size, _SIZE)))
-        if not self.mechanism.groups_directly:
+        if not self.mechanism.largest_exact_group:
             for relation in self.mechanism.relations[:1]:
                 self.decompose(relation)  # refuses here what is not known
 
@@ -253,41 +347,34 @@ class Grouped(Mechanism):
     @property
     def tight(self) -> bool:  # type: ignore[override]
         """Whether the group's own pair is known."""
-        inner = self.mechanism
-        if isinstance(inner, PoissonSampled) and self.size > inner.mechanism.largest_exact_group:
-            return bool(np.all(np.isin(np.asarray(inner.sample_rate), (0.0, 1.0))))
-        return inner.groups_directly
+        inner, most = self.mechanism, self.mechanism.largest_exact_group
+        if isinstance(inner, PoissonSampled) and self.size > most > 0:
+            return bool(np.isin(np.asarray(inner.sample_rate), (0.0, 1.0)).all())
+        return most > 0
 
-    @property
-    def is_local(self) -> bool:  # type: ignore[override]
-        """As of the mechanism."""
-        return self.mechanism.is_local
+    is_local = _inner("is_local")
 
     @property
     def is_gaussian(self) -> bool:  # type: ignore[override]
-        """Where the group's own pair is known."""
-        return self.mechanism.is_gaussian and self.mechanism.groups_directly
+        return self.mechanism.is_gaussian and self.mechanism.largest_exact_group > 0
 
     def decompose(self, relation: Relation) -> Process | None:
-        """The groups of all parts."""
-        if self.mechanism.groups_directly:
+        if self.mechanism.largest_exact_group:
             return None
         parts = self.mechanism.decompose(relation)
-        whole = Process()
-        for one, count in [(self.mechanism, None)] if parts is None else parts:
-            found = (
-                one.grouped(self.size, relation) if count is None else one.grouped_within(count, self.size, relation)
+        if parts is None:
+            found = [self.mechanism.grouped(self.size, relation)]
+        else:
+            found = [one.grouped_within(count, self.size, relation) for one, count in parts]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            raise ValueError(
+                f"group privacy is not implemented for {self.mechanism!r}; model the group directly with "
+                "GaussianMixture or from_pmf, or use PureDP or ApproxDP"
             )
-            if found is None:
-                raise ValueError(
-                    f"group privacy is not implemented for {self.mechanism!r}; model the group directly with "
-                    "GaussianMixture or from_pmf, or use PureDP or ApproxDP"
-                )
-            whole = whole + found
-        return whole
+        return sum(known, Process())
 
     def losses(self, relation: Relation) -> Pair | None:
-        """Of the group."""
         return self.mechanism.sample_losses(1.0, self.size, relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
@@ -307,7 +394,6 @@ class Grouped(Mechanism):
         return SampledGaussian(noise if exact else np.asarray(np.nextafter(noise, 0.0)), inner.rate, exact)
 
     def group(self, size: int) -> Mechanism:
-        """Groups of groups."""
         return self.mechanism.group(self.size * int(as_number("size", size, _SIZE)))
 
     def __repr__(self) -> str:

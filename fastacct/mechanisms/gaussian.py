@@ -1,4 +1,4 @@
-"""Gaussian noise, its Poisson samples and groups, and mixtures of Gaussians."""
+"""Gaussian noise, its Poisson samples and groups, Gaussian differential privacy, and mixtures of Gaussians."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Domain, Reals, as_cells, unwrap
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.rounding import multiplied_up
 from fastacct.losses.divergence import of_pair
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.base import Count, Divergence, SampledGaussian, parameter, plain, store
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import WEIGHTS_OFF, Count, SampledGaussian, parameter, plain, store
 
-__all__ = ["Gaussian", "GaussianMixture"]
+__all__ = ["GDP", "Gaussian", "GaussianMixture"]
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
-WEIGHTS_OFF: Final = 1e-12
-"""How far from 1 the weights of a mixture may add up: rounding of the sum, no more."""
-_NOISE: Final = Domain(0.0, math.inf)
-_WEIGHT: Final = Domain(0.0, 1.0)
-_MEAN: Final = Domain(-1e150, 1e150)
+_AT_LEAST_0: Final = Domain(0.0, 1e150)
+_AT_MOST_0: Final = Domain(-1e150, 0.0)
 _SMALLEST_WEIGHT: Final = 1e-290
 _LEFT_OVER: Final = 1e-35
 """Probability of the counts of a large group that are taken for all of it."""
@@ -46,16 +44,6 @@ class Gaussian(Mechanism):
     **Guarantee.** `noise_multiplier` is the standard deviation of the noise divided by the clipping norm.  The
     sensitivity of the sum is 1 under add/remove and zero-out, and 2 under replace-one, which is taken into account.
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, inf]
-        0: no noise, nothing can be certified.  inf: nothing is released.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the value and the allowed range.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -63,11 +51,12 @@ class Gaussian(Mechanism):
     Process({Gaussian(noise_multiplier=1.5).poisson(sample_rate=0.01): 1000})
     """
 
-    noise_multiplier: Reals = parameter(_NOISE)
+    noise_multiplier: Reals = parameter(
+        NONNEGATIVE, about="0: no noise, nothing can be certified.  inf: nothing is released."
+    )
     relations: ClassVar[tuple[Relation, ...]] = ALL
     is_gaussian: ClassVar[bool] = True
-    groups_directly: ClassVar[bool] = True
-    largest_exact_group: ClassVar[float] = MAX_COMPONENTS - 1
+    largest_exact_group: ClassVar[int] = MAX_COMPONENTS - 1
 
     @property
     def sample_relations(self) -> tuple[Relation, ...]:
@@ -75,7 +64,6 @@ class Gaussian(Mechanism):
         return ALL
 
     def losses(self, relation: Relation) -> Pair:
-        """A Gaussian against another one."""
         return self.sample_losses(1.0, 1, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
@@ -92,31 +80,17 @@ class Gaussian(Mechanism):
             return MixturePair(Mixture(noise, ((rate, 1.0),)))
         return MixturePair(Mixture(noise, _binomial(size, rate), ((1.0, 0.0),)))
 
-    def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
-        """By the losses, where the kernel has none (under replace-one)."""
-        return of_pair(self.sample_losses(rate, 1, relation), orders, relation)
-
     def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism:
-        """1/noise^2 add up."""
         known = [(np.asarray(one.noise_multiplier), np.asarray(n)) for one, n in others if isinstance(one, Gaussian)]
         cells = np.broadcast_arrays(*itertools.chain(*known))
         noise = [_joint_noise(cell[::2], cell[1::2]) for cell in zip(*(one.flat for one in cells), strict=True)]
         return Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape))).poisson(rate)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """None, but of infinite noise."""
         return 0.0 if self.noise_multiplier == math.inf else math.inf
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian:
-        """Its own noise over the sensitivity of the sum."""
         return SampledGaussian(np.asarray(self.noise_multiplier) / sensitivity(relation), np.asarray(1.0), True)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (Gaussian(1.0), Gaussian(0.3), Gaussian(math.inf), Gaussian(3.0).group(2))
-        yield from (Gaussian(1.0).poisson(0.01), Gaussian(0.7).poisson(1e-4), Gaussian(2.0).poisson(0.0))
-        yield Gaussian(2.0).poisson(0.1).group(3)
 
 
 def _joint_noise(noises: Sequence[float], counts: Sequence[float]) -> float:
@@ -181,6 +155,37 @@ def _coarse_binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
 
 
 @dataclass(frozen=True, eq=False)
+class GDP(Mechanism):
+    """Anything that is mu-GDP: a trade-off curve above that of N(mu, 1) against N(0, 1) (Dong, Roth, Su 2022).
+
+    **Guarantee.** Exact for the class; mu^2 add up.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.delta(fa.GDP(mu=0.5) * 4, epsilon=1.0), 8)
+    0.12693674
+    """
+
+    mu: Reals = parameter(NONNEGATIVE)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"mu": 1}
+
+    def decompose(self, relation: Relation) -> Process:
+        far = sensitivity(relation)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            noise = np.asarray(far / np.asarray(self.mu))
+            exact = noise * np.asarray(self.mu) == far
+        power = np.where(noise > 0.0, np.frexp(noise)[0] == 0.5, True)  # a power of two: the division was exact
+        noise = np.where((exact & power) | (noise == np.inf), noise, np.nextafter(noise, 0.0))
+        noise = np.where(np.asarray(self.mu) > 0.0, np.minimum(noise, np.finfo(float).max), noise)
+        return Gaussian(noise) * 1
+
+    def grouped(self, size: int, relation: Relation) -> Process:
+        return GDP(multiplied_up(self.mu, size)) * 1
+
+
+@dataclass(frozen=True, eq=False)
 class GaussianMixture(Mechanism):
     """A pair of one-dimensional Gaussian mixtures with one noise: P with the records, Q without.
 
@@ -192,16 +197,15 @@ class GaussianMixture(Mechanism):
     noise_multiplier : float or array in [0, inf]
         Standard deviation of the noise, in the unit of the means.
     p : sequence of (weight, mean)
-        Weights positive, adding up to 1 within 1e-12; at most 65 components.
+        Weights adding up to 1 within 1e-12, means at least 0; at most 65 components.
     q : sequence of (weight, mean)
-        The same, with no mean above the smallest one of p.  Default: all weight at 0.
+        The same with means of at most 0.  Default: all weight at 0.
 
     Raises
     ------
     TypeError, ValueError
-        Naming component, value and range.  Where no shift of all means, which changes nothing, puts those of p at 0 or
-        above and those of q at 0 or below, they are refused: the privacy loss would not be increasing, which the
-        analysis needs.
+        Naming component, value and range.  Shift all means, which changes nothing, so that those of p are at least 0
+        and those of q at most 0; where no shift does, the privacy loss is not increasing, which the analysis needs.
 
     Examples
     --------
@@ -210,7 +214,7 @@ class GaussianMixture(Mechanism):
     GaussianMixture(noise_multiplier=2.0, p=((0.9, 0.0), (0.1, 1.0)), q=((1.0, 0.0),))
     """
 
-    noise_multiplier: Reals = parameter(_NOISE)
+    noise_multiplier: Reals = parameter(NONNEGATIVE)
     p: tuple[tuple[float, float], ...] = ()
     q: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
     is_gaussian: ClassVar[bool] = True
@@ -221,110 +225,40 @@ class GaussianMixture(Mechanism):
         p: Sequence[tuple[float, float]],
         q: Sequence[tuple[float, float]] = ((1.0, 0.0),),
     ) -> None:
-        store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier, _NOISE, may_be_empty=True))
-        parts = _components("p", p), _components("q", q)
-        shift = _shift(*parts)
-        for name, side in zip(("p", "q"), parts, strict=True):
-            object.__setattr__(self, name, _sorted(name, side, shift))
-
-    @property
-    def tight(self) -> bool:  # type: ignore[override]
-        """Whether no mean had to be rounded outwards when all were shifted."""
-        return self._moved[2]
-
-    @property
-    def _moved(self) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...], bool]:
-        """P and Q with means on either side of 0, and whether these are exact."""
-        shift = _shift(self.p, self.q)
-        p, q = (
-            tuple((weight, _less(mean, shift, outwards)) for weight, mean in side)
-            for side, outwards in ((self.p, math.inf), (self.q, -math.inf))
-        )
-        return p, q, _is_exact(shift, (*self.p, *self.q))
+        store(self, "noise_multiplier", as_cells("noise_multiplier", noise_multiplier, NONNEGATIVE, may_be_empty=True))
+        for name, side, domain in (("p", p, _AT_LEAST_0), ("q", q, _AT_MOST_0)):
+            object.__setattr__(self, name, _components(name, side, domain))
 
     @property
     def is_gaussian_sampled(self) -> bool:
-        """Whether the loss of a sample increases in the output, too."""
-        return self._moved[1] == ((1.0, 0.0),)
+        return self.q == ((1.0, 0.0),)
 
     def losses(self, relation: Relation) -> Pair:
-        """The mixtures themselves."""
         noise = plain(self.noise_multiplier)
-        p, q, _ = self._moved
-        released = max(mean for _, mean in p) > min(mean for _, mean in q)
-        return MixturePair(Mixture(noise, p, q)) if released and noise < math.inf else NOTHING
+        released = max(mean for _, mean in self.p) > min(mean for _, mean in self.q)
+        return MixturePair(Mixture(noise, self.p, self.q)) if released and noise < math.inf else NOTHING
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """By the losses."""
         return of_pair(self.losses(relation), orders, relation)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """None, but where nothing is released."""
         return 0.0 if self.losses(relation).is_nothing else math.inf
 
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)])
 
-
-Components = tuple[tuple[float, float], ...]
-
-
-def _components(name: str, value: object) -> Components:
-    """Checked components, as given."""
+def _components(name: str, value: object, means: Domain) -> tuple[tuple[float, float], ...]:
+    """Checked components with positive weights and distinct means, sorted outwards from 0."""
     if isinstance(value, str | bytes | dict | set) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence of (weight, mean), not {value!r}")
-    parts = []
+    weights: dict[float, list[float]] = {}
     for i, part in enumerate(value):
         if isinstance(part, str | bytes) or not isinstance(part, Iterable) or len(pair := list(part)) != 2:
             raise TypeError(f"{name}[{i}] must be (weight, mean), not {part!r}")
-        weight = as_cells(f"{name}[{i}] weight", pair[0], _WEIGHT)
-        mean = as_cells(f"{name}[{i}] mean", pair[1], _MEAN)
-        if weight.ndim or mean.ndim:
-            raise TypeError(f"{name}[{i}] must be two numbers, not arrays")
-        parts.append((float(weight), float(mean) + 0.0))
-    return tuple(parts)
-
-
-def _sorted(name: str, parts: Components, shift: float) -> Components:
-    """Components with positive weights and distinct means, sorted outwards from the shift."""
-    weights: dict[float, list[float]] = {}
-    for weight, mean in parts:
+        weight, mean = as_number(f"{name}[{i}] weight", pair[0], UNIT), as_number(f"{name}[{i}] mean", pair[1], means)
         if weight > 0.0:
-            weights.setdefault(mean, []).append(weight)
-    total = math.fsum(w for parts in weights.values() for w in parts)
+            weights.setdefault(mean + 0.0, []).append(weight)
+    total = math.fsum(weight for parts in weights.values() for weight in parts)
     if abs(total - 1.0) > WEIGHTS_OFF:
         raise ValueError(f"the weights of {name} add up to {total!r}, not to 1")
     if len(weights) > MAX_COMPONENTS:
         raise ValueError(f"{name} has {len(weights)} components; allowed: at most {MAX_COMPONENTS}")
-    outwards = sorted(weights, key=lambda mean: abs(Fraction(mean) - Fraction(shift)))
-    return tuple((math.fsum(weights[mean]), mean) for mean in outwards)
-
-
-def _shift(p: Components, q: Components) -> float:
-    """What to take off all means, so that those of P are at least 0 and those of Q at most 0; exactly, if possible."""
-    low, high = max((mean for _, mean in q), default=0.0), min((mean for _, mean in p), default=0.0)
-    if low <= 0.0 <= high:
-        return 0.0
-    if low <= high:
-        return next((one for one in (low, high) if _is_exact(one, (*p, *q))), low)
-    for name, parts, side in (("p", p, 1.0), ("q", q, -1.0)):
-        for i, (_, mean) in enumerate(parts):
-            if mean * side < 0.0:
-                raise ValueError(
-                    f"{name}[{i}] mean = {mean!r} is on the wrong side: means of p must be >= 0 and means of q <= 0, "
-                    "after some shift of all, or the privacy loss is not increasing"
-                )
-    return 0.0
-
-
-def _is_exact(shift: float, parts: Components) -> bool:
-    return all(Fraction(mean) - Fraction(shift) == Fraction(mean - shift) for _, mean in parts)
-
-
-def _less(mean: float, shift: float, outwards: float) -> float:
-    """mean - shift, rounded outwards."""
-    near = mean - shift
-    off = Fraction(mean) - Fraction(shift) - Fraction(near)
-    return near if off == 0 or (off > 0) != (outwards > 0.0) else math.nextafter(near, outwards)
+    return tuple((math.fsum(weights[mean]), mean) for mean in sorted(weights, key=abs))

@@ -1,4 +1,4 @@
-"""Mechanisms of which only a guarantee is known: pure, approximate, Gaussian, zero-concentrated, Rényi.
+"""Mechanisms of which only a guarantee is known: pure, approximate, zero-concentrated, Rényi.
 
 A guarantee is the caller's claim, for the neighbouring relation that is asked for: nothing is doubled for replace-one.
 """
@@ -13,16 +13,15 @@ from typing import ClassVar, Final
 import numpy as np
 
 from fastacct.core.inputs import MAX_ORDER, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells
-from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.relations import ALL, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
 from fastacct.losses.divergence import pure, unknown
 from fastacct.losses.loss import Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import exactly, parameter, plain
-from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.base import parameter, plain
 
-__all__ = ["GDP", "ZCDP", "ApproxDP", "MeanConcentratedDP", "PureDP", "RDPCurve"]
+__all__ = ["ZCDP", "ApproxDP", "MeanConcentratedDP", "PureDP", "RDPCurve"]
 
 _ORDER: Final = Domain(1.0, MAX_ORDER, open_low=True)
 
@@ -35,10 +34,6 @@ class PureDP(Mechanism):
     the mechanisms are chosen adaptively.  epsilon must hold for both orders of two neighbouring data sets, also where
     "add" or "remove" alone is asked for.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -50,33 +45,16 @@ class PureDP(Mechanism):
     relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def losses(self, relation: Relation) -> Pair:
-        """Randomised response."""
-        epsilon = plain(self.epsilon)
-        if math.isfinite(epsilon):
-            in_reach(epsilon)
-        return both(epsilon_delta(epsilon, 0.0))
+        return _worst_pair(plain(self.epsilon), 0.0)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Of randomised response."""
         return pure(plain(self.epsilon), 2, orders)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """epsilon."""
         return plain(self.epsilon)
 
     def grouped(self, size: int, relation: Relation) -> Process:
-        """size epsilon."""
         return PureDP(multiplied_up(self.epsilon, size)) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            PureDP(0.3),
-            PureDP(0.0),
-            PureDP(0.5).poisson(0.01),
-            PureDP(0.1).group(3),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +63,6 @@ class ApproxDP(Mechanism):
 
     **Guarantee.** Exact for the class, homogeneous or not (the dominating pair of Kairouz, Oh, Viswanath 2015 and
     Murtagh, Vadhan 2016, composed numerically).  For both orders of two neighbouring data sets, as `PureDP`.
-
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-    delta : float or array in [0, 1]
 
     Examples
     --------
@@ -103,18 +76,12 @@ class ApproxDP(Mechanism):
     relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def losses(self, relation: Relation) -> Pair:
-        """The pair of Kairouz, Oh and Viswanath."""
-        epsilon = plain(self.epsilon)
-        if math.isfinite(epsilon):
-            in_reach(epsilon)
-        return both(epsilon_delta(epsilon, plain(self.delta)))
+        return _worst_pair(plain(self.epsilon), plain(self.delta))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """None, but of a pure guarantee."""
         return pure(plain(self.epsilon), 2, orders) if self.delta == 0.0 else unknown(orders)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """epsilon, where delta is 0."""
         return plain(self.epsilon) if self.delta == 0.0 else math.inf
 
     def grouped(self, size: int, relation: Relation) -> Process:
@@ -127,60 +94,11 @@ class ApproxDP(Mechanism):
         found = np.where(np.isnan(found), 1.0, found)
         return ApproxDP(multiplied_up(epsilon, size), found) * 1
 
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            ApproxDP(0.3, 1e-6),
-            ApproxDP(0.0, 0.0),
-            ApproxDP(0.3, 1e-6).poisson(0.9),
-            ApproxDP(0.1, 1e-7).group(2),
-        )
 
-
-@dataclass(frozen=True, eq=False)
-class GDP(Mechanism):
-    """Anything that is mu-GDP: a trade-off curve above that of N(mu, 1) against N(0, 1) (Dong, Roth, Su 2022).
-
-    **Guarantee.** Exact for the class; mu^2 add up.
-
-    Parameters
-    ----------
-    mu : float or array in [0, inf]
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.delta(fa.GDP(mu=0.5) * 4, epsilon=1.0), 8)
-    0.12693674
-    """
-
-    mu: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-
-    def decompose(self, relation: Relation) -> Process:
-        """A Gaussian, with the sensitivity of the relation."""
-        far = sensitivity(relation)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            noise = np.asarray(far / np.asarray(self.mu))
-            exact = noise * np.asarray(self.mu) == far
-        power = np.where(noise > 0.0, np.frexp(noise)[0] == 0.5, True)  # a power of two: the division was exact
-        noise = np.where((exact & power) | (noise == np.inf), noise, np.nextafter(noise, 0.0))
-        noise = np.where(np.asarray(self.mu) > 0.0, np.minimum(noise, np.finfo(float).max), noise)
-        return Gaussian(noise) * 1
-
-    def group_exactly(self, size: int) -> Mechanism | None:
-        """size mu, where the product is exact."""
-        return exactly(self, "mu", float(size))
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            GDP(0.5),
-            GDP(0.0),
-            GDP(0.1).group(3).poisson(0.1),
-        )
+def _worst_pair(epsilon: float, delta: float) -> Pair:
+    if math.isfinite(epsilon):
+        in_reach(epsilon)
+    return both(epsilon_delta(epsilon, delta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +107,6 @@ class ZCDP(Mechanism):
 
     **Guarantee.** The best conversion at a continuous order.  zCDP does not imply mu-GDP with mu = sqrt(2 rho), which
     would be smaller.  Source: Bun and Steinke 2016.
-
-    Parameters
-    ----------
-    rho : float or array in [0, inf]
-    xi : float or array in [0, inf]
 
     Examples
     --------
@@ -208,27 +121,15 @@ class ZCDP(Mechanism):
     tight: ClassVar[bool] = False
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """xi + rho alpha."""
         return (plain(self.xi) + plain(self.rho) * orders) * (1.0 + 4e-16)
 
     def grouped(self, size: int, relation: Relation) -> Process:
-        """size^2 rho, for xi = 0."""
         if np.any(np.asarray(self.xi) > 0.0):
             raise ValueError(f"group privacy of {self!r} is implemented for xi = 0 only")
         return ZCDP(multiplied_up(self.rho, float(size) * size)) * 1
 
     def concentration(self, relation: Relation) -> float:
-        """rho, for xi = 0."""
         return plain(self.rho) if self.xi == 0.0 else math.inf
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            ZCDP(0.02),
-            ZCDP(0.02).poisson(0.1),
-            ZCDP(0.002).group(3),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,11 +139,6 @@ class MeanConcentratedDP(Mechanism):
 
     **Guarantee.** For this very mechanism, not for what is computed from its output: the notion is not closed under
     post-processing (Bun and Steinke 2016).  Its divergences are at most mu + (alpha - 1) tau^2/2.
-
-    Parameters
-    ----------
-    mu : float or array in [0, inf]
-    tau : float or array in [0, inf]
 
     Examples
     --------
@@ -258,14 +154,8 @@ class MeanConcentratedDP(Mechanism):
     tight: ClassVar[bool] = False
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """mu + (alpha - 1) tau^2/2."""
         value = plain(self.mu) + 0.5 * (orders - 1.0) * (plain(self.tau) * plain(self.tau))
         return np.where(value == 1.0, value, value * (1.0 + 4e-16))
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (MeanConcentratedDP(0.02, 0.2),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +197,6 @@ class RDPCurve(Mechanism):
         object.__setattr__(self, "values", tuple(value.tolist()))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """(alpha - 1) D, interpolated linearly."""
         known, value = np.array(self.orders), np.array(self.values)
         scaled = np.interp(orders, known, (known - 1.0) * value) / (orders - 1.0)
         place = np.searchsorted(known, orders).clip(0, known.size - 1)
@@ -325,8 +214,3 @@ class RDPCurve(Mechanism):
         if not rows:
             raise ValueError(f"groups of {size} need an order of at least {2 ** (doublings + 1)} in {self!r}")
         return RDPCurve([order for order, _ in rows], [value for _, value in rows]) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (RDPCurve([2, 4, 16], [0.1, 0.2, 0.8]),)

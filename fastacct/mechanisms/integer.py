@@ -6,8 +6,7 @@ These noises do not scale: they name their scale and the whole-number `sensitivi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -19,7 +18,7 @@ from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import atoms, both, everything, few, in_reach
 from fastacct.losses.divergence import of_atoms, padded, pure, square
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
-from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import constant, parameter, plain
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "Skellam"]
@@ -38,12 +37,6 @@ class DiscreteLaplace(Mechanism):
 
     **Guarantee.** Exact: epsilon = sensitivity/scale at delta 0.  Source: Ghosh, Roughgarden, Sundararajan 2009.
 
-    Parameters
-    ----------
-    scale : float or array in (0, 1e6]
-    sensitivity : whole number in [1, 1e6]
-        What one record adds at most; replacing one may move the sum twice as far.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -52,8 +45,9 @@ class DiscreteLaplace(Mechanism):
     """
 
     scale: Reals = parameter(_POSITIVE)
-    sensitivity: int = constant(_WHOLE, 1)
+    sensitivity: int = constant(_WHOLE, 1, about="What one record adds at most; replacing one: twice that.")
     relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
 
     def losses(self, relation: Relation) -> Pair:
         """Atoms: all outcomes below the smaller sum are one loss, and all above the larger one."""
@@ -69,7 +63,6 @@ class DiscreteLaplace(Mechanism):
         return both(atoms(loss, 4.0 * ROUNDING * np.abs(loss), mass / (1.0 + rest), relative, 0.0, 2.0 / scale))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Of the atoms."""
         shift, step = int(self.sensitivity * sensitivity(relation)), 1.0 / plain(self.scale)
         if shift > 4096 or shift * step > _MOST_LOSS:
             return pure(shift * step, 2, orders)
@@ -81,21 +74,7 @@ class DiscreteLaplace(Mechanism):
         return padded(np.minimum(value + 1e-15 * (1.0 + shift * step), shift * step))
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """The largest loss."""
         return self.sensitivity * sensitivity(relation) / plain(self.scale)
-
-    def group_exactly(self, size: int) -> Mechanism:
-        """A larger sensitivity."""
-        return replace(self, sensitivity=size * self.sensitivity)
-
-    def grouped(self, size: int, relation: Relation) -> Process:
-        """The same."""
-        return self.group_exactly(size) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (DiscreteLaplace(2.0, 3), DiscreteLaplace(10.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +84,6 @@ class DiscreteGaussian(Mechanism):
     **Guarantee.** Exact for one whole number.  (Vectors do not reduce to one coordinate; their zero-concentrated bound
     is `ZCDP(rho=sensitivity**2 / (2 * scale**2))` with the L2 sensitivity.)  Source: Canonne, Kamath, Steinke 2020.
 
-    Parameters
-    ----------
-    scale : float or array in (0, 1e6]
-        sigma of the exponent; the standard deviation is slightly less.
-    sensitivity : whole number in [1, 1e6]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -118,12 +91,12 @@ class DiscreteGaussian(Mechanism):
     0.141351339406
     """
 
-    scale: Reals = parameter(_POSITIVE)
+    scale: Reals = parameter(_POSITIVE, about="sigma of the exponent; the standard deviation is slightly less.")
     sensitivity: int = constant(_WHOLE, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
 
     def losses(self, relation: Relation) -> Pair:
-        """Atoms."""
         shift, scale = self.sensitivity * sensitivity(relation), plain(self.scale)
         reach = math.ceil(38.0 * scale) + 1
         few(2 * reach, f"a scale of {scale:g}")
@@ -143,27 +116,8 @@ class DiscreteGaussian(Mechanism):
         """Canonne, Kamath, Steinke 2020, theorem 4: that of the Gaussian, equal at whole orders."""
         return padded(0.5 * orders * square(self.sensitivity * sensitivity(relation) / plain(self.scale)))
 
-    def group_exactly(self, size: int) -> Mechanism:
-        """A larger sensitivity."""
-        return replace(self, sensitivity=size * self.sensitivity)
-
-    def grouped(self, size: int, relation: Relation) -> Process:
-        """The same."""
-        return self.group_exactly(size) * 1
-
     def concentration(self, relation: Relation) -> float:
-        """That of the Gaussian."""
         return 0.5 * square(self.sensitivity * sensitivity(relation) / plain(self.scale)) * (1.0 + 1e-15)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            DiscreteGaussian(1.0),
-            DiscreteGaussian(0.5),
-            DiscreteGaussian(5.0, 2),
-            DiscreteGaussian(2.0).poisson(1e-4),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,11 +127,6 @@ class Skellam(Mechanism):
     **Guarantee.** Exact for one whole number, up to the accuracy of SciPy's Bessel functions, for which 3e-11 is
     paid (against 45 digits, 8e-12 is the largest error seen up to a variance of 1e6). Rényi divergences by the
     bound of Agarwal, Kairouz and Liu 2021.
-
-    Parameters
-    ----------
-    variance : float or array in (0, 1e6]
-    sensitivity : whole number in [1, 1e6]
 
     Examples
     --------
@@ -189,9 +138,9 @@ class Skellam(Mechanism):
     variance: Reals = parameter(_POSITIVE)
     sensitivity: int = constant(_WHOLE, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
+    group_powers: ClassVar[dict[str, int]] = {"sensitivity": 1}
 
     def losses(self, relation: Relation) -> Pair:
-        """Atoms, by Bessel functions."""
         ive = import_extra("scipy.special", "pld").ive
 
         shift, variance = int(self.sensitivity * sensitivity(relation)), plain(self.variance)
@@ -199,10 +148,8 @@ class Skellam(Mechanism):
         few(2 * (reach + shift), f"variance = {variance:g} with sensitivity {shift}")
         noise = np.arange(-reach, reach + 1)
         mass, other = ive(np.abs(noise), variance), ive(np.abs(noise + shift), variance)
-        known = (mass > 1e-290) & (other > 1e-290)
-        left_out = 4e-290 * noise.size + math.fsum(mass[~known]) * (
-            1.0 + BESSEL
-        )  # a ratio of subnormal numbers says nothing
+        known = (mass > 1e-290) & (other > 1e-290)  # a ratio of subnormal numbers says nothing
+        left_out = 4e-290 * noise.size + math.fsum(mass[~known]) * (1.0 + BESSEL)
         loss = np.log(mass[known]) - np.log(other[known])
         error = np.full(loss.size, 2.0 * BESSEL) + 4.0 * ROUNDING * np.abs(loss)
         return both(atoms(loss, error, mass[known], BESSEL, left_out, None))
@@ -220,19 +167,6 @@ class Skellam(Mechanism):
         with np.errstate(over="ignore", invalid="ignore"):
             chord = (1.0 - share) * (low - 1.0) * at(low) + share * (high - 1.0) * at(high)
             return padded(np.where(high == orders, at(orders), np.fmin(chord / (orders - 1.0), at(high))))
-
-    def group_exactly(self, size: int) -> Mechanism:
-        """A larger sensitivity."""
-        return replace(self, sensitivity=size * self.sensitivity)
-
-    def grouped(self, size: int, relation: Relation) -> Process:
-        """The same."""
-        return self.group_exactly(size) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests."""
-        yield Skellam(10.0)
 
 
 @lru_cache(maxsize=256)

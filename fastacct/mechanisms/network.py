@@ -10,15 +10,15 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals, as_choice
+from fastacct.core.inputs import COUNT, NONNEGATIVE, TINY, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import both, everything
 from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
 from fastacct.losses.revealed import revealed_gaussians
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import constant, parameter, plain
-from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.guarantee import GDP, PureDP, RDPCurve
+from fastacct.mechanisms.base import constant, option, parameter, plain
+from fastacct.mechanisms.gaussian import GDP, Gaussian
+from fastacct.mechanisms.guarantee import PureDP, RDPCurve
 
 __all__ = ["GOPA", "RandomWalk"]
 
@@ -33,19 +33,8 @@ class GOPA(Mechanism):
 
     **Guarantee.** mu-GDP for replacing one honest party's value in [0, 1], against all others together: the view of
     the dishonest is a Gaussian, and mu is its largest one-coordinate signal-to-noise ratio, computed here from the
-    graph of honest parties.  `edges` are those between honest parties; remove the others first.  Parties that are not
-    connected are worse off, and mu says so.
-
-    Parameters
-    ----------
-    independent_variance : float in [0, 1e12]
-        Of each party's own noise.
-    pairwise_variance : float in [0, 1e12]
-        Of the noise that two neighbours share with opposite signs.
-    parties : whole number in [1, 4096]
-        Honest ones.
-    edges : sequence of (int, int), optional
-        Default: the complete graph.
+    graph of honest parties.  `edges` are the (int, int) between honest parties, by default all; remove the others
+    first.  Parties that are not connected are worse off, and mu says so.
 
     Examples
     --------
@@ -55,9 +44,9 @@ class GOPA(Mechanism):
     (0.780790711, 0.204081633)
     """
 
-    independent_variance: float = constant(_VARIANCE)
-    pairwise_variance: float = constant(_VARIANCE)
-    parties: int = constant(Domain(1.0, 4096.0, integer=True))
+    independent_variance: float = constant(_VARIANCE, about="Of each party's own noise.")
+    pairwise_variance: float = constant(_VARIANCE, about="Of the noise that two neighbours share with opposite signs.")
+    parties: int = constant(Domain(1.0, 4096.0, integer=True), about="Honest ones.")
     edges: tuple[tuple[int, int], ...] | None = None
     relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
     tight: ClassVar[bool] = False
@@ -90,16 +79,7 @@ class GOPA(Mechanism):
         return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
 
     def decompose(self, relation: Relation) -> Process:
-        """One Gaussian."""
         return GDP(self.mu * _UP) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            GOPA(0.5, 2.0, parties=12),
-            GOPA(0.5, 2.0, parties=3, edges=((0, 1),)),
-        )
 
 
 def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
@@ -132,16 +112,6 @@ class RandomWalk(Mechanism):
     step in three kinds (the observer, the user in question, any other) makes j geometric with ratio 1/2. The published
     O() statements for the complete graph, whose constants are not verified, are not used.
 
-    Parameters
-    ----------
-    noise_multiplier : float or array in [0, inf]
-        Of one noise, over the contribution; one number for the complete graph.
-    rounds : whole number
-        How often the token visits the observer.
-    graph : {"ring", "complete"}
-    parties : whole number in [3, 1000]
-        Users of the complete graph.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -152,55 +122,41 @@ class RandomWalk(Mechanism):
     0.0025369696
     """
 
-    noise_multiplier: Reals = parameter(NONNEGATIVE)
-    rounds: int = constant(COUNT)
-    graph: Literal["ring", "complete"] = "ring"
-    parties: int = constant(Domain(3.0, 1000.0, integer=True), 3)
+    noise_multiplier: Reals = parameter(NONNEGATIVE, about="Over the contribution; one number for the complete graph.")
+    rounds: int = constant(COUNT, about="How often the token visits the observer.")
+    graph: Literal["ring", "complete"] = option(("ring", "complete"), "ring")
+    parties: int = constant(Domain(3.0, 1000.0, integer=True), 3, about="Users of the complete graph.")
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if as_choice("graph", self.graph, ("ring", "complete")) == "complete" and self.shape:
+        if self.graph == "complete" and self.shape:
             raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
 
     def decompose(self, relation: Relation) -> Process | None:
-        """One Gaussian a round; the complete graph's rounds one by one."""
         if self.graph == "ring":
             return Gaussian(self.noise_multiplier) * self.rounds
         return None if self.rounds == 1 else replace(self, rounds=1) * self.rounds
 
     def losses(self, relation: Relation) -> Pair:
-        """Gaussians, of which the path says one (complete graph, one round)."""
         noise = plain(self.noise_multiplier) / sensitivity(relation)
         if math.isinf(noise):
             return NOTHING
         return both(everything() if noise == 0.0 else _complete_losses(noise, self.parties))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Of the same, by a sum of their moments."""
         return self._curve(relation).divergence(orders, relation)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """None, but of infinite noise."""
         return 0.0 if self.noise_multiplier == math.inf else math.inf
 
     def grouped(self, size: int, relation: Relation) -> Process | None:
-        """By the divergences."""
         return self._curve(relation).grouped(size, relation)
 
     def _curve(self, relation: Relation) -> Mechanism:
         noise = plain(self.noise_multiplier) / sensitivity(relation)
         return PureDP(0.0) if math.isinf(noise) else _complete_walk(noise, self.parties)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            RandomWalk(8.0, 10),
-            RandomWalk(4.0, 5, graph="complete", parties=20),
-            RandomWalk(10.0, 1, graph="complete", parties=400),
-        )
 
 
 _VISITS: Final = 48

@@ -17,7 +17,7 @@ import numpy as np
 
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
-from fastacct.mechanisms.base import Count, DeltaOf, Known
+from fastacct.mechanisms.base import Count, DeltaOf, Value
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -113,18 +113,12 @@ class Process:
         """Noise, rate and count (flat over the cells) where all mechanisms are sampled Gaussians, else None."""
         kept: dict[Relation, list[tuple[Cells, Cells, Cells]] | None] = self.__dict__.setdefault("kept_runs", {})
         if relation not in kept:
-            ones = [(mechanism.sampled_gaussian(relation), count) for mechanism, count in self]
-            kept[relation] = None
-            if all(one is not None for one, _ in ones):
-                kept[relation] = [
-                    (
-                        _flat(one.noise, self._shape),
-                        _flat(one.rate, self._shape),
-                        _flat(np.asarray(count, np.float64), self._shape),
-                    )
-                    for one, count in ones
-                    if one is not None
-                ]
+            rows = []
+            for mechanism, count in self:
+                if one := mechanism.sampled_gaussian(relation):
+                    flat = [_flat(np.asarray(cells, np.float64), self._shape) for cells in (one.noise, one.rate, count)]
+                    rows.append((flat[0], flat[1], flat[2]))
+            kept[relation] = rows if len(rows) == len(self) else None
         return kept[relation]
 
     def cells(self) -> Iterator[Cell]:
@@ -147,7 +141,7 @@ class Process:
         for mechanism, count in self:
             jobs, chosen = mechanism.alternatives(), []
             few = jobs and not np.ndim(count) and comb(int(count) + len(jobs) - 1, int(count)) <= _MOST_ALTERNATIVES
-            if few and jobs:
+            if few:
                 picks = itertools.combinations_with_replacement(dict.fromkeys(jobs), int(count))
                 chosen = [sum(pick, Process()).decompose(relation) for pick in picks]
             found = [one + more for one in found for more in chosen or [Process({mechanism: count})]]
@@ -165,7 +159,7 @@ class Process:
 
     def unsampled(self) -> Process:
         """The same process on the whole data set, whose losses are never smaller."""
-        return Process((cast("Mechanism", mechanism.unsampled()), count) for mechanism, count in self)
+        return Process((mechanism.unsampled(), count) for mechanism, count in self)
 
     def group(self, size: int) -> Process:
         """The same process, for `size` records that change together in every step."""
@@ -194,12 +188,12 @@ class Process:
         return len(self._blocks)
 
     def __getitem__(self, mechanism: Mechanism) -> Count:
-        if not isinstance(mechanism, Known):
+        if not isinstance(mechanism, Value):
             raise TypeError(f"a process is looked up by mechanism, not by {mechanism!r}")
         return self._blocks.get(mechanism, 0)
 
     def __add__(self, other: Mechanism | Process | int) -> Process:
-        if isinstance(other, Known):
+        if isinstance(other, Value):
             return self._with({other: 1}, other.shape)
         if isinstance(other, Process):
             return self._with(other._blocks, other._shape)
@@ -218,7 +212,7 @@ class Process:
         return total
 
     def __mul__(self, count: Count) -> Process:
-        if isinstance(count, Known | Process):
+        if isinstance(count, Value | Process):
             return NotImplemented
         times = as_cells("count", count, _COUNT, may_be_empty=True)
         return Process((mechanism, _product(times, n)) for mechanism, n in self)
@@ -262,9 +256,9 @@ def merge(blocks: Iterable[tuple[_Key, Any]]) -> dict[_Key, Any]:
 def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
     read: list[tuple[Mechanism, Cells]] = []
     for item in items:
-        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Known):
+        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Value):
             raise TypeError(f"a process is made of (mechanism, count), not {item!r}")
-        if isinstance(item[1], Known | Process):
+        if isinstance(item[1], Value | Process):
             raise TypeError(f"count must be a whole number, not {item[1]!r}")
         read.append((cast("Mechanism", item[0]), as_cells("count", item[1], _COUNT, may_be_empty=True)))
     table: dict[Mechanism, Count] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -18,7 +17,7 @@ from fastacct.losses.density import LaplaceLoss
 from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import constant, parameter, plain
+from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
 
@@ -34,10 +33,6 @@ class Exponential(Mechanism):
     it holds when later steps are chosen adaptively.  With scores that all move the same way (monotone),
     exp(epsilon score / sensitivity) has this range, too.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -51,7 +46,6 @@ class Exponential(Mechanism):
     tight: ClassVar[bool] = False
 
     def losses(self, relation: Relation) -> Pair:
-        """The worst loss whose range is epsilon."""
         epsilon = plain(self.epsilon)
         if epsilon < 1e-290:
             return NOTHING if epsilon == 0.0 else both(epsilon_delta(epsilon, 0.0))
@@ -74,25 +68,14 @@ class Exponential(Mechanism):
         return padded(np.minimum(value + 1e-15 * (1.0 + epsilon) * (1.0 + 1.0 / a), bound))
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """epsilon."""
         return plain(self.epsilon)
 
     def grouped(self, size: int, relation: Relation) -> Process:
-        """size epsilon."""
         return Exponential(multiplied_up(self.epsilon, size)) * 1
 
     def concentration(self, relation: Relation) -> float:
         """epsilon^2/8 (Cesar, Rogers 2021)."""
         return square(plain(self.epsilon)) / 8.0 * (1.0 + 1e-15)
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (
-            Exponential(0.5),
-            Exponential(0.0),
-            Exponential(0.5).poisson(0.2),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +83,8 @@ class PermuteAndFlip(Mechanism):
     """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
 
     **Guarantee.** A bound: epsilon-DP, where the noise has scale 2 sensitivity / epsilon; sensitivity / epsilon
-    suffices only where all scores move the same way.  (With Gumbel noise the maximum is the exponential mechanism.)
-
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-    monotone : bool
-        Whether `epsilon` was set for scores that all move the same way.  They do not when a record is replaced, a vote
-        moved from one candidate to another: replace-one is refused then.
+    suffices only where all scores move the same way (`monotone`).  They do not when a record is replaced, a vote moved
+    from one candidate to another: replace-one is refused then.  (With Gumbel noise it is the exponential mechanism.)
 
     Examples
     --------
@@ -117,21 +94,14 @@ class PermuteAndFlip(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    monotone: bool = False
+    monotone: bool = option((False, True), False, about="`epsilon` is for scores that all move the same way.")
     tight: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.monotone, bool):
-            raise TypeError(f"monotone must be True or False, not {self.monotone!r}")
-        super().__post_init__()
 
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
-        """All, but replace-one for scores that move the same way."""
         return SAMPLED if self.monotone else ALL
 
     def decompose(self, relation: Relation) -> Process:
-        """Its pure guarantee."""
         return PureDP(self.epsilon) * 1
 
     @classmethod
@@ -164,11 +134,6 @@ class PermuteAndFlip(Mechanism):
         more = ", monotone=True" if self.monotone else ""
         return f"PermuteAndFlip(epsilon={self.epsilon!r}{more})"
 
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (PermuteAndFlip(0.5), PermuteAndFlip(0.5, monotone=True))
-
 
 @dataclass(frozen=True, eq=False)
 class AboveThreshold(Mechanism):
@@ -177,10 +142,6 @@ class AboveThreshold(Mechanism):
 
     **Guarantee.** A bound: epsilon-DP however many queries are asked before the one that is above.  Releasing the value
     of that query costs a fresh `Laplace` (never the noise that was compared).  Source: Dwork, Roth 2014, section 3.6.
-
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
 
     Examples
     --------
@@ -194,13 +155,7 @@ class AboveThreshold(Mechanism):
     tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
-        """Its pure guarantee."""
         return PureDP(self.epsilon) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (AboveThreshold(0.2),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,12 +164,6 @@ class SparseVector(Mechanism):
 
     **Guarantee.** A bound, the composition of its runs.
 
-    Parameters
-    ----------
-    epsilon : float or array in [0, inf]
-        Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).
-    answers : whole number in [1, 1e9]
-
     Examples
     --------
     >>> import fastacct as fa
@@ -222,19 +171,13 @@ class SparseVector(Mechanism):
     Process({AboveThreshold(epsilon=0.1): 3})
     """
 
-    epsilon: Reals = parameter(NONNEGATIVE)
+    epsilon: Reals = parameter(NONNEGATIVE, about="Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).")
     answers: int = constant(BILLION, 1)
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
-        """Its runs."""
         return AboveThreshold(self.epsilon) * self.answers
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (SparseVector(0.1, 3),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,14 +189,6 @@ class Thresholdout(Mechanism):
     (threshold noise Laplace(2 rate), comparison Laplace(4 rate)) and one value with noise Laplace(rate).  The published
     closed forms, (2 budget/(rate size), 0) and (sqrt(32 budget log(2/delta))/(rate size), delta), are looser.
 
-    Parameters
-    ----------
-    rate : float in (0, 1e300]
-        Scale of the answers' noise.
-    size : whole number
-        Records of the holdout.
-    budget : whole number
-
     Examples
     --------
     >>> import fastacct as fa
@@ -262,23 +197,17 @@ class Thresholdout(Mechanism):
     0.5
     """
 
-    rate: float = constant(POSITIVE)
-    size: int = constant(BILLION)
+    rate: float = constant(POSITIVE, about="Scale of the answers' noise.")
+    size: int = constant(BILLION, about="Records of the holdout.")
     budget: int = constant(BILLION)
     relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
     tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
-        """Comparisons and answers."""
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
         scale = min(self.rate * self.size, 5e307)
         one = max((1.0 + 2.0**-51) / scale, 5e-324)
         return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (Thresholdout(0.05, 1000, 3),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,12 +220,6 @@ class Paprika(Mechanism):
     bits are not noised, and one p-value whose bit flips between two data sets gives a delta of 0.508 at every epsilon.
     `conditions_hold=True` says that the caller has verified the algorithm that is run.  Without it nothing is claimed.
 
-    Parameters
-    ----------
-    epsilon, delta : float or array
-        Of the published theorem, for the whole stream.
-    conditions_hold : bool
-
     Examples
     --------
     >>> import fastacct as fa
@@ -304,8 +227,8 @@ class Paprika(Mechanism):
     True
     """
 
-    epsilon: Reals = parameter(NONNEGATIVE)
-    delta: Reals = parameter(UNIT)
+    epsilon: Reals = parameter(NONNEGATIVE, about="Of the published theorem, for the whole stream.")
+    delta: Reals = parameter(UNIT, about="Of the published theorem, for the whole stream.")
     conditions_hold: bool = False
     relations: ClassVar[tuple[Relation, ...]] = ALL
     tight: ClassVar[bool] = False
@@ -319,10 +242,4 @@ class Paprika(Mechanism):
         super().__post_init__()
 
     def decompose(self, relation: Relation) -> Process:
-        """One black box."""
         return ApproxDP(self.epsilon, self.delta) * 1
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests, corners among them."""
-        yield from (Paprika(0.5, 1e-6, conditions_hold=True),)

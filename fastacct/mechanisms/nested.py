@@ -1,9 +1,8 @@
-"""Tuning: the best of a random number of runs."""
+"""Mechanisms made of whole jobs: parallel composition, and the best of a random number of runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -15,15 +14,84 @@ from fastacct.core.rounding import at_least
 from fastacct.losses.divergence import ORDERS, unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import DeltaOf
-from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.laplace import Laplace
-from fastacct.mechanisms.parallel import as_plain_job
 from fastacct.mechanisms.process import Process
 
-__all__ = ["RepeatedSelection"]
+__all__ = ["Parallel", "RepeatedSelection", "as_plain_job"]
 
 _MEAN: Final = Domain(1.0, 1e15)
 _ETA: Final = Domain(-0.9, 1e6)
+
+
+def as_plain_job(name: str, job: object) -> Process:
+    """A job of plain numbers."""
+    process = job * 1 if isinstance(job, Mechanism) else job
+    if not isinstance(process, Process) or process.shape:
+        raise TypeError(f"{name} must be a mechanism or a process of plain numbers, not {job!r}")
+    return process
+
+
+@dataclass(frozen=True, eq=False)
+class Parallel(Mechanism):
+    """Jobs on disjoint parts of the data: a record is in one of them.
+
+    **Guarantee.** The largest of the jobs' curves, when a record is added or removed.  The parts must not depend on the
+    data: which part a record belongs to is a property of the record alone.  (Replace-one is refused, since a record
+    may move from one part to another; that is one added and one removed.)  Composed with others: the
+    maximum over the jobs that a record may be in, as far as these are few, else by Rényi divergences.  Source: McSherry
+    2009, theorem 4.
+
+    Parameters
+    ----------
+    *jobs : Mechanism or Process
+        Plain numbers, no arrays.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> halves = fa.Parallel(fa.Laplace(2.0), fa.Gaussian(1.0))
+    >>> fa.epsilon(halves, delta=1e-5) == fa.epsilon(fa.Gaussian(1.0), delta=1e-5)
+    True
+    """
+
+    jobs: tuple[Process, ...]
+
+    def __init__(self, *jobs: Mechanism | Process) -> None:
+        if not jobs:
+            raise ValueError("Parallel needs at least one job")
+        object.__setattr__(self, "jobs", tuple(as_plain_job(f"jobs[{i}]", job) for i, job in enumerate(jobs)))
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        return all(job.tight for job in self.jobs)
+
+    @property
+    def is_local(self) -> bool:  # type: ignore[override]
+        return any(mechanism.is_local for job in self.jobs for mechanism, _ in job)
+
+    def decompose(self, relation: Relation) -> Process | None:
+        return self.jobs[0] if len(set(self.jobs)) == 1 else None
+
+    def alternatives(self) -> tuple[Process, ...]:
+        return self.jobs
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        return self.divergence_given(orders, relation, None)
+
+    def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
+        return np.asarray(np.maximum.reduce([job.divergence(orders, relation, delta_of) for job in self.jobs]))
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return max((job.pure_epsilon(relation) for job in self.jobs), default=math.inf)
+
+    def group(self, size: int) -> Mechanism:
+        """Not known: the members of a group may be in different parts."""
+        raise ValueError(
+            f"group privacy is not implemented for {self!r}: members may be in different parts; compose groups of the "
+            "jobs"
+        )
+
+    def __repr__(self) -> str:
+        return f"Parallel({', '.join(map(repr, self.jobs))})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +148,13 @@ class RepeatedSelection(Mechanism):
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
-        """As of the base, where there is one run."""
         return self._is_one_run and self.job.tight
 
     @property
     def is_local(self) -> bool:  # type: ignore[override]
-        """Whether the runs that are selected from hold local answers."""
         return any(mechanism.is_local for mechanism, _ in self.job)
 
     def decompose(self, relation: Relation) -> Process | None:
-        """The one run."""
         return self.job if self._is_one_run else None
 
     def pure_epsilon(self, relation: Relation) -> float:
@@ -104,7 +169,6 @@ class RepeatedSelection(Mechanism):
         return at_least((one + more) * (1.0 + 1e-15), one)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Without the delta of the base: known for the negative binomial laws only."""
         return self.divergence_given(orders, relation, None)
 
     def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
@@ -127,15 +191,6 @@ class RepeatedSelection(Mechanism):
             found = value + (1.0 + eta) * more + math.log(mean) / a
         found = np.minimum.accumulate((found * (1.0 + 1e-12) + 1e-15)[::-1])[::-1]
         return np.asarray(found[np.searchsorted(grid, orders)])
-
-    @classmethod
-    def examples(cls) -> Iterable[Mechanism]:
-        """Instances for tests."""
-        yield from (
-            RepeatedSelection(Gaussian(4.0), 10.0),
-            RepeatedSelection(Gaussian(4.0), 5.0, eta=1.0),
-            RepeatedSelection(Laplace(4.0), 5.0, eta=0.0),
-        )
 
 
 def _log_share(eta: float, mean: float) -> float:

@@ -1,0 +1,161 @@
+"""Training and continual release: trees of partial sums, DP-FTRL, noisy iterations whose last iterate is released."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+
+from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, Domain, Reals, as_number
+from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.rounding import quotient_up
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import constant, option, parameter
+from fastacct.mechanisms.gaussian import GDP, Gaussian
+from fastacct.mechanisms.guarantee import ZCDP, PureDP
+from fastacct.mechanisms.laplace import Laplace
+
+__all__ = ["DPFTRL", "NoisyIteration", "TreeAggregation"]
+
+_FEW: Final = Domain(1.0, 64.0, integer=True)
+_DIAMETER: Final = Domain(0.0, math.inf, open_low=True)
+_UP: Final = 1.0 + 1e-9
+"""What is paid for the rounding of mu."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeAggregation(Mechanism):
+    """All prefix sums of a stream from a binary tree of noisy partial sums (Dwork et al. 2010; Chan, Shi, Song 2011).
+
+    **Guarantee.** Exact for Gaussian noise and one participation: a record touches floor(log2 steps) + 1 of the
+    nodes that are released (one more than log2 says where steps is a power of two), and its contribution is at most
+    1. With several participations in one tree a node moves by as many at most, a bound (of Laplace noise: the sum
+    of all pure guarantees). The data may depend on what has been released. A record that is added or removed leaves
+    the places of the others as they are (its own is empty).
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> tree = fa.TreeAggregation(noise_multiplier=8.0, steps=1000)
+    >>> tree.decompose("add_remove"), round(fa.epsilon(tree, delta=1e-5), 9)
+    (Process({Gaussian(noise_multiplier=8.0): 10}), 1.534679796)
+    """
+
+    noise_multiplier: Reals = parameter(
+        NONNEGATIVE, about="Of a node: standard deviation or scale, over the contribution."
+    )
+    steps: int = constant(COUNT, about="Leaves of the tree.")
+    noise: Literal["gaussian", "laplace"] = option(("gaussian", "laplace"), "gaussian")
+    participations: int = constant(_FEW, 1, about="How often one record may occur.")
+    whole_tree: bool = option((False, True), False, about="All nodes are released: ceil(log2 steps) + 1 per record.")
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        """With one participation a record touches so many nodes and no others."""
+        return self.participations == 1
+
+    def decompose(self, relation: Relation) -> Process:
+        nodes = (self.steps - 1).bit_length() + 1 if self.whole_tree else self.steps.bit_length()
+        if self.noise == "laplace" and self.participations > 1:
+            # a node may move several times as far, which several small moves do not dominate; together they are pure
+            moved = sensitivity(relation) * nodes * self.participations
+            return PureDP(quotient_up(moved, self.noise_multiplier)) * 1
+        if self.noise == "laplace":
+            return Laplace(self.noise_multiplier) * nodes
+        return Gaussian(self.noise_multiplier).group(self.participations) * nodes
+
+
+@dataclass(frozen=True, eq=False)
+class DPFTRL(Mechanism):
+    """DP-FTRL (Kairouz et al. 2021): tree aggregation of gradients, the tree begun afresh every epoch.
+
+    **Guarantee.** Exact for Gaussian noise and a record that occurs once an epoch.  The post-processing of the tree's
+    noise (Honaker) changes nothing.  A record that is added or removed leaves the batches of the others as they are.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.DPFTRL(noise_multiplier=8.0, steps=1000, epochs=3).decompose("add_remove")
+    Process({Gaussian(noise_multiplier=8.0): 30})
+    """
+
+    noise_multiplier: Reals = parameter(NONNEGATIVE)
+    steps: int = constant(COUNT, about="Of one epoch.")
+    epochs: int = constant(COUNT, 1)
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+
+    def decompose(self, relation: Relation) -> Process:
+        return Gaussian(self.noise_multiplier) * (self.steps.bit_length() * self.epochs)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyIteration(Mechanism):
+    """The last iterate of noisy gradient descent, or of any iteration of contractive maps with Gaussian noise.
+
+    **Guarantee.** mu-for hidden iterates of full-batch steps that contract by `contraction` (1: convex and smooth
+    losses, step size at most 2/smoothness), projections included; exact on quadratics.  With `diameter` the set the
+    iterates are projected to bounds mu whatever the number of steps.  Sources: Bok, Su, Altschuler 2024; Feldman et
+    al. 2018 for the second bound.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> step = fa.NoisyIteration(noise_multiplier=3.75, steps=500, contraction=0.99)
+    >>> round(step.mu, 6)
+    3.73716
+    """
+
+    noise_multiplier: float = constant(
+        POSITIVE, about="Standard deviation over the largest change of one gradient, both before the step size."
+    )
+    steps: int = constant(COUNT)
+    contraction: float = constant(SHARE, 1.0)
+    diameter: float = constant(
+        _DIAMETER, math.inf, about="Of the set, over step size times the largest change of one gradient."
+    )
+    relations: ClassVar[tuple[Relation, ...]] = ALL
+    tight: ClassVar[bool] = False
+
+    @property
+    def mu(self) -> float:
+        """Of Gaussian DP, the smaller of the bounds."""
+        c, n = self.contraction, float(self.steps)
+        if c == 1.0:
+            square = n
+        else:
+            log_c = math.log(c)
+            square = math.tanh(-0.5 * n * log_c) / math.tanh(-0.5 * log_c)
+        if self.diameter < n:
+            for k in (math.floor(self.diameter) or 1, math.ceil(self.diameter)):
+                square = min(square, (self.diameter + k) ** 2 / k)
+        return math.sqrt(square) / self.noise_multiplier
+
+    @staticmethod
+    def single_pass(noise_multiplier: float, steps: int, position: int) -> ZCDP:
+        """One pass of noisy SGD over `steps` records, the one at `position` (from 1) changed; the last iterate.
+
+        **Guarantee.** rho = 1 / (2 noise_multiplier^2 (steps - position + 1)), amplification by iteration (Feldman,
+        Mironov, Talwar, Thakurta 2018, theorem 23), for convex smooth losses, step size at most 2/smoothness, iterates
+        hidden.  Noise over the largest change of one gradient (2 L for L-Lipschitz losses).  The record at the end has
+        no amplification: take the worst position unless the order is random and hidden.
+
+        Examples
+        --------
+        >>> import fastacct as fa
+        >>> early = fa.NoisyIteration.single_pass(noise_multiplier=3.75, steps=20, position=5)
+        >>> round(fa.rdp(early, 4.0), 12)
+        0.008888888889
+        """
+        noise = as_number("noise_multiplier", noise_multiplier, POSITIVE)
+        total, place = as_number("steps", steps, COUNT), as_number("position", position, COUNT)
+        if place > total:
+            raise ValueError(f"position = {int(place)} is out of range; allowed: whole numbers in [1, {int(total)}]")
+        with np.errstate(over="ignore"):
+            rho = float(0.5 / (noise * noise * (total - place + 1.0)) * (1.0 + 2e-15))
+        return ZCDP(max(rho, TINY) if noise < np.inf else 0.0)
+
+    def decompose(self, relation: Relation) -> Process:
+        return GDP(self.mu * _UP) * 1
