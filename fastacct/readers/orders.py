@@ -45,7 +45,7 @@ def divergences(
             for one, values in zip(out, read(), strict=True):
                 one[mine] = values[owner[mine]]
     if only_upper:
-        out[0][:] = 0.0
+        out[0][...] = 0.0
     return Bounds(*out)
 
 
