@@ -10,13 +10,11 @@ import builtins
 import dis
 import hashlib
 import inspect
-import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,20 +31,6 @@ class Callback(Protocol):
     """A compiled function."""
 
     address: int
-    cache_hits: int
-
-
-class _Dispatcher(Protocol):
-    """What `numba.njit` makes."""
-
-    py_func: FunctionType
-    targetoptions: dict[str, object]
-
-
-class _Named(Protocol):
-    """A module, function or type."""
-
-    __name__: str
 
 
 @dataclass(frozen=True)
@@ -59,14 +43,10 @@ class Program:
     digest: str
     name: str = field(compare=False)
     function: FunctionType = field(compare=False)
-    on_disk: bool = field(compare=False)
-    """Whether Numba may keep the machine code on disk: it is in a file, and reads nothing but libraries."""
 
     @classmethod
     def of(cls, name: str, function: object) -> Program:
         """Copy a function that is an argument `name`; refuse one whose values cannot be copied."""
-        if isinstance(function, Program):
-            return function
         plain = function.py_func if _is_jitted(function) else function
         if not isinstance(plain, FunctionType):
             raise TypeError(f"{name} must be a function of one number, not {function!r}")
@@ -78,11 +58,8 @@ class Program:
                 "other parameters can be globals or variables of an enclosing function"
             )
         copier = _Copier(name)
-        copy = copier.copied_function(plain)
-        digest = copier.digest.hexdigest()
-        copy.__qualname__ = f"{plain.__name__}_{digest[:32]}"  # Numba names its files by it: no other content's code
-        in_a_file = os.path.isfile(plain.__code__.co_filename)
-        return cls(digest, plain.__name__, copy, in_a_file and not copier.reads_values)
+        copy = copier.function(plain)
+        return cls(copier.digest.hexdigest(), plain.__name__, copy)
 
     def __call__(self, x: float) -> float:
         """Call the function without compiling it."""
@@ -92,28 +69,35 @@ class Program:
         return f"{self.name}#{self.digest}"
 
 
+@lru_cache(maxsize=256)
+def compiled(program: Program, name: str) -> Callback:
+    """Machine code of an argument `name`; the cache keeps copies of what functions read, not the functions."""
+    numba = import_extra("numba", "jit")
+    try:
+        made: Callback = numba.cfunc(numba.float64(numba.float64))(program.function)
+    except numba.core.errors.NumbaError as error:
+        raise ValueError(f"{name} cannot be compiled by Numba: {error}") from error
+    return made
+
+
 class _Copier:
     """Copies a function and all that it reads, and feeds the content into a digest on the way."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
-        self.reads_values = False
-        self._seen: dict[int, tuple[int, object, object]] = {}  # of functions: number, original, copy
+        self._seen: dict[int, tuple[int, object, object]] = {}  # functions and modules: number, original, copy
 
     def _add(self, *content: object) -> None:
-        """Feed the digest."""
         self.digest.update((repr(content) + ";").encode())
 
-    def copied_function(
-        self, function: FunctionType, called: object = None, options: dict[str, object] | None = None
-    ) -> FunctionType:
+    def function(self, function: FunctionType, called: object = None, options: Any = None) -> FunctionType:
         """With globals of its own, in which there is nothing but what it reads.
 
         Functions that others call (`called`: the function or what `numba.njit` made of it) are jitted with `options`.
         """
         code, names = function.__code__, dict[str, object]({"__name__": function.__module__, "__builtins__": builtins})
-        attributes = {name for one in _codes(code) for name in _loaded(one, "LOAD_ATTR", "LOAD_METHOD")}
+        attributes = _loaded(code, "LOAD_ATTR", "LOAD_METHOD")
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(code, names, function.__name__, None, cells)
         self._add("function", _content(code), len(function.__defaults__ or ()), len(function.__kwdefaults__ or ()))
@@ -126,7 +110,7 @@ class _Copier:
             kept = {key: one for key, one in options.items() if key != "nopython"}
             self._add("njit", sorted(kept.items()))
             self._seen[id(called)] = (len(self._seen), called, import_extra("numba", "jit").njit(**kept)(copy))
-        for name in sorted({name for one in _codes(code) for name in _loaded(one, "LOAD_GLOBAL", "LOAD_NAME")}):
+        for name in sorted(_loaded(code, "LOAD_GLOBAL", "LOAD_NAME")):
             if name in function.__globals__:  # else a builtin, or Numba refuses it
                 self._add("global", name)
                 names[name] = self._copied(name, function.__globals__[name], attributes)
@@ -136,12 +120,11 @@ class _Copier:
                 new.cell_contents = self._copied(name, cell.cell_contents, attributes)
         return copy
 
-    def _copied(self, name: str, value: object, attributes: set[str]) -> object:
-        """The value as it is now."""
+    def _copied(self, name: str, value: Any, attributes: set[str]) -> object:
+        """The value as it is now; of a module, the attributes."""
         if _is_of_a_library(value):
             self._add("library", value.__name__, getattr(value, "__module__", ""))
             return value
-        self.reads_values = True
         if type(value) in _SIMPLE:
             self._add(type(value).__name__, value)
             return value
@@ -154,23 +137,12 @@ class _Copier:
             self._add(type(value).__qualname__, getattr(value, "_fields", None), len(value))
             parts = [self._copied(name, one, attributes) for one in value]
             return getattr(type(value), "_make", tuple)(parts)
-        if isinstance(value, FunctionType | ModuleType) or _is_jitted(value):
-            if id(value) not in self._seen:
-                self._copy(value, name, attributes)
-            else:
-                self._add("again", self._seen[id(value)][0])
-            return self._seen[id(value)][2]
-        raise ValueError(
-            f"{self.name} reads {name} = {value!r}: changes of a {type(value).__name__} cannot be followed; "
-            "allowed: numbers, strings, tuples, NumPy arrays, functions, modules"
-        )
-
-    def _copy(self, value: object, name: str, attributes: set[str]) -> None:
-        """Of a function, or of what is read of a module."""
-        if _is_jitted(value):  # compiled anew: its own machine code may be older than the globals
-            self.copied_function(value.py_func, value, value.targetoptions)
+        if id(value) in self._seen:
+            self._add("again", self._seen[id(value)][0])
+        elif _is_jitted(value):  # compiled anew: its own machine code may be older than the globals
+            self.function(value.py_func, value, value.targetoptions)
         elif isinstance(value, FunctionType):
-            self.copied_function(value, value, {})
+            self.function(value, value, {})
         elif isinstance(value, ModuleType):
             module = ModuleType(value.__name__)
             self._add("module", value.__name__)
@@ -179,62 +151,44 @@ class _Copier:
                 if hasattr(value, one):
                     self._add("attribute", one)
                     setattr(module, one, self._copied(f"{name}.{one}", getattr(value, one), attributes))
+        else:
+            raise ValueError(
+                f"{self.name} reads {name} = {value!r}: changes of a {type(value).__name__} cannot be followed; "
+                "allowed: numbers, strings, tuples, NumPy arrays, functions, modules"
+            )
+        return self._seen[id(value)][2]
 
 
-@lru_cache(maxsize=256)
-def compiled(program: Program, name: str) -> Callback:
-    """Machine code of an argument `name`; the cache keeps copies of what functions read, not the functions."""
-    numba = import_extra("numba", "jit")
-    try:
-        made: Callback = numba.cfunc(numba.float64(numba.float64), cache=program.on_disk)(program.function)
-    except numba.core.errors.NumbaError as error:
-        raise ValueError(f"{name} cannot be compiled by Numba: {error}") from error
-    return made
-
-
-def _is_jitted(value: object) -> TypeGuard[_Dispatcher]:
+def _is_jitted(value: Any) -> bool:
     """Whether `numba.njit` or `numba.jit` made it."""
     return isinstance(getattr(value, "py_func", None), FunctionType) and hasattr(value, "targetoptions")
 
 
-def _is_of_a_library(value: object) -> TypeGuard[_Named]:
+def _is_of_a_library(value: Any) -> bool:
     """Whether it is a module, function or type of a library, found there under its name."""
     if isinstance(value, ModuleType):
         return value.__name__.partition(".")[0] in _LIBRARIES
-    home, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
     if isinstance(value, np.ufunc):
         return True
+    home, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
     if not (callable(value) and isinstance(home, str) and home.partition(".")[0] in _LIBRARIES):
         return False
     return isinstance(name, str) and getattr(sys.modules.get(home), name, None) is value  # not one that only says so
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code and those of the functions inside."""
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
-
-
-def _loaded(code: CodeType, *instructions: str) -> Iterator[str]:
-    """Names that some kinds of instructions load."""
-    return (one.argval for one in dis.get_instructions(code) if one.opname in instructions)
+def _loaded(code: CodeType, *instructions: str) -> set[str]:
+    """Names that some kinds of instructions load, also in the functions inside."""
+    found = {one.argval for one in dis.get_instructions(code) if one.opname in instructions}
+    return found.union(*(_loaded(one, *instructions) for one in code.co_consts if isinstance(one, CodeType)))
 
 
 def _content(value: object) -> str:
     """Code and its constants as text that is the same in every process."""
     if isinstance(value, CodeType):
-        names = (
-            value.co_names,
-            value.co_varnames,
-            value.co_freevars,
-            value.co_cellvars,
-            value.co_flags,
-            value.co_exceptiontable,
-        )
-        counts = (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount)
-        return f"code {value.co_code!r} {names!r} {counts!r} [{', '.join(map(_content, value.co_consts))}]"
+        names = (value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
+        counts = (value.co_flags, value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount)
+        table = value.co_exceptiontable
+        return f"code {value.co_code!r} {names!r} {counts!r} {table!r} {_content(value.co_consts)}"
     if isinstance(value, tuple):
         return f"({', '.join(map(_content, value))})"
     if isinstance(value, frozenset):
