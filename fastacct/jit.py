@@ -21,13 +21,12 @@ from functools import lru_cache
 
 from fastacct.core.extras import import_extra
 from fastacct.core.relations import ALL, SAMPLED, Relation
-from fastacct.mechanisms.compiled.code import Program
+from fastacct.mechanisms.compiled.code import Function
 from fastacct.mechanisms.compiled.mechanism import Compiled
 from fastacct_ext import _kernels
 
 __all__ = ["Compiled", "dpsgd_delta", "dpsgd_epsilon", "dpsgd_rdp", "mechanism"]
 
-Function = Callable[[float], float]
 Kernel = Callable[[float, float, float, float], float]
 
 
@@ -75,8 +74,6 @@ def mechanism(
     TypeError, ValueError
         For what is not a function or cannot be compiled; densities that are not resolved or do not sum to 1.
     """
-    given = {"log_density_p": log_density_p, "log_density_q": log_density_q} | ({} if loss is None else {"loss": loss})
-    p, q, *rest = (Program.of(name, function) for name, function in given.items())
     if not isinstance(domain, tuple) or len(domain) != 2 or not domain[0] < domain[1]:
         raise ValueError(f"domain must be (low, high) with low < high, not {domain!r}")
     cuts = tuple(sorted(float(x) for x in breakpoints))
@@ -88,7 +85,7 @@ def mechanism(
     if not chosen or not set(chosen) <= set(ALL):
         raise ValueError(f"relations must be some of {', '.join(map(repr, ALL))}, not {chosen!r}")
     ends = float(domain[0]), float(domain[1])
-    made = Compiled(p, q, rest[0] if rest else None, ends, cuts, int(panels), chosen)
+    made = Compiled(log_density_p, log_density_q, loss, ends, cuts, int(panels), chosen)
     _ = made.table  # compile and refuse here, not at the first question
     return made
 

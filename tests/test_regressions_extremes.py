@@ -8,7 +8,6 @@ import mpmath as mp
 import pytest
 
 import fastacct as fa
-from fastacct.mechanisms.compiled.code import Program
 
 DIGITS = 50
 
@@ -200,7 +199,7 @@ def test_the_other_density_underflows():
 
 CONSTANT = 0.0
 CONFIG = types.ModuleType("config")
-CONFIG.scale = 1.0
+CONFIG.shift = 0.0
 
 
 def _scaled(x):
@@ -242,19 +241,27 @@ def test_compiled_mechanisms_of_the_same_names_are_not_one():
 
 
 def _inside(x):
-    f = lambda y: y * CONSTANT  # noqa: E731 a function inside
+    f = lambda y: -0.5 * (y - CONSTANT) ** 2 - 0.9189385332046727  # noqa: E731 a function inside
     return f(x)
 
 
 def _module(x):
-    return x * CONFIG.scale
+    return -0.5 * (x - CONFIG.shift) ** 2 - 0.9189385332046727
 
 
-def test_globals_are_seen_wherever_a_function_reads_them(monkeypatch):
-    before = [Program.of("p", function) for function in (_inside, _module)]
+@pytest.mark.parametrize("function", [_inside, _module])
+def test_globals_are_seen_wherever_a_function_reads_them(monkeypatch, function):
+    before = _compiled(function, _scaled, (-40.0, 40.0))
     monkeypatch.setattr(sys.modules[__name__], "CONSTANT", 1.0)
-    monkeypatch.setattr(CONFIG, "scale", 2.0)
-    assert all(Program.of("p", function) != old for function, old in zip((_inside, _module), before, strict=True))
+    monkeypatch.setattr(CONFIG, "shift", 1.0)
+    after = _compiled(function, twice_as_wide, (-40.0, 40.0))
+    assert fa.delta(before, epsilon=1.0) < 1e-9
+    assert fa.delta(after, epsilon=0.5, neighbors="remove") > 1e-3
+    assert before != after
+
+
+def twice_as_wide(x):
+    return -0.125 * x * x - 0.9189385332046727 - math.log(2.0)
 
 
 # -- products that under- and overflow, theorems and their conditions ------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.losses.loss import ROUNDING, Pair
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.compiled.code import Callback, Program, compiled
+from fastacct.mechanisms.compiled.code import Callback, Function, compiled
 from fastacct.mechanisms.compiled.table import (
     CompiledPair,
     Table,
@@ -36,9 +37,9 @@ _COARSE: Final = 512
 class Compiled(Mechanism):
     """A mechanism given by the densities of its worst pair of outputs; made by `fastacct.jit.mechanism`."""
 
-    log_density_p: Program
-    log_density_q: Program
-    loss: Program | None
+    log_density_p: Function
+    log_density_q: Function
+    loss: Function | None
     domain: tuple[float, float]
     breakpoints: tuple[float, ...]
     panels: int
@@ -58,12 +59,19 @@ class Compiled(Mechanism):
         """By content."""
         return f"Compiled,{self!r}", ()
 
+    def _key(self) -> tuple[Hashable, ...]:
+        return (self._digest,)
+
+    @cached_property
+    def _digest(self) -> str:
+        """Of all values in the panels: functions that have the same ones are one."""
+        settings = repr((self.loss is None, self.domain, self.breakpoints, self.panels, self.supported)).encode()
+        columns = (column.tobytes() for column in vars(self.table).values())
+        return hashlib.sha256(settings + b"".join(columns)).hexdigest()
+
     def __repr__(self) -> str:
-        content = repr([getattr(self, one.name) for one in fields(self)]).encode()
-        return (
-            f"jit.mechanism(log_density_p={self.log_density_p.name}, log_density_q={self.log_density_q.name}, "
-            f"domain={self.domain!r})#{hashlib.sha256(content).hexdigest()[:16]}"
-        )
+        p, q = (getattr(one, "__name__", "function") for one in (self.log_density_p, self.log_density_q))
+        return f"jit.mechanism(log_density_p={p}, log_density_q={q}, domain={self.domain!r})#{self._digest[:16]}"
 
     @cached_property
     def kept(self) -> dict[tuple[str, float, int], Any]:
@@ -73,8 +81,8 @@ class Compiled(Mechanism):
     @cached_property
     def callbacks(self) -> dict[str, Callback]:
         """The compiled functions by name."""
-        named = [(name, getattr(self, name)) for name in ("log_density_p", "log_density_q", "loss")]
-        return {name: compiled(program, name) for name, program in named if program is not None}
+        named = {"log_density_p": self.log_density_p, "log_density_q": self.log_density_q, "loss": self.loss}
+        return {name: compiled(name, function) for name, function in named.items() if function is not None}
 
     def evaluate(self, x: Cells) -> tuple[Cells, Cells, Cells]:
         """Both log-densities and the loss."""
