@@ -134,8 +134,8 @@ class Contour:
         if not cells.size:
             return Reading.empty(0)
         if self._columns is not None and len(self._process) == 1:  # each cell is one sampled Gaussian
-            run = tuple(x[cells] for x in self._columns[0])
-            return _read_sampled(run, target, what, directions, threads, only_upper)
+            noise, rate, count = (x[cells] for x in self._columns[0])
+            return _read_sampled((noise, rate, count), target, what, directions, threads, only_upper)
         out = Reading.empty(cells.size)
         order = np.argsort(cells, kind="stable")
         starts = np.flatnonzero(np.diff(cells[order], prepend=-1))

@@ -16,15 +16,7 @@ from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.losses.loss import ROUNDING, Pair
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
-from fastacct.mechanisms.compiled.table import (
-    CompiledPair,
-    Table,
-    at_nodes,
-    largest_outside,
-    losses_of,
-    rule,
-    table_of,
-)
+from fastacct.mechanisms.compiled.table import CompiledPair, Table, at_nodes, largest_outside, losses_of, rule, table_of
 from fastacct_ext import _kernels
 
 __all__ = ["Compiled"]
@@ -49,11 +41,6 @@ class Compiled(Mechanism):
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
         """Those that the caller named."""
         return self.supported
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(): nothing of it may be an array."""
-        return ()
 
     def place(self) -> tuple[str, tuple[float, ...]]:
         """By content."""

@@ -20,17 +20,7 @@ from fastacct.samplers.poisson import sample
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
 
-__all__ = [
-    "CompiledPair",
-    "Table",
-    "at_nodes",
-    "cut_evenly",
-    "largest_outside",
-    "locked",
-    "losses_of",
-    "rule",
-    "table_of",
-]
+__all__ = ["CompiledPair", "Table", "at_nodes", "cut_evenly", "largest_outside", "losses_of", "rule", "table_of"]
 
 UNRESOLVED: Final = 1e-7
 """Largest share of the mass that two quadrature rules may disagree about."""
@@ -217,9 +207,7 @@ def losses_of(table: Table) -> Bracket:
     share = (1.0 - np.exp(low - mean) * (1.0 - 2.0 * off)) / -np.expm1(low - high)
     share = np.clip(share * (1.0 + 4.0 * ROUNDING), 0.0, 1.0)
     right, left = p * share * (1.0 + 1.01 * p_off), p * (1.0 - share) * (1.0 + 1.01 * p_off)
-    pad = 4.0 * ROUNDING
-    loss = np.concatenate([low, high])
-    rest = min(1.0, rest * (1.0 + 1e-12))
+    pad, loss, rest = 4.0 * ROUNDING, np.concatenate([low, high]), min(1.0, rest * (1.0 + 1e-12))
     upper = Atoms(locked(loss), locked(pad * np.abs(loss)), locked(np.concatenate([left, right])), rest)
     below = locked(np.maximum(p * (1.0 - 1.01 * p_off), 0.0))
     return Bracket(upper, Atoms(locked(mean - off), locked(pad * np.abs(mean)), below))
