@@ -22,6 +22,7 @@ numba = pytest.importorskip("numba", reason="compiled mechanisms need the extra 
 SCALE = 1.0
 PAIR = (1.0, 0.0)
 TABLE = np.array([1.0, 0.0])
+LARGE = np.ones(300_000)
 CONFIG = types.ModuleType("config")
 CONFIG.scale = 1.0
 
@@ -150,6 +151,22 @@ def test_functions_of_one_content_are_equal_and_others_are_not():
     assert made(1.0) != made(2.0)
     assert len(made(1.0) + made(2.0) + made(1.0)) == 2
     assert repr(made(1.0)) != repr(made(2.0))
+
+
+def reads_a_large_array(x):
+    return log_density(x / LARGE[7]) - math.log(LARGE[7])
+
+
+def test_a_large_array_may_change_afterwards():
+    """Numba reads arrays of more than a million bytes where they are."""
+    made = fa.jit.mechanism(log_density_p=log_density, log_density_q=reads_a_large_array, domain=(-40.0, 40.0))
+    before = fa.delta(made * 1, epsilon=0.01)
+    LARGE[7] = 2.0
+    try:
+        assert fa.delta(made * 1, epsilon=0.01) == before < 1e-9
+        assert made.evaluate(np.ones(1))[2] == 0.0
+    finally:
+        LARGE[7] = 1.0
 
 
 class Scale:

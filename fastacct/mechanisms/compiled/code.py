@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Protocol
 
+import numpy as np
+
 from fastacct.core.extras import import_extra
 
 __all__ = ["Callback", "Function", "compiled"]
@@ -69,9 +71,13 @@ def _copied(function: FunctionType, seen: dict[int, Any], register: Callable[[Fu
 
 
 def _fresh(value: Any, attributes: set[str], seen: dict[int, Any]) -> Any:
-    """What is read: functions that are not compiled yet, also in modules and tuples; anything else as it is."""
+    """What is read, where it may change: functions that are not compiled yet, arrays, also in modules and tuples."""
     if type(value).__module__.startswith(_COMPILED_ONCE):
         raise ValueError(f"{value!r} was compiled with the values of its time; call functions of numba.njit instead")
+    if isinstance(value, np.ndarray):  # compiled code reads a large one where it is
+        array = np.array(value, order="C")
+        array.flags.writeable = False
+        return array
     home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     if str(home).partition(".")[0] in _LIBRARIES:
         return value
