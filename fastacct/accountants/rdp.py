@@ -86,7 +86,7 @@ class RDP(Method):
                 _kernels.Op.READOUT, inputs, ask.shape, 2, ask.threads, orders=orders, **how
             )
             return values, status, order
-        columns = [tuple(np.broadcast_to(x, job.shape).ravel() for x in run) for run in runs]
+        columns = job.decompose(ask.relation).runs(ask.relation) or []
         owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
         values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
         for cell in range(math.prod(job.shape)):

@@ -38,11 +38,11 @@ def divergences(
         return found
     out = [np.array(one) for one in found]  # the kernel's may not be written
     at, owner = np.broadcast_to(orders, shape), owners(job.shape, shape).reshape(shape)
-    ends = {1.0: lambda: _at_one(whole, relation, threads, only_upper), np.inf: lambda: _at_infinity(whole, relation)}
-    for order, read in ends.items():
-        if (orders == order).any():
-            mine = at == order
-            for one, values in zip(out, read(), strict=True):
+    for order in (1.0, np.inf):
+        mine = at == order
+        if mine.any():
+            flat = _at_one(whole, relation, threads, only_upper) if order == 1.0 else _at_infinity(whole, relation)
+            for one, values in zip(out, flat, strict=True):
                 one[mine] = values[owner[mine]]
     if only_upper:
         out[0][...] = 0.0

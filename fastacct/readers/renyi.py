@@ -26,11 +26,12 @@ CONVERSIONS: Final[tuple[Conversion, ...]] = ("mironov", "canonne_kamath_steinke
 """As the kernels number them; "optimal" is known to them alone."""
 
 
-def merged_runs(columns: Iterable[tuple[Cells, Cells, Cells]], cell: int) -> tuple[Cells, ...]:
+def merged_runs(columns: Iterable[tuple[Cells, Cells, Cells]], cell: int) -> tuple[Cells, Cells, Cells]:
     """Noise, rate and count of one cell's sampled Gaussians, equal ones merged, in an order of values."""
     steps = merge(((float(s[cell]), float(q[cell])), float(n[cell])) for s, q, n in columns if n[cell] > 0.0)
     rows = np.array([(*key, count) for key, count in sorted(steps.items())] or [(1.0, 0.0, 0.0)])
-    return tuple(np.ascontiguousarray(column) for column in rows.T)
+    sigma, rate, count = np.ascontiguousarray(rows.T)
+    return sigma, rate, count
 
 
 def _epsilon_at(value: Cells, orders: Cells, delta: float, conversion: str) -> Cells:
