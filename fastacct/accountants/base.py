@@ -20,13 +20,13 @@ from fastacct.mechanisms.process import Process
 if TYPE_CHECKING:
     from fastacct.readers.job import Ask
 
-__all__ = ["Known", "Method", "Run", "Wanted", "by_kernel", "by_search"]
+__all__ = ["Fixed", "Method", "Run", "Wanted", "by_kernel", "by_search"]
 
 Wanted = Literal["noise_multiplier", "sample_rate", "steps"]
 """What a calibration may ask for: the parameter of a run that just meets (epsilon, delta)."""
 _PLACES: Final[dict[Wanted, int]] = {"noise_multiplier": 0, "sample_rate": 1, "steps": 2}
 """As the kernels number them."""
-Known = tuple[Cells, Cells, Cells]
+Fixed = tuple[Cells, Cells, Cells]
 """Of a calibration: epsilon, and of noise_multiplier, sample_rate, steps the two that are not wanted, in this order."""
 Run = tuple[Cells, Cells, Cells]
 """Noise multiplier, sample rate and steps, not broadcast."""
@@ -51,7 +51,7 @@ class Method:
             raise self.cannot(f"{ask.quantity} of a heterogeneous history")
         return Bounds(np.zeros(ask.shape), *self._upper(runs[0], ask))
 
-    def calibrate(self, wanted: Wanted, known: Known, ask: Ask) -> Cells:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
         """The parameter wanted at the deltas asked, on the safe side of the boundary."""
         raise self.cannot(f"calibration of {wanted}")
 
@@ -87,18 +87,18 @@ class Method:
 
 
 def by_kernel(
-    op: int, wanted: Wanted, known: Known, ask: Ask, conversion: int, orders: Cells | None, per_task: int = 256
+    op: int, wanted: Wanted, fixed: Fixed, ask: Ask, conversion: int, orders: Cells | None, per_task: int = 256
 ) -> Cells:
     """Calibrate all cells by a kernel."""
-    epsilon, first, second = known
+    epsilon, first, second = fixed
     inputs, how = (epsilon, ask.target, first, second), {"option": _PLACES[wanted], "conversion": conversion}
     (values,), _ = run_kernel(op, inputs, ask.shape, 1, ask.threads, orders=orders, cells_per_task=per_task, **how)
     return values
 
 
-def by_search(method: Method, wanted: Wanted, known: Known, ask: Ask) -> Cells:
+def by_search(method: Method, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
     """Calibrate each cell by a search of its own; every value returned has been tried and is on the safe side."""
-    cells = [np.broadcast_to(cell, ask.shape).ravel() for cell in (ask.target, *known)]
+    cells = [np.broadcast_to(cell, ask.shape).ravel() for cell in (ask.target, *fixed)]
     values = np.empty(math.prod(ask.shape))
 
     def work(i: int, _: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fastacct.accountants.base import Known, Method, Wanted, by_kernel, by_search
+from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel, by_search
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import ALL, Relation
@@ -56,9 +56,9 @@ class Exact(Method):
         """Certified lower and upper bounds."""
         return exact(job, ask)
 
-    def calibrate(self, wanted: Wanted, known: Known, ask: Ask) -> Cells:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
         """Safe side of the boundary, within 1e-8 relative of it."""
         if ask.relation == "replace_one":
-            return by_search(self, wanted, known, ask)
+            return by_search(self, wanted, fixed, ask)
         ways = kernel_directions(ask.relation)
-        return by_kernel(_kernels.Op.EXACT_CALIBRATE, wanted, known, ask, ways, None, CELLS_PER_TASK)
+        return by_kernel(_kernels.Op.EXACT_CALIBRATE, wanted, fixed, ask, ways, None, CELLS_PER_TASK)

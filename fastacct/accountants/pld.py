@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fastacct.accountants.base import Known, Method, Wanted, by_search
+from fastacct.accountants.base import Fixed, Method, Wanted, by_search
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import SHARE, Cells, Domain, as_number
 from fastacct.core.relations import ALL, Relation
@@ -61,6 +61,6 @@ class PLD(Method):
         found = by_cells(whole, ask, settings)
         return found if job.tight else bound_only(found, ask)
 
-    def calibrate(self, wanted: Wanted, known: Known, ask: Ask) -> Cells:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
         """Safe side of the boundary, by a search."""
-        return by_search(self, wanted, known, ask)
+        return by_search(self, wanted, fixed, ask)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastacct.accountants.base import Known, Method, Wanted, by_kernel
+from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import CONVERTED, Cells, Codes, Reals, as_cells, as_choice
@@ -96,9 +96,9 @@ class RDP(Method):
             values[mine], order[mine], status[mine] = out
         return values.reshape(ask.shape), status.reshape(ask.shape), order.reshape(ask.shape)
 
-    def calibrate(self, wanted: Wanted, known: Known, ask: Ask) -> Cells:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
         """Safe side of the boundary, within 1e-9 relative of it."""
-        return by_kernel(_kernels.Op.CALIBRATE, wanted, known, ask, *self._options())
+        return by_kernel(_kernels.Op.CALIBRATE, wanted, fixed, ask, *self._options())
 
 
 def _as_orders(orders: object) -> tuple[float, ...]:
