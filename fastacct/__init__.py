@@ -35,7 +35,7 @@ from fastacct.epsilon import (
 )
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
-from fastacct.ledger import Accountant, BudgetExceededError
+from fastacct.ledger.accountant import Accountant, BudgetExceededError
 from fastacct.mechanisms import *  # noqa: F403
 from fastacct.readers.grid.distribution import LossDistribution
 from fastacct.sweep import open_sweep, sweep

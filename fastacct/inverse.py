@@ -9,7 +9,7 @@ from typing import Final, Unpack, cast
 import numpy as np
 
 from fastacct.accountants import Method
-from fastacct.accountants.base import SMALLEST_RATE, Calibration, Wanted
+from fastacct.accountants.base import SMALLEST_RATE, Wanted
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary
@@ -110,9 +110,8 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
         found["epochs"] = as_cells("epochs", run["epochs"])
     elif history is None:
         first, second = (found[name] for name in needed)
-        cells = (named["epsilon"], named["delta"], first, second)
-        shape = common_shape(named | found)
-        return chosen.calibrate(Calibration(wanted, cells, shape, relation, threads))[0]
+        ask = Ask("epsilon", named["delta"], common_shape(named | found), relation, threads, only_upper=True)
+        return chosen.calibrate(wanted, (named["epsilon"], first, second), ask)
     return _searched(wanted, named, found, Process() if history is None else of_history(history), chosen, relation)
 
 

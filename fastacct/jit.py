@@ -19,14 +19,14 @@ import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from fastacct.core.extras import import_extra
 from fastacct.core.relations import ALL, SAMPLED, Relation
-from fastacct.mechanisms.compiled.code import Program
+from fastacct.mechanisms.compiled.code import Function
 from fastacct.mechanisms.compiled.mechanism import Compiled
 from fastacct_ext import _kernels
 
 __all__ = ["Compiled", "dpsgd_delta", "dpsgd_epsilon", "dpsgd_rdp", "mechanism"]
 
-Function = Callable[[float], float]
 Kernel = Callable[[float, float, float, float], float]
 
 
@@ -54,8 +54,8 @@ def mechanism(
     ----------
     log_density_p, log_density_q : function of one float
         Compiled by Numba once, with the values of globals, closures and defaults as they are now; a mechanism does
-        not follow later changes. Cached on disk where the function is in a file and reads no values. They may use
-        `math` and NumPy, numbers, tuples and arrays, and call functions that are made of these.
+        not follow later changes. They may use `math` and NumPy, numbers, tuples and arrays, and call functions that
+        are made of these.
     loss : function of one float, optional
         log_density_p - log_density_q without its cancellation, where that matters.
     domain : (low, high)
@@ -74,8 +74,6 @@ def mechanism(
     TypeError, ValueError
         For what is not a function or cannot be compiled; densities that are not resolved or do not sum to 1.
     """
-    p, q = Program.of("log_density_p", log_density_p), Program.of("log_density_q", log_density_q)
-    of_loss = None if loss is None else Program.of("loss", loss)
     if not isinstance(domain, tuple) or len(domain) != 2 or not domain[0] < domain[1]:
         raise ValueError(f"domain must be (low, high) with low < high, not {domain!r}")
     cuts = tuple(sorted(float(x) for x in breakpoints))
@@ -86,20 +84,17 @@ def mechanism(
     chosen = tuple(relations)
     if not chosen or not set(chosen) <= set(ALL):
         raise ValueError(f"relations must be some of {', '.join(map(repr, ALL))}, not {chosen!r}")
-    made = Compiled(p, q, of_loss, (float(domain[0]), float(domain[1])), cuts, int(panels), chosen)
+    ends = float(domain[0]), float(domain[1])
+    made = Compiled(log_density_p, log_density_q, loss, ends, cuts, int(panels), chosen)
     _ = made.table  # compile and refuse here, not at the first question
     return made
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=3)
 def _kernel(name: str) -> Kernel:
     """The C function of the compiled module, callable from Numba."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    label = ctypes.pythonapi.PyCapsule_GetName
-    label.restype, label.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    capsule = _kernels.__pyx_capi__[name]  # type: ignore[attr-defined]
-    return ctypes.CFUNCTYPE(*[ctypes.c_double] * 5)(get(capsule, label(capsule)))
+    address = import_extra("numba.extending", "jit").get_cython_function_address(_kernels.__name__, name)
+    return ctypes.CFUNCTYPE(*[ctypes.c_double] * 5)(address)
 
 
 def dpsgd_epsilon() -> Kernel:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fastacct.accountants.base import Calibration, Method, by_kernel, by_search
+from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel, by_search
 from fastacct.core.bounds import Bounds
-from fastacct.core.inputs import Cells, Codes
+from fastacct.core.inputs import Cells
 from fastacct.core.relations import ALL, Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.contour import CELLS_PER_TASK, kernel_directions
@@ -56,8 +56,9 @@ class Exact(Method):
         """Certified lower and upper bounds."""
         return exact(job, ask)
 
-    def calibrate(self, ask: Calibration) -> tuple[Cells, Codes]:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
         """Safe side of the boundary, within 1e-8 relative of it."""
         if ask.relation == "replace_one":
-            return by_search(self, ask)
-        return by_kernel(_kernels.Op.EXACT_CALIBRATE, ask, kernel_directions(ask.relation), None, CELLS_PER_TASK)
+            return by_search(self, wanted, fixed, ask)
+        ways = kernel_directions(ask.relation)
+        return by_kernel(_kernels.Op.EXACT_CALIBRATE, wanted, fixed, ask, ways, None, CELLS_PER_TASK)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fastacct.accountants.base import Method, Run
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Codes
-from fastacct.readers.job import Ask
 from fastacct_ext import _kernels
+
+if TYPE_CHECKING:
+    from fastacct.readers.job import Ask
 
 __all__ = ["CLT", "AdvancedComposition", "AnalyticGaussian", "BasicComposition", "ZCDPComposition"]
 
@@ -27,8 +29,7 @@ class ZCDPComposition(Method):
 
     def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
         sigma, q, steps = run
-        inputs = (sigma, np.ceil(q), steps, ask.target)
-        option = int(ask.quantity == "delta")
+        inputs, option = (sigma, np.ceil(q), steps, ask.target), int(ask.quantity == "delta")
         (values, _), status = run_kernel(
             _kernels.Op.READOUT, inputs, ask.shape, 2, ask.threads, option=option, conversion=1
         )
@@ -46,56 +47,48 @@ class AnalyticGaussian(Method):
 
     def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
         sigma, q, steps = run
-        bad = (q > 0.0) & (q < 1.0)
-        if bad.any():
-            value = float(q[bad].flat[0])
+        bad = q[(q > 0.0) & (q < 1.0)]
+        if bad.size:
             raise ValueError(
-                f"sample_rate = {value!r}: AnalyticGaussian covers sample_rate 0 or 1 only; use fastacct.Exact()"
+                f"sample_rate = {float(bad[0])!r}: AnalyticGaussian covers sample_rate 0 or 1 only; use "
+                "fastacct.Exact()"
             )
         with np.errstate(divide="ignore", invalid="ignore"):
             mu = np.where((q > 0.0) & (steps > 0.0), np.sqrt(steps) / sigma * (1.0 + 1e-15), 0.0)
         return _of_gaussian(mu, ask)
 
 
-def _of_gaussian(mu: Cells, ask: Ask) -> tuple[Cells, Codes]:
-    """Epsilon or delta of N(mu, 1) against N(0, 1)."""
-    if ask.quantity == "epsilon":
-        inputs = (mu, mu, mu, ask.target)
-        (values,), status = run_kernel(_kernels.Op.CLASSICAL, inputs, ask.shape, 1, ask.threads, option=0)
-    else:
-        (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, ask.target), ask.shape, 1, ask.threads)
-    return values, status
+@dataclass(frozen=True)
+class _Composition(Method):
+    """A rule by which (epsilon, delta) pairs compose."""
 
+    _rule: ClassVar[int]
 
-def _classical(accountant: Method, rule: int, run: Run, ask: Ask) -> tuple[Cells, Codes]:
-    """The two rules that compose (epsilon, delta) pairs."""
-    if ask.quantity != "epsilon":
-        raise accountant.cannot(ask.quantity)
-    (values,), status = run_kernel(_kernels.Op.CLASSICAL, (*run, ask.target), ask.shape, 1, ask.threads, option=rule)
-    return values, status
+    def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
+        if ask.quantity != "epsilon":
+            raise self.cannot(ask.quantity)
+        return _by_rule(self._rule, (*run, ask.target), ask)
 
 
 @dataclass(frozen=True)
-class BasicComposition(Method):
+class BasicComposition(_Composition):
     """Epsilons and deltas add up: (steps * eps0, steps * delta0), each step subsampled and calibrated exactly.
 
     **Guarantee.** Upper bound; for comparison.  Source: Dwork et al. 2006; sampling: Balle, Barthe, Gaboardi 2018.
     """
 
-    def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
-        return _classical(self, 1, run, ask)
+    _rule: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
-class AdvancedComposition(Method):
+class AdvancedComposition(_Composition):
     """The strong composition theorem, half of delta spent on the steps and half on the slack.
 
     **Guarantee.** Upper bound; for comparison.  Source: Dwork, Rothblum, Vadhan 2010; sampling: Balle, Barthe,
     Gaboardi 2018.
     """
 
-    def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
-        return _classical(self, 2, run, ask)
+    _rule: ClassVar[int] = 2
 
 
 @dataclass(frozen=True)
@@ -113,3 +106,16 @@ class CLT(Method):
         shape = np.broadcast_shapes(*(x.shape for x in run))
         (mu,), _ = run_kernel(_kernels.Op.CLT_MU_APPROX, run, shape, 1, ask.threads)
         return _of_gaussian(mu, ask)
+
+
+def _by_rule(rule: int, inputs: tuple[Cells, ...], ask: Ask) -> tuple[Cells, Codes]:
+    (values,), status = run_kernel(_kernels.Op.CLASSICAL, inputs, ask.shape, 1, ask.threads, option=rule)
+    return values, status
+
+
+def _of_gaussian(mu: Cells, ask: Ask) -> tuple[Cells, Codes]:
+    """Epsilon or delta of N(mu, 1) against N(0, 1)."""
+    if ask.quantity == "epsilon":
+        return _by_rule(0, (mu, mu, mu, ask.target), ask)
+    (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, ask.target), ask.shape, 1, ask.threads)
+    return values, status

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
-from fastacct.accountants.base import Calibration, Method, by_search
+from fastacct.accountants.base import Fixed, Method, Wanted, by_search
 from fastacct.core.bounds import Bounds
-from fastacct.core.inputs import Cells, Codes, Domain, as_number
+from fastacct.core.inputs import SHARE, Cells, Domain, as_number
 from fastacct.core.relations import ALL, Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.job import Ask, bound_only, by_cells
 
 __all__ = ["PLD"]
-
-SHARE: Final = Domain(0.0, 1.0, open_low=True)
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,6 @@ class PLD(Method):
         found = by_cells(whole, ask, settings)
         return found if job.tight else bound_only(found, ask)
 
-    def calibrate(self, ask: Calibration) -> tuple[Cells, Codes]:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
         """Safe side of the boundary, by a search."""
-        return by_search(self, ask)
+        return by_search(self, wanted, fixed, ask)

@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
 
 import numpy as np
 
-from fastacct.accountants.base import Calibration, Method, by_kernel
+from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import CONVERTED, Cells, Codes, Reals, as_cells, as_choice
-from fastacct.mechanisms.process import Process, merge
+from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.job import Ask, by_cells, owners
+from fastacct.readers.renyi import CONVERSIONS, Conversion, merged_runs
 from fastacct_ext import _kernels
 
-__all__ = ["CONVERSIONS", "RDP"]
-
-Conversion = Literal["mironov", "canonne_kamath_steinke", "optimal"]
-CONVERSIONS: Final[tuple[Conversion, ...]] = ("mironov", "canonne_kamath_steinke", "optimal")
-"""As the kernels number them."""
+__all__ = ["CONVERSIONS", "RDP", "Conversion"]
 
 
 @dataclass(frozen=True)
@@ -62,16 +58,7 @@ class RDP(Method):
     conversion: Conversion = "canonne_kamath_steinke"
 
     def __init__(self, orders: Reals | None = None, conversion: Conversion = "canonne_kamath_steinke") -> None:
-        if orders is not None:
-            given: object = orders
-            if isinstance(given, Iterable) and not isinstance(given, np.ndarray | str | bytes | dict | set):
-                given = list(given)
-            values = np.atleast_1d(as_cells("orders", given, CONVERTED))
-            if values.ndim != 1:
-                raise ValueError(f"orders must be one-dimensional, not of shape {values.shape}")
-            object.__setattr__(self, "orders", tuple(float(x) for x in values))
-        else:
-            object.__setattr__(self, "orders", None)
+        object.__setattr__(self, "orders", None if orders is None else _as_orders(orders))
         object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
     def _options(self) -> tuple[int, Cells | None]:
@@ -80,8 +67,7 @@ class RDP(Method):
 
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified upper bounds: by the kernels where the job is of sampled Gaussians, else by sums of divergences."""
-        if not ask.only_upper:
-            raise ValueError("accountant RDP proves no lower bound; use fastacct.Exact()")
+        self._refuse_lower(ask)
         whole = job.decompose(ask.relation)
         if not whole.is_gaussian:
             if self.conversion == "optimal":
@@ -93,34 +79,32 @@ class RDP(Method):
 
     def with_order(self, job: Process, ask: Ask) -> tuple[Cells, Codes, Cells]:
         """Upper bounds of a job of sampled Gaussians, and the order at which each was found."""
-        runs, (conversion, orders) = self._runs(job, ask.relation), self._options()
-        for_delta = ask.quantity == "delta"
+        runs, (conversion, orders), for_delta = self._runs(job, ask.relation), self._options(), ask.quantity == "delta"
         if len(runs) == 1:
+            inputs, how = (*runs[0], ask.target), {"option": int(for_delta), "conversion": conversion}
             (values, order), status = run_kernel(
-                _kernels.Op.READOUT,
-                (*runs[0], ask.target),
-                ask.shape,
-                2,
-                ask.threads,
-                option=int(for_delta),
-                conversion=conversion,
-                orders=orders,
+                _kernels.Op.READOUT, inputs, ask.shape, 2, ask.threads, orders=orders, **how
             )
             return values, status, order
-        columns = [[np.broadcast_to(x, job.shape).ravel() for x in run] for run in runs]
+        columns = job.decompose(ask.relation).runs(ask.relation) or []
         owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
         values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
         for cell in range(math.prod(job.shape)):
-            blocks = merge(((float(s[cell]), float(q[cell])), float(n[cell])) for s, q, n in columns if n[cell] > 0.0)
-            rows = np.array([(*key, count) for key, count in sorted(blocks.items())] or [(1.0, 0.0, 0.0)])
             mine = np.flatnonzero(owner == cell)
             out = np.empty(mine.size), np.empty(mine.size), np.empty(mine.size, dtype=np.uint8)
-            sigma, q, steps = (np.ascontiguousarray(column) for column in rows.T)
-            _kernels.history(sigma, q, steps, target[mine], for_delta, conversion, orders, *out)
+            _kernels.history(*merged_runs(columns, cell), target[mine], for_delta, conversion, orders, *out)
             values[mine], order[mine], status[mine] = out
         return values.reshape(ask.shape), status.reshape(ask.shape), order.reshape(ask.shape)
 
-    def calibrate(self, ask: Calibration) -> tuple[Cells, Codes]:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
         """Safe side of the boundary, within 1e-9 relative of it."""
-        conversion, orders = self._options()
-        return by_kernel(_kernels.Op.CALIBRATE, ask, conversion, orders)
+        return by_kernel(_kernels.Op.CALIBRATE, wanted, fixed, ask, *self._options())
+
+
+def _as_orders(orders: object) -> tuple[float, ...]:
+    if isinstance(orders, Iterable) and not isinstance(orders, np.ndarray | str | bytes | dict | set):
+        orders = list(orders)
+    values = np.atleast_1d(as_cells("orders", orders, CONVERTED))
+    if values.ndim != 1:
+        raise ValueError(f"orders must be one-dimensional, not of shape {values.shape}")
+    return tuple(values.tolist())

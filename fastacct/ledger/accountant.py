@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Self, overload
+from typing import Final, Self
 from weakref import WeakSet
 
 from fastacct.calibrate import calibrate
@@ -23,10 +24,10 @@ from fastacct.mechanisms.process import Process
 
 __all__ = ["Accountant", "BudgetExceededError"]
 
-VERSION: Final = 1  # of the JSON state
+_VERSION: Final = 1  # of the JSON state
 _FORMAT: Final = "fastacct.Accountant"
 _SETTINGS: Final = ("epsilon", "delta", "filter", "order", "neighbors")
-FILTERS: Final = ("none", "gdp", "zcdp", "rdp")
+_FILTERS: Final = ("none", "gdp", "zcdp", "rdp")
 _EPSILON: Final = Domain(0.0, 1e12, open_low=True)
 _MOST: Final = 2**53 - 1
 _COUNT: Final = Domain(0.0, float(_MOST), integer=True)
@@ -44,10 +45,10 @@ class _Entry:
 
     count: int
     cost: int | None  # what one release adds to the sum, in units; None: infinitely much
-    place: int = -1  # in the ledger; -1: not recorded yet
 
 
 _Steps = list[tuple[Mechanism, _Entry, int]]
+_Counts = dict[Mechanism, int]
 _EVERY: Final[WeakSet[Accountant]] = WeakSet()
 
 
@@ -116,7 +117,7 @@ class Accountant:
             raise ValueError("delta = 1.0 is out of range; allowed: (0, 1)")
         if self.budget is not None and self.delta is None:
             raise TypeError("a budget is (epsilon, delta): give delta too")
-        self.filter: Final = as_choice("filter", filter, FILTERS)
+        self.filter: Final = as_choice("filter", filter, _FILTERS)
         self.neighbors: Final = as_relation(neighbors)
         if order is not None and filter != "rdp":
             raise ValueError(f"order = {order!r} goes with filter = 'rdp'")
@@ -126,8 +127,8 @@ class Accountant:
         self._sum = 0
         self._built: Process | None = None
         self._entries: dict[Mechanism, _Entry] = {}
-        self._known: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
-        """Counts by place: the ledger at the last check, and a ledger, nowhere smaller, that is known to fit."""
+        self._known: tuple[_Counts, _Counts] = {}, {}
+        """The ledger at the last check, and a ledger, nowhere smaller, that is known to fit."""
         self._own_lock()
 
     @property
@@ -202,8 +203,8 @@ class Accountant:
             return 0 if cost is None or room < 0 else min(most, room // cost) if cost else most
 
         def fits(n: int) -> bool:
-            whole = {**counts, **{one: counts.get(one, 0) + n * times for one, _, times in steps}}
-            return self._epsilon(Process(whole)) <= budget
+            more = {one: counts.get(one, 0) + n * times for one, _, times in steps}
+            return self._epsilon(Process(counts | more)) <= budget
 
         low, high = 0, 1
         while high <= most and fits(high):
@@ -220,48 +221,38 @@ class Accountant:
             return max(0.0, budget - self.spent())
         return max(0, self._room()) / UNIT * (1.0 - 1e-15)
 
-    @overload
-    def calibrate(self, build: Callable[[int], Job], bracket: tuple[int, int]) -> int: ...
-    @overload
-    def calibrate(self, build: Callable[[float], Job], bracket: tuple[float, float] | None = None) -> float: ...
-    def calibrate(
-        self, build: Callable[[int], Job] | Callable[[float], Job], bracket: tuple[float, float] | None = None
-    ) -> float:
+    def calibrate(self, build: Callable[[float], Job], bracket: tuple[float, float] | None = None) -> float:
         """The number x for which the rest of the run, `build(x)`, just fits, given the history.
 
         **Guarantee.** Safe side: `build` at the x returned fits.  Arguments as in `fastacct.calibrate`.
         """
-        at: Callable[[float], Job] = build  # type: ignore[assignment]  # ints for a bracket of ints
         budget = self._needed()
         if self._adds is None:
-            history = self.ledger
-            found: float = calibrate(
-                lambda x: history + at(x), epsilon=budget, delta=self.delta, neighbors=self.neighbors, bracket=bracket
+            history, target, relation = self.ledger, self.delta, self.neighbors
+            return calibrate(
+                lambda x: history + build(x), epsilon=budget, delta=target, neighbors=relation, bracket=bracket
             )
-            return found
         room = self._room()
 
         def level(x: float) -> float:
-            cost = _total(self._steps(at(x), 1))
+            cost = _total(self._steps(build(x), 1))
             if cost is None or cost <= 0 or room <= 0:
                 return 50.0 if cost is None or cost > room else -50.0
             excess = math.log(cost) - math.log(room)
-            return excess if (excess <= 0.0) == (cost <= room) else 1e-17 if cost > room else -1e-17
+            return max(excess, 1e-17) if cost > room else min(excess, 0.0)
 
         return boundary(level, bracket, f"a sum of at most {room / UNIT!r}")
 
     def copy(self) -> Self:
         """An accountant with the same budget and history, and a ledger of its own from here on."""
-        made = type(self).__new__(type(self))
-        made.__setstate__(self.__getstate__())
-        return made
+        return copy.copy(self)
 
     def to_json(self) -> str:
         """The state; floating-point numbers keep all their digits."""
         rows = [{"mechanism": encoded(one), "count": count} for one, count in self._counts().items()]
         order = self.order if self.filter == "rdp" else None
         settings = (self.budget, self.delta, self.filter, order, self.neighbors)
-        state = {"format": _FORMAT, "version": VERSION, **dict(zip(_SETTINGS, settings, strict=True)), "ledger": rows}
+        state = {"format": _FORMAT, "version": _VERSION, **dict(zip(_SETTINGS, settings, strict=True)), "ledger": rows}
         return json.dumps(state, allow_nan=False, indent=1)
 
     @classmethod
@@ -273,8 +264,8 @@ class Accountant:
             raise ValueError(f"not the state of an accountant: {error}") from error
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise ValueError(f"not the state of an accountant: its format must be {_FORMAT!r}")
-        if state.get("version") != VERSION:
-            raise ValueError(f"version = {state.get('version')!r} of the state is not known; allowed: {VERSION}")
+        if state.get("version") != _VERSION:
+            raise ValueError(f"version = {state.get('version')!r} of the state is not known; allowed: {_VERSION}")
         try:
             made = cls(**{name: state[name] for name in _SETTINGS})
             for row in state["ledger"]:
@@ -305,16 +296,14 @@ class Accountant:
         self._lock = threading.RLock()
         _EVERY.add(self)
 
-    def _counts(self) -> dict[Mechanism, int]:
+    def _counts(self) -> _Counts:
         with self._lock:
             return {one: entry.count for one, entry in self._entries.items()}
 
     def _at(self, delta: float | None) -> float:
-        if delta is not None:
-            return as_number("delta", delta, SHARE)
-        if self.delta is None:
+        if delta is None and self.delta is None:
             raise TypeError("delta is missing: this accountant was made without one")
-        return self.delta
+        return as_number("delta", self.delta if delta is None else delta, SHARE)
 
     def _room(self) -> int:  # what the filter's sum may still grow by, in units
         return (self._adds.limit or 0) - self._sum if self._adds else 0
@@ -350,17 +339,17 @@ class Accountant:
             Process((one, 1) for one, _, _ in steps).refuse(self.neighbors)
             return True
         last, known = self._known
-        if all(0 <= entry.place < len(known) and entry.count + n <= known[entry.place] for _, entry, n in steps):
+        after = {one: entry.count + n for one, entry, n in steps}
+        if all(n <= known.get(one, 0) for one, n in after.items()):
             return True
-        whole = {**self._counts(), **{one: entry.count + n for one, entry, n in steps}}
-        if record and all(entry.place >= 0 for _, entry, _ in steps):  # seen before: more of the same may follow
-            last += (0,) * (len(whole) - len(last))
-            more = [min(n + _AHEAD * max(0, n - m), _MOST) for n, m in zip(whole.values(), last, strict=False)]
-            if self._epsilon(Process(zip(whole, more, strict=True))) <= self.budget:
-                self._known = tuple(whole.values()), tuple(more)
+        whole = self._counts() | after
+        if record and after.keys() <= self._entries.keys():  # seen before: more of the same may follow
+            more = {one: min(n + _AHEAD * max(0, n - last.get(one, 0)), _MOST) for one, n in whole.items()}
+            if self._epsilon(Process(more)) <= self.budget:
+                self._known = whole, more
                 return True
         if (fits := self._epsilon(Process(whole)) <= self.budget) and record:
-            self._known = tuple(whole.values()), tuple(whole.values())
+            self._known = whole, whole
         return fits
 
     def _record(self, steps: _Steps) -> None:
@@ -369,9 +358,7 @@ class Accountant:
             self._sum += _total(steps) or 0
             for one, entry, times in steps:
                 entry.count += times
-                if entry.place < 0:
-                    entry.place = len(self._entries)
-                    self._entries[one] = entry
+                self._entries[one] = entry
         finally:
             self._built = None
 

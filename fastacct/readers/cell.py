@@ -17,7 +17,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import OutOfReachError, Pair
 from fastacct.mechanisms.base import DeltaOf
-from fastacct.mechanisms.compiled.mechanism import CompiledPair
+from fastacct.mechanisms.compiled.table import CompiledPair
 from fastacct.mechanisms.process import Cell
 from fastacct.readers.grid.reader import Grid, Part
 from fastacct.readers.line import CompiledLine

@@ -8,6 +8,7 @@ numbers and any other spelling of it give the same bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -26,7 +27,8 @@ __all__ = ["ADD", "BOTH", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "Contour", 
 
 EPSILON, DELTA, LOG_DELTA = 0, 1, 2
 ADD, REMOVE, BOTH = 1, 2, 3
-_DIRECTIONS: Final[dict[Relation, int]] = {"add": ADD, "remove": REMOVE}
+_TOP: Final = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0}
+"""What says nothing from above."""
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
 _CKS: Final = 1
@@ -36,13 +38,11 @@ _SUBNORMAL: Final = -707.0
 """Logarithms below it are those of numbers that have lost digits."""
 
 Index = NDArray[np.intp]
-Table = tuple[tuple[Mixture, float], ...]
-"""The mixtures of one cell that release something, merged, in an order of their own."""
 
 
 def kernel_directions(relation: Relation) -> int:
     """Directions as the kernels number them."""
-    return _DIRECTIONS.get(relation, BOTH)
+    return {"add": ADD, "remove": REMOVE}.get(relation, BOTH)
 
 
 class Reading(NamedTuple):
@@ -68,25 +68,6 @@ class Reading(NamedTuple):
         return cls(a, b, c, np.zeros(size, dtype=np.uint8))
 
 
-class Steps(NamedTuple):
-    """Different Poisson-sampled Gaussians of one cell, in an order of their own (flat arrays)."""
-
-    noise: Cells
-    rate: Cells
-    steps: Cells
-
-
-def _one_gaussian(table: Table) -> Table:
-    """Several plain Gaussians as one: their mu^2 add up, here without the rounding of a long sum."""
-    plain = [(pair, count) for pair, count in table if pair.is_plain]
-    if len(plain) < 2 or any(pair.noise == 0.0 for pair, _ in plain):
-        return table
-    mu = math.sqrt(math.fsum(count * (pair.p[0][1] / pair.noise) ** 2 for pair, count in plain))
-    if not 1e-150 < mu < 1e150:
-        return table
-    return (*((pair, count) for pair, count in table if not pair.is_plain), (Mixture(1.0, ((1.0, mu),)), 1.0))
-
-
 class Contour:
     """A job of Gaussian mixtures under a relation, cell by cell."""
 
@@ -97,7 +78,7 @@ class Contour:
         """Both directions are one."""
         self._relation = relation
         self._process = process
-        self._tables: dict[int, Table] = {}
+        self._made: dict[int, _Job] = {}
 
     @staticmethod
     def reads(process: Process) -> bool:
@@ -116,35 +97,35 @@ class Contour:
     def _cells(self) -> list[Cell]:
         return list(self._process.cells())
 
-    def table(self, cell: int) -> Table:
-        """The mixtures of one cell."""
-        if cell not in self._tables:
-            found: list[tuple[Mixture, float]] = []
-            if self._columns is not None:
-                for noise, rate, count in self._columns:
-                    if rate[cell] > 0.0 and noise[cell] < np.inf and count[cell] > 0.0:
-                        found.append((Mixture(float(noise[cell]), ((float(rate[cell]), 1.0),)), float(count[cell])))
-            else:
-                for mechanism, n in self._cells[cell]:
-                    pair = mechanism.losses(self._relation)
-                    if isinstance(pair, MixturePair):
-                        found.append((pair.mixture, float(n)))
-            self._tables[cell] = _one_gaussian(tuple(sorted(merge(found).items())))
-        return self._tables[cell]
+    def _job(self, cell: int) -> _Job:
+        """One cell as the kernels read it."""
+        if cell not in self._made:
+            self._made[cell] = self._steps() or _job_of(self._mixtures(cell))
+        return self._made[cell]
 
-    def steps(self) -> Steps | None:
-        """The job as arrays when it is one cell of at least two sampled Gaussians that release something, else None."""
+    def _steps(self) -> _Job | None:
+        """A cell of at least two sampled Gaussians that release something, as the arrays they are, else None."""
         if self.shape or len(self._process) < 2 or self.is_mirrored or self._columns is None:
             return None
-        noise, rate, steps = (np.concatenate(column) for column in zip(*self._columns, strict=True))
+        noise, rate, count = (np.concatenate(column) for column in zip(*self._columns, strict=True))
         if not (noise.min() > 0.0 and noise.max() < np.inf and rate.min() > 0.0 and rate.max() < 1.0):
             return None
         order = np.lexsort((rate, noise))
-        return Steps(noise[order], rate[order], steps[order])
+        noise, rate, count = noise[order], rate[order], count[order]
+        one, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
+        return _Job((count, noise, one, none, rate, np.ones(noise.size)), (noise, rate, count))
 
-    def vectorised(self) -> tuple[Cells, Cells, Cells] | None:
-        """Noise, rate and steps of all cells when each is one sampled Gaussian, else None."""
-        return self._columns[0] if self._columns is not None and len(self._process) == 1 else None
+    def _mixtures(self, cell: int) -> Iterator[tuple[Mixture, float]]:
+        """The mixtures of one cell that release something."""
+        if self._columns is None:
+            for mechanism, n in self._cells[cell]:
+                pair = mechanism.losses(self._relation)
+                if isinstance(pair, MixturePair):
+                    yield pair.mixture, float(n)
+        else:
+            for noise, rate, count in self._columns:
+                if rate[cell] > 0.0 and noise[cell] < np.inf and count[cell] > 0.0:
+                    yield Mixture(float(noise[cell]), ((float(rate[cell]), 1.0),)), float(count[cell])
 
     def read(
         self, cells: Index, target: Cells, what: int, directions: int, threads: int, *, only_upper: bool = False
@@ -152,13 +133,9 @@ class Contour:
         """Bounds of epsilon, delta or log delta of the job's `cells` at `target`, one by one (flat arrays)."""
         if not cells.size:
             return Reading.empty(0)
-        whole = self.vectorised()
-        if whole is not None:
-            noise, rate, steps = (x[cells] for x in whole)
-            return _read_sampled(noise, rate, steps, target, what, directions, threads, only_upper)
-        different = self.steps()
-        if different is not None:
-            return _read_steps(different, target, what, directions, threads)
+        if self._columns is not None and len(self._process) == 1:  # each cell is one sampled Gaussian
+            noise, rate, count = (x[cells] for x in self._columns[0])
+            return _read_sampled((noise, rate, count), target, what, directions, threads, only_upper)
         out = Reading.empty(cells.size)
         order = np.argsort(cells, kind="stable")
         starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
@@ -170,17 +147,51 @@ class Contour:
 
         def work(start: int, _: int) -> int:
             part = pieces[start]
-            out.put(part, _read_table(self.table(int(cells[part[0]])), target[part], what, directions, only_upper))
+            out.put(part, _read_job(self._job(int(cells[part[0]])), target[part], what, directions, only_upper))
             return start + 1
 
         in_pieces(len(pieces), threads, work)
         return out
 
 
+class _Job(NamedTuple):
+    """One cell as the kernels read it: different mixtures, in an order of their own."""
+
+    columns: tuple[Cells, Cells, NDArray[np.int32], NDArray[np.int32], Cells, Cells]
+    """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
+    runs: tuple[Cells, Cells, Cells] | None
+    """Noise, rate and count, where all are sampled Gaussians."""
+    shift: float = 0.0
+    """By how much the rounding of weights may move epsilon."""
+    is_one: bool = False
+    """Whether it is one sampled Gaussian that a cell of the vectorised kernel can hold."""
+    is_plain: bool = False
+
+
+def _job_of(mixtures: Iterable[tuple[Mixture, float]]) -> _Job:
+    table = sorted(merge(mixtures).items()) or [(Mixture(1.0, ((0.0, 1.0),)), 0.0)]
+    plain = [(pair, count) for pair, count in table if pair.is_plain]
+    if len(plain) > 1 and all(pair.noise > 0.0 for pair, _ in plain):
+        # several plain Gaussians are one: their mu^2 add up, here without the rounding of a long sum
+        mu = math.sqrt(math.fsum(count * (pair.p[0][1] / pair.noise) ** 2 for pair, count in plain))
+        if 1e-150 < mu < 1e150:
+            table = [(pair, count) for pair, count in table if not pair.is_plain]
+            table.append((Mixture(1.0, ((1.0, mu),)), 1.0))
+    pairs, count = [pair for pair, _ in table], np.array([count for _, count in table])
+    noise, parts = np.array([pair.noise for pair in pairs]), [(*pair.p, *pair.q) for pair in pairs]
+    n_p, n_q = np.array([(len(pair.p), len(pair.q)) for pair in pairs], dtype=np.int32).T.copy()
+    weight, mean = np.concatenate(parts).T.copy()
+    runs, is_one = None, len(pairs) == 1 and pairs[0].is_sampled
+    if not n_q.any():
+        runs = (noise / mean if is_one else np.nextafter(noise / mean, 0.0), weight, count)
+    shift, is_plain = sum(4.0 * count * pair.rounding for pair, count in table), all(pair.is_plain for pair in pairs)
+    return _Job((count, noise, n_p, n_q, weight, mean), runs, shift, is_one, is_plain)
+
+
 def _read_sampled(
-    noise: Cells, rate: Cells, steps: Cells, target: Cells, what: int, directions: int, threads: int, only_upper: bool
+    run: tuple[Cells, Cells, Cells], target: Cells, what: int, directions: int, threads: int, only_upper: bool
 ) -> Reading:
-    shape, inputs = target.shape, (noise, rate, steps, np.ascontiguousarray(target))
+    shape, inputs = target.shape, (*run, np.ascontiguousarray(target))
     op, n_outputs = (_kernels.Op.EXACT_UPPER, 1) if only_upper else (_kernels.Op.EXACT, 3)
     columns, status = run_kernel(
         op, inputs, shape, n_outputs, threads, option=what, conversion=directions, cells_per_task=CELLS_PER_TASK
@@ -188,95 +199,36 @@ def _read_sampled(
     if only_upper:
         return Reading(columns[0], columns[0], np.full(shape, np.nan), status)
     # of plain Gaussians the kernel gives the slope far out in the tail only
-    return Reading(columns[0], columns[1], np.where(rate == 1.0, np.nan, columns[2]), status)
+    return Reading(columns[0], columns[1], np.where(run[1] == 1.0, np.nan, columns[2]), status)
 
 
-def _read_table(table: Table, target: Cells, what: int, directions: int, only_upper: bool) -> Reading:
-    if not table or (len(table) == 1 and table[0][0].is_sampled):
-        pair, count = table[0] if table else (Mixture(1.0, ((0.0, 1.0),)), 0.0)
-        rate, sensitivity = pair.p[0]
-        noise, rates, steps = (np.full(target.shape, x) for x in (pair.noise / sensitivity, rate, count))
-        return _read_sampled(noise, rates, steps, target, what, directions, 1, only_upper)
-    if any(pair.noise == 0.0 for pair, _ in table):
+def _read_job(job: _Job, target: Cells, what: int, directions: int, only_upper: bool) -> Reading:
+    if job.is_one and job.runs:
+        return _read_sampled(job.runs, target, what, directions, 1, only_upper)
+    if not job.columns[1].min() > 0.0:
         return _no_noise(target, what)
-    shift = sum(4.0 * count * pair.rounding for pair, count in table)
-    if shift == 0.0:
-        reading = _call(table, target, what, directions)
+    if job.shift == 0.0:
+        reading = _call(job, target, what, directions)
     else:
         read = LOG_DELTA if what == DELTA else what
-        above, below = (_call(table, _moved(target, what, s), read, directions) for s in (shift, -shift))
-        reading = _widened(above, below, target, what, shift)
-    if any(pair.q for pair, _ in table):
-        return reading
-    each = Steps(
-        np.nextafter(np.array([pair.noise / pair.p[0][1] for pair, _ in table]), 0.0),
-        np.array([pair.p[0][0] for pair, _ in table]),
-        np.array([count for _, count in table]),
-    )
-    return _with_fallback(reading, each, target, what)
-
-
-def _read_steps(steps: Steps, target: Cells, what: int, directions: int, threads: int) -> Reading:
-    out = Reading.empty(target.size)
-
-    def work(start: int, stop: int) -> int:
-        part = slice(start * CELLS_PER_TASK, stop * CELLS_PER_TASK)
-        reading = _with_fallback(_call_steps(steps, target[part], what, directions), steps, target[part], what)
-        out.put(part, reading)
-        return stop
-
-    in_pieces(-(-target.size // CELLS_PER_TASK), threads, work)
-    return out
+        above, below = (_call(job, _moved(target, what, s), read, directions) for s in (job.shift, -job.shift))
+        reading = _widened(above, below, target, what, job.shift)
+    return _with_fallback(reading, job.runs, target, what) if job.runs else reading
 
 
 def _no_noise(target: Cells, what: int) -> Reading:
     """The safe side, as the vectorised kernel gives it."""
     trivial = target >= 1.0 if what == EPSILON else target == np.inf
-    zero, top = (-np.inf, 0.0) if what == LOG_DELTA else (0.0, 1.0 if what == DELTA else np.inf)
-    lower = np.full(target.shape, zero)
+    lower = np.full(target.shape, -np.inf if what == LOG_DELTA else 0.0)
     status = np.where(trivial, Status.TIGHT, Status.NOT_MET).astype(np.uint8)
-    return Reading(lower, np.where(trivial, lower, top), np.full(target.shape, np.nan), status)
+    return Reading(lower, np.where(trivial, lower, _TOP[what]), np.full(target.shape, np.nan), status)
 
 
-def _call(table: Table, target: Cells, what: int, directions: int) -> Reading:
-    pairs = [pair for pair, _ in table]
-    parts = np.array([part for pair in pairs for part in (*pair.p, *pair.q)])
-    out = _exact_job(
-        np.array([count for _, count in table]),
-        np.array([pair.noise for pair in pairs]),
-        np.array([len(pair.p) for pair in pairs], dtype=np.int32),
-        np.array([len(pair.q) for pair in pairs], dtype=np.int32),
-        parts[:, 0],
-        parts[:, 1],
-        target,
-        what,
-        directions,
-    )
-    if all(pair.is_plain for pair in pairs):
-        out.slope[:] = np.nan  # as in `_read_sampled`
-    return out
-
-
-def _call_steps(steps: Steps, target: Cells, what: int, directions: int) -> Reading:
-    size = steps.noise.size
-    one, none = np.ones(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
-    return _exact_job(steps.steps, steps.noise, one, none, steps.rate, np.ones(size), target, what, directions)
-
-
-def _exact_job(
-    count: Cells,
-    noise: Cells,
-    n_p: NDArray[np.int32],
-    n_q: NDArray[np.int32],
-    weight: Cells,
-    mean: Cells,
-    target: Cells,
-    what: int,
-    directions: int,
-) -> Reading:
+def _call(job: _Job, target: Cells, what: int, directions: int) -> Reading:
     out = Reading.empty(target.size)
-    weight, mean, target = (np.ascontiguousarray(x) for x in (weight, mean, target))
-    _kernels.exact_job(count, noise, n_p, n_q, weight, mean, target, what, directions, *out)
+    _kernels.exact_job(*job.columns, np.ascontiguousarray(target), what, directions, *out)
+    if job.is_plain:
+        out.slope[:] = np.nan  # as in `_read_sampled`
     return out
 
 
@@ -310,18 +262,17 @@ def _widened(above: Reading, below: Reading, target: Cells, what: int, shift: fl
     return Reading(low, high, above.slope, status_of(low, high))
 
 
-def _with_fallback(reading: Reading, steps: Steps, target: Cells, what: int) -> Reading:
+def _with_fallback(reading: Reading, runs: tuple[Cells, Cells, Cells], target: Cells, what: int) -> Reading:
     """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
-    top = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0}[what]
-    lost = (reading.upper >= top) & ((target > 0.0) | (what != EPSILON))
+    lost = (reading.upper >= _TOP[what]) & ((target > 0.0) | (what != EPSILON))
     if not lost.any():
         return reading
     at = np.ascontiguousarray(target[lost])
     value, order, status = np.empty(at.size), np.empty(at.size), np.empty(at.size, dtype=np.uint8)
-    _kernels.history(*steps, at, what != EPSILON, _CKS, None, value, order, status)
+    _kernels.history(*runs, at, what != EPSILON, _CKS, None, value, order, status)
     if what == LOG_DELTA:
         value = np.log(value) + 4.0 * _ULP * (1.0 - np.log(value))
     upper = reading.upper.copy()
-    upper[lost] = np.minimum(value, top)
-    codes = np.where(lost & (upper < top), Status.LOOSE, reading.status).astype(np.uint8)
+    upper[lost] = np.minimum(value, _TOP[what])
+    codes = np.where(lost & (upper < _TOP[what]), Status.LOOSE, reading.status).astype(np.uint8)
     return reading._replace(upper=upper, status=codes)

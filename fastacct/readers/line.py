@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Found, Status
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
-from fastacct.mechanisms.compiled.mechanism import Compiled
 from fastacct.readers.line_nodes import Nodes, NoLineError, nodes_of
+
+if TYPE_CHECKING:
+    from fastacct.mechanisms.compiled.mechanism import Compiled
 
 __all__ = ["LEAST_COUNT", "CompiledLine", "NoLineError"]
 

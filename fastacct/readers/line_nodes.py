@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
-from fastacct.mechanisms.compiled.table import cut_evenly, rule_of
+from fastacct.mechanisms.compiled.table import at_nodes, cut_evenly
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
@@ -23,6 +21,7 @@ __all__ = ["NoLineError", "Nodes", "nodes_of"]
 _PANELS: Final = 1024
 _MISSED: Final = 1e-11
 """Part of a mass that the panels of the line may miss of what the mechanism's own panels see."""
+_MOST_KEPT: Final = 16
 
 
 class NoLineError(Exception):
@@ -43,24 +42,14 @@ class Nodes:
     cut: NDArray[np.bool_]  # whether a breakpoint is between two of them
     missed: float  # largest relative difference of a panel's mass from that of the mechanism's own panels
 
-    def __post_init__(self) -> None:
-        for array in (*self.log_mass, *self.loss, *self.rounding, self.base, self.fine_mass, self.fine_loss, self.gap):
-            array.flags.writeable = False
-        self.cut.flags.writeable = False
-
-
-_KEPT: Final[WeakKeyDictionary[Compiled, dict[tuple[float, int], Nodes]]] = WeakKeyDictionary()
-_MOST_KEPT: Final = 16
-_LOCK: Final = Lock()
-
 
 def nodes_of(made: Compiled, rate: float, way: int) -> Nodes:
-    """Nodes of a mechanism, or of its Poisson sample; kept while the mechanism lives."""
-    with _LOCK:
-        kept = _KEPT.setdefault(made, {})
-        if (rate, way) not in kept and len(kept) >= _MOST_KEPT:
-            kept.clear()
-    return kept.get((rate, way)) or kept.setdefault((rate, way), _evaluated(made, rate, way))
+    """Nodes of a mechanism, or of its Poisson sample; kept with the mechanism."""
+    key = "nodes", rate, way
+    if key not in made.kept and len(made.kept) >= _MOST_KEPT:
+        made.kept.clear()
+    nodes: Nodes = made.kept.get(key) or made.kept.setdefault(key, _evaluated(made, rate, way))
+    return nodes
 
 
 def _evaluated(made: Compiled, rate: float, way: int) -> Nodes:
@@ -74,7 +63,7 @@ def _evaluated(made: Compiled, rate: float, way: int) -> Nodes:
         raise NoLineError("mass outside the domain")
     masses, losses = [], []
     for size in (6, 10):
-        log_p, log_q, loss, log_size = _at_points(made, edges, size)
+        _, log_p, log_q, loss, log_size = at_nodes(made, edges, size)
         empty = ~((log_p > -np.inf) | (log_q > -np.inf))
         if not np.isfinite(loss[~empty]).all():
             raise NoLineError("infinite losses")
@@ -82,7 +71,7 @@ def _evaluated(made: Compiled, rate: float, way: int) -> Nodes:
         losses.append(np.where(empty, 0.0, loss))
     logs = np.where(empty, 0.0, np.abs(log_p) + np.abs(log_q))
     of_mass, of_loss = ROUNDING * (32.0 + 4.0 * (np.abs(log_size) + logs)), ROUNDING * (8.0 + 4.0 * logs)
-    fine_log_p, fine_log_q, _, fine_size = _at_points(made, fine, 10)
+    _, fine_log_p, fine_log_q, _, fine_size = at_nodes(made, fine, 10)
     fine_p, fine_q = np.exp(fine_log_p + fine_size).sum(axis=1), np.exp(fine_log_q + fine_size).sum(axis=1)
     missed = 0.0
     for each, whole in ((log_p, fine_p), (log_q, fine_q)):
@@ -108,13 +97,9 @@ def _evaluated(made: Compiled, rate: float, way: int) -> Nodes:
         masses = [mass + loss for mass, loss in zip(masses, losses, strict=True)]
         losses = [-loss for loss in losses]
         fine_mass, fine_loss = fine_mass + fine_loss, -fine_loss
-    rule_masses, rule_losses = (masses[0], masses[1]), (losses[0], losses[1])
     cut = np.isin(fine[1:-1], made.breakpoints)
-    return Nodes(rule_masses, rule_losses, (of_mass, of_loss), base, fine_mass, fine_loss, gap, cut, missed)
-
-
-def _at_points(made: Compiled, edges: Cells, size: int) -> tuple[Cells, Cells, Cells, Cells]:
-    """Log-densities, loss and logarithms of the weights at the points of Gauss's rule in each panel."""
-    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
-    points, weights = rule_of(size)
-    return *made.evaluate(middle[:, None] + half[:, None] * points), np.log(half)[:, None] + np.log(weights)
+    for array in (*masses, *losses, of_mass, of_loss, base, fine_mass, fine_loss, gap, cut):
+        array.flags.writeable = False
+    return Nodes(
+        (masses[0], masses[1]), (losses[0], losses[1]), (of_mass, of_loss), base, fine_mass, fine_loss, gap, cut, missed
+    )

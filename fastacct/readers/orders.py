@@ -17,8 +17,9 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import run_kernel, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
-from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon, merge
+from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
 from fastacct.readers.job import delta_of, owners
+from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels
 
 __all__ = ["divergences"]
@@ -31,31 +32,28 @@ def divergences(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, *, only_upper: bool
 ) -> Bounds:
     """Bounds at the orders; the lower ones are 0 where only upper ones are asked for."""
-    special = (orders == 1.0) | (orders == np.inf)
+    whole, special = job.decompose(relation), (orders == 1.0) | (orders == np.inf)
+    found = _between(whole, np.where(special, 2.0, orders), shape, relation, threads, only_upper)
     if not special.any():
-        return _between(job, orders, shape, relation, threads, only_upper)
-    found = _between(job, np.where(special, 2.0, orders), shape, relation, threads, only_upper)
-    lower, upper, status = (np.array(one) for one in found)  # the kernel's may not be written
-    at = np.broadcast_to(orders, shape)
-    if (orders == 1.0).any():
-        mine = at == 1.0
-        low, high, codes = _at_one(job, relation, threads, only_upper)
-        owner = owners(job.shape, shape).reshape(shape)[mine]
-        lower[mine], upper[mine], status[mine] = low[owner], high[owner], codes[owner]
-    if (orders == np.inf).any():
-        mine = at == np.inf
-        low, high, codes = _at_infinity(job, relation)
-        owner = owners(job.shape, shape).reshape(shape)[mine]
-        lower[mine], upper[mine], status[mine] = 0.0 if only_upper else low[owner], high[owner], codes[owner]
-    return Bounds(lower, upper, status)
+        return found
+    out = [np.array(one) for one in found]  # the kernel's may not be written
+    at, owner = np.broadcast_to(orders, shape), owners(job.shape, shape).reshape(shape)
+    for order in (1.0, np.inf):
+        mine = at == order
+        if mine.any():
+            flat = _at_one(whole, relation, threads, only_upper) if order == 1.0 else _at_infinity(whole, relation)
+            for one, values in zip(out, flat, strict=True):
+                one[mine] = values[owner[mine]]
+    if only_upper:
+        out[0][...] = 0.0
+    return Bounds(*out)
 
 
-def _at_one(job: Process, relation: Relation, threads: int, only_upper: bool) -> Bounds:
+def _at_one(whole: Process, relation: Relation, threads: int, only_upper: bool) -> Bounds:
     """Kullback-Leibler divergences of all cells (flat arrays)."""
-    whole = job.decompose(relation)
     orders = (1.0 + _ABOVE_ONE).reshape(-1, *(1,) * len(whole.shape))
     shape = (_ABOVE_ONE.size, *whole.shape)
-    above = _between(job, orders, shape, relation, threads, only_upper)
+    above = _between(whole, orders, shape, relation, threads, only_upper)
     upper = np.asarray(above.upper).min(axis=0).ravel()
     status = np.asarray(above.status).min(axis=0).ravel()
     if only_upper:
@@ -73,9 +71,8 @@ def _at_one(job: Process, relation: Relation, threads: int, only_upper: bool) ->
     return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
 
 
-def _at_infinity(job: Process, relation: Relation) -> Bounds:
+def _at_infinity(whole: Process, relation: Relation) -> Bounds:
     """Largest losses of all cells (flat arrays)."""
-    whole = job.decompose(relation)
     upper = np.array([cell_pure_epsilon(cell, relation) for cell in whole.cells()])
     released = np.zeros(upper.size, dtype=np.bool_)  # by Gaussian noise: its loss is unbounded, but of "add"
     if relation != "add":
@@ -87,19 +84,18 @@ def _at_infinity(job: Process, relation: Relation) -> Bounds:
 
 
 def _between(
-    job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
+    whole: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
 ) -> Bounds:
     """At orders above 1 that are finite."""
-    whole = job.decompose(relation)
     runs = [(mechanism.sampled_gaussian(relation), count) for mechanism, count in whole]
     if len(runs) == 1 and runs[0][0] is not None:
         one = runs[0][0]
         return _of_run(one.noise, one.rate, np.asarray(runs[0][1], np.float64), orders, shape, threads, only_upper)
-    lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
-    owner, at = owners(whole.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
     columns = None if any(one is None for one, _ in runs) else whole.runs(relation)
     if columns is None and not only_upper:
         raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {whole!r}; use rdp")
+    lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
+    owner, at = owners(whole.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
     for index, cell in enumerate(whole.cells()):
         mine = owner == index
         asked = np.ascontiguousarray(at[mine])
@@ -109,8 +105,7 @@ def _between(
             )
             status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE, Status.NOT_MET)
         else:
-            rows = merge(((float(s[index]), float(q[index])), float(n[index])) for s, q, n in columns if n[index] > 0.0)
-            lower[mine], upper[mine], status[mine] = _of_blocks(rows, asked, threads, only_upper)
+            lower[mine], upper[mine], status[mine] = _of_runs(merged_runs(columns, index), asked, threads, only_upper)
     return Bounds(lower, upper, status)
 
 
@@ -125,14 +120,12 @@ def _of_run(
     return Bounds(lower, upper, status)
 
 
-def _of_blocks(rows: dict[tuple[float, float], float], orders: Cells, threads: int, only_upper: bool) -> Bounds:
+def _of_runs(runs: tuple[Cells, ...], orders: Cells, threads: int, only_upper: bool) -> Bounds:
     """Divergences of different sampled Gaussians add up."""
-    blocks = [(*key, count) for key, count in sorted(rows.items())] or [(1.0, 0.0, 0.0)]
-    sigma, q, steps = (np.array(column)[:, np.newaxis] for column in zip(*blocks, strict=True))
-    shape = (len(blocks), orders.size)
-    lower, upper, status = _of_run(sigma, q, steps, orders, shape, threads, only_upper)
-    padding = (len(blocks) + 1) * 2.0**-53
-    if len(blocks) > 1:
-        lower, upper = lower.sum(axis=0) * (1.0 - padding), upper.sum(axis=0) * (1.0 + padding)
-        status = np.where(upper < np.inf, status.max(axis=0), Status.NOT_MET).astype(np.uint8)
-    return Bounds(lower.reshape(-1), upper.reshape(-1), status.reshape(-1))
+    sigma, q, steps = (column[:, np.newaxis] for column in runs)
+    lower, upper, status = _of_run(sigma, q, steps, orders, (sigma.size, orders.size), threads, only_upper)
+    if sigma.size == 1:
+        return Bounds(lower[0], upper[0], status[0])
+    padding = (sigma.size + 1) * 2.0**-53
+    lower, upper = lower.sum(axis=0) * (1.0 - padding), upper.sum(axis=0) * (1.0 + padding)
+    return Bounds(lower, upper, np.where(upper < np.inf, status.max(axis=0), Status.NOT_MET).astype(np.uint8))

@@ -1,21 +1,48 @@
-"""One release of a compiled mechanism, from its panels, those around epsilon refined by compiled code."""
+"""One release of a compiled mechanism, from its panels, those around epsilon refined by compiled code.
+
+docs/algorithms/compiled.md says what is assumed.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastacct.core.bounds import Found, Status
 from fastacct.losses.loss import ROUNDING, Index
-from fastacct.mechanisms.compiled.mechanism import Compiled
-from fastacct.mechanisms.compiled.table import Table
+from fastacct.mechanisms.compiled.table import Table, locked
+
+if TYPE_CHECKING:
+    from fastacct.mechanisms.compiled.mechanism import Compiled
 
 __all__ = ["OneRelease"]
 
 _MOST_PANELS: Final = 256
+"""More panels around epsilon are not refined."""
 _GOOD: Final = 1e-11
+
+
+class _Sums:
+    """Masses of the panels whose losses are all above a threshold, in extended precision."""
+
+    def __init__(self, table: Table) -> None:
+        self.missing = table.missing()
+        order = np.argsort(-np.nan_to_num(table.low, nan=-np.inf), kind="stable")
+        order = order[np.isfinite(table.low[order]) | (table.low[order] > 0.0)]
+        self.low = locked(-table.low[order])
+        columns = (table.p, table.q, table.p_error, table.q_error)
+        self.masses = [locked(np.append(0.0, np.cumsum(column[order].astype(np.longdouble)))) for column in columns]
+        # a not-a-number rises nowhere
+        self.way = next(
+            (way for way in (1, -1) if all((v[::way][1:] >= v[::way][:-1]).all() for v in (table.low, table.high))), 0
+        )
+
+    def above(self, epsilon: float) -> list[float]:
+        """Masses of P and Q above epsilon, and bounds of their errors."""
+        place = int(np.searchsorted(self.low, -epsilon, side="left"))
+        return [float(sums[place]) for sums in self.masses]
 
 
 class OneRelease:
@@ -23,28 +50,30 @@ class OneRelease:
 
     def __init__(self, made: Compiled, way: int) -> None:
         self._made, self._way = made, way
-        self._sums = made.sums[way]
-        self._whole = self._sums.table
+        self._table = table = made.table.turned() if way else made.table
+        self._sums: _Sums = made.kept.get(("sums", 1.0, way)) or made.kept.setdefault(("sums", 1.0, way), _Sums(table))
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta: panels above epsilon count whole, those around it are halved until they do not matter."""
         if epsilon >= self._made.largest_loss[self._way][1]:
             return Found(0.0, 0.0, Status.TIGHT)
-        table = self._whole
-        low, high = self._sums.excess(epsilon)
+        table, ends = self._table, self._around(epsilon)
+        low, high = self._whole(epsilon)
         high += self._sums.missing
-        ends = self._sums.around(epsilon)
         if ends.size > _MOST_PANELS:
-            high += _chords(table, ends, epsilon)
-            low += _positive(table, ends, epsilon)
+            p, p_error, q, q_error = table.p[ends], table.p_error[ends], table.q[ends], table.q_error[ends]
+            with np.errstate(over="ignore"):  # at most all of P at the largest loss, at least the positive parts
+                most = p + p_error, -np.expm1(np.minimum(epsilon - table.high[ends], 0.0))
+            times = math.exp(epsilon) if epsilon < 709.0 else math.inf
+            high += float(np.sum(most[0] * most[1])) * (1.0 + 1e-14)
+            low += float(np.sum(np.maximum(p - p_error - times * (q + q_error), 0.0))) * (1.0 - 1e-14)
         else:
             good = 0.1 * _GOOD * low
             for i in ends.tolist():
                 parts = self._made.refined(float(table.edges[i]), float(table.edges[i + 1]), epsilon, self._way, good)
                 low, high = low + parts[0], high + parts[1]
         high = min(1.0, high * (1.0 + 8.0 * ROUNDING) + 1e-290)
-        low = max(0.0, min(low * (1.0 - 8.0 * ROUNDING), high))
-        return Found(low, high, Status.TIGHT if high - low <= 1e-6 * high else Status.LOOSE)
+        return _found(max(0.0, min(low * (1.0 - 8.0 * ROUNDING), high)), high)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta: Newton's method, then both sides are checked."""
@@ -52,9 +81,8 @@ class OneRelease:
             return Found(0.0, 0.0, Status.TIGHT)
         least, most = self._made.largest_loss[self._way]
         if delta == 0.0:
-            tight = Status.TIGHT if most - least <= 1e-6 * most else Status.LOOSE
-            return Found(least, most, tight if most < math.inf else Status.NOT_MET)
-        table = self._whole
+            return _found(least, most) if most < math.inf else Found(least, most, Status.NOT_MET)
+        table, sums = self._table, self._sums
         finite = np.isfinite(table.high) & (table.p > 1e-300) & (table.q > 1e-300)
         low, high = 0.0, float(np.max(table.high[finite], initial=0.0))
         if ((table.high == np.inf) & (table.p > 0.0)).any():
@@ -63,13 +91,15 @@ class OneRelease:
             if most == math.inf:
                 return Found(0.0, math.inf, Status.NOT_MET)
             high = most
-        at, found = self._sums.loss_above(4.0 * delta), None  # delta is a part of that probability
+        # about the loss that P exceeds with probability 4 delta
+        place = min(max(int(np.searchsorted(sums.masses[0], 4.0 * delta)) - 1, 0), sums.low.size - 1)
+        at = float(-sums.low[place]) if sums.low.size else 0.0
         at = at if low < at < high else 0.5 * (low + high)
         for _ in range(100):
             found = self.delta(at)
             middle = 0.5 * (found.lower + found.upper)
             low, high = (at, high) if middle > delta else (low, at)
-            slope = math.exp(min(at, 700.0)) * self._sums.of_q(at)
+            slope = math.exp(min(at, 700.0)) * sums.above(at)[1]
             step = (math.log(max(middle, 1e-300)) - math.log(delta)) * middle / slope if slope > 0.0 else math.inf
             if abs(step) <= 1e-12 * (1.0 + at) and abs(middle - delta) <= 1e-6 * delta:
                 break
@@ -90,23 +120,28 @@ class OneRelease:
                     ends[side] = x
                     break
                 pad *= 4.0
-        low, high = ends[0], min(ends[1], self._made.largest_loss[self._way][1])
-        return Found(low, high, Status.TIGHT if high - low <= 1e-6 * high else Status.LOOSE)
+        return _found(ends[0], min(ends[1], self._made.largest_loss[self._way][1]))
+
+    def _around(self, epsilon: float) -> Index:
+        """The panels in which the loss may pass epsilon."""
+        table, way = self._table, self._sums.way
+        if not way:
+            return np.flatnonzero((table.low <= epsilon) & (table.high > epsilon))
+        first = int(np.searchsorted(table.high[::way], epsilon, side="right"))
+        last = int(np.searchsorted(table.low[::way], epsilon, side="right"))
+        found = np.arange(first, max(first, last))
+        return found if way == 1 else table.low.size - 1 - found
+
+    def _whole(self, epsilon: float) -> tuple[float, float]:
+        """Bounds of the sum of P - exp(epsilon) Q over the panels above epsilon, from zero."""
+        p, q, p_off, q_off = self._sums.above(epsilon)
+        times = math.exp(epsilon) if epsilon < 709.0 else math.inf
+        p_off, q_off = p_off + 16.0 * ROUNDING * p, q_off + 16.0 * ROUNDING * q
+        most, least = q + q_off, max(q - q_off, 0.0)
+        low = p - p_off - (times * most if most > 0.0 else 0.0)
+        high = p + p_off - (times * least if least > 0.0 and times < math.inf else 0.0)
+        return max(0.0, low), max(0.0, high)
 
 
-def _chords(table: Table, at: Index, epsilon: float) -> float:
-    """Largest that the panels around epsilon can add: all of P at their largest loss."""
-    if not at.size:
-        return 0.0
-    p, high = table.p[at] + table.p_error[at], table.high[at]
-    with np.errstate(over="ignore"):
-        return float(np.sum(p * -np.expm1(np.minimum(epsilon - high, 0.0)))) * (1.0 + 1e-14)
-
-
-def _positive(table: Table, at: Index, epsilon: float) -> float:
-    """Least that the panels around epsilon add: their positive parts."""
-    if not at.size:
-        return 0.0
-    times = math.exp(epsilon) if epsilon < 709.0 else math.inf
-    value = table.p[at] - table.p_error[at] - times * (table.q[at] + table.q_error[at])
-    return float(np.sum(np.maximum(value, 0.0))) * (1.0 - 1e-14)
+def _found(low: float, high: float) -> Found:
+    return Found(low, high, Status.TIGHT if high - low <= 1e-6 * high else Status.LOOSE)

@@ -6,8 +6,8 @@ For mechanisms that are known by a divergence alone, and for `RDP()` as the acco
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Literal
 
 import numpy as np
 
@@ -17,14 +17,24 @@ from fastacct.core.relations import Relation
 from fastacct.core.search import least
 from fastacct.losses.divergence import ORDERS
 from fastacct.mechanisms.base import DeltaOf
-from fastacct.mechanisms.process import Cell, cell_divergence, cell_pure_epsilon
+from fastacct.mechanisms.process import Cell, cell_divergence, cell_pure_epsilon, merge
 
-__all__ = ["CONVERSIONS", "Renyi", "epsilon_at", "log_delta_at"]
+__all__ = ["CONVERSIONS", "Conversion", "Renyi", "merged_runs"]
 
-CONVERSIONS: Final = ("mironov", "canonne_kamath_steinke", "optimal")
+Conversion = Literal["mironov", "canonne_kamath_steinke", "optimal"]
+CONVERSIONS: Final[tuple[Conversion, ...]] = ("mironov", "canonne_kamath_steinke", "optimal")
+"""As the kernels number them; "optimal" is known to them alone."""
 
 
-def epsilon_at(value: Cells, orders: Cells, delta: float, conversion: str) -> Cells:
+def merged_runs(columns: Iterable[tuple[Cells, Cells, Cells]], cell: int) -> tuple[Cells, Cells, Cells]:
+    """Noise, rate and count of one cell's sampled Gaussians, equal ones merged, in an order of values."""
+    steps = merge(((float(s[cell]), float(q[cell])), float(n[cell])) for s, q, n in columns if n[cell] > 0.0)
+    rows = np.array([(*key, count) for key, count in sorted(steps.items())] or [(1.0, 0.0, 0.0)])
+    sigma, rate, count = np.ascontiguousarray(rows.T)
+    return sigma, rate, count
+
+
+def _epsilon_at(value: Cells, orders: Cells, delta: float, conversion: str) -> Cells:
     """Epsilon at delta, from the divergence at each order: Canonne, Kamath, Steinke 2020, proposition 12 (Mironov
     2017, proposition 3)."""
     a = orders - 1.0
@@ -37,7 +47,7 @@ def epsilon_at(value: Cells, orders: Cells, delta: float, conversion: str) -> Ce
     return np.where(zero, 0.0, np.maximum(best + padding, 0.0))
 
 
-def log_delta_at(value: Cells, orders: Cells, epsilon: float, conversion: str) -> Cells:
+def _log_delta_at(value: Cells, orders: Cells, epsilon: float, conversion: str) -> Cells:
     """Log of delta at epsilon, from the divergence at each order: the same conversions."""
     a = orders - 1.0
     best = a * (value - epsilon)
@@ -51,15 +61,8 @@ def log_delta_at(value: Cells, orders: Cells, epsilon: float, conversion: str) -
 class Renyi:
     """One cell of a job, by the sum of its divergences: upper bounds only."""
 
-    name: Final = "Renyi"
-
     def __init__(
-        self,
-        cell: Cell,
-        relation: Relation,
-        delta_of: DeltaOf | None,
-        orders: Cells | None = None,
-        conversion: str = "canonne_kamath_steinke",
+        self, cell: Cell, relation: Relation, delta_of: DeltaOf | None, orders: Cells | None, conversion: str
     ) -> None:
         self._cell = cell
         self._relation = relation
@@ -72,29 +75,20 @@ class Renyi:
         self.best_order = math.nan
         """Where the last answer was found."""
 
-    def divergence(self, orders: Cells) -> Cells:
-        """Upper bound at the orders."""
-        key = orders.tobytes()
-        if key not in self._kept:
-            if len(self._kept) > 64:
-                self._kept.clear()
-            self._kept[key] = cell_divergence(self._cell, orders, self._relation, self._delta_of)
-        return self._kept[key]
-
     def epsilon(self, delta: float) -> Found:
         """Upper bound of the smallest epsilon with this delta."""
         if not self._cell or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
         upper = self.pure_epsilon
         if delta > 0.0:
-            upper = min(upper, self._least(lambda a, d: epsilon_at(d, a, delta, self._conversion), math.inf))
+            upper = min(upper, self._least(lambda a, d: _epsilon_at(d, a, delta, self._conversion), math.inf))
         return Found(0.0, upper, Status.LOOSE if upper < math.inf else Status.NOT_MET)
 
     def log_delta(self, epsilon: float) -> Found:
         """Upper bound of the logarithm of delta."""
         if not self._cell or epsilon == math.inf or epsilon >= self.pure_epsilon:
             return Found(-math.inf, -math.inf, Status.TIGHT)
-        upper = self._least(lambda a, d: log_delta_at(d, a, epsilon, self._conversion), 0.0)
+        upper = self._least(lambda a, d: _log_delta_at(d, a, epsilon, self._conversion), 0.0)
         return Found(-math.inf, upper, Status.LOOSE if upper < 0.0 else Status.NOT_MET)
 
     def delta(self, epsilon: float) -> Found:
@@ -102,12 +96,20 @@ class Renyi:
         _, upper, status = self.log_delta(epsilon)
         return Found(0.0, min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf)), status)
 
+    def _divergence(self, orders: Cells) -> Cells:
+        key = orders.tobytes()
+        if key not in self._kept:
+            if len(self._kept) > 64:
+                self._kept.clear()
+            self._kept[key] = cell_divergence(self._cell, orders, self._relation, self._delta_of)
+        return self._kept[key]
+
     def _least(self, bound: Callable[[Cells, Cells], Cells], worst: float) -> float:
         """The least value found: every order gives a bound, so the search needs no proof."""
 
         def at(orders: Cells) -> Cells:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return bound(orders, self.divergence(orders))
+                return bound(orders, self._divergence(orders))
 
         if self._orders is not None:
             values = np.nan_to_num(at(self._orders), nan=worst, posinf=np.inf, neginf=-np.inf)

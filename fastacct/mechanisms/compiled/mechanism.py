@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import DIRECTIONS, SAMPLED, Relation
+from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.losses.loss import ROUNDING, Pair
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.compiled.code import Callback, Program, compiled
-from fastacct.mechanisms.compiled.table import (
-    Sums,
-    Table,
-    both_rules,
-    largest_outside,
-    losses_of,
-    rule_of,
-    table_of,
-)
-from fastacct.samplers.poisson import sample
+from fastacct.mechanisms.compiled.code import Callback, Function, compiled
+from fastacct.mechanisms.compiled.table import CompiledPair, Table, at_nodes, largest_outside, losses_of, rule, table_of
 from fastacct_ext import _kernels
 
-__all__ = ["Compiled", "CompiledPair"]
+__all__ = ["Compiled"]
 
 _COARSE: Final = 512
 """Panels of Rényi divergences."""
@@ -37,45 +29,47 @@ _COARSE: Final = 512
 class Compiled(Mechanism):
     """A mechanism given by the densities of its worst pair of outputs; made by `fastacct.jit.mechanism`."""
 
-    log_density_p: Program
-    log_density_q: Program
-    loss: Program | None = None
-    domain: tuple[float, float] = (-math.inf, math.inf)
-    breakpoints: tuple[float, ...] = ()
-    panels: int = 1 << 14
-    supported: tuple[Relation, ...] = SAMPLED
-
-    def __post_init__(self) -> None:
-        for name in ("log_density_p", "log_density_q", "loss"):
-            if name != "loss" or self.loss is not None:
-                object.__setattr__(self, name, Program.of(name, getattr(self, name)))
+    log_density_p: Function
+    log_density_q: Function
+    loss: Function | None
+    domain: tuple[float, float]
+    breakpoints: tuple[float, ...]
+    panels: int
+    supported: tuple[Relation, ...]
 
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
         """Those that the caller named."""
         return self.supported
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(): nothing of it may be an array."""
-        return ()
-
     def place(self) -> tuple[str, tuple[float, ...]]:
         """By content."""
         return f"Compiled,{self!r}", ()
 
+    def _key(self) -> tuple[Hashable, ...]:
+        return (self._digest,)
+
+    @cached_property
+    def _digest(self) -> str:
+        """Of all values in the panels: functions that have the same ones are one."""
+        settings = repr((self.loss is None, self.domain, self.breakpoints, self.panels, self.supported)).encode()
+        columns = (column.tobytes() for column in vars(self.table).values())
+        return hashlib.sha256(settings + b"".join(columns)).hexdigest()
+
     def __repr__(self) -> str:
-        content = repr([getattr(self, one.name) for one in fields(self)]).encode()
-        return (
-            f"jit.mechanism(log_density_p={self.log_density_p.name}, log_density_q={self.log_density_q.name}, "
-            f"domain={self.domain!r})#{hashlib.sha256(content).hexdigest()[:16]}"
-        )
+        p, q = (getattr(one, "__name__", "function") for one in (self.log_density_p, self.log_density_q))
+        return f"jit.mechanism(log_density_p={p}, log_density_q={q}, domain={self.domain!r})#{self._digest[:16]}"
+
+    @cached_property
+    def kept(self) -> dict[tuple[str, float, int], Any]:
+        """What readers have found out about it; goes with it."""
+        return {}
 
     @cached_property
     def callbacks(self) -> dict[str, Callback]:
         """The compiled functions by name."""
-        named = [(name, getattr(self, name)) for name in ("log_density_p", "log_density_q", "loss")]
-        return {name: compiled(program, name) for name, program in named if program is not None}
+        named = {"log_density_p": self.log_density_p, "log_density_q": self.log_density_q, "loss": self.loss}
+        return {name: compiled(name, function) for name, function in named.items() if function is not None}
 
     def evaluate(self, x: Cells) -> tuple[Cells, Cells, Cells]:
         """Both log-densities and the loss."""
@@ -94,9 +88,13 @@ class Compiled(Mechanism):
 
     def refined(self, low: float, high: float, epsilon: float, way: int, good: float) -> tuple[float, float]:
         """Bounds of the integral of (P - exp(epsilon) Q)_+ between two outputs; way 1: Q against P."""
-        points, weights = both_rules()
         log_p, log_q, *loss = (callback.address for callback in self.callbacks.values())
-        return _kernels.refine(log_p, log_q, sum(loss), bool(way), low, high, epsilon, points, weights, 6, good)
+        return _kernels.refine(log_p, log_q, sum(loss), bool(way), low, high, epsilon, *rule(6, 10), 6, good)
+
+    @cached_property
+    def table(self) -> Table:
+        """Masses and losses of the panels."""
+        return table_of(self)
 
     @cached_property
     def largest_loss(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -106,29 +104,18 @@ class Compiled(Mechanism):
         return (known[0][0], outside[0]), (known[1][0], outside[1])
 
     @cached_property
-    def table(self) -> Table:
-        """Masses and losses of the panels."""
-        return table_of(self)
-
-    @cached_property
-    def sums(self) -> tuple[Sums, Sums]:
-        """Of both directions."""
-        return Sums(self.table), Sums(self.table.turned())
-
-    @cached_property
-    def pair(self) -> CompiledPair:
-        """The losses of both directions."""
+    def _pair(self) -> CompiledPair:
         return CompiledPair(self, 1.0, Pair(losses_of(self.table), losses_of(self.table.turned())))
 
     def losses(self, relation: Relation) -> Pair:
         """Panels as atoms, and the densities themselves for the readers that evaluate them."""
-        return self.pair
+        return self._pair
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """By the same two rules, on fewer panels; where they differ, or an infinite domain was cut too early, inf."""
         value = np.zeros(orders.shape)
         for direction in DIRECTIONS[relation]:
-            exact, error = _log_moments(self, direction == "add", orders)
+            exact, error = self._log_moments(direction == "add", orders)
             value = np.maximum(value, np.where(error <= 1e-6 * exact + 1e-12, exact + error, np.inf))
         return value
 
@@ -136,53 +123,32 @@ class Compiled(Mechanism):
         """The largest loss, where it is known."""
         return max(self.largest_loss[direction == "add"][1] for direction in DIRECTIONS[relation])
 
-
-class CompiledPair(Pair):
-    """The losses of a compiled mechanism or of its Poisson sample, with the densities that they come from."""
-
-    def __init__(self, made: Compiled, rate: float, losses: Pair) -> None:
-        super().__init__(losses.remove, losses.add)
-        self.made = made
-        self.rate = rate
-
-    def sampled(self, rate: float) -> Pair | None:
-        """Of the sample."""
-        return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
-
-
-def _log_moments(made: Compiled, way: bool, orders: Cells) -> tuple[Cells, Cells]:
-    """log E_P exp((order - 1) loss) / (order - 1), and ten times the difference of the rules."""
-    every = max(1, made.panels // _COARSE)
-    edges = np.unique(np.concatenate([made.table.edges[::every], made.table.edges[-1:], made.breakpoints]))
-    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
-    a = (orders - 1.0)[..., None]
-    sums = []
-    for size in (6, 10):
-        points, weights = rule_of(size)
-        x = (middle[:, None] + half[:, None] * points).ravel()
-        log_p, log_q, loss = made.evaluate(x)
-        log_p, loss = (log_q, -loss) if way else (log_p, loss)
-        seen = ~np.isnan(loss) & (log_p > -np.inf)
-        if (loss[seen] == np.inf).any():
-            return np.full(orders.shape, np.inf), np.zeros(orders.shape)
-        log_mass, loss = (np.log(half[:, None] * weights).ravel() + log_p)[seen], loss[seen]
-        with np.errstate(invalid="ignore", over="ignore"):
-            size_of = log_mass + a * loss
-            top = size_of.max(axis=-1)
-            far = (top + np.log(np.sum(np.exp(size_of - top[..., None]), axis=-1))) / a[..., 0]
-            near = np.log1p(np.sum(np.exp(log_mass) * np.expm1(np.minimum(a * loss, 1.0)), axis=-1)) / a[..., 0]
-            small = (a * loss).max(axis=-1) < 1.0
-            # what an infinite domain leaves out must be as small as what is seen at its ends
-            ends = np.concatenate([size_of[..., :size], size_of[..., -size:]], axis=-1).max(axis=-1) - top
-            is_cut = (ends > math.log(1e-14)) & (not all(map(math.isfinite, made.domain)))
-        sums.append(np.where(small, near, far))
-        rounding = 1e-14 * (np.abs(top) + 1.0) / a[..., 0] + 1e-13 * np.abs(sums[-1])
-    table = made.table.turned() if way else made.table
-    if table.missing() > 0.0:
-        return np.asarray(sums[1]), np.full(orders.shape, np.inf)
-    with np.errstate(invalid="ignore"):
-        error = 10.0 * np.abs(sums[1] - sums[0]) + rounding
-    return np.asarray(sums[1]), np.where(np.isfinite(error) & ~is_cut, error, np.inf)
-
-
-# -- kernels that compiled code may call -----------------------------------------------------------------------------
+    def _log_moments(self, way: bool, orders: Cells) -> tuple[Cells, Cells]:
+        """log E_P exp((order - 1) loss) / (order - 1), and ten times the difference of the rules."""
+        every = max(1, self.panels // _COARSE)
+        edges = np.unique(np.concatenate([self.table.edges[::every], self.table.edges[-1:], self.breakpoints]))
+        half, a, sums = 0.5 * (edges[1:] - edges[:-1]), (orders - 1.0)[..., None], []
+        for size in (6, 10):
+            _, log_p, log_q, loss, _ = (values.ravel() for values in at_nodes(self, edges, size))
+            log_p, loss = (log_q, -loss) if way else (log_p, loss)
+            seen = ~np.isnan(loss) & (log_p > -np.inf)
+            if (loss[seen] == np.inf).any():
+                return np.full(orders.shape, np.inf), np.zeros(orders.shape)
+            log_mass, loss = (np.log(half[:, None] * rule(size)[1]).ravel() + log_p)[seen], loss[seen]
+            with np.errstate(invalid="ignore", over="ignore"):
+                size_of = log_mass + a * loss
+                top = size_of.max(axis=-1)
+                far = (top + np.log(np.sum(np.exp(size_of - top[..., None]), axis=-1))) / a[..., 0]
+                near = np.log1p(np.sum(np.exp(log_mass) * np.expm1(np.minimum(a * loss, 1.0)), axis=-1)) / a[..., 0]
+                small = (a * loss).max(axis=-1) < 1.0
+                # what an infinite domain leaves out must be as small as what is seen at its ends
+                ends = np.concatenate([size_of[..., :size], size_of[..., -size:]], axis=-1).max(axis=-1) - top
+                is_cut = (ends > math.log(1e-14)) & (not all(map(math.isfinite, self.domain)))
+            sums.append(np.where(small, near, far))
+            rounding = 1e-14 * (np.abs(top) + 1.0) / a[..., 0] + 1e-13 * np.abs(sums[-1])
+        table = self.table.turned() if way else self.table
+        if table.missing() > 0.0:
+            return np.asarray(sums[1]), np.full(orders.shape, np.inf)
+        with np.errstate(invalid="ignore"):
+            error = 10.0 * np.abs(sums[1] - sums[0]) + rounding
+        return np.asarray(sums[1]), np.where(np.isfinite(error) & ~is_cut, error, np.inf)

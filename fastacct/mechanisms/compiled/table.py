@@ -1,6 +1,6 @@
-"""One release of a compiled mechanism: its domain cut into panels with certified masses, and delta as their sum.
+"""The domain of a compiled mechanism cut into panels, each with certified masses of P and Q and the range of its loss.
 
-Panels whose loss may pass epsilon are refined until they do not matter (docs/algorithms/compiled.md).
+docs/algorithms/compiled.md says what is assumed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Index
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
+from fastacct.samplers.poisson import sample
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
 
-__all__ = ["Sums", "Table", "cut_evenly", "locked", "losses_of", "rule_of", "table_of"]
+__all__ = ["CompiledPair", "Table", "at_nodes", "cut_evenly", "largest_outside", "losses_of", "rule", "table_of"]
 
 UNRESOLVED: Final = 1e-7
 """Largest share of the mass that two quadrature rules may disagree about."""
@@ -31,9 +32,6 @@ _FAR: Final = -720.0
 _WIDEST: Final = 1e150
 _SMALL: Final = 10.0
 """Log of peak over density at an end of the domain, from which on the end is taken as a cut."""
-_MOST_PANELS: Final = 256
-"""More panels around epsilon are not refined."""
-_GOOD: Final = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,76 +64,17 @@ class Table:
         return max(0.0, float(mean.max(initial=0.0))), high
 
 
-def _rises(values: Cells) -> bool:
-    """Whether no value is below the one before it; never with a NaN."""
-    return bool((values[1:] >= values[:-1]).all())
+class CompiledPair(Pair):
+    """The losses of a compiled mechanism or of its Poisson sample, with the densities that they come from."""
 
+    def __init__(self, made: Compiled, rate: float, losses: Pair) -> None:
+        super().__init__(losses.remove, losses.add)
+        self.made = made
+        self.rate = rate
 
-class Sums:
-    """Masses of the panels whose losses are all above a threshold, in extended precision."""
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self.missing = table.missing()
-        order = np.argsort(-np.nan_to_num(table.low, nan=-np.inf), kind="stable")
-        order = order[np.isfinite(table.low[order]) | (table.low[order] > 0.0)]
-        self._low = locked(-table.low[order])
-        columns = (table.p, table.q, table.p_error, table.q_error)
-        self._sums = [np.append(0.0, np.cumsum(column[order].astype(np.longdouble))) for column in columns]
-        for sums in self._sums:
-            sums.flags.writeable = False
-
-        # a not-a-number rises nowhere
-        self._ways = [way for way in (1, -1) if _rises(table.low[::way]) and _rises(table.high[::way])]
-
-    def around(self, epsilon: float) -> Index:
-        """The panels in which the loss may pass epsilon."""
-        table = self.table
-        if not self._ways:
-            return np.flatnonzero((table.low <= epsilon) & (table.high > epsilon))
-        way = self._ways[0]
-        first = int(np.searchsorted(table.high[::way], epsilon, side="right"))
-        last = int(np.searchsorted(table.low[::way], epsilon, side="right"))
-        found = np.arange(first, max(first, last))
-        return found if way == 1 else table.low.size - 1 - found
-
-    def _at(self, epsilon: float) -> list[float]:
-        """Masses of P and Q above epsilon, and bounds of their errors."""
-        place = int(np.searchsorted(self._low, -epsilon, side="left"))
-        return [float(sums[place]) for sums in self._sums]
-
-    def loss_above(self, mass: float) -> float:
-        """About the loss that P exceeds with this probability."""
-        place = int(np.searchsorted(self._sums[0], mass))
-        return float(-self._low[min(max(place - 1, 0), self._low.size - 1)]) if self._low.size else 0.0
-
-    def of_q(self, epsilon: float) -> float:
-        """Mass of Q."""
-        return self._at(epsilon)[1]
-
-    def excess(self, epsilon: float) -> tuple[float, float]:
-        """Bounds of the sum of P - exp(epsilon) Q, from zero."""
-        p, q, p_off, q_off = self._at(epsilon)
-        times = math.exp(epsilon) if epsilon < 709.0 else math.inf
-        p_off, q_off = p_off + 16.0 * ROUNDING * p, q_off + 16.0 * ROUNDING * q
-        most, least = q + q_off, max(q - q_off, 0.0)
-        low = p - p_off - (times * most if most > 0.0 else 0.0)
-        high = p + p_off - (times * least if least > 0.0 and times < math.inf else 0.0)
-        return max(0.0, low), max(0.0, high)
-
-
-@lru_cache(maxsize=2)
-def rule_of(size: int) -> tuple[Cells, Cells]:
-    """Points and weights of Gauss's rule on [-1, 1]."""
-    points, weights = np.polynomial.legendre.leggauss(size)
-    return locked(points), locked(weights)
-
-
-@lru_cache(maxsize=1)
-def both_rules() -> tuple[Cells, Cells]:
-    """The rules with 6 and with 10 points, one after the other."""
-    points, weights = (np.concatenate(parts) for parts in zip(rule_of(6), rule_of(10), strict=True))
-    return locked(points), locked(weights)
+    def sampled(self, rate: float) -> Pair | None:
+        """Of the sample."""
+        return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
 
 
 def locked(array: Cells) -> Cells:
@@ -144,18 +83,45 @@ def locked(array: Cells) -> Cells:
     return array
 
 
+@lru_cache(maxsize=3)
+def rule(*sizes: int) -> tuple[Cells, Cells]:
+    """Points and weights of Gauss's rules on [-1, 1], one after the other."""
+    rules = [np.polynomial.legendre.leggauss(size) for size in sizes]
+    points, weights = (np.concatenate(parts) for parts in zip(*rules, strict=True))
+    return locked(points), locked(weights)
+
+
+def at_nodes(made: Compiled, edges: Cells, *sizes: int) -> tuple[Cells, Cells, Cells, Cells, Cells]:
+    """Nodes of Gauss's rules, log-densities, loss and logarithms of the weights: panels x points."""
+    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
+    points, weights = rule(*sizes)
+    x = middle[:, None] + half[:, None] * points
+    return x, *made.evaluate(x), np.log(half)[:, None] + np.log(weights)
+
+
+def table_of(made: Compiled) -> Table:
+    """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
+    table = _panels(made, _edges(made))
+    for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
+        if math.fsum(error) > UNRESOLVED:
+            worst = int(np.argmax(error))
+            low, high = float(table.edges[worst]), float(table.edges[worst + 1])
+            raise ValueError(
+                f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or more panels"
+            )
+        if abs((total := math.fsum(mass)) - 1.0) > 1e-9:
+            raise ValueError(f"{name} integrates to {total!r} over {made.domain!r}, not to 1")
+    return table
+
+
 def _panels(made: Compiled, edges: Cells) -> Table:
     """Panels between increasing edges, each integrated by two rules."""
-    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
-    points, weights = both_rules()
-    x = middle[:, None] + half[:, None] * points
-    log_p, log_q, loss = made.evaluate(x)
+    half, (x, log_p, log_q, loss, log_size) = 0.5 * (edges[1:] - edges[:-1]), at_nodes(made, edges, 6, 10)
     for name, values in (("log_density_p", log_p), ("log_density_q", log_q)):
         if not (values < np.inf).all():
             at = float(x[~(values < np.inf)].flat[0])
             raise ValueError(f"{name}({at!r}) is not a number; allowed: finite numbers and -inf")
-    with np.errstate(divide="ignore"):  # in logarithms: a density may underflow where a panel's mass does not
-        log_size = np.log(half)[:, None] + np.log(weights)
+    # in logarithms: a density may underflow where a panel's mass does not
     in_p, in_q = np.exp(log_p + log_size), np.exp(log_q + log_size)
     p, q = in_p[:, 6:].sum(axis=1), in_q[:, 6:].sum(axis=1)
     off = np.abs(p - in_p[:, :6].sum(axis=1)), np.abs(q - in_q[:, :6].sum(axis=1))
@@ -185,28 +151,12 @@ def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
     return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size)) + SUBNORMAL)
 
 
-def table_of(made: Compiled) -> Table:
-    """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
-    table = _panels(made, _edges(made))
-    for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
-        if math.fsum(error) > UNRESOLVED:
-            worst = int(np.argmax(error))
-            low, high = float(table.edges[worst]), float(table.edges[worst + 1])
-            raise ValueError(
-                f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or more panels"
-            )
-        if abs((total := math.fsum(mass)) - 1.0) > 1e-9:
-            raise ValueError(f"{name} integrates to {total!r} over {made.domain!r}, not to 1")
-    return table
-
-
 def _edges(made: Compiled) -> Cells:
-    """Panels, ever shorter towards the ends of the domain and the breakpoints."""
+    """Panels, ever shorter towards the ends of the domain and the breakpoints: a density may vanish there."""
     low, high = made.domain
     if math.isinf(low) or math.isinf(high):
         low, high = _reach(made, low, high)
     ends = [low, *(x for x in made.breakpoints if low < x < high), high]
-    # towards ends and breakpoints ever shorter: a density may vanish there
     away = 0.5 ** np.arange(1.0, 46.0) * (high - low) / made.panels
     near = np.concatenate([np.concatenate([x - away, x + away]) for x in ends])
     even = cut_evenly(low, high, made.breakpoints, made.panels)
@@ -257,9 +207,7 @@ def losses_of(table: Table) -> Bracket:
     share = (1.0 - np.exp(low - mean) * (1.0 - 2.0 * off)) / -np.expm1(low - high)
     share = np.clip(share * (1.0 + 4.0 * ROUNDING), 0.0, 1.0)
     right, left = p * share * (1.0 + 1.01 * p_off), p * (1.0 - share) * (1.0 + 1.01 * p_off)
-    pad = 4.0 * ROUNDING
-    loss = np.concatenate([low, high])
-    rest = min(1.0, rest * (1.0 + 1e-12))
+    pad, loss, rest = 4.0 * ROUNDING, np.concatenate([low, high]), min(1.0, rest * (1.0 + 1e-12))
     upper = Atoms(locked(loss), locked(pad * np.abs(loss)), locked(np.concatenate([left, right])), infinite=rest)
     below = locked(np.maximum(p * (1.0 - 1.01 * p_off), 0.0))
     return Bracket(upper, Atoms(locked(mean - off), locked(pad * np.abs(mean)), below))
