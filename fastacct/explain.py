@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fastacct.accountants import PLD, RDP, Exact, Method
+from fastacct.accountants.question import Job, answer, as_accountant, as_process, plain_bounds
 from fastacct.core.bounds import Bounds, Found, Status
 from fastacct.core.inputs import as_number
 from fastacct.core.relations import Relation, as_relation
-from fastacct.epsilon import Job, as_accountant, as_process, delta_bounds, epsilon_bounds
-from fastacct.epsilon import delta as smallest_delta
-from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.contour import Contour
@@ -107,15 +105,9 @@ def explain(
 
 
 def _bounds(job: Process, quantity: Quantity, target: float, chosen: Method, relation: Relation) -> Bounds:
-    if isinstance(chosen, Exact):
-        if quantity == "epsilon":
-            return epsilon_bounds(job, delta=target, neighbors=relation)
-        return delta_bounds(job, epsilon=target, neighbors=relation)
-    if quantity == "epsilon":
-        value = smallest_epsilon(job, delta=target, accountant=chosen, neighbors=relation)
-    else:
-        value = smallest_delta(job, epsilon=target, accountant=chosen, neighbors=relation)
-    return Bounds(0.0, value, Status.LOOSE)
+    is_exact = isinstance(chosen, Exact)
+    found = plain_bounds(answer(quantity, job, target, chosen, relation, only_upper=not is_exact))
+    return found if is_exact else Bounds(0.0, found.upper, Status.LOOSE)
 
 
 def _readers(

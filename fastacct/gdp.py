@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.accountants.question import Job, as_process
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
-from fastacct.epsilon import Job, as_process
 from fastacct.readers.contour import BOTH, EPSILON, LOG_DELTA, Contour
 from fastacct.readers.job import contour_of
 from fastacct_ext import _kernels
