@@ -11,7 +11,7 @@ import numpy as np
 from fastacct.accountants.base import Method
 from fastacct.accountants.question import Job, answer, checked
 from fastacct.core.bounds import Bounds
-from fastacct.core.inputs import UNIT, as_number, unwrap
+from fastacct.core.inputs import UNIT, as_number
 from fastacct.core.relations import Relation
 from fastacct.core.search import boundary
 from fastacct.readers.attack import rates
@@ -97,9 +97,10 @@ def calibrate(
 
     def level(x: float) -> float:
         """Logarithm of spent over target, kept finite: at most 0 where the target is met."""
-        value = seen[x] = unwrap(read(build(x)).upper)
-        if isinstance(value, np.ndarray):
+        found = read(build(x)).upper
+        if np.ndim(found):
             raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
+        value = seen[x] = float(found)
         if not 0.0 < value < math.inf or target == 0.0:
             return -_LEVEL if value <= target else _LEVEL
         return math.log(value / target) or math.copysign(1e-17, value - target) * (value != target)

@@ -35,41 +35,17 @@ from fastacct.accountants.base import MOST_NOISE, SMALLEST_RATE, Calibration, Wa
 from fastacct.accountants.question import EXACT, as_accountant, asked, plain_bounds, renyi
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
-from fastacct.core.relations import Relation, as_relation
+from fastacct.core.relations import Relation, as_relation, refuse
 from fastacct.core.search import boundary
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import (
-    PARAMETERS,
-    Block,
-    Run,
-    as_delta,
-    as_run,
-    of_history,
-    parameters,
-    process_of,
-    refused,
-    steps_of_epochs,
-)
+from fastacct.run import Block, Run, as_delta, as_run, of_history, parameters, process_of, refused, steps_of_epochs
 from fastacct_ext import _kernels
 
-__all__ = [
-    "best_order",
-    "delta",
-    "delta_approx",
-    "delta_bounds",
-    "delta_lower",
-    "epsilon",
-    "epsilon_approx",
-    "epsilon_bounds",
-    "epsilon_lower",
-    "noise_multiplier",
-    "rdp",
-    "rdp_bounds",
-    "sample_rate",
-    "steps",
-]
+__all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
+__all__ += ["best_order", "delta_approx", "epsilon_approx", "rdp", "rdp_bounds"]
+__all__ += ["noise_multiplier", "sample_rate", "steps"]
 
 _readout_scalar = _kernels.readout_scalar
 _RENYI: Final = RDP()
@@ -82,7 +58,7 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
-def _quick(accountant: object) -> bool:
+def _is_quick(accountant: object) -> bool:
     """Whether plain numbers are answered without arrays."""
     return accountant is None or (isinstance(accountant, (RDP, Exact)) and accountant in (EXACT, _RENYI))
 
@@ -147,11 +123,8 @@ def epsilon(
     >>> round(fa.dpsgd.epsilon(noise_multiplier=1.1, records=60000, batch_size=256, epochs=60, delta="1/n"), 4)
     2.3071
     """
-    if (
-        records is batch_size is epochs is history is threads is None
-        and neighbors == "add_remove"
-        and _quick(accountant)
-    ):
+    is_special = not (records is batch_size is epochs is history is None)
+    if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
         found = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False, accountant != _RENYI)
         if found is not None:
             return found
@@ -201,11 +174,8 @@ def delta(
     >>> f"{fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=1.5):.6e}"
     '1.092559e-04'
     """
-    if (
-        records is batch_size is epochs is history is threads is None
-        and neighbors == "add_remove"
-        and _quick(accountant)
-    ):
+    is_special = not (records is batch_size is epochs is history is None)
+    if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
         found = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True, accountant != _RENYI)
         if found is not None:
             return found
@@ -343,11 +313,7 @@ def _relation(run: Run, chosen: Method) -> Relation:
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
     relation = as_relation(run.get("neighbors", "add_remove"))
     if relation not in chosen.relations:
-        raise ValueError(
-            f"neighbors = {relation!r} is not supported by {type(chosen).__name__}: its dominating pair under Poisson "
-            f"sampling is another one; supported: {', '.join(map(repr, chosen.relations))} "
-            "(fastacct.Exact() covers all)"
-        )
+        raise refuse(chosen, relation, chosen.relations)
     return relation
 
 
@@ -385,7 +351,7 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
     refused(run, (wanted, *fixing), f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
-    known = parameters(run, [name for name in PARAMETERS if name != wanted])
+    known = parameters(run, wanted)
     if history is None and "epochs" not in known:
         cells = cast(tuple[Cells, Cells, Cells, Cells], (*target.values(), *known.values()))
         return chosen.calibrate(Calibration(wanted, cells, common_shape(target | known), relation, threads))[0]

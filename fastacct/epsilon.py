@@ -1,17 +1,8 @@
 """The verbs of a job: epsilon, delta and their bounds, and Rényi divergences.
 
 A job is a mechanism or a process.  Its parameters, its counts and the target broadcast like NumPy arrays: plain numbers
-in, a Python float out; arrays in, float64 arrays out.  Trade-off curves and attacks are in `fastacct.tradeoff`.
-
-=======================================  ==================================================
-edge case                                answer
-=======================================  ==================================================
-nothing is released (count 0, rate 0)    epsilon 0, delta 0
-noise_multiplier = 0                     epsilon inf, delta 1
-delta = 0                                epsilon inf ("add" alone may have a finite one)
-delta = 1                                epsilon 0
-epsilon = inf                            delta 0
-=======================================  ==================================================
+in, a Python float out; arrays in, float64 arrays out.  Trade-off curves and attacks are in `fastacct.tradeoff`,
+edge cases in the table of `fastacct.dpsgd`.
 """
 
 from __future__ import annotations
@@ -24,17 +15,8 @@ from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Floats, Reals, unwrap
 from fastacct.core.relations import Relation
 
-__all__ = [
-    "delta",
-    "delta_bounds",
-    "delta_lower",
-    "epsilon",
-    "epsilon_bounds",
-    "epsilon_lower",
-    "log_delta_bounds",
-    "rdp",
-    "rdp_bounds",
-]
+__all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
+__all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]
 
 
 def epsilon(

@@ -152,15 +152,7 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
     if mu == 0.0 or mu == np.inf:
         return min(mu, 1.0)
     one = np.array(mu)
-    (_, reach, _), _ = run_kernel(
-        _kernels.Op.EXACT,
-        (1.0 / one, np.array(1.0), np.array(1.0), np.array(np.exp(log_floor))),
-        (),
-        3,
-        1,
-        option=EPSILON,
-        conversion=BOTH,
-    )
+    reach = _gaussian(one, np.exp(np.array(log_floor)), 1, EPSILON)[1]
     end = max(end, float(reach)) if reach < np.inf else end
 
     def over(a: Cells, b: Cells, _: float) -> Cells:
@@ -208,12 +200,11 @@ def _maximum(
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])
 
 
-def _gaussian(mu: Cells, eps: Cells, threads: int) -> tuple[Cells, Cells]:
-    """Certified bounds of log delta_mu(eps)."""
-    one = np.array(1.0)
-    shape = np.broadcast_shapes(mu.shape, eps.shape)
+def _gaussian(mu: Cells, target: Cells, threads: int, what: int = LOG_DELTA) -> tuple[Cells, Cells]:
+    """Certified bounds of log delta_mu at epsilons, or of epsilon_mu at deltas."""
+    one, shape = np.array(1.0), np.broadcast_shapes(mu.shape, target.shape)
     (lower, upper, _), _ = run_kernel(
-        _kernels.Op.EXACT, (1.0 / mu, one, one, eps), shape, 3, threads, option=LOG_DELTA, conversion=BOTH
+        _kernels.Op.EXACT, (1.0 / mu, one, one, target), shape, 3, threads, option=what, conversion=BOTH
     )
     return lower, upper
 

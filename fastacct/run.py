@@ -18,19 +18,8 @@ from fastacct.mechanisms.process import Process
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
 
-__all__ = [
-    "PARAMETERS",
-    "Block",
-    "Run",
-    "as_delta",
-    "as_run",
-    "of_history",
-    "parameters",
-    "process_of",
-    "rate_of_batch",
-    "refused",
-    "steps_of_epochs",
-]
+__all__ = ["Block", "Run", "as_delta", "as_run", "of_history", "parameters", "process_of", "refused"]
+__all__ += ["rate_of_batch", "steps_of_epochs"]
 
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
@@ -58,8 +47,8 @@ def as_run(values: tuple[Any, ...]) -> Run:
     return cast(Run, dict(zip(Run.__annotations__, values, strict=True)))
 
 
-def parameters(run: Run, needed: Iterable[str] = PARAMETERS, hint: str = "") -> dict[str, Cells]:
-    """The parameters that the keywords fix, checked, none of those needed missing.
+def parameters(run: Run, wanted: str = "", hint: str = "") -> dict[str, Cells]:
+    """The parameters that the keywords fix, checked; none is missing but the one that is wanted.
 
     sample_rate = batch_size / records and steps = ceil(epochs * records / batch_size) = ceil(epochs / sample_rate);
     epochs without a sample rate stay epochs.
@@ -87,7 +76,8 @@ def parameters(run: Run, needed: Iterable[str] = PARAMETERS, hint: str = "") -> 
             raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
         counted = _each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
         cells["steps"] = as_cells("steps", counted)
-    missing = [name for name in needed if name not in cells and not (name == "steps" and "epochs" in given)]
+    excused = (wanted, "steps") if "epochs" in given else (wanted,)
+    missing = [name for name in PARAMETERS if name not in cells and name not in excused]
     if missing:
         raise TypeError(f"missing {', '.join(missing)}{hint}")
     return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}

@@ -19,17 +19,8 @@ from fastacct.readers.attack import bayes_risk as risk_bounds
 from fastacct.readers.attack import rates
 from fastacct.readers.roc import PAD
 
-__all__ = [
-    "advantage",
-    "advantage_bounds",
-    "bayes_risk",
-    "bayes_risk_bounds",
-    "positive_predictive_value",
-    "tpr_at_fpr",
-    "tpr_at_fpr_bounds",
-    "tradeoff",
-    "tradeoff_bounds",
-]
+__all__ = ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds", "positive_predictive_value"]
+__all__ += ["tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]
 
 Envelope = Literal["pointwise", "convex"]
 
