@@ -11,7 +11,7 @@ import numpy as np
 from fastacct.accountants.base import Method
 from fastacct.accountants.question import Job, answer, checked
 from fastacct.core.bounds import Bounds
-from fastacct.core.inputs import UNIT, as_number
+from fastacct.core.inputs import UNIT, Domain, as_number
 from fastacct.core.relations import Relation
 from fastacct.core.search import boundary
 from fastacct.readers.attack import rates
@@ -19,6 +19,7 @@ from fastacct.readers.attack import rates
 __all__ = ["calibrate"]
 
 _LEVEL: Final = 50.0
+_ANY: Final = Domain(-math.inf, math.inf)
 
 
 def calibrate(
@@ -117,12 +118,7 @@ def calibrate(
 def _as_bracket(bracket: Any) -> tuple[float, float]:
     if isinstance(bracket, str | bytes) or not hasattr(bracket, "__len__") or len(bracket) != 2:
         raise TypeError(f"bracket must be (low, high), not {bracket!r}")
-    low, high = bracket
-    for value in (low, high):
-        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-            raise TypeError(f"bracket must be two numbers, not {bracket!r}")
+    low, high = (as_number("bracket", end, _ANY) for end in bracket)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"bracket = {bracket!r} must be finite and increasing")
-    if isinstance(low, int | np.integer) and isinstance(high, int | np.integer):
-        return int(low), int(high)
-    return float(low), float(high)
+    return (int(low), int(high)) if all(isinstance(end, int | np.integer) for end in bracket) else (low, high)
