@@ -90,10 +90,10 @@ def checked(
 
 def as_process(job: object) -> Process:
     """A job as a process."""
-    if isinstance(job, Mechanism):
-        return Process({job: 1})
     if isinstance(job, Process):
         return job
+    if isinstance(job, Mechanism):
+        return Process({job: 1})
     raise TypeError(f"job must be a mechanism or a process such as fastacct.Gaussian(1.0) * 100, not {job!r}")
 
 
