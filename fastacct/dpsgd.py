@@ -235,20 +235,10 @@ def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
     noise_multiplier in [0.03, 1e4] and orders in (1, 1e5]; outside this domain certified, possibly looser (see
     `rdp_bounds` for the status).
 
-    Parameters
-    ----------
-    orders : float or array in [1, 1e11], or inf
-        Broadcasts with the other arguments: for curves of many configurations give `noise_multiplier[:, None]` and
-        orders along the last axis, so that each curve shares its work.
-    noise_multiplier, sample_rate, steps, history, neighbors, threads
-        As in `epsilon`; not "replace_one".
+    The orders, in [1, 1e11] or inf, broadcast with the other arguments: for curves of many configurations give
+    `noise_multiplier[:, None]` and orders along the last axis, so that each curve shares its work.  Without `steps`
+    the divergence of one step.  Keywords and errors as in `epsilon`; no accountant, not "replace_one".
 
-    Returns
-    -------
-    float or ndarray
-
-    Examples
-    --------
     >>> import fastacct as fa
     >>> fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=[1.5, 2, 32]).round(6)
     array([1.1735000e-02, 1.7037000e-02, 1.3623138e+01])

@@ -49,27 +49,9 @@ def explain(
 ) -> Explanation:
     """Say which reader answers epsilon at `delta`, or delta at `epsilon`, and what the others say.
 
-    Parameters
-    ----------
-    job : Mechanism or Process
-        Of plain numbers.
-    epsilon, delta : float, one of them
-    accountant : Method, optional
-        Default `fastacct.Exact()`.
-    neighbors : str
+    The job is one of plain numbers, the target one number; arguments and errors as in `fastacct.epsilon`.  Print what
+    is returned, or use its fields.
 
-    Returns
-    -------
-    Explanation
-        Print it, or use its fields.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `fastacct.epsilon`; for a job with arrays.
-
-    Examples
-    --------
     >>> import fastacct as fa
     >>> why = fa.explain(fa.Laplace(2.0) * 5 + fa.ZCDP(0.01), delta=1e-6)
     >>> why.answered

@@ -62,27 +62,11 @@ def gdp(
     tradeoff(fpr) >= Phi(Phi^-1(1 - fpr) - mu) - delta_floor for every fpr.  mu exceeds the smallest such number by at
     most 1e-6 relative, which `mu_lower` proves.
 
-    Parameters
-    ----------
-    job : Mechanism or Process
-    delta_floor : float in (0, 1]
-        A sampled Gaussian is mu-GDP in full only for mu = sqrt(steps)/noise_multiplier, as if nothing were sampled:
-        that is what mu tends to as the floor goes to 0.  At usual deltas it is far smaller.
-    neighbors : str
-        As in `tradeoff`.  "add" and "remove" have the same answer as "add_remove": the Gaussian's curve is its own
-        inverse.
-    threads : int, optional
-
-    Returns
-    -------
-    GaussianFit
-        mu, mu_lower, regret.  mu = inf where epsilon at `delta_floor` could not be bounded, or delta at epsilon 0 not
-        below 1 (mu above about 12: no privacy to speak of).
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `epsilon`.
+    A sampled Gaussian is mu-GDP in full only for mu = sqrt(steps)/noise_multiplier, as if nothing were sampled: that
+    is what mu tends to as the floor, in (0, 1], goes to 0.  At usual deltas it is far smaller.  "add" and "remove" have
+    the same answer as "add_remove": the Gaussian's curve is its own inverse.  mu is inf where epsilon at `delta_floor`
+    could not be bounded, or delta at epsilon 0 not below 1 (mu above about 12: no privacy to speak of).  Jobs are
+    Gaussians, their samples and mixtures; arguments and errors as in `epsilon`.
 
     References
     ----------
