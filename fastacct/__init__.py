@@ -7,32 +7,12 @@
 
 from typing import TYPE_CHECKING
 
-from fastacct import dpsgd, jit, mechanisms
-from fastacct.accountants import (
-    CLT,
-    PLD,
-    RDP,
-    AdvancedComposition,
-    AnalyticGaussian,
-    BasicComposition,
-    Exact,
-    Method,
-    ZCDPComposition,
-)
+from fastacct import accountants, dpsgd, jit, mechanisms
+from fastacct.accountants import *  # noqa: F403
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.version import __version__ as __version__
-from fastacct.epsilon import (
-    delta,
-    delta_bounds,
-    delta_lower,
-    epsilon,
-    epsilon_bounds,
-    epsilon_lower,
-    log_delta_bounds,
-    rdp,
-    rdp_bounds,
-)
+from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.ledger.accountant import Accountant, BudgetExceededError
@@ -40,70 +20,19 @@ from fastacct.mechanisms import *  # noqa: F403
 from fastacct.readers.grid.distribution import LossDistribution
 from fastacct.sweep import open_sweep, sweep
 from fastacct.textbook import classical, composition, convert
-from fastacct.tradeoff import (
-    advantage,
-    advantage_bounds,
-    bayes_risk,
-    bayes_risk_bounds,
-    positive_predictive_value,
-    tpr_at_fpr,
-    tpr_at_fpr_bounds,
-    tradeoff,
-    tradeoff_bounds,
-)
+from fastacct.tradeoff import *  # noqa: F403
 
 if TYPE_CHECKING:
     from fastacct import curve, plot, tightness
 
-__all__ = [
-    "CLT",
-    "PLD",
-    "RDP",
-    "Accountant",
-    "AdvancedComposition",
-    "AnalyticGaussian",
-    "BasicComposition",
-    "Bounds",
-    "BudgetExceededError",
-    "Exact",
-    "Explanation",
-    "GaussianFit",
-    "LossDistribution",
-    "Method",
-    "Status",
-    "ZCDPComposition",
-    "advantage",
-    "advantage_bounds",
-    "bayes_risk",
-    "bayes_risk_bounds",
-    "calibrate",
-    "classical",
-    "composition",
-    "convert",
-    "curve",
-    "delta",
-    "delta_bounds",
-    "delta_lower",
-    "dpsgd",
-    "epsilon",
-    "epsilon_bounds",
-    "epsilon_lower",
-    "explain",
-    "gdp",
-    "jit",
-    "log_delta_bounds",
-    "open_sweep",
-    "plot",
-    "positive_predictive_value",
-    "rdp",
-    "rdp_bounds",
-    "sweep",
-    "tightness",
-    "tpr_at_fpr",
-    "tpr_at_fpr_bounds",
-    "tradeoff",
-    "tradeoff_bounds",
-]
+__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
+__all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit"]
+__all__ += ["open_sweep", "plot", "sweep", "tightness"]
+__all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
+__all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
+__all__ += ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds"]  # noqa: F405
+__all__ += ["positive_predictive_value", "tpr_at_fpr", "tpr_at_fpr_bounds", "tradeoff", "tradeoff_bounds"]  # noqa: F405
+__all__ += accountants.__all__
 __all__ += mechanisms.__all__
 
 

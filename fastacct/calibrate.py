@@ -8,18 +8,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastacct.accountants import Method
-from fastacct.core.inputs import UNIT, as_number
+from fastacct.accountants.base import Method
+from fastacct.accountants.question import Job, answer, checked
+from fastacct.core.bounds import Bounds
+from fastacct.core.inputs import UNIT, Domain, as_number
 from fastacct.core.relations import Relation
 from fastacct.core.search import boundary
-from fastacct.epsilon import Job
-from fastacct.epsilon import epsilon as smallest_epsilon
-from fastacct.tradeoff import advantage as largest_advantage
-from fastacct.tradeoff import tpr_at_fpr
+from fastacct.readers.attack import rates
 
 __all__ = ["calibrate"]
 
 _LEVEL: Final = 50.0
+_ANY: Final = Domain(-math.inf, math.inf)
 
 
 def calibrate(
@@ -74,14 +74,34 @@ def calibrate(
     >>> fa.calibrate(lambda n: fa.Gaussian(1.0).poisson(0.01) * n, epsilon=2.0, delta=1e-5, bracket=(1, 10**6))
     1202
     """
-    spent, target, name = _measure(epsilon, delta, advantage, tpr, fpr, accountant, neighbors, threads)
+    asked = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
+    given = {
+        name: as_number(name, value, None if name in ("epsilon", "delta") else UNIT)
+        for name, value in asked.items()
+        if value is not None
+    }
+    readouts: dict[tuple[str, ...], Callable[[Job], Bounds]] = {
+        ("epsilon", "delta"): lambda job: answer(
+            "epsilon", job, given["delta"], accountant, neighbors, threads, only_upper=True
+        ),
+        ("advantage",): lambda job: answer("delta", job, 0.0, None, neighbors, threads),
+        ("tpr", "fpr"): lambda job: rates(
+            *checked(job, "fpr", given["fpr"], neighbors, threads, UNIT), positives=True, both=False
+        ),
+    }
+    if tuple(given) not in readouts:
+        raise TypeError(f"give epsilon and delta, or advantage, or tpr and fpr; not {', '.join(given) or 'nothing'}")
+    read, (name, target) = readouts[tuple(given)], next(iter(given.items()))
+    if accountant is not None and name != "epsilon":
+        raise ValueError("accountant goes with epsilon and delta; the other targets are read exactly")
     seen: dict[float, float] = {}
 
     def level(x: float) -> float:
         """Logarithm of spent over target, kept finite: at most 0 where the target is met."""
-        value = seen[x] = spent(build(x))
-        if isinstance(value, np.ndarray):
+        found = read(build(x)).upper
+        if np.ndim(found):
             raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
+        value = seen[x] = float(found)
         if not 0.0 < value < math.inf or target == 0.0:
             return -_LEVEL if value <= target else _LEVEL
         return math.log(value / target) or math.copysign(1e-17, value - target) * (value != target)
@@ -98,54 +118,7 @@ def calibrate(
 def _as_bracket(bracket: Any) -> tuple[float, float]:
     if isinstance(bracket, str | bytes) or not hasattr(bracket, "__len__") or len(bracket) != 2:
         raise TypeError(f"bracket must be (low, high), not {bracket!r}")
-    low, high = bracket
-    for value in (low, high):
-        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-            raise TypeError(f"bracket must be two numbers, not {bracket!r}")
+    low, high = (as_number("bracket", end, _ANY) for end in bracket)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"bracket = {bracket!r} must be finite and increasing")
-    if isinstance(low, int | np.integer) and isinstance(high, int | np.integer):
-        return int(low), int(high)
-    return float(low), float(high)
-
-
-def _measure(
-    epsilon: Any,
-    delta: Any,
-    advantage: Any,
-    tpr: Any,
-    fpr: Any,
-    accountant: Method | None,
-    neighbors: Relation,
-    threads: int | None,
-) -> tuple[Callable[[Job], Any], float, str]:
-    """What is read from a job, the target, and its name."""
-    asked = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
-    given = {
-        name: as_number(name, value, None if name in ("epsilon", "delta") else UNIT)
-        for name, value in asked.items()
-        if value is not None
-    }
-    if given.keys() == {"epsilon", "delta"}:
-
-        def spent(job: Job) -> Any:
-            return smallest_epsilon(
-                job, delta=given["delta"], accountant=accountant, neighbors=neighbors, threads=threads
-            )
-
-        return spent, given["epsilon"], "epsilon"
-    if accountant is not None:
-        raise ValueError("accountant goes with epsilon and delta; the other targets are read exactly")
-    if given.keys() == {"advantage"}:
-        return (
-            lambda job: largest_advantage(job, neighbors=neighbors, threads=threads),
-            given["advantage"],
-            "advantage",
-        )
-    if given.keys() == {"tpr", "fpr"}:
-        return (
-            lambda job: tpr_at_fpr(job, given["fpr"], neighbors=neighbors, threads=threads),
-            given["tpr"],
-            "tpr",
-        )
-    raise TypeError(f"give epsilon and delta, or advantage, or tpr and fpr; not {', '.join(given) or 'nothing'}")
+    return (int(low), int(high)) if all(isinstance(end, int | np.integer) for end in bracket) else (low, high)

@@ -23,44 +23,34 @@ epsilon = inf          delta 0
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Literal, Unpack
 
 import numpy as np
 
 from fastacct.accountants import CLT, RDP, Exact, Method
+from fastacct.accountants.base import MOST_NOISE, SMALLEST_RATE, Wanted
+from fastacct.accountants.question import EXACT, as_accountant, asked, plain_bounds, renyi
 from fastacct.core.bounds import Bounds
-from fastacct.core.inputs import Cells, Floats, Reals, as_cells, as_threads, unwrap
-from fastacct.core.relations import Relation
-from fastacct.epsilon import as_accountant, plain_bounds, shape_with
-from fastacct.inverse import noise_multiplier, relation_of, sample_rate, steps
+from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
+from fastacct.core.relations import Relation, as_relation, refuse
+from fastacct.core.search import boundary
+from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask
-from fastacct.readers.orders import divergences
-from fastacct.run import Block, Run, as_delta, process_of
+from fastacct.run import Block, Run, as_delta, as_run, of_history, parameters, process_of, refused, steps_of_epochs
 from fastacct_ext import _kernels
 
-__all__ = [
-    "best_order",
-    "delta",
-    "delta_approx",
-    "delta_bounds",
-    "delta_lower",
-    "epsilon",
-    "epsilon_approx",
-    "epsilon_bounds",
-    "epsilon_lower",
-    "noise_multiplier",
-    "rdp",
-    "rdp_bounds",
-    "sample_rate",
-    "steps",
-]
+__all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
+__all__ += ["best_order", "delta_approx", "epsilon_approx", "rdp", "rdp_bounds"]
+__all__ += ["noise_multiplier", "sample_rate", "steps"]
 
 _readout_scalar = _kernels.readout_scalar
 _RENYI: Final = RDP()
-_EXACT: Final = Exact()
+_MOST_COUNT: Final = 2**52
+_FAR: Final = 50.0
 Delta = Reals | str
 
 
@@ -70,7 +60,7 @@ def __dir__() -> list[str]:
 
 def _is_quick(accountant: object) -> bool:
     """Whether plain numbers are answered without arrays."""
-    return accountant is None or (isinstance(accountant, (RDP, Exact)) and accountant in (_EXACT, _RENYI))
+    return accountant is None or (isinstance(accountant, (RDP, Exact)) and accountant in (EXACT, _RENYI))
 
 
 def epsilon(
@@ -135,22 +125,11 @@ def epsilon(
     """
     is_special = not (records is batch_size is epochs is history is None)
     if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
-        quick = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False, accountant != _RENYI)
-        if quick is not None:
-            return quick
-    run: Run = {
-        "noise_multiplier": noise_multiplier,
-        "sample_rate": sample_rate,
-        "steps": steps,
-        "records": records,
-        "batch_size": batch_size,
-        "epochs": epochs,
-        "history": history,
-        "accountant": accountant,
-        "neighbors": neighbors,
-        "threads": threads,
-    }
-    return unwrap(_bounds("epsilon", delta, run, only_upper=True).upper)
+        found = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False, accountant != _RENYI)
+        if found is not None:
+            return found
+    run = (noise_multiplier, sample_rate, steps, records, batch_size, epochs, history, accountant, neighbors, threads)
+    return unwrap(_bounds("epsilon", delta, as_run(run), only_upper=True).upper)
 
 
 def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -158,25 +137,13 @@ def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
 
     **Guarantee.** Certified lower bound of the true epsilon; 0 where none can be certified.  Parameters and errors as
     in `epsilon`; the accountant must prove lower bounds, which `fastacct.Exact()` does.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> run = dict(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5)
-    >>> 1.8282366 < fa.dpsgd.epsilon_lower(**run) <= fa.dpsgd.epsilon(**run) < 1.8282367
-    True
     """
     return unwrap(_bounds("epsilon", delta, run).lower)
 
 
 def epsilon_bounds(*, delta: Delta, **run: Unpack[Run]) -> Bounds:
-    """Certified lower and upper bounds of the true epsilon at `delta`, with a status per cell.
+    """Certified lower and upper bounds of the true epsilon at `delta`, with a status per cell; see `epsilon_lower`.
 
-    **Guarantee.** The truth is between them; the upper bound is the number that `epsilon` returns.  Parameters and
-    errors as in `epsilon`; the accountant must prove lower bounds, which `fastacct.Exact()` does.
-
-    Examples
-    --------
     >>> import fastacct as fa
     >>> bounds = fa.dpsgd.epsilon_bounds(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=[1e-5, 1e-12])
     >>> bounds.upper.round(8), (bounds.upper - bounds.lower).max() < 1e-9, bounds.status
@@ -203,54 +170,26 @@ def delta(
 
     **Guarantee.** Certified upper bound; 0 only where the true delta is 0.  Parameters and errors as in `epsilon`.
 
-    Examples
-    --------
     >>> import fastacct as fa
     >>> f"{fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=1.5):.6e}"
     '1.092559e-04'
     """
     is_special = not (records is batch_size is epochs is history is None)
     if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
-        quick = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True, accountant != _RENYI)
-        if quick is not None:
-            return quick
-    run: Run = {
-        "noise_multiplier": noise_multiplier,
-        "sample_rate": sample_rate,
-        "steps": steps,
-        "records": records,
-        "batch_size": batch_size,
-        "epochs": epochs,
-        "history": history,
-        "accountant": accountant,
-        "neighbors": neighbors,
-        "threads": threads,
-    }
-    return unwrap(_bounds("delta", epsilon, run, only_upper=True).upper)
+        found = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True, accountant != _RENYI)
+        if found is not None:
+            return found
+    run = (noise_multiplier, sample_rate, steps, records, batch_size, epochs, history, accountant, neighbors, threads)
+    return unwrap(_bounds("delta", epsilon, as_run(run), only_upper=True).upper)
 
 
 def delta_lower(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
-    """Largest delta that is proved to be needed at `epsilon`: no smaller one is true.
-
-    **Guarantee.** Certified lower bound of the true delta; 0 where none can be certified.  Parameters and errors as in
-    `epsilon_lower`.
-    """
+    """Largest delta that is proved to be needed at `epsilon`: no smaller one is true; as `epsilon_lower`."""
     return unwrap(_bounds("delta", epsilon, run).lower)
 
 
 def delta_bounds(*, epsilon: Reals, **run: Unpack[Run]) -> Bounds:
-    """Certified lower and upper bounds of the true delta at `epsilon`, with a status per cell.
-
-    **Guarantee.** The truth is between them; the upper bound is the number that `delta` returns.  Parameters and errors
-    as in `epsilon_bounds`.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> lower, upper, status = fa.dpsgd.delta_bounds(history=[(1.0, 0.01, 500), (2.0, 0.02, 300)], epsilon=1.5)
-    >>> upper - lower < 1e-9 * upper, fa.Status(status).name
-    (True, 'TIGHT')
-    """
+    """Certified lower and upper bounds of the true delta at `epsilon`, with a status per cell; see `epsilon_lower`."""
     return plain_bounds(_bounds("delta", epsilon, run))
 
 
@@ -259,8 +198,6 @@ def best_order(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
 
     For the "optimal" conversion it is the order that is best for "canonne_kamath_steinke", where the search starts.
 
-    Examples
-    --------
     >>> import fastacct as fa
     >>> round(fa.dpsgd.best_order(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5), 2)
     7.78
@@ -268,8 +205,7 @@ def best_order(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     chosen = run.get("accountant") or _RENYI
     if not isinstance(chosen, RDP):
         raise ValueError(f"accountant {type(chosen).__name__} has no orders; use fastacct.RDP()")
-    process, ask = _asked("epsilon", delta, run, chosen, only_upper=True)
-    return unwrap(chosen.with_order(process, ask)[2])
+    return unwrap(chosen.with_order(*_asked("epsilon", delta, run, chosen, True))[2])
 
 
 def epsilon_approx(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -277,13 +213,11 @@ def epsilon_approx(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
 
     **No guarantee**: it may be below the truth.
 
-    Examples
-    --------
     >>> import fastacct as fa
     >>> round(fa.dpsgd.epsilon_approx(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5), 4)
     1.6177
     """
-    return unwrap(_approximately("epsilon", delta, run))
+    return _approximately("epsilon", delta, run)
 
 
 def delta_approx(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
@@ -291,7 +225,7 @@ def delta_approx(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
 
     **No guarantee**: it may be below the truth.
     """
-    return unwrap(_approximately("delta", epsilon, run))
+    return _approximately("delta", epsilon, run)
 
 
 def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
@@ -301,20 +235,10 @@ def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
     noise_multiplier in [0.03, 1e4] and orders in (1, 1e5]; outside this domain certified, possibly looser (see
     `rdp_bounds` for the status).
 
-    Parameters
-    ----------
-    orders : float or array in [1, 1e11], or inf
-        Broadcasts with the other arguments: for curves of many configurations give `noise_multiplier[:, None]` and
-        orders along the last axis, so that each curve shares its work.
-    noise_multiplier, sample_rate, steps, history, neighbors, threads
-        As in `epsilon`; not "replace_one".
+    The orders, in [1, 1e11] or inf, broadcast with the other arguments: for curves of many configurations give
+    `noise_multiplier[:, None]` and orders along the last axis, so that each curve shares its work.  Without `steps`
+    the divergence of one step.  Keywords and errors as in `epsilon`; no accountant, not "replace_one".
 
-    Returns
-    -------
-    float or ndarray
-
-    Examples
-    --------
     >>> import fastacct as fa
     >>> fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=[1.5, 2, 32]).round(6)
     array([1.1735000e-02, 1.7037000e-02, 1.3623138e+01])
@@ -325,44 +249,137 @@ def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
 def rdp_bounds(*, orders: Reals, **run: Unpack[Run]) -> Bounds:
     """Certified lower and upper bounds of the Rényi divergence (larger of the two directions), with a status per cell.
 
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> lower, upper, status = fa.dpsgd.rdp_bounds(noise_multiplier=1.0, sample_rate=1e-8, orders=2)
-    >>> 0 < lower <= upper <= lower * (1 + 1e-12), fa.Status(status).name
-    (True, 'TIGHT')
+    Parameters and errors as in `rdp`.
     """
     return plain_bounds(_renyi(orders, run, only_upper=False))
 
 
-def _asked(quantity: Quantity, target: Delta, run: Run, chosen: Method, *, only_upper: bool) -> tuple[Process, Ask]:
+def noise_multiplier(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> float | Floats:
+    """Smallest noise multiplier that is certified to satisfy (epsilon, delta).
+
+    **Guarantee.** Safe side: `dpsgd.epsilon` at the value returned is at most `epsilon`, bit for bit, and at (1 - 1e-8)
+    times it, it is not (where the bounds are tight; `fastacct.RDP(conversion="optimal")`: about 1e-7).  0 where no
+    noise is needed, inf where no noise suffices (delta = 0).  The search covers noise multipliers from 1e-6 to 1e12.
+
+    Keywords as in `epsilon`, but for the one that is asked for.  With `history`, what has been run already counts, too.
+
+    >>> import fastacct as fa
+    >>> round(fa.dpsgd.noise_multiplier(epsilon=3.0, delta=1e-5, sample_rate=0.01, steps=10000), 5)
+    1.56497
+    """
+    return unwrap(_calibrated("noise_multiplier", epsilon, delta, run))
+
+
+def sample_rate(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> float | Floats:
+    """Largest sample rate that is certified to satisfy (epsilon, delta); keywords as in `noise_multiplier`.
+
+    **Guarantee.** Safe side, within 1e-8 relative of the boundary; 0 where no rate above 1e-30 satisfies the target.
+    With `epochs` instead of `steps` the number of steps is ceil(epochs / sample_rate).
+
+    >>> import fastacct as fa
+    >>> round(fa.dpsgd.sample_rate(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, steps=10000), 6)
+    0.005315
+    """
+    return unwrap(_calibrated("sample_rate", epsilon, delta, run))
+
+
+def steps(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> int | float | Floats:
+    """Largest number of steps that is certified to satisfy (epsilon, delta); keywords as in `noise_multiplier`.
+
+    **Guarantee.** Safe side: the number returned satisfies the target, one more does not.  inf where any number does
+    (sample_rate = 0); at most 2**53 otherwise.  A plain int for plain numbers, float64 for arrays.
+
+    >>> import fastacct as fa
+    >>> fa.dpsgd.steps(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, sample_rate=0.01)
+    2666
+    """
+    found = _calibrated("steps", epsilon, delta, run)
+    return found if found.ndim else int(found) if np.isfinite(found) else float(found)
+
+
+def _relation(run: Run, chosen: Method) -> Relation:
+    """The neighbouring relation asked for, if the accountant covers it; keywords of other names are refused."""
+    if unknown := run.keys() - Run.__annotations__.keys():
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+    relation = as_relation(run.get("neighbors", "add_remove"))
+    if relation not in chosen.relations:
+        raise refuse(chosen, relation, chosen.relations)
+    return relation
+
+
+def _asked(
+    quantity: Literal["epsilon", "delta"], target: Delta, run: Run, chosen: Method, only_upper: bool
+) -> tuple[Process, Ask]:
     """The job that the keywords describe, and what is asked of it."""
-    relation = relation_of(run, chosen)
-    threads = as_threads(run.get("threads"))
-    name = "delta" if quantity == "epsilon" else "epsilon"
+    relation = _relation(run, chosen)
     cells = as_delta(target, run) if quantity == "epsilon" else as_cells("epsilon", target)
-    process = process_of(run)
-    return process, Ask(quantity, cells, shape_with(process, name, cells), relation, threads, only_upper)
+    return asked(quantity, process_of(run), cells, relation, run.get("threads"), only_upper)
 
 
 def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, only_upper: bool = False) -> Bounds:
     chosen = as_accountant(run.get("accountant"), quantity)
-    process, ask = _asked(quantity, target, run, chosen, only_upper=only_upper)
-    return chosen.bounds(process, ask)
+    return chosen.bounds(*_asked(quantity, target, run, chosen, only_upper))
 
 
-def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Cells:
+def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> float | Floats:
     chosen = run.get("accountant") or CLT()
     if not isinstance(chosen, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.CLT(), not {chosen!r}")
-    process, ask = _asked(quantity, target, run, chosen, only_upper=True)
-    return np.asarray(chosen.bounds(process, ask).upper)
+    return unwrap(chosen.bounds(*_asked(quantity, target, run, chosen, only_upper=True)).upper)
 
 
 def _renyi(orders: Reals, run: Run, *, only_upper: bool) -> Bounds:
     if run.get("history") is None and run.get("epochs") is None:
         run.setdefault("steps", 1)
-    relation, threads, cells = relation_of(run, _RENYI), as_threads(run.get("threads")), as_cells("orders", orders)
-    process = process_of(run)
-    shape = shape_with(process, "orders", cells)
-    return divergences(process, cells, shape, relation, threads, only_upper=only_upper)
+    relation = _relation(run, _RENYI)
+    return renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper)
+
+
+def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells:
+    chosen = as_accountant(run.get("accountant"), wanted)
+    relation, threads, history = _relation(run, chosen), as_threads(run.get("threads")), run.get("history")
+    fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
+    refused(run, (wanted, *fixing), f"{{}} would fix {wanted}, which is asked for")
+    target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
+    known = parameters(run, wanted)
+    if history is None and "epochs" not in known:
+        ask = Ask("epsilon", target["delta"], common_shape(target | known), relation, threads, only_upper=True)
+        first, second = known.values()
+        return chosen.calibrate(wanted, (target["epsilon"], first, second), ask)
+    spent = Process() if history is None else of_history(history)
+    shape = common_shape(target | known)
+    values = np.empty(shape)
+    for i in np.ndindex(shape):
+        at = {name: float(np.broadcast_to(cells, shape)[i]) for name, cells in (target | known).items()}
+        values[i] = _boundary(wanted, partial(_level, wanted, at, spent, chosen, relation), at.get("epochs"))
+    return values
+
+
+def _level(
+    wanted: Wanted, at: dict[str, float], spent: Process, chosen: Method, relation: Relation, value: float
+) -> float:
+    """Above 0 where one more block exceeds the target, at most 0 where it does not."""
+    at = at | {wanted: float(value)}
+    rate, steps = at["sample_rate"], at.get("steps")
+    if steps is None:
+        steps = steps_of_epochs(at["epochs"], rate) if rate > 0.0 else 0
+    job = spent + Gaussian(at["noise_multiplier"]).poisson(rate) * int(steps)
+    ask = Ask("epsilon", np.array(at["delta"]), (), relation, only_upper=True)
+    epsilon, target = float(chosen.bounds(job, ask).upper), at["epsilon"]
+    if not 0.0 < epsilon < np.inf or not 0.0 < target < np.inf:
+        return -_FAR if epsilon <= target else _FAR
+    distance = math.log(epsilon) - math.log(target)
+    return max(min(distance, _FAR), 1e-17) if epsilon > target else min(max(distance, -_FAR), 0.0)
+
+
+def _boundary(wanted: Wanted, level: Callable[[float], float], epochs: float | None) -> float:
+    if wanted == "noise_multiplier":
+        if level(0.0) <= 0.0:
+            return 0.0
+        return np.inf if level(MOST_NOISE) > 0.0 else boundary(level, None, "epsilon")
+    if level(0) > 0.0:
+        raise ValueError("history alone exceeds the target")
+    if wanted == "sample_rate":
+        least = SMALLEST_RATE if epochs is None else max(SMALLEST_RATE, 2.0 * epochs / MAX_STEPS)
+        return 0.0 if least > 1.0 or level(least) > 0.0 else boundary(level, (least, 1.0), "epsilon")
+    return np.inf if level(_MOST_COUNT) <= 0.0 else boundary(level, (0, _MOST_COUNT), "epsilon")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fastacct.accountants import PLD, RDP, Exact, Method
-from fastacct.core.bounds import Bounds, Found, Status
+from fastacct.accountants.question import Job, answer, as_accountant, as_process, plain_bounds
+from fastacct.core.bounds import Found, Status
 from fastacct.core.inputs import as_number
 from fastacct.core.relations import Relation, as_relation
-from fastacct.epsilon import Job, as_accountant, as_process, delta_bounds, epsilon_bounds
-from fastacct.epsilon import delta as smallest_delta
-from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.contour import Contour
@@ -52,27 +49,9 @@ def explain(
 ) -> Explanation:
     """Say which reader answers epsilon at `delta`, or delta at `epsilon`, and what the others say.
 
-    Parameters
-    ----------
-    job : Mechanism or Process
-        Of plain numbers.
-    epsilon, delta : float, one of them
-    accountant : Method, optional
-        Default `fastacct.Exact()`.
-    neighbors : str
+    The job is one of plain numbers, the target one number; arguments and errors as in `fastacct.epsilon`.  Print what
+    is returned, or use its fields.
 
-    Returns
-    -------
-    Explanation
-        Print it, or use its fields.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `fastacct.epsilon`; for a job with arrays.
-
-    Examples
-    --------
     >>> import fastacct as fa
     >>> why = fa.explain(fa.Laplace(2.0) * 5 + fa.ZCDP(0.01), delta=1e-6)
     >>> why.answered
@@ -88,47 +67,28 @@ def explain(
     quantity: Quantity = "epsilon" if delta is not None else "delta"
     target = as_number("delta", delta) if delta is not None else as_number("epsilon", epsilon)
     chosen, whole = as_accountant(accountant, quantity), process.decompose(relation)
-    bounds = _bounds(process, quantity, target, chosen, relation)
-    readers = list(_readers(whole, quantity, target, chosen, relation))
-    answered = [name for name, found in readers if isinstance(found, Found) and found.upper == bounds.upper]
+    is_exact = isinstance(chosen, Exact)
+
+    def bounds(job: Process) -> Found:
+        found = plain_bounds(answer(quantity, job, target, chosen, relation, only_upper=not is_exact))
+        return Found(*found) if is_exact else Found(0.0, found.upper, Status.LOOSE)
+
+    lower, upper, status = bounds(process)
+    readers: list[tuple[str, Found | str]] = [(type(chosen).__name__, "a formula of its own")]
+    if is_exact and Contour.reads(whole):
+        readers = [("contour", bounds(whole))]
+    elif isinstance(chosen, Exact | PLD | RDP):
+        settings = Settings(by_losses=not isinstance(chosen, RDP), by_divergences=not isinstance(chosen, PLD))
+        readers = list(CellReader(next(whole.cells()), relation, settings, delta_of).every(quantity, target))
+    answered = [name for name, found in readers if isinstance(found, Found) and found.upper == upper]
     name = "epsilon at delta" if quantity == "epsilon" else "delta at epsilon"
+    said = [found if isinstance(found, str) else f"[{found.lower!r}, {found.upper!r}]" for _, found in readers]
     return Explanation(
         f"{name} = {target!r}, {relation}, {type(chosen).__name__}",
-        bounds.lower,
-        bounds.upper,
-        bounds.status.name,
+        lower,
+        upper,
+        status.name,
         tuple(f"{mechanism!r} * {count}" for mechanism, count in whole),
         tuple(answered) or ("the smallest of the bounds below",),
-        tuple(
-            (name, found if isinstance(found, str) else f"[{found.lower!r}, {found.upper!r}]")
-            for name, found in readers
-        ),
+        tuple((name, text) for (name, _), text in zip(readers, said, strict=True)),
     )
-
-
-def _bounds(job: Process, quantity: Quantity, target: float, chosen: Method, relation: Relation) -> Bounds:
-    if isinstance(chosen, Exact):
-        if quantity == "epsilon":
-            return epsilon_bounds(job, delta=target, neighbors=relation)
-        return delta_bounds(job, epsilon=target, neighbors=relation)
-    if quantity == "epsilon":
-        value = smallest_epsilon(job, delta=target, accountant=chosen, neighbors=relation)
-    else:
-        value = smallest_delta(job, epsilon=target, accountant=chosen, neighbors=relation)
-    return Bounds(0.0, value, Status.LOOSE)
-
-
-def _readers(
-    whole: Process, quantity: Quantity, target: float, chosen: Method, relation: Relation
-) -> Iterator[tuple[str, Found | str]]:
-    """What every reader says."""
-    if isinstance(chosen, Exact) and Contour.reads(whole):
-        lower, upper, status = _bounds(whole, quantity, target, chosen, relation)
-        yield "contour", Found(lower, upper, status)
-        return
-    if not isinstance(chosen, Exact | PLD | RDP):
-        yield type(chosen).__name__, "a formula of its own"
-        return
-    settings = Settings(by_losses=not isinstance(chosen, RDP), by_divergences=not isinstance(chosen, PLD))
-    cell = next(whole.cells())
-    yield from CellReader(cell, relation, settings, delta_of).every(quantity, target)

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.accountants.question import Job, as_process
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
-from fastacct.epsilon import Job, as_process
 from fastacct.readers.contour import BOTH, EPSILON, LOG_DELTA, Contour
 from fastacct.readers.job import contour_of
 from fastacct_ext import _kernels
@@ -62,27 +62,11 @@ def gdp(
     tradeoff(fpr) >= Phi(Phi^-1(1 - fpr) - mu) - delta_floor for every fpr.  mu exceeds the smallest such number by at
     most 1e-6 relative, which `mu_lower` proves.
 
-    Parameters
-    ----------
-    job : Mechanism or Process
-    delta_floor : float in (0, 1]
-        A sampled Gaussian is mu-GDP in full only for mu = sqrt(steps)/noise_multiplier, as if nothing were sampled:
-        that is what mu tends to as the floor goes to 0.  At usual deltas it is far smaller.
-    neighbors : str
-        As in `tradeoff`.  "add" and "remove" have the same answer as "add_remove": the Gaussian's curve is its own
-        inverse.
-    threads : int, optional
-
-    Returns
-    -------
-    GaussianFit
-        mu, mu_lower, regret.  mu = inf where epsilon at `delta_floor` could not be bounded, or delta at epsilon 0 not
-        below 1 (mu above about 12: no privacy to speak of).
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `epsilon`.
+    A sampled Gaussian is mu-GDP in full only for mu = sqrt(steps)/noise_multiplier, as if nothing were sampled: that
+    is what mu tends to as the floor, in (0, 1], goes to 0.  At usual deltas it is far smaller.  "add" and "remove" have
+    the same answer as "add_remove": the Gaussian's curve is its own inverse.  mu is inf where epsilon at `delta_floor`
+    could not be bounded, or delta at epsilon 0 not below 1 (mu above about 12: no privacy to speak of).  Jobs are
+    Gaussians, their samples and mixtures; arguments and errors as in `epsilon`.
 
     References
     ----------
@@ -152,15 +136,7 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
     if mu == 0.0 or mu == np.inf:
         return min(mu, 1.0)
     one = np.array(mu)
-    (_, reach, _), _ = run_kernel(
-        _kernels.Op.EXACT,
-        (1.0 / one, np.array(1.0), np.array(1.0), np.array(np.exp(log_floor))),
-        (),
-        3,
-        1,
-        option=EPSILON,
-        conversion=BOTH,
-    )
+    reach = _gaussian(one, np.exp(np.array(log_floor)), 1, EPSILON)[1]
     end = max(end, float(reach)) if reach < np.inf else end
 
     def over(a: Cells, b: Cells, _: float) -> Cells:
@@ -208,12 +184,11 @@ def _maximum(
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])
 
 
-def _gaussian(mu: Cells, eps: Cells, threads: int) -> tuple[Cells, Cells]:
-    """Certified bounds of log delta_mu(eps)."""
-    one = np.array(1.0)
-    shape = np.broadcast_shapes(mu.shape, eps.shape)
+def _gaussian(mu: Cells, target: Cells, threads: int, what: int = LOG_DELTA) -> tuple[Cells, Cells]:
+    """Certified bounds of log delta_mu at epsilons, or of epsilon_mu at deltas."""
+    one, shape = np.array(1.0), np.broadcast_shapes(mu.shape, target.shape)
     (lower, upper, _), _ = run_kernel(
-        _kernels.Op.EXACT, (1.0 / mu, one, one, eps), shape, 3, threads, option=LOG_DELTA, conversion=BOTH
+        _kernels.Op.EXACT, (1.0 / mu, one, one, target), shape, 3, threads, option=what, conversion=BOTH
     )
     return lower, upper
 

@@ -6,28 +6,20 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 import numpy as np
 
-from fastacct.accountants import Method
 from fastacct.core.inputs import Cells, Real, Reals, as_cells, as_number, common_shape
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 
-__all__ = [
-    "Block",
-    "Run",
-    "as_delta",
-    "has",
-    "of_history",
-    "parameters",
-    "process_of",
-    "rate_of_batch",
-    "refused",
-    "steps_of_epochs",
-]
+if TYPE_CHECKING:
+    from fastacct.accountants.base import Method
+
+__all__ = ["Block", "Run", "as_delta", "as_run", "of_history", "parameters", "process_of", "refused"]
+__all__ += ["rate_of_batch", "steps_of_epochs"]
 
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
@@ -50,50 +42,63 @@ class Run(TypedDict, total=False):
     threads: int | None
 
 
-def parameters(run: Run) -> dict[str, Cells]:
-    """The parameters among noise_multiplier, sample_rate and steps that the keywords fix, checked.
+def as_run(values: tuple[Any, ...]) -> Run:
+    """The values of all keywords, in order, by name."""
+    return cast(Run, dict(zip(Run.__annotations__, values, strict=True)))
 
-    sample_rate = batch_size / records and steps = ceil(epochs * records / batch_size) = ceil(epochs / sample_rate).
+
+def parameters(run: Run, wanted: str = "", hint: str = "") -> dict[str, Cells]:
+    """The parameters that the keywords fix, checked; none is missing but the one that is wanted.
+
+    sample_rate = batch_size / records and steps = ceil(epochs * records / batch_size) = ceil(epochs / sample_rate);
+    epochs without a sample rate stay epochs.
     """
-    given = {name: value for name, value in run.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in run.items() if value is not None}
     for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
         if name in given and instead in given:
             raise TypeError(f"give either {name} or {instead}, not both")
     if "batch_size" in given and "records" not in given:
         raise TypeError("batch_size needs records, the number of records of the data set")
-    found: dict[str, Cells] = {
-        name: as_cells(name, given[name]) for name in ("noise_multiplier", "steps") if name in given
-    }
-    records = as_cells("records", given["records"]) if "records" in given else np.asarray(1.0)
-    batch = None
-    if "sample_rate" in given:
-        found["sample_rate"] = _rate(given["sample_rate"])
-    elif "batch_size" in given:
-        batch = as_cells("batch_size", given["batch_size"])
+    names = (*PARAMETERS, "records", "batch_size", "epochs")
+    cells = {name: _checked(name, given[name]) for name in names if name in given}
+    batch, records = cells.get("batch_size"), cells.get("records", np.asarray(1.0))
+    if batch is not None:
         shape = common_shape({"batch_size": batch, "records": records})
         if (batch > records).any():
             first = np.argmax(batch > records)
             one, whole = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
             raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
-        found["sample_rate"] = _cells(rate_of_batch, batch, records)
-    if "epochs" in given and "sample_rate" in found:
-        epochs, rate = as_cells("epochs", given["epochs"]), found["sample_rate"]
+        cells["sample_rate"] = _each(rate_of_batch, batch, records)
+    if "epochs" in cells and "sample_rate" in cells:
+        epochs, rate = cells.pop("epochs"), cells["sample_rate"]
         common_shape({"epochs": epochs, "sample_rate": rate})
         if ((epochs > 0.0) & (rate == 0.0)).any():
             raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
-        parts = (epochs, rate) if batch is None else (epochs, batch, records)
-        found["steps"] = as_cells("steps", _cells(steps_of_epochs, *parts))
-    return {name: found[name] for name in PARAMETERS if name in found}
+        counted = _each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
+        cells["steps"] = as_cells("steps", counted)
+    excused = (wanted, "steps") if "epochs" in given else (wanted,)
+    missing = [name for name in PARAMETERS if name not in cells and name not in excused]
+    if missing:
+        raise TypeError(f"missing {', '.join(missing)}{hint}")
+    return {name: cells[name] for name in (*PARAMETERS, "epochs") if name in cells}
+
+
+def _checked(name: str, value: object) -> Cells:
+    try:
+        return as_cells(name, value)
+    except ValueError as error:
+        if name == "sample_rate" and isinstance(value, float | int) and value > 1.0:
+            raise ValueError(f"{error} (a batch size? give batch_size= and records=)") from None
+        raise
+
+
+def _each(function: Any, *given: Cells) -> Cells:
+    """A function of plain numbers, cell by cell."""
+    return np.asarray(np.frompyfunc(function, len(given), 1)(*given), dtype=np.float64)
 
 
 def rate_of_batch(batch_size: float, records: float) -> float:
-    """batch_size / records as a sample rate, never below the exact quotient: a bound computed with it covers that.
-
-    Examples
-    --------
-    >>> rate_of_batch(600, 60000)
-    0.01
-    """
+    """batch_size / records as a sample rate, never below the exact quotient: a bound computed with it covers that."""
     rate = float(batch_size) / float(records)
     return math.nextafter(rate, 1.0) if Fraction(rate) * Fraction(records) < Fraction(batch_size) else rate
 
@@ -103,8 +108,6 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
 
     A sample rate is a batch of one record.
 
-    Examples
-    --------
     >>> steps_of_epochs(60, 256, 60000), steps_of_epochs(7, 0.07)
     (14063, 100)
     """
@@ -114,39 +117,17 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
     return min(math.ceil(wanted * whole / batch), 2**60)
 
 
-def _cells(function: Any, *given: Cells) -> Cells:
-    """A function of plain numbers, cell by cell."""
-    return np.asarray(np.frompyfunc(function, len(given), 1)(*given), dtype=np.float64)
-
-
-def _rate(value: object) -> Cells:
-    try:
-        return as_cells("sample_rate", value)
-    except ValueError as error:
-        if isinstance(value, float | int) and value > 1.0:
-            raise ValueError(f"{error} (a batch size? give batch_size= and records=)") from None
-        raise
-
-
 def process_of(run: Run) -> Process:
     """The process that the keywords describe."""
     history = run.get("history")
     if history is not None:
         refused(run, (*PARAMETERS, "batch_size", "epochs"), "give either history or {}, not both")
-        if has(run, "records"):
+        if run.get("records") is not None:
             as_cells("records", run["records"])
         return of_history(history)
-    found = parameters(run)
-    missing = [name for name in PARAMETERS if name not in found and not (name == "steps" and has(run, "epochs"))]
-    if missing:
-        raise TypeError(f"missing {', '.join(missing)} (or history=[(noise_multiplier, sample_rate, steps), ...])")
+    found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
     common_shape(found)
     return Process([(Gaussian(found["noise_multiplier"]).poisson(found["sample_rate"]), found["steps"])])
-
-
-def has(run: Mapping[str, object], name: str) -> bool:
-    """Whether a keyword is given."""
-    return run.get(name) is not None
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
@@ -184,10 +165,10 @@ def as_delta(delta: Reals | str | None, run: Mapping[str, object]) -> Cells:
     match = _POWER.fullmatch(delta.strip())
     if match is None:
         raise ValueError(f'delta = {delta!r} is neither a number nor a power of the records such as "1/n" or "1/n^1.1"')
-    if not has(run, "records"):
+    if run.get("records") is None:
         raise TypeError(f"delta = {delta!r} needs records, the number of records of the data set")
     power = float(match.group(1) or 1.0)
-    return _cells(lambda records: _power(records, power), as_cells("records", run["records"]))
+    return _each(lambda records: _power(records, power), as_cells("records", run["records"]))
 
 
 def _power(records: float, power: float) -> float:

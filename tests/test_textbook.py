@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,17 +22,15 @@ from fastacct import classical, composition, convert
         (convert.rdp_to_delta(2.0, 0.1, 0.5, "optimal"), 0.03827216968),
         (convert.rdp_to_delta(8.0, 0.5, 1.5, "optimal"), 4.341296883e-5),
         (convert.rdp_to_delta(2.0, 0.01, 0.1, "optimal"), 0.02006281880),
-        (convert.pure_to_concentrated(0.7)[0], 0.3548134476146668),
         (convert.approximate_to_advantage(1.0, 1e-5), 0.4621225360884372),
         (composition.advanced(0.1, 0.0, 100, 1e-6)[0], 6.308230950513408),
         (composition.advanced(0.05, 0.0, 400, 1e-5)[0], 5.823947839708562),
-        (composition.optimal_points(0.3, 0.0, 12)[3][1], 0.03019838465849414),
-        (composition.optimal_points(0.1, 0.0, 100)[40][1], 0.02014017842819153),
-        (composition.optimal_points(0.3, 1e-6, 12)[3][1], 0.03021002221387154),
+        (fa.delta(fa.ApproxDP(0.3, 0.0) * 12, epsilon=0.3 * 6.0), 0.03019838465849414),
+        (fa.delta(fa.ApproxDP(0.1, 0.0) * 100, epsilon=0.1 * 20.0), 0.02014017842819153),
+        (fa.delta(fa.ApproxDP(0.3, 1e-6) * 12, epsilon=0.3 * 6.0), 0.03021002221387154),
         (composition.exponential_mechanisms(1.0, 5, 1.2), 0.1475776587207642),
         (composition.exponential_mechanisms(0.2, 30, 0.5), 0.06872207015545280),
         (fa.rdp(fa.NoisyIteration.single_pass(3.75, 20, 5), 4.0), 0.008888888888888889),
-        (classical.dpsgd_smallest_steps(1.0, 1e-6, 1000), 2154),
     ],
 )
 def test_published_values(value, truth):
@@ -44,11 +41,8 @@ def test_published_values(value, truth):
 @given(st.floats(0.01, 3.0), st.floats(1.01, 60.0))
 def test_a_pure_mechanism_keeps_every_notion_it_is_converted_to(epsilon, order):
     worst = fa.rdp(fa.PureDP(epsilon), order)
-    assert worst <= convert.zcdp_to_rdp(convert.pure_to_zcdp(epsilon), order) * (1.0 + 1e-10)
-    assert worst <= convert.concentrated_to_rdp(*convert.pure_to_concentrated(epsilon), order) * (1.0 + 1e-10)
-    assert fa.rdp(fa.Exponential(epsilon), order) <= convert.zcdp_to_rdp(
-        convert.bounded_range_to_zcdp(epsilon), order
-    ) * (1.0 + 1e-10)
+    assert worst <= convert.pure_to_zcdp(epsilon) * order * (1.0 + 1e-10)
+    assert fa.rdp(fa.Exponential(epsilon), order) <= convert.bounded_range_to_zcdp(epsilon) * order * (1.0 + 1e-10)
 
 
 @settings(max_examples=40, deadline=None)
@@ -60,13 +54,6 @@ def test_conversions_of_one_divergence_are_above_the_gaussian_that_has_it(order,
         convert.rdp_to_epsilon(order, divergence, delta, c) for c in ("optimal", "canonne_kamath_steinke", "mironov")
     ]
     assert truth <= values[0] <= values[1] * (1.0 + 1e-7) + 1e-9 <= values[2] * (1.0 + 1e-6) + 2e-9
-
-
-def test_moments_and_divergences_are_each_other():
-    order, divergence = convert.moments_to_rdp(np.array([1.0, 7.0]), np.array([0.5, 3.5]))
-    np.testing.assert_allclose(order, [2.0, 8.0])
-    np.testing.assert_allclose(divergence, [0.5, 0.5])
-    np.testing.assert_allclose(convert.rdp_to_moments(order, divergence)[1], [0.5, 3.5])
 
 
 def test_the_probability_of_a_large_loss():
@@ -119,19 +106,6 @@ def test_beyond_one_the_classic_gaussian_is_refused_since_it_fails(epsilon, delt
     assert fa.delta_lower(fa.Gaussian(sigma), epsilon=epsilon) > delta
     with pytest.raises(ValueError, match="epsilon"):
         classical.gaussian_noise_multiplier(epsilon, delta)
-
-
-def test_the_lectures_private_sgd_is_refused_below_its_number_of_steps_and_loose_above():
-    n, delta = 1000, 1e-6
-    with pytest.raises(ValueError, match="2154 steps"):
-        classical.dpsgd_noise(1.0, delta, steps=2153, size=n)
-    # the statement without the condition, one step, one record of a thousand replaced: delta is 1e-3
-    sigma = 16.0 * math.sqrt(math.log(2.0 / delta) * math.log(1.25 / (delta * n))) / n
-    assert fa.delta_lower(fa.Gaussian(sigma / 2.0).poisson(1 / n), epsilon=1.0, neighbors="remove") > 9e-4
-    sigma = classical.dpsgd_noise(1.0, delta, steps=n * n, size=n)
-    assert fa.epsilon(fa.Gaussian(sigma / 2.0).poisson(1 / n) * n * n, delta=delta) < 0.05
-    with pytest.raises(ValueError, match="batch"):
-        classical.dpsgd_noise(1.0, delta, steps=n * n, size=n, batch=2000)
 
 
 def test_the_laplace_scale():

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from fastacct.epsilon import delta, delta_bounds, epsilon
 from fastacct.gdp import gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture
 from fastacct.mechanisms.process import Process
-from fastacct.readers import contour, roc
+from fastacct.readers import attack, contour, roc
 from fastacct.tradeoff import (
     advantage,
     advantage_bounds,
@@ -117,7 +116,7 @@ def one_step_meets_its_closed_form():
 def test_the_oracle_sees_directions_that_are_exchanged(monkeypatch):
     honest = roc.error_rates
     monkeypatch.setattr(
-        sys.modules[tradeoff.__module__],
+        attack,
         "error_rates",
         lambda job, cells, fpr, way, *rest, **kw: honest(job, cells, fpr, 3 - way, *rest, **kw),
     )

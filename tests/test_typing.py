@@ -55,7 +55,7 @@ def test_a_wrong_call_is_rejected(line, mark, request):
 
 def test_the_installed_package_brings_its_types(tmp_path):
     (tmp_path / "user.py").write_text(
-        "import fastacct as fa\nreveal_type(fa.Gaussian(1.0))\nreveal_type(fa.convert.pure_to_zcdp(1.0))\n"
+        "import fastacct as fa\nreveal_type(fa.Gaussian(1.0))\nreveal_type(fa.calibrate(fa.Gaussian, advantage=0.1))\n"
     )
     told = mypy(tmp_path, "--config-file", os.devnull, "user.py")
     assert re.fullmatch(r'.*"fastacct\.[\w.]*Gaussian"\n.*"float"', "\n".join(told)), told

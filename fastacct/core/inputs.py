@@ -1,7 +1,6 @@
 """Checked inputs: what users give as arrays, numbers and words of known ranges, and the types of the public surface.
 
-Every message names the argument, the offending value, its index in an array and the allowed range.  A function of
-numbers and arrays is typed twice: plain numbers alone give a float, an array among them an array.
+Every message names the argument, the offending value, its index in an array and the allowed range.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 from weakref import WeakSet
 
+from fastacct.accountants.question import Job, as_process
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import SHARE, Domain, as_choice, as_number
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary
-from fastacct.epsilon import Job, as_process, epsilon
+from fastacct.epsilon import epsilon
 from fastacct.ledger.filters import UNIT, Filter
 from fastacct.ledger.state import decoded, encoded
 from fastacct.mechanisms.algebra import Mechanism

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.bounds import Found, judged
-from fastacct.losses.loss import ROUNDING, Bracket, Loss
-from fastacct.losses.loss import weighted
+from fastacct.losses.loss import ROUNDING, Bracket, Loss, weighted
 from fastacct.readers.grid.composition import saddle_of_delta
 from fastacct.readers.grid.crossing import crossing, sum_of
 from fastacct.readers.grid.reader import Part

@@ -7,21 +7,29 @@ different parameters: Murtagh, Vadhan 2016, by certified bounds) and never large
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Final, overload
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Domain, Floats, Real, Reals, as_cells, as_common, unwrap
-from fastacct.epsilon import delta as smallest_delta
-from fastacct.mechanisms.guarantee import ApproxDP
+from fastacct.core.inputs import (
+    NONNEGATIVE,
+    SHARE,
+    UNIT,
+    Cells,
+    Domain,
+    Floats,
+    Real,
+    Reals,
+    as_cells,
+    as_common,
+    as_number,
+    unwrap,
+)
 
-__all__ = ["advanced", "basic", "drift", "exponential_mechanisms", "optimal_points"]
+__all__ = ["advanced", "basic", "drift", "exponential_mechanisms"]
 
 _UP: Final = 1.0 + 1e-14
-_EPSILON: Final = Domain(0.0, np.inf)
-_SHARE: Final = Domain(0.0, 1.0)
-_SLACK: Final = Domain(0.0, 1.0, open_low=True)
 _COUNT: Final = Domain(0.0, 2.0**53 - 1.0, integer=True)
 
 
@@ -31,8 +39,8 @@ def basic(epsilons: Iterable[Real], deltas: Iterable[Real] = ()) -> tuple[float,
     >>> basic([0.1, 0.2], [1e-6, 1e-6])
     (0.3000000000000001, 2.0000000000000003e-06)
     """
-    total = math.fsum(np.atleast_1d(as_cells("epsilons", list(epsilons), _EPSILON)))
-    rest = math.fsum(np.atleast_1d(as_cells("deltas", list(deltas) or [0.0], _SHARE)))
+    total = math.fsum(np.atleast_1d(as_cells("epsilons", list(epsilons), NONNEGATIVE)))
+    rest = math.fsum(np.atleast_1d(as_cells("deltas", list(deltas) or [0.0], UNIT)))
     return _next(total), min(_next(rest), 1.0)
 
 
@@ -40,10 +48,6 @@ def _next(value: float) -> float:
     return math.nextafter(value, math.inf) if value > 0.0 else value
 
 
-@overload
-def advanced(epsilon: Real, delta: Real, count: Real, slack: Real) -> tuple[float, float]: ...
-@overload
-def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[Floats, Floats]: ...
 def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
     """Advanced composition of `count` steps, each (epsilon, delta): (epsilon', count delta + slack).
 
@@ -53,16 +57,9 @@ def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[
     >>> round(advanced(0.1, 0.0, 100, 1e-6)[0], 12)
     6.308230950513
     """
-    e, d, k, s = _read(epsilon, delta, count, slack)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = (np.sqrt(-2.0 * k * np.log(s)) * e + k * e * np.expm1(e)) * _UP
-    return _answer(value, e, d, k, s)
+    return _with_mean(np.expm1, epsilon, delta, count, slack)
 
 
-@overload
-def drift(epsilon: Real, delta: Real, count: Real, slack: Real) -> tuple[float, float]: ...
-@overload
-def drift(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[Floats, Floats]: ...
 def drift(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
     """Advanced composition with the largest mean that a privacy loss can have; arguments as in `advanced`.
 
@@ -72,48 +69,23 @@ def drift(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[flo
     >>> round(drift(0.1, 0.0, 100, 1e-6)[0], 3)
     5.756
     """
-    e, d, k, s = _read(epsilon, delta, count, slack)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = (k * e * np.tanh(0.5 * e) + e * np.sqrt(-2.0 * k * np.log(s))) * _UP
-    return _answer(value, e, d, k, s)
+    return _with_mean(lambda e: np.tanh(0.5 * e), epsilon, delta, count, slack)
 
 
-def _read(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> list[Cells]:
-    return as_common(epsilon=(epsilon, _EPSILON), delta=(delta, _SHARE), count=(count, _COUNT), slack=(slack, _SLACK))
-
-
-def _answer(value: Cells, e: Cells, d: Cells, k: Cells, s: Cells) -> tuple[float | Floats, float | Floats]:
+def _with_mean(
+    mean: Callable[[Cells], Cells], epsilon: Reals, delta: Reals, count: Reals, slack: Reals
+) -> tuple[float | Floats, float | Floats]:
     """No more than basic composition; 0 where nothing is released."""
+    e, d, k, s = as_common(
+        epsilon=(epsilon, NONNEGATIVE), delta=(delta, UNIT), count=(count, _COUNT), slack=(slack, SHARE)
+    )
     nothing = (k == 0.0) | (e == 0.0)
-    found = np.where(np.isnan(value), np.inf, value)
-    with np.errstate(invalid="ignore"):
-        found = np.where(nothing, 0.0, np.minimum(found, np.where(nothing, 0.0, k * e * _UP)))
-    return unwrap(found), unwrap(np.asarray(np.minimum((k * d + s) * _UP, 1.0)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = (k * e * mean(e) + e * np.sqrt(-2.0 * k * np.log(s))) * _UP
+        value = np.minimum(np.where(np.isnan(value), np.inf, value), k * e * _UP)
+    return unwrap(np.where(nothing, 0.0, value)), unwrap(np.asarray(np.minimum((k * d + s) * _UP, 1.0)))
 
 
-def optimal_points(epsilon: Real, delta: Real, count: int) -> list[tuple[float, float]]:
-    """The corners ((count - 2 i) epsilon, delta_i) of the optimal composition of equal steps.
-
-    Source: Kairouz, Oh, Viswanath 2015, theorem 3.3.  Between them use
-    `fa.delta(fa.ApproxDP(epsilon, delta) * count, epsilon=...)`.
-
-    >>> [(round(e, 12), round(d, 9)) for e, d in optimal_points(0.3, 0.0, 12)][3]
-    (1.8, 0.030198385)
-    """
-    e, d, k, _ = _read(epsilon, delta, count, 0.5)
-    if e.ndim:
-        raise TypeError("optimal_points takes one number each, no arrays")
-    if not e < np.inf:
-        raise ValueError("epsilon = inf is out of range: its composition has no corners")
-    corners = float(e) * (float(k) - 2.0 * np.arange(int(k) // 2 + 1))
-    found = smallest_delta(ApproxDP(float(e), float(d)) * int(k), epsilon=corners)
-    return list(zip(corners.tolist(), np.atleast_1d(found).tolist(), strict=True))
-
-
-@overload
-def exponential_mechanisms(epsilon: Real, count: int, at: Real) -> float: ...
-@overload
-def exponential_mechanisms(epsilon: Real, count: int, at: Reals) -> Floats: ...
 def exponential_mechanisms(epsilon: Real, count: int, at: Reals) -> float | Floats:
     """Delta at epsilon `at` of `count` exponential mechanisms that are all fixed in advance, each of range `epsilon`.
 
@@ -132,15 +104,10 @@ def exponential_mechanisms(epsilon: Real, count: int, at: Reals) -> float | Floa
     >>> round(exponential_mechanisms(0.2, 30, 0.5), 9)
     0.06872207
     """
-    (e,) = as_common(epsilon=(epsilon, Domain(0.0, 600.0, open_low=True)))
-    (k,) = as_common(count=(count, Domain(1.0, 3e3, integer=True)))
-    (targets,) = as_common(at=(at, _EPSILON))
-    if e.ndim or k.ndim:
-        raise TypeError("epsilon and count must be one number each, no arrays")
-    out = np.empty(targets.shape)
-    for i in np.ndindex(targets.shape):
-        out[i] = _bounded_ranges(float(e), int(k), float(targets[i]))
-    return unwrap(out)
+    e = as_number("epsilon", epsilon, Domain(0.0, 600.0, open_low=True))
+    k = as_number("count", count, Domain(1.0, 3e3, integer=True))
+    targets = as_cells("at", at, NONNEGATIVE)
+    return unwrap(np.reshape([_bounded_ranges(e, int(k), float(target)) for target in targets.flat], targets.shape))
 
 
 def _bounded_ranges(e: float, k: int, at: float) -> float:

@@ -1,0 +1,117 @@
+"""What the verbs ask: a job, a target and a relation, checked, and the accountant that answers."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+import numpy as np
+
+from fastacct.accountants.base import Method
+from fastacct.accountants.exact import Exact
+from fastacct.core.bounds import Bounds, Status
+from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape, unwrap
+from fastacct.core.relations import Relation, as_relation
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.process import Process
+from fastacct.readers.cell import Quantity
+from fastacct.readers.job import Ask
+from fastacct.readers.orders import divergences
+
+__all__ = ["EXACT", "CurveOptions", "Job", "Options"]
+__all__ += ["answer", "as_accountant", "as_process", "asked", "checked", "plain_bounds", "renyi"]
+
+EXACT: Final = Exact()
+Job = Mechanism | Process
+
+
+class CurveOptions(TypedDict, total=False):
+    """Keywords of the verbs that are always read exactly; see `fastacct.epsilon`."""
+
+    neighbors: Relation
+    threads: int | None
+
+
+class Options(CurveOptions, total=False):
+    """Keywords of the verbs; see `fastacct.epsilon`."""
+
+    accountant: Method | None
+
+
+def answer(
+    quantity: Quantity,
+    job: Job,
+    target: Reals,
+    accountant: Method | None = None,
+    neighbors: Relation = "add_remove",
+    threads: int | None = None,
+    *,
+    only_upper: bool = False,
+) -> Bounds:
+    """Certified bounds of epsilon, delta or log delta, as arrays."""
+    chosen = as_accountant(accountant, quantity)
+    return chosen.bounds(*asked(quantity, job, target, neighbors, threads, only_upper))
+
+
+def asked(
+    quantity: Quantity, job: Job, target: Reals, neighbors: Relation, threads: int | None, only_upper: bool
+) -> tuple[Process, Ask]:
+    """The process that a job is, and what is asked of it."""
+    name = "delta" if quantity == "epsilon" else "epsilon"
+    process, cells, shape, relation, n_threads = checked(job, name, target, neighbors, threads)
+    return process, Ask(quantity, cells, shape, relation, n_threads, only_upper)
+
+
+def renyi(
+    job: Job,
+    orders: Reals,
+    neighbors: Relation = "add_remove",
+    threads: int | None = None,
+    *,
+    only_upper: bool = False,
+) -> Bounds:
+    """Certified bounds of the Rényi divergence, as arrays."""
+    return divergences(*checked(job, "orders", orders, neighbors, threads), only_upper=only_upper)
+
+
+def checked(
+    job: object,
+    name: str,
+    target: Reals,
+    neighbors: Relation = "add_remove",
+    threads: int | None = None,
+    domain: Domain | None = None,
+) -> tuple[Process, Cells, tuple[int, ...], Relation, int]:
+    """Process, target, their broadcast shape, relation and number of threads."""
+    process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
+    cells = as_cells(name, target, domain, may_be_empty=True)
+    shape = common_shape({"job": np.broadcast_to(0.0, process.shape), name: cells}) if process.shape else cells.shape
+    return process, cells, shape, relation, n_threads
+
+
+def as_process(job: object) -> Process:
+    """A job as a process."""
+    if isinstance(job, Process):
+        return job
+    if isinstance(job, Mechanism):
+        return Process({job: 1})
+    raise TypeError(f"job must be a mechanism or a process such as fastacct.Gaussian(1.0) * 100, not {job!r}")
+
+
+def as_accountant(accountant: object, quantity: str) -> Method:
+    """An accountant whose answers are proved; None is the default."""
+    if accountant is None:
+        return EXACT
+    if not isinstance(accountant, Method):
+        raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
+    if not accountant.certified:
+        raise ValueError(
+            f"accountant {type(accountant).__name__} proves nothing; fastacct.dpsgd.{quantity}_approx has its "
+            "approximation"
+        )
+    return accountant
+
+
+def plain_bounds(bounds: Bounds) -> Bounds:
+    """Plain numbers and a `Status` for a single cell without dimensions."""
+    lower, upper, status = (np.asarray(x) for x in bounds)
+    return Bounds(unwrap(lower), unwrap(upper), status if status.ndim else Status(int(status)))

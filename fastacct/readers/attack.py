@@ -1,0 +1,78 @@
+"""Error rates and Bayes risk of the best attack on a whole job: its trade-off curve, or lines that its deltas prove."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Status
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import Relation
+from fastacct.mechanisms.process import Process
+from fastacct.readers.contour import ADD, BOTH, REMOVE
+from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
+from fastacct.readers.lines import supporting_lines
+from fastacct.readers.roc import PAD, error_rates
+
+__all__ = ["bayes_risk", "rates"]
+
+_REVERSE: Final[dict[Relation, Relation]] = {"add": "remove", "remove": "add"}
+_ONE_WAY: Final = "a trade-off curve of one direction"
+
+
+def rates(
+    process: Process,
+    fpr: Cells,
+    shape: tuple[int, ...],
+    relation: Relation,
+    threads: int,
+    *,
+    positives: bool,
+    both: bool = True,
+    convex: bool = False,
+) -> Bounds:
+    """Bounds of the false-negative rate, or of the true-positive rate; without `both` one side is trivial."""
+    fpr = np.broadcast_to(fpr, shape)
+    if relation not in _REVERSE and not is_exact_curve(process, relation):
+        return supporting_lines(process, fpr, relation, threads, positives=positives)
+    job, x = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel()
+    one_by_one = job.directions == BOTH and not job.is_mirrored and not convex
+    ways = (REMOVE, ADD) if one_by_one else (job.directions,)
+    each = [error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways]
+    if positives:
+        lower, upper = (np.max([one[i] for one in each], axis=0) for i in (0, 1))
+    else:
+        lower, upper = (np.min([one[i] for one in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
+    status = np.where(upper - lower <= TIGHT_WIDTH * upper, Status.TIGHT, Status.LOOSE)
+    if not positives:
+        status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)
+    return Bounds(lower.reshape(shape), upper.reshape(shape), status.astype(np.uint8).reshape(shape))
+
+
+def bayes_risk(process: Process, prior: Cells, shape: tuple[int, ...], relation: Relation, threads: int) -> Bounds:
+    """min(prior, 1 - prior) (1 - delta) at epsilon = |log(prior / (1 - prior))|.
+
+    e^epsilon = prior / (1 - prior) is right or left of 1, where the curve of the one or the other direction is touched.
+    """
+    if relation in _REVERSE:
+        contour_of(process, relation, _ONE_WAY)
+    prior = np.broadcast_to(prior, shape)
+    smaller = np.minimum(prior, 1.0 - prior)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_one, log_other = np.log(prior), np.log1p(-prior)
+        epsilon = np.where(smaller > 0.0, np.abs(log_one - log_other), np.inf)
+        pad = np.where(smaller > 0.0, PAD * (1.0 + np.abs(log_one) + np.abs(log_other)), 0.0)
+
+    def read(way: Relation) -> tuple[Bounds, Bounds]:
+        low, high = (Ask("delta", at, shape, way, threads) for at in (np.maximum(epsilon - pad, 0.0), epsilon + pad))
+        return exact(process, low), exact(process, high)
+
+    near, far = read(relation)
+    if relation in _REVERSE:
+        right = prior >= 0.5
+        pairs = zip((near, far), read(_REVERSE[relation]), strict=True)
+        near, far = (Bounds(*(np.where(right, a, b) for a, b in zip(*pair, strict=True))) for pair in pairs)
+    lower = np.maximum(smaller * (1.0 - near.upper) * (1.0 - PAD), 0.0)
+    upper = smaller * (1.0 - far.lower) * (1.0 + PAD)
+    return Bounds(lower, upper, np.maximum(near.status, far.status).astype(np.uint8))
