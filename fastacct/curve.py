@@ -5,26 +5,26 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fastacct.core.files import atomic_output
-from fastacct.core.relations import Direction, Relation
+from fastacct.core.inputs import Cells, as_choice
+from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.epsilon import log_delta_bounds
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.tradeoff import tpr_at_fpr_bounds, tradeoff_bounds
 
-__all__ = ["DIRECTIONS", "PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv"]
+__all__ = ["PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv", "write_rows"]
 
-Cells = NDArray[np.float64]
-DIRECTIONS: Final = ("add", "remove")
+Points = list[dict[str, str | float]]
 SMALLEST_DELTA: Final = 1e-300
 
 
@@ -48,30 +48,30 @@ class Run(NamedTuple):
 class PrivacyCurve:
     """delta(epsilon) of one direction, as natural logarithms: deltas may be far below the smallest double."""
 
-    COLUMNS: ClassVar = (
-        "direction", "epsilon", "delta_lower", "delta_upper", "log10_delta_lower", "log10_delta_upper",
-    )  # fmt: skip
-
     run: Run
     direction: Direction
     epsilon: Cells
     log_delta_lower: Cells
     log_delta_upper: Cells
 
-    def points(self) -> list[list[str | float]]:
+    def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
         lower, upper = self.log_delta_lower, self.log_delta_upper
-        deltas = np.exp(lower) * (1.0 - 1e-13), np.minimum(np.exp(upper) * (1.0 + 1e-13), 1.0)
-        deltas[1][(upper > -math.inf) & (deltas[1] == 0.0)] = 5e-324
-        columns = self.epsilon, *deltas, lower / math.log(10.0), upper / math.log(10.0)
-        return [[self.direction, *row] for row in np.stack(columns, axis=1).tolist()]
+        largest = np.minimum(np.exp(upper) * (1.0 + 1e-13), 1.0)
+        largest[(upper > -math.inf) & (largest == 0.0)] = 5e-324
+        columns = {
+            "epsilon": self.epsilon,
+            "delta_lower": np.exp(lower) * (1.0 - 1e-13),
+            "delta_upper": largest,
+            "log10_delta_lower": lower / math.log(10.0),
+            "log10_delta_upper": upper / math.log(10.0),
+        }
+        return _points({"direction": self.direction}, columns)
 
 
 @dataclass(frozen=True)
 class TradeoffCurve:
     """Certified bounds of the errors of the best attack: false negatives, and true positives, at false positives."""
-
-    COLUMNS: ClassVar = ("neighbors", "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper")
 
     run: Run
     neighbors: Relation
@@ -81,10 +81,15 @@ class TradeoffCurve:
     tpr_lower: Cells
     tpr_upper: Cells
 
-    def points(self) -> list[list[str | float]]:
+    def points(self) -> Points:
         """Rows of plain numbers."""
-        columns = self.fpr, self.fnr_lower, self.fnr_upper, self.tpr_lower, self.tpr_upper
-        return [[self.neighbors, *row] for row in np.stack(columns, axis=1).tolist()]
+        names = "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
+        return _points({"neighbors": self.neighbors}, {name: getattr(self, name) for name in names})
+
+
+def _points(about: Mapping[str, str], columns: Mapping[str, Cells]) -> Points:
+    rows = np.stack(list(columns.values()), axis=1).tolist()
+    return [{**about, **dict(zip(columns, row, strict=True))} for row in rows]
 
 
 def privacy_curve(
@@ -129,10 +134,16 @@ def privacy_curve(
     0.0001092559
     """
     job = run.job
-    if direction not in DIRECTIONS:
-        raise ValueError(f"direction = {direction!r}: must be one of {', '.join(DIRECTIONS)}")
+    as_choice("direction", direction, DIRECTIONS["add_remove"])
     if epsilon is None:
-        epsilon = _epsilons(run, job, smallest_delta, points, threads)
+        if not SMALLEST_DELTA <= smallest_delta < 1.0:
+            raise ValueError(f"smallest_delta = {smallest_delta}: must be in [{SMALLEST_DELTA:g}, 1)")
+        if points < 2:
+            raise ValueError(f"points = {points}: a curve needs at least 2")
+        last = float(smallest_epsilon(job, delta=smallest_delta, threads=threads))  # of the worse direction
+        if not math.isfinite(last):
+            raise ValueError(f"{run}: epsilon at delta = {smallest_delta:g} is {last}; give the epsilons yourself")
+        epsilon = np.linspace(0.0, last if last > 0.0 else 1.0, points)
     target = np.sort(np.atleast_1d(np.asarray(epsilon, dtype=np.float64)))
     lower, upper, _ = log_delta_bounds(job, epsilon=target, neighbors=direction, threads=threads)
     # delta does not grow with epsilon: a bound that could only be certified loosely inherits from its neighbours
@@ -175,8 +186,7 @@ def tradeoff_curve(
     >>> float(tradeoff_curve(Run(1.0, 0.01, 1000), fpr=[0.1]).fnr_lower[0].round(6))
     0.805799
     """
-    if neighbors not in ("add_remove", *DIRECTIONS):
-        raise ValueError(f"neighbors = {neighbors!r}: must be one of add_remove, {', '.join(DIRECTIONS)}")
+    as_choice("neighbors", neighbors, ("add_remove", "remove", "add"))
     if fpr is None:
         fpr = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 80, endpoint=False), np.linspace(0.01, 1.0, 100)])
     rates = np.atleast_1d(np.asarray(fpr, dtype=np.float64))
@@ -190,22 +200,15 @@ def write_csv(
     curves: Sequence[PrivacyCurve | TradeoffCurve], path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:
     """Write curves as a table, one row per point; whole or not at all. An existing file is kept unless `overwrite`."""
+    rows = [{**curve.run._asdict(), **point} for curve in curves for point in curve.points()]
+    return write_rows(rows, path, overwrite=overwrite)
+
+
+def write_rows(rows: Sequence[Mapping[str, object]], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write rows with the same names as CSV; whole or not at all. An existing file is kept unless `overwrite`."""
     target = Path(path)
     with atomic_output(target, overwrite=overwrite) as temporary, temporary.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow([*Run._fields, *curves[0].COLUMNS])
-        for curve in curves:
-            rows.writerows([*curve.run, *row] for row in curve.points())
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
     return target
-
-
-def _epsilons(run: Run, job: Process, smallest_delta: float, points: int, threads: int | None) -> Cells:
-    """From 0 to where the larger of both directions falls to the smallest delta."""
-    if not SMALLEST_DELTA <= smallest_delta < 1.0:
-        raise ValueError(f"smallest_delta = {smallest_delta}: must be in [{SMALLEST_DELTA:g}, 1)")
-    if points < 2:
-        raise ValueError(f"points = {points}: a curve needs at least 2")
-    last = float(smallest_epsilon(job, delta=smallest_delta, threads=threads))
-    if not math.isfinite(last):
-        raise ValueError(f"{run}: epsilon at delta = {smallest_delta:g} is {last}; give the epsilons yourself")
-    return np.linspace(0.0, last if last > 0.0 else 1.0, points)

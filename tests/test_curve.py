@@ -41,10 +41,10 @@ def test_epsilons_are_sorted():
 def test_deltas_below_the_smallest_double_keep_their_logarithm_and_side():
     curve = privacy_curve(Run(0.5, 1.0, 1), epsilon=[0.0, 100.0, 1000.0])
     rows = curve.points()
-    assert rows[2][2] == 0.0
-    assert 0.0 < rows[2][3] < 1e-300
-    assert rows[2][5] == pytest.approx(curve.log_delta_upper[2] / math.log(10.0))
-    assert rows[2][5] < -1000.0
+    assert rows[2]["delta_lower"] == 0.0
+    assert 0.0 < rows[2]["delta_upper"] < 1e-300
+    assert rows[2]["log10_delta_upper"] == pytest.approx(curve.log_delta_upper[2] / math.log(10.0))
+    assert rows[2]["log10_delta_upper"] < -1000.0
 
 
 @pytest.mark.parametrize(

@@ -261,8 +261,8 @@ def curve(given: Options) -> Answer:
         plot.save(figure, given.picture, overwrite=given.overwrite)
     elif given.picture:
         plot.save(plot.tradeoff_curves(tradeoff), given.picture, overwrite=given.overwrite)
-    columns = found[0].COLUMNS
-    listed = [[dict(zip(columns, row, strict=True)) for row in one.points()] for one in found]
+    listed = [one.points() for one in found]
+    columns = list(listed[0][0])
     body = [
         [str(one.run), *(shown(name, value) for name, value in row.items())]
         for one, rows in zip(found, listed, strict=True)
@@ -327,7 +327,7 @@ def tightness_answer(
     for regime, scores in studies.items():
         bounds = scores[0].truth
         known = f"the truth is known to 1e-6 in {bounds.resolved.mean():.1%} of {len(bounds.lower):,} runs"
-        sentences.append(f"{regime} ({study.DESCRIPTIONS[regime]}): {known}")
+        sentences.append(f"{regime} ({study.REGIMES[regime]}): {known}")
         sentences.append(render(study.HEADER, study.table(scores), numeric=study.HEADER[1:]) + "\n")
         for one in scores:
             about = {"regime": regime, "accountant": one.contender, "claims_bound": one.claims_bound}
