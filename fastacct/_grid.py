@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,13 @@ from fastacct.core.extras import import_extra
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Format", "Grid", "Values", "Write", "assign", "format_of"]
+__all__ = ["Grid", "Values", "Write", "assign", "format_of"]
 
 Values = Sequence[NDArray[np.float64]]
 Chunk = tuple[slice, ...]
 Write = Callable[[Chunk, Values], None]
+Writer = Callable[[Path, "Grid"], contextlib.AbstractContextManager[Write]]
+Opener = Callable[[Path], "xr.Dataset"]
 METADATA_KEY: Final = b"fastacct_sweep"
 NOTES: Final = {
     "noise_multiplier": "standard deviation of the Gaussian noise / L2 sensitivity",
@@ -82,21 +84,13 @@ def assign(arrays: Sequence[Any]) -> Write:
     return write
 
 
-class Format(NamedTuple):
-    """A file format: the library it needs, how it is written (complete when the block ends) and opened."""
-
-    library: str
-    writer: Callable[[Path, Grid], contextlib.AbstractContextManager[Write]]
-    open: Callable[[Path], xr.Dataset]
-
-
-def format_of(path: Path) -> Format:
-    """The format that a suffix names; its library is there."""
+def format_of(path: Path) -> tuple[Writer, Opener]:
+    """How a file of this suffix is written (complete when the block ends) and opened; the library for it is there."""
     if path.suffix not in _FORMATS:
         raise ValueError(f"path = {str(path)!r}: the suffix must be one of {', '.join(_FORMATS)}")
-    found = _FORMATS[path.suffix]
-    import_extra(found.library, "sweep")
-    return found
+    library, writer, opener = _FORMATS[path.suffix]
+    import_extra(library, "sweep")
+    return writer, opener
 
 
 @contextlib.contextmanager
@@ -184,7 +178,7 @@ def _open_parquet(path: Path) -> xr.Dataset:
     return grid.labelled([indexing.LazilyIndexedArray(Variable(name)) for name in grid.variables])
 
 
-_FORMATS: Final = {
-    ".parquet": Format("pyarrow.parquet", _write_parquet, _open_parquet),
-    ".nc": Format("netCDF4", _write_netcdf, _open_netcdf),
+_FORMATS: Final[dict[str, tuple[str, Writer, Opener]]] = {
+    ".parquet": ("pyarrow.parquet", _write_parquet, _open_parquet),
+    ".nc": ("netCDF4", _write_netcdf, _open_netcdf),
 }

@@ -56,17 +56,12 @@ class PrivacyCurve:
 
     def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
-        lower, upper = self.log_delta_lower, self.log_delta_upper
-        largest = np.minimum(np.exp(upper) * (1.0 + 1e-13), 1.0)
-        largest[(upper > -math.inf) & (largest == 0.0)] = 5e-324
-        columns = {
-            "epsilon": self.epsilon,
-            "delta_lower": np.exp(lower) * (1.0 - 1e-13),
-            "delta_upper": largest,
-            "log10_delta_lower": lower / math.log(10.0),
-            "log10_delta_upper": upper / math.log(10.0),
-        }
-        return _points({"direction": self.direction}, columns)
+        log_lower, log_upper = self.log_delta_lower, self.log_delta_upper
+        lower, upper = np.exp(log_lower) * (1.0 - 1e-13), np.minimum(np.exp(log_upper) * (1.0 + 1e-13), 1.0)
+        upper[(log_upper > -math.inf) & (upper == 0.0)] = 5e-324
+        columns = self.epsilon, lower, upper, log_lower / math.log(10.0), log_upper / math.log(10.0)
+        names = "direction", "epsilon", "delta_lower", "delta_upper", "log10_delta_lower", "log10_delta_upper"
+        return _points(names, self.direction, columns)
 
 
 @dataclass(frozen=True)
@@ -83,13 +78,13 @@ class TradeoffCurve:
 
     def points(self) -> Points:
         """Rows of plain numbers."""
-        names = "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
-        return _points({"neighbors": self.neighbors}, {name: getattr(self, name) for name in names})
+        columns = self.fpr, self.fnr_lower, self.fnr_upper, self.tpr_lower, self.tpr_upper
+        names = "neighbors", "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
+        return _points(names, self.neighbors, columns)
 
 
-def _points(about: Mapping[str, str], columns: Mapping[str, Cells]) -> Points:
-    rows = np.stack(list(columns.values()), axis=1).tolist()
-    return [{**about, **dict(zip(columns, row, strict=True))} for row in rows]
+def _points(names: Sequence[str], word: str, columns: Sequence[Cells]) -> Points:
+    return [dict(zip(names, (word, *row), strict=True)) for row in np.stack(columns, axis=1).tolist()]
 
 
 def privacy_curve(
@@ -101,31 +96,12 @@ def privacy_curve(
     points: int = 201,
     threads: int | None = None,
 ) -> PrivacyCurve:
-    """Compute delta(epsilon) of one direction of a run.
+    """Compute delta(epsilon) of one direction ("remove" or "add") of a run of DP-SGD.
 
-    Guarantee
-    ---------
-    Certified lower and upper bounds at every epsilon, rounding included, for Poisson sampling.
+    **Guarantee.** Certified lower and upper bounds at every epsilon, rounding included, for Poisson sampling.
 
-    Parameters
-    ----------
-    run : Run
-        Noise multiplier, sample rate and steps.
-    direction : {"remove", "add"}
-    epsilon : array, optional
-        Sorted for the result. Default: `points` values from 0 to where delta is `smallest_delta`.
-    smallest_delta : float in [1e-300, 1)
-    points : int
-    threads : int, optional
-
-    Returns
-    -------
-    PrivacyCurve
-
-    Raises
-    ------
-    ValueError, TypeError
-        Out of range; a run without a finite epsilon and no `epsilon` given.
+    The epsilons given are sorted; without any, `points` values from 0 to where delta is `smallest_delta`, which is at
+    least 1e-300.  ValueError for what is out of range, and for a run without a finite epsilon and none given.
 
     Examples
     --------
@@ -154,32 +130,14 @@ def privacy_curve(
 def tradeoff_curve(
     run: Run, neighbors: Relation = "add_remove", *, fpr: ArrayLike | None = None, threads: int | None = None
 ) -> TradeoffCurve:
-    """Compute the error rates of the best attack on a run.
+    """Compute the error rates of the best attack, which decides whether a record was in the training data.
 
-    The attack decides whether a record was in the training data; a false positive calls it in where it was not.
+    **Guarantee.** Certified on both sides: no attack has a smaller false-negative rate than `fnr_lower`, none a larger
+    true-positive rate than `tpr_upper`.  A false positive calls a record in where it was not.
 
-    Guarantee
-    ---------
-    Certified on both sides: no attack has a smaller false-negative rate than `fnr_lower`, none a larger true-positive
-    rate than `tpr_upper`.
-
-    Parameters
-    ----------
-    run : Run
-    neighbors : {"add_remove", "remove", "add"}
-        Which data set is the null hypothesis: without the record ("remove"), with it, or the worse of both.
-    fpr : array in [0, 1], optional
-        Default: 0, then evenly spaced and, below 0.01, evenly spaced logarithms down to 1e-6.
-    threads : int, optional
-
-    Returns
-    -------
-    TradeoffCurve
-
-    Raises
-    ------
-    ValueError, TypeError
-        Out of range.
+    `neighbors` says which data set is the null hypothesis: without the record ("remove"), with it ("add"), or the worse
+    of both ("add_remove").  `fpr` is in [0, 1]; without it 0, then evenly spaced and, below 0.01, evenly spaced
+    logarithms down to 1e-6.  ValueError for what is out of range.
 
     Examples
     --------

@@ -68,30 +68,23 @@ def sweep(
 ) -> xr.Dataset:
     """Compute epsilon (or delta) on every combination of the given values, as a labelled grid.
 
-    Guarantee
-    ---------
-    Every cell is what `fastacct.dpsgd.epsilon` (`fastacct.dpsgd.delta`) returns for that cell alone: a certified upper
-    bound for Poisson-sampled DP-SGD under `neighbors`, and with `bounds` the lower bound of `epsilon_bounds`
-    (`delta_bounds`) too. The bits depend neither on `chunk_cells` nor on `threads`.
+    **Guarantee.** Every cell is what `fastacct.dpsgd.epsilon` (`fastacct.dpsgd.delta`) returns for that cell alone: a
+    certified upper bound for Poisson-sampled DP-SGD under `neighbors`, and with `bounds` the lower bound of
+    `epsilon_bounds` (`delta_bounds`) too.  The bits depend neither on `chunk_cells` nor on `threads`.
 
     Parameters
     ----------
     noise_multiplier, sample_rate, steps : float or 1-D array
-        The first three axes; a scalar is an axis of length 1. Order and repetitions are kept.
+        The first three axes; a scalar is an axis of length 1.  Order and repetitions are kept.
     delta, epsilon : float or 1-D array
-        Exactly one of them: the last axis. With `delta` the variable computed is `epsilon`, and the reverse.
-    accountant : accountant, optional
-        Default `fastacct.Exact()`.
-    neighbors : str
-        Neighbouring relation, as in `fastacct.dpsgd.epsilon`.
+        Exactly one of them: the last axis.  With `delta` the variable computed is `epsilon`, and the reverse.
+    accountant, neighbors, threads
+        As in `fastacct.dpsgd.epsilon`.
     bounds : bool
-        Also compute the certified lower bound, as the variable `epsilon_lower` (`delta_lower`). The accountant must
-        prove one.
+        Also compute the certified lower bound, as the variable `epsilon_lower` (`delta_lower`).
     path : path, optional
         Stream the result to this file instead of memory: `.parquet` (one row per cell; columns named after the axes
-        and the variable) or `.nc` (netCDF-4). The file appears complete at the end or not at all.
-    threads : int, optional
-        Threads inside the accountant (default: all cores).
+        and the variable) or `.nc` (netCDF-4).  The file appears complete at the end or not at all.
     progress : bool
         Show cells done, cells per second and the time left on stderr.
     chunk_cells : int
@@ -103,24 +96,20 @@ def sweep(
     -------
     xarray.Dataset
         Dimensions (noise_multiplier, sample_rate, steps, delta) and the variable `epsilon` (and `epsilon_lower`), or
-        (..., epsilon) and `delta`. Without `path` it is in memory; with `path` its values are read from the file when
-        they are used, so a grid larger than memory can be sliced. `open_sweep` opens the file again later.
+        (..., epsilon) and `delta`.  Without `path` it is in memory; with `path` its values are read from the file when
+        they are used, so a grid larger than memory can be sliced.  `open_sweep` opens the file again later.
 
     Raises
     ------
     ValueError, TypeError
         Empty, NaN, multi-dimensional or out-of-range axes; neither or both of delta and epsilon; unknown suffix.
-    FileExistsError
-        `path` exists and `overwrite` is false.
-    ModuleNotFoundError
-        An optional library is missing; the message names the extra to install.
+    FileExistsError, ModuleNotFoundError
+        `path` exists and `overwrite` is false; an optional library is missing: the message names its extra.
 
     Examples
     --------
     >>> import fastacct as fa
     >>> grid = fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=[100, 1000], delta=1e-5)
-    >>> grid.epsilon.shape
-    (2, 1, 2, 1)
     >>> round(float(grid.epsilon.sel(noise_multiplier=1.0, steps=1000).item()), 6)
     1.828237
     """
@@ -128,63 +117,46 @@ def sweep(
     if not isinstance(bounds, bool):
         raise TypeError(f"bounds must be True or False; got {bounds!r}")
     if (delta is None) == (epsilon is None):
-        given = "neither" if delta is None else "both"
-        raise ValueError(
-            f"give exactly one of delta= (to compute epsilon) and epsilon= (to compute delta); got {given}"
-        )
+        raise ValueError("give exactly one of delta= (to compute epsilon) and epsilon= (to compute delta)")
     accountant = Exact() if accountant is None else accountant
     last = "delta" if epsilon is None else "epsilon"
     axes = {"noise_multiplier": noise_multiplier, "sample_rate": sample_rate, "steps": steps}
     axes[last] = delta if epsilon is None else epsilon
     grid = _make_grid(axes, accountant, neighbors, bounds)
-    settings = {"accountant": accountant, "neighbors": neighbors, "threads": threads}
-    evaluate = _evaluator(grid, settings)
-    _check_axes(grid, evaluate)
-    n_cells = math.prod(grid.shape)
+    evaluate = _evaluator(grid, {"accountant": accountant, "neighbors": neighbors, "threads": threads})
+    # What the accountant refuses is refused now, not after an hour of work: each axis is tried alone. Zero steps need
+    # no computation under any accountant, and sample_rate = 1 is the one rate that all of them accept.
+    trivial = dict(zip(grid.axes, (1.0, 1.0, 0, 1.0), strict=True))
+    for name, values in grid.axes.items():
+        evaluate(**{**trivial, name: values})
     if isinstance(chunk_cells, bool) or not isinstance(chunk_cells, int):
         raise TypeError(f"chunk_cells must be an integer; got {chunk_cells!r}")
     if chunk_cells < 1:
         raise ValueError(f"chunk_cells = {chunk_cells}: must be at least 1")
-    largest = min(chunk_cells, max(SMALLEST_CHUNK, n_cells // 64))  # small grids are cut too: progress shows
+    largest = min(chunk_cells, max(SMALLEST_CHUNK, math.prod(grid.shape) // 64))  # progress shows on small grids
     if path is None:
         arrays = [np.empty(grid.shape) for _ in grid.variables]
         _run(grid, evaluate, assign(arrays), largest, progress)
         return grid.labelled(arrays)
     target = Path(path)
-    kind = format_of(target)
+    writer, opener = format_of(target)
     refuse_existing(target, overwrite)
-    with atomic_output(target, overwrite=overwrite) as temporary, kind.writer(temporary, grid) as write:
+    with atomic_output(target, overwrite=overwrite) as temporary, writer(temporary, grid) as write:
         _run(grid, evaluate, write, largest, progress)
-    return kind.open(target)
+    return opener(target)
 
 
 def open_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Open a file written by `sweep`; values are read when they are used.
+    """Open a `.parquet` or `.nc` file that `sweep` wrote, as the dataset that it returned; values are read when used.
 
-    Guarantee
-    ---------
-    The values are those of the file; what they guarantee is recorded in the attributes of the dataset.
-
-    Parameters
-    ----------
-    path : path
-        A `.parquet` or `.nc` file that `sweep` wrote.
-
-    Returns
-    -------
-    xarray.Dataset
-        The same labels and attributes as the dataset that `sweep` returned.
-
-    Raises
-    ------
-    ValueError
-        Unknown suffix, or a Parquet file that no sweep wrote.
+    **Guarantee.** The values are those of the file; what they guarantee is recorded in the attributes.  ValueError for
+    another suffix, and for a Parquet file that no sweep wrote.
 
     Examples
     --------
     >>> open_sweep("grid.parquet").epsilon.sel(delta=1e-5)  # doctest: +SKIP
     """
-    return format_of(Path(path)).open(Path(path))
+    return format_of(Path(path))[1](Path(path))
 
 
 def describe_accountant(accountant: Method) -> str:
@@ -199,11 +171,8 @@ def describe_accountant(accountant: Method) -> str:
     if not isinstance(accountant, RDP):
         return words
     orders = accountant.orders
-    if orders is None:
-        searched = "best real order"
-    elif len(orders) == 1:
-        searched = f"order {orders[0]:g}"
-    else:
+    searched = "best real order" if orders is None else f"order {orders[0]:g}"
+    if orders is not None and len(orders) > 1:
         searched = f"best of {len(orders)} orders between {min(orders):g} and {max(orders):g}"
     return f"{words}, {searched}, {CONVERSION_NOTES.get(accountant.conversion, accountant.conversion)}"
 
@@ -242,17 +211,6 @@ def _evaluator(grid: Grid, settings: dict[str, Any]) -> Evaluate:
         return tuple(np.asarray(values, dtype=np.float64) for values in wanted)
 
     return evaluate
-
-
-def _check_axes(grid: Grid, evaluate: Evaluate) -> None:
-    """Try every axis on the accountant: what it refuses is refused now, not after an hour of work.
-
-    One call per axis, with every other parameter at a value that needs no computation. Zero steps need none under any
-    accountant, and sample_rate = 1 is the one rate that all of them accept.
-    """
-    trivial = dict(zip(grid.axes, (1.0, 1.0, 0, 1.0), strict=True))
-    for name, values in grid.axes.items():
-        evaluate(**{**trivial, name: values})
 
 
 def chunks(shape: Sequence[int], largest: int) -> Iterator[tuple[slice, ...]]:
