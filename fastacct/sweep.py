@@ -6,7 +6,6 @@ computes once per (noise_multiplier, sample_rate) pair is shared by every number
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import sys
@@ -215,17 +214,16 @@ def _evaluator(grid: Grid, settings: dict[str, Any]) -> Evaluate:
 
 def chunks(shape: Sequence[int], largest: int) -> Iterator[tuple[slice, ...]]:
     """Cut a grid, in C order, into boxes that are contiguous in C order and hold at most `largest` cells."""
-    cut, inner = 0, math.prod(shape[1:])
-    while inner > largest:
-        cut += 1
-        inner = math.prod(shape[cut + 1 :])
-    n_parts = math.ceil(shape[cut] / (largest // inner))
-    edges = [shape[cut] * part // n_parts for part in range(n_parts + 1)]
-    whole = tuple(slice(0, size) for size in shape[cut + 1 :])
-    for outer in np.ndindex(*shape[:cut]):
-        fixed = tuple(slice(index, index + 1) for index in outer)
-        for start, stop in itertools.pairwise(edges):
-            yield (*fixed, slice(start, stop), *whole)
+    first, *rest = shape
+    inner = math.prod(rest)
+    if inner > largest:
+        for index in range(first):
+            for below in chunks(rest, largest):
+                yield slice(index, index + 1), *below
+    else:
+        thick = largest // inner
+        for start in range(0, first, thick):
+            yield slice(start, min(start + thick, first)), *(slice(0, size) for size in rest)
 
 
 def _run(grid: Grid, evaluate: Evaluate, write: Write, largest: int, progress: bool) -> None:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
@@ -23,21 +24,9 @@ from fastacct.curve import write_rows
 from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
 
 __all__ = [
-    "REGIMES",
-    "Contender",
-    "Query",
-    "Runs",
-    "Score",
-    "Summary",
-    "Truth",
-    "draw",
-    "duration",
-    "own_accountants",
-    "score",
-    "table",
-    "truth",
-    "write_csv",
-]
+    "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "duration", "own_accountants",
+    "score", "table", "truth", "write_csv",
+]  # fmt: skip
 
 Flags = NDArray[np.bool_]
 SEED: Final = 20240229
@@ -143,6 +132,7 @@ class Summary(NamedTuple):
     smallest: float
     """Smallest value / lower bound where it is below (1 if it never is)."""
     failed: int
+    """No finite answer where the truth is finite."""
     seconds: float
     """Per query."""
 
@@ -159,11 +149,6 @@ class Score:
     """NaN where it failed."""
     seconds: float
     """All queries together."""
-
-    @property
-    def failed(self) -> Flags:
-        """No finite answer where the truth is finite."""
-        return ~np.isfinite(self.values) & np.isfinite(self.truth.upper)
 
     @property
     def below(self) -> Flags:
@@ -184,7 +169,7 @@ class Score:
         smallest = float((self.values[below] / self.truth.lower[below]).min()) if below.any() else 1.0
         return Summary(
             len(self.runs), float(median), float(ninety), float(largest), ratios.size, int(below.sum()), smallest,
-            int(self.failed.sum()), self.seconds / len(self.runs),
+            int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum()), self.seconds / len(self.runs),
         )  # fmt: skip
 
 
@@ -241,24 +226,22 @@ def own_accountants(threads: int | None = 1) -> list[Contender]:
     ['exact', 'RDP, optimal conversion']
     """
 
-    def contender(name: str, accountant: Method) -> Contender:
-        verb = epsilon if accountant.certified else epsilon_approx
-        return Contender(
-            name,
-            accountant.certified,
-            lambda runs: np.asarray(verb(**runs.keywords(), accountant=accountant, threads=threads)),
-        )
+    accountants: dict[str, Method] = {
+        "exact": Exact(),
+        "RDP, optimal conversion": RDP(conversion="optimal"),
+        "RDP": RDP(),
+        "RDP, Mironov's conversion": RDP(conversion="mironov"),
+        "zCDP": ZCDPComposition(),
+        "advanced composition": AdvancedComposition(),
+        "basic composition": BasicComposition(),
+        "CLT (approximation)": CLT(),
+    }
 
-    return [
-        contender("exact", Exact()),
-        contender("RDP, optimal conversion", RDP(conversion="optimal")),
-        contender("RDP", RDP()),
-        contender("RDP, Mironov's conversion", RDP(conversion="mironov")),
-        contender("zCDP", ZCDPComposition()),
-        contender("advanced composition", AdvancedComposition()),
-        contender("basic composition", BasicComposition()),
-        contender("CLT (approximation)", CLT()),
-    ]
+    def ask(accountant: Method, runs: Runs) -> Cells:
+        verb = epsilon if accountant.certified else epsilon_approx
+        return np.asarray(verb(**runs.keywords(), accountant=accountant, threads=threads))
+
+    return [Contender(name, one.certified, partial(ask, one)) for name, one in accountants.items()]
 
 
 def score(contender: Contender, runs: Runs, bounds: Truth) -> Score:
@@ -289,15 +272,13 @@ def table(scores: Sequence[Score]) -> list[list[str]]:
     rows = []
     for entry in scores:
         found = entry.summary
-        share = [f"{count / found.asked:.1%}" if count else "0" for count in (found.below, found.failed)]
+        below, failed = (f"{count / found.asked:.1%}" if count else "0" for count in (found.below, found.failed))
         # a bound below the truth is a wrong answer; an approximation only shows what it is
-        below = share[0] + (" WRONG" if found.below and entry.claims_bound else "")
+        below += " WRONG" if found.below and entry.claims_bound else ""
         ratios = [ratio_text(value) for value in (found.median, found.ninety, found.largest)]
         smallest = ratio_text(found.smallest) if found.below else "-"
-        claim = "yes" if entry.claims_bound else "no"
-        rows.append(
-            [entry.contender, claim, f"{found.asked:,}", *ratios, below, smallest, share[1], duration(found.seconds)]
-        )
+        about = [entry.contender, "yes" if entry.claims_bound else "no", f"{found.asked:,}"]
+        rows.append([*about, *ratios, below, smallest, failed, duration(found.seconds)])
     return rows
 
 

@@ -12,16 +12,8 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from fastacct.accountants import (
-    CLT,
-    RDP,
-    AdvancedComposition,
-    AnalyticGaussian,
-    BasicComposition,
-    Exact,
-    Method,
-    ZCDPComposition,
-)
+import fastacct.accountants as accountants
+from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.core.inputs import as_cells, as_choice, common_shape
 from fastacct.run import Run, as_delta, parameters
@@ -29,13 +21,13 @@ from fastacct.run import Run, as_delta, parameters
 T = TypeVar("T")
 
 ACCOUNTANTS: Final[dict[str, Callable[[], Method]]] = {
-    "exact": Exact,
-    "rdp": RDP,
-    "basic": BasicComposition,
-    "advanced": AdvancedComposition,
-    "zcdp": ZCDPComposition,
-    "analytic-gaussian": AnalyticGaussian,
-    "clt": CLT,
+    "exact": accountants.Exact,
+    "rdp": accountants.RDP,
+    "basic": accountants.BasicComposition,
+    "advanced": accountants.AdvancedComposition,
+    "zcdp": accountants.ZCDPComposition,
+    "analytic-gaussian": accountants.AnalyticGaussian,
+    "clt": accountants.CLT,
 }
 MAX_ORDERS: Final = 100_000
 _DECIMAL: Final = r"\s*(\d+(?:\.\d*)?(?:e\d\d?)?)\s*"
@@ -67,14 +59,12 @@ def whole(text: str) -> int:
     return int(value)
 
 
-def numbers(text: str) -> list[float]:
-    """One number, or several separated by commas."""
-    return [number(part) for part in text.split(",")]
+def _several(read: Callable[[str], T]) -> Callable[[str], list[T]]:
+    return lambda text: [read(part) for part in text.split(",")]
 
 
-def wholes(text: str) -> list[int]:
-    """One integer, or several separated by commas."""
-    return [whole(part) for part in text.split(",")]
+numbers, wholes = _several(number), _several(whole)
+"""One number, or several separated by commas."""
 
 
 def delta_of_records(text: str) -> float | str:

@@ -25,7 +25,7 @@ from fastacct._figures import check
 from fastacct.cli.answers import Answer, render, rounded_up
 from fastacct.cli.options import accountant_by_name
 from fastacct.core.files import refuse_existing
-from fastacct.core.inputs import DOMAINS, as_cells, as_choice
+from fastacct.core.inputs import DOMAINS, Domain, as_cells, as_choice, as_number
 from fastacct.sweep import sweep as sweep_grid
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["SweepConfig", "load_config", "sweep"]
 
 SAMPLE_ROWS: Final = 5
-MAX_AXIS: Final = 100_000_000
+MAX_AXIS: Final = 1e8
 _AXES: Final = ("noise_multiplier", "sample_rate", "steps", "delta", "epsilon")
 _KEYS: Final = {
     "axes": dict.fromkeys(_AXES, object),
@@ -42,7 +42,7 @@ _KEYS: Final = {
     "output": {"file": str, "overwrite": bool},
     "picture": {"file": str, "steps": list, "delta": float},
 }
-_SPACED: Final = {"start": float, "stop": float, "num": int, "scale": str}
+_SPACED: Final = dict.fromkeys(("start", "stop", "num", "scale"), object)
 _KINDS: Final = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", list: "a list"}
 
 
@@ -130,16 +130,10 @@ def _axis(name: str, value: Any) -> NDArray[Any]:
 
 
 def _spaced(where: str, table: Mapping[str, Any], whole: bool) -> NDArray[Any]:
-    missing = [where + key for key in ("start", "stop", "num") if key not in table]
-    if missing:
-        raise ValueError(f"{', '.join(missing)}: missing")
-    start, stop, num = float(table["start"]), float(table["stop"]), table["num"]
     scale = as_choice(f"{where}scale", table.get("scale", "linear"), ("linear", "log"))
-    if not 1 <= num <= MAX_AXIS:
-        raise ValueError(f"{where}num: must be between 1 and {MAX_AXIS:,}; got {num}")
-    for key, end in (("start", start), ("stop", stop)):
-        if not math.isfinite(end) or (scale == "log" and end <= 0):
-            raise ValueError(f"{where}{key}: must be finite, and positive on a log scale; got {end}")
+    num = int(as_number(f"{where}num", table.get("num"), Domain(1.0, MAX_AXIS, integer=True)))
+    allowed = Domain(0.0, 1e300, open_low=scale == "log")
+    start, stop = (as_number(where + key, table.get(key), allowed) for key in ("start", "stop"))
     values = np.geomspace(start, stop, num) if scale == "log" else np.linspace(start, stop, num)
     if whole:
         return np.unique(np.rint(values)).astype(np.int64)
