@@ -124,7 +124,7 @@ def parser() -> Parser:
         sub.set_defaults(run=command.run)
         for option in command.options:
             required = {"required": True} if option in command.needs else {}
-            sub.add_argument(*FLAGS[option], **OPTIONS[option], **required)
+            sub.add_argument(*FLAGS[option], **(OPTIONS[option] | required))
     return top
 
 

@@ -119,7 +119,7 @@ def sweep(
         raise ValueError("give exactly one of delta= (to compute epsilon) and epsilon= (to compute delta)")
     accountant = Exact() if accountant is None else accountant
     last = "delta" if epsilon is None else "epsilon"
-    axes = {"noise_multiplier": noise_multiplier, "sample_rate": sample_rate, "steps": steps}
+    axes: dict[str, Any] = {"noise_multiplier": noise_multiplier, "sample_rate": sample_rate, "steps": steps}
     axes[last] = delta if epsilon is None else epsilon
     grid = _make_grid(axes, accountant, neighbors, bounds)
     evaluate = _evaluator(grid, {"accountant": accountant, "neighbors": neighbors, "threads": threads})

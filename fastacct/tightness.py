@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
+from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells, as_choice
 from fastacct.curve import write_rows
 from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
@@ -41,15 +42,6 @@ REGIMES: Final = {
 }
 USUAL: Final = ("everyday", "broad")
 """The regimes of a study that names none."""
-
-
-class RunKeywords(TypedDict):
-    """Arguments of `fastacct.dpsgd.epsilon`."""
-
-    noise_multiplier: Cells
-    sample_rate: Cells
-    steps: Cells
-    delta: Cells
 
 
 class Query(NamedTuple):
@@ -75,21 +67,16 @@ class Runs:
         return len(self.delta)
 
     def __iter__(self) -> Iterator[Query]:
-        columns = self.noise_multiplier, self.sample_rate, self.steps.astype(np.int64), self.delta
-        yield from (Query(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+        for sigma, q, steps, delta in zip(*(column.tolist() for column in self.keywords().values()), strict=True):
+            yield Query(sigma, q, int(steps), delta)
 
-    def keywords(self) -> RunKeywords:
+    def keywords(self) -> dict[str, Cells]:
         """Arguments of `fastacct.dpsgd.epsilon`."""
-        return {
-            "noise_multiplier": self.noise_multiplier,
-            "sample_rate": self.sample_rate,
-            "steps": self.steps,
-            "delta": self.delta,
-        }
+        return {name: getattr(self, name) for name in Query._fields}
 
     def head(self, n: int) -> Runs:
         """The first n runs."""
-        return Runs(self.regime, self.noise_multiplier[:n], self.sample_rate[:n], self.steps[:n], self.delta[:n])
+        return Runs(self.regime, *(column[:n] for column in self.keywords().values()))
 
 
 class Truth(NamedTuple):
@@ -213,8 +200,8 @@ def truth(runs: Runs, threads: int | None = None) -> Truth:
     >>> bool((bounds.lower <= bounds.upper).all())
     True
     """
-    lower, upper, _ = epsilon_bounds(**runs.keywords(), threads=threads)
-    return Truth(lower, upper)
+    ask: Callable[..., Bounds] = epsilon_bounds
+    return Truth(*ask(**runs.keywords(), threads=threads)[:2])
 
 
 def own_accountants(threads: int | None = 1) -> list[Contender]:
@@ -238,7 +225,7 @@ def own_accountants(threads: int | None = 1) -> list[Contender]:
     }
 
     def ask(accountant: Method, runs: Runs) -> Cells:
-        verb = epsilon if accountant.certified else epsilon_approx
+        verb: Callable[..., float | Cells] = epsilon if accountant.certified else epsilon_approx
         return np.asarray(verb(**runs.keywords(), accountant=accountant, threads=threads))
 
     return [Contender(name, one.certified, partial(ask, one)) for name, one in accountants.items()]

@@ -154,7 +154,7 @@ FLAGS: Final[dict[str, tuple[str, ...]]] = {
 # -- what they mean --------------------------------------------------------------------------------------------------
 
 
-def runs(given: argparse.Namespace, wanted: str | None = None) -> list[dict[str, float]]:
+def runs(given: argparse.Namespace, wanted: str | None = None) -> list[dict[str, Any]]:
     """The training runs, as keywords of `fastacct.dpsgd` without the one that is wanted.
 
     Lists are read side by side; one number holds for every run.

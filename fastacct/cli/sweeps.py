@@ -36,7 +36,7 @@ __all__ = ["SweepConfig", "load_config", "sweep"]
 SAMPLE_ROWS: Final = 5
 MAX_AXIS: Final = 1e8
 _AXES: Final = ("noise_multiplier", "sample_rate", "steps", "delta", "epsilon")
-_KEYS: Final = {
+_KEYS: Final[dict[str, dict[str, type]]] = {
     "axes": dict.fromkeys(_AXES, object),
     "accountant": {"name": str, "orders": str, "conversion": str, "neighbors": str, "bounds": bool, "threads": int},
     "output": {"file": str, "overwrite": bool},
@@ -91,7 +91,7 @@ def _config(document: Mapping[str, Any], file: Path) -> SweepConfig:
         raise ValueError("axes: needs exactly one of delta (to compute epsilon) and epsilon (to compute delta)")
     settings, output, picture = tables["accountant"], tables["output"], tables["picture"]
     settings["accountant"] = accountant_by_name(*(settings.pop(key, None) for key in ("name", "orders", "conversion")))
-    slices = {name: picture[name] for name in ("steps", "delta") if name in picture}
+    slices: dict[str, Any] = {name: picture[name] for name in ("steps", "delta") if name in picture}
     if picture and ("delta" not in axes or "file" not in picture):
         raise ValueError("picture: needs a file, and epsilon to show: the axis delta")
     for name, chosen in slices.items():
