@@ -120,16 +120,16 @@ def test_a_picture_of_another_format_is_refused_before_any_work(tmp_path):
 
 def test_the_example_sweep_is_large_and_can_be_read():
     config = load_config(EXAMPLES / "sweep.toml")
-    assert np.prod([axis.size for axis in config.axes.values()]) >= 500_000
-    assert config.axes["noise_multiplier"][[0, -1]].tolist() == [0.5, 8.0]
-    assert config.axes["sample_rate"][[0, -1]].tolist() == [1e-4, 0.1]
-    assert config.axes["steps"][[0, -1]].tolist() == [100, 100_000]
-    assert {1e-9, 1e-8, 1e-7, 1e-6, 1e-5} <= set(config.axes["delta"].tolist())
+    assert np.prod([axis.size for axis in config["axes"].values()]) >= 500_000
+    assert config["axes"]["noise_multiplier"][[0, -1]].tolist() == [0.5, 8.0]
+    assert config["axes"]["sample_rate"][[0, -1]].tolist() == [1e-4, 0.1]
+    assert config["axes"]["steps"][[0, -1]].tolist() == [100, 100_000]
+    assert {1e-9, 1e-8, 1e-7, 1e-6, 1e-5} <= set(config["axes"]["delta"].tolist())
 
 
 def test_the_small_example_has_lower_bounds():
     config = load_config(EXAMPLES / "exact.toml")
-    assert config.settings["accountant"] == fa.Exact()
-    assert config.settings["bounds"]
-    assert config.picture is not None
-    assert np.prod([axis.size for axis in config.axes.values()]) < 10_000
+    assert config["accountant"]["accountant"] == fa.Exact()
+    assert config["accountant"]["bounds"]
+    assert config["picture"]
+    assert np.prod([axis.size for axis in config["axes"].values()]) < 10_000

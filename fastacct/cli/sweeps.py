@@ -12,7 +12,6 @@ import time
 import tomllib
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +30,7 @@ from fastacct.sweep import sweep as sweep_grid
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["SweepConfig", "load_config", "sweep"]
+__all__ = ["load_config", "sweep"]
 
 SAMPLE_ROWS: Final = 5
 MAX_AXIS: Final = 1e8
@@ -46,60 +45,48 @@ _SPACED: Final = dict.fromkeys(("start", "stop", "num", "scale"), object)
 _KINDS: Final = {str: "a string", bool: "a boolean", int: "an integer", float: "a number", list: "a list"}
 
 
-@dataclass(frozen=True)
-class SweepConfig:
-    """A sweep ready to run: `axes` and `settings` are keywords of `fastacct.sweep`, `slices` of its picture."""
-
-    file: Path
-    axes: dict[str, NDArray[Any]]
-    settings: dict[str, Any]
-    output: Path | None
-    overwrite: bool
-    picture: Path | None
-    slices: dict[str, Any]
-
-
-def load_config(path: str | os.PathLike[str]) -> SweepConfig:
-    """Read a sweep configuration.
+def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+    """Read a sweep configuration: its four tables, with arrays for axes and paths for files.
 
     Nothing is guessed: an unknown key, a wrong type or a missing axis is an error that names the key and the file. File
     names in the configuration are relative to its own folder. `examples/sweep.toml` explains every key.
 
     Examples
     --------
-    >>> load_config("examples/sweep.toml").axes["delta"].size  # doctest: +SKIP
+    >>> load_config("examples/sweep.toml")["axes"]["delta"].size  # doctest: +SKIP
     9
     """
     file = Path(path)
     text = file.read_bytes()
     try:
-        return _config(tomllib.loads(text.decode()), file)
+        return _tables(tomllib.loads(text.decode()), file.parent)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: not a valid TOML file: {error}") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file}: {error}") from error
 
 
-def _config(document: Mapping[str, Any], file: Path) -> SweepConfig:
+def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
     _check("", document, dict.fromkeys(_KEYS, dict))
     tables = {name: _check(f"{name}.", document.get(name, {}), kinds) for name, kinds in _KEYS.items()}
-    axes = {name: _axis(f"axes.{name}", value) for name, value in tables["axes"].items()}
-    missing = [f"axes.{name}" for name in _AXES[:3] if name not in axes]
-    if missing:
-        raise ValueError(f"{', '.join(missing)}: missing")
+    axes, settings, output, picture = tables.values()
+    for name in (*_AXES[:3], *axes):
+        if name not in axes:
+            raise ValueError(f"axes.{name}: missing")
+        axes[name] = _axis(name, axes[name])
     if ("delta" in axes) == ("epsilon" in axes):
         raise ValueError("axes: needs exactly one of delta (to compute epsilon) and epsilon (to compute delta)")
-    settings, output, picture = tables["accountant"], tables["output"], tables["picture"]
     settings["accountant"] = accountant_by_name(*(settings.pop(key, None) for key in ("name", "orders", "conversion")))
-    slices: dict[str, Any] = {name: picture[name] for name in ("steps", "delta") if name in picture}
     if picture and ("delta" not in axes or "file" not in picture):
         raise ValueError("picture: needs a file, and epsilon to show: the axis delta")
-    for name, chosen in slices.items():
-        for value in chosen if name == "steps" else [chosen]:
-            if isinstance(value, bool) or value not in axes[name]:
+    for name in ("steps", "delta"):
+        for value in np.atleast_1d(picture.get(name, [])):
+            if value not in axes[name]:
                 raise ValueError(f"picture.{name}: {value} is not on the axis")
-    target, drawn = (file.parent / table["file"] if "file" in table else None for table in (output, picture))
-    return SweepConfig(file, axes, settings, target, output.get("overwrite", False), drawn, slices)
+    for table in (output, picture):
+        if "file" in table:
+            table["file"] = folder / table["file"]
+    return tables
 
 
 def _check(where: str, table: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
@@ -120,12 +107,11 @@ def _check(where: str, table: Mapping[str, Any], kinds: Mapping[str, type]) -> d
 
 def _axis(name: str, value: Any) -> NDArray[Any]:
     """An axis written as a number, a list, or a table {start, stop, num, scale}."""
-    variable = name.removeprefix("axes.")
     if isinstance(value, dict):
-        value = _spaced(f"{name}.", _check(f"{name}.", value, _SPACED), variable == "steps")
+        value = _spaced(f"axes.{name}.", _check(f"axes.{name}.", value, _SPACED), name == "steps")
     elif any(isinstance(item, bool) for item in (value if isinstance(value, list) else [value])):
-        raise TypeError(f"{name}: must be numbers; got {value!r}")
-    as_cells(variable, value, DOMAINS[variable])
+        raise TypeError(f"axes.{name}: must be numbers; got {value!r}")
+    as_cells(name, value, DOMAINS[name])
     return np.atleast_1d(value)
 
 
@@ -144,20 +130,20 @@ def _spaced(where: str, table: Mapping[str, Any], whole: bool) -> NDArray[Any]:
 def sweep(given: Namespace) -> Answer:
     """Every combination of the axes in a TOML file: a table of results, and a picture."""
     config = load_config(given.config)
-    replace = given.overwrite or config.overwrite
-    files = [path for path in (config.output, config.picture) if path]
+    output, picture = config["output"], config["picture"]
+    replace = given.overwrite or output.get("overwrite", False)
+    files = [table["file"] for table in (output, picture) if "file" in table]
     for path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
         refuse_existing(path, replace)
-    if config.picture:
-        check(config.picture, overwrite=replace)
+    drawn = check(picture.pop("file"), overwrite=replace) if picture else None
     with _termination_as_exit():
         start = time.perf_counter()
-        settings = {**config.axes, **config.settings}
-        grid = sweep_grid(**settings, path=config.output, progress=not given.quiet, overwrite=replace)
+        settings = {**config["axes"], **config["accountant"], "progress": not given.quiet, "overwrite": replace}
+        grid = sweep_grid(**settings, path=output.get("file"))
         seconds = time.perf_counter() - start
-    if config.picture:
-        plot.save(plot.epsilon_grid(grid, **config.slices), config.picture, overwrite=replace)
+    if drawn:
+        plot.save(plot.epsilon_grid(grid, **picture), drawn, overwrite=replace)
     variable = str(next(iter(grid.data_vars)))
     rows = _sample_rows(grid[variable], variable)
     body = [[*(f"{row[name]:g}" for name in row if name != variable), rounded_up(row[variable])] for row in rows]
@@ -171,7 +157,7 @@ def sweep(given: Namespace) -> Answer:
         render(list(rows[0]), body, numeric=list(rows[0])),
     ]
     result = {"cells": n_cells, "seconds": seconds, "cells_per_second": speed, "files": list(map(str, files))}
-    inputs = {"config": str(config.file), "overwrite": replace}
+    inputs = {"config": str(given.config), "overwrite": replace}
     return Answer("sweep", {**result, "sample": rows}, inputs, sentences, {str(k): v for k, v in grid.attrs.items()})
 
 
