@@ -11,9 +11,10 @@ writes it as PNG, PDF or SVG.
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -54,11 +55,6 @@ NEIGHBORS: Final = {
 }
 AXES: Final = {"noise_multiplier": "noise multiplier", "sample_rate": "sample rate (Poisson)", "steps": "steps"}
 DASHES: Final = {"remove": "-", "add": "--"}
-SETTINGS: Final[dict[str, Callable[[Run], str]]] = {
-    "noise_multiplier": lambda run: f"sigma {run.noise_multiplier:g}",
-    "sample_rate": lambda run: f"q {run.sample_rate:.4g}",
-    "steps": lambda run: f"{run.steps:,} steps",
-}
 
 
 # -- sweeps ----------------------------------------------------------------------------------------------------------
@@ -310,9 +306,9 @@ def _labels(curves: Sequence[PrivacyCurve] | Sequence[TradeoffCurve]) -> tuple[d
     if not curves:
         raise ValueError("curves is empty: nothing to draw")
     runs = list(dict.fromkeys(curve.run for curve in curves))
-    shared = [name for name in SETTINGS if len({getattr(run, name) for run in runs}) == 1]
-    labels = {run: ", ".join(word(run) for name, word in SETTINGS.items() if name not in shared) for run in runs}
-    return labels, ", ".join(SETTINGS[name](runs[0]) for name in shared)
+    differs = [len(set(values)) > 1 for values in zip(*runs, strict=True)]
+    labels = {run: ", ".join(itertools.compress(run.words(), differs)) for run in runs}
+    return labels, ", ".join(word for word, other in zip(runs[0].words(), differs, strict=True) if not other)
 
 
 # -- tightness -------------------------------------------------------------------------------------------------------
