@@ -174,7 +174,8 @@ def _open_parquet(path: Path) -> xr.Dataset:
     axes, first = {}, [np.arange(1)] * len(shape)
     for place, name in enumerate(about["dims"]):
         axes[name] = take(name, [*first[:place], np.arange(shape[place]), *first[place + 1 :]])
-    grid = Grid(axes, tuple(about["variables"]), about["attrs"])
+    variables = about["variables"] if "variables" in about else [about["variable"]]  # one, in files of 0.1
+    grid = Grid(axes, tuple(variables), about["attrs"])
     return grid.labelled([indexing.LazilyIndexedArray(Variable(name)) for name in grid.variables])
 
 
