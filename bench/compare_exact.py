@@ -255,7 +255,7 @@ def notes(found: Findings) -> list[str]:
         ),
         *(
             f'Configurations "{regime}": {text}.'
-            for regime, text in tightness.DESCRIPTIONS.items()
+            for regime, text in tightness.REGIMES.items()
             if regime in tightness.USUAL
         ),
         "Not the same work: ours encloses epsilon from both sides (usually to 1e-10) with rounding included; "

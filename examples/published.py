@@ -14,15 +14,18 @@ import json
 import math
 import os
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from pathlib import Path
 
 import fastacct as fa
+from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.cli.answers import render, rounded_down, rounded_up
-from fastacct.cli.options import CONVERSIONS, parse_orders, rate_of_batch
-from fastacct.cli.sweeps import TomlTable, read_toml
+from fastacct.cli.options import parse_orders
+from fastacct.core.inputs import as_choice
+from fastacct.run import rate_of_batch
 
 FIGURES = Path(__file__).resolve().parent / "published_dp_sgd.toml"
 # A continuous search may stop this far (relative) above the best listed order and still count as "no worse".
@@ -32,10 +35,6 @@ EXACT_WIDTH = 1e-9
 METHODS = (*CONVERSIONS, "exact", "clt")
 APPROXIMATIONS = ("clt",)
 ROUNDINGS = ("nearest", "up", "down")
-KEYS = (
-    "name", "source", "noise_multiplier", "sample_rate", "batch_size", "dataset_size", "steps", "delta", "epsilon",
-    "rounding", "decimals", "method", "orders", "exact", "note",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,11 +113,16 @@ class Comparison:
 
 
 def load(path: str | os.PathLike[str]) -> list[PublishedConfiguration]:
-    """Read a file of published configurations; a mistake is a ValueError that names the key and the file."""
-    document = read_toml(path, ("orders", "configuration"))
-    lists = document.table("orders", None)
-    orders = {key: _orders(lists, key) for key in lists.values}
-    return [_configuration(table, orders) for table in document.tables("configuration", KEYS)]
+    """Read a file of published configurations; a mistake is a ValueError that names the file and the place."""
+    document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    orders = {name: parse_orders(text) for name, text in document["orders"].items()}
+    found = []
+    for index, row in enumerate(document["configuration"]):
+        try:
+            found.append(_configuration(orders, **row))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: configuration[{index}]: {error}") from error
+    return found
 
 
 def compare(configurations: Sequence[PublishedConfiguration]) -> list[Comparison]:
@@ -178,63 +182,60 @@ def common_digits(lower: float, upper: float, most: int = 10) -> str:
     return f"{rounded_down(lower)} to {rounded_up(upper)}"
 
 
-def _orders(lists: TomlTable, key: str) -> tuple[float, ...]:
-    try:
-        return parse_orders(lists.get(key, "string"))
-    except ValueError as error:
-        raise lists.error(key, str(error)) from error
-
-
-def _configuration(table: TomlTable, orders: dict[str, tuple[float, ...]]) -> PublishedConfiguration:
-    published, digits = _decimal(table, "epsilon", table.get("epsilon", "string"))
-    decimals = table.get("decimals", "integer", digits)
-    if not 0 <= decimals <= digits:
-        raise table.error("decimals", f"must be between 0 and the {digits} decimals of epsilon; got {decimals}")
-    method = table.choice("method", METHODS)
-    used = table.get("orders", "string") if method in CONVERSIONS else None
-    if used is not None and used not in orders:
-        raise table.error("orders", f"must be a name in [orders] ({', '.join(orders)}); got {used!r}")
-    exact = table.get("exact", "string", "")
+def _configuration(
+    known_orders: dict[str, tuple[float, ...]],
+    *,
+    name: str,
+    source: str,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    epsilon: str,
+    method: str,
+    orders: str | None = None,
+    sample_rate: float | None = None,
+    batch_size: int | None = None,
+    dataset_size: int | None = None,
+    rounding: str = "nearest",
+    decimals: int | None = None,
+    exact: str | None = None,
+    note: str = "",
+) -> PublishedConfiguration:
+    published, digits = _decimal("epsilon", epsilon)
+    if decimals is not None and not 0 <= decimals <= digits:
+        raise ValueError(f"decimals must be between 0 and the {digits} decimals of epsilon; got {decimals}")
+    if as_choice("method", method, METHODS) in CONVERSIONS:
+        as_choice("orders", orders, tuple(known_orders))
+    if (sample_rate is None) == (batch_size is None) or (batch_size is None) != (dataset_size is None):
+        raise ValueError("give either sample_rate, or both batch_size and dataset_size")
+    if sample_rate is None:
+        sample_rate = rate_of_batch(batch_size, dataset_size)
     return PublishedConfiguration(
-        name=table.get("name", "string"),
-        source=table.get("source", "string"),
-        noise_multiplier=float(table.get("noise_multiplier", "number")),
-        sample_rate=_sample_rate(table),
-        steps=table.get("steps", "integer"),
-        delta=float(table.get("delta", "number")),
+        name=name,
+        source=source,
+        noise_multiplier=noise_multiplier,
+        sample_rate=sample_rate,
+        steps=steps,
+        delta=delta,
         published=published,
-        decimals=decimals,
-        rounding=table.choice("rounding", ROUNDINGS, "nearest"),
+        decimals=digits if decimals is None else decimals,
+        rounding=as_choice("rounding", rounding, ROUNDINGS),
         method=method,
-        orders=None if used is None else orders[used],
-        exact=_decimal(table, "exact", exact)[0] if exact else None,
-        note=table.get("note", "string", ""),
+        orders=known_orders[orders] if method in CONVERSIONS else None,
+        exact=None if exact is None else _decimal("exact", exact)[0],
+        note=note,
     )
 
 
-def _decimal(table: TomlTable, key: str, text: str) -> tuple[Decimal, int]:
+def _decimal(name: str, text: object) -> tuple[Decimal, int]:
     """A figure with the digits of its source, and how many of them are behind the point."""
     try:
-        number = Decimal(text)
+        exponent = Decimal(text).as_tuple().exponent if isinstance(text, str) else "n"
     except InvalidOperation:
-        number = Decimal("NaN")
-    exponent = number.as_tuple().exponent
+        exponent = "n"
     if not isinstance(exponent, int):
-        raise table.error(key, f"must be a decimal number in quotes, with the digits of the source; got {text!r}")
-    return number, max(0, -exponent)
-
-
-def _sample_rate(table: TomlTable) -> float:
-    batch, size = (table.get(key, "integer", None) for key in ("batch_size", "dataset_size"))
-    rate = table.get("sample_rate", "number", None)
-    if rate is not None and batch is None and size is None:
-        return float(rate)
-    if rate is not None or batch is None or size is None:
-        raise table.error("sample_rate", "give either sample_rate, or both batch_size and dataset_size")
-    try:
-        return rate_of_batch(batch, size)
-    except ValueError as error:
-        raise table.error("batch_size", str(error)) from error
+        raise ValueError(f"{name} must be a decimal number in quotes, with the digits of the source; got {text!r}")
+    return Decimal(text), max(0, -exponent)
 
 
 def _published_table(rows: Sequence[Comparison]) -> str:

@@ -5,26 +5,26 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fastacct.core.files import atomic_output
-from fastacct.core.relations import Direction, Relation
+from fastacct.core.inputs import Cells, as_choice
+from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.epsilon import log_delta_bounds
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.tradeoff import tpr_at_fpr_bounds, tradeoff_bounds
 
-__all__ = ["DIRECTIONS", "PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv"]
+__all__ = ["PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv", "write_rows"]
 
-Cells = NDArray[np.float64]
-DIRECTIONS: Final = ("add", "remove")
+Points = list[dict[str, str | float]]
 SMALLEST_DELTA: Final = 1e-300
 
 
@@ -36,7 +36,11 @@ class Run(NamedTuple):
     steps: int
 
     def __str__(self) -> str:
-        return f"sigma {self.noise_multiplier:g}, q {self.sample_rate:.4g}, {self.steps:,} steps"
+        return ", ".join(self.words())
+
+    def words(self) -> tuple[str, ...]:
+        """Each of the numbers, named."""
+        return f"sigma {self.noise_multiplier:g}", f"q {self.sample_rate:.4g}", f"{self.steps:,} steps"
 
     @property
     def job(self) -> Process:
@@ -48,30 +52,25 @@ class Run(NamedTuple):
 class PrivacyCurve:
     """delta(epsilon) of one direction, as natural logarithms: deltas may be far below the smallest double."""
 
-    COLUMNS: ClassVar = (
-        "direction", "epsilon", "delta_lower", "delta_upper", "log10_delta_lower", "log10_delta_upper",
-    )  # fmt: skip
-
     run: Run
     direction: Direction
     epsilon: Cells
     log_delta_lower: Cells
     log_delta_upper: Cells
 
-    def points(self) -> list[list[str | float]]:
+    def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
-        lower, upper = self.log_delta_lower, self.log_delta_upper
-        deltas = np.exp(lower) * (1.0 - 1e-13), np.minimum(np.exp(upper) * (1.0 + 1e-13), 1.0)
-        deltas[1][(upper > -math.inf) & (deltas[1] == 0.0)] = 5e-324
-        columns = self.epsilon, *deltas, lower / math.log(10.0), upper / math.log(10.0)
-        return [[self.direction, *row] for row in np.stack(columns, axis=1).tolist()]
+        log_lower, log_upper = self.log_delta_lower, self.log_delta_upper
+        lower, upper = np.exp(log_lower) * (1.0 - 1e-13), np.minimum(np.exp(log_upper) * (1.0 + 1e-13), 1.0)
+        upper[(log_upper > -math.inf) & (upper == 0.0)] = 5e-324
+        columns = self.epsilon, lower, upper, log_lower / math.log(10.0), log_upper / math.log(10.0)
+        names = "direction", "epsilon", "delta_lower", "delta_upper", "log10_delta_lower", "log10_delta_upper"
+        return _points(names, self.direction, columns)
 
 
 @dataclass(frozen=True)
 class TradeoffCurve:
     """Certified bounds of the errors of the best attack: false negatives, and true positives, at false positives."""
-
-    COLUMNS: ClassVar = ("neighbors", "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper")
 
     run: Run
     neighbors: Relation
@@ -81,10 +80,15 @@ class TradeoffCurve:
     tpr_lower: Cells
     tpr_upper: Cells
 
-    def points(self) -> list[list[str | float]]:
+    def points(self) -> Points:
         """Rows of plain numbers."""
         columns = self.fpr, self.fnr_lower, self.fnr_upper, self.tpr_lower, self.tpr_upper
-        return [[self.neighbors, *row] for row in np.stack(columns, axis=1).tolist()]
+        names = "neighbors", "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
+        return _points(names, self.neighbors, columns)
+
+
+def _points(names: Sequence[str], word: str, columns: Sequence[Cells]) -> Points:
+    return [dict(zip(names, (word, *row), strict=True)) for row in np.stack(columns, axis=1).tolist()]
 
 
 def privacy_curve(
@@ -96,31 +100,12 @@ def privacy_curve(
     points: int = 201,
     threads: int | None = None,
 ) -> PrivacyCurve:
-    """Compute delta(epsilon) of one direction of a run.
+    """Compute delta(epsilon) of one direction ("remove" or "add") of a run of DP-SGD.
 
-    Guarantee
-    ---------
-    Certified lower and upper bounds at every epsilon, rounding included, for Poisson sampling.
+    **Guarantee.** Certified lower and upper bounds at every epsilon, rounding included, for Poisson sampling.
 
-    Parameters
-    ----------
-    run : Run
-        Noise multiplier, sample rate and steps.
-    direction : {"remove", "add"}
-    epsilon : array, optional
-        Sorted for the result. Default: `points` values from 0 to where delta is `smallest_delta`.
-    smallest_delta : float in [1e-300, 1)
-    points : int
-    threads : int, optional
-
-    Returns
-    -------
-    PrivacyCurve
-
-    Raises
-    ------
-    ValueError, TypeError
-        Out of range; a run without a finite epsilon and no `epsilon` given.
+    The epsilons given are sorted; without any, `points` values from 0 to where delta is `smallest_delta`, which is at
+    least 1e-300.  ValueError for what is out of range, and for a run without a finite epsilon and none given.
 
     Examples
     --------
@@ -129,10 +114,16 @@ def privacy_curve(
     0.0001092559
     """
     job = run.job
-    if direction not in DIRECTIONS:
-        raise ValueError(f"direction = {direction!r}: must be one of {', '.join(DIRECTIONS)}")
+    as_choice("direction", direction, DIRECTIONS["add_remove"])
     if epsilon is None:
-        epsilon = _epsilons(run, job, smallest_delta, points, threads)
+        if not SMALLEST_DELTA <= smallest_delta < 1.0:
+            raise ValueError(f"smallest_delta = {smallest_delta}: must be in [{SMALLEST_DELTA:g}, 1)")
+        if points < 2:
+            raise ValueError(f"points = {points}: a curve needs at least 2")
+        last = float(smallest_epsilon(job, delta=smallest_delta, threads=threads))  # of the worse direction
+        if not math.isfinite(last):
+            raise ValueError(f"{run}: epsilon at delta = {smallest_delta:g} is {last}; give the epsilons yourself")
+        epsilon = np.linspace(0.0, last if last > 0.0 else 1.0, points)
     target = np.sort(np.atleast_1d(np.asarray(epsilon, dtype=np.float64)))
     lower, upper, _ = log_delta_bounds(job, epsilon=target, neighbors=direction, threads=threads)
     # delta does not grow with epsilon: a bound that could only be certified loosely inherits from its neighbours
@@ -143,40 +134,21 @@ def privacy_curve(
 def tradeoff_curve(
     run: Run, neighbors: Relation = "add_remove", *, fpr: ArrayLike | None = None, threads: int | None = None
 ) -> TradeoffCurve:
-    """Compute the error rates of the best attack on a run.
+    """Compute the error rates of the best attack, which decides whether a record was in the training data.
 
-    The attack decides whether a record was in the training data; a false positive calls it in where it was not.
+    **Guarantee.** Certified on both sides: no attack has a smaller false-negative rate than `fnr_lower`, none a larger
+    true-positive rate than `tpr_upper`.  A false positive calls a record in where it was not.
 
-    Guarantee
-    ---------
-    Certified on both sides: no attack has a smaller false-negative rate than `fnr_lower`, none a larger true-positive
-    rate than `tpr_upper`.
-
-    Parameters
-    ----------
-    run : Run
-    neighbors : {"add_remove", "remove", "add"}
-        Which data set is the null hypothesis: without the record ("remove"), with it, or the worse of both.
-    fpr : array in [0, 1], optional
-        Default: 0, then evenly spaced and, below 0.01, evenly spaced logarithms down to 1e-6.
-    threads : int, optional
-
-    Returns
-    -------
-    TradeoffCurve
-
-    Raises
-    ------
-    ValueError, TypeError
-        Out of range.
+    `neighbors` says which data set is the null hypothesis: without the record ("remove"), with it ("add"), or the worse
+    of both ("add_remove").  `fpr` is in [0, 1]; without it 0, then evenly spaced and, below 0.01, evenly spaced
+    logarithms down to 1e-6.  ValueError for what is out of range.
 
     Examples
     --------
     >>> float(tradeoff_curve(Run(1.0, 0.01, 1000), fpr=[0.1]).fnr_lower[0].round(6))
     0.805799
     """
-    if neighbors not in ("add_remove", *DIRECTIONS):
-        raise ValueError(f"neighbors = {neighbors!r}: must be one of add_remove, {', '.join(DIRECTIONS)}")
+    as_choice("neighbors", neighbors, ("add_remove", "remove", "add"))
     if fpr is None:
         fpr = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 80, endpoint=False), np.linspace(0.01, 1.0, 100)])
     rates = np.atleast_1d(np.asarray(fpr, dtype=np.float64))
@@ -190,22 +162,15 @@ def write_csv(
     curves: Sequence[PrivacyCurve | TradeoffCurve], path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:
     """Write curves as a table, one row per point; whole or not at all. An existing file is kept unless `overwrite`."""
+    rows = [{**curve.run._asdict(), **point} for curve in curves for point in curve.points()]
+    return write_rows(rows, path, overwrite=overwrite)
+
+
+def write_rows(rows: Sequence[Mapping[str, object]], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write rows with the same names as CSV; whole or not at all. An existing file is kept unless `overwrite`."""
     target = Path(path)
     with atomic_output(target, overwrite=overwrite) as temporary, temporary.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow([*Run._fields, *curves[0].COLUMNS])
-        for curve in curves:
-            rows.writerows([*curve.run, *row] for row in curve.points())
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
     return target
-
-
-def _epsilons(run: Run, job: Process, smallest_delta: float, points: int, threads: int | None) -> Cells:
-    """From 0 to where the larger of both directions falls to the smallest delta."""
-    if not SMALLEST_DELTA <= smallest_delta < 1.0:
-        raise ValueError(f"smallest_delta = {smallest_delta}: must be in [{SMALLEST_DELTA:g}, 1)")
-    if points < 2:
-        raise ValueError(f"points = {points}: a curve needs at least 2")
-    last = float(smallest_epsilon(job, delta=smallest_delta, threads=threads))
-    if not math.isfinite(last):
-        raise ValueError(f"{run}: epsilon at delta = {smallest_delta:g} is {last}; give the epsilons yourself")
-    return np.linspace(0.0, last if last > 0.0 else 1.0, points)

@@ -11,9 +11,10 @@ writes it as PNG, PDF or SVG.
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -54,11 +55,6 @@ NEIGHBORS: Final = {
 }
 AXES: Final = {"noise_multiplier": "noise multiplier", "sample_rate": "sample rate (Poisson)", "steps": "steps"}
 DASHES: Final = {"remove": "-", "add": "--"}
-SETTINGS: Final[dict[str, Callable[[Run], str]]] = {
-    "noise_multiplier": lambda run: f"sigma {run.noise_multiplier:g}",
-    "sample_rate": lambda run: f"q {run.sample_rate:.4g}",
-    "steps": lambda run: f"{run.steps:,} steps",
-}
 
 
 # -- sweeps ----------------------------------------------------------------------------------------------------------
@@ -73,31 +69,27 @@ def epsilon_grid(
 ) -> Figure:
     """Draw epsilon over (sample_rate, noise_multiplier), one panel per number of steps.
 
+    **Guarantee.** The colours and lines show the certified upper bounds of the sweep, interpolated between its cells: a
+    line is a picture of where a level is crossed, not itself a bound.
+
     Where one of the two has a single value, epsilon is drawn over the other, one line per number of steps; where both
     have, over the number of steps.
-
-    Guarantee
-    ---------
-    The colours and lines show the certified upper bounds of the sweep, interpolated between its cells: a line is a
-    picture of where a level is crossed, not itself a bound.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         A result of `fastacct.sweep` with the variable `epsilon`.
     steps : int or sequence of int, optional
-        The panels; values of the axis `steps`. Default: the first, the middle and the last of the axis.
+        The panels; values of the axis `steps`.  Default: the first, the middle and the last of the axis.
     delta : float, optional
-        A value of the axis `delta`. Default: the largest.
+        A value of the axis `delta`.  Default: the largest.
     levels : sequence of float
         Labelled contours of epsilon; the colours run from the first to the last.
 
     Raises
     ------
-    ValueError
-        No variable epsilon, a single cell, or a value that is not on its axis.
-    ModuleNotFoundError
-        matplotlib is missing.
+    ValueError, ModuleNotFoundError
+        No variable epsilon, a single cell, or a value that is not on its axis; matplotlib is missing.
     """
     if "epsilon" not in dataset.data_vars:
         raise ValueError("the dataset has no variable 'epsilon': sweep with delta= to compute it")
@@ -105,9 +97,11 @@ def epsilon_grid(
     if len(levels) < 2 or not all(math.isfinite(level) and level > 0 for level in levels):
         raise ValueError(f"levels = {levels}: needs at least two positive finite values")
     at = _on_axis(dataset, "delta", float(np.max(dataset["delta"].values)) if delta is None else delta)
-    rates, noises = (_usable(dataset, name) for name in ("sample_rate", "noise_multiplier"))
+    cells = dataset["epsilon"].sel(delta=at).drop_duplicates(...).sortby(list(AXES))
+    cells = _positive(cells, "sample_rate", "noise_multiplier")
+    rates, noises = cells["sample_rate"].values, cells["noise_multiplier"].values
     if len(rates) < 2 or len(noises) < 2:
-        return _epsilon_lines(dataset, at, "sample_rate" if len(rates) > 1 else "noise_multiplier", steps)
+        return _epsilon_lines(dataset, cells, at, steps)
     chosen = _panels(dataset, steps)
     rows = math.ceil(len(chosen) / PANELS_PER_ROW)
     columns = math.ceil(len(chosen) / rows)
@@ -117,7 +111,7 @@ def epsilon_grid(
 
     norm = LogNorm(levels[0], levels[-1])
     for place, (axis, n_steps) in enumerate(zip(axes, chosen, strict=False)):
-        values = _slice(dataset, at, steps=n_steps).transpose("noise_multiplier", "sample_rate").values
+        values = cells.sel(steps=n_steps).transpose("noise_multiplier", "sample_rate").values
         filled = _draw_panel(axis, rates, noises, values, levels, norm)
         axis.set_title(f"{n_steps:,} steps", fontsize=MEDIUM)
         axis.tick_params(labelleft=place % columns == 0, labelbottom=place + columns >= len(chosen))
@@ -134,19 +128,19 @@ def epsilon_grid(
     return figure
 
 
-def _epsilon_lines(dataset: xr.Dataset, delta: float, over: str, steps: Sequence[int] | int | None) -> Figure:
+def _epsilon_lines(dataset: xr.Dataset, cells: xr.DataArray, delta: float, steps: Sequence[int] | int | None) -> Figure:
     """Epsilon over the only axis that has several values, one line per number of steps."""
-    if len(_usable(dataset, over)) < 2:
-        over = "steps"
-    places = _usable(dataset, over)
+    over = next((name for name in ("sample_rate", "noise_multiplier") if cells[name].size > 1), "steps")
+    if over == "steps":
+        cells = _positive(cells, over)
+    places = cells[over].values
     if len(places) < 2:
         raise ValueError("sample_rate, noise_multiplier, steps: a picture needs two positive finite values on one axis")
     figure, (axis,) = new_figure(NARROWEST, 4.3)
     chosen = [0] if over == "steps" else _panels(dataset, steps)
     drawn = []
     for n_steps, color in zip(chosen, palette(len(chosen)), strict=True):
-        cells = _slice(dataset, delta, steps=n_steps if over != "steps" else None)
-        seen = cells.values.reshape(-1)
+        seen = (cells if over == "steps" else cells.sel(steps=n_steps)).values.reshape(-1)
         keep = np.isfinite(seen) & (seen > 0.0)
         drawn += seen[keep].tolist()
         axis.plot(places[keep], seen[keep], "o-", color=color, linewidth=1.6, markersize=3, label=f"{n_steps:,} steps")
@@ -162,22 +156,12 @@ def _epsilon_lines(dataset: xr.Dataset, delta: float, over: str, steps: Sequence
     return figure
 
 
-def _slice(dataset: xr.Dataset, delta: float, steps: int | None) -> xr.DataArray:
-    """Epsilon at one delta and, unless it is None, one number of steps; without repeated, zero, infinite places."""
-    cells = dataset["epsilon"].sel(delta=delta)
-    if steps is not None:
-        cells = cells.sel(steps=steps)
-    for name in cells.dims:
-        unique, first = np.unique(cells[name].values, return_index=True)
-        usable = first[np.isfinite(unique) & (unique > 0)]
-        cells = cells.isel({name: usable if len(usable) else [0]})
+def _positive(cells: xr.DataArray, *names: str) -> xr.DataArray:
+    """The cells at what a logarithmic axis can show; at one place where it can show none."""
+    for name in names:
+        shown = np.flatnonzero(np.isfinite(cells[name].values) & (cells[name].values > 0))
+        cells = cells.isel({name: shown if len(shown) else [0]})
     return cells
-
-
-def _usable(dataset: xr.Dataset, name: str) -> Cells:
-    """The places of a logarithmic axis."""
-    values: Cells = np.unique(np.asarray(dataset[name].values, dtype=np.float64))
-    return values[np.isfinite(values) & (values > 0)]
 
 
 def _panels(dataset: xr.Dataset, steps: Sequence[int] | int | None) -> list[int]:
@@ -237,13 +221,12 @@ def _label_place(vertices: Cells, axis: Axes) -> tuple[float, float] | None:
 
 
 def _headline(figure: Figure, dataset: xr.Dataset, delta: float, fixed: str = "") -> None:
-    attrs = dataset.attrs
-    relation = NEIGHBORS.get(str(attrs.get("neighbors", "")), str(attrs.get("neighbors", "unknown neighbours")))
-    accountant = str(attrs.get("accountant_summary", attrs.get("accountant", "unknown accountant")))
-    guarantee = str(attrs.get("guarantee", "no guarantee recorded"))
+    names = "neighbors", "accountant_summary", "guarantee"
+    relation, accountant, guarantee = (str(dataset.attrs.get(name, f"unknown {name}")) for name in names)
     size = LARGE if figure.get_figwidth() >= 9 else MEDIUM
     room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
-    lines = f"DP-SGD epsilon at delta = {delta:g}, {guarantee} ({relation})", fixed, textwrap.shorten(accountant, 90)
+    first = f"DP-SGD epsilon at delta = {delta:g}, {guarantee} ({NEIGHBORS.get(relation, relation)})"
+    lines = first, fixed, textwrap.shorten(accountant, 90)
     figure.suptitle("\n".join(part for line in lines for part in textwrap.wrap(line, room)), fontsize=size)
 
 
@@ -253,17 +236,11 @@ def _headline(figure: Figure, dataset: xr.Dataset, delta: float, fixed: str = ""
 def privacy_curves(curves: Sequence[PrivacyCurve], *, lowest_log10: float | None = None) -> Figure:
     """Draw delta over epsilon: one colour per run, adding a record dashed, the certified interval shaded.
 
-    What all runs share stands in the title, what they differ in beside the curves.
+    **Guarantee.** The lines are the certified upper bounds; the shade reaches down to the lower bounds and is rarely
+    visible.
 
-    Guarantee
-    ---------
-    The lines are the certified upper bounds; the shade reaches down to the lower bounds and is rarely visible.
-
-    Parameters
-    ----------
-    curves : sequence of fastacct.curve.PrivacyCurve
-    lowest_log10 : float, optional
-        Lower end of the vertical axis. Default: where the first curve ends that ends.
+    What all runs share stands in the title, what they differ in beside the curves.  The vertical axis ends at
+    10^`lowest_log10`, or where the first curve ends that ends.  ValueError without any curve.
 
     Examples
     --------
@@ -302,13 +279,7 @@ def privacy_curves(curves: Sequence[PrivacyCurve], *, lowest_log10: float | None
 def tradeoff_curves(curves: Sequence[TradeoffCurve]) -> Figure:
     """Draw the errors of the best attack, and its true-positive rate at small false-positive rates.
 
-    Guarantee
-    ---------
-    No attack is below a line on the left, or above it on the right.
-
-    Parameters
-    ----------
-    curves : sequence of fastacct.curve.TradeoffCurve
+    **Guarantee.** No attack is below a line on the left, or above it on the right.  ValueError without any curve.
     """
     labels, shared = _labels(curves)
     figure, (errors, power) = new_figure(9.0, 4.3, 1, 2)
@@ -335,24 +306,19 @@ def _labels(curves: Sequence[PrivacyCurve] | Sequence[TradeoffCurve]) -> tuple[d
     if not curves:
         raise ValueError("curves is empty: nothing to draw")
     runs = list(dict.fromkeys(curve.run for curve in curves))
-    shared = [name for name in SETTINGS if len({getattr(run, name) for run in runs}) == 1]
-    labels = {run: ", ".join(word(run) for name, word in SETTINGS.items() if name not in shared) for run in runs}
-    return labels, ", ".join(SETTINGS[name](runs[0]) for name in shared)
+    differs = [len(set(values)) > 1 for values in zip(*runs, strict=True)]
+    labels = {run: ", ".join(itertools.compress(run.words(), differs)) for run in runs}
+    return labels, ", ".join(word for word, other in zip(runs[0].words(), differs, strict=True) if not other)
 
 
 # -- tightness -------------------------------------------------------------------------------------------------------
 
 
 def tightness(studies: Mapping[str, Sequence[Score]]) -> Figure:
-    """Draw how far the epsilon of each accountant is from the truth, one panel per regime.
+    """Draw how far the epsilon of each accountant is from the truth, one panel per regime of {regime: scores}.
 
-    Guarantee
-    ---------
-    Ratios are taken where the truth is known to 1e-6; what is below the certified lower bound is red.
-
-    Parameters
-    ----------
-    studies : mapping of regime to sequence of fastacct.tightness.Score
+    **Guarantee.** Ratios are taken where the truth is known to 1e-6; what is below the certified lower bound is red.
+    ValueError without any score.
     """
     names = list(dict.fromkeys(entry.contender for scores in studies.values() for entry in scores))
     if not names:
@@ -393,7 +359,3 @@ def _draw_ratios(axis: Axes, row: int, entry: Score) -> None:
     color = WRONG if found.below and entry.claims_bound else "black"
     place = axis.get_yaxis_transform()
     axis.text(1.035, row, ", ".join(notes), transform=place, va="center", fontsize=SMALL, color=color)
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.01 else "<1%"

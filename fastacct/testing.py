@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -93,29 +94,13 @@ def check_mechanism(
     * epsilon at the delta found is not above the epsilon asked for;
     * Rényi bounds are not below what is certified.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-        With plain numbers.
-    neighbors : str, optional
-        Default: all relations that the mechanism supports.
-    seconds : float, optional
-        No further question is asked after this time; a question under way is finished.  None: all are asked, which
-        takes minutes for some mechanisms.
-    progress : callable, optional
-        Called with the name of each check before it starts, for instance `print`.
-    delta_bounds : callable, optional
-        What is checked instead of `fastacct.delta_bounds`: for canaries.
+    The parameters of the mechanism are plain numbers.  Without `neighbors` every relation that it supports is checked.
+    No further question is asked after so many `seconds`; a question under way is finished (None: all are asked, which
+    takes minutes for some mechanisms).  `progress` is called with the name of each check before it starts, for instance
+    `print`.  `delta_bounds` is checked instead of `fastacct.delta_bounds`: for canaries.
 
-    Returns
-    -------
-    tuple of str
-        Checks that were not finished in time; () where all were.
-
-    Raises
-    ------
-    ContractError
-        Naming the mechanism, the relation, the verb and the values.
+    Returns the names of the checks that were not finished in time; () where all were.  A `ContractError` names the
+    mechanism, the relation, the verb and the values.
     """
     if seconds is not None and not seconds > 0.0:
         raise ValueError(f"seconds = {seconds!r} is out of range; allowed: (0, inf], or None for no limit")
@@ -128,15 +113,10 @@ def check_mechanism(
         ]
     skipped = []
     for name, questions in checks:
-        if time.monotonic() >= end:
-            skipped.append(name)
-            continue
-        if progress is not None:
+        if progress is not None and time.monotonic() < end:
             progress(name)
-        for _ in questions:
-            if time.monotonic() >= end:
-                skipped.append(name)
-                break
+        if any(time.monotonic() >= end for _ in itertools.chain([None], questions)):
+            skipped.append(name)
     return tuple(skipped)
 
 

@@ -6,56 +6,42 @@ below the enclosure is wrong, whatever it claims, and one above it is loose by a
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
-from fastacct.core.files import atomic_output
-from fastacct.dpsgd import epsilon as certified_epsilon
-from fastacct.dpsgd import epsilon_approx, epsilon_bounds
+from fastacct.core.bounds import Bounds
+from fastacct.core.inputs import Cells, as_choice
+from fastacct.curve import write_rows
+from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
 
 __all__ = [
-    "REGIMES",
-    "Contender",
-    "Query",
-    "Runs",
-    "Score",
-    "Summary",
-    "Truth",
-    "draw",
-    "duration",
-    "own_accountants",
-    "score",
-    "table",
-    "truth",
-    "write_csv",
-]
+    "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "duration", "own_accountants",
+    "score", "table", "truth", "write_csv",
+]  # fmt: skip
 
-Cells = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 SEED: Final = 20240229
 RESOLVED: Final = 1e-6
 """Relative width up to which an interval counts as the truth when a ratio is taken."""
 MARGIN: Final = 1e-9
 """An epsilon this far (relative) below the lower bound is below the truth; less may be a last digit."""
-
-
-class RunKeywords(TypedDict):
-    """Arguments of `fastacct.dpsgd.epsilon`."""
-
-    noise_multiplier: Cells
-    sample_rate: Cells
-    steps: Cells
-    delta: Cells
+REGIMES: Final = {
+    "everyday": "q 1e-4..0.1, sigma 0.5..8, 1..300 expected participations, delta 1e-9..1e-4",
+    "broad": "q 1e-4..0.1, sigma 0.4..8, 100..100,000 steps whatever q, delta 1e-9..1e-4",
+    "small-delta": "as everyday, with delta 1e-16..1e-10",
+}
+USUAL: Final = ("everyday", "broad")
+"""The regimes of a study that names none."""
 
 
 class Query(NamedTuple):
@@ -81,30 +67,23 @@ class Runs:
         return len(self.delta)
 
     def __iter__(self) -> Iterator[Query]:
-        for sigma, q, steps, delta in zip(*self.columns(), strict=True):
-            yield Query(float(sigma), float(q), int(steps), float(delta))
+        for sigma, q, steps, delta in zip(*(column.tolist() for column in self.keywords().values()), strict=True):
+            yield Query(sigma, q, int(steps), delta)
 
-    def columns(self) -> tuple[Cells, Cells, Cells, Cells]:
-        """Noise multiplier, sample rate, steps, delta."""
-        return self.noise_multiplier, self.sample_rate, self.steps, self.delta
-
-    def keywords(self) -> RunKeywords:
+    def keywords(self) -> dict[str, Cells]:
         """Arguments of `fastacct.dpsgd.epsilon`."""
-        sigma, q, steps, delta = self.columns()
-        return {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "delta": delta}
+        return {name: getattr(self, name) for name in Query._fields}
 
     def head(self, n: int) -> Runs:
         """The first n runs."""
-        return Runs(self.regime, *(column[:n] for column in self.columns()))
+        return Runs(self.regime, *(column[:n] for column in self.keywords().values()))
 
 
-@dataclass(frozen=True)
-class Truth:
-    """Certified lower and upper bound of the smallest epsilon, and the status of each."""
+class Truth(NamedTuple):
+    """Certified lower and upper bound of the smallest epsilon."""
 
     lower: Cells
     upper: Cells
-    status: NDArray[np.uint8]
 
     @property
     def resolved(self) -> Flags:
@@ -113,7 +92,7 @@ class Truth:
 
     def head(self, n: int) -> Truth:
         """The first n."""
-        return Truth(self.lower[:n], self.upper[:n], self.status[:n])
+        return Truth(self.lower[:n], self.upper[:n])
 
 
 @dataclass(frozen=True)
@@ -140,6 +119,7 @@ class Summary(NamedTuple):
     smallest: float
     """Smallest value / lower bound where it is below (1 if it never is)."""
     failed: int
+    """No finite answer where the truth is finite."""
     seconds: float
     """Per query."""
 
@@ -156,11 +136,6 @@ class Score:
     """NaN where it failed."""
     seconds: float
     """All queries together."""
-
-    @property
-    def failed(self) -> Flags:
-        """No finite answer where the truth is finite."""
-        return ~np.isfinite(self.values) & np.isfinite(self.truth.upper)
 
     @property
     def below(self) -> Flags:
@@ -181,43 +156,8 @@ class Score:
         smallest = float((self.values[below] / self.truth.lower[below]).min()) if below.any() else 1.0
         return Summary(
             len(self.runs), float(median), float(ninety), float(largest), ratios.size, int(below.sum()), smallest,
-            int(self.failed.sum()), self.seconds / len(self.runs),
+            int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum()), self.seconds / len(self.runs),
         )  # fmt: skip
-
-
-def _log_uniform(u: Cells, low: float, high: float) -> Cells:
-    return np.asarray(low * (high / low) ** u)
-
-
-def _everyday(u: Cells) -> tuple[Cells, Cells, Cells, Cells]:
-    rate = _log_uniform(u[:, 1], 1e-4, 0.1)
-    participations = _log_uniform(u[:, 2], 1.0, 300.0)
-    return 0.5 + 7.5 * u[:, 0], rate, np.ceil(participations / rate), _log_uniform(u[:, 3], 1e-9, 1e-4)
-
-
-def _broad(u: Cells) -> tuple[Cells, Cells, Cells, Cells]:
-    steps = np.floor(_log_uniform(u[:, 2], 1e2, 1e5))
-    return _log_uniform(u[:, 0], 0.4, 8.0), _log_uniform(u[:, 1], 1e-4, 0.1), steps, _log_uniform(u[:, 3], 1e-9, 1e-4)
-
-
-def _small_delta(u: Cells) -> tuple[Cells, Cells, Cells, Cells]:
-    return *_everyday(u)[:3], _log_uniform(u[:, 3], 1e-16, 1e-10)
-
-
-REGIMES: Final[dict[str, Callable[[Cells], tuple[Cells, Cells, Cells, Cells]]]] = {
-    "everyday": _everyday,
-    "broad": _broad,
-    "small-delta": _small_delta,
-}
-"""Name -> quantiles of (noise_multiplier, sample_rate, steps, delta) from uniform numbers."""
-
-USUAL: Final = ("everyday", "broad")
-"""The regimes of a study that names none."""
-DESCRIPTIONS: Final = {
-    "everyday": "q 1e-4..0.1, sigma 0.5..8, 1..300 expected participations, delta 1e-9..1e-4",
-    "broad": "q 1e-4..0.1, sigma 0.4..8, 100..100,000 steps whatever q, delta 1e-9..1e-4",
-    "small-delta": "as everyday, with delta 1e-16..1e-10",
-}
 
 
 LEGEND: Final = (
@@ -236,11 +176,19 @@ def draw(regime: str, n: int, seed: int = SEED) -> Runs:
     >>> len(draw("broad", 10))
     10
     """
-    if regime not in REGIMES:
-        raise ValueError(f"regime = {regime!r}: must be one of {', '.join(REGIMES)}")
+    as_choice("regime", regime, tuple(REGIMES))
     if n < 1:
         raise ValueError(f"n = {n}: must be at least 1")
-    return Runs(regime, *REGIMES[regime](np.random.default_rng(seed).random((n, 4))))
+    u = np.random.default_rng(seed).random((n, 4)).T
+    rate = _log_uniform(u[1], 1e-4, 0.1)
+    delta = _log_uniform(u[3], *((1e-16, 1e-10) if regime == "small-delta" else (1e-9, 1e-4)))
+    if regime == "broad":
+        return Runs(regime, _log_uniform(u[0], 0.4, 8.0), rate, np.floor(_log_uniform(u[2], 1e2, 1e5)), delta)
+    return Runs(regime, 0.5 + 7.5 * u[0], rate, np.ceil(_log_uniform(u[2], 1.0, 300.0) / rate), delta)
+
+
+def _log_uniform(u: Cells, low: float, high: float) -> Cells:
+    return np.asarray(low * (high / low) ** u)
 
 
 def truth(runs: Runs, threads: int | None = None) -> Truth:
@@ -252,7 +200,8 @@ def truth(runs: Runs, threads: int | None = None) -> Truth:
     >>> bool((bounds.lower <= bounds.upper).all())
     True
     """
-    return Truth(*epsilon_bounds(**runs.keywords(), threads=threads))
+    ask: Callable[..., Bounds] = epsilon_bounds
+    return Truth(*ask(**runs.keywords(), threads=threads)[:2])
 
 
 def own_accountants(threads: int | None = 1) -> list[Contender]:
@@ -264,23 +213,22 @@ def own_accountants(threads: int | None = 1) -> list[Contender]:
     ['exact', 'RDP, optimal conversion']
     """
 
-    def contender(name: str, accountant: Method) -> Contender:
-        def epsilon(runs: Runs) -> Cells:
-            function = certified_epsilon if accountant.certified else epsilon_approx
-            return np.asarray(function(**runs.keywords(), accountant=accountant, threads=threads))
+    accountants: dict[str, Method] = {
+        "exact": Exact(),
+        "RDP, optimal conversion": RDP(conversion="optimal"),
+        "RDP": RDP(),
+        "RDP, Mironov's conversion": RDP(conversion="mironov"),
+        "zCDP": ZCDPComposition(),
+        "advanced composition": AdvancedComposition(),
+        "basic composition": BasicComposition(),
+        "CLT (approximation)": CLT(),
+    }
 
-        return Contender(name, accountant.certified, epsilon)
+    def ask(accountant: Method, runs: Runs) -> Cells:
+        verb: Callable[..., float | Cells] = epsilon if accountant.certified else epsilon_approx
+        return np.asarray(verb(**runs.keywords(), accountant=accountant, threads=threads))
 
-    return [
-        contender("exact", Exact()),
-        contender("RDP, optimal conversion", RDP(conversion="optimal")),
-        contender("RDP", RDP()),
-        contender("RDP, Mironov's conversion", RDP(conversion="mironov")),
-        contender("zCDP", ZCDPComposition()),
-        contender("advanced composition", AdvancedComposition()),
-        contender("basic composition", BasicComposition()),
-        contender("CLT (approximation)", CLT()),
-    ]
+    return [Contender(name, one.certified, partial(ask, one)) for name, one in accountants.items()]
 
 
 def score(contender: Contender, runs: Runs, bounds: Truth) -> Score:
@@ -301,12 +249,9 @@ def score(contender: Contender, runs: Runs, bounds: Truth) -> Score:
     return Score(contender.name, contender.claims_bound, runs, bounds, values, seconds)
 
 
-# fmt: off
-HEADER: Final = ("accountant", "a bound?", "runs", "median", "90 %", "largest", "below truth", "smallest", "failed",
-                 "per query")
-COLUMNS: Final = ("regime", "run", "noise_multiplier", "sample_rate", "steps", "delta", "epsilon_lower",
-                  "epsilon_upper", "accountant", "claims_bound", "epsilon", "ratio", "below_truth")
-# fmt: on
+HEADER: Final = (
+    "accountant", "a bound?", "runs", "median", "90 %", "largest", "below truth", "smallest", "failed", "per query",
+)  # fmt: skip
 
 
 def table(scores: Sequence[Score]) -> list[list[str]]:
@@ -314,15 +259,13 @@ def table(scores: Sequence[Score]) -> list[list[str]]:
     rows = []
     for entry in scores:
         found = entry.summary
-        share = [f"{count / found.asked:.1%}" if count else "0" for count in (found.below, found.failed)]
+        below, failed = (f"{count / found.asked:.1%}" if count else "0" for count in (found.below, found.failed))
         # a bound below the truth is a wrong answer; an approximation only shows what it is
-        below = share[0] + (" WRONG" if found.below and entry.claims_bound else "")
+        below += " WRONG" if found.below and entry.claims_bound else ""
         ratios = [ratio_text(value) for value in (found.median, found.ninety, found.largest)]
         smallest = ratio_text(found.smallest) if found.below else "-"
-        claim = "yes" if entry.claims_bound else "no"
-        rows.append(
-            [entry.contender, claim, f"{found.asked:,}", *ratios, below, smallest, share[1], duration(found.seconds)]
-        )
+        about = [entry.contender, "yes" if entry.claims_bound else "no", f"{found.asked:,}"]
+        rows.append([*about, *ratios, below, smallest, failed, duration(found.seconds)])
     return rows
 
 
@@ -353,17 +296,22 @@ def duration(seconds: float) -> str:
 
 def write_csv(scores: Sequence[Score], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Write every value of every accountant, one row per run and accountant; whole or not at all."""
-    target = Path(path)
-    with atomic_output(target, overwrite=overwrite) as temporary, temporary.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(COLUMNS)
-        for entry in scores:
-            known, bounds = entry.truth.resolved, entry.truth
-            for number, run in enumerate(entry.runs):
-                value, lower = float(entry.values[number]), float(bounds.lower[number])
-                asked = entry.runs.regime, number, *run, lower, float(bounds.upper[number])
-                answered = not math.isnan(value)
-                ratio = value / lower if answered and known[number] else ""
-                said = (value, ratio, int(entry.below[number])) if answered else ("", "", "")
-                rows.writerow([*asked, entry.contender, int(entry.claims_bound), *said])
-    return target
+    rows: list[dict[str, object]] = []
+    for entry in scores:
+        known, below = entry.truth.resolved, entry.below
+        for number, run in enumerate(entry.runs):
+            value, lower, upper = (float(column[number]) for column in (entry.values, *entry.truth))
+            answered = not math.isnan(value)
+            rows.append({
+                "regime": entry.runs.regime,
+                "run": number,
+                **run._asdict(),
+                "epsilon_lower": lower,
+                "epsilon_upper": upper,
+                "accountant": entry.contender,
+                "claims_bound": int(entry.claims_bound),
+                "epsilon": value if answered else "",
+                "ratio": value / lower if answered and known[number] else "",
+                "below_truth": int(below[number]) if answered else "",
+            })  # fmt: skip
+    return write_rows(rows, path, overwrite=overwrite)

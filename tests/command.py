@@ -7,7 +7,7 @@ import io
 import json
 from typing import NamedTuple
 
-from fastacct.cli import main
+from fastacct.__main__ import main
 
 
 class Result(NamedTuple):

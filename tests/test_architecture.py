@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 DESIGN = ROOT / "docs" / "design.md"
 MOST_LINES = 400
 PATH_FILES, PATH_LINES, PATH_BYTES = 8, 2000, 120_000
-MAY_IMPORT_THE_ROOT = ("cli", "compat")
+MAY_IMPORT_THE_ROOT = ("compat",)
 LOADS_BY_NAME = ("fastacct", "fastacct.core.extras")
 """The package root, for names that are loaded at first use, and the importer of optional libraries."""
 

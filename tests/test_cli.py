@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 import fastacct as fa
-from fastacct.cli import EXIT_CODES
+from fastacct.__main__ import COMMANDS, EXIT_CODES
 from fastacct.cli.answers import rounded_down, rounded_up
 from fastacct.cli.options import (
-    COMMANDS,
-    Options,
+    OPTIONS,
     accountant_by_name,
     numbers,
     parse_orders,
@@ -178,24 +177,33 @@ def test_a_sample_rate_may_be_asked_for_epochs():
         ("epsilon --noise-multiplier 1 --steps 10 --delta 1e-5", "--batch-size and --records"),
         ("epsilon --noise-multiplier 1 --batch-size 9 --dataset-size 3 --steps 1 --delta 1e-5", "batch_size = 9"),
         ("epsilon --noise-multiplier 1 --sample-rate 0.1 --delta 1e-5", "--steps or --epochs"),
-        ("epsilon --noise-multiplier 1 --sample-rate 0 --epochs 1 --delta 1e-5", "positive sample rate"),
+        ("epsilon --noise-multiplier 1 --sample-rate 0 --epochs 1 --delta 1e-5", "positive sample_rate"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --orders 2-x", "'2-x' is not a number or a range"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --conversion best", "canonne_kamath_steinke"),
-        (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant fft", "exact, rdp, basic"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant fft", "'exact', 'rdp', 'basic'"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant zcdp --orders 2", "only the accountant rdp"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --neighbors cousins", "cousins"),
         ("sweep nowhere.toml", "nowhere.toml: No such file"),
-        ("epsilon --noise-multiplier 1 --sample-rate 512 --steps 9 --delta 1e-5", "A batch size? Give --batch-size"),
+        (
+            "epsilon --noise-multiplier 1 --sample-rate 512 --steps 9 --delta 1e-5",
+            "a batch size? give batch_size= and records=",
+        ),
         ("epsilon --noise-multiplier 1,2 --sample-rate 0.1 --steps 9 --delta 1e-5", "one number per option"),
         ("epsilon --noise-multiplier 1e400 --sample-rate 0.1 --steps 9 --delta 1e-5", "'1e400' is not a number"),
         (f"epsilon {RUN_WORDS} --delta 1/n", "needs records"),
         (f"epsilon {RUN_WORDS} --delta 1/m --records 9", "neither a number nor a power of the records"),
-        (f"epsilon {RUN_WORDS} --delta 1e-5 --records 9", "both --batch-size and --records"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --records 9", "--records is for --batch-size and --delta"),
         (f"epsilon {RUN_WORDS} --delta 1/n --records 9,10", "one number per option"),
         (f"delta {RUN_WORDS} --epsilon 1/n", "'1/n' is not a number"),
         ("sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1", "--steps or --epochs"),
-        ("sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 1 --epochs 1", "--steps or --epochs"),
-        ("sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 9 --records 9", "--records is for --delta"),
+        (
+            "sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 1 --epochs 1",
+            "either steps or epochs, not both",
+        ),
+        (
+            "sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 9 --records 9",
+            "--records is for --batch-size and --delta",
+        ),
         ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "did you mean --noise-multiplier?"),
     ],
 )
@@ -245,7 +253,7 @@ def test_version_and_module_entry_point():
 def test_the_command_line_needs_no_library_but_numpy():
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['typer', 'click', 'rich', 'xarray', 'matplotlib']))\n"
-        "from fastacct.cli import main; sys.exit(main(sys.argv[1:]))"
+        "from fastacct.__main__ import main; sys.exit(main(sys.argv[1:]))"
     )
     words = f"epsilon {RUN_WORDS} --delta 1e-5".split()
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
@@ -283,8 +291,8 @@ def test_no_error_is_a_traceback(monkeypatch, error, code, message):
 
 def test_options_are_written_once():
     """Every command takes its options from the one table, and every option of the table is taken by some command."""
-    taken = {option for command in COMMANDS.values() for option in (*command.needs, *command.takes)} | {"json"}
-    assert taken == Options.__annotations__.keys()
+    taken = {option for command in COMMANDS.values() for option in command.options}
+    assert taken == OPTIONS.keys()
 
 
 def test_an_infinite_truth_is_said_so():

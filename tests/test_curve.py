@@ -41,10 +41,10 @@ def test_epsilons_are_sorted():
 def test_deltas_below_the_smallest_double_keep_their_logarithm_and_side():
     curve = privacy_curve(Run(0.5, 1.0, 1), epsilon=[0.0, 100.0, 1000.0])
     rows = curve.points()
-    assert rows[2][2] == 0.0
-    assert 0.0 < rows[2][3] < 1e-300
-    assert rows[2][5] == pytest.approx(curve.log_delta_upper[2] / math.log(10.0))
-    assert rows[2][5] < -1000.0
+    assert rows[2]["delta_lower"] == 0.0
+    assert 0.0 < rows[2]["delta_upper"] < 1e-300
+    assert rows[2]["log10_delta_upper"] == pytest.approx(curve.log_delta_upper[2] / math.log(10.0))
+    assert rows[2]["log10_delta_upper"] < -1000.0
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_command_takes_batches_epochs_and_trade_offs():
     [
         (
             "--noise-multiplier 1,2 --sample-rate 0.1,0.2,0.3 --steps 9",
-            "--noise-multiplier: 2 numbers where others have 3",
+            "shapes do not broadcast: noise_multiplier (2,), sample_rate (3,)",
         ),
         ("--noise-multiplier x --sample-rate 0.1 --steps 9", "--noise-multiplier: 'x' is not a number"),
         ("--noise-multiplier 1 --sample-rate 0.1 --steps 9.5", "--steps: '9.5' is not a whole number"),

@@ -137,14 +137,6 @@ def test_a_file_holds_the_same_grid_as_memory(tmp_path, suffix):
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
 
 
-def test_h5netcdf_serves_where_netcdf4_is_missing(tmp_path, monkeypatch):
-    pytest.importorskip("h5netcdf")
-    pytest.importorskip("h5py")
-    monkeypatch.setitem(sys.modules, "netCDF4", None)
-    with run(path=tmp_path / "grid.nc", chunk_cells=5) as stored:
-        xr.testing.assert_identical(stored.load(), run())
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_slices_of_a_file_are_slices_of_the_grid(tmp_path, suffix):
     whole = run()
@@ -355,7 +347,7 @@ def test_chunk_cells_must_be_a_positive_integer(value, error):
 
 @pytest.mark.parametrize(
     ("module", "changes"),
-    [("xarray", {}), ("pyarrow.parquet", {"path": "grid.parquet"}), ("rich", {"progress": True})],
+    [("xarray", {}), ("pyarrow.parquet", {"path": "grid.parquet"}), ("netCDF4", {"path": "grid.nc"})],
 )
 def test_a_missing_library_names_the_extra(monkeypatch, tmp_path, module, changes):
     monkeypatch.chdir(tmp_path)

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-import numpy as np
-
 __all__ = ["RELATIONS", "Answer", "render", "rounded_down", "rounded_up", "shown"]
 
 DIGITS = 6
@@ -83,10 +81,8 @@ def _plain(value: object) -> object:
     """JSON has no infinity: it becomes the string "inf". Floats keep every digit."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
+    if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
