@@ -24,7 +24,8 @@ from fastacct.losses.loss import _legendre
 from fastacct.losses.measure import GridMeasure, grid_delta, lower_measure, upper_measure
 from fastacct.pld import PLD, LossDistribution, compose_bounds
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.reader import Grid, Part
+from fastacct.readers.grid.parts import Part
+from fastacct.readers.grid.reader import Grid
 from fastacct.readers.job import Ask
 
 

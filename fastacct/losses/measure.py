@@ -33,6 +33,8 @@ _LEEWAY: Final = 0.02
 _FEW_CELLS: Final = 1 << 18
 _HEAVY: Final = 0.3
 """A cell with this part of all mass decides where the grid lies."""
+_LIGHT: Final = 1e-285
+"""Products of smaller masses with small numbers have no relative accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +145,8 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(cells.mass > 0.0, cells.right / cells.mass, 0.0) / whole
     part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature / whole, 1.0)
+    light = (cells.mass > 0.0) & (cells.mass < _LIGHT)
+    part, mass = np.where(light, 1.0, part), np.where(light, mass + 1e-318, mass)
     points = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
     infinite = source.infinite
     if missing > 0.0:
@@ -369,6 +373,8 @@ class _Cells:
         per_sum = ROUNDING * (8.0 + self.longest)
         self.right -= 2.0 * self.source.quadrature * self.mass + per_sum * size
         self.mass *= 1.0 - self.source.quadrature - per_sum
+        light = self.mass < _LIGHT
+        self.mass[light] = self.right[light] = 0.0
 
     def _add(self, cell: Index, mass: Cells, right: Cells) -> None:
         n = self.mass.size

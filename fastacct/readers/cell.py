@@ -19,7 +19,8 @@ from fastacct.losses.loss import OutOfReachError, Pair
 from fastacct.mechanisms.base import DeltaOf
 from fastacct.mechanisms.compiled.table import CompiledPair
 from fastacct.mechanisms.process import Cell
-from fastacct.readers.grid.reader import Grid, Part
+from fastacct.readers.grid.parts import Part
+from fastacct.readers.grid.reader import Grid
 from fastacct.readers.line import CompiledLine
 from fastacct.readers.line_nodes import NoLineError
 from fastacct.readers.listed import Listed

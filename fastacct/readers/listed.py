@@ -16,7 +16,7 @@ import numpy as np
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING, Atoms
-from fastacct.readers.grid.reader import Part
+from fastacct.readers.grid.parts import Part
 from fastacct_ext import _kernels
 
 __all__ = ["Listed"]

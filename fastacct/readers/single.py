@@ -12,7 +12,7 @@ from fastacct.core.bounds import Found, judged
 from fastacct.losses.loss import ROUNDING, Bracket, Loss, weighted
 from fastacct.readers.grid.composition import saddle_of_delta
 from fastacct.readers.grid.crossing import crossing, sum_of
-from fastacct.readers.grid.reader import Part
+from fastacct.readers.grid.parts import Part
 
 __all__ = ["Single"]
 

@@ -26,7 +26,8 @@ from fastacct.losses.measure import (
 from fastacct.losses.mixture import mixture_bracket
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.crossing import grid_epsilon
-from fastacct.readers.grid.reader import Grid, Part
+from fastacct.readers.grid.parts import Part
+from fastacct.readers.grid.reader import Grid
 from fastacct.readers.grid.stitching import stitched
 
 __all__ = ["LossDistribution", "compose_bounds"]

@@ -12,15 +12,13 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Moment, OutOfReachError, Weighted, log_moment, weighted
+from fastacct.losses.loss import ROUNDING, Moment, OutOfReachError, Weighted, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.readers.grid.composition import (
     Composition,
@@ -33,8 +31,9 @@ from fastacct.readers.grid.composition import (
     saddle_of_delta,
 )
 from fastacct.readers.grid.crossing import crossing, sum_of
+from fastacct.readers.grid.parts import Part, hits_atoms, shared_spacing
 
-__all__ = ["Grid", "Part"]
+__all__ = ["Grid"]
 
 _SMALLEST_TAIL: Final = 1e-299
 _SMALLEST_DELTA: Final = 1e-290
@@ -51,24 +50,6 @@ _CARE: Final = 27.0
 _MOST_CARE: Final = 26
 _TRIES: Final = 64
 _ATOM: Final = 0.02
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Losses of one direction, and how often they occur."""
-
-    bracket: Bracket
-    count: int
-
-    @property
-    def upper(self) -> Loss:
-        """From above."""
-        return self.bracket.upper
-
-    @property
-    def lower(self) -> Loss:
-        """From below."""
-        return self.bracket.lower
 
 
 class _Place(NamedTuple):
@@ -121,6 +102,7 @@ class Grid:
         self._places: dict[int, _Place] = {}
         self._kept: OrderedDict[tuple[int, int, int, bool], _Composed] = OrderedDict()
         self._share = 0.0
+        self._divisor = shared_spacing(self._parts)
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
@@ -366,25 +348,8 @@ class Grid:
         if spacing >= divisor:
             return spacing, is_final
         cells = math.ceil(divisor / spacing)
-        found = (divisor / n for n in range(cells, cells + _TRIES) if self._hits_atoms(divisor / n))
+        found = (divisor / n for n in range(cells, cells + _TRIES) if hits_atoms(self._parts, divisor / n))
         return next(found, divisor / cells), is_final
-
-    def _hits_atoms(self, spacing: float) -> bool:
-        """Whether the outermost atoms are on the grid in floating point: an ulp beside it, a mass moves by a cell."""
-        for part in self._parts:
-            if part.upper.lattice is not None and part.upper.quadrature > 0.0:
-                low, high = part.upper.extent(0.0)
-                if high + math.floor((low - high) / spacing) * spacing != low:
-                    return False
-        return True
-
-    @cached_property
-    def _divisor(self) -> float | None:
-        """A spacing of which all atoms are multiples, in floating point, too."""
-        divisor = _common_divisor([lattice for p in self._parts for lattice in (p.upper.lattice, p.lower.lattice)])
-        if divisor is None or not all(_is_exact(p.upper, divisor) and _is_exact(p.lower, divisor) for p in self._parts):
-            return None
-        return divisor
 
 
 def _floor(sketch: Weighted, tilt: float, log_budget: float) -> float:
@@ -398,28 +363,6 @@ def _floor(sketch: Weighted, tilt: float, log_budget: float) -> float:
     moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
     few = np.flatnonzero(moved < log_budget)
     return float(loss[few[-1] + 1]) if few.size else -math.inf
-
-
-def _common_divisor(lattices: Sequence[float | None]) -> float | None:
-    """The largest spacing of which all lattices are multiples, up to rounding; None if it is too small to matter."""
-    known = [lattice for lattice in lattices if lattice is not None]
-    if not known:
-        return None
-    base, shared = known[0], 1
-    for lattice in known:
-        ratio = Fraction(lattice / base).limit_denominator(1000)
-        if abs(float(ratio) - lattice / base) > 8.0 * ROUNDING * lattice / base:
-            return None
-        shared = math.lcm(shared, ratio.denominator)
-    return base / shared if shared <= 1000 else None
-
-
-def _is_exact(source: Loss, divisor: float) -> bool:
-    """Whether atoms lie on a grid in floating point, too: an ulp beside it, a lower bound moves by a cell."""
-    if not isinstance(source, Atoms) or not source.loss.size:
-        return True
-    place = np.rint((source.loss - source.loss[0]) / divisor)
-    return bool(np.all(source.loss[0] + place * divisor == source.loss))
 
 
 def _log(value: float) -> float:

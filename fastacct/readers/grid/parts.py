@@ -1,0 +1,72 @@
+"""Losses with their counts, and the spacings on which all of their atoms lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss
+
+__all__ = ["Part", "hits_atoms", "shared_spacing"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Losses of one direction, and how often they occur."""
+
+    bracket: Bracket
+    count: int
+
+    @property
+    def upper(self) -> Loss:
+        """From above."""
+        return self.bracket.upper
+
+    @property
+    def lower(self) -> Loss:
+        """From below."""
+        return self.bracket.lower
+
+
+def shared_spacing(parts: Sequence[Part]) -> float | None:
+    """A spacing of which all atoms are multiples, in floating point, too; None where there is none."""
+    divisor = _common_divisor([lattice for part in parts for lattice in (part.upper.lattice, part.lower.lattice)])
+    if divisor is None or not all(_is_exact(p.upper, divisor) and _is_exact(p.lower, divisor) for p in parts):
+        return None
+    return divisor
+
+
+def hits_atoms(parts: Sequence[Part], spacing: float) -> bool:
+    """Whether the outermost atoms are on the grid in floating point: an ulp beside it, a mass moves by a cell."""
+    for part in parts:
+        if part.upper.lattice is not None and part.upper.quadrature > 0.0:
+            low, high = part.upper.extent(0.0)
+            if high + math.floor((low - high) / spacing) * spacing != low:
+                return False
+    return True
+
+
+def _common_divisor(lattices: Sequence[float | None]) -> float | None:
+    """The largest spacing of which all lattices are multiples, up to rounding; None if it is too small to matter."""
+    known = [lattice for lattice in lattices if lattice is not None]
+    if not known:
+        return None
+    base, shared = known[0], 1
+    for lattice in known:
+        ratio = Fraction(lattice / base).limit_denominator(1000)
+        if abs(float(ratio) - lattice / base) > 8.0 * ROUNDING * lattice / base:
+            return None
+        shared = math.lcm(shared, ratio.denominator)
+    return base / shared if shared <= 1000 else None
+
+
+def _is_exact(source: Loss, divisor: float) -> bool:
+    """Whether atoms lie on a grid in floating point, too: an ulp beside it, a lower bound moves by a cell."""
+    if not isinstance(source, Atoms) or not source.loss.size:
+        return True
+    place = np.rint((source.loss - source.loss[0]) / divisor)
+    return bool(np.all(source.loss[0] + place * divisor == source.loss))

@@ -1,0 +1,89 @@
+"""Each entry of the grid's ledger is needed: the bounds hold with it, and without it they do not.
+
+Every job here is made so that one entry matters; taking that entry out of the ledger must break the containment.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fastacct.core.inputs import Cells
+from fastacct.losses.loss import Atoms, Bracket
+from fastacct.losses.measure import GridMeasure
+from fastacct.readers.grid.composition import Composition, read_delta
+from fastacct.readers.grid.parts import Part
+from fastacct.readers.grid.reader import Grid
+
+STEP, COUNT, SHARE = 0.125, 40, 0.2
+
+
+def binomial_delta(epsilon: float, shift: float = 0.0) -> float:
+    """Delta of COUNT releases whose loss is STEP with probability SHARE, else -STEP, each moved by `shift`."""
+    terms = (
+        math.comb(COUNT, k) * SHARE**k * (1.0 - SHARE) ** (COUNT - k) * -math.expm1(epsilon - loss)
+        for k in range(COUNT + 1)
+        if (loss := (2 * k - COUNT) * STEP + COUNT * shift) > epsilon
+    )
+    return math.fsum(terms)
+
+
+def two_points(slack: float = 0.0) -> GridMeasure:
+    return GridMeasure(-STEP, STEP, np.array([1.0 - SHARE, 0.0, SHARE]), 0.0, slack)
+
+
+def violations(is_upper: bool, shift: float, tilt: float, **dropped: float) -> int:
+    """At how many epsilons the bound of one side is on the wrong side of the truth."""
+    composition = Composition([(two_points(abs(shift)), COUNT)], is_upper)
+    tilted = composition.tilted(tilt, -46.0, 1 << 16)
+    tilted = tilted._replace(**{name: value for name, value in dropped.items() if name in tilted._fields})
+    if "slack" in dropped:
+        composition.slack = dropped["slack"]
+    bad = 0
+    for epsilon in np.linspace(0.1, 4.6, 46).tolist():
+        truth, found = binomial_delta(epsilon, shift), read_delta(composition, tilted, epsilon)
+        bad += found < truth * (1.0 - 1e-9) if is_upper else found > truth * (1.0 + 1e-9)
+    return bad
+
+
+@pytest.mark.parametrize("is_upper", [True, False])
+def test_the_error_of_the_transform_is_paid(is_upper):
+    """Without a tilt, deltas of 1e-20 are below the rounding of the transform."""
+    assert binomial_delta(4.6) < 1e-20
+    assert violations(is_upper, 0.0, 0.0) == 0
+    assert violations(is_upper, 0.0, 0.0, each_error=0.0, norm_error=0.0) > 0
+
+
+@pytest.mark.parametrize(("is_upper", "shift"), [(True, 1e-3), (False, -1e-3)])
+def test_the_slack_of_a_sum_is_paid_once_for_each_release(is_upper, shift):
+    assert violations(is_upper, shift, 2.0) == 0
+    assert violations(is_upper, shift, 2.0, slack=abs(shift)) > 0
+
+
+def bracket(mass: Cells, off: float, told: float) -> Bracket:
+    """Losses whose masses a rule has wrong by a part `off`, and `told` is the error that it admits."""
+    loss, none = np.array([-0.4, 0.3, 0.8]), np.zeros(3)
+    upper, lower = (Atoms(loss, none, mass * (1.0 + side * off), quadrature=told) for side in (-1.0, 1.0))
+    return Bracket(upper, lower)
+
+
+def test_the_quadrature_error_of_a_source_is_paid():
+    mass = np.array([0.5, 0.3, 0.2])
+    truth = Grid([Part(bracket(mass, 0.0, 0.0), 3)], 1e-4)
+    honest, silent = (Grid([Part(bracket(mass, 1e-2, told), 3)], 1e-4) for told in (2e-2, 0.0))
+    for epsilon in (0.1, 0.9, 1.7):
+        true, paid, unpaid = (grid.delta(epsilon) for grid in (truth, honest, silent))
+        assert paid.lower <= true.lower
+        assert paid.upper >= true.upper
+        assert unpaid.upper < true.lower
+
+
+def test_masses_that_underflow_stay_on_their_side():
+    """Products of subnormal masses round to nothing: such a mass goes to the safe side as a whole."""
+    loss, mass = np.array([-0.2, 0.1, 0.3001]), np.array([0.6, 0.4, 3e-323])
+    none = np.zeros(3)
+    one = Bracket(Atoms(loss, none, mass), Atoms(loss, none, mass))
+    top = Grid([Part(one, 2)], 1e-4, spacing=7e-3).epsilon(0.0)
+    assert top.lower <= 2 * 0.3001 <= top.upper
