@@ -86,6 +86,38 @@ def test_divergences_rise_with_the_order_and_are_not_interpolated(mechanism):
             assert value[3] <= chord * (1.0 + 1e-6) + 1e-13, neighbors
 
 
+@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
+def test_delta_falls_to_nothing_where_the_sum_of_pure_guarantees_is_reached(mechanism):
+    """No answer gets worse because the target became easier, up to that sum and across it."""
+    distance = np.array([-0.3, -1e-6, -1e-9, -1e-12, 0.0, 1e-12])
+    for neighbors in {"remove", "add", "replace_one"}.intersection(mechanism.relations):
+        for job in (mechanism * 3, mechanism + fa.PureDP(0.25)):
+            pure = job.pure_epsilon(neighbors)
+            if not 0.0 < pure < math.inf:
+                continue
+            at = pure * (1.0 + distance)
+            found = fa.delta(job, epsilon=at, neighbors=neighbors)
+            assert np.all(np.diff(found) <= 0.0), (neighbors, job)
+            assert np.all(found[at >= pure] == 0.0), (neighbors, job)
+            # the kernels round the largest loss by themselves
+            assert fa.epsilon(job, delta=0.0, neighbors=neighbors) <= pure * (1.0 + 1e-13), (neighbors, job)
+
+
+@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
+def test_no_other_accountant_is_below_the_exact_one(mechanism):
+    """`PLD()` stops refining a grid of its own at the same tolerance of 1e-4, anywhere below it."""
+    others = [fa.RDP(), fa.BasicComposition(), fa.AdvancedComposition(), fa.ZCDPComposition(), fa.PLD()]
+    for neighbors in mechanism.relations:
+        best = epsilon(mechanism * 3, neighbors, fa.Exact())
+        for other in others:
+            try:
+                answer = epsilon(mechanism * 3, neighbors, other)
+            except ValueError:
+                continue
+            slack = 1e-4 if isinstance(other, fa.PLD) else 1e-12
+            assert best <= answer * (1.0 + slack), (neighbors, other)
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -292,3 +292,42 @@ def test_a_mixture_beside_a_divergence_is_not_below_either():
     job = fa.Gaussian(1.0).poisson(0.1).group(2) + fa.ZCDP(0.1)
     assert fa.epsilon(job, delta=1e-5) >= fa.epsilon_lower(fa.Gaussian(1.0).poisson(0.1).group(2), delta=1e-5)
     assert fa.rdp(job, 3.0) >= 0.2889982101341943 + 0.3  # multinomial sum, and rho times the order
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "epsilon", "delta"),
+    [
+        (0.045, 0.5, 607.708606689674, 4.05965290996e-60),
+        (0.15, 0.5, 233.4254382831315, 1.25230247356e-221),
+        (0.1, 0.1, 332.53546473897404, 3.25800383334e-180),
+    ],
+)
+def test_a_probability_that_underflows_counts_with_its_error(noise, rate, epsilon, delta):
+    """One step under replace-one: e^epsilon multiplies a probability of Q below 1e-307.  Values: mpmath, 60 digits."""
+    pair = fa.GaussianMixture(noise, p=[(1 - rate, 0), (rate, 1)], q=[(1 - rate, 0), (rate, -1)])
+    found = fa.delta_bounds(fa.Gaussian(noise).poisson(rate), epsilon=epsilon, neighbors="replace_one")
+    assert found.lower <= delta * (1 + 1e-9)
+    assert found.upper >= delta * (1 - 1e-9)
+    assert fa.delta(pair, epsilon=epsilon) >= delta * (1 - 1e-9)
+
+
+def test_a_small_rate_of_true_positives_keeps_its_accuracy():
+    for delta in (1e-17, 1e-12, 1e-9):
+        assert delta <= fa.tpr_at_fpr(fa.ApproxDP(0.0, delta), 0.0) <= delta * (1 + 1e-13)
+
+
+def test_the_largest_loss_of_a_sample_is_not_below_its_lower_bound():
+    for scale, rate, largest in ((0.004, 0.5, 249.30685281944004), (0.5, 0.9999999994451548, 1.99999999952024495)):
+        found = fa.epsilon_bounds(fa.Laplace(scale).poisson(rate), delta=0.0, neighbors="remove")
+        assert found.lower <= largest <= found.upper * (1 + 4e-16)
+        assert found.upper <= found.lower * (1 + 1e-12)
+
+
+def test_no_losses_are_worse_than_divergences_where_delta_is_tiny():
+    job = fa.DiscreteGaussian(2.0) * 3
+    assert fa.epsilon(job, delta=1e-300) <= fa.epsilon(job, delta=1e-300, accountant=fa.RDP()) < math.inf
+
+
+def test_the_lower_bound_at_delta_0_of_subnormal_masses_is_below_the_largest_loss():
+    found = fa.epsilon_bounds(fa.DiscreteGaussian(2.0).poisson(1e-4) * 3, delta=0.0, neighbors="add")
+    assert found.lower <= -3 * math.log1p(-1e-4) <= found.upper

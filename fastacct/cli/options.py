@@ -15,7 +15,7 @@ import numpy as np
 import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
-from fastacct.core.inputs import as_cells, as_choice, common_shape
+from fastacct.core.inputs import as_choice, common_shape
 from fastacct.run import Run, as_delta, parameters
 
 T = TypeVar("T")
@@ -164,13 +164,11 @@ def runs(given: argparse.Namespace, wanted: str | None = None) -> list[dict[str,
     known = cast(Run, {name: values[0] if len(values) == 1 else values for name, values in lists.items()})
     if "records" in known and "batch_size" not in known and not isinstance(getattr(given, "delta", None), str):
         raise ValueError("--records is for --batch-size and --delta 1/n")
-    found = parameters(known)
-    if wanted == "sample_rate" and "epochs" in known:
-        found["epochs"] = as_cells("epochs", known["epochs"])
-    if "sample_rate" not in found and wanted != "sample_rate":
+    if not {"sample_rate", "batch_size"} & known.keys() and wanted != "sample_rate":
         raise ValueError("give either --sample-rate, or both --batch-size and --records")
-    if not {"steps", "epochs", wanted} & found.keys() and wanted != "steps":
+    if not {"steps", "epochs"} & known.keys() and wanted != "steps":
         raise ValueError("give either --steps or --epochs")
+    found = parameters(known, wanted or "")
     shape = common_shape(found)
     columns = {name: np.broadcast_to(cells, shape).ravel().tolist() for name, cells in found.items()}
     if "steps" in columns:

@@ -63,7 +63,7 @@ def boundary(
 def _start(level: Callable[[float], float]) -> tuple[float, float]:
     """A bracket around 1: the extremes are slow to read, and seldom needed."""
     low, high = 1.0, _FACTOR
-    falls = level(high) <= level(low)
+    falls = level(low) >= level(high)
     while (level(low) > 0.0) == (level(high) > 0.0) and _WIDEST[0] < low and high < _WIDEST[1]:
         too_much = level(low) > 0.0  # everywhere: on to where it falls
         low, high = (high, high * _FACTOR) if too_much == falls else (low / _FACTOR, low)

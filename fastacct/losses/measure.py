@@ -368,16 +368,21 @@ class _Cells:
                 gain = -np.expm1(-above)
                 gain *= np.where(gain > 0.0, mass, nodes.mass + nodes.mass_error)
             gain = np.where(nodes.mass + nodes.mass_error > 0.0, gain, 0.0)
-            self._add(nodes.cell, mass, gain)
-            size += np.bincount(nodes.cell, np.abs(gain), minlength=n)
+            self._add(nodes.cell, mass, gain, size)
         per_sum = ROUNDING * (8.0 + self.longest)
         self.right -= 2.0 * self.source.quadrature * self.mass + per_sum * size
         self.mass *= 1.0 - self.source.quadrature - per_sum
         light = self.mass < _LIGHT
         self.mass[light] = self.right[light] = 0.0
 
-    def _add(self, cell: Index, mass: Cells, right: Cells) -> None:
-        n = self.mass.size
-        self.mass += np.bincount(cell, mass, minlength=n)
-        self.right += np.bincount(cell, right, minlength=n)
-        self.longest += int(np.bincount(cell, minlength=n).max(initial=0))
+    def _add(self, cell: Index, mass: Cells, right: Cells, size: Cells | None = None) -> None:
+        """Sums of some nodes, which are in few cells next to each other."""
+        if not cell.size:
+            return
+        first, last = int(cell.min()), int(cell.max()) + 1
+        near, n = cell - first, last - first
+        self.mass[first:last] += np.bincount(near, mass, n)
+        self.right[first:last] += np.bincount(near, right, n)
+        if size is not None:
+            size[first:last] += np.bincount(near, np.abs(right), n)
+        self.longest += int(np.bincount(near, minlength=n).max())

@@ -197,7 +197,7 @@ def _bracket(shift: float, scale: float, bound: float) -> Bracket:
     slack = 4.0 * ROUNDING * one.largest
     upper, lower = (
         TruncatedLaplaceLoss(density, one.between, one.ends, one.relative, infinite=infinite, slack=slack)
-        for infinite in (one.infinite_up, one.infinite * (1.0 - one.relative))
+        for infinite in (one.infinite_up, one.infinite * (1.0 - one.relative) if one.infinite > _LEAST else 0.0)
     )
     return Bracket(upper, lower)
 

@@ -34,10 +34,16 @@ Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-4
 """Relative width at which the composition of losses on a grid stops refining."""
 _LOG_LEAST: Final = -744.4400719213812
+_END: Final = 1e-6
+"""Relative distance from that sum within which grids say less than they do before it."""
 _NEAR: Final = 1e-12
 """Relative distance from the sum of pure guarantees within which that sum alone bounds delta."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
+_EXACT: Final = ("listed", "release", "single")
+"""Readers that sum losses one by one."""
+_SMALL: Final = 1e-6
+"""Epsilon below which no divergence is asked."""
 
 
 class Settings(NamedTuple):
@@ -108,6 +114,8 @@ class CellReader:
         self._relation = relation
         self._settings = settings
         self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
+        self._is_bound = not all(mechanism.tight for mechanism, _ in cell)  # its divergences may say more
+        self._is_exact = False
         self._lock = RLock()
         """A job that threads share keeps its readers: one question at a time."""
 
@@ -141,7 +149,16 @@ class CellReader:
     def answer(self, quantity: Quantity, target: float) -> Found:
         """Bounds at one target."""
         with self._lock:
-            return self._epsilon(target) if quantity == "epsilon" else self._delta(target, quantity == "log_delta")
+            if quantity == "epsilon":
+                return self._epsilon(target)
+            is_log, largest = quantity == "log_delta", self._renyi.pure_epsilon
+            found = self._delta(target, is_log)
+            for end in (_END, 2.0 * _NEAR):  # delta falls, so that its bounds before the target are bounds, too
+                before = largest * (1.0 - end)
+                if before < target < largest < math.inf:
+                    upper = min(found.upper, self._delta(before, is_log).upper)
+                    found = found if upper == found.upper else Found(min(found.lower, upper), upper, Status.LOOSE)
+            return found
 
     def every(self, quantity: Quantity, target: float) -> Iterator[tuple[str, Found | str]]:
         """What each reader says by itself: bounds, or why it does not answer."""
@@ -173,7 +190,7 @@ class CellReader:
         # not above basic composition of pure guarantees, whose sum no grid hits
         least = 5e-324 if 0.0 < pure < math.inf and delta == 0.0 else 0.0
         lower, upper = min(found.lower, pure), max(min(found.upper, pure), least)
-        if self._settings.by_divergences and upper - lower > _WIDE * upper:
+        if self._is_wide(lower, upper, _SMALL):
             upper = max(min(upper, self._renyi.epsilon(delta).upper), lower)
         return _judged(lower, upper, math.inf)
 
@@ -190,7 +207,7 @@ class CellReader:
                 upper = min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf))
             return Found(nothing, upper, Status.NOT_MET if upper >= (0.0 if is_log else 1.0) else Status.LOOSE)
         lower, upper = found.lower, found.upper
-        if self._settings.by_divergences and upper - lower > _WIDE * upper:
+        if self._is_wide(lower, upper, 0.0):
             known = min(self._renyi.log_delta(epsilon).upper, _log_below_pure(self._renyi.pure_epsilon, epsilon))
             upper = max(min(upper, math.exp(known) * (1.0 + 4e-16) + 5e-324), lower)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
@@ -205,11 +222,18 @@ class CellReader:
     def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> Found | None:
         """The larger direction by losses; None where they are too extreme."""
         try:
-            answers = [side.ask(quantity, target)[0] for side in self._sides]
+            answers = [side.ask(quantity, target) for side in self._sides]
         except OutOfReachError:
             return None
-        lower, upper = max(one.lower for one in answers), max(one.upper for one in answers)
-        return Found(lower, upper, max(one.status for one in answers))
+        self._is_exact = all(name in _EXACT for _, name in answers)
+        found = [one for one, _ in answers]
+        lower, upper = max(one.lower for one in found), max(one.upper for one in found)
+        return Found(lower, upper, max(one.status for one in found))
+
+    def _is_wide(self, lower: float, upper: float, least: float) -> bool:
+        """Whether divergences may say more: not where losses are summed one by one and every rounding is small."""
+        is_wide = not self._is_exact and upper > least and upper - lower > _WIDE * upper
+        return self._settings.by_divergences and (self._is_bound or upper == math.inf or is_wide)
 
 
 def _judged(lower: float, upper: float, worst: float) -> Found:

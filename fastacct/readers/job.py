@@ -11,7 +11,7 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import in_pieces, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
-from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour
 
@@ -19,7 +19,9 @@ __all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "exact", "
 
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _EXACTLY = Settings()
-_FEW: Final = 1
+_FEW: Final = 3
+_HALVINGS: Final = np.arange(1.0, 9.0)
+"""At which epsilons below the largest loss delta is tried, too: largest (1 - 2^-k)."""
 
 
 class Ask(NamedTuple):
@@ -44,7 +46,12 @@ def exact(job: Process, ask: Ask) -> Bounds:
     else:
         each = [_one(whole, mine)]
     bounds = each[0] if len(each) == 1 else Bounds(*(np.maximum.reduce([one[i] for one in each]) for i in range(3)))
-    return bounds if job.tight else bound_only(bounds, ask)
+    if job.tight:
+        return bounds
+    if not Contour.reads(whole):  # the divergences of the mechanisms themselves may say more
+        other = by_cells(job, mine, _EXACTLY._replace(by_losses=False))
+        bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
+    return bound_only(bounds, ask)
 
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
@@ -72,7 +79,34 @@ def _one(process: Process, ask: Ask) -> Bounds:
     bounds = _contour(process, ask)
     if ask.relation == "replace_one":
         bounds = _improved(process, ask, bounds)
+    if ask.relation == "add":
+        bounds = _below_pure(process, ask, bounds)
     return bounds
+
+
+def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
+    """What bounded losses say where the contour says little: epsilon is at most the largest one, and delta falls to 0.
+
+    Delta is at most 1 - exp(epsilon - largest), and at most what it is at a smaller epsilon.
+    """
+    lower, upper, status = (np.array(x).ravel() for x in bounds)
+    owner, target = owners(process.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+    for i in np.flatnonzero(status != Status.TIGHT).tolist():
+        cell = process.cell(int(owner[i])) if process.shape else process
+        largest = cell_pure_epsilon(next(cell.cells()), ask.relation)
+        known = largest
+        if ask.quantity != "epsilon":
+            before = largest * (1.0 - 0.5**_HALVINGS)
+            before = before[before <= target[i]]
+            at = _contour(cell, ask._replace(quantity="log_delta", target=before, shape=before.shape)).upper
+            rest = math.log(-math.expm1(target[i] - largest)) + 1e-15 if target[i] < largest else -math.inf
+            known = min(rest, float(np.min(at, initial=0.0)))
+            if ask.quantity == "delta":
+                known = min(1.0, math.exp(known) * (1.0 + 4e-16) + 5e-324 * (known > -math.inf))
+        if known < upper[i]:
+            upper[i], lower[i] = known, min(lower[i], known)
+            status[i] = Status.LOOSE
+    return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:

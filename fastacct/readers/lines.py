@@ -85,14 +85,14 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
         return float(line(epsilon, delta_at(epsilon), fpr))
 
     end = 1
-    while end < _FIRST.size - 1 and value(float(_FIRST[end])) < value(float(_FIRST[end - 1])):
+    while end < _FIRST.size - 1 and value(float(_FIRST[end])) <= value(float(_FIRST[end - 1])):
         end += 1
     low, high = float(_FIRST[max(end - 2, 0)]), float(_FIRST[end])
     points = [low, *corners[(corners > low) & (corners < high)].tolist(), high]
     first, last = 0, len(points) - 1
     while first < last:
         middle = (first + last) // 2
-        if value(points[middle]) <= value(points[middle + 1]):
+        if value(points[middle]) < value(points[middle + 1]):
             last = middle
         else:
             first = middle + 1
@@ -127,7 +127,8 @@ def _steep(epsilon: Cells, delta: Cells, fpr: float) -> Cells:
 
 
 def _flat(epsilon: Cells, delta: Cells, fpr: float) -> Cells:
-    return np.asarray(1.0 - np.exp(-epsilon) * (1.0 - delta - fpr))
+    # 1 - exp(-epsilon) (1 - delta - fpr), as a sum of what is not negative: small rates keep their accuracy
+    return np.asarray(np.exp(-epsilon) * (delta + fpr) - np.expm1(-epsilon))
 
 
 def _corners(job: Process, relation: Relation) -> Cells:

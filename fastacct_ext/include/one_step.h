@@ -59,7 +59,7 @@ FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
             double mean = k ? (i ? m->q_mean[i - 1] : 0.0) : (i ? m->p_mean[i - 1] + from : from), log_w = k ? m->q_weight[i] : m->p_weight[i];
             double z = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * z * 0.70710678118654752440);
             side[k] += term;
-            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * z * z + fabs(z) * (1.0 + fabs(mean)) / s)) * term;
+            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * z * z + fabs(z) * (1.0 + fabs(mean)) / s)) * term + 1e-322; /* what underflows is off by a few 5e-324, which e^eps multiplies */
         }
     grow = exp(fa_min(eps, 700.0));
     d = sign > 0 ? side[0] - grow * side[1] : side[1] - grow * side[0];

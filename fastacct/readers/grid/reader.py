@@ -43,7 +43,7 @@ _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts of the lattice."""
-_MAX_LOSSES: Final = 1 << 19
+_MAX_LOSSES: Final = 1 << 18
 _KEPT: Final = 32
 _CARE: Final = 27.0
 """How much less is left out with each degree of care, in logarithms."""
@@ -259,7 +259,8 @@ class Grid:
         window = 2.2 * math.sqrt(-2.0 * log_budget) * width
         window = min(window, math.fsum(part.count * (b - a) for part, (a, b) in zip(self._parts, spans, strict=True)))
         largest = max(max(abs(low), abs(high)) for low, high in spans)
-        least = max(window / self._max_points, longest / _MAX_LOSSES, 1e-12 * largest)
+        most = _MAX_LOSSES << all(part.upper.quadrature == 0.0 for part in self._parts)  # cells of atoms cost less
+        least = max(window / self._max_points, longest / most, 1e-12 * largest)
         return _Place(tilt, moment, max(tail, _SMALLEST_TAIL), log_budget, spacing, least, floors)
 
     def _composed(self, index: int, level: int, care: int, is_upper: bool) -> _Composed:
