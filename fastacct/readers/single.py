@@ -74,8 +74,10 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
     side = 1.0 if is_upper else -1.0
     last = max(0.0, loss.extent(_TAIL)[1] + side * loss.slack)
     if loss.infinite == delta and not is_upper:
-        ends = (nodes.loss - nodes.loss_error for nodes in loss.nodes(None, _TAIL) if nodes.loss.size)
-        return max(0.0, max(float(end.max()) for end in ends) * (1.0 - 4.0 * ROUNDING) - loss.slack)
+        nodes = (one for one in loss.nodes(None, _TAIL) if one.loss.size)
+        return max(
+            0.0, max(float((one.loss - one.loss_error).max()) for one in nodes) * (1.0 - 4.0 * ROUNDING) - loss.slack
+        )
     if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
         return max(last, loss.outside(_TAIL)[1]) if is_upper else last
     slope, guess, _ = saddle_of_delta([weighted(loss, 1)], math.log(max(delta - loss.infinite, _TAIL)))
