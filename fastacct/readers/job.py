@@ -91,7 +91,7 @@ def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """
     lower, upper, status = (np.array(x).ravel() for x in bounds)
     owner, target = owners(process.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
-    for i in np.flatnonzero(status != Status.TIGHT).tolist():
+    for i in np.flatnonzero(status == Status.LOOSE).tolist():
         cell = process.cell(int(owner[i])) if process.shape else process
         largest = cell_pure_epsilon(next(cell.cells()), ask.relation)
         known = largest
