@@ -86,6 +86,8 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     """
     may_be_empty = domain is None if may_be_empty is None else may_be_empty
     domain = DOMAINS[name] if domain is None else domain
+    if type(value) is float and domain.low < value < domain.high and not domain.integer:
+        return np.array(value)  # the usual case, quickly
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     try:

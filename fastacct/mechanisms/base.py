@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Hashable
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -102,6 +103,17 @@ def store(value: Value, name: str, cells: Cells) -> None:
     object.__setattr__(value, name, stored)
 
 
+_FIELDS: Final = WeakKeyDictionary[type, tuple[Field[Any], ...]]()
+
+
+def _fields(kind: type[Value]) -> tuple[Field[Any], ...]:
+    """Those of `dataclasses.fields`, which builds them anew each time."""
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = _FIELDS[kind] = fields(kind)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """A frozen dataclass of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
@@ -116,7 +128,7 @@ class Value:
             cls.__doc__ = f"{before.rstrip()}\n\n{section}\n\n{heading}{after}"
 
     def __post_init__(self) -> None:
-        for one in fields(self):
+        for one in _fields(type(self)):
             given = getattr(self, one.name)
             if "domain" in one.metadata:
                 store(self, one.name, as_cells(one.name, given, one.metadata["domain"], may_be_empty=True))
@@ -135,7 +147,7 @@ class Value:
     def shape(self) -> tuple[int, ...]:
         """Broadcast shape of all parameters; () for plain numbers."""
         arrays = {}
-        for one in fields(self):
+        for one in _fields(type(self)):
             value = getattr(self, one.name)
             if isinstance(value, np.ndarray):
                 arrays[one.name] = value
@@ -146,7 +158,7 @@ class Value:
     def at(self, shape: tuple[int, ...], cell: int) -> Self:
         """The mechanism of one cell of `shape`, in plain numbers."""
         changed: dict[str, object] = {}
-        for one in fields(self):
+        for one in _fields(type(self)):
             value = getattr(self, one.name)
             if isinstance(value, np.ndarray):
                 changed[one.name] = float(np.broadcast_to(value, shape).flat[cell])
@@ -157,7 +169,7 @@ class Value:
     def place(self) -> tuple[str, tuple[float, ...]]:
         """A place among mechanisms with plain numbers: from values alone, the same in every process."""
         words, numbers = [type(self).__name__], list[float]()
-        for one in sorted(fields(self), key=lambda one: one.name):
+        for one in sorted(_fields(type(self)), key=lambda one: one.name):
             value = getattr(self, one.name)
             if isinstance(value, Value):
                 inner, more = value.place()
@@ -170,7 +182,7 @@ class Value:
         return ",".join(words), tuple(numbers)
 
     def _key(self) -> tuple[Hashable, ...]:
-        values = (getattr(self, one.name) for one in fields(self))
+        values = (getattr(self, one.name) for one in _fields(type(self)))
         kind = cast("Hashable", type(self))
         return (kind, *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values))
 
