@@ -28,7 +28,7 @@ from fastacct.readers.release import OneRelease
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
 
-__all__ = ["CellReader", "Quantity", "Settings", "SideReader"]
+__all__ = ["CellReader", "Quantity", "Settings", "SideReader", "log_below"]
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-4
@@ -115,7 +115,6 @@ class CellReader:
         self._settings = settings
         self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
         self._is_bound = not all(mechanism.tight for mechanism, _ in cell)  # its divergences may say more
-        self._is_exact = False
         self._lock = RLock()
         """A job that threads share keeps its readers: one question at a time."""
 
@@ -184,13 +183,13 @@ class CellReader:
             return Found(0.0, 0.0, Status.TIGHT)
         pure, found = self._renyi.pure_epsilon, None
         if not isinstance(self._pairs, str):
-            found = self._largest("epsilon", delta)
+            found, is_exact = self._largest("epsilon", delta)
         if found is None:
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
         # not above basic composition of pure guarantees, whose sum no grid hits
         least = 5e-324 if 0.0 < pure < math.inf and delta == 0.0 else 0.0
         lower, upper = min(found.lower, pure), max(min(found.upper, pure), least)
-        if self._is_wide(lower, upper, _SMALL):
+        if self._is_wide(lower, upper, _SMALL, is_exact):
             upper = max(min(upper, self._renyi.epsilon(delta).upper), lower)
         return _judged(lower, upper, math.inf)
 
@@ -199,17 +198,19 @@ class CellReader:
         if not self._cell or epsilon == math.inf or epsilon >= self._renyi.pure_epsilon:
             return Found(nothing, nothing, Status.TIGHT)
         near = epsilon >= self._renyi.pure_epsilon * (1.0 - _NEAR)  # no grid resolves what is left
-        found = None if near or isinstance(self._pairs, str) else self._largest("delta", epsilon)
+        found = None
+        if not near and not isinstance(self._pairs, str):
+            found, is_exact = self._largest("delta", epsilon)
         if found is None:
             upper = self._renyi.log_delta(epsilon).upper if self._settings.by_divergences and not near else 0.0
-            upper = min(upper, _log_below_pure(self._renyi.pure_epsilon, epsilon))
+            upper = min(upper, log_below(self._renyi.pure_epsilon, epsilon))
             if not is_log:
-                upper = min(1.0, math.exp(upper) * (1.0 + 4e-16) + 5e-324 * (upper > -math.inf))
+                upper = min(1.0, math.exp(upper) * (1.0 + 1e-15) + 5e-324 * (upper > -math.inf))
             return Found(nothing, upper, Status.NOT_MET if upper >= (0.0 if is_log else 1.0) else Status.LOOSE)
         lower, upper = found.lower, found.upper
-        if self._is_wide(lower, upper, 0.0):
-            known = min(self._renyi.log_delta(epsilon).upper, _log_below_pure(self._renyi.pure_epsilon, epsilon))
-            upper = max(min(upper, math.exp(known) * (1.0 + 4e-16) + 5e-324), lower)
+        if self._is_wide(lower, upper, 0.0, is_exact):
+            known = min(self._renyi.log_delta(epsilon).upper, log_below(self._renyi.pure_epsilon, epsilon))
+            upper = max(min(upper, math.exp(known) * (1.0 + 1e-15) + 5e-324), lower)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
             upper = max(upper, 5e-324)
         found = _judged(lower, upper, 1.0)
@@ -219,20 +220,20 @@ class CellReader:
         upper = math.log(upper) * (1.0 - 4e-16) + 4e-16 if upper > 0.0 else -math.inf
         return Found(lower, min(upper, 0.0), found.status)
 
-    def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> Found | None:
-        """The larger direction by losses; None where they are too extreme."""
+    def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found | None, bool]:
+        """The larger direction by losses, None where they are too extreme; whether they were summed one by one."""
         try:
             answers = [side.ask(quantity, target) for side in self._sides]
         except OutOfReachError:
-            return None
-        self._is_exact = all(name in _EXACT for _, name in answers)
+            return None, False
         found = [one for one, _ in answers]
         lower, upper = max(one.lower for one in found), max(one.upper for one in found)
-        return Found(lower, upper, max(one.status for one in found))
+        exact = all(name in _EXACT for _, name in answers)
+        return Found(lower, upper, max(one.status for one in found)), exact
 
-    def _is_wide(self, lower: float, upper: float, least: float) -> bool:
+    def _is_wide(self, lower: float, upper: float, least: float, is_exact: bool) -> bool:
         """Whether divergences may say more: not where losses are summed one by one and every rounding is small."""
-        is_wide = not self._is_exact and upper > least and upper - lower > _WIDE * upper
+        is_wide = not is_exact and upper > least and upper - lower > _WIDE * upper
         return self._settings.by_divergences and (self._is_bound or upper == math.inf or is_wide)
 
 
@@ -242,6 +243,9 @@ def _judged(lower: float, upper: float, worst: float) -> Found:
     return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
 
 
-def _log_below_pure(pure: float, epsilon: float) -> float:
-    """Log of the delta of a loss that is at most `pure`, everywhere."""
-    return min(math.log(-math.expm1(epsilon - pure)) + 1e-14, 0.0) if epsilon < pure < math.inf else 0.0
+def log_below(largest: float, epsilon: float) -> float:
+    """Upper bound of log delta at an epsilon below the largest loss: delta is at most 1 - exp(epsilon - largest)."""
+    if not epsilon < largest < math.inf:
+        return 0.0
+    value = math.log(-math.expm1(epsilon - largest))
+    return min(value + 1e-14 + 4e-16 * abs(value), 0.0)

@@ -12,7 +12,7 @@ from fastacct.core.engine import in_pieces, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process, cell_pure_epsilon
-from fastacct.readers.cell import CellReader, Quantity, Settings
+from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
 from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour
 
 __all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "exact", "is_exact_curve", "owners"]
@@ -99,10 +99,10 @@ def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
             before = largest * (1.0 - 0.5**_HALVINGS)
             before = before[before <= target[i]]
             at = _contour(cell, ask._replace(quantity="log_delta", target=before, shape=before.shape)).upper
-            rest = math.log(-math.expm1(target[i] - largest)) + 1e-15 if target[i] < largest else -math.inf
+            rest = log_below(largest, float(target[i])) if target[i] < largest else -math.inf
             known = min(rest, float(np.min(at, initial=0.0)))
             if ask.quantity == "delta":
-                known = min(1.0, math.exp(known) * (1.0 + 4e-16) + 5e-324 * (known > -math.inf))
+                known = min(1.0, math.exp(known) * (1.0 + 1e-15) + 5e-324 * (known > -math.inf))
         if known < upper[i]:
             upper[i], lower[i] = known, min(lower[i], known)
             status[i] = Status.LOOSE

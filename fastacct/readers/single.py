@@ -18,6 +18,7 @@ __all__ = ["Single"]
 
 _TAIL: Final = 1e-299
 _LEAST: Final = 2.0**-1022
+_RELATIVE: Final = 1e-290
 
 
 class Single:
@@ -49,6 +50,7 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
     missing, where = loss.outside(_TAIL)
     shift = loss.slack + 4.0 * ROUNDING * abs(epsilon)
     total = mass_above = 0.0
+    largest = 1
     if epsilon < high + shift:
         edges = np.array([min(low, epsilon) - 1.0, epsilon, max(high, epsilon) + 1.0])
         for nodes in loss.nodes(edges, _TAIL):
@@ -57,12 +59,16 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
             above = np.where((nodes.cell == 1) | is_upper, np.maximum(above, 0.0), 0.0)
             total += float(np.sum(mass * -np.expm1(-above)))
             mass_above += float(np.sum(mass[above > 0.0]))
-            relative = ROUNDING * (16.0 + math.log2(mass.size + 2.0))
-            total *= 1.0 + side * relative
+            largest = max(largest, mass.size)
     total += side * 4.0 * loss.quadrature * mass_above
     if is_upper and missing > 0.0 and where > epsilon - shift:
         total += missing
-    total = max(total, _LEAST if mass_above > 0.0 else 0.0) if is_upper else max(total, 0.0)
+    # a sum of n terms by pairs is off by (19 + log2 n) u; the rest is for expm1, the product and the distance
+    total *= 1.0 + side * ROUNDING * (64.0 + math.log2(largest))
+    if is_upper:
+        total = max(total, _LEAST if mass_above > 0.0 else 0.0)
+    elif total < _RELATIVE:  # products of smaller masses have no relative accuracy
+        total = 0.0
     return min(1.0, sum_of(total, loss.infinite, is_upper))
 
 

@@ -181,7 +181,7 @@ class Grid:
         """An epsilon from which delta is smaller than what can be told from nothing."""
         if not self._whole or self._infinite > 0.0:
             return math.inf
-        return saddle_of_delta(self._whole, _LOG_NOTHING).epsilon
+        return max(saddle_of_delta(self._whole, _LOG_NOTHING).epsilon, 0.0)
 
     # -- the lattice --------------------------------------------------------------------------------------------------
 
