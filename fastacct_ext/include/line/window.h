@@ -1,0 +1,61 @@
+/* line/window.h -- tails of the normal distribution: the smooth windows of the capped line.
+ *
+ * A window is keep(z) = Phi((z0 - z)/width): near 1 left of z0, near 0 right of it, and entire, so that no quadrature notices its edge.
+ * docs/algorithms/line.md.
+ */
+#ifndef FA_LINE_WINDOW_H
+#define FA_LINE_WINDOW_H
+
+#include "../fa_vector.h"
+
+#define FA_HALF_ROOT 0.70710678118654752440    /* 1/sqrt(2) */
+#define FA_ERFC_END 26.0                       /* erfc(26) = 6e-296 */
+
+/* erfc(x), 0 <= x <= FA_ERFC_END: (4 + 4 x^2) u, relative.  t exp(-x^2 + p(t)), t = 2/(2 + x), p of degree 27 in 2 t - 1:
+ * Chebyshev's interpolant of log(erfc(x) exp(x^2)/t) at 64 points, cut where its coefficients are below 1e-18 */
+FA_INLINE double fa_erfc_v(double x)
+{
+    double t = 2.0 / (2.0 + x), y = 2.0 * t - 1.0, p = -1.8902306008944537e-09;
+    p = FA_FMA(p, y, 4.06088214696972e-09);
+    p = FA_FMA(p, y, 1.1172352263623759e-08);
+    p = FA_FMA(p, y, -3.9171820510271855e-08);
+    p = FA_FMA(p, y, 1.4448658046252676e-09);
+    p = FA_FMA(p, y, 1.5334345920908177e-07);
+    p = FA_FMA(p, y, -2.495832761719667e-07);
+    p = FA_FMA(p, y, -1.6849800720653297e-07);
+    p = FA_FMA(p, y, 1.2500276612569754e-06);
+    p = FA_FMA(p, y, -1.27231190486887e-06);
+    p = FA_FMA(p, y, -2.947986876998259e-06);
+    p = FA_FMA(p, y, 8.562623420121286e-06);
+    p = FA_FMA(p, y, 1.3772664134464417e-07);
+    p = FA_FMA(p, y, -3.0187884551394243e-05);
+    p = FA_FMA(p, y, 3.17451797494374e-05);
+    p = FA_FMA(p, y, 7.14010141275703e-05);
+    p = FA_FMA(p, y, -0.0001743029472030762);
+    p = FA_FMA(p, y, -9.37350311709817e-05);
+    p = FA_FMA(p, y, 0.000673678795580235);
+    p = FA_FMA(p, y, -0.00014624686337800336);
+    p = FA_FMA(p, y, -0.002345812500482853);
+    p = FA_FMA(p, y, 0.001758933557799016);
+    p = FA_FMA(p, y, 0.008824938557060623);
+    p = FA_FMA(p, y, -0.009872689366389959);
+    p = FA_FMA(p, y, -0.0468956102311753);
+    p = FA_FMA(p, y, 0.04734330684190443);
+    p = FA_FMA(p, y, 0.6726432239776567);
+    p = FA_FMA(p, y, -0.6717940840566923);
+    return t * fa_exp_plain_v(FA_FMA(-x, x, p));
+}
+
+/* log Phi(-x), any x: 8 u of 1 + x^2 */
+FA_FUNC double fa_log_tail(double x)
+{
+    double c = 0.0;
+    int i;
+    if (x < 30.0)
+        return log(0.5 * erfc(x * FA_HALF_ROOT));
+    for (i = 12; i > 0; i--)                   /* Mills' ratio 1/(x + 1/(x + 2/(x + ...))) */
+        c = i / (x + c);
+    return -0.5 * x * x - 0.918938533204672741780 - log(x + c);
+}
+
+#endif
