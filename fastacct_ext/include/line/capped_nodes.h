@@ -1,0 +1,187 @@
+/* line/capped_nodes.h -- nodes of a capped line: losses and weights on the real axis, uniform in z on the left and in the loss on the right.
+ *
+ *   l = a log(1 + e^xi), xi = j h, a <= 1;   X = log(e^l - 1) = log_odds + (z - 1/2)/sigma^2;   weight = h Q(z) dz/dxi
+ *
+ * For Im u = t the integrand turns as exp(i t l): a map that is uniform in l needs a step of about pi/t, one that is uniform in z a step for the
+ * steepest place.  Analytic for |Im xi| < pi; |Im l| <= a |Im xi|.  Bounds of f = dX/dxi and its derivatives: docs/algorithms/line.md.
+ */
+#ifndef FA_LINE_CAPPED_NODES_H
+#define FA_LINE_CAPPED_NODES_H
+
+#include "../loss_nodes.h"
+#include "capped_job.h"
+
+#define FA_CAP_NODES_MAX 8192
+#define FA_CAP_STRIP 0.8              /* |Im xi| that `bend` is made for */
+
+typedef struct {
+    fa_nodes sum;                     /* lr: loss less its mean; wr, log_w: weight times keep; the phasors */
+    double h, stretch, start;         /* step in xi, a, xi of the first node */
+    double mean, mean_error;          /* of the loss, mu = -E_Q[keep (e^L - 1 - L)], and u times what it may be off by is added to r */
+    double linear;                    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
+    int edge, lifted;                 /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
+    int capacity;
+    double *z, *log_q;                /* log of the weight without windows */
+    double *slope, *bend;             /* f = dX/dxi, bound of |f'/f| in the strip */
+    double *x, *keep, *beyond;        /* (z - cap)/(width sqrt 2), the window, Q's weight times 1 - keep */
+    double *above, *large, *small;    /* 1 - the floor's window, and the weights times it and times the window */
+    double *large_r, *large_i;        /* phasors of `large` */
+    double *scratch, *scratch2;
+    double *memory;
+} fa_cap_nodes;
+
+FA_FUNC void fa_cap_nodes_free(fa_cap_nodes *s)
+{
+    fa_nodes_free(&s->sum);
+    free(s->memory);
+    memset(s, 0, sizeof(*s));
+}
+
+FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
+{
+    double **arrays[] = {&s->z, &s->log_q, &s->slope, &s->bend, &s->x, &s->keep, &s->beyond, &s->above, &s->large, &s->small, &s->large_r, &s->large_i, &s->scratch, &s->scratch2};
+    size_t c = 256, i, count = sizeof(arrays) / sizeof(*arrays);
+    if (n <= s->capacity)
+        return 1;
+    while (c < (size_t)n)
+        c *= 2;
+    free(s->memory);
+    s->capacity = 0;
+    s->memory = fa_alloc(sizeof(double) * count * c + 64);
+    if (!s->memory || !fa_nodes_reserve(&s->sum, (int)c))
+        return 0;
+    for (i = 0; i < count; i++)
+        *arrays[i] = (double *)(((uintptr_t)s->memory + 63) & ~(uintptr_t)63) + i * c;
+    memset(s->sum.li, 0, sizeof(double) * c);                           /* the nodes are real */
+    memset(s->sum.wi, 0, sizeof(double) * c);
+    memset(s->sum.arg_w, 0, sizeof(double) * c);
+    s->capacity = (int)c;
+    return 1;
+}
+
+/* xi where a log(1 + e^xi) = l */
+FA_INLINE double fa_cap_xi(double l, double stretch)
+{
+    double r = l / stretch;
+    return r > 30.0 ? r : r < 1e-8 ? log(r) : log(expm1(r));
+}
+
+/* keep and 1 - keep from the first node of the edge on */
+FA_FUNC void fa_cap_edge(fa_cap_nodes *s)
+{
+    double *weight = s->sum.wr, *log_w = s->sum.log_w, *x = s->x, *keep = s->keep, *beyond = s->beyond;
+    int j, n = s->sum.n, from;
+    for (from = n; from > 0 && x[from - 1] > -7.5; from--)              /* left of it 1 - keep < 2e-26 */
+        ;
+    from = from / FA_LANE * FA_LANE;
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < from; j++) {
+        double y = fa_min(26.3, -x[j]);
+        keep[j] = 1.0;
+        beyond[j] = 0.5 * weight[j] * fa_exp_plain_v(-y * y);           /* at least Q's weight times 1 - keep */
+    }
+    FA_PRAGMA(omp simd)
+    for (j = from; j < n; j++) {
+        double half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(x[j]))), k = x[j] > 0.0 ? half : 1.0 - half;
+        beyond[j] = weight[j] * (x[j] > 0.0 ? 1.0 - half : half);
+        keep[j] = k;
+        weight[j] *= k;
+        log_w[j] += fa_log_v(fa_max(k, 1e-300));
+    }
+    s->edge = from;
+}
+
+/* the floor's window on the nodes as they are */
+FA_FUNC void fa_cap_set_floor(const fa_cap_windows *w, fa_cap_nodes *s)
+{
+    double scale = w->width / w->floor_width, shift = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT;
+    double *weight = s->sum.wr, *x = s->x, *above = s->above, *large = s->large, *small = s->small;
+    int j, n = s->sum.n, from;
+    for (from = n; from > 0 && x[from - 1] * scale + shift > -6.2; from--)      /* left of it less than 1e-18 is above the floor */
+        ;
+    s->lifted = from = from / FA_LANE * FA_LANE;
+    memset(above, 0, sizeof(double) * (size_t)from);
+    memset(large, 0, sizeof(double) * (size_t)from);
+    memcpy(small, weight, sizeof(double) * (size_t)from);
+    FA_PRAGMA(omp simd)
+    for (j = from; j < n; j++) {
+        double y = x[j] * scale + shift, half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(y))), up = y > 0.0 ? 1.0 - half : half;
+        above[j] = up;
+        large[j] = weight[j] * up;
+        small[j] = weight[j] * (y > 0.0 ? half : 1.0 - half);
+    }
+}
+
+/* no floor: every loss is large */
+FA_FUNC void fa_cap_no_floor(fa_cap_nodes *s)
+{
+    s->lifted = s->sum.n;
+    memset(s->large, 0, sizeof(double) * (size_t)s->sum.n);
+}
+
+/* bounds of |f'/f| for |Im xi| <= FA_CAP_STRIP: min(1 + p/C, b w p/(2 C))/(cos(eta/2) (1 + w)), p = a w/(e^l - 1), b = 1 - a, C = cos(b eta/2) */
+FA_FUNC void fa_cap_bends(fa_cap_nodes *s)
+{
+    double b = 1.0 - s->stretch, inv_c = 1.0 / cos(0.5 * FA_CAP_STRIP * b), inv_h = 1.0 / cos(0.5 * FA_CAP_STRIP), h = s->h, start = s->start;
+    const double *slope = s->slope, *l = s->sum.lr;
+    double *bend = s->bend;
+    int j, n = s->sum.n;
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double w = fa_exp_plain_v(fa_min(start + j * h, 300.0)), p = slope[j] * (1.0 + w) * fa_exp_plain_v(-l[j]);
+        bend[j] = fa_min(1.0 + p * inv_c, 0.5 * b * w * p * inv_c) * inv_h / (1.0 + w);
+    }
+}
+
+/* nodes from z_low to z_high with the cap's window; losses counted from log(1-q).  0: too many, or no memory */
+FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h, double stretch, double z_low, double z_high)
+{
+    double low = fa_cap_xi(fa_cap_l(job, z_low), stretch), high = fa_cap_xi(fa_cap_l(job, z_high), stretch), count, s2 = job->sigma * job->sigma, odds = job->log_odds;
+    double half_inv = 0.5 * job->inv_var, inv_width = FA_HALF_ROOT / w->width, cap = w->cap, unit, start, *l, *z, *log_q, *weight, *log_w, *slope, *x;
+    int j, n;
+    h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1));                 /* j h is exact */
+    if (!(h > 1e-9) || !(high > low) || !(high - low < h * (FA_CAP_NODES_MAX - 2 * FA_LANE)) || !(fabs(low) < 0x1p20 * h))
+        return 0;
+    start = floor(low / h) * h;
+    count = ceil((high - start) / h) + 1.0;
+    n = ((int)count + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
+    if (!fa_cap_nodes_reserve(s, n))
+        return 0;
+    s->sum.n = n;
+    s->h = h;
+    s->stretch = stretch;
+    s->start = start;
+    s->mean = job->kappa;
+    unit = log(h * s2 * stretch / job->sigma) - 0.918938533204672741780;
+    l = s->sum.lr, z = s->z, log_q = s->log_q, weight = s->sum.wr, log_w = s->sum.log_w, slope = s->slope, x = s->x;
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double xi = start + j * h, e = fa_exp_plain_v(-fabs(xi)), loss = stretch * (fa_log1p_plain_v(e) + fa_max(xi, 0.0)), rest, share, point, size;
+        (void)fa_exp_both_v(-fa_min(loss, 690.0), &rest);               /* rest = exp(-l) - 1 */
+        share = (xi > 0.0 ? 1.0 : e) / ((1.0 + e) * -rest);
+        point = s2 * (loss + fa_log_v(-rest) - odds) + 0.5;
+        size = unit - point * point * half_inv;
+        l[j] = loss;
+        z[j] = point;
+        log_w[j] = log_q[j] = size + fa_log_v(share);
+        weight[j] = size > -690.0 ? share * fa_exp_plain_v(size) : 0.0;
+        x[j] = (point - cap) * inv_width;
+        slope[j] = stretch * share;
+    }
+    fa_cap_edge(s);
+    return 1;
+}
+
+/* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or the window is closed */
+FA_FUNC double fa_cap_end(const fa_cap_job *job, const fa_cap_windows *w, double v)
+{
+    double z = v + 9.0 * job->sigma;
+    int i;
+    for (i = 0; i < 3; i++) {
+        double e = exp(fa_min(50.0, job->log_odds + (z - 0.5) * job->inv_var));
+        z = fa_max(fa_min(z, v * e / (1.0 + e) + 9.0 * job->sigma), 1.0 + 9.0 * job->sigma);
+    }
+    return fa_min(z, w->cap + 8.6 * w->width);
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* line/capped_read.h -- certified delta(eps) and eps(delta) of steps of the sampled Gaussian, direction remove, from a capped line. */
+#ifndef FA_LINE_CAPPED_READ_H
+#define FA_LINE_CAPPED_READ_H
+
+#include "../one_step.h"
+#include "capped_ledger.h"
+
+#define FA_CAP_WIDTH 8e-10            /* relative width of eps (or of delta) that is good enough at once */
+
+typedef struct {
+    fa_cap_line line;
+    fa_cap_nodes coarse;              /* real nodes for placing */
+} fa_cap_work;
+
+typedef struct {
+    double log_value, slope;          /* of the sum and the closed part; d/d eps of the logarithm, negative.  NaN: no reading */
+} fa_cap_reading;
+
+FA_FUNC void fa_cap_work_free(fa_cap_work *work)
+{
+    fa_cap_line_free(&work->line);
+    fa_cap_nodes_free(&work->coarse);
+}
+
+FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *line, double eps)
+{
+    const double *log_f = line->log_f, *arg_f = line->arg_f;
+    double sum = 0.0, fall = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h, scale = h / FA_PI, value;
+    fa_cap_closed closed = fa_cap_closed_part(job, &line->w, eps, line->ref);
+    fa_cap_reading out = {NAN, NAN};
+    int k, n = line->n;
+    FA_PRAGMA(omp simd reduction(+ : sum, fall))
+    for (k = 0; k < n; k++) {
+        double t = k * h, e = fa_exp_plain_v(fa_min(600.0, log_f[k] - c1 * de)) * (k ? 1.0 : 0.5), co, si = fa_sincos_v(arg_f[k] - t * de, &co);
+        sum += e * co;
+        fall += e * (c1 * co - t * si);
+    }
+    value = sum * scale + closed.value;
+    if (value > 0.0 && value < INFINITY) {
+        out.log_value = line->ref + log(value);
+        out.slope = -(fall * scale + closed.fall) / value;
+    }
+    return out;
+}
+
+/* a first guess of eps: the larger of the Gaussian's and of one record's that takes part once */
+FA_FUNC double fa_cap_guess(const fa_cap_job *job, double log_delta)
+{
+    double mu = sqrt(job->variance), x = sqrt(-2.0 * log_delta), gauss = mu < 1e3 ? mu * (0.5 * mu + x - log(fa_max(1.0, 2.5 * x)) / x) : 0.0, jump = 0.0;
+    double log_p = log_delta - log(job->steps * job->q);
+    if (log_p < -0.92) {
+        double y = sqrt(-2.0 * log_p), z = 1.0 + job->sigma * (y - log(2.5 * y + 1.0) / y);
+        jump = job->kappa + fa_cap_l(job, z);
+    }
+    return fa_max(fa_max(gauss, jump), 1e-12);
+}
+
+/* eps by Newton's method on the placing's own estimate of log delta; the windows and coarse nodes are those of the last point */
+FA_FUNC int fa_cap_place_delta(const fa_cap_job *job, fa_cap_work *work, double log_delta, double *eps_out, fa_cap_saddle *at)
+{
+    double eps = fa_cap_guess(job, log_delta), low = 0.0, high = INFINITY, next;
+    int i;
+    at->v = 0.0;
+    for (i = 0; i < 12; i++) {
+        double gap;
+        if (!fa_cap_place(job, eps, at->v, &work->line.w, &work->coarse, at))
+            return 0;
+        *eps_out = eps;
+        gap = at->log_size - log_delta;
+        if (fabs(gap) < 0.25)
+            return 1;
+        if (gap > 0.0)
+            low = eps;
+        else
+            high = eps;
+        next = eps + fa_max(-0.6 * eps, fa_min(eps, -gap / at->slope));
+        if (!(next > low && next < high))
+            next = high < INFINITY ? 0.5 * (low + high) : 2.0 * eps;
+        eps = next;
+    }
+    return 1;
+}
+
+/* Newton's method on the line; 0: no reading */
+FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double *eps, fa_cap_reading *r)
+{
+    double most = 0.5 * *eps, step;
+    int i;
+    for (i = 0; i < 12; i++) {
+        *r = fa_cap_read(job, line, *eps);
+        if (!(r->log_value == r->log_value) || !(r->slope < 0.0))
+            return 0;
+        step = fa_max(-most, fa_min(most, (log_delta - r->log_value) / r->slope));
+        *eps += step;
+        if (fabs(step) < 1e-7 * *eps) {
+            *r = fa_cap_read(job, line, *eps);
+            return r->log_value == r->log_value && r->slope < 0.0;
+        }
+    }
+    return 0;
+}
+
+/* a line near eps(delta), and eps on it; 0: none */
+FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, const fa_cap_effort *effort, int *with_floor, double *eps_out, fa_cap_reading *r)
+{
+    fa_cap_saddle at;
+    double eps, size;
+    int round;
+    if (!fa_cap_place_delta(job, work, log_delta, &eps, &at))
+        return 0;
+    size = at.log_size;
+    for (round = 0; round < 6; round++) {
+        if (!fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, fa_min(-1e-3, size), *effort, with_floor))
+            return 0;
+        *eps_out = eps;
+        if (!fa_cap_newton(job, &work->line, log_delta, eps_out, r))
+            return 0;
+        if (*eps_out > 0.8 * eps && *eps_out < 1.05 * eps && fabs(*eps_out - eps) * (work->line.plan.c - 1.0) < 2.0)
+            return 1;
+        eps = *eps_out;
+        size = log_delta;
+        if (!(eps > 0.0) || !fa_cap_place(job, eps, at.v, &work->line.w, &work->coarse, &at))
+            return 0;
+    }
+    return 0;
+}
+
+/* more nodes, or a longer line, for what a ledger says is too large; width: of the answer that one unit of relative error makes */
+FA_FUNC void fa_cap_try_harder(fa_cap_effort *effort, const fa_cap_ledger *g, double width)
+{
+    effort->fine += fa_max(0.0, fa_min(15.0, log(g->quadrature * width / 5e-11)));
+    if (g->rounding > g->quadrature)
+        effort->fine += fa_max(0.0, fa_min(8.0, log(g->rounding * width / 5e-11)));
+    if (g->tail > 1e-10)
+        effort->far *= 1.4;
+}
+
+/* log delta at eps.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
+{
+    fa_cap_effort effort = {0, 0.0, 0.0, 1.0};
+    fa_cap_saddle at;
+    fa_cap_ledger g;
+    fa_cap_reading r = {NAN, NAN};
+    double pad, size;
+    int round, with_floor = 0;
+    if (!fa_cap_place(job, eps, 0.0, &work->line.w, &work->coarse, &at))
+        return 0;
+    size = at.log_size;
+    for (round = 0; round < 3; round++) {
+        if (!fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, size, effort, &with_floor))
+            return 0;
+        r = fa_cap_read(job, &work->line, eps);
+        if (!(r.log_value == r.log_value))
+            return 0;
+        fa_cap_close_ledger(job, &work->line, eps, r.log_value, &g);
+        r = fa_cap_read(job, &work->line, eps);
+        if (round == 2 || g.up + g.down < FA_CAP_WIDTH)
+            break;
+        fa_cap_try_harder(&effort, &g, 1.0);
+        size = fa_min(-1e-3, r.log_value);
+        if (!fa_cap_place(job, eps, at.v, &work->line.w, &work->coarse, &at))
+            return 0;
+    }
+    if (!(r.log_value == r.log_value) || !(g.up + g.down < 0.1))
+        return 0;
+    pad = 8.0 * FA_EPS * (1.0 + fabs(r.log_value));
+    out->upper = fa_min(0.0, r.log_value + log1p(g.up) + pad);
+    out->lower = r.log_value + log1p(-g.down) - pad;
+    *slope_out = r.slope;
+    return 1;
+}
+
+/* whether even delta(0) is certified to be at most the target: then eps is 0 */
+FA_FUNC int fa_cap_is_free(const fa_cap_job *job, fa_cap_work *work, double log_delta)
+{
+    fa_interval at_zero;
+    double slope;
+    return fa_cap_log_delta(job, work, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
+}
+
+/* checked ends around eps: entries change by less than 1 % between the two, which is paid */
+FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps, const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
+{
+    double pad = 1.05 * (fa_max(g->up, g->down) + fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta))) / -r->slope, steep = fa_max(10.0, fa_max(line->plan.right, line->plan.low));
+    fa_cap_reading end;
+    pad = fa_max(pad, 2.0 * FA_EPS * eps);
+    if (!(pad * steep < 0.005) || !(g->down < 0.5) || !(eps - pad > 0.0))
+        return 0;
+    end = fa_cap_read(job, line, eps + pad);
+    if (!(end.log_value + log1p(1.01 * g->up) + 8.0 * FA_EPS * (1.0 + fabs(log_delta)) <= log_delta))
+        return 0;
+    out->upper = eps + pad;
+    end = fa_cap_read(job, line, eps - pad);
+    if (!(end.log_value + log1p(-1.01 * g->down) - 8.0 * FA_EPS * (1.0 + fabs(log_delta)) >= log_delta))
+        return 0;
+    out->lower = eps - pad;
+    return 1;
+}
+
+/* eps at log delta.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, fa_interval *out)
+{
+    fa_cap_effort effort = {0, 0.0, 0.0, 1.0};
+    fa_cap_saddle at;
+    fa_cap_ledger g;
+    fa_cap_reading r;
+    double eps, width;
+    int round, with_floor = 0;
+    if (!fa_cap_find_eps(job, work, log_delta, &effort, &with_floor, &eps, &r)) {
+        if (!fa_cap_is_free(job, work, log_delta))
+            return 0;
+        out->lower = out->upper = 0.0;
+        return 1;
+    }
+    for (round = 0;; round++) {
+        fa_cap_close_ledger(job, &work->line, eps, r.log_value, &g);
+        r = fa_cap_read(job, &work->line, eps);
+        if (!(r.slope < 0.0))
+            return 0;
+        width = 1.0 / (-r.slope * eps);
+        if (round == 2 || (g.up + g.down) * width < FA_CAP_WIDTH)
+            break;
+        fa_cap_try_harder(&effort, &g, width);
+        if (!fa_cap_place(job, eps, work->line.plan.c, &work->line.w, &work->coarse, &at) || !fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, fa_min(-1e-3, log_delta), effort, &with_floor) ||
+            !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
+            return 0;
+    }
+    return fa_cap_ends_of(job, &work->line, log_delta, eps, &r, &g, out);
+}
+
+#endif
