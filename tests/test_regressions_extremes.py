@@ -331,3 +331,23 @@ def test_no_losses_are_worse_than_divergences_where_delta_is_tiny():
 def test_the_lower_bound_at_delta_0_of_subnormal_masses_is_below_the_largest_loss():
     found = fa.epsilon_bounds(fa.DiscreteGaussian(2.0).poisson(1e-4) * 3, delta=0.0, neighbors="add")
     assert found.lower <= -3 * math.log1p(-1e-4) <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "epsilon"),
+    [
+        (0.02, 0.36821667850045064, 0.45920878934887327),
+        (0.02, 2.1722852195249082e-06, 2.1722875789398584e-06),
+        (0.05, 2.805115169411348e-09, 2.8051151733456785e-09),
+    ],
+)
+def test_one_sampled_step_next_to_its_largest_loss(noise, rate, epsilon):
+    """Direction add: k = q - (1 - q) (e^eps - 1) is all rounding there, and delta = k times the Gaussian's at eps + log(q/k)."""
+    with mp.workdps(60):
+        q, e, s = mp.mpf(rate), mp.mpf(epsilon), mp.mpf(noise)
+        k = q - (1 - q) * mp.expm1(e)
+        inner = e + mp.log(q / k)
+        truth = k * (mp.ncdf(1 / (2 * s) - inner * s) - mp.exp(inner) * mp.ncdf(-1 / (2 * s) - inner * s))
+    bounds = fa.delta_bounds(fa.Gaussian(noise).poisson(rate), epsilon=epsilon, neighbors="add")
+    assert bounds.lower <= truth <= bounds.upper
+    assert bounds.upper <= 100 * truth
