@@ -6,9 +6,11 @@
 #ifndef FA_EXACT_READOUT_H
 #define FA_EXACT_READOUT_H
 
+#include "line/capped_read.h"
 #include "many_steps.h"
 #include "order_search.h"
 
+#define FA_CAPPED 1e-9                /* relative width up to which nothing else is asked beside the capped line */
 #define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
 #define FA_ANCHORED 100.0             /* expected participations below which lines are placed for whole powers of ten of delta */
 
@@ -25,6 +27,7 @@ typedef struct {
     fa_log_moment *moment;            /* scratch of the fall-back, or NULL */
     double slope;                     /* d log delta/d eps at the last delta read, of the direction that decided */
     double anchor, anchor_eps;        /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
+    fa_cap_work capped;               /* the line for steps of the sampled Gaussian, direction remove */
     fa_many *many;                    /* or, instead of blocks, very many sampled Gaussians (many_steps.h) ... */
     int refused;                      /* ... and whether the last answer could not be certified there */
 } fa_exact;
@@ -33,6 +36,7 @@ FA_FUNC void fa_exact_free(fa_exact *e)
 {
     fa_contour_free(&e->way[0]);
     fa_contour_free(&e->way[1]);
+    fa_cap_work_free(&e->capped);
     free(e->way[0].blocks);
     free(e->way[1].blocks);
     free(e->moment);
@@ -83,6 +87,7 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 {
     int d, gaussian = q >= 1.0;
     e->anchor = NAN;
+    e->capped.certified = 0;
     e->sigma = sigma;
     e->q = q;
     e->steps = steps;
@@ -113,10 +118,24 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
     return r;
 }
 
+/* two intervals that hold the same number */
+FA_INLINE fa_interval fa_both(fa_interval a, fa_interval b)
+{
+    a.lower = fa_max(a.lower, b.lower);
+    a.upper = fa_min(a.upper, b.upper);
+    return a;
+}
+
+/* whether the capped line takes this direction of the job: several steps of one sampled Gaussian */
+FA_INLINE int fa_is_capped(const fa_exact *e, int way)
+{
+    return way == 0 && e->q > 0.0 && e->q < 1.0 && e->steps > 1.0 && !e->way[0].quick;
+}
+
 /* log delta(eps) of one direction */
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
-    fa_interval r = {-INFINITY, 0.0};
+    fa_interval r = {-INFINITY, 0.0}, capped = r;
     if (!way)
         e->anchor = NAN;                                      /* the line is about to be placed for this eps */
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
@@ -147,7 +166,13 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
-    r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
+    if (fa_is_capped(e, way)) {
+        fa_cap_job job;
+        fa_cap_job_set(&job, e->sigma, e->q, e->steps);
+        if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && capped.upper - capped.lower <= FA_CAPPED)
+            return capped;
+    }
+    r = fa_both(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
     if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
         r.upper = fa_min(r.upper, fa_rough(&e->way[way], eps, 1));
     if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
@@ -191,11 +216,17 @@ FA_FUNC fa_interval fa_eps_anchored(fa_exact *e, double log_delta)
 /* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
-    fa_interval none = {0.0, INFINITY}, r = none, d;
+    fa_interval r = {0.0, INFINITY}, capped = r, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
+    if (fa_is_capped(e, way)) {
+        fa_cap_job job;
+        fa_cap_job_set(&job, e->sigma, e->q, e->steps);
+        if (fa_cap_eps(&job, &e->capped, log_delta, &capped) && capped.upper - capped.lower <= FA_CAPPED * capped.upper)
+            return capped;
+    }
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max);
+        return fa_both(capped, way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max));
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;
@@ -242,6 +273,12 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         return 1;
     if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
+    if (e->capped.certified && eps > 0.0) {
+        fa_cap_job job;
+        fa_cap_job_set(&job, e->sigma, e->q, e->steps);
+        if (fa_cap_add_bound(&job, &e->capped.line, eps, log_delta) <= log_delta)
+            return 1;
+    }
     fa_share_real(run, &e->way[0]);
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;

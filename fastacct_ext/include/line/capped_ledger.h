@@ -11,12 +11,6 @@ typedef struct {
     double alias;                     /* down only: the sum is never below its integral */
 } fa_cap_ledger;
 
-/* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for 0 <= v <= plan.right, of the small losses' at
- * plan.low, of the mean */
-typedef struct {
-    double line, large, right, low, mean;
-} fa_cap_moduli;
-
 /* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the last node as a geometric series */
 FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
 {
@@ -237,7 +231,7 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, doubl
     out->tail = fa_cap_close_tail(job, line, eps, log_value);
     t = line->n * p->h;
     u = sqrt(p->c * p->c + t * t);
-    moduli = fa_cap_quadrature(job, line, t);
+    moduli = line->moduli = fa_cap_quadrature(job, line, t);
     steps = fa_min(FA_CAP_SYNC, line->n);
     mean_error = s->mean_error + moduli.mean + fa_cap_ends(job, line, 1.0, 1.0);
     far = fa_cap_rounding(job, line, u, steps, &large) + 10.0 * FA_EPS * line->w.q_mass + u * mean_error;

@@ -22,10 +22,17 @@ typedef struct {
     double far;                       /* factor on the first guess of where the points end */
 } fa_cap_effort;
 
+/* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for v <= plan.right, of the small losses' at plan.low,
+ * of the mean */
+typedef struct {
+    double line, large, right, low, mean;
+} fa_cap_moduli;
+
 typedef struct {
     fa_cap_windows w;
     fa_cap_plan plan;
     fa_cap_nodes nodes;
+    fa_cap_moduli moduli;             /* set with the ledger */
     double eps, ref;                  /* F is kept at eps, over exp(ref) */
     double strip, reach;              /* |Im xi| that the step was chosen for; Im u up to which the nodes are fine enough */
     int n, made, capacity;            /* points read, points computed */

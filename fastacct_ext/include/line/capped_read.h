@@ -10,6 +10,7 @@
 typedef struct {
     fa_cap_line line;
     fa_cap_nodes coarse;              /* real nodes for placing */
+    int certified;                    /* whether the line's ledger is closed and its answer stands */
 } fa_cap_work;
 
 typedef struct {
@@ -144,6 +145,7 @@ FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double ep
     fa_cap_reading r = {NAN, NAN};
     double pad, size;
     int round, with_floor = 0;
+    work->certified = 0;
     if (!fa_cap_place(job, eps, 0.0, &work->line.w, &work->coarse, &at))
         return 0;
     size = at.log_size;
@@ -168,7 +170,7 @@ FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double ep
     out->upper = fa_min(0.0, r.log_value + log1p(g.up) + pad);
     out->lower = r.log_value + log1p(-g.down) - pad;
     *slope_out = r.slope;
-    return 1;
+    return work->certified = 1;
 }
 
 /* whether even delta(0) is certified to be at most the target: then eps is 0 */
@@ -198,6 +200,31 @@ FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, doubl
     return 1;
 }
 
+/* Chernoff's bound of log delta in direction add, delta_add <= B(v) E_Q[e^{(1-v) L}]^T e^{-(v-1) eps}, on the nodes of a certified line: a few
+ * Newton steps in v, of which the last counts.  What lies beyond the cap is at most J0 exp((1-v) log(1-q)) */
+FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, double eps, double wanted)
+{
+    const fa_cap_nodes *s = &line->nodes;
+    double v = line->plan.c, mean = fa_max(0.0, s->mean - job->kappa), best = 0.0, extra, slop, value, step;
+    fa_cap_real r;
+    int i;
+    for (i = 0; i < 5; i++) {
+        extra = (line->w.q_mass + line->moduli.right + fa_cap_ends(job, line, 1.0, v)) * exp(fa_min(600.0, (v - 1.0) * mean));
+        r = fa_cap_k(job, &line->w, s, 1.0 - v, 0, extra);
+        slop = FA_EPS * job->steps * (64.0 * v * (fabs(s->mean) + fabs(job->kappa)) + 1000.0 * (v * sqrt(fa_max(0.0, r.d2 / job->steps)) + fabs(expm1(fa_min(600.0, r.k / job->steps)))));
+        value = r.k + slop + fa_cap_log_b(v) - (v - 1.0) * eps;
+        if (value == value)
+            best = fa_min(best, value);
+        if (best <= wanted)
+            break;
+        step = (-r.d1 + log((v - 1.0) / v) - eps) / (r.d2 + 1.0 / (v * (v - 1.0)));
+        if (!(fabs(step) > 0.02 * (v - 1.0)))
+            break;
+        v = fa_max(1.0 + 0.3 * (v - 1.0), fa_min(v - step, 1.0 + 3.0 * (v - 1.0)));
+    }
+    return best;
+}
+
 /* eps at log delta.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, fa_interval *out)
 {
@@ -207,6 +234,7 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
     fa_cap_reading r;
     double eps, width;
     int round, with_floor = 0;
+    work->certified = 0;
     if (!fa_cap_find_eps(job, work, log_delta, &effort, &with_floor, &eps, &r)) {
         if (!fa_cap_is_free(job, work, log_delta))
             return 0;
@@ -226,7 +254,7 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
             !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
             return 0;
     }
-    return fa_cap_ends_of(job, &work->line, log_delta, eps, &r, &g, out);
+    return work->certified = fa_cap_ends_of(job, &work->line, log_delta, eps, &r, &g, out);
 }
 
 #endif
