@@ -1,37 +1,40 @@
-/* line/capped_job.h -- steps of the Poisson-sampled Gaussian, direction remove, and the windows that split delta(eps) in three.
+/* line/capped_job.h -- steps of the Poisson-sampled Gaussian, direction remove, and the windows that split delta(eps)
+ * in three.
  *
- *   keep(z) = Phi((cap - z)/width): losses beyond the cap have weight 1 - keep.  Where one step alone exceeds eps by what the others can take
- *   back, the payoff exp(S) - exp(eps) is linear and needs no integral:
+ *   keep(z) = Phi((cap - z)/width): losses beyond the cap have weight 1 - keep.  Where one step alone exceeds eps by
+ * what the others can take back, the payoff exp(S) - exp(eps) is linear and needs no integral:
  *
- *     delta = closed + put + sum on the line + floor part,    closed = [1 - B0(1)^T] - e^eps [1 - B0(0)^T],    B0(u) = E_Q[exp(u L) keep]
+ *     delta = closed + put + sum on the line + floor part,    closed = [1 - B0(1)^T] - e^eps [1 - B0(0)^T],    B0(u) =
+ * E_Q[exp(u L) keep]
  *
- *   0 <= put <= what S is below eps though a step is beyond the cap;  0 <= floor part <= Chernoff of the small losses.  docs/algorithms/line.md.
+ *   0 <= put <= what S is below eps though a step is beyond the cap;  0 <= floor part <= Chernoff of the small losses.
+ * docs/algorithms/line.md.
  */
 #ifndef FA_LINE_CAPPED_JOB_H
 #define FA_LINE_CAPPED_JOB_H
 
 #include "window.h"
 
-#define FA_CAP_DEPTH 7.5              /* standard widths between the losses that reach eps and the cap */
-#define FA_CAP_RATIO 1.35             /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
+#define FA_CAP_DEPTH 7.5  /* standard widths between the losses that reach eps and the cap */
+#define FA_CAP_RATIO 1.35 /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
 
 typedef struct {
     double sigma, q, steps;
-    double kappa, log_odds, inv_var;  /* log(1-q), log(q/(1-q)), 1/sigma^2 */
-    double variance;                  /* steps q^2 (exp(1/sigma^2) - 1), about that of the sum */
+    double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
+    double variance;                 /* steps q^2 (exp(1/sigma^2) - 1), about that of the sum */
 } fa_cap_job;
 
 typedef struct {
-    double cap, width;                /* in z */
-    double log_q, log_p;              /* log J0 = log Q(beyond the cap), log of q P_1(beyond the cap), P_1 = N(1, sigma^2) */
-    double q_mass, gain;              /* J0, and J1 - J0 where J1 is the mass under the sampled mixture */
-    double depth;                     /* cap over the standard deviation of z + window: how far out J0 is */
+    double cap, width;   /* in z */
+    double log_q, log_p; /* log J0 = log Q(beyond the cap), log of q P_1(beyond the cap), P_1 = N(1, sigma^2) */
+    double q_mass, gain; /* J0, and J1 - J0 where J1 is the mass under the sampled mixture */
+    double depth;        /* cap over the standard deviation of z + window: how far out J0 is */
     int has_floor;
-    double floor, floor_width;        /* small losses, z below the floor, are left to Chernoff's bound */
+    double floor, floor_width; /* small losses, z below the floor, are left to Chernoff's bound */
 } fa_cap_windows;
 
 typedef struct {
-    double value, fall, error;        /* over exp(ref): the closed part, -d/d eps of it, bound of its rounding */
+    double value, fall, error; /* over exp(ref): the closed part, -d/d eps of it, bound of its rounding */
 } fa_cap_closed;
 
 FA_FUNC void fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps)
@@ -65,10 +68,12 @@ FA_INLINE double fa_cap_posterior(const fa_cap_job *job, double z) { return -exp
 /* the cap for eps; 0 where there is none in doubles */
 FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, double eps, fa_cap_windows *w)
 {
-    double back = fa_min(8.0 * sqrt(job->variance) + 0.5 * job->variance, -job->steps * job->kappa), reach = eps + back, z_reach, sd;
+    double back = fa_min(8.0 * sqrt(job->variance) + 0.5 * job->variance, -job->steps * job->kappa), reach = eps + back,
+           z_reach, sd;
     z_reach = fa_cap_z(job, reach);
     w->width = fa_min((fa_cap_z(job, FA_CAP_RATIO * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * job->sigma);
-    w->width = fa_min(w->width, 5.0 * job->sigma * job->sigma / fa_max(z_reach, job->sigma));      /* else its left end outweighs the noise's */
+    w->width = fa_min(w->width, 5.0 * job->sigma * job->sigma /
+                                    fa_max(z_reach, job->sigma)); /* else its left end outweighs the noise's */
     w->cap = z_reach + FA_CAP_DEPTH * w->width;
     w->has_floor = 0;
     if (!(w->width > 1e-12 * fabs(w->cap)) || !(w->cap < 1e100))
@@ -82,8 +87,8 @@ FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, double eps, fa_cap_windows *
     return w->gain >= 0.0;
 }
 
-/* the closed part at eps.  With f(J) = 1 - (1-J)^T it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without cancellation.
- * rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0 */
+/* the closed part at eps.  With f(J) = 1 - (1-J)^T it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without
+ * cancellation. rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0 */
 FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, const fa_cap_windows *w, double eps, double ref)
 {
     fa_cap_closed out = {0.0, 0.0, 0.0};
@@ -92,8 +97,8 @@ FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, const fa_cap_win
         out.error = 1e-25;
         return out;
     }
-    lost = exp(log(job->q) + w->log_q - w->log_p);                      /* q J0 over q P_1: what the difference takes away */
-    if (w->log_p + log_t < -40.0) {                                      /* f(J) = T J to the last digit */
+    lost = exp(log(job->q) + w->log_q - w->log_p); /* q J0 over q P_1: what the difference takes away */
+    if (w->log_p + log_t < -40.0) {                /* f(J) = T J to the last digit */
         first = exp(w->log_p + log_t - ref) * (1.0 - lost);
         log_f = w->log_q + log_t;
     }
@@ -104,7 +109,9 @@ FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, const fa_cap_win
     out.fall = exp(eps - ref + log_f);
     out.value = first - (eps > 40.0 ? out.fall : out.fall * -expm1(-eps));
     fine = 64.0 + 16.0 * w->depth * w->depth + 8.0 * (fabs(log(job->q)) + eps + fabs(ref) + log_t);
-    out.error = FA_EPS * fine * (first * (1.0 + lost) / fa_max(1.0 - lost, 1e-6) * (1.0 + t * w->q_mass) + out.fall * (1.0 + t * w->q_mass));
+    out.error = FA_EPS * fine *
+                (first * (1.0 + lost) / fa_max(1.0 - lost, 1e-6) * (1.0 + t * w->q_mass) +
+                 out.fall * (1.0 + t * w->q_mass));
     return out;
 }
 

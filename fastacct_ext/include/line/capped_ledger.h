@@ -1,17 +1,19 @@
-/* line/capped_ledger.h -- every error of a capped line, relative to delta at one eps.  docs/algorithms/line.md has the inequalities. */
+/* line/capped_ledger.h -- every error of a capped line, relative to delta at one eps.  docs/algorithms/line.md has the
+ * inequalities. */
 #ifndef FA_LINE_CAPPED_LEDGER_H
 #define FA_LINE_CAPPED_LEDGER_H
 
 #include "capped_tail.h"
 
 typedef struct {
-    double up, down;                  /* delta <= value (1 + up), delta >= value (1 - down) */
-    double tail, quadrature, rounding, ends, closed;      /* either way */
-    double put, floor;                /* up only */
-    double alias;                     /* down only: the sum is never below its integral */
+    double up, down;                                 /* delta <= value (1 + up), delta >= value (1 - down) */
+    double tail, quadrature, rounding, ends, closed; /* either way */
+    double put, floor;                               /* up only */
+    double alias;                                    /* down only: the sum is never below its integral */
 } fa_cap_ledger;
 
-/* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the last node as a geometric series */
+/* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the last node as
+ * a geometric series */
 FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
 {
     double sum = 0.5 * fa_min(f1[0], f2[0]), last;
@@ -23,26 +25,40 @@ FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
     return sum + 4.0 * last;
 }
 
-/* Integrals of moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) from every second node, with each function's curvature paid:
- * -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8).
- *   |exp(s) - 1 - s| <= min(E + 1 + x, x^2/2 max(1, E)), E = |exp(s)|, x = |s|;     |window| <= (left of its edge) + exp((y^2 - d^2)/(2 width^2))/2 */
-FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, double t, const int with_floor, fa_cap_moduli *out)
+/* Integrals of moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) from every second node, with each
+ * function's curvature paid: -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8). |exp(s) - 1 - s| <=
+ * min(E + 1 + x, x^2/2 max(1, E)), E = |exp(s)|, x = |s|;     |window| <= (left of its edge) + exp((y^2 - d^2)/(2
+ * width^2))/2 */
+FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, double t, const int with_floor,
+                                  fa_cap_moduli *out)
 {
     fa_cap_nodes *s = &line->nodes;
     const fa_cap_windows *w = &line->w;
     const double *slope = s->slope, *bend = s->bend;
-    double eta = line->strip, g = 2.0 * s->h, a = s->stretch, b1 = 1.0 - a, c = line->plan.c, u = sqrt(c * c + t * t), v_right = line->plan.right, v_low = line->plan.low;
-    double co = cos(eta), si = -sin(eta), s2 = job->sigma * job->sigma, odds = job->log_odds, half_inv = 0.5 * job->inv_var, kappa = job->kappa, mean = s->mean - kappa, start = s->start, h = s->h;
-    double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)), unit = log(g * s2 / job->sigma) - 0.918938533204672741780, cells = exp(2.0 * g) * g * g / 8.0, bump = 0.5 + 0.5 / (eta * eta);
-    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width), floor_at = w->floor, floor_width = with_floor ? w->floor_width : 1.0, inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
-    double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch, *large = s->scratch2, *low = s->large_r, alias = 2.0 / expm1(2.0 * FA_PI * eta / h);
+    double eta = line->strip, g = 2.0 * s->h, a = s->stretch, b1 = 1.0 - a, c = line->plan.c, u = sqrt(c * c + t * t),
+           v_right = line->plan.right, v_low = line->plan.low;
+    double co = cos(eta), si = -sin(eta), s2 = job->sigma * job->sigma, odds = job->log_odds,
+           half_inv = 0.5 * job->inv_var, kappa = job->kappa, mean = s->mean - kappa, start = s->start, h = s->h;
+    double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
+           unit = log(g * s2 / job->sigma) - 0.918938533204672741780, cells = exp(2.0 * g) * g * g / 8.0,
+           bump = 0.5 + 0.5 / (eta * eta);
+    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width), floor_at = w->floor,
+           floor_width = with_floor ? w->floor_width : 1.0,
+           inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
+    double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
+           *large = s->scratch2, *low = s->large_r, alias = 2.0 / expm1(2.0 * FA_PI * eta / h);
     int j, n = s->sum.n / 2;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        double xi = start + 2 * j * h, xc = fa_min(xi, 200.0), e = fa_exp_plain_v(xc), pi, pr = fa_clog1p_v(e * co, e * si, &pi) + (xi - xc), lr = a * pr, li = a * pi, mi, mr = -fa_cexpm1_v(-fa_min(lr, 690.0), -li, &mi);
-        double size = mr * mr + mi * mi, zr = s2 * (lr + 0.5 * fa_log_v(size) - odds) + 0.5, zi = s2 * (li + fa_angle_v(-mi, mr)), f_here = a * fa_exp_plain_v(xi - pr) / sqrt(size);
-        double f = swell * slope[2 * j], ph = 2.0 * bend[2 * j], step = g * s2 * f, u0 = zr - cap, u1 = floor_at - zr, chi = 1.0 / (e + 1.0 / e), far = fabs(zr) + fabs(zi) + s2 * g * f;
-        double k0 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_cap * (zi * zi - u0 * u0))), b = s2 * f * f + far * f * ph + 3.0 * ph + u * a * chi + bump, q, eb, x, loss_r, loss, ek;
+        double xi = start + 2 * j * h, xc = fa_min(xi, 200.0), e = fa_exp_plain_v(xc), pi,
+               pr = fa_clog1p_v(e * co, e * si, &pi) + (xi - xc), lr = a * pr, li = a * pi, mi,
+               mr = -fa_cexpm1_v(-fa_min(lr, 690.0), -li, &mi);
+        double size = mr * mr + mi * mi, zr = s2 * (lr + 0.5 * fa_log_v(size) - odds) + 0.5,
+               zi = s2 * (li + fa_angle_v(-mi, mr)), f_here = a * fa_exp_plain_v(xi - pr) / sqrt(size);
+        double f = swell * slope[2 * j], ph = 2.0 * bend[2 * j], step = g * s2 * f, u0 = zr - cap, u1 = floor_at - zr,
+               chi = 1.0 / (e + 1.0 / e), far = fabs(zr) + fabs(zi) + s2 * g * f;
+        double k0 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_cap * (zi * zi - u0 * u0))),
+               b = s2 * f * f + far * f * ph + 3.0 * ph + u * a * chi + bump, q, eb, x, loss_r, loss, ek;
         b += u0 > -8.0 * width ? 2.0 * inv_cap * (s2 * s2 * f * f + (fabs(u0) + fabs(zi) + step) * s2 * f * ph) : 0.0;
         q = unit + half_inv * (zi * zi - zr * zr);
         ek = (u0 < step ? 1.0 + k0 : k0) * f_here * fa_exp_plain_v(fa_min(600.0, q + fa_min(40.0, cells * b)));
@@ -57,7 +73,10 @@ FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, doub
         mean1[j] = ek * (x + 1.0 + sqrt(loss));
         mean2[j] = ek * 0.5 * loss * fa_max(1.0, x);
         if (with_floor) {
-            double k1 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_floor * (zi * zi - u1 * u1))), more = u1 > -8.0 * floor_width ? 2.0 * inv_floor * (s2 * s2 * f * f + (fabs(u1) + fabs(zi) + step) * s2 * f * ph) : 0.0;
+            double k1 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_floor * (zi * zi - u1 * u1))),
+                   more = u1 > -8.0 * floor_width
+                              ? 2.0 * inv_floor * (s2 * s2 * f * f + (fabs(u1) + fabs(zi) + step) * s2 * f * ph)
+                              : 0.0;
             ek *= fa_exp_plain_v(fa_min(40.0, cells * more));
             large[j] = ek * (u1 < step ? 1.0 + k1 : k1) * eb;
             low[j] = ek * (u1 > -step ? 1.0 + k1 : k1) * (1.0 + fa_exp_plain_v(fa_min(600.0, v_low * (lr - mean))));
@@ -80,22 +99,27 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_line *line
     return out;
 }
 
-/* Rounding of sum W (exp(u l) - 1 - u l) for |u| <= u_max, and of the large losses' sum (*large_out).  Per node: weights 40 u and what z's own
- * rounding makes of the Gaussian (|z| (14 + 6 |X| + 2 |log odds|) u) and of a window; l to 8 u of the loss; a phasor step as in contour.md.
- * Every entry grows at most like |u|^2 */
-FA_FUNC double fa_cap_rounding(const fa_cap_job *job, const fa_cap_line *line, double u_max, double steps, double *large_out)
+/* Rounding of sum W (exp(u l) - 1 - u l) for |u| <= u_max, and of the large losses' sum (*large_out).  Per node:
+ * weights 40 u and what z's own rounding makes of the Gaussian (|z| (14 + 6 |X| + 2 |log odds|) u) and of a window; l
+ * to 8 u of the loss; a phasor step as in contour.md. Every entry grows at most like |u|^2 */
+FA_FUNC double fa_cap_rounding(const fa_cap_job *job, const fa_cap_line *line, double u_max, double steps,
+                               double *large_out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_windows *w = &line->w;
     const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above;
-    double c = line->plan.c, h = line->plan.h, inv_var = job->inv_var, odds = fabs(job->log_odds), shift = fabs(job->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap);
+    double c = line->plan.c, h = line->plan.h, inv_var = job->inv_var, odds = fabs(job->log_odds),
+           shift = fabs(job->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap);
     double scale = 0.0, offset = 0.0, inv_floor = 0.0, floor_at = 0.0, sum = 0.0, large = 0.0;
     int j, n = s->sum.n, edge = s->edge, from = w->has_floor ? s->lifted : n;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++) {
-        double l = ls[j], al = fabs(l), x = u_max * al, d = fa_min(2.0, h * al), z = fabs(zs[j]), wj = weight[j], m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)));
-        double value = fa_min(0.5 * x * x, 2.0) * m + wj * x * (x > 2.0 ? 1.0 : 0.0), plain = al + shift, loss = 8.0 * plain + 4.0 * al + 2.0 * shift, step;
-        double fine = 40.0 + 2.0 * z * z * inv_var + z * (14.0 + 6.0 * fabs(job->log_odds + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
+        double l = ls[j], al = fabs(l), x = u_max * al, d = fa_min(2.0, h * al), z = fabs(zs[j]), wj = weight[j],
+               m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)));
+        double value = fa_min(0.5 * x * x, 2.0) * m + wj * x * (x > 2.0 ? 1.0 : 0.0), plain = al + shift,
+               loss = 8.0 * plain + 4.0 * al + 2.0 * shift, step;
+        double fine = 40.0 + 2.0 * z * z * inv_var +
+                      z * (14.0 + 6.0 * fabs(job->log_odds + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
         fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
         step = value * (16.0 * d + 5.0) + (14.0 + steps) * wj * d * x;
         sum += value * fine + fa_min(x, 2.0) * m * u_max * loss + step * steps;
@@ -109,36 +133,48 @@ FA_FUNC double fa_cap_rounding(const fa_cap_job *job, const fa_cap_line *line, d
     floor_at = fabs(w->floor);
     FA_PRAGMA(omp simd reduction(+ : large))
     for (j = from; j < n; j++) {
-        double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fa_min(9.0, fabs(xs[j] * scale + offset)), plain = al + shift;
-        double fine = 120.0 + 2.0 * z * z * inv_var + z * (14.0 + 6.0 * fabs(job->log_odds + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
-        fine += (j >= edge ? 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0) + 2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
-        large += above[j] * fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) * (fine + 9.0 * steps + u_max * (8.0 * plain + 4.0 * al + 2.0 * shift) + 6.0 * u_max * al);
+        double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fa_min(9.0, fabs(xs[j] * scale + offset)),
+               plain = al + shift;
+        double fine = 120.0 + 2.0 * z * z * inv_var +
+                      z * (14.0 + 6.0 * fabs(job->log_odds + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
+        fine += (j >= edge ? 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0) +
+                2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
+        large += above[j] * fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) *
+                 (fine + 9.0 * steps + u_max * (8.0 * plain + 4.0 * al + 2.0 * shift) + 6.0 * u_max * al);
     }
     *large_out = FA_EPS * large;
     return FA_EPS * sum;
 }
 
-/* what lies beyond the first and the last node, for exponents with real part v.  Right: log-concave in z, falling at `fall` per unit of z */
+/* what lies beyond the first and the last node, for exponents with real part v.  Right: log-concave in z, falling at
+ * `fall` per unit of z */
 FA_FUNC double fa_cap_ends(const fa_cap_job *job, const fa_cap_line *line, double v, double u)
 {
     const fa_cap_nodes *s = &line->nodes;
     int last = s->sum.n - 1;
-    double mean = fabs(s->mean - job->kappa), first = s->z[0] / job->sigma, z = s->z[last], l = s->sum.lr[last], x = u * fa_max(mean, fabs(s->sum.lr[0])), fall;
-    double left = 0.5 * exp(-0.5 * first * first) * fa_min(0.5 * x * x, 2.0 + x), mass = s->keep[last] * 0.5 * exp(-0.5 * z * z * job->inv_var);
-    fall = (z - v * fa_cap_posterior(job, z)) * job->inv_var + fa_max(0.0, z - line->w.cap) / (line->w.width * line->w.width);
+    double mean = fabs(s->mean - job->kappa), first = s->z[0] / job->sigma, z = s->z[last], l = s->sum.lr[last],
+           x = u * fa_max(mean, fabs(s->sum.lr[0])), fall;
+    double left = 0.5 * exp(-0.5 * first * first) * fa_min(0.5 * x * x, 2.0 + x),
+           mass = s->keep[last] * 0.5 * exp(-0.5 * z * z * job->inv_var);
+    fall = (z - v * fa_cap_posterior(job, z)) * job->inv_var +
+           fa_max(0.0, z - line->w.cap) / (line->w.width * line->w.width);
     if (!(fall > 1.0 / job->sigma))
         return INFINITY;
-    return left + exp(fa_min(600.0, v * l + s->sum.log_w[last])) / (s->h * job->sigma * job->sigma * s->slope[last] * fall) + (1.0 + u * (fabs(l) + 4.0)) * mass;
+    return left +
+           exp(fa_min(600.0, v * l + s->sum.log_w[last])) / (s->h * job->sigma * job->sigma * s->slope[last] * fall) +
+           (1.0 + u * (fabs(l) + 4.0)) * mass;
 }
 
-/* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T - Bb^T).  The small losses' window
- * is closed long before the last node */
+/* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T
+ * - Bb^T).  The small losses' window is closed long before the last node */
 FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, const fa_cap_line *line, double v, int small_only, double error)
 {
     const fa_cap_nodes *s = &line->nodes;
     double slop = 64.0 * FA_EPS * job->steps * (v + 1.0) * (fabs(s->mean) + fabs(job->kappa)), k;
     fa_cap_real r = fa_cap_k(job, &line->w, s, v, small_only, 0.0);
-    error += fa_cap_ends(job, line, small_only ? 1.0 : v, v) + 1e-13 * (fabs(expm1(fa_min(600.0, r.k / job->steps - v * s->mean))) + v * sqrt(fa_max(0.0, r.d2 / job->steps)));
+    error += fa_cap_ends(job, line, small_only ? 1.0 : v, v) +
+             1e-13 * (fabs(expm1(fa_min(600.0, r.k / job->steps - v * s->mean))) +
+                      v * sqrt(fa_max(0.0, r.d2 / job->steps)));
     r = fa_cap_k(job, &line->w, s, v, small_only, error);
     k = r.k + slop;
     if (!small_only && line->w.has_floor)
@@ -146,21 +182,24 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, const fa_cap_line *line, d
     return k;
 }
 
-/* sums beyond the cap that are below eps all the same: <= C T J(a) M(a)^(T-1) e^((1-a) eps), any a < 0, J(a) = E_Q[e^{aL} (1 - keep)] by the cell
- * lemma, Newton's method in a.  right: quadrature error of M */
+/* sums beyond the cap that are below eps all the same: <= C T J(a) M(a)^(T-1) e^((1-a) eps), any a < 0, J(a) =
+ * E_Q[e^{aL} (1 - keep)] by the cell lemma, Newton's method in a.  right: quadrature error of M */
 FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double right)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_windows *w = &line->w;
     const double *l = s->sum.lr;
-    double log_t = log(job->steps), mean = s->mean - job->kappa, h = s->h, cell = exp(2.0 * h) * h * h / 8.0, s2 = job->sigma * job->sigma, a = -1.0, best = INFINITY, loss_end, rest, *beyond = s->scratch;
+    double log_t = log(job->steps), mean = s->mean - job->kappa, h = s->h, cell = exp(2.0 * h) * h * h / 8.0,
+           s2 = job->sigma * job->sigma, a = -1.0, best = INFINITY, loss_end, rest, *beyond = s->scratch;
     double stiff = 1.0 / s2 + 1.0 / (w->width * w->width);
     int i, j, n = s->sum.n;
-    if (log_t + w->log_q + eps - log_value < -30.0)                    /* at most e^eps times the chance of a step beyond the cap */
+    if (log_t + w->log_q + eps - log_value < -30.0) /* at most e^eps times the chance of a step beyond the cap */
         return exp(log_t + w->log_q + eps - log_value);
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2, b = f * f * s2 * s2 * stiff + f * s->bend[j] * (fabs(s->z[j]) + h * s2 + u0 * s2 / (w->width * w->width)) + 3.0 * s->bend[j] + 0.5;
+        double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2,
+               b = f * f * s2 * s2 * stiff +
+                   f * s->bend[j] * (fabs(s->z[j]) + h * s2 + u0 * s2 / (w->width * w->width)) + 3.0 * s->bend[j] + 0.5;
         beyond[j] = s->beyond[j] * fa_exp_plain_v(fa_min(100.0, cell * b));
     }
     loss_end = l[n - 1] + s->mean;
@@ -177,9 +216,11 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
         }
         if (!(j0 > 1e-300))
             break;
-        r = fa_cap_k(job, w, s, a, 0, (right + fa_cap_ends(job, line, 1.0, -a)) * exp(fa_min(600.0, -a * fa_max(mean, 0.0))));
+        r = fa_cap_k(job, w, s, a, 0,
+                     (right + fa_cap_ends(job, line, 1.0, -a)) * exp(fa_min(600.0, -a * fa_max(mean, 0.0))));
         extra = 0.25 * cell * s->stretch * -a;
-        value = log_t + log(j0) + extra + (job->steps - 1.0) * log(exp(r.k / job->steps) + j0 * exp(extra)) - (a - 1.0) * eps - a * log(-a) - (1.0 - a) * log(1.0 - a);
+        value = log_t + log(j0) + extra + (job->steps - 1.0) * log(exp(r.k / job->steps) + j0 * exp(extra)) -
+                (a - 1.0) * eps - a * log(-a) - (1.0 - a) * log(1.0 - a);
         value += 64.0 * FA_EPS * job->steps * (1.0 - a) * (fabs(s->mean) + fabs(job->kappa));
         best = fa_min(best, value);
         if (best - log_value < -27.0)
@@ -191,16 +232,20 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
     return exp(fa_min(300.0, best - log_value));
 }
 
-/* what errors of B0 and D make of the sum, over exp(log_value): n factors (1 + e/|B0|), and the errors of log F and its angle */
-FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double fixed, double growing, double cap_growing, double large, fa_cap_ledger *out)
+/* what errors of B0 and D make of the sum, over exp(log_value): n factors (1 + e/|B0|), and the errors of log F and its
+ * angle */
+FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
+                                 double fixed, double growing, double cap_growing, double large, fa_cap_ledger *out)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *inverse = line->inverse;
-    double c = line->plan.c, h = line->plan.h, de = eps - line->eps, shift = line->ref - log_value, steps = job->steps, drift = steps * fabs(line->nodes.mean), inv_c2 = 1.0 / (c * c), ref = fabs(line->ref);
+    double c = line->plan.c, h = line->plan.h, de = eps - line->eps, shift = line->ref - log_value, steps = job->steps,
+           drift = steps * fabs(line->nodes.mean), inv_c2 = 1.0 / (c * c), ref = fabs(line->ref);
     double sum = 0.0, size = 0.0, low = 0.0, share = 0.0;
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, size, share))
     for (k = 0; k < n; k++) {
-        double t = k * h, f = fa_exp_plain_v(fa_min(600.0, log_f[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5), err = fixed + fa_min(cap_growing, growing * (1.0 + t * t * inv_c2)), grow;
+        double t = k * h, f = fa_exp_plain_v(fa_min(600.0, log_f[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5),
+               err = fixed + fa_min(cap_growing, growing * (1.0 + t * t * inv_c2)), grow;
         (void)fa_exp_both_v(fa_min(600.0, steps * err * inverse[k]), &grow);
         sum += f * grow;
         share += f * grow * fixed / err;
@@ -210,7 +255,9 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
         const double *log_low = line->log_low, *ratio = line->ratio;
         FA_PRAGMA(omp simd reduction(+ : low))
         for (k = 0; k < n; k++) {
-            double t = k * h, f = fa_exp_plain_v(fa_min(600.0, log_low[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5) * steps, err = fixed + fa_min(cap_growing, growing * (1.0 + t * t * inv_c2));
+            double t = k * h,
+                   f = fa_exp_plain_v(fa_min(600.0, log_low[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5) * steps,
+                   err = fixed + fa_min(cap_growing, growing * (1.0 + t * t * inv_c2));
             double grow = fa_exp_plain_v(fa_min(600.0, steps * (err + large) * inverse[k]));
             low += f * grow * (inverse[k] * (large + err * ratio[k]) + 60.0 * FA_EPS * ratio[k]);
         }
@@ -220,7 +267,8 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
 }
 
 /* all entries at eps, delta there about exp(log_value).  Adds points while the tail asks for them */
-FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, double eps, double log_value, fa_cap_ledger *out)
+FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, double eps, double log_value,
+                                 fa_cap_ledger *out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_plan *p = &line->plan;
@@ -244,11 +292,13 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, doubl
     out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
     out->put = fa_cap_put(job, line, eps, log_value, moduli.right);
     if (line->w.has_floor)
-        out->floor = exp(fa_min(300.0, fa_cap_chernoff(job, line, p->low, 1, moduli.low) + fa_cap_log_b(p->low) - (p->low - 1.0) * eps - log_value));
+        out->floor = exp(fa_min(300.0, fa_cap_chernoff(job, line, p->low, 1, moduli.low) + fa_cap_log_b(p->low) -
+                                           (p->low - 1.0) * eps - log_value));
     for (side = 0; side < 2; side++) {
         v = side ? p->right : p->left;
         k = v > 1.0 ? fa_cap_chernoff(job, line, v, 0, moduli.right) : 0.0;
-        out->alias += 1.001 * exp(fa_min(300.0, k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value)) / expm1(fa_min(600.0, fabs(v - p->c) * x));
+        out->alias += 1.001 * exp(fa_min(300.0, k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value)) /
+                      expm1(fa_min(600.0, fabs(v - p->c) * x));
     }
     both = out->tail + out->quadrature + out->rounding + out->closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
     out->up = both + out->put + out->floor;

@@ -1,9 +1,11 @@
-/* line/capped_nodes.h -- nodes of a capped line: losses and weights on the real axis, uniform in z on the left and in the loss on the right.
+/* line/capped_nodes.h -- nodes of a capped line: losses and weights on the real axis, uniform in z on the left and in
+ * the loss on the right.
  *
  *   l = a log(1 + e^xi), xi = j h, a <= 1;   X = log(e^l - 1) = log_odds + (z - 1/2)/sigma^2;   weight = h Q(z) dz/dxi
  *
- * For Im u = t the integrand turns as exp(i t l): a map that is uniform in l needs a step of about pi/t, one that is uniform in z a step for the
- * steepest place.  Analytic for |Im xi| < pi; |Im l| <= a |Im xi|.  Bounds of f = dX/dxi and its derivatives: docs/algorithms/line.md.
+ * For Im u = t the integrand turns as exp(i t l): a map that is uniform in l needs a step of about pi/t, one that is
+ * uniform in z a step for the steepest place.  Analytic for |Im xi| < pi; |Im l| <= a |Im xi|.  Bounds of f = dX/dxi
+ * and its derivatives: docs/algorithms/line.md.
  */
 #ifndef FA_LINE_CAPPED_NODES_H
 #define FA_LINE_CAPPED_NODES_H
@@ -12,20 +14,21 @@
 #include "capped_job.h"
 
 #define FA_CAP_NODES_MAX 8192
-#define FA_CAP_STRIP 0.8              /* |Im xi| that `bend` is made for */
+#define FA_CAP_STRIP     0.8 /* |Im xi| that `bend` is made for */
 
 typedef struct {
-    fa_nodes sum;                     /* lr: loss less its mean; wr, log_w: weight times keep; the phasors */
-    double h, stretch, start;         /* step in xi, a, xi of the first node */
-    double mean, mean_error;          /* of the loss, mu = -E_Q[keep (e^L - 1 - L)], and u times what it may be off by is added to r */
-    double linear;                    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
-    int edge, lifted;                 /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
+    fa_nodes sum;             /* lr: loss less its mean; wr, log_w: weight times keep; the phasors */
+    double h, stretch, start; /* step in xi, a, xi of the first node */
+    double mean,
+        mean_error;   /* of the loss, mu = -E_Q[keep (e^L - 1 - L)], and u times what it may be off by is added to r */
+    double linear;    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
+    int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
     int capacity;
-    double *z, *log_q;                /* log of the weight without windows */
-    double *slope, *bend;             /* f = dX/dxi, bound of |f'/f| in the strip */
-    double *x, *keep, *beyond;        /* (z - cap)/(width sqrt 2), the window, Q's weight times 1 - keep */
-    double *above, *large, *small;    /* 1 - the floor's window, and the weights times it and times the window */
-    double *large_r, *large_i;        /* phasors of `large` */
+    double *z, *log_q;             /* log of the weight without windows */
+    double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */
+    double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, Q's weight times 1 - keep */
+    double *above, *large, *small; /* 1 - the floor's window, and the weights times it and times the window */
+    double *large_r, *large_i;     /* phasors of `large` */
     double *scratch, *scratch2;
     double *memory;
 } fa_cap_nodes;
@@ -39,7 +42,8 @@ FA_FUNC void fa_cap_nodes_free(fa_cap_nodes *s)
 
 FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
 {
-    double **arrays[] = {&s->z, &s->log_q, &s->slope, &s->bend, &s->x, &s->keep, &s->beyond, &s->above, &s->large, &s->small, &s->large_r, &s->large_i, &s->scratch, &s->scratch2};
+    double **arrays[] = {&s->z,     &s->log_q, &s->slope, &s->bend,    &s->x,       &s->keep,    &s->beyond,
+                         &s->above, &s->large, &s->small, &s->large_r, &s->large_i, &s->scratch, &s->scratch2};
     size_t c = 256, i, count = sizeof(arrays) / sizeof(*arrays);
     if (n <= s->capacity)
         return 1;
@@ -52,7 +56,7 @@ FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
         return 0;
     for (i = 0; i < count; i++)
         *arrays[i] = (double *)(((uintptr_t)s->memory + 63) & ~(uintptr_t)63) + i * c;
-    memset(s->sum.li, 0, sizeof(double) * c);                           /* the nodes are real */
+    memset(s->sum.li, 0, sizeof(double) * c); /* the nodes are real */
     memset(s->sum.wi, 0, sizeof(double) * c);
     memset(s->sum.arg_w, 0, sizeof(double) * c);
     s->capacity = (int)c;
@@ -71,14 +75,14 @@ FA_FUNC void fa_cap_edge(fa_cap_nodes *s)
 {
     double *weight = s->sum.wr, *log_w = s->sum.log_w, *x = s->x, *keep = s->keep, *beyond = s->beyond;
     int j, n = s->sum.n, from;
-    for (from = n; from > 0 && x[from - 1] > -7.5; from--)              /* left of it 1 - keep < 2e-26 */
+    for (from = n; from > 0 && x[from - 1] > -7.5; from--) /* left of it 1 - keep < 2e-26 */
         ;
     from = from / FA_LANE * FA_LANE;
     FA_PRAGMA(omp simd)
     for (j = 0; j < from; j++) {
         double y = fa_min(26.3, -x[j]);
         keep[j] = 1.0;
-        beyond[j] = 0.5 * weight[j] * fa_exp_plain_v(-y * y);           /* at least Q's weight times 1 - keep */
+        beyond[j] = 0.5 * weight[j] * fa_exp_plain_v(-y * y); /* at least Q's weight times 1 - keep */
     }
     FA_PRAGMA(omp simd)
     for (j = from; j < n; j++) {
@@ -97,7 +101,8 @@ FA_FUNC void fa_cap_set_floor(const fa_cap_windows *w, fa_cap_nodes *s)
     double scale = w->width / w->floor_width, shift = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT;
     double *weight = s->sum.wr, *x = s->x, *above = s->above, *large = s->large, *small = s->small;
     int j, n = s->sum.n, from;
-    for (from = n; from > 0 && x[from - 1] * scale + shift > -6.2; from--)      /* left of it less than 1e-18 is above the floor */
+    for (from = n; from > 0 && x[from - 1] * scale + shift > -6.2;
+         from--) /* left of it less than 1e-18 is above the floor */
         ;
     s->lifted = from = from / FA_LANE * FA_LANE;
     memset(above, 0, sizeof(double) * (size_t)from);
@@ -105,7 +110,8 @@ FA_FUNC void fa_cap_set_floor(const fa_cap_windows *w, fa_cap_nodes *s)
     memcpy(small, weight, sizeof(double) * (size_t)from);
     FA_PRAGMA(omp simd)
     for (j = from; j < n; j++) {
-        double y = x[j] * scale + shift, half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(y))), up = y > 0.0 ? 1.0 - half : half;
+        double y = x[j] * scale + shift, half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(y))),
+               up = y > 0.0 ? 1.0 - half : half;
         above[j] = up;
         large[j] = weight[j] * up;
         small[j] = weight[j] * (y > 0.0 ? half : 1.0 - half);
@@ -119,10 +125,12 @@ FA_FUNC void fa_cap_no_floor(fa_cap_nodes *s)
     memset(s->large, 0, sizeof(double) * (size_t)s->sum.n);
 }
 
-/* bounds of |f'/f| for |Im xi| <= FA_CAP_STRIP: min(1 + p/C, b w p/(2 C))/(cos(eta/2) (1 + w)), p = a w/(e^l - 1), b = 1 - a, C = cos(b eta/2) */
+/* bounds of |f'/f| for |Im xi| <= FA_CAP_STRIP: min(1 + p/C, b w p/(2 C))/(cos(eta/2) (1 + w)), p = a w/(e^l - 1), b =
+ * 1 - a, C = cos(b eta/2) */
 FA_FUNC void fa_cap_bends(fa_cap_nodes *s)
 {
-    double b = 1.0 - s->stretch, inv_c = 1.0 / cos(0.5 * FA_CAP_STRIP * b), inv_h = 1.0 / cos(0.5 * FA_CAP_STRIP), h = s->h, start = s->start;
+    double b = 1.0 - s->stretch, inv_c = 1.0 / cos(0.5 * FA_CAP_STRIP * b), inv_h = 1.0 / cos(0.5 * FA_CAP_STRIP),
+           h = s->h, start = s->start;
     const double *slope = s->slope, *l = s->sum.lr;
     double *bend = s->bend;
     int j, n = s->sum.n;
@@ -134,13 +142,17 @@ FA_FUNC void fa_cap_bends(fa_cap_nodes *s)
 }
 
 /* nodes from z_low to z_high with the cap's window; losses counted from log(1-q).  0: too many, or no memory */
-FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h, double stretch, double z_low, double z_high)
+FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h, double stretch,
+                        double z_low, double z_high)
 {
-    double low = fa_cap_xi(fa_cap_l(job, z_low), stretch), high = fa_cap_xi(fa_cap_l(job, z_high), stretch), count, s2 = job->sigma * job->sigma, odds = job->log_odds;
-    double half_inv = 0.5 * job->inv_var, inv_width = FA_HALF_ROOT / w->width, cap = w->cap, unit, start, *l, *z, *log_q, *weight, *log_w, *slope, *x;
+    double low = fa_cap_xi(fa_cap_l(job, z_low), stretch), high = fa_cap_xi(fa_cap_l(job, z_high), stretch), count,
+           s2 = job->sigma * job->sigma, odds = job->log_odds;
+    double half_inv = 0.5 * job->inv_var, inv_width = FA_HALF_ROOT / w->width, cap = w->cap, unit, start, *l, *z,
+           *log_q, *weight, *log_w, *slope, *x;
     int j, n;
-    h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1));                 /* j h is exact */
-    if (!(h > 1e-9) || !(high > low) || !(high - low < h * (FA_CAP_NODES_MAX - 2 * FA_LANE)) || !(fabs(low) < 0x1p20 * h))
+    h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1)); /* j h is exact */
+    if (!(h > 1e-9) || !(high > low) || !(high - low < h * (FA_CAP_NODES_MAX - 2 * FA_LANE)) ||
+        !(fabs(low) < 0x1p20 * h))
         return 0;
     start = floor(low / h) * h;
     count = ceil((high - start) / h) + 1.0;
@@ -156,8 +168,9 @@ FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_n
     l = s->sum.lr, z = s->z, log_q = s->log_q, weight = s->sum.wr, log_w = s->sum.log_w, slope = s->slope, x = s->x;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        double xi = start + j * h, e = fa_exp_plain_v(-fabs(xi)), loss = stretch * (fa_log1p_plain_v(e) + fa_max(xi, 0.0)), rest, share, point, size;
-        (void)fa_exp_both_v(-fa_min(loss, 690.0), &rest);               /* rest = exp(-l) - 1 */
+        double xi = start + j * h, e = fa_exp_plain_v(-fabs(xi)),
+               loss = stretch * (fa_log1p_plain_v(e) + fa_max(xi, 0.0)), rest, share, point, size;
+        (void)fa_exp_both_v(-fa_min(loss, 690.0), &rest); /* rest = exp(-l) - 1 */
         share = (xi > 0.0 ? 1.0 : e) / ((1.0 + e) * -rest);
         point = s2 * (loss + fa_log_v(-rest) - odds) + 0.5;
         size = unit - point * point * half_inv;
@@ -172,7 +185,8 @@ FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_n
     return 1;
 }
 
-/* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or the window is closed */
+/* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or the window is
+ * closed */
 FA_FUNC double fa_cap_end(const fa_cap_job *job, const fa_cap_windows *w, double v)
 {
     double z = v + 9.0 * job->sigma;

@@ -1,15 +1,16 @@
-/* line/capped_place.h -- where a capped line goes: K at real points, the saddle, the floor, and (c, h) from Chernoff's points.
+/* line/capped_place.h -- where a capped line goes: K at real points, the saddle, the floor, and (c, h) from Chernoff's
+ * points.
  *
- * Nothing here needs to be exact: any choice is valid, at a cost.  What bounds an error is evaluated again on the line's own nodes
- * (capped_ledger.h).
+ * Nothing here needs to be exact: any choice is valid, at a cost.  What bounds an error is evaluated again on the
+ * line's own nodes (capped_ledger.h).
  */
 #ifndef FA_LINE_CAPPED_PLACE_H
 #define FA_LINE_CAPPED_PLACE_H
 
 #include "capped_nodes.h"
 
-#define FA_CAP_TOLERANCE 26.0         /* -log of the relative size of what aliases and the floor may add */
-#define FA_CAP_PROBES 13              /* Chernoff's points around the saddle */
+#define FA_CAP_TOLERANCE 26.0 /* -log of the relative size of what aliases and the floor may add */
+#define FA_CAP_PROBES    13   /* Chernoff's points around the saddle */
 
 /* K(v) = steps log E_Q[exp(v L) window], with derivatives, and steps times the tilted chance of a large loss */
 typedef struct {
@@ -17,22 +18,24 @@ typedef struct {
 } fa_cap_real;
 
 typedef struct {
-    double v, k, curvature;           /* the saddle of exp(K(v) - (v-1) eps)/(v (v-1)), second derivative of its exponent */
-    double log_size, slope;           /* about log delta, and its derivative in eps */
+    double v, k, curvature; /* the saddle of exp(K(v) - (v-1) eps)/(v (v-1)), second derivative of its exponent */
+    double log_size, slope; /* about log delta, and its derivative in eps */
 } fa_cap_saddle;
 
 typedef struct {
-    double c, h;                      /* the line u = c + i k h */
-    double left, right, low;          /* Chernoff's points: aliases from either side, and the floor's (1: no floor) */
-    double excess;                    /* log |F(c)| - log delta, about */
-    double spread, jumps;             /* d1 and d2 of K at c: mean and ... */
+    double c, h;             /* the line u = c + i k h */
+    double left, right, low; /* Chernoff's points: aliases from either side, and the floor's (1: no floor) */
+    double excess;           /* log |F(c)| - log delta, about */
+    double spread, jumps;    /* d1 and d2 of K at c: mean and ... */
     double d1, d2;
 } fa_cap_plan;
 
 FA_INLINE double fa_cap_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
 
-/* K of all losses up to the cap (small_only = 0) or of those below the floor; inf where exp(v l) overflows.  add: to be added to E_Q */
-FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double v, int small_only, double add)
+/* K of all losses up to the cap (small_only = 0) or of those below the floor; inf where exp(v l) overflows.  add: to be
+ * added to E_Q */
+FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double v,
+                             int small_only, double add)
 {
     fa_cap_real out = {INFINITY, 0.0, 0.0, 0.0};
     const double *l = s->sum.lr, *weight = small_only ? s->small : s->sum.wr, *large = s->large;
@@ -62,7 +65,8 @@ FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, con
 }
 
 /* the saddle for eps by Newton's method in log(v - 1), from v = start */
-FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double eps, double start, int small_only)
+FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s,
+                                         double eps, double start, int small_only)
 {
     fa_cap_saddle out = {start, 0.0, 1.0, 0.0, 0.0};
     double low = -40.0, high = 40.0, x = log(start - 1.0);
@@ -93,8 +97,10 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_win
     return out;
 }
 
-/* cap, coarse nodes and saddle for eps, and about how large delta is there: the closed part and the saddle-point approximation.  0: none */
-FA_FUNC int fa_cap_place(const fa_cap_job *job, double eps, double start, fa_cap_windows *w, fa_cap_nodes *s, fa_cap_saddle *out)
+/* cap, coarse nodes and saddle for eps, and about how large delta is there: the closed part and the saddle-point
+ * approximation.  0: none */
+FA_FUNC int fa_cap_place(const fa_cap_job *job, double eps, double start, fa_cap_windows *w, fa_cap_nodes *s,
+                         fa_cap_saddle *out)
 {
     double s1 = job->sigma, v = start, v_max, end, z_high, edge = 1.0, h, bulk, ref, share;
     fa_cap_closed closed;
@@ -150,9 +156,11 @@ FA_FUNC void fa_cap_try_floor(const fa_cap_job *job, fa_cap_windows *w, fa_cap_n
     fa_cap_set_floor(w, s);
 }
 
-/* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below which Chernoff's bound of
- * the small losses is negligible; none where every sum of interest has many large losses.  Returns Chernoff's point, 1 without a floor */
-FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, fa_cap_windows *w, fa_cap_nodes *s, double eps, double log_tol, const fa_cap_saddle *at)
+/* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below
+ * which Chernoff's bound of the small losses is negligible; none where every sum of interest has many large losses.
+ * Returns Chernoff's point, 1 without a floor */
+FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, fa_cap_windows *w, fa_cap_nodes *s, double eps,
+                                   double log_tol, const fa_cap_saddle *at)
 {
     static const double ratios[] = {0.62, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015, 0.007, 0.003};
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high;
@@ -185,11 +193,13 @@ FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, fa_cap_windows *w, fa_
 
 typedef struct {
     int n;
-    double v[FA_CAP_PROBES], log_f[FA_CAP_PROBES], chernoff[FA_CAP_PROBES], least;      /* points, log |F| there, Chernoff less the tolerance */
+    double v[FA_CAP_PROBES], log_f[FA_CAP_PROBES], chernoff[FA_CAP_PROBES],
+        least; /* points, log |F| there, Chernoff less the tolerance */
 } fa_cap_probes;
 
 /* log R(v) = log(B0^T - Bb^T) at points around the saddle */
-FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double eps, const fa_cap_saddle *at, double log_tol, fa_cap_probes *out)
+FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double eps,
+                          const fa_cap_saddle *at, double log_tol, fa_cap_probes *out)
 {
     static const double steps[] = {0.0, 0.45, 1.0, 2.1, 4.2, 7.0, 12.0};
     double width = 1.0 / sqrt(at->curvature);
@@ -197,7 +207,8 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const 
     out->n = 0;
     out->least = INFINITY;
     for (i = -half; i <= half; i++) {
-        double step = width * steps[i < 0 ? -i : i], v = i >= 0 ? at->v + step : 1.0 + (at->v - 1.0) / (1.0 + step / (at->v - 1.0)), k;
+        double step = width * steps[i < 0 ? -i : i],
+               v = i >= 0 ? at->v + step : 1.0 + (at->v - 1.0) / (1.0 + step / (at->v - 1.0)), k;
         fa_cap_real r = fa_cap_k(job, w, s, v, 0, 0.0);
         if (!(r.k < 1e300))
             break;
@@ -210,7 +221,8 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const 
     }
 }
 
-/* 2 pi/h that c = v[i] asks for, so that the aliases are below the tolerance: the least of (Chernoff - tolerance)/|v - c| on either side */
+/* 2 pi/h that c = v[i] asks for, so that the aliases are below the tolerance: the least of (Chernoff - tolerance)/|v -
+ * c| on either side */
 FA_FUNC double fa_cap_period(const fa_cap_probes *p, int i, double log_tol, double *left_out, double *right_out)
 {
     double c = p->v[i], left = -log_tol / (c - 1.0), right = INFINITY;
@@ -231,12 +243,14 @@ FA_FUNC double fa_cap_period(const fa_cap_probes *p, int i, double log_tol, doub
 }
 
 /* the c with the longest step among those where |F(c)| is not far above delta = exp(log_size).  0: none */
-FA_FUNC int fa_cap_choose_line(const fa_cap_windows *w, const fa_cap_probes *p, double eps, double log_size, double log_tol, fa_cap_plan *plan)
+FA_FUNC int fa_cap_choose_line(const fa_cap_windows *w, const fa_cap_probes *p, double eps, double log_size,
+                               double log_tol, fa_cap_plan *plan)
 {
     double best = INFINITY, period = 0.0, left, right;
     int i;
     for (i = 1; i < p->n - 1; i++) {
-        double excess = p->log_f[i] - p->least, x = fa_max(fa_cap_period(p, i, log_tol, &left, &right), 1e-3 * fa_min(eps, 1.0));
+        double excess = p->log_f[i] - p->least,
+               x = fa_max(fa_cap_period(p, i, log_tol, &left, &right), 1e-3 * fa_min(eps, 1.0));
         double cost = x * (w->has_floor ? 1.0 / (1.0 + 0.1 * log(p->v[i])) : 1.0 + 0.03 * excess);
         if (p->log_f[i] - log_size < fa_max(4.0, p->least - log_size + 1.0) && cost < best) {
             best = cost;

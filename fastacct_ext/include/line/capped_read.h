@@ -1,20 +1,21 @@
-/* line/capped_read.h -- certified delta(eps) and eps(delta) of steps of the sampled Gaussian, direction remove, from a capped line. */
+/* line/capped_read.h -- certified delta(eps) and eps(delta) of steps of the sampled Gaussian, direction remove, from a
+ * capped line. */
 #ifndef FA_LINE_CAPPED_READ_H
 #define FA_LINE_CAPPED_READ_H
 
 #include "../one_step.h"
 #include "capped_ledger.h"
 
-#define FA_CAP_WIDTH 8e-10            /* relative width of eps (or of delta) that is good enough at once */
+#define FA_CAP_WIDTH 8e-10 /* relative width of eps (or of delta) that is good enough at once */
 
 typedef struct {
     fa_cap_line line;
-    fa_cap_nodes coarse;              /* real nodes for placing */
-    int certified;                    /* whether the line's ledger is closed and its answer stands */
+    fa_cap_nodes coarse; /* real nodes for placing */
+    int certified;       /* whether the line's ledger is closed and its answer stands */
 } fa_cap_work;
 
 typedef struct {
-    double log_value, slope;          /* of the sum and the closed part; d/d eps of the logarithm, negative.  NaN: no reading */
+    double log_value, slope; /* of the sum and the closed part; d/d eps of the logarithm, negative.  NaN: no reading */
 } fa_cap_reading;
 
 FA_FUNC void fa_cap_work_free(fa_cap_work *work)
@@ -26,13 +27,15 @@ FA_FUNC void fa_cap_work_free(fa_cap_work *work)
 FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *line, double eps)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f;
-    double sum = 0.0, fall = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h, scale = h / FA_PI, value;
+    double sum = 0.0, fall = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h, scale = h / FA_PI,
+           value;
     fa_cap_closed closed = fa_cap_closed_part(job, &line->w, eps, line->ref);
     fa_cap_reading out = {NAN, NAN};
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, fall))
     for (k = 0; k < n; k++) {
-        double t = k * h, e = fa_exp_plain_v(fa_min(600.0, log_f[k] - c1 * de)) * (k ? 1.0 : 0.5), co, si = fa_sincos_v(arg_f[k] - t * de, &co);
+        double t = k * h, e = fa_exp_plain_v(fa_min(600.0, log_f[k] - c1 * de)) * (k ? 1.0 : 0.5), co,
+               si = fa_sincos_v(arg_f[k] - t * de, &co);
         sum += e * co;
         fall += e * (c1 * co - t * si);
     }
@@ -47,7 +50,8 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
 /* a first guess of eps: the larger of the Gaussian's and of one record's that takes part once */
 FA_FUNC double fa_cap_guess(const fa_cap_job *job, double log_delta)
 {
-    double mu = sqrt(job->variance), x = sqrt(-2.0 * log_delta), gauss = mu < 1e3 ? mu * (0.5 * mu + x - log(fa_max(1.0, 2.5 * x)) / x) : 0.0, jump = 0.0;
+    double mu = sqrt(job->variance), x = sqrt(-2.0 * log_delta),
+           gauss = mu < 1e3 ? mu * (0.5 * mu + x - log(fa_max(1.0, 2.5 * x)) / x) : 0.0, jump = 0.0;
     double log_p = log_delta - log(job->steps * job->q);
     if (log_p < -0.92) {
         double y = sqrt(-2.0 * log_p), z = 1.0 + job->sigma * (y - log(2.5 * y + 1.0) / y);
@@ -56,8 +60,10 @@ FA_FUNC double fa_cap_guess(const fa_cap_job *job, double log_delta)
     return fa_max(fa_max(gauss, jump), 1e-12);
 }
 
-/* eps by Newton's method on the placing's own estimate of log delta; the windows and coarse nodes are those of the last point */
-FA_FUNC int fa_cap_place_delta(const fa_cap_job *job, fa_cap_work *work, double log_delta, double *eps_out, fa_cap_saddle *at)
+/* eps by Newton's method on the placing's own estimate of log delta; the windows and coarse nodes are those of the last
+ * point */
+FA_FUNC int fa_cap_place_delta(const fa_cap_job *job, fa_cap_work *work, double log_delta, double *eps_out,
+                               fa_cap_saddle *at)
 {
     double eps = fa_cap_guess(job, log_delta), low = 0.0, high = INFINITY, next;
     int i;
@@ -83,7 +89,8 @@ FA_FUNC int fa_cap_place_delta(const fa_cap_job *job, fa_cap_work *work, double 
 }
 
 /* Newton's method on the line; 0: no reading */
-FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double *eps, fa_cap_reading *r)
+FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double *eps,
+                          fa_cap_reading *r)
 {
     double most = 0.5 * *eps, step;
     int i;
@@ -102,7 +109,8 @@ FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double
 }
 
 /* a line near eps(delta), and eps on it; 0: none */
-FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, const fa_cap_effort *effort, int *with_floor, double *eps_out, fa_cap_reading *r)
+FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, const fa_cap_effort *effort,
+                            int *with_floor, double *eps_out, fa_cap_reading *r)
 {
     fa_cap_saddle at;
     double eps, size;
@@ -126,7 +134,8 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
     return 0;
 }
 
-/* more nodes, or a longer line, for what a ledger says is too large; width: of the answer that one unit of relative error makes */
+/* more nodes, or a longer line, for what a ledger says is too large; width: of the answer that one unit of relative
+ * error makes */
 FA_FUNC void fa_cap_try_harder(fa_cap_effort *effort, const fa_cap_ledger *g, double width)
 {
     effort->fine += fa_max(0.0, fa_min(15.0, log(g->quadrature * width / 5e-11)));
@@ -182,9 +191,13 @@ FA_FUNC int fa_cap_is_free(const fa_cap_job *job, fa_cap_work *work, double log_
 }
 
 /* checked ends around eps: entries change by less than 1 % between the two, which is paid */
-FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps, const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
+FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps,
+                           const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
 {
-    double pad = 1.05 * (fa_max(g->up, g->down) + fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta))) / -r->slope, steep = fa_max(10.0, fa_max(line->plan.right, line->plan.low));
+    double pad = 1.05 *
+                 (fa_max(g->up, g->down) + fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta))) /
+                 -r->slope,
+           steep = fa_max(10.0, fa_max(line->plan.right, line->plan.low));
     fa_cap_reading end;
     pad = fa_max(pad, 2.0 * FA_EPS * eps);
     if (!(pad * steep < 0.005) || !(g->down < 0.5) || !(eps - pad > 0.0))
@@ -200,8 +213,9 @@ FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, doubl
     return 1;
 }
 
-/* Chernoff's bound of log delta in direction add, delta_add <= B(v) E_Q[e^{(1-v) L}]^T e^{-(v-1) eps}, on the nodes of a certified line: a few
- * Newton steps in v, of which the last counts.  What lies beyond the cap is at most J0 exp((1-v) log(1-q)) */
+/* Chernoff's bound of log delta in direction add, delta_add <= B(v) E_Q[e^{(1-v) L}]^T e^{-(v-1) eps}, on the nodes of
+ * a certified line: a few Newton steps in v, of which the last counts.  What lies beyond the cap is at most J0
+ * exp((1-v) log(1-q)) */
 FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, double eps, double wanted)
 {
     const fa_cap_nodes *s = &line->nodes;
@@ -209,9 +223,12 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
     fa_cap_real r;
     int i;
     for (i = 0; i < 5; i++) {
-        extra = (line->w.q_mass + line->moduli.right + fa_cap_ends(job, line, 1.0, v)) * exp(fa_min(600.0, (v - 1.0) * mean));
+        extra = (line->w.q_mass + line->moduli.right + fa_cap_ends(job, line, 1.0, v)) *
+                exp(fa_min(600.0, (v - 1.0) * mean));
         r = fa_cap_k(job, &line->w, s, 1.0 - v, 0, extra);
-        slop = FA_EPS * job->steps * (64.0 * v * (fabs(s->mean) + fabs(job->kappa)) + 1000.0 * (v * sqrt(fa_max(0.0, r.d2 / job->steps)) + fabs(expm1(fa_min(600.0, r.k / job->steps)))));
+        slop = FA_EPS * job->steps *
+               (64.0 * v * (fabs(s->mean) + fabs(job->kappa)) +
+                1000.0 * (v * sqrt(fa_max(0.0, r.d2 / job->steps)) + fabs(expm1(fa_min(600.0, r.k / job->steps)))));
         value = r.k + slop + fa_cap_log_b(v) - (v - 1.0) * eps;
         if (value == value)
             best = fa_min(best, value);
@@ -250,7 +267,9 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
         if (round == 2 || (g.up + g.down) * width < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, width);
-        if (!fa_cap_place(job, eps, work->line.plan.c, &work->line.w, &work->coarse, &at) || !fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, fa_min(-1e-3, log_delta), effort, &with_floor) ||
+        if (!fa_cap_place(job, eps, work->line.plan.c, &work->line.w, &work->coarse, &at) ||
+            !fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, fa_min(-1e-3, log_delta), effort,
+                                  &with_floor) ||
             !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
             return 0;
     }

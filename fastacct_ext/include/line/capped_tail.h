@@ -1,20 +1,21 @@
 /* line/capped_tail.h -- what the points of a capped line leave out: a majorant of |R| for all t beyond the last.
  *
- * |E_Q[exp(u l) keep]| <= integral of |Q keep| exp(c Re l - t Im l) |dz| on the curve zeta = X + i top rise(X - X_p), rise(x) = 1/(1 + e^-x):
- * Im l >= 0 there, so one integral at t serves every Im u >= t.  docs/algorithms/line.md, "Tail".
+ * |E_Q[exp(u l) keep]| <= integral of |Q keep| exp(c Re l - t Im l) |dz| on the curve zeta = X + i top rise(X - X_p),
+ * rise(x) = 1/(1 + e^-x): Im l >= 0 there, so one integral at t serves every Im u >= t.  docs/algorithms/line.md,
+ * "Tail".
  */
 #ifndef FA_LINE_CAPPED_TAIL_H
 #define FA_LINE_CAPPED_TAIL_H
 
 #include "capped_line.h"
 
-#define FA_CAP_TAIL_GOOD 3e-11        /* relative to delta */
+#define FA_CAP_TAIL_GOOD 3e-11 /* relative to delta */
 
 /* the curve, and constants of the bounds along it */
 typedef struct {
-    double top, at;                   /* height, X_p where it rises */
-    double strip, swell;              /* half width of the strip of the sum's own error; f's factor there */
-    double u, t, c, mean;             /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
+    double top, at;       /* height, X_p where it rises */
+    double strip, swell;  /* half width of the strip of the sum's own error; f's factor there */
+    double u, t, c, mean; /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
 } fa_cap_curve;
 
 FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_job *job, const fa_cap_line *line, double t, double top)
@@ -32,31 +33,44 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_job *job, const fa_cap_line 
     return out;
 }
 
-/* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t; *slack_out: log factor
- * for the sum's own error (large = 0; else it is in the sum, cell by cell) */
-FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve, const int large, double *slack_out)
+/* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
+ * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell) */
+FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve,
+                                 const int large, double *slack_out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_windows *w = &line->w;
     const double *zs = s->z, *log_q = s->log_q, *slope = s->slope, *bend = s->bend;
-    double s2 = job->sigma * job->sigma, inv_var = job->inv_var, odds = job->log_odds, h = s->h, grow = exp(2.0 * h), top = curve->top, at = curve->at, strip = curve->strip;
-    double cap = w->cap, inv_cap = 0.5 / (w->width * w->width), floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
-    double cells = grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0), edge = grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean, swell = curve->swell;
+    double s2 = job->sigma * job->sigma, inv_var = job->inv_var, odds = job->log_odds, h = s->h, grow = exp(2.0 * h),
+           top = curve->top, at = curve->at, strip = curve->strip;
+    double cap = w->cap, inv_cap = 0.5 / (w->width * w->width), floor_at = large ? w->floor : -1e300,
+           inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
+    double cells = grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0), edge = grow * h * h / 8.0,
+           c = curve->c, t = curve->t, u = curve->u, mean = curve->mean, swell = curve->swell;
     double sum = 0.0, swollen = 0.0, last = 0.0, before = 0.0, *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, swollen))
     for (j = 0; j < n; j++) {
-        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 500.0), rise = 1.0 / (1.0 + fa_exp_plain_v(fa_min(at - x, 500.0))), theta = top * rise, turn = theta * (1.0 - rise), si, co;
-        double e = fa_exp_plain_v(xc), li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j], u1 = floor_at - z;
-        double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt), z2 = f * f * dt + f * bend[j] * (1.0 + dt), far, l2, l1, b, k0, k1, value;
+        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 500.0),
+               rise = 1.0 / (1.0 + fa_exp_plain_v(fa_min(at - x, 500.0))), theta = top * rise,
+               turn = theta * (1.0 - rise), si, co;
+        double e = fa_exp_plain_v(xc), li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j],
+               u1 = floor_at - z;
+        double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
+               z2 = f * f * dt + f * bend[j] * (1.0 + dt), far, l2, l1, b, k0, k1, value;
         si = fa_sincos_v(theta, &co);
         lr = fa_clog1p_v(e * co, e * si, &li) + (x - xc);
         (void)fa_sincos_v(strip + 1.1 * theta, &far);
-        l2 = 0.5 / (fa_max(1.0, 0.335 * fa_max(e, 1.0 / e)) + far);                       /* |l''|, |l'| in zeta */
+        l2 = 0.5 / (fa_max(1.0, 0.335 * fa_max(e, 1.0 / e)) + far); /* |l''|, |l'| in zeta */
         l1 = 1.45 * fa_min(1.5 * e, 1.0);
-        b = s2 * f2 + (fabs(z) + s2 * h) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] + 2.5 * dt * f * (2.0 * f + bend[j]) + 1.6 * dt * dt * f * f;
-        k0 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2))));
-        k1 = large ? 0.5 * fa_exp_plain_v(fa_min(600.0, inv_floor * (y * y - u1 * u1 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u1) + step) * s2 * z2)))) : 0.0;
+        b = s2 * f2 + (fabs(z) + s2 * h) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
+            2.5 * dt * f * (2.0 * f + bend[j]) + 1.6 * dt * dt * f * f;
+        k0 = 0.5 * fa_exp_plain_v(fa_min(
+                       600.0, inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2))));
+        k1 = large ? 0.5 * fa_exp_plain_v(
+                               fa_min(600.0, inv_floor * (y * y - u1 * u1 +
+                                                          2.0 * edge * (s2 * s2 * f2 + (fabs(u1) + step) * s2 * z2))))
+                   : 0.0;
         value = (u0 < step ? 1.0 + k0 : k0) * (large ? (u1 < step ? 1.0 + k1 : k1) : 1.0) * sqrt(1.0 + turn * turn);
         value *= fa_exp_plain_v(fa_min(600.0, log_q[j] + c * (lr - mean) - t * li + 0.5 * s2 * theta * theta));
         term[j] = value;
@@ -67,7 +81,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     last = term[n - 1];
     before = term[n - 2];
     *slack_out = 0.0;
-    if (last > 1e-20 * sum) {                                           /* beyond the last node it falls at least like the last step */
+    if (last > 1e-20 * sum) { /* beyond the last node it falls at least like the last step */
         double ratio = last / fa_max(before, 1e-300);
         if (!(ratio < 0.9))
             return 300.0;
@@ -80,7 +94,8 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     return log(sum + 1e-16);
 }
 
-FA_FUNC double fa_cap_majorant_all(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve, double *slack_out)
+FA_FUNC double fa_cap_majorant_all(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve,
+                                   double *slack_out)
 {
     return fa_cap_majorant(job, line, curve, 0, slack_out);
 }
@@ -96,30 +111,36 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_job *job, const fa_cap_line *line, 
 {
     const fa_cap_windows *w = &line->w;
     const fa_cap_nodes *s = &line->nodes;
-    double s2 = job->sigma * job->sigma, top = fa_min(1.9, t / s2), c = line->plan.c, mean = s->mean - job->kappa, a, stiff, turn, weight, ta, root;
+    double s2 = job->sigma * job->sigma, top = fa_min(1.9, t / s2), c = line->plan.c, mean = s->mean - job->kappa, a,
+           stiff, turn, weight, ta, root;
     if (w->cap < s->z[s->sum.n - 1] + 3.0 * job->sigma) {
         a = fa_cap_posterior(job, w->cap);
         stiff = s2 * s2 / (w->width * w->width);
         turn = w->width * job->inv_var * (c * a - w->cap);
-        weight = fa_min(1.0, -0.5 * w->cap * w->cap * job->inv_var + c * (fa_cap_l(job, w->cap) - mean) + log(w->width / job->sigma) + 0.5 * turn * turn) + log(job->steps) + 6.0;
+        weight = fa_min(1.0, -0.5 * w->cap * w->cap * job->inv_var + c * (fa_cap_l(job, w->cap) - mean) +
+                                 log(w->width / job->sigma) + 0.5 * turn * turn) +
+                 log(job->steps) + 6.0;
         ta = t * a;
         root = ta * ta - 2.0 * stiff * weight;
         stiff += s2;
-        top = fa_min(top, root > ta * ta ? fa_max(ta, 0.75 * (ta + sqrt(root))) / stiff : (ta + sqrt(fa_max(0.0, root))) / stiff);
+        top = fa_min(top, root > ta * ta ? fa_max(ta, 0.75 * (ta + sqrt(root))) / stiff
+                                         : (ta + sqrt(fa_max(0.0, root))) / stiff);
     }
     return fa_max(top, 1e-4);
 }
 
-/* what the sum leaves out beyond t, over exp(log_value), at eps.  |R| <= |B0|^T, with a floor T |D| max(|B0|, |Bb|)^(T-1);
- * h/pi sum of |R|/|u (u-1)| beyond t <= max |R|/(pi t) */
-FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double t, double lower)
+/* what the sum leaves out beyond t, over exp(log_value), at eps.  |R| <= |B0|^T, with a floor T |D| max(|B0|,
+ * |Bb|)^(T-1); h/pi sum of |R|/|u (u-1)| beyond t <= max |R|/(pi t) */
+FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
+                                  double t, double lower)
 {
     double s2 = job->sigma * job->sigma, c = line->plan.c, slack, log_b, log_r;
     fa_cap_curve curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, lower * fa_cap_curve_top(job, line, t)));
     log_b = fa_cap_majorant_all(job, line, &curve, &slack) + slack;
     if (line->w.has_floor) {
         double stiff = s2 / line->w.floor_width, log_d;
-        curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, fa_min(1.4, t * fa_cap_posterior(job, line->w.floor) / (stiff * stiff + s2))));
+        curve = fa_cap_curve_of(
+            job, line, t, fa_max(1e-4, fa_min(1.4, t * fa_cap_posterior(job, line->w.floor) / (stiff * stiff + s2))));
         log_d = fa_cap_majorant_large(job, line, &curve);
         log_r = log(job->steps) + log_d + slack + (job->steps - 1.0) * (log_b + log1p(exp(log_d + slack - log_b)));
     }
@@ -140,7 +161,8 @@ FA_FUNC double fa_cap_close_tail(const fa_cap_job *job, fa_cap_line *line, doubl
         if (!(best < FA_CAP_TAIL_GOOD))
             best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 0.6));
         more = (line->made / 8 + FA_RUN - 1) / FA_RUN;
-        if (best < FA_CAP_TAIL_GOOD || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX || (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
+        if (best < FA_CAP_TAIL_GOOD || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
+            (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
             return best;
         if (!fa_cap_reserve_points(line, line->made + more * FA_RUN))
             return best;

@@ -1,18 +1,18 @@
 /* line/window.h -- tails of the normal distribution: the smooth windows of the capped line.
  *
- * A window is keep(z) = Phi((z0 - z)/width): near 1 left of z0, near 0 right of it, and entire, so that no quadrature notices its edge.
- * docs/algorithms/line.md.
+ * A window is keep(z) = Phi((z0 - z)/width): near 1 left of z0, near 0 right of it, and entire, so that no quadrature
+ * notices its edge. docs/algorithms/line.md.
  */
 #ifndef FA_LINE_WINDOW_H
 #define FA_LINE_WINDOW_H
 
 #include "../fa_vector.h"
 
-#define FA_HALF_ROOT 0.70710678118654752440    /* 1/sqrt(2) */
-#define FA_ERFC_END 26.0                       /* erfc(26) = 6e-296 */
+#define FA_HALF_ROOT 0.70710678118654752440 /* 1/sqrt(2) */
+#define FA_ERFC_END  26.0                   /* erfc(26) = 6e-296 */
 
-/* erfc(x), 0 <= x <= FA_ERFC_END: (4 + 4 x^2) u, relative.  t exp(-x^2 + p(t)), t = 2/(2 + x), p of degree 27 in 2 t - 1:
- * Chebyshev's interpolant of log(erfc(x) exp(x^2)/t) at 64 points, cut where its coefficients are below 1e-18 */
+/* erfc(x), 0 <= x <= FA_ERFC_END: (4 + 4 x^2) u, relative.  t exp(-x^2 + p(t)), t = 2/(2 + x), p of degree 27 in 2 t -
+ * 1: Chebyshev's interpolant of log(erfc(x) exp(x^2)/t) at 64 points, cut where its coefficients are below 1e-18 */
 FA_INLINE double fa_erfc_v(double x)
 {
     double t = 2.0 / (2.0 + x), y = 2.0 * t - 1.0, p = -1.8902306008944537e-09;
@@ -53,7 +53,7 @@ FA_FUNC double fa_log_tail(double x)
     int i;
     if (x < 30.0)
         return log(0.5 * erfc(x * FA_HALF_ROOT));
-    for (i = 12; i > 0; i--)                   /* Mills' ratio 1/(x + 1/(x + 2/(x + ...))) */
+    for (i = 12; i > 0; i--) /* Mills' ratio 1/(x + 1/(x + 2/(x + ...))) */
         c = i / (x + c);
     return -0.5 * x * x - 0.918938533204672741780 - log(x + c);
 }
