@@ -31,6 +31,7 @@ cdef extern from "include/kernels.h" nogil:
                                      const double *b, int directions, double seconds, double *out, uint8_t *status_out) noexcept nogil
         void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps,
                                     double *out) noexcept nogil
+        int (*capped_line)(double sigma, double q, double steps, double eps, const double *budget, double *out) noexcept nogil
     const fa_kernels *fa_kernels_select(const char *name)
     enum: FA_NO_MEMORY
     void fa_alloc_limit(int64_t n)

@@ -86,6 +86,13 @@ def limit_memory(int64_t allocations):
     fa_alloc_limit(allocations)
 
 
+def capped_line(double noise_multiplier, double sample_rate, double steps, double epsilon, const double[::1] budget, double[::1] out):
+    """For tests: one capped line with a budget of one's own; see `capped_line` in kernels.h."""
+    if budget.shape[0] != 7 or out.shape[0] != 11:
+        raise ValueError("array lengths do not fit")
+    return bool(_active.capped_line(noise_multiplier, sample_rate, steps, epsilon, &budget[0], &out[0]))
+
+
 if os.environ.get("FASTACCT_ISA"):
     select(os.environ["FASTACCT_ISA"])
 

@@ -47,6 +47,9 @@ typedef struct {
     int64_t (*exact_calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b,
                                      int directions, double seconds, double *out, uint8_t *status_out);
     void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps, double *out);
+    /* one capped line with a budget of one's own, to check its ledger: budget is tolerance, dead, need, cap_ratio, cap_back, left, floor (1: use
+     * one); out is log delta, then relative to it the ledger's up, down, tail, quadrature, rounding, ends, closed, put, floor, alias.  0: no line */
+    int (*capped_line)(double sigma, double q, double steps, double eps, const double *budget, double *out);
 } fa_kernels;
 
 const fa_kernels *fa_kernels_baseline(void);

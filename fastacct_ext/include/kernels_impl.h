@@ -410,10 +410,36 @@ static void fa_clt_mu_approx_block(int64_t n, const double *sigma, const double 
         out[i] = q[i] > 0.0 && steps[i] > 0.0 ? fa_clt_mu_approx(sigma[i], q[i], steps[i]) : 0.0;
 }
 
+static int fa_capped_line(double sigma, double q, double steps, double eps, const double *budget, double *out)
+{
+    fa_cap_work work;
+    fa_cap_job job;
+    fa_cap_effort effort = fa_cap_usual_effort();
+    fa_cap_reading r;
+    fa_cap_ledger g;
+    int ok;
+    memset(&work, 0, sizeof(work));
+    effort.tolerance = budget[0];
+    effort.dead = budget[1];
+    effort.need = budget[2];
+    effort.cap_ratio = budget[3];
+    effort.cap_back = budget[4];
+    effort.left = budget[5];
+    fa_cap_job_set(&job, sigma, q, steps);
+    ok = fa_cap_read_once(&job, &work, eps, &effort, budget[6] != 0.0, &r, &g);
+    if (ok) {
+        double entries[] = {r.log_value, g.up, g.down, g.tail, g.quadrature, g.rounding, g.ends, g.closed, g.put, g.floor, g.alias};
+        memcpy(out, entries, sizeof(entries));
+    }
+    fa_cap_work_free(&work);
+    return ok;
+}
+
 const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
 {
     static const fa_kernels table = {FA_LEVEL_NAME,       fa_rdp_block,          fa_rdp_series_block,        fa_readout_block,       fa_calibrate_block,
                                      fa_history_readout,  fa_log_moment_block,   fa_classical_epsilon_block, fa_gaussian_delta_block,
-                                     fa_exact_block,      fa_exact_job,          fa_exact_calibrate_block,   fa_clt_mu_approx_block};
+                                     fa_exact_block,      fa_exact_job,          fa_exact_calibrate_block,   fa_clt_mu_approx_block,
+                                     fa_capped_line};
     return &table;
 }

@@ -15,8 +15,7 @@
 
 #include "window.h"
 
-#define FA_CAP_DEPTH 7.5  /* standard widths between the losses that reach eps and the cap */
-#define FA_CAP_RATIO 1.35 /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
+#define FA_CAP_DEPTH 7.5 /* standard widths between the losses that reach eps and the cap */
 
 typedef struct {
     double sigma, q, steps;
@@ -48,6 +47,27 @@ FA_FUNC void fa_cap_job_set(fa_cap_job *job, double sigma, double q, double step
     job->variance = steps * q * q * expm1(fa_min(job->inv_var, 50.0));
 }
 
+/* The budget of work.  Every bound holds for any of these; they decide how narrow it is, and what it costs */
+typedef struct {
+    int points;       /* a line that needs more is given up ... */
+    double pairs;     /* ... and one that needs more points times nodes */
+    double tolerance; /* -log of the relative size of what aliases and the floor may add */
+    double dead;      /* -log of |F| t, relative to delta, where the points may end */
+    double need;      /* -log of the quadrature's relative error aimed at */
+    double far;       /* factor on the first guess of where the points end */
+    double cap_ratio; /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
+    double cap_back;  /* share of what the other steps may take back that the cap allows for */
+    double left;      /* standard deviations of Q left of 0 where the nodes begin */
+} fa_cap_effort;
+
+#define FA_CAP_POINTS_MAX 16384
+
+FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
+{
+    fa_cap_effort out = {FA_CAP_POINTS_MAX, 1e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 8.3};
+    return out;
+}
+
 /* z where one step's loss is `loss` > log(1-q) */
 FA_INLINE double fa_cap_z(const fa_cap_job *job, double loss)
 {
@@ -66,12 +86,12 @@ FA_INLINE double fa_cap_l(const fa_cap_job *job, double z)
 FA_INLINE double fa_cap_posterior(const fa_cap_job *job, double z) { return -expm1(-fa_cap_l(job, z)); }
 
 /* the cap for eps; 0 where there is none in doubles */
-FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, double eps, fa_cap_windows *w)
+FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, const fa_cap_effort *effort, double eps, fa_cap_windows *w)
 {
-    double back = fa_min(8.0 * sqrt(job->variance) + 0.5 * job->variance, -job->steps * job->kappa), reach = eps + back,
-           z_reach, sd;
+    double back = effort->cap_back * fa_min(8.0 * sqrt(job->variance) + 0.5 * job->variance, -job->steps * job->kappa),
+           reach = eps + back, z_reach, sd;
     z_reach = fa_cap_z(job, reach);
-    w->width = fa_min((fa_cap_z(job, FA_CAP_RATIO * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * job->sigma);
+    w->width = fa_min((fa_cap_z(job, effort->cap_ratio * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * job->sigma);
     w->width = fa_min(w->width, 5.0 * job->sigma * job->sigma /
                                     fa_max(z_reach, job->sigma)); /* else its left end outweighs the noise's */
     w->cap = z_reach + FA_CAP_DEPTH * w->width;

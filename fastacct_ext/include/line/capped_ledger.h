@@ -267,8 +267,8 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
 }
 
 /* all entries at eps, delta there about exp(log_value).  Adds points while the tail asks for them */
-FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, double eps, double log_value,
-                                 fa_cap_ledger *out)
+FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
+                                 double log_value, fa_cap_ledger *out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_plan *p = &line->plan;
@@ -276,7 +276,7 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, doubl
     fa_cap_moduli moduli;
     int side;
     memset(out, 0, sizeof(*out));
-    out->tail = fa_cap_close_tail(job, line, eps, log_value);
+    out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
     t = line->n * p->h;
     u = sqrt(p->c * p->c + t * t);
     moduli = line->moduli = fa_cap_quadrature(job, line, t);

@@ -11,17 +11,7 @@
 
 #include "capped_place.h"
 
-#define FA_CAP_POINTS_MAX 16384
-#define FA_CAP_SYNC       128 /* points between fresh starts of the phasors; a multiple of FA_RUN */
-#define FA_CAP_DEAD       (FA_CAP_TOLERANCE + 6.0) /* -log of |F| t, relative to delta, where the points may end */
-#define FA_CAP_NEED       24.0                     /* -log of the quadrature's relative error aimed at */
-
-typedef struct {
-    int points;   /* a line that needs more is given up ... */
-    double pairs; /* ... and one that needs more points times nodes */
-    double fine;  /* more in the exponent of the quadrature's error */
-    double far;   /* factor on the first guess of where the points end */
-} fa_cap_effort;
+#define FA_CAP_SYNC 128 /* points between fresh starts of the phasors; a multiple of FA_RUN */
 
 /* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for v <= plan.right, of
  * the small losses' at plan.low, of the mean */
@@ -103,9 +93,9 @@ FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, 
 }
 
 /* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
- * exp(-FA_CAP_NEED), relative. A guess, checked by the ledger; returns the step */
-FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse, double t, double fine,
-                           double z_low, double z_high, double *stretch_out)
+ * exp(-need), relative. A guess, checked by the ledger; returns the step */
+FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
+                           const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
 {
     const fa_cap_windows *w = &line->w;
     const fa_cap_plan *plan = &line->plan;
@@ -118,15 +108,15 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
     fa_cap_rim cap, right, low = {INFINITY, 0.0, 0.0};
     int worse = 0;
     ampl = fa_max(0.0, ampl);
-    need = FA_CAP_NEED + fine + ampl + log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
+    need = effort->need + ampl + log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
            (job->sigma > 3.0 ? 3.0 : 0.0);
-    cap = fa_cap_rim_at(job, w->cap, w->width, c, mean, FA_CAP_NEED + fine + ampl + log_t, 1.0);
+    cap = fa_cap_rim_at(job, w->cap, w->width, c, mean, effort->need + ampl + log_t, 1.0);
     right = fa_cap_rim_at(job, w->cap, w->width, plan->right, mean, 11.0 + log_t, INFINITY); /* K at Chernoff's point */
     if (w->has_floor) {
         most = log(plan->jumps / job->steps);
-        low = fa_cap_rim_at(
-            job, w->floor, w->floor_width, c, mean,
-            FA_CAP_NEED + fine + ampl + log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9)))), most);
+        low = fa_cap_rim_at(job, w->floor, w->floor_width, c, mean,
+                            effort->need + ampl + log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9)))),
+                            most);
     }
     eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
     for (a = 1.0; a > 1e-6; a *= 0.7) {
@@ -278,7 +268,7 @@ FA_FUNC void fa_cap_points(const fa_cap_job *job, fa_cap_line *line, int first)
 /* points until |F| t is dead.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
 FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double *t_out)
 {
-    double h = line->plan.h, dead = -FA_CAP_DEAD, pairs = 0.0;
+    double h = line->plan.h, dead = -effort->dead, pairs = 0.0;
     int k, limit = effort->points,
            width = line->nodes.sum.n + (line->w.has_floor ? line->nodes.sum.n - line->nodes.lifted : 0);
     line->made = 0;
@@ -332,11 +322,11 @@ FA_FUNC double fa_cap_guess_reach(const fa_cap_job *job, const fa_cap_line *line
 FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
                             const fa_cap_effort *effort, double dephase)
 {
-    double z_low = -8.3 * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right), h, stretch = 1.0;
+    double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right), h, stretch = 1.0;
     int round, done;
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
     for (round = 0; round < 10; round++) {
-        h = fa_cap_step(job, line, coarse, line->reach, effort->fine, z_low, z_high, &stretch);
+        h = fa_cap_step(job, line, coarse, effort, line->reach, z_low, z_high, &stretch);
         if (!(h > 0.0) || !fa_cap_fill(job, &line->w, &line->nodes, h, stretch, z_low, z_high))
             return 0;
         fa_cap_bends(&line->nodes);
@@ -363,9 +353,9 @@ FA_FUNC int fa_cap_draw(const fa_cap_job *job, fa_cap_line *line, fa_cap_nodes *
     double tol, size = log_size, next;
     int round;
     for (round = 0;; round++) {
-        tol = size - FA_CAP_TOLERANCE;
+        tol = size - effort->tolerance;
         line->w.has_floor = 0;
-        plan->low = with_floor ? fa_cap_choose_floor(job, &line->w, coarse, eps, tol, at) : 1.0;
+        plan->low = with_floor ? fa_cap_choose_floor(job, effort, &line->w, coarse, eps, tol, at) : 1.0;
         if (!with_floor)
             fa_cap_no_floor(coarse);
         fa_cap_probe(job, &line->w, coarse, eps, at, tol, &probes);
@@ -396,7 +386,8 @@ FA_FUNC int fa_cap_draw(const fa_cap_job *job, fa_cap_line *line, fa_cap_nodes *
 
 /* Im u where records that are hardly moved dephase, about: sqrt(2 * 32/variance of the small losses), less where large
  * ones are certain */
-FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_nodes *coarse, double eps, double v)
+FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort, const fa_cap_nodes *coarse,
+                              double eps, double v)
 {
     const double *l = coarse->sum.lr, *w = coarse->sum.wr;
     double level = 0.05 * eps - job->kappa, all = 0.0, large = 0.0, m1 = 0.0, m2 = 0.0, jumps, variance;
@@ -412,7 +403,7 @@ FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_nodes *coarse,
     all = fa_max(all, 1e-300);
     jumps = job->steps * large / all;
     variance = job->steps * (m2 / all - (m1 / all) * (m1 / all));
-    return jumps < FA_CAP_TOLERANCE + 1.0 ? sqrt(2.0 * (FA_CAP_DEAD - jumps) / fa_max(variance, 1e-300)) : 0.0;
+    return jumps < effort->tolerance + 1.0 ? sqrt(2.0 * (effort->dead - jumps) / fa_max(variance, 1e-300)) : 0.0;
 }
 
 /* the line for eps: first without a floor, as far as that is short */
@@ -425,7 +416,7 @@ FA_FUNC int fa_cap_evaluate_line(const fa_cap_job *job, fa_cap_line *line, fa_ca
     effort.points = *with_floor ? FA_CAP_POINTS_MAX : 360;
     effort.pairs = *with_floor ? 1e7 : 1.5e5;
     if (!*with_floor) {
-        dephase = fa_cap_dephase(job, coarse, eps, at->v);
+        dephase = fa_cap_dephase(job, &effort, coarse, eps, at->v);
         if (fa_cap_draw(job, line, coarse, at, eps, log_size, 0, &effort, dephase))
             return 1;
         line->n = 0;

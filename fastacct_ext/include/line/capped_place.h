@@ -9,8 +9,7 @@
 
 #include "capped_nodes.h"
 
-#define FA_CAP_TOLERANCE 26.0 /* -log of the relative size of what aliases and the floor may add */
-#define FA_CAP_PROBES    13   /* Chernoff's points around the saddle */
+#define FA_CAP_PROBES 13 /* Chernoff's points around the saddle */
 
 /* K(v) = steps log E_Q[exp(v L) window], with derivatives, and steps times the tilted chance of a large loss */
 typedef struct {
@@ -99,13 +98,13 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_win
 
 /* cap, coarse nodes and saddle for eps, and about how large delta is there: the closed part and the saddle-point
  * approximation.  0: none */
-FA_FUNC int fa_cap_place(const fa_cap_job *job, double eps, double start, fa_cap_windows *w, fa_cap_nodes *s,
-                         fa_cap_saddle *out)
+FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, double eps, double start,
+                         fa_cap_windows *w, fa_cap_nodes *s, fa_cap_saddle *out)
 {
     double s1 = job->sigma, v = start, v_max, end, z_high, edge = 1.0, h, bulk, ref, share;
     fa_cap_closed closed;
     int round;
-    if (!fa_cap_place_cap(job, eps, w))
+    if (!fa_cap_place_cap(job, effort, eps, w))
         return 0;
     if (!(v > 1.0))
         v = fa_min(1.0 + fa_max(eps / job->variance, 1.0 / sqrt(job->variance)), 1.0 + 20.0 / eps);
@@ -159,8 +158,8 @@ FA_FUNC void fa_cap_try_floor(const fa_cap_job *job, fa_cap_windows *w, fa_cap_n
 /* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below
  * which Chernoff's bound of the small losses is negligible; none where every sum of interest has many large losses.
  * Returns Chernoff's point, 1 without a floor */
-FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, fa_cap_windows *w, fa_cap_nodes *s, double eps,
-                                   double log_tol, const fa_cap_saddle *at)
+FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, const fa_cap_effort *effort, fa_cap_windows *w,
+                                   fa_cap_nodes *s, double eps, double log_tol, const fa_cap_saddle *at)
 {
     static const double ratios[] = {0.62, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015, 0.007, 0.003};
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high;
@@ -168,7 +167,7 @@ FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, fa_cap_windows *w, fa_
     fa_cap_hard_floor(s, 0.05 * eps - job->kappa);
     jumps = fa_cap_k(job, w, s, at->v, 0, 0.0).jumps;
     w->has_floor = 0;
-    while (jumps < FA_CAP_TOLERANCE + 1.0 && low < high) {
+    while (jumps < effort->tolerance + 1.0 && low < high) {
         int mid = (low + high) / 2;
         fa_cap_saddle small;
         fa_cap_try_floor(job, w, s, eps, ratios[mid]);
@@ -180,10 +179,10 @@ FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, fa_cap_windows *w, fa_
         else
             low = mid + 1;
     }
-    if (high < count && jumps < FA_CAP_TOLERANCE + 1.0) {
+    if (high < count && jumps < effort->tolerance + 1.0) {
         fa_cap_try_floor(job, w, s, eps, ratios[high]);
         jumps = fa_cap_k(job, w, s, at->v, 0, 0.0).jumps;
-        if (jumps < FA_CAP_TOLERANCE + 1.0 && (high < 8 || jumps < 15.0))
+        if (jumps < effort->tolerance + 1.0 && (high < 8 || jumps < 15.0))
             return point;
     }
     w->has_floor = 0;

@@ -62,15 +62,15 @@ FA_FUNC double fa_cap_guess(const fa_cap_job *job, double log_delta)
 
 /* eps by Newton's method on the placing's own estimate of log delta; the windows and coarse nodes are those of the last
  * point */
-FA_FUNC int fa_cap_place_delta(const fa_cap_job *job, fa_cap_work *work, double log_delta, double *eps_out,
-                               fa_cap_saddle *at)
+FA_FUNC int fa_cap_place_delta(const fa_cap_job *job, const fa_cap_effort *effort, fa_cap_work *work, double log_delta,
+                               double *eps_out, fa_cap_saddle *at)
 {
     double eps = fa_cap_guess(job, log_delta), low = 0.0, high = INFINITY, next;
     int i;
     at->v = 0.0;
     for (i = 0; i < 12; i++) {
         double gap;
-        if (!fa_cap_place(job, eps, at->v, &work->line.w, &work->coarse, at))
+        if (!fa_cap_place(job, effort, eps, at->v, &work->line.w, &work->coarse, at))
             return 0;
         *eps_out = eps;
         gap = at->log_size - log_delta;
@@ -115,7 +115,7 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
     fa_cap_saddle at;
     double eps, size;
     int round;
-    if (!fa_cap_place_delta(job, work, log_delta, &eps, &at))
+    if (!fa_cap_place_delta(job, effort, work, log_delta, &eps, &at))
         return 0;
     size = at.log_size;
     for (round = 0; round < 6; round++) {
@@ -128,7 +128,7 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
             return 1;
         eps = *eps_out;
         size = log_delta;
-        if (!(eps > 0.0) || !fa_cap_place(job, eps, at.v, &work->line.w, &work->coarse, &at))
+        if (!(eps > 0.0) || !fa_cap_place(job, effort, eps, at.v, &work->line.w, &work->coarse, &at))
             return 0;
     }
     return 0;
@@ -138,24 +138,40 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
  * error makes */
 FA_FUNC void fa_cap_try_harder(fa_cap_effort *effort, const fa_cap_ledger *g, double width)
 {
-    effort->fine += fa_max(0.0, fa_min(15.0, log(g->quadrature * width / 5e-11)));
+    effort->need += fa_max(0.0, fa_min(15.0, log(g->quadrature * width / 5e-11)));
     if (g->rounding > g->quadrature)
-        effort->fine += fa_max(0.0, fa_min(8.0, log(g->rounding * width / 5e-11)));
+        effort->need += fa_max(0.0, fa_min(8.0, log(g->rounding * width / 5e-11)));
     if (g->tail > 1e-10)
         effort->far *= 1.4;
+}
+
+/* one line for eps with this budget, its reading and its ledger there; 0: none */
+FA_FUNC int fa_cap_read_once(const fa_cap_job *job, fa_cap_work *work, double eps, const fa_cap_effort *effort,
+                             int with_floor, fa_cap_reading *r, fa_cap_ledger *g)
+{
+    fa_cap_saddle at;
+    if (!fa_cap_place(job, effort, eps, 0.0, &work->line.w, &work->coarse, &at) ||
+        !fa_cap_draw(job, &work->line, &work->coarse, &at, eps, at.log_size, with_floor, effort, 0.0))
+        return 0;
+    *r = fa_cap_read(job, &work->line, eps);
+    if (!(r->log_value == r->log_value))
+        return 0;
+    fa_cap_close_ledger(job, &work->line, effort, eps, r->log_value, g);
+    *r = fa_cap_read(job, &work->line, eps);
+    return r->log_value == r->log_value;
 }
 
 /* log delta at eps.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
 {
-    fa_cap_effort effort = {0, 0.0, 0.0, 1.0};
+    fa_cap_effort effort = fa_cap_usual_effort();
     fa_cap_saddle at;
     fa_cap_ledger g;
     fa_cap_reading r = {NAN, NAN};
     double pad, size;
     int round, with_floor = 0;
     work->certified = 0;
-    if (!fa_cap_place(job, eps, 0.0, &work->line.w, &work->coarse, &at))
+    if (!fa_cap_place(job, &effort, eps, 0.0, &work->line.w, &work->coarse, &at))
         return 0;
     size = at.log_size;
     for (round = 0; round < 3; round++) {
@@ -164,13 +180,13 @@ FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double ep
         r = fa_cap_read(job, &work->line, eps);
         if (!(r.log_value == r.log_value))
             return 0;
-        fa_cap_close_ledger(job, &work->line, eps, r.log_value, &g);
+        fa_cap_close_ledger(job, &work->line, &effort, eps, r.log_value, &g);
         r = fa_cap_read(job, &work->line, eps);
         if (round == 2 || g.up + g.down < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, 1.0);
         size = fa_min(-1e-3, r.log_value);
-        if (!fa_cap_place(job, eps, at.v, &work->line.w, &work->coarse, &at))
+        if (!fa_cap_place(job, &effort, eps, at.v, &work->line.w, &work->coarse, &at))
             return 0;
     }
     if (!(r.log_value == r.log_value) || !(g.up + g.down < 0.1))
@@ -245,7 +261,7 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
 /* eps at log delta.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, fa_interval *out)
 {
-    fa_cap_effort effort = {0, 0.0, 0.0, 1.0};
+    fa_cap_effort effort = fa_cap_usual_effort();
     fa_cap_saddle at;
     fa_cap_ledger g;
     fa_cap_reading r;
@@ -259,7 +275,7 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
         return 1;
     }
     for (round = 0;; round++) {
-        fa_cap_close_ledger(job, &work->line, eps, r.log_value, &g);
+        fa_cap_close_ledger(job, &work->line, &effort, eps, r.log_value, &g);
         r = fa_cap_read(job, &work->line, eps);
         if (!(r.slope < 0.0))
             return 0;
@@ -267,7 +283,7 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
         if (round == 2 || (g.up + g.down) * width < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, width);
-        if (!fa_cap_place(job, eps, work->line.plan.c, &work->line.w, &work->coarse, &at) ||
+        if (!fa_cap_place(job, &effort, eps, work->line.plan.c, &work->line.w, &work->coarse, &at) ||
             !fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, fa_min(-1e-3, log_delta), effort,
                                   &with_floor) ||
             !fa_cap_newton(job, &work->line, log_delta, &eps, &r))

@@ -9,8 +9,6 @@
 
 #include "capped_line.h"
 
-#define FA_CAP_TAIL_GOOD 3e-11 /* relative to delta */
-
 /* the curve, and constants of the bounds along it */
 typedef struct {
     double top, at;       /* height, X_p where it rises */
@@ -151,17 +149,18 @@ FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line
 }
 
 /* bound of the tail; further points, as far as the nodes are fine enough, while it is too large.  Changes the line */
-FA_FUNC double fa_cap_close_tail(const fa_cap_job *job, fa_cap_line *line, double eps, double log_value)
+FA_FUNC double fa_cap_close_tail(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
+                                 double log_value)
 {
-    double h = line->plan.h, best = INFINITY, t;
+    double h = line->plan.h, good = 2400.0 * exp(-effort->dead), best = INFINITY, t; /* 3e-11 */
     int round, more, i;
     for (round = 0;; round++) {
         t = (line->n - 1) * h;
         best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 1.0));
-        if (!(best < FA_CAP_TAIL_GOOD))
+        if (!(best < good))
             best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 0.6));
         more = (line->made / 8 + FA_RUN - 1) / FA_RUN;
-        if (best < FA_CAP_TAIL_GOOD || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
+        if (best < good || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
             (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
             return best;
         if (!fa_cap_reserve_points(line, line->made + more * FA_RUN))
