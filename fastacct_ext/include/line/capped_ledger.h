@@ -232,23 +232,29 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
     return exp(fa_min(300.0, best - log_value));
 }
 
+/* errors of B0 exp(-u mu) at a point: quadrature fixed + mean |u|, rounding min(far, near |u|^2/c^2); and of D */
+typedef struct {
+    double fixed, mean, near, far, large;
+} fa_cap_errors;
+
 /* what errors of B0 and D make of the sum, over exp(log_value): n factors (1 + e/|B0|), and the errors of log F and its
  * angle */
 FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
-                                 double fixed, double growing, double cap_growing, double large, fa_cap_ledger *out)
+                                 const fa_cap_errors *errors, fa_cap_ledger *out)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *inverse = line->inverse;
     double c = line->plan.c, h = line->plan.h, de = eps - line->eps, shift = line->ref - log_value, steps = job->steps,
            drift = steps * fabs(line->nodes.mean), inv_c2 = 1.0 / (c * c), ref = fabs(line->ref);
+    double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, large = errors->large;
     double sum = 0.0, size = 0.0, low = 0.0, share = 0.0;
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, size, share))
     for (k = 0; k < n; k++) {
         double t = k * h, f = fa_exp_plain_v(fa_min(600.0, log_f[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5),
-               err = fixed + fa_min(cap_growing, growing * (1.0 + t * t * inv_c2)), grow;
+               rule = fixed + mean * sqrt(c * c + t * t), err = rule + fa_min(far, near * (1.0 + t * t * inv_c2)), grow;
         (void)fa_exp_both_v(fa_min(600.0, steps * err * inverse[k]), &grow);
         sum += f * grow;
-        share += f * grow * fixed / err;
+        share += f * grow * rule / err;
         size += f * (fabs(log_f[k]) + ref + fabs(arg_f[k]) + (c - 1.0 + t) * eps + 30.0 + (c + t) * drift);
     }
     if (line->w.has_floor) {
@@ -257,7 +263,7 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
         for (k = 0; k < n; k++) {
             double t = k * h,
                    f = fa_exp_plain_v(fa_min(600.0, log_low[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5) * steps,
-                   err = fixed + fa_min(cap_growing, growing * (1.0 + t * t * inv_c2));
+                   err = fixed + mean * sqrt(c * c + t * t) + fa_min(far, near * (1.0 + t * t * inv_c2));
             double grow = fa_exp_plain_v(fa_min(600.0, steps * (err + large) * inverse[k]));
             low += f * grow * (inverse[k] * (large + err * ratio[k]) + 60.0 * FA_EPS * ratio[k]);
         }
@@ -272,8 +278,9 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_plan *p = &line->plan;
-    double t, u, large, unused, steps, growing, far, fixed, x = 2.0 * FA_PI / p->h, v, k, both, mean_error, b0;
+    double t, u, large, unused, steps, x = 2.0 * FA_PI / p->h, v, k, both, b0;
     fa_cap_moduli moduli;
+    fa_cap_errors errors;
     int side;
     memset(out, 0, sizeof(*out));
     out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
@@ -281,14 +288,15 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
     u = sqrt(p->c * p->c + t * t);
     moduli = line->moduli = fa_cap_quadrature(job, line, t);
     steps = fa_min(FA_CAP_SYNC, line->n);
-    mean_error = s->mean_error + moduli.mean + fa_cap_ends(job, line, 1.0, 1.0);
-    far = fa_cap_rounding(job, line, u, steps, &large) + 10.0 * FA_EPS * line->w.q_mass + u * mean_error;
-    growing = fa_cap_rounding(job, line, p->c, steps, &unused) + 10.0 * FA_EPS * line->w.q_mass + p->c * mean_error;
+    errors.far = fa_cap_rounding(job, line, u, steps, &large) + 10.0 * FA_EPS * line->w.q_mass + u * s->mean_error;
+    errors.near = fa_cap_rounding(job, line, p->c, steps, &unused) + 10.0 * FA_EPS * line->w.q_mass +
+                  p->c * s->mean_error;
     b0 = exp(fa_cap_k(job, &line->w, s, p->c, 0, 0.0).k / job->steps - p->c * s->mean);
-    large = line->w.has_floor ? large + moduli.large + 2e-18 * b0 + fa_cap_ends(job, line, p->c, u) : 0.0;
     out->ends = fa_cap_ends(job, line, p->c, u);
-    fixed = moduli.line + out->ends;
-    fa_cap_weigh_points(job, line, eps, log_value, fixed, growing, far, large, out);
+    errors.fixed = moduli.line + out->ends;
+    errors.mean = moduli.mean + fa_cap_ends(job, line, 1.0, 1.0);
+    errors.large = line->w.has_floor ? large + moduli.large + 2e-18 * b0 + out->ends : 0.0;
+    fa_cap_weigh_points(job, line, eps, log_value, &errors, out);
     out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
     out->put = fa_cap_put(job, line, eps, log_value, moduli.right);
     if (line->w.has_floor)

@@ -1,0 +1,119 @@
+"""The capped line: coarse lines hold the truth by their ledger alone, and every entry of it is needed."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct import reference
+from fastacct_ext import _kernels
+
+ENTRIES = ("log_value", "up", "down", "tail", "quadrature", "rounding", "ends", "closed", "put", "floor", "alias")
+USUAL = {"tolerance": 26.0, "dead": 32.0, "need": 24.0, "cap_ratio": 1.35, "cap_back": 1.0, "left": 8.3, "floor": 0.0}
+JOBS = {
+    "everyday": (1.0, 0.01, 1000, 1.0),
+    "a large jump": (0.6, 0.0003, 2000, 1.5),
+    "few participations": (0.5, 0.0001, 10_000, 0.5),
+    "much noise": (5.0, 0.05, 20_000, 3.0),
+    "many steps": (20.0, 0.01, 10**9, 223.47084225136297),
+}
+
+
+def _line(job, **budget):
+    out = np.empty(len(ENTRIES))
+    assert _kernels.capped_line(*map(float, JOBS[job]), np.array(list((USUAL | budget).values())), out)
+    return dict(zip(ENTRIES, out.tolist(), strict=True))
+
+
+def _truth(job):
+    """Bounds of log delta, from the usual line (which the oracle's tests hold to the truth) or from the reference."""
+    noise, rate, steps, epsilon = JOBS[job]
+    run = {"noise_multiplier": noise, "sample_rate": rate, "steps": steps, "epsilon": epsilon}
+    if job == "many steps":
+        value = float(mp.log(reference.exact_delta(**run, direction="remove")))
+        return value - 1e-15, value + 1e-15
+    bounds = fa.dpsgd.delta_bounds(**run, neighbors="remove")
+    return math.log(bounds.lower), math.log(bounds.upper)
+
+
+def _holds(ledger, truth, without=None):
+    """Whether the interval meets the truth's; `without` an entry, that is left out on both sides."""
+    off = 0.0 if without is None else ledger[without]
+    up = ledger["log_value"] + math.log1p(ledger["up"] - (off if without != "alias" else 0.0))
+    down = ledger["down"] - (off if without not in ("put", "floor") else 0.0)
+    return up >= truth[0] and (down >= 1.0 or ledger["log_value"] + math.log1p(-down) <= truth[1])
+
+
+@pytest.mark.parametrize(
+    ("entry", "job", "budget"),
+    [
+        ("alias", "everyday", {"tolerance": 4.0}),
+        ("alias", "much noise", {"tolerance": 4.0}),
+        ("tail", "everyday", {"dead": 6.0}),
+        ("tail", "few participations", {"dead": 6.0, "floor": 1.0}),
+        ("put", "few participations", {"cap_back": 0.0, "cap_ratio": 1.02, "dead": 60.0}),
+        ("put", "a large jump", {"cap_back": 0.0, "cap_ratio": 1.02, "dead": 60.0}),
+        ("floor", "a large jump", {"tolerance": 4.0, "floor": 1.0}),
+        ("quadrature", "much noise", {"need": 8.0, "tolerance": 45.0, "dead": 50.0, "left": 12.0}),
+    ],
+)
+def test_every_entry_of_the_ledger_is_needed(entry, job, budget):
+    """A line drawn so coarsely that one entry matters: with it the truth is inside, without it outside."""
+    ledger, truth = _line(job, **budget), _truth(job)
+    assert _holds(ledger, truth), ledger
+    assert not _holds(ledger, truth, without=entry), ledger
+
+
+def test_rounding_is_needed():
+    """Of five lines that differ in nothing but rounding, one at least is off by more than all other entries."""
+    truth = _truth("many steps")
+    lines = [
+        _line("many steps", tolerance=45.0, dead=50.0, left=12.0, need=need) for need in (45.0, 50.0, 55.0, 60.0, 65.0)
+    ]
+    assert all(_holds(line, truth) for line in lines)
+    assert not all(_holds(line, truth, without="rounding") for line in lines)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_coarse_lines_hold_the_truth(job):
+    truth = _truth(job)
+    rng = np.random.default_rng(7)
+    narrow = 0
+    for _ in range(60):
+        budget = {
+            "tolerance": rng.uniform(3.0, 30.0),
+            "dead": rng.uniform(5.0, 36.0),
+            "need": rng.uniform(8.0, 30.0),
+            "cap_ratio": rng.uniform(1.05, 2.0),
+            "cap_back": rng.uniform(0.0, 1.2),
+            "left": rng.uniform(5.0, 9.0),
+            "floor": float(rng.integers(2)),
+        }
+        ledger = _line(job, **budget)
+        assert _holds(ledger, truth), (budget, ledger)
+        narrow += ledger["up"] < 1.0
+    assert narrow > 20
+
+
+def test_windows_far_from_the_losses_do_not_matter():
+    """Where no loss reaches the cap, there is no closed part and nothing put."""
+    ledger = _line("much noise")
+    assert ledger["put"] == 0.0
+    assert ledger["floor"] == 0.0
+
+
+@pytest.mark.parametrize("direction", ["remove", "add_remove"])
+def test_everyday_cells_are_certified_to_nine_digits(direction):
+    rng = np.random.default_rng(5)
+    n = 3000
+    rate = np.exp(rng.uniform(np.log(1e-4), np.log(0.1), n))
+    noise = np.exp(rng.uniform(np.log(0.5), np.log(8.0), n))
+    steps = np.ceil(np.exp(rng.uniform(0.0, np.log(300.0), n)) / rate)
+    delta = np.exp(rng.uniform(np.log(1e-9), np.log(1e-4), n))
+    run = {"noise_multiplier": noise, "sample_rate": rate, "steps": steps, "neighbors": direction}
+    found = fa.dpsgd.epsilon_bounds(**run, delta=delta)
+    assert np.mean(found.upper - found.lower <= 1e-9 * found.upper) >= 0.999
+    back = fa.dpsgd.delta_bounds(**run, epsilon=found.upper)
+    assert np.all(back.lower <= delta)
