@@ -6,6 +6,7 @@
 #ifndef FA_EXACT_READOUT_H
 #define FA_EXACT_READOUT_H
 
+#include "line/add_readout.h"
 #include "many_steps.h"
 #include "order_search.h"
 
@@ -27,6 +28,7 @@ typedef struct {
     double anchor, anchor_eps;        /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
     fa_many *many;                    /* or, instead of blocks, very many sampled Gaussians (many_steps.h) ... */
     int refused;                      /* ... and whether the last answer could not be certified there */
+    fa_add_work add;                  /* direction add of few steps (line/add_line.h) */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -36,6 +38,7 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     free(e->way[0].blocks);
     free(e->way[1].blocks);
     free(e->moment);
+    fa_add_work_free(&e->add);
     if (e->way[0].bent)
         fa_bent_free(e->way[0].bent);
     free(e->way[0].bent);
@@ -57,7 +60,7 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
         e->way[d].sign = d ? -1 : 1;
     }
     e->way[0].bent = fa_alloc_zeroed(sizeof(fa_bent));
-    if (e->moment && e->way[0].blocks && e->way[1].blocks && e->way[0].bent)
+    if (fa_add_work_init(&e->add) && e->moment && e->way[0].blocks && e->way[1].blocks && e->way[0].bent)
         return 1;
     fa_exact_free(e);
     return 0;
@@ -116,7 +119,7 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
 /* log delta(eps) of one direction */
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
-    fa_interval r = {-INFINITY, 0.0};
+    fa_interval r = {-INFINITY, 0.0}, d = r;
     if (!way)
         e->anchor = NAN;                                      /* the line is about to be placed for this eps */
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
@@ -147,6 +150,8 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
+    if (fa_few_added(&e->way[way], FA_ADD_FIRST) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) && fa_is_narrow(r))
+        return r;
     r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
     if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
         r.upper = fa_min(r.upper, fa_rough(&e->way[way], eps, 1));
@@ -157,6 +162,8 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     }
     else
         e->slope = NAN;
+    if (!fa_is_narrow(r) && fa_few_added(&e->way[way], FA_ADD_STEPS) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
+        r = fa_share(r, d);
     return r;
 }
 
@@ -194,6 +201,8 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     fa_interval none = {0.0, INFINITY}, r = none, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
+    if (fa_few_added(&e->way[way], FA_ADD_STEPS))
+        return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
         return way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max);
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
@@ -247,6 +256,12 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;
         if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) + fa_slop(run, run->c) <= log_delta)
             return 1;
+    }
+    if (fa_few_added(run, FA_ADD_FIRST)) {
+        fa_interval d;
+        double unused;
+        if (fa_few_added_log_delta(&e->add, run, eps, &d, &unused) && (d.upper <= log_delta || d.lower > log_delta))
+            return d.upper <= log_delta;
     }
     if (eps > 0.0) {                                                          /* a few digits settle most of the others */
         fa_interval d;

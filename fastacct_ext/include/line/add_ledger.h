@@ -13,7 +13,8 @@
 #include "add_nodes.h"
 
 #define FA_ADD_POINTS 1024             /* most points of the hyperbola */
-#define FA_ADD_CELL 4.0                /* points to a cell of the aliases' sum */
+#define FA_ADD_CELL 6.0                /* points to a cell of the aliases' sum ... */
+#define FA_ADD_STRIDE 4                /* ... and nodes to a cell of the gaps' */
 #define FA_ADD_SURE 1.0001             /* rounding of the bounds' own sums */
 
 typedef struct {
@@ -51,17 +52,17 @@ FA_FUNC double fa_add_beyond(const fa_add_nodes *s, const fa_add_run *run, doubl
     return grow * (left + right * exp(-p * l));
 }
 
-/* add scale * int |Q keep exp(-p l)|, and with |l|, on the line turned by phi, for all three p.  A trapezoid sum over every second node, each
+/* add scale * int |Q keep exp(-p l)|, and with |l|, on the line turned by phi, for all three p.  A trapezoid sum over every fourth node, each
  * term raised by what the chords of a logarithm with second derivative >= -b leave out, b step^2/8:  1/sigma^2 of Q, 1/width^2 of the
  * window's tail, p |w/(1 + w)^2|/sigma^4 of the loss (times exp(step/sigma^2) between nodes), 1/sigma^4 of |l| */
 FA_FUNC void fa_add_moduli(const fa_add_nodes *s, const fa_add_run *run, double phi, double scale, fa_add_gaps *out)
 {
-    double step = 2.0 * s->h, iv = run->inv_var, unit = 0.125 * step * step, co = 2.0 * cos(phi), y = phi * run->s2, lo = run->log_odds;
+    double step = FA_ADD_STRIDE * s->h, iv = run->inv_var, unit = 0.125 * step * step, co = 2.0 * cos(phi), y = phi * run->s2, lo = run->log_odds;
     double base = log(step / run->sigma) - 0.918938533204672741780 + 0.5 * phi * y - s->log_scale + unit * (iv + iv * iv);
     double bend = unit * iv * iv * exp(step * iv), tight = 0.5 / (s->width * s->width), top = tight * (y * y) + 2.0 * unit * tight;
     double p0 = out->p[0], p1 = out->p[1], p2 = out->p[2], s0 = 0.0, s1 = 0.0, s2 = 0.0, d0 = 0.0, d1 = 0.0, d2 = 0.0, slope;
     double first = s->first, edge = s->edge;
-    int j, n = s->n / 2 + 1;
+    int j, n = s->n / FA_ADD_STRIDE + 1;
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, d0, d1, d2))
     for (j = 0; j < n; j++) {
         double x = first + j * step, u = x - edge, w = fa_exp_plain_v(FA_FMA(x - 0.5, iv, lo)), square = w * (co + w);
@@ -168,8 +169,8 @@ FA_FUNC double fa_add_alias_integral(const fa_add_nodes *s, const fa_add_run *ru
     for (m = 0; m < FA_ADD_POINTS; m++) {
         double next = ev * up, x1 = 0.5 * (next + 1.0 / next), pr = c * (1.0 + path->k - A * x0), pi = c * D * s0, rest, near;
         double e = run->steps * log(FA_ADD_SURE * fa_add_majorant(s, pr, pi)) + path->base + pr * path->eta + fabs(pr) * path->reach;
-        rest = pr < 0.0 ? exp(e) * cos(path->bend) / (c * cos(path->bend + y) * cos(path->bend + y) * s0) : INFINITY;
-        if (rest < 0.05 * all)
+        rest = exp(e) * cos(path->bend) / (c * cos(path->bend + y) * cos(path->bend + y) * s0);
+        if (rest < 0.5 * all)
             return FA_ADD_SURE * (all + rest);
         near = fa_add_nearest(1.0 + path->k, A, D, x0, x1) * fa_add_nearest(1.0 + path->k + 1.0 / c, A, D, x0, x1);
         if (!(near > 0.0) || !(e < 600.0))

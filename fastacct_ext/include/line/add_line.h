@@ -15,8 +15,8 @@
 
 #define FA_ADD_STEPS 100.0             /* most steps */
 #define FA_ADD_WIDTH 9e-10             /* relative width of eps, or error of log delta, that is good enough at once */
-#define FA_ADD_NEED 29.5               /* -log of the aliases' error, before the contour's moduli */
-#define FA_ADD_TAIL 5e-13              /* the tail's error, over delta */
+#define FA_ADD_COARSE 5e-11            /* relative error of delta aimed at where eps has a slope to spare ... */
+#define FA_ADD_FINE 1e-13              /* ... and the least one */
 #define FA_ADD_TRIES 4                 /* lines placed for one answer */
 
 /* points are evaluated and finished so many at a time */
@@ -163,7 +163,7 @@ FA_FUNC double fa_add_tail(const fa_add_path *path, const fa_add_run *run, doubl
 }
 
 /* the points, block by block, until the tail is small or no longer falls below the rounding; 0 where it takes too many */
-FA_FUNC int fa_add_points(fa_add_line *line, const fa_add_nodes *s, const fa_add_run *run, double *rounding_out, double *tail_out)
+FA_FUNC int fa_add_points(fa_add_line *line, const fa_add_nodes *s, const fa_add_run *run, double tail_most, double *rounding_out, double *tail_out)
 {
     fa_add_block b;
     int k, i, last = FA_ADD_BLOCK - 1;
@@ -176,7 +176,7 @@ FA_FUNC int fa_add_points(fa_add_line *line, const fa_add_nodes *s, const fa_add
         *tail_out = fa_add_tail(&line->path, run, b.most[last], line->pr[k + last], b.sinh_v[last]);
         if (!(*rounding_out < 1e3))
             return 0;
-        if (*tail_out < FA_ADD_TAIL) {
+        if (*tail_out < tail_most) {
             line->n = k + FA_ADD_BLOCK;
             return 1;
         }
@@ -185,7 +185,7 @@ FA_FUNC int fa_add_points(fa_add_line *line, const fa_add_nodes *s, const fa_add
 }
 
 /* a line for eta at the saddle `at`, and its ledger relative to exp(log_size).  0: no line, nothing to read */
-FA_FUNC int fa_add_evaluate(fa_add_work *w, const fa_add_run *run, const fa_add_saddle *at, double eta, double log_size, double turn)
+FA_FUNC int fa_add_evaluate(fa_add_work *w, const fa_add_run *run, const fa_add_saddle *at, double eta, double log_size, double turn, double aim)
 {
     fa_add_line *line = &w->line;
     fa_add_path *path = &line->path;
@@ -193,19 +193,19 @@ FA_FUNC int fa_add_evaluate(fa_add_work *w, const fa_add_run *run, const fa_add_
     double rounding, tail, angle;
     int done;
     line->n = 0;
-    if (!fa_add_shape(&w->nodes, &w->axis, run, at, eta, turn) || !fa_add_nodes_fill(&w->nodes, run))
+    if (!fa_add_shape(&w->nodes, &w->axis, run, at, eta, turn, 0.5 - log(aim)) || !fa_add_nodes_fill(&w->nodes, run))
         return 0;
     angle = fa_min(w->nodes.least_angle, 1.05);
     path->c = at->c;
     path->bend = 0.5 * angle;
     path->k = tan(path->bend);
     path->a = 0.46 * angle;
-    path->h = 2.0 * FA_PI * path->a / (FA_ADD_NEED + w->nodes.amplify);
+    path->h = 2.0 * FA_PI * path->a / (2.0 - log(aim) + w->nodes.amplify);
     path->eta = eta;
     path->reach = fa_min(0.45 / at->c, 0.4 * eta);
     path->log_size = log_size;
     path->base = run->steps * w->nodes.log_scale - log_size;
-    if (!(1.0 + path->k - sin(path->bend + path->a) / cos(path->bend) > 0.02) || !fa_add_points(line, &w->nodes, run, &rounding, &tail))
+    if (!(1.0 + path->k - sin(path->bend + path->a) / cos(path->bend) > 0.02) || !fa_add_points(line, &w->nodes, run, 0.1 * aim, &rounding, &tail))
         return 0;
     done = line->n;
     line->n = 0;
@@ -302,6 +302,12 @@ FA_INLINE int fa_add_takes(double sigma, double q, double steps)
     return sigma > 0.0 && sigma < 1e6 && q > 0.0 && q < 1.0 && steps >= 2.0 && steps <= FA_ADD_STEPS && steps == floor(steps);
 }
 
+/* the relative error of delta that leaves eps, about end - eta, to 4e-10 */
+FA_INLINE double fa_add_aim(const fa_add_run *run, const fa_add_saddle *at, double eta)
+{
+    return fa_max(FA_ADD_FINE, fa_min(FA_ADD_COARSE, 1e-10 * at->c * (run->end - eta)));
+}
+
 /* eps at log_delta < 0 in direction add: certified and of a relative width of 1e-9 in all but rare runs; 0: nothing is known.
  * cost 15 to 60 us for up to ten steps */
 FA_FUNC int fa_add_eps(fa_add_work *w, double sigma, double q, double steps, double log_delta, fa_interval *out)
@@ -324,7 +330,7 @@ FA_FUNC int fa_add_eps(fa_add_work *w, double sigma, double q, double steps, dou
         fa_interval d;
         fa_add_outcome found = FA_ADD_UNREAD;
         double center = eta;
-        if (fa_add_evaluate(w, &run, &at, center, center < run.end ? log_delta : fa_min(log_delta, at.log_delta), turn)) {
+        if (fa_add_evaluate(w, &run, &at, center, center < run.end ? log_delta : fa_min(log_delta, at.log_delta), turn, fa_add_aim(&run, &at, center))) {
             if (center == run.end && fa_add_read(&w->line, run.end * (1.0 + 8.0 * FA_EPS)).upper <= log_delta) {
                 out->lower = out->upper = 0.0;                     /* even delta(0) is below the target */
                 return 1;
@@ -367,7 +373,7 @@ FA_FUNC int fa_add_log_delta(fa_add_work *w, double sigma, double q, double step
     if (!fa_add_find(&w->axis, &run, eta, NAN, 3.0 / eta, &at))
         return 0;
     for (i = 0; i < FA_ADD_TRIES; i++, turn *= 0.8) {
-        if (!fa_add_evaluate(w, &run, &at, eta, at.log_delta, turn))
+        if (!fa_add_evaluate(w, &run, &at, eta, at.log_delta, turn, FA_ADD_COARSE))
             continue;
         r = fa_add_read(&w->line, eta);
         if (!(r.lower > -INFINITY) || !(r.slope > 0.0))

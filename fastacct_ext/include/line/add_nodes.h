@@ -37,12 +37,12 @@ typedef struct {
     double y, flat[FA_ADD_TERMS], up[FA_ADD_TERMS], down[FA_ADD_TERMS];
 } fa_add_series;
 
-/* y <= FA_ADD_STEEP; terms beyond n are below e^-40 of exp(y^2) */
+/* y <= FA_ADD_STEEP; terms beyond n are below e^-37 of exp(y^2) */
 FA_FUNC void fa_add_series_set(fa_add_series *s, double y)
 {
     int i;
     s->y = y;
-    s->n = (int)fa_min(FA_ADD_TERMS - 1.0, ceil(2.0 * y + 12.8));
+    s->n = (int)fa_min(FA_ADD_TERMS - 1.0, ceil(2.0 * y + 12.2));
     FA_PRAGMA(omp simd)
     for (i = 0; i < FA_ADD_TERMS; i++) {
         double n = (double)i;
@@ -71,13 +71,13 @@ FA_INLINE double fa_add_window(const fa_add_series *s, double x, double *im_out)
 }
 
 /* the line's shape for transforms at about c: angle, window, strip, ends and step; 0 where there is none or it needs too many nodes.
- * The ledger judges every choice.  turn <= 1 makes the angle smaller, for more digits */
-FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_run *run, const fa_add_saddle *at, double eta, double turn)
+ * The ledger judges every choice.  turn <= 1 makes the angle smaller, digits: -log of the relative error aimed at */
+FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_run *run, const fa_add_saddle *at, double eta, double turn, double digits)
 {
     static const double strips[4] = {0.5, 0.65, 0.8, 1.0};
     double sigma = run->sigma, z_last = fa_add_z(run, eta), cap = fa_add_z(run, eta * (1.0 + 16.0 / (1.0 + eta))), need, left, right, h;
     int i, last = axis->n - 1;
-    s->theta = turn * fa_min(1.0, fa_min(3.2 / sigma, (sigma > 2.5 ? 3.2 : 2.8) / (sigma * sqrt(run->steps))));
+    s->theta = turn * fa_min(1.0, fa_min(3.2 / sigma, (sigma > 2.5 ? 4.0 : 3.4) / (sigma * sqrt(run->steps))));
     s->width = fa_min((cap - z_last) / FA_ADD_KEEP, 0.6 * run->s2);
     s->edge = z_last + 1.01 * FA_ADD_KEEP * s->width;
     s->log_scale = at->log_g;
@@ -86,7 +86,7 @@ FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_
     left = -sigma * sqrt(2.0 * fa_max(32.0, 34.0 - at->log_g));
     right = fa_min(axis->first + (last + 1) * axis->h, s->edge + 8.2 * s->width);
     s->amplify = run->steps * fa_max(0.0, fa_add_turned(axis, run, at->c, s->theta) - at->log_g);
-    need = s->amplify + 28.0 + log(run->steps) + 0.5 * log(2.0 + at->c * at->c * at->psi2);
+    need = s->amplify + digits + log(run->steps) + 0.5 * log(2.0 + at->c * at->c * at->psi2);
     s->h = 0.0;
     for (i = 0; i < 4; i++) {
         double far = (1.0 + strips[i]) * s->theta;
