@@ -150,7 +150,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
-    if (fa_few_added(&e->way[way], FA_ADD_FIRST) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) && fa_is_narrow(r))
+    if (fa_few_added_first(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) && fa_is_narrow(r))
         return r;
     r = fa_contour_log_delta(&e->way[way], eps, e->points_max);
     if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
@@ -162,7 +162,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     }
     else
         e->slope = NAN;
-    if (!fa_is_narrow(r) && fa_few_added(&e->way[way], FA_ADD_STEPS) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
+    if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
         r = fa_share(r, d);
     return r;
 }
@@ -201,7 +201,7 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     fa_interval none = {0.0, INFINITY}, r = none, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
-    if (fa_few_added(&e->way[way], FA_ADD_STEPS))
+    if (fa_few_added(&e->way[way]))
         return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
         return way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max);
@@ -257,7 +257,7 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) + fa_slop(run, run->c) <= log_delta)
             return 1;
     }
-    if (fa_few_added(run, FA_ADD_FIRST)) {
+    if (fa_few_added_first(run)) {
         fa_interval d;
         double unused;
         if (fa_few_added_log_delta(&e->add, run, eps, &d, &unused) && (d.upper <= log_delta || d.lower > log_delta))

@@ -1,6 +1,8 @@
-/* line/add_axis.h -- direction add of the sampled Gaussian: the loss of one step on the real axis, and where to place the contour.
+/* line/add_axis.h -- direction add of the sampled Gaussian: the loss of one step on the real axis, and where to
+ * place the contour.
  *
- *   l = log(1 + w),  w = exp(log_odds + (z - 1/2)/sigma^2),  z ~ N(0, sigma^2):  the loss of one step, less log(1 - q), never negative
+ *   l = log(1 + w),  w = exp(log_odds + (z - 1/2)/sigma^2),  z ~ N(0, sigma^2)
+ *       the loss of one step, less log(1 - q), never negative
  *   delta = E[(1 - exp(S - eta))_+],  S the sum of the steps' l,  eta = -steps log(1 - q) - eps
  *
  * Plain sums of real terms: they choose, and prove nothing.  docs/algorithms/add_line.md.
@@ -11,6 +13,7 @@
 #include "window.h"
 
 #define FA_ADD_AXIS 512                /* most nodes of the real axis */
+#define FA_ADD_HALF_LOG_2PI 0.918938533204672741780
 
 typedef struct {
     double sigma, s2, inv_var, log_odds, q, steps;
@@ -40,7 +43,8 @@ FA_FUNC void fa_add_run_set(fa_add_run *run, double sigma, double q, double step
     run->end = -steps * kappa;
 }
 
-/* the z with loss l > 0.   error a few u of sigma^2 (|log odds| + |log l|): for choices and the window's edge, which has room */
+/* the z with loss l > 0.   error a few u of sigma^2 (|log odds| + |log l|): for choices and the window's edge, which
+ * has room */
 FA_FUNC double fa_add_z(const fa_add_run *run, double l)
 {
     double log_w = l > 30.0 ? l : log(expm1(l));
@@ -50,11 +54,12 @@ FA_FUNC double fa_add_z(const fa_add_run *run, double l)
 /* fill the real axis for transforms whose mass begins right of z = from: trapezoid steps that leave about six digits */
 FA_FUNC void fa_add_axis_fill(fa_add_axis *axis, const fa_add_run *run, double from)
 {
-    double s = run->sigma, left = fa_min(from, 0.0) - 7.0 * s, right = 1.0 + 7.5 * s, h = fa_min(0.9 * s, 0.7 * run->s2), log_h;
+    double s = run->sigma, left = fa_min(from, 0.0) - 7.0 * s, right = 1.0 + 7.5 * s;
+    double h = fa_min(0.9 * s, 0.7 * run->s2), log_h;
     int i, n;
     h = fa_max(h, (right - left) / (FA_ADD_AXIS - 16));
     n = ((int)((right - left) / h) + 8) / 8 * 8;
-    log_h = log(h / s) - 0.918938533204672741780;
+    log_h = log(h / s) - FA_ADD_HALF_LOG_2PI;
     axis->n = n;
     axis->first = left;
     axis->h = h;
@@ -90,8 +95,10 @@ FA_FUNC fa_add_saddle fa_add_at(const fa_add_axis *axis, const fa_add_run *run, 
     return r;
 }
 
-/* the saddle of a given eta, or (eta NaN) the one where delta is about exp(log_delta), by Newton's method in log c; 0 where none is found */
-FA_FUNC int fa_add_find(const fa_add_axis *axis, const fa_add_run *run, double eta, double log_delta, double guess, fa_add_saddle *out)
+/* the saddle of a given eta, or (eta NaN) the one where delta is about exp(log_delta), by Newton's method in log c;
+ * 0 where none is found */
+FA_FUNC int fa_add_find(const fa_add_axis *axis, const fa_add_run *run, double eta, double log_delta, double guess,
+                        fa_add_saddle *out)
 {
     double x = log(guess), low = -30.0, high = 90.0;
     int i, by_eta = eta == eta;
@@ -121,7 +128,8 @@ FA_FUNC int fa_add_find(const fa_add_axis *axis, const fa_add_run *run, double e
     return 0;
 }
 
-/* log of sum exp(-c Re l) Q on the line turned by the angle phi, about: how far the modulus of a term exceeds what it adds to G */
+/* log of sum exp(-c Re l) Q on the line turned by the angle phi, about: how far the modulus of a term exceeds what
+ * it adds to G */
 FA_FUNC double fa_add_turned(const fa_add_axis *axis, const fa_add_run *run, double c, double phi)
 {
     double sum = 0.0, versine = 2.0 * sin(0.5 * phi) * sin(0.5 * phi);

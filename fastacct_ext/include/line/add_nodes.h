@@ -1,9 +1,11 @@
-/* line/add_nodes.h -- direction add: the transform G of one step's loss as a sum over nodes of a turned line in the complex plane.
+/* line/add_nodes.h -- direction add: the transform G of one step's loss as a sum over nodes of a turned line in the
+ * complex plane.
  *
  *   G(p) = E[exp(-p l) keep],   keep = Phi((edge - z)/width),   z = x - i theta sigma^2
  *
- * On that line the loss has a negative argument, so that exp(-p l) decays while arg p turns beyond 90 degrees.  The window keeps every z
- * that matters and ends the line where its losses would turn the argument back.  docs/algorithms/add_line.md.
+ * On that line the loss has a negative argument, so that exp(-p l) decays while arg p turns beyond 90 degrees.  The
+ * window keeps every z that matters and ends the line where its losses would turn the argument back.
+ * docs/algorithms/add_line.md.
  */
 #ifndef FA_ADD_NODES_H
 #define FA_ADD_NODES_H
@@ -52,17 +54,21 @@ FA_FUNC void fa_add_series_set(fa_add_series *s, double y)
     }
 }
 
-/* erfc(x - i y)/2 = erfc(x)/2 + i exp(-x^2) J/sqrt(pi),  J = int_0^y exp(t^2 + 2 i x t) dt, exp(t^2) by Poisson's formula as
- * sum_n exp(n t - n^2/4)/(2 sqrt(pi)), 3e-17.   domain |x| <= 26, 0 <= y <= FA_ADD_STEEP
+/* erfc(x - i y)/2 = erfc(x)/2 + i exp(-x^2) J/sqrt(pi),  J = int_0^y exp(t^2 + 2 i x t) dt, exp(t^2) by Poisson's
+ * formula as sum_n exp(n t - n^2/4)/(2 sqrt(pi)), 3e-17.   domain |x| <= 26, 0 <= y <= FA_ADD_STEEP
  * error (120 + 8 x^2) u of (x < 0) + exp(y^2 - x^2)/2, the bound of its modulus    (add_line.md) */
 FA_INLINE double fa_add_window(const fa_add_series *s, double x, double *im_out)
 {
-    double far = fa_min(fabs(x), FA_ERFC_END), half = 0.5 * fa_erfc_v(far), near = fa_max(far, 1e-100), cosine, sine = fa_sincos_v(near * s->y, &cosine);
-    double sign = x < 0.0 ? -1.0 : 1.0, at = sign * near, er = FA_FMA(-2.0 * sine, sine, 1.0), ei = 2.0 * sign * sine * cosine;
-    double jr = cosine * sine / near, ji = sign * sine * sine / near, square = 4.0 * near * near, e = fa_exp_plain_v(-far * far) / FA_PI;
+    double far = fa_min(fabs(x), FA_ERFC_END), half = 0.5 * fa_erfc_v(far), near = fa_max(far, 1e-100), cosine,
+           sine = fa_sincos_v(near * s->y, &cosine);
+    double sign = x < 0.0 ? -1.0 : 1.0, at = sign * near, er = FA_FMA(-2.0 * sine, sine, 1.0),
+           ei = 2.0 * sign * sine * cosine;
+    double jr = cosine * sine / near, ji = sign * sine * sine / near, square = 4.0 * near * near,
+           e = fa_exp_plain_v(-far * far) / FA_PI;
     int k;
     for (k = 1; k <= s->n; k++) {
-        double n = (double)k, t = 1.0 / FA_FMA(n, n, square), less = n * (s->up[k] - s->down[k]), more = s->up[k] + s->down[k];
+        double n = (double)k, t = 1.0 / FA_FMA(n, n, square), less = n * (s->up[k] - s->down[k]),
+               more = s->up[k] + s->down[k];
         jr = FA_FMA(t, FA_FMA(er, less, 2.0 * at * (ei * more)), jr);
         ji = FA_FMA(t, FA_FMA(ei, less, -2.0 * at * FA_FMA(er, more, -2.0 * s->flat[k])), ji);
     }
@@ -70,12 +76,15 @@ FA_INLINE double fa_add_window(const fa_add_series *s, double x, double *im_out)
     return (x < 0.0 ? 1.0 - half : half) - 0.5 * e * ji;
 }
 
-/* the line's shape for transforms at about c: angle, window, strip, ends and step; 0 where there is none or it needs too many nodes.
- * The ledger judges every choice.  turn <= 1 makes the angle smaller, digits: -log of the relative error aimed at */
-FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_run *run, const fa_add_saddle *at, double eta, double turn, double digits)
+/* the line's shape for transforms at about c: angle, window, strip, ends and step; 0 where there is none or it needs
+ * too many nodes.  The ledger judges every choice but the edge, which keeps all losses below eta.
+ * turn <= 1 makes the angle smaller, digits: -log of the relative error aimed at */
+FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_run *run, const fa_add_saddle *at,
+                         double eta, double turn, double digits)
 {
     static const double strips[4] = {0.5, 0.65, 0.8, 1.0};
-    double sigma = run->sigma, z_last = fa_add_z(run, eta), cap = fa_add_z(run, eta * (1.0 + 16.0 / (1.0 + eta))), need, left, right, h;
+    double sigma = run->sigma, z_last = fa_add_z(run, eta), cap = fa_add_z(run, eta * (1.0 + 16.0 / (1.0 + eta))),
+           need, left, right, h;
     int i, last = axis->n - 1;
     s->theta = turn * fa_min(1.0, fa_min(3.2 / sigma, (sigma > 2.5 ? 4.0 : 3.4) / (sigma * sqrt(run->steps))));
     s->width = fa_min((cap - z_last) / FA_ADD_KEEP, 0.6 * run->s2);
@@ -100,7 +109,8 @@ FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_
         }
     }
     s->h = fa_from_bits(fa_bits(s->h) & ~((1ULL << 29) - 1));                    /* j h is exact */
-    if (!(s->h > 0.0) || !(left < s->edge) || !(right - left > 4.0 * s->h) || !(right - left < (FA_ADD_NODES - 16) * s->h))
+    if (!(s->h > 0.0) || !(left < s->edge) || !(right - left > 4.0 * s->h)
+            || !(right - left < (FA_ADD_NODES - 16) * s->h))
         return 0;
     if (!(fabs(left) < 0x1p22 * s->h))
         return 0;
@@ -121,8 +131,10 @@ FA_FUNC void fa_add_nodes_window(fa_add_nodes *s, const fa_add_run *run)
     fa_add_series_set(&series, s->theta * run->s2 * root);
     FA_PRAGMA(omp simd)
     for (j = start; j < n; j++) {
-        double x = (s->first + j * s->h - s->edge) * root, ki, kr = fa_add_window(&series, x, &ki), wr = s->wr[j], wi = s->wi[j];
-        double bound = (x < 0.0 ? 1.0 : 0.0) + 0.5 * fa_exp_plain_v(series.y * series.y - x * x), full = s->size[j] * bound;
+        double x = (s->first + j * s->h - s->edge) * root, ki, kr = fa_add_window(&series, x, &ki), wr = s->wr[j],
+               wi = s->wi[j];
+        double bound = (x < 0.0 ? 1.0 : 0.0) + 0.5 * fa_exp_plain_v(series.y * series.y - x * x),
+               full = s->size[j] * bound;
         s->wr[j] = wr * kr - wi * ki;
         s->wi[j] = FA_FMA(wr, ki, wi * kr);
         s->size[j] *= sqrt(FA_FMA(kr, kr, ki * ki));
@@ -136,8 +148,10 @@ FA_FUNC void fa_add_nodes_window(fa_add_nodes *s, const fa_add_run *run)
  * slip_loss: l to 8 u |l|, plus 1.2 |l| (error of its exponent + 7 u); products p l 4.3 u, p itself 6 u (add_line.md) */
 FA_FUNC int fa_add_nodes_fill(fa_add_nodes *s, const fa_add_run *run)
 {
-    double th = s->theta, co = cos(th), si = -sin(th), iv = run->inv_var, y2 = th * th * run->s2, lo = run->log_odds, angle = INFINITY;
-    double log_h = log(s->h / run->sigma) - 0.918938533204672741780, base = log_h - s->log_scale + 0.5 * y2, first = s->first, h = s->h;
+    double th = s->theta, co = cos(th), si = -sin(th), iv = run->inv_var, y2 = th * th * run->s2,
+           lo = run->log_odds, angle = INFINITY;
+    double log_h = log(s->h / run->sigma) - FA_ADD_HALF_LOG_2PI, base = log_h - s->log_scale + 0.5 * y2,
+           first = s->first, h = s->h;
     double fixed = 52.0 + 0.125 * s->n + 5.0 * (fabs(log_h) + fabs(s->log_scale)) + 2.5 * y2;
     double odds = 2.0 * fabs(log(run->q)) + 2.0 * run->end / run->steps + fabs(lo);
     int j, n = s->n;
@@ -145,8 +159,10 @@ FA_FUNC int fa_add_nodes_fill(fa_add_nodes *s, const fa_add_run *run)
         return 0;
     FA_PRAGMA(omp simd reduction(min : angle))
     for (j = 0; j < n; j++) {
-        double x = first + j * h, e = FA_FMA(x - 0.5, iv, lo), w = fa_exp_plain_v(e), li, lr = fa_clog1p_v(w * co, w * si, &li);
-        double size = fa_exp_plain_v(base - 0.5 * x * (x * iv)), c, sn = fa_sincos_v(x * th, &c), l = fabs(lr) + fabs(li), t;
+        double x = first + j * h, e = FA_FMA(x - 0.5, iv, lo), w = fa_exp_plain_v(e), li,
+               lr = fa_clog1p_v(w * co, w * si, &li);
+        double size = fa_exp_plain_v(base - 0.5 * x * (x * iv)), c, sn = fa_sincos_v(x * th, &c),
+               l = fabs(lr) + fabs(li), t;
         s->lr[j] = lr;
         s->li[j] = li;
         s->wr[j] = size * c;
