@@ -1,4 +1,4 @@
-"""Few steps in direction add (line/add_line.h) against direct integration: containment is absolute, width a second one."""
+"""Few steps in direction add (line/add_line.h) against direct integration: truth inside, and intervals narrow."""
 
 import csv
 from pathlib import Path
@@ -53,7 +53,7 @@ def table():
 
 
 def test_the_table_is_large_enough_and_reaches_both_ends(table):
-    assert table["steps"].size >= 80
+    assert table["steps"].size >= 75
     assert set(table["steps"]) >= {2.0, 3.0, 5.0, 10.0}
     assert table["noise_multiplier"].min() < 0.6
     assert table["noise_multiplier"].max() > 5.0
