@@ -47,4 +47,4 @@ def test_every_public_name_is_in_the_readme_or_the_docs():
 def test_every_kernel_header_says_what_it_is():
     for header in (ROOT / "fastacct_ext" / "include").rglob("*.h"):
         first = header.read_text().splitlines()[0]
-        assert re.match(rf"/\* (mech/)?{header.name} -- ", first), header
+        assert re.match(rf"/\* ((mech|line)/)?{header.name} -- ", first), header

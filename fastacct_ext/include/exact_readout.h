@@ -6,11 +6,11 @@
 #ifndef FA_EXACT_READOUT_H
 #define FA_EXACT_READOUT_H
 
+#include "line/add_readout.h"
 #include "line/capped_read.h"
 #include "many_steps.h"
 #include "order_search.h"
 
-#define FA_CAPPED 1e-9                /* relative width up to which nothing else is asked beside the capped line */
 #define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
 #define FA_ANCHORED 100.0             /* expected participations below which lines are placed for whole powers of ten of delta */
 
@@ -30,6 +30,7 @@ typedef struct {
     fa_cap_work capped;               /* the line for steps of the sampled Gaussian, direction remove */
     fa_many *many;                    /* or, instead of blocks, very many sampled Gaussians (many_steps.h) ... */
     int refused;                      /* ... and whether the last answer could not be certified there */
+    fa_add_work add;                  /* direction add of few steps (line/add_line.h) */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -40,6 +41,7 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     free(e->way[0].blocks);
     free(e->way[1].blocks);
     free(e->moment);
+    fa_add_work_free(&e->add);
     if (e->way[0].bent)
         fa_bent_free(e->way[0].bent);
     free(e->way[0].bent);
@@ -61,7 +63,7 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
         e->way[d].sign = d ? -1 : 1;
     }
     e->way[0].bent = fa_alloc_zeroed(sizeof(fa_bent));
-    if (e->moment && e->way[0].blocks && e->way[1].blocks && e->way[0].bent)
+    if (fa_add_work_init(&e->add) && e->moment && e->way[0].blocks && e->way[1].blocks && e->way[0].bent)
         return 1;
     fa_exact_free(e);
     return 0;
@@ -118,14 +120,6 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
     return r;
 }
 
-/* two intervals that hold the same number */
-FA_INLINE fa_interval fa_both(fa_interval a, fa_interval b)
-{
-    a.lower = fa_max(a.lower, b.lower);
-    a.upper = fa_min(a.upper, b.upper);
-    return a;
-}
-
 /* whether the capped line takes this direction of the job: several steps of one sampled Gaussian */
 FA_INLINE int fa_is_capped(const fa_exact *e, int way)
 {
@@ -135,7 +129,7 @@ FA_INLINE int fa_is_capped(const fa_exact *e, int way)
 /* log delta(eps) of one direction */
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
-    fa_interval r = {-INFINITY, 0.0}, capped = r;
+    fa_interval r = {-INFINITY, 0.0}, capped = r, d = r;
     if (!way)
         e->anchor = NAN;                                      /* the line is about to be placed for this eps */
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
@@ -169,10 +163,12 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     if (fa_is_capped(e, way)) {
         fa_cap_job job;
         fa_cap_job_set(&job, e->sigma, e->q, e->steps);
-        if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && capped.upper - capped.lower <= FA_CAPPED)
+        if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && fa_is_narrow(capped))
             return capped;
     }
-    r = fa_both(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
+    if (fa_few_added_first(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) && fa_is_narrow(r))
+        return r;
+    r = fa_share(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
     if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
         r.upper = fa_min(r.upper, fa_rough(&e->way[way], eps, 1));
     if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
@@ -182,6 +178,8 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     }
     else
         e->slope = NAN;
+    if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
+        r = fa_share(r, d);
     return r;
 }
 
@@ -222,11 +220,13 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     if (fa_is_capped(e, way)) {
         fa_cap_job job;
         fa_cap_job_set(&job, e->sigma, e->q, e->steps);
-        if (fa_cap_eps(&job, &e->capped, log_delta, &capped) && capped.upper - capped.lower <= FA_CAPPED * capped.upper)
+        if (fa_cap_eps(&job, &e->capped, log_delta, &capped) && capped.upper - capped.lower <= FA_NARROW * capped.upper)
             return capped;
     }
+    if (fa_few_added(&e->way[way]))
+        return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return fa_both(capped, way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max));
+        return fa_share(capped, way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max));
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;
@@ -284,6 +284,12 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;
         if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) + fa_slop(run, run->c) <= log_delta)
             return 1;
+    }
+    if (fa_few_added_first(run)) {
+        fa_interval d;
+        double unused;
+        if (fa_few_added_log_delta(&e->add, run, eps, &d, &unused) && (d.upper <= log_delta || d.lower > log_delta))
+            return d.upper <= log_delta;
     }
     if (eps > 0.0) {                                                          /* a few digits settle most of the others */
         fa_interval d;
