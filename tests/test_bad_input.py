@@ -105,12 +105,12 @@ def test_garbage_is_refused_with_a_message_that_names_the_argument(verb, name):
     function, names = VERBS[verb]
     rest = {other: GOOD[other] for other in names if other != name}
     for value in pieces_of_garbage(name):
+        message = "an answer"
         try:
-            answer = function(**rest, **{name: value})
+            function(**rest, **{name: value})
         except (ValueError, TypeError) as refusal:
-            assert name in str(refusal), repr(value)
-        else:
-            pytest.fail(f"{value!r} gives {answer!r}")
+            message = str(refusal)
+        assert name in message, repr(value)
 
 
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
