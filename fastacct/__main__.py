@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, sweeps
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import FLAGS, OPTIONS
+from fastacct.cli.options import OPTIONS, flags
 from fastacct.core.version import __version__
 
 __all__ = ["COMMANDS", "EXIT_CODES", "main"]
@@ -124,14 +124,14 @@ def parser() -> Parser:
         sub.set_defaults(run=command.run)
         for option in command.options:
             required = {"required": True} if option in command.needs else {}
-            sub.add_argument(*FLAGS[option], **(OPTIONS[option] | required))
+            sub.add_argument(*flags(option), **(OPTIONS[option] | required))
     return top
 
 
 def _refuse_misspelt(words: Sequence[str]) -> None:
     """Name an unknown option, and the one that was meant, before others are reported as missing."""
     if words and words[0] in COMMANDS:
-        known = {flag for option in COMMANDS[words[0]].options for flag in FLAGS[option]} | {"--help"}
+        known = {flag for option in COMMANDS[words[0]].options for flag in flags(option)} | {"--help"}
         for name in (word.partition("=")[0] for word in words):
             if name.startswith("--") and name not in known:
                 near = difflib.get_close_matches(name, known, 1)

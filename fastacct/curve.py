@@ -61,11 +61,11 @@ class PrivacyCurve:
     def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
         log_lower, log_upper = self.log_delta_lower, self.log_delta_upper
-        lower, upper = np.exp(log_lower) * (1.0 - 1e-13), np.minimum(np.exp(log_upper) * (1.0 + 1e-13), 1.0)
+        upper = np.minimum(np.exp(log_upper) * (1.0 + 1e-13), 1.0)
         upper[(log_upper > -math.inf) & (upper == 0.0)] = 5e-324
-        columns = self.epsilon, lower, upper, log_lower / math.log(10.0), log_upper / math.log(10.0)
-        names = "direction", "epsilon", "delta_lower", "delta_upper", "log10_delta_lower", "log10_delta_upper"
-        return _points(names, self.direction, columns)
+        columns = {"epsilon": self.epsilon, "delta_lower": np.exp(log_lower) * (1.0 - 1e-13), "delta_upper": upper}
+        logs = {"log10_delta_lower": log_lower / math.log(10.0), "log10_delta_upper": log_upper / math.log(10.0)}
+        return _points({"direction": self.direction}, columns | logs)
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ class TradeoffCurve:
 
     def points(self) -> Points:
         """Rows of plain numbers."""
-        columns = self.fpr, self.fnr_lower, self.fnr_upper, self.tpr_lower, self.tpr_upper
-        names = "neighbors", "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
-        return _points(names, self.neighbors, columns)
+        names = "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
+        return _points({"neighbors": self.neighbors}, {name: getattr(self, name) for name in names})
 
 
-def _points(names: Sequence[str], word: str, columns: Sequence[Cells]) -> Points:
-    return [dict(zip(names, (word, *row), strict=True)) for row in np.stack(columns, axis=1).tolist()]
+def _points(word: dict[str, str], columns: dict[str, Cells]) -> Points:
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [{**word, **dict(zip(columns, row, strict=True))} for row in rows]
 
 
 def privacy_curve(

@@ -67,8 +67,8 @@ class Runs:
         return len(self.delta)
 
     def __iter__(self) -> Iterator[Query]:
-        for sigma, q, steps, delta in zip(*(column.tolist() for column in self.keywords().values()), strict=True):
-            yield Query(sigma, q, int(steps), delta)
+        for sigma, q, steps, delta in zip(*self.keywords().values(), strict=True):
+            yield Query(float(sigma), float(q), int(steps), float(delta))
 
     def keywords(self) -> dict[str, Cells]:
         """Arguments of `fastacct.dpsgd.epsilon`."""
@@ -95,13 +95,11 @@ class Truth(NamedTuple):
         return Truth(self.lower[:n], self.upper[:n])
 
 
-@dataclass(frozen=True)
-class Contender:
-    """An accountant under test; `epsilon` maps runs to values, NaN where it has no answer."""
+class Contender(NamedTuple):
+    """An accountant under test, whether it claims that its epsilon is an upper bound, and its epsilons (NaN: none)."""
 
     name: str
     claims_bound: bool
-    """Whether it says that its epsilon is an upper bound."""
     epsilon: Callable[[Runs], Cells]
 
 
@@ -126,16 +124,14 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """What one accountant answered on the runs of one regime."""
+    """What one accountant answered on the runs of one regime (NaN where it failed), and the seconds of all queries."""
 
     contender: str
     claims_bound: bool
     runs: Runs
     truth: Truth
     values: Cells
-    """NaN where it failed."""
     seconds: float
-    """All queries together."""
 
     @property
     def below(self) -> Flags:
@@ -152,12 +148,11 @@ class Score:
     def summary(self) -> Summary:
         """The figures of the table."""
         ratios, below = self.ratios, self.below
-        median, ninety, largest = np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else [math.nan] * 3
-        smallest = float((self.values[below] / self.truth.lower[below]).min()) if below.any() else 1.0
-        return Summary(
-            len(self.runs), float(median), float(ninety), float(largest), ratios.size, int(below.sum()), smallest,
-            int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum()), self.seconds / len(self.runs),
-        )  # fmt: skip
+        median, ninety, largest = (np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else np.full(3, np.nan)).tolist()
+        smallest = float((self.values[below] / self.truth.lower[below]).min(initial=1.0))
+        failed = int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum())
+        counts, seconds = (ratios.size, int(below.sum()), smallest, failed), self.seconds / len(self.runs)
+        return Summary(len(self.runs), median, ninety, largest, *counts, seconds)
 
 
 LEGEND: Final = (
@@ -180,15 +175,15 @@ def draw(regime: str, n: int, seed: int = SEED) -> Runs:
     if n < 1:
         raise ValueError(f"n = {n}: must be at least 1")
     u = np.random.default_rng(seed).random((n, 4)).T
-    rate = _log_uniform(u[1], 1e-4, 0.1)
-    delta = _log_uniform(u[3], *((1e-16, 1e-10) if regime == "small-delta" else (1e-9, 1e-4)))
+
+    def spread(place: int, low: float, high: float) -> Cells:
+        return np.asarray(low * (high / low) ** u[place])
+
+    rate = spread(1, 1e-4, 0.1)
+    delta = spread(3, 1e-16, 1e-10) if regime == "small-delta" else spread(3, 1e-9, 1e-4)
     if regime == "broad":
-        return Runs(regime, _log_uniform(u[0], 0.4, 8.0), rate, np.floor(_log_uniform(u[2], 1e2, 1e5)), delta)
-    return Runs(regime, 0.5 + 7.5 * u[0], rate, np.ceil(_log_uniform(u[2], 1.0, 300.0) / rate), delta)
-
-
-def _log_uniform(u: Cells, low: float, high: float) -> Cells:
-    return np.asarray(low * (high / low) ** u)
+        return Runs(regime, spread(0, 0.4, 8.0), rate, np.floor(spread(2, 1e2, 1e5)), delta)
+    return Runs(regime, 0.5 + 7.5 * u[0], rate, np.ceil(spread(2, 1.0, 300.0) / rate), delta)
 
 
 def truth(runs: Runs, threads: int | None = None) -> Truth:
@@ -212,7 +207,6 @@ def own_accountants(threads: int | None = 1) -> list[Contender]:
     >>> [contender.name for contender in own_accountants()][:2]
     ['exact', 'RDP, optimal conversion']
     """
-
     accountants: dict[str, Method] = {
         "exact": Exact(),
         "RDP, optimal conversion": RDP(conversion="optimal"),
@@ -249,23 +243,25 @@ def score(contender: Contender, runs: Runs, bounds: Truth) -> Score:
     return Score(contender.name, contender.claims_bound, runs, bounds, values, seconds)
 
 
-HEADER: Final = (
-    "accountant", "a bound?", "runs", "median", "90 %", "largest", "below truth", "smallest", "failed", "per query",
-)  # fmt: skip
-
-
-def table(scores: Sequence[Score]) -> list[list[str]]:
-    """One row of text per accountant, under `HEADER`, for the scores of one regime."""
+def table(scores: Sequence[Score]) -> list[dict[str, str]]:
+    """One row of text per accountant, for the scores of one regime."""
     rows = []
     for entry in scores:
         found = entry.summary
         below, failed = (f"{count / found.asked:.1%}" if count else "0" for count in (found.below, found.failed))
-        # a bound below the truth is a wrong answer; an approximation only shows what it is
-        below += " WRONG" if found.below and entry.claims_bound else ""
-        ratios = [ratio_text(value) for value in (found.median, found.ninety, found.largest)]
-        smallest = ratio_text(found.smallest) if found.below else "-"
-        about = [entry.contender, "yes" if entry.claims_bound else "no", f"{found.asked:,}"]
-        rows.append([*about, *ratios, below, smallest, failed, duration(found.seconds)])
+        rows.append({
+            "accountant": entry.contender,
+            "a bound?": "yes" if entry.claims_bound else "no",
+            "runs": f"{found.asked:,}",
+            "median": ratio_text(found.median),
+            "90 %": ratio_text(found.ninety),
+            "largest": ratio_text(found.largest),
+            # a bound below the truth is a wrong answer; an approximation only shows what it is
+            "below truth": f"{below} WRONG" if found.below and entry.claims_bound else below,
+            "smallest": ratio_text(found.smallest) if found.below else "-",
+            "failed": failed,
+            "per query": duration(found.seconds),
+        })  # fmt: skip
     return rows
 
 
@@ -298,9 +294,9 @@ def write_csv(scores: Sequence[Score], path: str | os.PathLike[str], *, overwrit
     """Write every value of every accountant, one row per run and accountant; whole or not at all."""
     rows: list[dict[str, object]] = []
     for entry in scores:
-        known, below = entry.truth.resolved, entry.below
-        for number, run in enumerate(entry.runs):
-            value, lower, upper = (float(column[number]) for column in (entry.values, *entry.truth))
+        columns = entry.values, *entry.truth, entry.truth.resolved, entry.below
+        for number, (run, *cells) in enumerate(zip(entry.runs, *(column.tolist() for column in columns), strict=True)):
+            value, lower, upper, known, below = cells
             answered = not math.isnan(value)
             rows.append({
                 "regime": entry.runs.regime,
@@ -311,7 +307,7 @@ def write_csv(scores: Sequence[Score], path: str | os.PathLike[str], *, overwrit
                 "accountant": entry.contender,
                 "claims_bound": int(entry.claims_bound),
                 "epsilon": value if answered else "",
-                "ratio": value / lower if answered and known[number] else "",
-                "below_truth": int(below[number]) if answered else "",
+                "ratio": value / lower if answered and known else "",
+                "below_truth": int(below) if answered else "",
             })  # fmt: skip
     return write_rows(rows, path, overwrite=overwrite)

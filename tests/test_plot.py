@@ -38,12 +38,12 @@ def texts(figure):
 
 
 def test_panels_axes_and_title(grid):
-    figure = plot.epsilon_grid(grid, steps=[100, 10000], delta=1e-7)
+    figure = plot.epsilon_grid(grid.sel(steps=[100, 10000], delta=1e-7))
     panels = figure.axes[:2]
     assert [panel.get_title() for panel in panels] == ["100 steps", "10,000 steps"]
     assert all(panel.get_xscale() == panel.get_yscale() == "log" for panel in panels)
     title = figure.get_suptitle().replace("\n", " ")
-    for part in ("certified upper bound", "1e-07", "add or remove one record", "Renyi DP"):
+    for part in ("certified upper bound", "1e-07", "adding or removing one record", "RDP("):
         assert part in title
 
 
@@ -54,7 +54,7 @@ def test_defaults_are_three_panels_and_the_largest_delta(grid):
 
 
 def test_contours_lie_where_epsilon_crosses_the_level(grid):
-    figure = plot.epsilon_grid(grid, steps=1000, levels=[0.3, 1, 3, 10])
+    figure = plot.epsilon_grid(grid.sel(steps=1000), levels=[0.3, 1, 3, 10])
     from matplotlib.contour import QuadContourSet
 
     lines = [item for item in figure.findobj(QuadContourSet) if not item.filled]
@@ -75,7 +75,7 @@ def test_contours_lie_where_epsilon_crosses_the_level(grid):
 
 def test_no_text_is_smaller_than_nine_points(grid):
     for steps in ([100, 1000, 10000], 100):
-        figure = plot.epsilon_grid(grid, steps=steps)
+        figure = plot.epsilon_grid(grid.sel(steps=steps))
         assert min(text.get_fontsize() for text in texts(figure)) >= 9
 
 
@@ -119,7 +119,7 @@ def test_many_panels_wrap():
         accountant=ACCOUNTANT,
     )  # fmt: skip
     for count, columns in ((8, 4), (5, 3), (4, 4), (1, 1)):
-        figure = plot.epsilon_grid(grid, steps=list(range(1, count + 1)))
+        figure = plot.epsilon_grid(grid.sel(steps=slice(1, count)))
         panels = [axis for axis in figure.axes if axis.get_title()]
         assert len(panels) == count
         assert panels[0].get_gridspec().ncols == columns
@@ -137,7 +137,7 @@ def test_a_single_noise_multiplier_is_drawn_as_lines():
     ):
         axes = {**many, single: 0.5}
         grid = fa.sweep(**axes, delta=1e-5, accountant=ACCOUNTANT)
-        axis = plot.epsilon_grid(grid, steps=[10, 100]).axes[0]
+        axis = plot.epsilon_grid(grid).axes[0]
         assert axis.get_xlabel() == over
         assert len(axis.lines) == 2
         np.testing.assert_array_equal(axis.lines[1].get_ydata(), grid.epsilon.sel(steps=100, delta=1e-5).values.ravel())
@@ -160,8 +160,8 @@ def test_zero_and_infinite_cells_are_drawn():
         noise_multiplier=[0.0, 0.5, 1.0, np.inf], sample_rate=[0.0, 0.01, 0.1], steps=[1], delta=[0.0, 1e-5],
         accountant=ACCOUNTANT,
     )  # fmt: skip
-    assert plot.epsilon_grid(grid, delta=0.0) is not None
-    assert plot.epsilon_grid(grid, delta=1e-5) is not None
+    assert plot.epsilon_grid(grid.sel(delta=0.0)) is not None
+    assert plot.epsilon_grid(grid.sel(delta=1e-5)) is not None
 
 
 def test_nothing_is_left_in_pyplot(grid):
@@ -198,9 +198,6 @@ def test_a_failed_save_leaves_nothing_and_an_existing_file_is_kept(grid, tmp_pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 123}, "steps = 123: is not on the axis.*nearest value there is 100"),
-        ({"delta": 1e-6}, "delta = 1e-06: is not on the axis"),
-        ({"steps": []}, "at least one panel"),
         ({"levels": [1.0]}, "at least two"),
         ({"levels": [0.0, 1.0]}, "positive"),
     ],
