@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, sweeps
 from fastacct.cli.answers import Answer
@@ -36,11 +35,6 @@ class Command(NamedTuple):
     needs: tuple[str, ...]
     takes: tuple[str, ...]
     example: str
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """All of them."""
-        return (*self.needs, *self.takes, "json")
 
 
 _SAMPLE: Final = ("sample_rate", "batch_size", "records")
@@ -111,45 +105,27 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> Parser:
     """Every command, with its options from the one table."""
-    raw = argparse.RawDescriptionHelpFormatter
-    about = "Certified privacy accounting for DP-SGD (Poisson sampling)."
-    top = Parser("fastacct", description=about, epilog=EXIT_CODES, formatter_class=raw, allow_abbrev=False)
+    style: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    top = Parser("fastacct", description="Certified privacy accounting for DP-SGD.", epilog=EXIT_CODES, **style)
     top.add_argument("--version", action="version", version=f"fastacct {__version__}")
     below = top.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         example, first = f"Example: fastacct {name} {command.example}", command.about.partition("\n")[0]
-        sub = below.add_parser(
-            name, help=first, description=command.about, epilog=example, formatter_class=raw, allow_abbrev=False
-        )
+        sub = below.add_parser(name, help=first, description=command.about, epilog=example, **style)
         sub.set_defaults(run=command.run)
-        for option in command.options:
+        for option in (*command.needs, *command.takes, "json"):
             required = {"required": True} if option in command.needs else {}
             sub.add_argument(*flags(option), **(OPTIONS[option] | required))
     return top
 
 
-def _refuse_misspelt(words: Sequence[str]) -> None:
-    """Name an unknown option, and the one that was meant, before others are reported as missing."""
-    if words and words[0] in COMMANDS:
-        known = {flag for option in COMMANDS[words[0]].options for flag in flags(option)} | {"--help"}
-        for name in (word.partition("=")[0] for word in words):
-            if name.startswith("--") and name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                meant = f": did you mean {near[0]}?" if near else ""
-                raise ValueError(f"unknown option {name}{meant} (see fastacct {words[0]} --help)")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (`EXIT_CODES`, which `--help` lists).
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: `sys.argv`.
+    The arguments are by default those of the process.
     """
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        _refuse_misspelt(words)
         given = parser().parse_args(words)
         answer: Answer = given.run(given)
         print(answer.text(given.json), flush=True)

@@ -36,11 +36,7 @@ class Run(NamedTuple):
     steps: int
 
     def __str__(self) -> str:
-        return ", ".join(self.words())
-
-    def words(self) -> tuple[str, ...]:
-        """Each of the numbers, named."""
-        return f"sigma {self.noise_multiplier:g}", f"q {self.sample_rate:.4g}", f"{self.steps:,} steps"
+        return f"sigma {self.noise_multiplier:g}, q {self.sample_rate:.4g}, {self.steps:,} steps"
 
     @property
     def job(self) -> Process:

@@ -11,7 +11,6 @@ writes it as PNG, PDF or SVG.
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import textwrap
@@ -55,14 +54,15 @@ SMALL: Final = 9.0
 MEDIUM: Final = 10.0
 LARGE: Final = 12.0
 TITLE_CHARACTERS: Final = 130.0  # per inch of line and point of height
-NARROWEST: Final = 7.0
+NARROWEST: Final = 6.4
+WITH_LEGEND: Final = 8.0
 PANELS: Final = 8
 PANELS_PER_ROW: Final = 4
 LEGEND_ROWS: Final = 16
 WRONG: Final = "#c62828"
 RATIOS: Final = (0.4, 300.0)
 """Horizontal axis of the tightness picture; what is outside is drawn at its ends."""
-AXES: Final = {"noise_multiplier": "noise multiplier", "sample_rate": "sample rate (Poisson)", "steps": "steps"}
+AXES: Final = ("noise_multiplier", "sample_rate", "steps")
 DASHES: Final = {"remove": "-", "add": "--"}
 
 
@@ -111,9 +111,9 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     **Guarantee.** The colours and lines show the certified upper bounds of the sweep, interpolated between its cells: a
     line is a picture of where a level is crossed, not itself a bound.
 
-    Where one of the two has a single value, epsilon is drawn over the other, one line per number of steps; where both
-    have, over the number of steps.  Of more than eight numbers of steps the first, the middle and the last are drawn,
-    of several deltas the largest: for others give a part of the grid, `dataset.sel(steps=[10, 1000], delta=1e-7)`.
+    Of more than eight numbers of steps the first, the middle and the last are drawn, of several deltas the largest: for
+    others give a part of the grid, `dataset.sel(steps=[10, 1000], delta=1e-7)`.  xarray draws epsilon over one axis,
+    `dataset.epsilon.sel(...).plot()`.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     Raises
     ------
     ValueError, ModuleNotFoundError
-        No variable epsilon, or a single cell; matplotlib is missing.
+        No variable epsilon, or a single noise multiplier or sample rate; matplotlib is missing.
     """
     if "epsilon" not in dataset.data_vars:
         raise ValueError("the dataset has no variable 'epsilon': sweep with delta= to compute it")
@@ -135,45 +135,35 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     cells = dataset["epsilon"]
     cells = cells.expand_dims([name for name in (*AXES, "delta") if name not in cells.dims])
     cells = cells.drop_duplicates(...).sortby(list(cells.dims)).isel(delta=-1).transpose(*AXES)
-    for name in AXES:  # what a logarithmic axis can show
-        shown = np.flatnonzero(np.isfinite(cells[name].values) & (cells[name].values > 0))
-        cells = cells.isel({name: shown if len(shown) else [0]})
-    if cells["steps"].size > PANELS and (cells["sample_rate"].size > 1 or cells["noise_multiplier"].size > 1):
+    for name in AXES[:2]:  # what a logarithmic axis can show
+        cells = cells.isel({name: np.flatnonzero(np.isfinite(cells[name].values) & (cells[name].values > 0))})
+    if min(cells.shape[:2]) < 2:
+        raise ValueError("a picture needs two positive finite values of noise_multiplier and two of sample_rate")
+    if cells["steps"].size > PANELS:
         cells = cells.isel(steps=[0, cells["steps"].size // 2, -1])
-    is_map = cells["sample_rate"].size > 1 and cells["noise_multiplier"].size > 1
-    figure = _epsilon_panels(cells, levels) if is_map else _epsilon_lines(cells)
-    one = [f"{text} {cells[name].item():g}" for name, text in AXES.items() if cells[name].size == 1 and not is_map]
-    relation, accountant, guarantee = (
-        str(dataset.attrs.get(name, f"unknown {name}")) for name in ("neighbors", "accountant", "guarantee")
-    )
-    size = LARGE if figure.get_figwidth() >= 9 else MEDIUM
-    at = f"delta = {cells['delta'].item():g}"
-    lines = f"DP-SGD epsilon at {at}, {guarantee} ({RELATIONS.get(relation, relation)})", ", ".join(one), accountant
-    room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
-    wrapped = [part for line in lines for part in textwrap.wrap(textwrap.shorten(line, 120), room)]
-    figure.suptitle("\n".join(wrapped), fontsize=size)
-    return figure
-
-
-def _epsilon_panels(cells: xr.DataArray, levels: Sequence[float]) -> Figure:
     noises, rates, steps = (cells[name].values for name in AXES)
     rows = math.ceil(len(steps) / PANELS_PER_ROW)
     columns = math.ceil(len(steps) / rows)
-    width = max(NARROWEST, 2.55 * columns + 1.35)
-    figure, axes = _new_figure(width, 1.3 + 3.0 * rows, rows, columns, share=True)
+    figure, axes = _new_figure(max(NARROWEST, 2.55 * columns + 1.35), 1.3 + 3.0 * rows, rows, columns, share=True)
     for place, (axis, n_steps) in enumerate(zip(axes, steps, strict=False)):
         filled = _draw_panel(axis, rates, noises, cells.sel(steps=n_steps).values, levels)
         axis.set_title(f"{n_steps:,} steps", fontsize=MEDIUM)
         axis.tick_params(labelleft=place % columns == 0, labelbottom=place + columns >= len(steps))
     for axis in axes[len(steps) :]:
         axis.remove()
-    figure.supylabel(AXES["noise_multiplier"], fontsize=MEDIUM)
-    figure.supxlabel(AXES["sample_rate"], fontsize=MEDIUM)
+    figure.supylabel("noise multiplier", fontsize=MEDIUM)
+    figure.supxlabel("sample rate (Poisson)", fontsize=MEDIUM)
     bar = figure.colorbar(filled, ax=axes[: len(steps)], extend="both", pad=0.015, aspect=28)
     bar.set_label("epsilon", fontsize=MEDIUM)
-    bar.set_ticks(list(levels), labels=[f"{level:g}" for level in levels])
+    bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
     bar.ax.minorticks_off()
     bar.ax.tick_params(labelsize=SMALL)
+    about = [str(dataset.attrs.get(name, f"unknown {name}")) for name in ("guarantee", "neighbors", "accountant")]
+    first = f"DP-SGD epsilon at delta = {cells['delta'].item():g}, {about[0]} ({RELATIONS.get(about[1], about[1])})"
+    size = LARGE if figure.get_figwidth() >= 9 else MEDIUM
+    room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
+    lines = [*textwrap.wrap(first, room), *textwrap.wrap(textwrap.shorten(about[2], 120), room)]
+    figure.suptitle("\n".join(lines), fontsize=size)
     return figure
 
 
@@ -196,29 +186,6 @@ def _draw_panel(axis: Axes, rates: Cells, noises: Cells, values: Cells, levels: 
     return filled
 
 
-def _epsilon_lines(cells: xr.DataArray) -> Figure:
-    """Epsilon over the only axis that has several values, one line per number of steps."""
-    over = next((name for name in AXES if cells[name].size > 1), "steps")
-    places = cells[over].values
-    if len(places) < 2:
-        raise ValueError("sample_rate, noise_multiplier, steps: a picture needs two positive finite values on one axis")
-    seen = cells.transpose(..., over).values.reshape(-1, len(places))
-    drawn = seen[np.isfinite(seen) & (seen > 0.0)]
-    if not drawn.size:
-        raise ValueError("epsilon is 0 or infinite in every cell: nothing to draw")
-    figure, (axis,) = _new_figure(NARROWEST, 4.3)
-    for values, n_steps, color in zip(seen, cells["steps"].values, _palette(len(seen)), strict=False):
-        keep = np.isfinite(values) & (values > 0.0)
-        label = None if over == "steps" else f"{n_steps:,} steps"
-        axis.plot(places[keep], values[keep], "o-", color=color, linewidth=1.6, markersize=3, label=label)
-    _log_scale(axis, axis.xaxis, places[0], places[-1])
-    _log_scale(axis, axis.yaxis, drawn.min() * 0.9, drawn.max() * 1.1)
-    _name_axes(axis, AXES[over], "epsilon")
-    if over != "steps":
-        _legend(figure, len(seen))
-    return figure
-
-
 # -- curves ----------------------------------------------------------------------------------------------------------
 
 
@@ -228,23 +195,22 @@ def privacy_curves(curves: Sequence[PrivacyCurve]) -> Figure:
     **Guarantee.** The lines are the certified upper bounds; the shade reaches down to the lower bounds and is rarely
     visible.
 
-    What all runs share stands in the title, what they differ in beside the curves.  The vertical axis ends where the
-    first curve ends that ends.  ValueError without any curve.
+    The vertical axis ends where the first curve ends that ends.  ValueError without any curve.
 
     Examples
     --------
     >>> from fastacct.curve import Run, privacy_curve
     >>> figure = privacy_curves([privacy_curve(Run(1.0, 0.01, 100), way, points=9) for way in ("remove", "add")])
     """
-    labels, colors, shared = _labels(curves)
-    figure, (axis,) = _new_figure(NARROWEST, 4.3)
+    colors = _colors(curves)
+    figure, (axis,) = _new_figure(WITH_LEGEND, 4.3)
     bounds = [np.stack([curve.log_delta_lower, curve.log_delta_upper]) / math.log(10.0) for curve in curves]
     floor = min(-1.0, max(float(upper[np.isfinite(upper)].min(initial=0.0)) for _, upper in bounds))
     for curve, both in zip(curves, bounds, strict=True):
         lower, upper = np.clip(both, 2 * floor, 0.0)
         axis.fill_between(curve.epsilon, lower, upper, color=colors[curve.run], alpha=0.2, linewidth=0)
         axis.plot(curve.epsilon, upper, DASHES[curve.direction], color=colors[curve.run], linewidth=1.6)
-    entries = [(label, "-", colors[run]) for run, label in labels.items() if len(labels) > 1]
+    entries = [(str(run), "-", color) for run, color in colors.items()]
     ways = dict.fromkeys(curve.direction for curve in curves)
     entries += [(f"{way} a record", DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in ways]
     for label, dash, color in entries:
@@ -256,7 +222,7 @@ def privacy_curves(curves: Sequence[PrivacyCurve]) -> Figure:
     axis.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
     _legend(figure, len(entries))
-    figure.suptitle(f"Certified privacy curves (Poisson sampling)\n{shared}".strip(), fontsize=MEDIUM)
+    figure.suptitle("Certified privacy curves (Poisson sampling)", fontsize=MEDIUM)
     return figure
 
 
@@ -265,13 +231,12 @@ def tradeoff_curves(curves: Sequence[TradeoffCurve]) -> Figure:
 
     **Guarantee.** No attack is below a line on the left, or above it on the right.  ValueError without any curve.
     """
-    labels, colors, shared = _labels(curves)
-    figure, (errors, power) = _new_figure(10.0, 4.3, 1, 2)
+    colors = _colors(curves)
+    figure, (errors, power) = _new_figure(1.4 * WITH_LEGEND, 4.3, 1, 2)
     smallest = max(min(float(curve.fpr[curve.fpr > 0.0].min(initial=1.0)) for curve in curves), 1e-12)
     for curve in curves:
-        style = {"color": colors[curve.run], "linewidth": 1.6}
-        errors.plot(curve.fpr, curve.fnr_lower, label=labels[curve.run] or "best attack", **style)
-        power.plot(curve.fpr, curve.tpr_upper, **style)
+        errors.plot(curve.fpr, curve.fnr_lower, color=colors[curve.run], linewidth=1.6, label=str(curve.run))
+        power.plot(curve.fpr, curve.tpr_upper, color=colors[curve.run], linewidth=1.6)
     errors.plot([0.0, 1.0], [1.0, 0.0], ":", color="grey", label="guessing")
     power.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey")
     errors.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
@@ -280,19 +245,16 @@ def tradeoff_curves(curves: Sequence[TradeoffCurve]) -> Figure:
     for axis, name in ((errors, "smallest false-negative rate"), (power, "largest true-positive rate")):
         _name_axes(axis, "false-positive rate", name)
     _legend(figure, len(curves) + 1)
-    figure.suptitle(f"Certified limits of every attack (Poisson sampling)\n{shared}".strip(), fontsize=MEDIUM)
+    figure.suptitle("Certified limits of every attack (Poisson sampling)", fontsize=MEDIUM)
     return figure
 
 
-def _labels(curves: Sequence[PrivacyCurve] | Sequence[TradeoffCurve]) -> tuple[dict[Run, str], dict[Run, Color], str]:
-    """What each run is called (by what it does not share with the others), its colour, and what all share."""
+def _colors(curves: Sequence[PrivacyCurve] | Sequence[TradeoffCurve]) -> dict[Run, Color]:
     if not curves:
         raise ValueError("curves is empty: nothing to draw")
-    runs = list(dict.fromkeys(curve.run for curve in curves))
-    differs = [len(set(values)) > 1 for values in zip(*runs, strict=True)]
-    labels = {run: ", ".join(itertools.compress(run.words(), differs)) for run in runs}
-    shared = ", ".join(word for word, other in zip(runs[0].words(), differs, strict=True) if not other)
-    return labels, dict(zip(runs, _palette(len(runs)), strict=True)), shared
+    runs = dict.fromkeys(curve.run for curve in curves)
+    viridis = import_extra("matplotlib", "plot").colormaps["viridis"]
+    return dict(zip(runs, map(viridis, np.linspace(0.0, 0.85, len(runs))), strict=True))
 
 
 # -- tightness -------------------------------------------------------------------------------------------------------
@@ -358,10 +320,6 @@ def _new_figure(
     return figure, axes
 
 
-def _palette(n: int) -> list[Color]:
-    return [import_extra("matplotlib", "plot").colormaps["viridis"](place) for place in np.linspace(0.0, 0.85, n)]
-
-
 def _name_axes(axis: Axes, x: str, y: str) -> None:
     axis.set_xlabel(x, fontsize=MEDIUM)
     axis.set_ylabel(y, fontsize=MEDIUM)
@@ -370,7 +328,7 @@ def _name_axes(axis: Axes, x: str, y: str) -> None:
 
 def _legend(figure: Figure, entries: int) -> None:
     columns = math.ceil(entries / LEGEND_ROWS)
-    figure.set_figwidth(figure.get_figwidth() + 1.6 * (columns - 1))
+    figure.set_figwidth(figure.get_figwidth() + 2.4 * (columns - 1))
     figure.legend(loc="outside right center", fontsize=SMALL, frameon=False, ncols=columns)
 
 

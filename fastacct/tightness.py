@@ -25,8 +25,8 @@ from fastacct.curve import write_rows
 from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
 
 __all__ = [
-    "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "duration", "own_accountants",
-    "score", "table", "truth", "write_csv",
+    "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "own_accountants", "score",
+    "table", "truth", "write_csv",
 ]  # fmt: skip
 
 Flags = NDArray[np.bool_]
@@ -104,22 +104,17 @@ class Contender(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One row of the table."""
+    """The figures of a score, explained in `LEGEND`."""
 
     asked: int
+    judged: int
     median: float
     ninety: float
     largest: float
-    judged: int
-    """How many ratios there are: answered, and the truth known to 1e-6."""
     below: int
-    """How often below the lower bound."""
     smallest: float
-    """Smallest value / lower bound where it is below (1 if it never is)."""
     failed: int
-    """No finite answer where the truth is finite."""
     seconds: float
-    """Per query."""
 
 
 @dataclass(frozen=True)
@@ -148,18 +143,18 @@ class Score:
     def summary(self) -> Summary:
         """The figures of the table."""
         ratios, below = self.ratios, self.below
-        median, ninety, largest = (np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else np.full(3, np.nan)).tolist()
+        quantiles = (np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else np.full(3, np.nan)).tolist()
         smallest = float((self.values[below] / self.truth.lower[below]).min(initial=1.0))
         failed = int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum())
-        counts, seconds = (ratios.size, int(below.sum()), smallest, failed), self.seconds / len(self.runs)
-        return Summary(len(self.runs), median, ninety, largest, *counts, seconds)
+        counts, seconds = (int(below.sum()), smallest, failed), self.seconds / len(self.runs)
+        return Summary(len(self.runs), ratios.size, *quantiles, *counts, seconds)
 
 
 LEGEND: Final = (
-    "median, 90 %, largest: epsilon / truth, where the truth is known. below truth: smaller than the certified\n"
-    "lower bound by more than 1e-9, which is wrong for what claims to be a bound. smallest: epsilon / lower bound, at\n"
-    "worst. failed: an exception, NaN or infinity where a finite epsilon exists. per query: ours in one array call,\n"
-    "one thread."
+    "asked: runs. judged: ratios, where there is an answer and the truth is known to 1e-6. median, ninety (percent),\n"
+    "largest: epsilon / truth. below: answers smaller than the certified lower bound by more than 1e-9, wrong for\n"
+    "what claims to be a bound; smallest: epsilon / lower bound, at worst (1: never below). failed: an exception,\n"
+    "NaN or infinity where a finite epsilon exists. seconds: per query; ours in one array call, one thread."
 )
 
 
@@ -243,51 +238,13 @@ def score(contender: Contender, runs: Runs, bounds: Truth) -> Score:
     return Score(contender.name, contender.claims_bound, runs, bounds, values, seconds)
 
 
-def table(scores: Sequence[Score]) -> list[dict[str, str]]:
-    """One row of text per accountant, for the scores of one regime."""
-    rows = []
-    for entry in scores:
-        found = entry.summary
-        below, failed = (f"{count / found.asked:.1%}" if count else "0" for count in (found.below, found.failed))
-        rows.append({
-            "accountant": entry.contender,
-            "a bound?": "yes" if entry.claims_bound else "no",
-            "runs": f"{found.asked:,}",
-            "median": ratio_text(found.median),
-            "90 %": ratio_text(found.ninety),
-            "largest": ratio_text(found.largest),
-            # a bound below the truth is a wrong answer; an approximation only shows what it is
-            "below truth": f"{below} WRONG" if found.below and entry.claims_bound else below,
-            "smallest": ratio_text(found.smallest) if found.below else "-",
-            "failed": failed,
-            "per query": duration(found.seconds),
-        })  # fmt: skip
-    return rows
-
-
-def ratio_text(ratio: float) -> str:
-    """A ratio in three digits; close to 1, what it is above or below 1.
-
-    Examples
-    --------
-    >>> ratio_text(1.25), ratio_text(1 + 3e-10), ratio_text(12345.6), ratio_text(1.0)
-    ('1.25', '1+3e-10', '12,346', '1')
-    """
-    if math.isnan(ratio):
-        return "-"
-    if ratio == 1.0:
-        return "1"
-    if abs(ratio - 1.0) < 5e-3:
-        return f"1{ratio - 1.0:+.0e}"
-    return f"{ratio:,.0f}" if ratio >= 1000.0 else f"{ratio:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in three digits with a fitting unit."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1.0:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+def table(scores: Sequence[Score]) -> list[dict[str, object]]:
+    """One row per score; the columns are explained in `LEGEND`."""
+    return [
+        {"regime": one.runs.regime, "accountant": one.contender, "claims_bound": one.claims_bound}
+        | one.summary._asdict()
+        for one in scores
+    ]
 
 
 def write_csv(scores: Sequence[Score], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

@@ -204,7 +204,8 @@ def test_a_sample_rate_may_be_asked_for_epochs():
             "sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 9 --records 9",
             "--records is for --batch-size and --delta",
         ),
-        ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "did you mean --noise-multiplier?"),
+        ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "required: --noise-multiplier"),
+        (f"epsilon {RUN_WORDS} --delta 1e-5 --thread 2", "unrecognized arguments: --thread 2"),
     ],
 )
 def test_an_invalid_value_is_one_line_on_stderr_and_exit_code_2(words, message):
@@ -291,7 +292,7 @@ def test_no_error_is_a_traceback(monkeypatch, error, code, message):
 
 def test_options_are_written_once():
     """Every command takes its options from the one table, and every option of the table is taken by some command."""
-    taken = {option for command in COMMANDS.values() for option in command.options}
+    taken = {option for command in COMMANDS.values() for option in (*command.needs, *command.takes, "json")}
     assert taken == OPTIONS.keys()
 
 

@@ -6,11 +6,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["Answer", "render", "rounded_down", "rounded_up", "shown"]
+__all__ = ["Answer", "render", "rounded_down", "rounded_up"]
 
-DIGITS = 6
+DIGITS: Final = 6
+UPPER: Final = ("epsilon", "delta", "rdp")
 
 
 class Answer(NamedTuple):
@@ -35,24 +36,24 @@ def rounded_down(value: float) -> str:
     return _rounded(value, ROUND_FLOOR)
 
 
-def shown(name: str, value: object) -> str:
-    """A value of the column `name`; a bound is never shown on its wrong side."""
-    if not isinstance(value, float):
-        return str(value)
-    if name.endswith("_lower"):
-        return rounded_down(value)
-    return rounded_up(value) if name.endswith("_upper") else f"{value:g}"
-
-
-def render(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows with the same names as a table of text; columns with numbers in them are set to the right."""
-    lines = [list(rows[0]), *([*row.values()] for row in rows)]
+def render(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows with the same names as a table; bounds keep their side, and columns of numbers are set to the right."""
+    lines = [list(rows[0]), *([_shown(name, value) for name, value in row.items()] for row in rows)]
     columns = list(zip(*lines, strict=True))
     widths = [max(map(len, column)) for column in columns]
     sides = [">" if any(text[:1].isdigit() for text in column[1:]) else "<" for column in columns]
     shapes = list(zip(sides, widths, strict=True))
     padded = ["  ".join(f"{text:{a}{n}}" for text, (a, n) in zip(line, shapes, strict=True)).rstrip() for line in lines]
     return "\n".join([padded[0], "─" * (sum(widths) + 2 * (len(widths) - 1)), *padded[1:]])
+
+
+def _shown(name: str, value: object) -> str:
+    """A value of the column `name`; a bound is never shown on its wrong side."""
+    if not isinstance(value, float):
+        return str(value)
+    if name.endswith("_lower"):
+        return rounded_down(value)
+    return rounded_up(value) if name in UPPER or name.endswith("_upper") else f"{value:g}"
 
 
 def _rounded(value: float, direction: str) -> str:

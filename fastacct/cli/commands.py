@@ -15,7 +15,7 @@ import fastacct.dpsgd as dpsgd
 import fastacct.plot as plot
 import fastacct.tightness as study
 from fastacct.accountants import RDP, Exact, Method
-from fastacct.cli.answers import Answer, render, rounded_down, rounded_up, shown
+from fastacct.cli.answers import Answer, render, rounded_down, rounded_up
 from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse_orders, runs
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
@@ -39,9 +39,9 @@ def rdp(given: Namespace) -> Answer:
         given.steps = [1]
     run, orders = one_run(given), parse_orders(given.orders or DEFAULT_ORDERS)
     values = np.asarray(dpsgd.rdp(**run, orders=np.array(orders)), dtype=np.float64).tolist()
-    rows = [f"{order:>8g}  {rounded_up(value)}" for order, value in zip(orders, values, strict=True)]
+    rows = [{"order": order, "rdp": value} for order, value in zip(orders, values, strict=True)]
     found = {"orders": orders, "rdp": values}
-    return _answer("rdp", RDP(orders), "add_remove", found, run, ["   order  RDP <=", *rows])
+    return _answer("rdp", RDP(orders), "add_remove", found, run, [render(rows)])
 
 
 def calibration(given: Namespace, wanted: Literal["noise_multiplier", "steps", "sample_rate"]) -> Answer:
@@ -144,11 +144,7 @@ def curve(given: Namespace) -> Answer:
         plot.save(figure, given.picture, overwrite=given.overwrite)
     listed = [(one.run, one.points()) for one in found]
     few = np.unique(np.linspace(0, len(listed[0][1]) - 1, CURVE_ROWS).round().astype(np.int64))
-    table = [
-        {"run": str(run), **{name: shown(name, value) for name, value in points[place].items()}}
-        for run, points in listed
-        for place in few
-    ]
+    table = [{"run": str(run), **points[place]} for run, points in listed for place in few]
     told = f"{promise}, when every step samples each record independently (Poisson)."
     document = {
         "command": "curve",
@@ -180,15 +176,9 @@ def tightness_answer(
     studies: Mapping[str, Sequence[study.Score]], inputs: Mapping[str, object], files: Sequence[Path]
 ) -> Answer:
     """What a study of tightness found, by regime."""
-    sentences, rows = [], []
-    for regime, scores in studies.items():
-        bounds = scores[0].truth
-        known = f"the truth is known to 1e-6 in {bounds.resolved.mean():.1%} of {len(bounds.lower):,} runs"
-        sentences += [f"{regime} ({study.REGIMES[regime]}): {known}", render(study.table(scores)) + "\n"]
-        for one in scores:
-            about = {"regime": regime, "accountant": one.contender, "claims_bound": one.claims_bound}
-            rows.append({**about, **one.summary._asdict()})
-    sentences += [study.LEGEND, *(f"wrote {path}" for path in files)]
+    rows = [row for scores in studies.values() for row in study.table(scores)]
+    regimes = [f"{regime}: {study.REGIMES[regime]}" for regime in studies]
+    sentences = [render(rows), study.LEGEND, *regimes, *(f"wrote {path}" for path in files)]
     return Answer({"command": "tightness", "rows": rows, "files": list(map(str, files)), "inputs": inputs}, sentences)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import signal
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import fastacct.plot as plot
-from fastacct.cli.answers import Answer, render, rounded_up
+from fastacct.cli.answers import Answer, render
 from fastacct.cli.options import accountant_by_name
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import DOMAINS, Cells, Domain, as_cells, as_choice, as_number
@@ -31,15 +30,12 @@ __all__ = ["load_config", "sweep"]
 SAMPLE_ROWS: Final = 5
 MAX_AXIS: Final = 1e8
 _AXES: Final = ("noise_multiplier", "sample_rate", "steps", "delta", "epsilon")
-_NUMBERS: Final = (int, float)
-_WORDS: Final = dict.fromkeys(("name", "orders", "conversion", "neighbors"), (str,))
-_KEYS: Final[dict[str, dict[str, tuple[type, ...]]]] = {
-    "axes": dict.fromkeys(_AXES, (*_NUMBERS, list, dict)),
-    "accountant": {**_WORDS, "bounds": (bool,), "threads": (int,)},
-    "output": {"file": (str,), "overwrite": (bool,)},
-    "picture": {"file": (str,), "steps": (list,), "delta": _NUMBERS},
+_KEYS: Final = {
+    "axes": _AXES,
+    "accountant": ("name", "orders", "conversion", "neighbors", "bounds", "threads"),
+    "output": ("file", "overwrite"),
+    "picture": ("file", "steps", "delta"),
 }
-_SPACED: Final = {"start": _NUMBERS, "stop": _NUMBERS, "num": _NUMBERS, "scale": (str,)}
 
 
 def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
@@ -62,8 +58,8 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
 
 
 def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
-    _check("", document, dict.fromkeys(_KEYS, (dict,)))
-    tables = {name: _check(f"{name}.", document.get(name, {}), kinds) for name, kinds in _KEYS.items()}
+    _known("", document, tuple(_KEYS))
+    tables = {name: dict(_known(f"{name}.", document.get(name, {}), keys)) for name, keys in _KEYS.items()}
     axes, settings, output, picture = tables.values()
     if len(axes) != 4 or not axes.keys() >= set(_AXES[:3]):
         raise ValueError(
@@ -72,8 +68,8 @@ def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, An
         )
     axes.update({name: _axis(name, value) for name, value in axes.items()})
     settings["accountant"] = accountant_by_name(*(settings.pop(key, None) for key in ("name", "orders", "conversion")))
-    if picture and ("delta" not in axes or "file" not in picture):
-        raise ValueError("picture: needs a file, and epsilon to show: the axis delta")
+    if picture and ("delta" not in axes or "file" not in picture or min(axes[x].size for x in _AXES[:2]) < 2):
+        raise ValueError("picture: needs a file, the axis delta, and two noise multipliers and sample rates")
     for name in picture.keys() & axes.keys():
         for value in np.atleast_1d(picture[name]):
             if value not in axes[name]:
@@ -84,41 +80,35 @@ def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, An
     return tables
 
 
-def _check(where: str, table: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
-    """A table whose keys are known and of the right type; unknown ones first: a misspelt key is not a missing one."""
+def _known(where: str, table: object, keys: tuple[str, ...]) -> dict[str, Any]:
+    """A table without unknown keys; what the values must be says who uses them."""
+    if not isinstance(table, dict):
+        raise TypeError(f"{where.rstrip('.')}: must be a table; got {table!r}")
     for key in table:
-        if key not in kinds:
-            near = difflib.get_close_matches(key, kinds, 1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            raise ValueError(f"{where}{key}: unknown key; {meant}known here: {', '.join(kinds)}")
-    for key, value in table.items():
-        if type(value) not in kinds[key]:  # True is no number to the reader of a TOML file
-            raise TypeError(f"{where}{key}: must be {' or '.join(kind.__name__ for kind in kinds[key])}; got {value!r}")
-    return dict(table)
+        as_choice(f"{where}key", key, keys)
+    return table
 
 
-def _axis(name: str, value: Any) -> Cells:
+def _axis(name: str, value: object) -> Cells:
     """An axis written as a number, a list, or a table {start, stop, num, scale}."""
-    if isinstance(value, dict):
-        value = _spaced(f"axes.{name}.", _check(f"axes.{name}.", value, _SPACED), name == "steps")
-    return np.atleast_1d(as_cells(name, np.array(value, dtype=object), DOMAINS[name]))
-
-
-def _spaced(where: str, table: Mapping[str, Any], whole: bool) -> list[float]:
+    if not isinstance(value, dict):
+        return np.atleast_1d(as_cells(name, np.array(value, dtype=object), DOMAINS[name]))
+    where, table = f"axes.{name}.", _known(f"axes.{name}.", value, ("start", "stop", "num", "scale"))
     scale = as_choice(f"{where}scale", table.get("scale", "linear"), ("linear", "log"))
     num = int(as_number(f"{where}num", table.get("num"), Domain(1.0, MAX_AXIS, integer=True)))
     allowed = Domain(0.0, 1e300, open_low=scale == "log")
     ends = [as_number(where + key, table.get(key), allowed) for key in ("start", "stop")]
     values = (np.geomspace if scale == "log" else np.linspace)(*ends, num)
     # 12 digits: 1e-08 and not 1.0000000000000002e-08, so that a value on the axis can be named again.
-    return np.unique(np.rint(values)).tolist() if whole else [float(f"{value:.12g}") for value in values]
+    decimals = np.unique(np.rint(values)) if name == "steps" else np.array([float(f"{x:.12g}") for x in values])
+    return as_cells(name, decimals, DOMAINS[name])
 
 
 def sweep(given: Namespace) -> Answer:
     """Every combination of the axes in a TOML file: a table of results, and a picture."""
     config = load_config(given.config)
     output, picture = config["output"], config["picture"]
-    replace = given.overwrite or output.get("overwrite", False)
+    replace = given.overwrite or output.get("overwrite") is True
     files = [table["file"] for table in (output, picture) if "file" in table]
     for path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +133,7 @@ def sweep(given: Namespace) -> Answer:
         f"{attrs['guarantee']} on {cells.name}, {attrs['neighbors']} neighbours, Poisson sampling",
         f"accountant: {attrs['accountant']}",
         *(f"wrote {path} ({path.stat().st_size / 1e6:,.1f} MB)" for path in files),
-        render([{k: rounded_up(v) if k == cells.name else f"{v:g}" for k, v in row.items()} for row in rows]),
+        render(rows),
     ]
     result = {"cells": cells.size, "seconds": seconds, "cells_per_second": speed, "files": list(map(str, files))}
     inputs = {"config": str(given.config), "overwrite": replace}
