@@ -40,7 +40,6 @@ class Command(NamedTuple):
 _SAMPLE: Final = ("sample_rate", "batch_size", "records")
 _RUN: Final = (*_SAMPLE, "steps", "epochs")
 _HOW: Final = ("accountant", "orders", "conversion", "neighbors")
-_FILES: Final = ("csv", "picture", "overwrite")
 _TARGET: Final = ("epsilon", "delta")
 _NOISE: Final = ("noise_multiplier",)
 
@@ -78,15 +77,13 @@ COMMANDS: Final = {
     "curve": Command(
         "Privacy curves or trade-off curves of one or several training runs, as a table and a picture.\n\nOptions with "
         "several numbers, separated by commas, are read side by side; a single number holds for every run.",
-        commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", *_FILES),
+        commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite"),
         "--noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png",
     ),
     "tightness": Command(
-        "How far each accountant is from the truth, on random runs: a table, and the values behind it.",
-        commands.tightness, (), ("count", "regime", "seed", *_FILES),
-        "--count 200 --csv tightness.csv --picture t.png",
+        "How far each accountant is from the truth, on random runs: a table and a picture.",
+        commands.tightness, (), ("count", "regime", "seed", "picture", "overwrite"), "--count 200 --picture t.png",
     ),
-    "version": Command("The version of fastacct.", commands.version, (), (), "--json"),
     "sweep": Command(
         "Every combination of the axes in a TOML file: a table of results, and a picture.",
         sweeps.sweep, (), ("config", "overwrite", "quiet"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,7 +22,7 @@ from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.tradeoff import tpr_at_fpr_bounds, tradeoff_bounds
 
-__all__ = ["PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv", "write_rows"]
+__all__ = ["PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv"]
 
 Points = list[dict[str, str | float]]
 SMALLEST_DELTA: Final = 1e-300
@@ -159,11 +159,6 @@ def write_csv(
 ) -> Path:
     """Write curves as a table, one row per point; whole or not at all. An existing file is kept unless `overwrite`."""
     rows = [{**curve.run._asdict(), **point} for curve in curves for point in curve.points()]
-    return write_rows(rows, path, overwrite=overwrite)
-
-
-def write_rows(rows: Sequence[Mapping[str, object]], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write rows with the same names as CSV; whole or not at all. An existing file is kept unless `overwrite`."""
     target = Path(path)
     with atomic_output(target, overwrite=overwrite) as temporary, temporary.open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))

@@ -6,13 +6,10 @@ below the enclosure is wrong, whatever it claims, and one above it is loose by a
 
 from __future__ import annotations
 
-import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,12 +18,11 @@ from numpy.typing import NDArray
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells, as_choice
-from fastacct.curve import write_rows
 from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
 
 __all__ = [
     "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "own_accountants", "score",
-    "table", "truth", "write_csv",
+    "table", "truth",
 ]  # fmt: skip
 
 Flags = NDArray[np.bool_]
@@ -245,26 +241,3 @@ def table(scores: Sequence[Score]) -> list[dict[str, object]]:
         | one.summary._asdict()
         for one in scores
     ]
-
-
-def write_csv(scores: Sequence[Score], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write every value of every accountant, one row per run and accountant; whole or not at all."""
-    rows: list[dict[str, object]] = []
-    for entry in scores:
-        columns = entry.values, *entry.truth, entry.truth.resolved, entry.below
-        for number, (run, *cells) in enumerate(zip(entry.runs, *(column.tolist() for column in columns), strict=True)):
-            value, lower, upper, known, below = cells
-            answered = not math.isnan(value)
-            rows.append({
-                "regime": entry.runs.regime,
-                "run": number,
-                **run._asdict(),
-                "epsilon_lower": lower,
-                "epsilon_upper": upper,
-                "accountant": entry.contender,
-                "claims_bound": int(entry.claims_bound),
-                "epsilon": value if answered else "",
-                "ratio": value / lower if answered and known else "",
-                "below_truth": int(below) if answered else "",
-            })  # fmt: skip
-    return write_rows(rows, path, overwrite=overwrite)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 
 import numpy as np
@@ -109,17 +108,6 @@ def test_wrong_requests_are_named():
         score(Contender("short", True, lambda _: np.ones(1)), runs, truth(runs))
 
 
-def test_the_file_has_every_value(scores, tmp_path):
-    path = tightness.write_csv([*scores, made_up([math.nan, 0.5], [0.0, 1.0], [1.0, 1.0])], tmp_path / "a.csv")
-    rows = list(csv.DictReader(path.read_text().splitlines()))
-    assert len(rows) == COUNT * len(scores) + 2
-    assert float(rows[1]["epsilon"]) == scores[0].values[1]
-    assert (rows[-2]["epsilon"], rows[-2]["ratio"], rows[-2]["below_truth"]) == ("", "", "")
-    assert (rows[-1]["ratio"], rows[-1]["below_truth"]) == ("0.5", "1")
-    with pytest.raises(FileExistsError, match="overwrite"):
-        tightness.write_csv(scores, path)
-
-
 def test_the_picture_shows_what_is_wrong(scores):
     pytest.importorskip("matplotlib")
     from matplotlib.text import Text
@@ -138,11 +126,11 @@ def test_the_picture_shows_what_is_wrong(scores):
 
 def test_command_prints_and_writes(tmp_path):
     pytest.importorskip("matplotlib")
-    words = "tightness --count 3 --regime broad --csv", tmp_path / "t.csv", "--picture", tmp_path / "t.svg"
+    words = "tightness --count 3 --regime broad --picture", tmp_path / "t.svg"
     rows = answer(*words)["rows"]
     assert {row["regime"] for row in rows} == {"broad"}
     assert all(row["below"] == 0 for row in rows if row["claims_bound"])
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["t.csv", "t.svg"]
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["t.svg"]
     refused = call(*words)
     assert refused.exit_code == 2
     assert "--overwrite" in refused.stderr

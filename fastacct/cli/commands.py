@@ -20,10 +20,9 @@ from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS
-from fastacct.core.version import __version__
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
 
-__all__ = ["calibration", "curve", "guarantee", "rdp", "tightness", "tightness_answer", "version"]
+__all__ = ["calibration", "curve", "guarantee", "rdp", "tightness", "tightness_answer"]
 
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
@@ -116,9 +115,16 @@ def _answer(
     return Answer({**context, "sampler": "poisson", "accountant": method}, sentences)
 
 
-def version(given: Namespace) -> Answer:
-    """What is installed."""
-    return Answer({"command": "version", "version": __version__}, [f"fastacct {__version__}"])
+def _files(given: Namespace) -> list[Path]:
+    """The files to be written; what cannot be written is said before anything is computed."""
+    table: Path | None = getattr(given, "csv", None)
+    if table:
+        if table.suffix != ".csv":
+            raise ValueError(f"{table}: the name must end in .csv")
+        refuse_existing(table, given.overwrite)
+    if given.picture:
+        plot.as_picture(given.picture, overwrite=given.overwrite)
+    return [path for path in (table, given.picture) if path]
 
 
 # -- studies ---------------------------------------------------------------------------------------------------------
@@ -165,8 +171,6 @@ def tightness(given: Namespace) -> Answer:
         drawn = study.draw(regime, given.count, given.seed)
         bounds = study.truth(drawn)
         studies[regime] = [study.score(one, drawn, bounds) for one in study.own_accountants()]
-    if given.csv:
-        study.write_csv([one for scores in studies.values() for one in scores], given.csv, overwrite=given.overwrite)
     if given.picture:
         plot.save(plot.tightness(studies), given.picture, overwrite=given.overwrite)
     return tightness_answer(studies, {"count": given.count, "seed": given.seed}, files)
@@ -180,14 +184,3 @@ def tightness_answer(
     regimes = [f"{regime}: {study.REGIMES[regime]}" for regime in studies]
     sentences = [render(rows), study.LEGEND, *regimes, *(f"wrote {path}" for path in files)]
     return Answer({"command": "tightness", "rows": rows, "files": list(map(str, files)), "inputs": inputs}, sentences)
-
-
-def _files(given: Namespace) -> list[Path]:
-    """The files to be written; what cannot be written is said before anything is computed."""
-    if given.csv:
-        if given.csv.suffix != ".csv":
-            raise ValueError(f"{given.csv}: the name must end in .csv")
-        refuse_existing(given.csv, given.overwrite)
-    if given.picture:
-        plot.as_picture(given.picture, overwrite=given.overwrite)
-    return [path for path in (given.csv, given.picture) if path]
