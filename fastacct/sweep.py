@@ -219,7 +219,7 @@ def chunks(shape: Sequence[int], largest: int) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class Grid:
-    """The axes of a sweep, slowest first, the variables computed on them, and what the first of them guarantees."""
+    """The axes of a sweep, slowest first, the variables computed on them, and what they are."""
 
     axes: dict[str, NDArray[Any]]
     variables: Sequence[str]
@@ -245,11 +245,9 @@ class Grid:
 
     def notes(self, name: str) -> dict[str, str]:
         """What an axis or a variable is, and what a variable guarantees."""
-        about = {"long_name": NOTES[name.removesuffix("_lower")]}
-        if name in self.axes:
-            return about
-        guarantee = self.attrs["guarantee"] if name == self.variables[0] else "certified lower bound"
-        return {**about, "guarantee": guarantee, "units": "1"}
+        side = "lower" if name.endswith("_lower") else "upper"
+        guarantee = {"guarantee": f"certified {side} bound", "units": "1"} if name in self.variables else {}
+        return {"long_name": NOTES[name.removesuffix("_lower")], **guarantee}
 
 
 def _assign(arrays: Sequence[Any]) -> Write:
@@ -280,23 +278,19 @@ def _write_netcdf(path: Path, grid: Grid) -> Iterator[Write]:
 @contextlib.contextmanager
 def _write_parquet(path: Path, grid: Grid) -> Iterator[Write]:
     arrow, parquet = import_extra("pyarrow", "sweep"), import_extra("pyarrow.parquet", "sweep")
-    about = {"variables": grid.variables, "dims": list(grid.axes), "shape": grid.shape, "attrs": grid.attrs}
+    axes = {name: axis.tolist() for name, axis in grid.axes.items()}
+    about = {"axes": axes, "variables": grid.variables, "attrs": grid.attrs}
     fields = [(name, arrow.from_numpy_dtype(axis.dtype)) for name, axis in grid.axes.items()]
     fields += [(name, arrow.float64()) for name in grid.variables]
     schema = arrow.schema(fields, metadata={METADATA_KEY: json.dumps(about)})
     # The axes repeat, so a dictionary makes them almost free; the values do not, and their bytes compress best when
     # the same byte of all of them stands together.
-    options = {
-        "use_dictionary": list(grid.axes),
-        "use_byte_stream_split": list(grid.variables),
-        "compression": "zstd",
-        "compression_level": 1,
-    }
-    with parquet.ParquetWriter(str(path), schema, **options) as writer:
+    columns = {"use_dictionary": list(grid.axes), "use_byte_stream_split": list(grid.variables)}
+    with parquet.ParquetWriter(str(path), schema, compression="zstd", compression_level=1, **columns) as writer:
 
         def write(chunk: Chunk, values: Values) -> None:
-            columns = [np.ravel(column) for column in (*grid.places(chunk, sparse=False), *values)]
-            table = arrow.Table.from_arrays([arrow.array(column) for column in columns], schema=schema)
+            whole = [arrow.array(np.ravel(column)) for column in (*grid.places(chunk, sparse=False), *values)]
+            table = arrow.Table.from_arrays(whole, schema=schema)
             writer.write_table(table, row_group_size=max(1, table.num_rows))
 
         yield write
@@ -313,14 +307,10 @@ def _open_parquet(path: Path) -> xr.Dataset:
     if metadata is None:
         raise ValueError(f"{path} was not written by fastacct.sweep: it has no {METADATA_KEY.decode()!r} metadata")
     about = json.loads(metadata)
-    shape, n_rows = tuple(about["shape"]), table.count_rows()
+    grid = Grid({name: np.array(axis) for name, axis in about["axes"].items()}, about["variables"], about["attrs"])
+    shape, n_rows = grid.shape, table.count_rows()
     if n_rows != math.prod(shape):
         raise ValueError(f"{path} is damaged: {n_rows:,} rows for a grid of {math.prod(shape):,} cells")
-
-    def take(name: str, places: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-        rows = np.ravel_multi_index(np.ix_(*places), shape).reshape(-1)
-        found: NDArray[Any] = table.take(arrow.array(rows), columns=[name])[name].to_numpy()
-        return found
 
     class Variable(BackendArray):
         def __init__(self, name: str) -> None:
@@ -332,11 +322,8 @@ def _open_parquet(path: Path) -> xr.Dataset:
 
         def _read(self, key: tuple[Any, ...]) -> NDArray[np.float64]:
             places = [np.arange(size)[index] for index, size in zip(key, shape, strict=True)]
-            kept = [chosen.size for chosen in places if chosen.ndim]  # a plain number drops its axis
-            return take(self.name, [np.atleast_1d(chosen) for chosen in places]).reshape(kept)
+            rows = np.ravel_multi_index(np.ix_(*map(np.atleast_1d, places)), shape).reshape(-1)
+            found: NDArray[np.float64] = table.take(arrow.array(rows), columns=[self.name])[self.name].to_numpy()
+            return found.reshape([chosen.size for chosen in places if chosen.ndim])  # a plain number drops its axis
 
-    axes, first = {}, [np.arange(1)] * len(shape)
-    for place, name in enumerate(about["dims"]):
-        axes[name] = take(name, [*first[:place], np.arange(shape[place]), *first[place + 1 :]])
-    grid = Grid(axes, about["variables"], about["attrs"])
     return grid.labelled([indexing.LazilyIndexedArray(Variable(name)) for name in grid.variables])
