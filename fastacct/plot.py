@@ -16,7 +16,7 @@ import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,7 +179,7 @@ def _draw_panel(axis: Axes, rates: Cells, noises: Cells, values: Cells, levels: 
     crossed = [level for level in levels if finite.min() < level < finite.max()]
     if crossed:
         # Lines are interpolated in log(epsilon), which spans decades from one cell to the next.
-        style = {"colors": "black", "linewidths": 0.8, "linestyles": "solid"}
+        style: dict[str, Any] = {"colors": "black", "linewidths": 0.8, "linestyles": "solid"}
         lines = axis.contour(rates, noises, np.log(finite), levels=np.log(crossed), **style)
         for text in axis.clabel(lines, fmt=lambda level: f"{math.exp(level):g}", fontsize=SMALL):
             text.set_bbox({"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75})

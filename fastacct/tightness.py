@@ -139,11 +139,12 @@ class Score:
     def summary(self) -> Summary:
         """The figures of the table."""
         ratios, below = self.ratios, self.below
-        quantiles = (np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else np.full(3, np.nan)).tolist()
+        median, ninety, largest = (np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else np.full(3, np.nan)).tolist()
         smallest = float((self.values[below] / self.truth.lower[below]).min(initial=1.0))
         failed = int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum())
-        counts, seconds = (int(below.sum()), smallest, failed), self.seconds / len(self.runs)
-        return Summary(len(self.runs), ratios.size, *quantiles, *counts, seconds)
+        counts = {"asked": len(self.runs), "judged": ratios.size, "below": int(below.sum()), "failed": failed}
+        quantiles = {"median": median, "ninety": ninety, "largest": largest, "smallest": smallest}
+        return Summary(**counts, **quantiles, seconds=self.seconds / len(self.runs))
 
 
 LEGEND: Final = (

@@ -108,7 +108,7 @@ def _option(help: str, read: Callable[[str], object] = str, metavar: str | None 
     return {"help": help, "type": read, "metavar": metavar, **more}
 
 
-_KINDS: Final = {"default": "privacy", "choices": ("privacy", "tradeoff")}
+_KINDS: Final[dict[str, Any]] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "noise_multiplier": _option("standard deviation of the noise / clipping norm", numbers),
     "sample_rate": _option("Poisson sampling probability of a record in a step", numbers),

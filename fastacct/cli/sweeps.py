@@ -97,8 +97,8 @@ def _axis(name: str, value: object) -> Cells:
     scale = as_choice(f"{where}scale", table.get("scale", "linear"), ("linear", "log"))
     num = int(as_number(f"{where}num", table.get("num"), Domain(1.0, MAX_AXIS, integer=True)))
     allowed = Domain(0.0, 1e300, open_low=scale == "log")
-    ends = [as_number(where + key, table.get(key), allowed) for key in ("start", "stop")]
-    values = (np.geomspace if scale == "log" else np.linspace)(*ends, num)
+    start, stop = (as_number(where + key, table.get(key), allowed) for key in ("start", "stop"))
+    values = np.geomspace(start, stop, num) if scale == "log" else np.linspace(start, stop, num)
     # 12 digits: 1e-08 and not 1.0000000000000002e-08, so that a value on the axis can be named again.
     decimals = np.unique(np.rint(values)) if name == "steps" else np.array([float(f"{x:.12g}") for x in values])
     return as_cells(name, decimals, DOMAINS[name])
