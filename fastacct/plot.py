@@ -271,16 +271,13 @@ def tightness(studies: Mapping[str, Sequence[Score]]) -> Figure:
         raise ValueError("studies is empty: nothing to draw")
     figure, axes = _new_figure(max(NARROWEST, 4.8 * len(studies)), 1.6 + 0.28 * len(names), 1, len(studies), share=True)
     for axis, (regime, scores) in zip(axes, studies.items(), strict=True):
-        axis.set_xscale("log")
-        axis.set_xlim(*RATIOS)
+        _log_scale(axis, axis.xaxis, *RATIOS)
         axis.axvspan(RATIOS[0], 1.0, color="#fbe3e1", linewidth=0)
         axis.axvline(1.0, color="black", linewidth=0.8)
         for entry in scores:
             _draw_ratios(axis, names.index(entry.contender), entry)
         axis.set_title(regime, fontsize=MEDIUM)
         axis.text(1.035, 1.02, "median", transform=axis.transAxes, fontsize=SMALL, va="bottom")
-        axis.set_xticks([0.5, 1, 2, 5, 10, 100], labels=["0.5", "1", "2", "5", "10", "100"])
-        axis.minorticks_off()
     axes[0].set_yticks(range(len(names)), labels=names, fontsize=SMALL)
     axes[0].set_ylim(len(names) - 0.5, -0.5)
     figure.supxlabel("epsilon / exact epsilon (dot: median; thick: 10 to 90 %; thin: all)", fontsize=MEDIUM)

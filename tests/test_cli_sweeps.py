@@ -100,6 +100,8 @@ def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
         ),
         ("start = 0.5", "strat = 0.5", r"axes\.noise_multiplier\.key = 'strat' is not one of 'start'"),
         ("[axes]", "[axis]", r"key = 'axis' is not one of 'axes'"),
+        ('orders = "2-8"', "orders = 8", r"accountant\.orders: must be of type str; got 8"),
+        ('file = "out/grid.parquet"', 'overwrite = "yes"', r"output\.overwrite: must be of type bool; got 'yes'"),
         ("[picture]", "[drawing]", r"key = 'drawing' is not one of 'axes'"),
         ("[axes]", "[axes", r"Expected"),
     ],

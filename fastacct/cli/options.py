@@ -181,10 +181,11 @@ def accountant_by_name(name: str | None, orders: str | None = None, conversion: 
     Settings that it does not have are refused, never ignored: `orders` and `conversion` are settings of "rdp".
     """
     settings = [word for word, value in (("orders", orders), ("conversion", conversion)) if value is not None]
-    name = as_choice("accountant", name or ("rdp" if settings else "exact"), tuple(ACCOUNTANTS))
+    default = "rdp" if settings else "exact"
+    name = as_choice("accountant", default if name is None else name, tuple(ACCOUNTANTS))
     if not settings:
         return ACCOUNTANTS[name]()
     if name != "rdp":
         raise ValueError(f"{' and '.join(settings)}: only the accountant rdp has this setting, not {name}")
     listed = None if orders is None else parse_orders(orders)
-    return RDP(listed, as_choice("conversion", conversion or RDP.conversion, CONVERSIONS))
+    return RDP(listed, RDP.conversion if conversion is None else as_choice("conversion", conversion, CONVERSIONS))

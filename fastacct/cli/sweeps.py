@@ -30,12 +30,13 @@ __all__ = ["load_config", "sweep"]
 SAMPLE_ROWS: Final = 5
 MAX_AXIS: Final = 1e8
 _AXES: Final = ("noise_multiplier", "sample_rate", "steps", "delta", "epsilon")
-_KEYS: Final = {
-    "axes": _AXES,
-    "accountant": ("name", "orders", "conversion", "neighbors", "bounds", "threads"),
-    "output": ("file", "overwrite"),
-    "picture": ("file", "steps", "delta"),
+_KEYS: Final[dict[str, dict[str, type]]] = {
+    "axes": dict.fromkeys(_AXES, object),
+    "accountant": {"name": str, "orders": str, "conversion": str, "neighbors": str, "bounds": bool, "threads": int},
+    "output": {"file": str, "overwrite": bool},
+    "picture": {"file": str, "steps": list, "delta": object},
 }
+_SPACED: Final = dict.fromkeys(("start", "stop", "num", "scale"), object)
 
 
 def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
@@ -58,8 +59,8 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
 
 
 def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
-    _known("", document, tuple(_KEYS))
-    tables = {name: dict(_known(f"{name}.", document.get(name, {}), keys)) for name, keys in _KEYS.items()}
+    _check("", document, dict.fromkeys(_KEYS, dict))
+    tables = {name: _check(f"{name}.", document.get(name, {}), kinds) for name, kinds in _KEYS.items()}
     axes, settings, output, picture = tables.values()
     if len(axes) != 4 or not axes.keys() >= set(_AXES[:3]):
         raise ValueError(
@@ -80,20 +81,20 @@ def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, An
     return tables
 
 
-def _known(where: str, table: object, keys: tuple[str, ...]) -> dict[str, Any]:
-    """A table without unknown keys; what the values must be says who uses them."""
-    if not isinstance(table, dict):
-        raise TypeError(f"{where.rstrip('.')}: must be a table; got {table!r}")
-    for key in table:
-        as_choice(f"{where}key", key, keys)
-    return table
+def _check(where: str, table: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+    """A table without unknown keys, its words and switches of the right type; numbers are checked by who uses them."""
+    for key, value in table.items():
+        kind = kinds[as_choice(f"{where}key", key, tuple(kinds))]
+        if not isinstance(value, kind):
+            raise TypeError(f"{where}{key}: must be of type {kind.__name__}; got {value!r}")
+    return dict(table)
 
 
 def _axis(name: str, value: object) -> Cells:
     """An axis written as a number, a list, or a table {start, stop, num, scale}."""
     if not isinstance(value, dict):
         return np.atleast_1d(as_cells(name, np.array(value, dtype=object), DOMAINS[name]))
-    where, table = f"axes.{name}.", _known(f"axes.{name}.", value, ("start", "stop", "num", "scale"))
+    where, table = f"axes.{name}.", _check(f"axes.{name}.", value, _SPACED)
     scale = as_choice(f"{where}scale", table.get("scale", "linear"), ("linear", "log"))
     num = int(as_number(f"{where}num", table.get("num"), Domain(1.0, MAX_AXIS, integer=True)))
     allowed = Domain(0.0, 1e300, open_low=scale == "log")
@@ -108,7 +109,7 @@ def sweep(given: Namespace) -> Answer:
     """Every combination of the axes in a TOML file: a table of results, and a picture."""
     config = load_config(given.config)
     output, picture = config["output"], config["picture"]
-    replace = given.overwrite or output.get("overwrite") is True
+    replace = given.overwrite or output.get("overwrite", False)
     files = [table["file"] for table in (output, picture) if "file" in table]
     for path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
