@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, sweeps
@@ -46,12 +45,12 @@ _NOISE: Final = ("noise_multiplier",)
 COMMANDS: Final = {
     "epsilon": Command(
         "The epsilon that a training run guarantees at a given delta.",
-        partial(commands.guarantee, verb="epsilon"), (*_NOISE, "delta"), (*_RUN, *_HOW),
+        commands.guarantee, (*_NOISE, "delta"), (*_RUN, *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5",
     ),
     "delta": Command(
         "The delta that a training run guarantees at a given epsilon.",
-        partial(commands.guarantee, verb="delta"), (*_NOISE, "epsilon"), (*_RUN, *_HOW),
+        commands.guarantee, (*_NOISE, "epsilon"), (*_RUN, *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --epsilon 3",
     ),
     "rdp": Command(
@@ -61,17 +60,17 @@ COMMANDS: Final = {
     ),
     "noise-multiplier": Command(
         "The smallest noise multiplier that is certified to meet a target.",
-        partial(commands.calibration, wanted="noise_multiplier"), _TARGET, (*_RUN, *_HOW),
+        commands.calibration, _TARGET, (*_RUN, *_HOW),
         "--epsilon 3 --delta 1e-5 --sample-rate 0.004 --epochs 60",
     ),
     "steps": Command(
         "The largest number of steps that is certified to meet a target.",
-        partial(commands.calibration, wanted="steps"), (*_TARGET, *_NOISE), (*_SAMPLE, *_HOW),
+        commands.calibration, (*_TARGET, *_NOISE), (*_SAMPLE, *_HOW),
         "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --sample-rate 0.01",
     ),
     "sample-rate": Command(
         "The largest sample rate that is certified to meet a target.",
-        partial(commands.calibration, wanted="sample_rate"), (*_TARGET, *_NOISE), ("steps", "epochs", "records", *_HOW),
+        commands.calibration, (*_TARGET, *_NOISE), ("steps", "epochs", "records", *_HOW),
         "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --steps 10000",
     ),
     "curve": Command(
@@ -109,7 +108,7 @@ def parser() -> Parser:
     for name, command in COMMANDS.items():
         example, first = f"Example: fastacct {name} {command.example}", command.about.partition("\n")[0]
         sub = below.add_parser(name, help=first, description=command.about, epilog=example, **style)
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(run=command.run, command=name)
         for option in (*command.needs, *command.takes, "json"):
             required = {"required": True} if option in command.needs else {}
             sub.add_argument(*flags(option), **(OPTIONS[option] | required))

@@ -40,11 +40,12 @@ def rdp(given: Namespace) -> Answer:
     values = np.asarray(dpsgd.rdp(**run, orders=np.array(orders)), dtype=np.float64).tolist()
     rows = [{"order": order, "rdp": value} for order, value in zip(orders, values, strict=True)]
     found = {"orders": orders, "rdp": values}
-    return _answer("rdp", RDP(orders), "add_remove", found, run, [render(rows)])
+    return _answer(given, RDP(orders), found, run, [render(rows)])
 
 
-def calibration(given: Namespace, wanted: Literal["noise_multiplier", "steps", "sample_rate"]) -> Answer:
+def calibration(given: Namespace) -> Answer:
     """The noise multiplier, number of steps or sample rate that meets a target."""
+    wanted = given.command.replace("-", "_")
     accountant, run = _accountant(given), one_run(given, wanted)
     inputs = {"epsilon": given.epsilon, "delta": run.pop("delta"), **run}
     value = float(getattr(dpsgd, wanted)(**inputs, accountant=accountant, neighbors=given.neighbors))
@@ -58,14 +59,13 @@ def calibration(given: Namespace, wanted: Literal["noise_multiplier", "steps", "
     sentence = f"{found if met else f'no {name}'} is certified to meet {target}"
     promise = "certified to meet the target" if met else "none (the target cannot be certified)"
     result = {wanted: value, "met": met}
-    answer = _answer(wanted.replace("_", "-"), accountant, given.neighbors, result, inputs, [sentence], promise)
-    return answer._replace(exit_code=0 if met else 1)
+    return _answer(given, accountant, result, inputs, [sentence], promise)._replace(exit_code=0 if met else 1)
 
 
-def guarantee(given: Namespace, verb: Literal["epsilon", "delta"]) -> Answer:
+def guarantee(given: Namespace) -> Answer:
     """epsilon or delta, by the function whose name says whether it is proven; the lower bound where there is one."""
     accountant, inputs, ending = _accountant(given), one_run(given), ""
-    name = "delta" if verb == "epsilon" else "epsilon"
+    verb, name = given.command, "delta" if given.command == "epsilon" else "epsilon"
     at = inputs.setdefault(name, getattr(given, name))
     if isinstance(accountant, Exact):
         lower, value, _ = getattr(dpsgd, f"{verb}_bounds")(**inputs, neighbors=given.neighbors)
@@ -82,7 +82,7 @@ def guarantee(given: Namespace, verb: Literal["epsilon", "delta"]) -> Answer:
     if math.isinf(value):
         ending = ending or ": no finite bound can be certified"
     sentence = f"{verb} {sign} {rounded_up(value)} at {name} = {at:g}{ending}"
-    return _answer(verb, accountant, given.neighbors, result, inputs, [sentence])
+    return _answer(given, accountant, result, inputs, [sentence])
 
 
 def _accountant(given: Namespace) -> Method:
@@ -90,15 +90,15 @@ def _accountant(given: Namespace) -> Method:
 
 
 def _answer(
-    command: str,
+    given: Namespace,
     accountant: Method,
-    neighbors: str,
     result: Mapping[str, object],
     inputs: Mapping[str, float],
     sentences: Sequence[str],
     guarantee: str = "certified upper bound",
 ) -> Answer:
     """The answer with everything that its reader has to know."""
+    neighbors = getattr(given, "neighbors", "add_remove")
     if not accountant.certified:
         guarantee = "none (an approximation)"
     values = (f"{value:,}" if isinstance(value, int) else f"{value:g}" for value in inputs.values())
@@ -109,7 +109,7 @@ def _answer(
         "when every step samples each record independently (Poisson).",
         f"Accountant: {accountant!r}.",
     ]
-    context = {"command": command, **result, "inputs": inputs, "guarantee": guarantee, "neighbors": neighbors}
+    context = {"command": given.command, **result, "inputs": inputs, "guarantee": guarantee, "neighbors": neighbors}
     named = next(word for word, kind in ACCOUNTANTS.items() if kind is type(accountant))
     method = {"name": named, **dataclasses.asdict(accountant)}
     return Answer({**context, "sampler": "poisson", "accountant": method}, sentences)
