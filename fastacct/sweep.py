@@ -303,10 +303,9 @@ def _open_parquet(path: Path) -> xr.Dataset:
     from xarray.core import indexing
 
     table = dataset.dataset(path, format="parquet")
-    metadata = (table.schema.metadata or {}).get(METADATA_KEY)
-    if metadata is None:
-        raise ValueError(f"{path} was not written by fastacct.sweep: it has no {METADATA_KEY.decode()!r} metadata")
-    about = json.loads(metadata)
+    about = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+    if "axes" not in about:
+        raise ValueError(f"{path} was not written by fastacct.sweep of this version: its metadata has no axes")
     grid = Grid({name: np.array(axis) for name, axis in about["axes"].items()}, about["variables"], about["attrs"])
     shape, n_rows = grid.shape, table.count_rows()
     if n_rows != math.prod(shape):
