@@ -13,12 +13,11 @@ from fastacct.accountants.question import Job, answer, checked
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import UNIT, Domain, as_number
 from fastacct.core.relations import Relation
-from fastacct.core.search import boundary
+from fastacct.core.search import boundary, excess
 from fastacct.readers.attack import rates
 
 __all__ = ["calibrate"]
 
-_LEVEL: Final = 50.0
 _ANY: Final = Domain(-math.inf, math.inf)
 
 
@@ -97,14 +96,11 @@ def calibrate(
     seen: dict[float, float] = {}
 
     def level(x: float) -> float:
-        """Logarithm of spent over target, kept finite: at most 0 where the target is met."""
         found = read(build(x)).upper
         if np.ndim(found):
             raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
         value = seen[x] = float(found)
-        if not 0.0 < value < math.inf or target == 0.0:
-            return -_LEVEL if value <= target else _LEVEL
-        return math.log(value / target) or math.copysign(1e-17, value - target) * (value != target)
+        return excess(value, target)
 
     def hint() -> str:
         least = min(seen.values())
