@@ -43,29 +43,18 @@ def calibrate(
     ----------
     build : callable
         From a number to a job.  The privacy loss must be monotone in it, either way.
-    epsilon, delta : float
-        Target: epsilon at delta.
-    advantage : float
-        Target instead: `fastacct.advantage`.
-    tpr, fpr : float
-        Target instead: `fastacct.tpr_at_fpr`.
+    epsilon, delta, advantage, tpr, fpr : float
+        Target: epsilon at delta, or `fastacct.advantage`, or tpr, which is `fastacct.tpr_at_fpr` at fpr.
     bracket : (low, high), optional
         Where to search; two ints mean whole numbers.  Default: outwards from 1, to 1e-6 or 1e12, for noise multipliers.
         Give (0.0, 1.0) for a sample rate and, say, (1, 10**7) for a number of steps.
-    accountant : Method, optional
-        For epsilon; default `fastacct.Exact()`.
-    neighbors, threads
-        As in `epsilon`.
+    accountant, neighbors, threads
+        As in `fastacct.epsilon`, and the same errors; an accountant goes with epsilon.
 
     Returns
     -------
     float or int
-        int for a bracket of ints.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For targets that do not go together; where no number of the bracket meets the target; whatever `build` raises.
+        int for a bracket of ints.  ValueError where no number of the bracket meets the target.
 
     Examples
     --------

@@ -77,23 +77,13 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
         power such as "1/n^1.1".  What no float says exactly is rounded to the safe side: a rate up, a delta down.
     history : sequence of (noise_multiplier, sample_rate, steps), optional
         One heterogeneous run instead of the parameters; only `delta` broadcasts.
-    accountant : Method, optional
-        Default `fastacct.Exact()`; `fastacct.RDP()` and others for comparison.
-    neighbors : {"add_remove", "remove", "add", "zero_out", "replace_one"}
-        "add_remove" is the larger of "add" and "remove", each composed separately; "zero_out" has the same pair.
-        "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, one job per cell, which is slower.
-    threads : int, optional
-        Default: all cores.  The result does not depend on it.
+    accountant, neighbors, threads
+        As in `fastacct.epsilon`.  "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, slowly.
 
     Returns
     -------
     float or ndarray
-        Broadcast shape of all inputs.  inf where nothing can be proved; see the table of edge cases above.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming argument, value, index and allowed range.
+        Broadcast shape of all inputs; errors as in `fastacct.epsilon`.
 
     Examples
     --------

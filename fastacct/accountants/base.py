@@ -61,18 +61,13 @@ class Method:
 
     def _runs(self, job: Process, relation: Relation) -> list[Run]:
         """The sampled Gaussians that a job consists of, or a refusal."""
-        name, found = type(self).__name__, []
+        found: list[Run] = []
         for mechanism, count in job.decompose(relation):
             one = mechanism.sampled_gaussian(relation)
             if one is None:
-                if mechanism.sampled_gaussian("add_remove") is not None:
-                    raise ValueError(
-                        f"accountant {name} does not cover {mechanism!r} under neighbors = {relation!r}: its "
-                        "dominating pair is another one; use fastacct.Exact()"
-                    )
                 raise ValueError(
-                    f"accountant {name} covers Gaussians and their Poisson samples, not {mechanism!r}; use "
-                    "fastacct.Exact()"
+                    f"accountant {type(self).__name__} covers Gaussians and their Poisson samples, not {mechanism!r} "
+                    f"under neighbors = {relation!r}; use fastacct.Exact()"
                 )
             found.append((one.noise, one.rate, np.asarray(count, dtype=np.float64)))
         return found or [(np.asarray(1.0), np.asarray(0.0), np.asarray(0.0))]

@@ -23,16 +23,7 @@ class Exact(Method):
     and the neighbouring relation named, with truncation, aliasing, quadrature and rounding in the ledger.  They are
     typically 1e-10 apart (relative).  Where the integral cannot be certified the upper bound is that of Rényi DP (for
     "replace_one": of a group of two under "add_remove"), the lower bound may be 0, and the status of `*_bounds` is
-    `LOOSE`.
-
-    ================  ===================================================================
-    neighbors         answer
-    ================  ===================================================================
-    "add_remove"      the larger of "add" and "remove", each composed separately
-    "zero_out"        the same pair, and so the same numbers
-    "replace_one"     one record exchanged for another; each cell is a job of its own and
-                      slower, calibration much slower
-    ================  ===================================================================
+    `LOOSE`.  Under "replace_one" each cell is a job of its own and slower, calibration much slower.
 
     References
     ----------
