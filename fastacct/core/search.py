@@ -32,7 +32,8 @@ def least(
     """
     best, best_place = np.inf, float(grid[0])
     for _ in range(rounds + 1):
-        values = np.nan_to_num(at(grid), nan=worst, posinf=np.inf, neginf=-np.inf)
+        values = at(grid)
+        values = np.where(np.isnan(values), worst, values)
         place = int(np.argmin(values))
         if float(values[place]) < best or best == np.inf:
             best, best_place = float(values[place]), float(grid[place])

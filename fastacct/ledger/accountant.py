@@ -373,4 +373,4 @@ if hasattr(os, "register_at_fork"):
 
 def _cost(steps: _Steps) -> int:
     """What steps add to the sum, in units."""
-    return sum(times * entry.cost for _, entry, times in steps)
+    return sum([times * entry.cost for _, entry, times in steps])
