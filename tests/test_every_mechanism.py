@@ -34,7 +34,7 @@ def epsilon(job, neighbors, method):
 
 
 def cases(mechanism):
-    """Relations and accountants; RDP() says of some that it does not cover them."""
+    """Relations and accountants; what an accountant says it does not cover is left out."""
     for neighbors in mechanism.relations:
         for method in METHODS:
             if reads(mechanism, neighbors, method):
