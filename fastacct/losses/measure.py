@@ -18,7 +18,6 @@ __all__ = [
     "GridMeasure",
     "as_source",
     "default_spacing",
-    "grid_delta",
     "lower_measure",
     "on_multiples",
     "upper_measure",
@@ -74,22 +73,6 @@ def as_source(measure: GridMeasure) -> Atoms:
     loss, mass, bottom = measure.losses()[keep], measure.mass[keep], measure.bottom
     error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + spacing * measure.mass.size))
     return Atoms(loss, error, mass, infinite=measure.infinite, slack=measure.slack, bottom=bottom, lattice=spacing)
-
-
-def grid_delta(measure: GridMeasure, epsilon: float, is_upper: bool) -> float:
-    """Delta of a measure at any real epsilon, rounded to the safe side."""
-    sign = 1.0 if is_upper else -1.0
-    size = abs(measure.origin) + measure.spacing * measure.mass.size
-    total = 0.0
-    if epsilon < math.inf:
-        shift = measure.slack + 4.0 * ROUNDING * (size + (abs(epsilon) if epsilon > -math.inf else 0.0))
-        ahead = np.maximum(measure.losses() - (epsilon - sign * shift), 0.0)
-        total = float(np.sum(measure.mass * -np.expm1(-ahead))) * (1.0 + sign * ROUNDING * (measure.mass.size + 16.0))
-        if is_upper and total > 0.0:
-            total = max(total, 2.0**-1022)
-    if total == 0.0:
-        return measure.infinite
-    return min(1.0, (total + measure.infinite) * (1.0 + sign * 2.0 * ROUNDING))
 
 
 def on_multiples(measure: GridMeasure) -> tuple[GridMeasure, int]:
