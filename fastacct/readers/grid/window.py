@@ -218,7 +218,7 @@ def crossing(
             low = point
         else:
             high = point
-        if high - low <= 1e-12 * high:
+        if high - low <= 1e-13 * high:
             break
         error = (math.log(value) if value > 0.0 else -750.0) - log_delta
         if attempt and last[0] != point and (error - last[1]) * (point - last[0]) < 0.0:
@@ -226,7 +226,7 @@ def crossing(
         last = (point, error)
         step = error / slope
         # past the root by a little: the other end of the bracket comes close, too
-        step += math.copysign(max(1e-3 * abs(step), 3e-13 * point), step)
+        step += math.copysign(max(1e-3 * abs(step), 3e-14 * point), step)
         point += step
         if not low < point < high or attempt % 8 == 7:
             point = 0.5 * (low + high)
