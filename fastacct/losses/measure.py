@@ -30,6 +30,8 @@ _CLOSE: Final = 8
 _FLAT: Final = 1.05
 _LEEWAY: Final = 0.02
 _FEW_CELLS: Final = 1 << 18
+_SMOOTH: Final = 0.9
+"""Least ratio of the masses of cells around the mode where no density is steep."""
 _HEAVY: Final = 0.3
 """A cell with this part of all mass decides where the grid lies."""
 _LIGHT: Final = 1e-285
@@ -220,6 +222,8 @@ def _near_the_mode(
     mode = int(np.argmax(cells.mass))
     around = cells.mass[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
     first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
+    if around.size == 2 * _CLOSE + 1 and around.min() > _SMOOTH * around.max():  # nothing is steep
+        return origin, n, _points(origin, spacing, n + 2) - 0.5 * spacing, np.zeros(n + 2, dtype=np.bool_)
 
     @cache
     def left_over(phase: float) -> tuple[float, list[float]]:

@@ -35,7 +35,7 @@ class Part:
 def shared_spacing(parts: Sequence[Part]) -> float | None:
     """A spacing of which all atoms are multiples, in floating point, too; None where there is none."""
     divisor = _common_divisor([lattice for part in parts for lattice in (part.upper.lattice, part.lower.lattice)])
-    if divisor is None or not all(_is_exact(p.upper, divisor) and _is_exact(p.lower, divisor) for p in parts):
+    if divisor is None:
         return None
     return divisor
 
