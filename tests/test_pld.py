@@ -21,11 +21,12 @@ import fastacct as fa
 from fastacct import reference
 from fastacct.core.bounds import Bounds, Status
 from fastacct.losses.loss import _legendre
-from fastacct.losses.measure import GridMeasure, grid_delta, lower_measure, upper_measure
+from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.pld import PLD, LossDistribution, compose_bounds
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
+from fastacct.readers.grid.window import Window
 from fastacct.readers.job import Ask
 
 
@@ -438,7 +439,7 @@ def test_every_grid_bounds_the_curve_everywhere(name, spacing):
     assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
     for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
         truth = exact(float(epsilon))
-        assert grid_delta(lower, float(epsilon), False) <= truth <= grid_delta(upper, float(epsilon), True), epsilon
+        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -451,7 +452,7 @@ def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
     assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
     for epsilon in np.linspace(-0.4, 2.0, 13):
         truth = exact(float(epsilon))
-        assert grid_delta(lower, float(epsilon), False) <= truth <= grid_delta(upper, float(epsilon), True), epsilon
+        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", ["gaussian", "remove", "add"])
@@ -500,7 +501,7 @@ def test_convolution_errors_are_inside_their_bounds(counts, tilt):
         parts.append((GridMeasure(-0.375, spacing, mass / 2.0), count))
     for is_upper in (True, False):
         composition = Composition(parts, is_upper)
-        tilted = composition.tilted(tilt, -60.0, 1 << 12)
+        tilted = composition.window(tilt, -60.0, 1 << 12)
         exact = [Fraction(1)]
         for measure, count in parts:
             for _ in range(count):
