@@ -30,7 +30,6 @@ from fastacct import classical, composition, convert
         (fa.delta(fa.ApproxDP(0.3, 1e-6) * 12, epsilon=0.3 * 6.0), 0.03021002221387154),
         (composition.exponential_mechanisms(1.0, 5, 1.2), 0.1475776587207642),
         (composition.exponential_mechanisms(0.2, 30, 0.5), 0.06872207015545280),
-        (fa.rdp(fa.NoisyIteration.single_pass(3.75, 20, 5), 4.0), 0.008888888888888889),
     ],
 )
 def test_published_values(value, truth):

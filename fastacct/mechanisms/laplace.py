@@ -1,4 +1,4 @@
-"""Laplace noise, whole or cut off on both sides, and the staircase noise that is best for one query."""
+"""Laplace noise, whole or cut off on both sides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastacct.mechanisms.base import Count, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 from fastacct.samplers.poisson import sample
 
-__all__ = ["Laplace", "Staircase", "TruncatedLaplace"]
+__all__ = ["Laplace", "TruncatedLaplace"]
 
 _NOISE: Final = Domain(0.0, 1e15)
 _POINTS: Final = 4096
@@ -88,28 +88,6 @@ class Laplace(Mechanism):
         """The sum of all pure guarantees: members may touch different noises, which several small changes dominate."""
         total = quotient_up(np.asarray(count) * (size * sensitivity(relation)), self.noise_multiplier)
         return PureDP(total) * 1
-
-
-@dataclass(frozen=True, eq=False)
-class Staircase(Mechanism):
-    """Noise with a piecewise constant density that drops by exp(-epsilon) every sensitivity (Geng, Viswanath 2014).
-
-    **Guarantee.** A bound: the noise is epsilon-DP, and that is what is used.  Under replace-one `epsilon` must have
-    been set for the sensitivity to a replacement.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.Staircase(epsilon=0.5) * 2, delta=0.0), 6)
-    1.0
-    """
-
-    epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
-
-    def decompose(self, relation: Relation) -> Process:
-        return PureDP(self.epsilon) * 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,15 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
-import numpy as np
-
-from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, Domain, Reals, as_number
+from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import quotient_up
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter
 from fastacct.mechanisms.gaussian import GDP, Gaussian
-from fastacct.mechanisms.guarantee import ZCDP, PureDP
+from fastacct.mechanisms.guarantee import PureDP
 from fastacct.mechanisms.laplace import Laplace
 
 __all__ = ["DPFTRL", "NoisyIteration", "TreeAggregation"]
@@ -132,30 +130,6 @@ class NoisyIteration(Mechanism):
             for k in (math.floor(self.diameter) or 1, math.ceil(self.diameter)):
                 square = min(square, (self.diameter + k) ** 2 / k)
         return math.sqrt(square) / self.noise_multiplier
-
-    @staticmethod
-    def single_pass(noise_multiplier: float, steps: int, position: int) -> ZCDP:
-        """One pass of noisy SGD over `steps` records, the one at `position` (from 1) changed; the last iterate.
-
-        **Guarantee.** rho = 1 / (2 noise_multiplier^2 (steps - position + 1)), amplification by iteration (Feldman,
-        Mironov, Talwar, Thakurta 2018, theorem 23), for convex smooth losses, step size at most 2/smoothness, iterates
-        hidden.  Noise over the largest change of one gradient (2 L for L-Lipschitz losses).  The record at the end has
-        no amplification: take the worst position unless the order is random and hidden.
-
-        Examples
-        --------
-        >>> import fastacct as fa
-        >>> early = fa.NoisyIteration.single_pass(noise_multiplier=3.75, steps=20, position=5)
-        >>> round(fa.rdp(early, 4.0), 12)
-        0.008888888889
-        """
-        noise = as_number("noise_multiplier", noise_multiplier, POSITIVE)
-        total, place = as_number("steps", steps, COUNT), as_number("position", position, COUNT)
-        if place > total:
-            raise ValueError(f"position = {int(place)} is out of range; allowed: whole numbers in [1, {int(total)}]")
-        with np.errstate(over="ignore"):
-            rho = float(0.5 / (noise * noise * (total - place + 1.0)) * (1.0 + 2e-15))
-        return ZCDP(max(rho, TINY) if noise < np.inf else 0.0)
 
     def decompose(self, relation: Relation) -> Process:
         return GDP(self.mu * _UP) * 1
