@@ -118,10 +118,6 @@ def test_lower_bounds_of_subnormal_deltas():
     assert fa.delta_bounds(fa.ApproxDP(1.0, 5e-324) * 3, epsilon=4.0).lower < 1.5e-323
 
 
-def test_walks_with_enormous_noise():
-    assert fa.epsilon(fa.RandomWalk(1e155, 1, "complete", 5), delta=1e-5) == 0.0
-
-
 # -- compiled densities whose values are no normal numbers -----------------------------------------------------------
 
 

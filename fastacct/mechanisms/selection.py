@@ -12,9 +12,9 @@ from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, Cells, Reals
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
-from fastacct.losses.density import LaplaceLoss
+from fastacct.losses.density import bounded_range
 from fastacct.losses.divergence import padded, square, unknown
-from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.losses.loss import NOTHING, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.guarantee import PureDP
@@ -49,8 +49,7 @@ class Exponential(Mechanism):
         if epsilon < 1e-290:
             return NOTHING if epsilon == 0.0 else both(epsilon_delta(epsilon, 0.0))
         in_reach(epsilon, 600.0)
-        source = LaplaceLoss(epsilon, atoms=False, slack=2.0 * ROUNDING * epsilon)
-        return both(Bracket(source, source))
+        return both(bounded_range(epsilon))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """The largest of two points with losses t - epsilon and t, over t; never above epsilon^2 alpha / 8."""
