@@ -27,6 +27,7 @@ from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilo
 __all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
 
 _SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
+_FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "largest_exact_group", "group_powers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,13 @@ class Mechanism(Value):
     group_powers: ClassVar[dict[str, int]] = {}
     """The parameters that the same mechanism has for a group, and which power of its size multiplies them."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, **facts: Any) -> None:
+        """Take the above as keywords of the class, as in `class Mine(Mechanism, relations=ALL, tight=False)`."""
+        super().__init_subclass__()
+        for name, value in facts.items():
+            if name not in _FACTS:
+                raise TypeError(f"{name} is not known of a mechanism; allowed: {', '.join(_FACTS)}")
+            setattr(cls, name, value)
         for base in cls.__bases__:
             if issubclass(base, Mechanism) and base is not Mechanism:
                 raise TypeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _LEAST: Final = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
-class Laplace(Mechanism):
+class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
     """Laplace noise on a query to which every record contributes at most 1 in L1 norm.
 
     **Guarantee.** Exact for one number, and for vectors of which a record moves one coordinate.  Where it may move
@@ -47,8 +47,6 @@ class Laplace(Mechanism):
     noise_multiplier: Reals = parameter(
         NONNEGATIVE, about="Scale b over the contribution; standard deviation: sqrt(2) b."
     )
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    group_powers: ClassVar[dict[str, int]] = {"noise_multiplier": -1}
 
     def losses(self, relation: Relation) -> Pair:
         scale = plain(self.noise_multiplier) / sensitivity(relation)
@@ -84,7 +82,7 @@ class Laplace(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedLaplace(Mechanism):
+class TruncatedLaplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1, "bound": -1}):
     """Laplace noise that is never larger than a bound: density proportional to exp(-|x|/b) on [-bound, bound].
 
     **Guarantee.** Exact for one number to which every record contributes at most 1.  An outcome that only one of two
@@ -103,8 +101,6 @@ class TruncatedLaplace(Mechanism):
 
     noise_multiplier: Reals = parameter(_NOISE, about="Scale b divided by the contribution.")
     bound: Reals = parameter(NONNEGATIVE, about="Largest noise, divided by the contribution; inf: `Laplace`.")
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    group_powers: ClassVar[dict[str, int]] = {"noise_multiplier": -1, "bound": -1}
 
     def losses(self, relation: Relation) -> Pair:
         shift, scale, bound = sensitivity(relation), plain(self.noise_multiplier), plain(self.bound)

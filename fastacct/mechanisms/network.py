@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ _UP: Final = 1.0 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class GOPA(Mechanism):
+class GOPA(Mechanism, relations=("replace_one",), tight=False):
     """Decentralised averaging with noise that cancels between neighbours (Sabater, Bellet, Ramon 2022).
 
     **Guarantee.** mu-GDP for replacing one honest party's value in [0, 1], against all others together: the view of
@@ -43,8 +43,6 @@ class GOPA(Mechanism):
     pairwise_variance: float = constant(_VARIANCE, about="Of the noise that two neighbours share with opposite signs.")
     parties: int = constant(Domain(1.0, 4096.0, integer=True), about="Honest ones.")
     edges: tuple[tuple[int, int], ...] | None = None
-    relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
-    tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,25 +90,17 @@ def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class RandomWalk(Mechanism):
+class RandomWalk(Mechanism, relations=ALL, tight=False):
     """Network DP of a token that sums along a ring (Cyffers, Bellet 2022), as one other user sees it.
 
     **Guarantee.** For Gaussian noise that is added at least once between two visits to the observer (exact where it is
     once): each of its observations hides one contribution behind one noise.  The number of visits must not depend on
     the data (to bound it with probability 1 - delta', compose with `ApproxDP(0, delta')`).  No protection against users
     that collude: contract them into one.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.RandomWalk(noise_multiplier=8.0, rounds=10), delta=1e-6), 9)
-    1.742964362
     """
 
     noise_multiplier: Reals = parameter(NONNEGATIVE, about="Over the contribution.")
     rounds: int = constant(COUNT, about="How often the token visits the observer.")
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return Gaussian(self.noise_multiplier) * self.rounds

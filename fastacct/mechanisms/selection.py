@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +23,7 @@ __all__ = ["AboveThreshold", "Exponential", "PermuteAndFlip", "SparseVector", "T
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(Mechanism):
+class Exponential(Mechanism, relations=ALL, tight=False):
     """The exponential mechanism: outcome r with probability proportional to exp(epsilon score(r) / (2 sensitivity)).
 
     **Guarantee.** A bound, tight over all mechanisms of the class: `epsilon` is the range that the losses of one pair
@@ -41,8 +40,6 @@ class Exponential(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def losses(self, relation: Relation) -> Pair:
         epsilon = plain(self.epsilon)
@@ -77,23 +74,16 @@ class Exponential(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class PermuteAndFlip(Mechanism):
+class PermuteAndFlip(Mechanism, tight=False):
     """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
 
     **Guarantee.** A bound: epsilon-DP, where the noise has scale 2 sensitivity / epsilon; sensitivity / epsilon
     suffices only where all scores move the same way (`monotone`).  They do not when a record is replaced, a vote moved
     from one candidate to another: replace-one is refused then.  (With Gumbel noise it is the exponential mechanism.)
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.PermuteAndFlip(epsilon=1.0) * 3, delta=0.0), 6)
-    3.0
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
     monotone: bool = option((False, True), False, about="`epsilon` is for scores that all move the same way.")
-    tight: ClassVar[bool] = False
 
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
@@ -104,72 +94,47 @@ class PermuteAndFlip(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class AboveThreshold(Mechanism):
+class AboveThreshold(Mechanism, relations=ALL, tight=False):
     """The first query above a noisy threshold: noise Laplace(2 s/epsilon) on the threshold, Laplace(4 s/epsilon) on
     each query, s the sensitivity of a query.
 
     **Guarantee.** A bound: epsilon-DP however many queries are asked before the one that is above.  Releasing the value
     of that query costs a fresh `Laplace` (never the noise that was compared).  Source: Dwork, Roth 2014, section 3.6.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.AboveThreshold(epsilon=0.1), delta=0.0), 6)
-    0.1
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
 
 
 @dataclass(frozen=True, eq=False)
-class SparseVector(Mechanism):
+class SparseVector(Mechanism, relations=ALL, tight=False):
     """`answers` queries above a threshold, the threshold's noise drawn afresh after each: as many `AboveThreshold`.
 
     **Guarantee.** A bound, the composition of its runs.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> fa.SparseVector(epsilon=0.1, answers=3).decompose("add_remove")
-    Process({AboveThreshold(epsilon=0.1): 3})
     """
 
     epsilon: Reals = parameter(NONNEGATIVE, about="Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).")
     answers: int = constant(BILLION, 1)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return AboveThreshold(self.epsilon) * self.answers
 
 
 @dataclass(frozen=True, eq=False)
-class Thresholdout(Mechanism):
+class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     """The reusable holdout (Dwork et al. 2015): queries with values in [0, 1] answered from the training set until they
     differ from the holdout's by a noisy threshold, at most `budget` times.
 
     **Guarantee.** A bound for replacing one record of the holdout: each of the `budget` answers is one `AboveThreshold`
     (threshold noise Laplace(2 rate), comparison Laplace(4 rate)) and one value with noise Laplace(rate).  The published
     closed forms, (2 budget/(rate size), 0) and (sqrt(32 budget log(2/delta))/(rate size), delta), are looser.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> holdout = fa.Thresholdout(rate=0.02, size=10_000, budget=50)
-    >>> round(fa.epsilon(holdout, delta=0.0, neighbors="replace_one"), 6)
-    0.5
     """
 
     rate: float = constant(POSITIVE, about="Scale of the answers' noise.")
     size: int = constant(BILLION, about="Records of the holdout.")
     budget: int = constant(BILLION)
-    relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
@@ -24,7 +24,7 @@ _UP: Final = 1.0 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class TreeAggregation(Mechanism):
+class TreeAggregation(Mechanism, relations=ALL):
     """All prefix sums of a stream from a binary tree of noisy partial sums (Dwork et al. 2010; Chan, Shi, Song 2011).
 
     **Guarantee.** Exact for Gaussian noise and one participation: a record touches floor(log2 steps) + 1 of the
@@ -48,7 +48,6 @@ class TreeAggregation(Mechanism):
     noise: Literal["gaussian", "laplace"] = option(("gaussian", "laplace"), "gaussian")
     participations: int = constant(_FEW, 1, about="How often one record may occur.")
     whole_tree: bool = option((False, True), False, about="All nodes are released: ceil(log2 steps) + 1 per record.")
-    relations: ClassVar[tuple[Relation, ...]] = ALL
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
@@ -67,7 +66,7 @@ class TreeAggregation(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class DPFTRL(Mechanism):
+class DPFTRL(Mechanism, relations=ALL):
     """DP-FTRL (Kairouz et al. 2021): tree aggregation of gradients, the tree begun afresh every epoch.
 
     **Guarantee.** Exact for Gaussian noise and a record that occurs once an epoch.  The post-processing of the tree's
@@ -83,14 +82,13 @@ class DPFTRL(Mechanism):
     noise_multiplier: Reals = parameter(NONNEGATIVE)
     steps: int = constant(COUNT, about="Of one epoch.")
     epochs: int = constant(COUNT, 1)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def decompose(self, relation: Relation) -> Process:
         return Gaussian(self.noise_multiplier) * (self.steps.bit_length() * self.epochs)
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyIteration(Mechanism):
+class NoisyIteration(Mechanism, relations=ALL, tight=False):
     """The last iterate of noisy gradient descent, or of any iteration of contractive maps with Gaussian noise.
 
     **Guarantee.** mu-for hidden iterates of full-batch steps that contract by `contraction` (1: convex and smooth
@@ -114,8 +112,6 @@ class NoisyIteration(Mechanism):
     diameter: float = constant(
         _DIAMETER, math.inf, about="Of the set, over step size times the largest change of one gradient."
     )
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     @property
     def mu(self) -> float:
