@@ -4,6 +4,7 @@ from typing import Final
 
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
+from fastacct.mechanisms.compound import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
 from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
 from fastacct.mechanisms.gaussian import GDP, Gaussian, GaussianMixture
@@ -11,7 +12,6 @@ from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, PureDP, RDPCurve
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
 from fastacct.mechanisms.laplace import Laplace, TruncatedLaplace
 from fastacct.mechanisms.nested import Parallel, RepeatedSelection
-from fastacct.mechanisms.network import GOPA, RandomWalk
 from fastacct.mechanisms.process import Process
 from fastacct.mechanisms.selection import (
     AboveThreshold,
@@ -20,7 +20,6 @@ from fastacct.mechanisms.selection import (
     SparseVector,
     Thresholdout,
 )
-from fastacct.mechanisms.training import DPFTRL, NoisyIteration, TreeAggregation
 
 __all__ = [
     "DPFTRL",

@@ -207,17 +207,6 @@ class PoissonSampled(Mechanism):
     must be as if zeroed.  Of a group, `mechanism.group(k).poisson(q)` draws all of it or none,
     `mechanism.poisson(q).group(k)` each member.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-    sample_rate : float or array in [0, 1]
-        Expected batch size divided by the size of the data set.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a rate out of range, shapes that do not broadcast, and mechanisms whose sample is not known.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -229,7 +218,7 @@ class PoissonSampled(Mechanism):
     """
 
     mechanism: Mechanism
-    sample_rate: Reals = parameter(UNIT)
+    sample_rate: Reals = parameter(UNIT, about="Expected batch size divided by the size of the data set.")
 
     def __post_init__(self) -> None:
         inner = self.mechanism

@@ -113,6 +113,12 @@ class SparseVector(Mechanism, relations=ALL, tight=False):
     """`answers` queries above a threshold, the threshold's noise drawn afresh after each: as many `AboveThreshold`.
 
     **Guarantee.** A bound, the composition of its runs.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.SparseVector(epsilon=0.1, answers=3).decompose("add_remove")
+    Process({AboveThreshold(epsilon=0.1): 3})
     """
 
     epsilon: Reals = parameter(NONNEGATIVE, about="Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).")
