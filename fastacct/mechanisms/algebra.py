@@ -76,9 +76,10 @@ class Mechanism(Value):
         return None
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Upper bound of the Rényi divergence of one release at orders above 1; inf where none is known."""
-        one = self.sampled_gaussian(relation)
-        return unknown(orders) if one is None else of_sampled_gaussian(one.noise, one.rate, orders)
+        """Upper bound of the Rényi divergence of one release at orders above 1, by its losses; inf if not known."""
+        if (one := self.sampled_gaussian(relation)) is not None:
+            return of_sampled_gaussian(one.noise, one.rate, orders)
+        return self._of_losses(orders, 1.0, relation)
 
     def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
         """The same, for a mechanism whose divergence needs the delta of another job."""
@@ -134,11 +135,7 @@ class Mechanism(Value):
 
     def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
         """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
-        try:
-            pair = self.sample_losses(rate, 1, relation)
-        except OutOfReachError:
-            pair = None
-        found = unknown(orders) if pair is None else of_pair(pair, orders, relation)
+        found = self._of_losses(orders, rate, relation)
         if np.isfinite(found).all():
             return found
         whole = own(orders, relation)
@@ -146,6 +143,14 @@ class Mechanism(Value):
             return np.minimum(found, whole)
         both = both_ways(relation)  # the theorem rests on both directions
         return np.minimum(found, general_bound(lambda at: own(at, both), rate, orders, whole))
+
+    def _of_losses(self, orders: Cells, rate: float, relation: Relation) -> Cells:
+        """Divergence of the losses, or of those of a Poisson sample; inf where they are not known."""
+        try:
+            pair = self.losses(relation) if rate == 1.0 else self.sample_losses(rate, 1, relation)
+        except OutOfReachError:
+            pair = None
+        return unknown(orders) if pair is None else of_pair(pair, orders, relation)
 
     def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
         """This mechanism and others of its class, all on one Poisson sample, as one mechanism; None if not known."""
@@ -371,13 +376,6 @@ class Grouped(Mechanism):
 
     def losses(self, relation: Relation) -> Pair | None:
         return self.mechanism.sample_losses(1.0, self.size, relation)
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """That of the Gaussian which the group is, or by its losses."""
-        if self.sampled_gaussian(relation) is not None:
-            return super().divergence(orders, relation)
-        pair = self.losses(relation)
-        return unknown(orders) if pair is None else of_pair(pair, orders, relation)
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian | None:
         """A Gaussian with less noise; rounded down unless the division is exact."""

@@ -10,9 +10,9 @@ from typing import Final, cast
 import numpy as np
 
 from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells
-from fastacct.core.relations import DIRECTIONS, SAMPLED, Relation
+from fastacct.core.relations import SAMPLED, Relation
 from fastacct.losses.atoms import atoms, both, everything, in_reach, table
-from fastacct.losses.divergence import of_atoms, padded, pure, unknown
+from fastacct.losses.divergence import pure
 from fastacct.losses.loss import ROUNDING, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, constant, parameter, plain
@@ -84,20 +84,6 @@ class PairOfTables(Mechanism, relations=SAMPLED):
     def losses(self, relation: Relation) -> Pair:
         p, q = np.array(self.p), np.array(self.q)
         return Pair(table(p, q), table(q, p))
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Of the atoms; the tables may sum to 1 less 1e-12."""
-        p, q = np.array(self.p), np.array(self.q)
-        value = np.zeros(orders.shape)
-        for direction in DIRECTIONS[relation]:
-            one, other = (p, q) if direction == "remove" else (q, p)
-            if ((one > 0.0) & (other == 0.0)).any():
-                return unknown(orders)
-            both = one > 0.0
-            log_one = np.log(one[both])
-            value = np.maximum(value, of_atoms(log_one, log_one - np.log(other[both]), orders))
-        largest = -min(float(np.log(side[side > 0.0]).min()) for side in (p, q))
-        return padded(value + 4e-15 * (1.0 + largest) + 2e-12 / (orders - 1.0))
 
 
 def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:

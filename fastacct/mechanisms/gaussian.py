@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, unwrap
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Domain, Reals, as_cells, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
-from fastacct.losses.divergence import of_pair
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
@@ -225,9 +224,6 @@ class GaussianMixture(Mechanism, is_gaussian=True):
         noise = plain(self.noise_multiplier)
         released = max(mean for _, mean in self.p) > min(mean for _, mean in self.q)
         return MixturePair(Mixture(noise, self.p, self.q)) if released and noise < math.inf else NOTHING
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        return of_pair(self.losses(relation), orders, relation)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if self.losses(relation).is_nothing else math.inf
