@@ -178,19 +178,6 @@ def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
     assert abs(upper / gaussian - 1.0) < 0.01
 
 
-def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
-    """One cycle, 100 users, noise 4, order 4: a direct double sum over cycle lengths and contributions."""
-    truth = 0.00253696548499959
-    walk = fa.RandomWalk(4.0, 1, graph="complete", parties=100)
-    assert truth <= fa.rdp(walk, 4.0) <= truth * (1.0 + 1e-5)
-    assert fa.rdp(walk, 4.0, neighbors="replace_one") >= 4.0 * truth
-    assert fa.epsilon(walk * 10, delta=1e-6) < fa.epsilon(fa.RandomWalk(4.0, 10), delta=1e-6)
-    with pytest.raises(TypeError, match="noise_multiplier"):
-        fa.RandomWalk(np.array([1.0, 2.0]), 1, graph="complete")
-    with pytest.raises(ValueError, match="graph"):
-        fa.RandomWalk(1.0, 1, graph="star")
-
-
 # -- values: recomputed with mpmath, no other library; sources in the docstrings of the mechanisms -------------------
 
 
@@ -358,7 +345,6 @@ def test_divergence_of_many_answers(epsilon, k, order):
 def test_extremes_end_on_the_safe_side(mechanism):
     assert fa.delta(mechanism, epsilon=1.0) == 1.0
     assert fa.epsilon(mechanism * 2, delta=1e-7) >= 1e19
-    assert fa.delta(fa.RandomizedResponse(800.0), epsilon=1.0, neighbors="zero_out") > 0.4
     assert fa.delta(fa.GDP(1e-200), epsilon=0.0) >= 3.98e-201
 
 
@@ -383,10 +369,6 @@ def test_several_participations_in_a_tree():
     gaussian = fa.TreeAggregation(10.0, 1, participations=2)
     assert fa.delta(gaussian, epsilon=0.1) == fa.delta(fa.Gaussian(5.0), epsilon=0.1)
     assert not gaussian.tight
-
-
-def test_noisy_maxima_of_scores_that_move_apart_cost_twice():
-    assert fa.PermuteAndFlip.from_scale(2.0).epsilon == 2 * fa.PermuteAndFlip.from_scale(2.0, monotone=True).epsilon
 
 
 def test_no_order_beats_the_pure_guarantee():
@@ -489,7 +471,6 @@ def test_accountants_read_what_they_know_and_no_more():
         (lambda: fa.Laplace(-1.0), r"noise_multiplier = -1.0 is out of range"),
         (lambda: fa.PureDP([0.1, float("nan")]), r"epsilon\[1\]"),
         (lambda: fa.DiscreteGaussian(1.0, 1.5), r"sensitivity = 1.5"),
-        (lambda: fa.Paprika(1.0, 1e-6), r"conditions_hold must be True"),
         (lambda: fa.RDPCurve([2, 2], [1, 1]), r"orders must increase"),
         (lambda: fa.RDPCurve([2, 3], [1]), r"one length"),
         (lambda: fa.from_pmf([0.5, 0.6], [0.5, 0.5]), r"p sums to 1.1"),

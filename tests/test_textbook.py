@@ -29,6 +29,8 @@ from fastacct import classical, composition, convert
         (fa.delta(fa.ApproxDP(0.1, 0.0) * 100, epsilon=0.1 * 20.0), 0.02014017842819153),
         (fa.delta(fa.ApproxDP(0.3, 1e-6) * 12, epsilon=0.3 * 6.0), 0.03021002221387154),
         (fa.rdp(fa.NoisyIteration.single_pass(3.75, 20, 5), 4.0), 0.008888888888888889),
+        (composition.exponential_mechanisms(1.0, 5, 1.2), 0.1475776587207642),
+        (composition.exponential_mechanisms(0.2, 30, 0.5), 0.06872207015545280),
     ],
 )
 def test_published_values(value, truth):

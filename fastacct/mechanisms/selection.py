@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
-from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, unwrap
+from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, Cells, Reals
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
-from fastacct.losses.density import LaplaceLoss
+from fastacct.losses.density import bounded_range
 from fastacct.losses.divergence import padded, square, unknown
-from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.losses.loss import NOTHING, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain
-from fastacct.mechanisms.guarantee import ApproxDP, PureDP
+from fastacct.mechanisms.guarantee import PureDP
 from fastacct.mechanisms.laplace import Laplace
 
-__all__ = ["AboveThreshold", "Exponential", "Paprika", "PermuteAndFlip", "SparseVector", "Thresholdout"]
+__all__ = ["AboveThreshold", "Exponential", "PermuteAndFlip", "SparseVector", "Thresholdout"]
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(Mechanism):
+class Exponential(Mechanism, relations=ALL, tight=False):
     """The exponential mechanism: outcome r with probability proportional to exp(epsilon score(r) / (2 sensitivity)).
 
     **Guarantee.** A bound, tight over all mechanisms of the class: `epsilon` is the range that the losses of one pair
@@ -42,16 +40,13 @@ class Exponential(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def losses(self, relation: Relation) -> Pair:
         epsilon = plain(self.epsilon)
         if epsilon < 1e-290:
             return NOTHING if epsilon == 0.0 else both(epsilon_delta(epsilon, 0.0))
         in_reach(epsilon, 600.0)
-        source = LaplaceLoss(epsilon, atoms=False, slack=2.0 * ROUNDING * epsilon)
-        return both(Bracket(source, source))
+        return both(bounded_range(epsilon))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """The largest of two points with losses t - epsilon and t, over t; never above epsilon^2 alpha / 8."""
@@ -79,23 +74,16 @@ class Exponential(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class PermuteAndFlip(Mechanism):
+class PermuteAndFlip(Mechanism, tight=False):
     """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
 
     **Guarantee.** A bound: epsilon-DP, where the noise has scale 2 sensitivity / epsilon; sensitivity / epsilon
     suffices only where all scores move the same way (`monotone`).  They do not when a record is replaced, a vote moved
     from one candidate to another: replace-one is refused then.  (With Gumbel noise it is the exponential mechanism.)
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.PermuteAndFlip(epsilon=1.0) * 3, delta=0.0), 6)
-    3.0
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
     monotone: bool = option((False, True), False, about="`epsilon` is for scores that all move the same way.")
-    tight: ClassVar[bool] = False
 
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
@@ -104,62 +92,24 @@ class PermuteAndFlip(Mechanism):
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
 
-    @classmethod
-    def from_scale(cls, scale: Reals, sensitivity: float = 1.0, *, monotone: bool = False) -> PermuteAndFlip:
-        """Of noise with this scale.  Without `monotone` some scores may rise while others fall: twice the epsilon.
-
-        Scores that all move the same way when a record is added mostly do not when one is replaced: with `monotone`
-        replace-one is refused.  The quotient is rounded up.
-
-        Examples
-        --------
-        >>> PermuteAndFlip.from_scale(2.0), PermuteAndFlip.from_scale(2.0, monotone=True)
-        (PermuteAndFlip(epsilon=1.0), PermuteAndFlip(epsilon=0.5, monotone=True))
-        """
-        if not isinstance(monotone, bool):
-            raise TypeError(f"monotone must be True or False, not {monotone!r}")
-        cells = as_cells("scale", scale, POSITIVE)
-        top = float(as_cells("sensitivity", sensitivity, POSITIVE))
-        with np.errstate(over="ignore"):
-            near = np.asarray((1.0 if monotone else 2.0) * top / cells)
-        # a float times a float, exactly: the quotient is the least float that is not below the true one
-        exact = Fraction(top) * (1 if monotone else 2)
-        low = [
-            bool(x < np.inf) and Fraction(float(x)) * Fraction(float(c)) < exact
-            for x, c in zip(near.flat, cells.flat, strict=True)
-        ]
-        return cls(unwrap(np.where(np.reshape(low, near.shape), np.nextafter(near, np.inf), near)), monotone)
-
-    def __repr__(self) -> str:
-        more = ", monotone=True" if self.monotone else ""
-        return f"PermuteAndFlip(epsilon={self.epsilon!r}{more})"
-
 
 @dataclass(frozen=True, eq=False)
-class AboveThreshold(Mechanism):
+class AboveThreshold(Mechanism, relations=ALL, tight=False):
     """The first query above a noisy threshold: noise Laplace(2 s/epsilon) on the threshold, Laplace(4 s/epsilon) on
     each query, s the sensitivity of a query.
 
     **Guarantee.** A bound: epsilon-DP however many queries are asked before the one that is above.  Releasing the value
     of that query costs a fresh `Laplace` (never the noise that was compared).  Source: Dwork, Roth 2014, section 3.6.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.AboveThreshold(epsilon=0.1), delta=0.0), 6)
-    0.1
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
 
 
 @dataclass(frozen=True, eq=False)
-class SparseVector(Mechanism):
+class SparseVector(Mechanism, relations=ALL, tight=False):
     """`answers` queries above a threshold, the threshold's noise drawn afresh after each: as many `AboveThreshold`.
 
     **Guarantee.** A bound, the composition of its runs.
@@ -173,73 +123,27 @@ class SparseVector(Mechanism):
 
     epsilon: Reals = parameter(NONNEGATIVE, about="Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).")
     answers: int = constant(BILLION, 1)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return AboveThreshold(self.epsilon) * self.answers
 
 
 @dataclass(frozen=True, eq=False)
-class Thresholdout(Mechanism):
+class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     """The reusable holdout (Dwork et al. 2015): queries with values in [0, 1] answered from the training set until they
     differ from the holdout's by a noisy threshold, at most `budget` times.
 
     **Guarantee.** A bound for replacing one record of the holdout: each of the `budget` answers is one `AboveThreshold`
     (threshold noise Laplace(2 rate), comparison Laplace(4 rate)) and one value with noise Laplace(rate).  The published
     closed forms, (2 budget/(rate size), 0) and (sqrt(32 budget log(2/delta))/(rate size), delta), are looser.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> holdout = fa.Thresholdout(rate=0.02, size=10_000, budget=50)
-    >>> round(fa.epsilon(holdout, delta=0.0, neighbors="replace_one"), 6)
-    0.5
     """
 
     rate: float = constant(POSITIVE, about="Scale of the answers' noise.")
     size: int = constant(BILLION, about="Records of the holdout.")
     budget: int = constant(BILLION)
-    relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
         scale = min(self.rate * self.size, 5e307)
         one = max((1.0 + 2.0**-51) / scale, 5e-324)
         return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
-
-
-@dataclass(frozen=True, eq=False)
-class Paprika(Mechanism):
-    """PAPRIKA, private online testing of hypotheses (Zhang, Kamath, Cummings 2021): accounted for as its theorem says.
-
-    **Guarantee.** That of the published theorem, (epsilon, delta)-DP for the whole stream, and only under its
-    conditions: p-values of multiplicative sensitivity `eta`, significance levels that depend on released bits alone.
-    The algorithm as commonly printed, without a shift of the threshold, does not have the claimed guarantee: candidacy
-    bits are not noised, and one p-value whose bit flips between two data sets gives a delta of 0.508 at every epsilon.
-    `conditions_hold=True` says that the caller has verified the algorithm that is run.  Without it nothing is claimed.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> fa.delta(fa.Paprika(epsilon=1.0, delta=1e-6, conditions_hold=True), epsilon=1.0) <= 1.0000001e-6
-    True
-    """
-
-    epsilon: Reals = parameter(NONNEGATIVE, about="Of the published theorem, for the whole stream.")
-    delta: Reals = parameter(UNIT, about="Of the published theorem, for the whole stream.")
-    conditions_hold: bool = False
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.conditions_hold is not True:
-            raise ValueError(
-                "conditions_hold must be True: the theorem needs p-values of bounded multiplicative sensitivity and "
-                "levels that depend on released bits alone; what does not satisfy it is not accounted for"
-            )
-        super().__post_init__()
-
-    def decompose(self, relation: Relation) -> Process:
-        return ApproxDP(self.epsilon, self.delta) * 1
