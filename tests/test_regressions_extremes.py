@@ -83,6 +83,14 @@ def test_small_guarantees_are_never_converted_to_nothing():
         assert accountant._sum > 0
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "count", "truth"),
+    [(2.742497993019018e-280, 400, 1.09477901803855e-279), (6.373680626805337e-35, 100, 1.27448479291258651e-34)],
+)
+def test_exponential_mechanisms_with_tiny_ranges(epsilon, count, truth):
+    assert truth <= fa.composition.exponential_mechanisms(epsilon, count, 0.0) <= truth * (1.0 + 1e-8)
+
+
 def test_a_refused_composition_leaves_no_trace():
     accountant = fa.Accountant(epsilon=2.0, delta=1e-6, filter="zcdp")
     accountant.compose(fa.Gaussian(1e9), 2**53 - 1)

@@ -237,6 +237,23 @@ def test_densities_that_go_to_zero_at_an_end():
         assert lower <= truth <= upper <= truth * (1.0 + 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "count", "at", "truth"),
+    [
+        (1e-8, 20, 4e-8, 3.430973727e-10),
+        (1e-6, 5, 2.5e-7, 3.5349309496987e-7),
+        (1e-6, 1, 9e-7, 2.50000112500e-9),
+        (1e-4, 1, 9e-5, 2.500112501495e-7),
+        (0.01, 100, 0.999, 6.029626153e-306),
+        (5.0, 20, 99.99999, 1.95936683455e-133),
+        (1e-8, 2, 1.9999999998e-8, 2.963e-39),
+    ],
+)
+def test_exponential_mechanisms_at_extremes(epsilon, count, at, truth):
+    """By 60 digits; one mechanism also by its closed form."""
+    assert fa.composition.exponential_mechanisms(epsilon, count, at) >= truth * (1.0 - 1e-9)
+
+
 def test_sums_of_many_parts_pay_for_every_addition():
     tiny = [1.77e-15 - i * 1e-19 for i in range(19)]
     job = fa.ApproxDP(16.0, 0.0) + sum((fa.PureDP(x) * 1 for x in tiny), fa.Process())

@@ -28,6 +28,8 @@ from fastacct import classical, composition, convert
         (fa.delta(fa.ApproxDP(0.3, 0.0) * 12, epsilon=0.3 * 6.0), 0.03019838465849414),
         (fa.delta(fa.ApproxDP(0.1, 0.0) * 100, epsilon=0.1 * 20.0), 0.02014017842819153),
         (fa.delta(fa.ApproxDP(0.3, 1e-6) * 12, epsilon=0.3 * 6.0), 0.03021002221387154),
+        (composition.exponential_mechanisms(1.0, 5, 1.2), 0.1475776587207642),
+        (composition.exponential_mechanisms(0.2, 30, 0.5), 0.06872207015545280),
         (fa.rdp(fa.NoisyIteration.single_pass(3.75, 20, 5), 4.0), 0.008888888888888889),
         (composition.exponential_mechanisms(1.0, 5, 1.2), 0.1475776587207642),
         (composition.exponential_mechanisms(0.2, 30, 0.5), 0.06872207015545280),
@@ -73,6 +75,21 @@ def test_every_composition_theorem_is_above_the_optimal_one(epsilon, delta, coun
         assert fa.delta_lower(fa.ApproxDP(epsilon, delta) * count, epsilon=total) <= rest
     total, rest = composition.basic([epsilon] * count, [delta] * count)
     assert fa.delta_lower(fa.ApproxDP(epsilon, delta) * count, epsilon=total) <= rest
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.05, 3.0), st.integers(1, 12), st.floats(0.0, 1.0))
+def test_mechanisms_fixed_in_advance_are_between_one_position_and_the_adaptive_bound(epsilon, count, share):
+    at = share * epsilon * count
+    fixed = composition.exponential_mechanisms(epsilon, count, at)
+    assert fixed <= fa.delta(fa.Exponential(epsilon) * count, epsilon=at) * (1.0 + 1e-6) + 1e-14
+    # all of them at the middle position: the losses are known, and nothing is chosen
+    t = 0.5 * epsilon
+    q = (math.exp(-t) - math.exp(-epsilon)) / -math.expm1(-epsilon)
+    p = [q * math.exp(t), (1.0 - q) * math.exp(t - epsilon)]
+    p[1] = 1.0 - p[0]
+    middle = fa.delta_lower(fa.from_pmf(p, [q, 1.0 - q]) * count, epsilon=at, neighbors="remove")
+    assert middle <= fixed * (1.0 + 1e-9) + 1e-13
 
 
 # -- textbook calibrations ---------------------------------------------------------------------------------------------
