@@ -62,6 +62,11 @@ def holdout(rng, there, factor, runs):
     return passed & (answer > 0.0)
 
 
+def discoveries(rng, there, factor, runs):
+    """PAPRIKA's sparse vector on log p-values, one rejection: noise in units of eta / epsilon."""
+    return threshold(rng, there, factor, runs)
+
+
 def tree(rng, there, factor, runs):
     """Prefix sums of seven leaves: the nodes above the first leaf in the released part of the tree."""
     nodes = [(0, 1), (0, 2), (2, 3), (0, 4), (4, 5), (4, 6), (6, 7)]  # what the prefix sums 1 to 7 are made of
@@ -97,6 +102,7 @@ AUDITS = {
     "above threshold": (fa.AboveThreshold(1.0), threshold, 1.0, "remove", 200_000),
     "sparse vector": (fa.SparseVector(1.0, 2), sparse, 2.0, "remove", 1_000_000),
     "thresholdout": (fa.Thresholdout(0.01, 100, 1), holdout, 2.0, "replace_one", 400_000),
+    "paprika": (fa.Paprika(1.0, 1e-6, conditions_hold=True), discoveries, 1.0, "remove", 200_000),
     "tree aggregation": (fa.TreeAggregation(1.7, 7), tree, 1.0, "remove", 200_000),
     "gopa": (fa.GOPA(0.5, 2.0, parties=4), decentral, 1.0, "replace_one", 200_000),
     "ring": (fa.RandomWalk(3.0, 10), walk, 1.0, "remove", 200_000),

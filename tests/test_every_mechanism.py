@@ -132,6 +132,7 @@ def test_no_other_accountant_is_below_the_exact_one(mechanism):
         fa.GDP(math.inf),
         fa.ZCDP(math.inf),
         fa.Exponential(math.inf),
+        fa.Staircase(math.inf),
         fa.RandomizedResponse(math.inf),
         fa.TreeAggregation(0.0, 10),
         fa.DPFTRL(0.0, 10),

@@ -371,6 +371,10 @@ def test_several_participations_in_a_tree():
     assert not gaussian.tight
 
 
+def test_noisy_maxima_of_scores_that_move_apart_cost_twice():
+    assert fa.PermuteAndFlip.from_scale(2.0).epsilon == 2 * fa.PermuteAndFlip.from_scale(2.0, monotone=True).epsilon
+
+
 def test_no_order_beats_the_pure_guarantee():
     """The bare conversion is above it at small deltas."""
     for mechanism in (fa.Laplace(2.0), fa.PureDP(0.5), fa.Exponential(0.5), fa.DiscreteLaplace(2.0)):
@@ -471,6 +475,7 @@ def test_accountants_read_what_they_know_and_no_more():
         (lambda: fa.Laplace(-1.0), r"noise_multiplier = -1.0 is out of range"),
         (lambda: fa.PureDP([0.1, float("nan")]), r"epsilon\[1\]"),
         (lambda: fa.DiscreteGaussian(1.0, 1.5), r"sensitivity = 1.5"),
+        (lambda: fa.Paprika(1.0, 1e-6), r"conditions_hold must be True"),
         (lambda: fa.RDPCurve([2, 2], [1, 1]), r"orders must increase"),
         (lambda: fa.RDPCurve([2, 3], [1]), r"one length"),
         (lambda: fa.from_pmf([0.5, 0.6], [0.5, 0.5]), r"p sums to 1.1"),
@@ -483,3 +488,16 @@ def test_accountants_read_what_they_know_and_no_more():
 def test_bad_input(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
+    """One cycle, 100 users, noise 4, order 4: a direct double sum over cycle lengths and contributions."""
+    truth = 0.00253696548499959
+    walk = fa.RandomWalk(4.0, 1, graph="complete", parties=100)
+    assert truth <= fa.rdp(walk, 4.0) <= truth * (1.0 + 1e-5)
+    assert fa.rdp(walk, 4.0, neighbors="replace_one") >= 4.0 * truth
+    assert fa.epsilon(walk * 10, delta=1e-6) < fa.epsilon(fa.RandomWalk(4.0, 10), delta=1e-6)
+    with pytest.raises(TypeError, match="noise_multiplier"):
+        fa.RandomWalk(np.array([1.0, 2.0]), 1, graph="complete")
+    with pytest.raises(ValueError, match="graph"):
+        fa.RandomWalk(1.0, 1, graph="star")

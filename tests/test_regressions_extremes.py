@@ -53,6 +53,7 @@ def test_large_groups_of_epsilon_delta(epsilon, delta, size):
         (fa.Laplace(1e170) + fa.ZCDP(0.0), 5e-171),
         (fa.PureDP(1e-170) * 10**15 + fa.ZCDP(0.0), 1e-163),
         (fa.Parallel(fa.PureDP(1e-170), fa.Laplace(1e171)) * 1000, 5e-171),
+        (fa.NoisyIteration.single_pass(1e200, 5, 5) * 1, 4e-201),
         (fa.ZCDP(1e-10).poisson(1e-170) * 1, 5.6e-176),
         (fa.ZCDP(fa.convert.gdp_to_zcdp(1e-200)) * 1, 4e-201),
         (fa.Laplace(1e301) * 1, 5e-302),
@@ -266,6 +267,7 @@ def test_products_of_extreme_parameters():
     assert fa.log_delta_bounds(fa.PureDP(1e-10).poisson(5e-324), epsilon=0.0).upper >= -768.9
     assert fa.epsilon(fa.PureDP(1e-300).poisson(1e-30) * (2**53 - 1), delta=0.0) >= 9e-315
     assert fa.epsilon(fa.Laplace(1e308).poisson(5e-324), delta=0.0) > 0.0
+    assert fa.epsilon(fa.PermuteAndFlip.from_scale(1e300, sensitivity=1e-300), delta=0.0) > 0.0
     assert fa.rdp(fa.RandomizedResponse(1e-310, 10**9), 2.0, neighbors="replace_one") > 0.0
     assert fa.delta(fa.ApproxDP(math.log(1.4), 5e-324).group(2), epsilon=2.0) >= 2.4 * 5e-324
     assert fa.convert.approximate_to_probabilistic(0.5, 5e-324, 1e-8)[1] >= 4.9406564831e-316
@@ -325,3 +327,7 @@ def test_no_losses_are_worse_than_divergences_where_delta_is_tiny():
 def test_the_lower_bound_at_delta_0_of_subnormal_masses_is_below_the_largest_loss():
     found = fa.epsilon_bounds(fa.DiscreteGaussian(2.0).poisson(1e-4) * 3, delta=0.0, neighbors="add")
     assert found.lower <= -3 * math.log1p(-1e-4) <= found.upper
+
+
+def test_walks_with_enormous_noise():
+    assert fa.epsilon(fa.RandomWalk(1e155, 1, "complete", 5), delta=1e-5) == 0.0

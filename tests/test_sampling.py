@@ -188,7 +188,7 @@ def test_a_group_of_one_is_the_mechanism_and_groups_of_groups_multiply():
 
 @pytest.mark.parametrize(
     "mechanism",
-    [fa.from_pmf(P, Q), fa.GaussianMixture(1.0, [(1.0, 1.0)]), fa.ZCDP(0.1, xi=0.1)],
+    [fa.from_pmf(P, Q), fa.GaussianMixture(1.0, [(1.0, 1.0)]), fa.MeanConcentratedDP(0.1, 0.4), fa.ZCDP(0.1, xi=0.1)],
     ids=repr,
 )
 def test_groups_of_which_nothing_is_known_are_refused(mechanism):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,11 +21,11 @@ def test_a_vote_that_moves_between_candidates_costs_twice():
     scale = 2.0
     before, after = (top_of_exponential(one, scale) for one in ((9.0, 11.0), (10.0, 10.0)))
     moved = math.log(after / before)
-    assert moved > fa.PermuteAndFlip(1.0 / scale, monotone=True).epsilon * 1.5
-    assert moved <= fa.PermuteAndFlip(2.0 / scale).epsilon * (1 + 1e-12)
+    assert moved > fa.PermuteAndFlip.from_scale(scale, monotone=True).epsilon * 1.5
+    assert moved <= fa.PermuteAndFlip.from_scale(scale).epsilon * (1 + 1e-12)
 
 
-MONOTONE = fa.PermuteAndFlip(0.5, monotone=True)
+MONOTONE = fa.PermuteAndFlip.from_scale(2.0, monotone=True)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,29 @@ def test_the_word_monotone_is_kept():
     assert "monotone" in json.dumps(state)
     with pytest.raises(TypeError, match="monotone"):
         fa.PermuteAndFlip(0.5, monotone=1)
+
+
+@pytest.mark.parametrize("sensitivity", [5e-324, 1e-320, 3e-310, 0.1, 1.0, 1e300])
+@pytest.mark.parametrize("scale", [0.3, 0.7, 3.0, 1e300, 5e-324])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_the_quotient_is_the_least_float_above(sensitivity, scale, monotone):
+    found = fa.PermuteAndFlip.from_scale(scale, sensitivity, monotone=monotone).epsilon
+    exact = Fraction(sensitivity) * (1 if monotone else 2) / Fraction(scale)
+    if math.isinf(found):
+        assert exact > Fraction(1.7e308)
+    else:
+        assert Fraction(found) >= exact
+        assert Fraction(math.nextafter(found, 0.0)) < exact or found == sensitivity * (1 if monotone else 2) / scale
+
+
+def test_scales_may_be_arrays():
+    scale = np.array([[0.3, 0.7, 3.0]])
+    found = fa.PermuteAndFlip.from_scale(scale, 0.1)
+    assert found.epsilon.shape == (1, 3)
+    for i in range(3):
+        assert found.at((1, 3), i) == fa.PermuteAndFlip.from_scale(scale[0, i], 0.1)
+
+
+def test_paprika_names_what_the_printed_algorithm_lacks():
+    assert "0.508" in fa.Paprika.__doc__
+    assert "without a shift of the threshold" in " ".join(fa.Paprika.__doc__.split())

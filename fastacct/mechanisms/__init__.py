@@ -4,18 +4,20 @@ from typing import Final
 
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
-from fastacct.mechanisms.compound import DPFTRL, GOPA, NoisyIteration, RandomWalk, TreeAggregation
+from fastacct.mechanisms.compound import DPFTRL, GOPA, NoisyIteration, TreeAggregation
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
 from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
 from fastacct.mechanisms.gaussian import GDP, Gaussian, GaussianMixture
-from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, PureDP, RDPCurve
+from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
-from fastacct.mechanisms.laplace import Laplace, TruncatedLaplace
+from fastacct.mechanisms.laplace import Laplace, Staircase, TruncatedLaplace
 from fastacct.mechanisms.nested import Parallel, RepeatedSelection
+from fastacct.mechanisms.network import RandomWalk
 from fastacct.mechanisms.process import Process
 from fastacct.mechanisms.selection import (
     AboveThreshold,
     Exponential,
+    Paprika,
     PermuteAndFlip,
     SparseVector,
     Thresholdout,
@@ -34,8 +36,10 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "Laplace",
+    "MeanConcentratedDP",
     "Mechanism",
     "NoisyIteration",
+    "Paprika",
     "Parallel",
     "PermuteAndFlip",
     "PoissonSampled",
@@ -47,6 +51,7 @@ __all__ = [
     "RepeatedSelection",
     "Skellam",
     "SparseVector",
+    "Staircase",
     "Thresholdout",
     "TreeAggregation",
     "TruncatedLaplace",

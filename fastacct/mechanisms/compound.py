@@ -9,16 +9,16 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, Domain, Reals
+from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, Domain, Reals, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import quotient_up
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter
 from fastacct.mechanisms.gaussian import GDP, Gaussian
-from fastacct.mechanisms.guarantee import PureDP
+from fastacct.mechanisms.guarantee import ZCDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
 
-__all__ = ["DPFTRL", "GOPA", "NoisyIteration", "RandomWalk", "TreeAggregation"]
+__all__ = ["DPFTRL", "GOPA", "NoisyIteration", "TreeAggregation"]
 
 _FEW: Final = Domain(1.0, 64.0, integer=True)
 _DIAMETER: Final = Domain(0.0, math.inf, open_low=True)
@@ -131,6 +131,30 @@ class NoisyIteration(Mechanism, relations=ALL, tight=False):
                 square = min(square, (self.diameter + k) ** 2 / k)
         return math.sqrt(square) / self.noise_multiplier
 
+    @staticmethod
+    def single_pass(noise_multiplier: float, steps: int, position: int) -> ZCDP:
+        """One pass of noisy SGD over `steps` records, the one at `position` (from 1) changed; the last iterate.
+
+        **Guarantee.** rho = 1 / (2 noise_multiplier^2 (steps - position + 1)), amplification by iteration (Feldman,
+        Mironov, Talwar, Thakurta 2018, theorem 23), for convex smooth losses, step size at most 2/smoothness, iterates
+        hidden.  Noise over the largest change of one gradient (2 L for L-Lipschitz losses).  The record at the end has
+        no amplification: take the worst position unless the order is random and hidden.
+
+        Examples
+        --------
+        >>> import fastacct as fa
+        >>> early = fa.NoisyIteration.single_pass(noise_multiplier=3.75, steps=20, position=5)
+        >>> round(fa.rdp(early, 4.0), 12)
+        0.008888888889
+        """
+        noise = as_number("noise_multiplier", noise_multiplier, POSITIVE)
+        total, place = as_number("steps", steps, COUNT), as_number("position", position, COUNT)
+        if place > total:
+            raise ValueError(f"position = {int(place)} is out of range; allowed: whole numbers in [1, {int(total)}]")
+        with np.errstate(over="ignore"):
+            rho = float(0.5 / (noise * noise * (total - place + 1.0)) * (1.0 + 2e-15))
+        return ZCDP(max(rho, TINY) if noise < np.inf else 0.0)
+
     def decompose(self, relation: Relation) -> Process:
         return GDP(self.mu * _UP) * 1
 
@@ -197,20 +221,3 @@ def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
             raise ValueError(f"edges[{k}] = {pair!r} must name two different parties in [0, {parties - 1}]")
         found.add((min(pair), max(pair)))
     return tuple(sorted(found))
-
-
-@dataclass(frozen=True, eq=False)
-class RandomWalk(Mechanism, relations=ALL, tight=False):
-    """Network DP of a token that sums along a ring (Cyffers, Bellet 2022), as one other user sees it.
-
-    **Guarantee.** For Gaussian noise that is added at least once between two visits to the observer (exact where it is
-    once): each of its observations hides one contribution behind one noise.  The number of visits must not depend on
-    the data (to bound it with probability 1 - delta', compose with `ApproxDP(0, delta')`).  No protection against users
-    that collude: contract them into one.
-    """
-
-    noise_multiplier: Reals = parameter(NONNEGATIVE, about="Over the contribution.")
-    rounds: int = constant(COUNT, about="How often the token visits the observer.")
-
-    def decompose(self, relation: Relation) -> Process:
-        return Gaussian(self.noise_multiplier) * self.rounds

@@ -21,7 +21,7 @@ from fastacct.losses.loss import Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import parameter, plain
 
-__all__ = ["ZCDP", "ApproxDP", "PureDP", "RDPCurve"]
+__all__ = ["ZCDP", "ApproxDP", "MeanConcentratedDP", "PureDP", "RDPCurve"]
 
 _ORDER: Final = Domain(1.0, MAX_ORDER, open_low=True)
 
@@ -114,6 +114,30 @@ class ZCDP(Mechanism, relations=ALL, tight=False):
 
     def concentration(self, relation: Relation) -> float:
         return plain(self.rho) if self.xi == 0.0 else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class MeanConcentratedDP(Mechanism, relations=ALL, tight=False):
+    """(mu, tau)-concentrated DP of Dwork and Rothblum 2016: the loss has mean at most mu, and less its mean it is
+    subgaussian with standard tau.
+
+    **Guarantee.** For this very mechanism, not for what is computed from its output: the notion is not closed under
+    post-processing (Bun and Steinke 2016).  Its divergences are at most mu + (alpha - 1) tau^2/2.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> gaussian = fa.MeanConcentratedDP(mu=0.5, tau=1.0)
+    >>> round(fa.rdp(gaussian, 2.0), 12)
+    1.0
+    """
+
+    mu: Reals = parameter(NONNEGATIVE)
+    tau: Reals = parameter(NONNEGATIVE)
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        value = plain(self.mu) + 0.5 * (orders - 1.0) * (plain(self.tau) * plain(self.tau))
+        return np.where(value == 1.0, value, value * (1.0 + 4e-16))
 
 
 @dataclass(frozen=True, eq=False)

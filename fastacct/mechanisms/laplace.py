@@ -1,4 +1,4 @@
-"""Laplace noise, whole or cut off on both sides."""
+"""Laplace noise, whole or cut off on both sides, and the staircase noise that is best for one query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import Count, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 
-__all__ = ["Laplace", "TruncatedLaplace"]
+__all__ = ["Laplace", "Staircase", "TruncatedLaplace"]
 
 _NOISE: Final = Domain(0.0, 1e15)
 _LEAST: Final = 1e-290
@@ -79,6 +79,26 @@ class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
         """The sum of all pure guarantees: members may touch different noises, which several small changes dominate."""
         total = quotient_up(np.asarray(count) * (size * sensitivity(relation)), self.noise_multiplier)
         return PureDP(total) * 1
+
+
+@dataclass(frozen=True, eq=False)
+class Staircase(Mechanism, relations=ALL, tight=False):
+    """Noise with a piecewise constant density that drops by exp(-epsilon) every sensitivity (Geng, Viswanath 2014).
+
+    **Guarantee.** A bound: the noise is epsilon-DP, and that is what is used.  Under replace-one `epsilon` must have
+    been set for the sensitivity to a replacement.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.Staircase(epsilon=0.5) * 2, delta=0.0), 6)
+    1.0
+    """
+
+    epsilon: Reals = parameter(NONNEGATIVE)
+
+    def decompose(self, relation: Relation) -> Process:
+        return PureDP(self.epsilon) * 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, Cells, Reals
+from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, unwrap
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
@@ -16,10 +17,10 @@ from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain
-from fastacct.mechanisms.guarantee import PureDP
+from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
 
-__all__ = ["AboveThreshold", "Exponential", "PermuteAndFlip", "SparseVector", "Thresholdout"]
+__all__ = ["AboveThreshold", "Exponential", "Paprika", "PermuteAndFlip", "SparseVector", "Thresholdout"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,36 @@ class PermuteAndFlip(Mechanism, tight=False):
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
 
+    @classmethod
+    def from_scale(cls, scale: Reals, sensitivity: float = 1.0, *, monotone: bool = False) -> PermuteAndFlip:
+        """Of noise with this scale.  Without `monotone` some scores may rise while others fall: twice the epsilon.
+
+        Scores that all move the same way when a record is added mostly do not when one is replaced: with `monotone`
+        replace-one is refused.  The quotient is rounded up.
+
+        Examples
+        --------
+        >>> PermuteAndFlip.from_scale(2.0), PermuteAndFlip.from_scale(2.0, monotone=True)
+        (PermuteAndFlip(epsilon=1.0), PermuteAndFlip(epsilon=0.5, monotone=True))
+        """
+        if not isinstance(monotone, bool):
+            raise TypeError(f"monotone must be True or False, not {monotone!r}")
+        cells = as_cells("scale", scale, POSITIVE)
+        top = float(as_cells("sensitivity", sensitivity, POSITIVE))
+        with np.errstate(over="ignore"):
+            near = np.asarray((1.0 if monotone else 2.0) * top / cells)
+        # a float times a float, exactly: the quotient is the least float that is not below the true one
+        exact = Fraction(top) * (1 if monotone else 2)
+        low = [
+            bool(x < np.inf) and Fraction(float(x)) * Fraction(float(c)) < exact
+            for x, c in zip(near.flat, cells.flat, strict=True)
+        ]
+        return cls(unwrap(np.where(np.reshape(low, near.shape), np.nextafter(near, np.inf), near)), monotone)
+
+    def __repr__(self) -> str:
+        more = ", monotone=True" if self.monotone else ""
+        return f"PermuteAndFlip(epsilon={self.epsilon!r}{more})"
+
 
 @dataclass(frozen=True, eq=False)
 class AboveThreshold(Mechanism, relations=ALL, tight=False):
@@ -147,3 +178,36 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
         scale = min(self.rate * self.size, 5e307)
         one = max((1.0 + 2.0**-51) / scale, 5e-324)
         return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
+
+
+@dataclass(frozen=True, eq=False)
+class Paprika(Mechanism, relations=ALL, tight=False):
+    """PAPRIKA, private online testing of hypotheses (Zhang, Kamath, Cummings 2021): accounted for as its theorem says.
+
+    **Guarantee.** That of the published theorem, (epsilon, delta)-DP for the whole stream, and only under its
+    conditions: p-values of multiplicative sensitivity `eta`, significance levels that depend on released bits alone.
+    The algorithm as commonly printed, without a shift of the threshold, does not have the claimed guarantee: candidacy
+    bits are not noised, and one p-value whose bit flips between two data sets gives a delta of 0.508 at every epsilon.
+    `conditions_hold=True` says that the caller has verified the algorithm that is run.  Without it nothing is claimed.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.delta(fa.Paprika(epsilon=1.0, delta=1e-6, conditions_hold=True), epsilon=1.0) <= 1.0000001e-6
+    True
+    """
+
+    epsilon: Reals = parameter(NONNEGATIVE, about="Of the published theorem, for the whole stream.")
+    delta: Reals = parameter(UNIT, about="Of the published theorem, for the whole stream.")
+    conditions_hold: bool = False
+
+    def __post_init__(self) -> None:
+        if self.conditions_hold is not True:
+            raise ValueError(
+                "conditions_hold must be True: the theorem needs p-values of bounded multiplicative sensitivity and "
+                "levels that depend on released bits alone; what does not satisfy it is not accounted for"
+            )
+        super().__post_init__()
+
+    def decompose(self, relation: Relation) -> Process:
+        return ApproxDP(self.epsilon, self.delta) * 1
