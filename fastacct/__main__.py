@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import signal
 import sys
@@ -115,6 +116,19 @@ def parser() -> Parser:
     return top
 
 
+def _refuse_misspelt(words: Sequence[str]) -> None:
+    """Name an unknown option, and the one that was meant, before others are reported as missing."""
+    if not words or words[0] not in COMMANDS:
+        return
+    command = COMMANDS[words[0]]
+    known = {flag for option in (*command.needs, *command.takes, "json") for flag in flags(option)} | {"--help"}
+    for name in (word.partition("=")[0] for word in words if word.startswith("--")):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f": did you mean {near[0]}?" if near else ""
+            raise ValueError(f"unknown option {name}{meant} (see fastacct {words[0]} --help)")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (`EXIT_CODES`, which `--help` lists).
 
@@ -122,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if arguments is None else arguments
     try:
+        _refuse_misspelt(words)
         given = parser().parse_args(words)
         answer: Answer = given.run(given)
         print(answer.text(given.json), flush=True)

@@ -62,7 +62,8 @@ LEGEND_ROWS: Final = 16
 WRONG: Final = "#c62828"
 RATIOS: Final = (0.4, 300.0)
 """Horizontal axis of the tightness picture; what is outside is drawn at its ends."""
-AXES: Final = ("noise_multiplier", "sample_rate", "steps")
+NAMES: Final = {"noise_multiplier": "noise multiplier", "sample_rate": "sample rate (Poisson)", "steps": "steps"}
+AXES: Final = tuple(NAMES)
 DASHES: Final = {"remove": "-", "add": "--"}
 
 
@@ -112,8 +113,8 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     line is a picture of where a level is crossed, not itself a bound.
 
     Of more than eight numbers of steps the first, the middle and the last are drawn, of several deltas the largest: for
-    others give a part of the grid, `dataset.sel(steps=[10, 1000], delta=1e-7)`.  xarray draws epsilon over one axis,
-    `dataset.epsilon.sel(...).plot()`.
+    others give a part of the grid, `dataset.sel(steps=[10, 1000], delta=1e-7)`.  Where the noise multiplier or the
+    sample rate has a single value, lines of epsilon over the other are drawn (over the steps where both have).
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     Raises
     ------
     ValueError, ModuleNotFoundError
-        No variable epsilon, or a single noise multiplier or sample rate; matplotlib is missing.
+        No variable epsilon, or a single cell; matplotlib is missing.
     """
     if "epsilon" not in dataset.data_vars:
         raise ValueError("the dataset has no variable 'epsilon': sweep with delta= to compute it")
@@ -138,7 +139,7 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     for name in AXES[:2]:  # what a logarithmic axis can show
         cells = cells.isel({name: np.flatnonzero(np.isfinite(cells[name].values) & (cells[name].values > 0))})
     if min(cells.shape[:2]) < 2:
-        raise ValueError("a picture needs two positive finite values of noise_multiplier and two of sample_rate")
+        return _epsilon_lines(cells)
     if cells["steps"].size > PANELS:
         cells = cells.isel(steps=[0, cells["steps"].size // 2, -1])
     noises, rates, steps = (cells[name].values for name in AXES)
@@ -151,8 +152,8 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
         axis.tick_params(labelleft=place % columns == 0, labelbottom=place + columns >= len(steps))
     for axis in axes[len(steps) :]:
         axis.remove()
-    figure.supylabel("noise multiplier", fontsize=MEDIUM)
-    figure.supxlabel("sample rate (Poisson)", fontsize=MEDIUM)
+    figure.supylabel(NAMES["noise_multiplier"], fontsize=MEDIUM)
+    figure.supxlabel(NAMES["sample_rate"], fontsize=MEDIUM)
     bar = figure.colorbar(filled, ax=axes[: len(steps)], extend="both", pad=0.015, aspect=28)
     bar.set_label("epsilon", fontsize=MEDIUM)
     bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
@@ -164,6 +165,17 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
     lines = [*textwrap.wrap(first, room), *textwrap.wrap(textwrap.shorten(about[2], 120), room)]
     figure.suptitle("\n".join(lines), fontsize=size)
+    return figure
+
+
+def _epsilon_lines(cells: xr.DataArray) -> Figure:
+    """Epsilon over the axis that varies, a line per number of steps."""
+    over = next((name for name in reversed(AXES) if cells[name].size > 1 and name != "steps"), "steps")
+    if cells[over].size < 2 or not cells.size:
+        raise ValueError("a picture needs two positive finite values of noise_multiplier, sample_rate or steps")
+    figure, (axis,) = _new_figure(NARROWEST, 4.3, 1, 1)
+    cells.squeeze().plot.line(ax=axis, x=over, xscale="log", yscale="log")
+    _name_axes(axis, NAMES[over], "epsilon (certified upper bound)")
     return figure
 
 

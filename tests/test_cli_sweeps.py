@@ -96,7 +96,7 @@ def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
         (
             "noise_multiplier =",
             "noise_multipler =",
-            r"axes\.key = 'noise_multipler' is not one of 'noise_multiplier'",
+            r"axes\.key = 'noise_multipler' is not one of .* mean 'noise_multiplier'\?",
         ),
         ("start = 0.5", "strat = 0.5", r"axes\.noise_multiplier\.key = 'strat' is not one of 'start'"),
         ("[axes]", "[axis]", r"key = 'axis' is not one of 'axes'"),

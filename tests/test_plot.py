@@ -189,6 +189,19 @@ def test_what_cannot_be_drawn_is_named(grid, options, message):
         plot.epsilon_grid(grid, **options)
 
 
+def test_a_single_noise_multiplier_is_drawn_as_lines():
+    many = {"noise_multiplier": [0.5, 1.0, 2.0], "sample_rate": [0.01, 0.03, 0.1], "steps": [10, 100]}
+    for single, over in (("noise_multiplier", "sample rate (Poisson)"), ("sample_rate", "noise multiplier")):
+        grid = fa.sweep(**(many | {single: 0.5}), delta=1e-5, accountant=ACCOUNTANT)
+        axis = plot.epsilon_grid(grid).axes[0]
+        assert axis.get_xlabel() == over
+        assert len(axis.lines) == 2
+        np.testing.assert_array_equal(axis.lines[1].get_ydata(), grid.epsilon.sel(steps=100, delta=1e-5).values.ravel())
+    grid = fa.sweep(noise_multiplier=1.0, sample_rate=0.1, steps=[10, 20, 40], delta=1e-5, accountant=ACCOUNTANT)
+    axis = plot.epsilon_grid(grid).axes[0]
+    assert (axis.get_xlabel(), axis.lines[0].get_xdata().tolist()) == ("steps", [10.0, 20.0, 40.0])
+
+
 def test_a_grid_of_deltas_a_single_cell_or_another_format_is_refused(grid, tmp_path):
     axes = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10, "accountant": ACCOUNTANT}
     with pytest.raises(ValueError, match="no variable 'epsilon'"):

@@ -331,3 +331,23 @@ def test_the_lower_bound_at_delta_0_of_subnormal_masses_is_below_the_largest_los
 
 def test_walks_with_enormous_noise():
     assert fa.epsilon(fa.RandomWalk(1e155, 1, "complete", 5), delta=1e-5) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "epsilon"),
+    [
+        (0.02, 0.36821667850045064, 0.45920878934887327),
+        (0.02, 2.1722852195249082e-06, 2.1722875789398584e-06),
+        (0.05, 2.805115169411348e-09, 2.8051151733456785e-09),
+    ],
+)
+def test_one_sampled_step_next_to_its_largest_loss(noise, rate, epsilon):
+    """Direction add: k = q - (1 - q) (e^eps - 1) is all rounding there; delta is k times a Gaussian's."""
+    with mp.workdps(60):
+        q, e, s = mp.mpf(rate), mp.mpf(epsilon), mp.mpf(noise)
+        k = q - (1 - q) * mp.expm1(e)
+        inner = e + mp.log(q / k)
+        truth = k * (mp.ncdf(1 / (2 * s) - inner * s) - mp.exp(inner) * mp.ncdf(-1 / (2 * s) - inner * s))
+    bounds = fa.delta_bounds(fa.Gaussian(noise).poisson(rate), epsilon=epsilon, neighbors="add")
+    assert bounds.lower <= truth <= bounds.upper
+    assert bounds.upper <= 100 * truth

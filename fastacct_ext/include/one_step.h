@@ -21,9 +21,10 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
     }
     else if (q < 1.0) {
         k = q - (1.0 - q) * expm1(eps);
-        if (!(k > 8.0 * FA_EPS * (q + expm1(eps)))) {
+        if (!(k > 8.0 * FA_EPS * (q + expm1(eps)))) {           /* k is not resolved: at most what it may be, its own rounding included */
+            double most = 16.0 * FA_EPS * (q + expm1(eps));
             r.lower = -INFINITY;
-            r.upper = k > -8.0 * FA_EPS * (q + expm1(eps)) ? log(8.0 * FA_EPS * (q + expm1(eps))) + fa_gaussian_log_delta(mu, eps + log(q / (16.0 * FA_EPS * (q + expm1(eps))))) : -INFINITY;
+            r.upper = k > -0.5 * most ? log(most) + fa_gaussian_log_delta(mu, eps + log(q / most)) : -INFINITY;
             return r;
         }
         e = eps + log(q / k);
