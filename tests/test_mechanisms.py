@@ -345,6 +345,7 @@ def test_divergence_of_many_answers(epsilon, k, order):
 def test_extremes_end_on_the_safe_side(mechanism):
     assert fa.delta(mechanism, epsilon=1.0) == 1.0
     assert fa.epsilon(mechanism * 2, delta=1e-7) >= 1e19
+    assert fa.delta(fa.RandomizedResponse(800.0), epsilon=1.0, neighbors="zero_out") > 0.4
     assert fa.delta(fa.GDP(1e-200), epsilon=0.0) >= 3.98e-201
 
 

@@ -23,10 +23,11 @@ _ANSWERS: Final = Domain(2.0, 1e9, integer=True)
 
 
 @dataclass(frozen=True, eq=False)
-class RandomizedResponse(Mechanism, relations=("replace_one",), is_local=True):
+class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_local=True):
     """One of `answers` values: the true one with odds exp(epsilon) against each other one (the local model).
 
-    **Guarantee.** Exact.  The fair-coin version, truth with probability 3/4, is epsilon = log 3.
+    **Guarantee.** Exact when the value of one person is replaced.  Under "zero_out" a person without a value answers
+    uniformly at random.  The fair-coin version, truth with probability 3/4, is epsilon = log 3.
 
     Examples
     --------
@@ -46,13 +47,22 @@ class RandomizedResponse(Mechanism, relations=("replace_one",), is_local=True):
         in_reach(epsilon, 600.0)
         true = 1.0 / (1.0 + (k - 1) * math.exp(-epsilon))
         lie = true * math.exp(-epsilon)
+        relative = (8.0 + 4.0 * epsilon) * ROUNDING
+        if relation == "zero_out":  # against a uniformly random answer
+            loss = np.array([epsilon, 0.0]) - math.log1p(math.expm1(epsilon) / k)
+            error = 8.0 * ROUNDING * (np.abs(loss) + epsilon)
+            taken, left = np.array([true, (k - 1) * lie]), np.array([1.0 / k, (k - 1) / k])
+            return Pair(atoms(loss, error, taken, relative), atoms(-loss, error, left, relative))
         loss, mass = np.array([-epsilon, 0.0, epsilon]), np.array([lie, (k - 2) * lie, true])
         if epsilon == 0.0:
             loss, mass = np.zeros(1), np.ones(1)
-        return both(atoms(loss, np.zeros_like(loss), mass, (8.0 + 4.0 * epsilon) * ROUNDING, 0.0, epsilon or 1.0))
+        return both(atoms(loss, np.zeros_like(loss), mass, relative, 0.0, epsilon or 1.0))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        return pure(plain(self.epsilon), self.answers, orders)
+        epsilon = plain(self.epsilon)
+        if relation == "zero_out" and math.isfinite(epsilon):
+            return super().divergence(orders, relation)
+        return pure(epsilon, self.answers, orders)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return plain(self.epsilon)
