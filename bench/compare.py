@@ -25,8 +25,8 @@ from bench.agreement import RDP
 from bench.configurations import REGIMES, Configurations, broad, everyday, tiny_rate
 from bench.peers import Peer, installed
 from bench.report import Fact, Findings, Race, Regime
+from bench.timing import duration
 from fastacct.core.inputs import as_threads
-from fastacct.tightness import duration
 
 CURVE_ORDERS: Final = tuple([1 + x / 10.0 for x in range(1, 100)] + [float(order) for order in range(12, 64)])
 """The default orders of Opacus, for every peer."""

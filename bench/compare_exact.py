@@ -21,8 +21,9 @@ from bench.peers import Accountant, is_installed
 from bench.peers.dp_accounting_pld import DpAccountingPld
 from bench.peers.opacus_prv import OpacusPrv
 from bench.report import Duel, Fact, Findings
+from bench.timing import duration
 from fastacct import tightness
-from fastacct.tightness import Runs, Truth, duration
+from fastacct.tightness import Runs, Truth
 
 RIVALS: Final[tuple[Callable[[], Accountant], ...]] = (DpAccountingPld, OpacusPrv)
 """The exact accountants that people use; prv_accountant is what Opacus PRV was made from, and slower."""

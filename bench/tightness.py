@@ -1,6 +1,6 @@
 """How tight every accountant is, ours and those of other libraries, against our certified interval.
 
-    python -m bench.tightness [--quick] [--csv FILE] [--picture FILE]
+    python -m bench.tightness [--quick] [--picture FILE]
 
 The core is `fastacct.tightness`; here are the libraries that are installed. Each answers in a process of its own, with
 a limit of time and memory for a query and of time for all of them.
@@ -108,18 +108,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, help="runs of each regime for our own accountants")
     parser.add_argument("--peer-count", type=int, help="runs of each regime for other libraries")
     parser.add_argument("--budget", type=float, help="seconds for one other library in one regime")
-    parser.add_argument("--csv", type=Path, help="every value")
     parser.add_argument("--picture", type=Path, help="a .png, .pdf or .svg file")
     chosen = parser.parse_args(arguments)
     plan = QUICK if chosen.quick else FULL
     given = {"own": chosen.count, "peer": chosen.peer_count, "budget": chosen.budget}
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
     studies, troubles = study(plan, chosen.regime or list(tightness.USUAL))
-    if chosen.csv:
-        tightness.write_csv([one for scores in studies.values() for one in scores], chosen.csv, overwrite=True)
     if chosen.picture:
         plot.save(plot.tightness(studies), chosen.picture, overwrite=True)
-    files = [path for path in (chosen.csv, chosen.picture) if path]
+    files = [chosen.picture] if chosen.picture else []
     print(tightness_answer(studies, {}, files).text(as_json=False))
     if troubles:
         print("failures:\n" + "\n".join(f"  {line}" for line in troubles))

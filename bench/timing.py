@@ -73,3 +73,11 @@ def import_overhead(groups: int = 5, best_of: int = 5) -> tuple[float, float]:
             base.append(min(a for a, _ in pairs))
             extra.append(min(b for _, b in pairs) - base[-1])
     return statistics.median(base), statistics.median(extra)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in three digits with a fitting unit."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1.0:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

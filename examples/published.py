@@ -255,7 +255,7 @@ def _published_table(rows: Sequence[Comparison]) -> str:
         "bounds, for Poisson sampling and data sets that differ by adding or removing one record; the central\n"
         "limit theorem (Bu et al.) is an approximation and falls below the exact epsilon."
     )
-    return render(columns, body, numeric=columns[1:9]) + "\n" + legend
+    return render([dict(zip(columns, line, strict=True)) for line in body]) + "\n" + legend
 
 
 def _published_row(row: Comparison) -> dict[str, object]:

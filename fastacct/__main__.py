@@ -8,12 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, sweeps
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import FLAGS, OPTIONS
+from fastacct.cli.options import OPTIONS, flags
 from fastacct.core.version import __version__
 
 __all__ = ["COMMANDS", "EXIT_CODES", "main"]
@@ -37,28 +36,22 @@ class Command(NamedTuple):
     takes: tuple[str, ...]
     example: str
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """All of them."""
-        return (*self.needs, *self.takes, "json")
-
 
 _SAMPLE: Final = ("sample_rate", "batch_size", "records")
 _RUN: Final = (*_SAMPLE, "steps", "epochs")
 _HOW: Final = ("accountant", "orders", "conversion", "neighbors")
-_FILES: Final = ("csv", "picture", "overwrite")
 _TARGET: Final = ("epsilon", "delta")
 _NOISE: Final = ("noise_multiplier",)
 
 COMMANDS: Final = {
     "epsilon": Command(
         "The epsilon that a training run guarantees at a given delta.",
-        partial(commands.guarantee, verb="epsilon"), (*_NOISE, "delta"), (*_RUN, *_HOW),
+        commands.guarantee, (*_NOISE, "delta"), (*_RUN, *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5",
     ),
     "delta": Command(
         "The delta that a training run guarantees at a given epsilon.",
-        partial(commands.guarantee, verb="delta"), (*_NOISE, "epsilon"), (*_RUN, *_HOW),
+        commands.guarantee, (*_NOISE, "epsilon"), (*_RUN, *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --epsilon 3",
     ),
     "rdp": Command(
@@ -68,31 +61,29 @@ COMMANDS: Final = {
     ),
     "noise-multiplier": Command(
         "The smallest noise multiplier that is certified to meet a target.",
-        partial(commands.calibration, wanted="noise_multiplier"), _TARGET, (*_RUN, *_HOW),
+        commands.calibration, _TARGET, (*_RUN, *_HOW),
         "--epsilon 3 --delta 1e-5 --sample-rate 0.004 --epochs 60",
     ),
     "steps": Command(
         "The largest number of steps that is certified to meet a target.",
-        partial(commands.calibration, wanted="steps"), (*_TARGET, *_NOISE), (*_SAMPLE, *_HOW),
+        commands.calibration, (*_TARGET, *_NOISE), (*_SAMPLE, *_HOW),
         "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --sample-rate 0.01",
     ),
     "sample-rate": Command(
         "The largest sample rate that is certified to meet a target.",
-        partial(commands.calibration, wanted="sample_rate"), (*_TARGET, *_NOISE), ("steps", "epochs", "records", *_HOW),
+        commands.calibration, (*_TARGET, *_NOISE), ("steps", "epochs", "records", *_HOW),
         "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --steps 10000",
     ),
     "curve": Command(
         "Privacy curves or trade-off curves of one or several training runs, as a table and a picture.\n\nOptions with "
         "several numbers, separated by commas, are read side by side; a single number holds for every run.",
-        commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", *_FILES),
+        commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite"),
         "--noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png",
     ),
     "tightness": Command(
-        "How far each accountant is from the truth, on random runs: a table, and the values behind it.",
-        commands.tightness, (), ("count", "regime", "seed", *_FILES),
-        "--count 200 --csv tightness.csv --picture t.png",
+        "How far each accountant is from the truth, on random runs: a table and a picture.",
+        commands.tightness, (), ("count", "regime", "seed", "picture", "overwrite"), "--count 200 --picture t.png",
     ),
-    "version": Command("The version of fastacct.", commands.version, (), (), "--json"),
     "sweep": Command(
         "Every combination of the axes in a TOML file: a table of results, and a picture.",
         sweeps.sweep, (), ("config", "overwrite", "quiet"),
@@ -111,41 +102,37 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> Parser:
     """Every command, with its options from the one table."""
-    raw = argparse.RawDescriptionHelpFormatter
-    about = "Certified privacy accounting for DP-SGD (Poisson sampling)."
-    top = Parser("fastacct", description=about, epilog=EXIT_CODES, formatter_class=raw, allow_abbrev=False)
+    style: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    top = Parser("fastacct", description="Certified privacy accounting for DP-SGD.", epilog=EXIT_CODES, **style)
     top.add_argument("--version", action="version", version=f"fastacct {__version__}")
     below = top.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         example, first = f"Example: fastacct {name} {command.example}", command.about.partition("\n")[0]
-        sub = below.add_parser(
-            name, help=first, description=command.about, epilog=example, formatter_class=raw, allow_abbrev=False
-        )
-        sub.set_defaults(run=command.run)
-        for option in command.options:
+        sub = below.add_parser(name, help=first, description=command.about, epilog=example, **style)
+        sub.set_defaults(run=command.run, command=name)
+        for option in (*command.needs, *command.takes, "json"):
             required = {"required": True} if option in command.needs else {}
-            sub.add_argument(*FLAGS[option], **(OPTIONS[option] | required))
+            sub.add_argument(*flags(option), **(OPTIONS[option] | required))
     return top
 
 
 def _refuse_misspelt(words: Sequence[str]) -> None:
     """Name an unknown option, and the one that was meant, before others are reported as missing."""
-    if words and words[0] in COMMANDS:
-        known = {flag for option in COMMANDS[words[0]].options for flag in FLAGS[option]} | {"--help"}
-        for name in (word.partition("=")[0] for word in words):
-            if name.startswith("--") and name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                meant = f": did you mean {near[0]}?" if near else ""
-                raise ValueError(f"unknown option {name}{meant} (see fastacct {words[0]} --help)")
+    if not words or words[0] not in COMMANDS:
+        return
+    command = COMMANDS[words[0]]
+    known = {flag for option in (*command.needs, *command.takes, "json") for flag in flags(option)} | {"--help"}
+    for name in (word.partition("=")[0] for word in words if word.startswith("--")):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f": did you mean {near[0]}?" if near else ""
+            raise ValueError(f"unknown option {name}{meant} (see fastacct {words[0]} --help)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (`EXIT_CODES`, which `--help` lists).
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: `sys.argv`.
+    The arguments are by default those of the process.
     """
     words = sys.argv[1:] if arguments is None else arguments
     try:

@@ -13,12 +13,11 @@ from fastacct.accountants.question import Job, answer, checked
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import UNIT, Domain, as_number
 from fastacct.core.relations import Relation
-from fastacct.core.search import boundary
+from fastacct.core.search import boundary, excess
 from fastacct.readers.attack import rates
 
 __all__ = ["calibrate"]
 
-_LEVEL: Final = 50.0
 _ANY: Final = Domain(-math.inf, math.inf)
 
 
@@ -44,29 +43,18 @@ def calibrate(
     ----------
     build : callable
         From a number to a job.  The privacy loss must be monotone in it, either way.
-    epsilon, delta : float
-        Target: epsilon at delta.
-    advantage : float
-        Target instead: `fastacct.advantage`.
-    tpr, fpr : float
-        Target instead: `fastacct.tpr_at_fpr`.
+    epsilon, delta, advantage, tpr, fpr : float
+        Target: epsilon at delta, or `fastacct.advantage`, or tpr, which is `fastacct.tpr_at_fpr` at fpr.
     bracket : (low, high), optional
         Where to search; two ints mean whole numbers.  Default: outwards from 1, to 1e-6 or 1e12, for noise multipliers.
         Give (0.0, 1.0) for a sample rate and, say, (1, 10**7) for a number of steps.
-    accountant : Method, optional
-        For epsilon; default `fastacct.Exact()`.
-    neighbors, threads
-        As in `epsilon`.
+    accountant, neighbors, threads
+        As in `fastacct.epsilon`, and the same errors; an accountant goes with epsilon.
 
     Returns
     -------
     float or int
-        int for a bracket of ints.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For targets that do not go together; where no number of the bracket meets the target; whatever `build` raises.
+        int for a bracket of ints.  ValueError where no number of the bracket meets the target.
 
     Examples
     --------
@@ -97,14 +85,11 @@ def calibrate(
     seen: dict[float, float] = {}
 
     def level(x: float) -> float:
-        """Logarithm of spent over target, kept finite: at most 0 where the target is met."""
         found = read(build(x)).upper
         if np.ndim(found):
             raise TypeError(f"build({x!r}) is a job with arrays; calibrate one job at a time")
         value = seen[x] = float(found)
-        if not 0.0 < value < math.inf or target == 0.0:
-            return -_LEVEL if value <= target else _LEVEL
-        return math.log(value / target) or math.copysign(1e-17, value - target) * (value != target)
+        return excess(value, target)
 
     def hint() -> str:
         least = min(seen.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,7 +22,7 @@ from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.tradeoff import tpr_at_fpr_bounds, tradeoff_bounds
 
-__all__ = ["PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv", "write_rows"]
+__all__ = ["PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv"]
 
 Points = list[dict[str, str | float]]
 SMALLEST_DELTA: Final = 1e-300
@@ -36,11 +36,7 @@ class Run(NamedTuple):
     steps: int
 
     def __str__(self) -> str:
-        return ", ".join(self.words())
-
-    def words(self) -> tuple[str, ...]:
-        """Each of the numbers, named."""
-        return f"sigma {self.noise_multiplier:g}", f"q {self.sample_rate:.4g}", f"{self.steps:,} steps"
+        return f"sigma {self.noise_multiplier:g}, q {self.sample_rate:.4g}, {self.steps:,} steps"
 
     @property
     def job(self) -> Process:
@@ -61,11 +57,11 @@ class PrivacyCurve:
     def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
         log_lower, log_upper = self.log_delta_lower, self.log_delta_upper
-        lower, upper = np.exp(log_lower) * (1.0 - 1e-13), np.minimum(np.exp(log_upper) * (1.0 + 1e-13), 1.0)
+        upper = np.minimum(np.exp(log_upper) * (1.0 + 1e-13), 1.0)
         upper[(log_upper > -math.inf) & (upper == 0.0)] = 5e-324
-        columns = self.epsilon, lower, upper, log_lower / math.log(10.0), log_upper / math.log(10.0)
-        names = "direction", "epsilon", "delta_lower", "delta_upper", "log10_delta_lower", "log10_delta_upper"
-        return _points(names, self.direction, columns)
+        columns = {"epsilon": self.epsilon, "delta_lower": np.exp(log_lower) * (1.0 - 1e-13), "delta_upper": upper}
+        logs = {"log10_delta_lower": log_lower / math.log(10.0), "log10_delta_upper": log_upper / math.log(10.0)}
+        return _points({"direction": self.direction}, columns | logs)
 
 
 @dataclass(frozen=True)
@@ -82,13 +78,13 @@ class TradeoffCurve:
 
     def points(self) -> Points:
         """Rows of plain numbers."""
-        columns = self.fpr, self.fnr_lower, self.fnr_upper, self.tpr_lower, self.tpr_upper
-        names = "neighbors", "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
-        return _points(names, self.neighbors, columns)
+        names = "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
+        return _points({"neighbors": self.neighbors}, {name: getattr(self, name) for name in names})
 
 
-def _points(names: Sequence[str], word: str, columns: Sequence[Cells]) -> Points:
-    return [dict(zip(names, (word, *row), strict=True)) for row in np.stack(columns, axis=1).tolist()]
+def _points(word: dict[str, str], columns: dict[str, Cells]) -> Points:
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [{**word, **dict(zip(columns, row, strict=True))} for row in rows]
 
 
 def privacy_curve(
@@ -163,11 +159,6 @@ def write_csv(
 ) -> Path:
     """Write curves as a table, one row per point; whole or not at all. An existing file is kept unless `overwrite`."""
     rows = [{**curve.run._asdict(), **point} for curve in curves for point in curve.points()]
-    return write_rows(rows, path, overwrite=overwrite)
-
-
-def write_rows(rows: Sequence[Mapping[str, object]], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write rows with the same names as CSV; whole or not at all. An existing file is kept unless `overwrite`."""
     target = Path(path)
     with atomic_output(target, overwrite=overwrite) as temporary, temporary.open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))

@@ -24,33 +24,33 @@ epsilon = inf          delta 0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache
 from typing import Final, Literal, Unpack
 
 import numpy as np
 
+import fastacct.epsilon as verbs
 from fastacct.accountants import CLT, RDP, Exact, Method
-from fastacct.accountants.base import MOST_NOISE, SMALLEST_RATE, Wanted
-from fastacct.accountants.question import EXACT, as_accountant, asked, plain_bounds, renyi
+from fastacct.accountants.base import Wanted
+from fastacct.accountants.question import Options, as_accountant, asked, plain_bounds, renyi
+from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds
+from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
-from fastacct.core.relations import Relation, as_relation, refuse
-from fastacct.core.search import boundary
+from fastacct.core.relations import as_relation
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Block, Run, as_delta, as_run, of_history, parameters, process_of, refused, steps_of_epochs
+from fastacct.run import Run, as_delta, of_history, parameters, process_of, refused, steps_of_epochs
 from fastacct_ext import _kernels
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
 __all__ += ["best_order", "delta_approx", "epsilon_approx", "rdp", "rdp_bounds"]
 __all__ += ["noise_multiplier", "sample_rate", "steps"]
 
-_readout_scalar = _kernels.readout_scalar
 _RENYI: Final = RDP()
-_MOST_COUNT: Final = 2**52
-_FAR: Final = 50.0
+_MOST_NOISE: Final = 1e12
+_SMALLEST_RATE: Final = 1e-30
 Delta = Reals | str
 
 
@@ -58,25 +58,7 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
-def _is_quick(accountant: object) -> bool:
-    """Whether plain numbers are answered without arrays."""
-    return accountant is None or (isinstance(accountant, (RDP, Exact)) and accountant in (EXACT, _RENYI))
-
-
-def epsilon(
-    *,
-    delta: Delta,
-    noise_multiplier: Reals | None = None,
-    sample_rate: Reals | None = None,
-    steps: Reals | None = None,
-    records: Reals | None = None,
-    batch_size: Reals | None = None,
-    epochs: Reals | None = None,
-    history: Iterable[Block] | None = None,
-    accountant: Method | None = None,
-    neighbors: Relation = "add_remove",
-    threads: int | None = None,
-) -> float | Floats:
+def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     """Smallest epsilon that the accountant proves for a run of DP-SGD at `delta`.
 
     **Guarantee.** Certified upper bound, for Poisson sampling and the neighbouring relation named, rounding included.
@@ -95,23 +77,13 @@ def epsilon(
         power such as "1/n^1.1".  What no float says exactly is rounded to the safe side: a rate up, a delta down.
     history : sequence of (noise_multiplier, sample_rate, steps), optional
         One heterogeneous run instead of the parameters; only `delta` broadcasts.
-    accountant : Method, optional
-        Default `fastacct.Exact()`; `fastacct.RDP()` and others for comparison.
-    neighbors : {"add_remove", "remove", "add", "zero_out", "replace_one"}
-        "add_remove" is the larger of "add" and "remove", each composed separately; "zero_out" has the same pair.
-        "replace_one" exchanges a record: `fastacct.Exact()` alone covers it, one job per cell, which is slower.
-    threads : int, optional
-        Default: all cores.  The result does not depend on it.
+    accountant, neighbors, threads
+        As in `fastacct.epsilon`.  "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, slowly.
 
     Returns
     -------
     float or ndarray
-        Broadcast shape of all inputs.  inf where nothing can be proved; see the table of edge cases above.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming argument, value, index and allowed range.
+        Broadcast shape of all inputs; errors as in `fastacct.epsilon`.
 
     Examples
     --------
@@ -123,13 +95,8 @@ def epsilon(
     >>> round(fa.dpsgd.epsilon(noise_multiplier=1.1, records=60000, batch_size=256, epochs=60, delta="1/n"), 4)
     2.3071
     """
-    is_special = not (records is batch_size is epochs is history is None)
-    if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
-        found = _readout_scalar(noise_multiplier, sample_rate, steps, delta, False, accountant != _RENYI)
-        if found is not None:
-            return found
-    run = (noise_multiplier, sample_rate, steps, records, batch_size, epochs, history, accountant, neighbors, threads)
-    return unwrap(_bounds("epsilon", delta, as_run(run), only_upper=True).upper)
+    found = _of_numbers(run, delta, False)
+    return found if found is not None else unwrap(_bounds("epsilon", delta, run, only_upper=True).upper)
 
 
 def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -152,20 +119,7 @@ def epsilon_bounds(*, delta: Delta, **run: Unpack[Run]) -> Bounds:
     return plain_bounds(_bounds("epsilon", delta, run))
 
 
-def delta(
-    *,
-    epsilon: Reals,
-    noise_multiplier: Reals | None = None,
-    sample_rate: Reals | None = None,
-    steps: Reals | None = None,
-    records: Reals | None = None,
-    batch_size: Reals | None = None,
-    epochs: Reals | None = None,
-    history: Iterable[Block] | None = None,
-    accountant: Method | None = None,
-    neighbors: Relation = "add_remove",
-    threads: int | None = None,
-) -> float | Floats:
+def delta(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
     """Smallest delta that the accountant proves for a run of DP-SGD at `epsilon`.
 
     **Guarantee.** Certified upper bound; 0 only where the true delta is 0.  Parameters and errors as in `epsilon`.
@@ -174,13 +128,8 @@ def delta(
     >>> f"{fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=1.5):.6e}"
     '1.092559e-04'
     """
-    is_special = not (records is batch_size is epochs is history is None)
-    if not is_special and neighbors == "add_remove" and threads is None and _is_quick(accountant):
-        found = _readout_scalar(noise_multiplier, sample_rate, steps, epsilon, True, accountant != _RENYI)
-        if found is not None:
-            return found
-    run = (noise_multiplier, sample_rate, steps, records, batch_size, epochs, history, accountant, neighbors, threads)
-    return unwrap(_bounds("delta", epsilon, as_run(run), only_upper=True).upper)
+    found = _of_numbers(run, epsilon, True)
+    return found if found is not None else unwrap(_bounds("delta", epsilon, run, only_upper=True).upper)
 
 
 def delta_lower(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
@@ -205,7 +154,7 @@ def best_order(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     chosen = run.get("accountant") or _RENYI
     if not isinstance(chosen, RDP):
         raise ValueError(f"accountant {type(chosen).__name__} has no orders; use fastacct.RDP()")
-    return unwrap(chosen.with_order(*_asked("epsilon", delta, run, chosen, True))[2])
+    return unwrap(chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2])
 
 
 def epsilon_approx(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -237,7 +186,7 @@ def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
 
     The orders, in [1, 1e11] or inf, broadcast with the other arguments: for curves of many configurations give
     `noise_multiplier[:, None]` and orders along the last axis, so that each curve shares its work.  Without `steps`
-    the divergence of one step.  Keywords and errors as in `epsilon`; no accountant, not "replace_one".
+    the divergence of one step.  Keywords and errors as in `epsilon`, without accountant.
 
     >>> import fastacct as fa
     >>> fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=[1.5, 2, 32]).round(6)
@@ -297,89 +246,103 @@ def steps(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> int | float | 
     return found if found.ndim else int(found) if np.isfinite(found) else float(found)
 
 
-def _relation(run: Run, chosen: Method) -> Relation:
-    """The neighbouring relation asked for, if the accountant covers it; keywords of other names are refused."""
-    if unknown := run.keys() - Run.__annotations__.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
-    relation = as_relation(run.get("neighbors", "add_remove"))
-    if relation not in chosen.relations:
-        raise refuse(chosen, relation, chosen.relations)
-    return relation
+def _of_numbers(run: Run, target: Delta, for_delta: bool) -> float | None:
+    """The answer for plain numbers, without arrays, where a compiled function gives it."""
+    if len(run) > 3 + ("accountant" in run):
+        return None
+    accountant = run.get("accountant")
+    is_exact = accountant is None or type(accountant) is Exact
+    if not is_exact and not (type(accountant) is RDP and accountant == _RENYI):
+        return None
+    noise, rate, steps = run.get("noise_multiplier"), run.get("sample_rate"), run.get("steps")
+    return _kernels.readout_scalar(noise, rate, steps, target, for_delta, is_exact)
 
 
-def _asked(
-    quantity: Literal["epsilon", "delta"], target: Delta, run: Run, chosen: Method, only_upper: bool
-) -> tuple[Process, Ask]:
+def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:
     """The job that the keywords describe, and what is asked of it."""
-    relation = _relation(run, chosen)
+    job = process_of(run)
     cells = as_delta(target, run) if quantity == "epsilon" else as_cells("epsilon", target)
-    return asked(quantity, process_of(run), cells, relation, run.get("threads"), only_upper)
+    return asked(quantity, job, cells, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
 
 
 def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, only_upper: bool = False) -> Bounds:
     chosen = as_accountant(run.get("accountant"), quantity)
-    return chosen.bounds(*_asked(quantity, target, run, chosen, only_upper))
+    return chosen.bounds(*_asked(quantity, target, run, only_upper))
 
 
 def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> float | Floats:
     chosen = run.get("accountant") or CLT()
     if not isinstance(chosen, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.CLT(), not {chosen!r}")
-    return unwrap(chosen.bounds(*_asked(quantity, target, run, chosen, only_upper=True)).upper)
+    return unwrap(chosen.bounds(*_asked(quantity, target, run, only_upper=True)).upper)
 
 
 def _renyi(orders: Reals, run: Run, *, only_upper: bool) -> Bounds:
     if run.get("history") is None and run.get("epochs") is None:
         run.setdefault("steps", 1)
-    relation = _relation(run, _RENYI)
+    relation = run.get("neighbors", "add_remove")
     return renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper)
 
 
 def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells:
-    chosen = as_accountant(run.get("accountant"), wanted)
-    relation, threads, history = _relation(run, chosen), as_threads(run.get("threads")), run.get("history")
+    """By a kernel where there is one, else by a search in each cell."""
+    chosen, history = as_accountant(run.get("accountant"), wanted), run.get("history")
+    relation, threads = as_relation(run.get("neighbors", "add_remove")), as_threads(run.get("threads"))
     fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
     refused(run, (wanted, *fixing), f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
     known = parameters(run, wanted)
-    if history is None and "epochs" not in known:
-        ask = Ask("epsilon", target["delta"], common_shape(target | known), relation, threads, only_upper=True)
-        first, second = known.values()
-        return chosen.calibrate(wanted, (target["epsilon"], first, second), ask)
-    spent = Process() if history is None else of_history(history)
     shape = common_shape(target | known)
-    values = np.empty(shape)
-    for i in np.ndindex(shape):
-        at = {name: float(np.broadcast_to(cells, shape)[i]) for name, cells in (target | known).items()}
-        values[i] = _boundary(wanted, partial(_level, wanted, at, spent, chosen, relation), at.get("epochs"))
-    return values
+    if history is None and "epochs" not in known:
+        ask = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True)
+        found = chosen.calibrate(wanted, (target["epsilon"], *known.values()), ask)
+        if found is not None:
+            return found
+    spent, values = Process() if history is None else of_history(history), np.empty(math.prod(shape))
+    cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | known).items()}
+
+    def work(i: int, _: int) -> int:
+        at = {name: float(given[i]) for name, given in cells.items()}
+        values[i] = _searched(wanted, at, spent, {"accountant": chosen, "neighbors": relation, "threads": 1})
+        return i + 1
+
+    in_pieces(values.size, threads, work)
+    return values.reshape(shape)
 
 
-def _level(
-    wanted: Wanted, at: dict[str, float], spent: Process, chosen: Method, relation: Relation, value: float
-) -> float:
-    """Above 0 where one more block exceeds the target, at most 0 where it does not."""
-    at = at | {wanted: float(value)}
-    rate, steps = at["sample_rate"], at.get("steps")
-    if steps is None:
-        steps = steps_of_epochs(at["epochs"], rate) if rate > 0.0 else 0
-    job = spent + Gaussian(at["noise_multiplier"]).poisson(rate) * int(steps)
-    ask = Ask("epsilon", np.array(at["delta"]), (), relation, only_upper=True)
-    epsilon, target = float(chosen.bounds(job, ask).upper), at["epsilon"]
-    if not 0.0 < epsilon < np.inf or not 0.0 < target < np.inf:
-        return -_FAR if epsilon <= target else _FAR
-    distance = math.log(epsilon) - math.log(target)
-    return max(min(distance, _FAR), 1e-17) if epsilon > target else min(max(distance, -_FAR), 0.0)
+def _searched(wanted: Wanted, at: dict[str, float], spent: Process, options: Options) -> float:
+    """The parameter wanted in one cell."""
 
+    @cache
+    def build(x: float) -> Process:
+        given = at | {wanted: float(x)}
+        rate, steps = given["sample_rate"], given.get("steps")
+        if steps is None:
+            steps = steps_of_epochs(given["epochs"], rate) if rate > 0.0 else 0
+        return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
 
-def _boundary(wanted: Wanted, level: Callable[[float], float], epochs: float | None) -> float:
+    def meets(x: float) -> bool:
+        return bool(verbs.epsilon(build(x), delta=at["delta"], **options) <= at["epsilon"])
+
+    bracket: tuple[float, float] | None = None
     if wanted == "noise_multiplier":
-        if level(0.0) <= 0.0:
+        if meets(0.0):
             return 0.0
-        return np.inf if level(MOST_NOISE) > 0.0 else boundary(level, None, "epsilon")
-    if level(0) > 0.0:
+        if not meets(_MOST_NOISE):
+            return math.inf
+    elif not meets(0.0):
         raise ValueError("history alone exceeds the target")
-    if wanted == "sample_rate":
-        least = SMALLEST_RATE if epochs is None else max(SMALLEST_RATE, 2.0 * epochs / MAX_STEPS)
-        return 0.0 if least > 1.0 or level(least) > 0.0 else boundary(level, (least, 1.0), "epsilon")
-    return np.inf if level(_MOST_COUNT) <= 0.0 else boundary(level, (0, _MOST_COUNT), "epsilon")
+    elif wanted == "sample_rate":
+        bracket = max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS), 1.0
+        if bracket[0] > 1.0 or not meets(bracket[0]):
+            return 0.0
+    elif at["sample_rate"] == 0.0 or math.inf in (at["noise_multiplier"], at["epsilon"]) or at["delta"] == 1.0:
+        return math.inf
+    else:
+        low, high, most = 0, 1, 2**52 if spent else int(MAX_STEPS)
+        while meets(high):
+            if high == most:
+                return float(most)
+            low, high = high, min(4 * high, most)
+        bracket = low, high
+    return calibrate(build, epsilon=at["epsilon"], delta=at["delta"], bracket=bracket, **options)

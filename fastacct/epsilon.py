@@ -85,29 +85,11 @@ def epsilon_bounds(job: Job, *, delta: Reals, **options: Unpack[Options]) -> Bou
 
 
 def delta(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Floats:
-    """Smallest delta that is proved for a job at `epsilon`.
+    """Smallest delta that is proved for a job at `epsilon`, in [0, inf].
 
-    **Guarantee.** Certified upper bound; never rounded down to 0 where something is released.
+    **Guarantee.** Certified upper bound; never rounded down to 0 where something is released, and 1 where nothing can
+    be proved.  Arguments and errors as in the function `epsilon`.
 
-    Parameters
-    ----------
-    job : Mechanism or Process
-    epsilon : float or array in [0, inf]
-    accountant, neighbors, threads
-        As in the function `epsilon`.
-
-    Returns
-    -------
-    float or ndarray
-        Broadcast shape of the job and `epsilon`; 1 where nothing can be proved.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in the function `epsilon`.
-
-    Examples
-    --------
     >>> import fastacct as fa
     >>> run = fa.Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.01) * 1000
     >>> f"{fa.delta(run, epsilon=1.5):.8e}"
@@ -147,25 +129,9 @@ def rdp(job: Job, orders: Reals, *, neighbors: Relation = "add_remove", threads:
     **Guarantee.** Certified upper bound of the larger direction, for Gaussians and their Poisson samples
     with a relative excess of at most 1e-12 in the domain of `fastacct.dpsgd.rdp`; inf where none is known.
 
-    Parameters
-    ----------
-    job : Mechanism or Process
-    orders : float or array in [1, 1e11], or inf
-        Broadcasts with the job.  1: the Kullback-Leibler divergence; inf: the largest loss, pure epsilon.
-    neighbors, threads
-        As in `epsilon`.
+    The orders, in [1, 1e11] or inf, broadcast with the job.  1: the Kullback-Leibler divergence; inf: the largest loss,
+    pure epsilon.  Keywords and errors as in `epsilon`.
 
-    Returns
-    -------
-    float or ndarray
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `epsilon`.
-
-    Examples
-    --------
     >>> import fastacct as fa
     >>> fa.rdp(fa.Gaussian(1.0).poisson(0.01) * 100 + fa.Gaussian(5.0), [2, 8]).round(6)
     array([0.057181, 0.249364])

@@ -65,8 +65,8 @@ def explain(
     if process.shape:
         raise TypeError(f"explain takes a job of plain numbers, not of shape {process.shape}")
     quantity: Quantity = "epsilon" if delta is not None else "delta"
-    target = as_number("delta", delta) if delta is not None else as_number("epsilon", epsilon)
-    chosen, whole = as_accountant(accountant, quantity), process.decompose(relation)
+    name, at = ("delta", delta) if delta is not None else ("epsilon", epsilon)
+    target, chosen, whole = as_number(name, at), as_accountant(accountant, quantity), process.decompose(relation)
     is_exact = isinstance(chosen, Exact)
 
     def bounds(job: Process) -> Found:
@@ -80,15 +80,13 @@ def explain(
     elif isinstance(chosen, Exact | PLD | RDP):
         settings = Settings(by_losses=not isinstance(chosen, RDP), by_divergences=not isinstance(chosen, PLD))
         readers = list(CellReader(next(whole.cells()), relation, settings, delta_of).every(quantity, target))
-    answered = [name for name, found in readers if isinstance(found, Found) and found.upper == upper]
-    name = "epsilon at delta" if quantity == "epsilon" else "delta at epsilon"
-    said = [found if isinstance(found, str) else f"[{found.lower!r}, {found.upper!r}]" for _, found in readers]
+    answered = tuple(name for name, found in readers if isinstance(found, Found) and found.upper == upper)
     return Explanation(
-        f"{name} = {target!r}, {relation}, {type(chosen).__name__}",
+        f"{quantity} at {name} = {target!r}, {relation}, {type(chosen).__name__}",
         lower,
         upper,
         status.name,
         tuple(f"{mechanism!r} * {count}" for mechanism, count in whole),
-        tuple(answered) or ("the smallest of the bounds below",),
-        tuple((name, text) for (name, _), text in zip(readers, said, strict=True)),
+        answered or ("the smallest of the bounds below",),
+        tuple((one, f if isinstance(f, str) else f"[{f.lower!r}, {f.upper!r}]") for one, f in readers),
     )

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fastacct.mechanisms.process import Process
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
 
-__all__ = ["Block", "Run", "as_delta", "as_run", "of_history", "parameters", "process_of", "refused"]
+__all__ = ["Block", "Run", "as_delta", "of_history", "parameters", "process_of", "refused"]
 __all__ += ["rate_of_batch", "steps_of_epochs"]
 
 Block = tuple[Real, Real, Real]
@@ -40,11 +40,6 @@ class Run(TypedDict, total=False):
     accountant: Method | None
     neighbors: Relation
     threads: int | None
-
-
-def as_run(values: tuple[Any, ...]) -> Run:
-    """The values of all keywords, in order, by name."""
-    return cast(Run, dict(zip(Run.__annotations__, values, strict=True)))
 
 
 def parameters(run: Run, wanted: str = "", hint: str = "") -> dict[str, Cells]:
@@ -120,8 +115,9 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
 def process_of(run: Run) -> Process:
     """The process that the keywords describe."""
     history = run.get("history")
+    beside = () if history is None else (*PARAMETERS, "batch_size", "epochs")
+    refused(run, beside, "give either history or {}, not both")
     if history is not None:
-        refused(run, (*PARAMETERS, "batch_size", "epochs"), "give either history or {}, not both")
         if run.get("records") is not None:
             as_cells("records", run["records"])
         return of_history(history)
@@ -131,7 +127,9 @@ def process_of(run: Run) -> Process:
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
-    """Refuse keywords by name."""
+    """Refuse keywords by name, and those that are not known."""
+    if unknown := run.keys() - Run.__annotations__.keys():
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
     beside = [name for name in names if run.get(name) is not None]
     if beside:
         raise TypeError(message.format(", ".join(beside)))

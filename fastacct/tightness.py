@@ -6,13 +6,10 @@ below the enclosure is wrong, whatever it claims, and one above it is loose by a
 
 from __future__ import annotations
 
-import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,12 +18,11 @@ from numpy.typing import NDArray
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells, as_choice
-from fastacct.curve import write_rows
 from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
 
 __all__ = [
-    "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "duration", "own_accountants",
-    "score", "table", "truth", "write_csv",
+    "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "own_accountants", "score",
+    "table", "truth",
 ]  # fmt: skip
 
 Flags = NDArray[np.bool_]
@@ -67,8 +63,8 @@ class Runs:
         return len(self.delta)
 
     def __iter__(self) -> Iterator[Query]:
-        for sigma, q, steps, delta in zip(*(column.tolist() for column in self.keywords().values()), strict=True):
-            yield Query(sigma, q, int(steps), delta)
+        for sigma, q, steps, delta in zip(*self.keywords().values(), strict=True):
+            yield Query(float(sigma), float(q), int(steps), float(delta))
 
     def keywords(self) -> dict[str, Cells]:
         """Arguments of `fastacct.dpsgd.epsilon`."""
@@ -95,47 +91,38 @@ class Truth(NamedTuple):
         return Truth(self.lower[:n], self.upper[:n])
 
 
-@dataclass(frozen=True)
-class Contender:
-    """An accountant under test; `epsilon` maps runs to values, NaN where it has no answer."""
+class Contender(NamedTuple):
+    """An accountant under test, whether it claims that its epsilon is an upper bound, and its epsilons (NaN: none)."""
 
     name: str
     claims_bound: bool
-    """Whether it says that its epsilon is an upper bound."""
     epsilon: Callable[[Runs], Cells]
 
 
 class Summary(NamedTuple):
-    """One row of the table."""
+    """The figures of a score, explained in `LEGEND`."""
 
     asked: int
+    judged: int
     median: float
     ninety: float
     largest: float
-    judged: int
-    """How many ratios there are: answered, and the truth known to 1e-6."""
     below: int
-    """How often below the lower bound."""
     smallest: float
-    """Smallest value / lower bound where it is below (1 if it never is)."""
     failed: int
-    """No finite answer where the truth is finite."""
     seconds: float
-    """Per query."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What one accountant answered on the runs of one regime."""
+    """What one accountant answered on the runs of one regime (NaN where it failed), and the seconds of all queries."""
 
     contender: str
     claims_bound: bool
     runs: Runs
     truth: Truth
     values: Cells
-    """NaN where it failed."""
     seconds: float
-    """All queries together."""
 
     @property
     def below(self) -> Flags:
@@ -152,19 +139,19 @@ class Score:
     def summary(self) -> Summary:
         """The figures of the table."""
         ratios, below = self.ratios, self.below
-        median, ninety, largest = np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else [math.nan] * 3
-        smallest = float((self.values[below] / self.truth.lower[below]).min()) if below.any() else 1.0
-        return Summary(
-            len(self.runs), float(median), float(ninety), float(largest), ratios.size, int(below.sum()), smallest,
-            int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum()), self.seconds / len(self.runs),
-        )  # fmt: skip
+        median, ninety, largest = (np.quantile(ratios, [0.5, 0.9, 1.0]) if ratios.size else np.full(3, np.nan)).tolist()
+        smallest = float((self.values[below] / self.truth.lower[below]).min(initial=1.0))
+        failed = int((~np.isfinite(self.values) & np.isfinite(self.truth.upper)).sum())
+        counts = {"asked": len(self.runs), "judged": ratios.size, "below": int(below.sum()), "failed": failed}
+        quantiles = {"median": median, "ninety": ninety, "largest": largest, "smallest": smallest}
+        return Summary(**counts, **quantiles, seconds=self.seconds / len(self.runs))
 
 
 LEGEND: Final = (
-    "median, 90 %, largest: epsilon / truth, where the truth is known. below truth: smaller than the certified\n"
-    "lower bound by more than 1e-9, which is wrong for what claims to be a bound. smallest: epsilon / lower bound, at\n"
-    "worst. failed: an exception, NaN or infinity where a finite epsilon exists. per query: ours in one array call,\n"
-    "one thread."
+    "asked: runs. judged: ratios, where there is an answer and the truth is known to 1e-6. median, ninety (percent),\n"
+    "largest: epsilon / truth. below: answers smaller than the certified lower bound by more than 1e-9, wrong for\n"
+    "what claims to be a bound; smallest: epsilon / lower bound, at worst (1: never below). failed: an exception,\n"
+    "NaN or infinity where a finite epsilon exists. seconds: per query; ours in one array call, one thread."
 )
 
 
@@ -180,15 +167,15 @@ def draw(regime: str, n: int, seed: int = SEED) -> Runs:
     if n < 1:
         raise ValueError(f"n = {n}: must be at least 1")
     u = np.random.default_rng(seed).random((n, 4)).T
-    rate = _log_uniform(u[1], 1e-4, 0.1)
-    delta = _log_uniform(u[3], *((1e-16, 1e-10) if regime == "small-delta" else (1e-9, 1e-4)))
+
+    def spread(place: int, low: float, high: float) -> Cells:
+        return np.asarray(low * (high / low) ** u[place])
+
+    rate = spread(1, 1e-4, 0.1)
+    delta = spread(3, 1e-16, 1e-10) if regime == "small-delta" else spread(3, 1e-9, 1e-4)
     if regime == "broad":
-        return Runs(regime, _log_uniform(u[0], 0.4, 8.0), rate, np.floor(_log_uniform(u[2], 1e2, 1e5)), delta)
-    return Runs(regime, 0.5 + 7.5 * u[0], rate, np.ceil(_log_uniform(u[2], 1.0, 300.0) / rate), delta)
-
-
-def _log_uniform(u: Cells, low: float, high: float) -> Cells:
-    return np.asarray(low * (high / low) ** u)
+        return Runs(regime, spread(0, 0.4, 8.0), rate, np.floor(spread(2, 1e2, 1e5)), delta)
+    return Runs(regime, 0.5 + 7.5 * u[0], rate, np.ceil(spread(2, 1.0, 300.0) / rate), delta)
 
 
 def truth(runs: Runs, threads: int | None = None) -> Truth:
@@ -212,7 +199,6 @@ def own_accountants(threads: int | None = 1) -> list[Contender]:
     >>> [contender.name for contender in own_accountants()][:2]
     ['exact', 'RDP, optimal conversion']
     """
-
     accountants: dict[str, Method] = {
         "exact": Exact(),
         "RDP, optimal conversion": RDP(conversion="optimal"),
@@ -249,69 +235,10 @@ def score(contender: Contender, runs: Runs, bounds: Truth) -> Score:
     return Score(contender.name, contender.claims_bound, runs, bounds, values, seconds)
 
 
-HEADER: Final = (
-    "accountant", "a bound?", "runs", "median", "90 %", "largest", "below truth", "smallest", "failed", "per query",
-)  # fmt: skip
-
-
-def table(scores: Sequence[Score]) -> list[list[str]]:
-    """One row of text per accountant, under `HEADER`, for the scores of one regime."""
-    rows = []
-    for entry in scores:
-        found = entry.summary
-        below, failed = (f"{count / found.asked:.1%}" if count else "0" for count in (found.below, found.failed))
-        # a bound below the truth is a wrong answer; an approximation only shows what it is
-        below += " WRONG" if found.below and entry.claims_bound else ""
-        ratios = [ratio_text(value) for value in (found.median, found.ninety, found.largest)]
-        smallest = ratio_text(found.smallest) if found.below else "-"
-        about = [entry.contender, "yes" if entry.claims_bound else "no", f"{found.asked:,}"]
-        rows.append([*about, *ratios, below, smallest, failed, duration(found.seconds)])
-    return rows
-
-
-def ratio_text(ratio: float) -> str:
-    """A ratio in three digits; close to 1, what it is above or below 1.
-
-    Examples
-    --------
-    >>> ratio_text(1.25), ratio_text(1 + 3e-10), ratio_text(12345.6), ratio_text(1.0)
-    ('1.25', '1+3e-10', '12,346', '1')
-    """
-    if math.isnan(ratio):
-        return "-"
-    if ratio == 1.0:
-        return "1"
-    if abs(ratio - 1.0) < 5e-3:
-        return f"1{ratio - 1.0:+.0e}"
-    return f"{ratio:,.0f}" if ratio >= 1000.0 else f"{ratio:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in three digits with a fitting unit."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1.0:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-def write_csv(scores: Sequence[Score], path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write every value of every accountant, one row per run and accountant; whole or not at all."""
-    rows: list[dict[str, object]] = []
-    for entry in scores:
-        known, below = entry.truth.resolved, entry.below
-        for number, run in enumerate(entry.runs):
-            value, lower, upper = (float(column[number]) for column in (entry.values, *entry.truth))
-            answered = not math.isnan(value)
-            rows.append({
-                "regime": entry.runs.regime,
-                "run": number,
-                **run._asdict(),
-                "epsilon_lower": lower,
-                "epsilon_upper": upper,
-                "accountant": entry.contender,
-                "claims_bound": int(entry.claims_bound),
-                "epsilon": value if answered else "",
-                "ratio": value / lower if answered and known[number] else "",
-                "below_truth": int(below[number]) if answered else "",
-            })  # fmt: skip
-    return write_rows(rows, path, overwrite=overwrite)
+def table(scores: Sequence[Score]) -> list[dict[str, object]]:
+    """One row per score; the columns are explained in `LEGEND`."""
+    return [
+        {"regime": one.runs.regime, "accountant": one.contender, "claims_bound": one.claims_bound}
+        | one.summary._asdict()
+        for one in scores
+    ]

@@ -41,7 +41,8 @@ def tradeoff(
 
     Parameters
     ----------
-    job : Mechanism or Process
+    job, threads
+        As in `fastacct.epsilon`, and the same errors.
     fpr : float or array in [0, 1]
         Broadcasts with the job.
     neighbors : {"add_remove", "add", "remove", "zero_out", "replace_one"}
@@ -49,18 +50,11 @@ def tradeoff(
     envelope : {"pointwise", "convex"}
         How "add_remove" joins its two curves: the smaller value at each point, or the largest convex function below
         both, which is the curve that the job's epsilons and deltas describe.  No difference for one direction.
-    threads : int, optional
-        The result does not depend on it.
 
     Returns
     -------
     float or ndarray
         Values in [0, 1 - fpr].  Relative accuracy of 1e-9 and better where both rates are above 1e-6.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming argument, value, index and allowed range.
 
     References
     ----------

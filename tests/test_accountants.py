@@ -115,13 +115,49 @@ def test_what_an_accountant_does_not_offer_is_refused():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
     with pytest.raises(ValueError, match="BasicComposition does not offer delta"):
         fa.dpsgd.delta(**run, epsilon=1.0, accountant=fa.BasicComposition())
-    with pytest.raises(ValueError, match="calibration of steps"):
-        fa.dpsgd.steps(epsilon=1, delta=1e-5, noise_multiplier=1, sample_rate=0.1, accountant=fa.AdvancedComposition())
     with pytest.raises(ValueError, match="heterogeneous"):
         fa.dpsgd.epsilon(history=[(1.0, 0.1, 1), (2.0, 0.1, 1)], delta=1e-5, accountant=fa.ZCDPComposition())
     for accountant in (fa.BasicComposition(), fa.Exact()):
         with pytest.raises(ValueError, match="no orders"):
             fa.dpsgd.best_order(**run, delta=1e-5, accountant=accountant)
+
+
+@pytest.mark.parametrize(
+    "accountant", [fa.ZCDPComposition(), fa.BasicComposition(), fa.AdvancedComposition()], ids=repr
+)
+def test_accountants_without_a_kernel_calibrate_by_a_search(accountant):
+    target, run = {"epsilon": 20.0, "delta": 1e-5}, {"noise_multiplier": 3.0, "sample_rate": 0.1, "steps": 20}
+    for wanted, closer in (("noise_multiplier", lambda x: x * (1 - 2e-9)), ("steps", lambda n: n + 1)):
+        known = {name: value for name, value in run.items() if name != wanted} | {"accountant": accountant}
+        found = getattr(fa.dpsgd, wanted)(**target, **known)
+        at = [fa.dpsgd.epsilon(**known, **{wanted: x}, delta=1e-5) for x in (found, closer(found))]
+        assert at[0] <= 20.0 < at[1]
+
+
+@pytest.mark.parametrize(
+    ("job", "neighbors"),
+    [
+        (fa.Gaussian(1.0).poisson(0.01) * 100, "replace_one"),
+        (fa.Gaussian(2.0).poisson(0.1).group(3) * 4 + fa.Gaussian(9.0), "add_remove"),
+        (fa.GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)]) * 5, "remove"),
+    ],
+    ids=repr,
+)
+def test_renyi_covers_every_job_whose_divergence_is_known(job, neighbors):
+    lower = fa.epsilon_bounds(job, delta=1e-5, neighbors=neighbors).lower
+    found = fa.epsilon(job, delta=1e-5, neighbors=neighbors, accountant=fa.RDP())
+    assert 0.0 < lower <= found < 2.0 * lower
+    order = np.geomspace(1.5, 100.0, 60)
+    at = fa.rdp(job, order, neighbors=neighbors)
+    assert found <= min(fa.convert.rdp_to_epsilon(a, d, 1e-5) for a, d in zip(order, at, strict=True)) * (1 + 1e-9)
+    assert fa.delta(job, epsilon=found, neighbors=neighbors, accountant=fa.RDP()) <= 1e-5 * (1 + 1e-6)
+
+
+def test_a_run_under_replace_one_is_the_same_job():
+    run, one = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}, {"neighbors": "replace_one"}
+    job, renyi = fa.Gaussian(1.0).poisson(0.01) * 100, {"delta": 1e-5, "accountant": fa.RDP()}
+    assert fa.dpsgd.epsilon(**run, **one, **renyi) == fa.epsilon(job, **one, **renyi)
+    assert fa.dpsgd.rdp(**run, **one, orders=4.0) == fa.rdp(job, 4.0, **one)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,12 @@ def test_edge_cases(options):
     assert fa.dpsgd.sample_rate(**free, noise_multiplier=0.0, steps=1) == 0.0
 
 
+def test_targets_far_from_what_is_spent_are_compared():
+    assert fa.calibrate(fa.PureDP, epsilon=math.inf, delta=0.0, bracket=(1.0, 2.0)) == 2.0
+    with pytest.raises(ValueError, match="is met neither"):
+        fa.calibrate(fa.PureDP, epsilon=1e-320, delta=0.0, bracket=(1e10, 1e11))
+
+
 @pytest.mark.parametrize("accountant", [None, fa.RDP()])
 def test_extreme_targets_are_reached(accountant):
     run = {"sample_rate": 0.01, "steps": 100, "accountant": accountant}

@@ -75,16 +75,16 @@ def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("delta = 1e-5", "", r"axes: needs exactly one of delta"),
-        ("delta = 1e-5", "delta = 1e-5\nepsilon = 1", r"axes: needs exactly one of delta"),
-        ("delta = 1e-5", "delta = 1e-5\nalpha = 2", r"axes\.alpha: unknown key; known here"),
+        ("delta = 1e-5", "", r"axes: needs .* exactly one of delta"),
+        ("delta = 1e-5", "delta = 1e-5\nepsilon = 1", r"axes: needs .* exactly one of delta"),
+        ("delta = 1e-5", "delta = 1e-5\nalpha = 2", r"axes\.key = 'alpha' is not one of 'noise_multiplier'"),
         ("delta = 1e-5", 'delta = "1e-5"', r"delta must be a number or an array of numbers"),
-        ("0.02, 0.05]", "true]", r"axes\.sample_rate: must be numbers; got \[0.01, True\]"),
-        ("[0.01, 0.02, 0.05]", "[]", r"sample_rate is an empty array"),
+        ("0.02, 0.05]", "true]", r"sample_rate must be a number or an array of numbers"),
+        ("[0.01, 0.02, 0.05]", "[]", r"sample_rate must be a number or an array of numbers"),
         ("num = 3", "num = 3.5", r"axes\.steps\.num = 3\.5 is out of range"),
         ("num = 3", "num = 0", r"axes\.steps\.num = 0\.0 is out of range"),
         ("start = 10", "start = 0", r"axes\.steps\.start = 0\.0 is out of range"),
-        ("num = 3,", "num = 3, base = 2,", r"axes\.steps\.base: unknown key"),
+        ("num = 3,", "num = 3, base = 2,", r"axes\.steps\.key = 'base' is not one of 'start'"),
         (
             'num = 5, scale = "log"',
             'num = 5, scale = "cubic"',
@@ -96,12 +96,14 @@ def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
         (
             "noise_multiplier =",
             "noise_multipler =",
-            r"axes\.noise_multipler: unknown key; did you mean noise_multiplier\?",
+            r"axes\.key = 'noise_multipler' is not one of .* mean 'noise_multiplier'\?",
         ),
-        ("start = 0.5", "strat = 0.5", r"axes\.noise_multiplier\.strat: unknown key; did you mean start\?"),
-        ("[axes]", "[axis]", r"axis: unknown key; did you mean axes\?"),
-        ("[picture]", "[drawing]", r"drawing: unknown key"),
-        ("[axes]", "[axes", r"not a valid TOML file"),
+        ("start = 0.5", "strat = 0.5", r"axes\.noise_multiplier\.key = 'strat' is not one of 'start'"),
+        ("[axes]", "[axis]", r"key = 'axis' is not one of 'axes'"),
+        ('orders = "2-8"', "orders = 8", r"accountant\.orders: must be of type str; got 8"),
+        ('file = "out/grid.parquet"', 'overwrite = "yes"', r"output\.overwrite: must be of type bool; got 'yes'"),
+        ("[picture]", "[drawing]", r"key = 'drawing' is not one of 'axes'"),
+        ("[axes]", "[axes", r"Expected"),
     ],
 )
 def test_a_mistake_in_a_sweep_file_names_key_and_file(tmp_path, old, new, message):

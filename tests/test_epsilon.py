@@ -211,16 +211,13 @@ def test_relations_that_are_not_covered_are_refused():
     for name in ("add_remove", "add", "remove", "zero_out"):
         assert epsilon_of(**run, neighbors=name) == epsilon_of(**run)
     for accountant in (
-        RDP,
         fa.ZCDPComposition(),
         fa.BasicComposition(),
         fa.AdvancedComposition(),
         fa.AnalyticGaussian(),
     ):
-        with pytest.raises(ValueError, match=rf"'replace_one' is not supported by {type(accountant).__name__}"):
+        with pytest.raises(ValueError, match=rf"{type(accountant).__name__} covers .* 'replace_one'"):
             epsilon_of(**run, neighbors="replace_one", accountant=accountant)
-    with pytest.raises(ValueError, match="replace_one"):
-        fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=2, neighbors="replace_one")
     for name in ("add_remove", "replace_one"):
         assert fa.dpsgd.epsilon(**run, neighbors=name) > 0.0
 

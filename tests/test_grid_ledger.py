@@ -6,6 +6,7 @@ Every job here is made so that one entry matters; taking that entry out of the l
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, Bracket
 from fastacct.losses.measure import GridMeasure
-from fastacct.readers.grid.composition import Composition, read_delta
+from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
 
@@ -37,13 +38,10 @@ def two_points(slack: float = 0.0) -> GridMeasure:
 def violations(is_upper: bool, shift: float, tilt: float, **dropped: float) -> int:
     """At how many epsilons the bound of one side is on the wrong side of the truth."""
     composition = Composition([(two_points(abs(shift)), COUNT)], is_upper)
-    tilted = composition.tilted(tilt, -46.0, 1 << 16)
-    tilted = tilted._replace(**{name: value for name, value in dropped.items() if name in tilted._fields})
-    if "slack" in dropped:
-        composition.slack = dropped["slack"]
+    window = replace(composition.window(tilt, -46.0, 1 << 16), **dropped)
     bad = 0
     for epsilon in np.linspace(0.1, 4.6, 46).tolist():
-        truth, found = binomial_delta(epsilon, shift), read_delta(composition, tilted, epsilon)
+        truth, found = binomial_delta(epsilon, shift), window.finite(epsilon)
         bad += found < truth * (1.0 - 1e-9) if is_upper else found > truth * (1.0 + 1e-9)
     return bad
 

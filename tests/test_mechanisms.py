@@ -178,19 +178,6 @@ def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
     assert abs(upper / gaussian - 1.0) < 0.01
 
 
-def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
-    """One cycle, 100 users, noise 4, order 4: a direct double sum over cycle lengths and contributions."""
-    truth = 0.00253696548499959
-    walk = fa.RandomWalk(4.0, 1, graph="complete", parties=100)
-    assert truth <= fa.rdp(walk, 4.0) <= truth * (1.0 + 1e-5)
-    assert fa.rdp(walk, 4.0, neighbors="replace_one") >= 4.0 * truth
-    assert fa.epsilon(walk * 10, delta=1e-6) < fa.epsilon(fa.RandomWalk(4.0, 10), delta=1e-6)
-    with pytest.raises(TypeError, match="noise_multiplier"):
-        fa.RandomWalk(np.array([1.0, 2.0]), 1, graph="complete")
-    with pytest.raises(ValueError, match="graph"):
-        fa.RandomWalk(1.0, 1, graph="star")
-
-
 # -- values: recomputed with mpmath, no other library; sources in the docstrings of the mechanisms -------------------
 
 
@@ -502,3 +489,16 @@ def test_accountants_read_what_they_know_and_no_more():
 def test_bad_input(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
+    """One cycle, 100 users, noise 4, order 4: a direct double sum over cycle lengths and contributions."""
+    truth = 0.00253696548499959
+    walk = fa.RandomWalk(4.0, 1, graph="complete", parties=100)
+    assert truth <= fa.rdp(walk, 4.0) <= truth * (1.0 + 1e-5)
+    assert fa.rdp(walk, 4.0, neighbors="replace_one") >= 4.0 * truth
+    assert fa.epsilon(walk * 10, delta=1e-6) < fa.epsilon(fa.RandomWalk(4.0, 10), delta=1e-6)
+    with pytest.raises(TypeError, match="noise_multiplier"):
+        fa.RandomWalk(np.array([1.0, 2.0]), 1, graph="complete")
+    with pytest.raises(ValueError, match="graph"):
+        fa.RandomWalk(1.0, 1, graph="star")

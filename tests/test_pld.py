@@ -21,11 +21,12 @@ import fastacct as fa
 from fastacct import reference
 from fastacct.core.bounds import Bounds, Status
 from fastacct.losses.loss import _legendre
-from fastacct.losses.measure import GridMeasure, grid_delta, lower_measure, upper_measure
+from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.pld import PLD, LossDistribution, compose_bounds
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
+from fastacct.readers.grid.window import Window
 from fastacct.readers.job import Ask
 
 
@@ -35,6 +36,20 @@ def holds(bounds, truth, width):
     assert lower <= truth <= upper, (float(lower / truth - 1) if truth else lower, float(upper / truth - 1))
     assert upper - lower <= width * upper
     return True
+
+
+def encloses_gaussian(bounds, delta, width):
+    """The epsilon of N(1, 1) at delta is inside (delta falls with epsilon: no root is searched), and as `holds`."""
+    lower, upper, _ = bounds
+    at_upper, at_lower = (reference.gaussian_delta(1, epsilon, digits=20) for epsilon in (upper, lower))
+    assert at_upper <= mpf(delta) <= at_lower
+    assert upper - lower <= width * upper
+    return True
+
+
+def both(bounds):
+    """The answers at two targets, which share a grid (and have the bits that each has alone)."""
+    return [Bounds(*(float(x[i]) for x in bounds[:2]), bounds.status[i]) for i in (0, 1)]
 
 
 def step(sigma, q, direction="remove"):
@@ -91,9 +106,7 @@ def test_composed_gaussians_are_inside_their_closed_form(sigma, n, epsilon):
 
 @pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-14, 1e-20, 1e-30, 1e-60, 1e-100])
 def test_epsilon_of_gaussians_is_inside_down_to_tiny_deltas(delta):
-    truth = reference.gaussian_epsilon(1, delta, digits=20)
-    loss = LossDistribution.from_gaussian_pair(8.0)
-    assert holds(compose_bounds([(loss, 64)], delta=delta), truth, 1e-3)
+    assert encloses_gaussian(compose_bounds([(LossDistribution.from_gaussian_pair(8.0), 64)], delta=delta), delta, 1e-3)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-5])
@@ -347,7 +360,7 @@ def test_a_kept_composition_is_accurate_over_thirty_orders_of_magnitude():
     assert array.upper.shape == (2, 2)
     assert array.upper[1, 0] == composed.delta(2.0).upper
     for delta in (1e-2, 1e-9, 1e-25):
-        assert holds(composed.epsilon(delta), reference.gaussian_epsilon(1, delta, digits=20), 5e-4)
+        assert encloses_gaussian(composed.epsilon(delta), delta, 5e-4)
 
 
 def test_a_kept_composition_composes_on():
@@ -386,8 +399,7 @@ def test_a_grid_that_would_be_too_fine_keeps_what_coarser_ones_have_shown():
 def test_bounds_agree_with_monotonicity(sigma, q, n, direction, one, other):
     low, high = sorted((one, other))
     part = step(sigma, q, direction)
-    at_low = compose_bounds([(part, n)], epsilon=low, tolerance=0.05)
-    at_high = compose_bounds([(part, n)], epsilon=high, tolerance=0.05)
+    at_low, at_high = both(compose_bounds([(part, n)], epsilon=[low, high], tolerance=0.05))
     more = compose_bounds([(part, n + 1)], epsilon=low, tolerance=0.05)
     noisier = compose_bounds([(step(1.1 * sigma, q, direction), n)], epsilon=low, tolerance=0.05)
     for bounds in (at_low, at_high, more, noisier):
@@ -403,9 +415,9 @@ def test_epsilon_and_delta_are_inverse(sigma, q, n, log_delta):
     delta = 10.0**log_delta
     part = step(sigma, q)
     lower, upper, _ = compose_bounds([(part, n)], delta=delta, tolerance=1e-2)
-    assert compose_bounds([(part, n)], epsilon=upper, tolerance=0.05).lower <= delta
-    if lower > 0.0:
-        assert compose_bounds([(part, n)], epsilon=lower, tolerance=0.05).upper >= delta
+    at_upper, at_lower = both(compose_bounds([(part, n)], epsilon=[upper, lower], tolerance=0.05))
+    assert at_upper.lower <= delta
+    assert at_lower.upper >= delta or lower == 0.0
 
 
 # ------------------------------------------------------------------------------------------------- what it is made from
@@ -427,7 +439,7 @@ def test_every_grid_bounds_the_curve_everywhere(name, spacing):
     assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
     for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
         truth = exact(float(epsilon))
-        assert grid_delta(lower, float(epsilon), False) <= truth <= grid_delta(upper, float(epsilon), True), epsilon
+        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -440,7 +452,7 @@ def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
     assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
     for epsilon in np.linspace(-0.4, 2.0, 13):
         truth = exact(float(epsilon))
-        assert grid_delta(lower, float(epsilon), False) <= truth <= grid_delta(upper, float(epsilon), True), epsilon
+        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", ["gaussian", "remove", "add"])
@@ -489,7 +501,7 @@ def test_convolution_errors_are_inside_their_bounds(counts, tilt):
         parts.append((GridMeasure(-0.375, spacing, mass / 2.0), count))
     for is_upper in (True, False):
         composition = Composition(parts, is_upper)
-        tilted = composition.tilted(tilt, -60.0, 1 << 12)
+        tilted = composition.window(tilt, -60.0, 1 << 12)
         exact = [Fraction(1)]
         for measure, count in parts:
             for _ in range(count):

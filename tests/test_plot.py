@@ -38,12 +38,12 @@ def texts(figure):
 
 
 def test_panels_axes_and_title(grid):
-    figure = plot.epsilon_grid(grid, steps=[100, 10000], delta=1e-7)
+    figure = plot.epsilon_grid(grid.sel(steps=[100, 10000], delta=1e-7))
     panels = figure.axes[:2]
     assert [panel.get_title() for panel in panels] == ["100 steps", "10,000 steps"]
     assert all(panel.get_xscale() == panel.get_yscale() == "log" for panel in panels)
     title = figure.get_suptitle().replace("\n", " ")
-    for part in ("certified upper bound", "1e-07", "add or remove one record", "Renyi DP"):
+    for part in ("certified upper bound", "1e-07", "adding or removing one record", "RDP("):
         assert part in title
 
 
@@ -54,7 +54,7 @@ def test_defaults_are_three_panels_and_the_largest_delta(grid):
 
 
 def test_contours_lie_where_epsilon_crosses_the_level(grid):
-    figure = plot.epsilon_grid(grid, steps=1000, levels=[0.3, 1, 3, 10])
+    figure = plot.epsilon_grid(grid.sel(steps=1000), levels=[0.3, 1, 3, 10])
     from matplotlib.contour import QuadContourSet
 
     lines = [item for item in figure.findobj(QuadContourSet) if not item.filled]
@@ -75,7 +75,7 @@ def test_contours_lie_where_epsilon_crosses_the_level(grid):
 
 def test_no_text_is_smaller_than_nine_points(grid):
     for steps in ([100, 1000, 10000], 100):
-        figure = plot.epsilon_grid(grid, steps=steps)
+        figure = plot.epsilon_grid(grid.sel(steps=steps))
         assert min(text.get_fontsize() for text in texts(figure)) >= 9
 
 
@@ -119,7 +119,7 @@ def test_many_panels_wrap():
         accountant=ACCOUNTANT,
     )  # fmt: skip
     for count, columns in ((8, 4), (5, 3), (4, 4), (1, 1)):
-        figure = plot.epsilon_grid(grid, steps=list(range(1, count + 1)))
+        figure = plot.epsilon_grid(grid.sel(steps=slice(1, count)))
         panels = [axis for axis in figure.axes if axis.get_title()]
         assert len(panels) == count
         assert panels[0].get_gridspec().ncols == columns
@@ -127,24 +127,6 @@ def test_many_panels_wrap():
         assert figure.get_figwidth() <= 12.0
         bottom = [p.xaxis.get_tick_params()["labelbottom"] for p in panels]
         assert bottom == [place + columns >= count for place in range(count)]
-
-
-def test_a_single_noise_multiplier_is_drawn_as_lines():
-    many = {"noise_multiplier": [0.5, 1.0, 2.0], "sample_rate": [0.01, 0.03, 0.1], "steps": [10, 100]}
-    for single, over in (
-        ("noise_multiplier", "sample rate (Poisson)"),
-        ("sample_rate", "noise multiplier"),
-    ):
-        axes = {**many, single: 0.5}
-        grid = fa.sweep(**axes, delta=1e-5, accountant=ACCOUNTANT)
-        axis = plot.epsilon_grid(grid, steps=[10, 100]).axes[0]
-        assert axis.get_xlabel() == over
-        assert len(axis.lines) == 2
-        np.testing.assert_array_equal(axis.lines[1].get_ydata(), grid.epsilon.sel(steps=100, delta=1e-5).values.ravel())
-    grid = fa.sweep(noise_multiplier=1.0, sample_rate=0.1, steps=[10, 20, 40], delta=1e-5, accountant=ACCOUNTANT)
-    axis = plot.epsilon_grid(grid).axes[0]
-    assert (axis.get_xlabel(), axis.lines[0].get_xdata().tolist()) == ("steps", [10.0, 20.0, 40.0])
-    assert "noise multiplier 1, sample rate (Poisson) 0.1" in plot.epsilon_grid(grid).get_suptitle()
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [(".pdf", b"%PDF-"), (".svg", b"<?xml"), (".png", b"\x89PNG")])
@@ -160,8 +142,8 @@ def test_zero_and_infinite_cells_are_drawn():
         noise_multiplier=[0.0, 0.5, 1.0, np.inf], sample_rate=[0.0, 0.01, 0.1], steps=[1], delta=[0.0, 1e-5],
         accountant=ACCOUNTANT,
     )  # fmt: skip
-    assert plot.epsilon_grid(grid, delta=0.0) is not None
-    assert plot.epsilon_grid(grid, delta=1e-5) is not None
+    assert plot.epsilon_grid(grid.sel(delta=0.0)) is not None
+    assert plot.epsilon_grid(grid.sel(delta=1e-5)) is not None
 
 
 def test_nothing_is_left_in_pyplot(grid):
@@ -198,9 +180,6 @@ def test_a_failed_save_leaves_nothing_and_an_existing_file_is_kept(grid, tmp_pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 123}, "steps = 123: is not on the axis.*nearest value there is 100"),
-        ({"delta": 1e-6}, "delta = 1e-06: is not on the axis"),
-        ({"steps": []}, "at least one panel"),
         ({"levels": [1.0]}, "at least two"),
         ({"levels": [0.0, 1.0]}, "positive"),
     ],
@@ -210,11 +189,24 @@ def test_what_cannot_be_drawn_is_named(grid, options, message):
         plot.epsilon_grid(grid, **options)
 
 
+def test_a_single_noise_multiplier_is_drawn_as_lines():
+    many = {"noise_multiplier": [0.5, 1.0, 2.0], "sample_rate": [0.01, 0.03, 0.1], "steps": [10, 100]}
+    for single, over in (("noise_multiplier", "sample rate (Poisson)"), ("sample_rate", "noise multiplier")):
+        grid = fa.sweep(**(many | {single: 0.5}), delta=1e-5, accountant=ACCOUNTANT)
+        axis = plot.epsilon_grid(grid).axes[0]
+        assert axis.get_xlabel() == over
+        assert len(axis.lines) == 2
+        np.testing.assert_array_equal(axis.lines[1].get_ydata(), grid.epsilon.sel(steps=100, delta=1e-5).values.ravel())
+    grid = fa.sweep(noise_multiplier=1.0, sample_rate=0.1, steps=[10, 20, 40], delta=1e-5, accountant=ACCOUNTANT)
+    axis = plot.epsilon_grid(grid).axes[0]
+    assert (axis.get_xlabel(), axis.lines[0].get_xdata().tolist()) == ("steps", [10.0, 20.0, 40.0])
+
+
 def test_a_grid_of_deltas_a_single_cell_or_another_format_is_refused(grid, tmp_path):
     axes = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10, "accountant": ACCOUNTANT}
     with pytest.raises(ValueError, match="no variable 'epsilon'"):
         plot.epsilon_grid(fa.sweep(**axes, epsilon=1.0))
-    with pytest.raises(ValueError, match="sample_rate, noise_multiplier, steps: a picture needs two"):
+    with pytest.raises(ValueError, match="a picture needs two positive finite values of noise_multiplier"):
         plot.epsilon_grid(fa.sweep(**axes, delta=1e-5))
     with pytest.raises(ValueError, match=r"must end in \.png, \.pdf, \.svg"):
         plot.save(plot.epsilon_grid(grid), tmp_path / "a.gif")

@@ -119,10 +119,6 @@ def test_lower_bounds_of_subnormal_deltas():
     assert fa.delta_bounds(fa.ApproxDP(1.0, 5e-324) * 3, epsilon=4.0).lower < 1.5e-323
 
 
-def test_walks_with_enormous_noise():
-    assert fa.epsilon(fa.RandomWalk(1e155, 1, "complete", 5), delta=1e-5) == 0.0
-
-
 # -- compiled densities whose values are no normal numbers -----------------------------------------------------------
 
 
@@ -333,6 +329,10 @@ def test_the_lower_bound_at_delta_0_of_subnormal_masses_is_below_the_largest_los
     assert found.lower <= -3 * math.log1p(-1e-4) <= found.upper
 
 
+def test_walks_with_enormous_noise():
+    assert fa.epsilon(fa.RandomWalk(1e155, 1, "complete", 5), delta=1e-5) == 0.0
+
+
 @pytest.mark.parametrize(
     ("noise", "rate", "epsilon"),
     [
@@ -342,7 +342,7 @@ def test_the_lower_bound_at_delta_0_of_subnormal_masses_is_below_the_largest_los
     ],
 )
 def test_one_sampled_step_next_to_its_largest_loss(noise, rate, epsilon):
-    """Direction add: k = q - (1 - q) (e^eps - 1) is all rounding there, and delta = k times the Gaussian's at eps + log(q/k)."""
+    """Direction add: k = q - (1 - q) (e^eps - 1) is all rounding there; delta is k times a Gaussian's."""
     with mp.workdps(60):
         q, e, s = mp.mpf(rate), mp.mpf(epsilon), mp.mpf(noise)
         k = q - (1 - q) * mp.expm1(e)

@@ -290,3 +290,10 @@ def test_a_panel_with_finite_and_infinite_losses(start):
     mine = fa.jit.mechanism(**given, breakpoints=cuts)
     for epsilon in (0.0, 1.0, 3.0):
         assert fa.delta(mine, epsilon=epsilon, neighbors="remove") >= 1.0 / 3.0 - 1e-12
+
+
+def test_a_walk_on_a_ring_beside_other_releases_is_its_gaussians():
+    """It was read with the losses of another graph: 1.938."""
+    others = fa.Laplace(4.0) * 2
+    least = fa.epsilon_lower(fa.Gaussian(8.0) * 10 + others, delta=1e-6)
+    assert fa.epsilon(fa.RandomWalk(8.0, 10) + others, delta=1e-6) >= least > 2.1

@@ -175,6 +175,7 @@ def test_corners_after_a_history():
     assert fa.dpsgd.noise_multiplier(epsilon=3.0, delta=0.0, history=HISTORY, **part) == math.inf
     assert fa.dpsgd.steps(epsilon=3.0, noise_multiplier=1.0, sample_rate=0.0, **known) == math.inf
     assert fa.dpsgd.steps(epsilon=3.0, noise_multiplier=0.0, sample_rate=0.1, **known) == 0
+    assert fa.dpsgd.steps(epsilon=3.0, noise_multiplier=1e12, sample_rate=1e-9, **known) == 2**52  # and not any number
     assert fa.dpsgd.sample_rate(epsilon=3.0, noise_multiplier=0.0, steps=3, **known) == 0.0
     assert fa.dpsgd.sample_rate(epsilon=3.0, noise_multiplier=math.inf, steps=3, **known) == 1.0
 

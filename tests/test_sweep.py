@@ -339,7 +339,7 @@ def test_exactly_one_of_delta_and_epsilon(both):
         run(**both)
 
 
-@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (2.5, TypeError), (True, TypeError)])
+@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (2.5, ValueError), (True, TypeError)])
 def test_chunk_cells_must_be_a_positive_integer(value, error):
     with pytest.raises(error, match="chunk_cells"):
         run(chunk_cells=value)

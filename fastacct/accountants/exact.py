@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel, by_search
+from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import ALL, Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.contour import CELLS_PER_TASK, kernel_directions
 from fastacct.readers.job import Ask, exact
@@ -25,16 +23,7 @@ class Exact(Method):
     and the neighbouring relation named, with truncation, aliasing, quadrature and rounding in the ledger.  They are
     typically 1e-10 apart (relative).  Where the integral cannot be certified the upper bound is that of Rényi DP (for
     "replace_one": of a group of two under "add_remove"), the lower bound may be 0, and the status of `*_bounds` is
-    `LOOSE`.
-
-    ================  ===================================================================
-    neighbors         answer
-    ================  ===================================================================
-    "add_remove"      the larger of "add" and "remove", each composed separately
-    "zero_out"        the same pair, and so the same numbers
-    "replace_one"     one record exchanged for another; each cell is a job of its own and
-                      slower, calibration much slower
-    ================  ===================================================================
+    `LOOSE`.  Under "replace_one" each cell is a job of its own and slower, calibration much slower.
 
     References
     ----------
@@ -50,15 +39,13 @@ class Exact(Method):
     (1.828237, True, 'TIGHT')
     """
 
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified lower and upper bounds."""
         return exact(job, ask)
 
-    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells | None:
         """Safe side of the boundary, within 1e-8 relative of it."""
         if ask.relation == "replace_one":
-            return by_search(self, wanted, fixed, ask)
+            return None
         ways = kernel_directions(ask.relation)
         return by_kernel(_kernels.Op.EXACT_CALIBRATE, wanted, fixed, ask, ways, None, CELLS_PER_TASK)

@@ -67,7 +67,7 @@ class _Composition(Method):
     def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
         if ask.quantity != "epsilon":
             raise self.cannot(ask.quantity)
-        return _by_rule(self._rule, (*run, ask.target), ask)
+        return _read(_kernels.Op.CLASSICAL, (*run, ask.target), ask, option=self._rule)
 
 
 @dataclass(frozen=True)
@@ -103,19 +103,16 @@ class CLT(Method):
     certified: ClassVar[bool] = False
 
     def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
-        shape = np.broadcast_shapes(*(x.shape for x in run))
-        (mu,), _ = run_kernel(_kernels.Op.CLT_MU_APPROX, run, shape, 1, ask.threads)
-        return _of_gaussian(mu, ask)
-
-
-def _by_rule(rule: int, inputs: tuple[Cells, ...], ask: Ask) -> tuple[Cells, Codes]:
-    (values,), status = run_kernel(_kernels.Op.CLASSICAL, inputs, ask.shape, 1, ask.threads, option=rule)
-    return values, status
+        return _of_gaussian(_read(_kernels.Op.CLT_MU_APPROX, run, ask)[0], ask)
 
 
 def _of_gaussian(mu: Cells, ask: Ask) -> tuple[Cells, Codes]:
     """Epsilon or delta of N(mu, 1) against N(0, 1)."""
     if ask.quantity == "epsilon":
-        return _by_rule(0, (mu, mu, mu, ask.target), ask)
-    (values,), status = run_kernel(_kernels.Op.GAUSSIAN_DELTA, (mu, ask.target), ask.shape, 1, ask.threads)
+        return _read(_kernels.Op.CLASSICAL, (mu, mu, mu, ask.target), ask)
+    return _read(_kernels.Op.GAUSSIAN_DELTA, (mu, ask.target), ask)
+
+
+def _read(op: int, inputs: tuple[Cells, ...], ask: Ask, *, option: int = 0) -> tuple[Cells, Codes]:
+    (values,), status = run_kernel(op, inputs, ask.shape, 1, ask.threads, option=option)
     return values, status

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from fastacct.accountants.base import Fixed, Method, Wanted, by_search
+from fastacct.accountants.base import Method
 from fastacct.core.bounds import Bounds
-from fastacct.core.inputs import SHARE, Cells, Domain, as_number
-from fastacct.core.relations import ALL, Relation
+from fastacct.core.inputs import SHARE, Domain, as_number
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.job import Ask, bound_only, by_cells
@@ -43,7 +41,6 @@ class PLD(Method):
 
     spacing: float | None = None
     tolerance: float = 1e-4
-    relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
@@ -60,7 +57,3 @@ class PLD(Method):
         settings = Settings(by_divergences=False, tolerance=self.tolerance, spacing=self.spacing)
         found = by_cells(whole, ask, settings)
         return found if job.tight else bound_only(found, ask)
-
-    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
-        """Safe side of the boundary, by a search."""
-        return by_search(self, wanted, fixed, ask)

@@ -17,10 +17,10 @@ from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask
 from fastacct.readers.orders import divergences
 
-__all__ = ["EXACT", "CurveOptions", "Job", "Options"]
+__all__ = ["CurveOptions", "Job", "Options"]
 __all__ += ["answer", "as_accountant", "as_process", "asked", "checked", "plain_bounds", "renyi"]
 
-EXACT: Final = Exact()
+_EXACT: Final = Exact()
 Job = Mechanism | Process
 
 
@@ -100,7 +100,7 @@ def as_process(job: object) -> Process:
 def as_accountant(accountant: object, quantity: str) -> Method:
     """An accountant whose answers are proved; None is the default."""
     if accountant is None:
-        return EXACT
+        return _EXACT
     if not isinstance(accountant, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
     if not accountant.certified:

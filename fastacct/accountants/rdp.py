@@ -25,9 +25,9 @@ __all__ = ["CONVERSIONS", "RDP", "Conversion"]
 class RDP(Method):
     """Rényi differential privacy, with the best order found in continuous alpha > 1.
 
-    **Guarantee.** Certified upper bounds on epsilon and delta of Poisson-subsampled Gaussians under add/remove (and
-    zero-out) adjacency, floating-point rounding included: every order gives a valid bound, and the one reported is
-    evaluated with its error ledger.  For "add" alone the bound of "remove" is used, which is never smaller.
+    **Guarantee.** Certified upper bounds on epsilon and delta of every job whose divergences are known, rounding
+    included: every order gives a valid bound, and the one reported is evaluated with its error ledger.  For Gaussians
+    and their Poisson samples under "add" the bound of "remove" is used, which is never smaller.
 
     Parameters
     ----------
@@ -58,8 +58,10 @@ class RDP(Method):
     conversion: Conversion = "canonne_kamath_steinke"
 
     def __init__(self, orders: Reals | None = None, conversion: Conversion = "canonne_kamath_steinke") -> None:
-        object.__setattr__(self, "orders", None if orders is None else _as_orders(orders))
-        object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
+        if orders is not None:
+            object.__setattr__(self, "orders", _as_orders(orders))
+        if conversion != "canonne_kamath_steinke":
+            object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
     def _options(self) -> tuple[int, Cells | None]:
         orders = None if self.orders is None else np.asarray(self.orders, dtype=np.float64)
@@ -69,7 +71,7 @@ class RDP(Method):
         """Certified upper bounds: by the kernels where the job is of sampled Gaussians, else by sums of divergences."""
         self._refuse_lower(ask)
         whole = job.decompose(ask.relation)
-        if not whole.is_gaussian:
+        if whole.runs(ask.relation) is None:
             if self.conversion == "optimal":
                 raise ValueError("conversion = 'optimal' is offered for Gaussians and their Poisson samples only")
             settings = Settings(by_losses=False, orders=self._options()[1], conversion=self.conversion)
@@ -96,8 +98,10 @@ class RDP(Method):
             values[mine], order[mine], status[mine] = out
         return values.reshape(ask.shape), status.reshape(ask.shape), order.reshape(ask.shape)
 
-    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells:
+    def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells | None:
         """Safe side of the boundary, within 1e-9 relative of it."""
+        if ask.relation == "replace_one":
+            return None
         return by_kernel(_kernels.Op.CALIBRATE, wanted, fixed, ask, *self._options())
 
 

@@ -5,38 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Final, NamedTuple
 
-__all__ = ["RELATIONS", "Answer", "render", "rounded_down", "rounded_up", "shown"]
+__all__ = ["Answer", "render", "rounded_down", "rounded_up"]
 
-DIGITS = 6
-RELATIONS = {
-    "add_remove": "data sets that differ by adding or removing one record",
-    "add": "data sets where one record is added",
-    "remove": "data sets where one record is removed",
-    "replace_one": "data sets that differ in the value of one record",
-    "zero_out": "data sets that differ by zeroing out one record",
-}
+DIGITS: Final = 6
+UPPER: Final = ("epsilon", "delta", "rdp")
 
 
-@dataclass
-class Answer:
-    """What one command found out."""
+class Answer(NamedTuple):
+    """What one command found out, as JSON and in words."""
 
-    command: str
-    result: Mapping[str, object]
-    inputs: Mapping[str, object]
+    document: Mapping[str, object]
     sentences: Sequence[str]
-    context: Mapping[str, object] = field(default_factory=dict)
     exit_code: int = 0
 
     def text(self, as_json: bool) -> str:
         """The whole answer, ready to print."""
-        if not as_json:
-            return "\n".join(self.sentences)
-        document = {"command": self.command, **self.result, "inputs": self.inputs, **self.context}
-        return json.dumps(_plain(document), allow_nan=False)
+        return json.dumps(_plain(self.document), allow_nan=False) if as_json else "\n".join(self.sentences)
 
 
 def rounded_up(value: float) -> str:
@@ -49,25 +36,24 @@ def rounded_down(value: float) -> str:
     return _rounded(value, ROUND_FLOOR)
 
 
-def shown(name: str, value: object) -> str:
+def render(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows with the same names as a table; bounds keep their side, and columns of numbers are set to the right."""
+    lines = [list(rows[0]), *([_shown(name, value) for name, value in row.items()] for row in rows)]
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    sides = [">" if any(text[:1].isdigit() for text in column[1:]) else "<" for column in columns]
+    shapes = list(zip(sides, widths, strict=True))
+    padded = ["  ".join(f"{text:{a}{n}}" for text, (a, n) in zip(line, shapes, strict=True)).rstrip() for line in lines]
+    return "\n".join([padded[0], "─" * (sum(widths) + 2 * (len(widths) - 1)), *padded[1:]])
+
+
+def _shown(name: str, value: object) -> str:
     """A value of the column `name`; a bound is never shown on its wrong side."""
     if not isinstance(value, float):
         return str(value)
     if name.endswith("_lower"):
         return rounded_down(value)
-    return rounded_up(value) if name.endswith("_upper") else f"{value:g}"
-
-
-def render(columns: Sequence[str], body: Sequence[Sequence[str]], numeric: Sequence[str]) -> str:
-    """A table as text; the columns named in `numeric` are set to the right."""
-    rows = [list(columns), *(list(row) for row in body)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(columns))]
-    lines = []
-    for row in rows:
-        cells = zip(columns, row, widths, strict=True)
-        padded = [text.rjust(width) if name in numeric else text.ljust(width) for name, text, width in cells]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join([lines[0], "─" * (sum(widths) + 2 * (len(widths) - 1)), *lines[1:]])
+    return rounded_up(value) if name in UPPER or name.endswith("_upper") else f"{value:g}"
 
 
 def _rounded(value: float, direction: str) -> str:
@@ -83,6 +69,4 @@ def _plain(value: object) -> object:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -16,11 +16,11 @@ import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.core.inputs import as_choice, common_shape
+from fastacct.plot import RELATIONS
 from fastacct.run import Run, as_delta, parameters
+from fastacct.tightness import SEED
 
-T = TypeVar("T")
-
-ACCOUNTANTS: Final[dict[str, Callable[[], Method]]] = {
+ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "exact": accountants.Exact,
     "rdp": accountants.RDP,
     "basic": accountants.BasicComposition,
@@ -30,6 +30,7 @@ ACCOUNTANTS: Final[dict[str, Callable[[], Method]]] = {
     "clt": accountants.CLT,
 }
 MAX_ORDERS: Final = 100_000
+MISSING: Final = " (give --sample-rate, or --batch-size and --records; --steps or --epochs)"
 _DECIMAL: Final = r"\s*(\d+(?:\.\d*)?(?:e\d\d?)?)\s*"
 _RANGE: Final = re.compile(f"{_DECIMAL}(?:-{_DECIMAL}(?:/{_DECIMAL})?)?")
 
@@ -59,12 +60,14 @@ def whole(text: str) -> int:
     return int(value)
 
 
-def _several(read: Callable[[str], T]) -> Callable[[str], list[T]]:
-    return lambda text: [read(part) for part in text.split(",")]
+def numbers(text: str) -> list[float]:
+    """One number, or several separated by commas."""
+    return [number(part) for part in text.split(",")]
 
 
-numbers, wholes = _several(number), _several(whole)
-"""One number, or several separated by commas."""
+def wholes(text: str) -> list[int]:
+    """One whole number, or several separated by commas."""
+    return [whole(part) for part in text.split(",")]
 
 
 def delta_of_records(text: str) -> float | str:
@@ -105,10 +108,7 @@ def _option(help: str, read: Callable[[str], object] = str, metavar: str | None 
     return {"help": help, "type": read, "metavar": metavar, **more}
 
 
-def _switch(help: str) -> dict[str, Any]:
-    return {"help": help, "action": "store_true"}
-
-
+_KINDS: Final[dict[str, Any]] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "noise_multiplier": _option("standard deviation of the noise / clipping norm", numbers),
     "sample_rate": _option("Poisson sampling probability of a record in a step", numbers),
@@ -123,38 +123,33 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     ),
     "orders": _option("Renyi orders, e.g. 1.5,2-64,1.1-10.9/0.1; default: the best", metavar="LIST"),
     "conversion": _option(f"of Renyi DP to (epsilon, delta): {', '.join(CONVERSIONS)}", metavar="NAME"),
-    "neighbors": _option(
-        "add_remove (default), add, remove, zero_out or replace_one", metavar="RELATION", default="add_remove"
-    ),
-    "kind": _option(
-        "delta over epsilon (default), or errors of attacks",
-        metavar=None,
-        default="privacy",
-        choices=("privacy", "tradeoff"),
-    ),
+    "neighbors": _option(f"{', '.join(RELATIONS)}; default: add_remove", metavar="RELATION", default="add_remove"),
+    "kind": _option("delta over epsilon (default), or errors of attacks", metavar=None, **_KINDS),
     "smallest_delta": _option("where a privacy curve ends; 1e-12, as small as 1e-300", number, default=1e-12),
     "points": _option("points of a privacy curve; 201", whole, "N", default=201),
     "count": _option("random runs of each regime; 1000", whole, "N", default=1000),
     "regime": _option("everyday, broad or small-delta", metavar="NAME", action="append"),
-    "seed": _option("of the random runs", whole, "N"),
+    "seed": _option("of the random runs", whole, "N", default=SEED),
     "config": _option("TOML file: axes, accountant, output, picture", Path, "FILE"),
     "csv": _option("write every value to this .csv file", Path, "FILE"),
     "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),
-    "overwrite": _switch("replace existing files"),
-    "quiet": _switch("no progress bar"),
-    "json": _switch("print one JSON document"),
+    "overwrite": {"help": "replace existing files", "action": "store_true"},
+    "quiet": {"help": "no progress bar", "action": "store_true"},
+    "json": {"help": "print one JSON document", "action": "store_true"},
 }
-FLAGS: Final[dict[str, tuple[str, ...]]] = {
-    **{name: (f"--{name.replace('_', '-')}",) for name in OPTIONS},
-    "records": ("--records", "--dataset-size"),
-    "config": ("config",),
-}
+
+
+def flags(option: str) -> tuple[str, ...]:
+    """How an option is written."""
+    if option == "config":
+        return ("config",)
+    return (f"--{option.replace('_', '-')}", *(("--dataset-size",) if option == "records" else ()))
 
 
 # -- what they mean --------------------------------------------------------------------------------------------------
 
 
-def runs(given: argparse.Namespace, wanted: str | None = None) -> list[dict[str, Any]]:
+def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
     """The training runs, as keywords of `fastacct.dpsgd` without the one that is wanted.
 
     Lists are read side by side; one number holds for every run.
@@ -164,29 +159,20 @@ def runs(given: argparse.Namespace, wanted: str | None = None) -> list[dict[str,
     known = cast(Run, {name: values[0] if len(values) == 1 else values for name, values in lists.items()})
     if "records" in known and "batch_size" not in known and not isinstance(getattr(given, "delta", None), str):
         raise ValueError("--records is for --batch-size and --delta 1/n")
-    if not {"sample_rate", "batch_size"} & known.keys() and wanted != "sample_rate":
-        raise ValueError("give either --sample-rate, or both --batch-size and --records")
-    if not {"steps", "epochs"} & known.keys() and wanted != "steps":
-        raise ValueError("give either --steps or --epochs")
-    found = parameters(known, wanted or "")
+    found = parameters(known, wanted, MISSING)
     shape = common_shape(found)
     columns = {name: np.broadcast_to(cells, shape).ravel().tolist() for name, cells in found.items()}
-    if "steps" in columns:
-        columns["steps"] = [int(count) for count in columns["steps"]]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [row | {"steps": int(row["steps"])} if "steps" in row else row for row in rows]
 
 
-def one_delta(given: argparse.Namespace) -> float:
-    """The delta of the guarantee as a number; 1/n is made of the only number of records."""
-    found: list[float] = as_delta(given.delta, {"records": given.records}).ravel().tolist()
-    return only(found)
-
-
-def only(values: Sequence[T]) -> T:
-    """The one value of an option that may have several."""
-    if len(values) != 1:
+def one_run(given: argparse.Namespace, wanted: str = "") -> dict[str, Any]:
+    """The only run, and its delta as a number where it has one: 1/n is made of the number of records."""
+    found = runs(given, wanted)
+    deltas = as_delta(given.delta, {"records": given.records}).ravel().tolist() if "delta" in given else [0.0]
+    if len(found) != 1 or len(deltas) != 1:
         raise ValueError("give one number per option; several runs side by side are for the command curve")
-    return values[0]
+    return found[0] | ({"delta": deltas[0]} if "delta" in given else {})
 
 
 def accountant_by_name(name: str | None, orders: str | None = None, conversion: str | None = None) -> Method:
@@ -195,11 +181,10 @@ def accountant_by_name(name: str | None, orders: str | None = None, conversion: 
     Settings that it does not have are refused, never ignored: `orders` and `conversion` are settings of "rdp".
     """
     settings = [word for word, value in (("orders", orders), ("conversion", conversion)) if value is not None]
-    if name is None:
-        name = "rdp" if settings else "exact"
-    chosen = ACCOUNTANTS[as_choice("accountant", name, tuple(ACCOUNTANTS))]
+    default = "rdp" if settings else "exact"
+    name = as_choice("accountant", default if name is None else name, tuple(ACCOUNTANTS))
     if not settings:
-        return chosen()
+        return ACCOUNTANTS[name]()
     if name != "rdp":
         raise ValueError(f"{' and '.join(settings)}: only the accountant rdp has this setting, not {name}")
     listed = None if orders is None else parse_orders(orders)

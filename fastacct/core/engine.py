@@ -6,8 +6,8 @@ import contextlib
 import itertools
 import math
 import os
-import threading
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,30 +25,17 @@ _CELLS_PER_TASK: Final = 256
 _TASKS_PER_THREAD: Final = 16
 _LISTEN: Final = 0.1
 """Seconds between two looks at whether Ctrl-C was pressed, or the call given up."""
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
-_pool_lock = threading.Lock()
 
 
-def _forget_pool() -> None:
-    """A forked child must not use its parent's threads."""
-    global _pool, _pool_size, _pool_lock
-    _pool, _pool_size, _pool_lock = None, 0, threading.Lock()
+@lru_cache(maxsize=1)
+def _executor(threads: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(threads, thread_name_prefix="fastacct")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
-
-
-def _executor(size: int) -> ThreadPoolExecutor:
-    global _pool, _pool_size
-    with _pool_lock:
-        if _pool is None or _pool_size < size:
-            from concurrent.futures import ThreadPoolExecutor
-
-            _pool, _pool_size = ThreadPoolExecutor(size, thread_name_prefix="fastacct"), size
-        return _pool
-
+    os.register_at_fork(after_in_child=_executor.cache_clear)  # a forked child must not use its parent's threads
 
 Work = Callable[[int, int], int]
 """Does range(start, stop), or its beginning where that takes long, and returns the first place not done."""

@@ -5,6 +5,7 @@ Every message names the argument, the offending value, its index in an array and
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 import os
@@ -187,7 +188,9 @@ def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
     if value not in allowed:
-        raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}")
+        near = difflib.get_close_matches(value, allowed, 1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}{meant}")
     return next(word for word in allowed if word == value)
 
 

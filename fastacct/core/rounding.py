@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Reals
+from fastacct.core.inputs import Cells, Reals, unwrap
 
 __all__ = ["PADDING", "at_least", "divided_down", "multiplied_up", "quotient_up"]
 
@@ -14,28 +14,24 @@ PADDING: Final = 1e-11
 """Relative error of closed forms, by far: checked against 50 digits."""
 
 
-def _number(cells: Cells) -> float | Cells:
-    return cells if cells.ndim else float(cells)
-
-
 def multiplied_up(value: Reals, factor: float) -> float | Cells:
     """A product, rounded up."""
     with np.errstate(over="ignore"):
         moved = np.asarray(np.asarray(value) * factor)
-    return _number(np.where(moved > 0.0, np.nextafter(moved, np.inf), moved))
+    return unwrap(np.where(moved > 0.0, np.nextafter(moved, np.inf), moved))
 
 
 def divided_down(value: Reals, divisor: float) -> float | Cells:
     """A quotient, rounded down."""
     moved = np.asarray(np.asarray(value) / divisor)
-    return _number(np.where(np.isfinite(moved) & (moved > 0.0), np.nextafter(moved, 0.0), moved))
+    return unwrap(np.where(np.isfinite(moved) & (moved > 0.0), np.nextafter(moved, 0.0), moved))
 
 
 def quotient_up(value: Reals, divisor: Reals) -> float | Cells:
     """A quotient of numbers good to an ulp, rounded up; inf where it overflows or the divisor is 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         moved = np.asarray(np.asarray(value) / np.asarray(divisor)) * (1.0 + 4e-16)
-    return _number(np.where(moved > 0.0, np.nextafter(moved, np.inf), moved))
+    return unwrap(np.where(moved > 0.0, np.nextafter(moved, np.inf), moved))
 
 
 def at_least(value: float, released: float) -> float:

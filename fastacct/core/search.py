@@ -11,7 +11,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 
-__all__ = ["WIDTH", "boundary", "least"]
+__all__ = ["WIDTH", "boundary", "excess", "least"]
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
@@ -19,24 +19,35 @@ _WIDEST: Final = (1e-6, 1e12)
 _FACTOR: Final = 4.0
 _SMALLEST: Final = 1e-300
 _MOST: Final = 400
-_ROUNDS: Final = 4
 _NEARBY: Final = 25
+_FAR: Final = 50.0
 
 
-def least(at: Callable[[Cells], Cells], grid: Cells, origin: float, worst: float) -> tuple[float, float]:
-    """The least value found on a grid and on four refinements of it around the least, and its place.
+def least(
+    at: Callable[[Cells], Cells], grid: Cells, origin: float, worst: float, rounds: int = 4
+) -> tuple[float, float]:
+    """The least value found on a grid and on refinements of it around the least, and its place.
 
     Points are spaced evenly in log(x - origin).  NaN counts as `worst`.
     """
     best, best_place = np.inf, float(grid[0])
-    for _ in range(_ROUNDS + 1):
-        values = np.nan_to_num(at(grid), nan=worst, posinf=np.inf, neginf=-np.inf)
+    for _ in range(rounds + 1):
+        values = at(grid)
+        values = np.where(np.isnan(values), worst, values)
         place = int(np.argmin(values))
         if float(values[place]) < best or best == np.inf:
             best, best_place = float(values[place]), float(grid[place])
         low, high = max(place - 1, 0), min(place + 1, grid.size - 1)
         grid = origin + np.geomspace(grid[low] - origin, grid[high] - origin, _NEARBY)
     return best, best_place
+
+
+def excess(value: float, target: float) -> float:
+    """A level for `boundary`, log(value / target): finite, and above 0 exactly where the value is above the target."""
+    ratio = value / target if 0.0 < target < math.inf else math.nan
+    if not 0.0 < ratio < math.inf:
+        return -_FAR if value <= target else _FAR
+    return math.log(ratio) or math.copysign(1e-17, value - target) * (value != target)
 
 
 def boundary(

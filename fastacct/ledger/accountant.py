@@ -7,6 +7,7 @@ import json
 import math
 import os
 import threading
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -18,7 +19,7 @@ from fastacct.core.inputs import SHARE, Domain, as_choice, as_number
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary
 from fastacct.epsilon import epsilon
-from fastacct.ledger.filters import UNIT, Filter
+from fastacct.ledger.filters import ENDLESS, UNIT, Filter
 from fastacct.ledger.state import decoded, encoded
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
@@ -45,7 +46,7 @@ class _Entry:
     """One line of a ledger."""
 
     count: int
-    cost: int | None  # what one release adds to the sum, in units; None: infinitely much
+    cost: int  # what one release adds to the sum, in units
 
 
 _Steps = list[tuple[Mechanism, _Entry, int]]
@@ -177,7 +178,7 @@ class Accountant:
         found = self._adds.epsilon(total, at) if self._adds else self._epsilon(self.ledger, at)
         if self.budget is None or at != self.delta:
             return found
-        proved = self._adds.allows(total) if self._adds else bool(self._known[1])
+        proved = self._adds.room(total) >= 0 if self._adds else bool(self._known[1])
         return min(found, self.budget) if proved else found
 
     def odometer(self, delta: float | None = None) -> float:
@@ -197,30 +198,27 @@ class Accountant:
         """How many more times a job fits."""
         budget = self._needed()
         with self._lock:
-            steps, counts, room = self._steps(job, 1), self._counts(), self._room()
+            steps, counts, total = self._steps(job, 1), self._counts(), self._sum
         most = min(((_MOST - counts.get(one, 0)) // times for one, _, times in steps), default=_MOST)
         if self._adds:
-            cost = _total(steps)
-            return 0 if cost is None or room < 0 else min(most, room // cost) if cost else most
+            cost, room = _cost(steps), self._adds.room(total)
+            return 0 if room < 0 else min(most, room // cost) if cost else most
 
-        def fits(n: int) -> bool:
+        def exceeds(n: int) -> bool:
             more = {one: counts.get(one, 0) + n * times for one, _, times in steps}
-            return self._epsilon(Process(counts | more)) <= budget
+            return self._epsilon(Process(counts | more)) > budget
 
-        low, high = 0, 1
-        while high <= most and fits(high):
-            low, high = high, min(2 * high, most + 1)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
-        return low
+        high = 1
+        while high <= most and not exceeds(high):
+            high *= 2
+        return bisect_left(range(most + 1), True, high // 2 + 1, min(high, most + 1), key=exceeds) - 1
 
     def remaining_budget(self) -> float:
         """What the filter's sum may still grow by: mu^2, rho or a divergence; "none": epsilon less `spent`."""
         budget = self._needed()
         if self._adds is None:
             return max(0.0, budget - self.spent())
-        return max(0, self._room()) / UNIT * (1.0 - 1e-15)
+        return max(0, self._adds.room(self._sum)) / UNIT * (1.0 - 1e-15)
 
     def calibrate(self, build: Callable[[float], Job], bracket: tuple[float, float] | None = None) -> float:
         """The number x for which the rest of the run, `build(x)`, just fits, given the history.
@@ -233,12 +231,12 @@ class Accountant:
             return calibrate(
                 lambda x: history + build(x), epsilon=budget, delta=target, neighbors=relation, bracket=bracket
             )
-        room = self._room()
+        room = self._adds.room(self._sum)
 
         def level(x: float) -> float:
-            cost = _total(self._steps(build(x), 1))
-            if cost is None or cost <= 0 or room <= 0:
-                return 50.0 if cost is None or cost > room else -50.0
+            cost = _cost(self._steps(build(x), 1))
+            if cost >= ENDLESS or cost <= 0 or room <= 0:
+                return 50.0 if cost > room else -50.0
             excess = math.log(cost) - math.log(room)
             return max(excess, 1e-17) if cost > room else min(excess, 0.0)
 
@@ -271,7 +269,7 @@ class Accountant:
             made = cls(**{name: state[name] for name in _SETTINGS})
             for row in state["ledger"]:
                 steps = made._steps(decoded(row["mechanism"]), row["count"])
-                if _total(steps) is None:
+                if _cost(steps) >= ENDLESS:
                     raise ValueError("the state of an accountant is damaged: its ledger costs infinitely much")
                 made._record(steps)
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -306,9 +304,6 @@ class Accountant:
             raise TypeError("delta is missing: this accountant was made without one")
         return as_number("delta", self.delta if delta is None else delta, SHARE)
 
-    def _room(self) -> int:  # what the filter's sum may still grow by, in units
-        return (self._adds.limit or 0) - self._sum if self._adds else 0
-
     def _needed(self) -> float:
         if self.budget is None:
             raise ValueError("this accountant is a ledger without a budget; make one with epsilon and delta")
@@ -334,8 +329,7 @@ class Accountant:
     def _fits(self, steps: _Steps, *, record: bool) -> bool:
         """Whether steps fit; what is found out on the way is kept if they are to be recorded."""
         if self._adds:
-            cost = _total(steps)
-            return cost is not None and self._adds.allows(self._sum + cost)
+            return self._adds.room(self._sum + _cost(steps)) >= 0
         if self.budget is None:
             Process((one, 1) for one, _, _ in steps).refuse(self.neighbors)
             return True
@@ -356,7 +350,7 @@ class Accountant:
     def _record(self, steps: _Steps) -> None:
         """The sum first: what an interrupt or a fork leaves behind in between overstates what has been spent."""
         try:
-            self._sum += _total(steps) or 0
+            self._sum += _cost(steps)
             for one, entry, times in steps:
                 entry.count += times
                 self._entries[one] = entry
@@ -377,11 +371,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _total(steps: _Steps) -> int | None:
-    """What steps add to the sum, in units; None: infinitely much."""
-    total = 0
-    for _, entry, times in steps:
-        if entry.cost is None:
-            return None
-        total += times * entry.cost
-    return total
+def _cost(steps: _Steps) -> int:
+    """What steps add to the sum, in units."""
+    return sum([times * entry.cost for _, entry, times in steps])

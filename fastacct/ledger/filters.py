@@ -9,20 +9,21 @@ from typing import Final
 import numpy as np
 
 from fastacct.calibrate import calibrate
-from fastacct.core.inputs import TINY, Cells, Domain, as_number
+from fastacct.core.inputs import CONVERTED, TINY, Cells, as_number
 from fastacct.core.relations import Relation
+from fastacct.core.search import least
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.readers.job import delta_of
 
-__all__ = ["UNIT", "Filter"]
+__all__ = ["ENDLESS", "UNIT", "Filter"]
 
 UNIT: Final = 2**1074
 """Sums are whole numbers of 2**-1074, of which every float is a multiple: adding them is exact in any order."""
-_ORDER: Final = Domain(1.0, 1e11, open_low=True)
+ENDLESS: Final = 2**5000
+"""Units of a cost that no budget allows: larger than any sum of floats."""
 _ORDERS: Final = 1.0 + np.geomspace(1e-7, 1e300, 1200)
-_ROUNDS: Final = 6
 
 
 class Filter:
@@ -33,16 +34,15 @@ class Filter:
     ) -> None:
         self.kind: Final = kind
         self.neighbors: Final = neighbors
-        self.order = math.nan if order is None else as_number("order", order, _ORDER)
-        self.limit: int | None = None
-        """What the sum may reach, in units; None: anything."""
+        self.order = math.nan if order is None else as_number("order", order, CONVERTED)
+        self._limit = ENDLESS - 1
         if epsilon is not None and delta is not None:
-            self.limit = _exact(self._largest(epsilon, delta))
+            self._limit = _exact(self._largest(epsilon, delta))
         elif kind == "rdp" and order is None:
             raise TypeError("filter = 'rdp' without a budget needs an order")
 
-    def cost(self, mechanism: Mechanism) -> int | None:
-        """What one release adds to the sum, in units; None: infinitely much."""
+    def cost(self, mechanism: Mechanism) -> int:
+        """What one release adds to the sum, in units."""
         job, total = mechanism * 1, 0.0
         if self.kind == "rdp":
             total = float(job.divergence(np.array([self.order]), self.neighbors, delta_of)[0])
@@ -51,7 +51,7 @@ class Filter:
             for part, count in parts:
                 total += count * self._read(part) * (1.0 + 4e-16)
             total *= 1.0 + 4e-16 * len(parts)
-        return _exact(total) if total < math.inf else None
+        return _exact(total) if total < math.inf else ENDLESS
 
     def _read(self, mechanism: Mechanism) -> float:
         """mu^2 or rho of one release."""
@@ -65,9 +65,9 @@ class Filter:
             raise ValueError(f"filter 'gdp' adds Gaussian mechanisms only, not {mechanism!r}; use filter 'rdp'")
         return 2.0 * rho
 
-    def allows(self, units: int) -> bool:
-        """Whether the budget allows a sum."""
-        return self.limit is None or units <= self.limit
+    def room(self, units: int) -> int:
+        """By how much a sum may still grow, in units; below 0 where the budget does not allow it."""
+        return self._limit - units
 
     def epsilon(self, units: int, delta: float) -> float:
         """What a sum proves at delta, if one stops for reasons that do not depend on the outputs."""
@@ -101,7 +101,7 @@ class Filter:
         if self.kind == "zcdp":
             return max(rho, 0.0)
         if math.isnan(self.order):
-            self.order = min(1.0 + math.sqrt(math.log(1.0 / delta) / max(rho, TINY)), _ORDER.high)
+            self.order = min(1.0 + math.sqrt(math.log(1.0 / delta) / max(rho, TINY)), CONVERTED.high)
         limit = epsilon - float(_conversion(np.asarray(self.order), delta))
         if not limit > 0.0:
             raise ValueError(
@@ -134,10 +134,4 @@ def _conversion(order: Cells, delta: float) -> Cells:
 @np.errstate(over="ignore")
 def _least(at: Callable[[Cells], Cells]) -> float:
     """Smallest value found over orders; each order gives a bound, so the search needs no proof."""
-    grid, values = _ORDERS, at(_ORDERS)
-    for _ in range(_ROUNDS):
-        place = int(np.argmin(values))
-        low, high = grid[max(place - 1, 0)], grid[min(place + 1, grid.size - 1)]
-        grid = 1.0 + np.geomspace(low - 1.0, high - 1.0, 25)
-        values = at(grid)
-    return float(np.min(values))
+    return least(at, _ORDERS, 1.0, math.inf, rounds=6)[0]

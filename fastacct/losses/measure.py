@@ -18,7 +18,6 @@ __all__ = [
     "GridMeasure",
     "as_source",
     "default_spacing",
-    "grid_delta",
     "lower_measure",
     "on_multiples",
     "upper_measure",
@@ -31,6 +30,8 @@ _CLOSE: Final = 8
 _FLAT: Final = 1.05
 _LEEWAY: Final = 0.02
 _FEW_CELLS: Final = 1 << 18
+_SMOOTH: Final = 0.9
+"""Least ratio of the masses of cells around the mode where no density is steep."""
 _HEAVY: Final = 0.3
 """A cell with this part of all mass decides where the grid lies."""
 _LIGHT: Final = 1e-285
@@ -74,22 +75,6 @@ def as_source(measure: GridMeasure) -> Atoms:
     loss, mass, bottom = measure.losses()[keep], measure.mass[keep], measure.bottom
     error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + spacing * measure.mass.size))
     return Atoms(loss, error, mass, infinite=measure.infinite, slack=measure.slack, bottom=bottom, lattice=spacing)
-
-
-def grid_delta(measure: GridMeasure, epsilon: float, is_upper: bool) -> float:
-    """Delta of a measure at any real epsilon, rounded to the safe side."""
-    sign = 1.0 if is_upper else -1.0
-    size = abs(measure.origin) + measure.spacing * measure.mass.size
-    total = 0.0
-    if epsilon < math.inf:
-        shift = measure.slack + 4.0 * ROUNDING * (size + (abs(epsilon) if epsilon > -math.inf else 0.0))
-        ahead = np.maximum(measure.losses() - (epsilon - sign * shift), 0.0)
-        total = float(np.sum(measure.mass * -np.expm1(-ahead))) * (1.0 + sign * ROUNDING * (measure.mass.size + 16.0))
-        if is_upper and total > 0.0:
-            total = max(total, 2.0**-1022)
-    if total == 0.0:
-        return measure.infinite
-    return min(1.0, (total + measure.infinite) * (1.0 + sign * 2.0 * ROUNDING))
 
 
 def on_multiples(measure: GridMeasure) -> tuple[GridMeasure, int]:
@@ -237,6 +222,8 @@ def _near_the_mode(
     mode = int(np.argmax(cells.mass))
     around = cells.mass[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
     first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
+    if around.size == 2 * _CLOSE + 1 and around.min() > _SMOOTH * around.max():  # nothing is steep
+        return origin, n, _points(origin, spacing, n + 2) - 0.5 * spacing, np.zeros(n + 2, dtype=np.bool_)
 
     @cache
     def left_over(phase: float) -> tuple[float, list[float]]:

@@ -85,17 +85,23 @@ class GaussianMixtures(Loss):
     def log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
         origin, variance = float(self.means[self.reference]), self.sigma**2
-        total, highest = np.zeros_like(x), np.zeros_like(x)
         terms: list[tuple[float, float, Cells, Cells]] = []
-        for j in range(self.means.size):
-            if j != self.reference and weights[j] > 0.0:
-                mean = float(self.means[j])
-                shift = mean - origin
-                y = shift * (x - 0.5 * (mean + origin)) / variance
-                size = np.abs(shift) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
-                total += weights[j] * np.expm1(np.minimum(y, 700.0))
-                highest = np.maximum(highest, y + math.log(weights[j]))
-                terms.append((float(weights[j]), mean, y, size))
+        for mean, weight in zip(self.means.tolist(), weights.tolist(), strict=True):
+            if mean != origin and weight > 0.0:
+                y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
+                size = abs(mean - origin) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
+                terms.append((weight, mean, y, size))
+        if not terms:
+            return np.zeros_like(x), np.zeros_like(x), np.full_like(x, origin)
+        if len(terms) == 1 and weights[self.reference] == 0.0:  # one component
+            weight, mean, value, size = terms[0]
+            value = value + math.log(weight) if weight != 1.0 else value
+            error = ROUNDING * (4.0 * np.abs(value) + 6.0 * size + 8.0 - 2.0 * math.log(weight))
+            return value, error, np.full_like(x, mean)
+        total, highest = np.zeros_like(x), np.zeros_like(x)
+        for weight, _, y, _ in terms:
+            total += weight * np.expm1(np.minimum(y, 700.0))
+            highest = np.maximum(highest, y + math.log(weight))
         near = (total > -0.5) & (highest < 600.0)
         value = np.log1p(np.where(near, total, 0.0))
         if not near.all():

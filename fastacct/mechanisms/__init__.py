@@ -4,6 +4,7 @@ from typing import Final
 
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
+from fastacct.mechanisms.compound import DPFTRL, GOPA, NoisyIteration, TreeAggregation
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
 from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
 from fastacct.mechanisms.gaussian import GDP, Gaussian, GaussianMixture
@@ -11,7 +12,7 @@ from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, MeanConcentratedDP, Pu
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
 from fastacct.mechanisms.laplace import Laplace, Staircase, TruncatedLaplace
 from fastacct.mechanisms.nested import Parallel, RepeatedSelection
-from fastacct.mechanisms.network import GOPA, RandomWalk
+from fastacct.mechanisms.network import RandomWalk
 from fastacct.mechanisms.process import Process
 from fastacct.mechanisms.selection import (
     AboveThreshold,
@@ -21,7 +22,6 @@ from fastacct.mechanisms.selection import (
     SparseVector,
     Thresholdout,
 )
-from fastacct.mechanisms.training import DPFTRL, NoisyIteration, TreeAggregation
 
 __all__ = [
     "DPFTRL",

@@ -27,6 +27,7 @@ from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilo
 __all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
 
 _SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
+_FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "largest_exact_group", "group_powers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,13 @@ class Mechanism(Value):
     group_powers: ClassVar[dict[str, int]] = {}
     """The parameters that the same mechanism has for a group, and which power of its size multiplies them."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, **facts: Any) -> None:
+        """Take the above as keywords of the class, as in `class Mine(Mechanism, relations=ALL, tight=False)`."""
+        super().__init_subclass__()
+        for name, value in facts.items():
+            if name not in _FACTS:
+                raise TypeError(f"{name} is not known of a mechanism; allowed: {', '.join(_FACTS)}")
+            setattr(cls, name, value)
         for base in cls.__bases__:
             if issubclass(base, Mechanism) and base is not Mechanism:
                 raise TypeError(
@@ -70,9 +76,10 @@ class Mechanism(Value):
         return None
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """Upper bound of the Rényi divergence of one release at orders above 1; inf where none is known."""
-        one = self.sampled_gaussian(relation)
-        return unknown(orders) if one is None else of_sampled_gaussian(one.noise, one.rate, orders)
+        """Upper bound of the Rényi divergence of one release at orders above 1, by its losses; inf if not known."""
+        if (one := self.sampled_gaussian(relation)) is not None:
+            return of_sampled_gaussian(one.noise, one.rate, orders)
+        return self._of_losses(orders, 1.0, relation)
 
     def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
         """The same, for a mechanism whose divergence needs the delta of another job."""
@@ -128,11 +135,7 @@ class Mechanism(Value):
 
     def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
         """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
-        try:
-            pair = self.sample_losses(rate, 1, relation)
-        except OutOfReachError:
-            pair = None
-        found = unknown(orders) if pair is None else of_pair(pair, orders, relation)
+        found = self._of_losses(orders, rate, relation)
         if np.isfinite(found).all():
             return found
         whole = own(orders, relation)
@@ -140,6 +143,14 @@ class Mechanism(Value):
             return np.minimum(found, whole)
         both = both_ways(relation)  # the theorem rests on both directions
         return np.minimum(found, general_bound(lambda at: own(at, both), rate, orders, whole))
+
+    def _of_losses(self, orders: Cells, rate: float, relation: Relation) -> Cells:
+        """Divergence of the losses, or of those of a Poisson sample; inf where they are not known."""
+        try:
+            pair = self.losses(relation) if rate == 1.0 else self.sample_losses(rate, 1, relation)
+        except OutOfReachError:
+            pair = None
+        return unknown(orders) if pair is None else of_pair(pair, orders, relation)
 
     def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
         """This mechanism and others of its class, all on one Poisson sample, as one mechanism; None if not known."""
@@ -201,17 +212,6 @@ class PoissonSampled(Mechanism):
     must be as if zeroed.  Of a group, `mechanism.group(k).poisson(q)` draws all of it or none,
     `mechanism.poisson(q).group(k)` each member.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-    sample_rate : float or array in [0, 1]
-        Expected batch size divided by the size of the data set.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a rate out of range, shapes that do not broadcast, and mechanisms whose sample is not known.
-
     Examples
     --------
     >>> import fastacct as fa
@@ -223,7 +223,7 @@ class PoissonSampled(Mechanism):
     """
 
     mechanism: Mechanism
-    sample_rate: Reals = parameter(UNIT)
+    sample_rate: Reals = parameter(UNIT, about="Expected batch size divided by the size of the data set.")
 
     def __post_init__(self) -> None:
         inner = self.mechanism
@@ -376,13 +376,6 @@ class Grouped(Mechanism):
 
     def losses(self, relation: Relation) -> Pair | None:
         return self.mechanism.sample_losses(1.0, self.size, relation)
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        """That of the Gaussian which the group is, or by its losses."""
-        if self.sampled_gaussian(relation) is not None:
-            return super().divergence(orders, relation)
-        pair = self.losses(relation)
-        return unknown(orders) if pair is None else of_pair(pair, orders, relation)
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian | None:
         """A Gaussian with less noise; rounded down unless the division is exact."""

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, unwrap
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Domain, Reals, as_cells, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
-from fastacct.losses.divergence import of_pair
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
@@ -38,7 +37,7 @@ _MOST_DRAWN: Final = 1e5
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(Mechanism):
+class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=MAX_COMPONENTS - 1):
     """Noise N(0, noise_multiplier^2) on a sum to which every record contributes a vector of norm at most 1.
 
     **Guarantee.** `noise_multiplier` is the standard deviation of the noise divided by the clipping norm.  The
@@ -54,9 +53,6 @@ class Gaussian(Mechanism):
     noise_multiplier: Reals = parameter(
         NONNEGATIVE, about="0: no noise, nothing can be certified.  inf: nothing is released."
     )
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    is_gaussian: ClassVar[bool] = True
-    largest_exact_group: ClassVar[int] = MAX_COMPONENTS - 1
 
     @property
     def sample_relations(self) -> tuple[Relation, ...]:
@@ -155,21 +151,13 @@ def _coarse_binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class GDP(Mechanism):
+class GDP(Mechanism, relations=ALL, group_powers={"mu": 1}):
     """Anything that is mu-GDP: a trade-off curve above that of N(mu, 1) against N(0, 1) (Dong, Roth, Su 2022).
 
     **Guarantee.** Exact for the class; mu^2 add up.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.delta(fa.GDP(mu=0.5) * 4, epsilon=1.0), 8)
-    0.12693674
     """
 
     mu: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    group_powers: ClassVar[dict[str, int]] = {"mu": 1}
 
     def decompose(self, relation: Relation) -> Process:
         far = sensitivity(relation)
@@ -186,7 +174,7 @@ class GDP(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianMixture(Mechanism):
+class GaussianMixture(Mechanism, is_gaussian=True):
     """A pair of one-dimensional Gaussian mixtures with one noise: P with the records, Q without.
 
     **Guarantee.** Numbers hold for every mechanism that the pair dominates; that it does is the caller's claim.
@@ -217,7 +205,6 @@ class GaussianMixture(Mechanism):
     noise_multiplier: Reals = parameter(NONNEGATIVE)
     p: tuple[tuple[float, float], ...] = ()
     q: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
-    is_gaussian: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -237,9 +224,6 @@ class GaussianMixture(Mechanism):
         noise = plain(self.noise_multiplier)
         released = max(mean for _, mean in self.p) > min(mean for _, mean in self.q)
         return MixturePair(Mixture(noise, self.p, self.q)) if released and noise < math.inf else NOTHING
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        return of_pair(self.losses(relation), orders, relation)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if self.losses(relation).is_nothing else math.inf

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _ORDER: Final = Domain(1.0, MAX_ORDER, open_low=True)
 
 
 @dataclass(frozen=True, eq=False)
-class PureDP(Mechanism):
+class PureDP(Mechanism, relations=ALL):
     """Anything that is epsilon-DP.
 
     **Guarantee.** Exact for the class: randomised response dominates all of it (Kairouz, Oh, Viswanath 2015), also when
@@ -42,7 +42,6 @@ class PureDP(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def losses(self, relation: Relation) -> Pair:
         return _worst_pair(plain(self.epsilon), 0.0)
@@ -58,22 +57,15 @@ class PureDP(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class ApproxDP(Mechanism):
+class ApproxDP(Mechanism, relations=ALL):
     """Anything that is (epsilon, delta)-DP.
 
     **Guarantee.** Exact for the class, homogeneous or not (the dominating pair of Kairouz, Oh, Viswanath 2015 and
     Murtagh, Vadhan 2016, composed numerically).  For both orders of two neighbouring data sets, as `PureDP`.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.delta(fa.ApproxDP(0.3, 1e-6) * 12, epsilon=1.8), 6)
-    0.03021
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
     delta: Reals = parameter(UNIT)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def losses(self, relation: Relation) -> Pair:
         return _worst_pair(plain(self.epsilon), plain(self.delta))
@@ -102,23 +94,15 @@ def _worst_pair(epsilon: float, delta: float) -> Pair:
 
 
 @dataclass(frozen=True, eq=False)
-class ZCDP(Mechanism):
+class ZCDP(Mechanism, relations=ALL, tight=False):
     """Anything that is (xi, rho)-zero-concentrated: divergence at most xi + rho alpha at every order alpha > 1.
 
     **Guarantee.** The best conversion at a continuous order.  zCDP does not imply mu-GDP with mu = sqrt(2 rho), which
     would be smaller.  Source: Bun and Steinke 2016.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> f"{fa.delta(fa.ZCDP(rho=0.5), epsilon=4.0):.6e}"
-    '1.957954e-04'
     """
 
     rho: Reals = parameter(NONNEGATIVE)
     xi: Reals = parameter(NONNEGATIVE, 0.0)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return (plain(self.xi) + plain(self.rho) * orders) * (1.0 + 4e-16)
@@ -133,7 +117,7 @@ class ZCDP(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanConcentratedDP(Mechanism):
+class MeanConcentratedDP(Mechanism, relations=ALL, tight=False):
     """(mu, tau)-concentrated DP of Dwork and Rothblum 2016: the loss has mean at most mu, and less its mean it is
     subgaussian with standard tau.
 
@@ -150,8 +134,6 @@ class MeanConcentratedDP(Mechanism):
 
     mu: Reals = parameter(NONNEGATIVE)
     tau: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         value = plain(self.mu) + 0.5 * (orders - 1.0) * (plain(self.tau) * plain(self.tau))
@@ -159,7 +141,7 @@ class MeanConcentratedDP(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class RDPCurve(Mechanism):
+class RDPCurve(Mechanism, relations=ALL, tight=False):
     """Rényi divergences at some orders, in both directions.
 
     **Guarantee.** Between two orders (alpha - 1) times the divergence is interpolated linearly, which is a bound since
@@ -181,8 +163,6 @@ class RDPCurve(Mechanism):
 
     orders: tuple[float, ...]
     values: tuple[float, ...]
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def __init__(self, orders: Iterable[float], values: Iterable[float]) -> None:
         order, value = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -13,28 +12,22 @@ from fastacct.core.inputs import NONNEGATIVE, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import divided_down, quotient_up
 from fastacct.losses.atoms import both, everything, in_reach
-from fastacct.losses.density import LaplaceLoss, TruncatedLaplaceLoss, laplace_bracket
+from fastacct.losses.density import LaplaceLoss, laplace_bracket
 from fastacct.losses.divergence import padded, square, unknown
-from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Nodes, Pair
-from fastacct.losses.revealed import on_points
+from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import Count, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
-from fastacct.samplers.poisson import sample
 
 __all__ = ["Laplace", "Staircase", "TruncatedLaplace"]
 
 _NOISE: Final = Domain(0.0, 1e15)
-_POINTS: Final = 4096
-"""Of the losses of which a Poisson sample is taken."""
-_OFF: Final = 1e-10
-"""Relative error of the masses there, by far."""
 _LEAST: Final = 1e-290
 """Smaller masses of an infinite loss are given as this."""
 
 
 @dataclass(frozen=True, eq=False)
-class Laplace(Mechanism):
+class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
     """Laplace noise on a query to which every record contributes at most 1 in L1 norm.
 
     **Guarantee.** Exact for one number, and for vectors of which a record moves one coordinate.  Where it may move
@@ -54,8 +47,6 @@ class Laplace(Mechanism):
     noise_multiplier: Reals = parameter(
         NONNEGATIVE, about="Scale b over the contribution; standard deviation: sqrt(2) b."
     )
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    group_powers: ClassVar[dict[str, int]] = {"noise_multiplier": -1}
 
     def losses(self, relation: Relation) -> Pair:
         scale = plain(self.noise_multiplier) / sensitivity(relation)
@@ -91,7 +82,7 @@ class Laplace(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class Staircase(Mechanism):
+class Staircase(Mechanism, relations=ALL, tight=False):
     """Noise with a piecewise constant density that drops by exp(-epsilon) every sensitivity (Geng, Viswanath 2014).
 
     **Guarantee.** A bound: the noise is epsilon-DP, and that is what is used.  Under replace-one `epsilon` must have
@@ -105,15 +96,13 @@ class Staircase(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedLaplace(Mechanism):
+class TruncatedLaplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1, "bound": -1}):
     """Laplace noise that is never larger than a bound: density proportional to exp(-|x|/b) on [-bound, bound].
 
     **Guarantee.** Exact for one number to which every record contributes at most 1.  An outcome that only one of two
@@ -132,8 +121,6 @@ class TruncatedLaplace(Mechanism):
 
     noise_multiplier: Reals = parameter(_NOISE, about="Scale b divided by the contribution.")
     bound: Reals = parameter(NONNEGATIVE, about="Largest noise, divided by the contribution; inf: `Laplace`.")
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    group_powers: ClassVar[dict[str, int]] = {"noise_multiplier": -1, "bound": -1}
 
     def losses(self, relation: Relation) -> Pair:
         shift, scale, bound = sensitivity(relation), plain(self.noise_multiplier), plain(self.bound)
@@ -142,7 +129,14 @@ class TruncatedLaplace(Mechanism):
         if bound == math.inf:
             return Laplace(self.noise_multiplier).losses(relation)
         in_reach(shift / scale, 500.0)
-        return _Truncated(_bracket(shift, scale, bound))
+        largest, between, ends, infinite, off = _cut_off(shift, scale, bound)
+        peak, slack = 0.5 / -math.expm1(-largest), 4.0 * ROUNDING * largest
+        least = infinite * (1.0 - off) if infinite > _LEAST else 0.0
+        sides = [
+            LaplaceLoss(largest, peak, ends, off, between, off, infinite=mass, slack=slack)
+            for mass in (_infinite_up(shift, scale, bound), least)
+        ]
+        return both(Bracket(*sides))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         if self.bound == math.inf:
@@ -156,26 +150,15 @@ class TruncatedLaplace(Mechanism):
         shift = size * sensitivity(relation)
         scale, bound = np.broadcast_arrays(np.asarray(self.noise_multiplier), np.asarray(self.bound))
         cells = zip(scale.flat, bound.flat, strict=True)
-        lost = [_masses(shift, float(b), float(most)).infinite_up if b > 0.0 else 1.0 for b, most in cells]
+        lost = [_infinite_up(shift, float(b), float(most)) for b, most in cells]
         return ApproxDP(quotient_up(shift, scale), np.reshape(lost, scale.shape)) * 1
 
 
-@dataclass(frozen=True)
-class _Masses:
-    """Of one release: of the losses between the ends, of both ends, and of an infinite loss, good to `relative`."""
+def _cut_off(shift: float, scale: float, bound: float) -> tuple[float, float, tuple[float, float], float, float]:
+    """Largest loss; masses of the losses between the ends, of both ends, and of an infinite loss; their relative error.
 
-    largest: float
-    between: float
-    ends: tuple[float, float]
-    infinite: float
-    infinite_up: float
-    relative: float
-
-
-def _masses(shift: float, scale: float, bound: float) -> _Masses:
-    """P has noise around 0 and Q around `shift`: the loss (|x - shift| - |x|)/scale falls in x > shift - bound."""
-    if 2.0 * bound <= shift:
-        return _Masses(0.0, 0.0, (0.0, 0.0), 1.0, 1.0, 0.0)
+    P has noise around 0 and Q around `shift` < 2 bound: the loss (|x - shift| - |x|)/scale falls in x > shift - bound.
+    """
     whole = -2.0 * math.expm1(-bound / scale)
     if shift <= bound:
         far, largest = -math.expm1(-(bound - shift) / scale) / whole, shift / scale
@@ -187,43 +170,12 @@ def _masses(shift: float, scale: float, bound: float) -> _Masses:
         between = -math.exp(-(shift - bound) / scale) * math.expm1(-largest) / whole
         infinite = 0.5 - math.expm1(-(shift - bound) / scale) / whole
     relative = ROUNDING * (64.0 + 16.0 * (min(bound / scale, 800.0) + shift / scale))
-    up = 0.0 if bound == math.inf else min(1.0, max(infinite * (1.0 + relative), _LEAST))
-    return _Masses(largest, between, ends, infinite, up, relative)
+    return largest, between, ends, infinite, relative
 
 
-def _bracket(shift: float, scale: float, bound: float) -> Bracket:
-    one = _masses(shift, scale, bound)
-    density = LaplaceLoss(one.largest, atoms=False)
-    slack = 4.0 * ROUNDING * one.largest
-    upper, lower = (
-        TruncatedLaplaceLoss(density, one.between, one.ends, one.relative, infinite=infinite, slack=slack)
-        for infinite in (one.infinite_up, one.infinite * (1.0 - one.relative) if one.infinite > _LEAST else 0.0)
-    )
-    return Bracket(upper, lower)
-
-
-class _Truncated(Pair):
-    """The pair, whose Poisson sample is that of losses at many points: P and Q have different supports."""
-
-    def __init__(self, one: Bracket) -> None:
-        super().__init__(one, one)
-
-    def sampled(self, rate: float) -> Pair:
-        """By atoms."""
-        sides = [_pointwise(one, i == 0) for i, one in enumerate((self.remove.upper, self.remove.lower))]
-        return sample(both(Bracket(*sides)), rate)
-
-
-def _pointwise(loss: object, is_upper: bool) -> Atoms:
-    assert isinstance(loss, TruncatedLaplaceLoss)
-    top, side = loss.between.largest, 1.0 if is_upper else -1.0
-    edges = np.linspace(-top, top, _POINTS + 1)
-
-    def nodes() -> Iterable[Nodes]:
-        for one in loss.between.nodes(edges, 0.0):
-            yield one._replace(loss=np.maximum(one.loss - edges[one.cell], 0.0), mass=loss.share * one.mass)
-
-    inner = on_points(nodes(), edges, _OFF, is_upper)
-    mass = np.append(np.array(loss.ends) * (1.0 + side * loss.relative), inner.mass)
-    error = np.append(np.zeros(2), inner.loss_error)
-    return Atoms(np.append([-top, top], inner.loss), error, mass, infinite=loss.infinite, slack=loss.slack)
+def _infinite_up(shift: float, scale: float, bound: float) -> float:
+    """Probability of the outcomes that only one of two data sets can have, rounded up."""
+    if scale == 0.0 or 2.0 * bound <= shift:
+        return 1.0
+    *_, infinite, relative = _cut_off(shift, scale, bound)
+    return 0.0 if bound == math.inf else min(1.0, max(infinite * (1.0 + relative), _LEAST))

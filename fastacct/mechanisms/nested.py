@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -95,7 +95,7 @@ class Parallel(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class RepeatedSelection(Mechanism):
+class RepeatedSelection(Mechanism, relations=ALL):
     """The best of a random number of runs, as in tuning of hyper-parameters (Papernot, Steinke 2022).
 
     **Guarantee.** A bound, by Rényi divergences: those of `base`, plus what choosing costs.  If one run is epsilon-DP,
@@ -126,7 +126,6 @@ class RepeatedSelection(Mechanism):
     base: Mechanism | Process
     mean: float
     eta: float | None = None
-    relations: ClassVar[tuple[Relation, ...]] = ALL
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", as_plain_job("base", self.base))

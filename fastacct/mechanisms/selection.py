@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, UNIT, Cells, Re
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
-from fastacct.losses.density import LaplaceLoss
+from fastacct.losses.density import bounded_range
 from fastacct.losses.divergence import padded, square, unknown
-from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.losses.loss import NOTHING, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
@@ -25,7 +24,7 @@ __all__ = ["AboveThreshold", "Exponential", "Paprika", "PermuteAndFlip", "Sparse
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(Mechanism):
+class Exponential(Mechanism, relations=ALL, tight=False):
     """The exponential mechanism: outcome r with probability proportional to exp(epsilon score(r) / (2 sensitivity)).
 
     **Guarantee.** A bound, tight over all mechanisms of the class: `epsilon` is the range that the losses of one pair
@@ -42,16 +41,13 @@ class Exponential(Mechanism):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def losses(self, relation: Relation) -> Pair:
         epsilon = plain(self.epsilon)
         if epsilon < 1e-290:
             return NOTHING if epsilon == 0.0 else both(epsilon_delta(epsilon, 0.0))
         in_reach(epsilon, 600.0)
-        source = LaplaceLoss(epsilon, atoms=False, slack=2.0 * ROUNDING * epsilon)
-        return both(Bracket(source, source))
+        return both(bounded_range(epsilon))
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """The largest of two points with losses t - epsilon and t, over t; never above epsilon^2 alpha / 8."""
@@ -79,23 +75,16 @@ class Exponential(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class PermuteAndFlip(Mechanism):
+class PermuteAndFlip(Mechanism, tight=False):
     """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
 
     **Guarantee.** A bound: epsilon-DP, where the noise has scale 2 sensitivity / epsilon; sensitivity / epsilon
     suffices only where all scores move the same way (`monotone`).  They do not when a record is replaced, a vote moved
     from one candidate to another: replace-one is refused then.  (With Gumbel noise it is the exponential mechanism.)
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.PermuteAndFlip(epsilon=1.0) * 3, delta=0.0), 6)
-    3.0
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
     monotone: bool = option((False, True), False, about="`epsilon` is for scores that all move the same way.")
-    tight: ClassVar[bool] = False
 
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
@@ -136,30 +125,22 @@ class PermuteAndFlip(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class AboveThreshold(Mechanism):
+class AboveThreshold(Mechanism, relations=ALL, tight=False):
     """The first query above a noisy threshold: noise Laplace(2 s/epsilon) on the threshold, Laplace(4 s/epsilon) on
     each query, s the sensitivity of a query.
 
     **Guarantee.** A bound: epsilon-DP however many queries are asked before the one that is above.  Releasing the value
     of that query costs a fresh `Laplace` (never the noise that was compared).  Source: Dwork, Roth 2014, section 3.6.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> round(fa.epsilon(fa.AboveThreshold(epsilon=0.1), delta=0.0), 6)
-    0.1
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
 
 
 @dataclass(frozen=True, eq=False)
-class SparseVector(Mechanism):
+class SparseVector(Mechanism, relations=ALL, tight=False):
     """`answers` queries above a threshold, the threshold's noise drawn afresh after each: as many `AboveThreshold`.
 
     **Guarantee.** A bound, the composition of its runs.
@@ -173,35 +154,24 @@ class SparseVector(Mechanism):
 
     epsilon: Reals = parameter(NONNEGATIVE, about="Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).")
     answers: int = constant(BILLION, 1)
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         return AboveThreshold(self.epsilon) * self.answers
 
 
 @dataclass(frozen=True, eq=False)
-class Thresholdout(Mechanism):
+class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     """The reusable holdout (Dwork et al. 2015): queries with values in [0, 1] answered from the training set until they
     differ from the holdout's by a noisy threshold, at most `budget` times.
 
     **Guarantee.** A bound for replacing one record of the holdout: each of the `budget` answers is one `AboveThreshold`
     (threshold noise Laplace(2 rate), comparison Laplace(4 rate)) and one value with noise Laplace(rate).  The published
     closed forms, (2 budget/(rate size), 0) and (sqrt(32 budget log(2/delta))/(rate size), delta), are looser.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> holdout = fa.Thresholdout(rate=0.02, size=10_000, budget=50)
-    >>> round(fa.epsilon(holdout, delta=0.0, neighbors="replace_one"), 6)
-    0.5
     """
 
     rate: float = constant(POSITIVE, about="Scale of the answers' noise.")
     size: int = constant(BILLION, about="Records of the holdout.")
     budget: int = constant(BILLION)
-    relations: ClassVar[tuple[Relation, ...]] = ("replace_one",)
-    tight: ClassVar[bool] = False
 
     def decompose(self, relation: Relation) -> Process:
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
@@ -211,7 +181,7 @@ class Thresholdout(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class Paprika(Mechanism):
+class Paprika(Mechanism, relations=ALL, tight=False):
     """PAPRIKA, private online testing of hypotheses (Zhang, Kamath, Cummings 2021): accounted for as its theorem says.
 
     **Guarantee.** That of the published theorem, (epsilon, delta)-DP for the whole stream, and only under its
@@ -230,8 +200,6 @@ class Paprika(Mechanism):
     epsilon: Reals = parameter(NONNEGATIVE, about="Of the published theorem, for the whole stream.")
     delta: Reals = parameter(UNIT, about="Of the published theorem, for the whole stream.")
     conditions_hold: bool = False
-    relations: ClassVar[tuple[Relation, ...]] = ALL
-    tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.conditions_hold is not True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,7 +16,17 @@ from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
 from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour
 
-__all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "exact", "is_exact_curve", "owners"]
+__all__ = [
+    "Ask",
+    "bound_only",
+    "by_cells",
+    "contour_of",
+    "delta_of",
+    "delta_reader",
+    "exact",
+    "is_exact_curve",
+    "owners",
+]
 
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _EXACTLY = Settings()
@@ -52,6 +63,15 @@ def exact(job: Process, ask: Ask) -> Bounds:
         other = by_cells(job, mine, _EXACTLY._replace(by_losses=False))
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     return bound_only(bounds, ask)
+
+
+def delta_reader(job: Process, relation: Relation) -> Callable[[float], float]:
+    """Upper bounds of delta of a job of plain numbers, one epsilon at a time."""
+    whole = job.decompose(relation)
+    if not job.tight or any(m.alternatives() for m, _ in whole) or Contour.reads(whole):
+        return lambda epsilon: float(exact(job, Ask("delta", np.array(epsilon), (), relation, only_upper=True)).upper)
+    reader = _readers(whole, relation, _EXACTLY)[0]
+    return lambda epsilon: reader.answer("delta", epsilon).upper
 
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:

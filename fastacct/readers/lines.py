@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -14,22 +15,28 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.losses.loss import Atoms
 from fastacct.mechanisms.process import Process
-from fastacct.readers.job import Ask, exact, owners
+from fastacct.readers.job import delta_reader, owners
 
 __all__ = ["supporting_lines"]
 
-_FIRST: Final = np.append(0.0, np.geomspace(1e-3, 700.0, 25))
-"""Epsilons at which every search starts."""
+_STRIDE: Final = 4
+_SHARED: Final = np.interp(
+    np.arange(25 * _STRIDE + 1) / _STRIDE, np.arange(26), np.append(0.0, np.geomspace(1e-3, 700.0, 25))
+).tolist()
+"""Epsilons that all rates look at: first at every fourth, then at those between two of them."""
 _OWN: Final = 24
 """Deltas that one rate asks for itself, at most."""
-_IDLE: Final = 2
+_IDLE: Final = 4
 """Deltas in a row that brought nothing."""
-_GUESSES: Final = 257
+_GUESSES: Final = np.linspace(0.0, 1.0, 257)
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
+_EVEN: Final = 1e-12
+"""Relative change that rounding may have made."""
 _MOST_CORNERS: Final = 1 << 14
 _UP: Final = 1.0 + 1e-14
-Line = Callable[[Any, Any, float], Cells]
+Line = Callable[[Any, Any, Any, float], Any]
+"""With the functions of `math` for numbers, of `numpy` for arrays."""
 
 
 def supporting_lines(process: Process, fpr: Cells, relation: Relation, threads: int, *, positives: bool) -> Bounds:
@@ -62,17 +69,13 @@ def _largest(job: Process, fpr: Cells, relation: Relation, threads: int) -> Cell
     """
     corners = _corners(job, relation)
 
-    @cache
-    def delta_at(epsilon: float) -> float:
-        ask = Ask("delta", np.array(epsilon), (), relation, threads, only_upper=True)
-        return float(exact(job, ask).upper)
+    delta_at = cache(delta_reader(job, relation))
 
     def best(x: float) -> float:
-        steep = _lowest(_steep, delta_at, corners, x)
-        # both together are convex: where one falls from epsilon 0, the other one rises
-        return (
-            steep if steep < (delta_at(0.0) + x) * (1.0 - _GOOD) else min(steep, _lowest(_flat, delta_at, corners, x))
-        )
+        # both lines together are convex: where one falls from epsilon 0, the other one rises
+        rise = _steep(math, _SHARED[1], delta_at(_SHARED[1]), x) / (delta_at(0.0) + x) - 1.0
+        asked = ((_steep, rise < _EVEN), (_flat, rise > -_EVEN))
+        return min(_lowest(line, delta_at, corners, x) for line, is_asked in asked if is_asked)
 
     found = [best(x) if x < 1.0 else 1.0 for x in fpr.tolist()]
     return np.minimum(1.0, np.maximum(np.array(found) * _UP + 1e-300, fpr))
@@ -82,13 +85,13 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
     """The least value of a line over epsilon: it falls up to one place and rises from there."""
 
     def value(epsilon: float) -> float:
-        return float(line(epsilon, delta_at(epsilon), fpr))
+        return float(line(math, epsilon, delta_at(epsilon), fpr))
 
-    end = 1
-    while end < _FIRST.size - 1 and value(float(_FIRST[end])) <= value(float(_FIRST[end - 1])):
-        end += 1
-    low, high = float(_FIRST[max(end - 2, 0)]), float(_FIRST[end])
-    points = [low, *corners[(corners > low) & (corners < high)].tolist(), high]
+    end = _STRIDE
+    while end < len(_SHARED) - 1 and value(_SHARED[end]) <= value(_SHARED[end - _STRIDE]):
+        end += _STRIDE
+    points = _SHARED[max(end - 2 * _STRIDE, 0) : end + 1]
+    points = sorted({*points, *corners[(corners > points[0]) & (corners < points[-1])].tolist()})
     first, last = 0, len(points) - 1
     while first < last:
         middle = (first + last) // 2
@@ -101,17 +104,24 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
     for _ in range(_OWN):  # the parabola's minimum where that has helped, else the middle of the longer side
         e = np.array(sorted(own))
         place = int(np.argmin([own[x] for x in e.tolist()]))
-        e = e[max(place - 1, 0) : place + 2]
+        e, place = e[max(place - 1, 0) : place + 2], min(place, 1)
         delta, best = np.array([delta_at(x) for x in e.tolist()]), min(own.values())
-        if idle > _IDLE or not delta.all() or e[-1] - e[0] <= 1e-4 * e[-1]:
+        if not delta.all() or e[-1] - e[0] <= 1e-4 * e[-1]:
             break
-        guesses = np.linspace(e[0], e[-1], _GUESSES)
-        model = line(guesses, np.exp(_through(e, np.log(delta), guesses)), fpr)
-        at = float(guesses[int(np.argmin(model))])
-        if idle or at in own:
-            at = max((0.5 * (a + b) for a, b in pairwise(e.tolist())), key=lambda x: abs(x - e[min(place, 1)]))
+        at, told = float(e[place]), math.nan
+        if not idle:
+            guesses = e[0] + (e[-1] - e[0]) * _GUESSES
+            model = line(np, guesses, np.exp(_through(e, np.log(delta), guesses)), fpr)
+            at, told = float(guesses[int(np.argmin(model))]), float(model.min())
+            if at in own and e.size == 2:
+                break
+        if at in own:
+            at = max((0.5 * (a + b) for a, b in pairwise(e.tolist())), key=lambda x: abs(x - e[place]))
         own[at] = value(at)
-        idle = 0 if own[at] < best - _GOOD * min(best, 1.0 - best) else idle + 1
+        enough = _GOOD * min(best, 1.0 - best)
+        idle = 0 if own[at] < best - enough else idle + 1
+        if idle > _IDLE or abs(own[at] - told) <= 10.0 * enough:  # a model that is right has found the least
+            break
     return min(own.values())
 
 
@@ -122,13 +132,13 @@ def _through(x: Cells, y: Cells, at: Cells) -> Cells:
     return np.asarray(y[0] + (at - x[0]) * (slope + bend * (at - x[1])))
 
 
-def _steep(epsilon: Cells, delta: Cells, fpr: float) -> Cells:
-    return np.asarray(delta + np.exp(epsilon) * fpr)
+def _steep(of: Any, epsilon: Any, delta: Any, fpr: float) -> Any:
+    return delta + of.exp(epsilon) * fpr
 
 
-def _flat(epsilon: Cells, delta: Cells, fpr: float) -> Cells:
+def _flat(of: Any, epsilon: Any, delta: Any, fpr: float) -> Any:
     # 1 - exp(-epsilon) (1 - delta - fpr), as a sum of what is not negative: small rates keep their accuracy
-    return np.asarray(np.exp(-epsilon) * (delta + fpr) - np.expm1(-epsilon))
+    return of.exp(-epsilon) * (delta + fpr) - of.expm1(-epsilon)
 
 
 def _corners(job: Process, relation: Relation) -> Cells:
@@ -148,7 +158,7 @@ def _corners(job: Process, relation: Relation) -> Cells:
             sums = sums if sums.size <= _MOST_CORNERS else sums[:0]
         found.append(np.abs(sums))
     every = np.concatenate(found)
-    return _distinct(every[(every > 0.0) & (every <= _FIRST[-1])])
+    return _distinct(every[(every > 0.0) & (every <= _SHARED[-1])])
 
 
 def _sums(atoms: Atoms, count: int) -> Cells:

@@ -11,8 +11,8 @@ import numpy as np
 from fastacct.core.bounds import Found, judged
 from fastacct.losses.loss import ROUNDING, Bracket, Loss, weighted
 from fastacct.readers.grid.composition import saddle_of_delta
-from fastacct.readers.grid.crossing import crossing, sum_of
 from fastacct.readers.grid.parts import Part
+from fastacct.readers.grid.window import crossing, sum_of
 
 __all__ = ["Single"]
 

@@ -86,18 +86,20 @@ def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> 
 
 @dataclass(frozen=True, eq=False)
 class _SampledDensity(Loss):
-    """The sample of a loss with a density, of two distributions with the same support."""
+    """The sample of a loss with a density, beside the outputs that the unsampled data `alone` has."""
 
     base: Loss
     rate: float
     direction: str
     is_upper: bool
+    alone: Atoms
 
     def extent(self, tail: float) -> tuple[float, float]:
         low, high = self.base.extent(tail)
         more = 4.0 * self.base.slack
         value, error = _loss(np.array([low - more, high + more]), self.rate, self.direction)
-        return float(value[0] - error[0]), float(value[1] + error[1])
+        value, error = np.append(value, self.alone.loss), np.append(error, self.alone.loss_error)
+        return float((value - error).min()), float((value + error).max())
 
     def _inverse(self, edges: Cells, low: float, high: float) -> Cells:
         """Losses of the base at edges between losses of the sample (nearly: nodes know their own losses)."""
@@ -122,20 +124,39 @@ class _SampledDensity(Loss):
                 mass, _, rounding = _mass(mass, loss, self.rate)
                 relative = relative + rounding
             yield Nodes(cell, value, error, mass, mass * (own_error + relative))
+        yield from self.alone.nodes(edges, tail)
+
+
+def _sampled_density(base: Loss, only_q: float, rate: float, direction: str, is_upper: bool) -> Loss:
+    """`only_q` bounds the mass of Q where P has nothing; what the slack of losses takes from Q is there, too."""
+    side, end, infinite, mass = 1.0 if is_upper else -1.0, -math.log1p(-rate), 0.0, base.infinite
+    if direction == "remove":
+        infinite = max(0.0, rate * base.infinite * (1.0 + side * 2.0 * ROUNDING) + side * 1e-323) if mass > 0.0 else 0.0
+        end, mass = -end, (1.0 - rate) * max(0.0, only_q + side * 2.0 * base.slack) if only_q > 0.0 else 0.0
+    loss = np.full(int(mass > 0.0), end)
+    alone = Atoms(loss, 4.0 * ROUNDING * np.abs(loss), np.full(loss.size, mass * (1.0 + side * 4.0 * ROUNDING)))
+    heaviest = np.array([base.anchor if end > 0.0 else -base.anchor]) if mass > 0.0 and base.anchor else loss[:0]
+    anchor = next(iter(_loss(heaviest, rate, direction)[0].tolist()), None)
+    return _SampledDensity(base, rate, direction, is_upper, alone, infinite=infinite, anchor=anchor)
 
 
 def sample(pair: Pair, rate: float) -> Pair:
     """Losses of the Poisson sample with 0 < rate < 1 (Zhu, Dong, Wang 2022, theorem 11)."""
 
-    def sampled(base: Loss, way: str, is_upper: bool) -> Loss:
+    def sampled(base: Loss, mirrored: Loss, way: str, is_upper: bool) -> Loss:
         if isinstance(base, Atoms):
             return _sampled_atoms(base, rate, way, is_upper)
         if base.samples_by_node:
-            return _SampledDensity(base, rate, way, is_upper)
+            return _sampled_density(base, mirrored.infinite, rate, way, is_upper)
         raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
 
-    ways = ((pair.remove, "remove"), (pair.add, "add"))
-    return Pair(*[Bracket(sampled(one.upper, way, True), sampled(one.lower, way, False)) for one, way in ways])
+    ways = ((pair.remove, pair.add, "remove"), (pair.add, pair.remove, "add"))
+    return Pair(
+        *[
+            Bracket(sampled(one.upper, other.upper, way, True), sampled(one.lower, other.lower, way, False))
+            for one, other, way in ways
+        ]
+    )
 
 
 def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cells, whole: Cells) -> Cells:

@@ -33,41 +33,17 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING, Moment, Weighted, log_moment
 from fastacct.losses.measure import GridMeasure
+from fastacct.readers.grid.window import Window
 
 __all__ = [
     "Composition",
     "Saddle",
-    "Tilted",
-    "chernoff_delta",
-    "left_out",
-    "read_delta",
     "saddle_at",
     "saddle_of_delta",
 ]
 
 _TINY: Final = 1e-300
-_NORMAL: Final = 2.0**-1022
-"""What underflows is rounded up to this."""
 _CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
-
-
-class Tilted(NamedTuple):
-    """Composed tilted masses at `first` + i `spacing`; `offset` of the first on the composed grid.
-
-    A mass is off by at most `each_error`, all together by `norm_error` in the 2-norm; the tilted masses left out are at
-    most `below` and `above`.
-    """
-
-    offset: int
-    first: float
-    spacing: float
-    mass: Cells
-    tilt: float
-    log_scale: float
-    each_error: float
-    norm_error: float
-    below: float
-    above: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +94,6 @@ class Composition:
     def bottom(self) -> float:
         """The smallest finite loss."""
         return self.loss_at(self.start)
-
-    def is_beyond(self, epsilon: float) -> bool:
-        """Whether no finite loss is above `epsilon`."""
-        return epsilon >= self.top + self.slack + 4.0 * ROUNDING * abs(self.top)
 
     def finite(self) -> float:
         """Mass of all other losses, rounded down."""
@@ -174,8 +146,10 @@ class Composition:
             best = min(best, exponent)
         return max(math.exp(best) * (1.0 + 1e-12), _TINY)  # what underflows is multiplied by a large scale again
 
-    def tilted(self, tilt: float, log_budget: float, max_points: int) -> Tilted:
+    def window(self, tilt: float, log_budget: float, max_points: int) -> Window:
         """The composed measure where its tilted mass is, up to exp(log_budget) if `max_points` allow."""
+        if self.has_no_finite_loss:
+            return Window(self.is_upper, 0.0, self.spacing, np.zeros(1), self.infinite(), 0.0, 0.0)
         now = self.moment(tilt)
         width = math.sqrt(now.variance) + self.spacing
         steps = _CHERNOFF / width
@@ -197,7 +171,23 @@ class Composition:
         mass, each, norm, log_scale = self._convolve(tilt, n_points)
         mass = np.roll(mass, -(first % n_points))
         mass = mass[: min(n_points, self.length - first)]
-        return Tilted(first, self.loss_at(first), self.spacing, mass, tilt, log_scale, each, norm, below, above)
+        return Window(
+            self.is_upper,
+            self.loss_at(first),
+            self.spacing,
+            mass,
+            self.infinite(),
+            self.slack,
+            self.top,
+            first,
+            tilt,
+            log_scale,
+            each,
+            norm,
+            below,
+            above,
+            now.value + self.moment_error(tilt),
+        )
 
     def _convolve(self, tilt: float, n_points: int) -> tuple[Cells, float, float, float]:
         """Tilted masses by index modulo `n_points`, bounds of their errors (each; 2-norm), log of the scale."""
@@ -249,69 +239,9 @@ class Composition:
         return composed, more * (each + inverse) + _TINY, more * (norm + inverse) + _TINY, float(scale)
 
 
-def read_delta(composition: Composition, tilted: Tilted, epsilon: float) -> float:
-    """Delta of the finite losses at `epsilon`: certified upper (lower) bound for an upper (lower) composition."""
-    if composition.is_beyond(epsilon):
-        return 0.0
-    is_upper, tilt = composition.is_upper, tilted.tilt
-    sign = 1.0 if is_upper else -1.0
-    size = tilted.spacing * tilted.mass.size
-    rounding = 8.0 * ROUNDING * (abs(tilted.first) + size + abs(epsilon))
-    epsilon -= sign * (composition.slack + rounding)
-    start = max(0, math.floor((epsilon - tilted.first) / tilted.spacing) - 1)
-    # weights beyond exp(-750) of the first are left to `rest`
-    stop = tilted.mass.size if tilt <= 0.0 else start + 4 + math.ceil(min(750.0 / tilt / tilted.spacing, 1e15))
-    mass = tilted.mass[start:stop]
-    distance = tilted.first + tilted.spacing * np.arange(start, start + mass.size) - epsilon
-    ahead = np.maximum(distance, 0.0)
-    lead = float(ahead[0]) if ahead.size else 0.0  # far from the window all weights would be 0
-    weight = np.exp(-tilt * (ahead - lead)) * -np.expm1(-ahead)
-    total = float(np.sum(weight * mass))
-    rest = float(np.abs(tilted.mass[stop:]).sum()) * 1e-300 if is_upper else 0.0
-    relative = ROUNDING * (mass.size + 16.0 + 4.0 * min(750.0, tilt * size)) + tilt * rounding
-    each = float(weight.sum()) * tilted.each_error
-    norm = _norm(weight) * tilted.norm_error
-    error = min(each, norm) * (1.0 + 1e-9) + float(np.sum(weight * np.abs(mass))) * relative
-    if is_upper:
-        left_out = tilted.above + (tilted.below if epsilon < tilted.first else 0.0)
-    else:
-        left_out = tilted.above + tilted.below
-    value = 0.0
-    for part, moved in ((total + sign * error + rest, tilt * lead), (sign * left_out * _peak(tilt), 0.0)):
-        if part == 0.0:
-            continue
-        exponent = tilted.log_scale - tilt * epsilon - moved + math.log(abs(part))
-        slack = 4.0 * ROUNDING * (abs(tilted.log_scale) + abs(tilt * epsilon) + abs(moved) + abs(exponent) + 8.0)
-        # a part that counts against a lower bound is rounded up, too
-        exponent += slack if is_upper or part < 0.0 else -slack
-        value += math.copysign(math.exp(min(exponent, 700.0)), part)
-    return max(value * (1.0 + 4.0 * ROUNDING), _NORMAL) if is_upper else max(value * (1.0 - 4.0 * ROUNDING), 0.0)
-
-
 def _norm(x: Cells) -> float:
     """2-norm, by sums that do not depend on the number of threads of a BLAS."""
     return math.sqrt(float(np.sum(x * x)))
-
-
-def left_out(tilted: Tilted, epsilon: float) -> float:
-    """What the mass outside the window may contribute to delta, roughly."""
-    exponent = tilted.log_scale - tilted.tilt * epsilon
-    return (tilted.above + tilted.below) * _peak(tilted.tilt) * math.exp(max(min(exponent, 700.0), -700.0))
-
-
-def chernoff_delta(composition: Composition, tilt: float, epsilon: float) -> float:
-    """Upper bound of delta from the log-moment alone, like Renyi DP's."""
-    shift = composition.slack + 4.0 * ROUNDING * abs(epsilon)
-    exponent = composition.moment(tilt).value + composition.moment_error(tilt) - tilt * (epsilon - shift)
-    exponent += 8.0 * ROUNDING * (abs(exponent) + abs(tilt * epsilon))
-    return max(math.exp(min(exponent, 700.0)) * _peak(tilt) * (1.0 + 1e-12), _NORMAL)
-
-
-def _peak(tilt: float) -> float:
-    """Largest weight exp(-tilt x)(1 - exp(-x)), rounded up: tilt^tilt / (1 + tilt)^(1 + tilt)."""
-    if tilt == 0.0:
-        return 1.0
-    return math.exp(-tilt * math.log1p(1.0 / tilt) - math.log1p(tilt)) * (1.0 + 1e-12)
 
 
 class Saddle(NamedTuple):

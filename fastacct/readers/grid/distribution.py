@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,16 +19,15 @@ from fastacct.losses.measure import (
     GridMeasure,
     as_source,
     default_spacing,
-    grid_delta,
     lower_measure,
     upper_measure,
 )
 from fastacct.losses.mixture import mixture_bracket
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.crossing import grid_epsilon
 from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.grid.stitching import stitched
+from fastacct.readers.grid.window import Window
 
 __all__ = ["LossDistribution", "compose_bounds"]
 
@@ -184,20 +183,23 @@ class LossDistribution:
 
     def delta(self, epsilon: Any) -> Bounds:
         """Bounds of delta at any real epsilon; arrays in, arrays out."""
-        cells = as_cells("epsilon", epsilon, _ANY)
-        lower, upper = np.empty(cells.shape), np.empty(cells.shape)
-        for i in np.ndindex(cells.shape):
-            upper[i] = grid_delta(self.upper, float(cells[i]), True)
-            lower[i] = min(grid_delta(self.lower, float(cells[i]), False), float(upper[i]))
-        return _as_bounds(lower, upper, status_of(lower, upper))
+        cells = np.clip(as_cells("epsilon", epsilon, _ANY), -1e300, 1e300)
+        return self._read(cells, lambda window, target: window.delta(target))
 
     def epsilon(self, delta: Any) -> Bounds:
         """Bounds of the smallest epsilon >= 0 with at most this delta; arrays in, arrays out."""
-        cells = as_cells("delta", delta)
-        lower, upper = np.zeros(cells.shape), np.zeros(cells.shape)
-        for i in np.ndindex(cells.shape):
-            upper[i] = grid_epsilon(self.upper, float(cells[i]), True)
-            lower[i] = min(grid_epsilon(self.lower, float(cells[i]), False), float(upper[i]))
+        return self._read(as_cells("delta", delta), lambda window, target: window.epsilon(target))
+
+    @cached_property
+    def _windows(self) -> tuple[Window, Window]:
+        return Window.of(self.upper, True), Window.of(self.lower, False)
+
+    def _read(self, cells: Cells, ask: Callable[[Window, float], float]) -> Bounds:
+        upper, lower = (
+            np.array([ask(one, target) for target in cells.ravel().tolist()]).reshape(cells.shape)
+            for one in self._windows
+        )
+        lower = np.minimum(lower, upper)
         return _as_bounds(lower, upper, status_of(lower, upper))
 
     def self_compose(self, n: int, *, smallest: float = 1e-30) -> LossDistribution:

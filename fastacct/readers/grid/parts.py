@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss
+from fastacct.losses.loss import ROUNDING, Bracket, Loss
 
 __all__ = ["Part", "hits_atoms", "shared_spacing"]
 
@@ -32,14 +30,6 @@ class Part:
         return self.bracket.lower
 
 
-def shared_spacing(parts: Sequence[Part]) -> float | None:
-    """A spacing of which all atoms are multiples, in floating point, too; None where there is none."""
-    divisor = _common_divisor([lattice for part in parts for lattice in (part.upper.lattice, part.lower.lattice)])
-    if divisor is None or not all(_is_exact(p.upper, divisor) and _is_exact(p.lower, divisor) for p in parts):
-        return None
-    return divisor
-
-
 def hits_atoms(parts: Sequence[Part], spacing: float) -> bool:
     """Whether the outermost atoms are on the grid in floating point: an ulp beside it, a mass moves by a cell."""
     for part in parts:
@@ -50,8 +40,9 @@ def hits_atoms(parts: Sequence[Part], spacing: float) -> bool:
     return True
 
 
-def _common_divisor(lattices: Sequence[float | None]) -> float | None:
+def shared_spacing(parts: Sequence[Part]) -> float | None:
     """The largest spacing of which all lattices are multiples, up to rounding; None if it is too small to matter."""
+    lattices = (loss.lattice for part in parts for loss in (part.upper, part.lower))
     known = [lattice for lattice in lattices if lattice is not None]
     if not known:
         return None
@@ -62,11 +53,3 @@ def _common_divisor(lattices: Sequence[float | None]) -> float | None:
             return None
         shared = math.lcm(shared, ratio.denominator)
     return base / shared if shared <= 1000 else None
-
-
-def _is_exact(source: Loss, divisor: float) -> bool:
-    """Whether atoms lie on a grid in floating point, too: an ulp beside it, a lower bound moves by a cell."""
-    if not isinstance(source, Atoms) or not source.loss.size:
-        return True
-    place = np.rint((source.loss - source.loss[0]) / divisor)
-    return bool(np.all(source.loss[0] + place * divisor == source.loss))

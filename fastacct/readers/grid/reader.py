@@ -18,20 +18,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
-from fastacct.losses.loss import ROUNDING, Moment, OutOfReachError, Weighted, log_moment, weighted
+from fastacct.losses.loss import Moment, OutOfReachError, Weighted, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
-from fastacct.readers.grid.composition import (
-    Composition,
-    Saddle,
-    Tilted,
-    chernoff_delta,
-    left_out,
-    read_delta,
-    saddle_at,
-    saddle_of_delta,
-)
-from fastacct.readers.grid.crossing import crossing, sum_of
+from fastacct.readers.grid.composition import Composition, Saddle, saddle_at, saddle_of_delta
 from fastacct.readers.grid.parts import Part, hits_atoms, shared_spacing
+from fastacct.readers.grid.window import Window
 
 __all__ = ["Grid"]
 
@@ -72,13 +63,6 @@ class _Place(NamedTuple):
         return max(self.log_budget - _CARE * care, -690.0)
 
 
-class _Composed(NamedTuple):
-    """What is kept: a composition at one place of the lattice; no tilted masses where all losses are beyond."""
-
-    composition: Composition
-    tilted: Tilted | None
-
-
 class Grid:
     """Bounds of delta and epsilon of one direction of a composition.
 
@@ -100,7 +84,7 @@ class Grid:
         self._tilts: list[tuple[float, Moment]] = []
         self._borders: list[Saddle | None] = []
         self._places: dict[int, _Place] = {}
-        self._kept: OrderedDict[tuple[int, int, int, bool], _Composed] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, int, bool], Window] = OrderedDict()
         self._share = 0.0
         self._divisor = shared_spacing(self._parts)
 
@@ -112,15 +96,10 @@ class Grid:
             return Found(0.0, self.delta(self._far).upper, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
 
-        def read(composed: _Composed) -> float:
-            composition, tilted = composed
-            finite = 0.0
-            if tilted is not None and not composition.is_beyond(epsilon):
-                finite = read_delta(composition, tilted, epsilon)
-                if composition.is_upper:
-                    self._share = left_out(tilted, epsilon) / max(finite, _SMALLEST_TAIL)
-                    finite = min(finite, chernoff_delta(composition, tilted.tilt, epsilon))
-            return min(1.0, sum_of(finite, composition.infinite(), composition.is_upper))
+        def read(window: Window) -> float:
+            found = window.delta(epsilon)
+            self._share = window.left_out(epsilon) / max(found, _SMALLEST_TAIL)
+            return found
 
         def tails(tail: float, found: float) -> float:
             return self._n_factors * tail / max(found, 1e-305)
@@ -137,31 +116,11 @@ class Grid:
         def index(found: float | None) -> int:
             return first if found is None or not math.isfinite(found) else self._index_at(found)
 
-        def read(composed: _Composed) -> float:
-            nonlocal guess
-            composition, tilted = composed
-            infinite = composition.infinite()
-            sign = 1.0 if composition.is_upper else -1.0
-            top = composition.top + sign * (composition.slack + 4.0 * ROUNDING * abs(composition.top))
-            if infinite > delta:
-                return math.inf
-            if tilted is None:
-                return 0.0
-            if infinite == delta:
-                return max(top, 0.0)
-
-            def delta_at(epsilon: float) -> float:
-                if epsilon >= top:
-                    return infinite
-                return sum_of(read_delta(composition, tilted, epsilon), infinite, composition.is_upper)
-
-            if composition.is_upper and delta_at(0.0) <= delta:
-                return 0.0
-            low, high = crossing(delta_at, delta, guess, slope, max(top, 0.0))
-            guess = high
-            if composition.is_upper:
-                self._share = left_out(tilted, high) / max(delta, _SMALLEST_TAIL)
-            return high if composition.is_upper else low
+        def read(window: Window) -> float:
+            found = window.epsilon(delta)
+            if 0.0 < found < math.inf:
+                self._share = window.left_out(found) / max(delta, _SMALLEST_TAIL)
+            return found
 
         return self._refine(index, read, max(slope * guess, 1e-3), 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
 
@@ -263,7 +222,7 @@ class Grid:
         least = max(window / self._max_points, longest / most, 1e-12 * largest)
         return _Place(tilt, moment, max(tail, _SMALLEST_TAIL), log_budget, spacing, least, floors)
 
-    def _composed(self, index: int, level: int, care: int, is_upper: bool) -> _Composed:
+    def _composed(self, index: int, level: int, care: int, is_upper: bool) -> Window:
         """The composition at a place, from the parts on a grid of one level; less is left out with more care."""
         key = (index, level, care, is_upper)
         if key not in self._kept:
@@ -279,12 +238,9 @@ class Grid:
                 (measure(part.upper if is_upper else part.lower, spacing, tail, floor), part.count)
                 for part, floor in zip(self._parts, floors, strict=True)
             ]
-            composition, tilted = Composition(parts, is_upper), None
-            if not composition.has_no_finite_loss:
-                # beyond the largest tilt all the tilted mass is at the largest loss
-                tilt = min(place.tilt, _MOST_TILT / spacing)
-                tilted = composition.tilted(tilt, budget, self._max_points)
-            self._kept[key] = _Composed(composition, tilted)
+            # beyond the largest tilt all the tilted mass is at the largest loss
+            tilt = min(place.tilt, _MOST_TILT / spacing)
+            self._kept[key] = Composition(parts, is_upper).window(tilt, budget, self._max_points)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return self._kept[key]
@@ -292,7 +248,7 @@ class Grid:
     def _refine(
         self,
         index_of: Callable[[float | None], int],
-        read: Callable[[_Composed], float],
+        read: Callable[[Window], float],
         ease: float,
         floor: float,
         worst: tuple[float, float],

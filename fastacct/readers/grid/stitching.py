@@ -8,8 +8,8 @@ import numpy as np
 
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.measure import GridMeasure
-from fastacct.readers.grid.composition import Composition, Tilted
-from fastacct.readers.grid.crossing import sum_of
+from fastacct.readers.grid.composition import Composition
+from fastacct.readers.grid.window import Window, sum_of
 
 __all__ = ["stitched"]
 
@@ -24,10 +24,10 @@ def stitched(composition: Composition, smallest: float) -> GridMeasure:
     infinite = composition.infinite()
     if composition.has_no_finite_loss:
         return GridMeasure(0.0, spacing, np.zeros(1), infinite, bottom=0.0 if is_upper else composition.finite())
-    pieces: list[Tilted] = []
+    pieces: list[Window] = []
     tilt = 0.0
     for _ in range(64):
-        piece = composition.tilted(tilt, -46.0, 1 << 22)
+        piece = composition.window(tilt, -46.0, 1 << 22)
         if pieces and piece.offset > max(one.offset + one.mass.size for one in pieces):
             break
         pieces.append(piece)
