@@ -123,7 +123,7 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
 /* whether the capped line takes this direction of the job: several steps of one sampled Gaussian */
 FA_INLINE int fa_is_capped(const fa_exact *e, int way)
 {
-    return way == 0 && e->q > 0.0 && e->q < 1.0 && e->steps > 1.0;
+    return way == 0 && e->q > 0.0 && e->q < 1.0 && e->steps > 1.0 && !e->way[0].quick;
 }
 
 /* log delta(eps) of one direction */
