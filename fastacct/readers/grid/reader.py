@@ -151,8 +151,9 @@ class Grid:
                 self._tilts.append((0.0, log_moment(self._whole, 0.0)))
                 continue
             tilt, moment = self._tilts[-1]
-            width = math.sqrt(moment.variance)
-            if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * width < _ATOM:
+            width, largest = math.sqrt(moment.variance), math.fsum(n * float(loss.max()) for n, loss, _ in self._whole)
+            rest = tilt * max(width, largest - moment.mean)
+            if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < rest < _ATOM:
                 break  # all at the largest loss: more tilt changes nothing
             step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
             for _ in range(60):  # not beyond where another part of the losses takes over
@@ -262,6 +263,7 @@ class Grid:
         index, care, gap, moved = index_of(None), 0, math.inf, 0
         level = -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
         for _ in range(_MAX_ROUNDS):
+            known = lower, upper
             try:
                 while True:
                     self._share = 0.0
@@ -282,7 +284,7 @@ class Grid:
                     raise
                 break
             wanted = self._tolerance * max(upper, floor)
-            if gap <= wanted or self._spacing_at(self._place(index), level)[1]:
+            if gap <= wanted or worst != (lower, upper) == known or self._spacing_at(self._place(index), level)[1]:
                 break
             ratio = wanted / gap if math.isfinite(gap) else 0.25
             level += math.ceil(-2.0 * math.log2(min(0.5, max(0.125, 0.8 * math.sqrt(ratio)))))
