@@ -60,7 +60,7 @@ def test_the_best_line_before_a_corner_is_found(noise, fpr):
     # delta is 1 - exp((epsilon - c) / 2) with c = 1/noise: the best line lies between two epsilons that all rates share
     epsilon = -2.0 * math.log(2.0 * fpr) - 1.0 / noise
     truth = -math.expm1(0.5 * (epsilon - 1.0 / noise)) + math.exp(epsilon) * fpr
-    assert truth * (1.0 - 1e-12) <= fa.tpr_at_fpr(fa.Laplace(noise), fpr) <= truth * (1.0 + 1e-5)
+    assert truth * (1.0 - 1e-12) <= fa.tpr_at_fpr(fa.Laplace(noise), fpr) <= truth * (1.0 + 1e-4)
 
 
 def test_no_rates_give_no_rates():
