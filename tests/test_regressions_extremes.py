@@ -325,3 +325,15 @@ def test_no_losses_are_worse_than_divergences_where_delta_is_tiny():
 def test_the_lower_bound_at_delta_0_of_subnormal_masses_is_below_the_largest_loss():
     found = fa.epsilon_bounds(fa.DiscreteGaussian(2.0).poisson(1e-4) * 3, delta=0.0, neighbors="add")
     assert found.lower <= -3 * math.log1p(-1e-4) <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("job", "delta", "neighbors"),
+    [
+        (fa.Exponential(3.5632120133280216e-05) * 3, 8.95e-23, "replace_one"),
+        (fa.PermuteAndFlip(0.00029711127830617023).poisson(0.6093240016722379) * 2, 6e-262, "add"),
+    ],
+)
+def test_delta_comes_back_close_below_the_sum_of_pure_guarantees(job, delta, neighbors):
+    epsilon = fa.epsilon(job, delta=delta, neighbors=neighbors)
+    assert fa.delta(job, epsilon=epsilon, neighbors=neighbors) <= delta * (1.0 + 1e-6)

@@ -102,8 +102,8 @@ class Grid:
         """Bounds of delta at `epsilon`."""
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
-        if self._far < epsilon < self._top:
-            return Found(0.0, self.delta(self._far).upper, Status.LOOSE)
+        if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
+            return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
 
         def grids(target: float) -> tuple[_Used, float]:
