@@ -37,7 +37,7 @@ _LOG_LEAST: Final = -744.4400719213812
 _END: Final = 1e-6
 """Relative distance from that sum within which grids say less than they do before it."""
 _NEAR: Final = 1e-12
-"""Relative distance from the sum of pure guarantees within which that sum alone bounds delta, where losses are on a grid."""
+"""Relative distance from the sum of pure guarantees within which no grid is asked: that sum alone bounds delta."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
 _EXACT: Final = ("listed", "release", "single")
