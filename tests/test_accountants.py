@@ -153,6 +153,20 @@ def test_renyi_covers_every_job_whose_divergence_is_known(job, neighbors):
     assert fa.delta(job, epsilon=found, neighbors=neighbors, accountant=fa.RDP()) <= 1e-5 * (1 + 1e-6)
 
 
+def test_where_the_contour_is_wide_exact_answers_are_not_above_those_of_losses_on_a_grid():
+    job, how = fa.Gaussian(0.3).poisson(1e-5) * 10, {"neighbors": "replace_one"}
+    lower, upper, _ = fa.epsilon_bounds(job, delta=1e-6, **how)
+    assert 1.34643 < lower <= upper < 1.3465
+    assert upper <= fa.epsilon(job, delta=1e-6, accountant=fa.PLD(), **how)
+
+
+def test_a_bulk_of_losses_far_below_the_largest_one_does_not_end_the_tilts():
+    # the tilted losses of this job are narrow at a tilt of 4, but their tail decides
+    job = fa.Gaussian(0.7).poisson(1e-4) * 2
+    lower, upper, _ = fa.delta_bounds(job, epsilon=2.5, neighbors="replace_one")
+    assert 1.8e-18 < lower <= upper < 1.001 * lower
+
+
 def test_a_run_under_replace_one_is_the_same_job():
     run, one = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}, {"neighbors": "replace_one"}
     job, renyi = fa.Gaussian(1.0).poisson(0.01) * 100, {"delta": 1e-5, "accountant": fa.RDP()}

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import fastacct as fa
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, Bracket
 from fastacct.losses.measure import GridMeasure
@@ -85,3 +86,12 @@ def test_masses_that_underflow_stay_on_their_side():
     one = Bracket(Atoms(loss, none, mass), Atoms(loss, none, mass))
     top = Grid([Part(one, 2)], 1e-4, spacing=7e-3).epsilon(0.0)
     assert top.lower <= 2 * 0.3001 <= top.upper
+
+
+def test_bounds_do_not_rise_where_targets_change_their_tilt():
+    job, way = fa.Laplace(2.0).poisson(0.5) * 30, "remove"
+    for verb, key, border in (("epsilon", "delta", 2.3829394973828693e-14), ("delta", "epsilon", 8.376861621640199)):
+        targets = np.array([border * (1.0 - 1e-9), np.nextafter(border, 0.0), border, border * (1.0 + 1e-9)])
+        found = getattr(fa, verb)(job, **{key: targets}, neighbors=way)
+        assert (np.diff(found) <= 0.0).all()
+        assert found[2] == getattr(fa, verb)(job, **{key: border}, neighbors=way)

@@ -55,6 +55,14 @@ def test_each_cell_has_its_own_corners():
     assert value == pytest.approx([0.5 / math.e, 0.5 * math.exp(-2.5)], rel=1e-9)
 
 
+@pytest.mark.parametrize(("noise", "fpr"), [(1 / 60, 9.150265297927118e-27), (0.1, 4.264399337262957e-05)])
+def test_the_best_line_before_a_corner_is_found(noise, fpr):
+    # delta is 1 - exp((epsilon - c) / 2) with c = 1/noise: the best line lies between two epsilons that all rates share
+    epsilon = -2.0 * math.log(2.0 * fpr) - 1.0 / noise
+    truth = -math.expm1(0.5 * (epsilon - 1.0 / noise)) + math.exp(epsilon) * fpr
+    assert truth * (1.0 - 1e-12) <= fa.tpr_at_fpr(fa.Laplace(noise), fpr) <= truth * (1.0 + 1e-4)
+
+
 def test_no_rates_give_no_rates():
     for job in (fa.PureDP(1.0), fa.Gaussian(1.0), fa.Gaussian(1.0).poisson(0.1) * 3):
         assert fa.tradeoff(job, []).shape == (0,)

@@ -351,3 +351,15 @@ def test_one_sampled_step_next_to_its_largest_loss(noise, rate, epsilon):
     bounds = fa.delta_bounds(fa.Gaussian(noise).poisson(rate), epsilon=epsilon, neighbors="add")
     assert bounds.lower <= truth <= bounds.upper
     assert bounds.upper <= 100 * truth
+
+
+@pytest.mark.parametrize(
+    ("job", "delta", "neighbors"),
+    [
+        (fa.Exponential(3.5632120133280216e-05) * 3, 8.95e-23, "replace_one"),
+        (fa.PermuteAndFlip(0.00029711127830617023).poisson(0.6093240016722379) * 2, 6e-262, "add"),
+    ],
+)
+def test_delta_comes_back_close_below_the_sum_of_pure_guarantees(job, delta, neighbors):
+    epsilon = fa.epsilon(job, delta=delta, neighbors=neighbors)
+    assert fa.delta(job, epsilon=epsilon, neighbors=neighbors) <= delta * (1.0 + 1e-6)

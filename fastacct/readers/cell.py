@@ -37,7 +37,7 @@ _LOG_LEAST: Final = -744.4400719213812
 _END: Final = 1e-6
 """Relative distance from that sum within which grids say less than they do before it."""
 _NEAR: Final = 1e-12
-"""Relative distance from the sum of pure guarantees within which that sum alone bounds delta."""
+"""Relative distance from the sum of pure guarantees within which no grid is asked: that sum alone bounds delta."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
 _EXACT: Final = ("listed", "release", "single")
@@ -94,6 +94,11 @@ class _Readers:
             return found | {"single": lambda: Single(parts[0].bracket)}
         grid = self._settings.tolerance or TOLERANCE, self._settings.spacing
         return found | {"grid": lambda: Grid(parts, *grid)}
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Whether losses are rounded to a grid."""
+        return "grid" in self._makers
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
@@ -199,7 +204,7 @@ class CellReader:
             return Found(nothing, nothing, Status.TIGHT)
         near = epsilon >= self._renyi.pure_epsilon * (1.0 - _NEAR)  # no grid resolves what is left
         found = None
-        if not near and not isinstance(self._pairs, str):
+        if not isinstance(self._pairs, str) and not (near and any(side.is_on_grid for side in self._sides)):
             found, is_exact = self._largest("delta", epsilon)
         if found is None:
             upper = self._renyi.log_delta(epsilon).upper if self._settings.by_divergences and not near else 0.0
@@ -208,7 +213,9 @@ class CellReader:
                 upper = min(1.0, math.exp(upper) * (1.0 + 1e-15) + 5e-324 * (upper > -math.inf))
             return Found(nothing, upper, Status.NOT_MET if upper >= (0.0 if is_log else 1.0) else Status.LOOSE)
         lower, upper = found.lower, found.upper
-        if self._is_wide(lower, upper, 0.0, is_exact):
+        if near:
+            upper = max(min(upper, math.exp(log_below(self._renyi.pure_epsilon, epsilon)) * (1.0 + 1e-15)), lower)
+        elif self._is_wide(lower, upper, 0.0, is_exact):
             known = min(self._renyi.log_delta(epsilon).upper, log_below(self._renyi.pure_epsilon, epsilon))
             upper = max(min(upper, math.exp(known) * (1.0 + 1e-15) + 5e-324), lower)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing

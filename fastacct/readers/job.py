@@ -30,7 +30,6 @@ __all__ = [
 
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _EXACTLY = Settings()
-_FEW: Final = 3
 _HALVINGS: Final = np.arange(1.0, 9.0)
 """At which epsilons below the largest loss delta is tried, too: largest (1 - 2^-k)."""
 
@@ -205,7 +204,7 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
 
 
 def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
-    """Where it is not tight: also the unsampled job, and for a few steps the losses themselves."""
+    """Where it is not tight: also the unsampled job, and the losses themselves."""
     target = np.broadcast_to(ask.target, ask.shape).ravel()
     lower, upper, status = (np.array(x).reshape(-1) for x in bounds)
     loose = (status != Status.TIGHT) & ((target > 0.0) | (ask.quantity != "epsilon")) & (target < np.inf)
@@ -218,10 +217,9 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
         whole = job.unsampled()
         asked = Ask(ask.quantity, np.array(target), (), ask.relation, only_upper=True)
         instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper))
-        if sum(int(count) for _, count in job) <= _FEW:
-            other = _readers(job, ask.relation, _EXACTLY)[0].answer(ask.quantity, target)
-            instead[i] = min(instead[i], other.upper)
-            lower[at] = max(lower[at], min(other.lower, instead[i]))
+        other = _readers(job, ask.relation, _EXACTLY)[0].answer(ask.quantity, target)
+        instead[i] = min(instead[i], other.upper)
+        lower[at] = max(lower[at], min(other.lower, instead[i]))
     better = instead < upper[loose]
     upper[loose] = np.minimum(upper[loose], instead)
     status[loose] = np.where(better, status_of(lower[loose], upper[loose]), status[loose])

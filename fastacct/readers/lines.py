@@ -106,10 +106,13 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
         place = int(np.argmin([own[x] for x in e.tolist()]))
         e, place = e[max(place - 1, 0) : place + 2], min(place, 1)
         delta, best = np.array([delta_at(x) for x in e.tolist()]), min(own.values())
-        if not delta.all() or e[-1] - e[0] <= 1e-4 * e[-1]:
+        known = int(np.count_nonzero(delta))
+        if not known or e[-1] - e[0] <= 1e-4 * e[-1]:
             break
         at, told = float(e[place]), math.nan
-        if not idle:
+        if known < e.size:  # a logarithm of nothing has no parabola
+            at = float(0.5 * (e[known - 1] + e[known]))
+        elif not idle:
             guesses = e[0] + (e[-1] - e[0]) * _GUESSES
             model = line(np, guesses, np.exp(_through(e, np.log(delta), guesses)), fpr)
             at, told = float(guesses[int(np.argmin(model))]), float(model.min())
@@ -119,7 +122,7 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
             at = max((0.5 * (a + b) for a, b in pairwise(e.tolist())), key=lambda x: abs(x - e[place]))
         own[at] = value(at)
         enough = _GOOD * min(best, 1.0 - best)
-        idle = 0 if own[at] < best - enough else idle + 1
+        idle = 0 if own[at] < best - enough or place < known < e.size else idle + 1
         if idle > _IDLE or abs(own[at] - told) <= 10.0 * enough:  # a model that is right has found the least
             break
     return min(own.values())

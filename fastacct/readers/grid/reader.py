@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -43,6 +44,13 @@ _TRIES: Final = 64
 _ATOM: Final = 0.02
 
 
+_STEP: Final = 1e-3
+"""Of the lattices of targets, in log delta, in log epsilon."""
+_LARGEST_STEP: Final = 0.1
+_LITTLE: Final = 1e-6
+_Used = dict[tuple[int, int, int, bool], Window]
+
+
 class _Place(NamedTuple):
     """A tilt of the lattice, with the grid that suits the targets near it."""
 
@@ -50,6 +58,8 @@ class _Place(NamedTuple):
     moment: Moment
     tail: float
     log_budget: float
+    rate: float
+    """About how fast log delta falls."""
     spacing: float
     least_spacing: float
     floors: tuple[float, ...]
@@ -92,37 +102,69 @@ class Grid:
         """Bounds of delta at `epsilon`."""
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
-        if self._far < epsilon < self._top:
-            return Found(0.0, self.delta(self._far).upper, Status.LOOSE)
+        if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
+            return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
 
-        def read(window: Window) -> float:
-            found = window.delta(epsilon)
-            self._share = window.left_out(epsilon) / max(found, _SMALLEST_TAIL)
-            return found
+        def grids(target: float) -> tuple[_Used, float]:
+            index, near, step = self._before(target)
+            near = min(near, target)
 
-        def tails(tail: float, found: float) -> float:
-            return self._n_factors * tail / max(found, 1e-305)
+            def read(window: Window) -> float:
+                found = window.delta(near)
+                self._share = window.left_out(near) / max(found, _SMALLEST_TAIL)
+                return found
 
-        index = self._index_at(epsilon)
-        return self._refine(lambda _: index, read, 1.0, _SMALLEST_DELTA, (0.0, 1.0), tails)
+            def tails(tail: float, found: float) -> float:
+                return self._n_factors * tail / max(found, 1e-305)
+
+            used = self._refine(lambda _: index, read, 1.0, _SMALLEST_DELTA, (0.0, 1.0), tails)
+            return used, near - _LITTLE * step
+
+        return self._read(grids, epsilon, lambda window: window.delta(epsilon), (0.0, 1.0))
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
-        first, guess, slope = self._guess(_log(delta - self._infinite))
 
-        def index(found: float | None) -> int:
-            return first if found is None or not math.isfinite(found) else self._index_at(found)
+        def grids(target: float) -> tuple[_Used, float]:
+            log_near, step, first, guess, slope = self._guess(target)
+            near = min(self._infinite + math.exp(log_near), delta) if delta > self._infinite else delta
 
-        def read(window: Window) -> float:
-            found = window.epsilon(delta)
-            if 0.0 < found < math.inf:
-                self._share = window.left_out(found) / max(delta, _SMALLEST_TAIL)
-            return found
+            def index(found: float | None) -> int:
+                return first if found is None or not math.isfinite(found) else self._index_at(found)
 
-        return self._refine(index, read, max(slope * guess, 1e-3), 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
+            def read(window: Window) -> float:
+                found = window.epsilon(near)
+                if 0.0 < found < math.inf:
+                    self._share = window.left_out(found) / max(near, _SMALLEST_TAIL)
+                return found
+
+            ease = max(slope * guess, 1e-3)
+            used = self._refine(index, read, ease, 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
+            return used, log_near - _LITTLE * step
+
+        wanted = _log(delta - self._infinite)
+        return self._read(grids, wanted, lambda window: window.epsilon(delta), (0.0, math.inf))
+
+    def _read(
+        self,
+        grids: Callable[[float], tuple[_Used, float]],
+        target: float,
+        ask: Callable[[Window], float],
+        worst: tuple[float, float],
+    ) -> Found:
+        """Bounds by the grids of the target, and by those of a target that is a little harder."""
+        used, harder = grids(target)
+        with suppress(OutOfReachError):
+            used = grids(harder)[0] | used
+        answers = [(window.is_upper, ask(window)) for window in used.values()]
+        upper = min((found for is_upper, found in answers if is_upper), default=worst[1])
+        lower = min(max((found for is_upper, found in answers if not is_upper), default=worst[0]), upper)
+        if not upper < math.inf:
+            return Found(lower, upper, Status.NOT_MET)
+        return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
 
     @cached_property
     def _infinite(self) -> float:
@@ -151,8 +193,10 @@ class Grid:
                 self._tilts.append((0.0, log_moment(self._whole, 0.0)))
                 continue
             tilt, moment = self._tilts[-1]
-            width = math.sqrt(moment.variance)
-            if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * width < _ATOM:
+            width, rest = math.sqrt(moment.variance), 0.0
+            if any(part.upper.quadrature > 0.0 for part in self._parts):
+                rest = math.fsum(n * float(loss.max()) for n, loss, _ in self._whole) - moment.mean
+            if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < _ATOM:
                 break  # all at the largest loss: more tilt changes nothing
             step = _APART / width if tilt == 0.0 else min(_APART / width, 2.0 * tilt)
             for _ in range(60):  # not beyond where another part of the losses takes over
@@ -177,8 +221,16 @@ class Grid:
             index += 1
         return index
 
-    def _guess(self, log_delta: float) -> tuple[int, float, float]:
-        """The place next to the saddle point of a delta, about its epsilon, and how fast log delta falls there."""
+    def _before(self, epsilon: float) -> tuple[int, float, float]:
+        """The place next to the saddle point of an epsilon, the last step of its lattice up to there, and the step."""
+        index = self._index_at(epsilon)
+        border = self._border(index - 1) if index else None
+        start, step = max(border.epsilon, 0.0) if border else 0.0, _STEP / self._place(index).rate
+        return index, start + math.floor((epsilon - start) / step) * step, step
+
+    def _guess(self, log_delta: float) -> tuple[float, float, int, float, float]:
+        """A delta, rounded down in steps, and the step: logarithms; the place next to its saddle point, about its
+        epsilon, and how fast log delta falls there."""
         index, near = 0, None
         while self._whole and (border := self._border(index)) is not None:
             near = border
@@ -186,9 +238,12 @@ class Grid:
                 break
             index += 1
         if near is None:
-            return 0, 0.0, 1.0
+            return log_delta, 0.0, 0, 0.0, 1.0
+        step = min(_STEP * max(near.tilt * near.epsilon, 1.0), _LARGEST_STEP)
+        log_delta = near.log_delta + math.floor((log_delta - near.log_delta) / step) * step
         guess = near.epsilon + (near.log_delta - log_delta) / near.tilt
-        return (index, guess, near.tilt) if guess > 0.0 else (self._index_at(0.0), 0.0, near.tilt)
+        index, guess = (index, guess) if guess > 0.0 else (self._index_at(0.0), 0.0)
+        return log_delta, step, index, guess, near.tilt
 
     def _place(self, index: int) -> _Place:
         if index not in self._places:
@@ -200,7 +255,7 @@ class Grid:
         tolerance = min(self._tolerance, 0.3)
         tilt, moment = self._tilt(index)
         if not self._whole:
-            return _Place(tilt, moment, _SMALLEST_TAIL, -40.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
+            return _Place(tilt, moment, _SMALLEST_TAIL, -40.0, 1.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
         width = math.sqrt(moment.variance)
         ends = [self._tilt(max(index - 1, 0)), self._tilt(index + 1)]
         # the smallest part of the tilted mass that decides a target between the neighbours, and the smallest delta
@@ -220,7 +275,7 @@ class Grid:
         largest = max(max(abs(low), abs(high)) for low, high in spans)
         most = _MAX_LOSSES << all(part.upper.quadrature == 0.0 for part in self._parts)  # cells of atoms cost less
         least = max(window / self._max_points, longest / most, 1e-12 * largest)
-        return _Place(tilt, moment, max(tail, _SMALLEST_TAIL), log_budget, spacing, least, floors)
+        return _Place(tilt, moment, max(tail, _SMALLEST_TAIL), log_budget, effective, spacing, least, floors)
 
     def _composed(self, index: int, level: int, care: int, is_upper: bool) -> Window:
         """The composition at a place, from the parts on a grid of one level; less is left out with more care."""
@@ -253,19 +308,22 @@ class Grid:
         floor: float,
         worst: tuple[float, float],
         tails: Callable[[float, float], float],
-    ) -> Found:
-        """Bounds from ever finer grids, until they are within the tolerance, relative to the upper one or `floor`.
+    ) -> _Used:
+        """Ever finer grids, until the bounds are within the tolerance, relative to the upper one or `floor`.
 
         The first grid is coarser by the square root of `ease`.
         """
+        used: _Used = {}
         lower, upper = worst
         index, care, gap, moved = index_of(None), 0, math.inf, 0
         level = -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
         for _ in range(_MAX_ROUNDS):
+            known = lower, upper
             try:
                 while True:
                     self._share = 0.0
-                    above = read(self._composed(index, level, care, True))
+                    used[index, level, care, True] = window = self._composed(index, level, care, True)
+                    above = read(window)
                     upper = min(upper, above)
                     better = index_of(above)
                     if better != index and moved < 2:
@@ -275,21 +333,19 @@ class Grid:
                     if share <= 1.0 or care >= _MOST_CARE:
                         break
                     care = min(care + math.ceil(math.log(min(share, 1e290)) / _CARE), _MOST_CARE)
-                lower = max(lower, read(self._composed(index, level, care, False)))
+                used[index, level, care, False] = window = self._composed(index, level, care, False)
+                lower = max(lower, read(window))
                 gap = upper - lower if math.isfinite(lower) else 0.0
             except OutOfReachError:  # too fine: what coarser grids have shown holds
                 if upper == worst[1]:
                     raise
                 break
             wanted = self._tolerance * max(upper, floor)
-            if gap <= wanted or self._spacing_at(self._place(index), level)[1]:
+            if gap <= wanted or worst != (lower, upper) == known or self._spacing_at(self._place(index), level)[1]:
                 break
             ratio = wanted / gap if math.isfinite(gap) else 0.25
             level += math.ceil(-2.0 * math.log2(min(0.5, max(0.125, 0.8 * math.sqrt(ratio)))))
-        if not math.isfinite(upper):
-            return Found(min(lower, upper), upper, Status.NOT_MET)
-        tight = upper - min(lower, upper) <= TIGHT_WIDTH * upper
-        return Found(min(lower, upper), upper, Status.TIGHT if tight else Status.LOOSE)
+        return used
 
     def _spacing_at(self, place: _Place, level: int) -> tuple[float, bool]:
         """The spacing of a level, one that atoms share if there is one; and whether a finer one would not help."""
