@@ -152,6 +152,11 @@ def as_number(name: str, value: object, domain: Domain | None = None) -> float:
 
 def common_shape(named: dict[str, Cells]) -> tuple[int, ...]:
     """The broadcast shape of all arrays, or a message with every name and shape."""
+    different = {array.shape for array in named.values()} - {()}
+    if len(different) < 2:  # the usual case, quickly
+        shape: tuple[int, ...] = different.pop() if different else ()
+        check_memory(shape)
+        return shape
     try:
         shape = np.broadcast_shapes(*(array.shape for array in named.values()))
     except ValueError:

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable, Hashable
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 from weakref import WeakKeyDictionary
 
@@ -143,7 +144,7 @@ class Value:
                 as_choice(one.name, given, one.metadata["allowed"])
         _ = self.shape  # refuse shapes that do not broadcast here, where their names are known
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Broadcast shape of all parameters; () for plain numbers."""
         arrays = {}
@@ -189,5 +190,9 @@ class Value:
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Value) else NotImplemented
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash(self._key())
+
+    def __hash__(self) -> int:
+        return self._hash

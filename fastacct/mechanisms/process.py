@@ -272,7 +272,8 @@ def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
         if total.ndim:
             total = total.copy()
             total.flags.writeable = False
-        common_shape({repr(mechanism): np.broadcast_to(0.0, mechanism.shape), "count": total})
+        if mechanism.shape and total.ndim and mechanism.shape != total.shape:
+            common_shape({repr(mechanism): np.broadcast_to(0.0, mechanism.shape), "count": total})
         table[mechanism] = total if total.ndim else int(total)
     return table
 
