@@ -222,7 +222,8 @@ def _near_the_mode(
     mode = int(np.argmax(cells.mass))
     around = cells.mass[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
     first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
-    if around.size == 2 * _CLOSE + 1 and around.min() > _SMOOTH * around.max():  # nothing is steep
+    flat = around.size == 2 * _CLOSE + 1 and around.min() > _SMOOTH * around.max()
+    if flat or cells.hits_points():  # nothing is steep, or every atom stays amid its group whatever its last digit
         return origin, n, _points(origin, spacing, n + 2) - 0.5 * spacing, np.zeros(n + 2, dtype=np.bool_)
 
     @cache
@@ -332,6 +333,13 @@ class _Cells:
         self.mass = self.right = np.zeros(0)
         self.beyond = 0.0
         self.longest = 0
+
+    def hits_points(self) -> bool:
+        """Whether all losses are atoms on points of the grid, up to rounding."""
+        lattice = self.source.lattice
+        if lattice is None or self.source.anchor is None or self.source.quadrature > 0.0:
+            return False
+        return abs(lattice / self.spacing - round(lattice / self.spacing)) < 1e-9
 
     def split(self, edges: Cells, error: float) -> None:
         """Upper sums; losses are at most `beyond` beyond their cell."""
