@@ -11,6 +11,7 @@
 #include "many_steps.h"
 #include "order_search.h"
 
+#define FA_BEFORE_END 1e-6            /* relative distance from the largest loss where few added steps are still certified */
 #define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
 #define FA_ANCHORED 100.0             /* expected participations below which lines are placed for whole powers of ten of delta */
 
@@ -180,6 +181,10 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
     if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
         r = fa_share(r, d);
+    /* next to the largest loss little is certified: delta there is not above that a little before it */
+    if (way && !fa_is_narrow(r) && eps > e->add_end * (1.0 - FA_BEFORE_END) && fa_few_added(&e->way[1]) &&
+        fa_few_added_log_delta(&e->add, &e->way[1], e->add_end * (1.0 - FA_BEFORE_END), &d, &e->slope))
+        r.upper = fa_min(r.upper, d.upper);
     return r;
 }
 

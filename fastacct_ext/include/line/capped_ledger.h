@@ -99,51 +99,62 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_line *line
     return out;
 }
 
-/* Rounding of sum W (exp(u l) - 1 - u l) for |u| <= u_max, and of the large losses' sum (*large_out).  Per node:
- * weights 40 u and what z's own rounding makes of the Gaussian (|z| (14 + 6 |X| + 2 |log odds|) u) and of a window; l
- * to 8 u of the loss; a phasor step as in contour.md. Every entry grows at most like |u|^2 */
-FA_FUNC double fa_cap_rounding(const fa_cap_job *job, const fa_cap_line *line, double u_max, double steps,
-                               double *large_out)
+/* errors of B0 exp(-u mu) at a point: quadrature fixed + mean |u|, rounding min(far, near |u|^2/c^2); and of D */
+typedef struct {
+    double fixed, mean, near, far, large;
+} fa_cap_errors;
+
+/* Rounding of sum W (exp(u l) - 1 - u l) at |u| = c (near) and for |u| <= u_max (far).  Per node: weights 40 u, what
+ * z's own rounding makes of the Gaussian (|z| (14 + 6 |X| + 2 |log odds|) u) and of a window; l to 8 u of the loss; a
+ * phasor step as in contour.md.  Every entry grows at most like |u|^2 */
+FA_FUNC void fa_cap_rounding(const fa_cap_job *job, const fa_cap_line *line, double u_max, double steps,
+                             fa_cap_errors *out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_windows *w = &line->w;
-    const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above;
-    double c = line->plan.c, h = line->plan.h, inv_var = job->inv_var, odds = fabs(job->log_odds),
-           shift = fabs(job->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap);
-    double scale = 0.0, offset = 0.0, inv_floor = 0.0, floor_at = 0.0, sum = 0.0, large = 0.0;
-    int j, n = s->sum.n, edge = s->edge, from = w->has_floor ? s->lifted : n;
-    FA_PRAGMA(omp simd reduction(+ : sum))
+    const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
+    double c = line->plan.c, h = line->plan.h, inv_var = job->inv_var, odds = fabs(job->log_odds), own = job->log_odds,
+           shift = fabs(job->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap), near = 0.0, far = 0.0;
+    int j, n = s->sum.n, edge = s->edge;
+    FA_PRAGMA(omp simd reduction(+ : near, far))
     for (j = 0; j < n; j++) {
-        double l = ls[j], al = fabs(l), x = u_max * al, d = fa_min(2.0, h * al), z = fabs(zs[j]), wj = weight[j],
-               m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)));
-        double value = fa_min(0.5 * x * x, 2.0) * m + wj * x * (x > 2.0 ? 1.0 : 0.0), plain = al + shift,
-               loss = 8.0 * plain + 4.0 * al + 2.0 * shift, step;
+        double l = ls[j], al = fabs(l), x = u_max * al, y = c * al, d = fa_min(2.0, h * al), z = fabs(zs[j]);
+        double wj = weight[j], m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l))), plain = al + shift;
         double fine = 40.0 + 2.0 * z * z * inv_var +
-                      z * (14.0 + 6.0 * fabs(job->log_odds + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
+                      z * (14.0 + 6.0 * fabs(own + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
+        double loss = m * (8.0 * plain + 4.0 * al + 2.0 * shift), grow = 5.0 + 16.0 * d, add = (14.0 + steps) * wj * d;
         fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
-        step = value * (16.0 * d + 5.0) + (14.0 + steps) * wj * d * x;
-        sum += value * fine + fa_min(x, 2.0) * m * u_max * loss + step * steps;
+        fine += grow * steps;
+        far += fa_min(0.5 * x * x * m, 2.0 * m + wj * x) * fine + fa_min(x, 2.0) * u_max * loss + add * x * steps;
+        near += fa_min(0.5 * y * y * m, 2.0 * m + wj * y) * fine + fa_min(y, 2.0) * c * loss + add * y * steps;
     }
-    *large_out = 0.0;
-    if (!w->has_floor)
-        return FA_EPS * sum;
-    scale = w->width / w->floor_width;
-    offset = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT;
-    inv_floor = 1.0 / w->floor_width;
-    floor_at = fabs(w->floor);
+    out->near = FA_EPS * (near + 10.0 * w->q_mass) + c * s->mean_error;
+    out->far = FA_EPS * (far + 10.0 * w->q_mass) + u_max * s->mean_error;
+}
+
+/* rounding of the large losses' sum D */
+FA_FUNC double fa_cap_rounding_large(const fa_cap_job *job, const fa_cap_line *line, double u_max, double steps)
+{
+    const fa_cap_nodes *s = &line->nodes;
+    const fa_cap_windows *w = &line->w;
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above;
+    double c = line->plan.c, inv_var = job->inv_var, odds = fabs(job->log_odds), own = job->log_odds,
+           shift = fabs(job->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap),
+           scale = w->width / w->floor_width, offset = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
+           inv_floor = 1.0 / w->floor_width, floor_at = fabs(w->floor), large = 0.0;
+    int j, n = s->sum.n, edge = s->edge;
     FA_PRAGMA(omp simd reduction(+ : large))
-    for (j = from; j < n; j++) {
+    for (j = s->lifted; j < n; j++) {
         double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fa_min(9.0, fabs(xs[j] * scale + offset)),
                plain = al + shift;
         double fine = 120.0 + 2.0 * z * z * inv_var +
-                      z * (14.0 + 6.0 * fabs(job->log_odds + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
+                      z * (14.0 + 6.0 * fabs(own + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
         fine += (j >= edge ? 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0) +
                 2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
         large += above[j] * fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) *
                  (fine + 9.0 * steps + u_max * (8.0 * plain + 4.0 * al + 2.0 * shift) + 6.0 * u_max * al);
     }
-    *large_out = FA_EPS * large;
-    return FA_EPS * sum;
+    return FA_EPS * large;
 }
 
 /* what lies beyond the first and the last node, for exponents with real part v.  Right: log-concave in z, falling at
@@ -232,11 +243,6 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
     return exp(fa_min(300.0, best - log_value));
 }
 
-/* errors of B0 exp(-u mu) at a point: quadrature fixed + mean |u|, rounding min(far, near |u|^2/c^2); and of D */
-typedef struct {
-    double fixed, mean, near, far, large;
-} fa_cap_errors;
-
 /* what errors of B0 and D make of the sum, over exp(log_value): n factors (1 + e/|B0|), and the errors of log F and its
  * angle */
 FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
@@ -278,7 +284,7 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_plan *p = &line->plan;
-    double t, u, large, unused, steps, x = 2.0 * FA_PI / p->h, v, k, both, b0;
+    double t, u, steps, x = 2.0 * FA_PI / p->h, v, k, both;
     fa_cap_moduli moduli;
     fa_cap_errors errors;
     int side;
@@ -288,14 +294,15 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
     u = sqrt(p->c * p->c + t * t);
     moduli = line->moduli = fa_cap_quadrature(job, line, t);
     steps = fa_min(FA_CAP_SYNC, line->n);
-    errors.far = fa_cap_rounding(job, line, u, steps, &large) + 10.0 * FA_EPS * line->w.q_mass + u * s->mean_error;
-    errors.near = fa_cap_rounding(job, line, p->c, steps, &unused) + 10.0 * FA_EPS * line->w.q_mass +
-                  p->c * s->mean_error;
-    b0 = exp(fa_cap_k(job, &line->w, s, p->c, 0, 0.0).k / job->steps - p->c * s->mean);
+    fa_cap_rounding(job, line, u, steps, &errors);
     out->ends = fa_cap_ends(job, line, p->c, u);
     errors.fixed = moduli.line + out->ends;
     errors.mean = moduli.mean + fa_cap_ends(job, line, 1.0, 1.0);
-    errors.large = line->w.has_floor ? large + moduli.large + 2e-18 * b0 + out->ends : 0.0;
+    errors.large = 0.0;
+    if (line->w.has_floor) {
+        double b0 = exp(fa_cap_k(job, &line->w, s, p->c, 0, 0.0).k / job->steps - p->c * s->mean);
+        errors.large = fa_cap_rounding_large(job, line, u, steps) + moduli.large + 2e-18 * b0 + out->ends;
+    }
     fa_cap_weigh_points(job, line, eps, log_value, &errors, out);
     out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
     out->put = fa_cap_put(job, line, eps, log_value, moduli.right);

@@ -71,7 +71,7 @@ FA_INLINE double fa_cap_xi(double l, double stretch)
 }
 
 /* keep and 1 - keep from the first node of the edge on */
-FA_FUNC void fa_cap_edge(fa_cap_nodes *s)
+FA_INLINE void fa_cap_edge(fa_cap_nodes *s, const int all)
 {
     double *weight = s->sum.wr, *log_w = s->sum.log_w, *x = s->x, *keep = s->keep, *beyond = s->beyond;
     int j, n = s->sum.n, from;
@@ -79,7 +79,7 @@ FA_FUNC void fa_cap_edge(fa_cap_nodes *s)
         ;
     from = from / FA_LANE * FA_LANE;
     FA_PRAGMA(omp simd)
-    for (j = 0; j < from; j++) {
+    for (j = 0; j < (all ? from : 0); j++) {
         double y = fa_min(26.3, -x[j]);
         keep[j] = 1.0;
         beyond[j] = 0.5 * weight[j] * fa_exp_plain_v(-y * y); /* at least Q's weight times 1 - keep */
@@ -87,10 +87,12 @@ FA_FUNC void fa_cap_edge(fa_cap_nodes *s)
     FA_PRAGMA(omp simd)
     for (j = from; j < n; j++) {
         double half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(x[j]))), k = x[j] > 0.0 ? half : 1.0 - half;
-        beyond[j] = weight[j] * (x[j] > 0.0 ? 1.0 - half : half);
-        keep[j] = k;
+        if (all) {
+            beyond[j] = weight[j] * (x[j] > 0.0 ? 1.0 - half : half);
+            keep[j] = k;
+            log_w[j] += fa_log_v(fa_max(k, 1e-300));
+        }
         weight[j] *= k;
-        log_w[j] += fa_log_v(fa_max(k, 1e-300));
     }
     s->edge = from;
 }
@@ -141,9 +143,10 @@ FA_FUNC void fa_cap_bends(fa_cap_nodes *s)
     }
 }
 
-/* nodes from z_low to z_high with the cap's window; losses counted from log(1-q).  0: too many, or no memory */
-FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h, double stretch,
-                        double z_low, double z_high)
+/* nodes from z_low to z_high with the cap's window; losses counted from log(1-q).  Without `all`, losses and weights
+ * alone.  0: too many, or no memory */
+FA_INLINE int fa_cap_fill_some(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h,
+                               double stretch, double z_low, double z_high, const int all)
 {
     double low = fa_cap_xi(fa_cap_l(job, z_low), stretch), high = fa_cap_xi(fa_cap_l(job, z_high), stretch), count,
            s2 = job->sigma * job->sigma, odds = job->log_odds;
@@ -176,13 +179,26 @@ FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_n
         size = unit - point * point * half_inv;
         l[j] = loss;
         z[j] = point;
-        log_w[j] = log_q[j] = size + fa_log_v(share);
+        if (all)
+            log_w[j] = log_q[j] = size + fa_log_v(share);
         weight[j] = size > -690.0 ? share * fa_exp_plain_v(size) : 0.0;
         x[j] = (point - cap) * inv_width;
         slope[j] = stretch * share;
     }
-    fa_cap_edge(s);
+    fa_cap_edge(s, all);
     return 1;
+}
+
+FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h, double stretch,
+                        double z_low, double z_high)
+{
+    return fa_cap_fill_some(job, w, s, h, stretch, z_low, z_high, 1);
+}
+
+FA_FUNC int fa_cap_fill_coarse(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h,
+                               double stretch, double z_low, double z_high)
+{
+    return fa_cap_fill_some(job, w, s, h, stretch, z_low, z_high, 0);
 }
 
 /* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or the window is

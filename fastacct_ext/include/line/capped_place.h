@@ -115,7 +115,7 @@ FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, dou
         if (z_high == end)
             edge = w->width * job->inv_var * fa_cap_posterior(job, w->cap);
         h = fa_min(1.0 / (1.25 * s1), 0.9);
-        if (!fa_cap_fill(job, w, s, h, fa_min(1.0, 1.2 * edge / h), -6.5 * s1, z_high))
+        if (!fa_cap_fill_coarse(job, w, s, h, fa_min(1.0, 1.2 * edge / h), -6.5 * s1, z_high))
             return 0;
         fa_cap_no_floor(s);
         *out = fa_cap_find_saddle(job, w, s, eps, v, 0);
