@@ -167,6 +167,12 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && fa_is_narrow(capped))
             return capped;
     }
+    /* next to the largest loss what is certified changes from point to point: delta is not above that a little before */
+    if (way && eps > e->add_end * (1.0 - FA_BEFORE_END) && fa_few_added(&e->way[1]) &&
+        fa_few_added_log_delta(&e->add, &e->way[1], e->add_end * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
+        r.upper = d.upper;
+        return r;
+    }
     if (fa_few_added_first(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) && fa_is_narrow(r))
         return r;
     r = fa_share(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
@@ -181,10 +187,6 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
     if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
         r = fa_share(r, d);
-    /* next to the largest loss little is certified: delta there is not above that a little before it */
-    if (way && !fa_is_narrow(r) && eps > e->add_end * (1.0 - FA_BEFORE_END) && fa_few_added(&e->way[1]) &&
-        fa_few_added_log_delta(&e->add, &e->way[1], e->add_end * (1.0 - FA_BEFORE_END), &d, &e->slope))
-        r.upper = fa_min(r.upper, d.upper);
     return r;
 }
 
