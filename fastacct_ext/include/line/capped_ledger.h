@@ -10,19 +10,20 @@ typedef struct {
     double tail, quadrature, rounding, ends, closed; /* either way */
     double put, floor;                               /* up only */
     double alias;                                    /* down only: the sum is never below its integral */
+    double put_rate;                                 /* how fast `put` grows with eps */
 } fa_cap_ledger;
 
 /* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the last node as
  * a geometric series */
 FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
 {
-    double sum = 0.5 * fa_min(f1[0], f2[0]), last;
+    double sum = 4.0 * fa_min(f1[0], f2[0]), last;
     int j;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n - 1; j++)
         sum += 0.5 * fa_min(f1[j] + f1[j + 1], f2[j] + f2[j + 1]);
     last = fa_min(f1[n - 1], f2[n - 1]);
-    return sum + 4.0 * last;
+    return sum + 1e4 * last; /* it falls by 9 sigma f a unit of xi, f >= stretch: 1/(9 sigma f) cells at most */
 }
 
 /* Integrals of moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) from every second node, with each
@@ -172,7 +173,8 @@ FA_FUNC double fa_cap_ends(const fa_cap_job *job, const fa_cap_line *line, doubl
     if (!(fall > 1.0 / job->sigma))
         return INFINITY;
     return left +
-           exp(fa_min(600.0, v * l + s->sum.log_w[last])) / (s->h * job->sigma * job->sigma * s->slope[last] * fall) +
+           2.0 * exp(fa_min(600.0, v * l + s->sum.log_w[last])) /
+               (s->h * job->sigma * job->sigma * s->slope[last] * fall) +
            (1.0 + u * (fabs(l) + 4.0)) * mass;
 }
 
@@ -195,7 +197,8 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, const fa_cap_line *line, d
 
 /* sums beyond the cap that are below eps all the same: <= C T J(a) M(a)^(T-1) e^((1-a) eps), any a < 0, J(a) =
  * E_Q[e^{aL} (1 - keep)] by the cell lemma, Newton's method in a.  right: quadrature error of M */
-FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double right)
+FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double right,
+                          double *rate_out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_windows *w = &line->w;
@@ -204,6 +207,7 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
            s2 = job->sigma * job->sigma, a = -1.0, best = INFINITY, loss_end, rest, *beyond = s->scratch;
     double stiff = 1.0 / s2 + 1.0 / (w->width * w->width);
     int i, j, n = s->sum.n;
+    *rate_out = 1.0;
     if (log_t + w->log_q + eps - log_value < -30.0) /* at most e^eps times the chance of a step beyond the cap */
         return exp(log_t + w->log_q + eps - log_value);
     FA_PRAGMA(omp simd)
@@ -233,7 +237,10 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
         value = log_t + log(j0) + extra + (job->steps - 1.0) * log(exp(r.k / job->steps) + j0 * exp(extra)) -
                 (a - 1.0) * eps - a * log(-a) - (1.0 - a) * log(1.0 - a);
         value += 64.0 * FA_EPS * job->steps * (1.0 - a) * (fabs(s->mean) + fabs(job->kappa));
-        best = fa_min(best, value);
+        if (value < best) {
+            best = value;
+            *rate_out = 1.0 - a;
+        }
         if (best - log_value < -27.0)
             break;
         slope = j1 / j0 + r.d1 - eps;
@@ -305,7 +312,7 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
     }
     fa_cap_weigh_points(job, line, eps, log_value, &errors, out);
     out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
-    out->put = fa_cap_put(job, line, eps, log_value, moduli.right);
+    out->put = fa_cap_put(job, line, eps, log_value, moduli.right, &out->put_rate);
     if (line->w.has_floor)
         out->floor = exp(fa_min(300.0, fa_cap_chernoff(job, line, p->low, 1, moduli.low) + fa_cap_log_b(p->low) -
                                            (p->low - 1.0) * eps - log_value));

@@ -213,7 +213,7 @@ FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, doubl
     double pad = 1.05 *
                  (fa_max(g->up, g->down) + fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta))) /
                  -r->slope,
-           steep = fa_max(10.0, fa_max(line->plan.right, line->plan.low));
+           steep = fa_max(fa_max(10.0, g->put_rate), fa_max(line->plan.right, line->plan.low));
     fa_cap_reading end;
     pad = fa_max(pad, 2.0 * FA_EPS * eps);
     if (!(pad * steep < 0.005) || !(g->down < 0.5) || !(eps - pad > 0.0))
