@@ -1,4 +1,4 @@
-"""Jobs of very many different sampled Gaussians (many_steps.h) against trapezoid sums of our own in NumPy."""
+"""Jobs of very many different sampled Gaussians (line/many_steps.h) against trapezoid sums of our own in NumPy."""
 
 import itertools
 

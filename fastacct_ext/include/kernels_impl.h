@@ -1,18 +1,19 @@
-/* kernels_impl.h -- the block loops, compiled once per instruction-set level by isa_*.c, which define FA_LEVEL and FA_LEVEL_NAME.
+/* kernels_impl.h -- the block loops, compiled once per instruction-set level by isa_*.c, which define FA_LEVEL and
+ * FA_LEVEL_NAME.
  *
- * Cells that follow each other with the same (sigma, q) share their nodes: grids should keep steps, delta and orders on the fast axes.
- * Sharing never changes a result (the grid of nodes depends on sigma alone, see log_moment.h).
+ * Cells that follow each other with the same (sigma, q) share their nodes: grids should keep steps, delta and orders on
+ * the fast axes. Sharing never changes a result (the grid of nodes depends on sigma alone, see renyi/log_moment.h).
  */
 #include <float.h>
 #include <stdlib.h>
 
-#include "binomial_series.h"
-#include "calibrate.h"
-#include "classical.h"
+#include "renyi/binomial_series.h"
+#include "invert/calibrate.h"
+#include "exact/classical.h"
 #include "kernels.h"
 
 #define FA_JOIN2(a, b) a##b
-#define FA_JOIN(a, b) FA_JOIN2(a, b)
+#define FA_JOIN(a, b)  FA_JOIN2(a, b)
 
 /* measured: one series term costs about 60 ns, one streamed node about 10 ns */
 #define FA_SERIES_NODES_PER_TERM 6.0
@@ -23,12 +24,14 @@
 static int fa_series_is_cheaper(const fa_log_moment *lm, double a)
 {
     double sigma = lm->mech.sigma, q = lm->mech.q;
-    return a > lm->a_cap && a == floor(a) && q > 0.0 && q < 1.0 && sigma < FA_SIGMA_MAX && sigma > FA_SIGMA_MIN && a < FA_SERIES_MAX_ORDER &&
-           a * a < FA_SERIES_MAX_EXPONENT * sigma * sigma && (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(lm, a) / lm->mech.h;
+    return a > lm->a_cap && a == floor(a) && q > 0.0 && q < 1.0 && sigma < FA_SIGMA_MAX && sigma > FA_SIGMA_MIN &&
+           a < FA_SERIES_MAX_ORDER && a * a < FA_SERIES_MAX_EXPONENT * sigma * sigma &&
+           (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(lm, a) / lm->mech.h;
 }
 
 /* up to FA_ORDERS_AT_ONCE orders of one (sigma, q) */
-static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const double *steps, double *lower_out, double *upper_out, uint8_t *status_out)
+static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const double *steps, double *lower_out,
+                          double *upper_out, uint8_t *status_out)
 {
     fa_sums sums[FA_ORDERS_AT_ONCE];
     fa_moment moment[FA_ORDERS_AT_ONCE];
@@ -54,7 +57,7 @@ static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const d
         lower_out[i] = count * moment[i].lower * (1.0 - 4.0 * FA_EPS);
         upper_out[i] = count * moment[i].upper * (1.0 + 4.0 * FA_EPS);
         status_out[i] = (uint8_t)moment[i].status;
-        if (!(upper_out[i] <= DBL_MAX)) {                                /* overflow: the safe side */
+        if (!(upper_out[i] <= DBL_MAX)) { /* overflow: the safe side */
             upper_out[i] = INFINITY;
             status_out[i] = FA_NOT_MET;
         }
@@ -63,8 +66,8 @@ static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const d
     }
 }
 
-static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const double *order, const double *steps, double *lower_out, double *upper_out,
-                         uint8_t *status_out)
+static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const double *order, const double *steps,
+                         double *lower_out, double *upper_out, uint8_t *status_out)
 {
     fa_log_moment lm;
     int64_t i, j, k;
@@ -76,13 +79,13 @@ static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const 
         if (lm.a_limit > 0.0)
             fa_log_moment_cache(&lm, fa_min(fa_max(top, 1.0), lm.a_limit));
         for (k = i; k < j; k += FA_ORDERS_AT_ONCE)
-            fa_rdp_orders(&lm, j - k < FA_ORDERS_AT_ONCE ? (int)(j - k) : FA_ORDERS_AT_ONCE, order + k, steps + k, lower_out + k, upper_out + k,
-                          status_out + k);
+            fa_rdp_orders(&lm, j - k < FA_ORDERS_AT_ONCE ? (int)(j - k) : FA_ORDERS_AT_ONCE, order + k, steps + k,
+                          lower_out + k, upper_out + k, status_out + k);
     }
 }
 
-static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out, double *upper_out,
-                                uint8_t *status_out)
+static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,
+                                double *upper_out, uint8_t *status_out)
 {
     int64_t i;
     for (i = 0; i < n; i++) {
@@ -98,20 +101,22 @@ static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q,
     }
 }
 
-static void fa_readout_run(fa_run *run, double target, int for_delta, int conversion, const double *orders, int n_orders, double *out, double *order_out,
-                           uint8_t *status_out)
+static void fa_readout_run(fa_run *run, double target, int for_delta, int conversion, const double *orders,
+                           int n_orders, double *out, double *order_out, uint8_t *status_out)
 {
     int status;
-    run->log_a = NAN;                                /* cold start: the answer must not depend on the cell before */
+    run->log_a = NAN; /* cold start: the answer must not depend on the cell before */
     if (for_delta)
         *out = fa_run_delta(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status);
     else
-        *out = fa_max(0.0, fa_run_epsilon(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status));
+        *out = fa_max(0.0,
+                      fa_run_epsilon(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status));
     *status_out = (uint8_t)status;
 }
 
-static void fa_readout_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int for_delta, int conversion,
-                             const double *orders, int n_orders, double *out, double *order_out, uint8_t *status_out)
+static void fa_readout_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target,
+                             int for_delta, int conversion, const double *orders, int n_orders, double *out,
+                             double *order_out, uint8_t *status_out)
 {
     fa_log_moment lm;
     int64_t i;
@@ -119,15 +124,17 @@ static void fa_readout_block(int64_t n, const double *sigma, const double *q, co
         fa_run run = {1, &lm, steps + i, NAN};
         if (i == 0 || sigma[i] != sigma[i - 1] || q[i] != q[i - 1])
             fa_log_moment_init(&lm, sigma[i], q[i]);
-        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i, status_out + i);
+        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i,
+                       status_out + i);
     }
 }
 
 /* whether the time of a call is up: never before its first cell is done */
 static int fa_is_late(int64_t i, double end) { return i > 0 && end < INFINITY && fa_seconds() > end; }
 
-static int64_t fa_history_readout(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n, const double *target, int for_delta,
-                              int conversion, const double *orders, int n_orders, double seconds, double *out, double *order_out, uint8_t *status_out)
+static int64_t fa_history_readout(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n,
+                                  const double *target, int for_delta, int conversion, const double *orders,
+                                  int n_orders, double seconds, double *out, double *order_out, uint8_t *status_out)
 {
     double end = fa_seconds() + seconds;
     fa_log_moment *moment = fa_alloc(sizeof(fa_log_moment) * (size_t)(n_blocks > 0 ? n_blocks : 1));
@@ -139,18 +146,22 @@ static int64_t fa_history_readout(int n_blocks, const double *sigma, const doubl
     for (b = 0; b < n_blocks; b++)
         fa_log_moment_init(moment + b, sigma[b], q[b]);
     for (i = 0; i < n && !fa_is_late(i, end); i++)
-        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i, status_out + i);
+        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i,
+                       status_out + i);
     free(moment);
     return i;
 }
 
-static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b, int conversion,
-                               const double *orders, int n_orders, double *out, uint8_t *status_out)
+static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
+                               const double *b, int conversion, const double *orders, int n_orders, double *out,
+                               uint8_t *status_out)
 {
     fa_log_moment lm;
     int64_t i;
     for (i = 0; i < n; i++) {
-        fa_target t = {&lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, 0, 0, 0, 0, 0.0};
+        fa_target t = {
+            &lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, 0, 0, 0, 0,
+            0.0};
         int status;
         if (solve_for == 0)
             out[i] = fa_noise_multiplier(&t, &status);
@@ -164,8 +175,9 @@ static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, cons
     }
 }
 
-static int64_t fa_exact_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int what, int directions,
-                              double seconds, double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out)
+static int64_t fa_exact_block(int64_t n, const double *sigma, const double *q, const double *steps,
+                              const double *target, int what, int directions, double seconds, double *lower_out,
+                              double *upper_out, double *slope_out, uint8_t *status_out)
 {
     fa_exact e;
     double end = seconds < INFINITY ? fa_seconds() + seconds : INFINITY;
@@ -176,15 +188,18 @@ static int64_t fa_exact_block(int64_t n, const double *sigma, const double *q, c
     for (i = 0; i < n && !fa_is_late(i, end); i++) {
         if (slope_out)
             slope_out[i] = NAN;
-        if (!(q[i] > 0.0) || !(steps[i] > 0.0) || sigma[i] == INFINITY) {      /* nothing is released */
+        if (!(q[i] > 0.0) || !(steps[i] > 0.0) || sigma[i] == INFINITY) { /* nothing is released */
             lower_out[i] = upper_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
             status_out[i] = FA_OK;
             continue;
         }
-        if (!(sigma[i] > 0.0)) {                                               /* no noise: the safe side */
+        if (!(sigma[i] > 0.0)) { /* no noise: the safe side */
             int trivial = what == FA_READ_EPSILON ? target[i] >= 1.0 : target[i] == INFINITY;
             lower_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
-            upper_out[i] = trivial ? lower_out[i] : what == FA_READ_EPSILON ? INFINITY : what == FA_READ_DELTA ? 1.0 : 0.0;
+            upper_out[i] = trivial                   ? lower_out[i]
+                           : what == FA_READ_EPSILON ? INFINITY
+                           : what == FA_READ_DELTA   ? 1.0
+                                                     : 0.0;
             status_out[i] = trivial ? FA_OK : FA_NOT_MET;
             continue;
         }
@@ -205,13 +220,13 @@ static int64_t fa_exact_block(int64_t n, const double *sigma, const double *q, c
 }
 
 /* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */
-static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q,
-                         const double *weight, const double *mean)
+static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double *count, const double *sigma,
+                         const int32_t *n_p, const int32_t *n_q, const double *weight, const double *mean)
 {
     int b, d, used = 0, mirror = 1, lone = 0;
     double total = 0.0;
     fa_dd add_end = {0.0, 0.0};
-    fa_dd mu2 = {0.0, 0.0};                                                    /* 50,000 different Gaussians lose no digit */
+    fa_dd mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
     for (b = 0; b < n_blocks; weight += n_p[b] + n_q[b], mean += n_p[b] + n_q[b], b++) {
         fa_pair pair;
         if (!(count[b] > 0.0) || sigma[b] == INFINITY || (n_q[b] == 0 && !(weight[0] > 0.0)))
@@ -233,7 +248,9 @@ static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double 
         else {
             fa_pair_mixture(&pair, sigma[b], n_p[b], weight, mean, n_q[b], weight + n_p[b], mean + n_p[b]);
             mirror &= pair.symmetric;
-            add_end = n_q[b] == 1 && mean[0] == mean[n_p[b]] && add_end.hi < INFINITY ? fa_dd_add_d(add_end, -count[b] * pair.kappa) : fa_dd_make(INFINITY, 0.0);
+            add_end = n_q[b] == 1 && mean[0] == mean[n_p[b]] && add_end.hi < INFINITY
+                          ? fa_dd_add_d(add_end, -count[b] * pair.kappa)
+                          : fa_dd_make(INFINITY, 0.0);
         }
         if (n_q[b] == 0)
             mirror = 0;
@@ -249,7 +266,7 @@ static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double 
         return fa_many_ready(many, lone ? fa_max(mu2.hi, 1e-306) : mu2.hi, add_end.hi);
     for (d = 0; d < 2; d++) {
         e->way[d].n_blocks = used;
-        e->way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi;                 /* more than nothing */
+        e->way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
         e->way[d].total = total;
         fa_contour_reset(e->way + d);
     }
@@ -261,9 +278,10 @@ static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double 
 #define FA_NOT_DONE 255
 
 /* a job of very many sampled Gaussians, where the pass over all steps certifies it: status FA_NOT_DONE elsewhere */
-static int64_t fa_exact_many(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
-                         const double *mean, int64_t n, const double *target, int what, int directions, double end, double *lower_out, double *upper_out,
-                         double *slope_out, uint8_t *status_out)
+static int64_t fa_exact_many(int n_blocks, const double *count, const double *sigma, const int32_t *n_p,
+                             const int32_t *n_q, const double *weight, const double *mean, int64_t n,
+                             const double *target, int what, int directions, double end, double *lower_out,
+                             double *upper_out, double *slope_out, uint8_t *status_out)
 {
     fa_exact e;
     int64_t i;
@@ -287,9 +305,10 @@ static int64_t fa_exact_many(int n_blocks, const double *count, const double *si
     return fa_alloc_failed() ? FA_NO_MEMORY : ready ? i : n;
 }
 
-static int64_t fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q, const double *weight,
-                        const double *mean, int64_t n, const double *target, int what, int directions, double seconds, double *lower_out, double *upper_out,
-                        double *slope_out, uint8_t *status_out)
+static int64_t fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p,
+                            const int32_t *n_q, const double *weight, const double *mean, int64_t n,
+                            const double *target, int what, int directions, double seconds, double *lower_out,
+                            double *upper_out, double *slope_out, uint8_t *status_out)
 {
     fa_exact e;
     double end = fa_seconds() + seconds;
@@ -299,7 +318,8 @@ static int64_t fa_exact_job(int n_blocks, const double *count, const double *sig
         many = n_q[b] == 0;
     (void)fa_alloc_failed();
     if (many)
-        n = fa_exact_many(n_blocks, count, sigma, n_p, n_q, weight, mean, n, target, what, directions, end, lower_out, upper_out, slope_out, status_out);
+        n = fa_exact_many(n_blocks, count, sigma, n_p, n_q, weight, mean, n, target, what, directions, end, lower_out,
+                          upper_out, slope_out, status_out);
     if (n < 0)
         return n;
     for (i = 0; i < n && many; i++)
@@ -334,8 +354,9 @@ static int64_t fa_exact_job(int n_blocks, const double *count, const double *sig
     return i;
 }
 
-static int64_t fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a, const double *b,
-                                        int directions, double seconds, double *out, uint8_t *status_out)
+static int64_t fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta,
+                                        const double *a, const double *b, int directions, double seconds, double *out,
+                                        uint8_t *status_out)
 {
     fa_exact e;
     double end = fa_seconds() + seconds;
@@ -365,7 +386,8 @@ static int64_t fa_exact_calibrate_block(int64_t n, int solve_for, const double *
     return i;
 }
 
-static void fa_log_moment_block(int64_t n, const double *sigma, const double *q, const double *order, double *k_out, double *d1_out, double *d2_out)
+static void fa_log_moment_block(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
+                                double *d1_out, double *d2_out)
 {
     fa_log_moment lm;
     int64_t i;
@@ -381,14 +403,16 @@ static void fa_log_moment_block(int64_t n, const double *sigma, const double *q,
     }
 }
 
-static void fa_classical_epsilon_block(int64_t n, int rule, const double *a, const double *b, const double *c, const double *delta, double *out)
+static void fa_classical_epsilon_block(int64_t n, int rule, const double *a, const double *b, const double *c,
+                                       const double *delta, double *out)
 {
     int64_t i;
     for (i = 0; i < n; i++) {
         if (rule == 0)
             out[i] = delta[i] >= 1.0 || !(a[i] > 0.0) ? 0.0 : fa_gaussian_epsilon(a[i], log(delta[i]));
         else
-            out[i] = rule == 1 ? fa_basic_epsilon(a[i], b[i], c[i], delta[i]) : fa_advanced_epsilon(a[i], b[i], c[i], delta[i]);
+            out[i] = rule == 1 ? fa_basic_epsilon(a[i], b[i], c[i], delta[i])
+                               : fa_advanced_epsilon(a[i], b[i], c[i], delta[i]);
         if (!(out[i] >= 0.0))
             out[i] = INFINITY;
     }
@@ -398,7 +422,9 @@ static void fa_gaussian_delta_block(int64_t n, const double *mu, const double *e
 {
     int64_t i;
     for (i = 0; i < n; i++) {
-        double d = !(mu[i] > 0.0) || eps[i] == INFINITY ? 0.0 : exp(fa_gaussian_log_delta(mu[i], eps[i])) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074;
+        double d = !(mu[i] > 0.0) || eps[i] == INFINITY
+                       ? 0.0
+                       : exp(fa_gaussian_log_delta(mu[i], eps[i])) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074;
         out[i] = d <= 1.0 ? d : 1.0;
     }
 }
@@ -428,7 +454,8 @@ static int fa_capped_line(double sigma, double q, double steps, double eps, cons
     fa_cap_job_set(&job, sigma, q, steps);
     ok = fa_cap_read_once(&job, &work, eps, &effort, budget[6] != 0.0, &r, &g);
     if (ok) {
-        double entries[] = {r.log_value, g.up, g.down, g.tail, g.quadrature, g.rounding, g.ends, g.closed, g.put, g.floor, g.alias};
+        double entries[] = {r.log_value, g.up,     g.down, g.tail,  g.quadrature, g.rounding,
+                            g.ends,      g.closed, g.put,  g.floor, g.alias};
         memcpy(out, entries, sizeof(entries));
     }
     fa_cap_work_free(&work);
@@ -437,9 +464,10 @@ static int fa_capped_line(double sigma, double q, double steps, double eps, cons
 
 const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
 {
-    static const fa_kernels table = {FA_LEVEL_NAME,       fa_rdp_block,          fa_rdp_series_block,        fa_readout_block,       fa_calibrate_block,
-                                     fa_history_readout,  fa_log_moment_block,   fa_classical_epsilon_block, fa_gaussian_delta_block,
-                                     fa_exact_block,      fa_exact_job,          fa_exact_calibrate_block,   fa_clt_mu_approx_block,
-                                     fa_capped_line};
+    static const fa_kernels table = {
+        FA_LEVEL_NAME,           fa_rdp_block,       fa_rdp_series_block, fa_readout_block,
+        fa_calibrate_block,      fa_history_readout, fa_log_moment_block, fa_classical_epsilon_block,
+        fa_gaussian_delta_block, fa_exact_block,     fa_exact_job,        fa_exact_calibrate_block,
+        fa_clt_mu_approx_block,  fa_capped_line};
     return &table;
 }

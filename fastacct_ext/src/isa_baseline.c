@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #if defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
-#define FA_HAS_FMA 1                    /* fused multiply-add is part of the Arm baseline */
+#define FA_HAS_FMA 1 /* fused multiply-add is part of the Arm baseline */
 #endif
-#define FA_LEVEL baseline
+#define FA_LEVEL      baseline
 #define FA_LEVEL_NAME "baseline"
 #include "../include/kernels_impl.h"

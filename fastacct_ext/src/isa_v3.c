@@ -11,8 +11,8 @@
 #else
 #pragma GCC target("avx2,fma,bmi,bmi2")
 #endif
-#define FA_HAS_FMA 1
-#define FA_LEVEL v3
+#define FA_HAS_FMA    1
+#define FA_LEVEL      v3
 #define FA_LEVEL_NAME "x86-64-v3"
 #include "../include/kernels_impl.h"
 #if defined(__clang__)

@@ -7,12 +7,13 @@
 #include "../include/kernels.h"
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,avx512f,avx512dq,avx512vl,avx512bw,avx512cd"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,avx512f,avx512dq,avx512vl,avx512bw,avx512cd"))), \
+                             apply_to = function)
 #else
 #pragma GCC target("avx2,fma,bmi,bmi2,avx512f,avx512dq,avx512vl,avx512bw,avx512cd,prefer-vector-width=512")
 #endif
-#define FA_HAS_FMA 1
-#define FA_LEVEL v4
+#define FA_HAS_FMA    1
+#define FA_LEVEL      v4
 #define FA_LEVEL_NAME "x86-64-v4"
 #include "../include/kernels_impl.h"
 #if defined(__clang__)

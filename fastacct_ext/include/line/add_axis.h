@@ -12,23 +12,23 @@
 
 #include "window.h"
 
-#define FA_ADD_AXIS 512                /* most nodes of the real axis */
+#define FA_ADD_AXIS         512 /* most nodes of the real axis */
 #define FA_ADD_HALF_LOG_2PI 0.918938533204672741780
 
 typedef struct {
     double sigma, s2, inv_var, log_odds, q, steps;
-    double end;                        /* largest loss, -steps log(1 - q): 3 u */
+    double end; /* largest loss, -steps log(1 - q): 3 u */
 } fa_add_run;
 
 typedef struct {
     int n;
-    double first, h;                   /* z = first + i h */
+    double first, h; /* z = first + i h */
     double *loss, *weight, *log_w;
 } fa_add_axis;
 
 typedef struct {
-    double c, eta, psi2;               /* the saddle at c is that of eta; second derivative of the exponent */
-    double log_g, log_delta;           /* log G(c), and the saddle-point approximation of log delta */
+    double c, eta, psi2;     /* the saddle at c is that of eta; second derivative of the exponent */
+    double log_g, log_delta; /* log G(c), and the saddle-point approximation of log delta */
 } fa_add_saddle;
 
 FA_FUNC void fa_add_run_set(fa_add_run *run, double sigma, double q, double steps)
@@ -106,7 +106,7 @@ FA_FUNC int fa_add_find(const fa_add_axis *axis, const fa_add_run *run, double e
         fa_add_saddle r = fa_add_at(axis, run, exp(x));
         double width = r.c * r.c * r.psi2, rest = by_eta ? log(r.eta / eta) : r.log_delta - log_delta;
         double step = by_eta ? rest * r.c * r.eta / width : rest / width;
-        if (!(fabs(step) < 1e300)) {                            /* nothing left of the transform: c is too large */
+        if (!(fabs(step) < 1e300)) { /* nothing left of the transform: c is too large */
             high = x;
             x = 0.5 * (x + fa_max(low, x - 4.0));
             continue;
@@ -135,7 +135,7 @@ FA_FUNC double fa_add_turned(const fa_add_axis *axis, const fa_add_run *run, dou
     double sum = 0.0, versine = 2.0 * sin(0.5 * phi) * sin(0.5 * phi);
     int i, n = axis->n;
     FA_PRAGMA(omp simd reduction(+ : sum))
-    for (i = 0; i < n; i++) {                                    /* |1 + w e^(i phi)|^2 = (1 + w)^2 - 2 w versine */
+    for (i = 0; i < n; i++) { /* |1 + w e^(i phi)|^2 = (1 + w)^2 - 2 w versine */
         double l = axis->loss[i], e = fa_exp_plain_v(-l), less = fa_log1p_plain_v(-2.0 * versine * (1.0 - e) * e);
         sum += axis->weight[i] * fa_exp_plain_v(-c * (l + 0.5 * less));
     }

@@ -15,24 +15,24 @@
 
 #include "add_nodes.h"
 
-#define FA_ADD_POINTS 1024             /* most points of the hyperbola */
-#define FA_ADD_CELL 6.0                /* points to a cell of the aliases' sum ... */
-#define FA_ADD_STRIDE 4                /* ... and nodes to a cell of the gaps' */
-#define FA_ADD_SURE 1.0001             /* rounding of the bounds' own sums */
+#define FA_ADD_POINTS 1024   /* most points of the hyperbola */
+#define FA_ADD_CELL   6.0    /* points to a cell of the aliases' sum ... */
+#define FA_ADD_STRIDE 4      /* ... and nodes to a cell of the gaps' */
+#define FA_ADD_SURE   1.0001 /* rounding of the bounds' own sums */
 
 typedef struct {
-    double c, bend, k, a;              /* p(0) = c; half width of the strip in v */
-    double h;                          /* step in v */
+    double c, bend, k, a; /* p(0) = c; half width of the strip in v */
+    double h;             /* step in v */
     double eta, reach;
     double log_size;
-    double base;                       /* steps * log_scale of the nodes - log_size */
+    double base; /* steps * log_scale of the nodes - log_size */
 } fa_add_path;
 
 /* at three real p: the ends of the seam, and c between them */
 typedef struct {
     double p[3];
-    double gap[3], gap_slope[3];       /* |sum - G|, and of their derivatives */
-    double sum[3], sum_slope[3];       /* sum |W| exp(-p Re l), and with the factor |l| */
+    double gap[3], gap_slope[3]; /* |sum - G|, and of their derivatives */
+    double sum[3], sum_slope[3]; /* sum |W| exp(-p Re l), and with the factor |l| */
 } fa_add_gaps;
 
 /* largest modulus of the window beyond z = x on the side away from (side < 0) or towards (side > 0) large z; y is
@@ -69,8 +69,8 @@ FA_FUNC void fa_add_moduli(const fa_add_nodes *s, const fa_add_run *run, double 
     double base = log(step / run->sigma) - FA_ADD_HALF_LOG_2PI + 0.5 * phi * y - s->log_scale + unit * (iv + iv * iv);
     double bend = unit * iv * iv * exp(step * iv), tight = 0.5 / (s->width * s->width),
            top = tight * (y * y) + 2.0 * unit * tight;
-    double p0 = out->p[0], p1 = out->p[1], p2 = out->p[2], s0 = 0.0, s1 = 0.0, s2 = 0.0, d0 = 0.0, d1 = 0.0,
-           d2 = 0.0, slope;
+    double p0 = out->p[0], p1 = out->p[1], p2 = out->p[2], s0 = 0.0, s1 = 0.0, s2 = 0.0, d0 = 0.0, d1 = 0.0, d2 = 0.0,
+           slope;
     double first = s->first, edge = s->edge;
     int j, n = s->n / FA_ADD_STRIDE + 1;
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, d0, d1, d2))
@@ -89,7 +89,7 @@ FA_FUNC void fa_add_moduli(const fa_add_nodes *s, const fa_add_run *run, double 
         d1 = FA_FMA(t1, big, d1);
         d2 = FA_FMA(t2, big, d2);
     }
-    slope = scale / cos(0.5 * phi);                                 /* |l| <= log(1 + |w|)/cos(phi/2) */
+    slope = scale / cos(0.5 * phi); /* |l| <= log(1 + |w|)/cos(phi/2) */
     out->gap[0] += scale * s0;
     out->gap[1] += scale * s1;
     out->gap[2] += scale * s2;
@@ -180,10 +180,10 @@ FA_FUNC double fa_add_alias_integral(const fa_add_nodes *s, const fa_add_run *ru
     double step = FA_ADD_CELL * path->h, up = exp(step), ev = 1.0, x0 = 1.0, s0 = 0.0;
     int m;
     for (m = 0; m < FA_ADD_POINTS; m++) {
-        double next = ev * up, x1 = 0.5 * (next + 1.0 / next), pr = c * (1.0 + path->k - A * x0), pi = c * D * s0,
-               rest, near;
-        double e = run->steps * log(FA_ADD_SURE * fa_add_majorant(s, pr, pi)) + path->base + pr * path->eta
-               + fabs(pr) * path->reach;
+        double next = ev * up, x1 = 0.5 * (next + 1.0 / next), pr = c * (1.0 + path->k - A * x0), pi = c * D * s0, rest,
+               near;
+        double e = run->steps * log(FA_ADD_SURE * fa_add_majorant(s, pr, pi)) + path->base + pr * path->eta +
+                   fabs(pr) * path->reach;
         rest = exp(e) * cos(path->bend) / (c * cos(path->bend + y) * cos(path->bend + y) * s0);
         if (rest < 0.5 * all)
             return FA_ADD_SURE * (all + rest);

@@ -1,24 +1,24 @@
 /* line/add_line.h -- direction add, few steps of the sampled Gaussian: certified delta(eps) and eps(delta).
  *
- * One hyperbola is placed, evaluated and read (add_points.h); where its ledger leaves too much, another with a smaller
- * angle.  All intervals hold, so does what they share.  docs/algorithms/add_line.md.
+ * One hyperbola is placed, evaluated and read (line/add_points.h); where its ledger leaves too much, another with a
+ * smaller angle.  All intervals hold, so does what they share.  docs/algorithms/add_line.md.
  */
 #ifndef FA_ADD_LINE_H
 #define FA_ADD_LINE_H
 
 #include "../kernels.h"
-#include "../one_step.h"
+#include "../exact/one_step.h"
 #include "add_points.h"
 
-#define FA_ADD_STEPS 100.0             /* most steps */
-#define FA_ADD_WIDTH 9e-10             /* relative width of eps, or error of log delta, that is good enough at once */
-#define FA_ADD_COARSE 5e-11            /* relative error of delta aimed at where eps has a slope to spare ... */
-#define FA_ADD_FINE 1e-13              /* ... and the least one */
-#define FA_ADD_TRIES 4                 /* lines placed for one answer */
+#define FA_ADD_STEPS  100.0 /* most steps */
+#define FA_ADD_WIDTH  9e-10 /* relative width of eps, or error of log delta, that is good enough at once */
+#define FA_ADD_COARSE 5e-11 /* relative error of delta aimed at where eps has a slope to spare ... */
+#define FA_ADD_FINE   1e-13 /* ... and the least one */
+#define FA_ADD_TRIES  4     /* lines placed for one answer */
 
 typedef struct {
-    double value, slope;               /* delta/exp(log_size), d log delta/d eta */
-    double lower, upper;               /* of log delta; -inf and 0 where nothing is known */
+    double value, slope; /* delta/exp(log_size), d log delta/d eta */
+    double lower, upper; /* of log delta; -inf and 0 where nothing is known */
 } fa_add_reading;
 
 /* delta at eta.   domain |eta - path.eta| <= reach, elsewhere and without points nothing is known */
@@ -106,8 +106,8 @@ FA_FUNC int fa_add_ends(const fa_add_line *line, const fa_add_run *run, double l
 /* whether a run is within the domain */
 FA_INLINE int fa_add_takes(double sigma, double q, double steps)
 {
-    return sigma > 0.0 && sigma < 1e6 && q > 0.0 && q < 1.0 && steps >= 2.0 && steps <= FA_ADD_STEPS
-        && steps == floor(steps);
+    return sigma > 0.0 && sigma < 1e6 && q > 0.0 && q < 1.0 && steps >= 2.0 && steps <= FA_ADD_STEPS &&
+           steps == floor(steps);
 }
 
 /* the relative error of delta that leaves eps, about end - eta, to 4e-10 */
@@ -138,10 +138,10 @@ FA_FUNC int fa_add_eps(fa_add_work *w, double sigma, double q, double steps, dou
         fa_interval d;
         fa_add_outcome found = FA_ADD_UNREAD;
         double center = eta;
-        if (fa_add_evaluate(w, &run, &at, center, center < run.end ? log_delta : fa_min(log_delta, at.log_delta),
-                turn, fa_add_aim(&run, &at, center))) {
+        if (fa_add_evaluate(w, &run, &at, center, center < run.end ? log_delta : fa_min(log_delta, at.log_delta), turn,
+                            fa_add_aim(&run, &at, center))) {
             if (center == run.end && fa_add_read(&w->line, run.end * (1.0 + 8.0 * FA_EPS)).upper <= log_delta) {
-                out->lower = out->upper = 0.0;                     /* even delta(0) is below the target */
+                out->lower = out->upper = 0.0; /* even delta(0) is below the target */
                 return 1;
             }
             found = fa_add_solve(&w->line, log_delta, &eta, &r);

@@ -12,25 +12,25 @@
 
 #include "add_axis.h"
 
-#define FA_ADD_NODES 2048              /* most nodes */
-#define FA_ADD_TERMS 40                /* most terms of the window's series, and its table */
-#define FA_ADD_KEEP 7.3                /* widths from the last z that matters to the window's edge */
-#define FA_ADD_LOST 1.45e-13           /* Phi(-FA_ADD_KEEP), rounded up */
-#define FA_ADD_FLAT 9.5                /* left of so many widths from the edge the window is 1, to 5e-18 ... */
-#define FA_ADD_STEEP 2.4               /* ... for Im z up to so many sqrt(2) widths */
-#define FA_ADD_CONE 1.5                /* largest angle of w on the lines of the ledger, below pi/2 */
-#define FA_ADD_BIG 300.0               /* largest log w: its square is a double */
+#define FA_ADD_NODES 2048     /* most nodes */
+#define FA_ADD_TERMS 40       /* most terms of the window's series, and its table */
+#define FA_ADD_KEEP  7.3      /* widths from the last z that matters to the window's edge */
+#define FA_ADD_LOST  1.45e-13 /* Phi(-FA_ADD_KEEP), rounded up */
+#define FA_ADD_FLAT  9.5      /* left of so many widths from the edge the window is 1, to 5e-18 ... */
+#define FA_ADD_STEEP 2.4      /* ... for Im z up to so many sqrt(2) widths */
+#define FA_ADD_CONE  1.5      /* largest angle of w on the lines of the ledger, below pi/2 */
+#define FA_ADD_BIG   300.0    /* largest log w: its square is a double */
 
 typedef struct {
     int n, has_window;
-    double first, h, theta;            /* z = first + j h - i theta sigma^2 */
-    double strip;                      /* the rule's error is bounded on Im z = -(1 -+ strip) theta sigma^2 */
-    double edge, width;                /* of the window */
-    double log_scale;                  /* weights are relative to exp(log_scale), about G */
-    double amplify;                    /* log of how far the moduli's product exceeds |G|^steps, about */
-    double least_angle;                /* least |arg l| of all nodes */
-    double *lr, *li, *wr, *wi, *size;  /* loss, weight, its modulus */
-    double *slip, *slip_loss;          /* errors in u, absolute: of the weight, and of its product with p l, over |p| */
+    double first, h, theta;           /* z = first + j h - i theta sigma^2 */
+    double strip;                     /* the rule's error is bounded on Im z = -(1 -+ strip) theta sigma^2 */
+    double edge, width;               /* of the window */
+    double log_scale;                 /* weights are relative to exp(log_scale), about G */
+    double amplify;                   /* log of how far the moduli's product exceeds |G|^steps, about */
+    double least_angle;               /* least |arg l| of all nodes */
+    double *lr, *li, *wr, *wi, *size; /* loss, weight, its modulus */
+    double *slip, *slip_loss;         /* errors in u, absolute: of the weight, and of its product with p l, over |p| */
 } fa_add_nodes;
 
 /* the series of fa_add_window: exp(-n^2/4), and that times exp(n y) and exp(-n y) */
@@ -83,8 +83,8 @@ FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_
                          double eta, double turn, double digits)
 {
     static const double strips[4] = {0.5, 0.65, 0.8, 1.0};
-    double sigma = run->sigma, z_last = fa_add_z(run, eta), cap = fa_add_z(run, eta * (1.0 + 16.0 / (1.0 + eta))),
-           need, left, right, h;
+    double sigma = run->sigma, z_last = fa_add_z(run, eta), cap = fa_add_z(run, eta * (1.0 + 16.0 / (1.0 + eta))), need,
+           left, right, h;
     int i, last = axis->n - 1;
     s->theta = turn * fa_min(1.0, fa_min(3.2 / sigma, (sigma > 2.5 ? 4.0 : 3.4) / (sigma * sqrt(run->steps))));
     s->width = fa_min((cap - z_last) / FA_ADD_KEEP, 0.6 * run->s2);
@@ -108,9 +108,9 @@ FA_FUNC int fa_add_shape(fa_add_nodes *s, const fa_add_axis *axis, const fa_add_
             s->strip = strips[i];
         }
     }
-    s->h = fa_from_bits(fa_bits(s->h) & ~((1ULL << 29) - 1));                    /* j h is exact */
-    if (!(s->h > 0.0) || !(left < s->edge) || !(right - left > 4.0 * s->h)
-            || !(right - left < (FA_ADD_NODES - 16) * s->h))
+    s->h = fa_from_bits(fa_bits(s->h) & ~((1ULL << 29) - 1)); /* j h is exact */
+    if (!(s->h > 0.0) || !(left < s->edge) || !(right - left > 4.0 * s->h) ||
+        !(right - left < (FA_ADD_NODES - 16) * s->h))
         return 0;
     if (!(fabs(left) < 0x1p22 * s->h))
         return 0;
@@ -144,12 +144,13 @@ FA_FUNC void fa_add_nodes_window(fa_add_nodes *s, const fa_add_run *run)
 }
 
 /* losses, weights and their errors on the line whose shape is set; 0 where the window would be too steep.
- * slip: exponents 5 u |log| and 2.5 u |z|^2/sigma^2, phase 4 u of itself, functions and the term's product 40 u, the sum n/8 + 12.
- * slip_loss: l to 8 u |l|, plus 1.2 |l| (error of its exponent + 7 u); products p l 4.3 u, p itself 6 u (add_line.md) */
+ * slip: exponents 5 u |log| and 2.5 u |z|^2/sigma^2, phase 4 u of itself, functions and the term's product 40 u, the
+ * sum n/8 + 12. slip_loss: l to 8 u |l|, plus 1.2 |l| (error of its exponent + 7 u); products p l 4.3 u, p itself 6 u
+ * (add_line.md) */
 FA_FUNC int fa_add_nodes_fill(fa_add_nodes *s, const fa_add_run *run)
 {
-    double th = s->theta, co = cos(th), si = -sin(th), iv = run->inv_var, y2 = th * th * run->s2,
-           lo = run->log_odds, angle = INFINITY;
+    double th = s->theta, co = cos(th), si = -sin(th), iv = run->inv_var, y2 = th * th * run->s2, lo = run->log_odds,
+           angle = INFINITY;
     double log_h = log(s->h / run->sigma) - FA_ADD_HALF_LOG_2PI, base = log_h - s->log_scale + 0.5 * y2,
            first = s->first, h = s->h;
     double fixed = 52.0 + 0.125 * s->n + 5.0 * (fabs(log_h) + fabs(s->log_scale)) + 2.5 * y2;

@@ -16,17 +16,17 @@
 #include "../kernels.h"
 #include "add_ledger.h"
 
-#define FA_ADD_PAIRS 3e5               /* points times nodes, about 1 ms, beyond which a line is given up */
+#define FA_ADD_PAIRS 3e5 /* points times nodes, about 1 ms, beyond which a line is given up */
 
 /* points are evaluated and finished so many at a time */
 #define FA_ADD_BLOCK 8
 
 typedef struct {
-    int n;                             /* points, 0: nothing to read */
+    int n; /* points, 0: nothing to read */
     fa_add_path path;
-    double error;                      /* bound of what the sum misses, relative to exp(log_size) */
-    double lost;                       /* share of delta that the windows may take */
-    double *pr, *pi, *fr, *fi;         /* p, and the integrand at path.eta */
+    double error;              /* bound of what the sum misses, relative to exp(log_size) */
+    double lost;               /* share of delta that the windows may take */
+    double *pr, *pi, *fr, *fi; /* p, and the integrand at path.eta */
 } fa_add_line;
 
 typedef struct {
@@ -91,7 +91,7 @@ FA_FUNC void fa_add_block_place(fa_add_line *line, int k, fa_add_block *b)
     int i;
     FA_PRAGMA(omp simd)
     for (i = 0; i < FA_ADD_BLOCK; i++) {
-        double m, e = fa_exp_both_v((k + i) * h, &m), versine = 0.5 * m * m / e;          /* cosh v - 1 */
+        double m, e = fa_exp_both_v((k + i) * h, &m), versine = 0.5 * m * m / e; /* cosh v - 1 */
         b->cosh_v[i] = 1.0 + versine;
         b->sinh_v[i] = 0.5 * (m + m / e);
         line->pr[k + i] = c * (1.0 - bend * versine);
@@ -127,8 +127,8 @@ FA_FUNC double fa_add_block_finish(fa_add_line *line, const fa_add_run *run, int
 {
     double T = run->steps, eta = line->path.eta, base = line->path.base, bend = line->path.k, c = line->path.c,
            total = 0.0;
-    double fixed = 100.0 + 0.125 * FA_ADD_POINTS + 28.0 * T + 8.0 * (fabs(line->path.log_size) + fabs(base)) + 8.0
-           * fabs(log(c));
+    double fixed = 100.0 + 0.125 * FA_ADD_POINTS + 28.0 * T + 8.0 * (fabs(line->path.log_size) + fabs(base)) +
+                   8.0 * fabs(log(c));
     int i;
     FA_PRAGMA(omp simd reduction(+ : total))
     for (i = 0; i < FA_ADD_BLOCK; i++) {
@@ -139,8 +139,8 @@ FA_FUNC double fa_add_block_finish(fa_add_line *line, const fa_add_run *run, int
         double log_g = 0.5 * fa_log_v(g2), grow, cosine, sine, modulus, relative, argument,
                weight = k + i > 0 ? 1.0 : 0.5;
         double e = T * log_g + base + pr * eta + 0.5 * fa_log_v(d2 / (p2 / c)) - 0.5 * fa_log_v(q2 / c);
-        argument = T * fa_angle_v(b->gi[i], b->gr[i]) + pi * eta - fa_angle_v(pi, pr) - fa_angle_v(pi, pr + 1.0)
-            + fa_angle_v(bend * b->sinh_v[i], b->cosh_v[i]);
+        argument = T * fa_angle_v(b->gi[i], b->gr[i]) + pi * eta - fa_angle_v(pi, pr) - fa_angle_v(pi, pr + 1.0) +
+                   fa_angle_v(bend * b->sinh_v[i], b->cosh_v[i]);
         modulus = weight * fa_exp_plain_v(e);
         sine = fa_sincos_v(argument, &cosine);
         line->fr[k + i] = modulus * cosine;
@@ -161,8 +161,8 @@ FA_FUNC double fa_add_tail(const fa_add_path *path, const fa_add_run *run, doubl
         return INFINITY;
     fall = exp(-path->c * path->k * sinh_v * path->h * (path->eta - path->reach));
     sum = fall < 1.0 ? path->h * sqrt(1.0 + sinh_v * sinh_v) / sinh_v * fall / (1.0 - fall) : INFINITY;
-    return fa_min(sum, 1.0) / (side * FA_PI) * exp(run->steps * log(FA_ADD_SURE * most) + path->base + pr
-        * (path->eta - path->reach));
+    return fa_min(sum, 1.0) / (side * FA_PI) *
+           exp(run->steps * log(FA_ADD_SURE * most) + path->base + pr * (path->eta - path->reach));
 }
 
 /* the points, block by block, until the tail is small or no longer falls below the rounding; 0 where it takes too
@@ -190,8 +190,8 @@ FA_FUNC int fa_add_points(fa_add_line *line, const fa_add_nodes *s, const fa_add
 }
 
 /* a line for eta at the saddle `at`, and its ledger relative to exp(log_size).  0: no line, nothing to read */
-FA_FUNC int fa_add_evaluate(fa_add_work *w, const fa_add_run *run, const fa_add_saddle *at, double eta,
-                            double log_size, double turn, double aim)
+FA_FUNC int fa_add_evaluate(fa_add_work *w, const fa_add_run *run, const fa_add_saddle *at, double eta, double log_size,
+                            double turn, double aim)
 {
     fa_add_line *line = &w->line;
     fa_add_path *path = &line->path;
@@ -201,8 +201,8 @@ FA_FUNC int fa_add_evaluate(fa_add_work *w, const fa_add_run *run, const fa_add_
     line->n = 0;
     path->eta = eta;
     path->reach = fa_min(0.45 / at->c, 0.4 * eta);
-    if (!fa_add_shape(&w->nodes, &w->axis, run, at, eta + path->reach, turn, 0.5 - log(aim))
-            || !fa_add_nodes_fill(&w->nodes, run))
+    if (!fa_add_shape(&w->nodes, &w->axis, run, at, eta + path->reach, turn, 0.5 - log(aim)) ||
+        !fa_add_nodes_fill(&w->nodes, run))
         return 0;
     angle = fa_min(w->nodes.least_angle, 1.05);
     path->c = at->c;
@@ -212,14 +212,14 @@ FA_FUNC int fa_add_evaluate(fa_add_work *w, const fa_add_run *run, const fa_add_
     path->h = 2.0 * FA_PI * path->a / (2.0 - log(aim) + w->nodes.amplify);
     path->log_size = log_size;
     path->base = run->steps * w->nodes.log_scale - log_size;
-    if (!(1.0 + path->k - sin(path->bend + path->a) / cos(path->bend) > 0.02)
-            || !fa_add_points(line, &w->nodes, run, 0.1 * aim, &rounding, &tail))
+    if (!(1.0 + path->k - sin(path->bend + path->a) / cos(path->bend) > 0.02) ||
+        !fa_add_points(line, &w->nodes, run, 0.1 * aim, &rounding, &tail))
         return 0;
     done = line->n;
     line->n = 0;
     fa_add_gaps_at(&w->nodes, run, path, &gaps);
-    line->error = fa_add_quadrature(&gaps, run, path) + fa_add_seam(&gaps, run, path)
-        + fa_add_aliases(&w->nodes, run, path);
+    line->error = fa_add_quadrature(&gaps, run, path) + fa_add_seam(&gaps, run, path) +
+                  fa_add_aliases(&w->nodes, run, path);
     line->error = 1.001 * (line->error + tail + rounding * path->h / FA_PI);
     line->lost = FA_ADD_LOST * run->steps;
     if (!(line->error < 0.5))

@@ -3,11 +3,11 @@
 #ifndef FA_ADD_READOUT_H
 #define FA_ADD_READOUT_H
 
-#include "../exact.h"
+#include "../exact/exact.h"
 #include "add_line.h"
 
-#define FA_NARROW 1e-9                /* width, relative for eps, beyond which another way is tried */
-#define FA_ADD_FIRST 12.0             /* up to this steps * sigma the hyperbola is cheaper, as measured */
+#define FA_NARROW    1e-9 /* width, relative for eps, beyond which another way is tried */
+#define FA_ADD_FIRST 12.0 /* up to this steps * sigma the hyperbola is cheaper, as measured */
 
 /* whether the run is direction add of a few steps of one sampled Gaussian, and not a quick look */
 FA_INLINE int fa_few_added(const fa_contour *run)

@@ -10,7 +10,7 @@
 #ifndef FA_LINE_CAPPED_NODES_H
 #define FA_LINE_CAPPED_NODES_H
 
-#include "../loss_nodes.h"
+#include "../loss/nodes.h"
 #include "capped_job.h"
 
 #define FA_CAP_NODES_MAX 8192

@@ -2,7 +2,7 @@
  * points.
  *
  * Nothing here needs to be exact: any choice is valid, at a cost.  What bounds an error is evaluated again on the
- * line's own nodes (capped_ledger.h).
+ * line's own nodes (line/capped_ledger.h).
  */
 #ifndef FA_LINE_CAPPED_PLACE_H
 #define FA_LINE_CAPPED_PLACE_H

@@ -3,7 +3,7 @@
 #ifndef FA_LINE_CAPPED_READ_H
 #define FA_LINE_CAPPED_READ_H
 
-#include "../one_step.h"
+#include "../exact/one_step.h"
 #include "capped_ledger.h"
 
 #define FA_CAP_WIDTH 8e-10 /* relative width of eps (or of delta) that is good enough at once */

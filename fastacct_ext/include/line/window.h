@@ -6,7 +6,7 @@
 #ifndef FA_LINE_WINDOW_H
 #define FA_LINE_WINDOW_H
 
-#include "../fa_vector.h"
+#include "../num/vector.h"
 
 #define FA_HALF_ROOT 0.70710678118654752440 /* 1/sqrt(2) */
 #define FA_ERFC_END  26.0                   /* erfc(26) = 6e-296 */

@@ -1,31 +1,34 @@
-/* calibrate.h -- inverses of fa_run_epsilon: noise_multiplier, steps, sample_rate for a target (epsilon, delta), on the safe side.
+/* invert/calibrate.h -- inverses of fa_run_epsilon: noise_multiplier, steps, sample_rate for a target (epsilon, delta),
+ * on the safe side.
  *
- * The value returned satisfies the target when it is checked with fa_run_epsilon (or, for the exact accountant, fa_exact_eps), bit for
- * bit; where epsilon is tight, its neighbour at relative distance 1e-8 on the other side does not.  The final check is cold, as a caller would start it.
+ * The value returned satisfies the target when it is checked with fa_run_epsilon (or, for the exact accountant,
+ * fa_exact_eps), bit for bit; where epsilon is tight, its neighbour at relative distance 1e-8 on the other side does
+ * not.  The final check is cold, as a caller would start it.
  */
 #ifndef FA_CALIBRATE_H
 #define FA_CALIBRATE_H
 
-#include "exact_readout.h"
+#include "../exact/exact_readout.h"
 
 #define FA_CALIBRATION_WIDTH 3e-10
 
 typedef struct {
-    fa_log_moment *moment;              /* scratch for one block */
+    fa_log_moment *moment; /* scratch for one block */
     fa_conversion conversion;
     const double *orders;
     int n_orders;
     double sigma, q, steps, delta, target;
-    int solve_for_q;                    /* which of sigma, q is x */
-    double log_a;                       /* best order of the last evaluation: warm start */
-    fa_exact *exact;                    /* NULL: Renyi */
-    int quick;                          /* exact: short lines, and Renyi's bound where they do not do */
-    int fell_back;                      /* whether the last quick evaluation used it */
-    int coarse;                         /* exact: a few digits will do */
-    double width;                       /* exact: of the last interval of log epsilon, about */
+    int solve_for_q; /* which of sigma, q is x */
+    double log_a;    /* best order of the last evaluation: warm start */
+    fa_exact *exact; /* NULL: Renyi */
+    int quick;       /* exact: short lines, and Renyi's bound where they do not do */
+    int fell_back;   /* whether the last quick evaluation used it */
+    int coarse;      /* exact: a few digits will do */
+    double width;    /* exact: of the last interval of log epsilon, about */
 } fa_target;
 
-/* the same for the exact accountant: (log delta(target) - log delta) over d log delta/d log eps.  check: by eps itself, as a caller would */
+/* the same for the exact accountant: (log delta(target) - log delta) over d log delta/d log eps.  check: by eps itself,
+ * as a caller would */
 FA_FUNC double fa_exact_excess(fa_target *t, double sigma, double q, double steps, int check)
 {
     double log_delta = log(t->delta), excess, eps, lower, scale;
@@ -78,27 +81,29 @@ FA_FUNC double fa_target_excess(fa_target *t, double x, int warm)
 
 FA_INLINE int fa_check(fa_target *t, double x)
 {
-    return (t->exact ? fa_exact_excess(t, t->solve_for_q ? t->sigma : x, t->solve_for_q ? x : t->q, t->steps, 1) : fa_target_excess(t, x, 0)) <= 0.0;
+    return (t->exact ? fa_exact_excess(t, t->solve_for_q ? t->sigma : x, t->solve_for_q ? x : t->q, t->steps, 1)
+                     : fa_target_excess(t, x, 0)) <= 0.0;
 }
 
-/* the same for the exact accountant where everything is smooth: secant steps in log x, a few digits first, one direction (nearly always
- * the larger), and a cold check of the answer.  NaN where that does not work out */
+/* the same for the exact accountant where everything is smooth: secant steps in log x, a few digits first, one
+ * direction (nearly always the larger), and a cold check of the answer.  NaN where that does not work out */
 FA_FUNC double fa_solve_smooth(fa_target *t, double start, int sign, double x_min, double x_max)
 {
-    double lx = log(fa_min(fa_max(start, x_min), x_max)), before = NAN, w_before = NAN, slope = sign > 0 ? -1.2 : 0.8, x, margin;
+    double lx = log(fa_min(fa_max(start, x_min), x_max)), before = NAN, w_before = NAN, slope = sign > 0 ? -1.2 : 0.8,
+           x, margin;
     int i, n_fine = 0, directions = t->exact->directions;
     if (directions == (FA_ADD | FA_REMOVE))
         t->exact->directions = FA_REMOVE;
     t->coarse = 1;
     for (i = 0; i < 14; i++) {
         double w = fa_target_excess(t, exp(lx), 1), step;
-        if (t->fell_back && t->coarse) {                                       /* a few digits are not to be had */
+        if (t->fell_back && t->coarse) { /* a few digits are not to be had */
             t->coarse = 0;
             continue;
         }
         if (t->fell_back || !(fabs(w) < 2.0))
             break;
-        if (!t->coarse && t->quick && !(t->width < 1e-9)) {                    /* short lines do not do */
+        if (!t->coarse && t->quick && !(t->width < 1e-9)) { /* short lines do not do */
             t->quick = 0;
             continue;
         }
@@ -133,8 +138,9 @@ FA_FUNC double fa_solve_smooth(fa_target *t, double start, int sign, double x_mi
     return NAN;
 }
 
-/* x with excess <= 0 next to the boundary.  sign = +1: excess falls with x (sigma), -1: it grows (q).  x stays in [x_min, x_max].
- * Root finding in log x: bracket by steps as long as the excess, then regula falsi (Anderson-Bjorck) guarded by bisection. */
+/* x with excess <= 0 next to the boundary.  sign = +1: excess falls with x (sigma), -1: it grows (q).  x stays in
+ * [x_min, x_max]. Root finding in log x: bracket by steps as long as the excess, then regula falsi (Anderson-Bjorck)
+ * guarded by bisection. */
 FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, double x_max, int *status_out)
 {
     double good, bad, f, x = fa_min(fa_max(start, x_min), x_max), w_good, w_bad, reach = 1.1, width = INFINITY;
@@ -147,7 +153,7 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
         }
     }
     f = fa_target_excess(t, x, 0);
-    if (t->exact && t->quick && t->fell_back) {                       /* Renyi's bound may lead far away */
+    if (t->exact && t->quick && t->fell_back) { /* Renyi's bound may lead far away */
         t->quick = 0;
         f = fa_target_excess(t, x, 0);
     }
@@ -155,12 +161,12 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
     w_good = w_bad = f;
     *status_out = FA_OK;
     /* epsilon falls at least like 1/sigma and grows at least like q^(1/2) near the targets of interest */
-    while (w_bad <= 0.0) {                                           /* towards the boundary */
+    while (w_bad <= 0.0) { /* towards the boundary */
         double factor = exp(reach * fa_min(fa_max(-w_bad, 1e-6), 1.0));
         good = bad;
         w_good = w_bad;
         if ((sign > 0 && good <= x_min) || (sign < 0 && good >= x_max)) {
-            bad = good;                                              /* the whole range is good: only the cold check is left */
+            bad = good; /* the whole range is good: only the cold check is left */
             break;
         }
         bad = sign > 0 ? fa_max(good / factor, x_min) : fa_min(good * factor, x_max);
@@ -180,9 +186,10 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
         w_good = fa_target_excess(t, good, 1);
     }
     for (i = 0; i < 200 && fabs(log(good / bad)) > FA_CALIBRATION_WIDTH; i++) {
-        double lg = log(good), lb = log(bad), next = lg - w_good * (lb - lg) / (w_bad - w_good), near = FA_CALIBRATION_WIDTH / 3.0;
+        double lg = log(good), lb = log(bad), next = lg - w_good * (lb - lg) / (w_bad - w_good),
+               near = FA_CALIBRATION_WIDTH / 3.0;
         int slow = 0;
-        if (i % 4 == 3) {                                            /* epsilon may jump: bisect where the bracket has not halved */
+        if (i % 4 == 3) { /* epsilon may jump: bisect where the bracket has not halved */
             slow = fabs(lb - lg) > 0.5 * width;
             width = fabs(lb - lg);
         }
@@ -214,11 +221,12 @@ FA_FUNC double fa_solve(fa_target *t, double start, int sign, double x_min, doub
             side = -1;
         }
     }
-    if (t->quick && *status_out == FA_OK && (t->fell_back || (t->exact && !(t->width < 1e-9)))) {           /* once more with all means, from here */
+    if (t->quick && *status_out == FA_OK &&
+        (t->fell_back || (t->exact && !(t->width < 1e-9)))) { /* once more with all means, from here */
         t->quick = 0;
         return fa_solve(t, good, sign, x_min, x_max, status_out);
     }
-    for (i = 0; i < 40 && !fa_check(t, good); i++)                    /* cold check; the search may end an ulp elsewhere */
+    for (i = 0; i < 40 && !fa_check(t, good); i++) /* cold check; the search may end an ulp elsewhere */
         good = sign > 0 ? fa_min(good * (1.0 + ldexp(1e-14, i)), x_max) : fa_max(good / (1.0 + ldexp(1e-14, i)), x_min);
     if (i == 40)
         *status_out = FA_NOT_MET;
@@ -265,7 +273,8 @@ FA_FUNC double fa_sample_rate(fa_target *t, int *status_out)
     return start;
 }
 
-/* the largest number of steps found, or a smaller one, whose epsilon is certified as a caller would ask for it; 0 in the worst case */
+/* the largest number of steps found, or a smaller one, whose epsilon is certified as a caller would ask for it; 0 in
+ * the worst case */
 FA_FUNC double fa_checked_steps(fa_target *t, double steps)
 {
     double less = 1.0;
@@ -314,7 +323,8 @@ FA_FUNC double fa_max_steps_exact(fa_target *t, int *status_out)
     return fa_checked_steps(t, lo);
 }
 
-/* largest integer number of steps; all trial values share the nodes of (sigma, q).  Newton on T: d eps/dT = rdp at the best order. */
+/* largest integer number of steps; all trial values share the nodes of (sigma, q).  Newton on T: d eps/dT = rdp at the
+ * best order. */
 FA_FUNC double fa_max_steps(fa_target *t, int *status_out)
 {
     double steps = 1.0, order, eps, lo = 0.0, hi = INFINITY, next;
@@ -348,7 +358,7 @@ FA_FUNC double fa_max_steps(fa_target *t, int *status_out)
             next = lo + 1.0;
         if (next >= hi)
             next = hi - 1.0;
-        if (i > 8 && i % 2)                          /* not a smooth epsilon: guard */
+        if (i > 8 && i % 2) /* not a smooth epsilon: guard */
             next = hi < INFINITY ? floor(0.5 * (lo + hi)) : 4.0 * steps;
         next = fa_max(fa_min(next, 0x1p53), 1.0);
         if (next <= lo || next >= hi)

@@ -1,31 +1,33 @@
-/* contour.h -- delta(eps) of a composed run by one vertical line in the complex plane, with every error bounded.
+/* line/contour.h -- delta(eps) of a composed run by one vertical line in the complex plane, with every error bounded.
  *
  *   K(u) = sum over blocks of count * log E_Q[exp(u loss)],     v > 1 on the line,  u = v (remove) or 1 - v (add)
  *   delta(eps) = 1/(2 pi) Int F(t) dt,   F = exp(K(u) - (v-1) eps) / (v (v-1)),   v = c + i t
  *
- * The sum over t = k h, all k, is exactly  sum_k delta(eps + 2 pi k/h) exp((c-1) 2 pi k/h): all terms positive, so it is never below
- * delta, and Chernoff's bound at two other real points bounds the excess.  The rest of the ledger: the tail of the sum beyond t_end (a
- * majorant of |M| on a curved line, valid for all t >= t_end at once), the quadrature error of M, rounding.  docs/algorithms/contour.md.
+ * The sum over t = k h, all k, is exactly  sum_k delta(eps + 2 pi k/h) exp((c-1) 2 pi k/h): all terms positive, so it
+ * is never below delta, and Chernoff's bound at two other real points bounds the excess.  The rest of the ledger: the
+ * tail of the sum beyond t_end (a majorant of |M| on a curved line, valid for all t >= t_end at once), the quadrature
+ * error of M, rounding.  docs/algorithms/contour.md.
  */
 #ifndef FA_CONTOUR_H
 #define FA_CONTOUR_H
 
 #include "placing.h"
 
-/* fa_tail_majorant -- log of a bound of |E_Q exp(u l)| for all Im u >= t, u = a + i t, from one sum on a curve z = x + i sigma^2 Y(x).
- *   Im l >= 0 on the curve, so exp(-t Im l) decreases in t; Y rises from 0, where l is small, to `top`, at the scale where
- *   t A(x) reaches (1 + sigma^2) top: about what decreases the sum most.       
- *   one: E_Q exp(a l);  log_slack: allowed error of the sum, relative to it */
+/* fa_tail_majorant -- log of a bound of |E_Q exp(u l)| for all Im u >= t, u = a + i t, from one sum on a curve z = x +
+ * i sigma^2 Y(x). Im l >= 0 on the curve, so exp(-t Im l) decreases in t; Y rises from 0, where l is small, to `top`,
+ * at the scale where t A(x) reaches (1 + sigma^2) top: about what decreases the sum most. one: E_Q exp(a l); log_slack:
+ * allowed error of the sum, relative to it */
 FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, double one, double log_slack)
 {
     const fa_pair *m = &block->pair;
-    double s2 = m->sigma * m->sigma, top = (m->n_q ? 0.5 : 1.0) * fa_min(0.9, fa_max(2.0 / m->sigma, t / s2)), d = 0.5 * top, left, right, h, need, e_d, sum = 0.0;
+    double s2 = m->sigma * m->sigma, top = (m->n_q ? 0.5 : 1.0) * fa_min(0.9, fa_max(2.0 / m->sigma, t / s2)),
+           d = 0.5 * top, left, right, h, need, e_d, sum = 0.0;
     double xp, xq = -INFINITY, low, high, A, B, base;
     int64_t j, j0, j1;
     int i;
     fa_pair_ends(m, a, &left, &right);
     right = fa_min(right, block->cut);
-    if (a < 0.0)                                          /* outside, |exp(u l)| <= 1 and the sum may be much smaller */
+    if (a < 0.0) /* outside, |exp(u l)| <= 1 and the sum may be much smaller */
         left = fa_min(left, m->q_low - m->sigma * sqrt(FA_WIDTH * FA_WIDTH - 2.0 * fa_min(0.0, log(one))));
     if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0)
         xp = s2 * (log((1.0 + s2) * top / t) - m->p_log[0]);
@@ -67,26 +69,31 @@ FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, doubl
         int n = (int)(j1 - j0) + 1;
         FA_PRAGMA(omp simd reduction(+ : sum))
         for (i = 0; i < n; i++) {
-            double x = (double)(j0 + i) * h, rise = 1.0 / (1.0 + fa_exp_plain_v(e_xp - x * inv_var)), y = top * rise, dy = y * (1.0 - rise), li, lr;
+            double x = (double)(j0 + i) * h, rise = 1.0 / (1.0 + fa_exp_plain_v(e_xp - x * inv_var)), y = top * rise,
+                   dy = y * (1.0 - rise), li, lr;
             lr = fa_log1p_exp_v(FA_FMA(mean, x, lw), mean * s2 * y, &li);
-            sum += fa_exp_plain_v(base - 0.5 * x * (x * inv_var) + 0.5 * s2 * y * y + a * lr - t * li) * sqrt(1.0 + dy * dy);
+            sum += fa_exp_plain_v(base - 0.5 * x * (x * inv_var) + 0.5 * s2 * y * y + a * lr - t * li) *
+                   sqrt(1.0 + dy * dy);
         }
     }
     else {
         for (j = j0; j <= j1; j++) {
-            double x = (double)j * h, up = 1.0 / (1.0 + exp((xp - x) * m->inv_var)), down = m->n_q ? 1.0 / (1.0 + exp((x - xq) * m->inv_var)) : 0.0;
+            double x = (double)j * h, up = 1.0 / (1.0 + exp((xp - x) * m->inv_var)),
+                   down = m->n_q ? 1.0 / (1.0 + exp((x - xq) * m->inv_var)) : 0.0;
             double y = s2 * top * (up + down), dy = top * (up * (1.0 - up) - down * (1.0 - down)), pi, qi, p, q, l, li;
             p = fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, x, y, &pi);
             q = fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, y, &qi);
             l = m->slope * x + m->offset + p - q;
             li = m->slope * y + pi - qi;
-            sum += exp(fa_min(base - 0.5 * (x - y) * ((x + y) * m->inv_var) + q + a * l - t * li, 700.0)) * sqrt(1.0 + dy * dy);
+            sum += exp(fa_min(base - 0.5 * (x - y) * ((x + y) * m->inv_var) + q + a * l - t * li, 700.0)) *
+                   sqrt(1.0 + dy * dy);
         }
     }
-    if (right == block->cut)                              /* the curve's end, back to the real axis */
+    if (right == block->cut) /* the curve's end, back to the real axis */
     {
         double y = s2 * top / (1.0 + exp((xp - right) * m->inv_var));
-        sum += exp(fa_min(700.0, a * (block->cut_loss - m->kappa) - 0.5 * (right - y) * (right + y) * m->inv_var)) * (1.0 + y);
+        sum += exp(fa_min(700.0, a * (block->cut_loss - m->kappa) - 0.5 * (right - y) * (right + y) * m->inv_var)) *
+               (1.0 + y);
     }
     return log(sum + one * exp(log_slack) + 4e-16 * (a > 0.0 ? fa_max(1.0, one) : one)) + 1e-15;
 }
@@ -104,24 +111,30 @@ FA_FUNC double fa_slop(const fa_contour *run, double u_max)
 /* log of the bound of what the sum leaves out beyond t, at eps = 0 */
 FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
 {
-    double a = fa_line_u(run, run->c), log_tail = -log(FA_PI * t) + 0.5 * (run->c * (run->c - 1.0) - t * t) * run->mu2 + 1e-9;
+    double a = fa_line_u(run, run->c),
+           log_tail = -log(FA_PI * t) + 0.5 * (run->c * (run->c - 1.0) - t * t) * run->mu2 + 1e-9;
     int b;
     for (b = 0; b < run->n_blocks; b++)
         log_tail += run->blocks[b].count *
-                    (a * run->blocks[b].pair.kappa + fa_tail_majorant(run->blocks + b, a, t, (1.0 + real_r[b]) * exp(a * (run->blocks[b].mean - run->blocks[b].pair.kappa)), -6.0 - log(run->total) - 40.0 / run->total));
+                    (a * run->blocks[b].pair.kappa +
+                     fa_tail_majorant(run->blocks + b, a, t,
+                                      (1.0 + real_r[b]) * exp(a * (run->blocks[b].mean - run->blocks[b].pair.kappa)),
+                                      -6.0 - log(run->total) - 40.0 / run->total));
     return log_tail + fa_slop(run, fabs(a)) + 64.0 * FA_EPS * fabs(log_tail);
 }
 
 /* K and what divides it, at points first .. first+n-1, n a multiple of FA_RUN */
 FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
 {
-    double a = fa_line_u(run, run->c), h = run->h, mu2 = run->mu2, *zr = run->zr + first, *zi = run->zi + first, *inverse = run->inverse + first;
+    double a = fa_line_u(run, run->c), h = run->h, mu2 = run->mu2, *zr = run->zr + first, *zi = run->zi + first,
+           *inverse = run->inverse + first;
     double re[64], im[64], size[64];
     int i, b;
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
         double t = (first + i) * h;
-        zr[i] = 0.5 * mu2 * (a * (a - 1.0) - t * t) - 0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
+        zr[i] = 0.5 * mu2 * (a * (a - 1.0) - t * t) -
+                0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
         zi[i] = mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
         inverse[i] = size[i] = 0.0;
     }
@@ -144,8 +157,8 @@ FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
         run->block_sum = fa_max(run->block_sum, size[i]);
 }
 
-/* E_Q of a bound of |exp(u l)|, l relative to its mean, on any line up to the Gaussian factor: the other mixture's factor is at most 1.
- * *spread_out: E_Q |l| */
+/* E_Q of a bound of |exp(u l)|, l relative to its mean, on any line up to the Gaussian factor: the other mixture's
+ * factor is at most 1. *spread_out: E_Q |l| */
 FA_FUNC double fa_size_bound(const fa_block *block, double a, double one, double *spread_out)
 {
     const fa_pair *m = &block->pair;
@@ -158,22 +171,26 @@ FA_FUNC double fa_size_bound(const fa_block *block, double a, double one, double
     if (m->n_q == 0 && m->slope == 0.0)
         return a > 0.0 ? one : exp(a * off);
     for (i = 0; i < s->n && (double)(s->j0 + i) * s->h <= block->cut; i++) {
-        double x = (double)(s->j0 + i) * s->h, e = a * (off + m->slope * x + m->offset) - 0.5 * x * x * m->inv_var + m->log_q0;
-        e += a > 0.0 ? a * fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, x, 0.0, &im) : (1.0 - a) * fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, 0.0, &im);
+        double x = (double)(s->j0 + i) * s->h,
+               e = a * (off + m->slope * x + m->offset) - 0.5 * x * x * m->inv_var + m->log_q0;
+        e += a > 0.0 ? a * fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, x, 0.0, &im)
+                     : (1.0 - a) * fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, 0.0, &im);
         sum += exp(fa_min(e, 700.0));
     }
     return fa_max(one, 1.01 * sum * s->h / m->sigma * 0.39894228040143267794);
 }
 
-/* what the nodes from `left` to `right` leave out of the sums of exp(u l) - 1 - u l, or of exp(u l) - 1: left the mass of Q, right the slope is
- * below -8.5/sigma */
-FA_FUNC double fa_line_ends(const fa_block *block, double left, double right, double h, double y, double a, double u_max, double l_left, int first_order)
+/* what the nodes from `left` to `right` leave out of the sums of exp(u l) - 1 - u l, or of exp(u l) - 1: left the mass
+ * of Q, right the slope is below -8.5/sigma */
+FA_FUNC double fa_line_ends(const fa_block *block, double left, double right, double h, double y, double a,
+                            double u_max, double l_left, int first_order)
 {
     const fa_pair *m = &block->pair;
-    double s = m->sigma, off = m->kappa - block->mean, end, x = u_max * fabs(l_left), z_left = (left - m->q_low) / s, z_right, mass_right, tail, A, B;
+    double s = m->sigma, off = m->kappa - block->mean, end, x = u_max * fabs(l_left), z_left = (left - m->q_low) / s,
+           z_right, mass_right, tail, A, B;
     right = fa_min(right, block->cut);
     z_right = right / s;
-    mass_right = 0.5 * exp(-0.5 * z_right * z_right);                    /* Phi(-z) < exp(-z^2/2)/2 */
+    mass_right = 0.5 * exp(-0.5 * z_right * z_right); /* Phi(-z) < exp(-z^2/2)/2 */
     end = fa_pair_loss(m, right, &A, &B) + off;
     tail = first_order ? fa_min(2.0, fa_max(x, u_max * fabs(off))) : fa_min(0.5 * x * x, 2.0 + x);
     tail *= exp(fa_min(600.0, -0.5 * z_left * z_left + fa_max(0.0, a > 0.0 ? a * l_left : log(block->size))));
@@ -186,7 +203,9 @@ FA_FUNC double fa_line_ends(const fa_block *block, double left, double right, do
 /* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
 FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
 {
-    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level, need = fa_line_need(run) - (FA_TOLERANCE - run->tolerance), real_r[1], *r_all = real_r, t = 0.0, work = 0.0, d1, d2;
+    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level,
+           need = fa_line_need(run) - (FA_TOLERANCE - run->tolerance), real_r[1], *r_all = real_r, t = 0.0, work = 0.0,
+           d1, d2;
     double *heap = 0;
     int b, k, sync = 8, ok = 0, goal;
     if (run->n_blocks > 1 && !(r_all = heap = fa_alloc(sizeof(double) * (size_t)run->n_blocks)))
@@ -240,8 +259,9 @@ restart:
         log_f = run->zr[k + 7] - (run->c - 1.0) * eps;
         if (k + 8 >= goal && log_f + log(t) < log_tol) {
             int last = k + 7;
-            while (last > 1 && last > k && run->zr[last - 1] - (run->c - 1.0) * eps + log((last - 1) * run->h) < log_tol - 2.0)
-                last--;                                          /* no further than needed: the rounding error grows with t */
+            while (last > 1 && last > k &&
+                   run->zr[last - 1] - (run->c - 1.0) * eps + log((last - 1) * run->h) < log_tol - 2.0)
+                last--; /* no further than needed: the rounding error grows with t */
             for (; last <= k + 7; last += 4) {
                 t = last * run->h;
                 run->log_tail = fa_tail(run, t, r_all);
@@ -267,9 +287,13 @@ done:
             const fa_nodes *line = &block->line;
             double u_max = sqrt(a * a + t * t), spread, error;
             block->size = fa_size_bound(block, a, 1.0 + r_all[b], &spread);
-            block->size += 1.0 + 4.0 * u_max * (spread + fabs(block->pair.kappa - block->mean));            /* exp(u l) - 1 - u l */
-            error = block->error * block->size + u_max * block->mean_error + FA_EPS * fa_rounding(line, &block->pair, block->pair.kappa - block->mean, a, u_max, run->h, fa_min(sync, (double)run->n));
-            error += fa_line_ends(block, (double)line->j0 * line->h, (double)(line->j0 + line->n - 1) * line->h, line->h, line->y, a, u_max, line->lr[0], 0);
+            block->size += 1.0 +
+                           4.0 * u_max * (spread + fabs(block->pair.kappa - block->mean)); /* exp(u l) - 1 - u l */
+            error = block->error * block->size + u_max * block->mean_error +
+                    FA_EPS * fa_rounding(line, &block->pair, block->pair.kappa - block->mean, a, u_max, run->h,
+                                         fa_min(sync, (double)run->n));
+            error += fa_line_ends(block, (double)line->j0 * line->h, (double)(line->j0 + line->n - 1) * line->h,
+                                  line->h, line->y, a, u_max, line->lr[0], 0);
             run->relative += block->count * error;
         }
     }
@@ -280,33 +304,41 @@ done:
 }
 
 /* log of the sum, slope and ledger from the sum s, its derivative and the weighted errors, all times exp(-ref) */
-FA_FUNC void fa_reading_finish(const fa_contour *run, double eps, double ref, double s, double ds, double weighted, fa_reading *out)
+FA_FUNC void fa_reading_finish(const fa_contour *run, double eps, double ref, double s, double ds, double weighted,
+                               fa_reading *out)
 {
     double h = run->h, spread = 2.0 * FA_PI / h, tail, alias;
     out->log_value = s > 0.0 ? ref + log(s * h / FA_PI) : -INFINITY;
     out->slope = s > 0.0 ? -ds / s : -1.0;
     tail = exp(fa_min(700.0, run->log_tail - (run->c - 1.0) * eps - out->log_value));
-    out->relative = s > 0.0 ? 1.01 * weighted / s + 4.0 * FA_EPS * (2.0 + fabs(ref)) + tail + exp(fa_min(700.0, run->log_cut - out->log_value)) : INFINITY;
-    alias = exp(fa_min(700.0, run->right_log - (run->right - 1.0) * eps - out->log_value)) / expm1((run->right - run->c) * spread);
-    alias += exp(fa_min(700.0, run->left_log - (run->left - 1.0) * eps - out->log_value)) / expm1((run->c - run->left) * spread);
+    out->relative = s > 0.0 ? 1.01 * weighted / s + 4.0 * FA_EPS * (2.0 + fabs(ref)) + tail +
+                                  exp(fa_min(700.0, run->log_cut - out->log_value))
+                            : INFINITY;
+    alias = exp(fa_min(700.0, run->right_log - (run->right - 1.0) * eps - out->log_value)) /
+            expm1((run->right - run->c) * spread);
+    alias += exp(fa_min(700.0, run->left_log - (run->left - 1.0) * eps - out->log_value)) /
+             expm1((run->c - run->left) * spread);
     out->alias = 1.0001 * alias * exp(fa_min(run->slop, 300.0));
 }
 
-/* relative error of F where each 1 + r is off by at most its share of `relative`, `inverse` = 1/|1 + r|: n factors (1 + e/|1 + r|) */
+/* relative error of F where each 1 + r is off by at most its share of `relative`, `inverse` = 1/|1 + r|: n factors (1 +
+ * e/|1 + r|) */
 FA_INLINE double fa_growth(const fa_contour *run, double inverse)
 {
     double n = fa_max(run->total, 1.0);
     return expm1(fa_min(700.0, n * log1p(run->relative * inverse / n)));
 }
 
-/* what fa_contour_read sums of the errors, for lines that reach points next to a zero of 1 + r: n factors instead of an exponential */
+/* what fa_contour_read sums of the errors, for lines that reach points next to a zero of 1 + r: n factors instead of an
+ * exponential */
 FA_FUNC double fa_weighted_far(const fa_contour *run, double eps, double ref)
 {
     double weighted = 0.0, c1 = run->c - 1.0;
     int k;
     for (k = 0; k < run->n; k++) {
         double e = exp(fa_min(700.0, run->zr[k] - c1 * eps - ref)) * (k ? 1.0 : 0.5);
-        weighted += e * (fa_growth(run, run->inverse[k]) + 8.0 * FA_EPS * (fabs(run->zr[k]) + fabs(run->zi[k]) + (c1 + k * run->h) * eps + 30.0));
+        weighted += e * (fa_growth(run, run->inverse[k]) +
+                         8.0 * FA_EPS * (fabs(run->zr[k]) + fabs(run->zi[k]) + (c1 + k * run->h) * eps + 30.0));
     }
     return weighted;
 }
@@ -314,12 +346,14 @@ FA_FUNC double fa_weighted_far(const fa_contour *run, double eps, double ref)
 /* read the sum at eps */
 FA_FUNC void fa_contour_read(const fa_contour *run, double eps, fa_reading *out)
 {
-    double s = 0.0, ds = 0.0, weighted = 0.0, size = 0.0, peak = 0.0, c1 = run->c - 1.0, h = run->h, ref = run->zr[0] - c1 * eps, phase_sign = -run->sign * eps;
+    double s = 0.0, ds = 0.0, weighted = 0.0, size = 0.0, peak = 0.0, c1 = run->c - 1.0, h = run->h,
+           ref = run->zr[0] - c1 * eps, phase_sign = -run->sign * eps;
     const double *zr = run->zr, *zi = run->zi, *inverse = run->inverse;
     int k, n = run->n;
     FA_PRAGMA(omp simd reduction(+ : s, ds, weighted, size) reduction(max : peak))
     for (k = 0; k < n; k++) {
-        double t = k * h, c, growth, e = fa_exp_plain_v(zr[k] - c1 * eps - ref), sn = fa_sincos_v(FA_FMA(phase_sign, t, zi[k]), &c);
+        double t = k * h, c, growth, e = fa_exp_plain_v(zr[k] - c1 * eps - ref),
+               sn = fa_sincos_v(FA_FMA(phase_sign, t, zi[k]), &c);
         double half = k ? 1.0 : 0.5;
         e *= half;
         s = FA_FMA(e, c, s);
@@ -329,9 +363,10 @@ FA_FUNC void fa_contour_read(const fa_contour *run, double eps, fa_reading *out)
         (void)fa_exp_both_v(run->relative * inverse[k], &growth);
         weighted += e * (growth + 8.0 * FA_EPS * (fabs(zr[k]) + fabs(zi[k]) + (c1 + t) * eps + 30.0));
     }
-    if (run->relative * peak > 1.0)                                    /* far out, where |1 + r| is tiny */
+    if (run->relative * peak > 1.0) /* far out, where |1 + r| is tiny */
         weighted = fa_weighted_far(run, eps, ref);
-    weighted += (run->n_blocks > 1 ? FA_EPS * (4.0 + run->n_blocks) * run->block_sum * size : 0.0);        /* a sum of many terms */
+    weighted += (run->n_blocks > 1 ? FA_EPS * (4.0 + run->n_blocks) * run->block_sum * size
+                                   : 0.0); /* a sum of many terms */
     fa_reading_finish(run, eps, ref, s, ds, weighted, out);
 }
 

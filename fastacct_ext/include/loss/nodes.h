@@ -1,35 +1,36 @@
-/* loss_nodes.h -- values of the loss and weights of Q on a line z = x + i y in the complex plane, x = j h.
+/* loss/nodes.h -- values of the loss and weights of Q on a line z = x + i y in the complex plane, x = j h.
  *
  *   real line, for searching:   K(u) = u mean + log(1 + sum W (exp(u l) - 1)),   l the loss less its mean under Q
  *   complex lines:              K(u) = u mean + log(1 + sum W (exp(u l) - 1 - u l))
  *
- * In the second form the terms of records hardly touched are of second order: its relative accuracy does not suffer from many steps.
+ * In the second form the terms of records hardly touched are of second order: its relative accuracy does not suffer
+ * from many steps.
  *
- * y = 0 for moderate Im u; a constant shift y > 0 makes exp(u l) decay with Im u, so that one step h serves every Im u >= 0.
- * Proofs: docs/algorithms/log_moments.md.
+ * y = 0 for moderate Im u; a constant shift y > 0 makes exp(u l) decay with Im u, so that one step h serves every Im u
+ * >= 0. Proofs: docs/algorithms/log_moments.md.
  */
 #ifndef FA_LOSS_NODES_H
 #define FA_LOSS_NODES_H
 
 #include <stdlib.h>
 
-#include "kernels.h"
-#include "mech/gaussian_mixtures.h"
+#include "../kernels.h"
+#include "mixtures.h"
 
-#define FA_LANE 8
+#define FA_LANE      8
 #define FA_NODES_MAX 16384
-#define FA_WIDTH 8.5                  /* the line ends where the integrand falls faster than exp(-8.5 z/sigma) */
-#define FA_NEED 41.6                  /* -log of the relative aliasing error, 2^-60 */
+#define FA_WIDTH     8.5  /* the line ends where the integrand falls faster than exp(-8.5 z/sigma) */
+#define FA_NEED      41.6 /* -log of the relative aliasing error, 2^-60 */
 
 typedef struct {
     int n, capacity;
     int64_t j0;
     double h, y;
-    double alias;                     /* aliasing error of r over the size of the integrand, without the factor for Im u */
-    double *lr, *li, *wr, *wi;        /* loss, weight (0 where it underflows) */
-    double *log_w, *arg_w;            /* the weight in polar form */
-    double *vr, *vi, *er, *ei;        /* W (exp(u l) - 1 - u l), exp(i h_t l) */
-    double *gr, *gi, *fr, *fi;        /* what a step adds, and by how much that grows a step */
+    double alias;              /* aliasing error of r over the size of the integrand, without the factor for Im u */
+    double *lr, *li, *wr, *wi; /* loss, weight (0 where it underflows) */
+    double *log_w, *arg_w;     /* the weight in polar form */
+    double *vr, *vi, *er, *ei; /* W (exp(u l) - 1 - u l), exp(i h_t l) */
+    double *gr, *gi, *fr, *fi; /* what a step adds, and by how much that grows a step */
     double *memory;
 } fa_nodes;
 
@@ -73,8 +74,9 @@ FA_FUNC int fa_nodes_reserve(fa_nodes *s, int n)
     return 1;
 }
 
-/* ends of the line for exponents u (real part a, a > 1 or a < 0):  beyond `right` the slope of log |exp(u l) Q| is below -FA_WIDTH/sigma.
- * Iterating z <- c A(z) - (c-1) q_low + width from above stays valid at every step, because A increases. */
+/* ends of the line for exponents u (real part a, a > 1 or a < 0):  beyond `right` the slope of log |exp(u l) Q| is
+ * below -FA_WIDTH/sigma. Iterating z <- c A(z) - (c-1) q_low + width from above stays valid at every step, because A
+ * increases. */
 FA_FUNC void fa_pair_ends(const fa_pair *m, double a, double *left_out, double *right_out)
 {
     double width = FA_WIDTH * m->sigma, A, B, z, low = m->q_low;
@@ -97,15 +99,16 @@ FA_FUNC void fa_pair_ends(const fa_pair *m, double a, double *left_out, double *
         z = low - width;
         fa_pair_loss(m, z, &A, &B);
         *left_out = a * A + (1.0 - a) * low - width;
-        *right_out = m->p_top + width;                           /* the mean of the loss needs P's bulk */
+        *right_out = m->p_top + width; /* the mean of the loss needs P's bulk */
     }
 }
 
-/* step of the real line for |Im u| <= t, and of the shifted line for any Im u >= 0; the larger wins.  need: -log of the error allowed */
+/* step of the real line for |Im u| <= t, and of the shifted line for any Im u >= 0; the larger wins.  need: -log of the
+ * error allowed */
 FA_FUNC double fa_line_step(const fa_pair *m, double a, double t, double need, double *y_out, double *alias_out)
 {
-    double s2 = m->sigma * m->sigma, wide = m->p_top - m->q_low;             /* Im loss <= wide * Im z / sigma^2 */
-    double top = a > 0.0 && m->n_q == 0 ? 0.9 * FA_PI : 0.5 * FA_PI;           /* largest Im z / sigma^2 that the bounds cover */
+    double s2 = m->sigma * m->sigma, wide = m->p_top - m->q_low;     /* Im loss <= wide * Im z / sigma^2 */
+    double top = a > 0.0 && m->n_q == 0 ? 0.9 * FA_PI : 0.5 * FA_PI; /* largest Im z / sigma^2 that the bounds cover */
     double d = fa_min(sqrt(2.0 * need) / m->sigma, top);
     double real = 2.0 * FA_PI / (t * wide + need / d + 0.5 * s2 * d), e, shifted;
     e = fa_min(0.5 * top, 1.6 / m->sigma);
@@ -125,7 +128,7 @@ FA_FUNC int fa_nodes_fill(fa_nodes *s, const fa_pair *m, double h, double y, dou
     double count, base, vy = y * m->inv_var;
     int i, n;
     int64_t j0;
-    h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1));                       /* j h is exact */
+    h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1)); /* j h is exact */
     if (!(right - left < h * FA_NODES_MAX) || !(fabs(left) < 0x1p40 * h))
         return 0;
     j0 = (int64_t)floor(left / h);
@@ -181,7 +184,7 @@ FA_FUNC int fa_nodes_fill(fa_nodes *s, const fa_pair *m, double h, double y, dou
     return 1;
 }
 
-#define FA_PLAIN_EXPONENT 600.0       /* below it exp(u l) and the weight are normal doubles, each for itself */
+#define FA_PLAIN_EXPONENT 600.0 /* below it exp(u l) and the weight are normal doubles, each for itself */
 
 /* real line from its first node up to `right`: r, and its first two derivatives in u; +inf where a term overflows */
 FA_FUNC double fa_real_sums(const fa_nodes *s, double u, double right, double *d1_out, double *d2_out)
@@ -219,35 +222,42 @@ FA_FUNC double fa_real_sums(const fa_nodes *s, double u, double right, double *d
     return s0;
 }
 
-/* where the real line may end at the earliest: E_Q[(e^L - 1)^2], which bounds what fa_mean_loss sums, has its mass at 2 p_top - q_low */
+/* where the real line may end at the earliest: E_Q[(e^L - 1)^2], which bounds what fa_mean_loss sums, has its mass at 2
+ * p_top - q_low */
 FA_INLINE double fa_mean_end(const fa_pair *m) { return 2.0 * m->p_top - m->q_low + FA_WIDTH * m->sigma; }
 
-/* mean of the loss under Q, -E_Q[exp(L) - 1 - L] since E_Q[exp(L)] = 1: all terms of one sign, relative accuracy for tiny losses */
+/* mean of the loss under Q, -E_Q[exp(L) - 1 - L] since E_Q[exp(L)] = 1: all terms of one sign, relative accuracy for
+ * tiny losses */
 FA_FUNC double fa_mean_loss(const fa_nodes *s, double kappa)
 {
     double sum = 0.0;
     int i, n = s->n;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (i = 0; i < n; i++) {
-        double loss = s->lr[i] + kappa, e, small = fa_expm1_minus_plain_v(fa_max(-600.0, fa_min(loss, 1.0)), &e), size = loss + s->log_w[i];
+        double loss = s->lr[i] + kappa, e, small = fa_expm1_minus_plain_v(fa_max(-600.0, fa_min(loss, 1.0)), &e),
+               size = loss + s->log_w[i];
         double big = (size > -690.0 ? fa_exp_plain_v(size) : 0.0) - s->wr[i] * (1.0 + loss);
         sum += loss < 1.0 ? s->wr[i] * small : big;
     }
     return -sum;
 }
 
-/* bound of its error: weights and terms to 80 u, their exponents x^2/(2 sigma^2) and those of the loss to a few u of themselves, the loss kappa + l to u |kappa| (by Cauchy-Schwarz, E|L| <= sqrt(2 |mean|) about), aliasing of
- * E_Q[x - log(1+x)], |x - log(1+x)| <= min(4 |x|^2, 3 (1 + |x|)) on the shifted lines, x = q (exp(y) - 1) for sampled Gaussians */
+/* bound of its error: weights and terms to 80 u, their exponents x^2/(2 sigma^2) and those of the loss to a few u of
+ * themselves, the loss kappa + l to u |kappa| (by Cauchy-Schwarz, E|L| <= sqrt(2 |mean|) about), aliasing of E_Q[x -
+ * log(1+x)], |x - log(1+x)| <= min(4 |x|^2, 3 (1 + |x|)) on the shifted lines, x = q (exp(y) - 1) for sampled Gaussians
+ */
 FA_FUNC double fa_mean_error(const fa_pair *m, double mean, double need)
 {
-    double q = m->sample_rate, square = q > 0.0 ? 4.0 * q * q * (exp(fa_min(m->inv_var, 600.0)) + 3.0) : INFINITY, far = 0.0, x = fa_mean_end(m);
+    double q = m->sample_rate, square = q > 0.0 ? 4.0 * q * q * (exp(fa_min(m->inv_var, 600.0)) + 3.0) : INFINITY,
+           far = 0.0, x = fa_mean_end(m);
     int i;
     for (i = 0; i < m->n_p; i++)
         far = fa_max(far, fabs(m->p_log[i]));
     for (i = 0; i < m->n_q; i++)
         far = fa_max(far, fabs(m->q_log[i]));
     far = 80.0 + 3.0 * (far + fa_max(m->p_top, -m->q_low) * m->inv_var * x) + x * x * m->inv_var;
-    return FA_EPS * (far * fabs(mean) + 6.0 * fabs(m->kappa) * sqrt(2.0 * fabs(mean))) + 4.0 * exp(-need) * fa_min(6.0, square) + 1e-300;
+    return FA_EPS * (far * fabs(mean) + 6.0 * fabs(m->kappa) * sqrt(2.0 * fabs(mean))) +
+           4.0 * exp(-need) * fa_min(6.0, square) + 1e-300;
 }
 
 /* make the losses relative to their mean */
@@ -281,21 +291,24 @@ FA_FUNC void fa_phasors(fa_nodes *s, double a, double t, double h_t)
     double steps = t / h_t;
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
-        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], p = FA_FMA(a, l, -t * k), f = FA_FMA(a, k, t * l), size = p + s->log_w[i];
-        double ei, er = fa_cexp2_v(fa_min(p, 1.0), f, &ei), c, sn = fa_sincos_v(f + s->arg_w[i], &c), e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], p = FA_FMA(a, l, -t * k),
+               f = FA_FMA(a, k, t * l), size = p + s->log_w[i];
+        double ei, er = fa_cexp2_v(fa_min(p, 1.0), f, &ei), c, sn = fa_sincos_v(f + s->arg_w[i], &c),
+                   e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
         double one = 1.0 + p;
         s->vr[i] = p < 1.0 ? wr * er - wi * ei : e * c - (wr * one - wi * f);
         s->vi[i] = p < 1.0 ? FA_FMA(wr, ei, wi * er) : e * sn - FA_FMA(wr, f, wi * one);
     }
     FA_PRAGMA(omp simd)
     for (i = 0; i < n; i++) {
-        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], dp = -h_t * k, df = h_t * l, ei, er = fa_cexpm1_v(dp, df, &ei), x2i, x2 = fa_cexp2_v(dp, df, &x2i);
+        double l = s->lr[i], k = s->li[i], wr = s->wr[i], wi = s->wi[i], dp = -h_t * k, df = h_t * l, ei,
+               er = fa_cexpm1_v(dp, df, &ei), x2i, x2 = fa_cexp2_v(dp, df, &x2i);
         double gr, gi, fr, fi;
         s->er[i] = 1.0 + er;
         s->ei[i] = ei;
-        gr = x2 + a * (l * er - k * ei);                  /* exp2(d) + a l (exp(d) - 1) */
+        gr = x2 + a * (l * er - k * ei); /* exp2(d) + a l (exp(d) - 1) */
         gi = x2i + a * FA_FMA(l, ei, k * er);
-        fr = dp * er - df * ei;                           /* d (exp(d) - 1) */
+        fr = dp * er - df * ei; /* d (exp(d) - 1) */
         fi = FA_FMA(dp, ei, df * er);
         gr = FA_FMA(steps, fr, gr);
         gi = FA_FMA(steps, fi, gi);
@@ -306,9 +319,10 @@ FA_FUNC void fa_phasors(fa_nodes *s, double a, double t, double h_t)
     }
 }
 
-#define FA_RUN 8                      /* points that are summed in a row */
+#define FA_RUN 8 /* points that are summed in a row */
 
-/* the sums at the present point and the next seven; every node is loaded and stored once.  n is a multiple of FA_LANE */
+/* the sums at the present point and the next seven; every node is loaded and stored once.  n is a multiple of FA_LANE
+ */
 FA_INLINE void fa_phasor_run(fa_nodes *s, double *re_out, double *im_out)
 {
     double sr[FA_RUN][FA_LANE] = {{0.0}}, si[FA_RUN][FA_LANE] = {{0.0}};
@@ -319,13 +333,13 @@ FA_INLINE void fa_phasor_run(fa_nodes *s, double *re_out, double *im_out)
         FA_PRAGMA(omp simd)
         for (lane = 0; lane < FA_LANE; lane++) {
             double a = vr[lane], b = vi[lane], c = er[lane], d = ei[lane], p = gr[lane], q = gi[lane], next;
-#define FA_POINT(k)                                                                                                                                          \
-    sr[k][lane] += a;                                                                                                                                        \
-    si[k][lane] += b;                                                                                                                                        \
-    next = FA_FMA(a, c, FA_FMA(-b, d, p));                                                                                                                   \
-    b = FA_FMA(a, d, FA_FMA(b, c, q));                                                                                                                       \
-    a = next;                                                                                                                                                \
-    p += fr[lane];                                                                                                                                           \
+#define FA_POINT(k)                                                                                                    \
+    sr[k][lane] += a;                                                                                                  \
+    si[k][lane] += b;                                                                                                  \
+    next = FA_FMA(a, c, FA_FMA(-b, d, p));                                                                             \
+    b = FA_FMA(a, d, FA_FMA(b, c, q));                                                                                 \
+    a = next;                                                                                                          \
+    p += fr[lane];                                                                                                     \
     q += fi[lane];
             FA_POINT(0)
             FA_POINT(1)
@@ -354,16 +368,19 @@ FA_INLINE void fa_phasor_run(fa_nodes *s, double *re_out, double *im_out)
     }
 }
 
-/* rounding error of the sum over the unit roundoff, `steps` phasor steps of h_t after a fresh start, for any |u| <= u_max, Im u >= 0.
- * With w = |W|, m = w max(1, exp(a Re l)), x = u_max |l|:  fresh value 40 + 4 |log W| (of the value); l itself, made of log(1 + w_P) - log(1 + w_Q) and
- * off = kappa - mean: exponents E min(1, |l - off|), functions and sums 8 |l - off| + 2 |l| + 2 |off|, the product u l 2 |l|, all times
- * |u| |exp(s) - 1|; a step 5 (of the value) + 16 min(2, h_t |l|) (of the value) + 14 (what the step adds) + its own accumulation.  Earlier
- * steps' errors shrink by exp(-h_t Im l). */
-FA_FUNC double fa_rounding(const fa_nodes *s, const fa_pair *pair, double off, double a, double u_max, double h_t, double steps)
+/* rounding error of the sum over the unit roundoff, `steps` phasor steps of h_t after a fresh start, for any |u| <=
+ * u_max, Im u >= 0. With w = |W|, m = w max(1, exp(a Re l)), x = u_max |l|:  fresh value 40 + 4 |log W| (of the value);
+ * l itself, made of log(1 + w_P) - log(1 + w_Q) and off = kappa - mean: exponents E min(1, |l - off|), functions and
+ * sums 8 |l - off| + 2 |l| + 2 |off|, the product u l 2 |l|, all times |u| |exp(s) - 1|; a step 5 (of the value) + 16
+ * min(2, h_t |l|) (of the value) + 14 (what the step adds) + its own accumulation.  Earlier steps' errors shrink by
+ * exp(-h_t Im l). */
+FA_FUNC double fa_rounding(const fa_nodes *s, const fa_pair *pair, double off, double a, double u_max, double h_t,
+                           double steps)
 {
     double sum = 0.0, far = 0.0, slope, shift = fabs(off);
     int i, n = s->n;
-    for (i = 0; i < pair->n_p; i++)                           /* largest constant part of an exponent of the loss, and how fast they grow with z */
+    for (i = 0; i < pair->n_p;
+         i++) /* largest constant part of an exponent of the loss, and how fast they grow with z */
         far = fa_max(far, fabs(pair->p_log[i]));
     for (i = 0; i < pair->n_q; i++)
         far = fa_max(far, fabs(pair->q_log[i]));
@@ -371,14 +388,18 @@ FA_FUNC double fa_rounding(const fa_nodes *s, const fa_pair *pair, double off, d
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (i = 0; i < n; i++) {
         double exponent = 3.0 * (far + slope * (fabs((double)(s->j0 + i) * s->h) + s->y));
-        double l = s->lr[i], k = s->li[i], lw = s->log_w[i], size = sqrt(FA_FMA(l, l, k * k)), x = u_max * size, d = fa_min(2.0, h_t * size);
+        double l = s->lr[i], k = s->li[i], lw = s->log_w[i], size = sqrt(FA_FMA(l, l, k * k)), x = u_max * size,
+               d = fa_min(2.0, h_t * size);
         double w = fa_exp_plain_v(lw), m = fa_max(w, fa_exp_plain_v(FA_FMA(a, l, lw)));
-        double value = fa_min(0.5 * x * x, 2.0) * m + w * fa_max(0.0, x - 2.0), plain = size + shift;      /* at least |l - off| */
+        double value = fa_min(0.5 * x * x, 2.0) * m + w * fa_max(0.0, x - 2.0),
+               plain = size + shift; /* at least |l - off| */
         double loss = exponent * fa_min(1.0, plain) + 8.0 * plain + 4.0 * size + 2.0 * shift;
         /* |u| |exp(s) - 1| w: x m, 2 m, or exp(-t Im l) bounding t by 0.37/Im l */
-        double slack = fa_min(fa_min(x, 2.0) * m * u_max, m * fa_min(u_max, fabs(a) + 0.37 / fa_max(k, 1e-300)) + w * u_max);
+        double slack = fa_min(fa_min(x, 2.0) * m * u_max,
+                              m * fa_min(u_max, fabs(a) + 0.37 / fa_max(k, 1e-300)) + w * u_max);
         double step = value * FA_FMA(16.0, d, 5.0) + (14.0 + steps) * w * d * fa_min(x, 1e300);
-        sum += FA_FMA(value, 40.0 - 4.0 * fa_min(lw, 0.0), slack * loss) + step * fa_min(steps, 1.0 + 1.0 / fa_max(h_t * k, 1e-300));
+        sum += FA_FMA(value, 40.0 - 4.0 * fa_min(lw, 0.0), slack * loss) +
+               step * fa_min(steps, 1.0 + 1.0 / fa_max(h_t * k, 1e-300));
     }
     return sum;
 }

@@ -1,11 +1,13 @@
-/* fa_wide.h -- elementary functions in double-double, branch free, for vectorised loops: exp, sincos, complex expm1 and log1p.
+/* num/fa_wide.h -- elementary functions in double-double, branch free, for vectorised loops: exp, sincos, complex expm1
+ * and log1p.
  *
- * Errors in units of w = FA_WIDE = 2^-102 (docs/algorithms/arithmetic.md, "Double-double functions"); a few u^2 are a fraction of it.
+ * Errors in units of w = FA_WIDE = 2^-102 (docs/algorithms/arithmetic.md, "Double-double functions"); a few u^2 are a
+ * fraction of it.
  */
 #ifndef FA_WIDE_H
 #define FA_WIDE_H
 
-#include "fa_vector.h"
+#include "vector.h"
 
 #define FA_WIDE 0x1p-102
 
@@ -14,15 +16,23 @@ typedef struct {
 } fa_cdd;
 
 FA_INLINE fa_dd fa_dd_neg(fa_dd a) { return fa_dd_make(-a.hi, -a.lo); }
-FA_INLINE fa_dd fa_dd_scale(fa_dd a, double power) { return fa_dd_make(power * a.hi, power * a.lo); }      /* by a power of two */
+FA_INLINE fa_dd fa_dd_scale(fa_dd a, double power)
+{
+    return fa_dd_make(power * a.hi, power * a.lo);
+} /* by a power of two */
 
-FA_INLINE fa_cdd fa_cdd_make(fa_dd re, fa_dd im) { fa_cdd r = {re, im}; return r; }
+FA_INLINE fa_cdd fa_cdd_make(fa_dd re, fa_dd im)
+{
+    fa_cdd r = {re, im};
+    return r;
+}
 FA_INLINE fa_cdd fa_cdd_add(fa_cdd a, fa_cdd b) { return fa_cdd_make(fa_dd_add(a.re, b.re), fa_dd_add(a.im, b.im)); }
 
 /* w of |a| |b| */
 FA_INLINE fa_cdd fa_cdd_mul(fa_cdd a, fa_cdd b)
 {
-    return fa_cdd_make(fa_dd_add(fa_dd_mul(a.re, b.re), fa_dd_neg(fa_dd_mul(a.im, b.im))), fa_dd_add(fa_dd_mul(a.re, b.im), fa_dd_mul(a.im, b.re)));
+    return fa_cdd_make(fa_dd_add(fa_dd_mul(a.re, b.re), fa_dd_neg(fa_dd_mul(a.im, b.im))),
+                       fa_dd_add(fa_dd_mul(a.re, b.im), fa_dd_mul(a.im, b.re)));
 }
 
 /* exp(t) - 1 and exp(t), |t| clamped to 700: 4 w each.  t = k ln 2 + 16 r, Taylor of r to r^13, four doublings */
@@ -42,9 +52,9 @@ FA_INLINE fa_dd fa_expm1_wide_v(fa_dd t, fa_dd *exp_out)
     p = FA_FMA(p, x, 1.0 / 3628800.0);
     p = FA_FMA(p, x, 1.0 / 362880.0);
     p = FA_FMA(p, x, 1.0 / 40320.0);
-    sum = fa_dd_add_d(fa_dd_make(0x1.a01a01a01a01ap-13, 0x1.a01a01a01a01ap-73), x * p);                             /* 1/7! */
-    sum = fa_dd_add(fa_dd_mul(sum, r), fa_dd_make(0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65));           /* 1/6! */
-    sum = fa_dd_add(fa_dd_mul(sum, r), fa_dd_make(0x1.1111111111111p-7, 0x1.1111111111111p-63));                    /* 1/5! */
+    sum = fa_dd_add_d(fa_dd_make(0x1.a01a01a01a01ap-13, 0x1.a01a01a01a01ap-73), x * p);            /* 1/7! */
+    sum = fa_dd_add(fa_dd_mul(sum, r), fa_dd_make(0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65)); /* 1/6! */
+    sum = fa_dd_add(fa_dd_mul(sum, r), fa_dd_make(0x1.1111111111111p-7, 0x1.1111111111111p-63));   /* 1/5! */
     sum = fa_dd_add(fa_dd_mul(sum, r), fa_dd_make(0x1.5555555555555p-5, 0x1.5555555555555p-59));
     sum = fa_dd_add(fa_dd_mul(sum, r), fa_dd_make(0x1.5555555555555p-3, 0x1.5555555555555p-57));
     sum = fa_dd_add_d(fa_dd_mul(sum, r), 0.5);
@@ -65,7 +75,7 @@ FA_INLINE fa_dd fa_sincos_wide_v(fa_dd x, fa_dd *cos_out)
     fa_dd r, r2, s, c, sine, cosine;
     r = fa_dd_add(x, fa_dd_neg(fa_two_prod(k, 0x1.921fb54442d18p+0)));
     r = fa_dd_add(r, fa_dd_neg(fa_two_prod(k, 0x1.1a62633145c07p-54)));
-    r = fa_dd_add_d(r, k * 0x1.f1976b7ed8fbcp-110);                                                                    /* pi/2 is less by this */
+    r = fa_dd_add_d(r, k * 0x1.f1976b7ed8fbcp-110); /* pi/2 is less by this */
     r2 = fa_dd_mul(r, r);
     y = r2.hi;
     p = -1.0 / 10888869450418352160768000000.0;
@@ -73,7 +83,7 @@ FA_INLINE fa_dd fa_sincos_wide_v(fa_dd x, fa_dd *cos_out)
     p = FA_FMA(p, y, -1.0 / 25852016738884976640000.0);
     p = FA_FMA(p, y, 1.0 / 51090942171709440000.0);
     p = FA_FMA(p, y, -1.0 / 121645100408832000.0);
-    s = fa_dd_add_d(fa_dd_make(0x1.952c77030ad4ap-49, 0x1.ac981465ddc6cp-103), y * p);                       /* 1/17! */
+    s = fa_dd_add_d(fa_dd_make(0x1.952c77030ad4ap-49, 0x1.ac981465ddc6cp-103), y * p); /* 1/17! */
     s = fa_dd_add(fa_dd_mul(s, r2), fa_dd_make(-0x1.ae7f3e733b81fp-41, -0x1.1d8656b0ee8cbp-97));
     s = fa_dd_add(fa_dd_mul(s, r2), fa_dd_make(0x1.6124613a86d09p-33, 0x1.f28e0cc748ebep-87));
     s = fa_dd_add(fa_dd_mul(s, r2), fa_dd_make(-0x1.ae64567f544e4p-26, 0x1.c062e06d1f209p-80));
@@ -86,7 +96,7 @@ FA_INLINE fa_dd fa_sincos_wide_v(fa_dd x, fa_dd *cos_out)
     p = FA_FMA(p, y, 1.0 / 620448401733239439360000.0);
     p = FA_FMA(p, y, -1.0 / 1124000727777607680000.0);
     p = FA_FMA(p, y, 1.0 / 2432902008176640000.0);
-    c = fa_dd_add_d(fa_dd_make(-0x1.6827863b97d97p-53, -0x1.eec01221a8b0bp-107), y * p);                     /* -1/18! */
+    c = fa_dd_add_d(fa_dd_make(-0x1.6827863b97d97p-53, -0x1.eec01221a8b0bp-107), y * p); /* -1/18! */
     c = fa_dd_add(fa_dd_mul(c, r2), fa_dd_make(0x1.ae7f3e733b81fp-45, 0x1.1d8656b0ee8cbp-101));
     c = fa_dd_add(fa_dd_mul(c, r2), fa_dd_make(-0x1.93974a8c07c9dp-37, -0x1.05d6f8a2efd1fp-92));
     c = fa_dd_add(fa_dd_mul(c, r2), fa_dd_make(0x1.1eed8eff8d898p-29, -0x1.2aec959e14c06p-83));
@@ -104,17 +114,19 @@ FA_INLINE fa_dd fa_sincos_wide_v(fa_dd x, fa_dd *cos_out)
     return sine;
 }
 
-/* exp(s) - 1, and exp(s), for s = p + i t, p clamped to 700: 8 w of the modulus + w |t| exp(p).  (e^p - 1)(1 - v) - v + i e^p sin t, v = 2 sin^2(t/2) */
+/* exp(s) - 1, and exp(s), for s = p + i t, p clamped to 700: 8 w of the modulus + w |t| exp(p).  (e^p - 1)(1 - v) - v +
+ * i e^p sin t, v = 2 sin^2(t/2) */
 FA_INLINE fa_cdd fa_cexpm1_wide_v(fa_cdd s, fa_cdd *exp_out)
 {
-    fa_dd e, m = fa_expm1_wide_v(s.re, &e), c, sn = fa_sincos_wide_v(fa_dd_scale(s.im, 0.5), &c), v = fa_dd_scale(fa_dd_mul(sn, sn), -2.0), cosine = fa_dd_add_d(v, 1.0);
+    fa_dd e, m = fa_expm1_wide_v(s.re, &e), c, sn = fa_sincos_wide_v(fa_dd_scale(s.im, 0.5), &c),
+             v = fa_dd_scale(fa_dd_mul(sn, sn), -2.0), cosine = fa_dd_add_d(v, 1.0);
     fa_dd im = fa_dd_mul(e, fa_dd_scale(fa_dd_mul(sn, c), 2.0));
     *exp_out = fa_cdd_make(fa_dd_mul(e, cosine), im);
     return fa_cdd_make(fa_dd_add(fa_dd_mul(m, cosine), v), im);
 }
 
-/* log(1 + z), principal branch: 16 w of its modulus and of min(1, |z|).  One step of Newton's method from the double y: y + d - d^2/2,
- * 1 + d = (1 + z) e^-y, with 1 + z and e^-y either both less 1 (small z) or as they are */
+/* log(1 + z), principal branch: 16 w of its modulus and of min(1, |z|).  One step of Newton's method from the double y:
+ * y + d - d^2/2, 1 + d = (1 + z) e^-y, with 1 + z and e^-y either both less 1 (small z) or as they are */
 FA_INLINE fa_cdd fa_clog1p_wide_v(fa_cdd z)
 {
     fa_dd one = fa_dd_add_d(z.re, 1.0);

@@ -1,11 +1,12 @@
-/* fa_vector.h -- elementary functions in plain doubles for the complex log-moments: branch free, for vectorised loops.
+/* num/vector.h -- elementary functions in plain doubles for the complex log-moments: branch free, for vectorised loops.
  *
- * Errors below are in units of u = 2^-53, relative unless said otherwise (docs/algorithms/arithmetic.md); the ledgers count them.
+ * Errors below are in units of u = 2^-53, relative unless said otherwise (docs/algorithms/arithmetic.md); the ledgers
+ * count them.
  */
 #ifndef FA_VECTOR_H
 #define FA_VECTOR_H
 
-#include "fa_math.h"
+#include "math.h"
 
 #define FA_PI 3.14159265358979323846264338328
 
@@ -138,10 +139,12 @@ FA_INLINE double fa_angle_v(double y, double x)
     return fa_from_bits(fa_bits(t) ^ (fa_bits(y) & 0x8000000000000000ULL));
 }
 
-/* log(1 + x + i y), 8 u of its modulus, also next to the zero of 1 + x + i y: there 1 + x is exact and its square is taken */
+/* log(1 + x + i y), 8 u of its modulus, also next to the zero of 1 + x + i y: there 1 + x is exact and its square is
+ * taken */
 FA_INLINE double fa_clog1p_v(double x, double y, double *im_out)
 {
-    double real = 1.0 + x, z = FA_FMA(y, y, x * (2.0 + x)), one = 1.0 + z, near = fa_max(FA_FMA(real, real, y * y), 1e-290);
+    double real = 1.0 + x, z = FA_FMA(y, y, x * (2.0 + x)), one = 1.0 + z,
+           near = fa_max(FA_FMA(real, real, y * y), 1e-290);
     int is_near = near < 0.5;
     *im_out = fa_angle_v(y, real);
     return 0.5 * fa_log_parts_v(is_near ? near : one, is_near ? 0.0 : z >= 1.0 ? 1.0 - (one - z) : z - (one - 1.0));
@@ -156,17 +159,19 @@ FA_INLINE double fa_cexpm1_v(double p, double t, double *im_out)
 }
 
 /* one step of a complex Horner scheme in s = p + i t */
-#define FA_HORNER(coefficient)                            \
-    do {                                                  \
-        double r_ = FA_FMA(xr, p, FA_FMA(-xi, t, coefficient)); \
-        xi = FA_FMA(xr, t, xi * p);                       \
-        xr = r_;                                          \
+#define FA_HORNER(coefficient)                                                                                         \
+    do {                                                                                                               \
+        double r_ = FA_FMA(xr, p, FA_FMA(-xi, t, coefficient));                                                        \
+        xi = FA_FMA(xr, t, xi * p);                                                                                    \
+        xr = r_;                                                                                                       \
     } while (0)
 
-/* exp(s) - 1 - s for s = p + i t, p <= 690: 16 u of its modulus, plus u |s| |exp(s) - 1| for |s| >= 1/2.  Taylor below */
+/* exp(s) - 1 - s for s = p + i t, p <= 690: 16 u of its modulus, plus u |s| |exp(s) - 1| for |s| >= 1/2.  Taylor below
+ */
 FA_INLINE double fa_cexp2_v(double p, double t, double *im_out)
 {
-    double xr = 1.0 / 1307674368000.0, xi = 0.0, far_i, far_r = fa_cexpm1_v(p, t, &far_i) - p, sr = FA_FMA(p, p, -t * t), si = 2.0 * p * t;
+    double xr = 1.0 / 1307674368000.0, xi = 0.0, far_i, far_r = fa_cexpm1_v(p, t, &far_i) - p,
+           sr = FA_FMA(p, p, -t * t), si = 2.0 * p * t;
     double size = FA_FMA(p, p, t * t), near_r, near_i;
     far_i -= t;
     FA_HORNER(1.0 / 87178291200.0);

@@ -1,15 +1,17 @@
-/* gaussian_profile.h -- delta(eps) of the Gaussian mechanism with mu = sensitivity/sigma (the analytic Gaussian mechanism), and inverse.
+/* exact/gaussian_profile.h -- delta(eps) of the Gaussian mechanism with mu = sensitivity/sigma (the analytic Gaussian
+ * mechanism), and inverse.
  *
- *   delta = Phi(a) - e^eps Phi(a - mu) = phi(a) [R(-a) - R(mu - a)],  a = mu/2 - eps/mu,  R Mills' ratio    (Balle and Wang 2018)
+ *   delta = Phi(a) - e^eps Phi(a - mu) = phi(a) [R(-a) - R(mu - a)],  a = mu/2 - eps/mu,  R Mills' ratio    (Balle and
+ * Wang 2018)
  *
  * Relative accuracy for every mu and eps: for mu < 0.1 the bracket is the integral of S(t) = -R'(t) = 1 - t R(t) > 0.
  */
 #ifndef FA_GAUSSIAN_PROFILE_H
 #define FA_GAUSSIAN_PROFILE_H
 
-#include "fa_math.h"
+#include "../num/math.h"
 
-#define FA_SQRT_2PI 2.50662827463100050242
+#define FA_SQRT_2PI     2.50662827463100050242
 #define FA_LOG_SQRT_2PI 0.918938533204672741780
 
 /* R(t) = Phi(-t)/phi(t) and S(t) = 1 - t R(t); relative error below 64 u each for t >= -40 */
@@ -22,7 +24,7 @@ FA_FUNC double fa_mills(double t, double *slope_out)
         *slope_out = 1.0 - t * r;
         return r;
     }
-    c = 0.0;                                        /* R = 1/(t + C), C = 1/(t + 2/(t + 3/(t + ...))), S = C R */
+    c = 0.0; /* R = 1/(t + C), C = 1/(t + 2/(t + 3/(t + ...))), S = C R */
     for (i = 120; i >= 1; i--)
         c = i / (t + c);
     r = 1.0 / (t + c);
@@ -30,19 +32,21 @@ FA_FUNC double fa_mills(double t, double *slope_out)
     return r;
 }
 
-/* fa_gaussian_log_delta -- upper bound of log delta(eps).   domain mu > 0, eps >= 0   error 1e-13 + rounding of the exponent a^2/2, added */
+/* fa_gaussian_log_delta -- upper bound of log delta(eps).   domain mu > 0, eps >= 0   error 1e-13 + rounding of the
+ * exponent a^2/2, added */
 FA_FUNC double fa_gaussian_log_delta(double mu, double eps)
 {
     static const double node[8] = {0.0198550717512319, 0.101666761293187, 0.237233795041836, 0.408282678752175,
-                                   0.591717321247825, 0.762766204958164, 0.898333238706813, 0.980144928248768};
+                                   0.591717321247825,  0.762766204958164, 0.898333238706813, 0.980144928248768};
     static const double gauss[8] = {0.0506142681451881, 0.111190517226687, 0.156853322938944, 0.181341891689181,
-                                    0.181341891689181, 0.156853322938944, 0.111190517226687, 0.0506142681451881};
+                                    0.181341891689181,  0.156853322938944, 0.111190517226687, 0.0506142681451881};
     double a = 0.5 * mu - eps / mu, slope, bracket = 0.0, log_delta, pad = 3e-14;
     int i;
-    if (mu > 1e150)                                /* a^2 would overflow */
+    if (mu > 1e150) /* a^2 would overflow */
         return 0.0;
-    if (a > 4.0 && mu > 0.1) {                      /* delta near 1: through its complement */
-        double miss = 0.5 * erfc(a * 0.70710678118654752440) + exp(-0.5 * a * a) / FA_SQRT_2PI * fa_mills(mu - a, &slope);
+    if (a > 4.0 && mu > 0.1) { /* delta near 1: through its complement */
+        double miss = 0.5 * erfc(a * 0.70710678118654752440) +
+                      exp(-0.5 * a * a) / FA_SQRT_2PI * fa_mills(mu - a, &slope);
         return log1p(-miss * (1.0 - 1e-12 * (1.0 + a * a))) + 4.0 * FA_EPS;
     }
     if (mu < 0.1) {

@@ -1,27 +1,28 @@
-/* quadrature.h -- sums over the nodes of mech/poisson_gaussian.h: the inner loops of every log-moment.
+/* renyi/quadrature.h -- sums over the nodes of loss/sampled.h: the inner loops of every log-moment.
  *
  * direct  sum of p E2(a loss) and what the derivatives need, where weights and exponentials are normal doubles
- * scaled  sum of exp((1+a) loss + base - reference) where they are not; drops -w (1 + alpha x), upwards and negligible there
- * Reductions run in a fixed order for a given instruction-set level: the same nodes give the same bits.
+ * scaled  sum of exp((1+a) loss + base - reference) where they are not; drops -w (1 + alpha x), upwards and negligible
+ * there Reductions run in a fixed order for a given instruction-set level: the same nodes give the same bits.
  */
 #ifndef FA_QUADRATURE_H
 #define FA_QUADRATURE_H
 
-#include "mech/poisson_gaussian.h"
+#include "../loss/sampled.h"
 
 /* t = a loss as a plain double (error 2^-53 |t|, enough while (2+a) loss is small) or as a double-double (2^-63 |t|) */
 typedef enum { FA_PLAIN = 0, FA_PRECISE = 1 } fa_precision;
-#define FA_PLAIN_LIMIT 32.0             /* of (2+a) max |loss| */
+#define FA_PLAIN_LIMIT 32.0 /* of (2+a) max |loss| */
 
 typedef struct {
-    double e2, slope, curve, kl;        /* direct sums: p E2(t), p [(t-1) e^t + 1], p t^2 e^t, p E2(-loss) */
-    double s0, s1, s2, reference;       /* scaled sums of e^(E - reference) {1, t, t^2} */
-    double dropped, dropped_ratio;      /* what scaled sums lack: absolute mass; and relative to the scaled sum */
-    double loss_max;                    /* largest |loss| met */
-    fa_precision precision;             /* of the direct sums */
+    double e2, slope, curve, kl;   /* direct sums: p E2(t), p [(t-1) e^t + 1], p t^2 e^t, p E2(-loss) */
+    double s0, s1, s2, reference;  /* scaled sums of e^(E - reference) {1, t, t^2} */
+    double dropped, dropped_ratio; /* what scaled sums lack: absolute mass; and relative to the scaled sum */
+    double loss_max;               /* largest |loss| met */
+    fa_precision precision;        /* of the direct sums */
 } fa_sums;
 
-FA_INLINE double fa_e2_node(double loss_hi, double loss_lo, double a, fa_precision precision, double *t_out, double *exp_out)
+FA_INLINE double fa_e2_node(double loss_hi, double loss_lo, double a, fa_precision precision, double *t_out,
+                            double *exp_out)
 {
     fa_dd t;
     if (precision == FA_PLAIN) {
@@ -33,8 +34,8 @@ FA_INLINE double fa_e2_node(double loss_hi, double loss_lo, double a, fa_precisi
     return fa_expm1_minus_v(t.hi, FA_FMA(a, loss_lo, t.lo), exp_out);
 }
 
-FA_INLINE void fa_sums_direct_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision,
-                                 double *e2_out, double *slope_out, double *curve_out)
+FA_INLINE void fa_sums_direct_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
+                                 fa_precision precision, double *e2_out, double *slope_out, double *curve_out)
 {
     double s0 = 0.0, s1 = 0.0, s2 = 0.0;
     int i;
@@ -50,7 +51,8 @@ FA_INLINE void fa_sums_direct_as(const double *loss_hi, const double *loss_lo, c
     *curve_out += s2;
 }
 
-FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision)
+FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
+                                  fa_precision precision)
 {
     double s[FA_LANES] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     int i, k;
@@ -65,8 +67,8 @@ FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, 
 }
 
 /* adds sum p E2(t), and what the derivatives need, to the outputs */
-FA_FUNC void fa_sums_direct(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision,
-                            double *e2_out, double *slope_out, double *curve_out)
+FA_FUNC void fa_sums_direct(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
+                            fa_precision precision, double *e2_out, double *slope_out, double *curve_out)
 {
     if (precision == FA_PLAIN)
         fa_sums_direct_as(loss_hi, loss_lo, weight, n, a, FA_PLAIN, e2_out, slope_out, curve_out);
@@ -75,15 +77,16 @@ FA_FUNC void fa_sums_direct(const double *loss_hi, const double *loss_lo, const 
 }
 
 /* the value alone, for curves and final answers */
-FA_FUNC double fa_sums_value(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a, fa_precision precision)
+FA_FUNC double fa_sums_value(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
+                             fa_precision precision)
 {
     if (precision == FA_PLAIN)
         return fa_sums_value_as(loss_hi, loss_lo, weight, n, a, FA_PLAIN);
     return fa_sums_value_as(loss_hi, loss_lo, weight, n, a, FA_PRECISE);
 }
 
-FA_FUNC void fa_sums_scaled(const double *loss_hi, const double *loss_lo, const double *base_hi, const double *base_lo, int n, double a,
-                            fa_sums *sums)
+FA_FUNC void fa_sums_scaled(const double *loss_hi, const double *loss_lo, const double *base_hi, const double *base_lo,
+                            int n, double a, fa_sums *sums)
 {
     double exponent[FA_BLOCK], tail[FA_BLOCK], peak = -INFINITY, s0 = 0.0, s1 = 0.0, s2 = 0.0, ref;
     int i;
@@ -117,8 +120,8 @@ FA_FUNC void fa_sums_scaled(const double *loss_hi, const double *loss_lo, const 
     sums->s2 += s2;
 }
 
-FA_FUNC void fa_weights(const fa_sgm *m, const double *loss_hi, const double *loss_lo, const double *base_hi, const double *base_lo, int n,
-                        double *weight)
+FA_FUNC void fa_weights(const fa_sgm *m, const double *loss_hi, const double *loss_lo, const double *base_hi,
+                        const double *base_lo, int n, double *weight)
 {
     double unit = m->unit;
     int i;
@@ -134,7 +137,7 @@ FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums 
 {
     double loss_hi[FA_BLOCK], loss_lo[FA_BLOCK], base_hi[FA_BLOCK], base_lo[FA_BLOCK], weight[FA_BLOCK];
     int64_t j;
-    m->j_next = INT64_MIN;                       /* the same range gives the same bits, whatever was computed before */
+    m->j_next = INT64_MIN; /* the same range gives the same bits, whatever was computed before */
     for (j = j0; j < j1; j += FA_BLOCK) {
         int n = j1 - j < FA_BLOCK ? (int)(j1 - j + FA_LANES - 1) / FA_LANES * FA_LANES : FA_BLOCK;
         double last, light;
@@ -153,7 +156,8 @@ FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums 
             if (a * loss_hi[0] > 100.0)
                 sums->dropped_ratio = fa_max(sums->dropped_ratio, (2.0 + a) * fa_exp_v(-a * loss_hi[0], 0.0));
             else
-                sums->dropped += (2.0 + a) * n * m->unit * fa_exp_v(fa_max(base_hi[0], base_hi[n - 1]) + fa_max(last, 0.0), 0.0);
+                sums->dropped += (2.0 + a) * n * m->unit *
+                                 fa_exp_v(fa_max(base_hi[0], base_hi[n - 1]) + fa_max(last, 0.0), 0.0);
         }
     }
 }

@@ -1,20 +1,22 @@
-/* exact.h -- certified lower and upper bounds of log delta(eps) and eps(delta) of a composed run, both directions.
+/* exact/exact.h -- certified lower and upper bounds of log delta(eps) and eps(delta) of a composed run, both
+ * directions.
  *
- * Every answer is checked: an upper bound of eps is a point where the upper bound of delta(eps) has been evaluated and is not above the
- * target, a lower bound one where the lower bound of delta is not below it.  What cannot be certified is (0, inf) with FA_LOOSE.
+ * Every answer is checked: an upper bound of eps is a point where the upper bound of delta(eps) has been evaluated and
+ * is not above the target, a lower bound one where the lower bound of delta is not below it.  What cannot be certified
+ * is (0, inf) with FA_LOOSE.
  */
 #ifndef FA_EXACT_H
 #define FA_EXACT_H
 
-#include "bent_path.h"
+#include "../line/bent_path.h"
 #include "gaussian_profile.h"
-#include "rough.h"
-#include "wide_line.h"
+#include "../line/rough.h"
+#include "../line/wide_line.h"
 
-#define FA_GOOD 4.5e-10                  /* relative error that is good enough at once ... */
-#define FA_MANY 16                    /* more blocks than these: their errors add up, another line is no better, and costs as much */
-#define FA_LINE_POINTS 2000           /* a vertical line this long is given up for the bent path where that one applies */
-#define FA_CUT_SIGMA 1.5               /* below it M explodes only where delta has its mass */
+#define FA_GOOD 4.5e-10 /* relative error that is good enough at once ... */
+#define FA_MANY 16      /* more blocks than these: their errors add up, another line is no better, and costs as much */
+#define FA_LINE_POINTS 2000 /* a vertical line this long is given up for the bent path where that one applies */
+#define FA_CUT_SIGMA   1.5  /* below it M explodes only where delta has its mass */
 
 typedef enum { FA_ADD = 1, FA_REMOVE = 2 } fa_direction;
 
@@ -56,7 +58,11 @@ FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, doub
         least = fa_min(least, run->blocks[level].pair.sigma);
     limit = run->precise ? points_max : run->quick || few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
     for (level = run->sign < 0 || least < FA_CUT_SIGMA ? 2 : 0; level < 3; level++) {
-        fa_contour_cut(run, log_size == log_size ? log_size : log_delta == log_delta ? log_delta : -25.0, level ? margins[level] : margins[0] * (1.0 + 10.0 / (least * least)));
+        fa_contour_cut(run,
+                       log_size == log_size     ? log_size
+                       : log_delta == log_delta ? log_delta
+                                                : -25.0,
+                       level ? margins[level] : margins[0] * (1.0 + 10.0 / (least * least)));
         if (!fa_saddle(run, eps, log_delta, &at))
             continue;
         if (!(at >= 0.0)) {
@@ -66,17 +72,21 @@ FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, doub
         }
         size = log_size;
         if (size != size) {
-            size = run->saddle_k - (run->c - 1.0) * at - log(run->c) - log(run->c - 1.0) - 0.5 * log(2.0 * FA_PI * run->curvature);
+            size = run->saddle_k - (run->c - 1.0) * at - log(run->c) - log(run->c - 1.0) -
+                   0.5 * log(2.0 * FA_PI * run->curvature);
             size = fa_min(size, -0.3);
         }
         saddle = run->c;
         k = run->saddle_k;
-        if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, limit) && (!run->precise || fa_wide_evaluate(run, at, size)))
+        if (fa_choose_step(run, at, size - run->tolerance) &&
+            fa_contour_evaluate(run, at, size - run->tolerance, limit) &&
+            (!run->precise || fa_wide_evaluate(run, at, size)))
             return at;
         run->c = saddle;
         run->saddle_k = k;
     }
-    if (!(at >= 0.0) || !bendable || run->quick || run->precise || (!(eps == eps) && few))       /* Chernoff's guess of eps may be far off: rather another guess */
+    if (!(at >= 0.0) || !bendable || run->quick || run->precise ||
+        (!(eps == eps) && few)) /* Chernoff's guess of eps may be far off: rather another guess */
         return NAN;
     run->c = fa_bent_start(run, at, size);
     run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - run->tolerance);
@@ -84,13 +94,15 @@ FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, doub
         return at;
     run->c = saddle;
     run->saddle_k = k;
-    if (fa_choose_step(run, at, size - run->tolerance) && fa_contour_evaluate(run, at, size - run->tolerance, points_max))
+    if (fa_choose_step(run, at, size - run->tolerance) &&
+        fa_contour_evaluate(run, at, size - run->tolerance, points_max))
         return at;
     return NAN;
 }
 
-/* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for, or NaN, and then no line
- * can be read.  log_size: what the errors are compared with, NaN: the saddle-point approximation */
+/* place the line for eps (or for the target log_delta when eps is NaN) and evaluate it; returns eps it was placed for,
+ * or NaN, and then no line can be read.  log_size: what the errors are compared with, NaN: the saddle-point
+ * approximation */
 FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
 {
     double at;
@@ -101,14 +113,15 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     return at;
 }
 
-/* a guess of eps where at most one participation matters: delta is about steps times one step's; NaN elsewhere.  Chernoff's bound, the
- * usual guess, can be off by orders of magnitude there */
+/* a guess of eps where at most one participation matters: delta is about steps times one step's; NaN elsewhere.
+ * Chernoff's bound, the usual guess, can be off by orders of magnitude there */
 FA_FUNC double fa_single_jump(const fa_contour *run, double log_delta)
 {
     const fa_pair *m = &run->blocks[0].pair;
     double low = 0.0, high = 1.0, n;
     int i;
-    if (run->n_blocks != 1 || run->sign < 0 || run->mu2 > 0.0 || !(m->sample_rate > 0.0) || run->total * m->sample_rate > 0.5)
+    if (run->n_blocks != 1 || run->sign < 0 || run->mu2 > 0.0 || !(m->sample_rate > 0.0) ||
+        run->total * m->sample_rate > 0.5)
         return NAN;
     n = run->blocks[0].count;
     for (i = 0; i < 200 && fa_one_step(m->sigma, m->sample_rate, 1, high).upper + log(n) > log_delta; i++) {
@@ -125,8 +138,9 @@ FA_FUNC double fa_single_jump(const fa_contour *run, double log_delta)
     return high;
 }
 
-/* a guess of eps where the saddle-point approximation has none to offer: M explodes right of the saddle, because one large jump is all that
- * matters there, and says nothing about delta further left.  delta is about the sum of both, the Gaussian's and the jump's */
+/* a guess of eps where the saddle-point approximation has none to offer: M explodes right of the saddle, because one
+ * large jump is all that matters there, and says nothing about delta further left.  delta is about the sum of both, the
+ * Gaussian's and the jump's */
 FA_FUNC double fa_guess_eps(fa_contour *run, double log_delta)
 {
     double d1, d2, mu, low = 0.0, high, jump = fa_single_jump(run, log_delta);
@@ -146,7 +160,8 @@ FA_FUNC double fa_guess_eps(fa_contour *run, double log_delta)
     return jump > high ? jump : high;
 }
 
-/* Newton's method on the line evaluated last, from *eps; *gap_out: about what is left of log delta, *r the last reading */
+/* Newton's method on the line evaluated last, from *eps; *gap_out: about what is left of log delta, *r the last reading
+ */
 FA_FUNC void fa_newton(const fa_contour *run, double log_delta, double *eps, double *gap_out, fa_reading *r)
 {
     int i;
@@ -160,7 +175,7 @@ FA_FUNC void fa_newton(const fa_contour *run, double log_delta, double *eps, dou
         if (fabs(step) <= 2.0 * FA_EPS * *eps)
             break;
         *eps += step;
-        if (gap < 1e-6 && *eps > 0.0) {                        /* what is left is of the order of gap^2; the ends are checked */
+        if (gap < 1e-6 && *eps > 0.0) { /* what is left is of the order of gap^2; the ends are checked */
             *gap_out = gap * gap;
             break;
         }
@@ -168,9 +183,12 @@ FA_FUNC void fa_newton(const fa_contour *run, double log_delta, double *eps, dou
 }
 
 /* checked bounds of eps next to an approximation, from the line evaluated last; 0 and [0, inf) where none are found */
-FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double gap, const fa_reading *at, fa_interval *out)
+FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double gap, const fa_reading *at,
+                    fa_interval *out)
 {
-    double start = fa_max((at->relative + at->alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -at->slope, 2.0 * FA_EPS * eps), pad = start;
+    double start = fa_max((at->relative + at->alias + gap + 16.0 * FA_EPS * (1.0 + fabs(log_delta))) / -at->slope,
+                          2.0 * FA_EPS * eps),
+           pad = start;
     fa_reading r;
     int i;
     out->lower = 0.0;
@@ -187,7 +205,7 @@ FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double 
         if (fa_bounds_of(&r).lower >= log_delta)
             out->lower = eps - 1.05 * pad;
     }
-    if (out->lower == 0.0) {                                   /* eps may be 0 */
+    if (out->lower == 0.0) { /* eps may be 0 */
         fa_line_read(run, 0.0, &r);
         if (fa_bounds_of(&r).upper <= log_delta)
             out->upper = 0.0;
@@ -201,7 +219,8 @@ FA_INLINE int fa_may_be_precise(const fa_contour *run)
     return !run->precise && !run->quick && run->tolerance >= FA_TOLERANCE && fa_wide_possible(run);
 }
 
-/* from here on in double-double, with work of its own: what has been spent on lines and paths that did not do must not decide */
+/* from here on in double-double, with work of its own: what has been spent on lines and paths that did not do must not
+ * decide */
 FA_INLINE void fa_go_precise(fa_contour *run)
 {
     run->precise = 1;
@@ -249,12 +268,15 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
             fa_go_precise(run);
             continue;
         }
-        log_size = r.log_value > -INFINITY ? r.log_value : (log_size == log_size ? log_size : -10.0) * 2.0;   /* aimed at the wrong size */
+        log_size = r.log_value > -INFINITY
+                       ? r.log_value
+                       : (log_size == log_size ? log_size : -10.0) * 2.0; /* aimed at the wrong size */
     }
     return out;
 }
 
-/* eps at log delta from the line placed last, for eps = at: Newton's method, placing the line again where the guess was far off */
+/* eps at log delta from the line placed last, for eps = at: Newton's method, placing the line again where the guess was
+ * far off */
 FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, double at, int points_max)
 {
     fa_interval none = {0.0, INFINITY}, out = none, d;
@@ -264,7 +286,8 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
     for (round = 0;; round++) {
         eps = at;
         fa_newton(run, log_delta, &eps, &gap, &r);
-        if (eps == 0.0 && r.log_value < log_delta && r.relative + r.alias < 0.3) {      /* even delta(0) is below the target, it seems */
+        if (eps == 0.0 && r.log_value < log_delta &&
+            r.relative + r.alias < 0.3) { /* even delta(0) is below the target, it seems */
             d = fa_bounds_of(&r);
             if (!(d.upper <= log_delta) && fa_place(run, 0.0, NAN, r.log_value, points_max) >= 0.0) {
                 fa_line_read(run, 0.0, &r);
@@ -276,14 +299,17 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
             }
             gap = fabs(r.log_value - log_delta);
         }
-        if (gap < 1e-3 && (r.relative + r.alias < good || (round > 0 && fabs(eps - at) * (run->on_bent ? -5.0 * r.slope : run->c - 1.0) < 0.1) || (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
+        if (gap < 1e-3 && (r.relative + r.alias < good ||
+                           (round > 0 && fabs(eps - at) * (run->on_bent ? -5.0 * r.slope : run->c - 1.0) < 0.1) ||
+                           (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
             if (r.relative + r.alias < good * fa_max(1.0, -r.slope * eps) || !fa_may_be_precise(run))
                 break;
             fa_go_precise(run);
         }
         if (round == 6)
             break;
-        if (gap < 1e-3 && r.relative < 1e-3 && fa_ends(run, log_delta, eps, gap, &r, &d))      /* in case nothing better comes */
+        if (gap < 1e-3 && r.relative < 1e-3 &&
+            fa_ends(run, log_delta, eps, gap, &r, &d)) /* in case nothing better comes */
             none = d;
         /* the guess was far off: place the line again, lower when nothing could be read */
         if (!(r.relative + r.alias < 0.3))
@@ -302,7 +328,8 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
     return out;
 }
 
-/* the same by readings of delta, each with lines of its own, from eps = at: slow, where few records take part and delta is tiny */
+/* the same by readings of delta, each with lines of its own, from eps = at: slow, where few records take part and delta
+ * is tiny */
 FA_FUNC fa_interval fa_contour_eps_by_delta(fa_contour *run, double log_delta, double at, int points_max)
 {
     fa_interval out = {0.0, INFINITY}, d;
@@ -319,7 +346,7 @@ FA_FUNC fa_interval fa_contour_eps_by_delta(fa_contour *run, double log_delta, d
             out.lower = fa_max(out.lower, eps);
         if (!(d.upper - d.lower < 0.3) || (out.upper < INFINITY && out.upper - out.lower <= 1e-9 * out.upper))
             break;
-        r.slope = 1.0 - run->c;                                            /* at the saddle; about */
+        r.slope = 1.0 - run->c; /* at the saddle; about */
         if (fa_has_line(run))
             fa_line_read(run, eps, &r);
         value = 0.5 * (d.upper + d.lower);
@@ -329,15 +356,15 @@ FA_FUNC fa_interval fa_contour_eps_by_delta(fa_contour *run, double log_delta, d
         last = eps;
         last_value = value;
         pad = (d.upper - d.lower + 1e-14 * (1.0 - log_delta)) / -slope + 1e-13 * eps;
-        if (fabs(step) < 1e-3 * eps)                                       /* a little beyond the root, on the side that is missing */
+        if (fabs(step) < 1e-3 * eps) /* a little beyond the root, on the side that is missing */
             step += !(out.upper - (eps + step) <= 8.0 * pad) ? 2.0 * pad : -2.0 * pad;
         eps = fa_max(eps + step, 0.2 * eps);
     }
     return out;
 }
 
-/* eps at log delta in one direction: from the saddle-point approximation, from another guess, and then once more in double-double from the
- * bound of last resort */
+/* eps at log delta in one direction: from the saddle-point approximation, from another guess, and then once more in
+ * double-double from the bound of last resort */
 FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
 {
     fa_interval out = {0.0, INFINITY}, wide;

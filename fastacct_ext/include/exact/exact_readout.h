@@ -1,37 +1,38 @@
-/* exact_readout.h -- exact epsilon, delta and their inverses for whole jobs: directions, edge cases, fall-back.
+/* exact/exact_readout.h -- exact epsilon, delta and their inverses for whole jobs: directions, edge cases, fall-back.
  *
- * add_remove is the larger of two directions, each composed separately.  Most runs have delta_add < delta_remove by a factor: then one
- * Chernoff bound, or one evaluation at the answer of `remove`, settles the matter.
+ * add_remove is the larger of two directions, each composed separately.  Most runs have delta_add < delta_remove by a
+ * factor: then one Chernoff bound, or one evaluation at the answer of `remove`, settles the matter.
  */
 #ifndef FA_EXACT_READOUT_H
 #define FA_EXACT_READOUT_H
 
-#include "line/add_readout.h"
-#include "line/capped_read.h"
-#include "many_steps.h"
-#include "order_search.h"
+#include "../line/add_readout.h"
+#include "../line/capped_read.h"
+#include "../line/many_steps.h"
+#include "../renyi/order_search.h"
 
-#define FA_BEFORE_END 1e-6            /* relative distance from the largest loss where few added steps are still certified */
-#define FA_TIGHT 1e-6                 /* relative width up to which the status is FA_OK */
-#define FA_ANCHORED 100.0             /* expected participations below which lines are placed for whole powers of ten of delta */
+#define FA_BEFORE_END 1e-6  /* relative distance from the largest loss where few added steps are still certified */
+#define FA_TIGHT      1e-6  /* relative width up to which the status is FA_OK */
+#define FA_ANCHORED   100.0 /* expected participations below which lines are placed for whole powers of ten of delta */
 
 typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
 
 typedef struct {
-    fa_contour way[2];                /* [0] remove, [1] add: the same blocks, each with nodes of its own */
-    int directions;                   /* FA_ADD | FA_REMOVE */
+    fa_contour way[2]; /* [0] remove, [1] add: the same blocks, each with nodes of its own */
+    int directions;    /* FA_ADD | FA_REMOVE */
     int points_max;
-    int symmetric;                    /* both directions coincide */
+    int symmetric; /* both directions coincide */
     int only_gaussian;
-    double sigma, q, steps;           /* of a single sampled block (q > 0), for closed forms and the fall-back; else q = 0 */
-    double add_end;                   /* largest loss of the add direction when finite: delta_add = 0 from there */
-    fa_log_moment *moment;            /* scratch of the fall-back, or NULL */
-    double slope;                     /* d log delta/d eps at the last delta read, of the direction that decided */
-    double anchor, anchor_eps;        /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
-    fa_cap_work capped;               /* the line for steps of the sampled Gaussian, direction remove */
-    fa_many *many;                    /* or, instead of blocks, very many sampled Gaussians (many_steps.h) ... */
-    int refused;                      /* ... and whether the last answer could not be certified there */
-    fa_add_work add;                  /* direction add of few steps (line/add_line.h) */
+    double sigma, q, steps; /* of a single sampled block (q > 0), for closed forms and the fall-back; else q = 0 */
+    double add_end;         /* largest loss of the add direction when finite: delta_add = 0 from there */
+    fa_log_moment *moment;  /* scratch of the fall-back, or NULL */
+    double slope;           /* d log delta/d eps at the last delta read, of the direction that decided */
+    double anchor,
+        anchor_eps;     /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
+    fa_cap_work capped; /* the line for steps of the sampled Gaussian, direction remove */
+    fa_many *many;      /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
+    int refused;        /* ... and whether the last answer could not be certified there */
+    fa_add_work add;    /* direction add of few steps (line/add_line.h) */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -70,14 +71,17 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
     return 0;
 }
 
-/* whether lines are placed for round targets (fa_eps_anchored): few participations, where a line costs a hundred times what reading it does */
+/* whether lines are placed for round targets (fa_eps_anchored): few participations, where a line costs a hundred times
+ * what reading it does */
 FA_INLINE int fa_is_anchored(const fa_exact *e)
 {
     const fa_contour *run = &e->way[0];
-    return run->n_blocks == 1 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0 && run->total * run->blocks[0].pair.sample_rate < FA_ANCHORED;
+    return run->n_blocks == 1 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0 &&
+           run->total * run->blocks[0].pair.sample_rate < FA_ANCHORED;
 }
 
-/* another target of the same job: as if it had been set again, but for an anchored line, which is the same one whatever was asked before */
+/* another target of the same job: as if it had been set again, but for an anchored line, which is the same one whatever
+ * was asked before */
 FA_FUNC void fa_exact_again(fa_exact *e)
 {
     fa_contour_reset(&e->way[1]);
@@ -99,7 +103,7 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
     for (d = 0; d < 2; d++) {
         fa_contour *run = e->way + d;
         run->mu2 = gaussian ? steps / sigma / sigma : 0.0;
-        if (gaussian && sigma < INFINITY && run->mu2 < 1e-306)                /* more than nothing */
+        if (gaussian && sigma < INFINITY && run->mu2 < 1e-306) /* more than nothing */
             run->mu2 = 1e-306;
         run->total = gaussian ? 0.0 : steps;
         run->n_blocks = gaussian ? 0 : 1;
@@ -132,7 +136,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
     fa_interval r = {-INFINITY, 0.0}, capped = r, d = r;
     if (!way)
-        e->anchor = NAN;                                      /* the line is about to be placed for this eps */
+        e->anchor = NAN; /* the line is about to be placed for this eps */
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
         r.upper = -INFINITY;
         return r;
@@ -144,9 +148,10 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
             return r;
         }
         r.upper = fa_min(0.0, fa_gaussian_log_delta(mu, eps) + 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0));
-        r.lower = fa_gaussian_log_delta(mu, eps) - 2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
+        r.lower = fa_gaussian_log_delta(mu, eps) -
+                  2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
         {
-            double unused;                       /* -Phi(a - mu) e^eps / delta */
+            double unused; /* -Phi(a - mu) e^eps / delta */
             e->slope = -fa_mills(mu - a, &unused) * exp(-0.5 * a * a - FA_LOG_SQRT_2PI - 0.5 * (r.lower + r.upper));
         }
         return r;
@@ -167,13 +172,15 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && fa_is_narrow(capped))
             return capped;
     }
-    /* next to the largest loss what is certified changes from point to point: delta is not above that a little before */
+    /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
+     */
     if (way && eps > e->add_end * (1.0 - FA_BEFORE_END) && fa_few_added(&e->way[1]) &&
         fa_few_added_log_delta(&e->add, &e->way[1], e->add_end * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
         r.upper = d.upper;
         return r;
     }
-    if (fa_few_added_first(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) && fa_is_narrow(r))
+    if (fa_few_added_first(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) &&
+        fa_is_narrow(r))
         return r;
     r = fa_share(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
     if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
@@ -185,15 +192,19 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     }
     else
         e->slope = NAN;
-    if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
+    if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) &&
+        fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
         r = fa_share(r, d);
     return r;
 }
 
-FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps) { return fa_safe(fa_log_delta_way(e, way, eps), -INFINITY, 0.0); }
+FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
+{
+    return fa_safe(fa_log_delta_way(e, way, eps), -INFINITY, 0.0);
+}
 
-/* eps at log delta from the line that answers the nearest power of ten.  A grid's cells of one job share it, and no cell's answer depends on
- * which others were asked: a line that will not do for log_delta is forgotten */
+/* eps at log delta from the line that answers the nearest power of ten.  A grid's cells of one job share it, and no
+ * cell's answer depends on which others were asked: a line that will not do for log_delta is forgotten */
 FA_FUNC fa_interval fa_eps_anchored(fa_exact *e, double log_delta)
 {
     const double ten = 2.30258509299404568402;
@@ -210,7 +221,8 @@ FA_FUNC fa_interval fa_eps_anchored(fa_exact *e, double log_delta)
     if (e->anchor_eps > 0.0) {
         eps = e->anchor_eps;
         fa_newton(run, log_delta, &eps, &gap, &reading);
-        if (gap < 1e-3 && reading.relative + reading.alias < FA_GOOD * fa_max(1.0, -reading.slope * eps) && fa_ends(run, log_delta, eps, gap, &reading, &r))
+        if (gap < 1e-3 && reading.relative + reading.alias < FA_GOOD * fa_max(1.0, -reading.slope * eps) &&
+            fa_ends(run, log_delta, eps, gap, &reading, &r))
             return r;
     }
     fa_contour_reset(run);
@@ -233,9 +245,11 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     if (fa_few_added(&e->way[way]))
         return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return fa_share(capped, way == 0 && fa_is_anchored(e) && !e->way[0].quick ? fa_eps_anchored(e, log_delta) : fa_contour_eps(&e->way[way], log_delta, e->points_max));
+        return fa_share(capped, way == 0 && fa_is_anchored(e) && !e->way[0].quick
+                                    ? fa_eps_anchored(e, log_delta)
+                                    : fa_contour_eps(&e->way[way], log_delta, e->points_max));
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
-    for (side = 0; side < 2; side++) {                     /* side 0: smallest eps proved enough; 1: largest proved not enough */
+    for (side = 0; side < 2; side++) { /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;
         d = fa_exact_log_delta_way(e, way, 0.0);
         if (side == 0 ? d.upper <= log_delta : d.lower < log_delta) {
@@ -269,7 +283,10 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     return r;
 }
 
-FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta) { return fa_safe(fa_eps_way(e, way, log_delta), 0.0, INFINITY); }
+FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
+{
+    return fa_safe(fa_eps_way(e, way, log_delta), 0.0, INFINITY);
+}
 
 /* whether delta_add(eps) <= exp(log_delta) is proved */
 FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
@@ -298,7 +315,7 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         if (fa_few_added_log_delta(&e->add, run, eps, &d, &unused) && (d.upper <= log_delta || d.lower > log_delta))
             return d.upper <= log_delta;
     }
-    if (eps > 0.0) {                                                          /* a few digits settle most of the others */
+    if (eps > 0.0) { /* a few digits settle most of the others */
         fa_interval d;
         run->tolerance = FA_COARSE;
         d = fa_contour_log_delta(run, eps, e->points_max);
@@ -322,11 +339,12 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
         return fa_exact_log_delta_way(e, 1, eps);
     r = fa_exact_log_delta_way(e, 0, eps);
     slope = e->slope;
-    if (e->directions == FA_REMOVE || e->symmetric || eps == 0.0 || (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {
+    if (e->directions == FA_REMOVE || e->symmetric || eps == 0.0 ||
+        (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {
         e->slope = slope;
         return r;
     }
-    fa_contour_reset(&e->way[1]);                             /* as when asked alone */
+    fa_contour_reset(&e->way[1]); /* as when asked alone */
     add = fa_exact_log_delta_way(e, 1, eps);
     if (add.upper < r.upper)
         e->slope = slope;
@@ -346,7 +364,8 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
         return fa_exact_eps_way(e, 1, log_delta);
     r = fa_exact_eps_way(e, 0, log_delta);
     /* at eps = 0 both directions are the total variation distance */
-    if (e->directions == FA_REMOVE || e->symmetric || (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
+    if (e->directions == FA_REMOVE || e->symmetric ||
+        (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
         return r;
     fa_contour_reset(&e->way[1]);
     add = fa_exact_eps_way(e, 1, log_delta);
@@ -364,12 +383,13 @@ FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
     if (!(e->q > 0.0))
         return for_delta ? 1.0 : INFINITY;
     fa_log_moment_init(e->moment, e->sigma, e->q);
-    value = for_delta ? fa_run_delta(&run, target, FA_CKS, 0, 0, &order, &status) : fa_run_epsilon(&run, target, FA_CKS, 0, 0, &order, &status);
+    value = for_delta ? fa_run_delta(&run, target, FA_CKS, 0, 0, &order, &status)
+                      : fa_run_epsilon(&run, target, FA_CKS, 0, 0, &order, &status);
     return for_delta ? fa_min(value, 1.0) : fa_max(value, 0.0);
 }
 
-/* log of the smaller of 1 - (1-q)^steps, the record took part at all, and steps * delta_1(0), for total variation is subadditive.  Bounds delta
- * at every epsilon >= 0, both directions; 0 where not known */
+/* log of the smaller of 1 - (1-q)^steps, the record took part at all, and steps * delta_1(0), for total variation is
+ * subadditive.  Bounds delta at every epsilon >= 0, both directions; 0 where not known */
 FA_FUNC double fa_participation(const fa_exact *e)
 {
     double any, sum;
@@ -380,7 +400,8 @@ FA_FUNC double fa_participation(const fa_exact *e)
     return fa_min(0.0, fa_min(any, sum) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q))));
 }
 
-/* the status of an interval of eps, delta or log delta: its width decides, relative to the upper bound, and nothing else */
+/* the status of an interval of eps, delta or log delta: its width decides, relative to the upper bound, and nothing
+ * else */
 FA_INLINE int fa_status_of(double lower, double upper, fa_read what)
 {
     if (what == FA_READ_LOG_DELTA)
@@ -435,7 +456,8 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
     }
     else {
         *upper_out = r.upper == -INFINITY ? 0.0 : fa_min(1.0, exp(r.upper) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074);
-        *lower_out = fa_max(0.0, exp(r.lower) * (1.0 - 4.0 * FA_EPS) - (r.lower < -707.0 ? 0x1p-1074 : 0.0));      /* below the normal range it rounds up */
+        *lower_out = fa_max(0.0, exp(r.lower) * (1.0 - 4.0 * FA_EPS) -
+                                     (r.lower < -707.0 ? 0x1p-1074 : 0.0)); /* below the normal range it rounds up */
     }
     return fa_status_of(*lower_out, *upper_out, what);
 }

@@ -1,36 +1,38 @@
-/* bent_path.h -- delta(eps) of sampled Gaussians with few expected participations, by a path that bends away from the vertical line.
+/* line/bent_path.h -- delta(eps) of sampled Gaussians with few expected participations, by a path that bends away from
+ * the vertical line.
  *
- * There exp(K) decays slowly along a vertical line (a long way for the untouched records' loss to dephase), but fast along the ray
- * u = c + s exp(i beta), if M is evaluated on curves z(X) that follow u:
- *     zeta(X) = X + i (top rise(X - start) + far rise((X - far_start)/far_width) + slope softplus(X)),  rise the logistic function,
- *     z = sigma^2 (zeta - log-odds),  l = log(1 + exp(zeta))
- * Gauss-Legendre panels; the error of each is bounded by the maximum of |F| on an ellipse.  That maximum is found from four corners:
- * on a fixed curve B(u) = sum |W| exp(Re(u l)) bounds |M| and is log-convex in u.  docs/algorithms/bent_path.md.
+ * There exp(K) decays slowly along a vertical line (a long way for the untouched records' loss to dephase), but fast
+ * along the ray u = c + s exp(i beta), if M is evaluated on curves z(X) that follow u: zeta(X) = X + i (top rise(X -
+ * start) + far rise((X - far_start)/far_width) + slope softplus(X)),  rise the logistic function, z = sigma^2 (zeta -
+ * log-odds),  l = log(1 + exp(zeta)) Gauss-Legendre panels; the error of each is bounded by the maximum of |F| on an
+ * ellipse.  That maximum is found from four corners: on a fixed curve B(u) = sum |W| exp(Re(u l)) bounds |M| and is
+ * log-convex in u.  docs/algorithms/bent_path.md.
  *
- * With A(u) = M(u) exp(-u mean), A^n = 1 + n (A - 1) + rest.  The 1 contributes nothing to delta (a loss of n mean < eps), n A a closed form (one
- * step, shifted): only `rest`, small of second order in the expected participations, is integrated.
+ * With A(u) = M(u) exp(-u mean), A^n = 1 + n (A - 1) + rest.  The 1 contributes nothing to delta (a loss of n mean <
+ * eps), n A a closed form (one step, shifted): only `rest`, small of second order in the expected participations, is
+ * integrated.
  */
 #ifndef FA_BENT_PATH_H
 #define FA_BENT_PATH_H
 
 #include "contour.h"
-#include "one_step.h"
+#include "../exact/one_step.h"
 
-#define FA_PANEL 16                   /* Gauss-Legendre points a panel */
+#define FA_PANEL      16 /* Gauss-Legendre points a panel */
 #define FA_PANELS_MAX 260
-#define FA_ELLIPSE 4.0                /* Bernstein ellipse of the error bound: 4^-30 */
-#define FA_SHAPES 6
-#define FA_COS_RAY 0.25881904510252074
-#define FA_SIN_RAY 0.9659258262890683
+#define FA_ELLIPSE    4.0 /* Bernstein ellipse of the error bound: 4^-30 */
+#define FA_SHAPES     6
+#define FA_COS_RAY    0.25881904510252074
+#define FA_SIN_RAY    0.9659258262890683
 
 typedef struct {
     int n, capacity;
     double top, start, far, far_start, far_width, slope, step, left, right, shift;
-    double decay;                     /* exp(-2 pi shift/step) */
-    double w_sum;                     /* sum of |W| over both shifted curves */
-    double left_mass;                 /* sum of the weights of nodes further left, where l < e^-45 ... */
-    double left_bend;                 /* ... if the curve were real there: bound of their relative error */
-    double *lr[3], *li[3], *lw[3];    /* the curve, and shifted by +- i shift */
+    double decay;                  /* exp(-2 pi shift/step) */
+    double w_sum;                  /* sum of |W| over both shifted curves */
+    double left_mass;              /* sum of the weights of nodes further left, where l < e^-45 ... */
+    double left_bend;              /* ... if the curve were real there: bound of their relative error */
+    double *lr[3], *li[3], *lw[3]; /* the curve, and shifted by +- i shift */
     double *aw, *wr, *wi;
     double *memory;
 } fa_curve;
@@ -81,15 +83,21 @@ FA_INLINE double fa_logistic_v(double x, double y, double *im_out)
 /* fill line k of the curve: 0 the curve itself, 1 and 2 shifted by +- i shift */
 FA_FUNC void fa_curve_line(fa_curve *c, const fa_pair *m, int k)
 {
-    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, d = k == 0 ? 0.0 : k == 1 ? c->shift : -c->shift, total = 0.0;
-    double *lr = c->lr[k], *li = c->li[k], *lw = c->lw[k], base = log(c->step * m->sigma) - 0.918938533204672741780, inv_width = 1.0 / c->far_width;
+    double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2,
+           d = k == 0   ? 0.0
+               : k == 1 ? c->shift
+                        : -c->shift,
+           total = 0.0;
+    double *lr = c->lr[k], *li = c->li[k], *lw = c->lw[k], base = log(c->step * m->sigma) - 0.918938533204672741780,
+           inv_width = 1.0 / c->far_width;
     int i, n = c->n;
     FA_PRAGMA(omp simd reduction(+ : total))
     for (i = 0; i < n; i++) {
-        double x = c->left + i * c->step, ri, rr = fa_logistic_v(x - c->start, d, &ri), qi, qr, zr, zi, l, k1, dr, di, size;
+        double x = c->left + i * c->step, ri, rr = fa_logistic_v(x - c->start, d, &ri), qi, qr, zr, zi, l, k1, dr, di,
+               size;
         double ei, er = fa_log1p_exp_v(x, d, &ei), gi, gr = fa_logistic_v(x, d, &gi);
         qr = fa_logistic_v((x - c->far_start) * inv_width, d * inv_width, &qi);
-        zr = x - c->top * ri - c->far * qi - c->slope * ei;      /* zeta, at X = x + i d */
+        zr = x - c->top * ri - c->far * qi - c->slope * ei; /* zeta, at X = x + i d */
         zi = d + c->top * rr + c->far * qr + c->slope * er;
         l = fa_log1p_exp_v(zr, zi, &k1);
         lr[i] = l;
@@ -98,7 +106,7 @@ FA_FUNC void fa_curve_line(fa_curve *c, const fa_pair *m, int k)
         dr = 1.0 - c->top * ri * (1.0 - 2.0 * rr) - c->far * inv_width * qi * (1.0 - 2.0 * qr) - c->slope * gi;
         di = c->top * (rr * (1.0 - rr) + ri * ri) + c->far * inv_width * (qr * (1.0 - qr) + qi * qi) + c->slope * gr;
         size = FA_FMA(dr, dr, di * di);
-        zr = zr * s2 + x0;                                /* z */
+        zr = zr * s2 + x0; /* z */
         zi = zi * s2;
         lw[i] = base - 0.5 * (zr - zi) * ((zr + zi) * m->inv_var) + 0.5 * fa_log1p_plain_v(size - 1.0);
         if (k == 0) {
@@ -116,9 +124,11 @@ FA_FUNC void fa_curve_line(fa_curve *c, const fa_pair *m, int k)
         c->w_sum += total;
 }
 
-/* the curve for u near a + i t; reach: largest Re u - 0.9 slope Im u it is used for.  Where the record is sampled, z = sigma^2 X + x0 near a, the best height is
- * t/sigma^2; where it is not, the one of fa_tail_majorant.  need: -log of the aliasing factor.  0: too many nodes */
-FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach, double t, double t_rise, double top, double far, double slope, double fall, double need)
+/* the curve for u near a + i t; reach: largest Re u - 0.9 slope Im u it is used for.  Where the record is sampled, z =
+ * sigma^2 X + x0 near a, the best height is t/sigma^2; where it is not, the one of fa_tail_majorant.  need: -log of the
+ * aliasing factor.  0: too many nodes */
+FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach, double t, double t_rise, double top,
+                          double far, double slope, double fall, double need)
 {
     double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, right, bump = fa_max((a - x0) / s2, 2.0), room;
     int n;
@@ -128,8 +138,9 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
     c->far = fa_max(0.0, fa_min(far * t / s2 - top, 0.45 * bump + 1.0));
     c->far_start = fa_max(0.5 * bump, 1.0);
     c->shift = fa_min(0.7, 1.5 / m->sigma);
-    /* l has its singularities at zeta = i pi (2 k + 1), Re zeta = 0.  On the whole strip: where Re zeta <= 0, X <= 1; the far part there is below
-     * `room` in modulus, and Im zeta < shift + top + slope log(1 + e) + room < pi.  docs/algorithms/bent_path.md */
+    /* l has its singularities at zeta = i pi (2 k + 1), Re zeta = 0.  On the whole strip: where Re zeta <= 0, X <= 1;
+     * the far part there is below `room` in modulus, and Im zeta < shift + top + slope log(1 + e) + room < pi.
+     * docs/algorithms/bent_path.md */
     if (slope > 0.5)
         c->top = top = fa_min(top, 1.0);
     room = fa_min(3.0 - c->shift - top - 1.3133 * slope, 0.45 * 0.8 / c->shift);
@@ -146,8 +157,9 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
         double bend;
         c->left = -45.0;
         if (c->far * exp(fa_max(-600.0, (c->left - c->far_start) / c->far_width)) > 1e-16)
-            c->far = 0.0;                                          /* the curve must be real where the nodes end */
-        bend = c->top * exp(fa_min(0.0, c->left - c->start)) + c->far * exp(fa_max(-600.0, (c->left - c->far_start) / c->far_width)) + slope * exp(c->left);
+            c->far = 0.0; /* the curve must be real where the nodes end */
+        bend = c->top * exp(fa_min(0.0, c->left - c->start)) +
+               c->far * exp(fa_max(-600.0, (c->left - c->far_start) / c->far_width)) + slope * exp(c->left);
         c->left_bend = 1.2 * bend * (9.0 * m->sigma + 2.0);
         if (!(c->left * s2 + x0 + 9.0 * m->sigma < 2e4 * c->step * s2))
             return 0;
@@ -159,9 +171,12 @@ FA_FUNC int fa_curve_fill(fa_curve *c, const fa_pair *m, double a, double reach,
         }
         c->left_mass *= c->step * m->sigma * 0.39894228040143267794;
     }
-    right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * (top + c->far) - x0) / (s2 * (1.0 - slope * slope));
-    if (fall > 0.0 && c->far == 0.0) {                         /* exp(u l) dies first; the weight alone is small beyond the root of a quadratic */
-        double x = x0 / s2, one = 1.0 - slope * slope, half_b = x - slope * top, rest = x * x - top * top - 2.0 * (44.0 + log(hypot(a, t) + 1.0)) / s2;
+    right = (fa_max(reach, 1.0) + FA_WIDTH * m->sigma + s2 * slope * (top + c->far) - x0) /
+            (s2 * (1.0 - slope * slope));
+    if (fall > 0.0 &&
+        c->far == 0.0) { /* exp(u l) dies first; the weight alone is small beyond the root of a quadratic */
+        double x = x0 / s2, one = 1.0 - slope * slope, half_b = x - slope * top,
+               rest = x * x - top * top - 2.0 * (44.0 + log(hypot(a, t) + 1.0)) / s2;
         double root = half_b * half_b - one * rest;
         if (root >= 0.0 && half_b >= 0.0)
             right = fa_min(right, fa_max(3.0 + 90.0 / fall, (sqrt(root) - half_b) / one + 0.5));
@@ -200,13 +215,19 @@ FA_FUNC double fa_curve_size(const fa_curve *c, int k, double a, double t, doubl
     return peak < 690.0 ? log(sum) : INFINITY;
 }
 
-/* aliasing error of a sum over the curve at u.  The integrals over the shifted curves are bounded by their sums: with H = log |integrand|, a
- * cell's integral is at most the larger end's value times step exp(step^2 max(-H'')/8), and |H''| <= 4 |u| min(|l|, 1) + 4 sigma^2 + 4. */
+/* aliasing error of a sum over the curve at u.  The integrals over the shifted curves are bounded by their sums: with H
+ * = log |integrand|, a cell's integral is at most the larger end's value times step exp(step^2 max(-H'')/8), and |H''|
+ * <= 4 |u| min(|l|, 1) + 4 sigma^2 + 4. */
 FA_FUNC double fa_curve_alias(const fa_curve *c, const fa_pair *m, double a, double t)
 {
-    double bend = 0.5 * c->step * c->step * sqrt(a * a + t * t), factor = 2.2 * exp(0.5 * c->step * c->step * (m->sigma * m->sigma + 1.0));
+    double bend = 0.5 * c->step * c->step * sqrt(a * a + t * t),
+           factor = 2.2 * exp(0.5 * c->step * c->step * (m->sigma * m->sigma + 1.0));
     double up = fa_curve_size(c, 1, a, t, bend), down = fa_curve_size(c, 2, a, t, bend);
-    return up < 600.0 && down < 600.0 ? factor * (exp(up) + exp(down) + 2.0 * c->left_mass * exp(0.5 * m->sigma * m->sigma * c->shift * c->shift)) * c->decay : INFINITY;
+    return up < 600.0 && down < 600.0
+               ? factor *
+                     (exp(up) + exp(down) + 2.0 * c->left_mass * exp(0.5 * m->sigma * m->sigma * c->shift * c->shift)) *
+                     c->decay
+               : INFINITY;
 }
 
 /* log |M(u) exp(-u kappa)| <= this, u = a + i t; *alias_out: aliasing error of the sum itself */
@@ -221,7 +242,8 @@ FA_FUNC double fa_curve_bound(const fa_curve *c, const fa_pair *m, double a, dou
     return log(exp(size) + alias + c->left_mass + 20.0 * exp(fa_min(end, 600.0)) + 1e-16) + 1e-15;
 }
 
-/* R(u) = M(u) exp(-u mean) - 1 = sum W (exp(s) - 1 - s), s = u (l + off), with the bound of its rounding error (aliasing apart) */
+/* R(u) = M(u) exp(-u mean) - 1 = sum W (exp(s) - 1 - s), s = u (l + off), with the bound of its rounding error
+ * (aliasing apart) */
 FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off, double *im_out, double *error_out)
 {
     double re = 0.0, im = 0.0, e1 = 0.0, left = 0.0;
@@ -229,7 +251,8 @@ FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off,
     int i, n = c->n;
     FA_PRAGMA(omp simd reduction(+ : re, im, e1))
     for (i = 0; i < n; i++) {
-        double l = lr[i] + off, p = FA_FMA(a, l, -t * li[i]), f = FA_FMA(a, li[i], t * l), ei, er = fa_cexp2_v(fa_min(p, 1.0), f, &ei), cs, sn, e, vr, vi;
+        double l = lr[i] + off, p = FA_FMA(a, l, -t * li[i]), f = FA_FMA(a, li[i], t * l), ei,
+               er = fa_cexp2_v(fa_min(p, 1.0), f, &ei), cs, sn, e, vr, vi;
         double size = p + lw[i], x, one = 1.0 + p, w = wr[i] * wr[i] + wi[i] * wi[i];
         sn = fa_sincos_v(f + aw[i], &cs);
         e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
@@ -238,14 +261,17 @@ FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off,
         re += vr;
         im += vi;
         x = fabs(p) + fabs(f);
-        e1 += sqrt(FA_FMA(vr, vr, vi * vi)) * (60.0 - 6.0 * fa_min(lw[i], 0.0) + 2.0 * fabs(aw[i])) + 24.0 * (e + sqrt(w)) * x * fa_min(x, 2.0);
+        e1 += sqrt(FA_FMA(vr, vr, vi * vi)) * (60.0 - 6.0 * fa_min(lw[i], 0.0) + 2.0 * fabs(aw[i])) +
+              24.0 * (e + sqrt(w)) * x * fa_min(x, 2.0);
     }
-    if (c->left_mass > 0.0) {                                  /* left of the curve: l = 0, the summand is that of off */
+    if (c->left_mass > 0.0) { /* left of the curve: l = 0, the summand is that of off */
         double ei, er = fa_cexp2_v(fa_min(a * off, 1.0), t * off, &ei);
         re += c->left_mass * er;
         im += c->left_mass * ei;
-        left = c->left_mass * (c->left_bend * hypot(er, ei) + 3e-20 * hypot(a, t) * fa_min(2.0, hypot(a, t) * (fabs(off) + 3e-20)));      /* l < 3e-20 */
-        e1 += c->left_mass * (80.0 * hypot(er, ei) + 40.0 * fa_min(hypot(a, t) * fabs(off), 1.0) * hypot(a, t) * fabs(off));
+        left = c->left_mass * (c->left_bend * hypot(er, ei) +
+                               3e-20 * hypot(a, t) * fa_min(2.0, hypot(a, t) * (fabs(off) + 3e-20))); /* l < 3e-20 */
+        e1 += c->left_mass *
+              (80.0 * hypot(er, ei) + 40.0 * fa_min(hypot(a, t) * fabs(off), 1.0) * hypot(a, t) * fabs(off));
     }
     *im_out = im;
     *error_out = FA_EPS * (e1 + 0.125 * n * (fabs(re) + fabs(im))) + left;
@@ -256,10 +282,12 @@ FA_FUNC double fa_curve_value(const fa_curve *c, double a, double t, double off,
 FA_INLINE double fa_curve_end(const fa_curve *c, double a, double t, double off)
 {
     int n = c->n - 1;
-    double l = c->lr[0][n] + off, k = c->li[0][n], p = a * l - t * k, lw = c->lw[0][n], ratio = lw - c->lw[0][n - 1], q = ratio + a * (l - off - c->lr[0][n - 1]) - t * (k - c->li[0][n - 1]);
+    double l = c->lr[0][n] + off, k = c->li[0][n], p = a * l - t * k, lw = c->lw[0][n], ratio = lw - c->lw[0][n - 1],
+           q = ratio + a * (l - off - c->lr[0][n - 1]) - t * (k - c->li[0][n - 1]);
     if (!(ratio < 0.0) || !(q < 0.0))
         return INFINITY;
-    return 2.0 * exp(fa_min(lw + p, 600.0)) / -expm1(q) + 2.0 * exp(fa_min(lw, 600.0)) * (2.0 + hypot(a, t) * hypot(l, k)) / -expm1(ratio);
+    return 2.0 * exp(fa_min(lw + p, 600.0)) / -expm1(q) +
+           2.0 * exp(fa_min(lw, 600.0)) * (2.0 + hypot(a, t) * hypot(l, k)) / -expm1(ratio);
 }
 
 /* log of (U^2/2) sum |W| |l + off|^2 max(1, exp(Re(u (l + off)))), U >= |u|: bounds |R|, log-convex in u for fixed U */
@@ -283,7 +311,7 @@ FA_INLINE double fa_clog_second(double x, double y, double *im_out)
 {
     double s2 = x * x + y * y, li, lr;
     if (s2 < 0.01) {
-        double pr = 1.0 / 18.0, pi = 0.0, qr = x * x - y * y, qi = 2.0 * x * y;      /* x^2 (-1/2 + x/3 - x^2/4 ...) */
+        double pr = 1.0 / 18.0, pi = 0.0, qr = x * x - y * y, qi = 2.0 * x * y; /* x^2 (-1/2 + x/3 - x^2/4 ...) */
         int k;
         for (k = 17; k >= 2; k--) {
             double r = 1.0 / k - (pr * x - pi * y);
@@ -300,8 +328,8 @@ FA_INLINE double fa_clog_second(double x, double y, double *im_out)
 
 typedef struct fa_bent {
     int n, n_entries;
-    double *zr, *zi, *rate, *t, *error;        /* log F (weight included) at eps = 0; Re u - 1; Im u; relative error */
-    double *entry_log, *entry_rate;            /* errors exp(log - rate eps) */
+    double *zr, *zi, *rate, *t, *error; /* log F (weight included) at eps = 0; Re u - 1; Im u; relative error */
+    double *entry_log, *entry_rate;     /* errors exp(log - rate eps) */
     double sigma, q, steps, mean;
     double *memory;
     fa_curve curve, tail;
@@ -333,15 +361,16 @@ FA_FUNC int fa_bent_init(fa_bent *b)
     return 1;
 }
 
-/* where to leave the real axis: left of the saddle, so far that exp(K) does not turn along the first part of the ray, and where the part that
- * is integrated is no larger than delta */
+/* where to leave the real axis: left of the saddle, so far that exp(K) does not turn along the first part of the ray,
+ * and where the part that is integrated is no larger than delta */
 FA_FUNC double fa_bent_start(fa_contour *run, double eps, double log_delta)
 {
     const fa_pair *m = &run->blocks[0].pair;
     double s2 = m->sigma * m->sigma, x0 = -m->p_log[0] * s2, d1, d2, best = INFINITY, start = run->c, shrink = 1.0;
     int i;
     for (i = 0; i < 12; i++, shrink *= 0.8) {
-        double v = 1.0 + (run->c - 1.0) * shrink, far = fa_max(0.0, v - x0), k = fa_real_k(run, v, &d1, &d2), log_k = log(fa_max(k, 1e-300)), rest;
+        double v = 1.0 + (run->c - 1.0) * shrink, far = fa_max(0.0, v - x0), k = fa_real_k(run, v, &d1, &d2),
+               log_k = log(fa_max(k, 1e-300)), rest;
         if (!(k < 600.0))
             continue;
         rest = (k < 1.0 ? 2.0 * log_k - 0.7 : k) - (v - 1.0) * eps - log(v) - log(v - 1.0) - log_delta;
@@ -355,33 +384,44 @@ FA_FUNC double fa_bent_start(fa_contour *run, double eps, double log_delta)
     return start;
 }
 
-/* log |A^n - 1 - n (A - 1)| <= this, from log |A| <= log_a and log |A - 1| <= log_r (without the curve's aliasing error, which is added):
- * n (n-1)/2 |A - 1|^2 max(1, |A|)^(n-2) (returned), or |A|^n + 1 + n (|A| + 1) (*large_out).  Each is convex in u, so its largest corner bounds it
- * inside; their minimum is not: take the smaller of the two largest corners */
-FA_FUNC double fa_rest_bound(double n, double log_a, double a, double t, double log_r, const fa_curve *c, double off, double alias, double *large_out)
+/* log |A^n - 1 - n (A - 1)| <= this, from log |A| <= log_a and log |A - 1| <= log_r (without the curve's aliasing
+ * error, which is added): n (n-1)/2 |A - 1|^2 max(1, |A|)^(n-2) (returned), or |A|^n + 1 + n (|A| + 1) (*large_out).
+ * Each is convex in u, so its largest corner bounds it inside; their minimum is not: take the smaller of the two
+ * largest corners */
+FA_FUNC double fa_rest_bound(double n, double log_a, double a, double t, double log_r, const fa_curve *c, double off,
+                             double alias, double *large_out)
 {
     double big = fa_max(0.0, log_a), small;
-    double extra = exp(fa_min(600.0, a * off)) * alias + 3.0 * c->w_sum * c->decay * (1.0 + 2.0 * hypot(a, t) * fabs(off));
+    double extra = exp(fa_min(600.0, a * off)) * alias +
+                   3.0 * c->w_sum * c->decay * (1.0 + 2.0 * hypot(a, t) * fabs(off));
     log_r = log(exp(fa_min(log_r, 650.0)) + extra);
     small = log(n) + log(fa_max(n - 1.0, 1e-300)) - 0.69314718055994531 + 2.0 * log_r + (n - 2.0) * big;
-    *large_out = fa_max(n * big, log(n) + big) + 1.3862943611198906 + 1e-12;          /* |A|^n + 1 + n |A| + n <= 4 max(|A|^n, n |A|) for |A| >= 1 */
+    *large_out = fa_max(n * big, log(n) + big) + 1.3862943611198906 +
+                 1e-12; /* |A|^n + 1 + n |A| + n <= 4 max(|A|^n, n |A|) for |A| >= 1 */
     return small + 1e-12;
 }
 
-/* bound of the rest of the ray from s on: to infinity on a flat curve, where Re(u l) falls along the ray for every node, or cells [s, 2 s] */
-FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, double eps, double log_tol, double top_max, double need)
+/* bound of the rest of the ray from s on: to infinity on a flat curve, where Re(u l) falls along the ray for every
+ * node, or cells [s, 2 s] */
+FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, double eps, double log_tol,
+                         double top_max, double need)
 {
     double n = bent->steps, mean = bent->mean, kappa = m->kappa, off = kappa - mean;
     int panel, k;
     for (panel = 0; panel < 40; panel++, s *= 2.0) {
         static const double tail_rises[3] = {4.0, 1.0, 16.0};
-        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t, rate = fa_min(-n * mean, -n * kappa) * FA_COS_RAY, al;      /* at eps = 0: any eps may be read */
-        double first = 0.0, second = 0.0, bound, scale = 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)), reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
+        double a = c + s * FA_COS_RAY, t = s * FA_SIN_RAY, a2 = a + s * FA_COS_RAY, t2 = 2.0 * t,
+               rate = fa_min(-n * mean, -n * kappa) * FA_COS_RAY, al; /* at eps = 0: any eps may be read */
+        double first = 0.0, second = 0.0, bound,
+               scale = 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)),
+               reach = fa_max(a - 0.405 * t, a2 - 0.405 * t2);
         if (!fa_curve_fill(&bent->tail, m, a, a - 0.405 * t, t, 1e30, 1.0, 0.0, 0.45, 0.0, need))
             return 0;
         fa_curve_shifts(&bent->tail, m);
         bound = fa_curve_bound(&bent->tail, m, a, t, &al) + a * off;
-        first = log(fa_exp_plain_v(fa_min(650.0, n * bound)) + 1.0 + n * (1.0 + exp(fa_min(650.0, fa_max(bound, 0.0))))) + n * a * mean - scale - log(rate);
+        first = log(fa_exp_plain_v(fa_min(650.0, n * bound)) + 1.0 +
+                    n * (1.0 + exp(fa_min(650.0, fa_max(bound, 0.0))))) +
+                n * a * mean - scale - log(rate);
         if (!(n * bound < 650.0))
             first = INFINITY;
         if (first - (a - 1.0) * eps < log_tol) {
@@ -394,15 +434,23 @@ FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, do
             if (!fa_curve_fill(&bent->tail, m, a, reach, t, tail_rises[k] * t, top_max, 0.0, 0.45, 0.0, need))
                 return 0;
             fa_curve_shifts(&bent->tail, m);
-            one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t, fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al, &one_large) + n * a * mean - scale + log(s);
-            two = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * off, a2, t2, fa_curve_second(&bent->tail, a2, t2, off, hypot(a2, t2)), &bent->tail, off, al, &two_large) + n * a2 * mean - scale + log(s);
+            one = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a, t, &al) + a * off, a, t,
+                                fa_curve_second(&bent->tail, a, t, off, hypot(a2, t2)), &bent->tail, off, al,
+                                &one_large) +
+                  n * a * mean - scale + log(s);
+            two = fa_rest_bound(n, fa_curve_bound(&bent->tail, m, a2, t2, &al) + a2 * off, a2, t2,
+                                fa_curve_second(&bent->tail, a2, t2, off, hypot(a2, t2)), &bent->tail, off, al,
+                                &two_large) +
+                  n * a2 * mean - scale + log(s);
             one_large += n * a * mean - scale + log(s);
             two_large += n * a2 * mean - scale + log(s);
-            if (fa_max(one_large - (a - 1.0) * eps, two_large - (a2 - 1.0) * eps) < fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps)) {
+            if (fa_max(one_large - (a - 1.0) * eps, two_large - (a2 - 1.0) * eps) <
+                fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps)) {
                 one = one_large;
                 two = two_large;
             }
-            if (fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps) < fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps)) {
+            if (fa_max(one - (a - 1.0) * eps, two - (a2 - 1.0) * eps) <
+                fa_max(first - (a - 1.0) * eps, second - (a2 - 1.0) * eps)) {
                 first = one;
                 second = two;
             }
@@ -419,20 +467,25 @@ FA_FUNC int fa_bent_tail(fa_bent *bent, const fa_pair *m, double c, double s, do
     return 0;
 }
 
-/* evaluate the path from run->c for a run of one sampled Gaussian block; log_tol: log of the error allowed for each entry at eps */
+/* evaluate the path from run->c for a run of one sampled Gaussian block; log_tol: log of the error allowed for each
+ * entry at eps */
 FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double log_tol)
 {
     static const double node[8] = {0.0950125098376374, 0.2816035507792589, 0.4580167776572274, 0.6178762444026438,
                                    0.7554044083550030, 0.8656312023878318, 0.9445750230732326, 0.9894009349916499};
     static const double gauss[8] = {0.1894506104550685, 0.1826034150449236, 0.1691565193950025, 0.1495959888165767,
                                     0.1246289712555339, 0.0951585116824928, 0.0622535239386479, 0.0271524594117541};
-    static const double rises[FA_SHAPES] = {4.0, 1.0, 2.5, 0.6, 1.0, 4.0}, fars[FA_SHAPES] = {0.0, 0.0, 1.0, 0.5, 0.0, 0.0}, slopes[FA_SHAPES] = {0.45, 0.45, 0.0, 0.1, 0.9, 0.9};
+    static const double rises[FA_SHAPES] = {4.0, 1.0, 2.5, 0.6, 1.0, 4.0},
+                        fars[FA_SHAPES] = {0.0, 0.0, 1.0, 0.5, 0.0, 0.0},
+                        slopes[FA_SHAPES] = {0.45, 0.45, 0.0, 0.1, 0.9, 0.9};
     const fa_block *block = run->blocks;
     const fa_pair *m = &block->pair;
-    double n = block->count, off = m->kappa - block->mean, mean = block->mean, c = run->c, s = 0.0, half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
+    double n = block->count, off = m->kappa - block->mean, mean = block->mean, c = run->c, s = 0.0,
+           half = fa_min(2.0 / sqrt(run->curvature), 0.35 * (c - 1.0)), sigma = m->sigma;
     double top_max = fa_min(1.2, 2.5 / sigma), need = 42.0 + log(n), log_f = 0.0;
     const double long_axis = 0.5 * (FA_ELLIPSE + 1.0 / FA_ELLIPSE), short_axis = 0.5 * (FA_ELLIPSE - 1.0 / FA_ELLIPSE);
-    const double log_ellipse = log(64.0 / 15.0 / (1.0 - 1.0 / (FA_ELLIPSE * FA_ELLIPSE))) - (2.0 * FA_PANEL - 2.0) * log(FA_ELLIPSE);
+    const double log_ellipse = log(64.0 / 15.0 / (1.0 - 1.0 / (FA_ELLIPSE * FA_ELLIPSE))) -
+                               (2.0 * FA_PANEL - 2.0) * log(FA_ELLIPSE);
     int panel, k, tries, best = 0, fits, explore = 1;
     double margin = 2.0;
     if (!fa_bent_init(bent))
@@ -443,12 +496,13 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
     bent->steps = n;
     bent->mean = mean;
     for (panel = 0; panel < FA_PANELS_MAX - 60; panel++) {
-        double a_mid = 0.0, r_most = 0.0, excess = 0.0, log_r, mid, corner_log[4], corner_large[4], corner_rate[4], worst_large, alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
+        double a_mid = 0.0, r_most = 0.0, excess = 0.0, log_r, mid, corner_log[4], corner_large[4], corner_rate[4],
+               worst_large, alias = 0.0, alias0, worst = INFINITY, dist, px, py, dx, dy, least;
         for (tries = 0;; tries++) {
             if (tries > 40)
                 return 0;
             mid = s + half;
-            dist = 0.0;                                    /* the poles 0 and 1 in the frame of the ellipse's box */
+            dist = 0.0; /* the poles 0 and 1 in the frame of the ellipse's box */
             for (k = 0; k < 2; k++) {
                 double ux = (k ? 1.0 : 0.0) - c;
                 px = fabs(ux * FA_COS_RAY - mid);
@@ -461,15 +515,19 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
             least = INFINITY;
             for (int attempt = 0; attempt < (tries % 3 == 1 ? 1 : FA_SHAPES) && !fits && dist > -1e300; attempt++) {
                 if (tries % 3 == 0 && !explore && attempt)
-                    break;                                 /* the last panel's curve, then a shorter panel, then the others */
+                    break; /* the last panel's curve, then a shorter panel, then the others */
                 int which = (best + (explore && tries == 0 ? attempt + 1 : attempt)) % FA_SHAPES, pass;
                 double u_far = hypot(c + mid * FA_COS_RAY, mid * FA_SIN_RAY) + (long_axis + short_axis) * half;
                 double lean = 0.9 * slopes[which], reach = c + mid * (FA_COS_RAY - lean * FA_SIN_RAY);
-                double near = mid - long_axis * half, fall = slopes[which] * (near * FA_SIN_RAY - short_axis * half * FA_COS_RAY) - (c + near * FA_COS_RAY + short_axis * half * FA_SIN_RAY);
-                reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) + short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
-                for (pass = -1; pass < 2; pass++) {        /* few nodes; then all without, then with the aliasing error */
-                    if (pass < 1 && !fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY, rises[which] * mid * FA_SIN_RAY, which < 4 ? top_max : 1.0, fars[which], slopes[which], fall,
-                                                   pass < 0 ? need / 3.0 : need))
+                double near = mid - long_axis * half,
+                       fall = slopes[which] * (near * FA_SIN_RAY - short_axis * half * FA_COS_RAY) -
+                              (c + near * FA_COS_RAY + short_axis * half * FA_SIN_RAY);
+                reach += long_axis * half * fabs(FA_COS_RAY - lean * FA_SIN_RAY) +
+                         short_axis * half * (FA_SIN_RAY + lean * FA_COS_RAY);
+                for (pass = -1; pass < 2; pass++) { /* few nodes; then all without, then with the aliasing error */
+                    if (pass < 1 && !fa_curve_fill(&bent->curve, m, c + mid * FA_COS_RAY, reach, mid * FA_SIN_RAY,
+                                                   rises[which] * mid * FA_SIN_RAY, which < 4 ? top_max : 1.0,
+                                                   fars[which], slopes[which], fall, pass < 0 ? need / 3.0 : need))
                         break;
                     run->budget -= 60.0 * bent->curve.n;
                     if (!(run->budget > 0.0))
@@ -478,13 +536,19 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                     a_mid = 0.0;
                     r_most = -INFINITY;
                     for (k = 0; k < 4; k++) {
-                        double along = mid + (k & 1 ? long_axis : -long_axis) * half, across = (k & 2 ? short_axis : -short_axis) * half;
-                        double a = c + along * FA_COS_RAY - across * FA_SIN_RAY, t = along * FA_SIN_RAY + across * FA_COS_RAY, al = 0.0, b;
-                        b = pass > 0 ? fa_curve_bound(&bent->curve, m, a, t, &al) : log(exp(fa_min(690.0, fa_curve_size(&bent->curve, 0, a, t, 0.0))) + bent->curve.left_mass);
+                        double along = mid + (k & 1 ? long_axis : -long_axis) * half,
+                               across = (k & 2 ? short_axis : -short_axis) * half;
+                        double a = c + along * FA_COS_RAY - across * FA_SIN_RAY,
+                               t = along * FA_SIN_RAY + across * FA_COS_RAY, al = 0.0, b;
+                        b = pass > 0 ? fa_curve_bound(&bent->curve, m, a, t, &al)
+                                     : log(exp(fa_min(690.0, fa_curve_size(&bent->curve, 0, a, t, 0.0))) +
+                                           bent->curve.left_mass);
                         alias = k ? fa_max(alias, al) : al;
                         log_r = fa_curve_second(&bent->curve, a, t, off, u_far);
                         r_most = fa_max(r_most, log_r);
-                        corner_log[k] = fa_rest_bound(n, b + a * off, a, t, log_r, &bent->curve, off, al, corner_large + k) + n * a * mean - dist + log_ellipse + log(half);
+                        corner_log[k] = fa_rest_bound(n, b + a * off, a, t, log_r, &bent->curve, off, al,
+                                                      corner_large + k) +
+                                        n * a * mean - dist + log_ellipse + log(half);
                         corner_large[k] += n * a * mean - dist + log_ellipse + log(half);
                         corner_rate[k] = a - 1.0;
                         a_mid = fa_max(a_mid, b + a * off);
@@ -502,7 +566,8 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                         break;
                     if (pass < 0)
                         continue;
-                    excess = log(n * alias + 1e-300) + log(half) - dist - (c + mid * FA_COS_RAY - 1.0) * eps + fa_max(0.0, n * (a_mid + alias)) + fa_min(0.7, log(n) + r_most) - log_tol;
+                    excess = log(n * alias + 1e-300) + log(half) - dist - (c + mid * FA_COS_RAY - 1.0) * eps +
+                             fa_max(0.0, n * (a_mid + alias)) + fa_min(0.7, log(n) + r_most) - log_tol;
                     if (pass > 0 && !(n * alias < 0.01 && excess <= 0.0))
                         break;
                     if (pass == 0)
@@ -512,7 +577,8 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
                     fits = 1;
                     best = which;
                 }
-                else if (pass == 1 && worst <= 0.0 && excess < 40.0 && need < 140.0 + log(n)) {      /* everything but the aliasing error: finer nodes */
+                else if (pass == 1 && worst <= 0.0 && excess < 40.0 &&
+                         need < 140.0 + log(n)) { /* everything but the aliasing error: finer nodes */
                     need += fa_max(excess, 0.0) + 3.0;
                     attempt--;
                 }
@@ -528,14 +594,15 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
         run->budget -= 500.0 * bent->curve.n;
         alias0 = 3.0 * bent->curve.w_sum * bent->curve.decay;
         for (k = 0; k < FA_PANEL; k++) {
-            double x = k < 8 ? -node[7 - k] : node[k - 8], w = gauss[k < 8 ? 7 - k : k - 8], at = mid + half * x, a = c + at * FA_COS_RAY, t = at * FA_SIN_RAY;
+            double x = k < 8 ? -node[7 - k] : node[k - 8], w = gauss[k < 8 ? 7 - k : k - 8], at = mid + half * x,
+                   a = c + at * FA_COS_RAY, t = at * FA_SIN_RAY;
             double re, im, err, li, lr, si, sr, dr, di, er, ei = 0.0, size, one;
             int i = bent->n++;
             re = fa_curve_value(&bent->curve, a, t, off, &im, &err);
-            sr = fa_clog_second(re, im, &si);                 /* log A - R */
+            sr = fa_clog_second(re, im, &si); /* log A - R */
             lr = re + sr;
             li = im + si;
-            dr = n * lr;                                      /* rest = exp2(n log A) + n (log A - R) */
+            dr = n * lr; /* rest = exp2(n log A) + n (log A - R) */
             di = n * li;
             er = dr < 690.0 ? fa_cexp2_v(dr, di, &ei) : INFINITY;
             er += n * sr;
@@ -543,16 +610,21 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
             size = hypot(er, ei);
             if (!(size < 1e300))
                 return 0;
-            bent->zr[i] = n * mean * a + log(fa_max(size, 1e-300)) - 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)) + log(w * half);
+            bent->zr[i] = n * mean * a + log(fa_max(size, 1e-300)) -
+                          0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t)) + log(w * half);
             bent->zi[i] = n * mean * t + fa_angle_v(ei, er) - atan2(t, a) - atan2(t, a - 1.0) + 75.0 * FA_PI / 180.0;
             bent->rate[i] = a - 1.0;
             bent->t[i] = t;
             /* d rest/dR = n (A^(n-1) - 1); error of R: rounding, aliasing (with and without exp(u l)), the mean */
             one = hypot(1.0 + re, im);
             err += fa_curve_end(&bent->curve, a, t, off);
-            err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) + hypot(a, t) * block->mean_error + 4e-17 * (1.0 + hypot(a, t) * fabs(off));
-            size = n * err * fa_min(exp(dr) / one + 1.0, 1.1 * n * (hypot(re, im) + err) * fa_max(1.0, exp(dr) / one)) / fa_max(size, 1e-300);
-            bent->error[i] = size + 8.0 * FA_EPS * (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0 + 4.0 * n * (fabs(re) + fabs(im)));
+            err += exp(fa_min(600.0, a * off)) * alias + alias0 * (1.0 + 2.0 * hypot(a, t) * fabs(off)) +
+                   hypot(a, t) * block->mean_error + 4e-17 * (1.0 + hypot(a, t) * fabs(off));
+            size = n * err * fa_min(exp(dr) / one + 1.0, 1.1 * n * (hypot(re, im) + err) * fa_max(1.0, exp(dr) / one)) /
+                   fa_max(size, 1e-300);
+            bent->error[i] = size + 8.0 * FA_EPS *
+                                        (fabs(bent->zr[i]) + fabs(bent->zi[i]) + (fabs(a - 1.0) + t) * eps + 30.0 +
+                                         4.0 * n * (fabs(re) + fabs(im)));
             log_f = bent->zr[i] - log(w * half) - (a - 1.0) * eps;
         }
         s += 2.0 * half;
@@ -573,7 +645,8 @@ FA_FUNC int fa_bent_evaluate(fa_bent *bent, fa_contour *run, double eps, double 
 /* delta(eps) = n e^((n-1) mean) delta_1(eps - (n-1) mean) + what the path adds */
 FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
 {
-    double s = 0.0, ds = 0.0, weighted = 0.0, ref = -INFINITY, error = 0.0, n1 = b->steps - 1.0, eps1 = eps - n1 * b->mean, head, value, tail_loss, size, top, first, x, unused;
+    double s = 0.0, ds = 0.0, weighted = 0.0, ref = -INFINITY, error = 0.0, n1 = b->steps - 1.0,
+           eps1 = eps - n1 * b->mean, head, value, tail_loss, size, top, first, x, unused;
     const double *zr = b->zr, *zi = b->zi, *rate = b->rate, *t = b->t, *rel = b->error;
     fa_interval one = fa_one_step(b->sigma, b->q, 1, eps1);
     int k, n = b->n;
@@ -581,7 +654,8 @@ FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
         ref = fa_max(ref, zr[k] - rate[k] * eps);
     FA_PRAGMA(omp simd reduction(+ : s, ds, weighted))
     for (k = 0; k < n; k++) {
-        double c, e = fa_exp_plain_v(FA_FMA(-rate[k], eps, zr[k]) - ref), sn = fa_sincos_v(FA_FMA(-eps, t[k], zi[k]), &c);
+        double c, e = fa_exp_plain_v(FA_FMA(-rate[k], eps, zr[k]) - ref),
+                  sn = fa_sincos_v(FA_FMA(-eps, t[k], zi[k]), &c);
         s = FA_FMA(e, sn, s);
         ds += e * FA_FMA(rate[k], sn, t[k] * c);
         weighted = FA_FMA(e, rel[k], weighted);
@@ -595,15 +669,19 @@ FA_FUNC void fa_bent_read(const fa_bent *b, double eps, fa_reading *out)
     value = first + s * size;
     /* -d delta_1/d eps = e^eps Q(loss > eps) */
     x = (b->sigma * b->sigma * (eps1 > 600.0 ? eps1 - log(b->q) : log1p(expm1(eps1) / b->q)) + 0.5) / b->sigma;
-    tail_loss = exp(fa_min(600.0, eps1 + n1 * b->mean + log(b->steps) - top - 0.5 * x * x - FA_LOG_SQRT_2PI + log(fa_mills(fa_max(x, -30.0), &unused))));
+    tail_loss = exp(fa_min(600.0, eps1 + n1 * b->mean + log(b->steps) - top - 0.5 * x * x - FA_LOG_SQRT_2PI +
+                                      log(fa_mills(fa_max(x, -30.0), &unused))));
     for (k = 0; k < b->n_entries; k++)
         error += exp(fa_min(b->entry_log[k] - b->entry_rate[k] * eps - top, 300.0));
     out->log_value = value > 0.0 ? top + log(value) : -INFINITY;
     out->slope = value > 0.0 ? -(tail_loss + ds * size) / value : -1.0;
-    error = first * (one.lower > -INFINITY ? expm1(fa_min(0.5 * (one.upper - one.lower), 700.0)) : 1.0) + 4.0 * FA_EPS * ((fabs(head) + log(b->steps) + fabs(n1 * b->mean) + fabs(one.upper) + 1.0) * first + eps1 * (tail_loss + first)) +
+    error = first * (one.lower > -INFINITY ? expm1(fa_min(0.5 * (one.upper - one.lower), 700.0)) : 1.0) +
+            4.0 * FA_EPS *
+                ((fabs(head) + log(b->steps) + fabs(n1 * b->mean) + fabs(one.upper) + 1.0) * first +
+                 eps1 * (tail_loss + first)) +
             1.01 * (weighted * size + error / FA_PI);
     out->relative = value > 0.0 ? error / value + 1e-15 : INFINITY;
-    out->alias = out->relative;                                    /* two-sided */
+    out->alias = out->relative; /* two-sided */
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* mech/poisson_gaussian.h -- the Poisson-subsampled Gaussian: dominating pair, nodes, bounds.
+/* loss/sampled.h -- the Poisson-subsampled Gaussian: dominating pair, nodes, bounds.
  *
  *   P = (1-q) N(0, sigma^2) + q N(1, sigma^2),  Q = N(0, sigma^2)          ("remove"; "add" swaps them)
  *   loss(z) = log dP/dQ = log(1 + x),  x = q (exp(y) - 1),  y = (z - 1/2) / sigma^2,  increasing in z
@@ -6,33 +6,35 @@
  * Nodes lie on the grid z_j = j h (h has 24 significant bits: z_j is exact).  Two ways to compute a node:
  *   low   v = exp(y) by a double-double recurrence, x = q (v - 1), loss = log1p(x): relative accuracy for tiny x
  *   high  where (1-q)/q exp(-y) <= 2^-12: loss = y + log q + log1p((1-q)/q exp(-y)): no overflow at any y
- * Both give the loss to 2^-63 relative; the reason is that orders up to 1e5 multiply it (docs/algorithms/quadrature.md).
+ * Both give the loss to 2^-63 relative; the reason is that orders up to 1e5 multiply it
+ * (docs/algorithms/quadrature.md).
  */
 #ifndef FA_MECH_POISSON_GAUSSIAN_H
 #define FA_MECH_POISSON_GAUSSIAN_H
 
-#include "../fa_math.h"
+#include "../num/math.h"
 
-#define FA_LANES 8
-#define FA_BLOCK 64                   /* nodes filled at a time; a multiple of FA_LANES */
-#define FA_TAIL_WIDTH 8.0             /* the grid ends this many sigma outside [0, alpha]: Phi(-8) = 6.2e-16 */
-#define FA_TAIL_MASS 6.3e-16          /* > Phi(-FA_TAIL_WIDTH) */
-#define FA_LOG_ALIAS_TOLERANCE 31.89  /* -log of the aliasing error allowed: 2^-46 */
-#define FA_ALIAS_CONSTANT 704.0       /* aliasing error <= CONSTANT max(1, sigma^2) exp(...), see quadrature.md */
+#define FA_LANES               8
+#define FA_BLOCK               64      /* nodes filled at a time; a multiple of FA_LANES */
+#define FA_TAIL_WIDTH          8.0     /* the grid ends this many sigma outside [0, alpha]: Phi(-8) = 6.2e-16 */
+#define FA_TAIL_MASS           6.3e-16 /* > Phi(-FA_TAIL_WIDTH) */
+#define FA_LOG_ALIAS_TOLERANCE 31.89   /* -log of the aliasing error allowed: 2^-46 */
+#define FA_ALIAS_CONSTANT      704.0   /* aliasing error <= CONSTANT max(1, sigma^2) exp(...), see quadrature.md */
 
 typedef struct {
     double sigma, q;
-    double h, inv_h;                  /* grid step, and 1/h for counting nodes */
-    fa_dd inv_var;                    /* 1 / sigma^2 */
-    fa_dd rho[FA_LANES + 1];          /* exp(i h / sigma^2) */
+    double h, inv_h;         /* grid step, and 1/h for counting nodes */
+    fa_dd inv_var;           /* 1 / sigma^2 */
+    fa_dd rho[FA_LANES + 1]; /* exp(i h / sigma^2) */
     fa_dd log_q;
-    double unit;                      /* weight of one node is exp(base) * unit, unit = h / (sigma sqrt(2 pi)) */
-    double tail_unit;                 /* unit (1 + sigma/(7.75 h)): sum of a tail that falls like exp(-7.75 z/sigma), over its first term */
-    double log_q_d, log_odds;         /* log q and log((1-q)/q) in plain doubles */
-    double alias;                     /* relative aliasing error of a sum over the whole grid */
-    int64_t j_high;                   /* first node computed the high way */
-    int64_t j_next;                   /* the recurrence for v can go on from here ... */
-    double v_hi[FA_LANES], v_lo[FA_LANES];   /* ... with these values of the nodes just before */
+    double unit;      /* weight of one node is exp(base) * unit, unit = h / (sigma sqrt(2 pi)) */
+    double tail_unit; /* unit (1 + sigma/(7.75 h)): sum of a tail that falls like exp(-7.75 z/sigma), over its first
+                         term */
+    double log_q_d, log_odds;              /* log q and log((1-q)/q) in plain doubles */
+    double alias;                          /* relative aliasing error of a sum over the whole grid */
+    int64_t j_high;                        /* first node computed the high way */
+    int64_t j_next;                        /* the recurrence for v can go on from here ... */
+    double v_hi[FA_LANES], v_lo[FA_LANES]; /* ... with these values of the nodes just before */
 } fa_sgm;
 
 /* fa_sgm_step -- largest grid step whose aliasing error is below 2^-46 relative, for every order alpha > 1.
@@ -47,7 +49,7 @@ FA_FUNC double fa_sgm_step(double sigma, double *alias_out)
         ratio = 2.0 * pi * theta_max * sigma / (need + 0.5 * theta_max * theta_max * sigma * sigma);
     h = ratio * sigma;
     h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1));
-    theta = 2.0 * pi / h;                                     /* optimum of theta^2 sigma^2/2 - 2 pi theta sigma^2/h */
+    theta = 2.0 * pi / h; /* optimum of theta^2 sigma^2/2 - 2 pi theta sigma^2/h */
     theta = theta > theta_max ? theta_max : theta;
     exponent = 0.5 * theta * theta * sigma * sigma - 2.0 * pi * theta * sigma * sigma / h;
     *alias_out = FA_ALIAS_CONSTANT * exp(exponent + spread);
@@ -79,12 +81,14 @@ FA_FUNC void fa_sgm_init(fa_sgm *m, double sigma, double q)
     /* high nodes only where low ones could overflow: y beyond 300 and v far above the odds */
     split = m->log_odds + 8.5;
     split = split > 300.0 ? split : 300.0;
-    m->j_high = (split * sigma * sigma + 0.5) / m->h < 0x1p61 ? (int64_t)ceil((split * sigma * sigma + 0.5) / m->h) : INT64_MAX;
+    m->j_high = (split * sigma * sigma + 0.5) / m->h < 0x1p61 ? (int64_t)ceil((split * sigma * sigma + 0.5) / m->h)
+                                                              : INT64_MAX;
 }
 
 /* nodes j .. j+n-1, n a multiple of FA_LANES, all on the same side of j_high:
  *   loss (hi, lo); base (hi, lo) = -z^2/(2 sigma^2) = log of Q's weight up to the constant `unit` */
-FA_FUNC void fa_sgm_nodes_low(fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi, double *base_lo)
+FA_FUNC void fa_sgm_nodes_low(fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi,
+                              double *base_lo)
 {
     double v_hi[FA_BLOCK], v_lo[FA_BLOCK];
     double q = m->q, h = m->h, start = (double)j * h;
@@ -99,7 +103,7 @@ FA_FUNC void fa_sgm_nodes_low(fa_sgm *m, int64_t j, int n, double *loss_hi, doub
     }
     else {
         fa_dd y = fa_dd_mul(m->inv_var, fa_two_sum(start, -0.5)), v;
-        v = y.hi < -200.0 ? fa_dd_make(0.0, 0.0) : fa_exp_dd(y);  /* exp(-200) is below 1's last double-double bit */
+        v = y.hi < -200.0 ? fa_dd_make(0.0, 0.0) : fa_exp_dd(y); /* exp(-200) is below 1's last double-double bit */
         for (i = 0; i < FA_LANES; i++) {
             fa_dd t = fa_dd_mul(v, m->rho[i]);
             v_hi[i] = t.hi;
@@ -131,7 +135,8 @@ FA_FUNC void fa_sgm_nodes_low(fa_sgm *m, int64_t j, int n, double *loss_hi, doub
     }
 }
 
-FA_FUNC void fa_sgm_nodes_high(const fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi, double *base_lo)
+FA_FUNC void fa_sgm_nodes_high(const fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi,
+                               double *base_lo)
 {
     double h = m->h, start = (double)j * h, log_odds = m->log_odds;
     fa_dd half = {0.5 * m->inv_var.hi, 0.5 * m->inv_var.lo}, inv_var = m->inv_var, log_q = m->log_q;
@@ -150,7 +155,8 @@ FA_FUNC void fa_sgm_nodes_high(const fa_sgm *m, int64_t j, int n, double *loss_h
     }
 }
 
-FA_FUNC void fa_sgm_nodes(fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi, double *base_lo)
+FA_FUNC void fa_sgm_nodes(fa_sgm *m, int64_t j, int n, double *loss_hi, double *loss_lo, double *base_hi,
+                          double *base_lo)
 {
     if (j >= m->j_high) {
         if (m->log_q.hi == 0.0)
@@ -161,7 +167,8 @@ FA_FUNC void fa_sgm_nodes(fa_sgm *m, int64_t j, int n, double *loss_hi, double *
         fa_sgm_nodes_low(m, j, n, loss_hi, loss_lo, base_hi, base_lo);
 }
 
-/* loss and its slope's logistic p = q e^y/(1-q+q e^y) in plain doubles, any y: for choosing windows, never for answers */
+/* loss and its slope's logistic p = q e^y/(1-q+q e^y) in plain doubles, any y: for choosing windows, never for answers
+ */
 FA_INLINE double fa_sgm_loss_guess(const fa_sgm *m, double z, double *posterior_out)
 {
     double y = (z - 0.5) / (m->sigma * m->sigma), d = y - m->log_odds;
@@ -174,7 +181,8 @@ FA_INLINE double fa_sgm_loss_guess(const fa_sgm *m, double z, double *posterior_
 }
 
 /* log of Minkowski's bound, K(1+a) <= (1+a) log(1 - q + q exp(a/(2 sigma^2))), with first and second derivatives in a.
- *   source   M^(1/alpha) = ||1-q + q v||_alpha <= 1-q + q ||v||_alpha in L^alpha(Q), v = exp(y)        result upper bound */
+ *   source   M^(1/alpha) = ||1-q + q v||_alpha <= 1-q + q ||v||_alpha in L^alpha(Q), v = exp(y)        result upper
+ * bound */
 FA_FUNC double fa_sgm_minkowski(double sigma, double q, double a, double *d1_out, double *d2_out)
 {
     double s = 0.5 / sigma / sigma, y = 0.5 * (a / sigma) / sigma, psi, p;

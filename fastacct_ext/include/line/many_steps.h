@@ -1,61 +1,69 @@
-/* many_steps.h -- the line of contour.h for jobs of very many different sampled Gaussians: one pass over the steps, nothing kept of any.
+/* line/many_steps.h -- the line of line/contour.h for jobs of very many different sampled Gaussians: one pass over the
+ * steps, nothing kept of any.
  *
- * A few steps in the place of groups of similar ones (the sketch) say where the line is best and how long it must be.  Then every step is
- * read once, on the real line, with nodes that stay in the cache: its M at all points of the line, at Chernoff's two points, and its share of
- * the tail.  Only the choice of the line depends on the sketch; every number that is certified is a sum over all steps.
+ * A few steps in the place of groups of similar ones (the sketch) say where the line is best and how long it must be.
+ * Then every step is read once, on the real line, with nodes that stay in the cache: its M at all points of the line,
+ * at Chernoff's two points, and its share of the tail.  Only the choice of the line depends on the sketch; every number
+ * that is certified is a sum over all steps.
  *
- *   M(u) = sum W exp(u L) at u = a + i (k0 + j) h:   Re = A c_j - B s_j,  Im = B c_j + A s_j,   A + i B = W exp((a + i k0 h) L),  j = -4 .. 4
+ *   M(u) = sum W exp(u L) at u = a + i (k0 + j) h:   Re = A c_j - B s_j,  Im = B c_j + A s_j,   A + i B = W exp((a + i
+ * k0 h) L),  j = -4 .. 4
  *
- * A and B advance by nine points at a time: two products a point instead of eight.  docs/algorithms/contour.md, "Many different steps".
+ * A and B advance by nine points at a time: two products a point instead of eight.  docs/algorithms/contour.md, "Many
+ * different steps".
  */
 #ifndef FA_MANY_STEPS_H
 #define FA_MANY_STEPS_H
 
-#include "exact.h"
+#include "../exact/exact.h"
 
-#define FA_MANY_LEAST 128             /* fewer steps: each with nodes of its own (contour.h) */
-#define FA_MANY_TOTAL 1e5             /* more steps in all: terms of first order would round too much */
-#define FA_MANY_SIGMAS 5              /* the sketch: groups by sigma ... */
-#define FA_MANY_RATES 4               /* ... each divided by rate */
-#define FA_MANY_SKETCH (FA_MANY_SIGMAS * FA_MANY_RATES)
-#define FA_MANY_NODES 2048
-#define FA_MANY_CHUNK 8               /* nodes that are summed while they are in the nearest cache */
-#define FA_MANY_BABY 4                /* points on either side of a giant step's */
-#define FA_MANY_GIANT (2 * FA_MANY_BABY + 1)
-#define FA_MANY_POINTS (FA_MANY_GIANT * 128)
-#define FA_MANY_TOLERANCE 24.0        /* -log of the relative error aimed at ... */
-#define FA_MANY_RETRY 5.0             /* ... and how much more where that was not enough */
-#define FA_MANY_TAIL 0.8              /* share of the variance whose steps bound the tail, the others count by M(a) ... */
-#define FA_MANY_LONG 10               /* ... on lines of no more giant steps */
+#define FA_MANY_LEAST     128 /* fewer steps: each with nodes of its own (line/contour.h) */
+#define FA_MANY_TOTAL     1e5 /* more steps in all: terms of first order would round too much */
+#define FA_MANY_SIGMAS    5   /* the sketch: groups by sigma ... */
+#define FA_MANY_RATES     4   /* ... each divided by rate */
+#define FA_MANY_SKETCH    (FA_MANY_SIGMAS * FA_MANY_RATES)
+#define FA_MANY_NODES     2048
+#define FA_MANY_CHUNK     8 /* nodes that are summed while they are in the nearest cache */
+#define FA_MANY_BABY      4 /* points on either side of a giant step's */
+#define FA_MANY_GIANT     (2 * FA_MANY_BABY + 1)
+#define FA_MANY_POINTS    (FA_MANY_GIANT * 128)
+#define FA_MANY_TOLERANCE 24.0 /* -log of the relative error aimed at ... */
+#define FA_MANY_RETRY     5.0  /* ... and how much more where that was not enough */
+#define FA_MANY_TAIL      0.8  /* share of the variance whose steps bound the tail, the others count by M(a) ... */
+#define FA_MANY_LONG      10   /* ... on lines of no more giant steps */
 
-typedef struct {                      /* one node of FA_LANE steps */
+typedef struct { /* one node of FA_LANE steps */
     double a[FA_LANE], b[FA_LANE], turn_r[FA_LANE], turn_i[FA_LANE];
     double c[FA_MANY_BABY][FA_LANE], s[FA_MANY_BABY][FA_LANE];
 } fa_many_node;
 
-typedef struct {                      /* FA_LANE steps that are read together */
-    double sigma[FA_LANE], inv_var[FA_LANE], constant[FA_LANE], kappa[FA_LANE], count[FA_LANE], step[FA_LANE], first[FA_LANE], base[FA_LANE], cut[FA_LANE];
-    double at_a[FA_LANE], at_right[FA_LANE], at_left[FA_LANE], at_other[FA_LANE], error[FA_LANE], log_a[FA_LANE];      /* M, then its logarithm */
+typedef struct { /* FA_LANE steps that are read together */
+    double sigma[FA_LANE], inv_var[FA_LANE], constant[FA_LANE], kappa[FA_LANE], count[FA_LANE], step[FA_LANE],
+        first[FA_LANE], base[FA_LANE], cut[FA_LANE];
+    double at_a[FA_LANE], at_right[FA_LANE], at_left[FA_LANE], at_other[FA_LANE], error[FA_LANE],
+        log_a[FA_LANE]; /* M, then its logarithm */
 } fa_many_group;
 
 typedef struct {
     fa_many_group group;
     fa_many_node nodes[FA_MANY_CHUNK];
-    double sums[2 * FA_MANY_POINTS][FA_LANE];      /* A c, B s, B c, A s of the points, as they are needed */
-    double zr[FA_MANY_POINTS][FA_LANE], zi[FA_MANY_POINTS][FA_LANE], size[FA_MANY_POINTS][FA_LANE], least[FA_MANY_POINTS][FA_LANE];      /* log M, counted; its moduli; the least |M|^2 */
-    fa_block block;                   /* for the tail */
+    double sums[2 * FA_MANY_POINTS][FA_LANE]; /* A c, B s, B c, A s of the points, as they are needed */
+    double zr[FA_MANY_POINTS][FA_LANE], zi[FA_MANY_POINTS][FA_LANE], size[FA_MANY_POINTS][FA_LANE],
+        least[FA_MANY_POINTS][FA_LANE]; /* log M, counted; its moduli; the least |M|^2 */
+    fa_block block;                     /* for the tail */
 } fa_many_scratch;
 
 typedef struct {
     int n, directions, points_max;
-    double *sigma, *rate, *count, *variance;      /* by sigma; variance: of the loss, about, all counted */
+    double *sigma, *rate, *count, *variance; /* by sigma; variance: of the loss, about, all counted */
     double *sorted, *memory;
     double total, add_end;
-    double tail_from;                 /* steps of at least this variance bound the tail */
-    fa_contour sketch[2], line[2];    /* [0] remove, [1] add; what is read is the line, which has no nodes */
+    double tail_from;              /* steps of at least this variance bound the tail */
+    fa_contour sketch[2], line[2]; /* [0] remove, [1] add; what is read is the line, which has no nodes */
     fa_block blocks[2][FA_MANY_SKETCH];
-    double chernoff_v, chernoff_k;    /* direction add: a point and K there, from the pass of the other direction; chernoff_v <= 1: none */
-    double slope;                     /* d log delta/d eps of the line read last */
+    double chernoff_v, chernoff_k; /* direction add: a point and K there, from the pass of the other direction;
+                                      chernoff_v <= 1: none */
+    double slope;                  /* d log delta/d eps of the line read last */
     fa_many_scratch scratch;
 } fa_many;
 
@@ -91,7 +99,8 @@ FA_FUNC void fa_many_sort(fa_many *m, double *x, const fa_many_item *items)
     memcpy(x, m->sorted, sizeof(double) * (size_t)m->n);
 }
 
-/* the sketch: groups of equal variance by sigma, each divided by rate; one step with the group's count and variance stands for it */
+/* the sketch: groups of equal variance by sigma, each divided by rate; one step with the group's count and variance
+ * stands for it */
 FA_FUNC int fa_many_sketch(fa_many *m)
 {
     fa_many_item *items = fa_alloc(sizeof(fa_many_item) * (size_t)m->n);
@@ -146,7 +155,7 @@ FA_FUNC int fa_many_sketch(fa_many *m)
     }
     free(items);
     if (used < 2)
-        return 0;                                          /* one block alone may take paths that a line cannot follow */
+        return 0; /* one block alone may take paths that a line cannot follow */
     for (d = 0; d < 2; d++) {
         m->sketch[d].blocks = m->blocks[d];
         m->sketch[d].n_blocks = used;
@@ -228,17 +237,18 @@ FA_INLINE double fa_many_step(double s2, double t, double need, double top)
     return 2.0 * FA_PI * s2 / (t + need / d + 0.5 * s2 * d);
 }
 
-/* where the sums of FA_LANE steps may end (docs/algorithms/log_moments.md, "Ends"), their nodes' step and number; u: the largest exponent (or the
- * most negative one), other: one of the other sign, or 0 */
+/* where the sums of FA_LANE steps may end (docs/algorithms/log_moments.md, "Ends"), their nodes' step and number; u:
+ * the largest exponent (or the most negative one), other: one of the other sign, or 0 */
 FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other, double t_max, double need, int *every)
 {
     double count[FA_LANE], far[FA_LANE], most = 0.0, low = fa_min(u, other);
     int lane;
     FA_PRAGMA(omp simd)
     for (lane = 0; lane < FA_LANE; lane++) {
-        double s2 = g->sigma[lane] * g->sigma[lane], reach = need + fa_max(0.0, fa_min(a, low) * g->kappa[lane]), width = sqrt(2.0 * reach) * g->sigma[lane], right = u + width, left = -width, h;
+        double s2 = g->sigma[lane] * g->sigma[lane], reach = need + fa_max(0.0, fa_min(a, low) * g->kappa[lane]),
+               width = sqrt(2.0 * reach) * g->sigma[lane], right = u + width, left = -width, h;
         int i;
-        for (i = 0; i < 5; i++)                                /* every iterate will do */
+        for (i = 0; i < 5; i++) /* every iterate will do */
             right = u / (1.0 + fa_exp_plain_v(-FA_FMA(right, g->inv_var[lane], g->constant[lane]))) + width;
         right = u > 0.0 ? fa_max(right, width) : 1.0 + width;
         right = low < 0.0 ? fa_max(right, 1.0 + width) : right;
@@ -250,7 +260,7 @@ FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other
         g->step[lane] = h;
         g->first[lane] = floor(left / h);
         count[lane] = right / h - g->first[lane] + 2.0;
-        {                                                      /* -log of the error of sums over every other node, at real points */
+        { /* -log of the error of sums over every other node, at real points */
             double d = fa_min(FA_PI / h, low < 0.0 ? 0.5 * FA_PI : 0.9 * FA_PI);
             far[lane] = d * s2 * (FA_PI / h - 0.5 * d) - fa_max(0.0, low * g->kappa[lane]);
         }
@@ -259,14 +269,16 @@ FA_INLINE double fa_many_ends(fa_many_group *g, double a, double u, double other
     *every = 2;
     for (lane = 0; lane < FA_LANE; lane++) {
         most = count[lane] > most || !(count[lane] == count[lane]) ? count[lane] : most;
-        if (!(far[lane] > need - 5.5))                         /* 2 exp(-20) over all steps */
+        if (!(far[lane] > need - 5.5)) /* 2 exp(-20) over all steps */
             *every = 1;
     }
     return most;
 }
 
-/* nodes j .. j + FA_MANY_CHUNK - 1: phasors at the first giant point, and what the steps' real sums and rounding errors grow by */
-FA_INLINE void fa_many_fill(fa_many_scratch *s, double j, double a, double u_right, double u_left, double u_other, double u_max, double h_t, int every)
+/* nodes j .. j + FA_MANY_CHUNK - 1: phasors at the first giant point, and what the steps' real sums and rounding errors
+ * grow by */
+FA_INLINE void fa_many_fill(fa_many_scratch *s, double j, double a, double u_right, double u_left, double u_other,
+                            double u_max, double h_t, int every)
 {
     fa_many_group *g = &s->group;
     int i, lane;
@@ -274,7 +286,8 @@ FA_INLINE void fa_many_fill(fa_many_scratch *s, double j, double a, double u_rig
         fa_many_node *to = s->nodes + i;
         FA_PRAGMA(omp simd)
         for (lane = 0; lane < FA_LANE; lane++) {
-            double x = (g->first[lane] + j + i) * g->step[lane], e = FA_FMA(g->inv_var[lane], x, g->constant[lane]), plain, l, lw, size, w, exponent, off;
+            double x = (g->first[lane] + j + i) * g->step[lane], e = FA_FMA(g->inv_var[lane], x, g->constant[lane]),
+                   plain, l, lw, size, w, exponent, off;
             double c1, s1, c2, s2, c3, s3, c4, s4, c5, s5;
             plain = fa_log1p_plain_v(fa_exp_plain_v(-fabs(e))) + fa_max(e, 0.0);
             l = plain + g->kappa[lane];
@@ -325,7 +338,8 @@ FA_INLINE void fa_many_fill(fa_many_scratch *s, double j, double a, double u_rig
 /* add the nodes' share to the sums of nine points, and turn the phasors on to the next nine */
 FA_INLINE void fa_many_nine(fa_many_node *nodes, double (*sums)[FA_LANE])
 {
-    double p[FA_MANY_BABY][FA_LANE], q[FA_MANY_BABY][FA_LANE], r[FA_MANY_BABY][FA_LANE], t[FA_MANY_BABY][FA_LANE], pr[FA_LANE], pi[FA_LANE];
+    double p[FA_MANY_BABY][FA_LANE], q[FA_MANY_BABY][FA_LANE], r[FA_MANY_BABY][FA_LANE], t[FA_MANY_BABY][FA_LANE],
+        pr[FA_LANE], pi[FA_LANE];
     int i, lane, j;
     for (lane = 0; lane < FA_LANE; lane++) {
         pr[lane] = sums[0][lane];
@@ -344,10 +358,10 @@ FA_INLINE void fa_many_nine(fa_many_node *nodes, double (*sums)[FA_LANE])
             double a = at->a[lane], b = at->b[lane];
             pr[lane] += a;
             pi[lane] += b;
-#define FA_BABY(k)                                        \
-    p[k][lane] = FA_FMA(a, at->c[k][lane], p[k][lane]);   \
-    q[k][lane] = FA_FMA(b, at->s[k][lane], q[k][lane]);   \
-    r[k][lane] = FA_FMA(b, at->c[k][lane], r[k][lane]);   \
+#define FA_BABY(k)                                                                                                     \
+    p[k][lane] = FA_FMA(a, at->c[k][lane], p[k][lane]);                                                                \
+    q[k][lane] = FA_FMA(b, at->s[k][lane], q[k][lane]);                                                                \
+    r[k][lane] = FA_FMA(b, at->c[k][lane], r[k][lane]);                                                                \
     t[k][lane] = FA_FMA(a, at->s[k][lane], t[k][lane]);
             FA_BABY(0)
             FA_BABY(1)
@@ -425,22 +439,25 @@ FA_INLINE void fa_many_take(const fa_many *m, fa_many_group *g, int b, double cu
     }
 }
 
-/* the error of M, from its rounding on: aliasing (bound: of the integral of |exp(u L) Q|) and what the ends leave out; the sums' n nodes are
- * summed.  Logarithms of the real sums.  0: the cut shows */
+/* the error of M, from its rounding on: aliasing (bound: of the integral of |exp(u L) Q|) and what the ends leave out;
+ * the sums' n nodes are summed.  Logarithms of the real sums.  0: the cut shows */
 FA_INLINE int fa_many_errors(fa_many_group *g, double a, double u_right, double need, int n, int every, double total)
 {
     double bad[FA_LANE], edge = log(total) + 30.0;
     int lane, ok = 1;
     FA_PRAGMA(omp simd)
     for (lane = 0; lane < FA_LANE; lane++) {
-        double sigma = g->sigma[lane], z = g->first[lane] * g->step[lane] / sigma, last = fa_min((g->first[lane] + n - 1.0) * g->step[lane], g->cut[lane]), e, end, far, bound;
+        double sigma = g->sigma[lane], z = g->first[lane] * g->step[lane] / sigma,
+               last = fa_min((g->first[lane] + n - 1.0) * g->step[lane], g->cut[lane]), e, end, far, bound;
         double reach = need + fa_max(0.0, a * g->kappa[lane]);
         e = FA_FMA(g->inv_var[lane], last, g->constant[lane]);
         end = fa_log1p_plain_v(fa_exp_plain_v(-fabs(e))) + fa_max(e, 0.0) + g->kappa[lane];
         far = 0.5 * last * (last * g->inv_var[lane]);
         bound = a > 0.0 ? g->at_a[lane] : fa_exp_plain_v(a * g->kappa[lane]);
-        g->error[lane] = FA_EPS * (g->error[lane] + n * g->at_a[lane]) + 2.1 * fa_exp_plain_v(-reach) * bound + fa_exp_plain_v(-0.5 * z * z) * fa_max(1.0, bound);
-        g->error[lane] += (a > 0.0 ? 4.0 * fa_max(1.0, g->step[lane] / sigma) : 1.0) * fa_exp_plain_v(fa_min(690.0, FA_FMA(a, end, -far)));
+        g->error[lane] = FA_EPS * (g->error[lane] + n * g->at_a[lane]) + 2.1 * fa_exp_plain_v(-reach) * bound +
+                         fa_exp_plain_v(-0.5 * z * z) * fa_max(1.0, bound);
+        g->error[lane] += (a > 0.0 ? 4.0 * fa_max(1.0, g->step[lane] / sigma) : 1.0) *
+                          fa_exp_plain_v(fa_min(690.0, FA_FMA(a, end, -far)));
         bad[lane] = g->at_right[lane] < 1e280 && g->at_left[lane] < 1e280 && g->at_other[lane] < 1e280 ? 0.0 : 1.0;
         g->at_right[lane] = fa_log_v(fa_max(every * g->at_right[lane], 1e-290));
         g->at_left[lane] = fa_log_v(fa_max(every * g->at_left[lane], 1e-290));
@@ -454,7 +471,8 @@ FA_INLINE int fa_many_errors(fa_many_group *g, double a, double u_right, double 
 }
 
 /* log of the bound of |M|^count for all Im u >= t, step number b, which stands in `lane` */
-FA_INLINE double fa_many_tail(const fa_many *m, fa_many_scratch *s, int b, int lane, double a, double t, double cut, int all)
+FA_INLINE double fa_many_tail(const fa_many *m, fa_many_scratch *s, int b, int lane, double a, double t, double cut,
+                              int all)
 {
     const fa_many_group *g = &s->group;
     fa_block *block = &s->block;
@@ -463,19 +481,23 @@ FA_INLINE double fa_many_tail(const fa_many *m, fa_many_scratch *s, int b, int l
         return count * g->log_a[lane];
     fa_pair_sampled(&block->pair, m->sigma[b], m->rate[b]);
     block->cut = block->pair.p_top + cut * block->pair.sigma;
-    block->cut_loss = cut < INFINITY ? block->pair.kappa + fa_pair_loss(&block->pair, block->cut, &unused, &unused) : INFINITY;
-    return count * (a * block->pair.kappa + fa_tail_majorant(block, a, t, g->at_a[lane] * exp(-a * block->pair.kappa), -4.0 - log(m->total) - 40.0 / m->total));
+    block->cut_loss = cut < INFINITY ? block->pair.kappa + fa_pair_loss(&block->pair, block->cut, &unused, &unused)
+                                     : INFINITY;
+    return count * (a * block->pair.kappa + fa_tail_majorant(block, a, t, g->at_a[lane] * exp(-a * block->pair.kappa),
+                                                             -4.0 - log(m->total) - 40.0 / m->total));
 }
 
-/* evaluate the line placed on `from` over all steps, `giants` times nine points; 0: it will not do.  With other_v > 1, also the other direction's
- * K at that point */
+/* evaluate the line placed on `from` over all steps, `giants` times nine points; 0: it will not do.  With other_v > 1,
+ * also the other direction's K at that point */
 FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, int giants, double other_v)
 {
     fa_many_scratch *s = &m->scratch;
     fa_many_group *g = &s->group;
     int points = giants * FA_MANY_GIANT, i, b, k, lane;
-    double a = fa_line_u(from, from->c), u_right = fa_line_u(from, from->right), u_left = from->left > 1.0 ? fa_line_u(from, from->left) : 0.0;
-    double u_other = other_v > 1.0 ? fa_line_u(from, 1.0 - other_v) : 0.0, need = 25.5 + log(1.0 + m->total), t_max = (points - 1) * from->h, u_max = fabs(a) + t_max;
+    double a = fa_line_u(from, from->c), u_right = fa_line_u(from, from->right),
+           u_left = from->left > 1.0 ? fa_line_u(from, from->left) : 0.0;
+    double u_other = other_v > 1.0 ? fa_line_u(from, 1.0 - other_v) : 0.0, need = 25.5 + log(1.0 + m->total),
+           t_max = (points - 1) * from->h, u_max = fabs(a) + t_max;
     double mu2 = run->mu2, log_tail, k_right, k_left, k_other, turning = 0.0;
     run->n = 0;
     if (points > FA_MANY_POINTS || !fa_contour_reserve(run, points))
@@ -538,9 +560,12 @@ FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, in
             size += s->size[i][lane];
             least = fa_min(least, s->least[i][lane]);
         }
-        run->zr[i] = zr + 0.5 * mu2 * (a * (a - 1.0) - t * t) - 0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
+        run->zr[i] = zr + 0.5 * mu2 * (a * (a - 1.0) - t * t) -
+                     0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
         run->zi[i] = zi + mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
-        run->inverse[i] = 1.0 / sqrt(fa_max(least, 1e-280)) * (1.0 - turning * (points - i) / run->relative);         /* the errors of the phasors grow from point to point */
+        run->inverse[i] = 1.0 / sqrt(fa_max(least, 1e-280)) *
+                          (1.0 - turning * (points - i) /
+                                     run->relative); /* the errors of the phasors grow from point to point */
         run->block_sum = fa_max(run->block_sum, size);
     }
     run->slop = 1e-8 + 1e-12 * m->total * (1.0 + fabs(u_right) + fabs(u_left));
@@ -558,8 +583,8 @@ FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, in
     return 1;
 }
 
-/* place a line for eps, or for log_delta where eps is NaN, on the sketch and evaluate it over all steps; eps and log delta there, about.
- * more: to add to the tolerance.  0: no such line */
+/* place a line for eps, or for log_delta where eps is NaN, on the sketch and evaluate it over all steps; eps and log
+ * delta there, about. more: to add to the tolerance.  0: no such line */
 FA_FUNC int fa_many_place(fa_many *m, int way, double more, double *eps, double *log_delta)
 {
     fa_contour *sketch = m->sketch + way, *other = m->sketch + 1;

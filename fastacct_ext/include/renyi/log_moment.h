@@ -1,38 +1,44 @@
-/* log_moment.h -- K(1+a) = log E_Q[(dP/dQ)^(1+a)], a > 0, of the Poisson-subsampled Gaussian, with a proved error bound.
+/* renyi/log_moment.h -- K(1+a) = log E_Q[(dP/dQ)^(1+a)], a > 0, of the Poisson-subsampled Gaussian, with a proved error
+ * bound.
  *
- * With t = a * loss, E2(t) = e^t - 1 - t, and Q-weights w, P-weights p = w e^loss on the grid of mech/poisson_gaussian.h,
+ * With t = a * loss, E2(t) = e^t - 1 - t, and Q-weights w, P-weights p = w e^loss on the grid of loss/sampled.h,
  *
  *     M - 1 = sum_j w_j [(1+x_j)^(1+a) - 1 - (1+a) x_j] = sum_j p_j E2(a loss_j)  +  a sum_j p_j E2(-loss_j).
  *
- * Every term is positive: nothing cancels at small q, and dividing by a is harmless as a -> 0 (the second sum is KL(P||Q)).
- * All orders share the nodes.  Nodes where E2 or the weight would overflow or underflow are summed in the form
- * exp((1+a) loss + base - reference) instead.
+ * Every term is positive: nothing cancels at small q, and dividing by a is harmless as a -> 0 (the second sum is
+ * KL(P||Q)). All orders share the nodes.  Nodes where E2 or the weight would overflow or underflow are summed in the
+ * form exp((1+a) loss + base - reference) instead.
  *
- * The error ledger (docs/algorithms/quadrature.md) has four entries: aliasing of the trapezoid rule, the tails and the valley left
- * out, rounding of the terms, rounding of the exponents at huge orders.  It is added to the result: `upper` is a proved upper bound.
+ * The error ledger (docs/algorithms/quadrature.md) has four entries: aliasing of the trapezoid rule, the tails and the
+ * valley left out, rounding of the terms, rounding of the exponents at huge orders.  It is added to the result: `upper`
+ * is a proved upper bound.
  */
 #ifndef FA_LOG_MOMENT_H
 #define FA_LOG_MOMENT_H
 
 #include "quadrature.h"
 
-#define FA_SIGMA_MIN 1e-100            /* outside, 1/sigma^2 is not a normal double: Minkowski's bound answers */
+#define FA_SIGMA_MIN 1e-100 /* outside, 1/sigma^2 is not a normal double: Minkowski's bound answers */
 #define FA_SIGMA_MAX 1e100
-#define FA_CACHE 512                  /* nodes kept for sharing over orders */
-#define FA_MAX_NODES (1 << 15)        /* beyond it Minkowski's bound answers */
-#define FA_ROUNDING 5e-14             /* relative rounding error of a sum of terms, proved <= 400 u */
+#define FA_CACHE     512       /* nodes kept for sharing over orders */
+#define FA_MAX_NODES (1 << 15) /* beyond it Minkowski's bound answers */
+#define FA_ROUNDING  5e-14     /* relative rounding error of a sum of terms, proved <= 400 u */
 
-typedef enum { FA_OK = 0, FA_LOOSE = 1, FA_NOT_MET = 2 } fa_status;   /* tight | certified but looser | target cannot be met */
+typedef enum {
+    FA_OK = 0,
+    FA_LOOSE = 1,
+    FA_NOT_MET = 2
+} fa_status; /* tight | certified but looser | target cannot be met */
 
 /* k and the derivatives | k, lower and upper | all */
 typedef enum { FA_SEARCH = 0, FA_BOUNDS = 1, FA_BOTH = 2 } fa_need;
 
 typedef struct {
-    double k;         /* log-moment K(1+a), nearest                         */
-    double upper;     /* K with the error ledger added                      */
-    double lower;     /* and taken away                                     */
-    double d1, d2;    /* a K', a^2 K''          (plain doubles, for search) */
-    double excess;    /* a K' - K >= 0          (plain doubles, for search) */
+    double k;      /* log-moment K(1+a), nearest                         */
+    double upper;  /* K with the error ledger added                      */
+    double lower;  /* and taken away                                     */
+    double d1, d2; /* a K', a^2 K''          (plain doubles, for search) */
+    double excess; /* a K' - K >= 0          (plain doubles, for search) */
     int status;
 } fa_moment;
 
@@ -41,8 +47,8 @@ typedef struct {
     double a_cap;                       /* cached nodes serve orders 1 + a, a <= a_cap; 0: no cache */
     double a_limit;                     /* largest cap that FA_CACHE nodes can serve */
     int n, n_direct;                    /* cached nodes; those whose weight is a normal double */
-    double kl[FA_CACHE / FA_LANES + 1]; /* kl[i]: sum of p E2(-loss) over the first i * FA_LANES nodes, so that results do not
-                                           depend on how many nodes happen to be cached */
+    double kl[FA_CACHE / FA_LANES + 1]; /* kl[i]: sum of p E2(-loss) over the first i * FA_LANES nodes, so that results
+                                           do not depend on how many nodes happen to be cached */
     double z_first;
     double loss_hi[FA_CACHE], loss_lo[FA_CACHE], base_hi[FA_CACHE], base_lo[FA_CACHE], weight[FA_CACHE];
 } fa_log_moment;
@@ -50,15 +56,17 @@ typedef struct {
 /* omitted masses are handled relative to exp(shift), so that they mean something where M itself would overflow */
 FA_INLINE double fa_shift(const fa_sums *s) { return s->s0 > 0.0 ? fa_max(s->reference, 0.0) : 0.0; }
 
-/* build K, its bounds and its derivatives from the sums; `omitted` and `alias` are absolute and relative errors of M - 1 */
-FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_need need, fa_moment *out)
+/* build K, its bounds and its derivatives from the sums; `omitted` and `alias` are absolute and relative errors of M -
+ * 1 */
+FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, double a, double omitted, fa_need need,
+                                 fa_moment *out)
 {
     double unit = lm->mech.unit, head = s->e2 + a * s->kl, relative, lacking = s->dropped_ratio, log_mass, big = 0.0;
     relative = lm->mech.alias + FA_ROUNDING + (2.0 + a) * s->loss_max * (s->precision == FA_PLAIN ? 0x1p-52 : 0x1p-63);
     if (s->s0 > 0.0)
         big = s->reference + log(unit * s->s0);
     if (s->s0 > 0.0 && big > 650.0) {
-        double c = exp(-s->reference) / unit;            /* head relative to the scaled sum, often 0 */
+        double c = exp(-s->reference) / unit; /* head relative to the scaled sum, often 0 */
         double total = s->s0 + (1.0 + head) * c;
         log_mass = s->reference + log(unit * total);
         out->d1 = (s->s1 + (s->slope + head) * c) / total;
@@ -103,10 +111,12 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
 FA_INLINE double fa_omitted_left(const fa_log_moment *lm, double a, double z_left, double shift)
 {
     double y = (z_left - 0.5) * lm->mech.inv_var.hi, q = lm->mech.q;
-    return fa_max(0.5 * (1.0 + a), 1.0) * a * q * q * fa_min(1.0, 1.1 * y * y) * FA_TAIL_MASS * (shift > 0.0 ? fa_exp_v(-shift, 0.0) : 1.0);
+    return fa_max(0.5 * (1.0 + a), 1.0) * a * q * q * fa_min(1.0, 1.1 * y * y) * FA_TAIL_MASS *
+           (shift > 0.0 ? fa_exp_v(-shift, 0.0) : 1.0);
 }
 
-/* log of a majorant of the integrand at z >= 1/2, up to N's constant: a alpha/2 q^2 e^(2y) (1+x)^max(alpha-2, 0) N(z) */
+/* log of a majorant of the integrand at z >= 1/2, up to N's constant: a alpha/2 q^2 e^(2y) (1+x)^max(alpha-2, 0) N(z)
+ */
 FA_INLINE double fa_log_majorant(const fa_log_moment *lm, double a, double z)
 {
     double posterior, s2 = lm->mech.sigma * lm->mech.sigma, loss = fa_sgm_loss_guess(&lm->mech, z, &posterior);
@@ -115,12 +125,15 @@ FA_INLINE double fa_log_majorant(const fa_log_moment *lm, double a, double z)
 }
 
 /* bound of the sum over all grid points beyond z_right >= max(alpha, 2) + 8 sigma, by one of three majorants of g N:
- *   alpha a/2 q^2 min(1, y)^2 e^(2y) (1+x)^max(alpha-2, 0) N;   (1+x)^alpha N;   a loss (1 + a loss/2) (1+x)^alpha N   for a < 1/4, loss > 2.7
- * They fall there at least geometrically, with ratio exp(-(8 - 2/8) h/sigma) (docs/algorithms/quadrature.md). */
+ *   alpha a/2 q^2 min(1, y)^2 e^(2y) (1+x)^max(alpha-2, 0) N;   (1+x)^alpha N;   a loss (1 + a loss/2) (1+x)^alpha N
+ * for a < 1/4, loss > 2.7 They fall there at least geometrically, with ratio exp(-(8 - 2/8) h/sigma)
+ * (docs/algorithms/quadrature.md). */
 FA_INLINE double fa_omitted_right(const fa_log_moment *lm, double a, double z_right, double loss, double shift)
 {
-    double y = (z_right - 0.5) * lm->mech.inv_var.hi, exponent = -0.5 * z_right * z_right * lm->mech.inv_var.hi - shift, factor = 1.0000001;
-    if (a >= 0.25 ? 0.5 * a * (1.0 + a) * loss * loss > 1.0 : loss > 2.7) {     /* about where the second, or the third, is smaller */
+    double y = (z_right - 0.5) * lm->mech.inv_var.hi, exponent = -0.5 * z_right * z_right * lm->mech.inv_var.hi - shift,
+           factor = 1.0000001;
+    if (a >= 0.25 ? 0.5 * a * (1.0 + a) * loss * loss > 1.0
+                  : loss > 2.7) { /* about where the second, or the third, is smaller */
         exponent += (1.0 + a) * loss;
         if (a < 0.25)
             factor *= a * loss * (1.0 + 0.5 * a * loss);
@@ -204,18 +217,20 @@ FA_FUNC void fa_moment_minkowski(const fa_log_moment *lm, double a, fa_moment *o
     out->d2 = a * a * d2;
     out->excess = fa_max(out->d1 - out->k, 0.0);
     out->upper = out->k * (1.0 + 64.0 * FA_EPS);
-    if (lm->mech.q < 1.0 && a / lm->mech.sigma / lm->mech.sigma > 1.0)      /* y + log q cancels in the kernel of the bound */
+    if (lm->mech.q < 1.0 &&
+        a / lm->mech.sigma / lm->mech.sigma > 1.0) /* y + log q cancels in the kernel of the bound */
         out->upper += 8.0 * FA_EPS * (1.0 + a) * (0.5 * a / lm->mech.sigma / lm->mech.sigma - log(lm->mech.q));
     out->lower = 0.0;
     out->status = FA_LOOSE;
 }
 
 /* fa_moment_sandwich -- K in closed form where the sampled bump is all there is.
- *   q^alpha e^(a alpha/(2 sigma^2)) <= M <= that times (1 + rho)^alpha, rho = (1-q)/q e^(-a/(2 sigma^2)): from (1+x) >= q v and from
- *   Minkowski's inequality.  Taken when the two agree to 2e-14 relative.       returns 0 when they do not */
+ *   q^alpha e^(a alpha/(2 sigma^2)) <= M <= that times (1 + rho)^alpha, rho = (1-q)/q e^(-a/(2 sigma^2)): from (1+x) >=
+ * q v and from Minkowski's inequality.  Taken when the two agree to 2e-14 relative.       returns 0 when they do not */
 FA_FUNC int fa_moment_sandwich(const fa_log_moment *lm, double a, fa_moment *out)
 {
-    double s = 0.5 * lm->mech.inv_var.hi, log_rho = lm->mech.log_odds - a * s, per_order = a * s + lm->mech.log_q_d, gap;
+    double s = 0.5 * lm->mech.inv_var.hi, log_rho = lm->mech.log_odds - a * s, per_order = a * s + lm->mech.log_q_d,
+           gap;
     if (!(log_rho < -27.0) || !(per_order > 0.0))
         return 0;
     gap = exp(log_rho);
@@ -240,9 +255,9 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_s
     double alpha = 1.0 + a, p = 1.0 - (FA_TAIL_WIDTH + 0.5) * m->sigma / alpha;
     double log_left = 0.0, shift;
     int n = fa_cached_nodes(lm, a, lm->z_first), begin = 0, direct, i;
-    /* Where the sampled bump dominates, start 8.5 sigma left of alpha.  The slope of log[(1+x)^alpha N] is (alpha p(z) - z)/sigma^2:
-     * between the z_p where the logistic p reaches z/alpha at the new start, and that start, the terms increase; left of z_p they sum to
-     * less than (1 + x(z_p))^alpha = ((1-q)/(1-p))^alpha. */
+    /* Where the sampled bump dominates, start 8.5 sigma left of alpha.  The slope of log[(1+x)^alpha N] is (alpha p(z)
+     * - z)/sigma^2: between the z_p where the logistic p reaches z/alpha at the new start, and that start, the terms
+     * increase; left of z_p they sum to less than (1 + x(z_p))^alpha = ((1-q)/(1-p))^alpha. */
     if (p > 0.5) {
         double floor_k = alpha * (0.5 * a * m->inv_var.hi + m->log_q_d);
         if (floor_k > 45.0)
@@ -252,7 +267,7 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_s
         }
     }
     direct = n < lm->n_direct ? n : lm->n_direct;
-    if (direct > begin && a * lm->loss_hi[direct - 1] > 690.0) {      /* losses increase along the grid */
+    if (direct > begin && a * lm->loss_hi[direct - 1] > 690.0) { /* losses increase along the grid */
         int low = begin;
         while (low < direct) {
             int mid = (low + direct) / 2;
@@ -271,24 +286,30 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_s
     if ((2.0 + a) * s->loss_max < FA_PLAIN_LIMIT)
         s->precision = FA_PLAIN;
     if (need == FA_BOUNDS)
-        s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision);
+        s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a,
+                               s->precision);
     else
-        fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision, &s->e2, &s->slope, &s->curve);
+        fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision,
+                       &s->e2, &s->slope, &s->curve);
     for (i = direct; i < n; i += FA_BLOCK)
-        fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, n - i < FA_BLOCK ? n - i : FA_BLOCK, a, s);
+        fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i,
+                       n - i < FA_BLOCK ? n - i : FA_BLOCK, a, s);
     if (need == FA_SEARCH)
         return;
-    if (direct < n)                                  /* beyond 35 sigma under N(0), 35 - 1/sigma under N(1); or a loss > 690 */
+    if (direct < n) /* beyond 35 sigma under N(0), 35 - 1/sigma under N(1); or a loss > 690 */
         s->dropped = (2.0 + a) * exp(-0.5 * (35.0 - 1.0 / m->sigma) * (35.0 - 1.0 / m->sigma));
     shift = fa_shift(s);
     *omitted_out = fa_omitted_right(lm, a, lm->z_first + (n - 1) * m->h, lm->loss_hi[n - 1], shift);
     if (begin == 0)
         *omitted_out += fa_omitted_left(lm, a, lm->z_first, shift);
     else
-        *omitted_out += 1.000001 * (fa_exp_v(log_left - shift, 0.0) + begin * m->unit * fa_exp_v(alpha * lm->loss_hi[begin] + lm->base_hi[begin] - shift, 0.0));
+        *omitted_out += 1.000001 *
+                        (fa_exp_v(log_left - shift, 0.0) +
+                         begin * m->unit * fa_exp_v(alpha * lm->loss_hi[begin] + lm->base_hi[begin] - shift, 0.0));
 }
 
-/* distance walked from a mode until the majorant has dropped below `floor_value`; steps grow, so a wide mode costs few evaluations */
+/* distance walked from a mode until the majorant has dropped below `floor_value`; steps grow, so a wide mode costs few
+ * evaluations */
 FA_FUNC double fa_walk(const fa_log_moment *lm, double a, double mode, double direction, double floor_value, double end)
 {
     double step = 0.5 * lm->mech.sigma, z = mode + direction * step;
@@ -301,9 +322,10 @@ FA_FUNC double fa_walk(const fa_log_moment *lm, double a, double mode, double di
 
 /* The grid range(s) that matter at one order, not cached, and the bound of what they leave out.
  *
- * The majorant's slope is (2 + (alpha-2) p(z) - z)/sigma^2 with p logistic: at most two modes.  Iterating z <- 2 + (alpha-2) p(z) from
- * below stays below the lowest mode, from above it stays above the highest.  Hence the majorant rises left of `low` and falls right of
- * `high`, and if it falls at z1 and rises at z2 > z1 it has one minimum between: its values at the ends bound what is left out. */
+ * The majorant's slope is (2 + (alpha-2) p(z) - z)/sigma^2 with p logistic: at most two modes.  Iterating z <- 2 +
+ * (alpha-2) p(z) from below stays below the lowest mode, from above it stays above the highest.  Hence the majorant
+ * rises left of `low` and falls right of `high`, and if it falls at z1 and rises at z2 > z1 it has one minimum between:
+ * its values at the ends bound what is left out. */
 FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *omitted_out)
 {
     fa_sgm *m = &lm->mech;
@@ -318,12 +340,14 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
         for (i = 0; i < 400; i++, low = z) {
             fa_sgm_loss_guess(m, low, &p);
             z = 2.0 + b * p;
-            if (!(z - low > 1e-3 * m->sigma)) break;
+            if (!(z - low > 1e-3 * m->sigma))
+                break;
         }
         for (i = 0; i < 400; i++, high = z) {
             fa_sgm_loss_guess(m, high, &p);
             z = 2.0 + b * p;
-            if (!(high - z > 1e-3 * m->sigma)) break;
+            if (!(high - z > 1e-3 * m->sigma))
+                break;
         }
         peak = fa_max(fa_log_majorant(lm, a, low), fa_log_majorant(lm, a, high));
         /* the majorant exceeds the integrand by up to alpha^2/2 where x is large */
@@ -370,15 +394,18 @@ FA_FUNC int fa_sum_windows(fa_log_moment *lm, double a, fa_sums *sums, double *o
     if (ends > -INFINITY)
         *omitted_out += 1.0000001 * m->unit * (double)(j3 - (int64_t)floor(left / h)) * fa_exp_v(ends - shift, 0.0);
     if (begin > left)
-        *omitted_out += fa_max(0.5 * (1.0 + a), 1.0) * a * m->q * m->q * fa_exp_v(-shift, 0.0);   /* z < 1/2: x^2 <= q^2, mass at most 1 */
+        *omitted_out += fa_max(0.5 * (1.0 + a), 1.0) * a * m->q * m->q *
+                        fa_exp_v(-shift, 0.0); /* z < 1/2: x^2 <= q^2, mass at most 1 */
     else
         *omitted_out += fa_omitted_left(lm, a, (double)j0 * h, shift);
     return 1;
 }
 
-/* First half of fa_log_moment_at: returns 1 if `out` is final but for fa_moment_finish, 0 if the sums are ready for fa_moment_end.
- * Blocks run the first half for many orders and then the second: its long chain of dependent operations would stall the sums. */
-FA_FUNC int fa_moment_begin(fa_log_moment *lm, double a, fa_need need, fa_sums *sums, double *omitted_out, fa_moment *out)
+/* First half of fa_log_moment_at: returns 1 if `out` is final but for fa_moment_finish, 0 if the sums are ready for
+ * fa_moment_end. Blocks run the first half for many orders and then the second: its long chain of dependent operations
+ * would stall the sums. */
+FA_FUNC int fa_moment_begin(fa_log_moment *lm, double a, fa_need need, fa_sums *sums, double *omitted_out,
+                            fa_moment *out)
 {
     static const fa_sums empty = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -INFINITY, 0.0, 0.0, 0.0, FA_PRECISE};
     double sigma = lm->mech.sigma, q = lm->mech.q;
@@ -413,7 +440,8 @@ FA_FUNC int fa_moment_begin(fa_log_moment *lm, double a, fa_need need, fa_sums *
     return 0;
 }
 
-FA_FUNC void fa_moment_end(const fa_log_moment *lm, const fa_sums *sums, double a, double omitted, fa_need need, fa_moment *out)
+FA_FUNC void fa_moment_end(const fa_log_moment *lm, const fa_sums *sums, double a, double omitted, fa_need need,
+                           fa_moment *out)
 {
     fa_moment_from_sums(lm, sums, a, omitted, need, out);
     if (out->status != FA_OK) {

@@ -1,34 +1,38 @@
-/* mech/gaussian_mixtures.h -- a dominating pair of one-dimensional Gaussian mixtures with one sigma, and its loss at complex points.
+/* loss/mixtures.h -- a dominating pair of one-dimensional Gaussian mixtures with one sigma, and its loss at complex
+ * points.
  *
  *   P = sum p_i N(a_i, sigma^2),  a_i >= 0        Q = sum q_j N(b_j, sigma^2),  b_j <= 0
  *
- * Poisson-subsampled Gaussian (add/remove, zero-out), groups of k, replace-one and users' own sensitivities are special cases.  Means
- * on either side of 0 make the loss log dP/dQ increasing, and Im loss(x + i y) >= 0 for y >= 0: the whole error analysis rests on it.
- * Lengths are divided by the widest range of means, so that a change of the mechanism's unit changes nothing.
+ * Poisson-subsampled Gaussian (add/remove, zero-out), groups of k, replace-one and users' own sensitivities are special
+ * cases.  Means on either side of 0 make the loss log dP/dQ increasing, and Im loss(x + i y) >= 0 for y >= 0: the whole
+ * error analysis rests on it. Lengths are divided by the widest range of means, so that a change of the mechanism's
+ * unit changes nothing.
  *
- * The loss is kept as kappa + l(z), kappa = log(p_0/q_0) with p_0, q_0 the weights at mean 0 when both exist: l is then small where the
- * mechanism has touched nothing, and sums of exp(u l) - 1 keep relative accuracy for any number of steps.
+ * The loss is kept as kappa + l(z), kappa = log(p_0/q_0) with p_0, q_0 the weights at mean 0 when both exist: l is then
+ * small where the mechanism has touched nothing, and sums of exp(u l) - 1 keep relative accuracy for any number of
+ * steps.
  */
 #ifndef FA_MECH_GAUSSIAN_MIXTURES_H
 #define FA_MECH_GAUSSIAN_MIXTURES_H
 
-#include "../fa_vector.h"
+#include "../num/vector.h"
 
-#define FA_COMPONENTS 64              /* per side */
+#define FA_COMPONENTS 64 /* per side */
 
 typedef struct {
-    double sigma, inv_var;            /* normalised */
-    double kappa;                     /* log(p_0/q_0) */
+    double sigma, inv_var; /* normalised */
+    double kappa;          /* log(p_0/q_0) */
     double log_q0;
-    double p_weight[FA_COMPONENTS + 1], q_weight[FA_COMPONENTS + 1];      /* log weights, the reference first */
-    double slope, offset;             /* l = slope z + offset + log1p(w_P) - log1p(w_Q); 0 when P has a component at 0 */
-    int n_p, n_q;                     /* components beside the reference */
-    double p_mean[FA_COMPONENTS], p_log[FA_COMPONENTS];   /* mean relative to the reference, log weight with -mean^2/(2 sigma^2) */
+    double p_weight[FA_COMPONENTS + 1], q_weight[FA_COMPONENTS + 1]; /* log weights, the reference first */
+    double slope, offset; /* l = slope z + offset + log1p(w_P) - log1p(w_Q); 0 when P has a component at 0 */
+    int n_p, n_q;         /* components beside the reference */
+    double p_mean[FA_COMPONENTS],
+        p_log[FA_COMPONENTS]; /* mean relative to the reference, log weight with -mean^2/(2 sigma^2) */
     double q_mean[FA_COMPONENTS], q_log[FA_COMPONENTS];
-    double p_top, q_low;              /* largest mean of P, smallest of Q */
-    int symmetric;                    /* Q is the mirror image of P: both directions coincide */
-    int gaussian;                     /* P and Q are single Gaussians */
-    double sample_rate;               /* of a Poisson-sampled Gaussian, else 0 */
+    double p_top, q_low; /* largest mean of P, smallest of Q */
+    int symmetric;       /* Q is the mirror image of P: both directions coincide */
+    int gaussian;        /* P and Q are single Gaussians */
+    double sample_rate;  /* of a Poisson-sampled Gaussian, else 0 */
 } fa_pair;
 
 /* Poisson-subsampled Gaussian, 0 < q < 1; or a plain Gaussian, q = 1 */
@@ -50,9 +54,10 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
     m->q_weight[0] = 0.0;
 }
 
-/* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has checked. */
-FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_weight, const double *p_mean, int n_q, const double *q_weight,
-                             const double *q_mean)
+/* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has
+ * checked. */
+FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_weight, const double *p_mean, int n_q,
+                             const double *q_weight, const double *q_mean)
 {
     double range = fa_max(p_mean[n_p - 1] - p_mean[0], q_mean[0] - q_mean[n_q - 1]), base = q_mean[0], s;
     int i;
@@ -90,7 +95,8 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
 }
 
 /* log(1 + sum exp(mean z/sigma^2 + log)) at z = x + i y, on the branch continuous from the real line */
-FA_INLINE double fa_log1p_sum(int n, const double *mean, const double *log_weight, double inv_var, double x, double y, double *im_out)
+FA_INLINE double fa_log1p_sum(int n, const double *mean, const double *log_weight, double inv_var, double x, double y,
+                              double *im_out)
 {
     double top = -INFINITY, re = 0.0, im = 0.0, top_im = 0.0, far_im, r;
     int i, at = -1;

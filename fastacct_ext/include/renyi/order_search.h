@@ -1,10 +1,10 @@
-/* order_search.h -- epsilon and delta of a composition from its log-moments, over continuous orders.
+/* renyi/order_search.h -- epsilon and delta of a composition from its log-moments, over continuous orders.
  *
  * For sum_i n_i K_i =: K the functions to minimise over a = alpha - 1 are quasi-convex with a monotone derivative:
- *   epsilon  a^2 d eps/da = (a K' - K) + [log(1+a)] + log delta       ([ ] for canonne_kamath_steinke, absent for mironov)
- *   delta    d log delta/da = K' - eps - [log(1 + 1/a)]
- * so a safeguarded Newton iteration in log a on the logarithm of the increasing side finds the one root (docs/algorithms/order_search.md).
- * The search is in plain doubles and proves nothing: every order gives a valid bound, and the last one is evaluated with its ledger.
+ *   epsilon  a^2 d eps/da = (a K' - K) + [log(1+a)] + log delta       ([ ] for canonne_kamath_steinke, absent for
+ * mironov) delta    d log delta/da = K' - eps - [log(1 + 1/a)] so a safeguarded Newton iteration in log a on the
+ * logarithm of the increasing side finds the one root (docs/algorithms/order_search.md). The search is in plain doubles
+ * and proves nothing: every order gives a valid bound, and the last one is evaluated with its ledger.
  */
 #ifndef FA_ORDER_SEARCH_H
 #define FA_ORDER_SEARCH_H
@@ -13,13 +13,13 @@
 #include "log_moment.h"
 
 #define FA_LOG_A_MIN (-36.0)
-#define FA_LOG_A_MAX 25.3             /* alpha up to 1e11 */
+#define FA_LOG_A_MAX 25.3 /* alpha up to 1e11 */
 
 typedef struct {
-    int n;                            /* blocks of the history */
-    fa_log_moment *moment;            /* one per block */
+    int n;                 /* blocks of the history */
+    fa_log_moment *moment; /* one per block */
     const double *steps;
-    double log_a;                     /* where the last search ended; NAN: no guess */
+    double log_a; /* where the last search ended; NAN: no guess */
 } fa_run;
 
 /* total K of the run at order 1 + a; `certify` as in fa_log_moment_at */
@@ -60,8 +60,9 @@ FA_FUNC void fa_run_share(fa_run *run, const double *orders, int n_orders)
     }
 }
 
-/* Start of the search, the smaller of two orders: the best one in the Gaussian-like regime, K ~ a (1+a) V/2, and the one where the sampled
- * bump, K ~ (1+a) (a/(2 sigma^2) + log q), takes over: the cliff behind it is steep, so a start near it saves a long bisection. */
+/* Start of the search, the smaller of two orders: the best one in the Gaussian-like regime, K ~ a (1+a) V/2, and the
+ * one where the sampled bump, K ~ (1+a) (a/(2 sigma^2) + log q), takes over: the cliff behind it is steep, so a start
+ * near it saves a long bisection. */
 FA_FUNC double fa_guess_log_a(const fa_run *run, int for_delta, double target)
 {
     double v = 0.0, barrier = INFINITY, a;
@@ -86,7 +87,8 @@ FA_FUNC double fa_guess_log_a(const fa_run *run, int for_delta, double target)
 }
 
 /* one function value and slope in u = log a; increasing in u, its root is the best order */
-FA_INLINE double fa_balance(fa_conversion c, int for_delta, const fa_moment *m, double a, double target, double *slope_out)
+FA_INLINE double fa_balance(fa_conversion c, int for_delta, const fa_moment *m, double a, double target,
+                            double *slope_out)
 {
     int sharp = c != FA_MIRONOV;
     double left, right, slope;
@@ -113,8 +115,10 @@ FA_INLINE double fa_readout(fa_conversion c, int for_delta, const fa_moment *m, 
     return c == FA_MIRONOV ? fa_eps_mironov(m->upper, a, -target) : fa_eps_cks(m->upper, a, -target);
 }
 
-/* what a Newton step can still gain, relative to epsilon or to delta: half the step times the slope of the readout in log a */
-FA_INLINE double fa_gain(fa_conversion c, int for_delta, const fa_moment *m, double a, double target, double f, double step)
+/* what a Newton step can still gain, relative to epsilon or to delta: half the step times the slope of the readout in
+ * log a */
+FA_INLINE double fa_gain(fa_conversion c, int for_delta, const fa_moment *m, double a, double target, double f,
+                         double step)
 {
     double eps;
     if (for_delta)
@@ -124,11 +128,12 @@ FA_INLINE double fa_gain(fa_conversion c, int for_delta, const fa_moment *m, dou
 }
 
 /* ends at (nearly) the best order, with a certified total there; target = -log delta, or eps when for_delta.
- * A point is accepted when one more step could gain less than 1e-12 of the answer; a small |f| alone says little near the cliff, where
- * the slope jumps. */
+ * A point is accepted when one more step could gain less than 1e-12 of the answer; a small |f| alone says little near
+ * the cliff, where the slope jumps. */
 FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double target, fa_moment *total)
 {
-    double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX, u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, for_delta, target), step, slope, f;
+    double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX,
+           u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, for_delta, target), step, slope, f;
     fa_need need = FA_SEARCH;
     int i, settled = 0;
     for (i = 0; i < 100; i++) {
@@ -150,7 +155,7 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
             break;
         if (!(fabs(step) <= 2.0))
             step = f > 0.0 ? -2.0 : 2.0;
-        need = fabs(f) < 1e-2 ? FA_BOTH : FA_SEARCH;     /* the next point is probably the last */
+        need = fabs(f) < 1e-2 ? FA_BOTH : FA_SEARCH; /* the next point is probably the last */
         if (u + step <= lo || u + step >= hi) {
             if (hi - lo < 1e-14)
                 break;
@@ -159,7 +164,7 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
         u += step;
     }
     fa_run_at(run, exp(u), total, FA_BOUNDS);
-    if (!settled && lo > FA_LOG_A_MIN) {                 /* the balance jumps: take the better side */
+    if (!settled && lo > FA_LOG_A_MIN) { /* the balance jumps: take the better side */
         fa_moment left;
         fa_run_at(run, exp(lo), &left, FA_BOUNDS);
         if (fa_readout(c, for_delta, &left, exp(lo), target) < fa_readout(c, for_delta, total, exp(u), target)) {
@@ -189,7 +194,8 @@ FA_INLINE int fa_run_is_bare(const fa_run *run)
     return 0;
 }
 
-/* optimal conversion: the order that is best for canonne_kamath_steinke is not the best one; golden section around it */
+/* optimal conversion: the order that is best for canonne_kamath_steinke is not the best one; golden section around it
+ */
 FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, double log_delta, double value)
 {
     const double golden = 0.6180339887498949;
@@ -199,7 +205,8 @@ FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, doub
     for (j = 0; j < 2; j++) {
         u[j] = j ? lo + golden * (hi - lo) : hi - golden * (hi - lo);
         fa_run_at(run, exp(u[j]), &total, FA_BOUNDS);
-        f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target) : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
+        f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target)
+                         : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
     }
     for (i = 0; i < 22; i++) {
         best = fa_min(best, fa_min(f[0], f[1]));
@@ -213,21 +220,24 @@ FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, doub
             u[1] = lo + golden * (hi - lo);
         }
         fa_run_at(run, exp(u[j]), &total, FA_BOUNDS);
-        f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target) : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
+        f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target)
+                         : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
     }
     run->log_a = u0;
     return fa_min(best, fa_min(f[0], f[1]));
 }
 
-/* delta(0) = total variation <= sqrt(KL/2) (Pinsker) and <= sqrt(1 - e^-KL) (Bretagnolle-Huber), for any bound of KL: a Renyi divergence
- * of any order, with total its log-moment at 1 + a.  Orders near 1 carry more than the conversions of Canonne et al. make of them. */
+/* delta(0) = total variation <= sqrt(KL/2) (Pinsker) and <= sqrt(1 - e^-KL) (Bretagnolle-Huber), for any bound of KL: a
+ * Renyi divergence of any order, with total its log-moment at 1 + a.  Orders near 1 carry more than the conversions of
+ * Canonne et al. make of them. */
 FA_INLINE double fa_total_variation(const fa_moment *total, double a)
 {
     double kl = total->upper / a;
     return sqrt(fa_min(0.5 * kl, -expm1(-kl))) * (1.0 + 8.0 * FA_EPS);
 }
 
-/* a delta below which the total variation cannot matter: KL >= 2 sum n TV_1^2 with TV_1 = q erf(1/(sqrt 8 sigma)) >= q min(0.6, 0.35/sigma) */
+/* a delta below which the total variation cannot matter: KL >= 2 sum n TV_1^2 with TV_1 = q erf(1/(sqrt 8 sigma)) >= q
+ * min(0.6, 0.35/sigma) */
 FA_INLINE int fa_variation_matters(const fa_run *run, double delta)
 {
     double kl = 0.0;
@@ -245,7 +255,8 @@ FA_INLINE int fa_variation_matters(const fa_run *run, double delta)
  *   domain   0 <= delta <= 1        result upper bound        status FA_OK | FA_LOOSE
  *   orders   NULL: continuous search; else the best of the n_orders given ones
  *   cost     about 2 us for one block        oracle reference.rdp_epsilon */
-FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const double *orders, int n_orders, double *order_out, int *status_out)
+FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const double *orders, int n_orders,
+                              double *order_out, int *status_out)
 {
     double log_delta, a, best = INFINITY;
     fa_moment total;
@@ -294,7 +305,8 @@ FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const 
 }
 
 /* fa_run_delta -- smallest delta that Renyi DP proves at epsilon; same conventions, clamped to 1 */
-FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const double *orders, int n_orders, double *order_out, int *status_out)
+FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const double *orders, int n_orders,
+                            double *order_out, int *status_out)
 {
     double a, best = INFINITY;
     fa_moment total;
@@ -343,7 +355,7 @@ FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const doub
     }
     if (!(best < 0.0))
         return 1.0;
-    best = exp(best) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074;                 /* never rounds to 0 */
+    best = exp(best) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074; /* never rounds to 0 */
     return best < 1.0 ? best : 1.0;
 }
 

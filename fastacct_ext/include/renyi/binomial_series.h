@@ -1,17 +1,18 @@
-/* binomial_series.h -- K at an integer order by the binomial series, in log space, every term positive:
+/* renyi/binomial_series.h -- K at an integer order by the binomial series, in log space, every term positive:
  *
  *     M - 1 = sum_{k=2}^{alpha} C(alpha, k) (1-q)^(alpha-k) q^k expm1(k (k-1) / (2 sigma^2))
  *
  * The k = 0 and k = 1 terms are exactly 0: nothing cancels at small q.  Binomial weights come from the recurrence
- * b_{k+1} = b_k (alpha-k)/(k+1) q/(1-q) in double-double with an integer exponent of 2 beside it, so no underflow at any order.
+ * b_{k+1} = b_k (alpha-k)/(k+1) q/(1-q) in double-double with an integer exponent of 2 beside it, so no underflow at
+ * any order.
  */
 #ifndef FA_BINOMIAL_SERIES_H
 #define FA_BINOMIAL_SERIES_H
 
 #include "log_moment.h"
 
-#define FA_SERIES_MAX_ORDER 1e6
-#define FA_SERIES_MAX_EXPONENT 0x1p43     /* of k (k-1)/(2 sigma^2): beyond, its reduction by ln 2 would lose digits */
+#define FA_SERIES_MAX_ORDER    1e6
+#define FA_SERIES_MAX_EXPONENT 0x1p43 /* of k (k-1)/(2 sigma^2): beyond, its reduction by ln 2 would lose digits */
 
 /* 2^exponent * value */
 typedef struct {
@@ -30,9 +31,9 @@ FA_INLINE void fa_renormalise(fa_scaled *s)
 
 /* fa_series -- K(alpha) for an integer 2 <= alpha <= 1e6, 0 < q < 1.
  *   domain   also alpha^2/(2 sigma^2) <= 2^43
- *   error    relative 2^-47 + 20 u sqrt(alpha q (1-q)) + alpha |log(1-q)| 2^-63 of M - 1 (docs/algorithms/series.md), added to `upper`
- *   then     fa_moment_finish, as for every log-moment
- *   cost     about 60 ns a term         oracle reference.log_moment         source Mironov, Talwar, Zhang 2019, section 3.3 */
+ *   error    relative 2^-47 + 20 u sqrt(alpha q (1-q)) + alpha |log(1-q)| 2^-63 of M - 1 (docs/algorithms/series.md),
+ * added to `upper` then     fa_moment_finish, as for every log-moment cost     about 60 ns a term         oracle
+ * reference.log_moment         source Mironov, Talwar, Zhang 2019, section 3.3 */
 FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
 {
     fa_dd variance = fa_two_prod(sigma, sigma), odds, log_start, half_inv, ln2 = {FA_LN2, 2.3190468138462996e-17};
@@ -55,18 +56,19 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
         else {
             shift = nearbyint(c.hi / FA_LN2);
             c = fa_dd_add(c, fa_dd_mul_d(ln2, -shift));
-            factor = fa_exp_v(c.hi, c.lo);                             /* the -1 is below e^-40 */
+            factor = fa_exp_v(c.hi, c.lo); /* the -1 is below e^-40 */
         }
         term = b.value.hi * factor;
         at = b.exponent + shift;
-        if (at > sum_exponent + 100.0 || sum == 0.0) {                   /* a new, far larger reference */
+        if (at > sum_exponent + 100.0 || sum == 0.0) { /* a new, far larger reference */
             sum = sum_exponent < at - 1000.0 ? 0.0 : ldexp(sum, (int)(sum_exponent - at));
             sum_exponent = at;
         }
         if (at > sum_exponent - 1000.0)
             sum += ldexp(term, (int)(at - sum_exponent));
     }
-    relative = 0x1p-47 + 20.0 * FA_EPS * sqrt(alpha * q * (1.0 - q)) + alpha * fabs(log_start.hi / alpha) * 0x1p-63 + alpha * 0x1p-90;
+    relative = 0x1p-47 + 20.0 * FA_EPS * sqrt(alpha * q * (1.0 - q)) + alpha * fabs(log_start.hi / alpha) * 0x1p-63 +
+               alpha * 0x1p-90;
     log_sum = log(sum) + sum_exponent * FA_LN2;
     if (log_sum < 600.0) {
         int e;

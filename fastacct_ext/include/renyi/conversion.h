@@ -1,18 +1,17 @@
-/* conversion.h -- from one point (alpha, K) of a log-moment curve to (epsilon, delta), as certified upper bounds.
+/* renyi/conversion.h -- from one point (alpha, K) of a log-moment curve to (epsilon, delta), as certified upper bounds.
  *
  * With a = alpha - 1, K = a * rdp:
- *   mironov                 eps = (K - log delta)/a                                            Mironov 2017, proposition 3
- *   canonne_kamath_steinke  eps = (K - log delta - log alpha)/a + log(a/alpha)                 Canonne et al. 2020, proposition 12
- *   optimal                 the smallest eps that the point implies (Asoodeh et al. 2021), by its dual: for y in [0, 1)
- *                             eps = log( a [ x/alpha + c y^a (x - y) ] ),  D = e^K - alpha y^a + a y^alpha,
- *                             c = delta/D,  x = (y^a + D/(alpha delta))^(1/a);    y = 0 gives the line above
- *                           every y is a valid bound, the minimum over y is the optimum (docs/algorithms/conversion.md).
- * Rounding is added as 8 u times the sum of the magnitudes that enter.
+ *   mironov                 eps = (K - log delta)/a                                            Mironov 2017,
+ * proposition 3 canonne_kamath_steinke  eps = (K - log delta - log alpha)/a + log(a/alpha)                 Canonne et
+ * al. 2020, proposition 12 optimal                 the smallest eps that the point implies (Asoodeh et al. 2021), by
+ * its dual: for y in [0, 1) eps = log( a [ x/alpha + c y^a (x - y) ] ),  D = e^K - alpha y^a + a y^alpha, c = delta/D,
+ * x = (y^a + D/(alpha delta))^(1/a);    y = 0 gives the line above every y is a valid bound, the minimum over y is the
+ * optimum (docs/algorithms/conversion.md). Rounding is added as 8 u times the sum of the magnitudes that enter.
  */
 #ifndef FA_CONVERSION_H
 #define FA_CONVERSION_H
 
-#include "fa_math.h"
+#include "../num/math.h"
 
 typedef enum { FA_MIRONOV = 0, FA_CKS = 1, FA_OPTIMAL = 2 } fa_conversion;
 
@@ -52,9 +51,10 @@ FA_FUNC double fa_optimal_log_d(double k, double a, double log_y)
 {
     /* 1 - alpha y^a + a y^alpha = E2-like: with s = a log y <= 0, r = log y: 1 - e^s - a e^s (1 - e^r) */
     double s = a * log_y, es = exp(s), rest = -expm1(s) + a * es * expm1(log_y);
-    if (-s * (1.0 - log_y) < 1e-4)                              /* y -> 1: alpha a (log y)^2/2 (1 + (2 alpha - 1)/3 log y + ...) */
+    if (-s * (1.0 - log_y) < 1e-4) /* y -> 1: alpha a (log y)^2/2 (1 + (2 alpha - 1)/3 log y + ...) */
         rest = 0.5 * a * (1.0 + a) * log_y * log_y;
-    rest = fa_max(rest, 0.0) + 8.0 * FA_EPS * (fabs(expm1(s)) + fabs(a * es * expm1(log_y)));    /* a larger D is a valid, looser D */
+    rest = fa_max(rest, 0.0) +
+           8.0 * FA_EPS * (fabs(expm1(s)) + fabs(a * es * expm1(log_y))); /* a larger D is a valid, looser D */
     if (k > 600.0)
         return k + log1p((rest - 1.0) * exp(-k));
     return log(expm1(k) + rest);
@@ -66,13 +66,14 @@ FA_FUNC double fa_eps_optimal_at(double k, double a, double log_delta, double lo
     if (log_y < -700.0)
         return fa_eps_cks(k, a, log_delta);
     log_d = fa_optimal_log_d(k, a, log_y);
-    step = log_d - log_alpha - log_delta;                       /* log(D/(alpha delta)) */
+    step = log_d - log_alpha - log_delta; /* log(D/(alpha delta)) */
     step -= log_ya;
-    gap = (step > 0.0 ? step + log1p(exp(-step)) : log1p(exp(step))) / a;        /* log(x/y), relatively accurate */
+    gap = (step > 0.0 ? step + log1p(exp(-step)) : log1p(exp(step))) / a; /* log(x/y), relatively accurate */
     log_x = log_y + gap;
-    lead = log_x - log_alpha;                                   /* log(x/alpha) */
+    lead = log_x - log_alpha; /* log(x/alpha) */
     second = log_delta - log_d + log_ya + log_x + log(-expm1(-gap));
-    magnitude = (fabs(log_d) + log_alpha + fabs(log_delta) + fabs(log_ya)) / a + fabs(log_d) + fabs(log_delta) + log_alpha;
+    magnitude = (fabs(log_d) + log_alpha + fabs(log_delta) + fabs(log_ya)) / a + fabs(log_d) + fabs(log_delta) +
+                log_alpha;
     lead = lead > second ? lead + log1p(exp(second - lead)) : second + log1p(exp(lead - second));
     return log(a) + lead + 32.0 * FA_EPS * (magnitude + fabs(log(a)) + 1.0);
 }
@@ -83,7 +84,7 @@ FA_FUNC double fa_eps_optimal(double k, double a, double log_delta)
     double lo = -18.0, hi = 7.0, best = fa_eps_cks(k, a, log_delta), t1, t2, f1, f2, best_t = hi, f;
     const double golden = 0.6180339887498949;
     int i;
-    for (i = 0; i <= 25; i++) {                                 /* coarse scan finds the valley */
+    for (i = 0; i <= 25; i++) { /* coarse scan finds the valley */
         double t = lo + (hi - lo) * i / 25.0;
         f = fa_eps_optimal_at(k, a, log_delta, -exp(t));
         if (f < best) {

@@ -1,9 +1,9 @@
-/* one_step.h -- delta(eps) of one step of the sampled Gaussian, in closed form. */
+/* exact/one_step.h -- delta(eps) of one step of the sampled Gaussian, in closed form. */
 #ifndef FA_ONE_STEP_H
 #define FA_ONE_STEP_H
 
 #include "gaussian_profile.h"
-#include "mech/gaussian_mixtures.h"
+#include "../loss/mixtures.h"
 
 typedef struct {
     double lower, upper;
@@ -21,7 +21,8 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
     }
     else if (q < 1.0) {
         k = q - (1.0 - q) * expm1(eps);
-        if (!(k > 8.0 * FA_EPS * (q + expm1(eps)))) {           /* k is not resolved: at most what it may be, its own rounding included */
+        if (!(k > 8.0 * FA_EPS *
+                      (q + expm1(eps)))) { /* k is not resolved: at most what it may be, its own rounding included */
             double most = 16.0 * FA_EPS * (q + expm1(eps));
             r.lower = -INFINITY;
             r.upper = k > -0.5 * most ? log(most) + fa_gaussian_log_delta(mu, eps + log(q / most)) : -INFINITY;
@@ -33,19 +34,23 @@ FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
     }
     log_delta = fa_gaussian_log_delta(mu, e);
     a = 0.5 * mu - e / mu;
-    pad *= fabs(a) / mu + 2.0 + 1.0 / mu;                       /* |d log delta/d e| <= e^e Phi(a - mu)/delta <= (1 + |a|)/mu + 1 */
+    pad *= fabs(a) / mu + 2.0 + 1.0 / mu; /* |d log delta/d e| <= e^e Phi(a - mu)/delta <= (1 + |a|)/mu + 1 */
     pad += 4.0 * FA_EPS * (1.0 + fabs(scale));
     r.upper = fa_min(0.0, log_delta + scale + pad);
-    /* the padding inside fa_gaussian_log_delta: 3e-14 + 128 u (r1 + r2)/bracket + 4 u (|a| + 1)(mu/2 + e/mu) + 4 u a^2, twice */
-    r.lower = log_delta + scale - pad - 2.0 * (1e-13 + 4.0 * FA_EPS * (fabs(a) + 1.0) * (0.5 * mu + e / mu + 64.0 / mu) + 4.0 * FA_EPS * a * a);
+    /* the padding inside fa_gaussian_log_delta: 3e-14 + 128 u (r1 + r2)/bracket + 4 u (|a| + 1)(mu/2 + e/mu) + 4 u a^2,
+     * twice */
+    r.lower = log_delta + scale - pad -
+              2.0 * (1e-13 + 4.0 * FA_EPS * (fabs(a) + 1.0) * (0.5 * mu + e / mu + 64.0 / mu) + 4.0 * FA_EPS * a * a);
     return r;
 }
 
-/* one step of any pair of mixtures: delta = P(z > z*) - e^eps Q(z > z*), z* where the loss is eps.  sign < 0: the pair swapped, z < z*.
- * Both sides at z* itself, so an error of z* matters in second order only; the two terms may cancel, which the interval counts. */
+/* one step of any pair of mixtures: delta = P(z > z*) - e^eps Q(z > z*), z* where the loss is eps.  sign < 0: the pair
+ * swapped, z < z*. Both sides at z* itself, so an error of z* matters in second order only; the two terms may cancel,
+ * which the interval counts. */
 FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
 {
-    double s = m->sigma, low = m->q_low - 60.0 * s, high = m->p_top + 60.0 * s, A, B, from = m->slope / m->inv_var, side[2] = {0.0, 0.0}, err[2] = {0.0, 0.0}, d, slip, grow;
+    double s = m->sigma, low = m->q_low - 60.0 * s, high = m->p_top + 60.0 * s, A, B, from = m->slope / m->inv_var,
+           side[2] = {0.0, 0.0}, err[2] = {0.0, 0.0}, d, slip, grow;
     fa_interval r = {-INFINITY, 0.0};
     int i, k;
     for (i = 0; i < 200; i++) {
@@ -57,14 +62,17 @@ FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
     }
     for (k = 0; k < 2; k++)
         for (i = 0; i <= (k ? m->n_q : m->n_p); i++) {
-            double mean = k ? (i ? m->q_mean[i - 1] : 0.0) : (i ? m->p_mean[i - 1] + from : from), log_w = k ? m->q_weight[i] : m->p_weight[i];
+            double mean = k ? (i ? m->q_mean[i - 1] : 0.0) : (i ? m->p_mean[i - 1] + from : from),
+                   log_w = k ? m->q_weight[i] : m->p_weight[i];
             double z = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * z * 0.70710678118654752440);
             side[k] += term;
-            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * z * z + fabs(z) * (1.0 + fabs(mean)) / s)) * term + 1e-322; /* what underflows is off by a few 5e-324, which e^eps multiplies */
+            err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * z * z + fabs(z) * (1.0 + fabs(mean)) / s)) * term +
+                      1e-322; /* what underflows is off by a few 5e-324, which e^eps multiplies */
         }
     grow = exp(fa_min(eps, 700.0));
     d = sign > 0 ? side[0] - grow * side[1] : side[1] - grow * side[0];
-    slip = (sign > 0 ? err[0] + grow * err[1] : err[1] + grow * err[0]) + 8.0 * FA_EPS * (1.0 + eps) * grow * side[sign > 0 ? 1 : 0] + 1e-300;
+    slip = (sign > 0 ? err[0] + grow * err[1] : err[1] + grow * err[0]) +
+           8.0 * FA_EPS * (1.0 + eps) * grow * side[sign > 0 ? 1 : 0] + 1e-300;
     if (!(high < m->p_top + 59.0 * s) || !(low > m->q_low - 59.0 * s) || eps > 690.0)
         return r;
     r.upper = fa_min(0.0, log(fa_max(d, 0.0) + slip));

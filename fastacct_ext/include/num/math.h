@@ -1,4 +1,4 @@
-/* fa_math.h -- double-double arithmetic and the few elementary functions the kernels need.
+/* num/math.h -- double-double arithmetic and the few elementary functions the kernels need.
  *
  * Everything here is branch free, so that compilers turn loops over these functions into vector code, and
  * free of libm in its vector part, so that the same source means the same arithmetic on every platform.
@@ -18,10 +18,10 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define FA_INLINE static inline __attribute__((always_inline, unused))
-#define FA_FUNC static __attribute__((unused))
+#define FA_FUNC   static __attribute__((unused))
 #else
 #define FA_INLINE static __inline
-#define FA_FUNC static
+#define FA_FUNC   static
 #endif
 
 #if defined(_OPENMP) || defined(FA_OPENMP_SIMD)
@@ -30,14 +30,14 @@
 #define FA_PRAGMA(text)
 #endif
 
-#define FA_EPS 0x1p-53                         /* unit roundoff u */
-#define FA_LN2 0.693147180559945309417232121458
-#define FA_LN2_HI 0x1.62e42fefa3800p-1         /* ln 2 = HI + MID + LO; k*HI is exact for |k| < 2^11 */
-#define FA_LN2_MID 0x1.ef35793c76730p-45
-#define FA_LN2_LO 0x1.f97b57a079a19p-103
-#define FA_LOG2E 1.44269504088896340735992468100
-#define FA_ROUND_SHIFT 0x1.8p52                /* adding it rounds a small double to an integer */
-#define FA_EXP_MAX 700.0                       /* |t| beyond it is clamped: callers scale instead */
+#define FA_EPS         0x1p-53 /* unit roundoff u */
+#define FA_LN2         0.693147180559945309417232121458
+#define FA_LN2_HI      0x1.62e42fefa3800p-1 /* ln 2 = HI + MID + LO; k*HI is exact for |k| < 2^11 */
+#define FA_LN2_MID     0x1.ef35793c76730p-45
+#define FA_LN2_LO      0x1.f97b57a079a19p-103
+#define FA_LOG2E       1.44269504088896340735992468100
+#define FA_ROUND_SHIFT 0x1.8p52 /* adding it rounds a small double to an integer */
+#define FA_EXP_MAX     700.0    /* |t| beyond it is clamped: callers scale instead */
 
 typedef struct {
     double hi, lo;
@@ -83,7 +83,11 @@ FA_INLINE fa_dd fa_two_prod(double a, double b)
 }
 #endif
 
-FA_INLINE fa_dd fa_dd_make(double hi, double lo) { fa_dd r = {hi, lo}; return r; }
+FA_INLINE fa_dd fa_dd_make(double hi, double lo)
+{
+    fa_dd r = {hi, lo};
+    return r;
+}
 
 /* a + b with relative error below 4 u^2 (accurate sum of two double-doubles) */
 FA_INLINE fa_dd fa_dd_add(fa_dd a, fa_dd b)
@@ -122,8 +126,18 @@ FA_INLINE fa_dd fa_dd_div(fa_dd a, fa_dd b)
     return fa_fast_two_sum(quo, rem * inv);
 }
 
-FA_INLINE uint64_t fa_bits(double x) { uint64_t b; memcpy(&b, &x, 8); return b; }
-FA_INLINE double fa_from_bits(uint64_t b) { double x; memcpy(&x, &b, 8); return x; }
+FA_INLINE uint64_t fa_bits(double x)
+{
+    uint64_t b;
+    memcpy(&b, &x, 8);
+    return b;
+}
+FA_INLINE double fa_from_bits(uint64_t b)
+{
+    double x;
+    memcpy(&x, &b, 8);
+    return x;
+}
 
 /* (exp(r) - 1 - r)/r^2 for |r| <= ln2/2, truncated where the next term is below u */
 FA_INLINE double fa_exp_tail_v(double r)
@@ -145,14 +159,13 @@ FA_INLINE double fa_exp_tail_v(double r)
 
 /* fa_expm1_minus_v -- E2(t) = exp(t) - 1 - t for t = hi + lo, and exp(t) itself.
  *   domain   t <= 700; below -700 exp(t) is taken at -700, negligible beside -1 - t       result nearest
- *   error    E2: 32 u relative (measured 22), exp: 4 u relative (docs/algorithms/arithmetic.md); no cancellation at t -> 0
- *   cost     about 0.6 ns a point with 512-bit vectors
- * exp(t) = 2^k exp(r), |r| <= ln2/2, exp(r) = 1 + r + r^2 p(r).  Then E2 = (2^k - 1) + (2^k r - t) + 2^k r^2 p(r), where the
- * first two brackets are exactly 0 for k = 0. */
+ *   error    E2: 32 u relative (measured 22), exp: 4 u relative (docs/algorithms/arithmetic.md); no cancellation at t
+ * -> 0 cost     about 0.6 ns a point with 512-bit vectors exp(t) = 2^k exp(r), |r| <= ln2/2, exp(r) = 1 + r + r^2 p(r).
+ * Then E2 = (2^k - 1) + (2^k r - t) + 2^k r^2 p(r), where the first two brackets are exactly 0 for k = 0. */
 FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
 {
     double t, shifted, k, r, scale, poly, square;
-    t = fa_min(FA_EXP_MAX, hi);                          /* one instruction each */
+    t = fa_min(FA_EXP_MAX, hi); /* one instruction each */
     t = fa_max(-FA_EXP_MAX, t);
     shifted = FA_FMA(t, FA_LOG2E, FA_ROUND_SHIFT);
     k = shifted - FA_ROUND_SHIFT;
@@ -161,7 +174,7 @@ FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
     poly = fa_exp_tail_v(r);
     square = scale * (r * r * poly);
     *exp_out = FA_FMA(scale, r, scale) + square;
-    return ((scale - 1.0) + FA_FMA(scale, r, -(hi + lo))) + square;      /* hi, not t: right for hi < -700 too */
+    return ((scale - 1.0) + FA_FMA(scale, r, -(hi + lo))) + square; /* hi, not t: right for hi < -700 too */
 }
 
 /* fa_expm1_minus_plain_v -- the same for a plain double |t| <= 600: a third fewer operations */
@@ -186,16 +199,16 @@ FA_INLINE double fa_exp_v(double hi, double lo)
 }
 
 /* fa_log1p_v -- log(1 + x) as a double-double, for a double-double x > -1.
- *   error    below 2^-63 |log(1 + x)| + 2^-96 (measured 1.07 * 2^-64): relative even for tiny x (docs/algorithms/arithmetic.md)
- *   cost     about 40 floating-point operations and one division
- * 1 + x = 2^k m, m in [sqrt(1/2), sqrt(2)), s = (m - 1)/(m + 1), log m = 2 s + s (2 s^2/3 + 2 s^4/5 + ...): the first two terms
- * are carried in double-double, |s| <= 0.172 makes the rest small enough for doubles. */
+ *   error    below 2^-63 |log(1 + x)| + 2^-96 (measured 1.07 * 2^-64): relative even for tiny x
+ * (docs/algorithms/arithmetic.md) cost     about 40 floating-point operations and one division 1 + x = 2^k m, m in
+ * [sqrt(1/2), sqrt(2)), s = (m - 1)/(m + 1), log m = 2 s + s (2 s^2/3 + 2 s^4/5 + ...): the first two terms are carried
+ * in double-double, |s| <= 0.172 makes the rest small enough for doubles. */
 FA_INLINE fa_dd fa_log1p_v(fa_dd x)
 {
     uint64_t b = fa_bits(1.0 + x.hi) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
     double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
     double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
-    double less = inv_scale - 1.0;                                    /* exact unless x > 2^53: then its error is carried on */
+    double less = inv_scale - 1.0; /* exact unless x > 2^53: then its error is carried on */
     fa_dd num = fa_two_sum(less, inv_scale * x.hi);
     fa_dd den, s, s2, head, tail, result;
     double w, p = 2.0 / 27.0;
@@ -220,7 +233,7 @@ FA_INLINE fa_dd fa_log1p_v(fa_dd x)
     tail = fa_dd_mul(s2, fa_dd_make(0x1.5555555555555p-1, 0x1.5555555555555p-55));
     tail = fa_fast_two_sum(tail.hi, FA_FMA(w * w, p, tail.lo));
     tail = fa_dd_mul(tail, s);
-    head = fa_fast_two_sum(k * FA_LN2_HI, 2.0 * s.hi);                /* k = 0, or |k ln 2| > |2 s| */
+    head = fa_fast_two_sum(k * FA_LN2_HI, 2.0 * s.hi); /* k = 0, or |k ln 2| > |2 s| */
     result = fa_fast_two_sum(head.hi, head.lo + (2.0 * s.lo + k * FA_LN2_MID));
     head = fa_fast_two_sum(result.hi, tail.hi);
     return fa_fast_two_sum(head.hi, head.lo + (result.lo + tail.lo));
@@ -234,14 +247,15 @@ FA_FUNC fa_dd fa_exp_dd(fa_dd x)
     int i;
     r = fa_dd_add(r, fa_dd_mul_d(fa_dd_make(-FA_LN2_MID, -FA_LN2_LO), k));
     r.hi *= 0x1p-6;
-    r.lo *= 0x1p-6;                                      /* |r| <= 0.0055 */
-    double u = r.hi, high = u * u * u * u * (1.0 / 24 + u * (1.0 / 120 + u * (1.0 / 720 + u * (1.0 / 5040 + u / 40320))));
+    r.lo *= 0x1p-6; /* |r| <= 0.0055 */
+    double u = r.hi,
+           high = u * u * u * u * (1.0 / 24 + u * (1.0 / 120 + u * (1.0 / 720 + u * (1.0 / 5040 + u / 40320))));
     term = fa_dd_mul(r, r);
     sum = fa_dd_mul(fa_dd_mul(term, r), fa_dd_make(0x1.5555555555555p-3, 0x1.5555555555555p-57));
     sum = fa_dd_add_d(sum, high);
     sum = fa_dd_add(sum, fa_dd_make(0.5 * term.hi, 0.5 * term.lo));
-    sum = fa_dd_add(sum, r);                             /* expm1(r) */
-    for (i = 0; i < 6; i++)                              /* expm1(2r) = 2 e + e^2 */
+    sum = fa_dd_add(sum, r); /* expm1(r) */
+    for (i = 0; i < 6; i++)  /* expm1(2r) = 2 e + e^2 */
         sum = fa_dd_add(fa_dd_make(2.0 * sum.hi, 2.0 * sum.lo), fa_dd_mul(sum, sum));
     sum = fa_dd_add_d(sum, 1.0);
     sum.hi = ldexp(sum.hi, (int)k);
@@ -254,7 +268,7 @@ FA_FUNC fa_dd fa_log_dd(double x)
 {
     int e;
     double m = frexp(x, &e), y = log(m);
-    fa_dd back = fa_dd_mul_d(fa_exp_dd(fa_dd_make(-y, 0.0)), m);        /* 1 + tiny */
+    fa_dd back = fa_dd_mul_d(fa_exp_dd(fa_dd_make(-y, 0.0)), m); /* 1 + tiny */
     fa_dd tiny = fa_dd_add_d(back, -1.0);
     fa_dd r = fa_dd_add(fa_dd_make(y, 0.0), fa_dd_add_d(tiny, -0.5 * tiny.hi * tiny.hi));
     fa_dd shift = fa_dd_mul_d(fa_dd_make(FA_LN2_MID, FA_LN2_LO), (double)e);
