@@ -3,7 +3,7 @@
 #ifndef FA_LINE_CAPPED_LEDGER_H
 #define FA_LINE_CAPPED_LEDGER_H
 
-#include "capped_tail.h"
+#include "capped_draw.h"
 
 typedef struct {
     double up, down;                                 /* delta <= value (1 + up), delta >= value (1 - down) */
@@ -188,8 +188,7 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, const fa_cap_line *line, d
     error += fa_cap_ends(job, line, small_only ? 1.0 : v, v) +
              1e-13 * (fabs(expm1(fa_min(600.0, r.k / job->steps - v * s->mean))) +
                       v * sqrt(fa_max(0.0, r.d2 / job->steps)));
-    r = fa_cap_k(job, &line->w, s, v, small_only, error);
-    k = r.k + slop;
+    k = job->steps * (v * s->mean + log1p(r.rest + error)) + slop;
     if (!small_only && line->w.has_floor)
         k += log(-expm1(job->steps * log1p(-fa_min(0.9999999, 1.25 * r.jumps / job->steps + error))));
     return k;
@@ -255,16 +254,16 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
 FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
                                  const fa_cap_errors *errors, fa_cap_ledger *out)
 {
-    const double *log_f = line->log_f, *arg_f = line->arg_f, *inverse = line->inverse;
+    const double *log_f = line->log_f, *arg_f = line->arg_f, *size_f = line->size, *inverse = line->inverse;
     double c = line->plan.c, h = line->plan.h, de = eps - line->eps, shift = line->ref - log_value, steps = job->steps,
            drift = steps * fabs(line->nodes.mean), inv_c2 = 1.0 / (c * c), ref = fabs(line->ref);
     double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, large = errors->large;
-    double sum = 0.0, size = 0.0, low = 0.0, share = 0.0;
+    double sum = 0.0, size = 0.0, low = 0.0, share = 0.0, scale = exp(fa_min(600.0, shift - (c - 1.0) * de));
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, size, share))
     for (k = 0; k < n; k++) {
-        double t = k * h, f = fa_exp_plain_v(fa_min(600.0, log_f[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5),
-               rule = fixed + mean * sqrt(c * c + t * t), err = rule + fa_min(far, near * (1.0 + t * t * inv_c2)), grow;
+        double t = k * h, f = size_f[k] * scale, rule = fixed + mean * sqrt(c * c + t * t),
+               err = rule + fa_min(far, near * (1.0 + t * t * inv_c2)), grow;
         (void)fa_exp_both_v(fa_min(600.0, steps * err * inverse[k]), &grow);
         sum += f * grow;
         share += f * grow * rule / err;

@@ -29,6 +29,7 @@ typedef struct {
     double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, Q's weight times 1 - keep */
     double *above, *large, *small; /* 1 - the floor's window, and the weights times it and times the window */
     double *large_r, *large_i;     /* phasors of `large` */
+    double *first_r, *first_i;     /* what the first step adds to a phasor of `sum` */
     double *scratch, *scratch2;
     double *memory;
 } fa_cap_nodes;
@@ -42,8 +43,9 @@ FA_FUNC void fa_cap_nodes_free(fa_cap_nodes *s)
 
 FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
 {
-    double **arrays[] = {&s->z,     &s->log_q, &s->slope, &s->bend,    &s->x,       &s->keep,    &s->beyond,
-                         &s->above, &s->large, &s->small, &s->large_r, &s->large_i, &s->scratch, &s->scratch2};
+    double **arrays[] = {&s->z,       &s->log_q,   &s->slope,   &s->bend,    &s->x,       &s->keep,
+                         &s->beyond,  &s->above,   &s->large,   &s->small,   &s->large_r, &s->large_i,
+                         &s->first_r, &s->first_i, &s->scratch, &s->scratch2};
     size_t c = 256, i, count = sizeof(arrays) / sizeof(*arrays);
     if (n <= s->capacity)
         return 1;

@@ -11,9 +11,10 @@
 
 #define FA_CAP_PROBES 13 /* Chernoff's points around the saddle */
 
-/* K(v) = steps log E_Q[exp(v L) window], with derivatives, and steps times the tilted chance of a large loss */
+/* K(v) = steps log E_Q[exp(v L) window], with derivatives, and steps times the tilted chance of a large loss; rest:
+ * E_Q[exp(v l) window] - 1 */
 typedef struct {
-    double k, d1, d2, jumps;
+    double k, d1, d2, jumps, rest;
 } fa_cap_real;
 
 typedef struct {
@@ -36,7 +37,7 @@ FA_INLINE double fa_cap_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1
 FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double v,
                              int small_only, double add)
 {
-    fa_cap_real out = {INFINITY, 0.0, 0.0, 0.0};
+    fa_cap_real out = {INFINITY, 0.0, 0.0, 0.0, INFINITY};
     const double *l = s->sum.lr, *weight = small_only ? s->small : s->sum.wr, *large = s->large;
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0, missing = w->q_mass, one, mean;
     int j, n = s->sum.n;
@@ -54,9 +55,10 @@ FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, con
     }
     for (j = s->lifted; small_only && j < s->sum.n; j++)
         missing += large[j];
-    one = 1.0 + s0 - missing + add;
+    out.rest = s0 - missing + add;
+    one = 1.0 + out.rest;
     mean = s1 / one;
-    out.k = job->steps * (v * s->mean + log1p(s0 - missing + add));
+    out.k = job->steps * (v * s->mean + log1p(out.rest));
     out.d1 = job->steps * (s->mean + mean);
     out.d2 = job->steps * (s2 / one - mean * mean);
     out.jumps = job->steps * many / one;
@@ -200,9 +202,10 @@ typedef struct {
 FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double eps,
                           const fa_cap_saddle *at, double log_tol, fa_cap_probes *out)
 {
-    static const double steps[] = {0.0, 0.45, 1.0, 2.1, 4.2, 7.0, 12.0};
+    static const double many[] = {0.0, 0.45, 1.0, 2.1, 4.2, 7.0, 12.0}, few[] = {0.0, 0.8, 2.0, 4.2, 8.5};
+    const double *steps = w->has_floor ? many : few;
     double width = 1.0 / sqrt(at->curvature);
-    int i, half = FA_CAP_PROBES / 2;
+    int i, half = w->has_floor ? 6 : 4;
     out->n = 0;
     out->least = INFINITY;
     for (i = -half; i <= half; i++) {

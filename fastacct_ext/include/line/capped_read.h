@@ -26,18 +26,17 @@ FA_FUNC void fa_cap_work_free(fa_cap_work *work)
 
 FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *line, double eps)
 {
-    const double *log_f = line->log_f, *arg_f = line->arg_f;
-    double sum = 0.0, fall = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h, scale = h / FA_PI,
-           value;
+    const double *size = line->size, *arg_f = line->arg_f;
+    double sum = 0.0, fall = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h,
+           scale = h / FA_PI * exp(fa_min(600.0, -c1 * de)), value;
     fa_cap_closed closed = fa_cap_closed_part(job, &line->w, eps, line->ref);
     fa_cap_reading out = {NAN, NAN};
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, fall))
     for (k = 0; k < n; k++) {
-        double t = k * h, e = fa_exp_plain_v(fa_min(600.0, log_f[k] - c1 * de)) * (k ? 1.0 : 0.5), co,
-               si = fa_sincos_v(arg_f[k] - t * de, &co);
-        sum += e * co;
-        fall += e * (c1 * co - t * si);
+        double t = k * h, co, si = fa_sincos_v(arg_f[k] - t * de, &co);
+        sum += size[k] * co;
+        fall += size[k] * (c1 * co - t * si);
     }
     value = sum * scale + closed.value;
     if (value > 0.0 && value < INFINITY) {
@@ -100,7 +99,7 @@ FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double
             return 0;
         step = fa_max(-most, fa_min(most, (log_delta - r->log_value) / r->slope));
         *eps += step;
-        if (fabs(step) < 1e-7 * *eps) {
+        if (fabs(step) < 1e-6 * *eps && fabs(step * r->slope) < 1e-5) {
             *r = fa_cap_read(job, line, *eps);
             return r->log_value == r->log_value && r->slope < 0.0;
         }
@@ -109,17 +108,22 @@ FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double
 }
 
 /* a line near eps(delta), and eps on it; 0: none */
-FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, const fa_cap_effort *effort,
+FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, fa_cap_effort *effort,
                             int *with_floor, double *eps_out, fa_cap_reading *r)
 {
     fa_cap_saddle at;
-    double eps, size;
+    double eps, size, bonus;
     int round;
     if (!fa_cap_place_delta(job, effort, work, log_delta, &eps, &at))
         return 0;
     size = at.log_size;
+    bonus = fa_max(0.0, fa_min(3.0, log(-at.slope * eps) - 0.3));
+    effort->tolerance -= bonus;
+    effort->dead -= bonus;
+    effort->need -= bonus;
     for (round = 0; round < 6; round++) {
-        if (!fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, fa_min(-1e-3, size), *effort, with_floor))
+        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, size), log_delta, *effort,
+                         with_floor))
             return 0;
         *eps_out = eps;
         if (!fa_cap_newton(job, &work->line, log_delta, eps_out, r))
@@ -151,7 +155,8 @@ FA_FUNC int fa_cap_read_once(const fa_cap_job *job, fa_cap_work *work, double ep
 {
     fa_cap_saddle at;
     if (!fa_cap_place(job, effort, eps, 0.0, &work->line.w, &work->coarse, &at) ||
-        !fa_cap_draw(job, &work->line, &work->coarse, &at, eps, at.log_size, with_floor, effort, 0.0))
+        !fa_cap_plan_line(job, &work->line, &work->coarse, &at, eps, at.log_size, with_floor, effort) ||
+        !fa_cap_evaluate(job, &work->line, &work->coarse, effort, 0.0))
         return 0;
     *r = fa_cap_read(job, &work->line, eps);
     if (!(r->log_value == r->log_value))
@@ -175,7 +180,7 @@ FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double ep
         return 0;
     size = at.log_size;
     for (round = 0; round < 3; round++) {
-        if (!fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, size, effort, &with_floor))
+        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, size, NAN, effort, &with_floor))
             return 0;
         r = fa_cap_read(job, &work->line, eps);
         if (!(r.log_value == r.log_value))
@@ -266,7 +271,7 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
     fa_cap_ledger g;
     fa_cap_reading r;
     double eps, width;
-    int round, with_floor = 0;
+    int round, points, with_floor = 0;
     work->certified = 0;
     if (!fa_cap_find_eps(job, work, log_delta, &effort, &with_floor, &eps, &r)) {
         if (!fa_cap_is_free(job, work, log_delta))
@@ -275,8 +280,10 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
         return 1;
     }
     for (round = 0;; round++) {
+        points = work->line.n;
         fa_cap_close_ledger(job, &work->line, &effort, eps, r.log_value, &g);
-        r = fa_cap_read(job, &work->line, eps);
+        if (work->line.n != points)
+            r = fa_cap_read(job, &work->line, eps);
         if (!(r.slope < 0.0))
             return 0;
         width = 1.0 / (-r.slope * eps);
@@ -284,8 +291,8 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
             break;
         fa_cap_try_harder(&effort, &g, width);
         if (!fa_cap_place(job, &effort, eps, work->line.plan.c, &work->line.w, &work->coarse, &at) ||
-            !fa_cap_evaluate_line(job, &work->line, &work->coarse, &at, eps, fa_min(-1e-3, log_delta), effort,
-                                  &with_floor) ||
+            !fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, log_delta), log_delta, effort,
+                         &with_floor) ||
             !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
             return 0;
     }

@@ -32,8 +32,9 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_job *job, const fa_cap_line 
 }
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
- * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell) */
-FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve,
+ * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
+ * without what the cells cost */
+FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve, double pay,
                                  const int large, double *slack_out)
 {
     const fa_cap_nodes *s = &line->nodes;
@@ -43,8 +44,9 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
            top = curve->top, at = curve->at, strip = curve->strip;
     double cap = w->cap, inv_cap = 0.5 / (w->width * w->width), floor_at = large ? w->floor : -1e300,
            inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
-    double cells = grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0), edge = grow * h * h / 8.0,
-           c = curve->c, t = curve->t, u = curve->u, mean = curve->mean, swell = curve->swell;
+    double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
+           edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
+           swell = curve->swell;
     double sum = 0.0, swollen = 0.0, last = 0.0, before = 0.0, *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, swollen))
@@ -88,20 +90,21 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     }
     if (large)
         return log(swollen + 1e-16);
-    *slack_out = 2.1 * exp(-2.0 * FA_PI * strip / h) * swollen / sum + 4.0 * FA_EPS * n;
+    *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * strip / h) * swollen / sum + 4.0 * FA_EPS * n);
     return log(sum + 1e-16);
 }
 
 FA_FUNC double fa_cap_majorant_all(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve,
-                                   double *slack_out)
+                                   double pay, double *slack_out)
 {
-    return fa_cap_majorant(job, line, curve, 0, slack_out);
+    return fa_cap_majorant(job, line, curve, pay, 0, slack_out);
 }
 
-FA_FUNC double fa_cap_majorant_large(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve)
+FA_FUNC double fa_cap_majorant_large(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve,
+                                     double pay)
 {
     double slack;
-    return fa_cap_majorant(job, line, curve, 1, &slack);
+    return fa_cap_majorant(job, line, curve, pay, 1, &slack);
 }
 
 /* a good height of the curve: t/sigma^2 is the saddle's, but the cap's window grows as exp(y^2/(2 width^2)) */
@@ -127,25 +130,32 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_job *job, const fa_cap_line *line, 
     return fa_max(top, 1e-4);
 }
 
-/* what the sum leaves out beyond t, over exp(log_value), at eps.  |R| <= |B0|^T, with a floor T |D| max(|B0|,
- * |Bb|)^(T-1); h/pi sum of |R|/|u (u-1)| beyond t <= max |R|/(pi t) */
-FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
-                                  double t, double lower)
+/* log of a bound of |F u (u-1)| at eps for all Im u >= t.  |R| <= |B0|^T, with a floor T |D| max(|B0|, |Bb|)^(T-1).
+ * lower: factor on the curve's height */
+FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double t, double lower,
+                                 double pay)
 {
     double s2 = job->sigma * job->sigma, c = line->plan.c, slack, log_b, log_r;
     fa_cap_curve curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, lower * fa_cap_curve_top(job, line, t)));
-    log_b = fa_cap_majorant_all(job, line, &curve, &slack) + slack;
+    log_b = fa_cap_majorant_all(job, line, &curve, pay, &slack) + slack;
     if (line->w.has_floor) {
         double stiff = s2 / line->w.floor_width, log_d;
         curve = fa_cap_curve_of(
             job, line, t, fa_max(1e-4, fa_min(1.4, t * fa_cap_posterior(job, line->w.floor) / (stiff * stiff + s2))));
-        log_d = fa_cap_majorant_large(job, line, &curve);
+        log_d = fa_cap_majorant_large(job, line, &curve, pay);
         log_r = log(job->steps) + log_d + slack + (job->steps - 1.0) * (log_b + log1p(exp(log_d + slack - log_b)));
     }
     else
         log_r = job->steps * log_b;
     log_r += 64.0 * FA_EPS * job->steps * (c + 1.0) * (fabs(line->nodes.mean) + fabs(job->kappa));
-    return exp(fa_min(300.0, log_r + job->steps * c * line->nodes.mean - (c - 1.0) * eps - log(FA_PI * t) - log_value));
+    return log_r + job->steps * c * line->nodes.mean - (c - 1.0) * eps;
+}
+
+/* what the sum leaves out beyond t, over exp(log_value): h/pi sum of |R|/|u (u-1)| beyond t <= max |R|/(pi t) */
+FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
+                                  double t, double lower)
+{
+    return exp(fa_min(300.0, fa_cap_log_beyond(job, line, eps, t, lower, 1.0) - log(FA_PI * t) - log_value));
 }
 
 /* bound of the tail; further points, as far as the nodes are fine enough, while it is too large.  Changes the line */

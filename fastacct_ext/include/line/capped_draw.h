@@ -1,0 +1,312 @@
+/* line/capped_draw.h -- drawing a capped line: the step of its nodes, how far it goes, with or without a floor.
+ *
+ * As in line/capped_place.h any choice is valid; the ledger bounds what it leaves out.
+ */
+#ifndef FA_LINE_CAPPED_DRAW_H
+#define FA_LINE_CAPPED_DRAW_H
+
+#include "capped_tail.h"
+
+/* about E_Q[|exp(u l)| keep] on Im xi = -eta at Im u = t/eta, without the Gaussian's growth; l counted from its tilted
+ * mean m */
+FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t_eta, double stretch)
+{
+    const double *l = s->sum.lr, *w = s->sum.wr;
+    double sum = 0.0;
+    int j, n = s->sum.n;
+    FA_PRAGMA(omp simd reduction(+ : sum))
+    for (j = 0; j < n; j++)
+        sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j]))));
+    return fa_max(sum, 1.0);
+}
+
+/* an edge between windows, for the step: its width in the loss, and the exponent that its quadrature needs */
+typedef struct {
+    double width, need, growth;
+} fa_cap_rim;
+
+FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, double v, double mean, double need,
+                                 double most)
+{
+    fa_cap_rim out;
+    double l = fa_cap_l(job, z), a = job->inv_var * fa_cap_posterior(job, z), turn = width * (v * a - z * job->inv_var);
+    double weight = -0.5 * z * z * job->inv_var + v * (l - fa_max(mean, 0.0)) + log(width / job->sigma) +
+                    0.5 * turn * turn;
+    out.width = 0.9 * width * a;
+    out.need = need + fa_min(weight, most);
+    out.growth = 0.0;
+    return out;
+}
+
+/* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
+ * exp(-need), relative. A guess, checked by the ledger; returns the step */
+FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
+                           const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
+{
+    const fa_cap_windows *w = &line->w;
+    const fa_cap_plan *plan = &line->plan;
+    double c = plan->c, s2 = job->sigma * job->sigma, log_t = log(job->steps),
+           mean = plan->d1 / job->steps - job->kappa, u2 = c * c + t * t, need, most, eta, best = INFINITY, h = 0.0, a;
+    double ampl = plan->excess +
+                  log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
+                             1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
+    double l_end = fa_cap_l(job, z_high);
+    fa_cap_rim cap, right, low = {INFINITY, 0.0, 0.0};
+    int worse = 0;
+    ampl = fa_max(0.0, ampl);
+    need = effort->need + ampl + log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
+           (job->sigma > 3.0 ? 3.0 : 0.0);
+    cap = fa_cap_rim_at(job, w->cap, w->width, c, mean, effort->need + ampl + log_t, 1.0);
+    right = fa_cap_rim_at(job, w->cap, w->width, plan->right, mean, 11.0 + log_t, INFINITY); /* K at Chernoff's point */
+    if (w->has_floor) {
+        most = log(plan->jumps / job->steps);
+        low = fa_cap_rim_at(job, w->floor, w->floor_width, c, mean,
+                            effort->need + ampl + log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9)))),
+                            most);
+    }
+    eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
+    for (a = 1.0; a > 1e-6; a *= 0.7) {
+        double e = need + 0.5 * s2 * eta * eta + log(fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a)),
+               knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
+        double turn = a * eta / cap.width;
+        e = fa_max(e, fa_max(cap.need + t * a * eta, right.need) + 0.5 * turn * turn);
+        turn = a * eta / low.width;
+        e = fa_max(e, low.need + t * a * eta + 0.5 * turn * turn);
+        nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * e / (2.0 * FA_PI * eta);
+        if (nodes < best) {
+            best = nodes;
+            *stretch_out = a;
+            h = 2.0 * FA_PI * eta / e;
+            worse = 0;
+        }
+        else if (++worse > 2 && nodes > 1.5 * best)
+            break;
+    }
+    return fa_min(h, 0.9);
+}
+
+/* points until |F| t is dead.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
+FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double *t_out)
+{
+    double h = line->plan.h, dead = -effort->dead, pairs = 0.0;
+    int k, limit = effort->points,
+           width = line->nodes.sum.n + (line->w.has_floor ? line->nodes.sum.n - line->nodes.lifted : 0);
+    line->made = 0;
+    for (k = 0; k + FA_RUN <= limit; k += FA_RUN) {
+        double t = (k + FA_RUN - 1) * h, last, fell;
+        if (!fa_cap_reserve_points(line, k + FA_RUN))
+            return 0;
+        fa_cap_points(job, line, k);
+        pairs += FA_RUN * width;
+        last = line->log_f[k + FA_RUN - 1];
+        if (last + log(t + h) < dead && line->log_f[k + FA_RUN - 2] + log(t + h) < dead + 1.0) {
+            k += FA_RUN;
+            while (k > 2 && line->log_f[k - 2] + log(k * h) < dead)
+                k--;
+            line->n = k;
+            return 1;
+        }
+        fell = line->log_f[0] - last;
+        if (pairs > effort->pairs || (limit < FA_CAP_POINTS_MAX && (k == 24 || k == 56 || k == 120) &&
+                                      (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
+            return 0;
+        if (t > line->reach * 1.001 + FA_RUN * h) {
+            double slow = line->log_f[(k + FA_RUN) / 2] - last,
+                   end = t * (1.0 + 0.5 * (last - dead + log(2.0 * t)) / fa_max(slow, 0.1));
+            *t_out = fa_max(1.5 * line->reach, fa_min(1.4 * end, 3.0 * line->reach));
+            return 2;
+        }
+    }
+    return 0;
+}
+
+#define FA_CAP_SEARCH 5
+
+/* Im u where |F| t is about dead, by the tail's majorant on few nodes, near `guess`.  Uses the line's nodes as scratch.
+ * 0: not found */
+FA_FUNC double fa_cap_find_reach(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double z_low,
+                                 double z_high, double guess)
+{
+    const fa_cap_windows *w = &line->w;
+    double edge = w->width * job->inv_var * fa_cap_posterior(job, w->cap), h = fa_min(0.8 / job->sigma, 0.5), t = guess,
+           low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap, fall, next;
+    int i;
+    if (w->has_floor)
+        edge = fa_min(edge, w->floor_width * job->inv_var * fa_cap_posterior(job, w->floor));
+    if (!fa_cap_fill(job, w, &line->nodes, h, fa_min(1.0, 1.2 * edge / h), z_low, z_high))
+        return 0.0;
+    fa_cap_bends(&line->nodes);
+    if (w->has_floor)
+        fa_cap_set_floor(w, &line->nodes);
+    else
+        fa_cap_no_floor(&line->nodes);
+    for (i = 0; i < FA_CAP_SEARCH; i++) {
+        double shift = effort->dead - 3.0 - log(t) - line->ref;
+        gap = fa_cap_log_beyond(job, line, line->eps, t, 1.0, 0.0) + shift;
+        if (gap > 30.0)
+            gap = fa_min(gap, fa_cap_log_beyond(job, line, line->eps, t, 0.6, 0.0) + shift);
+        if (gap > 0.0)
+            low = t;
+        else
+            high = t;
+        fall = last > 0.0 ? (before - gap) / log(t / last) : 0.0;
+        next = t * exp(fa_max(-1.0, fa_min(1.0, gap / (fall > 8.0 && fall < 80.0 ? fall : 25.0))));
+        if (fabs(gap) < 8.0)
+            return next;
+        last = t;
+        before = gap;
+        t = next > low * 1.02 && next < high * 0.98 ? next
+            : high < INFINITY                       ? sqrt(fa_max(low, 0.1 * high) * high)
+                                                    : 2.0 * low;
+    }
+    return high < INFINITY ? high : 0.0;
+}
+
+/* how far |F| is expected to reach in t */
+FA_FUNC double fa_cap_guess_reach(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_effort *effort,
+                                  double dephase)
+{
+    const fa_cap_plan *p = &line->plan;
+    double c = p->c, t = fa_max(1.3 * sqrt(60.0 / (p->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0)))), 8.0 * p->h),
+           eta, more;
+    if (line->w.has_floor)
+        t = fa_max(t, 8.0 / (line->w.floor_width * job->inv_var * fa_cap_posterior(job, line->w.floor)));
+    t *= effort->far;
+    eta = fa_min(1.5, 6.5 / job->sigma); /* more where it costs few nodes */
+    more = fa_min(t, 0.1 * (22.0 / eta + 0.5 * job->sigma * job->sigma * eta));
+    t = t + 16.0 * p->h < 2.0 * t ? fa_max(t + more, t + 16.0 * p->h) : t + more;
+    if (effort->points < FA_CAP_POINTS_MAX)
+        t = fa_max(t, fa_min(1.8 * dephase, (effort->points - 8) * p->h));
+    return t;
+}
+
+/* nodes and points for the plan; coarse: the nodes it was made with.  0: given up */
+FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
+                            const fa_cap_effort *effort, double dephase)
+{
+    double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right), h, stretch = 1.0;
+    int round, done;
+    line->reach = fa_cap_guess_reach(job, line, effort, dephase);
+    if (line->w.has_floor || 1.8 * dephase > 200.0 * line->plan.h) {
+        double t = fa_cap_find_reach(job, line, effort, z_low, z_high, line->reach);
+        if (effort->points < FA_CAP_POINTS_MAX && (!(t > 0.0) || t > 1.15 * effort->points * line->plan.h))
+            return 0;
+        line->reach = t > 0.0 ? effort->far * t : line->reach;
+    }
+    for (round = 0; round < 10; round++) {
+        h = fa_cap_step(job, line, coarse, effort, line->reach, z_low, z_high, &stretch);
+        if (!(h > 0.0) || !fa_cap_fill(job, &line->w, &line->nodes, h, stretch, z_low, z_high))
+            return 0;
+        fa_cap_bends(&line->nodes);
+        if (line->w.has_floor)
+            fa_cap_set_floor(&line->w, &line->nodes);
+        else
+            fa_cap_no_floor(&line->nodes);
+        fa_cap_centre(job, &line->w, &line->nodes);
+        done = fa_cap_run_points(job, line, effort, &line->reach);
+        if (done < 2)
+            return done;
+    }
+    return 0;
+}
+
+/* plan a line for eps, delta about exp(log_size); with_floor: whether small losses may be left to Chernoff's bound.
+ * line->ref: log delta as the plan has it.  0: none */
+FA_FUNC int fa_cap_plan_line(const fa_cap_job *job, fa_cap_line *line, fa_cap_nodes *coarse, const fa_cap_saddle *at,
+                             double eps, double log_size, int with_floor, const fa_cap_effort *effort)
+{
+    fa_cap_plan *plan = &line->plan;
+    fa_cap_probes probes;
+    fa_cap_real r;
+    double tol, size = log_size, next;
+    int round;
+    for (round = 0;; round++) {
+        tol = size - effort->tolerance;
+        line->w.has_floor = 0;
+        plan->low = with_floor ? fa_cap_choose_floor(job, effort, &line->w, coarse, eps, tol, at) : 1.0;
+        if (!with_floor)
+            fa_cap_no_floor(coarse);
+        fa_cap_probe(job, &line->w, coarse, eps, at, tol, &probes);
+        if (!line->w.has_floor || round == 2)
+            break;
+        next = log(exp(probes.least - 0.5 * log(2.0 * FA_PI * at->curvature) - size) +
+                   fa_max(fa_cap_closed_part(job, &line->w, eps, size).value, 0.0)) +
+               size;
+        if (!(next < size - (round ? 1.0 : 1.5))) /* the floor's tolerance is relative to what delta is without it */
+            break;
+        size = next;
+    }
+    line->eps = eps;
+    line->ref = size;
+    if (!probes.n || probes.least < tol) { /* the line adds nothing worth a sum: refused, another reader answers */
+        return 0;
+    }
+    if (!fa_cap_choose_line(&line->w, &probes, eps, size, tol, plan))
+        return 0;
+    r = fa_cap_k(job, &line->w, coarse, plan->c, 0, 0.0);
+    plan->d1 = r.d1;
+    plan->d2 = r.d2;
+    plan->jumps = r.jumps;
+    return 1;
+}
+
+/* Im u where records that are hardly moved dephase, about: sqrt(2 * 32/variance of the small losses), less where large
+ * ones are certain */
+FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort, const fa_cap_nodes *coarse,
+                              double eps, double v)
+{
+    const double *l = coarse->sum.lr, *w = coarse->sum.wr;
+    double level = 0.05 * eps - job->kappa, all = 0.0, large = 0.0, m1 = 0.0, m2 = 0.0, jumps, variance;
+    int j, n = coarse->sum.n;
+    FA_PRAGMA(omp simd reduction(+ : all, large, m1, m2))
+    for (j = 0; j < n; j++) {
+        double f = w[j] * fa_exp_plain_v(fa_min(600.0, v * l[j])), in = l[j] <= level ? f : 0.0;
+        all += f;
+        large += f - in;
+        m1 += in * l[j];
+        m2 += in * l[j] * l[j];
+    }
+    all = fa_max(all, 1e-300);
+    jumps = job->steps * large / all;
+    variance = job->steps * (m2 / all - (m1 / all) * (m1 / all));
+    return jumps < effort->tolerance + 1.0 ? sqrt(2.0 * (effort->dead - jumps) / fa_max(variance, 1e-300)) : 0.0;
+}
+
+/* The line for *eps: first without a floor, as far as that is short.  wanted: the log delta that *eps is meant for, NAN
+ * for any; where the plan finds another one there, *eps moves before anything dear is done */
+FA_FUNC int fa_cap_draw(const fa_cap_job *job, fa_cap_line *line, fa_cap_nodes *coarse, fa_cap_saddle *at, double *eps,
+                        double log_size, double wanted, fa_cap_effort effort, int *with_floor)
+{
+    double dephase, gap;
+    int round;
+    line->n = line->made = 0;
+    if (!*with_floor) {
+        effort.points = 360;
+        effort.pairs = 1.5e5;
+        dephase = fa_cap_dephase(job, &effort, coarse, *eps, at->v);
+        if (fa_cap_plan_line(job, line, coarse, at, *eps, log_size, 0, &effort) &&
+            !(dephase > 0.8 * effort.points * line->plan.h) && fa_cap_evaluate(job, line, coarse, &effort, dephase))
+            return 1;
+        *with_floor = 1;
+    }
+    effort.points = FA_CAP_POINTS_MAX;
+    effort.pairs = 1e7;
+    for (round = 0; round < 5; round++) {
+        if (!fa_cap_plan_line(job, line, coarse, at, *eps, log_size, 1, &effort))
+            break;
+        gap = line->ref - wanted;
+        if (!(fabs(gap) > 0.7) || round == 4) {
+            if (fa_cap_evaluate(job, line, coarse, &effort, 0.0))
+                return 1;
+            break;
+        }
+        *eps *= 1.0 + fa_max(-0.5, fa_min(0.5, gap / (-at->slope * *eps)));
+        if (!fa_cap_place(job, &effort, *eps, at->v, &line->w, coarse, at))
+            break;
+        log_size = at->log_size;
+    }
+    line->n = 0;
+    return 0;
+}
+
+#endif
