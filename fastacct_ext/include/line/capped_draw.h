@@ -51,7 +51,7 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
                   log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
                              1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
     double l_end = fa_cap_l(job, z_high);
-    fa_cap_rim cap, right, low = {INFINITY, 0.0, 0.0};
+    fa_cap_rim cap, right, low = {INFINITY, 0.0, 0.0}, lower = low;
     int worse = 0;
     ampl = fa_max(0.0, ampl);
     need = effort->need + ampl + log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
@@ -63,6 +63,7 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
         low = fa_cap_rim_at(job, w->floor, w->floor_width, c, mean,
                             effort->need + ampl + log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9)))),
                             most);
+        lower = fa_cap_rim_at(job, w->floor, w->floor_width, plan->low, mean, 11.0 + log_t, INFINITY);
     }
     eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
     for (a = 1.0; a > 1e-6; a *= 0.7) {
@@ -71,7 +72,7 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
         double turn = a * eta / cap.width;
         e = fa_max(e, fa_max(cap.need + t * a * eta, right.need) + 0.5 * turn * turn);
         turn = a * eta / low.width;
-        e = fa_max(e, low.need + t * a * eta + 0.5 * turn * turn);
+        e = fa_max(e, fa_max(low.need + t * a * eta, lower.need) + 0.5 * turn * turn);
         nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * e / (2.0 * FA_PI * eta);
         if (nodes < best) {
             best = nodes;

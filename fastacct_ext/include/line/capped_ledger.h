@@ -58,29 +58,32 @@ FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, doub
                zi = s2 * (li + fa_angle_v(-mi, mr)), f_here = a * fa_exp_plain_v(xi - pr) / sqrt(size);
         double f = swell * slope[2 * j], ph = 2.0 * bend[2 * j], step = g * s2 * f, u0 = zr - cap, u1 = floor_at - zr,
                chi = 1.0 / (e + 1.0 / e), far = fabs(zr) + fabs(zi) + s2 * g * f;
-        double k0 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_cap * (zi * zi - u0 * u0))),
+        double e0 = fa_min(600.0, inv_cap * (zi * zi - u0 * u0)),
                b = s2 * f * f + far * f * ph + 3.0 * ph + u * a * chi + bump, q, eb, x, loss_r, loss, ek;
         b += u0 > -8.0 * width ? 2.0 * inv_cap * (s2 * s2 * f * f + (fabs(u0) + fabs(zi) + step) * s2 * f * ph) : 0.0;
-        q = unit + half_inv * (zi * zi - zr * zr);
-        ek = (u0 < step ? 1.0 + k0 : k0) * f_here * fa_exp_plain_v(fa_min(600.0, q + fa_min(40.0, cells * b)));
-        eb = fa_exp_plain_v(fa_min(600.0, c * (lr - mean) + t * fabs(li)));
+        q = unit + half_inv * (zi * zi - zr * zr) + fa_min(40.0, cells * b) + (u0 < step ? 0.0 : e0);
+        size = (u0 < step ? 1.0 + 0.5 * fa_exp_plain_v(e0) : 0.5) * f_here;
+        ek = size * fa_exp_plain_v(fa_min(600.0, q));
+        eb = size * fa_exp_plain_v(fa_min(600.0, q + c * (lr - mean) + t * fabs(li)));
         x = u * (lr + fabs(li) + fabs(mean));
-        line1[j] = ek * (eb + 1.0 + x);
-        line2[j] = ek * 0.5 * x * x * fa_max(1.0, eb);
-        right[j] = ek * (1.0 + fa_exp_plain_v(fa_min(600.0, v_right * (lr - mean))));
+        line1[j] = eb + ek * (1.0 + x);
+        line2[j] = 0.5 * x * x * fa_max(ek, eb);
+        right[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_right * (lr - mean)));
         loss_r = lr + kappa;
         loss = loss_r * loss_r + li * li;
-        x = fa_exp_plain_v(fa_min(600.0, loss_r));
-        mean1[j] = ek * (x + 1.0 + sqrt(loss));
-        mean2[j] = ek * 0.5 * loss * fa_max(1.0, x);
+        x = size * fa_exp_plain_v(fa_min(600.0, q + loss_r));
+        mean1[j] = x + ek * (1.0 + sqrt(loss));
+        mean2[j] = 0.5 * loss * fa_max(ek, x);
         if (with_floor) {
-            double k1 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_floor * (zi * zi - u1 * u1))),
+            double e1 = fa_min(600.0, inv_floor * (zi * zi - u1 * u1)), k1 = 0.5 * fa_exp_plain_v(e1),
                    more = u1 > -8.0 * floor_width
                               ? 2.0 * inv_floor * (s2 * s2 * f * f + (fabs(u1) + fabs(zi) + step) * s2 * f * ph)
                               : 0.0;
-            ek *= fa_exp_plain_v(fa_min(40.0, cells * more));
-            large[j] = ek * (u1 < step ? 1.0 + k1 : k1) * eb;
-            low[j] = ek * (u1 > -step ? 1.0 + k1 : k1) * (1.0 + fa_exp_plain_v(fa_min(600.0, v_low * (lr - mean))));
+            double grow = fa_exp_plain_v(fa_min(40.0, cells * more));
+            large[j] = grow * (u1 < step ? 1.0 + k1 : k1) * eb;
+            q += u1 > -step ? 0.0 : e1;
+            low[j] = grow * size * (u1 > -step ? 1.0 + k1 : 0.5) *
+                     (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (lr - mean))));
         }
     }
     out->line = alias * fa_cap_cells(line1, line2, n);
@@ -203,7 +206,8 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
     const fa_cap_windows *w = &line->w;
     const double *l = s->sum.lr;
     double log_t = log(job->steps), mean = s->mean - job->kappa, h = s->h, cell = exp(2.0 * h) * h * h / 8.0,
-           s2 = job->sigma * job->sigma, a = -1.0, best = INFINITY, loss_end, rest, *beyond = s->scratch;
+           s2 = job->sigma * job->sigma, a = -fa_max(1.0, 0.3 * (line->plan.c - 1.0)), best = INFINITY, loss_end, rest,
+           *beyond = s->scratch;
     double stiff = 1.0 / s2 + 1.0 / (w->width * w->width);
     int i, j, n = s->sum.n;
     *rate_out = 1.0;
@@ -218,7 +222,7 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
     }
     loss_end = l[n - 1] + s->mean;
     rest = fa_min(exp(fa_log_tail(s->z[n - 1] / job->sigma)), w->q_mass);
-    for (i = 0; i < 6; i++) {
+    for (i = 0; i < 10; i++) {
         double j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end, extra, value, slope, curve;
         fa_cap_real r;
         FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
@@ -244,9 +248,34 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
             break;
         slope = j1 / j0 + r.d1 - eps;
         curve = j2 / j0 - (j1 / j0) * (j1 / j0) + r.d2 + 1e-3 / (a * a);
-        a = fa_max(-1e6, fa_min(-0.05, a - slope / curve));
+        a = fa_max(4.0 * a - 1.0, fa_min(-0.05, a - slope / curve));
     }
     return exp(fa_min(300.0, best - log_value));
+}
+
+/* what errors e of B0 and e_D of D make of the points with a floor, over exp(log_value), but for T |R| e/|B0| (with the
+ * other points).  x = e/|B0|, y = (e + e_D)/|B0|; where x >= 0.1, |B0|^T and |Bb|^T as a whole, errors included */
+FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_errors *errors,
+                                  double log_scale)
+{
+    const double *log_all = line->log_all, *log_small = line->log_small, *ratio = line->ratio, *inverse = line->inverse;
+    double c = line->plan.c, h = line->plan.h, steps = job->steps, inv_c2 = 1.0 / (c * c), log_t = log(steps),
+           fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, large = errors->large,
+           sum = 0.0;
+    int k, n = line->n;
+    FA_PRAGMA(omp simd reduction(+ : sum))
+    for (k = 0; k < n; k++) {
+        double t = k * h, err = fixed + mean * sqrt(c * c + t * t) + fa_min(far, near * (1.0 + t * t * inv_c2)),
+               x = err * inverse[k], y = (err + large) * inverse[k], small = log_small[k],
+               log_f = log_all[k] + log_scale, bb = fa_exp_plain_v(small), first, whole;
+        first = log_f + log_t + (steps - 1.0) * small + 1.06 * steps * x +
+                steps * 1.000001 * fa_log_v(1.0 + fa_min(1e290, y / bb));
+        first = fa_exp_plain_v(fa_min(600.0, first)) *
+                (large * inverse[k] + 1.12 * x * (ratio[k] + large * inverse[k]) + 60.0 * FA_EPS * ratio[k]);
+        whole = 2.0 * fa_exp_plain_v(fa_min(600.0, log_f + steps * 1.000001 * fa_log_v(fa_max(1.0, bb) + y)));
+        sum += (k ? 1.0 : 0.5) * (x < 0.1 ? first : whole);
+    }
+    return sum;
 }
 
 /* what errors of B0 and D make of the sum, over exp(log_value): n factors (1 + e/|B0|), and the errors of log F and its
@@ -255,31 +284,23 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
                                  const fa_cap_errors *errors, fa_cap_ledger *out)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *size_f = line->size, *inverse = line->inverse;
-    double c = line->plan.c, h = line->plan.h, de = eps - line->eps, shift = line->ref - log_value, steps = job->steps,
-           drift = steps * fabs(line->nodes.mean), inv_c2 = 1.0 / (c * c), ref = fabs(line->ref);
-    double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, large = errors->large;
-    double sum = 0.0, size = 0.0, low = 0.0, share = 0.0, scale = exp(fa_min(600.0, shift - (c - 1.0) * de));
+    double c = line->plan.c, h = line->plan.h, log_scale = line->ref - log_value - (c - 1.0) * (eps - line->eps),
+           steps = job->steps, drift = steps * fabs(line->nodes.mean), inv_c2 = 1.0 / (c * c), ref = fabs(line->ref),
+           fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far;
+    double sum = 0.0, size = 0.0, low = 0.0, share = 0.0, scale = exp(fa_min(600.0, log_scale)),
+           power = line->w.has_floor ? 1.06 * steps : steps;
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, size, share))
     for (k = 0; k < n; k++) {
         double t = k * h, f = size_f[k] * scale, rule = fixed + mean * sqrt(c * c + t * t),
-               err = rule + fa_min(far, near * (1.0 + t * t * inv_c2)), grow;
-        (void)fa_exp_both_v(fa_min(600.0, steps * err * inverse[k]), &grow);
+               err = rule + fa_min(far, near * (1.0 + t * t * inv_c2)), x = err * inverse[k], grow;
+        (void)fa_exp_both_v(fa_min(600.0, x < 0.1 ? power * x : 1.000001 * steps * fa_log_v(1.0 + x)), &grow);
         sum += f * grow;
         share += f * grow * rule / err;
         size += f * (fabs(log_f[k]) + ref + fabs(arg_f[k]) + (c - 1.0 + t) * eps + 30.0 + (c + t) * drift);
     }
-    if (line->w.has_floor) {
-        const double *log_low = line->log_low, *ratio = line->ratio;
-        FA_PRAGMA(omp simd reduction(+ : low))
-        for (k = 0; k < n; k++) {
-            double t = k * h,
-                   f = fa_exp_plain_v(fa_min(600.0, log_low[k] - (c - 1.0) * de + shift)) * (k ? 1.0 : 0.5) * steps,
-                   err = fixed + mean * sqrt(c * c + t * t) + fa_min(far, near * (1.0 + t * t * inv_c2));
-            double grow = fa_exp_plain_v(fa_min(600.0, steps * (err + large) * inverse[k]));
-            low += f * grow * (inverse[k] * (large + err * ratio[k]) + 60.0 * FA_EPS * ratio[k]);
-        }
-    }
+    if (line->w.has_floor)
+        low = fa_cap_weigh_floor(job, line, errors, log_scale);
     out->quadrature = 1.02 * h / FA_PI * share;
     out->rounding = 1.02 * h / FA_PI * (sum - share + low + 8.0 * FA_EPS * size);
 }

@@ -29,7 +29,8 @@ typedef struct {
     int n, made, capacity;        /* points read, points computed */
     double *log_f, *arg_f, *size; /* log |F|, its angle, |F|; the first point counts half */
     double *inverse;              /* 1/|B0 exp(-u mu)| */
-    double *log_low, *ratio;      /* log of |B0| |Bb|^(T-1)/|u (u-1)| likewise, |D/B0|: with a floor */
+    double *log_all, *log_small;  /* with a floor: log of |B0^T/(u (u-1))| likewise, log |Bb/B0| ... */
+    double *ratio;                /* ... and |D/B0| */
     double *memory;
 } fa_cap_line;
 
@@ -42,16 +43,17 @@ FA_FUNC void fa_cap_line_free(fa_cap_line *line)
 
 FA_FUNC int fa_cap_reserve_points(fa_cap_line *line, int n)
 {
-    double **arrays[] = {&line->log_f, &line->arg_f, &line->size, &line->inverse, &line->log_low, &line->ratio};
+    double **arrays[] = {&line->log_f,   &line->arg_f,     &line->size, &line->inverse,
+                         &line->log_all, &line->log_small, &line->ratio};
     double *memory;
     size_t c = 256, i;
     if (n <= line->capacity)
         return 1;
     while (c < (size_t)n)
         c *= 2;
-    if (!(memory = fa_alloc(sizeof(double) * 6 * c)))
+    if (!(memory = fa_alloc(sizeof(double) * 7 * c)))
         return 0;
-    for (i = 0; i < 6; i++) {
+    for (i = 0; i < 7; i++) {
         if (line->made > 0)
             memcpy(memory + i * c, *arrays[i], sizeof(double) * (size_t)line->made);
         *arrays[i] = memory + i * c;
@@ -207,7 +209,8 @@ FA_FUNC void fa_cap_points(const fa_cap_job *job, fa_cap_line *line, int first)
                                                              ref = line->ref, steps = job->steps;
     double missing = line->w.q_mass, linear = s->linear, mean = s->mean, *log_f = line->log_f + first,
            *arg_f = line->arg_f + first, *size = line->size + first;
-    double *inverse = line->inverse + first, *log_low = line->log_low + first, *ratio = line->ratio + first;
+    double *inverse = line->inverse + first, *log_all = line->log_all + first, *log_small = line->log_small + first,
+           *ratio = line->ratio + first;
     int i;
     if (first % FA_CAP_SYNC == 0) {
         if (first == 0)
@@ -236,7 +239,8 @@ FA_FUNC void fa_cap_points(const fa_cap_job *job, fa_cap_line *line, int first)
                    pi = -(li_[i] * a - lr_[i] * b) * over;
             double li, lr = fa_clog1p_v(pr, pi, &li), ei, er = fa_cexpm1_v(steps * lr, steps * li, &ei);
             ratio[i] = sqrt(pr * pr + pi * pi);
-            log_low[i] = log_f[i] + (steps - 1.0) * lr;
+            log_all[i] = log_f[i];
+            log_small[i] = fa_max(lr, -600.0);
             log_f[i] += 0.5 * fa_log_v(fa_max(er * er + ei * ei, 1e-290));
             arg_f[i] += fa_angle_v(-ei, -er);
         }

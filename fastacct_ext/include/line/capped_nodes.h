@@ -23,6 +23,7 @@ typedef struct {
         mean_error;   /* of the loss, mu = -E_Q[keep (e^L - 1 - L)], and u times what it may be off by is added to r */
     double linear;    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
     int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
+    int has_logs;     /* whether log_w and log_q are filled */
     int capacity;
     double *z, *log_q;             /* log of the weight without windows */
     double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */
@@ -127,6 +128,7 @@ FA_FUNC void fa_cap_no_floor(fa_cap_nodes *s)
 {
     s->lifted = s->sum.n;
     memset(s->large, 0, sizeof(double) * (size_t)s->sum.n);
+    memset(s->above, 0, sizeof(double) * (size_t)s->sum.n);
 }
 
 /* bounds of |f'/f| for |Im xi| <= FA_CAP_STRIP: min(1 + p/C, b w p/(2 C))/(cos(eta/2) (1 + w)), p = a w/(e^l - 1), b =
@@ -165,6 +167,7 @@ FA_INLINE int fa_cap_fill_some(const fa_cap_job *job, const fa_cap_windows *w, f
     if (!fa_cap_nodes_reserve(s, n))
         return 0;
     s->sum.n = n;
+    s->has_logs = all;
     s->h = h;
     s->stretch = stretch;
     s->start = start;

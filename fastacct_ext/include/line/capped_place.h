@@ -9,7 +9,8 @@
 
 #include "capped_nodes.h"
 
-#define FA_CAP_PROBES 13 /* Chernoff's points around the saddle */
+#define FA_CAP_FAR    600.0 /* exponents up to here stand alone */
+#define FA_CAP_PROBES 13    /* Chernoff's points around the saddle */
 
 /* K(v) = steps log E_Q[exp(v L) window], with derivatives, and steps times the tilted chance of a large loss; rest:
  * E_Q[exp(v l) window] - 1 */
@@ -32,8 +33,26 @@ typedef struct {
 
 FA_INLINE double fa_cap_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
 
-/* K of all losses up to the cap (small_only = 0) or of those below the floor; inf where exp(v l) overflows.  add: to be
- * added to E_Q */
+/* the sums of fa_cap_k where exp(v l) overflows and its product with the weight does not */
+FA_FUNC void fa_cap_far_sums(const fa_cap_nodes *s, double v, int small_only, int n, double *sums)
+{
+    const double *l = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *above = s->above;
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0;
+    int j;
+    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, many))
+    for (j = 0; j < n; j++) {
+        double share = small_only ? 1.0 - above[j] : 1.0, size = v * l[j] + log_w[j],
+               e = size > -690.0 ? fa_exp_plain_v(fa_min(size, 690.0)) : 0.0, in = share * e;
+        s0 += in - share * weight[j];
+        s1 = FA_FMA(in, l[j], s1);
+        s2 = FA_FMA(in * l[j], l[j], s2);
+        many = FA_FMA(above[j], e, many);
+    }
+    sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = many;
+}
+
+/* K of all losses up to the cap (small_only = 0) or of those below the floor; inf where it overflows.  add: to be added
+ * to E_Q */
 FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s, double v,
                              int small_only, double add)
 {
@@ -43,15 +62,24 @@ FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, con
     int j, n = s->sum.n;
     while (small_only && n > 16 && weight[n - 9] < 1e-300)
         n -= FA_LANE;
-    if (v * l[n - 1] > 690.0)
-        return out;
-    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, many))
-    for (j = 0; j < n; j++) {
-        double m, e = fa_exp_both_v(v * l[j], &m), a = weight[j] * l[j];
-        s0 = FA_FMA(weight[j], m, s0);
-        s1 = FA_FMA(a, e, s1);
-        s2 = FA_FMA(a * l[j], e, s2);
-        many = FA_FMA(large[j], e, many);
+    if (v * l[n - 1] > FA_CAP_FAR) {
+        double sums[4];
+        if (!s->has_logs)
+            return out;
+        fa_cap_far_sums(s, v, small_only, n, sums);
+        s0 = sums[0], s1 = sums[1], s2 = sums[2], many = sums[3];
+        if (!(s0 < 1e290))
+            return out;
+    }
+    else {
+        FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, many))
+        for (j = 0; j < n; j++) {
+            double m, e = fa_exp_both_v(v * l[j], &m), a = weight[j] * l[j];
+            s0 = FA_FMA(weight[j], m, s0);
+            s1 = FA_FMA(a, e, s1);
+            s2 = FA_FMA(a * l[j], e, s2);
+            many = FA_FMA(large[j], e, many);
+        }
     }
     for (j = s->lifted; small_only && j < s->sum.n; j++)
         missing += large[j];
@@ -117,7 +145,10 @@ FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, dou
         if (z_high == end)
             edge = w->width * job->inv_var * fa_cap_posterior(job, w->cap);
         h = fa_min(1.0 / (1.25 * s1), 0.9);
-        if (!fa_cap_fill_coarse(job, w, s, h, fa_min(1.0, 1.2 * edge / h), -6.5 * s1, z_high))
+        share = fa_min(1.0, 1.2 * edge / h); /* stretch */
+        if (!(2.0 * v_max * fa_cap_l(job, z_high) > FA_CAP_FAR
+                  ? fa_cap_fill(job, w, s, h, share, -6.5 * s1, z_high)
+                  : fa_cap_fill_coarse(job, w, s, h, share, -6.5 * s1, z_high)))
             return 0;
         fa_cap_no_floor(s);
         *out = fa_cap_find_saddle(job, w, s, eps, v, 0);
@@ -141,10 +172,12 @@ FA_FUNC void fa_cap_hard_floor(fa_cap_nodes *s, double level)
 {
     int j, from, n = s->sum.n;
     for (from = 0; from < n && s->sum.lr[from] <= level; from++)
-        s->large[from] = 0.0;
+        s->large[from] = s->above[from] = 0.0;
     s->lifted = from / FA_LANE * FA_LANE;
-    for (j = from; j < n; j++)
+    for (j = from; j < n; j++) {
         s->large[j] = s->sum.wr[j];
+        s->above[j] = 1.0;
+    }
 }
 
 /* a floor at `ratio` times eps */
