@@ -98,6 +98,8 @@ FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa
         if (!fa_cap_reserve_points(line, k + FA_RUN))
             return 0;
         fa_cap_points(job, line, k);
+        if (k == 0 && !(line->log_f[0] < 500.0)) /* where |F| is largest: far from what exponents hold */
+            return 0;
         pairs += FA_RUN * width;
         last = line->log_f[k + FA_RUN - 1];
         if (last + log(t + h) < dead && line->log_f[k + FA_RUN - 2] + log(t + h) < dead + 1.0) {

@@ -117,8 +117,8 @@ FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, const fa_cap_win
         out.error = 1e-25;
         return out;
     }
-    lost = exp(log(job->q) + w->log_q - w->log_p); /* q J0 over q P_1: what the difference takes away */
-    if (w->log_p + log_t < -40.0) {                /* f(J) = T J to the last digit */
+    lost = exp(log(job->q) + w->log_q - w->log_p);    /* q J0 over q P_1: what the difference takes away */
+    if (fa_max(w->log_p, w->log_q) + log_t < -40.0) { /* f(J) = T J to the last digit */
         first = exp(w->log_p + log_t - ref) * (1.0 - lost);
         log_f = w->log_q + log_t;
     }

@@ -17,13 +17,13 @@ typedef struct {
  * a geometric series */
 FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
 {
-    double sum = 4.0 * fa_min(f1[0], f2[0]), last;
+    double sum = 1e4 * fa_min(f1[0], f2[0]), last; /* left it falls by 8 sigma f a unit of xi, f >= stretch */
     int j;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n - 1; j++)
         sum += 0.5 * fa_min(f1[j] + f1[j + 1], f2[j] + f2[j + 1]);
     last = fa_min(f1[n - 1], f2[n - 1]);
-    return sum + 1e4 * last; /* it falls by 9 sigma f a unit of xi, f >= stretch: 1/(9 sigma f) cells at most */
+    return sum + 1e4 * last; /* right by 9 sigma f: at most 1/(9 sigma f) cells */
 }
 
 /* Integrals of moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) from every second node, with each
@@ -47,7 +47,8 @@ FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, doub
            floor_width = with_floor ? w->floor_width : 1.0,
            inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
     double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
-           *large = s->scratch2, *low = s->large_r, alias = 2.0 / expm1(2.0 * FA_PI * eta / h);
+           *large = s->scratch2, *low = s->large_r,
+           alias = fa_max(2.0 / expm1(2.0 * FA_PI * eta / h), 1e-240); /* a modulus cut off at e^600 stays seen */
     int j, n = s->sum.n / 2;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
@@ -161,15 +162,15 @@ FA_FUNC double fa_cap_rounding_large(const fa_cap_job *job, const fa_cap_line *l
     return FA_EPS * large;
 }
 
-/* what lies beyond the first and the last node, for exponents with real part v.  Right: log-concave in z, falling at
- * `fall` per unit of z */
-FA_FUNC double fa_cap_ends(const fa_cap_job *job, const fa_cap_line *line, double v, double u)
+/* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order
+ * 1) or exp(ul) - 1 - ul (order 2).  Right: log-concave in z, falling at `fall` per unit of z */
+FA_FUNC double fa_cap_ends(const fa_cap_job *job, const fa_cap_line *line, double v, double u, int order)
 {
     const fa_cap_nodes *s = &line->nodes;
     int last = s->sum.n - 1;
     double mean = fabs(s->mean - job->kappa), first = s->z[0] / job->sigma, z = s->z[last], l = s->sum.lr[last],
            x = u * fa_max(mean, fabs(s->sum.lr[0])), fall;
-    double left = 0.5 * exp(-0.5 * first * first) * fa_min(0.5 * x * x, 2.0 + x),
+    double left = 0.5 * exp(-0.5 * first * first) * (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x)),
            mass = s->keep[last] * 0.5 * exp(-0.5 * z * z * job->inv_var);
     fall = (z - v * fa_cap_posterior(job, z)) * job->inv_var +
            fa_max(0.0, z - line->w.cap) / (line->w.width * line->w.width);
@@ -188,7 +189,7 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, const fa_cap_line *line, d
     const fa_cap_nodes *s = &line->nodes;
     double slop = 64.0 * FA_EPS * job->steps * (v + 1.0) * (fabs(s->mean) + fabs(job->kappa)), k;
     fa_cap_real r = fa_cap_k(job, &line->w, s, v, small_only, 0.0);
-    error += fa_cap_ends(job, line, small_only ? 1.0 : v, v) +
+    error += fa_cap_ends(job, line, small_only ? 1.0 : v, v, 1) +
              1e-13 * (fabs(expm1(fa_min(600.0, r.k / job->steps - v * s->mean))) +
                       v * sqrt(fa_max(0.0, r.d2 / job->steps)));
     k = job->steps * (v * s->mean + log1p(r.rest + error)) + slop;
@@ -215,7 +216,7 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
         return exp(log_t + w->log_q + eps - log_value);
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2,
+        double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2 + 0.8 * w->width,
                b = f * f * s2 * s2 * stiff +
                    f * s->bend[j] * (fabs(s->z[j]) + h * s2 + u0 * s2 / (w->width * w->width)) + 3.0 * s->bend[j] + 0.5;
         beyond[j] = s->beyond[j] * fa_exp_plain_v(fa_min(100.0, cell * b));
@@ -235,7 +236,7 @@ FA_FUNC double fa_cap_put(const fa_cap_job *job, const fa_cap_line *line, double
         if (!(j0 > 1e-300))
             break;
         r = fa_cap_k(job, w, s, a, 0,
-                     (right + fa_cap_ends(job, line, 1.0, -a)) * exp(fa_min(600.0, -a * fa_max(mean, 0.0))));
+                     (right + fa_cap_ends(job, line, 1.0, -a, 1)) * exp(fa_min(600.0, -a * fa_max(mean, 0.0))));
         extra = 0.25 * cell * s->stretch * -a;
         value = log_t + log(j0) + extra + (job->steps - 1.0) * log(exp(r.k / job->steps) + j0 * exp(extra)) -
                 (a - 1.0) * eps - a * log(-a) - (1.0 - a) * log(1.0 - a);
@@ -302,7 +303,7 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
     if (line->w.has_floor)
         low = fa_cap_weigh_floor(job, line, errors, log_scale);
     out->quadrature = 1.02 * h / FA_PI * share;
-    out->rounding = 1.02 * h / FA_PI * (sum - share + low + 8.0 * FA_EPS * size);
+    out->rounding = log_scale < 600.0 ? 1.02 * h / FA_PI * (sum - share + low + 8.0 * FA_EPS * size) : INFINITY;
 }
 
 /* all entries at eps, delta there about exp(log_value).  Adds points while the tail asks for them */
@@ -322,9 +323,9 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
     moduli = line->moduli = fa_cap_quadrature(job, line, t);
     steps = fa_min(FA_CAP_SYNC, line->n);
     fa_cap_rounding(job, line, u, steps, &errors);
-    out->ends = fa_cap_ends(job, line, p->c, u);
+    out->ends = fa_cap_ends(job, line, p->c, u, 2);
     errors.fixed = moduli.line + out->ends;
-    errors.mean = moduli.mean + fa_cap_ends(job, line, 1.0, 1.0);
+    errors.mean = moduli.mean + fa_cap_ends(job, line, 1.0, 1.0, 2);
     errors.large = 0.0;
     if (line->w.has_floor) {
         double b0 = exp(fa_cap_k(job, &line->w, s, p->c, 0, 0.0).k / job->steps - p->c * s->mean);

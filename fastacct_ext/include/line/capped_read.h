@@ -39,7 +39,7 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
         fall += size[k] * (c1 * co - t * si);
     }
     value = sum * scale + closed.value;
-    if (value > 0.0 && value < INFINITY) {
+    if (value > 0.0 && value < INFINITY && -c1 * de < 600.0) {
         out.log_value = line->ref + log(value);
         out.slope = -(fall * scale + closed.fall) / value;
     }
@@ -218,7 +218,7 @@ FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, doubl
     double pad = 1.05 *
                  (fa_max(g->up, g->down) + fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta))) /
                  -r->slope,
-           steep = fa_max(fa_max(10.0, g->put_rate), fa_max(line->plan.right, line->plan.low));
+           steep = fa_max(fa_max(fa_max(10.0, -r->slope), g->put_rate), fa_max(line->plan.right, line->plan.low));
     fa_cap_reading end;
     pad = fa_max(pad, 2.0 * FA_EPS * eps);
     if (!(pad * steep < 0.005) || !(g->down < 0.5) || !(eps - pad > 0.0))
@@ -244,7 +244,7 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
     fa_cap_real r;
     int i;
     for (i = 0; i < 5; i++) {
-        extra = (line->w.q_mass + line->moduli.right + fa_cap_ends(job, line, 1.0, v)) *
+        extra = (line->w.q_mass + line->moduli.right + fa_cap_ends(job, line, 1.0, v, 1)) *
                 exp(fa_min(600.0, (v - 1.0) * mean));
         r = fa_cap_k(job, &line->w, s, 1.0 - v, 0, extra);
         slop = FA_EPS * job->steps *

@@ -66,7 +66,8 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
         b = s2 * f2 + (fabs(z) + s2 * h) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
             2.5 * dt * f * (2.0 * f + bend[j]) + 1.6 * dt * dt * f * f;
         k0 = 0.5 * fa_exp_plain_v(fa_min(
-                       600.0, inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2))));
+                       600.0, inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2)) +
+                                  (large ? 0.0 : edge * b)));
         k1 = large ? 0.5 * fa_exp_plain_v(
                                fa_min(600.0, inv_floor * (y * y - u1 * u1 +
                                                           2.0 * edge * (s2 * s2 * f2 + (fabs(u1) + step) * s2 * z2))))
