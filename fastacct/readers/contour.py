@@ -204,12 +204,13 @@ def _read_sampled(
     threads: int,
     only_upper: bool,
 ) -> Reading:
-    shape, inputs, how = target.shape, (*run, target), {"quantity": what, "directions": directions}
+    shape, inputs = target.shape, (*run, target)
     if only_upper:
-        (upper,), status = run_kernel(partial(_kernels.exact_upper, *inputs, **how), shape, 1, threads, CELLS_PER_TASK)
+        one = partial(_kernels.exact_upper, *inputs, quantity=what, directions=directions)
+        (upper,), status = run_kernel(one, shape, 1, threads, CELLS_PER_TASK)
         return Reading(upper, upper, np.full(shape, np.nan), status)
-    kernel = partial(_kernels.exact_bounds, *inputs, **how)
-    (lower, upper, slope), status = run_kernel(kernel, shape, 3, threads, CELLS_PER_TASK)
+    both = partial(_kernels.exact_bounds, *inputs, quantity=what, directions=directions)
+    (lower, upper, slope), status = run_kernel(both, shape, 3, threads, CELLS_PER_TASK)
     # of plain Gaussians the kernel gives the slope far out in the tail only
     return Reading(lower, upper, np.where(run[1] == 1.0, np.nan, slope), status)
 
