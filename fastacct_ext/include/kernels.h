@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Choices, by number as the headers below have them (kernels_impl.h compares). */
+/* Choices, numbered as in the headers of those who answer (exact/blocks.h and kernels_impl.h compare). */
 typedef enum fa_quantity { FA_GIVE_EPSILON = 0, FA_GIVE_DELTA = 1, FA_GIVE_LOG_DELTA = 2 } fa_quantity;
 typedef enum fa_ways { FA_WAYS_ADD = 1, FA_WAYS_REMOVE = 2, FA_WAYS_BOTH = 3 } fa_ways; /* both: the larger */
 typedef enum fa_rule { FA_RULE_MIRONOV = 0, FA_RULE_CKS = 1, FA_RULE_OPTIMAL = 2 } fa_rule;
@@ -35,12 +35,13 @@ typedef struct {
     const double *mu;     /* of a Gaussian N(mu, 1) against N(0, 1) */
 } fa_cells;
 
-/* Where the answers of n cells go: what a kernel does not write may be NULL. */
+/* Where the answers of n cells go: what a kernel does not write may be NULL.  What it writes may not, but all that the
+ * caller does not want may go to one place. */
 typedef struct {
     double *lower, *upper; /* certified bounds */
     double *slope;         /* d log delta/d epsilon at a delta read, NaN where not known */
     double *order;         /* at which Renyi DP found its bound */
-    double *value;         /* of kernels that give one number */
+    double *value;         /* of kernels that give one number; their status is FA_OK, but of calibration */
     uint8_t *status;       /* FA_OK, FA_LOOSE, FA_NOT_MET */
 } fa_answers;
 
@@ -58,23 +59,23 @@ typedef struct {
     const double *weight, *mean;
 } fa_job;
 
-/* Kernels may take long: they stop at the first cell that they would begin more than `seconds` after the call and
- * return how many cells are done (at least 1 of n), or FA_NO_MEMORY. */
+/* Kernels whose cells may take long stop at the first one that they would begin more than `seconds` after the call.
+ * All return how many cells are done (at least 1 of n), or FA_NO_MEMORY. */
 #define FA_NO_MEMORY (-1)
 typedef int64_t (*fa_kernel)(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out);
 
 typedef struct {
     const char *name;
-    fa_kernel rdp;                       /* sigma, q, steps, target: lower, upper, status of steps * rdp(target) */
-    fa_kernel renyi;                     /* sigma, q, steps, target: upper, order, status */
-    fa_kernel exact;                     /* sigma, q, steps, target: lower, upper, slope, status */
-    fa_kernel calibrate_renyi;           /* eps, target, two of sigma, q, steps: value of the third, status */
-    fa_kernel calibrate_exact;           /* the same */
-    fa_kernel gaussian_epsilon;          /* mu, target: value */
-    fa_kernel gaussian_delta;            /* mu, target: value */
-    fa_kernel basic_composition_epsilon; /* sigma, q, steps, target: value */
-    fa_kernel advanced_composition_epsilon;
-    fa_kernel clt_mu_approx; /* sigma, q, steps: value; no bound */
+    fa_kernel rdp;                          /* sigma, q, steps, target: lower, upper, status of steps * rdp(target) */
+    fa_kernel renyi;                        /* sigma, q, steps, target: upper, order, status */
+    fa_kernel exact;                        /* sigma, q, steps, target: lower, upper, slope, status */
+    fa_kernel calibrate_renyi;              /* eps, target, two of sigma, q, steps: value of the third, status */
+    fa_kernel calibrate_exact;              /* the same */
+    fa_kernel gaussian_epsilon;             /* mu, target: value */
+    fa_kernel gaussian_delta;               /* mu, target: value */
+    fa_kernel basic_composition_epsilon;    /* sigma, q, steps, target: value */
+    fa_kernel advanced_composition_epsilon; /* the same */
+    fa_kernel clt_mu_approx;                /* sigma, q, steps: value; no bound */
     /* a job at the targets of `at`: as renyi and as exact */
     int64_t (*renyi_of_history)(const fa_history *run, const fa_cells *at, const fa_question *ask, double seconds,
                                 const fa_answers *out);
