@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_kernels.c' -o -name '*.pyx' -o -name '*.pxd') setup.py pyproject.toml
+KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c' -o -name '*.pyx' -o -name '*.pxd') setup.py pyproject.toml
 
 .PHONY: help run test bench lint format types docs accuracy sanitize wheel clean
 
@@ -60,4 +60,4 @@ wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
 	bash tests/check_wheel.sh dist
 
 clean:     ## remove the environment and everything built
-	rm -rf $(VENV) .venv-sanitize build dist *.egg-info fastacct_ext/_kernels.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
+	rm -rf $(VENV) .venv-sanitize build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results

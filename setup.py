@@ -43,15 +43,16 @@ def found(pattern: str) -> list[str]:
     return sorted(path.as_posix() for path in Path("fastacct_ext").glob(pattern))
 
 
-setup(
-    ext_modules=[
-        Extension(
-            "fastacct_ext._kernels",
-            sources=["fastacct_ext/_kernels.pyx", *found("src/*.c")],
-            include_dirs=["fastacct_ext"],
-            depends=found("**/*.h"),
-            extra_compile_args=compile_args,
-            extra_link_args=link_args,
-        )
-    ]
-)
+def extension(name: str, *sources: str) -> Extension:
+    """A compiled module of `fastacct_ext`."""
+    return Extension(
+        f"fastacct_ext.{name}",
+        sources=[f"fastacct_ext/{name}.pyx", *sources],
+        include_dirs=["fastacct_ext"],
+        depends=found("**/*.h"),
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+    )
+
+
+setup(ext_modules=[extension("_kernels", *found("src/*.c")), extension("_densities")])

@@ -49,6 +49,7 @@ __all__ += ["best_order", "delta_approx", "epsilon_approx", "rdp", "rdp_bounds"]
 __all__ += ["noise_multiplier", "sample_rate", "steps"]
 
 _RENYI: Final = RDP()
+_EPSILON, _DELTA = _kernels.Quantity.EPSILON, _kernels.Quantity.DELTA
 _MOST_NOISE: Final = 1e12
 _SMALLEST_RATE: Final = 1e-30
 Delta = Reals | str
@@ -95,7 +96,7 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     >>> round(fa.dpsgd.epsilon(noise_multiplier=1.1, records=60000, batch_size=256, epochs=60, delta="1/n"), 4)
     2.3071
     """
-    found = _of_numbers(run, delta, False)
+    found = _of_numbers(run, delta, _EPSILON)
     return found if found is not None else unwrap(_bounds("epsilon", delta, run, only_upper=True).upper)
 
 
@@ -128,7 +129,7 @@ def delta(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
     >>> f"{fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=1.5):.6e}"
     '1.092559e-04'
     """
-    found = _of_numbers(run, epsilon, True)
+    found = _of_numbers(run, epsilon, _DELTA)
     return found if found is not None else unwrap(_bounds("delta", epsilon, run, only_upper=True).upper)
 
 
@@ -246,7 +247,7 @@ def steps(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> int | float | 
     return found if found.ndim else int(found) if np.isfinite(found) else float(found)
 
 
-def _of_numbers(run: Run, target: Delta, for_delta: bool) -> float | None:
+def _of_numbers(run: Run, target: Delta, quantity: _kernels.Quantity) -> float | None:
     """The answer for plain numbers, without arrays, where a compiled function gives it."""
     if len(run) > 3 + ("accountant" in run):
         return None
@@ -255,7 +256,7 @@ def _of_numbers(run: Run, target: Delta, for_delta: bool) -> float | None:
     if not is_exact and not (type(accountant) is RDP and accountant == _RENYI):
         return None
     noise, rate, steps = run.get("noise_multiplier"), run.get("sample_rate"), run.get("steps")
-    return _kernels.readout_scalar(noise, rate, steps, target, for_delta, is_exact)
+    return (_kernels.exact_of_numbers if is_exact else _kernels.renyi_of_numbers)(noise, rate, steps, target, quantity)
 
 
 def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:

@@ -14,6 +14,7 @@ Nothing is rounded in the wrong direction: delta is an upper bound, delta_mu a l
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -184,12 +185,11 @@ def _maximum(
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])
 
 
-def _gaussian(mu: Cells, target: Cells, threads: int, what: int = LOG_DELTA) -> tuple[Cells, Cells]:
+def _gaussian(mu: Cells, target: Cells, threads: int, what: _kernels.Quantity = LOG_DELTA) -> tuple[Cells, Cells]:
     """Certified bounds of log delta_mu at epsilons, or of epsilon_mu at deltas."""
     one, shape = np.array(1.0), np.broadcast_shapes(mu.shape, target.shape)
-    (lower, upper, _), _ = run_kernel(
-        _kernels.Op.EXACT, (1.0 / mu, one, one, target), shape, 3, threads, option=what, conversion=BOTH
-    )
+    kernel = partial(_kernels.exact_bounds, 1.0 / mu, one, one, target, quantity=what, directions=BOTH)
+    (lower, upper, _), _ = run_kernel(kernel, shape, 3, threads)
     return lower, upper
 
 

@@ -2,36 +2,82 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef extern from "include/kernels.h" nogil:
+    # choices; in Python these are IntEnums
+    cpdef enum Quantity "fa_quantity":
+        EPSILON "FA_GIVE_EPSILON"
+        DELTA "FA_GIVE_DELTA"
+        LOG_DELTA "FA_GIVE_LOG_DELTA"
+    cpdef enum Directions "fa_ways":
+        ADD "FA_WAYS_ADD"
+        REMOVE "FA_WAYS_REMOVE"
+        BOTH "FA_WAYS_BOTH"
+    cpdef enum Conversion "fa_rule":
+        MIRONOV "FA_RULE_MIRONOV"
+        CANONNE_KAMATH_STEINKE "FA_RULE_CKS"
+        OPTIMAL "FA_RULE_OPTIMAL"
+    ctypedef enum fa_wanted:
+        FA_FIND_NOISE_MULTIPLIER
+        FA_FIND_SAMPLE_RATE
+        FA_FIND_STEPS
+    ctypedef struct fa_question:
+        Quantity quantity
+        Directions ways
+        Conversion conversion
+        const double *orders
+        int n_orders
+        fa_wanted wanted
+    ctypedef struct fa_cells:
+        int64_t n
+        const double *sigma
+        const double *q
+        const double *steps
+        const double *target
+        const double *eps
+        const double *mu
+    ctypedef struct fa_answers:
+        double *lower
+        double *upper
+        double *slope
+        double *order
+        double *value
+        uint8_t *status
+    ctypedef struct fa_history:
+        int n_blocks
+        const double *sigma
+        const double *q
+        const double *steps
+    ctypedef struct fa_job:
+        int n_blocks
+        const double *count
+        const double *sigma
+        const int32_t *n_p
+        const int32_t *n_q
+        const double *weight
+        const double *mean
+    ctypedef int64_t (*fa_kernel)(const fa_cells *cells, const fa_question *ask, double seconds,
+                                  const fa_answers *out) noexcept nogil
     ctypedef struct fa_kernels:
         const char *name
-        void (*rdp_block)(int64_t n, const double *sigma, const double *q, const double *order, const double *steps,
-                          double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
-        void (*rdp_series_block)(int64_t n, const double *sigma, const double *q, const double *order,
-                                 double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
-        void (*readout_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target,
-                              int for_delta, int conversion, const double *orders, int n_orders,
-                              double *out, double *order_out, uint8_t *status_out) noexcept nogil
-        void (*calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
-                                const double *b, int conversion, const double *orders, int n_orders,
-                                double *out, uint8_t *status_out) noexcept nogil
-        int64_t (*history_readout)(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n,
-                               const double *target, int for_delta, int conversion, const double *orders, int n_orders,
-                               double seconds, double *out, double *order_out, uint8_t *status_out) noexcept nogil
-        void (*log_moment_block)(int64_t n, const double *sigma, const double *q, const double *order,
-                                 double *k_out, double *d1_out, double *d2_out) noexcept nogil
-        void (*classical_epsilon_block)(int64_t n, int rule, const double *a, const double *b, const double *c,
-                                        const double *delta, double *out) noexcept nogil
-        void (*gaussian_delta_block)(int64_t n, const double *mu, const double *eps, double *out) noexcept nogil
-        int64_t (*exact_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target, int what,
-                           int directions, double seconds, double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out) noexcept nogil
-        int64_t (*exact_job)(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q,
-                         const double *weight, const double *mean, int64_t n, const double *target, int what, int directions,
-                         double seconds, double *lower_out, double *upper_out, double *slope_out, uint8_t *status_out) noexcept nogil
-        int64_t (*exact_calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
-                                     const double *b, int directions, double seconds, double *out, uint8_t *status_out) noexcept nogil
-        void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps,
-                                    double *out) noexcept nogil
-        int (*capped_line)(double sigma, double q, double steps, double eps, const double *budget, double *out) noexcept nogil
+        fa_kernel rdp
+        fa_kernel renyi
+        fa_kernel exact
+        fa_kernel calibrate_renyi
+        fa_kernel calibrate_exact
+        fa_kernel gaussian_epsilon
+        fa_kernel gaussian_delta
+        fa_kernel basic_composition_epsilon
+        fa_kernel advanced_composition_epsilon
+        fa_kernel clt_mu_approx
+        int64_t (*renyi_of_history)(const fa_history *run, const fa_cells *at, const fa_question *ask, double seconds,
+                                    const fa_answers *out) noexcept nogil
+        int64_t (*exact_job)(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
+                             const fa_answers *out) noexcept nogil
+        void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order,
+                              double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
+        void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,
+                            double *k_out, double *d1_out, double *d2_out) noexcept nogil
+        int (*capped_line)(double sigma, double q, double steps, double eps, const double *budget,
+                           double *out) noexcept nogil
     const fa_kernels *fa_kernels_select(const char *name)
     enum: FA_NO_MEMORY
     void fa_alloc_limit(int64_t n)

@@ -1,62 +1,121 @@
+"""Array functions take broadcast inputs and then the arrays for the answers, which have the shape of all cells."""
+
 from enum import IntEnum
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Cells = NDArray[np.float64]
+Codes = NDArray[np.uint8]
 
-class Op(IntEnum):
-    RDP = 0
-    RDP_SERIES = 1
-    READOUT = 2
-    CALIBRATE = 3
-    LOG_MOMENT = 4
-    CLASSICAL = 5
-    GAUSSIAN_DELTA = 6
-    CLT_MU_APPROX = 7
-    RDP_UPPER = 8
-    EXACT = 9
-    EXACT_UPPER = 10
-    EXACT_CALIBRATE = 11
+class Quantity(IntEnum):
+    EPSILON = 0
+    DELTA = 1
+    LOG_DELTA = 2
 
-def select(name: str | None = None) -> str: ...
-def level() -> str: ...
-def begin() -> None: ...
-def end() -> None: ...
-def limit_memory(allocations: int) -> None: ...
-def capped_line(
-    noise_multiplier: float, sample_rate: float, steps: float, epsilon: float, budget: Cells, out: Cells
-) -> bool: ...
-def apply(
-    op: int,
-    inputs: tuple[Cells, ...],
-    shape: tuple[int, ...],
-    start: int,
-    stop: int,
-    out0: Cells | None,
-    out1: Cells | None,
-    out2: Cells | None,
-    status: NDArray[np.uint8] | None,
-    option: int = 0,
-    conversion: int = 0,
-    orders: Cells | None = None,
-    seconds: float = ...,
-) -> int: ...
-def history(
+class Directions(IntEnum):
+    ADD = 1
+    REMOVE = 2
+    BOTH = 3
+
+class Conversion(IntEnum):
+    MIRONOV = 0
+    CANONNE_KAMATH_STEINKE = 1
+    OPTIMAL = 2
+
+@final
+class Task:
+    def __call__(self, start: int, stop: int) -> int: ...
+
+def rdp_bounds(
+    noise_multiplier: Cells, sample_rate: Cells, steps: Cells, orders: Cells, lower: Cells, upper: Cells, status: Codes
+) -> Task: ...
+def rdp_upper(
+    noise_multiplier: Cells, sample_rate: Cells, steps: Cells, orders: Cells, upper: Cells, status: Codes
+) -> Task: ...
+def renyi_upper(
     noise_multiplier: Cells,
     sample_rate: Cells,
     steps: Cells,
     target: Cells,
-    for_delta: bool,
-    conversion: int,
-    orders: Cells | None,
-    out: Cells,
-    order_out: Cells,
-    status: NDArray[np.uint8],
+    upper: Cells,
+    order: Cells,
+    status: Codes,
+    *,
+    quantity: Quantity,
+    conversion: Conversion,
+    orders: Cells | None = None,
+) -> Task: ...
+def exact_bounds(
+    noise_multiplier: Cells,
+    sample_rate: Cells,
+    steps: Cells,
+    target: Cells,
+    lower: Cells,
+    upper: Cells,
+    slope: Cells,
+    status: Codes,
+    *,
+    quantity: Quantity,
+    directions: Directions,
+) -> Task: ...
+def exact_upper(
+    noise_multiplier: Cells,
+    sample_rate: Cells,
+    steps: Cells,
+    target: Cells,
+    upper: Cells,
+    status: Codes,
+    *,
+    quantity: Quantity,
+    directions: Directions,
+) -> Task: ...
+def calibrate_renyi(
+    epsilon: Cells,
+    delta: Cells,
+    value: Cells,
+    status: Codes,
+    *,
+    noise_multiplier: Cells | None = None,
+    sample_rate: Cells | None = None,
+    steps: Cells | None = None,
+    conversion: Conversion,
+    orders: Cells | None = None,
+) -> Task: ...
+def calibrate_exact(
+    epsilon: Cells,
+    delta: Cells,
+    value: Cells,
+    status: Codes,
+    *,
+    noise_multiplier: Cells | None = None,
+    sample_rate: Cells | None = None,
+    steps: Cells | None = None,
+    directions: Directions,
+) -> Task: ...
+def gaussian_epsilon(mu: Cells, delta: Cells, value: Cells, status: Codes) -> Task: ...
+def gaussian_delta(mu: Cells, epsilon: Cells, value: Cells, status: Codes) -> Task: ...
+def basic_composition_epsilon(
+    noise_multiplier: Cells, sample_rate: Cells, steps: Cells, delta: Cells, value: Cells, status: Codes
+) -> Task: ...
+def advanced_composition_epsilon(
+    noise_multiplier: Cells, sample_rate: Cells, steps: Cells, delta: Cells, value: Cells, status: Codes
+) -> Task: ...
+def clt_mu_approx(noise_multiplier: Cells, sample_rate: Cells, steps: Cells, value: Cells, status: Codes) -> Task: ...
+def renyi_of_history(
+    noise_multiplier: Cells,
+    sample_rate: Cells,
+    steps: Cells,
+    target: Cells,
+    upper: Cells,
+    order: Cells,
+    status: Codes,
+    *,
+    quantity: Quantity,
+    conversion: Conversion,
+    orders: Cells | None = None,
 ) -> None: ...
-def readout_scalar(
-    noise_multiplier: object, sample_rate: object, steps: object, target: object, for_delta: bool, exact: bool
-) -> float | None: ...
 def exact_job(
     count: Cells,
     noise: Cells,
@@ -65,25 +124,31 @@ def exact_job(
     weight: Cells,
     mean: Cells,
     target: Cells,
-    what: int,
-    directions: int,
     lower: Cells,
     upper: Cells,
     slope: Cells,
-    status: NDArray[np.uint8],
+    status: Codes,
+    *,
+    quantity: Quantity,
+    directions: Directions,
 ) -> None: ...
-def tabulate(address: int, x: Cells, out: Cells) -> None: ...
-def convolve(a: Cells, b: Cells, out: Cells) -> None: ...
-def refine(
-    log_p: int,
-    log_q: int,
-    loss: int,
-    turned: bool,
-    low: float,
-    high: float,
-    epsilon: float,
-    points: Cells,
-    weights: Cells,
-    rough: int,
-    good: float,
-) -> tuple[float, float]: ...
+def exact_of_numbers(
+    noise_multiplier: object, sample_rate: object, steps: object, target: object, quantity: Quantity
+) -> float | None: ...
+def renyi_of_numbers(
+    noise_multiplier: object, sample_rate: object, steps: object, target: object, quantity: Quantity
+) -> float | None: ...
+def select(name: str | None = None) -> str: ...
+def level() -> str: ...
+def begin() -> None: ...
+def end() -> None: ...
+def limit_memory(allocations: int) -> None: ...
+def rdp_bounds_by_series(
+    noise_multiplier: Cells, sample_rate: Cells, orders: Cells, lower: Cells, upper: Cells, status: Codes
+) -> None: ...
+def log_moments(
+    noise_multiplier: Cells, sample_rate: Cells, orders: Cells, k: Cells, d1: Cells, d2: Cells
+) -> None: ...
+def capped_line(
+    noise_multiplier: float, sample_rate: float, steps: float, epsilon: float, budget: Cells, out: Cells
+) -> bool: ...

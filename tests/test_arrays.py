@@ -1,11 +1,13 @@
 """Between users' arrays and the kernels: shapes, memory, threads, Ctrl-C, and what a status says."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import fastacct as fa
 from fastacct.core.engine import in_pieces, run_kernel
 from fastacct_ext import _kernels
+from fastacct_ext._kernels import Conversion, Directions, Quantity
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 HISTORY = {"history": [(1.0, 0.01, 3), (2.0, 0.1, 3)]}
@@ -65,26 +68,68 @@ def test_results_beyond_memory_are_refused_by_shape(dimensions):
     assert caught.value.__cause__ is None
 
 
+GRID = {
+    "noise_multiplier": np.geomspace(0.6, 20.0, 4),
+    "sample_rate": np.array([0.001, 0.3, 1.0]),
+    "steps": np.array([1.0, 50.0]),
+    "delta": np.geomspace(1e-9, 1e-3, 5),
+}
+
+
+@pytest.mark.parametrize("accountant", [fa.Exact(), fa.RDP()], ids=repr)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_order_of_axes_changes_no_bit(accountant, threads):
+    """Cells that share their noise and rate follow each other in the kernels, and every answer is in its own place."""
+    expected = None
+    for axes in itertools.permutations(range(4)):
+        run = {
+            name: np.expand_dims(values, tuple(other for other in range(4) if other != axis))
+            for (name, values), axis in zip(GRID.items(), axes, strict=True)
+        }
+        found = fa.dpsgd.epsilon(**run, accountant=accountant, threads=threads).transpose(axes)
+        expected = found if expected is None else expected
+        assert (found == expected).all()
+    at = tuple(len(values) - 1 for values in GRID.values())
+    alone = {name: float(values[-1]) for name, values in GRID.items()}
+    assert expected[at] == fa.dpsgd.epsilon(**(alone | {"steps": 50}), accountant=accountant)
+
+
+def test_a_grid_shares_its_nodes_whatever_the_order_of_axes():
+    noise, orders = np.linspace(0.7, 4.0, 20), np.geomspace(1.5, 200.0, 400)
+
+    def seconds(noise, orders):
+        times = []
+        for _ in range(5):
+            start = time.process_time()
+            fa.dpsgd.rdp(noise_multiplier=noise, sample_rate=0.01, orders=orders, threads=1)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert seconds(noise, orders[:, None]) < 2.0 * seconds(noise[:, None], orders)  # 5 times without
+
+
 def job(n):
     """n different Gaussian steps, as the kernel for jobs takes them, at three targets."""
     one, out = np.ones(n, dtype=np.int32), [np.empty(3) for _ in range(3)]
     noise, rate = np.linspace(0.8, 2.0, n), np.full(n, 0.01)
     codes, target = np.zeros(3, dtype=np.uint8), np.array([1e-5, 1e-6, 1e-7])
-    _kernels.exact_job(np.full(n, 9.0), noise, one, 0 * one, rate, np.ones(n), target, 0, 3, *out, codes)
+    columns = np.full(n, 9.0), noise, one, 0 * one, rate, np.ones(n)
+    _kernels.exact_job(*columns, target, *out, codes, quantity=Quantity.EPSILON, directions=Directions.BOTH)
     return out[1].tolist()
 
 
 def history():
     run = [np.array(x) for x in ((1.0, 2.0), (0.01, 0.1), (3.0, 3.0))]
     value, order, codes = np.empty(1), np.empty(1), np.zeros(1, dtype=np.uint8)
-    _kernels.history(*run, np.array([1e-5]), False, 1, None, value, order, codes)
+    how = {"quantity": Quantity.EPSILON, "conversion": Conversion.CANONNE_KAMATH_STEINKE}
+    _kernels.renyi_of_history(*run, np.array([1e-5]), value, order, codes, **how)
     return value.tolist()
 
 
 OPERATIONS = {
-    "scalar": lambda: _kernels.readout_scalar(1.0, 0.01, 100, 1e-5, False, True),
-    "few participations": lambda: _kernels.readout_scalar(0.5, 1e-5, 10000, 1e-8, False, True),
-    "double-double": lambda: _kernels.readout_scalar(2.3, 0.65, 5_879_257, 1e-8, False, True),
+    "scalar": lambda: _kernels.exact_of_numbers(1.0, 0.01, 100, 1e-5, Quantity.EPSILON),
+    "few participations": lambda: _kernels.exact_of_numbers(0.5, 1e-5, 10000, 1e-8, Quantity.EPSILON),
+    "double-double": lambda: _kernels.exact_of_numbers(2.3, 0.65, 5_879_257, 1e-8, Quantity.EPSILON),
     "block": lambda: fa.dpsgd.epsilon(**RUN, delta=[1e-5, 1e-9]).tolist(),
     "calibration": lambda: fa.dpsgd.noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=10),
     "job": lambda: job(3),
@@ -212,9 +257,9 @@ def test_tight_means_narrow_and_loose_means_wide(quantity):
         target = np.append(np.geomspace(1e-3, 30.0, 150), np.linspace(20.0, 40.0, 60))
     else:
         target = np.geomspace(1e-300, 0.5, 150)
-    option = 0 if quantity == "epsilon" else 1
-    inputs = (sigma, rate, steps, target)
-    (lower, upper, _), codes = run_kernel(_kernels.Op.EXACT, inputs, sigma.shape, 3, 2, option=option, conversion=3)
+    how = {"quantity": Quantity[quantity.upper()], "directions": Directions.BOTH}
+    kernel = partial(_kernels.exact_bounds, sigma, rate, steps, target, **how)
+    (lower, upper, _), codes = run_kernel(kernel, sigma.shape, 3, 2)
     narrow = upper - lower <= 1e-6 * upper
     assert ((codes == fa.Status.TIGHT) == narrow).all()
     assert narrow.any()
@@ -225,7 +270,8 @@ def test_tight_renyi_divergences_are_narrow():
     sigma, rate, _ = cells_of_all_sizes(300)
     order, steps = 1.0 + np.geomspace(1e-3, 1e4, 300), np.geomspace(1.0, 2.0**53, 300).round()
     sigma[-20:] = np.geomspace(1e-160, 1e-150, 20)  # beyond the largest float
-    (lower, upper), codes = run_kernel(_kernels.Op.RDP, (sigma, rate, order, steps), sigma.shape, 2, 2)
+    kernel = partial(_kernels.rdp_bounds, sigma, rate, steps, order)
+    (lower, upper), codes = run_kernel(kernel, sigma.shape, 2, 2)
     tight = codes == fa.Status.TIGHT
     assert (upper[tight] - lower[tight] <= 1.1e-12 * upper[tight]).all()
     assert (codes[upper == np.inf] == fa.Status.NOT_MET).all()

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ import fastacct as fa
 import fastacct.reference
 from fastacct.core.engine import run_kernel
 from fastacct_ext import _kernels
+from fastacct_ext._kernels import Directions, Quantity
 
 SAMPLE = Path(__file__).parent / "data" / "exact_sample_large.csv.gz"
-LOG_DELTA = 2
 AGREEMENT = 1e-12  # of the oracle's two paths
 
 
@@ -27,10 +28,11 @@ def rows():
 def readings():
     """(row, log of the oracle's delta, lower, upper, slope) of every row."""
     out = []
-    for way, directions in (("1", 2), ("-1", 1)):
+    for way, directions in (("1", Directions.REMOVE), ("-1", Directions.ADD)):
         some = [row for row in rows() if row["dir"] == way]
         cells = tuple(np.array([float(row[name]) for row in some]) for name in ("sigma", "q", "steps", "eps"))
-        found, _ = run_kernel(_kernels.Op.EXACT, cells, (len(some),), 3, 2, option=LOG_DELTA, conversion=directions)
+        kernel = partial(_kernels.exact_bounds, *cells, quantity=Quantity.LOG_DELTA, directions=directions)
+        found, _ = run_kernel(kernel, (len(some),), 3, 2)
         logs = [float(mp.log(mpf(row["delta"]))) for row in some]
         out += list(zip(some, logs, *(values.tolist() for values in found), strict=True))
     return out
@@ -110,24 +112,22 @@ def random_runs(rng, n):
     return 10.0 ** rng.uniform(-0.5, 1.3, n), rate, steps, 10.0 ** rng.uniform(-290.0, -2.0, n)
 
 
-@pytest.mark.parametrize("directions", [1, 2], ids=["add", "remove"])
+@pytest.mark.parametrize("directions", [Directions.ADD, Directions.REMOVE], ids=["add", "remove"])
 def test_delta_at_a_bound_of_epsilon_is_on_the_same_side(directions):
     """epsilon -> delta -> epsilon: each kernel checks the other, and no interval may contradict another."""
     known = np.array(ROUND_TRIPS).T
     cells = tuple(np.concatenate(pair) for pair in zip(known, random_runs(np.random.default_rng(12), 60), strict=True))
     shape, log_delta = cells[0].shape, np.log(cells[3])
 
-    def read(target, option):
-        inputs = (*cells[:3], target)
-        (lower, upper, _), _ = run_kernel(
-            _kernels.Op.EXACT, inputs, shape, 3, 2, option=option, conversion=directions, cells_per_task=8
-        )
+    def read(target, quantity):
+        kernel = partial(_kernels.exact_bounds, *cells[:3], target, quantity=quantity, directions=directions)
+        (lower, upper, _), _ = run_kernel(kernel, shape, 3, 2, cells_per_task=8)
         return lower, upper
 
-    lower, upper = read(cells[3], 0)
+    lower, upper = read(cells[3], Quantity.EPSILON)
     slack = 4e-16 * (1.0 - log_delta)  # of the logarithm alone
-    delta_lower = np.where(upper < np.inf, read(np.minimum(upper, 1e300), LOG_DELTA)[0], -np.inf)
-    delta_upper = np.where(lower > 0.0, read(lower, LOG_DELTA)[1], np.inf)
+    delta_lower = np.where(upper < np.inf, read(np.minimum(upper, 1e300), Quantity.LOG_DELTA)[0], -np.inf)
+    delta_upper = np.where(lower > 0.0, read(lower, Quantity.LOG_DELTA)[1], np.inf)
     assert (upper < np.inf).mean() > 0.9
     assert (lower > 0.0).mean() > 0.5
     too_small = np.flatnonzero(delta_lower > log_delta + slack)

@@ -107,15 +107,21 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_kernels_refuse_buffers_that_do_not_fit():
     import numpy as np
 
-    one, two = np.ones(1), np.ones(2)
-    status = np.zeros(2, np.uint8)
+    one, two, codes = np.ones(1), np.ones(2), np.zeros(2, np.uint8)
+    assert _kernels.rdp_upper(one, one, one, 2.0 * two, two, codes)(0, 2) == 2
     with pytest.raises(ValueError, match="broadcast"):
-        _kernels.apply(_kernels.Op.READOUT, (one, two, np.ones(3), one), (2,), 0, 2, two, two, None, status)
-    with pytest.raises(ValueError, match="too short"):
-        _kernels.apply(_kernels.Op.READOUT, (one, two, one, one), (2,), 0, 2, one, two, None, status)
+        _kernels.rdp_upper(one, two, np.ones(3), one, two, codes)
+    with pytest.raises(ValueError, match="broadcast"):
+        _kernels.rdp_upper(one, two, one, one, one, codes)
+    with pytest.raises(ValueError, match="broadcast"):
+        _kernels.rdp_upper(np.ones((2, 2)), two, one, one, two, codes)
     with pytest.raises(ValueError, match="range"):
-        _kernels.apply(_kernels.Op.READOUT, (one, two, one, one), (2,), 0, 3, two, two, None, status)
-    with pytest.raises(ValueError, match="missing"):
-        _kernels.apply(_kernels.Op.READOUT, (one, two, one, one), (2,), 0, 2, two, None, None, status)
+        _kernels.rdp_upper(one, two, one, one, two, codes)(0, 3)
+    with pytest.raises(TypeError, match="bytes-like"):
+        _kernels.rdp_upper(one, two, one, one, None, codes)
     with pytest.raises(ValueError, match="float64"):
-        _kernels.apply(_kernels.Op.READOUT, (one, two, one, np.ones(2, np.int64)), (2,), 0, 2, two, two, None, status)
+        _kernels.rdp_upper(one, two, one, np.ones(2, np.int64), two, codes)
+    with pytest.raises(ValueError, match="float64"):
+        _kernels.rdp_upper(one, two, one, one, np.ones(2, np.float32), codes)
+    with pytest.raises(ValueError, match="read-only"):
+        _kernels.rdp_upper(one, two, one, one, np.broadcast_to(one, 2), codes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
@@ -15,13 +17,13 @@ from fastacct.mechanisms.process import Process
 
 if TYPE_CHECKING:
     from fastacct.readers.job import Ask
+    from fastacct_ext._kernels import Task
 
 __all__ = ["Fixed", "Method", "Run", "Wanted", "by_kernel"]
 
 Wanted = Literal["noise_multiplier", "sample_rate", "steps"]
 """What a calibration may ask for: the parameter of a run that just meets (epsilon, delta)."""
-_PLACES: Final[dict[Wanted, int]] = {"noise_multiplier": 0, "sample_rate": 1, "steps": 2}
-"""As the kernels number them."""
+_PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
 Fixed = tuple[Cells, ...]
 """Of a calibration: epsilon, and of noise_multiplier, sample_rate, steps the two that are not wanted, in this order."""
 Run = tuple[Cells, Cells, Cells]
@@ -73,10 +75,8 @@ class Method:
         return found or [(np.asarray(1.0), np.asarray(0.0), np.asarray(0.0))]
 
 
-def by_kernel(
-    op: int, wanted: Wanted, fixed: Fixed, ask: Ask, conversion: int, orders: Cells | None, per_task: int = 256
-) -> Cells:
-    """Calibrate all cells by a kernel."""
-    inputs, how = (fixed[0], ask.target, *fixed[1:]), {"option": _PLACES[wanted], "conversion": conversion}
-    (values,), _ = run_kernel(op, inputs, ask.shape, 1, ask.threads, orders=orders, cells_per_task=per_task, **how)
+def by_kernel(kernel: Callable[..., Task], wanted: Wanted, fixed: Fixed, ask: Ask, per_task: int = 256) -> Cells:
+    """Calibrate all cells by a kernel, which is told how."""
+    given = dict(zip((name for name in _PARAMETERS if name != wanted), fixed[1:], strict=True))
+    (values,), _ = run_kernel(partial(kernel, fixed[0], ask.target, **given), ask.shape, 1, ask.threads, per_task)
     return values

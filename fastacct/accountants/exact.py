@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
@@ -47,5 +48,5 @@ class Exact(Method):
         """Safe side of the boundary, within 1e-8 relative of it."""
         if ask.relation == "replace_one":
             return None
-        ways = kernel_directions(ask.relation)
-        return by_kernel(_kernels.Op.EXACT_CALIBRATE, wanted, fixed, ask, ways, None, CELLS_PER_TASK)
+        kernel = partial(_kernels.calibrate_exact, directions=kernel_directions(ask.relation))
+        return by_kernel(kernel, wanted, fixed, ask, CELLS_PER_TASK)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,6 +16,7 @@ from fastacct_ext import _kernels
 
 if TYPE_CHECKING:
     from fastacct.readers.job import Ask
+    from fastacct_ext._kernels import Task
 
 __all__ = ["CLT", "AdvancedComposition", "AnalyticGaussian", "BasicComposition", "ZCDPComposition"]
 
@@ -29,9 +32,11 @@ class ZCDPComposition(Method):
 
     def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
         sigma, q, steps = run
-        inputs, option = (sigma, np.ceil(q), steps, ask.target), int(ask.quantity == "delta")
+        quantity = _kernels.Quantity.DELTA if ask.quantity == "delta" else _kernels.Quantity.EPSILON
+        conversion = _kernels.Conversion.CANONNE_KAMATH_STEINKE
+        kernel = partial(_kernels.renyi_upper, quantity=quantity, conversion=conversion)
         (values, _), status = run_kernel(
-            _kernels.Op.READOUT, inputs, ask.shape, 2, ask.threads, option=option, conversion=1
+            partial(kernel, sigma, np.ceil(q), steps, ask.target), ask.shape, 2, ask.threads
         )
         return values, status
 
@@ -62,12 +67,12 @@ class AnalyticGaussian(Method):
 class _Composition(Method):
     """A rule by which (epsilon, delta) pairs compose."""
 
-    _rule: ClassVar[int]
+    _kernel: ClassVar[Callable[..., Task]]
 
     def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
         if ask.quantity != "epsilon":
             raise self.cannot(ask.quantity)
-        return _read(_kernels.Op.CLASSICAL, (*run, ask.target), ask, option=self._rule)
+        return _read(type(self)._kernel, (*run, ask.target), ask)
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class BasicComposition(_Composition):
     **Guarantee.** Upper bound; for comparison.  Source: Dwork et al. 2006; sampling: Balle, Barthe, Gaboardi 2018.
     """
 
-    _rule: ClassVar[int] = 1
+    _kernel = staticmethod(_kernels.basic_composition_epsilon)
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class AdvancedComposition(_Composition):
     Gaboardi 2018.
     """
 
-    _rule: ClassVar[int] = 2
+    _kernel = staticmethod(_kernels.advanced_composition_epsilon)
 
 
 @dataclass(frozen=True)
@@ -103,16 +108,16 @@ class CLT(Method):
     certified: ClassVar[bool] = False
 
     def _upper(self, run: Run, ask: Ask) -> tuple[Cells, Codes]:
-        return _of_gaussian(_read(_kernels.Op.CLT_MU_APPROX, run, ask)[0], ask)
+        return _of_gaussian(_read(_kernels.clt_mu_approx, run, ask)[0], ask)
 
 
 def _of_gaussian(mu: Cells, ask: Ask) -> tuple[Cells, Codes]:
     """Epsilon or delta of N(mu, 1) against N(0, 1)."""
     if ask.quantity == "epsilon":
-        return _read(_kernels.Op.CLASSICAL, (mu, mu, mu, ask.target), ask)
-    return _read(_kernels.Op.GAUSSIAN_DELTA, (mu, ask.target), ask)
+        return _read(_kernels.gaussian_epsilon, (mu, ask.target), ask)
+    return _read(_kernels.gaussian_delta, (mu, ask.target), ask)
 
 
-def _read(op: int, inputs: tuple[Cells, ...], ask: Ask, *, option: int = 0) -> tuple[Cells, Codes]:
-    (values,), status = run_kernel(op, inputs, ask.shape, 1, ask.threads, option=option)
+def _read(kernel: Callable[..., Task], inputs: tuple[Cells, ...], ask: Ask) -> tuple[Cells, Codes]:
+    (values,), status = run_kernel(partial(kernel, *inputs), ask.shape, 1, ask.threads)
     return values, status

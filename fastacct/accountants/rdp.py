@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -63,9 +64,9 @@ class RDP(Method):
         if conversion != "canonne_kamath_steinke":
             object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
-    def _options(self) -> tuple[int, Cells | None]:
+    def _options(self) -> tuple[_kernels.Conversion, Cells | None]:
         orders = None if self.orders is None else np.asarray(self.orders, dtype=np.float64)
-        return CONVERSIONS.index(self.conversion), orders
+        return _kernels.Conversion[self.conversion.upper()], orders
 
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified upper bounds: by the kernels where the job is of sampled Gaussians, else by sums of divergences."""
@@ -81,12 +82,11 @@ class RDP(Method):
 
     def with_order(self, job: Process, ask: Ask) -> tuple[Cells, Codes, Cells]:
         """Upper bounds of a job of sampled Gaussians, and the order at which each was found."""
-        runs, (conversion, orders), for_delta = self._runs(job, ask.relation), self._options(), ask.quantity == "delta"
+        runs, (conversion, orders) = self._runs(job, ask.relation), self._options()
+        quantity = _kernels.Quantity.DELTA if ask.quantity == "delta" else _kernels.Quantity.EPSILON
         if len(runs) == 1:
-            inputs, how = (*runs[0], ask.target), {"option": int(for_delta), "conversion": conversion}
-            (values, order), status = run_kernel(
-                _kernels.Op.READOUT, inputs, ask.shape, 2, ask.threads, orders=orders, **how
-            )
+            kernel = partial(_kernels.renyi_upper, quantity=quantity, conversion=conversion, orders=orders)
+            (values, order), status = run_kernel(partial(kernel, *runs[0], ask.target), ask.shape, 2, ask.threads)
             return values, status, order
         columns = job.decompose(ask.relation).runs(ask.relation) or []
         owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
@@ -94,7 +94,8 @@ class RDP(Method):
         for cell in range(math.prod(job.shape)):
             mine = np.flatnonzero(owner == cell)
             out = np.empty(mine.size), np.empty(mine.size), np.empty(mine.size, dtype=np.uint8)
-            _kernels.history(*merged_runs(columns, cell), target[mine], for_delta, conversion, orders, *out)
+            run = (*merged_runs(columns, cell), target[mine])
+            _kernels.renyi_of_history(*run, *out, quantity=quantity, conversion=conversion, orders=orders)
             values[mine], order[mine], status[mine] = out
         return values.reshape(ask.shape), status.reshape(ask.shape), order.reshape(ask.shape)
 
@@ -102,7 +103,9 @@ class RDP(Method):
         """Safe side of the boundary, within 1e-9 relative of it."""
         if ask.relation == "replace_one":
             return None
-        return by_kernel(_kernels.Op.CALIBRATE, wanted, fixed, ask, *self._options())
+        conversion, orders = self._options()
+        kernel = partial(_kernels.calibrate_renyi, conversion=conversion, orders=orders)
+        return by_kernel(kernel, wanted, fixed, ask)
 
 
 def _as_orders(orders: object) -> tuple[float, ...]:

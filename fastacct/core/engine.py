@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
 from collections.abc import Callable
 from functools import lru_cache
@@ -88,34 +87,22 @@ def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work) -> None:
 
 
 def run_kernel(
-    op: int,
-    inputs: tuple[Cells, ...],
+    kernel: Callable[..., Work],
     shape: tuple[int, ...],
-    n_outputs: int,
+    n_values: int,
     threads: int,
-    *,
-    option: int = 0,
-    conversion: int = 0,
-    orders: Cells | None = None,
     cells_per_task: int = _CELLS_PER_TASK,
 ) -> tuple[list[Cells], Codes]:
-    """Run one kernel over all cells of `shape`, on several threads for many cells; outputs have that shape.
+    """Run a kernel over all cells of `shape`, on several threads for many cells: arrays of its values, and the codes.
 
+    `kernel` is a function of `_kernels` with its inputs, to which the arrays for the values and the codes are added.
     Cells are independent, so that neither `threads` nor the cutting changes a bit of the result.
     """
-    total = math.prod(shape)
-    check_memory(shape, n_outputs)
-    flat = [np.empty(total) for _ in range(n_outputs)]
-    status = np.zeros(total, dtype=np.uint8)
-    out0, out1, out2 = ([*flat, None, None])[:3]
-
-    def work(start: int, stop: int) -> int:
-        return _kernels.apply(
-            op, inputs, shape, start, stop, out0, out1, out2, status, option, conversion, orders, _LISTEN
-        )
-
-    in_pieces(total, threads, work, cells_per_task)
-    return [out.reshape(shape) for out in flat], status.reshape(shape)
+    check_memory(shape, n_values)
+    values = [np.empty(shape) for _ in range(n_values)]
+    status = np.empty(shape, dtype=np.uint8)
+    in_pieces(status.size, threads, kernel(*values, status), cells_per_task)
+    return values, status
 
 
 def status_of(lower: Cells, upper: Cells) -> Codes:

@@ -6,6 +6,7 @@ Every value is an upper bound: closed forms are padded by `PADDING`, checked aga
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -126,5 +127,6 @@ def pure(epsilon: float, answers: int, orders: Cells) -> Cells:
 
 def of_sampled_gaussian(noise: Cells, rate: Cells, orders: Cells) -> Cells:
     """One step of the Poisson-sampled Gaussian, by the compiled kernel."""
-    (upper,), _ = run_kernel(_kernels.Op.RDP_UPPER, (noise, rate, orders, np.asarray(1.0)), orders.shape, 1, 1)
+    kernel = partial(_kernels.rdp_upper, noise, rate, np.asarray(1.0), orders)
+    (upper,), _ = run_kernel(kernel, orders.shape, 1, 1)
     return upper

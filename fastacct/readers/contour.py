@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,16 +22,17 @@ from fastacct.core.relations import Relation
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.process import Cell, Process, merge
 from fastacct_ext import _kernels
+from fastacct_ext._kernels import Directions, Quantity
 
 __all__ = ["ADD", "BOTH", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "Contour", "Reading", "kernel_directions"]
 
-EPSILON, DELTA, LOG_DELTA = 0, 1, 2
-ADD, REMOVE, BOTH = 1, 2, 3
+EPSILON, DELTA, LOG_DELTA = Quantity.EPSILON, Quantity.DELTA, Quantity.LOG_DELTA
+ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
 _TOP: Final = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0}
 """What says nothing from above."""
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
-_CKS: Final = 1
+_CKS: Final = _kernels.Conversion.CANONNE_KAMATH_STEINKE
 _ULP: Final = 2.0**-52
 _LEAST: Final = 5e-324
 _SUBNORMAL: Final = -707.0
@@ -40,8 +41,8 @@ _SUBNORMAL: Final = -707.0
 Index = NDArray[np.intp]
 
 
-def kernel_directions(relation: Relation) -> int:
-    """Directions as the kernels number them."""
+def kernel_directions(relation: Relation) -> Directions:
+    """Directions as the kernels name them."""
     return {"add": ADD, "remove": REMOVE}.get(relation, BOTH)
 
 
@@ -128,7 +129,14 @@ class Contour:
                     yield Mixture(float(noise[cell]), ((float(rate[cell]), 1.0),)), float(count[cell])
 
     def read(
-        self, cells: Index, target: Cells, what: int, directions: int, threads: int, *, only_upper: bool = False
+        self,
+        cells: Index,
+        target: Cells,
+        what: Quantity,
+        directions: Directions,
+        threads: int,
+        *,
+        only_upper: bool = False,
     ) -> Reading:
         """Bounds of epsilon, delta or log delta of the job's `cells` at `target`, one by one (flat arrays)."""
         if not cells.size:
@@ -189,20 +197,25 @@ def _job_of(mixtures: Iterable[tuple[Mixture, float]]) -> _Job:
 
 
 def _read_sampled(
-    run: tuple[Cells, Cells, Cells], target: Cells, what: int, directions: int, threads: int, only_upper: bool
+    run: tuple[Cells, Cells, Cells],
+    target: Cells,
+    what: Quantity,
+    directions: Directions,
+    threads: int,
+    only_upper: bool,
 ) -> Reading:
-    shape, inputs = target.shape, (*run, np.ascontiguousarray(target))
-    op, n_outputs = (_kernels.Op.EXACT_UPPER, 1) if only_upper else (_kernels.Op.EXACT, 3)
-    columns, status = run_kernel(
-        op, inputs, shape, n_outputs, threads, option=what, conversion=directions, cells_per_task=CELLS_PER_TASK
-    )
+    shape, inputs = target.shape, (*run, target)
     if only_upper:
-        return Reading(columns[0], columns[0], np.full(shape, np.nan), status)
+        one = partial(_kernels.exact_upper, *inputs, quantity=what, directions=directions)
+        (upper,), status = run_kernel(one, shape, 1, threads, CELLS_PER_TASK)
+        return Reading(upper, upper, np.full(shape, np.nan), status)
+    both = partial(_kernels.exact_bounds, *inputs, quantity=what, directions=directions)
+    (lower, upper, slope), status = run_kernel(both, shape, 3, threads, CELLS_PER_TASK)
     # of plain Gaussians the kernel gives the slope far out in the tail only
-    return Reading(columns[0], columns[1], np.where(run[1] == 1.0, np.nan, columns[2]), status)
+    return Reading(lower, upper, np.where(run[1] == 1.0, np.nan, slope), status)
 
 
-def _read_job(job: _Job, target: Cells, what: int, directions: int, only_upper: bool) -> Reading:
+def _read_job(job: _Job, target: Cells, what: Quantity, directions: Directions, only_upper: bool) -> Reading:
     if job.is_one and job.runs:
         return _read_sampled(job.runs, target, what, directions, 1, only_upper)
     if not job.columns[1].min() > 0.0:
@@ -216,7 +229,7 @@ def _read_job(job: _Job, target: Cells, what: int, directions: int, only_upper: 
     return _with_fallback(reading, job.runs, target, what) if job.runs else reading
 
 
-def _no_noise(target: Cells, what: int) -> Reading:
+def _no_noise(target: Cells, what: Quantity) -> Reading:
     """The safe side, as the vectorised kernel gives it."""
     trivial = target >= 1.0 if what == EPSILON else target == np.inf
     lower = np.full(target.shape, -np.inf if what == LOG_DELTA else 0.0)
@@ -224,9 +237,10 @@ def _no_noise(target: Cells, what: int) -> Reading:
     return Reading(lower, np.where(trivial, lower, _TOP[what]), np.full(target.shape, np.nan), status)
 
 
-def _call(job: _Job, target: Cells, what: int, directions: int) -> Reading:
+def _call(job: _Job, target: Cells, what: Quantity, directions: Directions) -> Reading:
     out = Reading.empty(target.size)
-    _kernels.exact_job(*job.columns, np.ascontiguousarray(target), what, directions, *out)
+    columns = (*job.columns, np.ascontiguousarray(target))
+    _kernels.exact_job(*columns, *out, quantity=what, directions=directions)
     if job.is_plain:
         out.slope[:] = np.nan  # as in `_read_sampled`
     return out
@@ -236,13 +250,13 @@ def _call(job: _Job, target: Cells, what: int, directions: int) -> Reading:
 # delta(eps) <= e^s delta'(eps - s), s = 2 r times the number of steps; and the same the other way round.
 
 
-def _moved(target: Cells, what: int, shift: float) -> Cells:
+def _moved(target: Cells, what: Quantity, shift: float) -> Cells:
     if what == EPSILON:
         return np.minimum(target * math.exp(-shift) * (1.0 - math.copysign(4.0 * _ULP, shift)), 1.0)
     return np.maximum(target - shift - math.copysign(4.0 * _ULP, shift) * np.where(target < np.inf, target, 0.0), 0.0)
 
 
-def _widened(above: Reading, below: Reading, target: Cells, what: int, shift: float) -> Reading:
+def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shift: float) -> Reading:
     if what == EPSILON:
         low, high = np.maximum((below.lower - shift) * (1.0 - 4.0 * _ULP), 0.0), (above.upper + shift) * (1.0 + _ULP)
         low, high = np.where(target >= 1.0, 0.0, low), np.where(target >= 1.0, 0.0, high)
@@ -262,14 +276,15 @@ def _widened(above: Reading, below: Reading, target: Cells, what: int, shift: fl
     return Reading(low, high, above.slope, status_of(low, high))
 
 
-def _with_fallback(reading: Reading, runs: tuple[Cells, Cells, Cells], target: Cells, what: int) -> Reading:
+def _with_fallback(reading: Reading, runs: tuple[Cells, Cells, Cells], target: Cells, what: Quantity) -> Reading:
     """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
     lost = (reading.upper >= _TOP[what]) & ((target > 0.0) | (what != EPSILON))
     if not lost.any():
         return reading
     at = np.ascontiguousarray(target[lost])
     value, order, status = np.empty(at.size), np.empty(at.size), np.empty(at.size, dtype=np.uint8)
-    _kernels.history(*runs, at, what != EPSILON, _CKS, None, value, order, status)
+    quantity = EPSILON if what == EPSILON else DELTA
+    _kernels.renyi_of_history(*runs, at, value, order, status, quantity=quantity, conversion=_CKS)
     if what == LOG_DELTA:
         value = np.log(value) + 4.0 * _ULP * (1.0 - np.log(value))
     upper = reading.upper.copy()

@@ -17,7 +17,7 @@ from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING, Atoms
 from fastacct.readers.grid.parts import Part
-from fastacct_ext import _kernels
+from fastacct_ext import _densities
 
 __all__ = ["Listed"]
 
@@ -180,7 +180,7 @@ def _convolved(loss: Cells, mass: Cells, lattice: float, count: int, is_upper: b
 
     def product(a: Cells, b: Cells) -> Cells:
         out = np.empty(a.size + b.size - 1)
-        _kernels.convolve(*((a, b) if a.size < b.size else (b, a)), out)
+        _densities.convolve(*((a, b) if a.size < b.size else (b, a)), out)
         return seen(out)
 
     total, power, rest = np.ones(1), seen(one), count

@@ -9,6 +9,7 @@ K''(s) <= exp((1 + t) D(2 + t)) - 1.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -112,11 +113,11 @@ def _between(
 def _of_run(
     sigma: Cells, q: Cells, steps: Cells, orders: Cells, shape: tuple[int, ...], threads: int, only_upper: bool
 ) -> Bounds:
-    inputs = (sigma, q, orders, steps)
+    inputs = (sigma, q, steps, orders)
     if only_upper:
-        (upper,), status = run_kernel(_kernels.Op.RDP_UPPER, inputs, shape, 1, threads)
+        (upper,), status = run_kernel(partial(_kernels.rdp_upper, *inputs), shape, 1, threads)
         return Bounds(np.zeros(shape), upper, status)
-    (lower, upper), status = run_kernel(_kernels.Op.RDP, inputs, shape, 2, threads)
+    (lower, upper), status = run_kernel(partial(_kernels.rdp_bounds, *inputs), shape, 2, threads)
     return Bounds(lower, upper, status)
 
 

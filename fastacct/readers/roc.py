@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Status
 from fastacct.core.inputs import Cells
 from fastacct.readers.contour import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, Contour, Index, Reading
+from fastacct_ext._kernels import Directions
 
 __all__ = ["PAD", "Rates", "error_rates"]
 
@@ -50,7 +51,7 @@ class Rates(NamedTuple):
         return Rates(*(column[at] for column in self))
 
 
-def error_rates(job: Contour, cells: Index, fpr: Cells, way: int, threads: int, *, both: bool) -> Rates:
+def error_rates(job: Contour, cells: Index, fpr: Cells, way: Directions, threads: int, *, both: bool) -> Rates:
     """Bounds at the job's `cells` and `fpr`, one by one; without `both` only tpr_upper and fnr_lower are sharp."""
     inner = (fpr > 0.0) & (fpr < 1.0)
     rates = Rates(fpr.copy(), np.where(fpr > 0.0, 1.0, 0.0), np.where(fpr > 0.0, 0.0, 1.0), _complement(fpr))
@@ -68,9 +69,9 @@ def error_rates(job: Contour, cells: Index, fpr: Cells, way: int, threads: int, 
 class _Direction:
     """One direction at every real epsilon, at cells with 0 < fpr < 1."""
 
-    def __init__(self, job: Contour, cells: Index, fpr: Cells, way: int, threads: int) -> None:
+    def __init__(self, job: Contour, cells: Index, fpr: Cells, way: Directions, threads: int) -> None:
         self.job, self.cells, self.fpr, self.way, self.threads = job, cells, fpr, way, threads
-        self.other = way if way == BOTH or job.is_mirrored else ADD + REMOVE - way
+        self.other = way if way == BOTH or job.is_mirrored else REMOVE if way == ADD else ADD
         self.everywhere = np.arange(fpr.size)
         self.zero: dict[int, tuple[Mask, Reading]] = {}
         self.tpr_upper, self.fnr_lower = np.ones(fpr.size), np.zeros(fpr.size)
@@ -107,7 +108,7 @@ class _Direction:
                 )
         return out
 
-    def _at_zero(self, at: Index, way: int) -> Reading:
+    def _at_zero(self, at: Index, way: Directions) -> Reading:
         """The reading at 0, which is asked for several times, is made once."""
         known, reading = self.zero.setdefault(way, (np.zeros(self.fpr.size, np.bool_), Reading.empty(self.fpr.size)))
         new = at[~known[at]]
@@ -116,7 +117,7 @@ class _Direction:
             known[new] = True
         return reading.take(at)
 
-    def _one_way(self, at: Index, t: Cells, way: int) -> Reading:
+    def _one_way(self, at: Index, t: Cells, way: Directions) -> Reading:
         cells = self.cells[at]
         if way != BOTH or self.job.is_mirrored:
             return self.job.read(cells, t, LOG_DELTA, way, self.threads)
@@ -159,7 +160,7 @@ class _Direction:
         gap = np.where(log_delta > -np.inf, gap, -np.inf)
         return np.where(log_delta < 0.0, gap, np.inf), np.where(forward, 1.0 - slope, -slope)  # 0: nothing known, go on
 
-    def guess(self, at: Index, goal: Cells, way: int) -> Cells:
+    def guess(self, at: Index, goal: Cells, way: Directions) -> Cells:
         """Where delta falls to `goal` (or to a quarter of its largest value): the scale of the search; inf: unknown."""
         largest = np.exp(self.read(at, np.zeros(at.size), np.ones(at.size, dtype=np.bool_)).upper)
         goal = np.minimum(goal, 0.25 * largest)

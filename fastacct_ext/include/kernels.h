@@ -1,10 +1,8 @@
-/* kernels.h -- the C interface: one table of functions per instruction-set level, chosen at import.
+/* kernels.h -- the C interface: one table of kernels per instruction-set level, chosen at import.
  *
- * Every function works on n independent cells and may be called from any thread without the GIL.  Cells are computed
- * independently of each other: any split into calls gives the same bits.  Functions that return int64_t may take long:
- * they stop at the first cell that they would begin more than `seconds` after the call and return how many cells are
- * done (at least 1 of n), or FA_NO_MEMORY. Inputs are assumed valid (checked in Python): q in [0, 1], sigma in [0,
- * inf], steps integers >= 0, orders > 1, delta in [0, 1], eps >= 0.
+ * A kernel computes cells that do not depend on each other: any split into calls gives the same bits, from any thread,
+ * without the GIL.  Inputs are assumed valid (checked in Python): q in [0, 1], sigma in [0, inf], steps integers >= 0,
+ * orders > 1, delta in [0, 1], eps >= 0.
  */
 #ifndef FA_KERNELS_H
 #define FA_KERNELS_H
@@ -12,52 +10,83 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Choices, numbered as in the headers of those who answer (exact/blocks.h and kernels_impl.h compare). */
+typedef enum fa_quantity { FA_GIVE_EPSILON = 0, FA_GIVE_DELTA = 1, FA_GIVE_LOG_DELTA = 2 } fa_quantity;
+typedef enum fa_ways { FA_WAYS_ADD = 1, FA_WAYS_REMOVE = 2, FA_WAYS_BOTH = 3 } fa_ways; /* both: the larger */
+typedef enum fa_rule { FA_RULE_MIRONOV = 0, FA_RULE_CKS = 1, FA_RULE_OPTIMAL = 2 } fa_rule;
+typedef enum { FA_FIND_NOISE_MULTIPLIER, FA_FIND_SAMPLE_RATE, FA_FIND_STEPS } fa_wanted;
+
+/* What is asked of all cells of a call. */
+typedef struct {
+    fa_quantity quantity;
+    fa_ways ways;         /* exact: directions */
+    fa_rule conversion;   /* Renyi: to (epsilon, delta) */
+    const double *orders; /* Renyi: the only ones that are tried; NULL: all */
+    int n_orders;
+    fa_wanted wanted; /* calibration */
+} fa_question;
+
+/* n cells, column by column: what a kernel does not read may be NULL. */
+typedef struct {
+    int64_t n;
+    const double *sigma, *q, *steps; /* a run of DP-SGD */
+    const double *target; /* where it is read: delta for epsilon, epsilon for delta, order for a divergence */
+    const double *eps;    /* of a calibration, with delta as target */
+    const double *mu;     /* of a Gaussian N(mu, 1) against N(0, 1) */
+} fa_cells;
+
+/* Where the answers of n cells go: what a kernel does not write may be NULL.  What it writes may not, but all that the
+ * caller does not want may go to one place. */
+typedef struct {
+    double *lower, *upper; /* certified bounds */
+    double *slope;         /* d log delta/d epsilon at a delta read, NaN where not known */
+    double *order;         /* at which Renyi DP found its bound */
+    double *value;         /* of kernels that give one number; their status is FA_OK, but of calibration */
+    uint8_t *status;       /* FA_OK, FA_LOOSE, FA_NOT_MET */
+} fa_answers;
+
+/* One job of several sampled Gaussians, or of mixtures.  Block b of a job: count, sigma, n_p components of P and n_q of
+ * Q, in `weight` and `mean` one after the other; n_q = 0: sampled Gaussian, P's one component is (sample rate,
+ * sensitivity); count = 0 is skipped. */
+typedef struct {
+    int n_blocks;
+    const double *sigma, *q, *steps;
+} fa_history;
+typedef struct {
+    int n_blocks;
+    const double *count, *sigma;
+    const int32_t *n_p, *n_q;
+    const double *weight, *mean;
+} fa_job;
+
+/* Kernels whose cells may take long stop at the first one that they would begin more than `seconds` after the call.
+ * All return how many cells are done (at least 1 of n), or FA_NO_MEMORY. */
 #define FA_NO_MEMORY (-1)
+typedef int64_t (*fa_kernel)(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out);
 
 typedef struct {
     const char *name;
-    /* steps * rdp(order): certified lower and upper bounds */
-    void (*rdp_block)(int64_t n, const double *sigma, const double *q, const double *order, const double *steps,
-                      double *lower_out, double *upper_out, uint8_t *status_out);
-    /* integer orders by the binomial series alone, for tests and accuracy tables */
-    void (*rdp_series_block)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,
-                             double *upper_out, uint8_t *status_out);
-    /* epsilon, or delta when for_delta: upper bound and the order it was found at; orders NULL: continuous search */
-    void (*readout_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target,
-                          int for_delta, int conversion, const double *orders, int n_orders, double *out,
-                          double *order_out, uint8_t *status_out);
-    /* calibration: solve_for 0 noise multiplier (a = q, b = steps), 1 sample rate (a = sigma, b = steps), 2 steps (a =
-     * sigma, b = q) */
-    void (*calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
-                            const double *b, int conversion, const double *orders, int n_orders, double *out,
-                            uint8_t *status_out);
-    /* one heterogeneous run of n_blocks (sigma, q, steps) at n targets */
-    int64_t (*history_readout)(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n,
-                               const double *target, int for_delta, int conversion, const double *orders, int n_orders,
-                               double seconds, double *out, double *order_out, uint8_t *status_out);
-    /* log-moment K, K', K'' with respect to the order, uncertified: what the order search sees */
-    void (*log_moment_block)(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
-                             double *d1_out, double *d2_out);
-    /* rule 0 analytic Gaussian (a = mu), 1 basic, 2 advanced (a = sigma, b = q, c = steps): epsilon at delta */
-    void (*classical_epsilon_block)(int64_t n, int rule, const double *a, const double *b, const double *c,
-                                    const double *delta, double *out);
-    void (*gaussian_delta_block)(int64_t n, const double *mu, const double *eps, double *out);
-    /* the exact accountant: what 0 epsilon, 1 delta, 2 log delta; directions 1 add, 2 remove, 3 the larger; slope_out
-     * (or NULL): d log delta/d epsilon at a delta read, NaN where not known */
-    int64_t (*exact_block)(int64_t n, const double *sigma, const double *q, const double *steps, const double *target,
-                           int what, int directions, double seconds, double *lower_out, double *upper_out,
-                           double *slope_out, uint8_t *status_out);
-    /* one job of mixtures at n targets.  Block b: count, sigma, n_p components of P and n_q of Q, in `weight` and
-     * `mean` one after the other; n_q = 0: sampled Gaussian, P's one component is (sample rate, sensitivity); count = 0
-     * is skipped */
-    int64_t (*exact_job)(int n_blocks, const double *count, const double *sigma, const int32_t *n_p, const int32_t *n_q,
-                         const double *weight, const double *mean, int64_t n, const double *target, int what,
-                         int directions, double seconds, double *lower_out, double *upper_out, double *slope_out,
-                         uint8_t *status_out);
-    /* as calibrate_block, with the exact accountant */
-    int64_t (*exact_calibrate_block)(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
-                                     const double *b, int directions, double seconds, double *out, uint8_t *status_out);
-    void (*clt_mu_approx_block)(int64_t n, const double *sigma, const double *q, const double *steps, double *out);
+    fa_kernel rdp;                          /* sigma, q, steps, target: lower, upper, status of steps * rdp(target) */
+    fa_kernel renyi;                        /* sigma, q, steps, target: upper, order, status */
+    fa_kernel exact;                        /* sigma, q, steps, target: lower, upper, slope, status */
+    fa_kernel calibrate_renyi;              /* eps, target, two of sigma, q, steps: value of the third, status */
+    fa_kernel calibrate_exact;              /* the same */
+    fa_kernel gaussian_epsilon;             /* mu, target: value */
+    fa_kernel gaussian_delta;               /* mu, target: value */
+    fa_kernel basic_composition_epsilon;    /* sigma, q, steps, target: value */
+    fa_kernel advanced_composition_epsilon; /* the same */
+    fa_kernel clt_mu_approx;                /* sigma, q, steps: value; no bound */
+    /* a job at the targets of `at`: as renyi and as exact */
+    int64_t (*renyi_of_history)(const fa_history *run, const fa_cells *at, const fa_question *ask, double seconds,
+                                const fa_answers *out);
+    int64_t (*exact_job)(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
+                         const fa_answers *out);
+    /* for tests and accuracy tables: integer orders by the binomial series alone; the log-moment K, K', K'' with
+     * respect to the order, uncertified, as the order search sees it */
+    void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,
+                          double *upper_out, uint8_t *status_out);
+    void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
+                        double *d1_out, double *d2_out);
     /* one capped line with a budget of one's own, to check its ledger: budget is tolerance, dead, need, cap_ratio,
      * cap_back, left, floor (1: use one); out is log delta, then relative to it the ledger's up, down, tail,
      * quadrature, rounding, ends, closed, put, floor, alias.  0: no line */

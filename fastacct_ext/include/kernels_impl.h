@@ -1,19 +1,24 @@
-/* kernels_impl.h -- the block loops, compiled once per instruction-set level by isa_*.c, which define FA_LEVEL and
+/* kernels_impl.h -- the table of kernels, compiled once per instruction-set level by isa_*.c, which define FA_LEVEL and
  * FA_LEVEL_NAME.
  *
- * Cells that follow each other with the same (sigma, q) share their nodes: grids should keep steps, delta and orders on
- * the fast axes. Sharing never changes a result (the grid of nodes depends on sigma alone, see renyi/log_moment.h).
+ * Cells that follow each other with the same (sigma, q) share their nodes. Sharing never changes a result (the grid of
+ * nodes depends on sigma alone, see renyi/log_moment.h).
  */
 #include <float.h>
 #include <stdlib.h>
 
 #include "renyi/binomial_series.h"
-#include "invert/calibrate.h"
-#include "exact/classical.h"
+#include "exact/blocks.h"
+#include "exact/classical_blocks.h"
+#include "invert/blocks.h"
 #include "kernels.h"
 
 #define FA_JOIN2(a, b) a##b
 #define FA_JOIN(a, b)  FA_JOIN2(a, b)
+
+_Static_assert((int)FA_RULE_MIRONOV == (int)FA_MIRONOV && (int)FA_RULE_CKS == (int)FA_CKS &&
+                   (int)FA_RULE_OPTIMAL == (int)FA_OPTIMAL,
+               "conversions are numbered as in renyi/conversion.h");
 
 /* measured: one series term costs about 60 ns, one streamed node about 10 ns */
 #define FA_SERIES_NODES_PER_TERM 6.0
@@ -129,271 +134,49 @@ static void fa_readout_block(int64_t n, const double *sigma, const double *q, co
     }
 }
 
-/* whether the time of a call is up: never before its first cell is done */
-static int fa_is_late(int64_t i, double end) { return i > 0 && end < INFINITY && fa_seconds() > end; }
-
-static int64_t fa_history_readout(int n_blocks, const double *sigma, const double *q, const double *steps, int64_t n,
-                                  const double *target, int for_delta, int conversion, const double *orders,
-                                  int n_orders, double seconds, double *out, double *order_out, uint8_t *status_out)
+static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
 {
-    double end = fa_seconds() + seconds;
-    fa_log_moment *moment = fa_alloc(sizeof(fa_log_moment) * (size_t)(n_blocks > 0 ? n_blocks : 1));
-    fa_run run = {n_blocks, moment, steps, NAN};
+    (void)ask;
+    (void)seconds;
+    fa_rdp_block(in->n, in->sigma, in->q, in->target, in->steps, out->lower, out->upper, out->status);
+    return in->n;
+}
+
+static int64_t fa_renyi(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
+{
+    (void)seconds;
+    fa_readout_block(in->n, in->sigma, in->q, in->steps, in->target, ask->quantity == FA_GIVE_DELTA,
+                     (int)ask->conversion, ask->orders, ask->n_orders, out->upper, out->order, out->status);
+    return in->n;
+}
+
+static int64_t fa_renyi_of_history(const fa_history *run, const fa_cells *at, const fa_question *ask, double seconds,
+                                   const fa_answers *out)
+{
+    double end = fa_end_of(seconds);
+    fa_log_moment *moment = fa_alloc(sizeof(fa_log_moment) * (size_t)(run->n_blocks > 0 ? run->n_blocks : 1));
+    fa_run search = {.n = run->n_blocks, .moment = moment, .steps = run->steps, .log_a = NAN};
     int64_t i;
     int b;
     if (!moment)
         return FA_NO_MEMORY;
-    for (b = 0; b < n_blocks; b++)
-        fa_log_moment_init(moment + b, sigma[b], q[b]);
-    for (i = 0; i < n && !fa_is_late(i, end); i++)
-        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i,
-                       status_out + i);
+    for (b = 0; b < run->n_blocks; b++)
+        fa_log_moment_init(moment + b, run->sigma[b], run->q[b]);
+    for (i = 0; i < at->n && !fa_is_late(i, end); i++)
+        fa_readout_run(&search, at->target[i], ask->quantity == FA_GIVE_DELTA, (int)ask->conversion, ask->orders,
+                       ask->n_orders, out->upper + i, out->order + i, out->status + i);
     free(moment);
     return i;
 }
 
-static void fa_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta, const double *a,
-                               const double *b, int conversion, const double *orders, int n_orders, double *out,
-                               uint8_t *status_out)
-{
-    fa_log_moment lm;
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        fa_target t = {
-            &lm, (fa_conversion)conversion, orders, n_orders, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, 0, 0, 0, 0,
-            0.0};
-        int status;
-        if (solve_for == 0)
-            out[i] = fa_noise_multiplier(&t, &status);
-        else if (solve_for == 1)
-            out[i] = fa_sample_rate(&t, &status);
-        else {
-            t.q = b[i];
-            out[i] = fa_max_steps(&t, &status);
-        }
-        status_out[i] = (uint8_t)status;
-    }
-}
-
-static int64_t fa_exact_block(int64_t n, const double *sigma, const double *q, const double *steps,
-                              const double *target, int what, int directions, double seconds, double *lower_out,
-                              double *upper_out, double *slope_out, uint8_t *status_out)
-{
-    fa_exact e;
-    double end = seconds < INFINITY ? fa_seconds() + seconds : INFINITY;
-    int64_t i;
-    (void)fa_alloc_failed();
-    if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
-        return FA_NO_MEMORY;
-    for (i = 0; i < n && !fa_is_late(i, end); i++) {
-        if (slope_out)
-            slope_out[i] = NAN;
-        if (!(q[i] > 0.0) || !(steps[i] > 0.0) || sigma[i] == INFINITY) { /* nothing is released */
-            lower_out[i] = upper_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
-            status_out[i] = FA_OK;
-            continue;
-        }
-        if (!(sigma[i] > 0.0)) { /* no noise: the safe side */
-            int trivial = what == FA_READ_EPSILON ? target[i] >= 1.0 : target[i] == INFINITY;
-            lower_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
-            upper_out[i] = trivial                   ? lower_out[i]
-                           : what == FA_READ_EPSILON ? INFINITY
-                           : what == FA_READ_DELTA   ? 1.0
-                                                     : 0.0;
-            status_out[i] = trivial ? FA_OK : FA_NOT_MET;
-            continue;
-        }
-        if (i && what == FA_READ_EPSILON && e.sigma == sigma[i] && e.q == q[i] && e.steps == steps[i])
-            fa_exact_again(&e);
-        else
-            fa_exact_set(&e, sigma[i], q[i], steps[i]);
-        status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
-        if (slope_out)
-            slope_out[i] = e.slope;
-        if (fa_alloc_failed()) {
-            i = FA_NO_MEMORY;
-            break;
-        }
-    }
-    fa_exact_free(&e);
-    return i;
-}
-
-/* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */
-static int fa_job_blocks(fa_exact *e, fa_many *many, int n_blocks, const double *count, const double *sigma,
-                         const int32_t *n_p, const int32_t *n_q, const double *weight, const double *mean)
-{
-    int b, d, used = 0, mirror = 1, lone = 0;
-    double total = 0.0;
-    fa_dd add_end = {0.0, 0.0};
-    fa_dd mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
-    for (b = 0; b < n_blocks; weight += n_p[b] + n_q[b], mean += n_p[b] + n_q[b], b++) {
-        fa_pair pair;
-        if (!(count[b] > 0.0) || sigma[b] == INFINITY || (n_q[b] == 0 && !(weight[0] > 0.0)))
-            continue;
-        if (n_q[b] == 0 && weight[0] < 1.0) {
-            if (many)
-                fa_many_add(many, sigma[b] / mean[0], weight[0], count[b]);
-            else
-                fa_pair_sampled(&pair, sigma[b] / mean[0], weight[0]);
-            add_end = add_end.hi < INFINITY ? fa_dd_add_d(add_end, -count[b] * log1p(-weight[0])) : add_end;
-        }
-        else if (n_q[b] == 0 || (n_p[b] == 1 && n_q[b] == 1)) {
-            double m = (mean[0] - (n_q[b] ? mean[1] : 0.0)) / sigma[b];
-            mu2 = fa_dd_add(mu2, fa_dd_mul_d(fa_two_prod(m, m), count[b]));
-            add_end = fa_dd_make(INFINITY, 0.0);
-            lone = 1;
-            continue;
-        }
-        else {
-            fa_pair_mixture(&pair, sigma[b], n_p[b], weight, mean, n_q[b], weight + n_p[b], mean + n_p[b]);
-            mirror &= pair.symmetric;
-            add_end = n_q[b] == 1 && mean[0] == mean[n_p[b]] && add_end.hi < INFINITY
-                          ? fa_dd_add_d(add_end, -count[b] * pair.kappa)
-                          : fa_dd_make(INFINITY, 0.0);
-        }
-        if (n_q[b] == 0)
-            mirror = 0;
-        for (d = 0; d < 2 && !many; d++) {
-            e->way[d].blocks[used].pair = pair;
-            e->way[d].blocks[used].count = count[b];
-        }
-        total += count[b];
-        used++;
-    }
-    e->add_end = add_end.hi;
-    if (many)
-        return fa_many_ready(many, lone ? fa_max(mu2.hi, 1e-306) : mu2.hi, add_end.hi);
-    for (d = 0; d < 2; d++) {
-        e->way[d].n_blocks = used;
-        e->way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
-        e->way[d].total = total;
-        fa_contour_reset(e->way + d);
-    }
-    e->symmetric = mirror;
-    e->only_gaussian = used == 0 && lone;
-    return used > 0 || lone;
-}
-
-#define FA_NOT_DONE 255
-
-/* a job of very many sampled Gaussians, where the pass over all steps certifies it: status FA_NOT_DONE elsewhere */
-static int64_t fa_exact_many(int n_blocks, const double *count, const double *sigma, const int32_t *n_p,
-                             const int32_t *n_q, const double *weight, const double *mean, int64_t n,
-                             const double *target, int what, int directions, double end, double *lower_out,
-                             double *upper_out, double *slope_out, uint8_t *status_out)
-{
-    fa_exact e;
-    int64_t i;
-    int ready;
-    memset(status_out, FA_NOT_DONE, (size_t)n);
-    if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
-        return FA_NO_MEMORY;
-    e.way[0].n_blocks = e.way[1].n_blocks = 0;
-    e.many = fa_many_new(n_blocks, directions, FA_POINTS_MAX);
-    ready = e.many && fa_job_blocks(&e, e.many, n_blocks, count, sigma, n_p, n_q, weight, mean);
-    for (i = 0; i < n && ready && !fa_is_late(i, end); i++) {
-        int status;
-        e.refused = 0;
-        status = fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
-        if (slope_out)
-            slope_out[i] = e.slope;
-        status_out[i] = (uint8_t)(e.refused ? FA_NOT_DONE : status);
-    }
-    fa_many_free(e.many);
-    fa_exact_free(&e);
-    return fa_alloc_failed() ? FA_NO_MEMORY : ready ? i : n;
-}
-
-static int64_t fa_exact_job(int n_blocks, const double *count, const double *sigma, const int32_t *n_p,
-                            const int32_t *n_q, const double *weight, const double *mean, int64_t n,
-                            const double *target, int what, int directions, double seconds, double *lower_out,
-                            double *upper_out, double *slope_out, uint8_t *status_out)
-{
-    fa_exact e;
-    double end = fa_seconds() + seconds;
-    int64_t i, done = 0;
-    int b, d, released, many = n_blocks >= FA_MANY_LEAST;
-    for (b = 0; b < n_blocks && many; b++)
-        many = n_q[b] == 0;
-    (void)fa_alloc_failed();
-    if (many)
-        n = fa_exact_many(n_blocks, count, sigma, n_p, n_q, weight, mean, n, target, what, directions, end, lower_out,
-                          upper_out, slope_out, status_out);
-    if (n < 0)
-        return n;
-    for (i = 0; i < n && many; i++)
-        done += status_out[i] != FA_NOT_DONE;
-    if (done == n)
-        return n;
-    if (!fa_exact_init(&e, n_blocks, directions, FA_POINTS_MAX))
-        return FA_NO_MEMORY;
-    released = fa_job_blocks(&e, 0, n_blocks, count, sigma, n_p, n_q, weight, mean);
-    for (i = 0; i < n && !fa_is_late(i, end); i++) {
-        if (many && status_out[i] != FA_NOT_DONE)
-            continue;
-        if (slope_out)
-            slope_out[i] = NAN;
-        if (!released) {
-            lower_out[i] = upper_out[i] = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
-            status_out[i] = FA_OK;
-            continue;
-        }
-        fa_exact_again(&e);
-        status_out[i] = (uint8_t)fa_exact_read(&e, target[i], (fa_read)what, lower_out + i, upper_out + i);
-        if (slope_out)
-            slope_out[i] = e.slope;
-        if (fa_alloc_failed()) {
-            i = FA_NO_MEMORY;
-            break;
-        }
-    }
-    for (d = 0; d < 2; d++)
-        e.way[d].n_blocks = n_blocks;
-    fa_exact_free(&e);
-    return i;
-}
-
-static int64_t fa_exact_calibrate_block(int64_t n, int solve_for, const double *eps, const double *delta,
-                                        const double *a, const double *b, int directions, double seconds, double *out,
-                                        uint8_t *status_out)
-{
-    fa_exact e;
-    double end = fa_seconds() + seconds;
-    int64_t i;
-    (void)fa_alloc_failed();
-    if (!fa_exact_init(&e, 1, directions, FA_POINTS_MAX))
-        return FA_NO_MEMORY;
-    for (i = 0; i < n && !fa_is_late(i, end); i++) {
-        fa_target t = {e.moment, FA_CKS, 0, 0, a[i], a[i], b[i], delta[i], eps[i], 0, NAN, &e, 1, 0, 0, 0.0};
-        int status;
-        if (solve_for == 0)
-            out[i] = fa_noise_multiplier(&t, &status);
-        else if (solve_for == 1)
-            out[i] = fa_sample_rate(&t, &status);
-        else {
-            t.q = b[i];
-            t.quick = 0;
-            out[i] = fa_max_steps_exact(&t, &status);
-        }
-        status_out[i] = (uint8_t)status;
-        if (fa_alloc_failed()) {
-            i = FA_NO_MEMORY;
-            break;
-        }
-    }
-    fa_exact_free(&e);
-    return i;
-}
-
-static void fa_log_moment_block(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
-                                double *d1_out, double *d2_out)
+static void fa_log_moments(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
+                           double *d1_out, double *d2_out)
 {
     fa_log_moment lm;
     int64_t i;
     for (i = 0; i < n; i++) {
         double a = order[i] - 1.0, one = 1.0;
-        fa_run run = {1, &lm, &one, NAN};
+        fa_run run = {.n = 1, .moment = &lm, .steps = &one, .log_a = NAN};
         fa_moment m;
         fa_log_moment_init(&lm, sigma[i], q[i]);
         fa_run_at(&run, a, &m, FA_SEARCH);
@@ -401,39 +184,6 @@ static void fa_log_moment_block(int64_t n, const double *sigma, const double *q,
         d1_out[i] = m.d1 / a;
         d2_out[i] = m.d2 / a / a;
     }
-}
-
-static void fa_classical_epsilon_block(int64_t n, int rule, const double *a, const double *b, const double *c,
-                                       const double *delta, double *out)
-{
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        if (rule == 0)
-            out[i] = delta[i] >= 1.0 || !(a[i] > 0.0) ? 0.0 : fa_gaussian_epsilon(a[i], log(delta[i]));
-        else
-            out[i] = rule == 1 ? fa_basic_epsilon(a[i], b[i], c[i], delta[i])
-                               : fa_advanced_epsilon(a[i], b[i], c[i], delta[i]);
-        if (!(out[i] >= 0.0))
-            out[i] = INFINITY;
-    }
-}
-
-static void fa_gaussian_delta_block(int64_t n, const double *mu, const double *eps, double *out)
-{
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        double d = !(mu[i] > 0.0) || eps[i] == INFINITY
-                       ? 0.0
-                       : exp(fa_gaussian_log_delta(mu[i], eps[i])) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074;
-        out[i] = d <= 1.0 ? d : 1.0;
-    }
-}
-
-static void fa_clt_mu_approx_block(int64_t n, const double *sigma, const double *q, const double *steps, double *out)
-{
-    int64_t i;
-    for (i = 0; i < n; i++)
-        out[i] = q[i] > 0.0 && steps[i] > 0.0 ? fa_clt_mu_approx(sigma[i], q[i], steps[i]) : 0.0;
 }
 
 static int fa_capped_line(double sigma, double q, double steps, double eps, const double *budget, double *out)
@@ -465,9 +215,22 @@ static int fa_capped_line(double sigma, double q, double steps, double eps, cons
 const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
 {
     static const fa_kernels table = {
-        FA_LEVEL_NAME,           fa_rdp_block,       fa_rdp_series_block, fa_readout_block,
-        fa_calibrate_block,      fa_history_readout, fa_log_moment_block, fa_classical_epsilon_block,
-        fa_gaussian_delta_block, fa_exact_block,     fa_exact_job,        fa_exact_calibrate_block,
-        fa_clt_mu_approx_block,  fa_capped_line};
+        .name = FA_LEVEL_NAME,
+        .rdp = fa_rdp,
+        .renyi = fa_renyi,
+        .exact = fa_exact_block,
+        .calibrate_renyi = fa_calibrate_renyi_block,
+        .calibrate_exact = fa_calibrate_exact_block,
+        .gaussian_epsilon = fa_gaussian_epsilon_block,
+        .gaussian_delta = fa_gaussian_delta_block,
+        .basic_composition_epsilon = fa_basic_epsilon_block,
+        .advanced_composition_epsilon = fa_advanced_epsilon_block,
+        .clt_mu_approx = fa_clt_mu_approx_block,
+        .renyi_of_history = fa_renyi_of_history,
+        .exact_job = fa_exact_job,
+        .rdp_by_series = fa_rdp_series_block,
+        .log_moments = fa_log_moments,
+        .capped_line = fa_capped_line,
+    };
     return &table;
 }

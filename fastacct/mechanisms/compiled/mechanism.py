@@ -17,7 +17,7 @@ from fastacct.losses.loss import ROUNDING, Pair
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
 from fastacct.mechanisms.compiled.table import CompiledPair, Table, at_nodes, largest_outside, losses_of, rule, table_of
-from fastacct_ext import _kernels
+from fastacct_ext import _densities
 
 __all__ = ["Compiled"]
 
@@ -76,7 +76,7 @@ class Compiled(Mechanism):
         flat, found = np.ascontiguousarray(x, dtype=np.float64).ravel(), []
         for callback in self.callbacks.values():
             out = np.empty(x.size)
-            _kernels.tabulate(callback.address, flat, out)
+            _densities.tabulate(callback.address, flat, out)
             found.append(out.reshape(x.shape))
         with np.errstate(invalid="ignore"):
             return found[0], found[1], found[2] if self.loss is not None else found[0] - found[1]
@@ -89,7 +89,7 @@ class Compiled(Mechanism):
     def refined(self, low: float, high: float, epsilon: float, way: int, good: float) -> tuple[float, float]:
         """Bounds of the integral of (P - exp(epsilon) Q)_+ between two outputs; way 1: Q against P."""
         log_p, log_q, *loss = (callback.address for callback in self.callbacks.values())
-        return _kernels.refine(log_p, log_q, sum(loss), bool(way), low, high, epsilon, *rule(6, 10), 6, good)
+        return _densities.excess_of_panel(log_p, log_q, sum(loss), bool(way), low, high, epsilon, *rule(6, 10), 6, good)
 
     @cached_property
     def table(self) -> Table:

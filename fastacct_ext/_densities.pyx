@@ -1,0 +1,61 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Densities that are compiled functions, and lists of masses: the buffers of density/ in C.
+
+Functions are addresses of C functions double(double): callbacks that Numba has compiled.
+"""
+from libc.stdint cimport int64_t
+
+cdef extern from "include/density/panel.h" nogil:
+    ctypedef double (*fa_function)(double) noexcept nogil
+    ctypedef struct fa_densities:
+        fa_function log_p
+        fa_function log_q
+        fa_function loss
+        int turned
+        double eps
+        int n
+        int n_rough
+        const double *points
+        const double *weights
+    void fa_excess_of_panel(const fa_densities *d, double low, double high, double good, double *lower_out,
+                            double *upper_out)
+
+cdef extern from "include/density/convolve.h" nogil:
+    void fa_convolve(int64_t n, const double *a, int64_t m, const double *b, double *out)
+
+
+def tabulate(size_t address, const double[::1] x, double[::1] out):
+    """Call the C function double(double) at an address for every x: callbacks that Numba has compiled."""
+    cdef fa_function f = <fa_function> address
+    cdef int64_t i, n = x.shape[0]
+    if address == 0 or out.shape[0] < n:
+        raise ValueError("no function, or too little room")
+    with nogil:
+        for i in range(n):
+            out[i] = f(x[i])
+
+
+def excess_of_panel(size_t log_p, size_t log_q, size_t loss, bint turned, double low, double high, double epsilon,
+                    const double[::1] points, const double[::1] weights, int rough, double good):
+    """Bounds of the integral of (P - exp(epsilon) Q)_+ over [low, high], within about `good`; see density/panel.h.
+
+    `points` and `weights` are two Gauss rules, the first with `rough` points.
+    """
+    cdef double lower, upper
+    cdef int n = <int> points.shape[0]
+    cdef fa_densities densities
+    if log_p == 0 or log_q == 0 or weights.shape[0] != n or not 0 < rough < n:
+        raise ValueError("no functions or no rules")
+    densities = fa_densities(<fa_function> log_p, <fa_function> log_q, <fa_function> loss, turned, epsilon, n, rough,
+                             &points[0], &weights[0])
+    with nogil:
+        fa_excess_of_panel(&densities, low, high, good, &lower, &upper)
+    return lower, upper
+
+
+def convolve(const double[::1] a, const double[::1] b, double[::1] out):
+    """out = a * b by its definition."""
+    if a.shape[0] < 1 or b.shape[0] < 1 or out.shape[0] != a.shape[0] + b.shape[0] - 1:
+        raise ValueError("array lengths do not fit")
+    with nogil:
+        fa_convolve(a.shape[0], &a[0], b.shape[0], &b[0], &out[0])

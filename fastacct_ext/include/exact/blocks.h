@@ -1,0 +1,222 @@
+/* exact/blocks.h -- the exact accountant over cells of sampled Gaussians, and over the targets of one job.
+ *
+ * Cells that follow each other with the same run share what they can.  Sharing never changes a result.
+ */
+#ifndef FA_EXACT_BLOCKS_H
+#define FA_EXACT_BLOCKS_H
+
+#include "../kernels.h"
+#include "../late.h"
+#include "exact_readout.h"
+
+_Static_assert((int)FA_GIVE_EPSILON == (int)FA_READ_EPSILON && (int)FA_GIVE_DELTA == (int)FA_READ_DELTA &&
+                   (int)FA_GIVE_LOG_DELTA == (int)FA_READ_LOG_DELTA,
+               "quantities are numbered as in exact_readout.h");
+_Static_assert((int)FA_WAYS_ADD == (int)FA_ADD && (int)FA_WAYS_REMOVE == (int)FA_REMOVE &&
+                   (int)FA_WAYS_BOTH == (FA_ADD | FA_REMOVE),
+               "directions are numbered as in exact.h");
+
+/* the answer of cell i where nothing is released */
+static void fa_give_nothing(int64_t i, fa_quantity quantity, const fa_answers *out)
+{
+    out->lower[i] = out->upper[i] = quantity == FA_GIVE_LOG_DELTA ? -INFINITY : 0.0;
+    out->slope[i] = NAN;
+    out->status[i] = FA_OK;
+}
+
+/* the answer of cell i where there is no noise: the safe side */
+static void fa_give_no_noise(int64_t i, double target, fa_quantity quantity, const fa_answers *out)
+{
+    static const double top[] = {
+        [FA_GIVE_EPSILON] = (double)INFINITY, [FA_GIVE_DELTA] = 1.0, [FA_GIVE_LOG_DELTA] = 0.0};
+    int trivial = quantity == FA_GIVE_EPSILON ? target >= 1.0 : target == INFINITY;
+    fa_give_nothing(i, quantity, out);
+    if (trivial)
+        return;
+    out->upper[i] = top[quantity];
+    out->status[i] = FA_NOT_MET;
+}
+
+/* reads the job that is set at one target; 0 where memory was refused */
+static int fa_exact_give(fa_exact *e, int64_t i, double target, fa_quantity quantity, const fa_answers *out)
+{
+    out->status[i] = (uint8_t)fa_exact_read(e, target, (fa_read)quantity, out->lower + i, out->upper + i);
+    out->slope[i] = e->slope;
+    return !fa_alloc_failed();
+}
+
+static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
+{
+    fa_exact e;
+    double end = fa_end_of(seconds);
+    int64_t i;
+    (void)fa_alloc_failed();
+    if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
+        return FA_NO_MEMORY;
+    for (i = 0; i < in->n && !fa_is_late(i, end); i++) {
+        double sigma = in->sigma[i], q = in->q[i], steps = in->steps[i];
+        if (!(q > 0.0) || !(steps > 0.0) || sigma == INFINITY) {
+            fa_give_nothing(i, ask->quantity, out);
+            continue;
+        }
+        if (!(sigma > 0.0)) {
+            fa_give_no_noise(i, in->target[i], ask->quantity, out);
+            continue;
+        }
+        if (i && ask->quantity == FA_GIVE_EPSILON && e.sigma == sigma && e.q == q && e.steps == steps)
+            fa_exact_again(&e);
+        else
+            fa_exact_set(&e, sigma, q, steps);
+        if (!fa_exact_give(&e, i, in->target[i], ask->quantity, out)) {
+            i = FA_NO_MEMORY;
+            break;
+        }
+    }
+    fa_exact_free(&e);
+    return i;
+}
+
+/* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */
+static int fa_job_blocks(fa_exact *e, fa_many *many, const fa_job *job)
+{
+    const double *weight = job->weight, *mean = job->mean;
+    int b, d, used = 0, mirror = 1, lone = 0;
+    double total = 0.0;
+    fa_dd add_end = {0.0, 0.0};
+    fa_dd mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
+    for (b = 0; b < job->n_blocks; weight += job->n_p[b] + job->n_q[b], mean += job->n_p[b] + job->n_q[b], b++) {
+        double count = job->count[b], sigma = job->sigma[b];
+        int n_p = job->n_p[b], n_q = job->n_q[b];
+        fa_pair pair;
+        if (!(count > 0.0) || sigma == INFINITY || (n_q == 0 && !(weight[0] > 0.0)))
+            continue;
+        if (n_q == 0 && weight[0] < 1.0) {
+            if (many)
+                fa_many_add(many, sigma / mean[0], weight[0], count);
+            else
+                fa_pair_sampled(&pair, sigma / mean[0], weight[0]);
+            add_end = add_end.hi < INFINITY ? fa_dd_add_d(add_end, -count * log1p(-weight[0])) : add_end;
+        }
+        else if (n_q == 0 || (n_p == 1 && n_q == 1)) {
+            double m = (mean[0] - (n_q ? mean[1] : 0.0)) / sigma;
+            mu2 = fa_dd_add(mu2, fa_dd_mul_d(fa_two_prod(m, m), count));
+            add_end = fa_dd_make(INFINITY, 0.0);
+            lone = 1;
+            continue;
+        }
+        else {
+            fa_pair_mixture(&pair, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);
+            mirror &= pair.symmetric;
+            add_end = n_q == 1 && mean[0] == mean[n_p] && add_end.hi < INFINITY
+                          ? fa_dd_add_d(add_end, -count * pair.kappa)
+                          : fa_dd_make(INFINITY, 0.0);
+        }
+        if (n_q == 0)
+            mirror = 0;
+        for (d = 0; d < 2 && !many; d++) {
+            e->way[d].blocks[used].pair = pair;
+            e->way[d].blocks[used].count = count;
+        }
+        total += count;
+        used++;
+    }
+    e->add_end = add_end.hi;
+    if (many)
+        return fa_many_ready(many, lone ? fa_max(mu2.hi, 1e-306) : mu2.hi, add_end.hi);
+    for (d = 0; d < 2; d++) {
+        e->way[d].n_blocks = used;
+        e->way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
+        e->way[d].total = total;
+        fa_contour_reset(e->way + d);
+    }
+    e->symmetric = mirror;
+    e->only_gaussian = used == 0 && lone;
+    return used > 0 || lone;
+}
+
+#define FA_NOT_DONE 255
+
+/* whether the pass over all steps of line/many_steps.h may serve a job: very many sampled Gaussians, and nothing else
+ */
+static int fa_is_many(const fa_job *job)
+{
+    int b;
+    if (job->n_blocks < FA_MANY_LEAST)
+        return 0;
+    for (b = 0; b < job->n_blocks; b++)
+        if (job->n_q[b])
+            return 0;
+    return 1;
+}
+
+/* such a job, where that pass certifies it: status FA_NOT_DONE elsewhere; how many targets were looked at */
+static int64_t fa_exact_many(const fa_job *job, const fa_cells *at, const fa_question *ask, double end,
+                             const fa_answers *out)
+{
+    fa_exact e;
+    int64_t i;
+    int ready;
+    memset(out->status, FA_NOT_DONE, (size_t)at->n);
+    if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
+        return FA_NO_MEMORY;
+    e.way[0].n_blocks = e.way[1].n_blocks = 0;
+    e.many = fa_many_new(job->n_blocks, (int)ask->ways, FA_POINTS_MAX);
+    ready = e.many && fa_job_blocks(&e, e.many, job);
+    for (i = 0; i < at->n && ready && !fa_is_late(i, end); i++) {
+        int status;
+        e.refused = 0;
+        status = fa_exact_read(&e, at->target[i], (fa_read)ask->quantity, out->lower + i, out->upper + i);
+        out->slope[i] = e.slope;
+        out->status[i] = (uint8_t)(e.refused ? FA_NOT_DONE : status);
+    }
+    fa_many_free(e.many);
+    fa_exact_free(&e);
+    return fa_alloc_failed() ? FA_NO_MEMORY : ready ? i : at->n;
+}
+
+/* one job, block by block, at those of n targets that `many` steps have left */
+static int64_t fa_exact_blocks(const fa_job *job, const fa_cells *at, int64_t n, int many, const fa_question *ask,
+                               double end, const fa_answers *out)
+{
+    fa_exact e;
+    int64_t i;
+    int d, released;
+    if (!fa_exact_init(&e, job->n_blocks, (int)ask->ways, FA_POINTS_MAX))
+        return FA_NO_MEMORY;
+    released = fa_job_blocks(&e, 0, job);
+    for (i = 0; i < n && !fa_is_late(i, end); i++) {
+        if (many && out->status[i] != FA_NOT_DONE)
+            continue;
+        if (!released) {
+            fa_give_nothing(i, ask->quantity, out);
+            continue;
+        }
+        fa_exact_again(&e);
+        if (!fa_exact_give(&e, i, at->target[i], ask->quantity, out)) {
+            i = FA_NO_MEMORY;
+            break;
+        }
+    }
+    for (d = 0; d < 2; d++)
+        e.way[d].n_blocks = job->n_blocks;
+    fa_exact_free(&e);
+    return i;
+}
+
+static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
+                            const fa_answers *out)
+{
+    double end = fa_end_of(seconds);
+    int64_t i, n = at->n, done = 0;
+    int many = fa_is_many(job);
+    (void)fa_alloc_failed();
+    if (many)
+        n = fa_exact_many(job, at, ask, end, out);
+    if (n < 0)
+        return n;
+    for (i = 0; i < n && many; i++)
+        done += out->status[i] != FA_NOT_DONE;
+    return done == n ? n : fa_exact_blocks(job, at, n, many, ask, end, out);
+}
+
+#endif
