@@ -32,8 +32,12 @@ LEAST_COUNT: Final = 8
 """Fewer releases: |M| falls too slowly."""
 _TOLERANCE: Final = 27.25
 """-log of the relative error aimed at."""
-_APART: Final = 0.56
+_MORE: Final = 1.0 + 1e-6
+"""For the rounding of errors."""
+_APART: Final = 0.54
 """Standard deviations of a saddle point between two lines: half of it off, sums are larger by 4 percent than delta."""
+_LEFT_OF: Final = 0.1
+"""How far left of a saddle point the line should be, in its widths: sums of errors are least there."""
 _REACH: Final = 0.55
 """How far from a line targets are read, in distances of lines."""
 _LEFT: Final = np.linspace(0.0, 0.98, 17)
@@ -158,7 +162,7 @@ class _Line:
         for v, base in self.sides:
             gap = abs(v - c) * 2.0 * math.pi / h
             alias += math.exp(min(700.0, base - (v - 1.0) * epsilon - log_value)) / math.expm1(min(gap, 700.0))
-        return 1.01 * weighted * math.exp(-log_total) + tail, 1.01 * alias
+        return _MORE * weighted * math.exp(-log_total) + tail, _MORE * alias
 
     def bounds(self, epsilon: float) -> tuple[float, float]:
         """Lower and upper bound of log delta."""
@@ -214,7 +218,7 @@ class CompiledLine:
         return all_of_them, np.append(0.0, np.cumsum(per_width * np.diff(all_of_them.x)))
 
     def _saddle(self, epsilon: float | None, log_delta: float | None) -> tuple[float, float]:
-        """The place and epsilon of the saddle point of a given epsilon, or of a given delta."""
+        """The place for, and epsilon of, the saddle point of a given epsilon, or of a given delta."""
         coarse, places = self._coarse
         known, wanted = (coarse.depth, -(log_delta or 0.0)) if epsilon is None else (coarse.epsilon, epsilon)
         i = min(max(int(known.searchsorted(wanted)) - 1, 0), known.size - 2)
@@ -223,7 +227,8 @@ class CompiledLine:
         fine = self._finer[i]
         x = float(np.interp(wanted, fine.depth if epsilon is None else fine.epsilon, fine.x))
         at = float(np.interp(x, fine.x, fine.epsilon)) if epsilon is None else epsilon
-        return float(places[i] + (places[i + 1] - places[i]) * (x - fine.x[0]) / (fine.x[-1] - fine.x[0])), at
+        part = (x - fine.x[0]) / (fine.x[-1] - fine.x[0])
+        return float(places[i] + (places[i + 1] - places[i]) * part) - _LEFT_OF, at
 
     def _line(self, index: int) -> _Line:
         """The line at a place of the lattice; also that there is none is kept."""
@@ -242,7 +247,7 @@ class CompiledLine:
         coarse, places = self._coarse
         x, epsilon, depth, per_width = self._saddles(np.interp([index * _APART], places, coarse.x))
         c = 1.0 + math.exp(float(x[0]))
-        width = _APART * _REACH * float(per_width[0]) / (c - 1.0)
+        width = (_APART * _REACH + _LEFT_OF) * float(per_width[0]) / (c - 1.0)
         log_value = -float(depth[0])
         for _ in range(3):
             log_guess = log_value
@@ -285,7 +290,7 @@ class CompiledLine:
                 log_value, slope = line.read(new)
                 wrong = sum(line.errors(new, log_value))
                 if wrong < min(max(_GOOD, 1e-11 * line.count), 3e-7):
-                    return self._checked(line, new, log_delta, wrong / -slope)
+                    return self._checked(line, new, log_delta, (wrong + 16.0 * ROUNDING * (1.0 - log_delta)) / -slope)
                 break
         raise NoLineError("no epsilon")
 
@@ -294,7 +299,7 @@ class CompiledLine:
         """Ends where the bounds of delta have been seen to be on the right sides."""
         ends = [math.nan, math.nan]
         for side, sign in enumerate((-1.0, 1.0)):
-            pad = 1.05 * width + 4.0 * ROUNDING * (at + 1.0)
+            pad = 1.002 * width + 4.0 * ROUNDING * (at + 1.0)
             for _ in range(12):
                 x = at + sign * pad
                 low, high = line.bounds(x)
