@@ -126,7 +126,7 @@ def _each(far: Cells, near: Cells) -> Cells:
 
 def log_moment(parts: list[Part], v: Cells) -> Cells:
     """K at real points."""
-    return np.sum([part.count * np.log(part.moments(v, 0)[0]) for part in parts], axis=0)
+    return np.asarray(np.sum([part.count * np.log(part.moments(v, 0)[0]) for part in parts], axis=0))
 
 
 def log_moments(parts: list[Part], v: Cells) -> tuple[Cells, Cells, Cells]:
