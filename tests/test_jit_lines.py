@@ -9,7 +9,8 @@ import fastacct as fa
 
 pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
-from fastacct.readers.line import CompiledLine, _Tilted
+from fastacct.readers.line import CompiledLine
+from fastacct.readers.line_moments import Tilted
 from fastacct.readers.line_nodes import NoLineError, nodes_of
 
 
@@ -89,10 +90,14 @@ def test_compositions_are_within_those_of_a_grid(rate, count, neighbors):
 def test_the_variation_bounds_the_characteristic_function(gaussian, c):
     lin = fa.jit.mechanism(log_density_p=rising, log_density_q=flat, domain=(0.0, 1.0))
     for made, rate, way in ((gaussian, 1.0, 0), (gaussian, 0.1, 0), (gaussian, 0.1, 1), (lin, 1.0, 0), (lin, 0.3, 1)):
-        tilted = _Tilted(nodes_of(made, rate, way), c)
-        t = np.geomspace(0.5, 300.0, 200)
-        value, off = tilted.at(t)
+        tilted = Tilted(nodes_of(made, rate, way), c)
+        t, h = 0.5 * np.arange(1.0, 601.0), 0.5
+        value, off = (found[1:] for found in tilted.along(h, 0, 605))
+        value, off = value[:600], off[:600]
         assert (np.abs(value) - off <= tilted.variation / t).all()
+        # and one point by itself is what the line has there
+        for i in (0, 4, 5, 10, 11, 300, 599):
+            assert abs(tilted.at(float(t[i])) - abs(value[i]) - off[i]) <= 2.0 * off[i]
         # changes by no more than the slope
         change = np.abs(np.diff(np.abs(value)))
         assert (change <= tilted.slope * np.diff(t) + 2.0 * off[1:] + 1e-15).all()
@@ -118,6 +123,49 @@ def test_few_releases_are_refused(gaussian):
         CompiledLine([(gaussian, 1.0, 7.0)], 0)
 
 
+# -- one line serves many targets -------------------------------------------------------------------------------------
+
+
+def _side(made, rate, count, way=0):
+    return CompiledLine([(made, rate, count)], way)
+
+
+@pytest.mark.parametrize(("rate", "count", "way"), [(1.0, 40.0, 0), (0.1, 300.0, 0), (0.1, 300.0, 1)])
+def test_a_target_has_the_same_bits_alone_and_among_others(gaussian, rate, count, way):
+    together = _side(gaussian, rate, count, way)
+    for delta in (1e-9, 0.3, 1e-4, 1.1e-4, 1e-12, 0.02):
+        assert together.epsilon(delta) == _side(gaussian, rate, count, way).epsilon(delta)
+    for epsilon in (0.0, 9.0, 3.3, 3.30001, 20.0, 0.7):
+        assert together.delta(epsilon) == _side(gaussian, rate, count, way).delta(epsilon)
+
+
+@pytest.mark.parametrize(("rate", "count"), [(1.0, 40.0), (0.1, 300.0)])
+def test_few_lines_serve_many_targets(gaussian, rate, count, monkeypatch):
+    """Lines are what costs: less than one for two standard deviations of epsilon."""
+    made, line = [], CompiledLine._evaluated
+    monkeypatch.setattr(CompiledLine, "_evaluated", lambda self, index: (made.append(index), line(self, index))[1])
+    side = _side(gaussian, rate, count)
+    found = [side.epsilon(delta).upper for delta in np.geomspace(1e-9, 1e-2, 100).tolist()]
+    assert (np.diff(found) < 0.0).all()
+    assert len(made) == len(set(made)) <= 9
+    for delta, epsilon in zip(np.geomspace(1e-9, 1e-2, 100).tolist(), found, strict=True):
+        lower, upper, _ = side.delta(epsilon)
+        assert lower <= delta <= upper * (1.0 + 1e-9)
+        assert upper - lower < 1e-9 * upper
+    assert len(made) <= 9
+
+
+def test_that_there_is_no_line_is_found_out_once(monkeypatch):
+    mine = fa.jit.mechanism(log_density_p=wide, log_density_q=gaussian_q, domain=(-40.0, 40.0))
+    made, line = [], CompiledLine._evaluated
+    monkeypatch.setattr(CompiledLine, "_evaluated", lambda self, index: (made.append(index), line(self, index))[1])
+    side = _side(mine, 1.0, 20.0)
+    for _ in range(3):
+        with pytest.raises(NoLineError, match="smooth and monotone"):
+            side.delta(1.0)
+    assert len(made) == 1
+
+
 # -- what a reviewer found: features between the panels of the line and those of the mechanism -------------------------
 
 WAVE = math.log(((1.0 - math.exp(-1024.0)) + 0.9 * (1.0 - math.exp(-1024.0)) / (1.0 + math.pi**2)) / 1024.0)
@@ -137,7 +185,7 @@ def wave_q(x):
 
 def test_waves_of_the_mechanisms_own_panels_count_as_variation():
     made = fa.jit.mechanism(log_density_p=wave_p, log_density_q=wave_q, loss=wave_loss, domain=(0.0, 1024.0))
-    tilted = _Tilted(nodes_of(made, 1.0, 0), 1.0 + 1e-9)
+    tilted = Tilted(nodes_of(made, 1.0, 0), 1.0 + 1e-9)
     assert tilted.variation > 0.9 * 2.0 * 512.0 * 2.0 / 1024.0  # as often up and down as there are waves
     lower, upper, _ = fa.delta_bounds(made * 8, epsilon=6908.184625579988, neighbors="remove")
     assert lower <= 1.06092682852e-4 <= upper

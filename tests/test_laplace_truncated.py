@@ -97,6 +97,26 @@ def test_a_sample_is_the_theorem_of_it():
     assert found.lower >= truth * (1 - 1e-5)
 
 
+@pytest.mark.parametrize("rate", [0.5, 1e-3])
+@pytest.mark.parametrize("part", [0.0, 0.3])
+def test_a_sample_of_wide_noise_has_every_digit(rate, part):
+    """What a rule may be off by is small beside the least of deltas, too: p - exp(x) q, not p or q."""
+    noise, bound = 1e8, 1e7
+    x = mpmath.mpf(part) / noise
+    with mpmath.workdps(40):
+        epsilon = float(mpmath.log1p(rate * mpmath.expm1(x)))
+        x = mpmath.log1p(mpmath.expm1(mpmath.mpf(epsilon)) / rate)
+        ends = mpmath.mpf(bound - 1) / noise, mpmath.mpf(bound) / noise
+        whole, step = -2 * mpmath.expm1(-ends[1]), mpmath.mpf(1) / noise
+        far = -mpmath.expm1(-ends[0]) / whole * -mpmath.expm1(x - step)  # the largest loss
+        lost = mpmath.exp(-ends[0]) * -mpmath.expm1(-step) / whole
+        between = mpmath.quad(lambda y: mpmath.exp((y - step) / 2) * -mpmath.expm1(x - y), [x, step]) / (2 * whole)
+        truth = float(rate * (far + lost + between))
+    found = fa.delta_bounds(fa.TruncatedLaplace(noise, bound).poisson(rate), epsilon=epsilon, neighbors="remove")
+    assert found.lower <= truth * (1 + 1e-12)
+    assert truth * (1 - 1e-12) <= found.upper <= found.lower * (1 + 1e-12)
+
+
 def test_without_a_bound_it_is_laplace():
     a, b = fa.TruncatedLaplace(2.0, math.inf), fa.Laplace(2.0)
     assert fa.epsilon(a, delta=0.0) == fa.epsilon(b, delta=0.0)

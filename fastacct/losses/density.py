@@ -35,6 +35,8 @@ class LaplaceLoss(Loss):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "anchor", self.largest)
+        # panels are an eighth of the range or less, and the rule's ellipses 5,000 times as far
+        object.__setattr__(self, "gain", math.expm1(min(640.0 * self.largest, 700.0)))
         # both atoms; the density between them has no lattice, but any fraction of this spacing hits the atoms
         object.__setattr__(self, "lattice", 2.0 * self.largest)
 

@@ -55,6 +55,8 @@ class Loss(ABC):
     """Mass of finite losses that are only known to be above minus infinity (in lower bounds)."""
     quadrature: float = QUADRATURE
     """Relative error of the mass of a panel that `mass_error` does not contain."""
+    gain: float = math.inf
+    """Bound of |1 - exp(x - loss)| where the error of the rule is taken, beside the real axis, for x in the extent."""
     anchor: float | None = None
     """A loss that a grid should hit, if any."""
     lattice: float | None = None
@@ -65,6 +67,10 @@ class Loss(ABC):
     def outside(self, tail: float) -> tuple[float, float]:
         """Upper bound of the P-mass without a node, about `tail`, and of its loss."""
         return 0.0, -math.inf
+
+    def quadrature_near(self, outside: float) -> float:
+        """Error of the sum of p - exp(x) q over a panel, relative to its mass, x up to `outside` beyond the extent."""
+        return self.quadrature * min(1.0, self.gain + 4.0 * outside)
 
     @abstractmethod
     def extent(self, tail: float) -> tuple[float, float]:

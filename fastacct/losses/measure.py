@@ -129,7 +129,7 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     mass = cells.mass * (1.0 + source.quadrature + per_sum)
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(cells.mass > 0.0, cells.right / cells.mass, 0.0) / whole
-    part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature / whole, 1.0)
+    part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature_near(2.0 * spacing) / whole, 1.0)
     light = (cells.mass > 0.0) & (cells.mass < _LIGHT)
     part, mass = np.where(light, 1.0, part), np.where(light, mass + 1e-318, mass)
     points = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
@@ -365,7 +365,7 @@ class _Cells:
             gain = np.where(nodes.mass + nodes.mass_error > 0.0, gain, 0.0)
             self._add(nodes.cell, mass, gain, size)
         per_sum = ROUNDING * (8.0 + self.longest)
-        self.right -= 2.0 * self.source.quadrature * self.mass + per_sum * size
+        self.right -= 2.0 * self.source.quadrature_near(2.0 * self.spacing) * self.mass + per_sum * size
         self.mass *= 1.0 - self.source.quadrature - per_sum
         light = self.mass < _LIGHT
         self.mass[light] = self.right[light] = 0.0

@@ -60,7 +60,7 @@ def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
             total += float(np.sum(mass * -np.expm1(-above)))
             mass_above += float(np.sum(mass[above > 0.0]))
             largest = max(largest, mass.size)
-    total += side * 4.0 * loss.quadrature * mass_above
+    total += side * 4.0 * loss.quadrature_near(max(low - epsilon, 0.0)) * mass_above
     if is_upper and missing > 0.0 and where > epsilon - shift:
         total += missing
     # a sum of n terms by pairs is off by (19 + log2 n) u; the rest is for expm1, the product and the distance

@@ -137,7 +137,8 @@ def _sampled_density(base: Loss, only_q: float, rate: float, direction: str, is_
     alone = Atoms(loss, 4.0 * ROUNDING * np.abs(loss), np.full(loss.size, mass * (1.0 + side * 4.0 * ROUNDING)))
     heaviest = np.array([base.anchor if end > 0.0 else -base.anchor]) if mass > 0.0 and base.anchor else loss[:0]
     anchor = next(iter(_loss(heaviest, rate, direction)[0].tolist()), None)
-    return _SampledDensity(base, rate, direction, is_upper, alone, infinite=infinite, anchor=anchor)
+    gain = rate * base.gain * math.exp(min(4.0 * base.extent(0.0)[1], 700.0))
+    return _SampledDensity(base, rate, direction, is_upper, alone, infinite=infinite, anchor=anchor, gain=gain)
 
 
 def sample(pair: Pair, rate: float) -> Pair:

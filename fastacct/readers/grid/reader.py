@@ -325,12 +325,16 @@ class Grid:
                     used[index, level, care, True] = window = self._composed(index, level, care, True)
                     above = read(window)
                     upper = min(upper, above)
+                    if upper == 0.0:  # nothing is below it
+                        return used
                     better = index_of(above)
                     if better != index and moved < 2:
                         index, moved = better, moved + 1
                         continue
-                    share = max(self._share, tails(self._place(index).tail_at(care), above)) / (0.25 * self._tolerance)
-                    if share <= 1.0 or care >= _MOST_CARE:
+                    tail = tails(self._place(index).tail_at(care), above)
+                    share = max(self._share, tail) / (0.25 * self._tolerance)
+                    is_full = window.mass.size >= self._max_points and self._share >= tail
+                    if share <= 1.0 or care >= _MOST_CARE or is_full:  # a window of all points holds no more with care
                         break
                     care = min(care + math.ceil(math.log(min(share, 1e290)) / _CARE), _MOST_CARE)
                 used[index, level, care, False] = window = self._composed(index, level, care, False)
@@ -344,7 +348,11 @@ class Grid:
             if gap <= wanted or worst != (lower, upper) == known or self._spacing_at(self._place(index), level)[1]:
                 break
             ratio = wanted / gap if math.isfinite(gap) else 0.25
+            before, place = level, self._place(index)
             level += math.ceil(-2.0 * math.log2(min(0.5, max(0.125, 0.8 * math.sqrt(ratio)))))
+            finer = self._spacing_at(place, before)[0] / self._spacing_at(place, level)[0]
+            if care and window.mass.size * finer > self._max_points:
+                break  # no window of all points holds what care asks for
         return used
 
     def _spacing_at(self, place: _Place, level: int) -> tuple[float, bool]:
