@@ -76,7 +76,7 @@ def test_epsilon_of_one_release_is_the_gaussians(gaussian, delta):
 def test_divergences_are_the_gaussians(gaussian):
     orders = np.array([1.01, 1.5, 2.0, 8.0, 24.0])
     found = fa.rdp(gaussian, orders)
-    np.testing.assert_allclose(found, 0.5 * orders, rtol=1e-10)
+    np.testing.assert_allclose(found, 0.5 * orders, rtol=5e-11, atol=0.0)  # where the infinite domain is cut
     assert np.all(found >= 0.5 * orders * (1.0 - 1e-15))
     assert fa.rdp(gaussian, 64.0) == np.inf  # the tilted mass is where the infinite domain was cut off
 

@@ -92,13 +92,15 @@ def test_small_deltas_keep_their_side(accountant, delta):
 def test_no_delta_at_all_is_the_largest_loss():
     """Once inf, even where no loss is larger than epsilon; and above the pure epsilon at small deltas."""
     laplace = fa.LossDistribution.from_laplace(2.0)
-    assert laplace.epsilon(0.0).upper == pytest.approx(0.5, rel=1e-12)
+    assert laplace.epsilon(0.0).upper == pytest.approx(0.5, rel=2e-14, abs=0.0)  # rounding up
     assert laplace.epsilon(1e-9).upper <= 0.5 * (1 + 1e-12)
 
 
 def test_an_order_close_to_one_is_found():
     """Once 5,907,982, at the best of a fixed list of orders; order 1.02 gives 1,392.9."""
     run = {"noise_multiplier": 0.1, "sample_rate": 1024 / 1e8, "steps": 976563, "delta": 1e-7}
-    assert fa.dpsgd.epsilon(**run, accountant=fa.RDP(orders=[1.25])) == pytest.approx(5907982.31138, rel=1e-11)
-    assert fa.dpsgd.epsilon(**run, accountant=fa.RDP(orders=[1.02])) == pytest.approx(1392.9, rel=1e-4)
+    assert fa.dpsgd.epsilon(**run, accountant=fa.RDP(orders=[1.25])) == pytest.approx(5907982.31138, rel=1e-12, abs=0.0)
+    assert fa.dpsgd.epsilon(**run, accountant=fa.RDP(orders=[1.02])) == pytest.approx(
+        1392.9, rel=4e-5, abs=0.0
+    )  # five digits
     assert fa.dpsgd.epsilon(**run, accountant=fa.RDP()) < 1300

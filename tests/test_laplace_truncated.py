@@ -48,7 +48,7 @@ def test_closed_form_from_the_largest_loss_on(noise, bound):
     """Geng, Ding, Guo, Kumar 2020: bound = b log(1 + (exp(1/b) - 1)/(2 delta))."""
     for epsilon in (1.01 / noise, 2.0 / noise, 100.0):
         found = fa.delta(fa.TruncatedLaplace(noise, bound), epsilon=epsilon)
-        assert noise * math.log1p(math.expm1(1.0 / noise) / (2.0 * found)) == pytest.approx(bound, rel=1e-12)
+        assert noise * math.log1p(math.expm1(1.0 / noise) / (2.0 * found)) == pytest.approx(bound, rel=2e-14, abs=0.0)
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=found * 1.001) <= 1.0 / noise
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=0.999 * found) == math.inf
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=0.0) == math.inf
@@ -82,7 +82,7 @@ def composed(noise, bound, count, epsilon, n=40_000):
 def test_several_releases(noise, bound):
     for epsilon in (0.3, 1.0):
         found = fa.delta_bounds(fa.TruncatedLaplace(noise, bound) * 3, epsilon=epsilon)
-        assert composed(noise, bound, 3, epsilon) == pytest.approx(found.upper, rel=5e-3)
+        assert composed(noise, bound, 3, epsilon) == pytest.approx(found.upper, rel=3e-3, abs=0.0)  # 1500 cells
         assert found.upper <= found.lower * (1 + 1e-2)
 
 
@@ -101,7 +101,7 @@ def test_without_a_bound_it_is_laplace():
     a, b = fa.TruncatedLaplace(2.0, math.inf), fa.Laplace(2.0)
     assert fa.epsilon(a, delta=0.0) == fa.epsilon(b, delta=0.0)
     assert fa.rdp(a, 3.0) == fa.rdp(b, 3.0)
-    assert fa.delta(a * 3, epsilon=0.7) == pytest.approx(fa.delta(b * 3, epsilon=0.7), rel=1e-3)
+    assert fa.delta(a * 3, epsilon=0.7) == fa.delta(b * 3, epsilon=0.7)
 
 
 @pytest.mark.parametrize(("noise", "bound"), [(0.0, 5.0), (1.0, 0.0), (1.0, 0.5), (1.0, 0.3)])
