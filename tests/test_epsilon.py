@@ -11,8 +11,10 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct import reference
+from tests.oracle_data import Question, truths
 
 RDP = fa.RDP()
+TRUTHS = truths()
 OPACUS_ORDERS = [1 + x / 10.0 for x in range(1, 100)] + list(range(12, 64))
 
 
@@ -26,7 +28,10 @@ def delta_of(**run):
 
 def variation(sigma, q, steps):
     """Bound of delta(0) by the Kullback-Leibler divergence: Pinsker, Bretagnolle and Huber."""
-    kl = mpf(steps) * reference.rdp(sigma, q, 1, digits=18)
+    return pinsker(mpf(steps) * reference.rdp(sigma, q, 1, digits=18))
+
+
+def pinsker(kl):
     return mp.sqrt(min(kl / 2, -mp.expm1(-kl)))
 
 
@@ -37,32 +42,32 @@ def random_runs(n, seed):
     return sigma, q, steps, delta
 
 
+def stored(quantity, conversion):
+    """Random runs with the infimum over orders and the Kullback-Leibler divergence, from tests/data/truths.csv."""
+    found = [one for one in TRUTHS if (one.quantity, one.word) == (quantity, conversion)]
+    assert len(found) >= 6
+    for one in found:
+        run = {"noise_multiplier": one.sigma, "sample_rate": one.sample_rate, "steps": one.steps}
+        kl = TRUTHS[Question("kullback_leibler", one.sigma, one.sample_rate, one.steps, 0.0, "")]
+        yield run, one.target, TRUTHS[one], pinsker(kl)
+
+
 @pytest.mark.parametrize("conversion", ["mironov", "canonne_kamath_steinke"])
 def test_epsilon_is_never_below_the_infimum_over_orders_and_close_to_it(conversion):
-    for sigma, q, steps, delta in zip(*random_runs(8, 7), strict=True):
-        truth, _ = reference.rdp_epsilon(sigma, q, steps, delta, conversion, digits=18)
-        mine = epsilon_of(
-            noise_multiplier=sigma,
-            sample_rate=q,
-            steps=int(steps),
-            delta=delta,
-            accountant=fa.RDP(conversion=conversion),
-        )
-        if conversion != "mironov" and variation(sigma, q, steps) <= delta:
+    for run, delta, truth, at_zero in stored("rdp_epsilon", conversion):
+        mine = epsilon_of(**run, delta=delta, accountant=fa.RDP(conversion=conversion))
+        if conversion != "mironov" and at_zero <= delta:
             truth = mpf(0)
-        assert mpf(mine) >= truth, (sigma, q, steps, delta)
-        assert mpf(mine) <= truth * (1 + mpf("1e-10")), (sigma, q, steps, delta)
+        assert mpf(mine) >= truth, (run, delta)
+        assert mpf(mine) <= truth * (1 + mpf("1e-10")), (run, delta)
 
 
 def test_delta_is_never_below_the_infimum_over_orders_and_close_to_it():
-    rng = np.random.default_rng(8)
-    for sigma, q, steps, _ in zip(*random_runs(6, 9), strict=True):
-        epsilon = 10 ** rng.uniform(-2, 2)
-        truth, _ = reference.rdp_delta(sigma, q, steps, epsilon, digits=18)
-        truth = min(truth, variation(sigma, q, steps))
-        mine = delta_of(noise_multiplier=sigma, sample_rate=q, steps=int(steps), epsilon=epsilon)
-        assert mpf(mine) >= truth, (sigma, q, steps, epsilon)
-        assert mpf(mine) <= max(truth * (1 + mpf("1e-9")), mpf(2) ** -1070), (sigma, q, steps, epsilon)
+    for run, epsilon, truth, at_zero in stored("rdp_delta", "canonne_kamath_steinke"):
+        truth = min(truth, at_zero)
+        mine = delta_of(**run, epsilon=epsilon)
+        assert mpf(mine) >= truth, (run, epsilon)
+        assert mpf(mine) <= max(truth * (1 + mpf("1e-9")), mpf(2) ** -1070), (run, epsilon)
 
 
 def test_divergences_near_order_one_prove_epsilon_zero_where_the_conversion_does_not():

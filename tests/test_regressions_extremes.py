@@ -1,4 +1,4 @@
-"""Numbers on the unsafe side at extreme parameters, found by reviewers: amplified rounding, under- and overflow."""
+"""Numbers on the unsafe side at extreme parameters, that were once wrong: amplified rounding, under- and overflow."""
 
 import math
 import sys

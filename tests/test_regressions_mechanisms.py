@@ -1,4 +1,4 @@
-"""Every number on the unsafe side that a reviewer has found in the mechanisms, with the truth."""
+"""Numbers of mechanisms that were once on the unsafe side, with the truth."""
 
 import math
 
@@ -191,7 +191,7 @@ def test_ill_conditioned_graphs_are_on_the_safe_side(own, shared):
         assert found <= truth * 1.01
 
 
-# -- found in the mended code ----------------------------------------------------------------------------------------
+# -- filters, ends, sums and tables ------------------------------------------------------------------------------------
 
 
 def test_a_filter_of_one_direction_needs_losses_bounded_on_both_sides():
