@@ -85,10 +85,10 @@ def test_epsilon_does_not_jump_at_small_deltas():
 @pytest.mark.parametrize("accountant", [fa.Exact(), fa.PLD(), fa.RDP()], ids=repr)
 def test_small_deltas_keep_their_side(accountant):
     """Once 0.0064 too small at 1e-12 and 0.053 at 1e-13, the floor of a Fourier transform, and inf below."""
-    run, deltas = (1.0, 0.01, 1000), [1e-11, 1e-12, 1e-13, 1e-14, 1e-30]
-    found = fa.epsilon(fa.Gaussian(run[0]).poisson(run[1]) * run[2], delta=deltas, accountant=accountant)
+    run, deltas = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}, [1e-11, 1e-12, 1e-13, 1e-14, 1e-30]
+    found = fa.dpsgd.epsilon(**run, delta=deltas, accountant=accountant)
     for delta, epsilon in zip(deltas, found.tolist(), strict=True):
-        truth = TRUTHS[Question("exact_epsilon", *run, delta, "remove")]
+        truth = TRUTHS[Question("exact_epsilon", *run.values(), delta, "remove")]
         assert truth <= epsilon < 1.2 * truth, delta
 
 
