@@ -92,7 +92,7 @@ def test_divergences_rise_with_the_order_and_are_not_interpolated(mechanism):
 def has_one_law(job):
     """Whether the losses of both directions are the same: no reader tells them apart."""
     pairs = [mechanism.losses("add_remove") for mechanism, _ in job.decompose("add_remove")]
-    return all(pair is not None and pair.side("remove") is pair.side("add") for pair in pairs)
+    return all(pair is not None and pair.is_mirrored for pair in pairs)
 
 
 # without a bound the truncated Laplace noise has the losses of Laplace noise, as test_laplace_truncated.py says
