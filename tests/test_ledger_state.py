@@ -56,9 +56,12 @@ def test_states_of_the_first_version_still_load(name):
         assert budget.spent() == bounds.upper
         assert bounds.lower <= saved["spent"] <= bounds.upper * (1.0 + 1e-4)
         assert bounds.upper <= saved["spent"] * (1.0 + 1e-4)
+        fits = saved["remaining_gaussian_50"]  # what `remaining` searches for, a grid at every step
+        assert not budget.would_exceed(fa.Gaussian(50.0) * fits)
+        assert budget.would_exceed(fa.Gaussian(50.0) * (fits + 1))
     else:
         assert budget.spent() == pytest.approx(saved["spent"], rel=2e-12, abs=0.0)  # searches end elsewhere now
-    assert budget.remaining(fa.Gaussian(50.0)) == saved["remaining_gaussian_50"]
+        assert budget.remaining(fa.Gaussian(50.0)) == saved["remaining_gaussian_50"]
 
 
 def _as_now(value):

@@ -136,6 +136,18 @@ def test_the_oracle_sees_a_delta_that_is_a_thousandth_too_small(monkeypatch):
         one_step_meets_its_closed_form()
 
 
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_three_points_bound_the_minimum_of_a_convex_function_and_are_met_by_the_worst(is_turned):
+    """It falls along a line from the first point up to a kink just before the last one, or the other way round."""
+    inner, outer, steep = np.array([0.3, 0.01, 0.7]), np.array([0.2, 0.5, 0.01]), 1e9
+    kink = outer * steep / (steep + 1.0)  # beyond the middle point, where both lines meet
+    one, first = (np.ones(3), np.ones(3)), (1.0 + inner, 1.0 + inner)
+    found = roc._convex(one, one, first, outer, inner) if is_turned else roc._convex(first, one, one, inner, outer)
+    least = 1.0 - kink
+    assert (found <= least).all()
+    assert (found >= least - 1e-8).all()
+
+
 @pytest.mark.parametrize("name", JOBS)
 @pytest.mark.parametrize("relation", ["add", "remove", "add_remove"])
 def test_a_curve_is_decreasing_convex_and_below_the_diagonal(name, relation):
