@@ -1,5 +1,5 @@
-"""Reads the stored oracle points and compares bounds with them exactly (floats are taken as the binary numbers they
-are)."""
+"""Reads the stored values of the oracle, and compares bounds with them exactly (floats are taken as the binary numbers
+they are)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 DATA = Path(__file__).parent / "data" / "rdp_oracle.csv.gz"
+TRUTHS = Path(__file__).parent / "data" / "truths.csv"
 
 
 class Points(NamedTuple):
@@ -30,6 +31,27 @@ def load(path: Path = DATA) -> Points:
         truth = [mpf(row[4]) for row in rows]
     columns = [np.array([float(row[i]) for row in rows]) for i in (1, 2, 3)]
     return Points([row[0] for row in rows], *columns, truth)
+
+
+class Question(NamedTuple):
+    """What `data/make_truths.py` asked: target is an epsilon or a delta, word a direction or a conversion."""
+
+    quantity: str
+    sigma: float
+    sample_rate: float
+    steps: int
+    target: float
+    word: str
+
+
+def truths(path: Path = TRUTHS) -> dict[Question, Any]:
+    """The values by question, to 20 digits."""
+    with path.open() as file:
+        rows = list(csv.reader(line for line in file if not line.startswith("#")))[1:]
+    with mp.workprec(120):
+        return {
+            Question(row[0], *map(float, row[1:3]), int(row[3]), float(row[4]), row[5]): mpf(row[6]) for row in rows
+        }
 
 
 def relative_excess(bound: Any, truth: list[Any]) -> NDArray[np.float64]:

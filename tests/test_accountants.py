@@ -24,7 +24,7 @@ def test_analytic_gaussian_meets_published_values(mu, epsilon, delta):
     value = fa.dpsgd.delta(
         noise_multiplier=1 / mu, sample_rate=1, steps=1, epsilon=epsilon, accountant=fa.AnalyticGaussian()
     )
-    assert value == pytest.approx(float(delta), rel=2e-12)
+    assert value == pytest.approx(float(delta), rel=1e-11, abs=0.0)  # one erfcx, scaled: 3e-12 at 1e-193
 
 
 def test_analytic_gaussian_is_never_below_the_oracle():
@@ -39,9 +39,11 @@ def test_analytic_gaussian_is_never_below_the_oracle():
         assert truth <= delta <= truth * (1 + mpf("1e-9")) + mpf(2) ** -1070, (sigma, steps, epsilon)
         target = 10 ** rng.uniform(-30, -1)
         if fa.dpsgd.delta(**run, epsilon=0.0) > target:
+            # delta falls with epsilon: the exact one is at most the answer, and a little below it is too small
             answer = fa.dpsgd.epsilon(**run, delta=target)
-            exact = reference.gaussian_epsilon(mu, target, digits=20)
-            assert exact <= answer <= exact * (1 + mpf("1e-9")), (sigma, steps, target)
+            below = mpf(answer) / (1 + mpf("1e-9"))
+            at, before = (reference.gaussian_delta(mu, epsilon, digits=20) for epsilon in (answer, below))
+            assert at <= mpf(target) <= before, (sigma, steps, target)
 
 
 def test_analytic_gaussian_refuses_subsampling():
@@ -84,7 +86,7 @@ def test_one_step_of_basic_composition_is_the_exact_subsampled_gaussian():
         )
         exact = reference.sampled_gaussian_delta(sigma, q, epsilon, "add_remove", digits=18)
         assert exact <= delta
-        assert exact == pytest.approx(delta, rel=1e-9)
+        assert exact == pytest.approx(delta, rel=2e-12, abs=0.0)  # where the search for epsilon ends
 
 
 def test_zcdp_ignores_amplification_and_matches_its_formula():
@@ -97,7 +99,7 @@ def test_zcdp_ignores_amplification_and_matches_its_formula():
 
 def test_the_central_limit_approximation_is_reached_by_its_name_only():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
-    assert fa.dpsgd.epsilon_approx(**run, delta=1e-5) == pytest.approx(1.617711808746721, rel=1e-12)
+    assert fa.dpsgd.epsilon_approx(**run, delta=1e-5) == pytest.approx(1.617711808746721, rel=1e-13, abs=0.0)
     assert fa.dpsgd.epsilon_approx(**run, delta=1e-5) < 1.828236666516577  # below the truth: why it is not `epsilon`
     assert 0 < fa.dpsgd.delta_approx(**run, epsilon=1.5) < 1e-4
     for call in (
@@ -209,13 +211,13 @@ def test_one_step_of_basic_composition_is_the_exact_accountant():
         "delta": [1e-3, 1e-5, 1e-8],
     }
     one = fa.dpsgd.epsilon(**run, accountant=fa.BasicComposition())
-    np.testing.assert_allclose(fa.dpsgd.epsilon(**run), one, rtol=1e-9)
+    np.testing.assert_allclose(fa.dpsgd.epsilon(**run), one, rtol=1e-14, atol=0.0)  # one closed form, two searches
 
 
 def test_without_sampling_the_exact_accountant_is_the_analytic_gaussian():
     run = {"noise_multiplier": [1.0, 10.0, 300.0], "sample_rate": 1.0, "steps": [3, 100, 40], "delta": 1e-7}
     analytic = fa.dpsgd.epsilon(**run, accountant=fa.AnalyticGaussian())
-    np.testing.assert_allclose(fa.dpsgd.epsilon(**run), analytic, rtol=1e-9)
+    np.testing.assert_allclose(fa.dpsgd.epsilon(**run), analytic, rtol=1e-14, atol=0.0)  # as above
 
 
 def test_accountants_are_values():

@@ -20,7 +20,7 @@ def test_the_curve_is_delta_at_every_epsilon():
     epsilon = np.array([0.0, 0.5, 1.5, 3.0])
     both = [np.exp(privacy_curve(RUN, way, epsilon=epsilon).log_delta_upper) for way in ("add", "remove")]
     want = fa.dpsgd.delta(**RUN._asdict(), epsilon=epsilon)
-    np.testing.assert_allclose(np.max(both, axis=0), want, rtol=1e-9)
+    np.testing.assert_allclose(np.max(both, axis=0), want, rtol=2e-10, atol=0.0)  # widths of the intervals
 
 
 def test_bounds_are_in_order_and_fall_with_epsilon():
@@ -30,7 +30,7 @@ def test_bounds_are_in_order_and_fall_with_epsilon():
         assert np.all(curve.log_delta_lower <= curve.log_delta_upper)
         for bound in (curve.log_delta_lower, curve.log_delta_upper):
             assert np.all(bound[1:] <= bound[:-1])
-    assert curve.log_delta_upper[-1] == pytest.approx(math.log(1e-40), rel=1e-9)
+    assert curve.log_delta_upper[-1] == pytest.approx(math.log(1e-40), rel=1e-12, abs=0.0)  # where its search ends
 
 
 def test_epsilons_are_sorted():
@@ -43,7 +43,7 @@ def test_deltas_below_the_smallest_double_keep_their_logarithm_and_side():
     rows = curve.points()
     assert rows[2]["delta_lower"] == 0.0
     assert 0.0 < rows[2]["delta_upper"] < 1e-300
-    assert rows[2]["log10_delta_upper"] == pytest.approx(curve.log_delta_upper[2] / math.log(10.0))
+    assert rows[2]["log10_delta_upper"] == pytest.approx(curve.log_delta_upper[2] / math.log(10.0), rel=1e-15, abs=0.0)
     assert rows[2]["log10_delta_upper"] < -1000.0
 
 
@@ -74,8 +74,9 @@ def test_a_full_batch_has_the_trade_off_of_a_gaussian():
     fpr = np.array([0.0, 1e-3, 0.1, 0.5, 1.0])
     curve = tradeoff_curve(Run(2.0, 1.0, 9), fpr=fpr)
     want = scipy_stats.norm.cdf(scipy_stats.norm.isf(fpr) - 3.0 / 2.0)
-    np.testing.assert_allclose(curve.fnr_lower, want, rtol=1e-7, atol=1e-12)
-    np.testing.assert_allclose(curve.tpr_upper, 1.0 - want, rtol=1e-7, atol=1e-12)
+    # the search for the best epsilon ends at 1e-13; next to a rate of 0 or 1 a rounding of 1 remains
+    np.testing.assert_allclose(curve.fnr_lower, want, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(curve.tpr_upper, 1.0 - want, rtol=1e-12, atol=1e-13)
     assert np.all(curve.fnr_lower <= curve.fnr_upper)
 
 

@@ -1,5 +1,6 @@
 """Users' mechanisms against built-in ones and closed forms; kernels called from Numba and Cython."""
 
+import copy
 import math
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 import fastacct as fa
 import fastacct_ext
+from fastacct.readers.release import OneRelease
 from fastacct.testing import check_mechanism
 
 numba = pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
@@ -76,7 +78,7 @@ def test_epsilon_of_one_release_is_the_gaussians(gaussian, delta):
 def test_divergences_are_the_gaussians(gaussian):
     orders = np.array([1.01, 1.5, 2.0, 8.0, 24.0])
     found = fa.rdp(gaussian, orders)
-    np.testing.assert_allclose(found, 0.5 * orders, rtol=1e-10)
+    np.testing.assert_allclose(found, 0.5 * orders, rtol=5e-11, atol=0.0)  # where the infinite domain is cut
     assert np.all(found >= 0.5 * orders * (1.0 - 1e-15))
     assert fa.rdp(gaussian, 64.0) == np.inf  # the tilted mass is where the infinite domain was cut off
 
@@ -135,6 +137,18 @@ def test_laplace_noise_of_any_scale_is_the_built_in(scale, direction):
     exact = -math.expm1(-0.25 / scale)
     assert exact * (1.0 - 1e-14) <= fa.delta(mine, epsilon=0.5 / scale) <= exact * (1.0 + 1e-9)
     assert fa.delta(mine, epsilon=0.5 / scale) >= fa.delta_lower(own, epsilon=0.5 / scale)
+
+
+@pytest.mark.parametrize(("column", "factor"), [(2, 1.0), (3, math.exp(0.5))])
+def test_errors_of_masses_above_epsilon_widen_both_ends(gaussian, column, factor):
+    """Of P, and of Q with the factor exp(epsilon)."""
+    reader = OneRelease(gaussian, 0)
+    before = reader.delta(0.5)
+    reader._sums = copy.copy(reader._sums)
+    reader._sums.masses = [mass + 1e-3 * (i == column) for i, mass in enumerate(reader._sums.masses)]
+    after = reader.delta(0.5)
+    assert after.upper - before.upper >= 1e-3 * factor * (1.0 - 1e-9)
+    assert before.lower - after.lower >= 1e-3 * factor * (1.0 - 1e-9)
 
 
 def test_only_bounded_losses_are_pure(gaussian):

@@ -8,7 +8,6 @@ import pytest
 
 import fastacct as fa
 from fastacct.reference.truncated_laplace import truncated_laplace_delta as reference
-from fastacct.testing import check_mechanism, examples
 
 CASES = [
     (2.0, 20.0),
@@ -21,12 +20,6 @@ CASES = [
     (0.7, 20.0),
     (1.0, 2.0),
 ]
-EXAMPLES = [one for one in examples() if repr(one).startswith("TruncatedLaplace")]
-
-
-@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
-def test_contract(mechanism):
-    check_mechanism(mechanism)
 
 
 @pytest.mark.parametrize(("noise", "bound"), CASES)
@@ -48,7 +41,7 @@ def test_closed_form_from_the_largest_loss_on(noise, bound):
     """Geng, Ding, Guo, Kumar 2020: bound = b log(1 + (exp(1/b) - 1)/(2 delta))."""
     for epsilon in (1.01 / noise, 2.0 / noise, 100.0):
         found = fa.delta(fa.TruncatedLaplace(noise, bound), epsilon=epsilon)
-        assert noise * math.log1p(math.expm1(1.0 / noise) / (2.0 * found)) == pytest.approx(bound, rel=1e-12)
+        assert noise * math.log1p(math.expm1(1.0 / noise) / (2.0 * found)) == pytest.approx(bound, rel=2e-14, abs=0.0)
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=found * 1.001) <= 1.0 / noise
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=0.999 * found) == math.inf
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=0.0) == math.inf
@@ -82,7 +75,7 @@ def composed(noise, bound, count, epsilon, n=40_000):
 def test_several_releases(noise, bound):
     for epsilon in (0.3, 1.0):
         found = fa.delta_bounds(fa.TruncatedLaplace(noise, bound) * 3, epsilon=epsilon)
-        assert composed(noise, bound, 3, epsilon) == pytest.approx(found.upper, rel=5e-3)
+        assert composed(noise, bound, 3, epsilon) == pytest.approx(found.upper, rel=3e-3, abs=0.0)  # 1500 cells
         assert found.upper <= found.lower * (1 + 1e-2)
 
 
@@ -121,7 +114,13 @@ def test_without_a_bound_it_is_laplace():
     a, b = fa.TruncatedLaplace(2.0, math.inf), fa.Laplace(2.0)
     assert fa.epsilon(a, delta=0.0) == fa.epsilon(b, delta=0.0)
     assert fa.rdp(a, 3.0) == fa.rdp(b, 3.0)
-    assert fa.delta(a * 3, epsilon=0.7) == pytest.approx(fa.delta(b * 3, epsilon=0.7), rel=1e-3)
+    assert fa.delta(a * 3, epsilon=0.7) == fa.delta(b * 3, epsilon=0.7)
+    for relation in a.relations:
+        for direction in ("remove", "add"):
+            one, other = (mechanism.losses(relation).side(direction) for mechanism in (a, b))
+            assert [vars(loss) for loss in (one.upper, one.lower)] == [
+                vars(loss) for loss in (other.upper, other.lower)
+            ]
 
 
 @pytest.mark.parametrize(("noise", "bound"), [(0.0, 5.0), (1.0, 0.0), (1.0, 0.5), (1.0, 0.3)])

@@ -1,9 +1,6 @@
-"""Every mechanism: the contract, recomputed values, refusals, and canaries that the contract must catch."""
+"""Every mechanism: recomputed values, closed forms, extremes, and refusals."""
 
 import math
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -11,174 +8,13 @@ import pytest
 from mpmath import mp, mpf
 
 import fastacct as fa
-from fastacct.core.bounds import Bounds
-from fastacct.testing import ContractError, check_mechanism, examples
+from fastacct.testing import examples
 from tests import mechanism_table
 
 EXAMPLES = list(examples())
+
+
 DOCS = Path(__file__).parents[1] / "docs"
-
-
-@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
-def test_contract(mechanism):
-    assert check_mechanism(mechanism, seconds=None) == ()
-
-
-# -- canaries --------------------------------------------------------------------------------------------------------
-
-
-def scaled(job, **target):
-    """0.1 % too small."""
-    lower, upper, status = fa.delta_bounds(job, **target)
-    return Bounds(lower * 0.999, upper * 0.999, status)
-
-
-def uncounted(job, **target):
-    process = job if isinstance(job, fa.Process) else fa.Process({job: 1})
-    once = fa.Process((mechanism, np.minimum(count, 1)) for mechanism, count in process)
-    return fa.delta_bounds(once, **target)
-
-
-def turned(job, **target):
-    """Loss with the wrong sign: delta(-epsilon) of the other direction, less what is certain."""
-    lower, upper, status = fa.delta_bounds(job, **target)
-    return Bounds(
-        lower * np.exp(-np.asarray(target["epsilon"])), upper * np.exp(-np.asarray(target["epsilon"])), status
-    )
-
-
-def without_infinite_losses(job, **target):
-    process = job if isinstance(job, fa.Process) else fa.Process({job: 1})
-    kept = fa.Process((fa.ApproxDP(m.epsilon, 0.0) if isinstance(m, fa.ApproxDP) else m, n) for m, n in process)
-    return fa.delta_bounds(kept, **target)
-
-
-@pytest.mark.parametrize("canary", [scaled, uncounted, turned])
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        fa.RandomizedResponse(1.0),
-        fa.DiscreteLaplace(2.0, 3),
-        fa.DiscreteGaussian(1.0),
-        fa.Skellam(10.0),
-        fa.PureDP(0.3),
-        fa.ApproxDP(0.3, 1e-6),
-    ],
-    ids=repr,
-)
-def test_the_contract_catches_a_canary(mechanism, canary):
-    with pytest.raises(ContractError, match="delta_bounds: "):
-        check_mechanism(mechanism, neighbors=mechanism.relations[0], seconds=None, delta_bounds=canary)
-
-
-def test_the_contract_catches_an_infinite_loss_dropped():
-    with pytest.raises(ContractError, match=r"ApproxDP.*neighbors = 'add_remove', delta_bounds: .* is below the sum"):
-        check_mechanism(
-            fa.ApproxDP(0.3, 0.01), neighbors="add_remove", seconds=None, delta_bounds=without_infinite_losses
-        )
-
-
-def test_the_contract_bites_where_assertions_are_switched_off():
-    code = (
-        "import fastacct as fa\n"
-        "from fastacct.core.bounds import Bounds\n"
-        "from fastacct.testing import check_mechanism\n"
-        "low = lambda job, **target: Bounds(*(0.5 * x for x in fa.delta_bounds(job, **target)[:2]), 0)\n"
-        "check_mechanism(fa.RandomizedResponse(1.0), neighbors='replace_one', seconds=None, delta_bounds=low)\n"
-    )
-    run = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
-    assert run.returncode == 1
-    assert "ContractError" in run.stderr
-
-
-def test_the_contract_keeps_to_its_time_and_says_what_it_left_out():
-    asked, shown = [], []
-
-    def slow(job, **target):
-        asked.append(1)
-        time.sleep(0.05)
-        return fa.delta_bounds(job, **target)
-
-    skipped = check_mechanism(fa.PureDP(0.3), seconds=0.01, progress=shown.append, delta_bounds=slow)
-    assert len(asked) <= 1
-    assert shown[0] == "equality and refusals"
-    assert "counts, replace_one" in skipped
-    assert check_mechanism(fa.PureDP(0.3), neighbors="remove", seconds=None, progress=shown.append) == ()
-    assert shown[-1] == "epsilon and delta, remove"
-    with pytest.raises(ValueError, match=r"seconds = 0\.0"):
-        check_mechanism(fa.PureDP(0.3), seconds=0.0)
-
-
-@pytest.mark.parametrize(
-    ("job", "delta", "truth"),
-    [
-        (fa.PureDP(0.1) * 100, 1e-6, 4.774567588107986),  # sums of randomised responses, between lattice points
-        (fa.PureDP(0.05) * 400, 1e-5, 4.359702992618818),
-    ],
-)
-def test_few_losses_are_listed_and_not_put_on_a_grid(job, delta, truth):
-    lower, upper, status = fa.epsilon_bounds(job, delta=delta)
-    assert lower <= truth * (1.0 + 1e-15)
-    assert truth * (1.0 - 1e-15) <= upper <= lower * (1.0 + 1e-11)
-    assert status == fa.Status.TIGHT
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 300, 10_000])
-@pytest.mark.parametrize("epsilon", [0.0, 0.02, 1.1, 7.0])
-def test_binomial_sums_against_forty_digits(count, epsilon):
-    mp.dps = 40
-    e, start = mpf(0.07), mpf(epsilon)
-    truth = mpf(0)
-    p = mp.e**e / (1 + mp.e**e)
-    mass = (1 - p) ** count
-    for k in range(count + 1):
-        loss = (2 * k - count) * e
-        if loss > start:
-            truth += mass * (1 - mp.e ** (start - loss))
-        mass *= mpf(count - k) / (k + 1) * p / (1 - p)
-    lower, upper, _ = fa.delta_bounds(fa.PureDP(0.07) * count, epsilon=epsilon)
-    if truth > 1e-250:
-        assert lower <= truth <= upper
-        assert upper <= lower * (1.0 + 1e-7)
-
-
-@pytest.mark.parametrize("count", [3, 6])
-@pytest.mark.parametrize("epsilon", [0.0, 1.3, 4.0])
-def test_sums_on_a_lattice_against_thirty_digits(count, epsilon):
-    """Discrete Gaussian noise of scale 1.5: losses (2 k + 1)/4.5, which no grid of doubles hits."""
-    mp.dps = 30
-    reach = range(-30, 31)
-    weight = [mp.exp(-mpf(k * k) / (2 * mpf("2.25"))) for k in reach]
-    total = mp.fsum(weight)
-    one = [w / total for w in weight]
-    sums = [mpf(1)]
-    for _ in range(count):
-        out = [mpf(0)] * (len(sums) + len(one) - 1)
-        for i, a in enumerate(sums):
-            for j, b in enumerate(one):
-                out[i + j] += a * b
-        sums = out
-    truth = mpf(0)
-    for place, mass in enumerate(sums):
-        loss = (2 * mpf(place - 30 * count) + count) / mpf("4.5")
-        if loss > epsilon:
-            truth += mass * -mp.expm1(epsilon - loss)
-    lower, upper, status = fa.delta_bounds(fa.DiscreteGaussian(1.5) * count, epsilon=epsilon)
-    assert lower <= truth <= upper <= lower * (1.0 + 1e-9)
-    assert status == fa.Status.TIGHT
-
-
-@pytest.mark.parametrize("count", [40, 100, 1000])
-def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
-    """Past what is listed or convolved directly the discretised losses answer; both enclose the truth."""
-    job, epsilon = fa.DiscreteGaussian(5.0) * count, 0.1 * count**0.5
-    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon)
-    gaussian = fa.delta(fa.Gaussian(5.0) * count, epsilon=epsilon)  # nearly the same at this scale
-    assert lower <= upper <= lower * (1.0 + 2e-4)
-    assert abs(upper / gaussian - 1.0) < 0.01
-
-
-# -- values: recomputed with mpmath, no other library; sources in the docstrings of the mechanisms -------------------
 
 
 @pytest.mark.parametrize(
@@ -349,29 +185,6 @@ def test_extremes_end_on_the_safe_side(mechanism):
     assert fa.delta(fa.GDP(1e-200), epsilon=0.0) >= 3.98e-201
 
 
-# -- conditions ------------------------------------------------------------------------------------------------------
-
-
-def test_a_tree_has_one_more_level_at_powers_of_two():
-    nodes = [next(iter(fa.TreeAggregation(1.0, n).decompose("add_remove")))[1] for n in (1, 2, 3, 4, 7, 8, 1024)]
-    assert nodes == [1, 2, 2, 3, 3, 4, 11]
-    assert fa.TreeAggregation(1.0, 1000, whole_tree=True).decompose("add") == fa.Gaussian(1.0) * 11
-
-
-def test_several_participations_in_a_tree():
-    """A node that moves twice as far is not two nodes that move once, for Laplace noise at least."""
-    tree = fa.TreeAggregation(10.0, 1, noise="laplace", participations=2)
-    twice = fa.Laplace(5.0)  # the root, moved by 2
-    for epsilon in (0.0, 0.1, 0.19):
-        assert fa.delta(tree, epsilon=epsilon) >= fa.delta_lower(twice, epsilon=epsilon)
-        assert (
-            fa.delta(fa.Laplace(10.0) * 2, epsilon=epsilon) < fa.delta_lower(twice, epsilon=epsilon) or epsilon == 0.0
-        )
-    gaussian = fa.TreeAggregation(10.0, 1, participations=2)
-    assert fa.delta(gaussian, epsilon=0.1) == fa.delta(fa.Gaussian(5.0), epsilon=0.1)
-    assert not gaussian.tight
-
-
 def test_noisy_maxima_of_scores_that_move_apart_cost_twice():
     assert fa.PermuteAndFlip.from_scale(2.0).epsilon == 2 * fa.PermuteAndFlip.from_scale(2.0, monotone=True).epsilon
 
@@ -391,7 +204,7 @@ def test_zcdp_is_not_gaussian_dp():
 
 
 def test_concentrated_conversion():
-    assert fa.delta(fa.ZCDP(0.5), epsilon=4.0) == pytest.approx(0.0001957954169577216, rel=1e-6)
+    assert fa.delta(fa.ZCDP(0.5), epsilon=4.0) == pytest.approx(0.0001957954169577216, rel=5e-10, abs=0.0)
     assert fa.delta(fa.ZCDP(0.5), epsilon=4.0) >= 0.0001957954169577216
     assert fa.delta(fa.GDP(1.0), epsilon=4.0) < fa.delta(fa.ZCDP(0.5), epsilon=4.0)
 
@@ -440,15 +253,6 @@ def test_arrays_are_read_cell_by_cell():
         assert grid[i, j] == fa.delta(fa.Laplace(float(scale[i, 0])) * 2 + fa.Gaussian(3.0), epsilon=float(epsilon[j]))
 
 
-def test_parts_of_the_data_are_told_apart_for_every_count_of_an_array():
-    """Once the divergences of all parts together, where the count was an array."""
-    parts, counts = fa.Parallel(fa.PureDP(0.5), fa.Laplace(10.0)), np.array([1, 0, 3])
-    lower, upper, _ = fa.delta_bounds(parts * counts, epsilon=[[0.2], [0.7]])
-    for i, j in np.ndindex(2, 3):
-        one = fa.delta_bounds(parts * int(counts[j]), epsilon=(0.2, 0.7)[i])
-        assert (lower[i, j], upper[i, j]) == one[:2]
-
-
 def test_accountants_read_what_they_know_and_no_more():
     job = fa.Laplace(2.0) * 3
     assert fa.epsilon(job, delta=1e-5, accountant=fa.PLD()) <= fa.epsilon(job, delta=1e-5, accountant=fa.RDP())
@@ -489,16 +293,3 @@ def test_accountants_read_what_they_know_and_no_more():
 def test_bad_input(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
-
-
-def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
-    """One cycle, 100 users, noise 4, order 4: a direct double sum over cycle lengths and contributions."""
-    truth = 0.00253696548499959
-    walk = fa.RandomWalk(4.0, 1, graph="complete", parties=100)
-    assert truth <= fa.rdp(walk, 4.0) <= truth * (1.0 + 1e-5)
-    assert fa.rdp(walk, 4.0, neighbors="replace_one") >= 4.0 * truth
-    assert fa.epsilon(walk * 10, delta=1e-6) < fa.epsilon(fa.RandomWalk(4.0, 10), delta=1e-6)
-    with pytest.raises(TypeError, match="noise_multiplier"):
-        fa.RandomWalk(np.array([1.0, 2.0]), 1, graph="complete")
-    with pytest.raises(ValueError, match="graph"):
-        fa.RandomWalk(1.0, 1, graph="star")

@@ -97,3 +97,16 @@ def test_replace_one_is_half_the_noise_and_groups_have_a_bound():
     assert fa.epsilon(walk, delta=1e-5) < fa.epsilon(walk.group(2), delta=1e-5) < math.inf
     assert fa.epsilon_lower(walk, delta=1e-5) == 0.0
     assert _complete_losses(4.0, 20).upper.infinite < 1e-298
+
+
+def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
+    """One cycle, 100 users, noise 4, order 4: a direct double sum over cycle lengths and contributions."""
+    truth = 0.00253696548499959
+    walk = fa.RandomWalk(4.0, 1, graph="complete", parties=100)
+    assert truth <= fa.rdp(walk, 4.0) <= truth * (1.0 + 1e-5)
+    assert fa.rdp(walk, 4.0, neighbors="replace_one") >= 4.0 * truth
+    assert fa.epsilon(walk * 10, delta=1e-6) < fa.epsilon(fa.RandomWalk(4.0, 10), delta=1e-6)
+    with pytest.raises(TypeError, match="noise_multiplier"):
+        fa.RandomWalk(np.array([1.0, 2.0]), 1, graph="complete")
+    with pytest.raises(ValueError, match="graph"):
+        fa.RandomWalk(1.0, 1, graph="star")

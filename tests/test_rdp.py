@@ -121,7 +121,7 @@ def test_closed_forms_at_the_edges(order):
 
 def test_order_one_limit_is_the_kullback_leibler_divergence():
     value = fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.01, orders=1 + 2.0**-52)
-    assert value == pytest.approx(8.381220765083179e-5, rel=1e-12)
+    assert value == pytest.approx(8.381220765083179e-5, rel=3e-13, abs=0.0)  # what it pays for rounding
 
 
 def test_outside_the_domain_the_bound_is_looser_but_still_a_bound():
@@ -166,9 +166,9 @@ def test_sharing_work_threads_and_the_order_of_the_grid_change_no_bit():
 def test_steps_multiply_and_histories_add():
     run = {"noise_multiplier": 1.3, "sample_rate": 0.02, "orders": np.array([1.5, 8.0, 40.0])}
     one, many = fa.dpsgd.rdp(**run), fa.dpsgd.rdp(**run, steps=1000)
-    np.testing.assert_allclose(many, 1000 * one, rtol=1e-14)
+    np.testing.assert_allclose(many, 1000 * one, rtol=4e-16, atol=0.0)  # an ulp or two
     listed = fa.dpsgd.rdp(history=[(1.3, 0.02, 400), (1.3, 0.02, 600)], orders=run["orders"])
-    np.testing.assert_allclose(listed, many, rtol=1e-14)
+    np.testing.assert_array_equal(listed, many)
 
 
 @settings(max_examples=300, deadline=None)

@@ -14,6 +14,7 @@ from mpmath import mp, mpf  # noqa: E402
 
 import fastacct as fa  # noqa: E402
 from fastacct.reference import exact_delta, exact_epsilon  # noqa: E402
+from tests.oracle_data import Question, truths  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -210,50 +211,24 @@ def test_too_long_a_sum_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- the kernels -----------------------------------------------------------------------------------------------------
 
-RUNS = [
-    # sigma, q, steps, epsilon
-    (1.0, 0.01, 1000, 0.0),
-    (1.0, 0.01, 1000, 1.5),
-    (0.8, 0.3, 2, 0.2),
-    (1.5, 0.05, 2, 1.0),
-    (10.0, 0.5, 100_000, 20.0),
-    (1.0, 0.001, 100_000, 0.5),
-    (5.0, 0.2, 1000, 2.0),
-    (2.0, 0.3, 20, 3.0),
-]
+TRUTHS = truths()
+DELTAS, EPSILONS = ([one for one in TRUTHS if one.quantity == name] for name in ("exact_delta", "exact_epsilon"))
 
 
-@pytest.mark.parametrize(("sigma", "q", "steps", "epsilon"), RUNS)
-@pytest.mark.parametrize("direction", ["remove", "add"])
-def test_the_interval_of_delta_contains_the_truth(
-    sigma: float, q: float, steps: int, epsilon: float, direction: str
-) -> None:
-    truth = exact_delta(sigma, q, steps, epsilon, direction=direction, digits=16)
-    bounds = fa.dpsgd.delta_bounds(
-        noise_multiplier=sigma, sample_rate=q, steps=steps, epsilon=epsilon, neighbors=direction
-    )
-    assert mpf(float(bounds.lower)) <= truth <= mpf(float(bounds.upper))
+def run_of(question: Question) -> dict[str, Any]:
+    names = {"noise_multiplier": question.sigma, "sample_rate": question.sample_rate, "steps": question.steps}
+    return names | {"neighbors": question.word}
+
+
+@pytest.mark.parametrize("question", DELTAS, ids=str)
+def test_the_interval_of_delta_contains_the_truth(question: Question) -> None:
+    bounds = fa.dpsgd.delta_bounds(**run_of(question), epsilon=question.target)
+    assert mpf(float(bounds.lower)) <= TRUTHS[question] <= mpf(float(bounds.upper))
     assert bounds.upper - bounds.lower <= 1e-6 * bounds.upper
 
 
-TAILS = [
-    # sigma, q, steps, delta, direction
-    (1.5, 0.02, 1000, 1e-15, "remove"),
-    (2.0, 0.3, 50, 1e-30, "remove"),
-    (2.0, 0.3, 50, 1e-30, "add"),
-    (5.0, 0.05, 10_000, 1e-15, "add"),
-]
-
-
-@pytest.mark.parametrize(("sigma", "q", "steps", "delta", "direction"), TAILS)
-def test_the_interval_of_epsilon_contains_the_truth(
-    sigma: float, q: float, steps: int, delta: float, direction: str
-) -> None:
-    truth = exact_epsilon(sigma, q, steps, delta, direction=direction, digits=16)
-    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": direction}
-    bounds = fa.dpsgd.epsilon_bounds(**run, delta=delta)
-    assert mpf(float(bounds.lower)) <= truth <= mpf(float(bounds.upper))
+@pytest.mark.parametrize("question", EPSILONS, ids=str)
+def test_the_interval_of_epsilon_contains_the_truth(question: Question) -> None:
+    bounds = fa.dpsgd.epsilon_bounds(**run_of(question), delta=question.target)
+    assert mpf(float(bounds.lower)) <= TRUTHS[question] <= mpf(float(bounds.upper))
     assert bounds.upper - bounds.lower <= 1e-9 * bounds.upper
-    tail = fa.dpsgd.delta_bounds(**run, epsilon=float(truth))
-    exact = exact_delta(sigma, q, steps, float(truth), direction=direction, digits=16)
-    assert mpf(float(tail.lower)) <= exact <= mpf(float(tail.upper))

@@ -1,5 +1,4 @@
-"""Numbers that were once wrong: found by reviewers who hunted for a bound below the truth, a bit that moved, or a
-call that hung."""
+"""Numbers of DP-SGD that were once wrong: a bound below the truth, a bit that moved, a call that hung."""
 
 import numpy as np
 import pytest

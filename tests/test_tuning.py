@@ -39,9 +39,9 @@ def test_pure_guarantee_holds_for_every_order_of_the_outcomes(eta, mean, epsilon
             worst = max(worst, float(np.max(np.abs(np.log(a[keep] / b[keep])))))
     assert worst <= claimed * (1 + 1e-9)
     if eta is None:
-        assert claimed == pytest.approx(epsilon + mean * math.tanh(epsilon / 2), rel=1e-12)
+        assert claimed == pytest.approx(epsilon + mean * math.tanh(epsilon / 2), rel=2e-14, abs=0.0)
     else:
-        assert claimed == pytest.approx((2 + eta) * epsilon, rel=1e-12)
+        assert claimed == pytest.approx((2 + eta) * epsilon, rel=2e-14, abs=0.0)
 
 
 def test_the_pure_guarantee_is_reached():
@@ -64,7 +64,7 @@ def test_both_directions_of_the_base_are_needed():
     tuned = fa.RepeatedSelection(base, 10.0, eta=1.0)
     one = max(base.pure_epsilon(way) for way in ("add", "remove"))
     for neighbors in ("add", "remove"):
-        assert fa.epsilon(tuned, delta=0.0, neighbors=neighbors) == pytest.approx(3.0 * one, rel=1e-12)
+        assert fa.epsilon(tuned, delta=0.0, neighbors=neighbors) == pytest.approx(3.0 * one, rel=2e-14, abs=0.0)
 
 
 @pytest.mark.parametrize("eta", [-0.9, 0.0, 1.0, 1e6])
@@ -104,5 +104,5 @@ def test_many_runs_cost_what_the_theorem_says(eta):
             a / 32 + (1 + eta) * best + mpmath.log(mean) / (a - 1) for a in [*orders, mpmath.mpf(order)] if a >= order
         ]
     found = fa.rdp(fa.RepeatedSelection(fa.Gaussian(4.0), mean, eta), order)
-    assert found == pytest.approx(float(min(each)), rel=1e-2)
+    assert found == pytest.approx(float(min(each)), rel=1e-3, abs=0.0)  # 20 orders a decade
     assert found < fa.rdp(fa.RepeatedSelection(fa.Gaussian(4.0), mean), order)

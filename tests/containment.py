@@ -1,0 +1,28 @@
+"""What tests of several files say of bounds: the truth is inside, and the ends are close."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mpmath import mpf
+
+from fastacct import reference
+from fastacct.core.bounds import Bounds
+
+
+def holds(bounds: Bounds, truth: Any, width: float) -> bool:
+    """The truth is inside, and the ends are no further apart than `width`, relative to the upper one."""
+    lower, upper, _ = bounds
+    assert lower <= truth <= upper, (float(lower / truth - 1) if truth else lower, float(upper / truth - 1))
+    assert upper - lower <= width * upper
+    return True
+
+
+def encloses_gaussian(bounds: Bounds, mu: Any, delta: float, width: float) -> bool:
+    """As `holds`, for the epsilon of N(mu, 1) at delta: its deltas at both ends say it, so that no root is searched."""
+    lower, upper, _ = bounds
+    at_lower, at_upper = (reference.gaussian_delta(mu, epsilon, digits=20) for epsilon in (lower, upper))
+    assert at_upper <= mpf(delta)
+    assert lower == 0.0 or mpf(delta) <= at_lower
+    assert upper - lower <= width * upper
+    return True

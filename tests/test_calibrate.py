@@ -1,0 +1,89 @@
+"""Calibration of any job: it stops on the safe side of its target, and says where there is none."""
+
+import pytest
+
+import fastacct as fa
+from fastacct.calibrate import calibrate
+from fastacct.epsilon import epsilon
+from fastacct.mechanisms import Gaussian
+from fastacct.tradeoff import (
+    advantage,
+    tpr_at_fpr,
+)
+
+RUN = Gaussian(1.0).poisson(0.01) * 1000
+
+
+def just_met(value, spent, target, worse):
+    """Met at the value, not met a little further."""
+    assert spent(value) <= target < spent(worse)
+
+
+def test_calibration_stops_on_the_safe_side():
+    def run(sigma):
+        return Gaussian(sigma).poisson(0.01) * 5000
+
+    sigma = calibrate(run, epsilon=2.0, delta=1e-5)
+    just_met(sigma, lambda x: epsilon(run(x), delta=1e-5), 2.0, sigma * (1 - 1e-9))
+    assert sigma == pytest.approx(
+        fa.dpsgd.noise_multiplier(epsilon=2.0, delta=1e-5, sample_rate=0.01, steps=5000), rel=1e-9, abs=0.0
+    )
+    inverse = calibrate(lambda x: run(1 / x), epsilon=2.0, delta=1e-5)
+    just_met(inverse, lambda x: epsilon(run(1 / x), delta=1e-5), 2.0, inverse * (1 + 1e-9))
+    steps = calibrate(lambda n: Gaussian(1.0).poisson(0.01) * n, epsilon=2.0, delta=1e-5, bracket=(1, 10**7))
+    assert type(steps) is int
+    just_met(steps, lambda n: epsilon(Gaussian(1.0).poisson(0.01) * n, delta=1e-5), 2.0, steps + 1)
+    rate = calibrate(lambda q: Gaussian(1.0).poisson(q) * 5000, epsilon=2.0, delta=1e-5, bracket=(0.0, 1.0))
+    just_met(rate, lambda q: epsilon(Gaussian(1.0).poisson(q) * 5000, delta=1e-5), 2.0, rate * (1 + 1e-9))
+    sigma = calibrate(run, advantage=0.1)
+    just_met(sigma, lambda x: advantage(run(x)), 0.1, sigma * (1 - 1e-9))
+    sigma = calibrate(run, tpr=0.05, fpr=0.01, neighbors="remove")
+    just_met(sigma, lambda x: tpr_at_fpr(run(x), 0.01, neighbors="remove"), 0.05, sigma * (1 - 2e-9))
+    mixed = calibrate(lambda x: run(x) + Gaussian(20 * x), epsilon=1.0, delta=1e-6, bracket=(1.0, 100.0))
+    just_met(mixed, lambda x: epsilon(run(x) + Gaussian(20 * x), delta=1e-6), 1.0, mixed * (1 - 1e-9))
+    renyi = calibrate(run, epsilon=2.0, delta=1e-5, accountant=fa.RDP())
+    assert renyi > calibrate(run, epsilon=2.0, delta=1e-5)
+
+
+def test_calibration_at_the_ends_of_its_bracket():
+    def run(n):
+        return Gaussian(50.0) * n
+
+    assert calibrate(run, epsilon=5.0, delta=1e-5, bracket=(1, 20)) == 20
+    assert calibrate(lambda s: Gaussian(s), epsilon=9.0, delta=1e-3, bracket=(5.0, 9.0)) == 5.0
+    assert calibrate(run, epsilon=0.0, delta=0.01, bracket=(0, 10)) == 1
+    with pytest.raises(ValueError, match=r"epsilon <= 0\.001 is met neither at 1000 nor at 2000"):
+        calibrate(run, epsilon=1e-3, delta=1e-9, bracket=(1000, 2000))
+    with pytest.raises(ValueError, match="the parts that do not change with the number cost alone"):
+        calibrate(lambda _: RUN, epsilon=0.1, delta=1e-5)
+
+
+def test_a_target_below_what_the_fixed_parts_cost_says_so():
+    fixed = fa.Gaussian(2.0)
+    cost = fa.epsilon(fixed, delta=1e-5)
+    with pytest.raises(ValueError, match=rf"epsilon stays at {cost!r}, which the parts .* alone"):
+        fa.calibrate(lambda sigma: fa.Gaussian(sigma) + fixed, epsilon=1.0, delta=1e-5)
+    with pytest.raises(
+        ValueError, match=r"neither at 1 nor at 100; the smallest epsilon there is 1\.99\d+; try another"
+    ):
+        fa.calibrate(lambda sigma: fa.Gaussian(sigma) + fixed, epsilon=1.0, delta=1e-5, bracket=(1, 100))
+
+
+REFUSED = [
+    (lambda: calibrate(lambda x: Gaussian(x), epsilon=1.0), r"give epsilon and delta, or advantage, or tpr and fpr"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, epsilon=1.0), r"not epsilon, advantage"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=1.1), r"advantage = 1\.1 is out of range"),
+    (lambda: calibrate(lambda x: Gaussian(x), epsilon=1.0, delta=[0.1, 0.2]), r"delta must be one number"),
+    (lambda: calibrate(lambda x: Gaussian([x, x]), advantage=0.1), r"build\(1\.0\) is a job with arrays"),
+    (lambda: calibrate(lambda x: x, advantage=0.1), r"job must be a mechanism or a process"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, bracket=(2.0, 1.0)), r"must be finite and increasing"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, bracket=3), r"bracket must be \(low, high\)"),
+    (lambda: calibrate(lambda x: Gaussian(x), advantage=0.1, accountant=fa.RDP()), r"accountant goes with epsilon"),
+    (lambda: calibrate(lambda x: Gaussian(-x), advantage=0.1), r"noise_multiplier = -1\.0"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_bad_input_is_refused_with_its_name(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

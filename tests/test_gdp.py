@@ -1,0 +1,66 @@
+"""Gaussian differential privacy: the Gaussian that lies below a job, and its regret."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fastacct.epsilon import delta_bounds, epsilon
+from fastacct.gdp import gdp
+from fastacct.mechanisms import Gaussian
+from fastacct.tradeoff import (
+    tradeoff,
+    tradeoff_bounds,
+)
+
+RUN = Gaussian(1.0).poisson(0.01) * 1000
+MIXED = Gaussian(1.0).poisson(0.05) * 200 + Gaussian(3.0) * 2
+
+
+@pytest.mark.parametrize("floor", [1e-2, 1e-6, 1e-12])
+def test_the_fitted_gaussian_lies_below_the_job(floor):
+    for job in (RUN, MIXED):
+        mu, mu_lower, regret = gdp(job, delta_floor=floor)
+        assert mu_lower <= mu <= mu_lower * (1 + 1e-6)
+        end = epsilon(job, delta=floor)
+        eps = np.append(np.linspace(0.0, 1.2 * end, 257), end * (1 - 1e-6))
+        gaussian = delta_bounds(Gaussian(1 / mu), epsilon=eps)
+        truth = delta_bounds(job, epsilon=eps)
+        assert (truth.lower <= np.maximum(gaussian.upper, floor)).all()
+        assert (gaussian.lower - truth.upper <= regret * (1.0 + np.exp(eps))).all()
+        x = np.linspace(0.001, 0.999, 65)
+        curve = tradeoff(job, x, envelope="convex")
+        assert (curve >= tradeoff(Gaussian(1 / mu), x) - floor - 1e-9).all()
+        moved = tradeoff(job, np.minimum(x + regret, 1.0), envelope="convex") - regret
+        assert (moved <= tradeoff_bounds(Gaussian(1 / mu), x).upper + 1e-9).all()
+        too_small = delta_bounds(Gaussian(1 / (mu_lower * (1 - 1e-4))), epsilon=eps)
+        assert (truth.lower > np.maximum(too_small.upper, floor)).any()
+
+
+def test_mu_grows_towards_that_of_the_steps_without_sampling():
+    run = Gaussian(2.0).poisson(0.3) * 50
+    found = [gdp(run, delta_floor=floor).mu for floor in (1e-3, 1e-10, 1e-60, 1e-290)]
+    assert found == sorted(found)
+    assert found[0] < found[-1] < math.sqrt(50) / 2
+    fit = gdp(Gaussian(1.0) * 4, delta_floor=1e-4)
+    assert (fit.mu, fit.regret) == (
+        pytest.approx(2.0, rel=1.1e-6, abs=0.0),  # the search ends 1e-6 above
+        pytest.approx(0.0, rel=0.0, abs=1e-5),
+    )
+    assert gdp(RUN, neighbors="add") == gdp(RUN) == gdp(RUN, neighbors="remove")
+    # the central limit theorem says 0.41, which is no bound
+    assert gdp(RUN, delta_floor=1e-5).mu_lower > 0.01 * math.sqrt(1000 * math.expm1(1.0))
+    assert gdp(Gaussian(0.0), delta_floor=0.5).mu == math.inf
+    assert gdp(Gaussian([1.0, 2.0]), delta_floor=0.1).mu == pytest.approx([1.0, 0.5], rel=1.1e-6, abs=0.0)
+
+
+REFUSED = [
+    (lambda: gdp(RUN, delta_floor=0.0), r"delta_floor = 0\.0 is out of range"),
+    (lambda: gdp(RUN, delta_floor=[0.1, 0.2]), r"delta_floor must be one number"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_bad_input_is_refused_with_its_name(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

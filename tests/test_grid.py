@@ -1,0 +1,318 @@
+"""Compositions on a grid: the truth is inside the bounds, and the bounds are close.
+
+Truth comes from closed forms (Gaussian, Laplace by tilted Irwin-Hall sums, randomised response by binomial sums), from
+`fastacct.reference` (one step), from contour integrals at 30 digits (many steps), or from enumeration in exact
+arithmetic.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import fastacct as fa
+from fastacct import reference
+from fastacct.core.bounds import Bounds, Status
+from fastacct.pld import LossDistribution, compose_bounds
+from fastacct.readers.grid.parts import Part
+from fastacct.readers.grid.reader import Grid
+from tests.containment import encloses_gaussian, holds
+
+
+def both(bounds):
+    """The answers at two targets, which share a grid (and have the bits that each has alone)."""
+    return [Bounds(*(float(x[i]) for x in bounds[:2]), bounds.status[i]) for i in (0, 1)]
+
+
+def step(sigma, q, direction="remove"):
+    return LossDistribution.from_sampled_gaussian(sigma, q, direction)
+
+
+def coins_delta(epsilon, k, at):
+    """Exact delta of k-fold randomised response: sum over the number of truthful answers."""
+    with mp.workdps(40):
+        e, x, norm = mp.exp(epsilon), mpf(at), (1 + mp.exp(epsilon)) ** k
+        terms = (
+            mp.binomial(k, i) * (e**i - mp.exp(x) * e ** (k - i)) / norm
+            for i in range(k + 1)
+            if (2 * i - k) * mpf(epsilon) > x
+        )
+        return mp.fsum(terms)
+
+
+def enumerated_delta(pairs, at):
+    """Exact delta of the composition of finite pairs (p, q): sum over all outcomes."""
+    with mp.workdps(50):
+        grown, total = mp.exp(mpf(at)), mpf(0)
+        for outcome in itertools.product(*(list(zip(p, q, strict=True)) for p, q in pairs)):
+            p = math.prod((Fraction(a) for a, _ in outcome), start=Fraction(1))
+            q = math.prod((Fraction(b) for _, b in outcome), start=Fraction(1))
+            excess = mpf(p.numerator) / p.denominator - grown * q.numerator / q.denominator
+            total += max(mpf(0), excess)
+        return total
+
+
+@pytest.mark.parametrize(
+    ("sigma", "n", "epsilon"),
+    [
+        (1.0, 1, 0.0),
+        (1.0, 1, 1.0),
+        (10.0, 100, 1.0),
+        (3.0, 1, 4.0),
+        (20.0, 1000, 8.0),
+        (10.0, 100, 12.0),  # 6e-32: far below the rounding floor of a plain FFT
+        (10.0, 100, 30.0),  # 5e-193
+        (0.01, 1, 5300.0),
+        (0.1, 180, 10000.0),
+        (100.0, 100_000, 10.0),
+    ],
+)
+def test_composed_gaussians_are_inside_their_closed_form(sigma, n, epsilon):
+    truth = reference.gaussian_delta(mp.sqrt(n) / mpf(sigma), epsilon, digits=20)
+    loss = LossDistribution.from_gaussian_pair(sigma)
+    assert holds(compose_bounds([(loss, n)], epsilon=epsilon), truth, 1e-3)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-14, 1e-20, 1e-30, 1e-60, 1e-100])
+def test_epsilon_of_gaussians_is_inside_down_to_tiny_deltas(delta):
+    assert encloses_gaussian(
+        compose_bounds([(LossDistribution.from_gaussian_pair(8.0), 64)], delta=delta), 1, delta, 1e-3
+    )
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-5])
+def test_the_tolerance_is_met(tolerance):
+    bounds = compose_bounds([(LossDistribution.from_gaussian_pair(10.0), 100)], epsilon=3.0, tolerance=tolerance)
+    assert holds(bounds, reference.gaussian_delta(1, 3, digits=20), tolerance)
+    assert bounds.status == (Status.TIGHT if bounds.upper - bounds.lower <= 1e-6 * bounds.upper else Status.LOOSE)
+
+
+@pytest.mark.parametrize(
+    ("largest", "n", "epsilon", "truth"),
+    [(0.5, 2, 0.3, "0.171991494580512"), (0.5, 5, 1.0, "0.145315612763074"), (0.5, 8, 2.0, "0.0760745998935700")],
+)
+def test_composed_laplace_is_inside_its_exact_value(largest, n, epsilon, truth):
+    loss = LossDistribution.from_laplace(1 / largest)
+    assert holds(compose_bounds([(loss, n)], epsilon=epsilon), mpf(truth), 1e-3)
+    assert holds(loss.self_compose(n).delta(epsilon), mpf(truth), 1e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(0.3, 12), (0.1, 100), (2.0, 7), (0.01, 1000), (5.0, 1)])
+def test_randomised_response_is_exact_up_to_rounding(epsilon, k):
+    loss = LossDistribution.from_pure(epsilon)
+    for at in (0.0, 0.7 * epsilon, 0.4 * k * epsilon, 0.99 * k * epsilon):
+        truth = coins_delta(epsilon, k, at)
+        assert holds(compose_bounds([(loss, k)], epsilon=at, tolerance=1e-6), truth, 1e-6)
+        lower, upper, _ = loss.self_compose(k).delta(at)
+        assert lower <= truth <= upper
+        if truth > 1e-25:
+            assert upper - lower <= 1e-8 * upper
+
+
+def test_optimal_composition_of_pure_privacy_meets_published_values():
+    for epsilon, k, delta, truth in [(0.1, 100, 1e-6, 4.774567588107986), (0.05, 400, 1e-5, 4.359702992618818)]:
+        loss = LossDistribution.from_pure(epsilon)
+        assert holds(compose_bounds([(loss, k)], delta=delta, tolerance=1e-6), truth, 1e-6)
+    loss = LossDistribution.from_epsilon_delta(0.3, 1e-6)
+    assert holds(compose_bounds([(loss, 12)], epsilon=6 * 0.3), mpf("0.03021002221387154"), 1e-6)
+
+
+def test_heterogeneous_pure_privacy_is_inside_the_sum_over_all_signs():
+    parts = [(LossDistribution.from_pure(e), 1) for e in (0.1, 0.25, 0.4, 0.15, 0.3)]
+    truth = mpf("0.08160696902439490")
+    assert holds(compose_bounds(parts, epsilon=0.5, tolerance=1e-6), truth, 1e-6)
+    unequal = [(LossDistribution.from_pure(e), 1) for e in (0.1, math.sqrt(0.1), 1 / 3)]
+    with mp.workdps(40):
+        pairs = []
+        for e in (0.1, math.sqrt(0.1), 1 / 3):
+            a = 1 / (1 + mp.exp(-mpf(e)))
+            pairs.append(((a, 1 - a), (1 - a, a)))
+        truth = mp.fsum(
+            max(mpf(0), mp.fprod(p for p, _ in o) - mp.exp(mpf(0.25)) * mp.fprod(q for _, q in o))
+            for o in itertools.product(*(list(zip(*pair, strict=True)) for pair in pairs))
+        )
+    assert holds(compose_bounds(unequal, epsilon=0.25), truth, 1e-3)
+
+
+ONE_STEP = [
+    (1.0, 0.01, 0.05),
+    (0.5, 0.01, 2.0),
+    (0.7, 1e-4, 0.5),
+    (0.8, 0.3, 0.2),
+    (2.0, 0.5, 0.0),
+    (2.0, 0.9, 1.5),
+    (0.3, 0.02, 7.0),
+    (5.0, 0.001, 1e-4),
+]
+
+
+@pytest.mark.parametrize(("sigma", "q", "epsilon"), ONE_STEP)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_one_sampled_gaussian_is_inside_its_closed_form(sigma, q, epsilon, direction):
+    truth = reference.sampled_gaussian_delta(sigma, q, epsilon, direction, digits=20)
+    bounds = compose_bounds([(step(sigma, q, direction), 1)], epsilon=epsilon)
+    if truth == 0:
+        assert bounds[:2] == (0.0, 0.0)
+    else:
+        assert holds(bounds, truth, 1e-3)
+
+
+def test_random_sampled_gaussians_are_inside_their_closed_form():
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        sigma, q = float(10 ** rng.uniform(-1, 1.5)), float(10 ** rng.uniform(-8, 0))
+        direction = ("remove", "add")[int(rng.integers(2))]
+        top = 8 / sigma + 1 / (2 * sigma**2) + math.log(q) if direction == "remove" else -math.log1p(-q)
+        epsilon = max(0.0, float(top * rng.uniform() ** 2))
+        truth = reference.sampled_gaussian_delta(sigma, q, epsilon, direction, digits=20)
+        lower, upper, _ = compose_bounds([(step(sigma, q, direction), 1)], epsilon=epsilon, tolerance=0.1)
+        assert lower <= truth <= upper, (sigma, q, direction, epsilon)
+        # a bulk far narrower than the finest grid is only known to be inside one cell;
+        # below 1e-100 nothing is promised but the side
+        if truth < mpf(10) ** -100:
+            continue
+        assert upper <= (1.2 if q > 1e-6 else 5) * truth + mpf(10) ** -290, (sigma, q, direction, epsilon)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "n", "delta", "truth"),
+    [  # contour integrals at 30 digits, "remove" direction
+        (1.0, 0.01, 1000, 1e-5, 1.828236666516577),
+        (1.0, 0.01, 1000, 1e-8, 2.6978679344938),
+        (1.0, 0.01, 1000, 1e-12, 3.91429815603747),
+        (1.0, 0.01, 1000, 1e-13, 4.2298113591490),
+        (1.0, 0.01, 1000, 1e-15, 4.854537750604924),
+        (4.0, 0.01, 10_000, 1e-5, 0.9468668007643804),
+        (0.8, 0.001, 20_000, 1e-7, 1.487465154879526),
+        (5.0, 0.5, 10, 1e-6, 1.468665021160587),
+        (2.0, 0.01, 10_000, 1e-6, 2.446733944484),
+        (1.0, 0.01, 10_000, 1e-6, 6.907384495045),
+    ],
+)
+def test_epsilon_of_composed_sampled_gaussians_meets_contour_integrals(sigma, q, n, delta, truth):
+    assert holds(compose_bounds([(step(sigma, q), n)], delta=delta), truth, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("direction", "sigma", "q", "n", "epsilon", "truth"),
+    [
+        ("remove", 1.0, 0.01, 10_000, 6.0, 1.7597760848e-05),
+        ("add", 1.0, 0.01, 10_000, 6.0, 2.2954140803e-06),
+        ("remove", 1.0, 0.01, 1000, 1.5, 0.0001092559076688116),
+        ("remove", 2.0, 0.1, 100, 1.0, 1.1497861201e-02),
+        ("remove", 0.8, 0.02, 10, 1.0, 1.051038519e-04),  # few participations: a single large loss decides
+        ("remove", 0.5, 0.02, 2, 1.0, 0.002232888468572),
+        ("remove", 1.0, 0.1, 2, 0.3, 0.01187510056858),
+        ("remove", 2.0, 0.5, 2, 0.2, 0.07473618549057),
+        ("add", 2.0, 0.5, 2, 0.2, 0.06190479977587),
+    ],
+)
+def test_delta_of_composed_sampled_gaussians_meets_contour_integrals(direction, sigma, q, n, epsilon, truth):
+    lower, upper, _ = compose_bounds([(step(sigma, q, direction), n)], epsilon=epsilon)
+    last_digit = 1e-9  # of the truths
+    assert lower <= truth * (1 + last_digit)
+    assert upper >= truth * (1 - last_digit)
+    assert upper - lower <= 1e-3 * upper
+
+
+def test_a_bulk_narrower_than_the_grid_keeps_the_bounds():
+    lower, upper, _ = compose_bounds([(step(0.5, 1e-5), 10_000)], epsilon=0.2, tolerance=0.02)
+    assert lower <= 9.886556894e-07 * (1 + 1e-9)
+    assert 9.886556894e-07 * (1 - 1e-9) <= upper <= 1.02 * lower
+
+
+WEIGHTS = st.lists(st.integers(0, 20), min_size=2, max_size=4)
+
+
+def as_probabilities(weights):
+    """Multiples of 1/64, exact in floating point, with a sum of exactly one."""
+    total = sum(weights)
+    parts = [64 * w // total for w in weights]
+    parts[0] += 64 - sum(parts)
+    return [x / 64 for x in parts]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(WEIGHTS, WEIGHTS, st.integers(1, 2)), min_size=1, max_size=2), st.floats(0.0, 3.0))
+def test_finite_distributions_are_inside_the_sum_over_all_outcomes(raw, epsilon):
+    pairs, parts = [], []
+    for p, q, count in raw:
+        assume(sum(p) and sum(q))
+        size = min(len(p), len(q))
+        assume(sum(p[:size]) and sum(q[:size]))
+        pair = as_probabilities(p[:size]), as_probabilities(q[:size])
+        pairs += [pair] * count
+        parts.append((LossDistribution.from_pmf(*pair), count))
+    truth = enumerated_delta(pairs, epsilon)
+    lower, upper, _ = compose_bounds(parts, epsilon=epsilon, tolerance=1e-2)
+    assert lower <= truth <= upper
+    assert upper - lower <= 0.05 * upper + 1e-12
+
+
+def test_a_count_is_a_repetition_and_the_order_does_not_matter():
+    a, b = step(1.0, 0.1), LossDistribution.from_laplace(3.0)
+    once = compose_bounds([(a, 3), (b, 2)], epsilon=0.8, tolerance=1e-2)
+    for parts in (
+        [(b, 2), (a, 3)],
+        [(a, 1), (b, 1), (a, 2), (b, 1)],
+        [(a, 1)] * 3 + [(b, 1)] * 2,
+        [(a, 3), (b, 2), (a, 0)],
+    ):
+        again = compose_bounds(parts, epsilon=0.8, tolerance=1e-2)
+        # one grid, rounded in another order
+        assert again.lower == pytest.approx(once.lower, rel=1e-12, abs=0.0)
+        assert again.upper == pytest.approx(once.upper, rel=1e-12, abs=0.0)
+
+
+def test_a_grid_that_would_be_too_fine_keeps_what_coarser_ones_have_shown():
+    bounds = compose_bounds([(step(3.5, 0.001, "remove"), 4)], epsilon=0.5, tolerance=0.05)
+    truth = fa.delta_bounds(fa.Gaussian(3.5).poisson(0.001) * 4, epsilon=0.5, neighbors="remove")
+    assert bounds.lower <= truth.upper
+    assert truth.lower <= bounds.upper < 1.0
+
+
+@settings(max_examples=20, deadline=None)
+@example(3.5, 0.001, 3, "remove", 1.0, 0.5)
+@given(
+    st.floats(0.6, 4.0),
+    st.floats(1e-3, 1.0),
+    st.integers(1, 300),
+    st.sampled_from(["remove", "add"]),
+    st.floats(0.0, 2.0),
+    st.floats(0.0, 2.0),
+)
+def test_bounds_agree_with_monotonicity(sigma, q, n, direction, one, other):
+    low, high = sorted((one, other))
+    part = step(sigma, q, direction)
+    at_low, at_high = both(compose_bounds([(part, n)], epsilon=[low, high], tolerance=0.05))
+    more = compose_bounds([(part, n + 1)], epsilon=low, tolerance=0.05)
+    noisier = compose_bounds([(step(1.1 * sigma, q, direction), n)], epsilon=low, tolerance=0.05)
+    for bounds in (at_low, at_high, more, noisier):
+        assert 0.0 <= bounds.lower <= bounds.upper <= 1.0
+    assert at_high.lower <= at_low.upper
+    assert at_low.lower <= more.upper
+    assert noisier.lower <= at_low.upper
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.5, 4.0), st.floats(1e-3, 1.0), st.integers(1, 100), st.floats(-25.0, -1.0))
+def test_epsilon_and_delta_are_inverse(sigma, q, n, log_delta):
+    delta = 10.0**log_delta
+    part = step(sigma, q)
+    lower, upper, _ = compose_bounds([(part, n)], delta=delta, tolerance=1e-2)
+    at_upper, at_lower = both(compose_bounds([(part, n)], epsilon=[upper, lower], tolerance=0.05))
+    assert at_upper.lower <= delta
+    assert at_lower.upper >= delta or lower == 0.0
+
+
+def test_a_target_has_the_same_bits_alone_and_among_others():
+    loss = step(1.0, 0.05)
+    targets = [0.3, 1.0, 1.1, 4.0, 0.0]
+    together = Grid([Part(loss.bracket, 200)], 1e-3)
+    for target in targets:
+        assert together.delta(target) == Grid([Part(loss.bracket, 200)], 1e-3).delta(target)

@@ -1,0 +1,75 @@
+"""Losses whose sums are listed: few atoms and lattices, against sums in many digits."""
+
+import pytest
+from mpmath import mp, mpf
+
+import fastacct as fa
+
+
+@pytest.mark.parametrize(
+    ("job", "delta", "truth"),
+    [
+        (fa.PureDP(0.1) * 100, 1e-6, 4.774567588107986),  # sums of randomised responses, between lattice points
+        (fa.PureDP(0.05) * 400, 1e-5, 4.359702992618818),
+    ],
+)
+def test_few_losses_are_listed_and_not_put_on_a_grid(job, delta, truth):
+    lower, upper, status = fa.epsilon_bounds(job, delta=delta)
+    assert lower <= truth * (1.0 + 1e-15)
+    assert truth * (1.0 - 1e-15) <= upper <= lower * (1.0 + 1e-11)
+    assert status == fa.Status.TIGHT
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 300, 10_000])
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, 1.1, 7.0])
+def test_binomial_sums_against_forty_digits(count, epsilon):
+    mp.dps = 40
+    e, start = mpf(0.07), mpf(epsilon)
+    truth = mpf(0)
+    p = mp.e**e / (1 + mp.e**e)
+    mass = (1 - p) ** count
+    for k in range(count + 1):
+        loss = (2 * k - count) * e
+        if loss > start:
+            truth += mass * (1 - mp.e ** (start - loss))
+        mass *= mpf(count - k) / (k + 1) * p / (1 - p)
+    lower, upper, _ = fa.delta_bounds(fa.PureDP(0.07) * count, epsilon=epsilon)
+    if truth > 1e-250:
+        assert lower <= truth <= upper
+        assert upper <= lower * (1.0 + 1e-7)
+
+
+@pytest.mark.parametrize("count", [3, 6])
+@pytest.mark.parametrize("epsilon", [0.0, 1.3, 4.0])
+def test_sums_on_a_lattice_against_thirty_digits(count, epsilon):
+    """Discrete Gaussian noise of scale 1.5: losses (2 k + 1)/4.5, which no grid of doubles hits."""
+    mp.dps = 30
+    reach = range(-30, 31)
+    weight = [mp.exp(-mpf(k * k) / (2 * mpf("2.25"))) for k in reach]
+    total = mp.fsum(weight)
+    one = [w / total for w in weight]
+    sums = [mpf(1)]
+    for _ in range(count):
+        out = [mpf(0)] * (len(sums) + len(one) - 1)
+        for i, a in enumerate(sums):
+            for j, b in enumerate(one):
+                out[i + j] += a * b
+        sums = out
+    truth = mpf(0)
+    for place, mass in enumerate(sums):
+        loss = (2 * mpf(place - 30 * count) + count) / mpf("4.5")
+        if loss > epsilon:
+            truth += mass * -mp.expm1(epsilon - loss)
+    lower, upper, status = fa.delta_bounds(fa.DiscreteGaussian(1.5) * count, epsilon=epsilon)
+    assert lower <= truth <= upper <= lower * (1.0 + 1e-9)
+    assert status == fa.Status.TIGHT
+
+
+@pytest.mark.parametrize("count", [40, 100, 1000])
+def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
+    """Past what is listed or convolved directly the discretised losses answer; both enclose the truth."""
+    job, epsilon = fa.DiscreteGaussian(5.0) * count, 0.1 * count**0.5
+    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon)
+    gaussian = fa.delta(fa.Gaussian(5.0) * count, epsilon=epsilon)  # nearly the same at this scale
+    assert lower <= upper <= lower * (1.0 + 2e-4)
+    assert abs(upper / gaussian - 1.0) < 0.01

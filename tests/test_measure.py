@@ -1,0 +1,133 @@
+"""Losses rounded to a grid: each side bounds the curve everywhere, and what is left out is paid for."""
+
+import functools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+from fastacct import reference
+from fastacct.losses.loss import _legendre
+from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
+from fastacct.pld import LossDistribution
+from fastacct.readers.grid.composition import Composition
+from fastacct.readers.grid.window import Window
+
+
+def step(sigma, q, direction="remove"):
+    return LossDistribution.from_sampled_gaussian(sigma, q, direction)
+
+
+SOURCES = {
+    "gaussian": (LossDistribution.from_gaussian_pair(1.3), lambda e: reference.gaussian_delta(1 / mpf(1.3), e, 20)),
+    "remove": (step(0.9, 0.07), lambda e: reference.sampled_gaussian_delta(0.9, 0.07, e, "remove", 20)),
+    "add": (step(0.9, 0.07, "add"), lambda e: reference.sampled_gaussian_delta(0.9, 0.07, e, "add", 20)),
+    "tiny rate": (step(0.6, 1e-5), lambda e: reference.sampled_gaussian_delta(0.6, 1e-5, e, "remove", 20)),
+}
+
+
+@functools.cache
+def exact(name, epsilon):
+    """Asked once for all grids of one loss."""
+    return SOURCES[name][1](epsilon)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("spacing", [0.5, 0.11, 0.013, 0.0017])
+def test_every_grid_bounds_the_curve_everywhere(name, spacing):
+    loss, _ = SOURCES[name]
+    upper, lower = upper_measure(loss.bracket.upper, spacing, 1e-30), lower_measure(loss.bracket.lower, spacing, 1e-30)
+    assert 1.0 <= upper.mass.sum() + upper.infinite <= 1.0 + 1e-11
+    assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
+    for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
+        truth = exact(name, float(epsilon))
+        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize(("tail", "floor"), [(0.02, -math.inf), (1e-30, -0.05), (1e-30, 0.05), (0.3, 0.02)])
+def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
+    loss, _ = SOURCES[name]
+    upper = upper_measure(loss.bracket.upper, 0.01, tail, floor)
+    lower = lower_measure(loss.bracket.lower, 0.01, tail, floor)
+    assert upper.mass.sum() + upper.infinite >= 1.0
+    assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
+    for epsilon in np.linspace(-0.4, 2.0, 13):
+        truth = exact(name, float(epsilon))
+        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
+
+
+@pytest.mark.parametrize("name", ["gaussian", "remove", "add"])
+def test_both_grids_are_of_second_order(name):
+    # log-moments: E exp(2 L) off by 3 spacing^2 / 6 above and 3 spacing^2 / 12 below
+    loss, _ = SOURCES[name]
+    gaps = []
+    for spacing in (0.004, 0.002):
+        upper, lower = (
+            upper_measure(loss.bracket.upper, spacing, 1e-30),
+            lower_measure(loss.bracket.lower, spacing, 1e-30),
+        )
+        above, below = (math.log(float(m.mass @ np.exp(2 * m.losses()))) for m in (upper, lower))
+        gaps.append((above - below) / spacing**2)
+    assert 0.6 < gaps[1] < 1.0
+    assert gaps[0] < 1.6
+
+
+def test_upper_masses_meet_the_connect_the_dots_formula():
+    loss = LossDistribution.from_gaussian_pair(5.0)
+    upper = upper_measure(loss.bracket.upper, 0.01, 1e-30)
+    near = int(np.argmin(np.abs(upper.losses() - 1.4)))
+    assert upper.losses()[near] == pytest.approx(1.4, rel=1e-15, abs=0.0)
+    assert upper.mass[near] == pytest.approx(9.2434941619975e-13, rel=1e-12, abs=0.0)
+
+
+def test_quadrature_weights_are_good_to_an_ulp():
+    for n in (2, 5, 16, 33):
+        points, weights = _legendre(n)
+        with mp.workdps(40):
+            for x, w in zip(points.tolist(), weights.tolist(), strict=True):
+                root = mp.findroot(lambda t: mp.legendre(n, t), mpf(x))  # noqa: B023
+                slope = n * (root * mp.legendre(n, root) - mp.legendre(n - 1, root)) / (root**2 - 1)
+                assert abs(root - x) < 2e-16
+                assert abs(2 / ((1 - root**2) * slope**2) / w - 1) < 2.5e-16
+
+
+@pytest.mark.parametrize("counts", [(1,), (2,), (13,), (3, 5)])
+@pytest.mark.parametrize("tilt", [0.0, 2.0])
+def test_convolution_errors_are_inside_their_bounds(counts, tilt):
+    rng = np.random.default_rng(3)
+    spacing = 0.125
+    parts = []
+    for count in counts:
+        mass = 2.0 ** -rng.integers(1, 30, 6).astype(float)
+        parts.append((GridMeasure(-0.375, spacing, mass / 2.0), count))
+    for is_upper in (True, False):
+        composition = Composition(parts, is_upper)
+        tilted = composition.window(tilt, -60.0, 1 << 12)
+        exact = [Fraction(1)]
+        for measure, count in parts:
+            for _ in range(count):
+                exact = [
+                    sum(
+                        exact[i - j] * Fraction(m)
+                        for j, m in enumerate(measure.mass.tolist())
+                        if 0 <= i - j < len(exact)
+                    )
+                    for i in range(len(exact) + measure.mass.size - 1)
+                ]
+        with mp.workdps(40):
+            worst = norm = mpf(0)
+            for i, mass in enumerate(tilted.mass.tolist()):
+                at = mpf(exact[tilted.offset + i].numerator) / exact[tilted.offset + i].denominator
+                loss = mpf(composition.origin.numerator) / composition.origin.denominator + (tilted.offset + i) * mpf(
+                    spacing
+                )
+                off = mass - at * mp.exp(tilt * loss - mpf(tilted.log_scale))
+                # tilted inputs are rounded to the safe side
+                worst = max(worst, -off if is_upper else off)
+                norm += off**2
+            assert worst <= tilted.each_error
+            assert tilted.each_error < 1e-11
+            assert mp.sqrt(norm) <= 1e-10

@@ -1,0 +1,75 @@
+"""Every property of the shape of a privacy curve: monotone in everything, convex, invertible, never above Rényi."""
+
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastacct as fa
+
+TIGHT = fa.Status.TIGHT
+
+
+SIGMAS, RATES = st.floats(0.3, 50), st.floats(1e-6, 1.0)
+
+
+STEPS, TARGETS = st.integers(1, 10**6), st.floats(1e-30, 0.5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIGMAS, RATES, STEPS, TARGETS, st.floats(1.001, 4.0), st.sampled_from(["add_remove", "add", "remove"]))
+def test_epsilon_is_monotone_in_everything(sigma, q, steps, delta, factor, neighbors):
+    base = (sigma, q, steps, delta)
+    easier = [
+        (sigma * factor, q, steps, delta),
+        (sigma, q / factor, steps, delta),
+        (sigma, q, steps // 2, delta),
+        (sigma, q, steps, min(1.0, delta * factor)),
+    ]
+    rows = np.array([base, *easier])
+    names = ("noise_multiplier", "sample_rate", "steps", "delta")
+    run = dict(zip(names, rows.T, strict=True))
+    lower, upper, status = fa.dpsgd.epsilon_bounds(**run, neighbors=neighbors)
+    assert (lower <= upper).all()
+    assert (lower[1:] <= upper[0]).all(), "a lower bound above the upper bound of a harder case"
+    sure = (status[1:] == TIGHT) & (status[0] == TIGHT)
+    assert (upper[1:][sure] <= upper[0] * (1 + 1e-6)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIGMAS, RATES, STEPS, st.floats(0.0, 8.0), st.floats(0.05, 1.0), st.sampled_from(["add", "remove"]))
+def test_delta_falls_and_is_convex_in_the_exponential_of_epsilon(sigma, q, steps, epsilon, gap, neighbors):
+    epsilons = epsilon + gap * np.arange(3)
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": neighbors}
+    lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilons)
+    assert (lower <= upper).all()
+    assert (lower[1:] <= upper[:-1]).all()
+    left, middle, right = np.exp(epsilons - epsilons[1])
+    share = (middle - left) / (right - left)
+    assert lower[1] <= ((1 - share) * upper[0] + share * upper[2]) * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIGMAS, RATES, STEPS, TARGETS)
+def test_exact_is_never_above_renyi(sigma, q, steps, delta):
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "delta": delta}
+    exact, renyi = fa.dpsgd.epsilon_bounds(**run), fa.dpsgd.epsilon(**run, accountant=fa.RDP())
+    assert exact.upper <= renyi * (1 + 1e-9)
+    assert exact.lower <= renyi
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIGMAS, RATES, STEPS, TARGETS)
+def test_delta_and_epsilon_are_inverse(sigma, q, steps, delta):
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps}
+    lower, upper, _ = fa.dpsgd.epsilon_bounds(**run, delta=delta)
+    if 0.0 < upper < math.inf:
+        assert fa.dpsgd.delta_lower(**run, epsilon=upper) <= delta * (1 + 1e-12)
+    if lower > 0.0:
+        assert fa.dpsgd.delta(**run, epsilon=lower) >= delta * (1 - 1e-12)
+
+
+def test_renyi_is_strictly_above_in_the_everyday_regime():
+    run = {"noise_multiplier": [0.8, 1.0, 2.0], "sample_rate": 0.01, "steps": 10000, "delta": 1e-6}
+    assert (fa.dpsgd.epsilon(**run) < 0.98 * fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion="optimal"))).all()
