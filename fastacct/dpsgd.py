@@ -261,8 +261,9 @@ def _of_numbers(run: Run, target: Delta, for_delta: bool) -> float | None:
 def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:
     """The job that the keywords describe, and what is asked of it."""
     job = process_of(run)
-    cells = as_delta(target, run) if quantity == "epsilon" else as_cells("epsilon", target)
-    return asked(quantity, job, cells, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
+    if quantity == "epsilon" and isinstance(target, str):
+        target = as_delta(target, run)
+    return asked(quantity, job, target, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
 
 
 def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, only_upper: bool = False) -> Bounds:

@@ -70,25 +70,24 @@ class RDP(Method):
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified upper bounds: by the kernels where the job is of sampled Gaussians, else by sums of divergences."""
         self._refuse_lower(ask)
-        whole = job.decompose(ask.relation)
-        if whole.runs(ask.relation) is None:
+        if job.sampled(ask.relation) is None:
             if self.conversion == "optimal":
                 raise ValueError("conversion = 'optimal' is offered for Gaussians and their Poisson samples only")
             settings = Settings(by_losses=False, orders=self._options()[1], conversion=self.conversion)
-            return by_cells(whole, ask, settings)
-        values, status, _ = self.with_order(whole, ask)
+            return by_cells(job.decompose(ask.relation), ask, settings)
+        values, status, _ = self.with_order(job, ask)
         return Bounds(np.zeros(ask.shape), values, status)
 
     def with_order(self, job: Process, ask: Ask) -> tuple[Cells, Codes, Cells]:
         """Upper bounds of a job of sampled Gaussians, and the order at which each was found."""
-        runs, (conversion, orders), for_delta = self._runs(job, ask.relation), self._options(), ask.quantity == "delta"
-        if len(runs) == 1:
-            inputs, how = (*runs[0], ask.target), {"option": int(for_delta), "conversion": conversion}
+        run, (conversion, orders), for_delta = job.run(ask.relation), self._options(), ask.quantity == "delta"
+        if run is not None:
+            inputs, how = (*run, ask.target), {"option": int(for_delta), "conversion": conversion}
             (values, order), status = run_kernel(
                 _kernels.Op.READOUT, inputs, ask.shape, 2, ask.threads, orders=orders, **how
             )
             return values, status, order
-        columns = job.decompose(ask.relation).runs(ask.relation) or []
+        columns = self._runs(job, ask.relation)
         owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
         values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
         for cell in range(math.prod(job.shape)):
