@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Final, Literal, Unpack
+from typing import Final, Literal, Unpack, cast
 
 import numpy as np
 
@@ -261,9 +261,9 @@ def _of_numbers(run: Run, target: Delta, for_delta: bool) -> float | None:
 def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:
     """The job that the keywords describe, and what is asked of it."""
     job = process_of(run)
-    if quantity == "epsilon" and isinstance(target, str):
-        target = as_delta(target, run)
-    return asked(quantity, job, target, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
+    in_words = quantity == "epsilon" and isinstance(target, str)
+    cells = as_delta(target, run) if in_words else cast("Reals", target)
+    return asked(quantity, job, cells, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
 
 
 def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, only_upper: bool = False) -> Bounds:

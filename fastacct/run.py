@@ -123,7 +123,7 @@ class _Steps(Process):
 
     @cached_property
     def _blocks(self) -> dict[Mechanism, Count]:  # type: ignore[override]
-        return dict(Process((Gaussian(one.noise).poisson(one.rate), one.count) for one in self._steps))
+        return dict(Process((Gaussian(one.noise).poisson(one.rate), one.steps) for one in self._steps))
 
     def sampled(self, relation: Relation) -> Sequence[SampledGaussian] | None:
         """As given, but under replace-one, where a sample has losses of another kind."""
@@ -172,7 +172,7 @@ def of_history(history: Iterable[Block]) -> Process:
         blocks = [(*map(np.asarray, key), np.asarray(count)) for key, count in merge(rows).items() if count > 0.0]
         return _Steps([SampledGaussian(noise, rate, True, count) for noise, rate, count in blocks])
     try:
-        return Process((Gaussian(noise).poisson(rate), steps) for (noise, rate), steps in rows)
+        return Process((Gaussian(noise).poisson(rate), int(steps)) for (noise, rate), steps in rows)
     except ValueError as error:  # the sum of equal blocks is beyond 2**53
         raise ValueError(f"history: equal blocks are joined, and their {error}") from None
 

@@ -5,7 +5,6 @@ Every message names the argument, the offending value, its index in an array and
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import os
@@ -205,6 +204,8 @@ def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
     if value not in allowed:
+        import difflib
+
         near = difflib.get_close_matches(value, allowed, 1)
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}{meant}")

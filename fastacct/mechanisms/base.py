@@ -44,7 +44,7 @@ DeltaOf = Callable[["Process", Cells, Relation], Cells]
 
 
 Run = tuple[Cells, Cells, Cells]
-"""Noise multiplier, sample rate and count of a sampled Gaussian, as the kernels take them."""
+"""Noise multiplier, sample rate and steps of a sampled Gaussian, as the kernels take them."""
 
 
 class SampledGaussian(NamedTuple):
@@ -54,12 +54,12 @@ class SampledGaussian(NamedTuple):
     rate: Cells
     is_exact: bool
     """If False the noise was rounded down, or it stands for something else that it bounds."""
-    count: Cells = np.asarray(1.0)
+    steps: Cells = np.asarray(1.0)
 
     @property
     def run(self) -> Run:
-        """It, as often as it is run."""
-        return self.noise, self.rate, self.count
+        """All steps of it."""
+        return self.noise, self.rate, self.steps
 
 
 def parameter(domain: Domain, default: Any = MISSING, about: str = "") -> Any:

@@ -29,6 +29,7 @@ _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
 """Of sums and products: one beyond it cannot round down into the range."""
 _MOST_ALTERNATIVES: Final = 64
 _NO_RUN: Final[Run] = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
+"""Of a job that releases nothing."""
 _Key = TypeVar("_Key", bound=Hashable)
 Cell = tuple[tuple["Mechanism", int], ...]
 """The mechanisms of one cell of a job in plain numbers, and how often each is run."""
@@ -135,7 +136,7 @@ class Process:
 
         if (found := self.sampled(relation)) is None:
             return None
-        return [(flat(one.noise), flat(one.rate), flat(one.count)) for one in found]
+        return [(flat(one.noise), flat(one.rate), flat(one.steps)) for one in found]
 
     def cells(self) -> Iterator[Cell]:
         """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""

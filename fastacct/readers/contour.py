@@ -193,8 +193,10 @@ def read_run(
 ) -> tuple[list[Cells], Codes]:
     """Lower and upper bounds and slopes, or upper bounds alone, of a run that broadcasts with the target."""
     op, n_outputs = (_kernels.Op.EXACT_UPPER, 1) if only_upper else (_kernels.Op.EXACT, 3)
-    how = {"option": what, "conversion": directions, "cells_per_task": CELLS_PER_TASK}
-    return run_kernel(op, (*run, target), shape, n_outputs, threads, **how)
+    inputs, per_task = (*run, target), CELLS_PER_TASK
+    return run_kernel(
+        op, inputs, shape, n_outputs, threads, option=what, conversion=directions, cells_per_task=per_task
+    )
 
 
 def _read_sampled(run: Run, target: Cells, what: int, directions: int, threads: int, only_upper: bool) -> Reading:
