@@ -125,9 +125,9 @@ class _Steps(Process):
     def _blocks(self) -> dict[Mechanism, Count]:  # type: ignore[override]
         return dict(Process((Gaussian(one.noise).poisson(one.rate), one.steps) for one in self._steps))
 
-    def sampled(self, relation: Relation) -> Sequence[SampledGaussian] | None:
+    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
         """As given, but under replace-one, where a sample has losses of another kind."""
-        return super().sampled(relation) if relation == "replace_one" else self._steps
+        return super().sampled(relation, exactly=exactly) if relation == "replace_one" else self._steps
 
 
 def process_of(run: Run) -> Process:

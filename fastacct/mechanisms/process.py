@@ -110,8 +110,8 @@ class Process:
         """Whether all losses are Gaussian mixtures that increase in the output, whatever the parameters."""
         return all(mechanism.is_gaussian for mechanism in self._blocks)
 
-    def sampled(self, relation: Relation) -> Sequence[SampledGaussian] | None:
-        """The sampled Gaussians that the job consists of, with their counts; None if there is anything else."""
+    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
+        """The sampled Gaussians that the job is or (but `exactly`) is bounded by; None if there is anything else."""
         kept: dict[Relation, list[SampledGaussian] | None] = self.__dict__.setdefault("kept_sampled", {})
         if relation not in kept:
             whole, found = self.decompose(relation), list[SampledGaussian]()
@@ -119,24 +119,25 @@ class Process:
                 if one := mechanism.sampled_gaussian(relation):
                     found.append(SampledGaussian(*one[:2], one.is_exact and self.tight, np.asarray(count, np.float64)))
             kept[relation] = found if len(found) == len(whole) else None
+        if exactly and not all(one.is_exact for one in kept[relation] or ()):
+            return None
         return kept[relation]
 
     def run(self, relation: Relation, *, exactly: bool = False) -> Run | None:
-        """The one run that the job is, or (but `exactly`) is bounded by, in arrays that broadcast; None: it is not."""
-        found = self.sampled(relation)
-        if found is None or len(found) > 1 or (exactly and not all(one.is_exact for one in found)):
+        """The only one of them, in arrays that broadcast; None if there are several."""
+        found = self.sampled(relation, exactly=exactly)
+        if found is None or len(found) > 1:
             return None
         return found[0].run if found else _NO_RUN
 
-    def runs(self, relation: Relation) -> list[Run] | None:
-        """All runs that the job is or is bounded by, flat over the cells; None if there is anything else."""
+    def runs(self, relation: Relation, *, exactly: bool = False) -> list[Run] | None:
+        """All of them, flat over the cells."""
 
         def flat(cells: Cells) -> Cells:
             return np.broadcast_to(cells, self._shape).ravel() if self._shape else cells.reshape(1)
 
-        if (found := self.sampled(relation)) is None:
-            return None
-        return [(flat(one.noise), flat(one.rate), flat(one.steps)) for one in found]
+        found = self.sampled(relation, exactly=exactly)
+        return None if found is None else [(flat(one.noise), flat(one.rate), flat(one.steps)) for one in found]
 
     def cells(self) -> Iterator[Cell]:
         """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""

@@ -90,8 +90,7 @@ class Contour:
     @cached_property
     def _columns(self) -> list[Run] | None:
         """Noise, rate and count (flat arrays) of mechanisms that are all sampled Gaussians, unrounded, else None."""
-        found = self._process.sampled(self._relation)
-        return None if found is None or not all(one.is_exact for one in found) else self._process.runs(self._relation)
+        return self._process.runs(self._relation, exactly=True)
 
     @cached_property
     def _cells(self) -> list[Cell]:

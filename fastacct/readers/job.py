@@ -48,8 +48,7 @@ class Ask(NamedTuple):
 
 def exact(job: Process, ask: Ask) -> Bounds:
     """Certified bounds by the tightest readers there are."""
-    runs = job.sampled(ask.relation)
-    if runs is not None and all(one.is_exact for one in runs):
+    if job.sampled(ask.relation, exactly=True) is not None:
         return _mended(job, ask, _contour(job, ask))
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
     if any(m.alternatives() for m, _ in whole):

@@ -18,7 +18,7 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import run_kernel, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
-from fastacct.mechanisms.process import Cell, Process, cell_divergence, cell_pure_epsilon
+from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
 from fastacct.readers.job import delta_of, owners
 from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels
@@ -91,11 +91,11 @@ def _between(
     """At orders above 1 that are finite."""
     if run := job.run(relation):
         return _of_run(*run, orders, shape, threads, only_upper)
-    columns, cells = job.runs(relation), list[Cell]()
-    if columns is None:
-        cells = list((whole := job.decompose(relation)).cells())
-        if not only_upper:
-            raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {whole!r}; use rdp")
+    columns = job.runs(relation)
+    if columns is None and not only_upper:
+        whole = job.decompose(relation)
+        raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {whole!r}; use rdp")
+    cells = list(job.decompose(relation).cells()) if columns is None else []
     lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
     owner, at = owners(job.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
     for index in range(math.prod(job.shape)):
