@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Final, Literal, Unpack
+from typing import Final, Literal, Unpack, cast
 
 import numpy as np
 
@@ -262,7 +262,8 @@ def _of_numbers(run: Run, target: Delta, quantity: _kernels.Quantity) -> float |
 def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:
     """The job that the keywords describe, and what is asked of it."""
     job = process_of(run)
-    cells = as_delta(target, run) if quantity == "epsilon" else as_cells("epsilon", target)
+    in_words = quantity == "epsilon" and isinstance(target, str)
+    cells = as_delta(target, run) if in_words else cast("Reals", target)
     return asked(quantity, job, cells, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
 
 

@@ -6,14 +6,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Real, Reals, as_cells, as_number, common_shape
+from fastacct.core.inputs import MAX_STEPS, Cells, Real, Reals, as_cells, as_number, common_shape
 from fastacct.core.relations import Relation
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.base import Count, SampledGaussian
 from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.process import Process, merge
 
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
@@ -112,6 +115,21 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
     return min(math.ceil(wanted * whole / batch), 2**60)
 
 
+class _Steps(Process):
+    """Steps of sampled Gaussians, from checked numbers.  Readers take them as they are; few ask for the table."""
+
+    def __init__(self, steps: Sequence[SampledGaussian], shape: tuple[int, ...] = ()) -> None:
+        self._steps, self._shape = steps, shape
+
+    @cached_property
+    def _blocks(self) -> dict[Mechanism, Count]:  # type: ignore[override]
+        return dict(Process((Gaussian(one.noise).poisson(one.rate), one.steps) for one in self._steps))
+
+    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
+        """As given, but under replace-one, where a sample has losses of another kind."""
+        return super().sampled(relation, exactly=exactly) if relation == "replace_one" else self._steps
+
+
 def process_of(run: Run) -> Process:
     """The process that the keywords describe."""
     history = run.get("history")
@@ -122,8 +140,8 @@ def process_of(run: Run) -> Process:
             as_cells("records", run["records"])
         return of_history(history)
     found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
-    common_shape(found)
-    return Process([(Gaussian(found["noise_multiplier"]).poisson(found["sample_rate"]), found["steps"])])
+    noise, rate, steps = found.values()
+    return _Steps([SampledGaussian(noise, rate, True, steps)], common_shape(found))
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
@@ -139,7 +157,7 @@ def of_history(history: Iterable[Block]) -> Process:
     """The process of a heterogeneous run; equal blocks are joined."""
     if isinstance(history, str | bytes | dict) or not isinstance(history, Iterable):
         raise TypeError(f"history must be a sequence of (noise_multiplier, sample_rate, steps), not {history!r}")
-    blocks = []
+    rows = []
     for i, row in enumerate(history):
         if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str | bytes) or len(row) != 3:
             raise TypeError(f"history[{i}] must be (noise_multiplier, sample_rate, steps), not {row!r}")
@@ -147,11 +165,14 @@ def of_history(history: Iterable[Block]) -> Process:
             noise, rate, steps = (as_number(name, value) for name, value in zip(PARAMETERS, row, strict=True))
         except (TypeError, ValueError) as error:
             raise type(error)(f"history[{i}]: {error}") from None
-        blocks.append((Gaussian(noise).poisson(rate), int(steps)))
-    if not blocks:
+        rows.append(((noise + 0.0, rate + 0.0), steps))
+    if not rows:
         raise ValueError("history is empty; give at least one (noise_multiplier, sample_rate, steps)")
+    if sum(count for _, count in rows) < MAX_STEPS:
+        blocks = [(*map(np.asarray, key), np.asarray(count)) for key, count in merge(rows).items() if count > 0.0]
+        return _Steps([SampledGaussian(noise, rate, True, count) for noise, rate, count in blocks])
     try:
-        return Process(blocks)
+        return Process((Gaussian(noise).poisson(rate), int(steps)) for (noise, rate), steps in rows)
     except ValueError as error:  # the sum of equal blocks is beyond 2**53
         raise ValueError(f"history: equal blocks are joined, and their {error}") from None
 

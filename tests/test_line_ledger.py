@@ -33,11 +33,10 @@ def truth():
 
 
 def made(**options) -> _Line:
-    """The line of some Gaussians, placed for one epsilon."""
+    """The line of some Gaussians that serves one epsilon."""
     gaussian = fa.jit.mechanism(log_density_p=log_p, log_density_q=log_q, **options)
     job = CompiledLine([(gaussian, 1.0, float(COUNT))], 0)
-    c, _, log_size = job._saddle(EPSILON, None)
-    return _Line(job._parts, EPSILON, log_size, c)
+    return job._evaluated(round(job._saddle(EPSILON, None)[0] / module._APART))
 
 
 def violations(line, truth):
@@ -58,7 +57,7 @@ def test_the_tail_of_a_line_that_ends_early_is_paid(monkeypatch, truth):
     place = _Line._place
     monkeypatch.setattr(module, "_TOLERANCE", 2.0)
     monkeypatch.setattr(
-        _Line, "_place", lambda self, parts, epsilon, target: place(self, parts, epsilon, target - 500.0)
+        _Line, "_place", lambda self, parts, epsilon, target, width: place(self, parts, epsilon, target - 500.0, width)
     )
     line = made()
     assert violations(line, truth) == 0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.readers.contour import EPSILON, Contour
 from fastacct.run import rate_of_batch, steps_of_epochs
 
 SET = {"records": 60_000, "batch_size": 256, "epochs": 60}
@@ -14,6 +15,51 @@ SAME = {"sample_rate": 256 / 60_000, "steps": 14_063}  # 60 * 60000 / 256 = 1406
 PLAIN = {"sample_rate": 0.01, "steps": 1000}
 HISTORY = [(1.0, 0.01, 500), (1.5, 0.02, 100)]
 TARGET = {"epsilon": 2.0, "delta": 1e-5}
+
+
+# -- from numbers to readers -----------------------------------------------------------------------------------------
+
+CELLS = {"noise_multiplier": np.array([0.8, 1.0, np.inf]), "sample_rate": [[0.0], [0.01], [1.0]], "steps": 30}
+RUNS = {"numbers": {"noise_multiplier": 1.0, **PLAIN}, "cells": CELLS, "history": {"history": HISTORY}}
+VERBS = {
+    "epsilon_bounds": lambda **run: fa.dpsgd.epsilon_bounds(delta=1e-5, **run),
+    "delta_lower": lambda **run: fa.dpsgd.delta_lower(epsilon=1.0, **run),
+    "epsilon": lambda **run: fa.dpsgd.epsilon(delta=1e-5, accountant=fa.RDP(), threads=1, **run),
+    "best_order": lambda **run: fa.dpsgd.best_order(delta=1e-5, **run),
+    "rdp": lambda **run: fa.dpsgd.rdp(orders=8.0, **run),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+def test_runs_are_read_without_mechanisms(verb, run, monkeypatch):
+    expected = VERBS[verb](**run)
+    monkeypatch.setattr("fastacct.run.Gaussian", None)
+    np.testing.assert_array_equal(VERBS[verb](**run), expected)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "add", "remove", "replace_one"])
+@pytest.mark.parametrize("run", [*RUNS.values(), {"history": [*HISTORY, HISTORY[0], (3.0, 0.5, 0)]}])
+def test_runs_and_the_processes_that_they_are_give_the_same_bits(run, relation):
+    if "history" in run:
+        job = sum((fa.Gaussian(noise).poisson(rate) * steps for noise, rate, steps in run["history"]), fa.Process())
+    else:
+        job = fa.Gaussian(run["noise_multiplier"]).poisson(run["sample_rate"]) * run["steps"]
+    found = fa.dpsgd.epsilon_bounds(**run, delta=1e-5, neighbors=relation)
+    np.testing.assert_array_equal(found, fa.epsilon_bounds(job, delta=1e-5, neighbors=relation))
+    divergence = fa.dpsgd.rdp(**run, orders=8.0, neighbors=relation)
+    np.testing.assert_array_equal(divergence, fa.rdp(job, 8.0, neighbors=relation))
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "add", "remove"])
+def test_one_run_is_read_as_a_job_of_any_mixtures_is(relation):
+    run = {"noise_multiplier": np.array([0.8, 1.0, 3.0]), "sample_rate": np.array([[0.01], [1.0]]), "steps": 30}
+    job = fa.Gaussian(run["noise_multiplier"]).poisson(run["sample_rate"]) * run["steps"]
+    contour = Contour(job, relation)
+    flat = contour.read(np.arange(6), np.full(6, 1e-5), EPSILON, contour.directions, 1)
+    found = fa.dpsgd.epsilon_bounds(**run, delta=1e-5, neighbors=relation)
+    for one, other in zip(found, (flat.lower, flat.upper, flat.status), strict=True):
+        np.testing.assert_array_equal(one.ravel(), other)
 
 
 # -- records, batches, epochs ----------------------------------------------------------------------------------------

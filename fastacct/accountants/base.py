@@ -13,21 +13,20 @@ from fastacct.core.bounds import Bounds
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.core.relations import Relation
+from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process
 
 if TYPE_CHECKING:
     from fastacct.readers.job import Ask
     from fastacct_ext._kernels import Task
 
-__all__ = ["Fixed", "Method", "Run", "Wanted", "by_kernel"]
+__all__ = ["Fixed", "Method", "Wanted", "by_kernel"]
 
 Wanted = Literal["noise_multiplier", "sample_rate", "steps"]
 """What a calibration may ask for: the parameter of a run that just meets (epsilon, delta)."""
 _PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
 Fixed = tuple[Cells, ...]
 """Of a calibration: epsilon, and of noise_multiplier, sample_rate, steps the two that are not wanted, in this order."""
-Run = tuple[Cells, Cells, Cells]
-"""Noise multiplier, sample rate and steps, not broadcast."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,11 @@ class Method:
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified bounds of epsilon or delta; lower ones are 0 where only upper ones are asked for."""
         self._refuse_lower(ask)
-        runs = self._runs(job, ask.relation)
-        if len(runs) != 1:
+        run = job.run(ask.relation)
+        if run is None:
+            self._runs(job, ask.relation)
             raise self.cannot(f"{ask.quantity} of a heterogeneous history")
-        return Bounds(np.zeros(ask.shape), *self._upper(runs[0], ask))
+        return Bounds(np.zeros(ask.shape), *self._upper(run, ask))
 
     def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells | None:
         """The parameter wanted at the deltas asked, on the safe side of the boundary; None: no kernel finds it."""
@@ -62,17 +62,14 @@ class Method:
             raise ValueError(f"accountant {type(self).__name__} proves no lower bound; use fastacct.Exact()")
 
     def _runs(self, job: Process, relation: Relation) -> list[Run]:
-        """The sampled Gaussians that a job consists of, or a refusal."""
-        found: list[Run] = []
-        for mechanism, count in job.decompose(relation):
-            one = mechanism.sampled_gaussian(relation)
-            if one is None:
-                raise ValueError(
-                    f"accountant {type(self).__name__} covers Gaussians and their Poisson samples, not {mechanism!r} "
-                    f"under neighbors = {relation!r}; use fastacct.Exact()"
-                )
-            found.append((one.noise, one.rate, np.asarray(count, dtype=np.float64)))
-        return found or [(np.asarray(1.0), np.asarray(0.0), np.asarray(0.0))]
+        """The sampled Gaussians that a job consists of, flat over its cells, or a refusal."""
+        if (found := job.runs(relation)) is not None:
+            return found
+        other = next(one for one, _ in job.decompose(relation) if one.sampled_gaussian(relation) is None)
+        raise ValueError(
+            f"accountant {type(self).__name__} covers Gaussians and their Poisson samples, not {other!r} "
+            f"under neighbors = {relation!r}; use fastacct.Exact()"
+        )
 
 
 def by_kernel(kernel: Callable[..., Task], wanted: Wanted, fixed: Fixed, ask: Ask, per_task: int = 256) -> Cells:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fastacct.accountants.base import Method, Run
+from fastacct.accountants.base import Method
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Codes
+from fastacct.mechanisms.base import Run
 from fastacct_ext import _kernels
 
 if TYPE_CHECKING:

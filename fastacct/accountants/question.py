@@ -84,7 +84,7 @@ def checked(
     """Process, target, their broadcast shape, relation and number of threads."""
     process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
     cells = as_cells(name, target, domain, may_be_empty=True)
-    shape = common_shape({"job": np.broadcast_to(0.0, process.shape), name: cells}) if process.shape else cells.shape
+    shape = common_shape({"job": process.shape, name: cells}) if process.shape else cells.shape
     return process, cells, shape, relation, n_threads
 
 

@@ -71,31 +71,30 @@ class RDP(Method):
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified upper bounds: by the kernels where the job is of sampled Gaussians, else by sums of divergences."""
         self._refuse_lower(ask)
-        whole = job.decompose(ask.relation)
-        if whole.runs(ask.relation) is None:
+        if job.sampled(ask.relation) is None:
             if self.conversion == "optimal":
                 raise ValueError("conversion = 'optimal' is offered for Gaussians and their Poisson samples only")
             settings = Settings(by_losses=False, orders=self._options()[1], conversion=self.conversion)
-            return by_cells(whole, ask, settings)
-        values, status, _ = self.with_order(whole, ask)
+            return by_cells(job.decompose(ask.relation), ask, settings)
+        values, status, _ = self.with_order(job, ask)
         return Bounds(np.zeros(ask.shape), values, status)
 
     def with_order(self, job: Process, ask: Ask) -> tuple[Cells, Codes, Cells]:
         """Upper bounds of a job of sampled Gaussians, and the order at which each was found."""
-        runs, (conversion, orders) = self._runs(job, ask.relation), self._options()
+        run, (conversion, orders) = job.run(ask.relation), self._options()
         quantity = _kernels.Quantity.DELTA if ask.quantity == "delta" else _kernels.Quantity.EPSILON
-        if len(runs) == 1:
+        if run is not None:
             kernel = partial(_kernels.renyi_upper, quantity=quantity, conversion=conversion, orders=orders)
-            (values, order), status = run_kernel(partial(kernel, *runs[0], ask.target), ask.shape, 2, ask.threads)
+            (values, order), status = run_kernel(partial(kernel, *run, ask.target), ask.shape, 2, ask.threads)
             return values, status, order
-        columns = job.decompose(ask.relation).runs(ask.relation) or []
+        columns = self._runs(job, ask.relation)
         owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
         values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
         for cell in range(math.prod(job.shape)):
             mine = np.flatnonzero(owner == cell)
             out = np.empty(mine.size), np.empty(mine.size), np.empty(mine.size, dtype=np.uint8)
-            run = (*merged_runs(columns, cell), target[mine])
-            _kernels.renyi_of_history(*run, *out, quantity=quantity, conversion=conversion, orders=orders)
+            history = (*merged_runs(columns, cell), target[mine])
+            _kernels.renyi_of_history(*history, *out, quantity=quantity, conversion=conversion, orders=orders)
             values[mine], order[mine], status[mine] = out
         return values.reshape(ask.shape), status.reshape(ask.shape), order.reshape(ask.shape)
 

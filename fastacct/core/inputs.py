@@ -5,11 +5,10 @@ Every message names the argument, the offending value, its index in an array and
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,6 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NUMBERS: Final = (int, float, Fraction)
+_PLAIN: Final = (float, int, np.float64)
+_LARGE: Final = 1e300
+"""Larger integers may not be floats."""
 Cells = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 Word = TypeVar("Word", bound=str)
@@ -55,6 +57,10 @@ class Domain:
         text = f"{'(' if self.open_low else '['}{self.low:g}, {high}{closing}"
         return f"{'whole numbers in ' if self.integer else ''}{text}{' or inf' if self.or_infinite else ''}"
 
+    def has(self, least: float, largest: float) -> bool:
+        """Whether all finite numbers between two are inside, whole or not; NaN is nowhere."""
+        return (self.low < least or (self.low == least and not self.open_low)) and largest <= self.high
+
 
 DOMAINS: Final = {
     "noise_multiplier": Domain(0.0, np.inf),
@@ -87,8 +93,8 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     """
     may_be_empty = domain is None if may_be_empty is None else may_be_empty
     domain = DOMAINS[name] if domain is None else domain
-    if type(value) is float and domain.low < value < domain.high and not domain.integer:
-        return np.array(value)  # the usual case, quickly
+    if type(value) in _PLAIN and value < _LARGE and domain.has(value, value) and not (domain.integer and value % 1):
+        return np.array(value, dtype=np.float64)  # the usual case, quickly
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     try:
@@ -102,16 +108,20 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     try:
-        with np.errstate(over="ignore"):
-            array = raw.astype(np.float64, copy=False)
+        array = raw
+        if raw.dtype != np.float64 or not raw.flags.aligned:
+            with np.errstate(over="ignore"):
+                array = raw.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} is too large for a float; allowed: {domain}") from None
     if domain.integer and raw.dtype.kind in "iuO":  # a float may be rounded down into the range
         _check(name, raw, np.asarray(raw <= int(domain.high)), domain)
-    low_ok = array > domain.low if domain.open_low else array >= domain.low
-    good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
-    _check(name, array, good & (array == np.floor(array)) if domain.integer else good, domain)
-    return array if array.flags.aligned else array.copy()
+    inside = array.size and domain.has(np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None))
+    if domain.integer or not inside:
+        low_ok = array > domain.low if domain.open_low else array >= domain.low
+        good = low_ok & ((array <= domain.high) | (domain.or_infinite & (array == np.inf)))  # NaN fails all
+        _check(name, array, good & (array == np.floor(array)) if domain.integer else good, domain)
+    return array
 
 
 def _check(name: str, array: NDArray[Any], good: NDArray[np.bool_], domain: Domain) -> None:
@@ -150,22 +160,23 @@ def as_number(name: str, value: object, domain: Domain | None = None) -> float:
     return float(cell)
 
 
-def common_shape(named: dict[str, Cells]) -> tuple[int, ...]:
-    """The broadcast shape of all arrays, or a message with every name and shape."""
-    different = {array.shape for array in named.values()} - {()}
+def common_shape(named: Mapping[str, Cells | tuple[int, ...]]) -> tuple[int, ...]:
+    """The broadcast shape of all arrays or shapes, or a message with every name and shape."""
+    shapes = [one if isinstance(one, tuple) else one.shape for one in named.values()]
+    different = set(shapes) - {()}
     if len(different) < 2:  # the usual case, quickly
         shape: tuple[int, ...] = different.pop() if different else ()
         check_memory(shape)
         return shape
     try:
-        shape = np.broadcast_shapes(*(array.shape for array in named.values()))
+        shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        sides = itertools.zip_longest(*(reversed(array.shape) for array in named.values()), fillvalue=1)
+        sides = itertools.zip_longest(*map(reversed, shapes), fillvalue=1)
         longest = [(set(side) - {1} or {1}) for side in sides]
         if all(len(lengths) == 1 for lengths in longest):  # they do: the product is beyond what NumPy counts
             check_memory(tuple(lengths.pop() for lengths in reversed(longest)))
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in named.items())
-        raise ValueError(f"shapes do not broadcast: {shapes}") from None
+        listed = ", ".join(f"{name} {one}" for name, one in zip(named, shapes, strict=True))
+        raise ValueError(f"shapes do not broadcast: {listed}") from None
     check_memory(shape)
     return shape
 
@@ -193,10 +204,12 @@ def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
     if value not in allowed:
+        import difflib
+
         near = difflib.get_close_matches(value, allowed, 1)
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}{meant}")
-    return next(word for word in allowed if word == value)
+    return allowed[allowed.index(value)]
 
 
 def unwrap(array: Cells) -> float | Cells:

@@ -23,6 +23,7 @@ __all__ = [
     "Count",
     "DeltaOf",
     "Divergence",
+    "Run",
     "SampledGaussian",
     "Value",
     "constant",
@@ -42,13 +43,23 @@ DeltaOf = Callable[["Process", Cells, Relation], Cells]
 """Certified deltas of a job at epsilons, under a relation: how another job is evaluated, passed in by a reader."""
 
 
+Run = tuple[Cells, Cells, Cells]
+"""Noise multiplier, sample rate and steps of a sampled Gaussian, as the kernels take them."""
+
+
 class SampledGaussian(NamedTuple):
     """Parameters, which may be arrays, of a mechanism that is one Poisson-sampled Gaussian under some relation."""
 
     noise: Cells
     rate: Cells
     is_exact: bool
-    """If False the noise was rounded down."""
+    """If False the noise was rounded down, or it stands for something else that it bounds."""
+    steps: Cells = np.asarray(1.0)
+
+    @property
+    def run(self) -> Run:
+        """All steps of it."""
+        return self.noise, self.rate, self.steps
 
 
 def parameter(domain: Domain, default: Any = MISSING, about: str = "") -> Any:
@@ -147,14 +158,12 @@ class Value:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Broadcast shape of all parameters; () for plain numbers."""
-        arrays = {}
+        shapes = {}
         for one in _fields(type(self)):
             value = getattr(self, one.name)
-            if isinstance(value, np.ndarray):
-                arrays[one.name] = value
-            elif isinstance(value, Value) and value.shape:
-                arrays[one.name] = np.broadcast_to(0.0, value.shape)
-        return common_shape(arrays) if arrays else ()
+            if type(value) is not float and isinstance(value, np.ndarray | Value) and value.shape:
+                shapes[one.name] = value.shape
+        return common_shape(shapes) if shapes else ()
 
     def at(self, shape: tuple[int, ...], cell: int) -> Self:
         """The mechanism of one cell of `shape`, in plain numbers."""

@@ -7,7 +7,7 @@ n steps are the same table, and so is any order of a sum: they give the same bit
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import comb, fsum, prod
 from types import MappingProxyType
@@ -17,7 +17,7 @@ import numpy as np
 
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
-from fastacct.mechanisms.base import Count, DeltaOf, Value
+from fastacct.mechanisms.base import Count, DeltaOf, Run, SampledGaussian, Value
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
@@ -28,6 +28,8 @@ _COUNT: Final = Domain(0.0, MAX_STEPS, integer=True)
 _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
 """Of sums and products: one beyond it cannot round down into the range."""
 _MOST_ALTERNATIVES: Final = 64
+_NO_RUN: Final[Run] = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
+"""Of a job that releases nothing."""
 _Key = TypeVar("_Key", bound=Hashable)
 Cell = tuple[tuple["Mechanism", int], ...]
 """The mechanisms of one cell of a job in plain numbers, and how often each is run."""
@@ -58,7 +60,6 @@ class Process:
     (True, 102)
     """
 
-    __slots__ = ("__dict__", "_blocks", "_shape")
     __array_ufunc__ = None  # numpy.array([10, 20]) * process is one process
 
     def __init__(self, blocks: Mapping[Any, Count] | Iterable[tuple[Mechanism, Count]] = ()) -> None:
@@ -109,17 +110,34 @@ class Process:
         """Whether all losses are Gaussian mixtures that increase in the output, whatever the parameters."""
         return all(mechanism.is_gaussian for mechanism in self._blocks)
 
-    def runs(self, relation: Relation) -> list[tuple[Cells, Cells, Cells]] | None:
-        """Noise, rate and count (flat over the cells) where all mechanisms are sampled Gaussians, else None."""
-        kept: dict[Relation, list[tuple[Cells, Cells, Cells]] | None] = self.__dict__.setdefault("kept_runs", {})
+    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
+        """The sampled Gaussians that the job is or (but `exactly`) is bounded by; None if there is anything else."""
+        kept: dict[Relation, list[SampledGaussian] | None] = self.__dict__.setdefault("kept_sampled", {})
         if relation not in kept:
-            rows = []
-            for mechanism, count in self:
+            whole, found = self.decompose(relation), list[SampledGaussian]()
+            for mechanism, count in whole:
                 if one := mechanism.sampled_gaussian(relation):
-                    flat = [_flat(np.asarray(cells, np.float64), self._shape) for cells in (one.noise, one.rate, count)]
-                    rows.append((flat[0], flat[1], flat[2]))
-            kept[relation] = rows if len(rows) == len(self) else None
+                    found.append(SampledGaussian(*one[:2], one.is_exact and self.tight, np.asarray(count, np.float64)))
+            kept[relation] = found if len(found) == len(whole) else None
+        if exactly and not all(one.is_exact for one in kept[relation] or ()):
+            return None
         return kept[relation]
+
+    def run(self, relation: Relation, *, exactly: bool = False) -> Run | None:
+        """The only one of them, in arrays that broadcast; None if there are several."""
+        found = self.sampled(relation, exactly=exactly)
+        if found is None or len(found) > 1:
+            return None
+        return found[0].run if found else _NO_RUN
+
+    def runs(self, relation: Relation, *, exactly: bool = False) -> list[Run] | None:
+        """All of them, flat over the cells."""
+
+        def flat(cells: Cells) -> Cells:
+            return np.broadcast_to(cells, self._shape).ravel() if self._shape else cells.reshape(1)
+
+        found = self.sampled(relation, exactly=exactly)
+        return None if found is None else [(flat(one.noise), flat(one.rate), flat(one.steps)) for one in found]
 
     def cells(self) -> Iterator[Cell]:
         """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""
@@ -273,22 +291,17 @@ def _table(items: Iterable[object]) -> dict[Mechanism, Count]:
             total = total.copy()
             total.flags.writeable = False
         if mechanism.shape and total.ndim and mechanism.shape != total.shape:
-            common_shape({repr(mechanism): np.broadcast_to(0.0, mechanism.shape), "count": total})
+            common_shape({repr(mechanism): mechanism.shape, "count": total.shape})
         table[mechanism] = total if total.ndim else int(total)
     return table
 
 
 def _shape(blocks: Mapping[Mechanism, Count]) -> tuple[int, ...]:
-    named: dict[str, Cells] = {}
+    named: dict[str, tuple[int, ...]] = {}
     for i, (mechanism, count) in enumerate(blocks.items()):
         if mechanism.shape or np.ndim(count):
-            named[f"mechanism {i}"] = np.broadcast_to(0.0, mechanism.shape)
-            named[f"count {i}"] = np.asarray(count)
+            named |= {f"mechanism {i}": mechanism.shape, f"count {i}": np.shape(count)}
     return common_shape(named) if named else ()
-
-
-def _flat(cells: Cells, shape: tuple[int, ...]) -> Cells:
-    return cells.reshape(1) if not shape else np.broadcast_to(cells, shape).ravel()
 
 
 def cell_pure_epsilon(cell: Cell, relation: Relation) -> float:

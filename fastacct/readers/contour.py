@@ -20,11 +20,13 @@ from fastacct.core.engine import in_pieces, run_kernel, status_of
 from fastacct.core.inputs import Cells, Codes
 from fastacct.core.relations import Relation
 from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process, merge
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
 __all__ = ["ADD", "BOTH", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "Contour", "Reading", "kernel_directions"]
+__all__ += ["read_run"]
 
 EPSILON, DELTA, LOG_DELTA = Quantity.EPSILON, Quantity.DELTA, Quantity.LOG_DELTA
 ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
@@ -87,12 +89,9 @@ class Contour:
         return process.is_gaussian
 
     @cached_property
-    def _columns(self) -> list[tuple[Cells, Cells, Cells]] | None:
+    def _columns(self) -> list[Run] | None:
         """Noise, rate and count (flat arrays) of mechanisms that are all sampled Gaussians, unrounded, else None."""
-        ones = (mechanism.sampled_gaussian(self._relation) for mechanism, _ in self._process)
-        if not all(one is not None and one.is_exact for one in ones):
-            return None
-        return self._process.runs(self._relation)
+        return self._process.runs(self._relation, exactly=True)
 
     @cached_property
     def _cells(self) -> list[Cell]:
@@ -106,7 +105,7 @@ class Contour:
 
     def _steps(self) -> _Job | None:
         """A cell of at least two sampled Gaussians that release something, as the arrays they are, else None."""
-        if self.shape or len(self._process) < 2 or self.is_mirrored or self._columns is None:
+        if self.shape or self.is_mirrored or self._columns is None or len(self._columns) < 2:
             return None
         noise, rate, count = (np.concatenate(column) for column in zip(*self._columns, strict=True))
         if not (noise.min() > 0.0 and noise.max() < np.inf and rate.min() > 0.0 and rate.max() < 1.0):
@@ -141,7 +140,7 @@ class Contour:
         """Bounds of epsilon, delta or log delta of the job's `cells` at `target`, one by one (flat arrays)."""
         if not cells.size:
             return Reading.empty(0)
-        if self._columns is not None and len(self._process) == 1:  # each cell is one sampled Gaussian
+        if self._columns is not None and len(self._columns) == 1:  # each cell is one sampled Gaussian
             noise, rate, count = (x[cells] for x in self._columns[0])
             return _read_sampled((noise, rate, count), target, what, directions, threads, only_upper)
         out = Reading.empty(cells.size)
@@ -167,7 +166,7 @@ class _Job(NamedTuple):
 
     columns: tuple[Cells, Cells, NDArray[np.int32], NDArray[np.int32], Cells, Cells]
     """Counts, noises, numbers of components of P and of Q; weights and means of all components."""
-    runs: tuple[Cells, Cells, Cells] | None
+    runs: Run | None
     """Noise, rate and count, where all are sampled Gaussians."""
     shift: float = 0.0
     """By how much the rounding of weights may move epsilon."""
@@ -196,21 +195,30 @@ def _job_of(mixtures: Iterable[tuple[Mixture, float]]) -> _Job:
     return _Job((count, noise, n_p, n_q, weight, mean), runs, shift, is_one, is_plain)
 
 
-def _read_sampled(
-    run: tuple[Cells, Cells, Cells],
+def read_run(
+    run: Run,
     target: Cells,
+    shape: tuple[int, ...],
     what: Quantity,
     directions: Directions,
     threads: int,
+    *,
     only_upper: bool,
+) -> tuple[list[Cells], Codes]:
+    """Lower and upper bounds and slopes, or upper bounds alone, of a run that broadcasts with the target."""
+    kernel = _kernels.exact_upper if only_upper else _kernels.exact_bounds
+    read = partial(kernel, *run, target, quantity=what, directions=directions)
+    return run_kernel(read, shape, 1 if only_upper else 3, threads, CELLS_PER_TASK)
+
+
+def _read_sampled(
+    run: Run, target: Cells, what: Quantity, directions: Directions, threads: int, only_upper: bool
 ) -> Reading:
-    shape, inputs = target.shape, (*run, target)
+    shape = target.shape
+    columns, status = read_run(run, target, shape, what, directions, threads, only_upper=only_upper)
     if only_upper:
-        one = partial(_kernels.exact_upper, *inputs, quantity=what, directions=directions)
-        (upper,), status = run_kernel(one, shape, 1, threads, CELLS_PER_TASK)
-        return Reading(upper, upper, np.full(shape, np.nan), status)
-    both = partial(_kernels.exact_bounds, *inputs, quantity=what, directions=directions)
-    (lower, upper, slope), status = run_kernel(both, shape, 3, threads, CELLS_PER_TASK)
+        return Reading(columns[0], columns[0], np.full(shape, np.nan), status)
+    lower, upper, slope = columns
     # of plain Gaussians the kernel gives the slope far out in the tail only
     return Reading(lower, upper, np.where(run[1] == 1.0, np.nan, slope), status)
 
@@ -276,7 +284,7 @@ def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shif
     return Reading(low, high, above.slope, status_of(low, high))
 
 
-def _with_fallback(reading: Reading, runs: tuple[Cells, Cells, Cells], target: Cells, what: Quantity) -> Reading:
+def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:
     """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
     lost = (reading.upper >= _TOP[what]) & ((target > 0.0) | (what != EPSILON))
     if not lost.any():

@@ -14,7 +14,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
-from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour
+from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour, kernel_directions, read_run
 
 __all__ = [
     "Ask",
@@ -48,6 +48,8 @@ class Ask(NamedTuple):
 
 def exact(job: Process, ask: Ask) -> Bounds:
     """Certified bounds by the tightest readers there are."""
+    if job.sampled(ask.relation, exactly=True) is not None:
+        return _mended(job, ask, _contour(job, ask))
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
     if any(m.alternatives() for m, _ in whole):
         if whole.shape:
@@ -95,12 +97,15 @@ def _cell_by_cell(job: Process, ask: Ask) -> Bounds:
 def _one(process: Process, ask: Ask) -> Bounds:
     if not Contour.reads(process):
         return by_cells(process, ask, _EXACTLY)
-    bounds = _contour(process, ask)
-    if ask.relation == "replace_one":
-        bounds = _improved(process, ask, bounds)
-    if ask.relation == "add":
-        bounds = _below_pure(process, ask, bounds)
-    return bounds
+    return _mended(process, ask, _contour(process, ask))
+
+
+def _mended(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
+    """What other readers say where the contour says little."""
+    if ask.relation not in ("add", "replace_one") or not (bounds.status != Status.TIGHT).any():
+        return bounds
+    whole = process.decompose(ask.relation)
+    return _below_pure(whole, ask, bounds) if ask.relation == "add" else _improved(whole, ask, bounds)
 
 
 def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
@@ -129,6 +134,10 @@ def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:
+    if run := process.run(ask.relation, exactly=True):
+        ways, what = kernel_directions(ask.relation), WHAT[ask.quantity]
+        read, status = read_run(run, ask.target, ask.shape, what, ways, ask.threads, only_upper=ask.only_upper)
+        return Bounds(read[0], read[0] if ask.only_upper else read[1], status)
     contour = Contour(process, ask.relation)
     flat = np.ascontiguousarray(np.broadcast_to(ask.target, ask.shape)).ravel()
     found = contour.read(

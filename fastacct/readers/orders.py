@@ -9,6 +9,7 @@ K''(s) <= exp((1 + t) D(2 + t)) - 1.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Final
 
@@ -33,10 +34,11 @@ def divergences(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, *, only_upper: bool
 ) -> Bounds:
     """Bounds at the orders; the lower ones are 0 where only upper ones are asked for."""
-    whole, special = job.decompose(relation), (orders == 1.0) | (orders == np.inf)
-    found = _between(whole, np.where(special, 2.0, orders), shape, relation, threads, only_upper)
+    special = (orders == 1.0) | (orders == np.inf)
     if not special.any():
-        return found
+        return _between(job, orders, shape, relation, threads, only_upper)
+    whole = job.decompose(relation)
+    found = _between(whole, np.where(special, 2.0, orders), shape, relation, threads, only_upper)
     out = [np.array(one) for one in found]  # the kernel's may not be written
     at, owner = np.broadcast_to(orders, shape), owners(job.shape, shape).reshape(shape)
     for order in (1.0, np.inf):
@@ -85,25 +87,24 @@ def _at_infinity(whole: Process, relation: Relation) -> Bounds:
 
 
 def _between(
-    whole: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
+    job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
 ) -> Bounds:
     """At orders above 1 that are finite."""
-    runs = [(mechanism.sampled_gaussian(relation), count) for mechanism, count in whole]
-    if len(runs) == 1 and runs[0][0] is not None:
-        one = runs[0][0]
-        return _of_run(one.noise, one.rate, np.asarray(runs[0][1], np.float64), orders, shape, threads, only_upper)
-    columns = None if any(one is None for one, _ in runs) else whole.runs(relation)
+    if run := job.run(relation):
+        return _of_run(*run, orders, shape, threads, only_upper)
+    columns = job.runs(relation)
     if columns is None and not only_upper:
+        whole = job.decompose(relation)
         raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {whole!r}; use rdp")
+    cells = list(job.decompose(relation).cells()) if columns is None else []
     lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
-    owner, at = owners(whole.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
-    for index, cell in enumerate(whole.cells()):
+    owner, at = owners(job.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
+    for index in range(math.prod(job.shape)):
         mine = owner == index
         asked = np.ascontiguousarray(at[mine])
         if columns is None:
-            upper[mine] = np.minimum(
-                cell_divergence(cell, asked, relation, delta_of), cell_pure_epsilon(cell, relation)
-            )
+            found = cell_divergence(cells[index], asked, relation, delta_of)
+            upper[mine] = np.minimum(found, cell_pure_epsilon(cells[index], relation))
             status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE, Status.NOT_MET)
         else:
             lower[mine], upper[mine], status[mine] = _of_runs(merged_runs(columns, index), asked, threads, only_upper)
