@@ -20,8 +20,7 @@ import numpy as np
 from fastacct.core.bounds import Found, Status
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
-from fastacct.readers.line_moments import TOGETHER, Part, Tilted, log_moment, log_moments
-from fastacct.readers.line_nodes import NoLineError, nodes_of
+from fastacct.readers.line_nodes import TOGETHER, NoLineError, Part, Tilted, log_moment, log_moments, nodes_of
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
