@@ -117,7 +117,7 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
     if (!fa_cap_place_delta(job, effort, work, log_delta, &eps, &at))
         return 0;
     size = at.log_size;
-    bonus = fa_max(0.0, fa_min(3.0, log(-at.slope * eps) - 0.3));
+    bonus = fa_max(0.0, fa_min(1.0, log(-at.slope * eps) - 0.3));
     effort->tolerance -= bonus;
     effort->dead -= bonus;
     effort->need -= bonus;
