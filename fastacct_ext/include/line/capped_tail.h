@@ -31,6 +31,16 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_job *job, const fa_cap_line 
     return out;
 }
 
+/* at most cos(x), 0 <= x <= 2.6, and less than 2e-4 below it: its series up to x^10, a negative term */
+FA_INLINE double fa_cap_cos_below(double x)
+{
+    double y = x * x, sum = FA_FMA(y, -1.0 / 3628800.0, 1.0 / 40320.0);
+    sum = FA_FMA(y, sum, -1.0 / 720.0);
+    sum = FA_FMA(y, sum, 1.0 / 24.0);
+    sum = FA_FMA(y, sum, -0.5);
+    return FA_FMA(y, sum, 1.0) - 1e-15;
+}
+
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
  * without what the cells cost */
@@ -41,9 +51,9 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     const fa_cap_windows *w = &line->w;
     const double *zs = s->z, *log_q = s->log_q, *slope = s->slope, *bend = s->bend;
     double s2 = job->sigma * job->sigma, inv_var = job->inv_var, odds = job->log_odds, h = s->h, grow = exp(2.0 * h),
-           top = curve->top, at = curve->at, strip = curve->strip;
-    double cap = w->cap, inv_cap = 0.5 / (w->width * w->width), floor_at = large ? w->floor : -1e300,
-           inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
+           top = curve->top, strip = curve->strip;
+    double risen = exp(fa_min(curve->at, 500.0)), cap = w->cap, inv_cap = 0.5 / (w->width * w->width),
+           floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
            swell = curve->swell;
@@ -51,16 +61,14 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, swollen))
     for (j = 0; j < n; j++) {
-        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 500.0),
-               rise = 1.0 / (1.0 + fa_exp_plain_v(fa_min(at - x, 500.0))), theta = top * rise,
-               turn = theta * (1.0 - rise), si, co;
-        double e = fa_exp_plain_v(xc), li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j],
-               u1 = floor_at - z;
+        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 500.0), e = fa_exp_plain_v(xc),
+               rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
+        double li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j], u1 = floor_at - z;
         double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
                z2 = f * f * dt + f * bend[j] * (1.0 + dt), far, l2, l1, b, k0, k1, value;
         si = fa_sincos_v(theta, &co);
         lr = fa_clog1p_v(e * co, e * si, &li) + (x - xc);
-        (void)fa_sincos_v(strip + 1.1 * theta, &far);
+        far = fa_cap_cos_below(strip + 1.1 * theta);
         l2 = 0.5 / (fa_max(1.0, 0.335 * fa_max(e, 1.0 / e)) + far); /* |l''|, |l'| in zeta */
         l1 = 1.45 * fa_min(1.5 * e, 1.0);
         b = s2 * f2 + (fabs(z) + s2 * h) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
