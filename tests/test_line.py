@@ -117,3 +117,19 @@ def test_everyday_cells_are_certified_to_nine_digits(direction):
     assert np.mean(found.upper - found.lower <= 1e-9 * found.upper) >= 0.999
     back = fa.dpsgd.delta_bounds(**run, epsilon=found.upper)
     assert np.all(back.lower <= delta)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "epsilon"),
+    [(1.44664, 0.256944, 11.0944), (0.704084, 0.0926767, 32.1411), (0.331743, 0.00171075, 22.2288), (30.0, 0.5, 0.02)],
+)
+def test_two_steps_far_out_are_the_nested_integral(noise, rate, epsilon):
+    """Few steps at deltas of 1e-15 to 1e-70: points where an error is larger than |B0|, exponents that overflow."""
+    run = {"noise_multiplier": noise, "sample_rate": rate, "steps": 2, "epsilon": epsilon}
+    truth = float(mp.log(reference.exact_delta(**run, direction="remove", digits=14)))
+    lower, upper, _ = fa.log_delta_bounds(fa.Gaussian(noise).poisson(rate) * 2, epsilon=epsilon, neighbors="remove")
+    assert lower <= truth <= upper < truth + 1e-6
+    for budget in ({}, {"tolerance": 12.0}, {"dead": 10.0}, {"need": 10.0}, {"floor": 1.0}):
+        out = np.empty(len(ENTRIES))
+        if _kernels.capped_line(noise, rate, 2.0, epsilon, np.array(list((USUAL | budget).values())), out):
+            assert _holds(dict(zip(ENTRIES, out.tolist(), strict=True)), (truth - 1e-13, truth + 1e-13)), (budget, out)

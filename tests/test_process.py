@@ -168,7 +168,7 @@ def test_fractional_orders_are_exact_and_tiny_rates_stay_positive():
     assert (lower > 0.0).all()
     assert upper[1] == pytest.approx(3 * math.expm1(1.0) * 1e-16, rel=3e-13, abs=0.0)
     small = Gaussian(1.0).poisson(1e-8) * 1000
-    # total variation: 1e-8 E|sum of 1000 expm1(z - 1/2)|/2 for normal z, by its characteristic function; next order 1e-8
+    # total variation: 1e-8 E|sum of 1000 expm1(z - 1/2)|/2, z normal, by its characteristic function; next order 1e-8
     assert delta_lower(small, epsilon=0.0) == pytest.approx(1.64956328e-7, rel=1e-6, abs=0.0)
     assert delta(small, epsilon=0.0) == pytest.approx(1.64956328e-7, rel=1e-6, abs=0.0)
     assert epsilon(SAMPLED * 1000, delta=1e-5, accountant=fa.RDP(orders=[1.01, 2.0, 64.0])) > 0.0

@@ -57,8 +57,8 @@ def _two_steps_sum(run: Run, eps: mpf, direction: str, goal: int, level: int) ->
     cuts = [low, high]
     if bound > 1 - q:
         kink = (1 + 2 * s * s * mp.log((bound - 1 + q) / q)) / 2
-        if low < kink < high:
-            cuts.insert(1, kink)
+        # beyond it the inner closed form is at most 1, so that there the normal density decides
+        cuts = [min(low, kink - reach), kink, max(high, kink + reach)]
     step = mpf(2) / (goal + 10) * mpf(0.8) ** level
     total = largest = mpf(0)
     for left, right in pairwise(cuts):
