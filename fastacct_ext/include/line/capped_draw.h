@@ -83,7 +83,8 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
         else if (++worse > 2 && nodes > 1.5 * best)
             break;
     }
-    return fa_min(h, 0.9);
+    /* the tail's majorant is a sum too, and raised to the number of steps */
+    return fa_min(fa_min(h, 0.9), 2.0 * FA_PI * 0.8 / (log_t + 3.0));
 }
 
 /* points until |F| t is dead.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
@@ -190,7 +191,7 @@ FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_c
     double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right), h, stretch = 1.0;
     int round, done;
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
-    if (line->w.has_floor || 1.8 * dephase > 200.0 * line->plan.h) {
+    if (line->w.has_floor || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
         double t = fa_cap_find_reach(job, line, effort, z_low, z_high, line->reach);
         if (effort->points < FA_CAP_POINTS_MAX && (!(t > 0.0) || t > 1.15 * effort->points * line->plan.h))
             return 0;
