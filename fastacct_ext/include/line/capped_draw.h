@@ -271,7 +271,7 @@ FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort
         m2 += in * l[j] * l[j];
     }
     all = fa_max(all, 1e-300);
-    jumps = job->steps * large / all;
+    jumps = fa_cap_certain(job, job->steps * large / all);
     variance = job->steps * (m2 / all - (m1 / all) * (m1 / all));
     return jumps < effort->tolerance + 1.0 ? sqrt(2.0 * (effort->dead - jumps) / fa_max(variance, 1e-300)) : 0.0;
 }

@@ -190,6 +190,13 @@ FA_FUNC void fa_cap_try_floor(const fa_cap_job *job, fa_cap_windows *w, fa_cap_n
     fa_cap_set_floor(w, s);
 }
 
+/* how often exp(-x) the share of B0^T at v is that no large loss has a part in: x = -T log(1 - p), p the tilted chance
+ * of one */
+FA_INLINE double fa_cap_certain(const fa_cap_job *job, double jumps)
+{
+    return -job->steps * log1p(-fa_min(jumps / job->steps, 1.0 - FA_EPS));
+}
+
 /* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below
  * which Chernoff's bound of the small losses is negligible; none where every sum of interest has many large losses.
  * Returns Chernoff's point, 1 without a floor */
@@ -200,7 +207,7 @@ FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, const fa_cap_effort *e
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high;
     double point = 1.0, jumps;
     fa_cap_hard_floor(s, 0.05 * eps - job->kappa);
-    jumps = fa_cap_k(job, w, s, at->v, 0, 0.0).jumps;
+    jumps = fa_cap_certain(job, fa_cap_k(job, w, s, at->v, 0, 0.0).jumps);
     w->has_floor = 0;
     while (jumps < effort->tolerance + 1.0 && low < high) {
         int mid = (low + high) / 2;
@@ -216,7 +223,7 @@ FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, const fa_cap_effort *e
     }
     if (high < count && jumps < effort->tolerance + 1.0) {
         fa_cap_try_floor(job, w, s, eps, ratios[high]);
-        jumps = fa_cap_k(job, w, s, at->v, 0, 0.0).jumps;
+        jumps = fa_cap_certain(job, fa_cap_k(job, w, s, at->v, 0, 0.0).jumps);
         if (jumps < effort->tolerance + 1.0 && (high < 8 || jumps < 15.0))
             return point;
     }
