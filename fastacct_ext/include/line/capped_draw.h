@@ -7,8 +7,7 @@
 
 #include "capped_tail.h"
 
-/* about E_Q[|exp(u l)| keep] on Im xi = -eta at Im u = t/eta, without the Gaussian's growth; l counted from its tilted
- * mean m */
+/* log of about E_Q[|exp(u (l - m))| keep] on Im xi = -eta at Im u = t/eta, without the Gaussian's growth */
 FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t_eta, double stretch)
 {
     const double *l = s->sum.lr, *w = s->sum.wr;
@@ -17,7 +16,7 @@ FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++)
         sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j]))));
-    return fa_max(sum, 1.0);
+    return log(fa_max(sum, 1e-300));
 }
 
 /* an edge between windows, for the step: its width in the loss, and the exponent that its quadrature needs */
@@ -46,7 +45,8 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
     const fa_cap_windows *w = &line->w;
     const fa_cap_plan *plan = &line->plan;
     double c = plan->c, s2 = job->sigma * job->sigma, log_t = log(job->steps),
-           mean = plan->d1 / job->steps - job->kappa, u2 = c * c + t * t, need, most, eta, best = INFINITY, h = 0.0, a;
+           mean = plan->d1 / job->steps - job->kappa, u2 = c * c + t * t, need, most, eta, best = INFINITY, h = 0.0, a,
+           mass = plan->k / job->steps - c * (job->kappa + fa_max(mean, 0.0)); /* log E_Q[exp(c (l - mean)) keep] */
     double ampl = plan->excess +
                   log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
                              1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
@@ -67,7 +67,8 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
     }
     eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
     for (a = 1.0; a > 1e-6; a *= 0.7) {
-        double e = need + 0.5 * s2 * eta * eta + log(fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a)),
+        double e = need + 0.5 * s2 * eta * eta +
+                       fa_max(0.0, fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a) - mass),
                knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
         double turn = a * eta / cap.width;
         e = fa_max(e, fa_max(cap.need + t * a * eta, right.need) + 0.5 * turn * turn);
@@ -248,6 +249,7 @@ FA_FUNC int fa_cap_plan_line(const fa_cap_job *job, fa_cap_line *line, fa_cap_no
     if (!fa_cap_choose_line(&line->w, &probes, eps, size, tol, plan))
         return 0;
     r = fa_cap_k(job, &line->w, coarse, plan->c, 0, 0.0);
+    plan->k = r.k;
     plan->d1 = r.d1;
     plan->d2 = r.d2;
     plan->jumps = r.jumps;

@@ -27,8 +27,7 @@ typedef struct {
     double c, h;             /* the line u = c + i k h */
     double left, right, low; /* Chernoff's points: aliases from either side, and the floor's (1: no floor) */
     double excess;           /* log |F(c)| - log delta, about */
-    double spread, jumps;    /* d1 and d2 of K at c: mean and ... */
-    double d1, d2;
+    double k, d1, d2, jumps; /* K at c, its derivatives, and the tilted number of large losses */
 } fa_cap_plan;
 
 FA_INLINE double fa_cap_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
