@@ -68,7 +68,7 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
     eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
     for (a = 1.0; a > 1e-6; a *= 0.7) {
         double e = need + 0.5 * s2 * eta * eta +
-                       fa_max(0.0, fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a) - mass),
+                   fa_max(0.0, fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a) - mass),
                knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
         double turn = a * eta / cap.width;
         e = fa_max(e, fa_max(cap.need + t * a * eta, right.need) + 0.5 * turn * turn);
@@ -84,8 +84,11 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
         else if (++worse > 2 && nodes > 1.5 * best)
             break;
     }
-    /* the tail's majorant is a sum too, and raised to the number of steps */
-    return fa_min(fa_min(h, 0.9), 2.0 * FA_PI * 0.8 / (log_t + 3.0));
+    /* the tail's majorant is a sum too, raised to the number of steps: its error in a strip of 0.8, or the best */
+    need = log_t + 3.0;
+    h = fa_min(h, job->sigma > sqrt(2.0 * need) / 0.8 ? FA_PI * sqrt(2.0 / need) / job->sigma
+                                                      : 2.0 * FA_PI * 0.8 / (need + 0.32 * s2));
+    return fa_min(h, 0.9);
 }
 
 /* points until |F| t is dead.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
@@ -133,8 +136,9 @@ FA_FUNC double fa_cap_find_reach(const fa_cap_job *job, fa_cap_line *line, const
                                  double z_high, double guess)
 {
     const fa_cap_windows *w = &line->w;
-    double edge = w->width * job->inv_var * fa_cap_posterior(job, w->cap), h = fa_min(0.8 / job->sigma, 0.5), t = guess,
-           low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap, fall, next;
+    double edge = z_high < w->cap - 8.6 * w->width ? 1.0 : w->width * job->inv_var * fa_cap_posterior(job, w->cap),
+           h = fa_min(0.8 / job->sigma, 0.5), t = guess, low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap,
+           fall, next;
     int i;
     if (w->has_floor)
         edge = fa_min(edge, w->floor_width * job->inv_var * fa_cap_posterior(job, w->floor));
