@@ -19,9 +19,10 @@ FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t
     return log(fa_max(sum, 1e-300));
 }
 
-/* an edge between windows, for the step: its width in the loss, and the exponent that its quadrature needs */
+/* an edge between windows, for the step: its width in the loss, the exponent that its quadrature needs on the real
+ * line, and how far Im l goes there for a unit of Im xi, unless the stretch is less */
 typedef struct {
-    double width, need, growth;
+    double width, need, turn;
 } fa_cap_rim;
 
 FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, double v, double mean, double need,
@@ -33,8 +34,16 @@ FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, 
                     0.5 * turn * turn;
     out.width = 0.9 * width * a;
     out.need = need + fa_min(weight, most);
-    out.growth = 0.0;
+    out.turn = l * (1.0 + l);
     return out;
+}
+
+/* the exponent that an edge needs on Im xi = -eta at Im u = t, and at Chernoff's point */
+FA_INLINE double fa_cap_rim_need(const fa_cap_rim *edge, const fa_cap_rim *chernoff, double stretch, double eta,
+                                 double t)
+{
+    double turn = eta * fa_min(stretch, edge->turn), share = turn / edge->width;
+    return fa_max(edge->need + t * turn, chernoff->need) + 0.5 * share * share;
 }
 
 /* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
@@ -70,10 +79,7 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
         double e = need + 0.5 * s2 * eta * eta +
                    fa_max(0.0, fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a) - mass),
                knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
-        double turn = a * eta / cap.width;
-        e = fa_max(e, fa_max(cap.need + t * a * eta, right.need) + 0.5 * turn * turn);
-        turn = a * eta / low.width;
-        e = fa_max(e, fa_max(low.need + t * a * eta, lower.need) + 0.5 * turn * turn);
+        e = fa_max(e, fa_max(fa_cap_rim_need(&cap, &right, a, eta, t), fa_cap_rim_need(&low, &lower, a, eta, t)));
         nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * e / (2.0 * FA_PI * eta);
         if (nodes < best) {
             best = nodes;

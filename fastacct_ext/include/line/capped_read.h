@@ -287,6 +287,11 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
         if (!(r.slope < 0.0))
             return 0;
         width = 1.0 / (-r.slope * eps);
+        if (round < 2 && fabs(r.log_value - log_delta) * width > 0.25 * FA_CAP_WIDTH) { /* points came in */
+            if (!fa_cap_newton(job, &work->line, log_delta, &eps, &r))
+                return 0;
+            continue;
+        }
         if (round == 2 || (g.up + g.down) * width < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, width);
