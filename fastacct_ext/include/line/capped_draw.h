@@ -25,13 +25,13 @@ typedef struct {
     double width, need, turn;
 } fa_cap_rim;
 
-FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, double v, double mean, double need,
+/* need: the exponent for an integrand as large as E_Q[exp(v l)] = exp(log_m); most: of the edge's own share */
+FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, double v, double log_m, double need,
                                  double most)
 {
     fa_cap_rim out;
     double l = fa_cap_l(job, z), a = job->inv_var * fa_cap_posterior(job, z), turn = width * (v * a - z * job->inv_var);
-    double weight = -0.5 * z * z * job->inv_var + v * (l - fa_max(mean, 0.0)) + log(width / job->sigma) +
-                    0.5 * turn * turn;
+    double weight = -0.5 * z * z * job->inv_var + v * l - log_m + log(width / job->sigma) + 0.5 * turn * turn;
     out.width = 0.9 * width * a;
     out.need = need + fa_min(weight, most);
     out.turn = l * (1.0 + l);
@@ -54,8 +54,8 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
     const fa_cap_windows *w = &line->w;
     const fa_cap_plan *plan = &line->plan;
     double c = plan->c, s2 = job->sigma * job->sigma, log_t = log(job->steps),
-           mean = plan->d1 / job->steps - job->kappa, u2 = c * c + t * t, need, most, eta, best = INFINITY, h = 0.0, a,
-           mass = plan->k / job->steps - c * (job->kappa + fa_max(mean, 0.0)); /* log E_Q[exp(c (l - mean)) keep] */
+           mean = fa_max(0.0, plan->d1 / job->steps - job->kappa), u2 = c * c + t * t, need, most, eta, best = INFINITY,
+           h = 0.0, a, log_m = plan->k / job->steps - c * job->kappa; /* log E_Q[exp(c l) keep] */
     double ampl = plan->excess +
                   log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
                              1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
@@ -65,19 +65,21 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
     ampl = fa_max(0.0, ampl);
     need = effort->need + ampl + log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
            (job->sigma > 3.0 ? 3.0 : 0.0);
-    cap = fa_cap_rim_at(job, w->cap, w->width, c, mean, effort->need + ampl + log_t, 1.0);
-    right = fa_cap_rim_at(job, w->cap, w->width, plan->right, mean, 11.0 + log_t, INFINITY); /* K at Chernoff's point */
+    cap = fa_cap_rim_at(job, w->cap, w->width, c, log_m, effort->need + ampl + log_t, 1.0);
+    right = fa_cap_rim_at(job, w->cap, w->width, plan->right, /* K at Chernoff's point */
+                          log1p(fa_cap_k(job, w, coarse, plan->right, 0, 0.0).rest), 11.0 + log_t, INFINITY);
     if (w->has_floor) {
         most = log(plan->jumps / job->steps);
-        low = fa_cap_rim_at(job, w->floor, w->floor_width, c, mean,
+        low = fa_cap_rim_at(job, w->floor, w->floor_width, c, log_m,
                             effort->need + ampl + log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9)))),
                             most);
-        lower = fa_cap_rim_at(job, w->floor, w->floor_width, plan->low, mean, 11.0 + log_t, INFINITY);
+        lower = fa_cap_rim_at(job, w->floor, w->floor_width, plan->low,
+                              log1p(fa_cap_k(job, w, coarse, plan->low, 1, 0.0).rest), 11.0 + log_t, INFINITY);
     }
     eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
     for (a = 1.0; a > 1e-6; a *= 0.7) {
         double e = need + 0.5 * s2 * eta * eta +
-                   fa_max(0.0, fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a) - mass),
+                   fa_max(0.0, fa_cap_growth(coarse, c, mean, t * eta, a) + c * mean - log_m),
                knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
         e = fa_max(e, fa_max(fa_cap_rim_need(&cap, &right, a, eta, t), fa_cap_rim_need(&low, &lower, a, eta, t)));
         nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * e / (2.0 * FA_PI * eta);
