@@ -78,8 +78,9 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
     }
     eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
     for (a = 1.0; a > 1e-6; a *= 0.7) {
-        double e = need + 0.5 * s2 * eta * eta +
-                   fa_max(0.0, fa_cap_growth(coarse, c, mean, t * eta, a) + c * mean - log_m),
+        double e = fa_max(need + fa_max(0.0, fa_cap_growth(coarse, c, mean, t * eta, a) + c * mean - log_m),
+                          5.0 + log_t) + /* the second is for K at Chernoff's points */
+                   0.5 * s2 * eta * eta,
                knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
         e = fa_max(e, fa_max(fa_cap_rim_need(&cap, &right, a, eta, t), fa_cap_rim_need(&low, &lower, a, eta, t)));
         nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * e / (2.0 * FA_PI * eta);
