@@ -1,104 +1,11 @@
-/* line/capped_draw.h -- drawing a capped line: the step of its nodes, how far it goes, with or without a floor.
+/* line/capped_draw.h -- drawing a capped line: how far it goes, with or without a floor, or with no points at all.
  *
  * As in line/capped_place.h any choice is valid; the ledger bounds what it leaves out.
  */
 #ifndef FA_LINE_CAPPED_DRAW_H
 #define FA_LINE_CAPPED_DRAW_H
 
-#include "capped_tail.h"
-
-/* log of about E_Q[|exp(u (l - m))| keep] on Im xi = -eta at Im u = t/eta, without the Gaussian's growth */
-FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t_eta, double stretch)
-{
-    const double *l = s->sum.lr, *w = s->sum.wr;
-    double sum = 0.0;
-    int j, n = s->sum.n;
-    FA_PRAGMA(omp simd reduction(+ : sum))
-    for (j = 0; j < n; j++)
-        sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j]))));
-    return log(fa_max(sum, 1e-300));
-}
-
-/* an edge between windows, for the step: its width in the loss, the exponent that its quadrature needs on the real
- * line, and how far Im l goes there for a unit of Im xi, unless the stretch is less */
-typedef struct {
-    double width, need, turn;
-} fa_cap_rim;
-
-/* need: the exponent for an integrand as large as E_Q[exp(v l)] = exp(log_m); most: of the edge's own share */
-FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, double v, double log_m, double need,
-                                 double most)
-{
-    fa_cap_rim out;
-    double l = fa_cap_l(job, z), a = job->inv_var * fa_cap_posterior(job, z), turn = width * (v * a - z * job->inv_var);
-    double weight = -0.5 * z * z * job->inv_var + v * l - log_m + log(width / job->sigma) + 0.5 * turn * turn;
-    out.width = 0.9 * width * a;
-    out.need = need + fa_min(weight, most);
-    out.turn = l * (1.0 + l);
-    return out;
-}
-
-/* the exponent that an edge needs on Im xi = -eta at Im u = t, and at Chernoff's point */
-FA_INLINE double fa_cap_rim_need(const fa_cap_rim *edge, const fa_cap_rim *chernoff, double stretch, double eta,
-                                 double t)
-{
-    double turn = eta * fa_min(stretch, edge->turn), share = turn / edge->width;
-    return fa_max(edge->need + t * turn, chernoff->need) + 0.5 * share * share;
-}
-
-/* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
- * exp(-need), relative. A guess, checked by the ledger; returns the step */
-FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
-                           const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
-{
-    const fa_cap_windows *w = &line->w;
-    const fa_cap_plan *plan = &line->plan;
-    double c = plan->c, s2 = job->sigma * job->sigma, log_t = log(job->steps),
-           mean = fa_max(0.0, plan->d1 / job->steps - job->kappa), u2 = c * c + t * t, need, most, eta, best = INFINITY,
-           h = 0.0, a, log_m = plan->k / job->steps - c * job->kappa; /* log E_Q[exp(c l) keep] */
-    double ampl = plan->excess +
-                  log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
-                             1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
-    double l_end = fa_cap_l(job, z_high);
-    fa_cap_rim cap, right, low = {INFINITY, 0.0, 0.0}, lower = low;
-    int worse = 0;
-    ampl = fa_max(0.0, ampl);
-    need = effort->need + ampl + log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
-           (job->sigma > 3.0 ? 3.0 : 0.0);
-    cap = fa_cap_rim_at(job, w->cap, w->width, c, log_m, effort->need + ampl + log_t, 1.0);
-    right = fa_cap_rim_at(job, w->cap, w->width, plan->right, /* K at Chernoff's point */
-                          log1p(fa_cap_k(job, w, coarse, plan->right, 0, 0.0).rest), 11.0 + log_t, INFINITY);
-    if (w->has_floor) {
-        most = log(plan->jumps / job->steps);
-        low = fa_cap_rim_at(job, w->floor, w->floor_width, c, log_m,
-                            effort->need + ampl + log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9)))),
-                            most);
-        lower = fa_cap_rim_at(job, w->floor, w->floor_width, plan->low,
-                              log1p(fa_cap_k(job, w, coarse, plan->low, 1, 0.0).rest), 11.0 + log_t, INFINITY);
-    }
-    eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
-    for (a = 1.0; a > 1e-6; a *= 0.7) {
-        double e = fa_max(need + fa_max(0.0, fa_cap_growth(coarse, c, mean, t * eta, a) + c * mean - log_m),
-                          5.0 + log_t) + /* the second is for K at Chernoff's points */
-                   0.5 * s2 * eta * eta,
-               knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
-        e = fa_max(e, fa_max(fa_cap_rim_need(&cap, &right, a, eta, t), fa_cap_rim_need(&low, &lower, a, eta, t)));
-        nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * e / (2.0 * FA_PI * eta);
-        if (nodes < best) {
-            best = nodes;
-            *stretch_out = a;
-            h = 2.0 * FA_PI * eta / e;
-            worse = 0;
-        }
-        else if (++worse > 2 && nodes > 1.5 * best)
-            break;
-    }
-    /* the tail's majorant is a sum too, raised to the number of steps: its error in a strip of 0.8, or the best */
-    need = log_t + 3.0;
-    h = fa_min(h, job->sigma > sqrt(2.0 * need) / 0.8 ? FA_PI * sqrt(2.0 / need) / job->sigma
-                                                      : 2.0 * FA_PI * 0.8 / (need + 0.32 * s2));
-    return fa_min(h, 0.9);
-}
+#include "capped_step.h"
 
 /* points until |F| t is dead.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
 FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double *t_out)
@@ -198,12 +105,31 @@ FA_FUNC double fa_cap_guess_reach(const fa_cap_job *job, const fa_cap_line *line
     return t;
 }
 
+/* nodes for Im u up to t.  0: too many, or no memory */
+FA_FUNC int fa_cap_lay_nodes(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
+                             const fa_cap_effort *effort, double t, double z_low, double z_high)
+{
+    double stretch = 1.0, h = fa_cap_step(job, line, coarse, effort, t, z_low, z_high, &stretch);
+    if (!(h > 0.0) || !fa_cap_fill(job, &line->w, &line->nodes, h, stretch, z_low, z_high))
+        return 0;
+    fa_cap_bends(&line->nodes);
+    if (line->w.has_floor)
+        fa_cap_set_floor(&line->w, &line->nodes);
+    else
+        fa_cap_no_floor(&line->nodes);
+    fa_cap_centre(job, &line->w, &line->nodes);
+    return 1;
+}
+
 /* nodes and points for the plan; coarse: the nodes it was made with.  0: given up */
 FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
                             const fa_cap_effort *effort, double dephase)
 {
-    double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right), h, stretch = 1.0;
+    double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right);
     int round, done;
+    line->n = line->made = 0;
+    if (line->plan.is_bare)
+        return fa_cap_lay_nodes(job, line, coarse, effort, 0.0, z_low, z_high);
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
     if (line->w.has_floor || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
         double t = fa_cap_find_reach(job, line, effort, z_low, z_high, line->reach);
@@ -212,15 +138,8 @@ FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_c
         line->reach = t > 0.0 ? effort->far * t : line->reach;
     }
     for (round = 0; round < 10; round++) {
-        h = fa_cap_step(job, line, coarse, effort, line->reach, z_low, z_high, &stretch);
-        if (!(h > 0.0) || !fa_cap_fill(job, &line->w, &line->nodes, h, stretch, z_low, z_high))
+        if (!fa_cap_lay_nodes(job, line, coarse, effort, line->reach, z_low, z_high))
             return 0;
-        fa_cap_bends(&line->nodes);
-        if (line->w.has_floor)
-            fa_cap_set_floor(&line->w, &line->nodes);
-        else
-            fa_cap_no_floor(&line->nodes);
-        fa_cap_centre(job, &line->w, &line->nodes);
         done = fa_cap_run_points(job, line, effort, &line->reach);
         if (done < 2)
             return done;
@@ -256,9 +175,6 @@ FA_FUNC int fa_cap_plan_line(const fa_cap_job *job, fa_cap_line *line, fa_cap_no
     }
     line->eps = eps;
     line->ref = size;
-    if (!probes.n || probes.least < tol) { /* the line adds nothing worth a sum: refused, another reader answers */
-        return 0;
-    }
     if (!fa_cap_choose_line(&line->w, &probes, eps, size, tol, plan))
         return 0;
     r = fa_cap_k(job, &line->w, coarse, plan->c, 0, 0.0);

@@ -309,30 +309,31 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
     out->rounding = log_scale < 600.0 ? 1.02 * h / FA_PI * (sum - share + low + 8.0 * FA_EPS * size) : INFINITY;
 }
 
+/* Chernoff's bound at v of what the points stand for, or of the small losses, over exp(log_value) */
+FA_FUNC double fa_cap_weight_at(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double v,
+                                int small_only, double error)
+{
+    double k = v > 1.0 ? fa_cap_chernoff(job, line, v, small_only, error) : 0.0;
+    return exp(fa_min(300.0, k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value));
+}
+
 /* what aliases with v's weight, over exp(log_value), by Chernoff's bound there.  right: quadrature error of M(v) */
 FA_FUNC double fa_cap_alias(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double v,
                             double right)
 {
-    double k = v > 1.0 ? fa_cap_chernoff(job, line, v, 0, right) : 0.0;
-    return 1.001 * exp(fa_min(300.0, k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value)) /
+    return 1.001 * fa_cap_weight_at(job, line, eps, log_value, v, 0, right) /
            expm1(fa_min(600.0, fabs(v - line->plan.c) * 2.0 * FA_PI / line->plan.h));
 }
 
-/* all entries at eps, delta there about exp(log_value).  Adds points while the tail asks for them */
-FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
-                                 double log_value, fa_cap_ledger *out)
+/* entries of the points: their tail, errors of their nodes, what aliases */
+FA_FUNC void fa_cap_close_points(const fa_cap_job *job, fa_cap_line *line, double t, double eps, double log_value,
+                                 fa_cap_ledger *out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_plan *p = &line->plan;
-    double t, u, steps, both, left;
-    fa_cap_moduli moduli;
+    fa_cap_moduli moduli = line->moduli;
     fa_cap_errors errors;
-    memset(out, 0, sizeof(*out));
-    out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
-    t = line->n * p->h;
-    u = sqrt(p->c * p->c + t * t);
-    moduli = line->moduli = fa_cap_quadrature(job, line, t, p->right);
-    steps = fa_min(FA_CAP_SYNC, line->n);
+    double u = sqrt(p->c * p->c + t * t), steps = fa_min(FA_CAP_SYNC, line->n), left;
     fa_cap_rounding(job, line, u, steps, &errors);
     out->ends = fa_cap_ends(job, line, p->c, u, 2);
     errors.fixed = moduli.line + out->ends;
@@ -343,11 +344,6 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
         errors.large = fa_cap_rounding_large(job, line, u, steps) + moduli.large + 2e-18 * b0 + out->ends;
     }
     fa_cap_weigh_points(job, line, eps, log_value, &errors, out);
-    out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
-    out->put = fa_cap_put(job, line, eps, log_value, moduli.right, &out->put_rate);
-    if (line->w.has_floor)
-        out->floor = exp(fa_min(300.0, fa_cap_chernoff(job, line, p->low, 1, moduli.low) + fa_cap_log_b(p->low) -
-                                           (p->low - 1.0) * eps - log_value));
     out->alias = fa_cap_alias(job, line, eps, log_value, p->right, moduli.right);
     left = fa_cap_alias(job, line, eps, log_value, p->left, moduli.right);
     if (!(left + out->put < FA_CAP_SMALL)) { /* the moduli at the right point may say nothing left of it */
@@ -356,6 +352,27 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
         out->put = fa_cap_put(job, line, eps, log_value, moduli.right, &out->put_rate);
     }
     out->alias += left;
+}
+
+/* all entries at eps, delta there about exp(log_value).  Adds points while the tail asks for them */
+FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
+                                 double log_value, fa_cap_ledger *out)
+{
+    const fa_cap_plan *p = &line->plan;
+    double t, both;
+    memset(out, 0, sizeof(*out));
+    if (!p->is_bare)
+        out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
+    t = line->n * p->h;
+    line->moduli = fa_cap_quadrature(job, line, t, p->right);
+    out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
+    out->put = fa_cap_put(job, line, eps, log_value, line->moduli.right, &out->put_rate);
+    if (line->w.has_floor)
+        out->floor = fa_cap_weight_at(job, line, eps, log_value, p->low, 1, line->moduli.low);
+    if (p->is_bare)
+        out->floor += 1.001 * fa_cap_weight_at(job, line, eps, log_value, p->right, 0, line->moduli.right);
+    else
+        fa_cap_close_points(job, line, t, eps, log_value, out);
     both = out->tail + out->quadrature + out->rounding + out->closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
     out->up = both + out->put + out->floor;
     out->down = both + out->alias;

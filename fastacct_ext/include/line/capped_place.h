@@ -27,6 +27,7 @@ typedef struct {
     double c, h;             /* the line u = c + i k h */
     double left, right, low; /* Chernoff's points: aliases from either side, and the floor's (1: no floor) */
     double excess;           /* log |F(c)| - log delta, about */
+    int is_bare;             /* no points: Chernoff's bound at c is negligible beside the closed part */
     double k, d1, d2, jumps; /* K at c, its derivatives, and the tilted number of large losses */
 } fa_cap_plan;
 
@@ -287,12 +288,23 @@ FA_FUNC double fa_cap_period(const fa_cap_probes *p, int i, double log_tol, doub
     return fa_max(left, right);
 }
 
-/* the c with the longest step among those where |F(c)| is not far above delta = exp(log_size).  0: none */
+/* the c with the longest step among those where |F(c)| is not far above delta = exp(log_size); no points where even
+ * their whole is not worth a sum.  0: none */
 FA_FUNC int fa_cap_choose_line(const fa_cap_windows *w, const fa_cap_probes *p, double eps, double log_size,
                                double log_tol, fa_cap_plan *plan)
 {
     double best = INFINITY, period = 0.0, left, right;
-    int i;
+    int i, least = 0;
+    for (i = 1; i < p->n; i++)
+        least = p->chernoff[i] < p->chernoff[least] ? i : least;
+    plan->is_bare = p->n > 0 && p->chernoff[least] < 0.0;
+    if (plan->is_bare) {
+        plan->c = plan->right = p->v[least];
+        plan->left = 1.0;
+        plan->h = 1.0;
+        plan->excess = 0.0;
+        return 1;
+    }
     for (i = 1; i < p->n - 1; i++) {
         double excess = p->log_f[i] - p->least,
                x = fa_max(fa_cap_period(p, i, log_tol, &left, &right), 1e-3 * fa_min(eps, 1.0));
