@@ -93,6 +93,13 @@ FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, con
     return out;
 }
 
+/* real exponents for which exp(v l) does not outweigh the cap's window where the nodes end */
+FA_FUNC double fa_cap_last_v(const fa_cap_job *job, const fa_cap_windows *w)
+{
+    double end = w->cap + 8.6 * w->width;
+    return (end + job->sigma * job->sigma * (8.6 / w->width - 1.0 / job->sigma)) / fa_cap_posterior(job, end);
+}
+
 /* the saddle for eps by Newton's method in log(v - 1), from v = start */
 FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s,
                                          double eps, double start, int small_only)
@@ -100,8 +107,8 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_win
     fa_cap_saddle out = {start, 0.0, 1.0, 0.0, 0.0};
     double low = -40.0, high = 40.0, x = log(start - 1.0);
     int i;
-    if (small_only) /* exponents that doubles hold */
-        high = log(fa_max(0.1 * (start - 1.0), 0.8 * FA_CAP_FAR / fa_cap_l(job, w->floor) - 1.0));
+    high = small_only ? 0.8 * FA_CAP_FAR / fa_cap_l(job, w->floor) : fa_cap_last_v(job, w);
+    high = log(fa_max(0.1 * (start - 1.0), high - 1.0));
     x = fa_min(x, high - 0.1);
     for (i = 0; i < 60; i++) {
         double v = 1.0 + exp(x), rest, step;
@@ -247,8 +254,7 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const 
 {
     static const double many[] = {0.0, 0.45, 1.0, 2.1, 4.2, 7.0, 12.0}, few[] = {0.0, 0.8, 2.0, 4.2, 8.5};
     const double *steps = w->has_floor ? many : few;
-    double width = 1.0 / sqrt(at->curvature), end = w->cap + 8.6 * w->width;
-    double v_end = (end + job->sigma * job->sigma * (8.6 / w->width - 1.0 / job->sigma)) / fa_cap_posterior(job, end);
+    double width = 1.0 / sqrt(at->curvature), last = fa_cap_last_v(job, w);
     int i, half = w->has_floor ? 6 : 4;
     out->n = 0;
     out->least = INFINITY;
@@ -256,7 +262,7 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const 
         double step = width * steps[i < 0 ? -i : i],
                v = i >= 0 ? at->v + step : 1.0 + (at->v - 1.0) / (1.0 + step / (at->v - 1.0)), k;
         fa_cap_real r = fa_cap_k(job, w, s, v, 0, 0.0);
-        if (!(r.k < 1e300) || !(v < v_end)) /* beyond, exp(v l) outweighs the cap's window where the nodes end */
+        if (!(r.k < 1e300) || !(v < last))
             break;
         k = w->has_floor ? r.k + log(-expm1(job->steps * log1p(-fa_min(0.9999999, r.jumps / job->steps)))) : r.k;
         out->v[out->n] = v;
