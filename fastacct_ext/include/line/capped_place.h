@@ -143,14 +143,14 @@ FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, dou
 {
     double s1 = job->sigma, v = start, v_max, end, z_high, edge = 1.0, h, bulk, ref, share;
     fa_cap_closed closed;
-    int round;
+    int round, narrow = 0;
     if (!fa_cap_place_cap(job, effort, eps, w))
         return 0;
     if (!(v > 1.0))
         v = fa_min(1.0 + fa_max(eps / job->variance, 1.0 / sqrt(job->variance)), 1.0 + 20.0 / eps);
     v_max = fa_max(4.0, 3.0 * v);
-    end = w->cap + 8.6 * w->width;
     for (round = 0; round < 6; round++) {
+        end = w->cap + 8.6 * w->width;
         z_high = fa_min(end, v_max + 9.0 * s1);
         if (z_high == end)
             edge = w->width * job->inv_var * fa_cap_posterior(job, w->cap);
@@ -162,6 +162,12 @@ FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, dou
             return 0;
         fa_cap_no_floor(s);
         *out = fa_cap_find_saddle(job, w, s, eps, v, 0);
+        if (out->v > 0.7 * fa_cap_last_v(job, w) && narrow++ < 4) { /* the window is too wide for so steep a tilt */
+            if (!fa_cap_set_cap(job, w->cap - FA_CAP_DEPTH * w->width, 0.5 * w->width, w))
+                return 0;
+            round--;
+            continue;
+        }
         if (z_high == end || out->v * 1.5 <= v_max)
             break;
         v = out->v;
