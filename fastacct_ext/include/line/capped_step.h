@@ -135,9 +135,10 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_ca
         line->strip = eta;
     }
     *stretch_out = mesh.stretch;
-    /* the tail's majorant is a sum too, raised to the number of steps: its error in a strip of 0.8, or the best */
-    h = job->sigma > sqrt(2.0 * tail) / 0.8 ? FA_PI * sqrt(2.0 / tail) / job->sigma
-                                            : 2.0 * FA_PI * 0.8 / (tail + 0.32 * job->sigma * job->sigma);
+    /* the tail's majorant is a sum too, raised to the number of steps: its error in a strip of 0.8, or the best, where
+     * it grows about as exp(sigma^2 strip^2) */
+    h = job->sigma > sqrt(tail) / 0.8 ? FA_PI / (sqrt(tail) * job->sigma)
+                                      : 2.0 * FA_PI * 0.8 / (tail + 0.64 * job->sigma * job->sigma);
     return fa_min(fa_min(mesh.h, h), 0.9);
 }
 

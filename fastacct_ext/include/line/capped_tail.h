@@ -22,7 +22,7 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_job *job, const fa_cap_line 
     double b = 1.0 - line->nodes.stretch;
     out.top = top;
     out.at = log((1.0 + job->sigma * job->sigma) * top / t);
-    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), 2.0 * FA_PI / (line->nodes.h * job->sigma * job->sigma));
+    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (line->nodes.h * job->sigma * job->sigma));
     out.swell = 1.0 / (cos(0.5 * out.strip * b) * pow(cos(0.5 * out.strip), b));
     out.c = line->plan.c;
     out.t = t;
