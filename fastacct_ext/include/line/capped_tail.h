@@ -97,8 +97,11 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
         sum += last * ratio / (1.0 - ratio);
         swollen += 2.0 * swell_term[n - 1] * ratio / (1.0 - ratio);
     }
-    if (large)
-        return log(swollen + 1e-16);
+    if (large) { /* left of the nodes the floor's window is closed: it only closes further */
+        double u1 = fa_max(0.0, floor_at - zs[0]), e = exp(fa_min(500.0, odds + (zs[0] - 0.5) * inv_var)),
+               y = s2 * top * e / (e + risen);
+        return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
+    }
     *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * strip / h) * swollen / sum + 4.0 * FA_EPS * n);
     return log(sum + 1e-16);
 }
