@@ -7,15 +7,19 @@
 
 #include "capped_step.h"
 
-/* points until |F| t is dead.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
-FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double *t_out)
+#define FA_CAP_NOISE 16.0 /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
+
+/* points until |F| t is dead, or as dead as rounding lets it be where the tail's majorant ends.  1: done; 0: given up;
+ * 2: further than the nodes are made for, *t_out is where to */
+FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, int found,
+                              double *t_out)
 {
     double h = line->plan.h, dead = -effort->dead, pairs = 0.0;
     int k, limit = effort->points,
            width = line->nodes.sum.n + (line->w.has_floor ? line->nodes.sum.n - line->nodes.lifted : 0);
     line->made = 0;
     for (k = 0; k + FA_RUN <= limit; k += FA_RUN) {
-        double t = (k + FA_RUN - 1) * h, last, fell;
+        double t = (k + FA_RUN - 1) * h, last, fell, slow, end;
         if (!fa_cap_reserve_points(line, k + FA_RUN))
             return 0;
         fa_cap_points(job, line, k);
@@ -35,8 +39,12 @@ FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa
                                       (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
             return 0;
         if (t > line->reach * 1.001 + FA_RUN * h) {
-            double slow = line->log_f[(k + FA_RUN) / 2] - last,
-                   end = t * (1.0 + 0.5 * (last - dead + log(2.0 * t)) / fa_max(slow, 0.1));
+            if (found && last + log(2.0 * t) < dead + FA_CAP_NOISE) {
+                line->n = k + FA_RUN;
+                return 1;
+            }
+            slow = line->log_f[(k + FA_RUN) / 2] - last;
+            end = t * (1.0 + 0.5 * (last - dead + log(2.0 * t)) / fa_max(slow, 0.1));
             *t_out = fa_max(1.5 * line->reach, fa_min(1.4 * end, 3.0 * line->reach));
             return 2;
         }
@@ -126,7 +134,7 @@ FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_c
                             const fa_cap_effort *effort, double dephase)
 {
     double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right);
-    int round, done;
+    int round, done, found = 0;
     line->n = line->made = 0;
     if (line->plan.is_bare)
         return fa_cap_lay_nodes(job, line, coarse, effort, 0.0, z_low, z_high);
@@ -135,12 +143,13 @@ FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_c
         double t = fa_cap_find_reach(job, line, effort, z_low, z_high, line->reach);
         if (effort->points < FA_CAP_POINTS_MAX && (!(t > 0.0) || t > 1.15 * effort->points * line->plan.h))
             return 0;
-        line->reach = t > 0.0 ? effort->far * t : line->reach;
+        found = t > 0.0;
+        line->reach = found ? effort->far * t : line->reach;
     }
     for (round = 0; round < 10; round++) {
         if (!fa_cap_lay_nodes(job, line, coarse, effort, line->reach, z_low, z_high))
             return 0;
-        done = fa_cap_run_points(job, line, effort, &line->reach);
+        done = fa_cap_run_points(job, line, effort, found, &line->reach);
         if (done < 2)
             return done;
     }
