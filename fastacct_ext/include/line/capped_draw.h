@@ -52,7 +52,7 @@ FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa
     return 0;
 }
 
-#define FA_CAP_SEARCH 5
+#define FA_CAP_SEARCH 9
 
 /* Im u where |F| t is about dead, by the tail's majorant on few nodes, near `guess`.  Uses the line's nodes as scratch.
  * 0: not found */
