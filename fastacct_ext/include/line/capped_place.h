@@ -305,10 +305,12 @@ FA_FUNC double fa_cap_period(const fa_cap_probes *p, int i, double log_tol, doub
 FA_FUNC int fa_cap_choose_line(const fa_cap_windows *w, const fa_cap_probes *p, double eps, double log_size,
                                double log_tol, fa_cap_plan *plan)
 {
-    double best = INFINITY, period = 0.0, left, right;
+    double best = INFINITY, period = 0.0, left, right, lowest = INFINITY;
     int i, least = 0;
-    for (i = 1; i < p->n; i++)
+    for (i = 1; i < p->n; i++) {
         least = p->chernoff[i] < p->chernoff[least] ? i : least;
+        lowest = i < p->n - 1 ? fa_min(lowest, p->log_f[i]) : lowest;
+    }
     plan->is_bare = p->n > 0 && p->chernoff[least] < 0.0;
     if (plan->is_bare) {
         plan->c = plan->right = p->v[least];
@@ -321,7 +323,7 @@ FA_FUNC int fa_cap_choose_line(const fa_cap_windows *w, const fa_cap_probes *p, 
         double excess = p->log_f[i] - p->least,
                x = fa_max(fa_cap_period(p, i, log_tol, &left, &right), 1e-3 * fa_min(eps, 1.0));
         double cost = x * (w->has_floor ? 1.0 / (1.0 + 0.1 * log(p->v[i])) : 1.0 + 0.03 * excess);
-        if (p->log_f[i] - log_size < fa_max(4.0, p->least - log_size + 1.0) && cost < best) {
+        if (p->log_f[i] - log_size < fa_max(4.0, lowest - log_size + 1.0) && cost < best) {
             best = cost;
             period = x;
             plan->c = p->v[i];

@@ -52,7 +52,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     const double *zs = s->z, *log_q = s->log_q, *slope = s->slope, *bend = s->bend;
     double s2 = job->sigma * job->sigma, inv_var = job->inv_var, odds = job->log_odds, h = s->h, grow = exp(2.0 * h),
            top = curve->top, strip = curve->strip;
-    double risen = exp(fa_min(curve->at, 500.0)), cap = w->cap, inv_cap = 0.5 / (w->width * w->width),
+    double risen = exp(fa_min(curve->at, 300.0)), cap = w->cap, inv_cap = 0.5 / (w->width * w->width),
            floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
@@ -61,7 +61,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, swollen))
     for (j = 0; j < n; j++) {
-        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 500.0), e = fa_exp_plain_v(xc),
+        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 300.0), e = fa_exp_plain_v(xc),
                rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
         double li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j], u1 = floor_at - z;
         double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
@@ -98,7 +98,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
         swollen += 2.0 * swell_term[n - 1] * ratio / (1.0 - ratio);
     }
     if (large) { /* left of the nodes the floor's window is closed: it only closes further */
-        double u1 = fa_max(0.0, floor_at - zs[0]), e = exp(fa_min(500.0, odds + (zs[0] - 0.5) * inv_var)),
+        double u1 = fa_max(0.0, floor_at - zs[0]), e = exp(fa_min(300.0, odds + (zs[0] - 0.5) * inv_var)),
                y = s2 * top * e / (e + risen);
         return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
     }
