@@ -162,16 +162,17 @@ FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, dou
             return 0;
         fa_cap_no_floor(s);
         *out = fa_cap_find_saddle(job, w, s, eps, v, 0);
-        if (out->v > 0.7 * fa_cap_last_v(job, w) && narrow++ < 4) { /* the window is too wide for so steep a tilt */
-            if (!fa_cap_set_cap(job, w->cap - FA_CAP_DEPTH * w->width, 0.5 * w->width, w))
-                return 0;
-            round--;
+        if (out->v * 1.5 > v_max &&
+            (z_high < end || (!s->has_logs && 1.6 * out->v * s->sum.lr[s->sum.n - 1] > FA_CAP_FAR))) {
+            v = out->v;
+            v_max = 3.0 * v;
             continue;
         }
-        if (z_high == end || out->v * 1.5 <= v_max)
+        if (!(out->v > 0.7 * fa_cap_last_v(job, w)) || narrow++ == 8)
             break;
-        v = out->v;
-        v_max = 3.0 * v;
+        round = 0; /* the window is too wide for so steep a tilt */
+        if (!fa_cap_set_cap(job, w->cap - FA_CAP_DEPTH * w->width, 0.5 * w->width, w))
+            return 0;
     }
     v = out->v;
     bulk = out->k - (v - 1.0) * eps - log(v * (v - 1.0)) - 0.5 * log(2.0 * FA_PI * out->curvature);

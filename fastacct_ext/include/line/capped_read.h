@@ -122,8 +122,8 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
     effort->dead -= bonus;
     effort->need -= bonus;
     for (round = 0; round < 6; round++) {
-        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, size), log_delta, *effort,
-                         with_floor))
+        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, size), round ? NAN : log_delta,
+                         *effort, with_floor))
             return 0;
         *eps_out = eps;
         if (!fa_cap_newton(job, &work->line, log_delta, eps_out, r))
