@@ -1,100 +1,25 @@
-/* line/capped_draw.h -- drawing a capped line: the step of its nodes, how far it goes, with or without a floor.
+/* line/capped_draw.h -- drawing a capped line: how far it goes, with or without a floor, or with no points at all.
  *
  * As in line/capped_place.h any choice is valid; the ledger bounds what it leaves out.
  */
 #ifndef FA_LINE_CAPPED_DRAW_H
 #define FA_LINE_CAPPED_DRAW_H
 
-#include "capped_tail.h"
+#include "capped_step.h"
 
-/* about E_Q[|exp(u l)| keep] on Im xi = -eta at Im u = t/eta, without the Gaussian's growth; l counted from its tilted
- * mean m */
-FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t_eta, double stretch)
-{
-    const double *l = s->sum.lr, *w = s->sum.wr;
-    double sum = 0.0;
-    int j, n = s->sum.n;
-    FA_PRAGMA(omp simd reduction(+ : sum))
-    for (j = 0; j < n; j++)
-        sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j]))));
-    return fa_max(sum, 1.0);
-}
+#define FA_CAP_NOISE 16.0 /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
 
-/* an edge between windows, for the step: its width in the loss, and the exponent that its quadrature needs */
-typedef struct {
-    double width, need, growth;
-} fa_cap_rim;
-
-FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, double v, double mean, double need,
-                                 double most)
-{
-    fa_cap_rim out;
-    double l = fa_cap_l(job, z), a = job->inv_var * fa_cap_posterior(job, z), turn = width * (v * a - z * job->inv_var);
-    double weight = -0.5 * z * z * job->inv_var + v * (l - fa_max(mean, 0.0)) + log(width / job->sigma) +
-                    0.5 * turn * turn;
-    out.width = 0.9 * width * a;
-    out.need = need + fa_min(weight, most);
-    out.growth = 0.0;
-    return out;
-}
-
-/* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
- * exp(-need), relative. A guess, checked by the ledger; returns the step */
-FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
-                           const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
-{
-    const fa_cap_windows *w = &line->w;
-    const fa_cap_plan *plan = &line->plan;
-    double c = plan->c, s2 = job->sigma * job->sigma, log_t = log(job->steps),
-           mean = plan->d1 / job->steps - job->kappa, u2 = c * c + t * t, need, most, eta, best = INFINITY, h = 0.0, a;
-    double ampl = plan->excess +
-                  log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
-                             1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
-    double l_end = fa_cap_l(job, z_high);
-    fa_cap_rim cap, right, low = {INFINITY, 0.0, 0.0}, lower = low;
-    int worse = 0;
-    ampl = fa_max(0.0, ampl);
-    need = effort->need + ampl + log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
-           (job->sigma > 3.0 ? 3.0 : 0.0);
-    cap = fa_cap_rim_at(job, w->cap, w->width, c, mean, effort->need + ampl + log_t, 1.0);
-    right = fa_cap_rim_at(job, w->cap, w->width, plan->right, mean, 11.0 + log_t, INFINITY); /* K at Chernoff's point */
-    if (w->has_floor) {
-        most = log(plan->jumps / job->steps);
-        low = fa_cap_rim_at(job, w->floor, w->floor_width, c, mean,
-                            effort->need + ampl + log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9)))),
-                            most);
-        lower = fa_cap_rim_at(job, w->floor, w->floor_width, plan->low, mean, 11.0 + log_t, INFINITY);
-    }
-    eta = line->strip = fa_min(1.5, sqrt(2.0 * need) / job->sigma);
-    for (a = 1.0; a > 1e-6; a *= 0.7) {
-        double e = need + 0.5 * s2 * eta * eta + log(fa_cap_growth(coarse, c, fa_max(mean, 0.0), t * eta, a)),
-               knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
-        double turn = a * eta / cap.width;
-        e = fa_max(e, fa_max(cap.need + t * a * eta, right.need) + 0.5 * turn * turn);
-        turn = a * eta / low.width;
-        e = fa_max(e, fa_max(low.need + t * a * eta, lower.need) + 0.5 * turn * turn);
-        nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * e / (2.0 * FA_PI * eta);
-        if (nodes < best) {
-            best = nodes;
-            *stretch_out = a;
-            h = 2.0 * FA_PI * eta / e;
-            worse = 0;
-        }
-        else if (++worse > 2 && nodes > 1.5 * best)
-            break;
-    }
-    return fa_min(h, 0.9);
-}
-
-/* points until |F| t is dead.  1: done; 0: given up; 2: further than the nodes are made for, *t_out is where to */
-FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double *t_out)
+/* points until |F| t is dead, or as dead as rounding lets it be where the tail's majorant ends.  1: done; 0: given up;
+ * 2: further than the nodes are made for, *t_out is where to */
+FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, int found,
+                              double *t_out)
 {
     double h = line->plan.h, dead = -effort->dead, pairs = 0.0;
     int k, limit = effort->points,
            width = line->nodes.sum.n + (line->w.has_floor ? line->nodes.sum.n - line->nodes.lifted : 0);
     line->made = 0;
     for (k = 0; k + FA_RUN <= limit; k += FA_RUN) {
-        double t = (k + FA_RUN - 1) * h, last, fell;
+        double t = (k + FA_RUN - 1) * h, last, fell, slow, end;
         if (!fa_cap_reserve_points(line, k + FA_RUN))
             return 0;
         fa_cap_points(job, line, k);
@@ -114,8 +39,12 @@ FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa
                                       (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
             return 0;
         if (t > line->reach * 1.001 + FA_RUN * h) {
-            double slow = line->log_f[(k + FA_RUN) / 2] - last,
-                   end = t * (1.0 + 0.5 * (last - dead + log(2.0 * t)) / fa_max(slow, 0.1));
+            if (found && last + log(2.0 * t) < dead + FA_CAP_NOISE) {
+                line->n = k + FA_RUN;
+                return 1;
+            }
+            slow = line->log_f[(k + FA_RUN) / 2] - last;
+            end = t * (1.0 + 0.5 * (last - dead + log(2.0 * t)) / fa_max(slow, 0.1));
             *t_out = fa_max(1.5 * line->reach, fa_min(1.4 * end, 3.0 * line->reach));
             return 2;
         }
@@ -123,7 +52,7 @@ FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa
     return 0;
 }
 
-#define FA_CAP_SEARCH 5
+#define FA_CAP_SEARCH 9
 
 /* Im u where |F| t is about dead, by the tail's majorant on few nodes, near `guess`.  Uses the line's nodes as scratch.
  * 0: not found */
@@ -131,8 +60,9 @@ FA_FUNC double fa_cap_find_reach(const fa_cap_job *job, fa_cap_line *line, const
                                  double z_high, double guess)
 {
     const fa_cap_windows *w = &line->w;
-    double edge = w->width * job->inv_var * fa_cap_posterior(job, w->cap), h = fa_min(0.8 / job->sigma, 0.5), t = guess,
-           low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap, fall, next;
+    double edge = z_high < w->cap - 8.6 * w->width ? 1.0 : w->width * job->inv_var * fa_cap_posterior(job, w->cap),
+           h = fa_min(0.8 / job->sigma, 0.5), t = guess, low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap,
+           fall, next;
     int i;
     if (w->has_floor)
         edge = fa_min(edge, w->floor_width * job->inv_var * fa_cap_posterior(job, w->floor));
@@ -183,30 +113,43 @@ FA_FUNC double fa_cap_guess_reach(const fa_cap_job *job, const fa_cap_line *line
     return t;
 }
 
+/* nodes for Im u up to t.  0: too many, or no memory */
+FA_FUNC int fa_cap_lay_nodes(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
+                             const fa_cap_effort *effort, double t, double z_low, double z_high)
+{
+    double stretch = 1.0, h = fa_cap_step(job, line, coarse, effort, t, z_low, z_high, &stretch);
+    if (!(h > 0.0) || !fa_cap_fill(job, &line->w, &line->nodes, h, stretch, z_low, z_high))
+        return 0;
+    fa_cap_bends(&line->nodes);
+    if (line->w.has_floor)
+        fa_cap_set_floor(&line->w, &line->nodes);
+    else
+        fa_cap_no_floor(&line->nodes);
+    fa_cap_centre(job, &line->w, &line->nodes);
+    return 1;
+}
+
 /* nodes and points for the plan; coarse: the nodes it was made with.  0: given up */
 FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
                             const fa_cap_effort *effort, double dephase)
 {
-    double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right), h, stretch = 1.0;
-    int round, done;
+    double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right);
+    int round, done, found = 0;
+    line->n = line->made = 0;
+    if (line->plan.is_bare)
+        return fa_cap_lay_nodes(job, line, coarse, effort, 0.0, z_low, z_high);
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
-    if (line->w.has_floor || 1.8 * dephase > 200.0 * line->plan.h) {
+    if (line->w.has_floor || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
         double t = fa_cap_find_reach(job, line, effort, z_low, z_high, line->reach);
         if (effort->points < FA_CAP_POINTS_MAX && (!(t > 0.0) || t > 1.15 * effort->points * line->plan.h))
             return 0;
-        line->reach = t > 0.0 ? effort->far * t : line->reach;
+        found = t > 0.0;
+        line->reach = found ? effort->far * t : line->reach;
     }
     for (round = 0; round < 10; round++) {
-        h = fa_cap_step(job, line, coarse, effort, line->reach, z_low, z_high, &stretch);
-        if (!(h > 0.0) || !fa_cap_fill(job, &line->w, &line->nodes, h, stretch, z_low, z_high))
+        if (!fa_cap_lay_nodes(job, line, coarse, effort, line->reach, z_low, z_high))
             return 0;
-        fa_cap_bends(&line->nodes);
-        if (line->w.has_floor)
-            fa_cap_set_floor(&line->w, &line->nodes);
-        else
-            fa_cap_no_floor(&line->nodes);
-        fa_cap_centre(job, &line->w, &line->nodes);
-        done = fa_cap_run_points(job, line, effort, &line->reach);
+        done = fa_cap_run_points(job, line, effort, found, &line->reach);
         if (done < 2)
             return done;
     }
@@ -241,12 +184,10 @@ FA_FUNC int fa_cap_plan_line(const fa_cap_job *job, fa_cap_line *line, fa_cap_no
     }
     line->eps = eps;
     line->ref = size;
-    if (!probes.n || probes.least < tol) { /* the line adds nothing worth a sum: refused, another reader answers */
-        return 0;
-    }
     if (!fa_cap_choose_line(&line->w, &probes, eps, size, tol, plan))
         return 0;
     r = fa_cap_k(job, &line->w, coarse, plan->c, 0, 0.0);
+    plan->k = r.k;
     plan->d1 = r.d1;
     plan->d2 = r.d2;
     plan->jumps = r.jumps;
@@ -270,7 +211,7 @@ FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort
         m2 += in * l[j] * l[j];
     }
     all = fa_max(all, 1e-300);
-    jumps = job->steps * large / all;
+    jumps = fa_cap_certain(job, job->steps * large / all);
     variance = job->steps * (m2 / all - (m1 / all) * (m1 / all));
     return jumps < effort->tolerance + 1.0 ? sqrt(2.0 * (effort->dead - jumps) / fa_max(variance, 1e-300)) : 0.0;
 }

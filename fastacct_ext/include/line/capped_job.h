@@ -85,16 +85,12 @@ FA_INLINE double fa_cap_l(const fa_cap_job *job, double z)
 /* 1 - exp(-l), dl/dz sigma^2: 0 where a record is hardly touched, 1 where it surely took part */
 FA_INLINE double fa_cap_posterior(const fa_cap_job *job, double z) { return -expm1(-fa_cap_l(job, z)); }
 
-/* the cap for eps; 0 where there is none in doubles */
-FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, const fa_cap_effort *effort, double eps, fa_cap_windows *w)
+/* a cap of this width whose window begins at z; 0 where there is none in doubles */
+FA_FUNC int fa_cap_set_cap(const fa_cap_job *job, double z, double width, fa_cap_windows *w)
 {
-    double back = effort->cap_back * fa_min(8.0 * sqrt(job->variance) + 0.5 * job->variance, -job->steps * job->kappa),
-           reach = eps + back, z_reach, sd;
-    z_reach = fa_cap_z(job, reach);
-    w->width = fa_min((fa_cap_z(job, effort->cap_ratio * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * job->sigma);
-    w->width = fa_min(w->width, 5.0 * job->sigma * job->sigma /
-                                    fa_max(z_reach, job->sigma)); /* else its left end outweighs the noise's */
-    w->cap = z_reach + FA_CAP_DEPTH * w->width;
+    double sd;
+    w->width = width;
+    w->cap = z + FA_CAP_DEPTH * width;
     w->has_floor = 0;
     if (!(w->width > 1e-12 * fabs(w->cap)) || !(w->cap < 1e100))
         return 0;
@@ -105,6 +101,17 @@ FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, const fa_cap_effort *effort,
     w->q_mass = exp(w->log_q);
     w->gain = exp(w->log_p) - job->q * w->q_mass;
     return w->gain >= 0.0;
+}
+
+/* the cap for eps; 0 where there is none */
+FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, const fa_cap_effort *effort, double eps, fa_cap_windows *w)
+{
+    double back = effort->cap_back * fa_min(8.0 * sqrt(job->variance) + 0.5 * job->variance, -job->steps * job->kappa),
+           reach = eps + back, z_reach = fa_cap_z(job, reach),
+           width = fa_min((fa_cap_z(job, effort->cap_ratio * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * job->sigma);
+    width = fa_min(width, 5.0 * job->sigma * job->sigma /
+                              fa_max(z_reach, job->sigma)); /* else its left end outweighs the noise's */
+    return fa_cap_set_cap(job, z_reach, width, w);
 }
 
 /* the closed part at eps.  With f(J) = 1 - (1-J)^T it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without

@@ -5,6 +5,8 @@
 
 #include "capped_draw.h"
 
+#define FA_CAP_SMALL 1e-10 /* an entry that a second, dearer bound need not better */
+
 typedef struct {
     double up, down;                                 /* delta <= value (1 + up), delta >= value (1 - down) */
     double tail, quadrature, rounding, ends, closed; /* either way */
@@ -30,14 +32,14 @@ FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
  * function's curvature paid: -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8). |exp(s) - 1 - s| <=
  * min(E + 1 + x, x^2/2 max(1, E)), E = |exp(s)|, x = |s|;     |window| <= (left of its edge) + exp((y^2 - d^2)/(2
  * width^2))/2 */
-FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, double t, const int with_floor,
-                                  fa_cap_moduli *out)
+FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, double t, double v_right,
+                                  const int with_floor, fa_cap_moduli *out)
 {
     fa_cap_nodes *s = &line->nodes;
     const fa_cap_windows *w = &line->w;
     const double *slope = s->slope, *bend = s->bend;
     double eta = line->strip, g = 2.0 * s->h, a = s->stretch, b1 = 1.0 - a, c = line->plan.c, u = sqrt(c * c + t * t),
-           v_right = line->plan.right, v_low = line->plan.low;
+           v_low = line->plan.low;
     double co = cos(eta), si = -sin(eta), s2 = job->sigma * job->sigma, odds = job->log_odds,
            half_inv = 0.5 * job->inv_var, kappa = job->kappa, mean = s->mean - kappa, start = s->start, h = s->h;
     double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
@@ -94,13 +96,14 @@ FA_INLINE void fa_cap_moduli_body(const fa_cap_job *job, fa_cap_line *line, doub
     out->low = with_floor ? alias * fa_cap_cells(low, low, n) : 0.0;
 }
 
-FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_line *line, double t)
+/* the same; out.right is for v <= `right` */
+FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_line *line, double t, double right)
 {
     fa_cap_moduli out;
     if (line->w.has_floor)
-        fa_cap_moduli_body(job, line, t, 1, &out);
+        fa_cap_moduli_body(job, line, t, right, 1, &out);
     else
-        fa_cap_moduli_body(job, line, t, 0, &out);
+        fa_cap_moduli_body(job, line, t, right, 0, &out);
     return out;
 }
 
@@ -306,22 +309,31 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, const fa_cap_line *line,
     out->rounding = log_scale < 600.0 ? 1.02 * h / FA_PI * (sum - share + low + 8.0 * FA_EPS * size) : INFINITY;
 }
 
-/* all entries at eps, delta there about exp(log_value).  Adds points while the tail asks for them */
-FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
-                                 double log_value, fa_cap_ledger *out)
+/* Chernoff's bound at v of what the points stand for, or of the small losses, over exp(log_value) */
+FA_FUNC double fa_cap_weight_at(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double v,
+                                int small_only, double error)
+{
+    double k = v > 1.0 ? fa_cap_chernoff(job, line, v, small_only, error) : 0.0;
+    return exp(fa_min(300.0, k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value));
+}
+
+/* what aliases with v's weight, over exp(log_value), by Chernoff's bound there.  right: quadrature error of M(v) */
+FA_FUNC double fa_cap_alias(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double v,
+                            double right)
+{
+    return 1.001 * fa_cap_weight_at(job, line, eps, log_value, v, 0, right) /
+           expm1(fa_min(600.0, fabs(v - line->plan.c) * 2.0 * FA_PI / line->plan.h));
+}
+
+/* entries of the points: their tail, errors of their nodes, what aliases */
+FA_FUNC void fa_cap_close_points(const fa_cap_job *job, fa_cap_line *line, double t, double eps, double log_value,
+                                 fa_cap_ledger *out)
 {
     const fa_cap_nodes *s = &line->nodes;
     const fa_cap_plan *p = &line->plan;
-    double t, u, steps, x = 2.0 * FA_PI / p->h, v, k, both;
-    fa_cap_moduli moduli;
+    fa_cap_moduli moduli = line->moduli;
     fa_cap_errors errors;
-    int side;
-    memset(out, 0, sizeof(*out));
-    out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
-    t = line->n * p->h;
-    u = sqrt(p->c * p->c + t * t);
-    moduli = line->moduli = fa_cap_quadrature(job, line, t);
-    steps = fa_min(FA_CAP_SYNC, line->n);
+    double u = sqrt(p->c * p->c + t * t), steps = fa_min(FA_CAP_SYNC, line->n), left;
     fa_cap_rounding(job, line, u, steps, &errors);
     out->ends = fa_cap_ends(job, line, p->c, u, 2);
     errors.fixed = moduli.line + out->ends;
@@ -332,17 +344,35 @@ FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const
         errors.large = fa_cap_rounding_large(job, line, u, steps) + moduli.large + 2e-18 * b0 + out->ends;
     }
     fa_cap_weigh_points(job, line, eps, log_value, &errors, out);
-    out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
-    out->put = fa_cap_put(job, line, eps, log_value, moduli.right, &out->put_rate);
-    if (line->w.has_floor)
-        out->floor = exp(fa_min(300.0, fa_cap_chernoff(job, line, p->low, 1, moduli.low) + fa_cap_log_b(p->low) -
-                                           (p->low - 1.0) * eps - log_value));
-    for (side = 0; side < 2; side++) {
-        v = side ? p->right : p->left;
-        k = v > 1.0 ? fa_cap_chernoff(job, line, v, 0, moduli.right) : 0.0;
-        out->alias += 1.001 * exp(fa_min(300.0, k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value)) /
-                      expm1(fa_min(600.0, fabs(v - p->c) * x));
+    out->alias = fa_cap_alias(job, line, eps, log_value, p->right, moduli.right);
+    left = fa_cap_alias(job, line, eps, log_value, p->left, moduli.right);
+    if (!(left + out->put < FA_CAP_SMALL)) { /* the moduli at the right point may say nothing left of it */
+        moduli = fa_cap_quadrature(job, line, t, p->left);
+        left = fa_cap_alias(job, line, eps, log_value, p->left, moduli.right);
+        out->put = fa_cap_put(job, line, eps, log_value, moduli.right, &out->put_rate);
     }
+    out->alias += left;
+}
+
+/* all entries at eps, delta there about exp(log_value).  Adds points while the tail asks for them */
+FA_FUNC void fa_cap_close_ledger(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
+                                 double log_value, fa_cap_ledger *out)
+{
+    const fa_cap_plan *p = &line->plan;
+    double t, both;
+    memset(out, 0, sizeof(*out));
+    if (!p->is_bare)
+        out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
+    t = line->n * p->h;
+    line->moduli = fa_cap_quadrature(job, line, t, p->right);
+    out->closed = fa_cap_closed_part(job, &line->w, eps, log_value).error;
+    out->put = fa_cap_put(job, line, eps, log_value, line->moduli.right, &out->put_rate);
+    if (line->w.has_floor)
+        out->floor = fa_cap_weight_at(job, line, eps, log_value, p->low, 1, line->moduli.low);
+    if (p->is_bare)
+        out->floor += 1.001 * fa_cap_weight_at(job, line, eps, log_value, p->right, 0, line->moduli.right);
+    else
+        fa_cap_close_points(job, line, t, eps, log_value, out);
     both = out->tail + out->quadrature + out->rounding + out->closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
     out->up = both + out->put + out->floor;
     out->down = both + out->alias;

@@ -27,8 +27,8 @@ typedef struct {
     double c, h;             /* the line u = c + i k h */
     double left, right, low; /* Chernoff's points: aliases from either side, and the floor's (1: no floor) */
     double excess;           /* log |F(c)| - log delta, about */
-    double spread, jumps;    /* d1 and d2 of K at c: mean and ... */
-    double d1, d2;
+    int is_bare;             /* no points: Chernoff's bound at c is negligible beside the closed part */
+    double k, d1, d2, jumps; /* K at c, its derivatives, and the tilted number of large losses */
 } fa_cap_plan;
 
 FA_INLINE double fa_cap_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
@@ -93,6 +93,13 @@ FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, const fa_cap_windows *w, con
     return out;
 }
 
+/* real exponents for which exp(v l) does not outweigh the cap's window where the nodes end */
+FA_FUNC double fa_cap_last_v(const fa_cap_job *job, const fa_cap_windows *w)
+{
+    double end = w->cap + 8.6 * w->width;
+    return (end + job->sigma * job->sigma * (8.6 / w->width - 1.0 / job->sigma)) / fa_cap_posterior(job, end);
+}
+
 /* the saddle for eps by Newton's method in log(v - 1), from v = start */
 FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_windows *w, const fa_cap_nodes *s,
                                          double eps, double start, int small_only)
@@ -100,6 +107,9 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, const fa_cap_win
     fa_cap_saddle out = {start, 0.0, 1.0, 0.0, 0.0};
     double low = -40.0, high = 40.0, x = log(start - 1.0);
     int i;
+    high = small_only ? 0.8 * FA_CAP_FAR / fa_cap_l(job, w->floor) : fa_cap_last_v(job, w);
+    high = log(fa_max(0.1 * (start - 1.0), high - 1.0));
+    x = fa_min(x, high - 0.1);
     for (i = 0; i < 60; i++) {
         double v = 1.0 + exp(x), rest, step;
         fa_cap_real r = fa_cap_k(job, w, s, v, small_only, 0.0);
@@ -133,14 +143,14 @@ FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, dou
 {
     double s1 = job->sigma, v = start, v_max, end, z_high, edge = 1.0, h, bulk, ref, share;
     fa_cap_closed closed;
-    int round;
+    int round, narrow = 0;
     if (!fa_cap_place_cap(job, effort, eps, w))
         return 0;
     if (!(v > 1.0))
         v = fa_min(1.0 + fa_max(eps / job->variance, 1.0 / sqrt(job->variance)), 1.0 + 20.0 / eps);
     v_max = fa_max(4.0, 3.0 * v);
-    end = w->cap + 8.6 * w->width;
     for (round = 0; round < 6; round++) {
+        end = w->cap + 8.6 * w->width;
         z_high = fa_min(end, v_max + 9.0 * s1);
         if (z_high == end)
             edge = w->width * job->inv_var * fa_cap_posterior(job, w->cap);
@@ -152,10 +162,17 @@ FA_FUNC int fa_cap_place(const fa_cap_job *job, const fa_cap_effort *effort, dou
             return 0;
         fa_cap_no_floor(s);
         *out = fa_cap_find_saddle(job, w, s, eps, v, 0);
-        if (z_high == end || out->v * 1.5 <= v_max)
+        if (out->v * 1.5 > v_max &&
+            (z_high < end || (!s->has_logs && 1.6 * out->v * s->sum.lr[s->sum.n - 1] > FA_CAP_FAR))) {
+            v = out->v;
+            v_max = 3.0 * v;
+            continue;
+        }
+        if (!(out->v > 0.7 * fa_cap_last_v(job, w)) || narrow++ == 8)
             break;
-        v = out->v;
-        v_max = 3.0 * v;
+        round = 0; /* the window is too wide for so steep a tilt */
+        if (!fa_cap_set_cap(job, w->cap - FA_CAP_DEPTH * w->width, 0.5 * w->width, w))
+            return 0;
     }
     v = out->v;
     bulk = out->k - (v - 1.0) * eps - log(v * (v - 1.0)) - 0.5 * log(2.0 * FA_PI * out->curvature);
@@ -190,6 +207,13 @@ FA_FUNC void fa_cap_try_floor(const fa_cap_job *job, fa_cap_windows *w, fa_cap_n
     fa_cap_set_floor(w, s);
 }
 
+/* how often exp(-x) the share of B0^T at v is that no large loss has a part in: x = -T log(1 - p), p the tilted chance
+ * of one */
+FA_INLINE double fa_cap_certain(const fa_cap_job *job, double jumps)
+{
+    return -job->steps * log1p(-fa_min(jumps / job->steps, 1.0 - FA_EPS));
+}
+
 /* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below
  * which Chernoff's bound of the small losses is negligible; none where every sum of interest has many large losses.
  * Returns Chernoff's point, 1 without a floor */
@@ -200,7 +224,7 @@ FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, const fa_cap_effort *e
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high;
     double point = 1.0, jumps;
     fa_cap_hard_floor(s, 0.05 * eps - job->kappa);
-    jumps = fa_cap_k(job, w, s, at->v, 0, 0.0).jumps;
+    jumps = fa_cap_certain(job, fa_cap_k(job, w, s, at->v, 0, 0.0).jumps);
     w->has_floor = 0;
     while (jumps < effort->tolerance + 1.0 && low < high) {
         int mid = (low + high) / 2;
@@ -216,7 +240,7 @@ FA_FUNC double fa_cap_choose_floor(const fa_cap_job *job, const fa_cap_effort *e
     }
     if (high < count && jumps < effort->tolerance + 1.0) {
         fa_cap_try_floor(job, w, s, eps, ratios[high]);
-        jumps = fa_cap_k(job, w, s, at->v, 0, 0.0).jumps;
+        jumps = fa_cap_certain(job, fa_cap_k(job, w, s, at->v, 0, 0.0).jumps);
         if (jumps < effort->tolerance + 1.0 && (high < 8 || jumps < 15.0))
             return point;
     }
@@ -237,7 +261,7 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const 
 {
     static const double many[] = {0.0, 0.45, 1.0, 2.1, 4.2, 7.0, 12.0}, few[] = {0.0, 0.8, 2.0, 4.2, 8.5};
     const double *steps = w->has_floor ? many : few;
-    double width = 1.0 / sqrt(at->curvature);
+    double width = 1.0 / sqrt(at->curvature), last = fa_cap_last_v(job, w);
     int i, half = w->has_floor ? 6 : 4;
     out->n = 0;
     out->least = INFINITY;
@@ -245,7 +269,7 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, const fa_cap_windows *w, const 
         double step = width * steps[i < 0 ? -i : i],
                v = i >= 0 ? at->v + step : 1.0 + (at->v - 1.0) / (1.0 + step / (at->v - 1.0)), k;
         fa_cap_real r = fa_cap_k(job, w, s, v, 0, 0.0);
-        if (!(r.k < 1e300))
+        if (!(r.k < 1e300) || !(v < last))
             break;
         k = w->has_floor ? r.k + log(-expm1(job->steps * log1p(-fa_min(0.9999999, r.jumps / job->steps)))) : r.k;
         out->v[out->n] = v;
@@ -277,17 +301,30 @@ FA_FUNC double fa_cap_period(const fa_cap_probes *p, int i, double log_tol, doub
     return fa_max(left, right);
 }
 
-/* the c with the longest step among those where |F(c)| is not far above delta = exp(log_size).  0: none */
+/* the c with the longest step among those where |F(c)| is not far above delta = exp(log_size); no points where even
+ * their whole is not worth a sum.  0: none */
 FA_FUNC int fa_cap_choose_line(const fa_cap_windows *w, const fa_cap_probes *p, double eps, double log_size,
                                double log_tol, fa_cap_plan *plan)
 {
-    double best = INFINITY, period = 0.0, left, right;
-    int i;
+    double best = INFINITY, period = 0.0, left, right, lowest = INFINITY;
+    int i, least = 0;
+    for (i = 1; i < p->n; i++) {
+        least = p->chernoff[i] < p->chernoff[least] ? i : least;
+        lowest = i < p->n - 1 ? fa_min(lowest, p->log_f[i]) : lowest;
+    }
+    plan->is_bare = p->n > 0 && p->chernoff[least] < 0.0;
+    if (plan->is_bare) {
+        plan->c = plan->right = p->v[least];
+        plan->left = 1.0;
+        plan->h = 1.0;
+        plan->excess = 0.0;
+        return 1;
+    }
     for (i = 1; i < p->n - 1; i++) {
         double excess = p->log_f[i] - p->least,
                x = fa_max(fa_cap_period(p, i, log_tol, &left, &right), 1e-3 * fa_min(eps, 1.0));
         double cost = x * (w->has_floor ? 1.0 / (1.0 + 0.1 * log(p->v[i])) : 1.0 + 0.03 * excess);
-        if (p->log_f[i] - log_size < fa_max(4.0, p->least - log_size + 1.0) && cost < best) {
+        if (p->log_f[i] - log_size < fa_max(4.0, lowest - log_size + 1.0) && cost < best) {
             best = cost;
             period = x;
             plan->c = p->v[i];

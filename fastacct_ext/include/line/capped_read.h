@@ -122,8 +122,8 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
     effort->dead -= bonus;
     effort->need -= bonus;
     for (round = 0; round < 6; round++) {
-        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, size), log_delta, *effort,
-                         with_floor))
+        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, size), round ? NAN : log_delta,
+                         *effort, with_floor))
             return 0;
         *eps_out = eps;
         if (!fa_cap_newton(job, &work->line, log_delta, eps_out, r))
@@ -287,6 +287,11 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
         if (!(r.slope < 0.0))
             return 0;
         width = 1.0 / (-r.slope * eps);
+        if (round < 2 && fabs(r.log_value - log_delta) * width > 0.25 * FA_CAP_WIDTH) { /* points came in */
+            if (!fa_cap_newton(job, &work->line, log_delta, &eps, &r))
+                return 0;
+            continue;
+        }
         if (round == 2 || (g.up + g.down) * width < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, width);

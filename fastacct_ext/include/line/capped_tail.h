@@ -22,7 +22,7 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_job *job, const fa_cap_line 
     double b = 1.0 - line->nodes.stretch;
     out.top = top;
     out.at = log((1.0 + job->sigma * job->sigma) * top / t);
-    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), 2.0 * FA_PI / (line->nodes.h * job->sigma * job->sigma));
+    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (line->nodes.h * job->sigma * job->sigma));
     out.swell = 1.0 / (cos(0.5 * out.strip * b) * pow(cos(0.5 * out.strip), b));
     out.c = line->plan.c;
     out.t = t;
@@ -52,7 +52,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     const double *zs = s->z, *log_q = s->log_q, *slope = s->slope, *bend = s->bend;
     double s2 = job->sigma * job->sigma, inv_var = job->inv_var, odds = job->log_odds, h = s->h, grow = exp(2.0 * h),
            top = curve->top, strip = curve->strip;
-    double risen = exp(fa_min(curve->at, 500.0)), cap = w->cap, inv_cap = 0.5 / (w->width * w->width),
+    double risen = exp(fa_min(curve->at, 300.0)), cap = w->cap, inv_cap = 0.5 / (w->width * w->width),
            floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
@@ -61,7 +61,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, swollen))
     for (j = 0; j < n; j++) {
-        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 500.0), e = fa_exp_plain_v(xc),
+        double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 300.0), e = fa_exp_plain_v(xc),
                rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
         double li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j], u1 = floor_at - z;
         double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
@@ -97,8 +97,11 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
         sum += last * ratio / (1.0 - ratio);
         swollen += 2.0 * swell_term[n - 1] * ratio / (1.0 - ratio);
     }
-    if (large)
-        return log(swollen + 1e-16);
+    if (large) { /* left of the nodes the floor's window is closed: it only closes further */
+        double u1 = fa_max(0.0, floor_at - zs[0]), e = exp(fa_min(300.0, odds + (zs[0] - 0.5) * inv_var)),
+               y = s2 * top * e / (e + risen);
+        return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
+    }
     *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * strip / h) * swollen / sum + 4.0 * FA_EPS * n);
     return log(sum + 1e-16);
 }
