@@ -13,6 +13,7 @@
 
 #define FA_BEFORE_END 1e-6  /* relative distance from the largest loss where few added steps are still certified */
 #define FA_TIGHT      1e-6  /* relative width up to which the status is FA_OK */
+#define FA_CLOSE      4e-9  /* width up to which a capped line answers: another line is a hundred times as dear */
 #define FA_ANCHORED   100.0 /* expected participations below which lines are placed for whole powers of ten of delta */
 
 typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
@@ -169,7 +170,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     if (fa_is_capped(e, way)) {
         fa_cap_job job;
         fa_cap_job_set(&job, e->sigma, e->q, e->steps);
-        if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && fa_is_narrow(capped))
+        if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && capped.upper - capped.lower <= FA_CLOSE)
             return capped;
     }
     /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
@@ -239,7 +240,7 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     if (fa_is_capped(e, way)) {
         fa_cap_job job;
         fa_cap_job_set(&job, e->sigma, e->q, e->steps);
-        if (fa_cap_eps(&job, &e->capped, log_delta, &capped) && capped.upper - capped.lower <= FA_NARROW * capped.upper)
+        if (fa_cap_eps(&job, &e->capped, log_delta, &capped) && capped.upper - capped.lower <= FA_CLOSE * capped.upper)
             return capped;
     }
     if (fa_few_added(&e->way[way]))

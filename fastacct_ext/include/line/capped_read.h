@@ -211,26 +211,26 @@ FA_FUNC int fa_cap_is_free(const fa_cap_job *job, fa_cap_work *work, double log_
     return fa_cap_log_delta(job, work, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
 }
 
-/* checked ends around eps: entries change by less than 1 % between the two, which is paid */
-FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps,
+/* checked ends around eps; moved: how far it is from where the ledger was closed.  Entries change by less than 1 % over
+ * all of that, which is paid */
+FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps, double moved,
                            const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
 {
-    double pad = 1.05 *
-                 (fa_max(g->up, g->down) + fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta))) /
-                 -r->slope,
+    double off = fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta)), least = 2.0 * FA_EPS * eps,
+           above = fa_max(1.05 * (g->up + off) / -r->slope, least),
+           below = fa_max(1.05 * (g->down + off) / -r->slope, least),
            steep = fa_max(fa_max(fa_max(10.0, -r->slope), g->put_rate), fa_max(line->plan.right, line->plan.low));
     fa_cap_reading end;
-    pad = fa_max(pad, 2.0 * FA_EPS * eps);
-    if (!(pad * steep < 0.005) || !(g->down < 0.5) || !(eps - pad > 0.0))
+    if (!((fa_max(above, below) + moved) * steep < 0.005) || !(g->down < 0.5) || !(eps - below > 0.0))
         return 0;
-    end = fa_cap_read(job, line, eps + pad);
+    end = fa_cap_read(job, line, eps + above);
     if (!(end.log_value + log1p(1.01 * g->up) + 8.0 * FA_EPS * (1.0 + fabs(log_delta)) <= log_delta))
         return 0;
-    out->upper = eps + pad;
-    end = fa_cap_read(job, line, eps - pad);
+    out->upper = eps + above;
+    end = fa_cap_read(job, line, eps - below);
     if (!(end.log_value + log1p(-1.01 * g->down) - 8.0 * FA_EPS * (1.0 + fabs(log_delta)) >= log_delta))
         return 0;
-    out->lower = eps - pad;
+    out->lower = eps - below;
     return 1;
 }
 
@@ -270,7 +270,7 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
     fa_cap_saddle at;
     fa_cap_ledger g;
     fa_cap_reading r;
-    double eps, width;
+    double eps, at_eps, width;
     int round, points, with_floor = 0;
     work->certified = 0;
     if (!fa_cap_find_eps(job, work, log_delta, &effort, &with_floor, &eps, &r)) {
@@ -281,17 +281,13 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
     }
     for (round = 0;; round++) {
         points = work->line.n;
+        at_eps = eps;
         fa_cap_close_ledger(job, &work->line, &effort, eps, r.log_value, &g);
-        if (work->line.n != points)
-            r = fa_cap_read(job, &work->line, eps);
+        if (work->line.n != points && !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
+            return 0;
         if (!(r.slope < 0.0))
             return 0;
         width = 1.0 / (-r.slope * eps);
-        if (round < 2 && fabs(r.log_value - log_delta) * width > 0.25 * FA_CAP_WIDTH) { /* points came in */
-            if (!fa_cap_newton(job, &work->line, log_delta, &eps, &r))
-                return 0;
-            continue;
-        }
         if (round == 2 || (g.up + g.down) * width < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, width);
@@ -301,7 +297,7 @@ FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delt
             !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
             return 0;
     }
-    return work->certified = fa_cap_ends_of(job, &work->line, log_delta, eps, &r, &g, out);
+    return work->certified = fa_cap_ends_of(job, &work->line, log_delta, eps, fabs(eps - at_eps), &r, &g, out);
 }
 
 #endif
