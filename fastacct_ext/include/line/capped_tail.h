@@ -147,13 +147,14 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_job *job, const fa_cap_line *line, 
 FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double t, double lower,
                                  double pay)
 {
-    double s2 = job->sigma * job->sigma, c = line->plan.c, slack, log_b, log_r;
-    fa_cap_curve curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, lower * fa_cap_curve_top(job, line, t)));
+    double s2 = job->sigma * job->sigma, c = line->plan.c, top = lower * fa_cap_curve_top(job, line, t), slack, log_b,
+           log_r;
+    fa_cap_curve curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, top));
     log_b = fa_cap_majorant_all(job, line, &curve, pay, &slack) + slack;
     if (line->w.has_floor) {
         double stiff = s2 / line->w.floor_width, log_d;
-        curve = fa_cap_curve_of(
-            job, line, t, fa_max(1e-4, fa_min(1.4, t * fa_cap_posterior(job, line->w.floor) / (stiff * stiff + s2))));
+        top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(job, line->w.floor) / (stiff * stiff + s2));
+        curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, top));
         log_d = fa_cap_majorant_large(job, line, &curve, pay);
         log_r = log(job->steps) + log_d + slack + (job->steps - 1.0) * (log_b + log1p(exp(log_d + slack - log_b)));
     }
@@ -179,8 +180,8 @@ FA_FUNC double fa_cap_close_tail(const fa_cap_job *job, fa_cap_line *line, const
     for (round = 0;; round++) {
         t = (line->n - 1) * h;
         best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 1.0));
-        if (!(best < good))
-            best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 0.6));
+        for (i = 0; i < 2 && !(best < good); i++)
+            best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, i ? 0.25 : 0.6));
         more = (line->made / 8 + FA_RUN - 1) / FA_RUN;
         if (best < good || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
             (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
