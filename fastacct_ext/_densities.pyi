@@ -18,3 +18,30 @@ def excess_of_panel(
     good: float,
 ) -> tuple[float, float]: ...
 def convolve(a: Cells, b: Cells, out: Cells) -> None: ...
+
+class TiltedMasses:
+    def __init__(
+        self,
+        all_above: Cells,
+        gain_above: Cells,
+        *,
+        is_upper: bool,
+        first: float,
+        spacing: float,
+        infinite: float,
+        slack: float,
+        top: float,
+        tilt: float,
+        log_scale: float,
+        each_error: float,
+        norm_error: float,
+        below: float,
+        above: float,
+        log_moment: float,
+        place_error: float,
+        sum_error: float,
+        peak: float,
+    ) -> None: ...
+    def finite(self, epsilon: float) -> float: ...
+    def delta(self, epsilon: float) -> float: ...
+    def epsilon(self, delta: float) -> float: ...

@@ -23,6 +23,31 @@ cdef extern from "include/density/panel.h" nogil:
 cdef extern from "include/density/convolve.h" nogil:
     void fa_convolve(int64_t n, const double *a, int64_t m, const double *b, double *out)
 
+cdef extern from "include/density/window.h" nogil:
+    ctypedef struct fa_window:
+        int is_upper
+        int64_t n
+        const double *all_above
+        const double *gain_above
+        double first
+        double spacing
+        double infinite
+        double slack
+        double top
+        double tilt
+        double log_scale
+        double each_error
+        double norm_error
+        double below
+        double above
+        double log_moment
+        double place_error
+        double sum_error
+        double peak
+    double fa_window_finite(const fa_window *w, double eps)
+    double fa_window_delta(const fa_window *w, double eps)
+    double fa_window_epsilon(const fa_window *w, double delta)
+
 
 def tabulate(size_t address, const double[::1] x, double[::1] out):
     """Call the C function double(double) at an address for every x: callbacks that Numba has compiled."""
@@ -59,3 +84,34 @@ def convolve(const double[::1] a, const double[::1] b, double[::1] out):
         raise ValueError("array lengths do not fit")
     with nogil:
         fa_convolve(a.shape[0], &a[0], b.shape[0], &b[0], &out[0])
+
+
+cdef class TiltedMasses:
+    """Composed tilted masses by their two sums from the right, read with every error on one side; density/window.h."""
+
+    cdef fa_window window
+    cdef const double[::1] all_above, gain_above
+
+    def __init__(self, const double[::1] all_above, const double[::1] gain_above, *, bint is_upper, double first,
+                 double spacing, double infinite, double slack, double top, double tilt, double log_scale,
+                 double each_error, double norm_error, double below, double above, double log_moment,
+                 double place_error, double sum_error, double peak):
+        cdef int64_t n = all_above.shape[0]
+        if n < 1 or gain_above.shape[0] != n or not spacing > 0.0:
+            raise ValueError("sums of two lengths, or no spacing")
+        self.all_above, self.gain_above = all_above, gain_above
+        self.window = fa_window(is_upper, n - 1, &all_above[0], &gain_above[0], first, spacing, infinite, slack, top,
+                                tilt, log_scale, each_error, norm_error, below, above, log_moment, place_error,
+                                sum_error, peak)
+
+    def finite(self, double epsilon):
+        """Bound of what finite losses add to delta."""
+        return fa_window_finite(&self.window, epsilon)
+
+    def delta(self, double epsilon):
+        """Bound of delta."""
+        return fa_window_delta(&self.window, epsilon)
+
+    def epsilon(self, double delta):
+        """Bound of the smallest epsilon >= 0 with this delta."""
+        return fa_window_epsilon(&self.window, delta)
