@@ -119,6 +119,7 @@ class CellReader:
         self._relation = relation
         self._settings = settings
         self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
+        self._at_end: dict[tuple[float, Quantity], float] = {}
         self._is_bound = not all(mechanism.tight for mechanism, _ in cell)  # its divergences may say more
         self._lock = RLock()
         """A job that threads share keeps its readers: one question at a time."""
@@ -155,14 +156,19 @@ class CellReader:
         with self._lock:
             if quantity == "epsilon":
                 return self._epsilon(target)
-            is_log, largest = quantity == "log_delta", self._renyi.pure_epsilon
-            found = self._delta(target, is_log)
-            for end in (_END, 2.0 * _NEAR):  # delta falls, so that its bounds before the target are bounds, too
-                before = largest * (1.0 - end)
-                if before < target < largest < math.inf:
-                    upper = min(found.upper, self._delta(before, is_log).upper)
-                    found = found if upper == found.upper else Found(min(found.lower, upper), upper, Status.LOOSE)
+            found = self._delta(target, quantity == "log_delta")
+            largest = self._renyi.pure_epsilon
+            if largest * (1.0 - _END) < target < largest < math.inf:
+                upper = min(self._before(end, quantity) for end in (_END, 2.0 * _NEAR) if largest * (1.0 - end) < target)
+                return found if upper >= found.upper else Found(min(found.lower, upper), upper, Status.LOOSE)
             return found
+
+    def _before(self, end: float, quantity: Quantity) -> float:
+        """Upper bound of delta a little before the largest loss: delta falls, so that it is one of all targets beyond."""
+        if (end, quantity) not in self._at_end:
+            before = self._renyi.pure_epsilon * (1.0 - end)
+            self._at_end[end, quantity] = self._delta(before, quantity == "log_delta").upper
+        return self._at_end[end, quantity]
 
     def every(self, quantity: Quantity, target: float) -> Iterator[tuple[str, Found | str]]:
         """What each reader says by itself: bounds, or why it does not answer."""
@@ -233,6 +239,8 @@ class CellReader:
             answers = [side.ask(quantity, target) for side in self._sides]
         except OutOfReachError:
             return None, False
+        if len(answers) == 1:
+            return answers[0][0], answers[0][1] in _EXACT
         found = [one for one, _ in answers]
         lower, upper = max(one.lower for one in found), max(one.upper for one in found)
         exact = all(name in _EXACT for _, name in answers)

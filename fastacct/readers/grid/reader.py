@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
+from fastacct.core.bounds import Found, Status, judged
 from fastacct.losses.loss import Moment, OutOfReachError, Weighted, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition, Saddle, saddle_at, saddle_of_delta
@@ -48,6 +48,8 @@ _STEP: Final = 1e-3
 """Of the lattices of targets, in log delta, in log epsilon."""
 _LARGEST_STEP: Final = 0.1
 _LITTLE: Final = 1e-6
+_SAFELY: Final = 0.5
+"""Part of what is allowed that a target may use if those nearby shall not be asked."""
 _Used = dict[tuple[int, int, int, bool], Window]
 
 
@@ -105,6 +107,9 @@ class Grid:
         if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
+        index, near, step = self._before(epsilon)
+        if self._before(near - _LITTLE * step)[0] == index and (found := self._settled(index, epsilon)):
+            return found
 
         def grids(target: float) -> tuple[_Used, float]:
             index, near, step = self._before(target)
@@ -122,6 +127,17 @@ class Grid:
             return used, near - _LITTLE * step
 
         return self._read(grids, epsilon, lambda window: window.delta(epsilon), (0.0, 1.0))
+
+    def _settled(self, index: int, epsilon: float) -> Found | None:
+        """Bounds of delta by the first grids of a place, where they are so good that epsilons nearby ask for no others:
+        what `_read` would find, in a third of the time."""
+        window = self._composed(index, 0, 0, True)
+        upper = window.delta(epsilon)
+        left_out = max(window.left_out(epsilon), self._n_factors * self._place(index).tail_at(0))
+        if upper < _SMALLEST_DELTA or left_out > _SAFELY * 0.25 * self._tolerance * upper:
+            return None
+        lower = min(self._composed(index, 0, 0, False).delta(epsilon), upper)
+        return judged(lower, upper, math.inf) if upper - lower <= _SAFELY * self._tolerance * upper else None
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
@@ -162,9 +178,7 @@ class Grid:
         answers = [(window.is_upper, ask(window)) for window in used.values()]
         upper = min((found for is_upper, found in answers if is_upper), default=worst[1])
         lower = min(max((found for is_upper, found in answers if not is_upper), default=worst[0]), upper)
-        if not upper < math.inf:
-            return Found(lower, upper, Status.NOT_MET)
-        return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
+        return judged(lower, upper, math.inf)
 
     @cached_property
     def _infinite(self) -> float:
