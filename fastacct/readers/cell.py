@@ -159,12 +159,13 @@ class CellReader:
             found = self._delta(target, quantity == "log_delta")
             largest = self._renyi.pure_epsilon
             if largest * (1.0 - _END) < target < largest < math.inf:
-                upper = min(self._before(end, quantity) for end in (_END, 2.0 * _NEAR) if largest * (1.0 - end) < target)
+                ends = [end for end in (_END, 2.0 * _NEAR) if largest * (1.0 - end) < target]
+                upper = min(self._before(end, quantity) for end in ends)
                 return found if upper >= found.upper else Found(min(found.lower, upper), upper, Status.LOOSE)
             return found
 
     def _before(self, end: float, quantity: Quantity) -> float:
-        """Upper bound of delta a little before the largest loss: delta falls, so that it is one of all targets beyond."""
+        """Upper bound of delta a little before the largest loss, and of all beyond: delta falls."""
         if (end, quantity) not in self._at_end:
             before = self._renyi.pure_epsilon * (1.0 - end)
             self._at_end[end, quantity] = self._delta(before, quantity == "log_delta").upper

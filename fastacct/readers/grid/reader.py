@@ -42,8 +42,6 @@ _CARE: Final = 27.0
 _MOST_CARE: Final = 26
 _TRIES: Final = 64
 _ATOM: Final = 0.02
-
-
 _STEP: Final = 1e-3
 """Of the lattices of targets, in log delta, in log epsilon."""
 _LARGEST_STEP: Final = 0.1
@@ -129,8 +127,7 @@ class Grid:
         return self._read(grids, epsilon, lambda window: window.delta(epsilon), (0.0, 1.0))
 
     def _settled(self, index: int, epsilon: float) -> Found | None:
-        """Bounds of delta by the first grids of a place, where they are so good that epsilons nearby ask for no others:
-        what `_read` would find, in a third of the time."""
+        """Bounds by the first grids of a place, where these are so good that epsilons nearby ask for no others."""
         window = self._composed(index, 0, 0, True)
         upper = window.delta(epsilon)
         left_out = max(window.left_out(epsilon), self._n_factors * self._place(index).tail_at(0))
@@ -175,10 +172,9 @@ class Grid:
         used, harder = grids(target)
         with suppress(OutOfReachError):
             used = grids(harder)[0] | used
-        answers = [(window.is_upper, ask(window)) for window in used.values()]
-        upper = min((found for is_upper, found in answers if is_upper), default=worst[1])
-        lower = min(max((found for is_upper, found in answers if not is_upper), default=worst[0]), upper)
-        return judged(lower, upper, math.inf)
+        upper = min((ask(window) for window in used.values() if window.is_upper), default=worst[1])
+        lower = max((ask(window) for window in used.values() if not window.is_upper), default=worst[0])
+        return judged(min(lower, upper), upper, math.inf)
 
     @cached_property
     def _infinite(self) -> float:
