@@ -100,6 +100,15 @@ class _Readers:
         """Whether losses are rounded to a grid."""
         return "grid" in self._makers
 
+    def is_below(self, quantity: Literal["epsilon", "delta"], target: float, least: float) -> bool:
+        """Whether the first grid says that the answer is at most `least`."""
+        grid = self._made.get("grid")
+        if least == -math.inf or "line" in self._makers or not self.is_on_grid:
+            return False
+        grid = self._made["grid"] = grid or self._makers["grid"]()
+        assert isinstance(grid, Grid)
+        return grid.at_most(quantity, target) <= least
+
     def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
         for name, make in self._makers.items():
@@ -236,16 +245,19 @@ class CellReader:
 
     def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found | None, bool]:
         """The larger direction by losses, None where they are too extreme; whether they were summed one by one."""
+        found, is_exact = [], True
+        least = -math.inf
         try:
-            answers = [side.ask(quantity, target) for side in self._sides]
+            for side in self._sides:
+                if side.is_below(quantity, target, least):  # it is not the larger one
+                    is_exact = False
+                    continue
+                one, name = side.ask(quantity, target)
+                found.append(one)
+                least, is_exact = max(least, one.lower), is_exact and name in _EXACT
         except OutOfReachError:
             return None, False
-        if len(answers) == 1:
-            return answers[0][0], answers[0][1] in _EXACT
-        found = [one for one, _ in answers]
-        lower, upper = max(one.lower for one in found), max(one.upper for one in found)
-        exact = all(name in _EXACT for _, name in answers)
-        return Found(lower, upper, max(one.status for one in found)), exact
+        return Found(least, max(one.upper for one in found), max(one.status for one in found)), is_exact
 
     def _is_wide(self, lower: float, upper: float, least: float, is_exact: bool) -> bool:
         """Whether divergences may say more: not where losses are summed one by one and every rounding is small."""

@@ -14,20 +14,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
-from fastacct.losses.loss import Moment, OutOfReachError, Weighted, log_moment, weighted
+from fastacct.losses.loss import Moment, OutOfReachError, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition, Saddle, saddle_at, saddle_of_delta
 from fastacct.readers.grid.parts import Part, hits_atoms, shared_spacing
+from fastacct.readers.grid.place import CARE, SMALLEST_TAIL, Place, floor_of
 from fastacct.readers.grid.window import Window
 
 __all__ = ["Grid"]
 
-_SMALLEST_TAIL: Final = 1e-299
 _SMALLEST_DELTA: Final = 1e-290
 _LOG_NOTHING: Final = -666.0
 _MAX_ROUNDS: Final = 7
@@ -37,8 +35,6 @@ _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts of the lattice."""
 _MAX_LOSSES: Final = 1 << 18
 _KEPT: Final = 32
-_CARE: Final = 27.0
-"""How much less is left out with each degree of care, in logarithms."""
 _MOST_CARE: Final = 26
 _TRIES: Final = 64
 _ATOM: Final = 0.02
@@ -49,28 +45,6 @@ _LITTLE: Final = 1e-6
 _SAFELY: Final = 0.5
 """Part of what is allowed that a target may use if those nearby shall not be asked."""
 _Used = dict[tuple[int, int, int, bool], Window]
-
-
-class _Place(NamedTuple):
-    """A tilt of the lattice, with the grid that suits the targets near it."""
-
-    tilt: float
-    moment: Moment
-    tail: float
-    log_budget: float
-    rate: float
-    """About how fast log delta falls."""
-    spacing: float
-    least_spacing: float
-    floors: tuple[float, ...]
-
-    def tail_at(self, care: int) -> float:
-        """Mass that is left out of each part."""
-        return max(self.tail * math.exp(-_CARE * care), _SMALLEST_TAIL)
-
-    def budget_at(self, care: int) -> float:
-        """Log of the part of the tilted mass that is left out beside the window."""
-        return max(self.log_budget - _CARE * care, -690.0)
 
 
 class Grid:
@@ -93,7 +67,7 @@ class Grid:
         ]
         self._tilts: list[tuple[float, Moment]] = []
         self._borders: list[Saddle | None] = []
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, Place] = {}
         self._kept: OrderedDict[tuple[int, int, int, bool], Window] = OrderedDict()
         self._share = 0.0
         self._divisor = shared_spacing(self._parts)
@@ -115,7 +89,7 @@ class Grid:
 
             def read(window: Window) -> float:
                 found = window.delta(near)
-                self._share = window.left_out(near) / max(found, _SMALLEST_TAIL)
+                self._share = window.left_out(near) / max(found, SMALLEST_TAIL)
                 return found
 
             def tails(tail: float, found: float) -> float:
@@ -151,7 +125,7 @@ class Grid:
             def read(window: Window) -> float:
                 found = window.epsilon(near)
                 if 0.0 < found < math.inf:
-                    self._share = window.left_out(found) / max(near, _SMALLEST_TAIL)
+                    self._share = window.left_out(found) / max(near, SMALLEST_TAIL)
                 return found
 
             ease = max(slope * guess, 1e-3)
@@ -160,6 +134,15 @@ class Grid:
 
         wanted = _log(delta - self._infinite)
         return self._read(grids, wanted, lambda window: window.epsilon(delta), (0.0, math.inf))
+
+    def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
+        """An upper bound of the answer by the first grid alone; inf where a target begins with none."""
+        if not self._whole or (self._far < math.inf and quantity == "delta" and target > self._far):
+            return math.inf
+        if quantity == "delta":
+            return self._composed(self._index_at(target), 0, 0, True).delta(target)
+        _, _, index, guess, slope = self._guess(_log(target - self._infinite))
+        return self._composed(index, _first_level(max(slope * guess, 1e-3)), 0, True).epsilon(target)
 
     def _read(
         self,
@@ -184,7 +167,7 @@ class Grid:
     @cached_property
     def _top(self) -> float:
         """The largest loss, roughly; inf where losses are not bounded."""
-        ends = ((p.count, p.upper.extent(_SMALLEST_TAIL)[1], p.upper.outside(_SMALLEST_TAIL)) for p in self._parts)
+        ends = ((p.count, p.upper.extent(SMALLEST_TAIL)[1], p.upper.outside(SMALLEST_TAIL)) for p in self._parts)
         return sum(count * max(high, where if missing > 0.0 else high) for count, high, (missing, where) in ends)
 
     @cached_property
@@ -255,17 +238,17 @@ class Grid:
         index, guess = (index, guess) if guess > 0.0 else (self._index_at(0.0), 0.0)
         return log_delta, step, index, guess, near.tilt
 
-    def _place(self, index: int) -> _Place:
+    def _place(self, index: int) -> Place:
         if index not in self._places:
             self._places[index] = self._make_place(index)
         return self._places[index]
 
-    def _make_place(self, index: int) -> _Place:
+    def _make_place(self, index: int) -> Place:
         """Upper and lower grids differ by about n tilt (1 + tilt) spacing^2 / 8 in log delta."""
         tolerance = min(self._tolerance, 0.3)
         tilt, moment = self._tilt(index)
         if not self._whole:
-            return _Place(tilt, moment, _SMALLEST_TAIL, -40.0, 1.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
+            return Place(tilt, moment, SMALLEST_TAIL, -40.0, 1.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
         width = math.sqrt(moment.variance)
         ends = [self._tilt(max(index - 1, 0)), self._tilt(index + 1)]
         # the smallest part of the tilted mass that decides a target between the neighbours, and the smallest delta
@@ -276,7 +259,7 @@ class Grid:
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
         spacing = math.sqrt(10.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
         log_floor = log_budget - math.log(self._n_factors)
-        floors = tuple(_floor(sketch, tilt, log_floor) for sketch in self._sketches)
+        floors = tuple(floor_of(sketch, tilt, log_floor) for sketch in self._sketches)
         spans = [part.upper.extent(tail) for part in self._parts]
         spans = [(max(low, floor), max(high, floor)) for (low, high), floor in zip(spans, floors, strict=True)]
         longest = max(high - low for low, high in spans)
@@ -285,7 +268,7 @@ class Grid:
         largest = max(max(abs(low), abs(high)) for low, high in spans)
         most = _MAX_LOSSES << all(part.upper.quadrature == 0.0 for part in self._parts)  # cells of atoms cost less
         least = max(window / self._max_points, longest / most, 1e-12 * largest)
-        return _Place(tilt, moment, max(tail, _SMALLEST_TAIL), log_budget, effective, spacing, least, floors)
+        return Place(tilt, moment, max(tail, SMALLEST_TAIL), log_budget, effective, spacing, least, floors)
 
     def _composed(self, index: int, level: int, care: int, is_upper: bool) -> Window:
         """The composition at a place, from the parts on a grid of one level; less is left out with more care."""
@@ -297,7 +280,7 @@ class Grid:
             log_floor = budget - math.log(self._n_factors)
             floors = place.floors
             if care:
-                floors = tuple(_floor(sketch, place.tilt, log_floor) for sketch in self._sketches)
+                floors = tuple(floor_of(sketch, place.tilt, log_floor) for sketch in self._sketches)
             measure = upper_measure if is_upper else lower_measure
             parts = [
                 (measure(part.upper if is_upper else part.lower, spacing, tail, floor), part.count)
@@ -326,7 +309,7 @@ class Grid:
         used: _Used = {}
         lower, upper = worst
         index, care, gap, moved = index_of(None), 0, math.inf, 0
-        level = -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
+        level = _first_level(ease)
         for _ in range(_MAX_ROUNDS):
             known = lower, upper
             try:
@@ -346,7 +329,7 @@ class Grid:
                     is_full = window.mass.size >= self._max_points and self._share >= tail
                     if share <= 1.0 or care >= _MOST_CARE or is_full:  # a window of all points holds no more with care
                         break
-                    care = min(care + math.ceil(math.log(min(share, 1e290)) / _CARE), _MOST_CARE)
+                    care = min(care + math.ceil(math.log(min(share, 1e290)) / CARE), _MOST_CARE)
                 used[index, level, care, False] = window = self._composed(index, level, care, False)
                 lower = max(lower, read(window))
                 gap = upper - lower if math.isfinite(lower) else 0.0
@@ -365,7 +348,7 @@ class Grid:
                 break  # no window of all points holds what care asks for
         return used
 
-    def _spacing_at(self, place: _Place, level: int) -> tuple[float, bool]:
+    def _spacing_at(self, place: Place, level: int) -> tuple[float, bool]:
         """The spacing of a level, one that atoms share if there is one; and whether a finer one would not help."""
         if self._spacing is not None:
             return self._spacing, True
@@ -383,18 +366,9 @@ class Grid:
         return next(found, divisor / cells), is_final
 
 
-def _floor(sketch: Weighted, tilt: float, log_budget: float) -> float:
-    """A loss below which all mass, moved up to it, is less than exp(log_budget) of the tilted measure."""
-    _, loss, log_mass = sketch
-    if not loss.size:
-        return -math.inf
-    order = np.argsort(loss, kind="stable")
-    loss, log_mass = loss[order], log_mass[order]
-    whole = log_moment([(1, loss, log_mass)], tilt).value
-    moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
-    few = np.flatnonzero(moved < log_budget)
-    return float(loss[few[-1] + 1]) if few.size else -math.inf
+def _first_level(ease: float) -> int:
+    return -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
 
 
 def _log(value: float) -> float:
-    return math.log(value) if value > _SMALLEST_TAIL else -690.0
+    return math.log(value) if value > SMALLEST_TAIL else -690.0
