@@ -79,6 +79,9 @@ class Grid:
         if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
+        if epsilon > self._top and self._ends and (window := self._composed(0, 0, 0, True)).finite(epsilon) == 0.0:
+            upper = window.delta(epsilon)  # what is infinite, which any grid tells
+            return judged(min(self._composed(0, 0, 0, False).delta(epsilon), upper), upper, math.inf)
         index, near, step = self._before(epsilon)
         if self._before(near - _LITTLE * step)[0] == index and (found := self._settled(index, epsilon)):
             return found
@@ -114,6 +117,8 @@ class Grid:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
+        if self._is_out_of_reach(delta) and self._composed(0, 0, 0, False).infinite > delta:
+            return Found(math.inf, math.inf, Status.NOT_MET)
 
         def grids(target: float) -> tuple[_Used, float]:
             log_near, step, first, guess, slope = self._guess(target)
@@ -137,9 +142,10 @@ class Grid:
 
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound of the answer by the first grid alone; inf where a target begins with none."""
-        if not self._whole or (self._far < math.inf and quantity == "delta" and target > self._far):
+        is_delta = quantity == "delta"
+        if not self._whole or (target > min(self._far, self._top) if is_delta else self._is_out_of_reach(target)):
             return math.inf
-        if quantity == "delta":
+        if is_delta:
             return self._composed(self._index_at(target), 0, 0, True).delta(target)
         _, _, index, guess, slope = self._guess(_log(target - self._infinite))
         return self._composed(index, _first_level(max(slope * guess, 1e-3)), 0, True).epsilon(target)
@@ -169,6 +175,15 @@ class Grid:
         """The largest loss, roughly; inf where losses are not bounded."""
         ends = ((p.count, p.upper.extent(SMALLEST_TAIL)[1], p.upper.outside(SMALLEST_TAIL)) for p in self._parts)
         return sum(count * max(high, where if missing > 0.0 else high) for count, high, (missing, where) in ends)
+
+    @cached_property
+    def _ends(self) -> bool:
+        """Whether no part of the losses is left out beyond the largest one."""
+        return not any(part.upper.outside(SMALLEST_TAIL)[0] > 0.0 for part in self._parts)
+
+    def _is_out_of_reach(self, delta: float) -> bool:
+        """Whether the mass of an infinite loss is more, roughly."""
+        return delta < self._infinite * (1.0 - 1e-9)
 
     @cached_property
     def _far(self) -> float:
