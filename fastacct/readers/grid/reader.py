@@ -79,9 +79,10 @@ class Grid:
         if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
-        if epsilon > self._top and self._ends and (window := self._composed(0, 0, 0, True)).finite(epsilon) == 0.0:
-            upper = window.delta(epsilon)  # what is infinite, which any grid tells
-            return judged(min(self._composed(0, 0, 0, False).delta(epsilon), upper), upper, math.inf)
+        if self._is_beyond(epsilon):  # what is infinite, which any grid tells
+            upper = self._composed(0, 0, 0, True).delta(epsilon)
+            lower = min(self._composed(0, 0, 0, False).delta(epsilon), upper) if upper > 0.0 else 0.0
+            return judged(lower, upper, math.inf)
         index, near, step = self._before(epsilon)
         if self._before(near - _LITTLE * step)[0] == index and (found := self._settled(index, epsilon)):
             return found
@@ -143,10 +144,11 @@ class Grid:
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound of the answer by the first grid alone; inf where a target begins with none."""
         is_delta = quantity == "delta"
-        if not self._whole or (target > min(self._far, self._top) if is_delta else self._is_out_of_reach(target)):
+        if not self._whole or (target > self._far if is_delta else self._is_out_of_reach(target)):
             return math.inf
         if is_delta:
-            return self._composed(self._index_at(target), 0, 0, True).delta(target)
+            index = 0 if self._is_beyond(target) else self._index_at(target)
+            return self._composed(index, 0, 0, True).delta(target)
         _, _, index, guess, slope = self._guess(_log(target - self._infinite))
         return self._composed(index, _first_level(max(slope * guess, 1e-3)), 0, True).epsilon(target)
 
@@ -177,9 +179,18 @@ class Grid:
         return sum(count * max(high, where if missing > 0.0 else high) for count, high, (missing, where) in ends)
 
     @cached_property
-    def _ends(self) -> bool:
-        """Whether no part of the losses is left out beyond the largest one."""
-        return not any(part.upper.outside(SMALLEST_TAIL)[0] > 0.0 for part in self._parts)
+    def _left_out(self) -> float:
+        """Mass that is left out beyond the largest loss, where as little as possible is."""
+        return max((part.upper.outside(SMALLEST_TAIL)[0] for part in self._parts), default=0.0)
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether no mass is left out of densities, however much may be."""
+        return self._left_out == 0.0 and any(part.upper.quadrature > 0.0 for part in self._parts)
+
+    def _is_beyond(self, epsilon: float) -> bool:
+        """Whether an epsilon is seen to be beyond all finite losses."""
+        return epsilon > self._top and self._left_out == 0.0 and self._composed(0, 0, 0, True).finite(epsilon) == 0.0
 
     def _is_out_of_reach(self, delta: float) -> bool:
         """Whether the mass of an infinite loss is more, roughly."""
@@ -339,9 +350,9 @@ class Grid:
                     if better != index and moved < 2:
                         index, moved = better, moved + 1
                         continue
-                    tail = tails(self._place(index).tail_at(care), above)
+                    tail = 0.0 if self._is_whole else tails(self._place(index).tail_at(care), above)
                     share = max(self._share, tail) / (0.25 * self._tolerance)
-                    is_full = window.mass.size >= self._max_points and self._share >= tail
+                    is_full = (window.is_cut or window.mass.size >= self._max_points) and self._share >= tail
                     if share <= 1.0 or care >= _MOST_CARE or is_full:  # a window of all points holds no more with care
                         break
                     care = min(care + math.ceil(math.log(min(share, 1e290)) / CARE), _MOST_CARE)

@@ -49,6 +49,8 @@ class Window:
     below: float = 0.0
     above: float = 0.0
     log_moment: float = math.inf
+    is_cut: bool = False
+    """Whether more points were wanted."""
 
     @classmethod
     def of(cls, measure: GridMeasure, is_upper: bool) -> Window:
