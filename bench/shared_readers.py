@@ -1,13 +1,14 @@
 """How much 100 targets of one job cost, in units of one: `python -m bench.shared_readers`.
 
-Every call makes its job anew, so that nothing is shared but what one call shares.  Processor time, the least of a few
-calls; one target is the middle one.  The goal is 5.
+Every call makes its job anew, so that nothing is shared but what one call shares.  Processor time, the least of up to
+25 calls of either kind in turn; one target is the middle one.  The goal is 5.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -38,14 +39,15 @@ def jobs() -> dict[str, Callable[[], Any]]:
     }
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """The least processor time of up to five calls, within a few seconds."""
-    spans: list[float] = []
-    while len(spans) < 5 and sum(spans) < 4.0:
-        start = time.process_time()
-        call()
-        spans.append(time.process_time() - start)
-    return min(spans)
+def seconds(calls: tuple[Callable[[], Any], ...]) -> list[float]:
+    """The least processor time of each call, taken in turn: up to 25 times within a few seconds, and at least twice."""
+    spans: list[list[float]] = [[] for _ in calls]
+    while len(spans[0]) < 2 or (len(spans[0]) < 25 and sum(map(sum, spans)) < 4.0):
+        for call, own in zip(calls, spans, strict=True):
+            start = time.process_time()
+            call()
+            own.append(time.process_time() - start)
+    return [min(own) for own in spans]
 
 
 def main() -> None:
@@ -58,7 +60,7 @@ def main() -> None:
             "tradeoff": (lambda x, m=make: fa.tradeoff(m(), x, threads=1), np.linspace(0.005, 0.9, TARGETS)),
         }
         for question, (ask, targets) in questions.items():
-            one, all_of_them = (seconds(lambda x=x, a=ask: a(x)) for x in (targets[TARGETS // 2], targets))
+            one, all_of_them = seconds((partial(ask, targets[TARGETS // 2]), partial(ask, targets)))
             ratio, mark = all_of_them / one, "" if all_of_them <= GOAL * one else " > 5"
             print(
                 f"| {name} | {question} | {one * 1e3:.1f} | {all_of_them * 1e3:.1f} | {ratio:.1f}{mark} |", flush=True

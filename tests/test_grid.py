@@ -316,3 +316,29 @@ def test_a_target_has_the_same_bits_alone_and_among_others():
     together = Grid([Part(loss.bracket, 200)], 1e-3)
     for target in targets:
         assert together.delta(target) == Grid([Part(loss.bracket, 200)], 1e-3).delta(target)
+
+
+@pytest.mark.parametrize("scale", [5.0, 0.5])
+def test_the_first_grids_of_a_place_tell_what_all_grids_of_a_target_tell(scale):
+    parts = [Part(LossDistribution.from_laplace(scale).bracket, 30)]
+    grid, other = Grid(parts, 1e-4), Grid(parts, 1e-4)
+    other._settled = lambda index, epsilon: None
+    for epsilon in np.linspace(0.01, 6.0 / scale, 25).tolist():
+        assert grid.delta(epsilon) == other.delta(epsilon)
+
+
+def test_beyond_all_finite_losses_only_what_is_infinite_is_left():
+    job = fa.TruncatedLaplace(1.0, 12.0).poisson(0.1) * 2
+    lower, upper, _ = fa.delta_bounds(job, epsilon=[0.5, 3.0, 300.0])
+    assert upper[1] == upper[2] <= upper[0]
+    assert (upper - lower)[1:].max() <= 1e-9 * upper[1]
+    assert fa.epsilon(job, delta=0.99 * lower[1]) == math.inf
+
+
+def test_the_smaller_direction_does_not_change_the_answer():
+    job = fa.Laplace(1.0).poisson(0.1) * 30
+    for epsilon in (0.0, 0.3, 1.0, 2.5):
+        both_ways = fa.delta_bounds(job, epsilon=epsilon)
+        each = [fa.delta_bounds(job, epsilon=epsilon, neighbors=way) for way in ("remove", "add")]
+        assert both_ways.upper == max(one.upper for one in each)
+        assert both_ways.lower == max(one.lower for one in each)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms, Index, Loss, OutOfReachError, log_moment, weighted
+from fastacct.losses.cells import LIGHT, CellSums
+from fastacct.losses.loss import ROUNDING, Atoms, Loss, OutOfReachError, log_moment, weighted
 
 __all__ = [
     "GridMeasure",
@@ -34,8 +35,6 @@ _SMOOTH: Final = 0.9
 """Least ratio of the masses of cells around the mode where no density is steep."""
 _HEAVY: Final = 0.3
 """A cell with this part of all mass decides where the grid lies."""
-_LIGHT: Final = 1e-285
-"""Products of smaller masses with small numbers have no relative accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     if where - low <= spacing * _FEW_CELLS:
         high = max(high, where)  # the mass without a node is not infinite
     anchor = source.anchor
-    cells = _Cells(source, spacing, tail)
+    cells = CellSums(source, spacing, tail)
     for attempt in range(2):
         origin, n = _grid(low, high, 0.0 if anchor is None else anchor, spacing)
         cells.split(_points(origin, spacing, n + 1), _grid_error(origin, n, spacing))
@@ -130,7 +129,7 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(cells.mass > 0.0, cells.right / cells.mass, 0.0) / whole
     part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature_near(2.0 * spacing) / whole, 1.0)
-    light = (cells.mass > 0.0) & (cells.mass < _LIGHT)
+    light = (cells.mass > 0.0) & (cells.mass < LIGHT)
     part, mass = np.where(light, 1.0, part), np.where(light, mass + 1e-318, mass)
     points = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
     infinite = source.infinite
@@ -153,7 +152,7 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     bottom = 0.0
     is_cut = low < floor
     low, high = max(low, floor), max(high, floor + 2.0 * spacing)
-    cells = _Cells(source, spacing, tail)
+    cells = CellSums(source, spacing, tail)
     origin, n = _grid(low, high, 0.0 if source.anchor is None else source.anchor, spacing)
     tolerance = spacing * (1e-7 + 0.005 * min(spacing, 1.0))
     origin, n, edges, fixed = _near_the_mode(cells, origin, n, source.anchor is None, is_cut)
@@ -208,7 +207,7 @@ def _moves(mass: Cells, wanted: Cells, spacing: float) -> Cells:
 
 
 def _near_the_mode(
-    cells: _Cells, origin: float, n: int, is_free: bool, is_cut: bool
+    cells: CellSums, origin: float, n: int, is_free: bool, is_cut: bool
 ) -> tuple[float, int, Cells, NDArray[np.bool_]]:
     """Origin, cells, edges of the groups, and which edges are balanced already: those next to the mode.
 
@@ -323,61 +322,3 @@ def _points(origin: float, spacing: float, n: int) -> Cells:
 
 def _grid_error(origin: float, n: int, spacing: float) -> float:
     return 2.0 * ROUNDING * (abs(origin) + (n + 1) * spacing)
-
-
-class _Cells:
-    """Sums over the nodes of each cell: `mass`, and `right` = sum of mass (1 - exp(point - loss))."""
-
-    def __init__(self, source: Loss, spacing: float, tail: float) -> None:
-        self.source, self.spacing, self.tail = source, spacing, tail
-        self.mass = self.right = np.zeros(0)
-        self.beyond = 0.0
-        self.longest = 0
-
-    def hits_points(self) -> bool:
-        """Whether all losses are atoms on points of the grid, up to rounding."""
-        lattice = self.source.lattice
-        if lattice is None or self.source.anchor is None or self.source.quadrature > 0.0:
-            return False
-        return abs(lattice / self.spacing - round(lattice / self.spacing)) < 1e-9
-
-    def split(self, edges: Cells, error: float) -> None:
-        """Upper sums; losses are at most `beyond` beyond their cell."""
-        n = edges.size - 1
-        self.mass, self.right, self.beyond, self.longest = np.zeros(n), np.zeros(n), 0.0, 0
-        for nodes in self.source.nodes(edges, self.tail):
-            above = nodes.loss - edges[nodes.cell] + (nodes.loss_error + error)
-            self.beyond = max(self.beyond, float((above - self.spacing).max(initial=0.0)))
-            mass = nodes.mass + nodes.mass_error
-            self._add(nodes.cell, mass, mass * -np.expm1(-np.clip(above, 0.0, self.spacing)))
-
-    def group(self, edges: Cells, points: Cells, error: float) -> None:
-        """Lower sums, errors subtracted."""
-        n = points.size
-        self.mass, self.right, self.longest = np.zeros(n), np.zeros(n), 0
-        size = np.zeros(n)
-        for nodes in self.source.nodes(edges, self.tail):
-            above = nodes.loss - points[nodes.cell] - (nodes.loss_error + error)
-            mass = np.maximum(nodes.mass - nodes.mass_error, 0.0)
-            with np.errstate(over="ignore", invalid="ignore"):
-                gain = -np.expm1(-above)
-                gain *= np.where(gain > 0.0, mass, nodes.mass + nodes.mass_error)
-            gain = np.where(nodes.mass + nodes.mass_error > 0.0, gain, 0.0)
-            self._add(nodes.cell, mass, gain, size)
-        per_sum = ROUNDING * (8.0 + self.longest)
-        self.right -= 2.0 * self.source.quadrature_near(2.0 * self.spacing) * self.mass + per_sum * size
-        self.mass *= 1.0 - self.source.quadrature - per_sum
-        light = self.mass < _LIGHT
-        self.mass[light] = self.right[light] = 0.0
-
-    def _add(self, cell: Index, mass: Cells, right: Cells, size: Cells | None = None) -> None:
-        """Sums of some nodes, which are in few cells next to each other."""
-        if not cell.size:
-            return
-        first, last = int(cell.min()), int(cell.max()) + 1
-        near, n = cell - first, last - first
-        self.mass[first:last] += np.bincount(near, mass, n)
-        self.right[first:last] += np.bincount(near, right, n)
-        if size is not None:
-            size[first:last] += np.bincount(near, np.abs(right), n)
-        self.longest += int(np.bincount(near, minlength=n).max())

@@ -100,6 +100,15 @@ class _Readers:
         """Whether losses are rounded to a grid."""
         return "grid" in self._makers
 
+    def is_below(self, quantity: Literal["epsilon", "delta"], target: float, least: float) -> bool:
+        """Whether the first grid says that the answer is at most `least`."""
+        grid = self._made.get("grid")
+        if least == -math.inf or "line" in self._makers or not self.is_on_grid:
+            return False
+        grid = self._made["grid"] = grid or self._makers["grid"]()
+        assert isinstance(grid, Grid)
+        return grid.at_most(quantity, target) <= least
+
     def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
         for name, make in self._makers.items():
@@ -119,6 +128,7 @@ class CellReader:
         self._relation = relation
         self._settings = settings
         self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
+        self._at_end: dict[tuple[float, Quantity], float] = {}
         self._is_bound = not all(mechanism.tight for mechanism, _ in cell)  # its divergences may say more
         self._lock = RLock()
         """A job that threads share keeps its readers: one question at a time."""
@@ -155,14 +165,20 @@ class CellReader:
         with self._lock:
             if quantity == "epsilon":
                 return self._epsilon(target)
-            is_log, largest = quantity == "log_delta", self._renyi.pure_epsilon
-            found = self._delta(target, is_log)
-            for end in (_END, 2.0 * _NEAR):  # delta falls, so that its bounds before the target are bounds, too
-                before = largest * (1.0 - end)
-                if before < target < largest < math.inf:
-                    upper = min(found.upper, self._delta(before, is_log).upper)
-                    found = found if upper == found.upper else Found(min(found.lower, upper), upper, Status.LOOSE)
+            found = self._delta(target, quantity == "log_delta")
+            largest = self._renyi.pure_epsilon
+            if largest * (1.0 - _END) < target < largest < math.inf:
+                ends = [end for end in (_END, 2.0 * _NEAR) if largest * (1.0 - end) < target]
+                upper = min(self._before(end, quantity) for end in ends)
+                return found if upper >= found.upper else Found(min(found.lower, upper), upper, Status.LOOSE)
             return found
+
+    def _before(self, end: float, quantity: Quantity) -> float:
+        """Upper bound of delta a little before the largest loss, and of all beyond: delta falls."""
+        if (end, quantity) not in self._at_end:
+            before = self._renyi.pure_epsilon * (1.0 - end)
+            self._at_end[end, quantity] = self._delta(before, quantity == "log_delta").upper
+        return self._at_end[end, quantity]
 
     def every(self, quantity: Quantity, target: float) -> Iterator[tuple[str, Found | str]]:
         """What each reader says by itself: bounds, or why it does not answer."""
@@ -229,14 +245,19 @@ class CellReader:
 
     def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found | None, bool]:
         """The larger direction by losses, None where they are too extreme; whether they were summed one by one."""
+        found, is_exact = [], True
+        least = -math.inf
         try:
-            answers = [side.ask(quantity, target) for side in self._sides]
+            for side in self._sides:
+                if side.is_below(quantity, target, least):  # it is not the larger one
+                    is_exact = False
+                    continue
+                one, name = side.ask(quantity, target)
+                found.append(one)
+                least, is_exact = max(least, one.lower), is_exact and name in _EXACT
         except OutOfReachError:
             return None, False
-        found = [one for one, _ in answers]
-        lower, upper = max(one.lower for one in found), max(one.upper for one in found)
-        exact = all(name in _EXACT for _, name in answers)
-        return Found(lower, upper, max(one.status for one in found)), exact
+        return Found(least, max(one.upper for one in found), max(one.status for one in found)), is_exact
 
     def _is_wide(self, lower: float, upper: float, least: float, is_exact: bool) -> bool:
         """Whether divergences may say more: not where losses are summed one by one and every rounding is small."""

@@ -12,6 +12,7 @@ is read on the line next to its own saddle point, so that it has the same bits a
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,7 +21,9 @@ import numpy as np
 from fastacct.core.bounds import Found, Status
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
-from fastacct.readers.line_nodes import TOGETHER, NoLineError, Part, Tilted, log_moment, log_moments, nodes_of
+from fastacct.readers.line_nodes import NoLineError, Part, Tilted, log_moment, log_moments, nodes_of
+from fastacct_ext import _densities
+from fastacct_ext._densities import TOGETHER
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
@@ -81,11 +84,11 @@ class _Line:
         self.log_tail = target
         self.tail_epsilon = epsilon
         self.t, (self.log_f, self.phase, error) = np.arange(n) * self.h, found
-        self.size = np.exp(self.log_f - self.log_f[0])
+        self.log_first = float(self.log_f[0])
+        self.size = np.exp(self.log_f - self.log_first)
         self.size[0] *= 0.5
         # (|M| + error)^count - |M|^count, also where the error is the larger one
         self.grown = float((self.size * np.where(error < 1.0, np.expm1(np.minimum(error, 1.0)), np.exp(error))).sum())
-        self.steep = self.size * self.t
 
     def _place(self, parts: list[Part], epsilon: float, target: float, width: float) -> None:
         """The step, by Chernoff's bound at the best of some points on either side, for epsilons up to `width` off."""
@@ -121,10 +124,10 @@ class _Line:
 
             def bound(step: float, sizes: list[float] = sizes) -> float:
                 """From t to t + step: |M| changes by at most E |loss - centre| exp(c loss) a unit of t."""
-                most = (
-                    min(m + one.slope * step, one.value * (1.0 + 1e-12)) for m, one in zip(sizes, tilted, strict=True)
-                )
-                return sum(part.count * math.log(m) for m, part in zip(most, parts, strict=True))
+                total = 0.0
+                for part, one, m in zip(parts, tilted, sizes, strict=True):
+                    total += part.count * math.log(min(m + one.slope * step, one.value * (1.0 + 1e-12)))
+                return total
 
             if not bound(0.0) < log_limit:
                 return False
@@ -141,21 +144,20 @@ class _Line:
 
     def read(self, epsilon: float) -> tuple[float, float]:
         """Log of the sum, and its slope in epsilon."""
-        c, angle = self.c, self.phase - epsilon * self.t
-        total = float((self.size * np.cos(angle)).sum())
+        total, slope = _densities.phases_line(self.size, self.phase, self.t, epsilon)
         if not total > 0.0:
             return -math.inf, -1.0
-        falling = (c - 1.0) * total - float((self.steep * np.sin(angle)).sum())
-        return float(self.log_f[0]) - (c - 1.0) * epsilon + math.log(total * self.h / math.pi), -falling / total
+        falling = (self.c - 1.0) * total - slope
+        return self.log_first - (self.c - 1.0) * epsilon + math.log(total * self.h / math.pi), -falling / total
 
     def errors(self, epsilon: float, log_value: float) -> tuple[float, float]:
         """Relative error of the sum, and its relative aliases."""
         if not log_value > -math.inf:
             return math.inf, math.inf
         c, h = self.c, self.h
-        each = np.abs(self.log_f - (c - 1.0) * epsilon) + np.abs(self.phase) + self.t * epsilon + 30.0 + self.count
-        weighted = self.grown + 16.0 * ROUNDING * float((self.size * each).sum())
-        log_total = log_value - float(self.log_f[0]) + (c - 1.0) * epsilon - math.log(h / math.pi)
+        numbers, fall = (self.size, self.log_f, self.phase, self.t), (c - 1.0) * epsilon
+        weighted = self.grown + 16.0 * ROUNDING * _densities.phases_size(*numbers, epsilon, fall, 30.0 + self.count)
+        log_total = log_value - self.log_first + (c - 1.0) * epsilon - math.log(h / math.pi)
         tail = math.exp(min(700.0, self.log_tail - (c - 1.0) * (epsilon - self.tail_epsilon) - log_value))
         alias = 0.0
         for v, base in self.sides:
@@ -183,6 +185,14 @@ class _Saddles(NamedTuple):
     """Widths of a saddle point in a unit of x: at least 1."""
 
 
+def _interpolated(wanted: float, x: list[float], y: list[float]) -> float:
+    """The value at `wanted` of the line through points with x that do not fall, as `numpy.interp`."""
+    i = bisect_right(x, wanted) - 1
+    if i < 0 or i >= len(x) - 1:
+        return y[0] if i < 0 else y[-1]
+    return (y[i + 1] - y[i]) / (x[i + 1] - x[i]) * (wanted - x[i]) + y[i]
+
+
 class CompiledLine:
     """Delta and epsilon of one direction of a composition: (mechanism, sample rate, count) each."""
 
@@ -190,7 +200,8 @@ class CompiledLine:
         if not sum(count for _, _, count in parts) >= LEAST_COUNT:
             raise NoLineError("too few releases")
         self._parts = [Part(nodes_of(made, rate, way), count) for made, rate, count in parts]
-        self._finer: dict[int, _Saddles] = {}
+        self._finer: dict[int, tuple[list[float], list[float], list[float]]] = {}
+        """Places, epsilons and depths of saddle points between two coarse ones."""
         self._lines: dict[int, _Line | NoLineError] = {}
 
     # -- the lattice: places in widths of saddle points, and one line at every multiple of `_APART` -----------
@@ -216,18 +227,24 @@ class CompiledLine:
         per_width = 0.5 * (all_of_them.per_width[1:] + all_of_them.per_width[:-1])
         return all_of_them, np.append(0.0, np.cumsum(per_width * np.diff(all_of_them.x)))
 
+    @cached_property
+    def _coarse_lists(self) -> tuple[list[float], list[float], list[float], list[float]]:
+        coarse, places = self._coarse
+        return coarse.x.tolist(), coarse.epsilon.tolist(), coarse.depth.tolist(), places.tolist()
+
     def _saddle(self, epsilon: float | None, log_delta: float | None) -> tuple[float, float]:
         """The place for, and epsilon of, the saddle point of a given epsilon, or of a given delta."""
-        coarse, places = self._coarse
-        known, wanted = (coarse.depth, -(log_delta or 0.0)) if epsilon is None else (coarse.epsilon, epsilon)
-        i = min(max(int(known.searchsorted(wanted)) - 1, 0), known.size - 2)
+        x_of, epsilon_of, depth_of, places = self._coarse_lists
+        known, wanted = (depth_of, -(log_delta or 0.0)) if epsilon is None else (epsilon_of, epsilon)
+        i = min(max(bisect_left(known, wanted) - 1, 0), len(known) - 2)
         if i not in self._finer:
-            self._finer[i] = self._saddles(np.linspace(coarse.x[i], coarse.x[i + 1], 7))
-        fine = self._finer[i]
-        x = float(np.interp(wanted, fine.depth if epsilon is None else fine.epsilon, fine.x))
-        at = float(np.interp(x, fine.x, fine.epsilon)) if epsilon is None else epsilon
-        part = (x - fine.x[0]) / (fine.x[-1] - fine.x[0])
-        return float(places[i] + (places[i + 1] - places[i]) * part) - _LEFT_OF, at
+            fine = self._saddles(np.linspace(x_of[i], x_of[i + 1], 7))
+            self._finer[i] = fine.x.tolist(), fine.epsilon.tolist(), fine.depth.tolist()
+        x_fine, epsilon_fine, depth_fine = self._finer[i]
+        x = _interpolated(wanted, depth_fine if epsilon is None else epsilon_fine, x_fine)
+        at = _interpolated(x, x_fine, epsilon_fine) if epsilon is None else epsilon
+        part = (x - x_fine[0]) / (x_fine[-1] - x_fine[0])
+        return places[i] + (places[i + 1] - places[i]) * part - _LEFT_OF, at
 
     def _line(self, index: int) -> _Line:
         """The line at a place of the lattice; also that there is none is kept."""

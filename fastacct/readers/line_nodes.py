@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
 from fastacct.mechanisms.compiled.table import at_nodes, cut_evenly
+from fastacct_ext import _densities
+from fastacct_ext._densities import TOGETHER
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
@@ -26,8 +28,6 @@ _PANELS: Final = 1024
 _MISSED: Final = 1e-11
 """Part of a mass that the panels of the line may miss of what the mechanism's own panels see."""
 _MOST_KEPT: Final = 16
-TOGETHER: Final = 11
-"""Points of a line whose cosines are those of the one in the middle, turned."""
 _NEGLIGIBLE: Final = -50.0
 _VARIATION: Final = 4.0
 """How much more the density of the loss may vary than its means over panels."""
@@ -180,10 +180,9 @@ class Tilted:
 
     def at(self, t: float) -> float:
         """|M(c + i t)|, with its error."""
-        panels = []
-        for weights, losses in zip(self.weights, self.losses, strict=True):
-            phase = t * losses
-            panels.append((weights * np.cos(phase)).sum(axis=-1) + 1j * (weights * np.sin(phase)).sum(axis=-1))
+        panels = [np.empty(len(losses), dtype=np.complex128) for losses in self.losses]
+        for weights, losses, out in zip(self.weights, self.losses, panels, strict=True):
+            _densities.phases_at(weights, losses, t, out)
         return float(abs(panels[1].sum()) + self._error(panels, t))
 
     def along(self, h: float, first: int, n: int) -> tuple[Complex, Cells]:
@@ -191,27 +190,14 @@ class Tilted:
 
         exp(i t loss) is a product: of that in the middle of `TOGETHER` points, and of a few steps to either side.
         """
-        steps, panels = np.arange(TOGETHER // 2 + 1) * h, []
-        middles = np.arange(first + TOGETHER // 2, first + n, TOGETHER) * h
-        for weights, losses in zip(self.weights, self.losses, strict=True):
-            phase = np.multiply.outer(middles, losses)
-            far_cos, far_sin = np.cos(phase), np.sin(phase)
-            phase = np.multiply.outer(steps, losses)
-            near_cos, near_sin = weights * np.cos(phase), weights * np.sin(phase)
-            cosines = _each(far_cos, near_cos) + 1j * _each(far_sin, near_cos)
-            sines = 1j * _each(far_cos, near_sin) - _each(far_sin, near_sin)
-            found = np.concatenate([(cosines - sines)[:, :0:-1], cosines + sines], axis=1)
-            panels.append(found.reshape(n, -1))
+        panels = [np.empty((n, len(losses)), dtype=np.complex128) for losses in self.losses]
+        for weights, losses, out in zip(self.weights, self.losses, panels, strict=True):
+            _densities.phases_along(weights, losses, h, first, np.empty((TOGETHER + 1) * losses.size), out)
         return np.asarray(panels[1].sum(axis=-1)), self._error(panels, np.arange(first, first + n) * h)
 
     def _error(self, panels: list[Complex], t: Any) -> Any:
         off = 10.0 * np.abs(panels[1] - panels[0]).sum(axis=-1) + self.dropped
         return off + self.rounding + self.per_order * (self.c + t)
-
-
-def _each(far: Cells, near: Cells) -> Cells:
-    """Products summed over the points of each panel."""
-    return np.asarray(np.einsum("apn,bpn->abp", far, near))
 
 
 def log_moment(parts: list[Part], v: Cells) -> Cells:

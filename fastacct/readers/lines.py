@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -29,6 +30,7 @@ _OWN: Final = 24
 _IDLE: Final = 4
 """Deltas in a row that brought nothing."""
 _GUESSES: Final = np.linspace(0.0, 1.0, 257)
+_SQUARES: Final = _GUESSES * _GUESSES
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
 _EVEN: Final = 1e-12
@@ -87,11 +89,13 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
     def value(epsilon: float) -> float:
         return float(line(math, epsilon, delta_at(epsilon), fpr))
 
-    end = _STRIDE
-    while end < len(_SHARED) - 1 and value(_SHARED[end]) <= value(_SHARED[end - _STRIDE]):
+    end, before, after = _STRIDE, value(_SHARED[0]), value(_SHARED[_STRIDE])
+    while end < len(_SHARED) - 1 and after <= before:
         end += _STRIDE
+        before, after = after, value(_SHARED[end])
     points = _SHARED[max(end - 2 * _STRIDE, 0) : end + 1]
-    points = sorted({*points, *corners[(corners > points[0]) & (corners < points[-1])].tolist()})
+    inner = corners[corners.searchsorted(points[0], "right") : corners.searchsorted(points[-1])]
+    points = sorted({*points, *inner.tolist()}) if inner.size else points
     first, last = 0, len(points) - 1
     while first < last:
         middle = (first + last) // 2
@@ -99,40 +103,46 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
             last = middle
         else:
             first = middle + 1
-    own = {x: value(x) for x in points[max(first - 1, 0) : first + 2]}
+    e = points[max(first - 1, 0) : first + 2]
+    own = [value(x) for x in e]
     idle = 0
     for _ in range(_OWN):  # the parabola's minimum where that has helped, else the middle of the longer side
-        e = np.array(sorted(own))
-        place = int(np.argmin([own[x] for x in e.tolist()]))
-        e, place = e[max(place - 1, 0) : place + 2], min(place, 1)
-        delta, best = np.array([delta_at(x) for x in e.tolist()]), min(own.values())
-        known = int(np.count_nonzero(delta))
-        if not known or e[-1] - e[0] <= 1e-4 * e[-1]:
+        best = min(own)
+        place = own.index(best)
+        near = e[max(place - 1, 0) : place + 2]
+        delta = [delta_at(x) for x in near]
+        known = len(delta) - delta.count(0.0)
+        if not known or near[-1] - near[0] <= 1e-4 * near[-1]:
             break
-        at, told = float(e[place]), math.nan
-        if known < e.size:  # a logarithm of nothing has no parabola
-            at = float(0.5 * (e[known - 1] + e[known]))
+        at, told = e[place], math.nan
+        if known < len(near):  # a logarithm of nothing has no parabola
+            at = 0.5 * (near[known - 1] + near[known])
         elif not idle:
-            guesses = e[0] + (e[-1] - e[0]) * _GUESSES
-            model = line(np, guesses, np.exp(_through(e, np.log(delta), guesses)), fpr)
-            at, told = float(guesses[int(np.argmin(model))]), float(model.min())
-            if at in own and e.size == 2:
+            guesses = near[0] + (near[-1] - near[0]) * _GUESSES
+            model = line(np, guesses, np.exp(_through(near, [math.log(x) for x in delta])), fpr)
+            least = int(model.argmin())
+            at, told = float(guesses[least]), float(model[least])
+            if at in near and len(near) == 2:
                 break
-        if at in own:
-            at = max((0.5 * (a + b) for a, b in pairwise(e.tolist())), key=lambda x: abs(x - e[place]))
-        own[at] = value(at)
+        if at in near:
+            at = max((0.5 * (a + b) for a, b in pairwise(near)), key=lambda x: abs(x - e[place]))
+        found = value(at)
         enough = _GOOD * min(best, 1.0 - best)
-        idle = 0 if own[at] < best - enough or place < known < e.size else idle + 1
-        if idle > _IDLE or abs(own[at] - told) <= 10.0 * enough:  # a model that is right has found the least
+        idle = 0 if found < best - enough or min(place, 1) < known < len(near) else idle + 1
+        where = bisect(e, at)
+        e.insert(where, at)
+        own.insert(where, found)
+        if idle > _IDLE or abs(found - told) <= 10.0 * enough:  # a model that is right has found the least
             break
-    return min(own.values())
+    return min(own)
 
 
-def _through(x: Cells, y: Cells, at: Cells) -> Cells:
-    """The polynomial through two or three points."""
-    slope = (y[1] - y[0]) / (x[1] - x[0])
-    bend = ((y[-1] - y[1]) / (x[-1] - x[1]) - slope) / (x[-1] - x[0]) if x.size == 3 else 0.0
-    return np.asarray(y[0] + (at - x[0]) * (slope + bend * (at - x[1])))
+def _through(x: list[float], y: list[float]) -> Cells:
+    """The polynomial through two or three points, at the guesses between the outer ones."""
+    t = (x[1] - x[0]) / (x[-1] - x[0])
+    slope = (y[1] - y[0]) / t
+    bend = (y[2] - y[1]) / (1.0 - t) - slope if len(x) == 3 else 0.0
+    return np.asarray(y[0] + (slope - bend * t) * _GUESSES + bend * _SQUARES)
 
 
 def _steep(of: Any, epsilon: Any, delta: Any, fpr: float) -> Any:

@@ -14,20 +14,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, Literal
 
-import numpy as np
-
-from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
-from fastacct.losses.loss import Moment, OutOfReachError, Weighted, log_moment, weighted
+from fastacct.core.bounds import Found, Status, judged
+from fastacct.losses.loss import Moment, OutOfReachError, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition, Saddle, saddle_at, saddle_of_delta
 from fastacct.readers.grid.parts import Part, hits_atoms, shared_spacing
+from fastacct.readers.grid.place import CARE, SMALLEST_TAIL, Place, floor_of
 from fastacct.readers.grid.window import Window
 
 __all__ = ["Grid"]
 
-_SMALLEST_TAIL: Final = 1e-299
 _SMALLEST_DELTA: Final = 1e-290
 _LOG_NOTHING: Final = -666.0
 _MAX_ROUNDS: Final = 7
@@ -37,40 +35,16 @@ _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts of the lattice."""
 _MAX_LOSSES: Final = 1 << 18
 _KEPT: Final = 32
-_CARE: Final = 27.0
-"""How much less is left out with each degree of care, in logarithms."""
 _MOST_CARE: Final = 26
 _TRIES: Final = 64
 _ATOM: Final = 0.02
-
-
 _STEP: Final = 1e-3
 """Of the lattices of targets, in log delta, in log epsilon."""
 _LARGEST_STEP: Final = 0.1
 _LITTLE: Final = 1e-6
+_SAFELY: Final = 0.5
+"""Part of what is allowed that a target may use if those nearby shall not be asked."""
 _Used = dict[tuple[int, int, int, bool], Window]
-
-
-class _Place(NamedTuple):
-    """A tilt of the lattice, with the grid that suits the targets near it."""
-
-    tilt: float
-    moment: Moment
-    tail: float
-    log_budget: float
-    rate: float
-    """About how fast log delta falls."""
-    spacing: float
-    least_spacing: float
-    floors: tuple[float, ...]
-
-    def tail_at(self, care: int) -> float:
-        """Mass that is left out of each part."""
-        return max(self.tail * math.exp(-_CARE * care), _SMALLEST_TAIL)
-
-    def budget_at(self, care: int) -> float:
-        """Log of the part of the tilted mass that is left out beside the window."""
-        return max(self.log_budget - _CARE * care, -690.0)
 
 
 class Grid:
@@ -93,7 +67,7 @@ class Grid:
         ]
         self._tilts: list[tuple[float, Moment]] = []
         self._borders: list[Saddle | None] = []
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, Place] = {}
         self._kept: OrderedDict[tuple[int, int, int, bool], Window] = OrderedDict()
         self._share = 0.0
         self._divisor = shared_spacing(self._parts)
@@ -105,6 +79,13 @@ class Grid:
         if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
+        if self._is_beyond(epsilon):  # what is infinite, which any grid tells
+            upper = self._composed(0, 0, 0, True).delta(epsilon)
+            lower = min(self._composed(0, 0, 0, False).delta(epsilon), upper) if upper > 0.0 else 0.0
+            return judged(lower, upper, math.inf)
+        index, near, step = self._before(epsilon)
+        if self._before(near - _LITTLE * step)[0] == index and (found := self._settled(index, epsilon)):
+            return found
 
         def grids(target: float) -> tuple[_Used, float]:
             index, near, step = self._before(target)
@@ -112,7 +93,7 @@ class Grid:
 
             def read(window: Window) -> float:
                 found = window.delta(near)
-                self._share = window.left_out(near) / max(found, _SMALLEST_TAIL)
+                self._share = window.left_out(near) / max(found, SMALLEST_TAIL)
                 return found
 
             def tails(tail: float, found: float) -> float:
@@ -123,10 +104,22 @@ class Grid:
 
         return self._read(grids, epsilon, lambda window: window.delta(epsilon), (0.0, 1.0))
 
+    def _settled(self, index: int, epsilon: float) -> Found | None:
+        """Bounds by the first grids of a place, where these are so good that epsilons nearby ask for no others."""
+        window = self._composed(index, 0, 0, True)
+        upper = window.delta(epsilon)
+        left_out = max(window.left_out(epsilon), self._n_factors * self._place(index).tail_at(0))
+        if upper < _SMALLEST_DELTA or left_out > _SAFELY * 0.25 * self._tolerance * upper:
+            return None
+        lower = min(self._composed(index, 0, 0, False).delta(epsilon), upper)
+        return judged(lower, upper, math.inf) if upper - lower <= _SAFELY * self._tolerance * upper else None
+
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
+        if self._is_out_of_reach(delta) and self._composed(0, 0, 0, False).infinite > delta:
+            return Found(math.inf, math.inf, Status.NOT_MET)
 
         def grids(target: float) -> tuple[_Used, float]:
             log_near, step, first, guess, slope = self._guess(target)
@@ -138,7 +131,7 @@ class Grid:
             def read(window: Window) -> float:
                 found = window.epsilon(near)
                 if 0.0 < found < math.inf:
-                    self._share = window.left_out(found) / max(near, _SMALLEST_TAIL)
+                    self._share = window.left_out(found) / max(near, SMALLEST_TAIL)
                 return found
 
             ease = max(slope * guess, 1e-3)
@@ -147,6 +140,17 @@ class Grid:
 
         wanted = _log(delta - self._infinite)
         return self._read(grids, wanted, lambda window: window.epsilon(delta), (0.0, math.inf))
+
+    def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
+        """An upper bound of the answer by the first grid alone; inf where a target begins with none."""
+        is_delta = quantity == "delta"
+        if not self._whole or (target > self._far if is_delta else self._is_out_of_reach(target)):
+            return math.inf
+        if is_delta:
+            index = 0 if self._is_beyond(target) else self._index_at(target)
+            return self._composed(index, 0, 0, True).delta(target)
+        _, _, index, guess, slope = self._guess(_log(target - self._infinite))
+        return self._composed(index, _first_level(max(slope * guess, 1e-3)), 0, True).epsilon(target)
 
     def _read(
         self,
@@ -159,12 +163,9 @@ class Grid:
         used, harder = grids(target)
         with suppress(OutOfReachError):
             used = grids(harder)[0] | used
-        answers = [(window.is_upper, ask(window)) for window in used.values()]
-        upper = min((found for is_upper, found in answers if is_upper), default=worst[1])
-        lower = min(max((found for is_upper, found in answers if not is_upper), default=worst[0]), upper)
-        if not upper < math.inf:
-            return Found(lower, upper, Status.NOT_MET)
-        return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
+        upper = min((ask(window) for window in used.values() if window.is_upper), default=worst[1])
+        lower = max((ask(window) for window in used.values() if not window.is_upper), default=worst[0])
+        return judged(min(lower, upper), upper, math.inf)
 
     @cached_property
     def _infinite(self) -> float:
@@ -174,8 +175,26 @@ class Grid:
     @cached_property
     def _top(self) -> float:
         """The largest loss, roughly; inf where losses are not bounded."""
-        ends = ((p.count, p.upper.extent(_SMALLEST_TAIL)[1], p.upper.outside(_SMALLEST_TAIL)) for p in self._parts)
+        ends = ((p.count, p.upper.extent(SMALLEST_TAIL)[1], p.upper.outside(SMALLEST_TAIL)) for p in self._parts)
         return sum(count * max(high, where if missing > 0.0 else high) for count, high, (missing, where) in ends)
+
+    @cached_property
+    def _left_out(self) -> float:
+        """Mass that is left out beyond the largest loss, where as little as possible is."""
+        return max((part.upper.outside(SMALLEST_TAIL)[0] for part in self._parts), default=0.0)
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether no mass is left out of densities, however much may be."""
+        return self._left_out == 0.0 and any(part.upper.quadrature > 0.0 for part in self._parts)
+
+    def _is_beyond(self, epsilon: float) -> bool:
+        """Whether an epsilon is seen to be beyond all finite losses."""
+        return epsilon > self._top and self._left_out == 0.0 and self._composed(0, 0, 0, True).finite(epsilon) == 0.0
+
+    def _is_out_of_reach(self, delta: float) -> bool:
+        """Whether the mass of an infinite loss is more, roughly."""
+        return delta < self._infinite * (1.0 - 1e-9)
 
     @cached_property
     def _far(self) -> float:
@@ -245,17 +264,17 @@ class Grid:
         index, guess = (index, guess) if guess > 0.0 else (self._index_at(0.0), 0.0)
         return log_delta, step, index, guess, near.tilt
 
-    def _place(self, index: int) -> _Place:
+    def _place(self, index: int) -> Place:
         if index not in self._places:
             self._places[index] = self._make_place(index)
         return self._places[index]
 
-    def _make_place(self, index: int) -> _Place:
+    def _make_place(self, index: int) -> Place:
         """Upper and lower grids differ by about n tilt (1 + tilt) spacing^2 / 8 in log delta."""
         tolerance = min(self._tolerance, 0.3)
         tilt, moment = self._tilt(index)
         if not self._whole:
-            return _Place(tilt, moment, _SMALLEST_TAIL, -40.0, 1.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
+            return Place(tilt, moment, SMALLEST_TAIL, -40.0, 1.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
         width = math.sqrt(moment.variance)
         ends = [self._tilt(max(index - 1, 0)), self._tilt(index + 1)]
         # the smallest part of the tilted mass that decides a target between the neighbours, and the smallest delta
@@ -266,7 +285,7 @@ class Grid:
         effective = max(0.5 * (tilt + ends[1][0]), 1.0 / width if width > 0.0 else 0.0, 1e-3)
         spacing = math.sqrt(10.0 * tolerance / (self._n_factors * effective * (1.0 + effective)))
         log_floor = log_budget - math.log(self._n_factors)
-        floors = tuple(_floor(sketch, tilt, log_floor) for sketch in self._sketches)
+        floors = tuple(floor_of(sketch, tilt, log_floor) for sketch in self._sketches)
         spans = [part.upper.extent(tail) for part in self._parts]
         spans = [(max(low, floor), max(high, floor)) for (low, high), floor in zip(spans, floors, strict=True)]
         longest = max(high - low for low, high in spans)
@@ -275,7 +294,7 @@ class Grid:
         largest = max(max(abs(low), abs(high)) for low, high in spans)
         most = _MAX_LOSSES << all(part.upper.quadrature == 0.0 for part in self._parts)  # cells of atoms cost less
         least = max(window / self._max_points, longest / most, 1e-12 * largest)
-        return _Place(tilt, moment, max(tail, _SMALLEST_TAIL), log_budget, effective, spacing, least, floors)
+        return Place(tilt, moment, max(tail, SMALLEST_TAIL), log_budget, effective, spacing, least, floors)
 
     def _composed(self, index: int, level: int, care: int, is_upper: bool) -> Window:
         """The composition at a place, from the parts on a grid of one level; less is left out with more care."""
@@ -287,7 +306,7 @@ class Grid:
             log_floor = budget - math.log(self._n_factors)
             floors = place.floors
             if care:
-                floors = tuple(_floor(sketch, place.tilt, log_floor) for sketch in self._sketches)
+                floors = tuple(floor_of(sketch, place.tilt, log_floor) for sketch in self._sketches)
             measure = upper_measure if is_upper else lower_measure
             parts = [
                 (measure(part.upper if is_upper else part.lower, spacing, tail, floor), part.count)
@@ -316,7 +335,7 @@ class Grid:
         used: _Used = {}
         lower, upper = worst
         index, care, gap, moved = index_of(None), 0, math.inf, 0
-        level = -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
+        level = _first_level(ease)
         for _ in range(_MAX_ROUNDS):
             known = lower, upper
             try:
@@ -331,12 +350,12 @@ class Grid:
                     if better != index and moved < 2:
                         index, moved = better, moved + 1
                         continue
-                    tail = tails(self._place(index).tail_at(care), above)
+                    tail = 0.0 if self._is_whole else tails(self._place(index).tail_at(care), above)
                     share = max(self._share, tail) / (0.25 * self._tolerance)
-                    is_full = window.mass.size >= self._max_points and self._share >= tail
+                    is_full = (window.is_cut or window.mass.size >= self._max_points) and self._share >= tail
                     if share <= 1.0 or care >= _MOST_CARE or is_full:  # a window of all points holds no more with care
                         break
-                    care = min(care + math.ceil(math.log(min(share, 1e290)) / _CARE), _MOST_CARE)
+                    care = min(care + math.ceil(math.log(min(share, 1e290)) / CARE), _MOST_CARE)
                 used[index, level, care, False] = window = self._composed(index, level, care, False)
                 lower = max(lower, read(window))
                 gap = upper - lower if math.isfinite(lower) else 0.0
@@ -355,7 +374,7 @@ class Grid:
                 break  # no window of all points holds what care asks for
         return used
 
-    def _spacing_at(self, place: _Place, level: int) -> tuple[float, bool]:
+    def _spacing_at(self, place: Place, level: int) -> tuple[float, bool]:
         """The spacing of a level, one that atoms share if there is one; and whether a finer one would not help."""
         if self._spacing is not None:
             return self._spacing, True
@@ -373,18 +392,9 @@ class Grid:
         return next(found, divisor / cells), is_final
 
 
-def _floor(sketch: Weighted, tilt: float, log_budget: float) -> float:
-    """A loss below which all mass, moved up to it, is less than exp(log_budget) of the tilted measure."""
-    _, loss, log_mass = sketch
-    if not loss.size:
-        return -math.inf
-    order = np.argsort(loss, kind="stable")
-    loss, log_mass = loss[order], log_mass[order]
-    whole = log_moment([(1, loss, log_mass)], tilt).value
-    moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
-    few = np.flatnonzero(moved < log_budget)
-    return float(loss[few[-1] + 1]) if few.size else -math.inf
+def _first_level(ease: float) -> int:
+    return -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
 
 
 def _log(value: float) -> float:
-    return math.log(value) if value > _SMALLEST_TAIL else -690.0
+    return math.log(value) if value > SMALLEST_TAIL else -690.0
