@@ -14,7 +14,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +25,7 @@ from fastacct.accountants import Exact, Method
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output
 from fastacct.core.inputs import COUNT, DOMAINS, Reals, as_cells, as_number
+from fastacct.core.record import Record
 from fastacct.core.relations import Relation
 from fastacct.core.version import __version__
 
@@ -217,8 +217,7 @@ def chunks(shape: Sequence[int], largest: int) -> Iterator[Chunk]:
             yield slice(start, min(start + thick, first)), *(slice(0, size) for size in rest)
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Record):
     """The axes of a sweep, slowest first, the variables computed on them, and what they are."""
 
     axes: dict[str, NDArray[Any]]

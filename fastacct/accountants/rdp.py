@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,7 +21,6 @@ from fastacct_ext import _kernels
 __all__ = ["CONVERSIONS", "RDP", "Conversion"]
 
 
-@dataclass(frozen=True)
 class RDP(Method):
     """Rényi differential privacy, with the best order found in continuous alpha > 1.
 

@@ -9,13 +9,14 @@ import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastacct.core.record import Record
 
 _NUMBERS: Final = (int, float, Fraction)
 _PLAIN: Final = (float, int, np.float64)
@@ -41,8 +42,7 @@ TINY: Final = 1e-300
 """Smaller Rényi divergences of what releases something are given as this: no square underflows to nothing."""
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(Record):
     """Allowed range of an argument."""
 
     low: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Atoms, Index, Loss, OutOfReachError, log_moment, weighted
 
 __all__ = [
@@ -38,8 +39,7 @@ _LIGHT: Final = 1e-285
 """Products of smaller masses with small numbers have no relative accuracy."""
 
 
-@dataclass(frozen=True, eq=False)
-class GridMeasure:
+class GridMeasure(Record):
     """Masses of the losses `origin` + i `spacing` (exactly), and of the loss infinity.
 
     It bounds the true distribution of losses after a shift by `slack`: to the right if it is an upper bound, to the

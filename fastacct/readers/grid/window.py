@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.measure import GridMeasure
 
@@ -31,8 +31,7 @@ _TOGETHER: Final = 1e-14
 """Relative error of the few geometric sums of which a sum of weights is made."""
 
 
-@dataclass(frozen=True, eq=False)
-class Window:
+class Window(Record):
     """Composed tilted masses at `first` + i `spacing`; `offset` of the first on the composed grid.
 
     A mass is off by at most `each_error`, all together by `norm_error` in the 2-norm; the tilted masses left out are at

@@ -1,0 +1,132 @@
+"""Frozen records: dataclasses whose methods are written once, here, and go by the fields of a class.
+
+`dataclasses.dataclass` writes and compiles four methods anew for every class, which took half of `import fastacct`.
+To everybody else a record is a frozen dataclass: `dataclasses.replace` and `fields` take it, and frozen dataclasses may
+be derived from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
+from functools import cached_property
+from inspect import Parameter, Signature
+from typing import Any, ClassVar, Final, cast, dataclass_transform
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+__all__ = ["Compared", "Record", "fields_of"]
+
+_FIELDS: Final = WeakKeyDictionary[type, tuple[Field[Any], ...]]()
+
+
+def fields_of(kind: type[Record]) -> tuple[Field[Any], ...]:
+    """Those of `dataclasses.fields`, which builds them anew each time."""
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = _FIELDS[kind] = fields(kind)
+    return found
+
+
+@dataclass(init=False, repr=False, eq=False, frozen=True)
+class _Standard:
+    """What a field and a frozen class look like to the standard library."""
+
+    one: object
+
+
+_FIELD: Final = vars(_Standard)["__dataclass_fields__"]["one"]._field_type
+
+
+class _Signature:
+    """The signature of a class that has the common `__init__`, for `help` and for messages."""
+
+    def __get__(self, instance: object, kind: type[Record]) -> Signature:
+        if kind.__init__ is not Record.__init__:
+            raise AttributeError("__signature__")
+        given = []
+        for one in sorted(fields_of(kind), key=lambda one: one.kw_only is True):
+            how = Parameter.KEYWORD_ONLY if one.kw_only is True else Parameter.POSITIONAL_OR_KEYWORD
+            default = Parameter.empty if one.default is MISSING else one.default
+            given.append(Parameter(one.name, how, default=default, annotation=one.type))
+        return Signature(given, return_annotation=None)
+
+
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
+class Record:
+    """A frozen value of the fields that its class annotates; equal to itself only."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]] = {}
+    __dataclass_params__: ClassVar[object] = vars(_Standard)["__dataclass_params__"]
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    __signature__: ClassVar[Any] = _Signature()
+    __replace__ = replace
+
+    def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        known = dict(cls.__dataclass_fields__)
+        for name, annotation in vars(cls).get("__annotations__", {}).items():
+            if "ClassVar" not in str(annotation):
+                given = vars(cls).get(name, MISSING)
+                known[name] = one = given if isinstance(given, Field) else field(default=given, kw_only=kw_only)
+                one.name, one.type, one._field_type = name, annotation, _FIELD
+        cls.__dataclass_fields__ = known
+        cls.__match_args__ = tuple(name for name, one in known.items() if one.kw_only is not True)
+
+    def __init__(self, /, *given: Any, **named: Any) -> None:
+        values = dict(zip(self.__match_args__, given, strict=False))
+        wrong = len(values) < len(given) or not named.keys().isdisjoint(values)
+        values |= named
+        for name, one in self.__dataclass_fields__.items():
+            self.__dict__[name] = value = values.pop(name, one.default)
+            wrong |= value is MISSING
+        if wrong or values:
+            try:
+                self.__signature__.bind(*given, **named)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}: {error}") from None
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+
+    def __repr__(self) -> str:
+        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields_of(type(self)))
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._refuse("assign to", name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._refuse("delete", name)
+        super().__delattr__(name)
+
+    def _refuse(self, what: str, name: str) -> None:
+        """A class with an `__init__` of its own may set what is no field."""
+        if name in self.__dataclass_fields__ or type(self).__init__ is Record.__init__:
+            raise FrozenInstanceError(f"cannot {what} field {name!r}")
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields, without what is kept beside them: a hash holds in one process."""
+        return {one.name: getattr(self, one.name) for one in fields_of(type(self))}
+
+
+class Compared(Record):
+    """A record that equals others of its class with the same fields."""
+
+    def _key(self) -> tuple[Hashable, ...]:
+        values = (getattr(self, one.name) for one in fields_of(type(self)))
+        kind = cast("Hashable", type(self))
+        return (kind, *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values))
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Compared) else NotImplemented
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key())
+
+    def __hash__(self) -> int:
+        return self._hash
