@@ -8,7 +8,6 @@ every delta of the chunk.  A file is netCDF-4, or Parquet as a tidy table with o
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import sys
@@ -276,6 +275,8 @@ def _write_netcdf(path: Path, grid: Grid) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def _write_parquet(path: Path, grid: Grid) -> Iterator[Write]:
+    import json
+
     arrow, parquet = import_extra("pyarrow", "sweep"), import_extra("pyarrow.parquet", "sweep")
     axes = {name: axis.tolist() for name, axis in grid.axes.items()}
     about = {"axes": axes, "variables": grid.variables, "attrs": grid.attrs}
@@ -298,6 +299,8 @@ def _write_parquet(path: Path, grid: Grid) -> Iterator[Write]:
 def _open_parquet(path: Path) -> xr.Dataset:
     """The grid in a Parquet file; a variable is read, a part of the file at a time, when it is used."""
     arrow, dataset = import_extra("pyarrow", "sweep"), import_extra("pyarrow.dataset", "sweep")
+    import json
+
     from xarray.backends import BackendArray
     from xarray.core import indexing
 

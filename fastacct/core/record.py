@@ -69,10 +69,11 @@ class Record:
         for name, annotation in vars(cls).get("__annotations__", {}).items():
             if "ClassVar" not in str(annotation):
                 given = vars(cls).get(name, MISSING)
-                known[name] = one = given if isinstance(given, Field) else field(default=given, kw_only=kw_only)
+                one: Any = given if isinstance(given, Field) else field(default=given, kw_only=kw_only)
                 one.name, one.type, one._field_type = name, annotation, _FIELD
+                known[name] = one
         cls.__dataclass_fields__ = known
-        cls.__match_args__ = tuple(name for name, one in known.items() if one.kw_only is not True)
+        cls.__match_args__ = tuple(name for name, one in known.items() if one.kw_only is not True)  # type: ignore[misc]
 
     def __init__(self, /, *given: Any, **named: Any) -> None:
         values = dict(zip(self.__match_args__, given, strict=False))
