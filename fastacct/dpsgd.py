@@ -253,7 +253,7 @@ def _of_numbers(run: Run, target: Delta, quantity: _kernels.Quantity) -> float |
         return None
     accountant = run.get("accountant")
     is_exact = accountant is None or type(accountant) is Exact
-    if not is_exact and not (type(accountant) is RDP and accountant == _RENYI):
+    if not is_exact and not (type(accountant) is RDP and accountant.is_usual):
         return None
     noise, rate, steps = run.get("noise_multiplier"), run.get("sample_rate"), run.get("steps")
     return (_kernels.exact_of_numbers if is_exact else _kernels.renyi_of_numbers)(noise, rate, steps, target, quantity)

@@ -62,6 +62,11 @@ class RDP(Method):
         if conversion != "canonne_kamath_steinke":
             object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether nothing is set."""
+        return self.orders is None and self.conversion == "canonne_kamath_steinke"
+
     def _options(self) -> tuple[_kernels.Conversion, Cells | None]:
         orders = None if self.orders is None else np.asarray(self.orders, dtype=np.float64)
         return _kernels.Conversion[self.conversion.upper()], orders

@@ -12,20 +12,17 @@ from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, f
 from functools import cached_property
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Final, cast, dataclass_transform
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 __all__ = ["Compared", "Record", "fields_of"]
 
-_FIELDS: Final = WeakKeyDictionary[type, tuple[Field[Any], ...]]()
 
-
-def fields_of(kind: type[Record]) -> tuple[Field[Any], ...]:
+def fields_of(kind: type[Any]) -> tuple[Field[Any], ...]:
     """Those of `dataclasses.fields`, which builds them anew each time."""
-    found = _FIELDS.get(kind)
+    found: tuple[Field[Any], ...] | None = vars(kind).get("_own_fields")
     if found is None:
-        found = _FIELDS[kind] = fields(kind)
+        found = kind._own_fields = fields(kind)
     return found
 
 
@@ -62,6 +59,7 @@ class Record:
     __match_args__: ClassVar[tuple[str, ...]] = ()
     __signature__: ClassVar[Any] = _Signature()
     __replace__ = replace
+    _defaults: ClassVar[dict[str, object]] = {}
 
     def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -73,16 +71,16 @@ class Record:
                 one.name, one.type, one._field_type = name, annotation, _FIELD
                 known[name] = one
         cls.__dataclass_fields__ = known
+        cls._defaults = {name: one.default for name, one in known.items() if one.default is not MISSING}
         cls.__match_args__ = tuple(name for name, one in known.items() if one.kw_only is not True)  # type: ignore[misc]
 
     def __init__(self, /, *given: Any, **named: Any) -> None:
-        values = dict(zip(self.__match_args__, given, strict=False))
-        wrong = len(values) < len(given) or not named.keys().isdisjoint(values)
-        values |= named
-        for name, one in self.__dataclass_fields__.items():
-            self.__dict__[name] = value = values.pop(name, one.default)
-            wrong |= value is MISSING
-        if wrong or values:
+        names, state = self.__match_args__[: len(given)], self.__dict__
+        state |= self._defaults
+        state |= zip(names, given, strict=False)
+        state |= named
+        known = self.__dataclass_fields__.keys()
+        if len(names) < len(given) or state.keys() != known or not named.keys().isdisjoint(names):
             try:
                 self.__signature__.bind(*given, **named)
             except TypeError as error:

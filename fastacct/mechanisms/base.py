@@ -130,10 +130,12 @@ class Value(Compared):
     def __post_init__(self) -> None:
         for one in fields_of(type(self)):
             given = getattr(self, one.name)
-            if "domain" in one.metadata:
-                store(self, one.name, as_cells(one.name, given, one.metadata["domain"], may_be_empty=True))
-            elif "constant" in one.metadata:
-                domain = one.metadata["constant"]
+            if domain := one.metadata.get("domain"):
+                if type(given) is float and not domain.integer and domain.has(given, given):
+                    self.__dict__[one.name] = given + 0.0  # the usual case, quickly
+                else:
+                    store(self, one.name, as_cells(one.name, given, domain, may_be_empty=True))
+            elif domain := one.metadata.get("constant"):
                 number = as_number(one.name, given, domain)
                 object.__setattr__(self, one.name, int(number) if domain.integer else number + 0.0)
             elif one.metadata.get("allowed") == (False, True):
