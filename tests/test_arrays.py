@@ -127,9 +127,9 @@ def history():
 
 
 OPERATIONS = {
-    "scalar": lambda: _kernels.exact_of_numbers(1.0, 0.01, 100, 1e-5, Quantity.EPSILON),
-    "few participations": lambda: _kernels.exact_of_numbers(0.5, 1e-5, 10000, 1e-8, Quantity.EPSILON),
-    "double-double": lambda: _kernels.exact_of_numbers(2.3, 0.65, 5_879_257, 1e-8, Quantity.EPSILON),
+    "scalar": lambda: _kernels.bounds_of_numbers("exact", 1.0, 0.01, 100, 1e-5, Quantity.EPSILON),
+    "few participations": lambda: _kernels.bounds_of_numbers("exact", 0.5, 1e-5, 10000, 1e-8, Quantity.EPSILON),
+    "double-double": lambda: _kernels.bounds_of_numbers("exact", 2.3, 0.65, 5_879_257, 1e-8, Quantity.EPSILON),
     "block": lambda: fa.dpsgd.epsilon(**RUN, delta=[1e-5, 1e-9]).tolist(),
     "calibration": lambda: fa.dpsgd.noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=10),
     "job": lambda: job(3),
