@@ -7,9 +7,10 @@ be derived from it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import dataclasses
+from collections.abc import Callable, Hashable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Final, cast, dataclass_transform
 
@@ -18,22 +19,15 @@ import numpy as np
 __all__ = ["Compared", "Record", "fields_of"]
 
 
-def fields_of(kind: type[Any]) -> tuple[Field[Any], ...]:
-    """Those of `dataclasses.fields`, which builds them anew each time."""
-    found: tuple[Field[Any], ...] | None = vars(kind).get("_own_fields")
-    if found is None:
-        found = kind._own_fields = fields(kind)
-    return found
+fields_of: Final[Callable[[type[Any]], tuple[Field[Any], ...]]] = cache(fields)  # type: ignore[assignment]
+"""They are built anew each time by the standard library."""
+_FIELD: Final = vars(dataclasses)["_FIELD"]
+"""What tells a field from what the standard library only notes of a class."""
 
 
 @dataclass(init=False, repr=False, eq=False, frozen=True)
-class _Standard:
-    """What a field and a frozen class look like to the standard library."""
-
-    one: object
-
-
-_FIELD: Final = vars(_Standard)["__dataclass_fields__"]["one"]._field_type
+class _Frozen:
+    """What makes a class a frozen dataclass to the standard library."""
 
 
 class _Signature:
@@ -51,11 +45,10 @@ class _Signature:
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
-class Record:
+class Record(_Frozen):
     """A frozen value of the fields that its class annotates; equal to itself only."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]] = {}
-    __dataclass_params__: ClassVar[object] = vars(_Standard)["__dataclass_params__"]
     __match_args__: ClassVar[tuple[str, ...]] = ()
     __signature__: ClassVar[Any] = _Signature()
     __replace__ = replace
@@ -95,21 +88,13 @@ class Record:
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
     def __setattr__(self, name: str, value: object) -> None:
-        self._refuse("assign to", name)
-        super().__setattr__(name, value)
+        """Refused, but for what is no field in a class with an `__init__` of its own."""
+        if name in self.__dataclass_fields__ or type(self).__init__ is Record.__init__:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        self._refuse("delete", name)
-        super().__delattr__(name)
-
-    def _refuse(self, what: str, name: str) -> None:
-        """A class with an `__init__` of its own may set what is no field."""
-        if name in self.__dataclass_fields__ or type(self).__init__ is Record.__init__:
-            raise FrozenInstanceError(f"cannot {what} field {name!r}")
-
-    def __getstate__(self) -> dict[str, object]:
-        """The fields, without what is kept beside them: a hash holds in one process."""
-        return {one.name: getattr(self, one.name) for one in fields_of(type(self))}
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 class Compared(Record):
@@ -129,3 +114,7 @@ class Compared(Record):
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the hash, which holds in one process."""
+        return {name: value for name, value in vars(self).items() if name != "_hash"}
