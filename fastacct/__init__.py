@@ -6,7 +6,7 @@
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fastacct import accountants, dpsgd, mechanisms
 from fastacct.accountants import *  # noqa: F403
@@ -57,7 +57,7 @@ _LATER: Final = {
 
 if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of these
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name):
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = import_module(f"fastacct.{_LATER[name]}")

@@ -14,9 +14,9 @@ from cpython.long cimport PyLong_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from fastacct_ext._headers cimport (
-    FA_EPS_OF_TARGET, FA_LOWER, FA_MAX_DIMS, FA_MAX_ORDER, FA_MAX_STEPS, FA_MU, FA_ORDER, FA_OUT_OF_RANGE, FA_Q, FA_SIGMA, FA_SLOPE,
-    FA_STATUS, FA_STEPS, FA_TARGET, FA_UPPER, FA_VALUE, FA_ARRAYS, fa_array, fa_bounds_of_run, fa_found, fa_grid,
-    fa_grid_order, fa_grid_run, fa_safe_rdp_of_run, fa_safe_upper_of_run, fa_strided,
+    FA_EPS_OF_TARGET, FA_LOWER, FA_MAX_DIMS, FA_MAX_ORDER, FA_MAX_STEPS, FA_MU, FA_ORDER, FA_OUT_OF_RANGE, FA_Q,
+    FA_SIGMA, FA_SLOPE, FA_STATUS, FA_STEPS, FA_TARGET, FA_UPPER, FA_VALUE, FA_ARRAYS, fa_array, fa_bounds_of_run,
+    fa_found, fa_grid, fa_grid_order, fa_grid_run, fa_safe_rdp_of_run, fa_safe_upper_of_run, fa_strided,
 )
 
 # Seconds after which a long call comes up for air: Ctrl-C, calls given up.  A job prepares itself anew each time.

@@ -35,9 +35,9 @@ static inline int64_t fa_run_one(fa_kernel kernel, fa_quantity quantity, double 
     return kernel(&in, &ask, INFINITY, &out);
 }
 
-/* epsilon at a delta, or delta at an epsilon, under add or remove, by the kernel `exact` or `renyi` of a table, of
- * which the latter gives no lower bound returns  1, or FA_NO_MEMORY, or FA_OUT_OF_RANGE for numbers outside the domain
- */
+/* epsilon at a delta, or delta at an epsilon, under add or remove, by the kernel `exact` or `renyi` of a table (lower
+ * bound: only by `exact`)
+ *   returns  1, or FA_NO_MEMORY, or FA_OUT_OF_RANGE for numbers outside the domain */
 static inline int64_t fa_bounds_of_run(fa_kernel kernel, fa_quantity quantity, double sigma, double q, double steps,
                                        double target, fa_found *found_out)
 {
