@@ -57,6 +57,7 @@ class Record(_Frozen):
     def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
         known = dict(cls.__dataclass_fields__)
+        # annotations that are text, as `from __future__ import annotations` makes them: no name has to be known here
         for name, annotation in vars(cls).get("__annotations__", {}).items():
             if "ClassVar" not in str(annotation):
                 given = vars(cls).get(name, MISSING)
