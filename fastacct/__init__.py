@@ -5,9 +5,10 @@
 1.828237
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from fastacct import accountants, dpsgd, jit, mechanisms
+from fastacct import accountants, dpsgd, mechanisms
 from fastacct.accountants import *  # noqa: F403
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
@@ -15,15 +16,15 @@ from fastacct.core.version import __version__ as __version__
 from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
-from fastacct.ledger.accountant import Accountant, BudgetExceededError
 from fastacct.mechanisms import *  # noqa: F403
-from fastacct.readers.grid.distribution import LossDistribution
 from fastacct.sweep import open_sweep, sweep
-from fastacct.textbook import classical, composition, convert
 from fastacct.tradeoff import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from fastacct import curve, plot, tightness
+    from fastacct import curve, jit, plot, tightness
+    from fastacct.ledger.accountant import Accountant, BudgetExceededError
+    from fastacct.readers.grid.distribution import LossDistribution
+    from fastacct.textbook import classical, composition, convert
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit"]
@@ -40,11 +41,25 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-if not TYPE_CHECKING:  # a type checker would take any misspelt name for a lazy one
+_LATER: Final = {
+    "Accountant": "ledger.accountant",
+    "BudgetExceededError": "ledger.accountant",
+    "LossDistribution": "readers.grid.distribution",
+    "classical": "textbook.classical",
+    "composition": "textbook.composition",
+    "convert": "textbook.convert",
+    "curve": "curve",
+    "jit": "jit",
+    "plot": "plot",
+    "tightness": "tightness",
+}
+"""Where names are that are loaded when they are first used."""
+
+if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of these
 
     def __getattr__(name):
-        if name not in ("curve", "plot", "tightness"):
+        if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        return import_module(f"fastacct.{name}")
+        module = import_module(f"fastacct.{_LATER[name]}")
+        found = globals()[name] = getattr(module, name) if name[0].isupper() else module
+        return found

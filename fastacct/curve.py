@@ -6,7 +6,6 @@ import csv
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fastacct.core.files import atomic_output
 from fastacct.core.inputs import Cells, as_choice
+from fastacct.core.record import Compared
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.epsilon import log_delta_bounds
@@ -44,8 +44,7 @@ class Run(NamedTuple):
         return Gaussian(noise_multiplier=self.noise_multiplier).poisson(sample_rate=self.sample_rate) * self.steps
 
 
-@dataclass(frozen=True)
-class PrivacyCurve:
+class PrivacyCurve(Compared):
     """delta(epsilon) of one direction, as natural logarithms: deltas may be far below the smallest double."""
 
     run: Run
@@ -64,8 +63,7 @@ class PrivacyCurve:
         return _points({"direction": self.direction}, columns | logs)
 
 
-@dataclass(frozen=True)
-class TradeoffCurve:
+class TradeoffCurve(Compared):
     """Certified bounds of the errors of the best attack: false negatives, and true positives, at false positives."""
 
     run: Run

@@ -34,7 +34,7 @@ from fastacct.accountants import CLT, RDP, Exact, Method
 from fastacct.accountants.base import Wanted
 from fastacct.accountants.question import Options, as_accountant, asked, plain_bounds, renyi
 from fastacct.calibrate import calibrate
-from fastacct.core.bounds import Bounds
+from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
 from fastacct.core.relations import as_relation
@@ -96,8 +96,8 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     >>> round(fa.dpsgd.epsilon(noise_multiplier=1.1, records=60000, batch_size=256, epochs=60, delta="1/n"), 4)
     2.3071
     """
-    found = _of_numbers(run, delta, _EPSILON)
-    return found if found is not None else unwrap(_bounds("epsilon", delta, run, only_upper=True).upper)
+    found = _of_numbers(run, delta, _EPSILON, only_upper=True)
+    return found[1] if found is not None else unwrap(_bounds("epsilon", delta, run, only_upper=True).upper)
 
 
 def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -106,7 +106,7 @@ def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     **Guarantee.** Certified lower bound of the true epsilon; 0 where none can be certified.  Parameters and errors as
     in `epsilon`; the accountant must prove lower bounds, which `fastacct.Exact()` does.
     """
-    return unwrap(_bounds("epsilon", delta, run).lower)
+    return cast("float | Floats", _both("epsilon", delta, run).lower)
 
 
 def epsilon_bounds(*, delta: Delta, **run: Unpack[Run]) -> Bounds:
@@ -117,7 +117,7 @@ def epsilon_bounds(*, delta: Delta, **run: Unpack[Run]) -> Bounds:
     >>> bounds.upper.round(8), (bounds.upper - bounds.lower).max() < 1e-9, bounds.status
     (array([1.82823667, 3.91429816]), np.True_, array([0, 0], dtype=uint8))
     """
-    return plain_bounds(_bounds("epsilon", delta, run))
+    return _both("epsilon", delta, run)
 
 
 def delta(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
@@ -129,18 +129,18 @@ def delta(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
     >>> f"{fa.dpsgd.delta(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=1.5):.6e}"
     '1.092559e-04'
     """
-    found = _of_numbers(run, epsilon, _DELTA)
-    return found if found is not None else unwrap(_bounds("delta", epsilon, run, only_upper=True).upper)
+    found = _of_numbers(run, epsilon, _DELTA, only_upper=True)
+    return found[1] if found is not None else unwrap(_bounds("delta", epsilon, run, only_upper=True).upper)
 
 
 def delta_lower(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
     """Largest delta that is proved to be needed at `epsilon`: no smaller one is true; as `epsilon_lower`."""
-    return unwrap(_bounds("delta", epsilon, run).lower)
+    return cast("float | Floats", _both("delta", epsilon, run).lower)
 
 
 def delta_bounds(*, epsilon: Reals, **run: Unpack[Run]) -> Bounds:
     """Certified lower and upper bounds of the true delta at `epsilon`, with a status per cell; see `epsilon_lower`."""
-    return plain_bounds(_bounds("delta", epsilon, run))
+    return _both("delta", epsilon, run)
 
 
 def best_order(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -193,7 +193,7 @@ def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
     >>> fa.dpsgd.rdp(noise_multiplier=1.0, sample_rate=0.1, orders=[1.5, 2, 32]).round(6)
     array([1.1735000e-02, 1.7037000e-02, 1.3623138e+01])
     """
-    return unwrap(_renyi(orders, run, only_upper=True).upper)
+    return cast("float | Floats", _renyi(orders, run, only_upper=True).upper)
 
 
 def rdp_bounds(*, orders: Reals, **run: Unpack[Run]) -> Bounds:
@@ -201,7 +201,7 @@ def rdp_bounds(*, orders: Reals, **run: Unpack[Run]) -> Bounds:
 
     Parameters and errors as in `rdp`.
     """
-    return plain_bounds(_renyi(orders, run, only_upper=False))
+    return _renyi(orders, run, only_upper=False)
 
 
 def noise_multiplier(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -247,16 +247,21 @@ def steps(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> int | float | 
     return found if found.ndim else int(found) if np.isfinite(found) else float(found)
 
 
-def _of_numbers(run: Run, target: Delta, quantity: _kernels.Quantity) -> float | None:
-    """The answer for plain numbers, without arrays, where a compiled function gives it."""
+def _of_numbers(
+    run: Run, target: Delta, quantity: _kernels.Quantity, only_upper: bool
+) -> tuple[float, float, int] | None:
+    """Bounds and status for plain numbers, without arrays, where a compiled function gives them."""
+    accountant = run.get("accountant")
     if len(run) > 3 + ("accountant" in run):
         return None
-    accountant = run.get("accountant")
-    is_exact = accountant is None or type(accountant) is Exact
-    if not is_exact and not (type(accountant) is RDP and accountant == _RENYI):
+    if accountant is None or type(accountant) is Exact:
+        by = "exact"
+    elif only_upper and type(accountant) is RDP and accountant.is_usual:
+        by = "renyi"
+    else:
         return None
     noise, rate, steps = run.get("noise_multiplier"), run.get("sample_rate"), run.get("steps")
-    return (_kernels.exact_of_numbers if is_exact else _kernels.renyi_of_numbers)(noise, rate, steps, target, quantity)
+    return _kernels.bounds_of_numbers(by, noise, rate, steps, target, quantity)
 
 
 def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:
@@ -272,6 +277,11 @@ def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, o
     return chosen.bounds(*_asked(quantity, target, run, only_upper))
 
 
+def _both(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Bounds:
+    found = _of_numbers(run, target, _EPSILON if quantity == "epsilon" else _DELTA, only_upper=False)
+    return Bounds(*found[:2], Status(found[2])) if found is not None else plain_bounds(_bounds(quantity, target, run))
+
+
 def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> float | Floats:
     chosen = run.get("accountant") or CLT()
     if not isinstance(chosen, Method):
@@ -282,8 +292,12 @@ def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Ru
 def _renyi(orders: Reals, run: Run, *, only_upper: bool) -> Bounds:
     if run.get("history") is None and run.get("epochs") is None:
         run.setdefault("steps", 1)
+    if len(run) == 3:
+        noise, rate, steps = run.get("noise_multiplier"), run.get("sample_rate"), run.get("steps")
+        if (found := _kernels.bounds_of_numbers("rdp", noise, rate, steps, orders)) is not None:
+            return Bounds(*found[:2], Status(found[2]))
     relation = run.get("neighbors", "add_remove")
-    return renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper)
+    return plain_bounds(renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper))
 
 
 def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fastacct.accountants import PLD, RDP, Exact, Method
 from fastacct.accountants.question import Job, answer, as_accountant, as_process, plain_bounds
 from fastacct.core.bounds import Found, Status
 from fastacct.core.inputs import as_number
+from fastacct.core.record import Compared
 from fastacct.core.relations import Relation, as_relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
@@ -17,8 +16,7 @@ from fastacct.readers.job import delta_of
 __all__ = ["Explanation", "explain"]
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Compared):
     """The answer to one question, and what every reader said; `str` of it is the report."""
 
     question: str

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
+from fastacct.core.relations import RELATIONS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,18 +35,10 @@ if TYPE_CHECKING:
     from fastacct.curve import PrivacyCurve, Run, TradeoffCurve
     from fastacct.tightness import Score
 
-__all__ = ["RELATIONS", "as_picture", "epsilon_grid", "privacy_curves", "save", "tightness", "tradeoff_curves"]
+__all__ = ["as_picture", "epsilon_grid", "privacy_curves", "save", "tightness", "tradeoff_curves"]
 
 Cells = NDArray[np.float64]
 Color = tuple[float, float, float, float]
-RELATIONS: Final = {
-    "add_remove": "adding or removing one record",
-    "add": "adding one record",
-    "remove": "removing one record",
-    "replace_one": "replacing one record",
-    "zero_out": "zeroing out one record",
-}
-"""What a neighbouring relation does to a data set."""
 LEVELS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SUFFIXES: Final = (".png", ".pdf", ".svg")
 DPI: Final = 200

@@ -8,13 +8,11 @@ every delta of the chunk.  A file is netCDF-4, or Parquet as a tidy table with o
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +24,7 @@ from fastacct.accountants import Exact, Method
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output
 from fastacct.core.inputs import COUNT, DOMAINS, Reals, as_cells, as_number
+from fastacct.core.record import Record
 from fastacct.core.relations import Relation
 from fastacct.core.version import __version__
 
@@ -217,8 +216,7 @@ def chunks(shape: Sequence[int], largest: int) -> Iterator[Chunk]:
             yield slice(start, min(start + thick, first)), *(slice(0, size) for size in rest)
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Record):
     """The axes of a sweep, slowest first, the variables computed on them, and what they are."""
 
     axes: dict[str, NDArray[Any]]
@@ -277,6 +275,8 @@ def _write_netcdf(path: Path, grid: Grid) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def _write_parquet(path: Path, grid: Grid) -> Iterator[Write]:
+    import json
+
     arrow, parquet = import_extra("pyarrow", "sweep"), import_extra("pyarrow.parquet", "sweep")
     axes = {name: axis.tolist() for name, axis in grid.axes.items()}
     about = {"axes": axes, "variables": grid.variables, "attrs": grid.attrs}
@@ -299,6 +299,8 @@ def _write_parquet(path: Path, grid: Grid) -> Iterator[Write]:
 def _open_parquet(path: Path) -> xr.Dataset:
     """The grid in a Parquet file; a variable is read, a part of the file at a time, when it is used."""
     arrow, dataset = import_extra("pyarrow", "sweep"), import_extra("pyarrow.dataset", "sweep")
+    import json
+
     from xarray.backends import BackendArray
     from xarray.core import indexing
 

@@ -11,7 +11,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 import fastacct.mechanisms as m
 from fastacct.accountants import RDP
 from fastacct.core.bounds import Bounds
+from fastacct.core.record import Record
 from fastacct.core.relations import ALL, DIRECTIONS, Relation
 from fastacct.epsilon import delta, epsilon_bounds
 from fastacct.epsilon import delta_bounds as certified_delta
@@ -120,8 +120,7 @@ def check_mechanism(
     return tuple(skipped)
 
 
-@dataclass(frozen=True)
-class _Contract:
+class _Contract(Record):
     """One mechanism under one relation, and what reads it.  Checks yield after every question."""
 
     mechanism: Mechanism

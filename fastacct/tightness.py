@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells, as_choice
+from fastacct.core.record import Compared
 from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
 
 __all__ = [
@@ -49,8 +49,7 @@ class Query(NamedTuple):
     delta: float
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(Compared):
     """Runs of DP-SGD as columns of equal length."""
 
     regime: str
@@ -113,8 +112,7 @@ class Summary(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(Compared):
     """What one accountant answered on the runs of one regime (NaN where it failed), and the seconds of all queries."""
 
     contender: str

@@ -1,13 +1,17 @@
 # Headers of the block loops, as `_kernels.pyx` sees them.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 from fastacct_ext._kernels cimport Quantity, fa_kernel, fa_question
 
 cdef extern from "include/scalar.h" nogil:
-    double FA_MAX_STEPS
+    double FA_MAX_STEPS, FA_MAX_ORDER
     enum: FA_OUT_OF_RANGE
-    int64_t fa_upper_of_run(fa_kernel kernel, Quantity quantity, double sigma, double q, double steps, double target,
-                            double *upper_out)
+    ctypedef struct fa_found:
+        double lower
+        double upper
+        uint8_t status
+    int64_t fa_bounds_of_run(fa_kernel kernel, Quantity quantity, double sigma, double q, double steps, double target,
+                             fa_found *found_out)
     double fa_safe_upper_of_run(fa_kernel kernel, Quantity quantity, double sigma, double q, double steps,
                                 double target)
     double fa_safe_rdp_of_run(fa_kernel rdp, double sigma, double q, double steps, double order)

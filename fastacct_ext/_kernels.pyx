@@ -14,9 +14,9 @@ from cpython.long cimport PyLong_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from fastacct_ext._headers cimport (
-    FA_EPS_OF_TARGET, FA_LOWER, FA_MAX_DIMS, FA_MAX_STEPS, FA_MU, FA_ORDER, FA_OUT_OF_RANGE, FA_Q, FA_SIGMA, FA_SLOPE,
-    FA_STATUS, FA_STEPS, FA_TARGET, FA_UPPER, FA_VALUE, FA_ARRAYS, fa_array, fa_grid, fa_grid_order, fa_grid_run,
-    fa_safe_rdp_of_run, fa_safe_upper_of_run, fa_strided, fa_upper_of_run,
+    FA_EPS_OF_TARGET, FA_LOWER, FA_MAX_DIMS, FA_MAX_ORDER, FA_MAX_STEPS, FA_MU, FA_ORDER, FA_OUT_OF_RANGE, FA_Q,
+    FA_SIGMA, FA_SLOPE, FA_STATUS, FA_STEPS, FA_TARGET, FA_UPPER, FA_VALUE, FA_ARRAYS, fa_array, fa_bounds_of_run,
+    fa_found, fa_grid, fa_grid_order, fa_grid_run, fa_safe_rdp_of_run, fa_safe_upper_of_run, fa_strided,
 )
 
 # Seconds after which a long call comes up for air: Ctrl-C, calls given up.  A job prepares itself anew each time.
@@ -346,25 +346,21 @@ cdef inline bint as_number(object value, double *out) except -1:
     return False
 
 
-cdef of_numbers(fa_kernel kernel, Quantity quantity, noise_multiplier, sample_rate, steps, target):
-    cdef double sigma, q, t, at, upper
+def bounds_of_numbers(str by, noise_multiplier, sample_rate, steps, target, Quantity quantity=Quantity.DELTA):
+    """Bounds and status of one run by the kernel "exact", "renyi" (lower bound: 0) or "rdp".
+
+    None if the arguments are not plain numbers, or out of range.
+    """
+    cdef fa_kernel kernel = _active.exact if by == "exact" else _active.renyi if by == "renyi" else _active.rdp
+    cdef fa_found found = fa_found(0.0, 0.0, 0)
+    cdef double sigma, q, t, at
     cdef int64_t done
     if not (as_number(noise_multiplier, &sigma) and as_number(sample_rate, &q) and as_number(steps, &t)
-            and as_number(target, &at)):
+            and as_number(target, &at)) or (kernel == _active.rdp and not 1.0 < at <= FA_MAX_ORDER):
         return None
     with nogil:
-        done = fa_upper_of_run(kernel, quantity, sigma, q, t, at, &upper)
-    return None if done == FA_OUT_OF_RANGE or checked(done) != 1 else upper
-
-
-def exact_of_numbers(noise_multiplier, sample_rate, steps, target, Quantity quantity):
-    """Epsilon or delta of one run with Exact(); None if the arguments are not plain numbers, or out of range."""
-    return of_numbers(_active.exact, quantity, noise_multiplier, sample_rate, steps, target)
-
-
-def renyi_of_numbers(noise_multiplier, sample_rate, steps, target, Quantity quantity):
-    """The same with RDP()."""
-    return of_numbers(_active.renyi, quantity, noise_multiplier, sample_rate, steps, target)
+        done = fa_bounds_of_run(kernel, quantity, sigma, q, t, at, &found)
+    return None if done == FA_OUT_OF_RANGE or checked(done) != 1 else (found.lower, found.upper, found.status)
 
 
 # -- for tests ---------------------------------------------------------------------------------------------------------

@@ -108,6 +108,26 @@ def test_a_grid_shares_its_nodes_whatever_the_order_of_axes():
     assert seconds(noise, orders[:, None]) < 2.0 * seconds(noise[:, None], orders)  # 5 times without
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0, 1e4, np.inf])
+@pytest.mark.parametrize(("rate", "steps"), [(0.0, 10), (1e-5, 2), (0.01, 1000), (0.5, 1), (1.0, 3), (0.1, 0)])
+def test_plain_numbers_have_the_bits_of_an_array_of_one_cell(noise, rate, steps):
+    asked = {
+        "delta": (fa.dpsgd.epsilon_bounds, fa.dpsgd.epsilon_lower, fa.dpsgd.epsilon, (0.0, 1e-9, 1e-5, 1.0)),
+        "epsilon": (fa.dpsgd.delta_bounds, fa.dpsgd.delta_lower, fa.dpsgd.delta, (0.0, 1.0, 30.0, np.inf)),
+        "orders": (fa.dpsgd.rdp_bounds, None, fa.dpsgd.rdp, (1, 1.5, 64.0, 1e11, np.inf)),
+    }
+    run = {"sample_rate": rate, "steps": steps}
+    for name, (bounds, lower, upper, targets) in asked.items():
+        for target in targets:
+            one = bounds(**run, noise_multiplier=noise, **{name: target})
+            cell = bounds(**run, noise_multiplier=[noise], **{name: target})
+            assert [type(x) for x in one] == [float, float, fa.Status]
+            assert list(one) == [x[0] for x in cell]
+            assert upper(**run, noise_multiplier=noise, **{name: target}) == one.upper
+            if lower:
+                assert lower(**run, noise_multiplier=noise, **{name: target}) == one.lower
+
+
 def job(n):
     """n different Gaussian steps, as the kernel for jobs takes them, at three targets."""
     one, out = np.ones(n, dtype=np.int32), [np.empty(3) for _ in range(3)]
@@ -127,9 +147,9 @@ def history():
 
 
 OPERATIONS = {
-    "scalar": lambda: _kernels.exact_of_numbers(1.0, 0.01, 100, 1e-5, Quantity.EPSILON),
-    "few participations": lambda: _kernels.exact_of_numbers(0.5, 1e-5, 10000, 1e-8, Quantity.EPSILON),
-    "double-double": lambda: _kernels.exact_of_numbers(2.3, 0.65, 5_879_257, 1e-8, Quantity.EPSILON),
+    "scalar": lambda: _kernels.bounds_of_numbers("exact", 1.0, 0.01, 100, 1e-5, Quantity.EPSILON),
+    "few participations": lambda: _kernels.bounds_of_numbers("exact", 0.5, 1e-5, 10000, 1e-8, Quantity.EPSILON),
+    "double-double": lambda: _kernels.bounds_of_numbers("exact", 2.3, 0.65, 5_879_257, 1e-8, Quantity.EPSILON),
     "block": lambda: fa.dpsgd.epsilon(**RUN, delta=[1e-5, 1e-9]).tolist(),
     "calibration": lambda: fa.dpsgd.noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=10),
     "job": lambda: job(3),

@@ -25,7 +25,7 @@ def test_dir_shows_the_version():
     assert "__version__" in dir(fa)
 
 
-@pytest.mark.parametrize("name", ["curve", "plot", "tightness"])
+@pytest.mark.parametrize("name", ["curve", "jit", "plot", "tightness"])
 def test_a_lazy_module_is_reachable_and_loaded_at_first_use(name):
     code = f"""
 import sys, fastacct as fa
@@ -33,6 +33,28 @@ before = [m for m in ("fastacct.{name}", "matplotlib") if m in sys.modules]
 print(before, fa.{name}.__name__, "matplotlib" in sys.modules)
 """
     assert python(code) == f"[] fastacct.{name} False"
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("Accountant", "ledger.accountant"),
+        ("BudgetExceededError", "ledger.accountant"),
+        ("LossDistribution", "readers.grid.distribution"),
+        ("classical", "textbook.classical"),
+        ("composition", "textbook.composition"),
+        ("convert", "textbook.convert"),
+    ],
+)
+def test_a_lazy_name_is_what_its_module_has(name, module):
+    code = f"""
+import sys, fastacct as fa
+before = "fastacct.{module}" in sys.modules
+from fastacct import {name}
+import fastacct.{module} as module
+print(before, {name} in (module, getattr(module, {name!r}, None)), fa.{name} is {name})
+"""
+    assert python(code) == "False True True"
 
 
 def test_an_unknown_name_is_an_attribute_error():

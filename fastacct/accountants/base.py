@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 from fastacct.core.bounds import Bounds
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Codes
+from fastacct.core.record import Compared
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process
@@ -29,8 +29,7 @@ Fixed = tuple[Cells, ...]
 """Of a calibration: epsilon, and of noise_multiplier, sample_rate, steps the two that are not wanted, in this order."""
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(Compared):
     """Base of all accountants: settings that say how a job is evaluated, or a refusal with a message."""
 
     certified: ClassVar[bool] = True

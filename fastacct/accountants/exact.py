@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
@@ -16,7 +15,6 @@ from fastacct_ext import _kernels
 __all__ = ["Exact"]
 
 
-@dataclass(frozen=True)
 class Exact(Method):
     """The exact privacy curve, by one contour integral per answer.  The default accountant.
 

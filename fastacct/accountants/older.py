@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["CLT", "AdvancedComposition", "AnalyticGaussian", "BasicComposition", "ZCDPComposition"]
 
 
-@dataclass(frozen=True)
 class ZCDPComposition(Method):
     """Zero-concentrated DP: rho = steps / (2 noise_multiplier^2), converted through every order.
 
@@ -42,7 +40,6 @@ class ZCDPComposition(Method):
         return values, status
 
 
-@dataclass(frozen=True)
 class AnalyticGaussian(Method):
     """The exact privacy curve of composed Gaussians without subsampling (sample_rate = 1 or 0).
 
@@ -64,7 +61,6 @@ class AnalyticGaussian(Method):
         return _of_gaussian(mu, ask)
 
 
-@dataclass(frozen=True)
 class _Composition(Method):
     """A rule by which (epsilon, delta) pairs compose."""
 
@@ -76,7 +72,6 @@ class _Composition(Method):
         return _read(type(self)._kernel, (*run, ask.target), ask)
 
 
-@dataclass(frozen=True)
 class BasicComposition(_Composition):
     """Epsilons and deltas add up: (steps * eps0, steps * delta0), each step subsampled and calibrated exactly.
 
@@ -86,7 +81,6 @@ class BasicComposition(_Composition):
     _kernel = staticmethod(_kernels.basic_composition_epsilon)
 
 
-@dataclass(frozen=True)
 class AdvancedComposition(_Composition):
     """The strong composition theorem, half of delta spent on the steps and half on the slack.
 
@@ -97,7 +91,6 @@ class AdvancedComposition(_Composition):
     _kernel = staticmethod(_kernels.advanced_composition_epsilon)
 
 
-@dataclass(frozen=True)
 class CLT(Method):
     """The central-limit (Gaussian DP) approximation, mu = sample_rate sqrt(steps (exp(1/noise_multiplier^2) - 1)).
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastacct.accountants.base import Method
@@ -16,7 +14,6 @@ from fastacct.readers.job import Ask, bound_only, by_cells
 __all__ = ["PLD"]
 
 
-@dataclass(frozen=True)
 class PLD(Method):
     """Discretised privacy-loss distributions of both directions: the slow cross-check of the exact accountant.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,7 +21,6 @@ from fastacct_ext import _kernels
 __all__ = ["CONVERSIONS", "RDP", "Conversion"]
 
 
-@dataclass(frozen=True)
 class RDP(Method):
     """Rényi differential privacy, with the best order found in continuous alpha > 1.
 
@@ -63,6 +61,11 @@ class RDP(Method):
             object.__setattr__(self, "orders", _as_orders(orders))
         if conversion != "canonne_kamath_steinke":
             object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether nothing is set."""
+        return self.orders is None and self.conversion == "canonne_kamath_steinke"
 
     def _options(self) -> tuple[_kernels.Conversion, Cells | None]:
         orders = None if self.orders is None else np.asarray(self.orders, dtype=np.float64)

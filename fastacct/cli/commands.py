@@ -19,7 +19,7 @@ from fastacct.cli.answers import Answer, render, rounded_down, rounded_up
 from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse_orders, runs
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
-from fastacct.core.relations import DIRECTIONS
+from fastacct.core.relations import DIRECTIONS, RELATIONS
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
 
 __all__ = ["calibration", "curve", "guarantee", "rdp", "tightness", "tightness_answer"]
@@ -105,7 +105,7 @@ def _answer(
     sentences = [
         *sentences,
         f"Given: {', '.join(map(' '.join, zip(inputs, values, strict=True))).replace('_', ' ')}.",
-        f"Guarantee: {guarantee}, for data sets that differ by {plot.RELATIONS[neighbors]},",
+        f"Guarantee: {guarantee}, for data sets that differ by {RELATIONS[neighbors]},",
         "when every step samples each record independently (Poisson).",
         f"Accountant: {accountant!r}.",
     ]
@@ -167,13 +167,14 @@ def curve(given: Namespace) -> Answer:
 def tightness(given: Namespace) -> Answer:
     """A study of random runs."""
     files, studies = _files(given), {}
+    seed = study.SEED if given.seed is None else given.seed
     for regime in dict.fromkeys(given.regime or study.USUAL):
-        drawn = study.draw(regime, given.count, given.seed)
+        drawn = study.draw(regime, given.count, seed)
         bounds = study.truth(drawn)
         studies[regime] = [study.score(one, drawn, bounds) for one in study.own_accountants()]
     if given.picture:
         plot.save(plot.tightness(studies), given.picture, overwrite=given.overwrite)
-    return tightness_answer(studies, {"count": given.count, "seed": given.seed}, files)
+    return tightness_answer(studies, {"count": given.count, "seed": seed}, files)
 
 
 def tightness_answer(

@@ -16,9 +16,8 @@ import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.core.inputs import as_choice, common_shape
-from fastacct.plot import RELATIONS
+from fastacct.core.relations import RELATIONS
 from fastacct.run import Run, as_delta, parameters
-from fastacct.tightness import SEED
 
 ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "exact": accountants.Exact,
@@ -129,7 +128,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "points": _option("points of a privacy curve; 201", whole, "N", default=201),
     "count": _option("random runs of each regime; 1000", whole, "N", default=1000),
     "regime": _option("everyday, broad or small-delta", metavar="NAME", action="append"),
-    "seed": _option("of the random runs", whole, "N", default=SEED),
+    "seed": _option("of the random runs", whole, "N"),
     "config": _option("TOML file: axes, accountant, output, picture", Path, "FILE"),
     "csv": _option("write every value to this .csv file", Path, "FILE"),
     "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
     Readers see the old file or the complete new one, never a part.
     """
     refuse_existing(path, overwrite)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.partial")
     try:
         yield temporary
         _flush_to_disk(temporary)

@@ -9,10 +9,9 @@ import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +40,7 @@ TINY: Final = 1e-300
 """Smaller Rényi divergences of what releases something are given as this: no square underflows to nothing."""
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(NamedTuple):
     """Allowed range of an argument."""
 
     low: float

@@ -6,11 +6,20 @@ from typing import Final, Literal
 
 from fastacct.core.inputs import as_choice
 
-__all__ = ["ALL", "DIRECTIONS", "SAMPLED", "Direction", "Relation", "as_relation", "both_ways", "refuse", "sensitivity"]
+__all__ = ["ALL", "DIRECTIONS", "RELATIONS", "SAMPLED", "Direction", "Relation"]
+__all__ += ["as_relation", "both_ways", "refuse", "sensitivity"]
 
 Relation = Literal["add_remove", "add", "remove", "zero_out", "replace_one"]
 Direction = Literal["remove", "add"]
 
+RELATIONS: Final = {
+    "add_remove": "adding or removing one record",
+    "add": "adding one record",
+    "remove": "removing one record",
+    "replace_one": "replacing one record",
+    "zero_out": "zeroing out one record",
+}
+"""What a neighbouring relation does to a data set."""
 SAMPLED: Final[tuple[Relation, ...]] = ("add_remove", "add", "remove", "zero_out")
 """Relations under which the Poisson sample of any dominating pair is known."""
 ALL: Final[tuple[Relation, ...]] = (*SAMPLED, "replace_one")

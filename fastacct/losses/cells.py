@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Index, Loss, Nodes
+from fastacct.losses.loss import ROUNDING, Index, Loss
 
 __all__ = ["LIGHT", "CellSums"]
 
@@ -87,7 +87,7 @@ class CellSums:
             cell = owner[nodes.cell]
             if not is_whole:
                 own = cell < points.size
-                cell, nodes = cell[own], Nodes(*(one[own] for one in nodes))
+                cell, nodes = cell[own], nodes.of(own)
             above = nodes.loss - points[cell] - (nodes.loss_error + error)
             mass = np.maximum(nodes.mass - nodes.mass_error, 0.0)
             with np.errstate(over="ignore", invalid="ignore"):

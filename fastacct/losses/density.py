@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -18,7 +17,6 @@ __all__ = ["LaplaceLoss", "bounded_range", "laplace_bracket"]
 _CHUNK: Final = 1 << 15
 
 
-@dataclass(frozen=True, eq=False)
 class LaplaceLoss(Loss):
     """A density with peak exp((loss - largest)/2) between -largest and largest, and atoms of masses `ends` there.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 
 if TYPE_CHECKING:
     from fastacct.core.relations import Direction
@@ -42,9 +43,12 @@ class Nodes(NamedTuple):
     mass: Cells
     mass_error: Cells
 
+    def of(self, own: NDArray[np.bool_]) -> Nodes:
+        """Those of some points."""
+        return Nodes(self.cell[own], self.loss[own], self.loss_error[own], self.mass[own], self.mass_error[own])
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Loss(ABC):
+
+class Loss(Record, ABC, kw_only=True):
     """The privacy loss of one direction.  Losses of nodes may be off by `slack`, beyond their own errors."""
 
     infinite: float = 0.0
@@ -81,7 +85,6 @@ class Loss(ABC):
         """Nodes by cell between increasing `edges` that enclose the extent; in one cell without edges."""
 
 
-@dataclass(frozen=True, eq=False)
 class Atoms(Loss):
     """A finite distribution of losses; a grid hits the heaviest, unless another `anchor` is wanted."""
 
@@ -107,8 +110,7 @@ class Atoms(Loss):
         yield Nodes(cell, self.loss, self.loss_error, self.mass, np.zeros_like(self.mass))
 
 
-@dataclass(frozen=True, eq=False)
-class Bracket:
+class Bracket(Record):
     """Laws of one direction that bound the true one: the delta of `upper` is never below it, that of `lower` never
     above it, at any epsilon."""
 

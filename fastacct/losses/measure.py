@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 from fastacct.losses.cells import LIGHT, CellSums
 from fastacct.losses.loss import ROUNDING, Atoms, Loss, OutOfReachError, log_moment, weighted
 
@@ -37,8 +38,7 @@ _HEAVY: Final = 0.3
 """A cell with this part of all mass decides where the grid lies."""
 
 
-@dataclass(frozen=True, eq=False)
-class GridMeasure:
+class GridMeasure(Record):
     """Masses of the losses `origin` + i `spacing` (exactly), and of the loss infinity.
 
     It bounds the true distribution of losses after a shift by `slack`: to the right if it is an upper bound, to the

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -26,7 +25,6 @@ _SMALLEST_TAIL: Final = 1e-299
 _CHUNK: Final = 1 << 15
 
 
-@dataclass(frozen=True, eq=False)
 class GaussianMixtures(Loss):
     """P = sum p_j N(m_j, sigma^2) against Q = sum q_j N(m_j, sigma^2), with a loss that increases in the output.
 

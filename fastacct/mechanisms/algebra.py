@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
 from typing import Any, ClassVar, Final
@@ -30,7 +30,6 @@ _SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "largest_exact_group", "group_powers")
 
 
-@dataclass(frozen=True, eq=False)
 class Mechanism(Value):
     """Base of all mechanisms: compose them with `*` and `+`, compare and hash them by their parameters.
 
@@ -200,7 +199,6 @@ def _inner(name: str) -> Any:
     return property(attrgetter(f"mechanism.{name}"))
 
 
-@dataclass(frozen=True, eq=False)
 class PoissonSampled(Mechanism):
     """A mechanism on a Poisson sample: every record takes part independently with probability `sample_rate`.
 
@@ -310,7 +308,6 @@ class PoissonSampled(Mechanism):
         return f"{self.mechanism!r}.poisson(sample_rate={self.sample_rate!r})"
 
 
-@dataclass(frozen=True, eq=False)
 class Grouped(Mechanism):
     """A mechanism, for `size` records that change together; made by `.group(size)`.
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Hashable
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import MISSING, Field, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape
+from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation
 
 if TYPE_CHECKING:
@@ -115,20 +115,8 @@ def store(value: Value, name: str, cells: Cells) -> None:
     object.__setattr__(value, name, stored)
 
 
-_FIELDS: Final = WeakKeyDictionary[type, tuple[Field[Any], ...]]()
-
-
-def _fields(kind: type[Value]) -> tuple[Field[Any], ...]:
-    """Those of `dataclasses.fields`, which builds them anew each time."""
-    found = _FIELDS.get(kind)
-    if found is None:
-        found = _FIELDS[kind] = fields(kind)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """A frozen dataclass of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
+class Value(Compared):
+    """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
 
@@ -140,12 +128,14 @@ class Value:
             cls.__doc__ = f"{before.rstrip()}\n\n{section}\n\n{heading}{after}"
 
     def __post_init__(self) -> None:
-        for one in _fields(type(self)):
+        for one in fields_of(type(self)):
             given = getattr(self, one.name)
-            if "domain" in one.metadata:
-                store(self, one.name, as_cells(one.name, given, one.metadata["domain"], may_be_empty=True))
-            elif "constant" in one.metadata:
-                domain = one.metadata["constant"]
+            if domain := one.metadata.get("domain"):
+                if type(given) is float and not domain.integer and domain.has(given, given):
+                    self.__dict__[one.name] = given + 0.0  # the usual case, quickly
+                else:
+                    store(self, one.name, as_cells(one.name, given, domain, may_be_empty=True))
+            elif domain := one.metadata.get("constant"):
                 number = as_number(one.name, given, domain)
                 object.__setattr__(self, one.name, int(number) if domain.integer else number + 0.0)
             elif one.metadata.get("allowed") == (False, True):
@@ -159,7 +149,7 @@ class Value:
     def shape(self) -> tuple[int, ...]:
         """Broadcast shape of all parameters; () for plain numbers."""
         shapes = {}
-        for one in _fields(type(self)):
+        for one in fields_of(type(self)):
             value = getattr(self, one.name)
             if type(value) is not float and isinstance(value, np.ndarray | Value) and value.shape:
                 shapes[one.name] = value.shape
@@ -168,7 +158,7 @@ class Value:
     def at(self, shape: tuple[int, ...], cell: int) -> Self:
         """The mechanism of one cell of `shape`, in plain numbers."""
         changed: dict[str, object] = {}
-        for one in _fields(type(self)):
+        for one in fields_of(type(self)):
             value = getattr(self, one.name)
             if isinstance(value, np.ndarray):
                 changed[one.name] = float(np.broadcast_to(value, shape).flat[cell])
@@ -179,7 +169,7 @@ class Value:
     def place(self) -> tuple[str, tuple[float, ...]]:
         """A place among mechanisms with plain numbers: from values alone, the same in every process."""
         words, numbers = [type(self).__name__], list[float]()
-        for one in sorted(_fields(type(self)), key=lambda one: one.name):
+        for one in sorted(fields_of(type(self)), key=lambda one: one.name):
             value = getattr(self, one.name)
             if isinstance(value, Value):
                 inner, more = value.place()
@@ -190,18 +180,3 @@ class Value:
             else:
                 words.append(f"{one.name}={value!r}")
         return ",".join(words), tuple(numbers)
-
-    def _key(self) -> tuple[Hashable, ...]:
-        values = (getattr(self, one.name) for one in _fields(type(self)))
-        kind = cast("Hashable", type(self))
-        return (kind, *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values))
-
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Value) else NotImplemented
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self._key())
-
-    def __hash__(self) -> int:
-        return self._hash

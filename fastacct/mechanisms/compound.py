@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -27,7 +26,6 @@ _UP: Final = 1.0 + 1e-9
 """What is paid for the rounding of mu."""
 
 
-@dataclass(frozen=True, eq=False)
 class TreeAggregation(Mechanism, relations=ALL):
     """All prefix sums of a stream from a binary tree of noisy partial sums (Dwork et al. 2010; Chan, Shi, Song 2011).
 
@@ -69,7 +67,6 @@ class TreeAggregation(Mechanism, relations=ALL):
         return Gaussian(self.noise_multiplier).group(self.participations) * nodes
 
 
-@dataclass(frozen=True, eq=False)
 class DPFTRL(Mechanism, relations=ALL):
     """DP-FTRL (Kairouz et al. 2021): tree aggregation of gradients, the tree begun afresh every epoch.
 
@@ -91,7 +88,6 @@ class DPFTRL(Mechanism, relations=ALL):
         return Gaussian(self.noise_multiplier) * (self.steps.bit_length() * self.epochs)
 
 
-@dataclass(frozen=True, eq=False)
 class NoisyIteration(Mechanism, relations=ALL, tight=False):
     """The last iterate of noisy gradient descent, or of any iteration of contractive maps with Gaussian noise.
 
@@ -159,7 +155,6 @@ class NoisyIteration(Mechanism, relations=ALL, tight=False):
         return GDP(self.mu * _UP) * 1
 
 
-@dataclass(frozen=True, eq=False)
 class GOPA(Mechanism, relations=("replace_one",), tight=False):
     """Decentralised averaging with noise that cancels between neighbours (Sabater, Bellet, Ramon 2022).
 

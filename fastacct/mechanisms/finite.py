@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
@@ -22,7 +21,6 @@ __all__ = ["PairOfTables", "RandomizedResponse", "from_pmf"]
 _ANSWERS: Final = Domain(2.0, 1e9, integer=True)
 
 
-@dataclass(frozen=True, eq=False)
 class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_local=True):
     """One of `answers` values: the true one with odds exp(epsilon) against each other one (the local model).
 
@@ -72,7 +70,6 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         return self * size
 
 
-@dataclass(frozen=True, eq=False)
 class PairOfTables(Mechanism, relations=SAMPLED):
     """Two finite tables of probabilities over the same outcomes; made by `from_pmf`."""
 

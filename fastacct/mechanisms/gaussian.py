@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -36,7 +35,6 @@ _MOST_DRAWN: Final = 1e5
 """Expected number of members drawn, beyond which a group counts as drawn altogether."""
 
 
-@dataclass(frozen=True, eq=False)
 class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=MAX_COMPONENTS - 1):
     """Noise N(0, noise_multiplier^2) on a sum to which every record contributes a vector of norm at most 1.
 
@@ -150,7 +148,6 @@ def _coarse_binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
     return tuple((weight, mean) for weight, mean in parts)
 
 
-@dataclass(frozen=True, eq=False)
 class GDP(Mechanism, relations=ALL, group_powers={"mu": 1}):
     """Anything that is mu-GDP: a trade-off curve above that of N(mu, 1) against N(0, 1) (Dong, Roth, Su 2022).
 
@@ -173,7 +170,6 @@ class GDP(Mechanism, relations=ALL, group_powers={"mu": 1}):
         return GDP(multiplied_up(self.mu, size)) * 1
 
 
-@dataclass(frozen=True, eq=False)
 class GaussianMixture(Mechanism, is_gaussian=True):
     """A pair of one-dimensional Gaussian mixtures with one noise: P with the records, Q without.
 

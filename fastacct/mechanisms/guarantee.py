@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -26,7 +25,6 @@ __all__ = ["ZCDP", "ApproxDP", "MeanConcentratedDP", "PureDP", "RDPCurve"]
 _ORDER: Final = Domain(1.0, MAX_ORDER, open_low=True)
 
 
-@dataclass(frozen=True, eq=False)
 class PureDP(Mechanism, relations=ALL):
     """Anything that is epsilon-DP.
 
@@ -56,7 +54,6 @@ class PureDP(Mechanism, relations=ALL):
         return PureDP(multiplied_up(self.epsilon, size)) * 1
 
 
-@dataclass(frozen=True, eq=False)
 class ApproxDP(Mechanism, relations=ALL):
     """Anything that is (epsilon, delta)-DP.
 
@@ -93,7 +90,6 @@ def _worst_pair(epsilon: float, delta: float) -> Pair:
     return both(epsilon_delta(epsilon, delta))
 
 
-@dataclass(frozen=True, eq=False)
 class ZCDP(Mechanism, relations=ALL, tight=False):
     """Anything that is (xi, rho)-zero-concentrated: divergence at most xi + rho alpha at every order alpha > 1.
 
@@ -116,7 +112,6 @@ class ZCDP(Mechanism, relations=ALL, tight=False):
         return plain(self.rho) if self.xi == 0.0 else math.inf
 
 
-@dataclass(frozen=True, eq=False)
 class MeanConcentratedDP(Mechanism, relations=ALL, tight=False):
     """(mu, tau)-concentrated DP of Dwork and Rothblum 2016: the loss has mean at most mu, and less its mean it is
     subgaussian with standard tau.
@@ -140,7 +135,6 @@ class MeanConcentratedDP(Mechanism, relations=ALL, tight=False):
         return np.where(value == 1.0, value, value * (1.0 + 4e-16))
 
 
-@dataclass(frozen=True, eq=False)
 class RDPCurve(Mechanism, relations=ALL, tight=False):
     """Rényi divergences at some orders, in both directions.
 

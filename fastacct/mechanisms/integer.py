@@ -6,7 +6,6 @@ These noises do not scale: they name their scale and the whole-number `sensitivi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -31,7 +30,6 @@ BESSEL: Final = 3e-11
 """Relative error allowed of SciPy's exponentially scaled Bessel functions."""
 
 
-@dataclass(frozen=True, eq=False)
 class DiscreteLaplace(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
     """Noise on whole numbers with probabilities proportional to exp(-|k|/scale): the two-sided geometric mechanism.
 
@@ -69,7 +67,6 @@ class DiscreteLaplace(Mechanism, relations=ALL, group_powers={"sensitivity": 1})
         return self.sensitivity * sensitivity(relation) / plain(self.scale)
 
 
-@dataclass(frozen=True, eq=False)
 class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
     """Noise on whole numbers with probabilities proportional to exp(-k^2/(2 scale^2)).
 
@@ -104,7 +101,6 @@ class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}
         return 0.5 * square(self.sensitivity * sensitivity(relation) / plain(self.scale)) * (1.0 + 1e-15)
 
 
-@dataclass(frozen=True, eq=False)
 class Skellam(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
     """The difference of two Poisson variables, each of rate variance/2, added to a whole number.
 

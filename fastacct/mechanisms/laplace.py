@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -26,7 +26,6 @@ _LEAST: Final = 1e-290
 """Smaller masses of an infinite loss are given as this."""
 
 
-@dataclass(frozen=True, eq=False)
 class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
     """Laplace noise on a query to which every record contributes at most 1 in L1 norm.
 
@@ -81,7 +80,6 @@ class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
         return PureDP(total) * 1
 
 
-@dataclass(frozen=True, eq=False)
 class Staircase(Mechanism, relations=ALL, tight=False):
     """Noise with a piecewise constant density that drops by exp(-epsilon) every sensitivity (Geng, Viswanath 2014).
 
@@ -101,7 +99,6 @@ class Staircase(Mechanism, relations=ALL, tight=False):
         return PureDP(self.epsilon) * 1
 
 
-@dataclass(frozen=True, eq=False)
 class TruncatedLaplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1, "bound": -1}):
     """Laplace noise that is never larger than a bound: density proportional to exp(-|x|/b) on [-bound, bound].
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -30,7 +29,6 @@ def as_plain_job(name: str, job: object) -> Process:
     return process
 
 
-@dataclass(frozen=True, eq=False)
 class Parallel(Mechanism):
     """Jobs on disjoint parts of the data: a record is in one of them.
 
@@ -94,7 +92,6 @@ class Parallel(Mechanism):
         return f"Parallel({', '.join(map(repr, self.jobs))})"
 
 
-@dataclass(frozen=True, eq=False)
 class RepeatedSelection(Mechanism, relations=ALL):
     """The best of a random number of runs, as in tuning of hyper-parameters (Papernot, Steinke 2022).
 

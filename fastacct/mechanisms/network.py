@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -22,7 +22,6 @@ from fastacct.mechanisms.guarantee import PureDP, RDPCurve
 __all__ = ["RandomWalk"]
 
 
-@dataclass(frozen=True, eq=False)
 class RandomWalk(Mechanism, relations=ALL, tight=False):
     """Network DP of a token that sums along a graph (Cyffers, Bellet 2022), as one other user sees it.
 

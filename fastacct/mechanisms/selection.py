@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -23,7 +22,6 @@ from fastacct.mechanisms.laplace import Laplace
 __all__ = ["AboveThreshold", "Exponential", "Paprika", "PermuteAndFlip", "SparseVector", "Thresholdout"]
 
 
-@dataclass(frozen=True, eq=False)
 class Exponential(Mechanism, relations=ALL, tight=False):
     """The exponential mechanism: outcome r with probability proportional to exp(epsilon score(r) / (2 sensitivity)).
 
@@ -74,7 +72,6 @@ class Exponential(Mechanism, relations=ALL, tight=False):
         return square(plain(self.epsilon)) / 8.0 * (1.0 + 1e-15)
 
 
-@dataclass(frozen=True, eq=False)
 class PermuteAndFlip(Mechanism, tight=False):
     """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
 
@@ -124,7 +121,6 @@ class PermuteAndFlip(Mechanism, tight=False):
         return f"PermuteAndFlip(epsilon={self.epsilon!r}{more})"
 
 
-@dataclass(frozen=True, eq=False)
 class AboveThreshold(Mechanism, relations=ALL, tight=False):
     """The first query above a noisy threshold: noise Laplace(2 s/epsilon) on the threshold, Laplace(4 s/epsilon) on
     each query, s the sensitivity of a query.
@@ -139,7 +135,6 @@ class AboveThreshold(Mechanism, relations=ALL, tight=False):
         return PureDP(self.epsilon) * 1
 
 
-@dataclass(frozen=True, eq=False)
 class SparseVector(Mechanism, relations=ALL, tight=False):
     """`answers` queries above a threshold, the threshold's noise drawn afresh after each: as many `AboveThreshold`.
 
@@ -159,7 +154,6 @@ class SparseVector(Mechanism, relations=ALL, tight=False):
         return AboveThreshold(self.epsilon) * self.answers
 
 
-@dataclass(frozen=True, eq=False)
 class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     """The reusable holdout (Dwork et al. 2015): queries with values in [0, 1] answered from the training set until they
     differ from the holdout's by a noisy threshold, at most `budget` times.
@@ -180,7 +174,6 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
         return AboveThreshold(one) * self.budget + Laplace(2.0 * scale * (1.0 - 2.0**-52)) * self.budget
 
 
-@dataclass(frozen=True, eq=False)
 class Paprika(Mechanism, relations=ALL, tight=False):
     """PAPRIKA, private online testing of hypotheses (Zhang, Kamath, Cummings 2021): accounted for as its theorem says.
 

@@ -83,7 +83,8 @@ class _Line:
             block = max(3, n // (4 * TOGETHER)) * TOGETHER
         self.log_tail = target
         self.tail_epsilon = epsilon
-        self.t, (self.log_f, self.phase, error) = np.arange(n) * self.h, found
+        self.t: Cells = np.asarray(np.arange(n) * self.h, dtype=np.float64)
+        self.log_f, self.phase, error = found
         self.log_first = float(self.log_f[0])
         self.size = np.exp(self.log_f - self.log_first)
         self.size[0] *= 0.5

@@ -7,13 +7,13 @@ docs/algorithms/compiled.md says what is assumed, and what the errors are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING
 from fastacct.mechanisms.compiled.table import at_nodes, cut_evenly
 from fastacct_ext import _densities
@@ -41,8 +41,7 @@ class NoLineError(Exception):
     """The mechanism does not allow it: infinite losses, a loss that is not monotone, too few releases."""
 
 
-@dataclass(frozen=True)
-class Nodes:
+class Nodes(Record):
     """One mechanism, one direction: log mass of the denominator and loss at the nodes of either rule."""
 
     log_mass: tuple[Cells, Cells]  # panels x points, of the rules with 6 and 10 points
@@ -118,8 +117,7 @@ def _evaluated(made: Compiled, rate: float, way: int) -> Nodes:
     )
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Record):
     """One mechanism, `count` times."""
 
     nodes: Nodes

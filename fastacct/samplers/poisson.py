@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -84,7 +83,6 @@ def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> 
     return Atoms(value, error, mass, infinite=min(infinite, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
 class _SampledDensity(Loss):
     """The sample of a loss with a density, beside the outputs that the unsampled data `alone` has."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -25,7 +24,6 @@ _COARSE: Final = 512
 """Panels of Rényi divergences."""
 
 
-@dataclass(frozen=True, eq=False)
 class Compiled(Mechanism):
     """A mechanism given by the densities of its worst pair of outputs; made by `fastacct.jit.mechanism`."""
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
 from fastacct.samplers.poisson import sample
 
@@ -34,8 +34,7 @@ _SMALL: Final = 10.0
 """Log of peak over density at an end of the domain, from which on the end is taken as a cut."""
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Table(Record):
     """Masses of P and Q in each panel with bounds of their errors, and the range of the loss."""
 
     edges: Cells

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Moment, Weighted, log_moment
 from fastacct.losses.measure import GridMeasure
 from fastacct.readers.grid.window import Window
@@ -46,8 +46,7 @@ _TINY: Final = 1e-300
 _CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(Record):
     measure: GridMeasure
     copies: int
     positions: NDArray[np.intp]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Bracket, Loss
 
 __all__ = ["Part", "hits_atoms", "shared_spacing"]
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(Record):
     """Losses of one direction, and how often they occur."""
 
     bracket: Bracket

@@ -12,12 +12,12 @@ All terms are positive, so that sums are accurate to 4 log2 n roundings; they ar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.measure import GridMeasure
 from fastacct_ext import _densities
@@ -25,8 +25,7 @@ from fastacct_ext import _densities
 __all__ = ["Window", "sum_of"]
 
 
-@dataclass(frozen=True, eq=False)
-class Window:
+class Window(Record):
     """Composed tilted masses at `first` + i `spacing`; `offset` of the first on the composed grid.
 
     A mass is off by at most `each_error`, all together by `norm_error` in the 2-norm; the tilted masses left out are at

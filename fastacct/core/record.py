@@ -1,0 +1,121 @@
+"""Frozen records: dataclasses whose methods are written once, here, and go by the fields of a class.
+
+`dataclasses.dataclass` writes and compiles four methods anew for every class, which took half of `import fastacct`.
+To everybody else a record is a frozen dataclass: `dataclasses.replace` and `fields` take it, and frozen dataclasses may
+be derived from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
+from functools import cache, cached_property
+from inspect import Parameter, Signature
+from typing import Any, ClassVar, Final, cast, dataclass_transform
+
+import numpy as np
+
+__all__ = ["Compared", "Record", "fields_of"]
+
+
+fields_of: Final[Callable[[type[Any]], tuple[Field[Any], ...]]] = cache(fields)  # type: ignore[assignment]
+"""They are built anew each time by the standard library."""
+_FIELD: Final = vars(dataclasses)["_FIELD"]
+"""What tells a field from what the standard library only notes of a class."""
+
+
+@dataclass(init=False, repr=False, eq=False, frozen=True)
+class _Frozen:
+    """What makes a class a frozen dataclass to the standard library."""
+
+
+class _Signature:
+    """The signature of a class that has the common `__init__`, for `help` and for messages."""
+
+    def __get__(self, instance: object, kind: type[Record]) -> Signature:
+        if kind.__init__ is not Record.__init__:
+            raise AttributeError("__signature__")
+        given = []
+        for one in sorted(fields_of(kind), key=lambda one: one.kw_only is True):
+            how = Parameter.KEYWORD_ONLY if one.kw_only is True else Parameter.POSITIONAL_OR_KEYWORD
+            default = Parameter.empty if one.default is MISSING else one.default
+            given.append(Parameter(one.name, how, default=default, annotation=one.type))
+        return Signature(given, return_annotation=None)
+
+
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
+class Record(_Frozen):
+    """A frozen value of the fields that its class annotates; equal to itself only."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]] = {}
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    __signature__: ClassVar[Any] = _Signature()
+    __replace__ = replace
+    _defaults: ClassVar[dict[str, object]] = {}
+
+    def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        known = dict(cls.__dataclass_fields__)
+        # annotations that are text, as `from __future__ import annotations` makes them: no name has to be known here
+        for name, annotation in vars(cls).get("__annotations__", {}).items():
+            if "ClassVar" not in str(annotation):
+                given = vars(cls).get(name, MISSING)
+                one: Any = given if isinstance(given, Field) else field(default=given, kw_only=kw_only)
+                one.name, one.type, one._field_type = name, annotation, _FIELD
+                known[name] = one
+        cls.__dataclass_fields__ = known
+        cls._defaults = {name: one.default for name, one in known.items() if one.default is not MISSING}
+        cls.__match_args__ = tuple(name for name, one in known.items() if one.kw_only is not True)  # type: ignore[misc]
+
+    def __init__(self, /, *given: Any, **named: Any) -> None:
+        names, state = self.__match_args__[: len(given)], self.__dict__
+        state |= self._defaults
+        state |= zip(names, given, strict=False)
+        state |= named
+        known = self.__dataclass_fields__.keys()
+        if len(names) < len(given) or state.keys() != known or not named.keys().isdisjoint(names):
+            try:
+                self.__signature__.bind(*given, **named)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}: {error}") from None
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+
+    def __repr__(self) -> str:
+        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields_of(type(self)))
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refused, but for what is no field in a class with an `__init__` of its own."""
+        if name in self.__dataclass_fields__ or type(self).__init__ is Record.__init__:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+class Compared(Record):
+    """A record that equals others of its class with the same fields."""
+
+    def _key(self) -> tuple[Hashable, ...]:
+        values = (getattr(self, one.name) for one in fields_of(type(self)))
+        kind = cast("Hashable", type(self))
+        return (kind, *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values))
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Compared) else NotImplemented
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key())
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the hash, which holds in one process."""
+        return {name: value for name, value in vars(self).items() if name != "_hash"}
