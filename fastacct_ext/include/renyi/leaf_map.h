@@ -17,11 +17,12 @@
 
 /* where leaves begin and end */
 typedef struct {
+    int separate;                                  /* whether a valley lies between the bump and the rest of M - 1 */
     double wide;                                   /* no leaf below the cliff is wider: a power of two */
     double cliff;                                  /* leaves of levels begin here ... */
     double valley, bottom, root_s, inverse_root_s; /* ... with the bump's exponent s (a - valley)^2 + bottom */
-    double variance; /* of the loss, about: M - 1 is half of it times a (1+a) for small a */
-    double level;    /* (root_s (cliff - valley) + FA_LEAF_SLOW)^2 */
+    double variance, skew; /* M - 1 is about variance a (1+a)/2 (1 + skew (a-1)/3) for small a */
+    double level;          /* (root_s (cliff - valley) + FA_LEAF_SLOW)^2 */
 } fa_leaf_map;
 
 /* ends have 26 bits: they, and the orders between them, are exact */
@@ -36,6 +37,7 @@ FA_FUNC void fa_leaf_map_init(fa_leaf_map *map, const fa_log_moment *lm)
     double crossing = 2.0 * valley, growth, body, depth, narrow = -2.0 * (m->log_odds + m->log_q_d);
     (void)fa_exp_both_v(2.0 * s, &growth);
     map->variance = m->q * m->q * growth;
+    map->skew = m->q * growth * (growth + 3.0);
     map->bottom = (1.0 + valley) * (valley * s + m->log_q_d);
     body = fa_log_v(0.5 * growth * crossing * (1.0 + crossing)) + 2.0 * m->log_q_d;
     depth = body - FA_LEAF_HIDDEN - map->bottom;
@@ -43,7 +45,8 @@ FA_FUNC void fa_leaf_map_init(fa_leaf_map *map, const fa_log_moment *lm)
     map->root_s = sqrt(s);
     map->inverse_root_s = 1.0 / map->root_s;
     map->cliff = valley;
-    if (depth > 0.0)
+    map->separate = depth > 0.0;
+    if (map->separate)
         map->cliff += sqrt(depth) * map->inverse_root_s;
     else
         narrow = fa_max(narrow, 0.8 / m->sigma);

@@ -94,7 +94,7 @@ FA_FUNC void fa_shared_add(fa_shared *s, double a, int at)
     leaf->begin = fa_leaf_place(&s->map, a, &end);
     leaf->radius = end - leaf->begin;
     if (end > lm->a_cap)
-        fa_log_moment_cache(lm, fa_min(fa_max(end, 1.2 * a), lm->a_limit));
+        fa_log_moment_cache(lm, fa_min(fa_max(1.1 * end, 1.25 * a), lm->a_limit));
     fa_leaf_fill(lm, leaf, s->ask);
     for (i = s->n_leaves; i > at; i--) {
         s->place[i] = s->place[i - 1];
@@ -110,18 +110,35 @@ FA_FUNC void fa_shared_add(fa_shared *s, double a, int at)
         s->followed[at - 1] = fa_leaf_end_of(s->leaf + s->place[at - 1]) == leaf->begin;
 }
 
-/* The smaller of two orders: the best one where K is about a (1+a) variance/2, and the one where the bump takes over */
+/* The smaller of two orders: the best one where K is about that of two moments, and the one where the bump takes over
+ */
 FA_FUNC double fa_shared_guess(const fa_shared *s, double steps, double target)
 {
     const fa_leaf_map *map = &s->map;
-    double ratio = target / (steps * map->variance), bump = 2.0 * map->valley, unit = 2.0 * map->root_s * map->root_s;
+    double scale = 1.0 / (steps * map->variance), bump = 2.0 * map->valley, unit = 2.0 * map->root_s * map->root_s;
+    double plain, body;
     int i;
     for (i = 0; i < 2; i++) {
         double weight = steps * unit * (1.0 + bump) * (s->ask.for_delta ? 1.0 : 0.5 * bump);
         double above = fa_log_v(fa_max(target / weight, 1e-290)) - map->bottom;
         bump = map->valley + sqrt(fa_max(above, 0.0)) * map->inverse_root_s;
     }
-    return fa_min(s->ask.for_delta ? ratio : sqrt(2.0 * ratio), bump);
+    if (s->ask.for_delta) {
+        plain = target * scale;
+        plain = fa_max(0.5 * plain, plain + s->ask.sharp * fa_log1p_plain_v(1.0 / plain) * scale - 0.5);
+        body = plain / (1.0 + 0.5 * map->skew * plain);
+        body = plain / (1.0 + 0.5 * map->skew * body);
+    }
+    else {
+        plain = sqrt(2.0 * target * scale);
+        plain = sqrt(2.0 * fa_max(0.2 * target, target - s->ask.sharp * fa_log1p_plain_v(plain)) * scale);
+        body = plain / sqrt(1.0 + 2.0 / 3.0 * map->skew * plain);
+        body = plain / sqrt(1.0 + 2.0 / 3.0 * map->skew * body);
+    }
+    if (map->separate)
+        return fa_min(body, bump);
+    plain = fa_min(body, bump) / fa_max(body, bump);
+    return fa_min(body, bump) / (1.0 + 0.15 * plain * plain * plain * plain); /* both are there */
 }
 
 /* an order between two leaves to try next: Newton's, where it lies between them; NAN: behind all leaves */
