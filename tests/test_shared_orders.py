@@ -88,6 +88,36 @@ def test_the_best_order_of_a_shared_cell_is_at_least_as_good_as_every_listed_one
         assert (best <= ask(**run, accountant=fa.RDP(orders=orders)) * (1 + 1e-12)).all()
 
 
+def test_many_deltas_of_one_job_are_those_of_single_runs() -> None:
+    deltas = np.geomspace(1e-12, 1e-2, 150)
+    job = 1000 * fa.Gaussian(1.1).poisson(0.01)
+    together = fa.epsilon(job, delta=deltas, accountant=fa.RDP())
+    runs = {"noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 1000}
+    np.testing.assert_array_equal(together, fa.dpsgd.epsilon(**runs, delta=deltas, accountant=fa.RDP()))
+
+
+@CONVERSIONS
+def test_listing_every_order_near_the_best_one_finds_the_same_epsilon(conversion: Any) -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(20):
+        run = {
+            "noise_multiplier": np.exp(rng.uniform(-0.9, 2.0)),
+            "sample_rate": 10 ** rng.uniform(-4, -1),
+            "steps": np.floor(10 ** rng.uniform(1, 5)),
+            "delta": 10 ** rng.uniform(-10, -4),
+        }
+        best = fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion=conversion))
+        coarse = np.geomspace(0.05, 1e5, 600)
+        each = [
+            fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion=conversion, orders=[1 + a])) for a in coarse.tolist()
+        ]
+        near = coarse[int(np.argmin(each))]
+        fine = 1 + near * np.linspace(0.98, 1.02, 4001)
+        listed = fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion=conversion, orders=fine))
+        assert best <= listed * (1 + 3e-13)
+        assert best >= listed * (1 - 3e-4)  # the list is coarse where the best order is sharp
+
+
 def test_levels_of_instructions_agree() -> None:
     run = shared_grid(30, 30, 7, fa.dpsgd.epsilon)
     names = ["baseline", "x86-64-v3", "x86-64-v4"]

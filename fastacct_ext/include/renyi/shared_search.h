@@ -10,7 +10,7 @@
 
 #include "order_series.h"
 
-#define FA_LEAVES       64                   /* kept at a time */
+#define FA_LEAVES       32                   /* kept at a time */
 #define FA_LEAF_TIE     1e-9                 /* of the balance at a common end: the leaf to the right decides */
 #define FA_LEAF_GRID    (0x1.8p52 * 0x1p-26) /* t is a multiple of 2^-26, adding this rounds: orders are exact */
 #define FA_SEARCH_TERMS 32
