@@ -154,16 +154,14 @@ static int64_t fa_renyi_of_history(const fa_history *run, const fa_cells *at, co
     fa_log_moment *moment = fa_alloc(sizeof(fa_log_moment) * (size_t)(run->n_blocks > 0 ? run->n_blocks : 1));
     fa_run search = {.n = run->n_blocks, .moment = moment, .steps = run->steps, .log_a = NAN};
     fa_readouts cells = fa_readouts_of(run->steps, 0, at->target, ask, out);
-    int64_t i, j;
+    int64_t at_once = run->n_blocks == 1 ? FA_TARGETS_AT_ONCE : 1, i, j;
     int b;
     if (!moment)
         return FA_NO_MEMORY;
     for (b = 0; b < run->n_blocks; b++)
         fa_log_moment_init(moment + b, run->sigma[b], run->q[b]);
     for (i = 0; i < at->n && !fa_is_late(i, end); i = j) {
-        j = run->n_blocks == 1 && at->n - i > FA_TARGETS_AT_ONCE ? i + FA_TARGETS_AT_ONCE
-            : run->n_blocks == 1                                 ? at->n
-                                                                 : i + 1;
+        j = at->n - i > at_once ? i + at_once : at->n;
         if (run->n_blocks == 1)
             fa_cells_of_one(moment, &cells, i, j);
         else
