@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "renyi/binomial_series.h"
+#include "renyi/cells.h"
 #include "exact/blocks.h"
 #include "exact/classical_blocks.h"
 #include "invert/blocks.h"
@@ -106,34 +107,6 @@ static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q,
     }
 }
 
-static void fa_readout_run(fa_run *run, double target, int for_delta, int conversion, const double *orders,
-                           int n_orders, double *out, double *order_out, uint8_t *status_out)
-{
-    int status;
-    run->log_a = NAN; /* cold start: the answer must not depend on the cell before */
-    if (for_delta)
-        *out = fa_run_delta(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status);
-    else
-        *out = fa_max(0.0,
-                      fa_run_epsilon(run, target, (fa_conversion)conversion, orders, n_orders, order_out, &status));
-    *status_out = (uint8_t)status;
-}
-
-static void fa_readout_block(int64_t n, const double *sigma, const double *q, const double *steps, const double *target,
-                             int for_delta, int conversion, const double *orders, int n_orders, double *out,
-                             double *order_out, uint8_t *status_out)
-{
-    fa_log_moment lm;
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        fa_run run = {1, &lm, steps + i, NAN};
-        if (i == 0 || sigma[i] != sigma[i - 1] || q[i] != q[i - 1])
-            fa_log_moment_init(&lm, sigma[i], q[i]);
-        fa_readout_run(&run, target[i], for_delta, conversion, orders, n_orders, out + i, order_out + i,
-                       status_out + i);
-    }
-}
-
 static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
 {
     (void)ask;
@@ -142,13 +115,37 @@ static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds
     return in->n;
 }
 
+static fa_readouts fa_readouts_of(const double *steps, int64_t stride, const double *target, const fa_question *ask,
+                                  const fa_answers *out)
+{
+    return (fa_readouts){.steps = steps,
+                         .stride = stride,
+                         .target = target,
+                         .for_delta = ask->quantity == FA_GIVE_DELTA,
+                         .conversion = (fa_conversion)ask->conversion,
+                         .orders = ask->orders,
+                         .n_orders = ask->n_orders,
+                         .out = out->upper,
+                         .order_out = out->order,
+                         .status_out = out->status};
+}
+
 static int64_t fa_renyi(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
 {
+    fa_readouts cells = fa_readouts_of(in->steps, 1, in->target, ask, out);
+    fa_log_moment lm;
+    int64_t i, j;
     (void)seconds;
-    fa_readout_block(in->n, in->sigma, in->q, in->steps, in->target, ask->quantity == FA_GIVE_DELTA,
-                     (int)ask->conversion, ask->orders, ask->n_orders, out->upper, out->order, out->status);
+    for (i = 0; i < in->n; i = j) {
+        for (j = i + 1; j < in->n && in->sigma[j] == in->sigma[i] && in->q[j] == in->q[i]; j++)
+            continue;
+        fa_log_moment_init(&lm, in->sigma[i], in->q[i]);
+        fa_cells_of_one(&lm, &cells, i, j);
+    }
     return in->n;
 }
+
+#define FA_TARGETS_AT_ONCE 64
 
 static int64_t fa_renyi_of_history(const fa_history *run, const fa_cells *at, const fa_question *ask, double seconds,
                                    const fa_answers *out)
@@ -156,15 +153,20 @@ static int64_t fa_renyi_of_history(const fa_history *run, const fa_cells *at, co
     double end = fa_end_of(seconds);
     fa_log_moment *moment = fa_alloc(sizeof(fa_log_moment) * (size_t)(run->n_blocks > 0 ? run->n_blocks : 1));
     fa_run search = {.n = run->n_blocks, .moment = moment, .steps = run->steps, .log_a = NAN};
-    int64_t i;
+    fa_readouts cells = fa_readouts_of(run->steps, 0, at->target, ask, out);
+    int64_t at_once = run->n_blocks == 1 ? FA_TARGETS_AT_ONCE : 1, i, j;
     int b;
     if (!moment)
         return FA_NO_MEMORY;
     for (b = 0; b < run->n_blocks; b++)
         fa_log_moment_init(moment + b, run->sigma[b], run->q[b]);
-    for (i = 0; i < at->n && !fa_is_late(i, end); i++)
-        fa_readout_run(&search, at->target[i], ask->quantity == FA_GIVE_DELTA, (int)ask->conversion, ask->orders,
-                       ask->n_orders, out->upper + i, out->order + i, out->status + i);
+    for (i = 0; i < at->n && !fa_is_late(i, end); i = j) {
+        j = at->n - i > at_once ? i + at_once : at->n;
+        if (run->n_blocks == 1)
+            fa_cells_of_one(moment, &cells, i, j);
+        else
+            fa_run_readout(&search, &cells, i);
+    }
     free(moment);
     return i;
 }

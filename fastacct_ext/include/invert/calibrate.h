@@ -104,8 +104,7 @@ FA_FUNC double fa_steps_renyi(const fa_target *t)
     int status, i;
     fa_log_moment_init(t->moment, t->sigma, t->q);
     for (i = 0; i < 200; i++) {
-        run.log_a = NAN;
-        eps = fa_run_epsilon(&run, t->delta, t->conversion, t->orders, t->n_orders, &order, &status);
+        eps = fa_cell_epsilon(t->moment, steps, t->delta, t->conversion, t->orders, t->n_orders, &order, &status);
         if (eps <= t->eps)
             low = steps;
         else

@@ -4,6 +4,7 @@
 
 #include "../exact/exact_readout.h"
 #include "../kernels.h"
+#include "../renyi/cells.h"
 
 /* A run of DP-SGD, of which one parameter is wanted, and what it has to meet. */
 typedef struct {
@@ -91,7 +92,7 @@ FA_FUNC fa_trial fa_try_exact(const fa_target *run, fa_effort effort)
 }
 
 /* fa_try_renyi -- a run by Renyi DP; where epsilon or its target is 0, what stands for the logarithm.
- *   needs    log_a: the order at which the search starts, NAN: none is known */
+ *   needs    log_a: the order at which the search starts, NAN: none is known; then epsilon is as a caller is told it */
 FA_FUNC fa_trial fa_try_renyi(const fa_target *run, double log_a)
 {
     fa_run search = {.n = 1, .moment = run->moment, .steps = &run->steps, .log_a = log_a};
@@ -99,8 +100,15 @@ FA_FUNC fa_trial fa_try_renyi(const fa_target *run, double log_a)
     double order, eps;
     int status;
     fa_log_moment_init(run->moment, run->sigma, run->q);
-    eps = fa_run_epsilon(&search, run->delta, run->conversion, run->orders, run->n_orders, &order, &status);
-    found.log_a = search.log_a;
+    if (log_a == log_a) {
+        eps = fa_run_epsilon(&search, run->delta, run->conversion, run->orders, run->n_orders, &order, &status);
+        found.log_a = search.log_a;
+    }
+    else {
+        eps = fa_cell_epsilon(run->moment, run->steps, run->delta, run->conversion, run->orders, run->n_orders, &order,
+                              &status);
+        found.log_a = log(order - 1.0);
+    }
     if (eps <= run->eps)
         found.excess = run->eps > 0.0 && eps > 0.0 ? log(eps / run->eps) - 1e-300 : -0.5;
     else

@@ -144,4 +144,14 @@ FA_FUNC double fa_log_delta_from(fa_conversion c, double k, double a, double eps
     return hi;
 }
 
+/* delta of its logarithm, rounded up: at most 1, never 0 */
+FA_FUNC double fa_delta_from_log(double log_delta)
+{
+    double delta;
+    if (!(log_delta < 0.0))
+        return 1.0;
+    delta = exp(log_delta) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074;
+    return delta < 1.0 ? delta : 1.0;
+}
+
 #endif

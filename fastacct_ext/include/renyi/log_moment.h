@@ -50,6 +50,8 @@ typedef struct {
     double kl[FA_CACHE / FA_LANES + 1]; /* kl[i]: sum of p E2(-loss) over the first i * FA_LANES nodes, so that results
                                            do not depend on how many nodes happen to be cached */
     double z_first;
+    double first_loss[FA_CACHE / FA_LANES], last_loss[FA_CACHE / FA_LANES]; /* of FA_LANES nodes each: their ends */
+    double first_base[FA_CACHE / FA_LANES], last_base[FA_CACHE / FA_LANES];
     double loss_hi[FA_CACHE], loss_lo[FA_CACHE], base_hi[FA_CACHE], base_lo[FA_CACHE], weight[FA_CACHE];
 } fa_log_moment;
 
@@ -187,6 +189,14 @@ FA_FUNC void fa_log_moment_cache(fa_log_moment *lm, double a_cap)
         int block = n - i < FA_BLOCK ? (int)(n - i) : FA_BLOCK;
         fa_sgm_nodes(m, j0 + i, block, lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i);
         fa_weights(m, lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i, block, lm->weight + i);
+    }
+    for (i = 0; i < FA_CACHE / FA_LANES; i++)
+        lm->first_loss[i] = lm->last_loss[i] = lm->first_base[i] = lm->last_base[i] = -1e3;
+    for (i = 0; i < n / FA_LANES; i++) {
+        lm->first_loss[i] = lm->loss_hi[FA_LANES * i];
+        lm->first_base[i] = lm->base_hi[FA_LANES * i];
+        lm->last_loss[i] = lm->loss_hi[FA_LANES * i + FA_LANES - 1];
+        lm->last_base[i] = lm->base_hi[FA_LANES * i + FA_LANES - 1];
     }
     lm->n = (int)n;
     lm->n_direct = (int)fa_min((double)n, floor(35.0 * m->sigma / m->h) - (double)j0) / FA_LANES * FA_LANES;

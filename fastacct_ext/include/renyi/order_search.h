@@ -236,17 +236,23 @@ FA_INLINE double fa_total_variation(const fa_moment *total, double a)
     return sqrt(fa_min(0.5 * kl, -expm1(-kl))) * (1.0 + 8.0 * FA_EPS);
 }
 
-/* a delta below which the total variation cannot matter: KL >= 2 sum n TV_1^2 with TV_1 = q erf(1/(sqrt 8 sigma)) >= q
- * min(0.6, 0.35/sigma) */
+/* KL of one step is at least this: 2 TV^2 with TV = q erf(1/(sqrt 8 sigma)) >= q min(0.6, 0.35/sigma) */
+FA_INLINE double fa_variation_floor(const fa_sgm *m)
+{
+    double tv = m->q * fa_min(0.6, 0.35 / m->sigma);
+    return 2.0 * tv * tv;
+}
+
+/* a delta below which the total variation cannot matter, from a lower bound of the KL divergence of the run */
+FA_INLINE int fa_variation_matters_at(double kl, double delta) { return delta * delta >= 0.9 * fa_min(0.5 * kl, 0.3); }
+
 FA_INLINE int fa_variation_matters(const fa_run *run, double delta)
 {
     double kl = 0.0;
     int i;
-    for (i = 0; i < run->n; i++) {
-        double tv = run->moment[i].mech.q * fa_min(0.6, 0.35 / run->moment[i].mech.sigma);
-        kl += 2.0 * run->steps[i] * tv * tv;
-    }
-    return delta * delta >= 0.9 * fa_min(0.5 * kl, 0.3);
+    for (i = 0; i < run->n; i++)
+        kl += run->steps[i] * fa_variation_floor(&run->moment[i].mech);
+    return fa_variation_matters_at(kl, delta);
 }
 
 #define FA_ORDER_OF_KL 0x1p-40
@@ -353,10 +359,7 @@ FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const doub
             }
         }
     }
-    if (!(best < 0.0))
-        return 1.0;
-    best = exp(best) * (1.0 + 4.0 * FA_EPS) + 0x1p-1074; /* never rounds to 0 */
-    return best < 1.0 ? best : 1.0;
+    return fa_delta_from_log(best);
 }
 
 #endif

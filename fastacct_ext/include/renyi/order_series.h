@@ -1,0 +1,342 @@
+/* renyi/order_series.h -- M - 1 = E_Q[(dP/dQ)^(1+a)] - 1 over a whole interval of orders, from one pass over the nodes.
+ *
+ * The half-line of orders is cut into leaves, by (sigma, q) alone.  In the leaf from c to c + r, a = c + r t,
+ *
+ *     M - 1 = sum_k t^k coefficient_k,     coefficient_k = sum_j w_j e^((1+c) loss_j) (r loss_j)^k / k!     for k >= 2,
+ *
+ * and what E2 takes off in the first two.  The series begins at the left end, so that its terms are positive and
+ * nothing cancels.  All that is left out is bounded at the right end, where every term is largest: `relative` holds for
+ * each order of the leaf (docs/algorithms/order_search.md).
+ */
+#ifndef FA_ORDER_SERIES_H
+#define FA_ORDER_SERIES_H
+
+#include "leaf_map.h"
+
+#define FA_TERMS           42 /* powers of a series: 2 and five strides */
+#define FA_STRIDE          8
+#define FA_LEAF_FAR        60.0    /* of c loss: from here 1 + (1+a) x is nothing beside (1+x)^(1+a) */
+#define FA_LEAF_REACH      34.0    /* of r loss: nodes further out are left out */
+#define FA_LEAF_LEDGER     4e-13   /* a series that is less certain is not used */
+#define FA_LEAF_ROUNDING   3.7e-14 /* of coefficients and of the sum of the series: 333 u */
+#define FA_LEAF_HUGE       200.0   /* of log M: 1 is nothing beside it */
+#define FA_LEAF_LEAST      1e-150  /* of M - 1: no allowance for underflow is needed above it */
+#define FA_LEAF_SIGMA_MOST 1e6     /* beyond, nodes err by more than the ledger counts */
+#define FA_LEAF_RATE_MOST  0.25    /* of q: negative losses are small below it */
+
+/* At the best order two sides balance: the left one grows with the order, the right one does not.
+ *   epsilon   steps (a K' - K) + log(1+a)     against   -log delta
+ *   delta     steps K'                        against   epsilon + log(1 + 1/a)         no logarithms for mironov */
+typedef struct {
+    int for_delta;
+    double sharp; /* 1; 0 for mironov */
+} fa_sides;
+
+/* steps * value + shift against the target, at t = i/7, and the slopes of both in t */
+typedef struct {
+    double value[FA_LANES], shift[FA_LANES], value_slope[FA_LANES], shift_slope[FA_LANES];
+} fa_balances;
+
+/* cells whose best order lies in the leaf, up to FA_LANES, side by side: between which two balances, and these */
+typedef struct {
+    int64_t n, cell[FA_LANES];
+    double steps[FA_LANES], target[FA_LANES], from[FA_LANES];
+    double value[2][FA_LANES], shift[2][FA_LANES], value_slope[2][FA_LANES], shift_slope[2][FA_LANES];
+} fa_waiting;
+
+typedef struct {
+    double begin, radius; /* orders a of the leaf: begin <= a < begin + radius */
+    double relative;      /* ledger of M - 1, relative; INFINITY: no series, and balances at the ends alone */
+    double reference;     /* 0; or the series is that of M e^-reference, where M is huge ... */
+    double less;          /* ... and 1, what it is more than M - 1; else 0 */
+    double coefficient[FA_TERMS];
+    fa_balances at;
+    fa_waiting waiting;
+} fa_leaf;
+
+/* a little above exp(t), by at most 2e-4 of it; t below 700 */
+FA_INLINE double fa_exp_above_v(double t)
+{
+    double s = fa_max(-FA_EXP_MAX, t), shifted = FA_FMA(s, FA_LOG2E, FA_ROUND_SHIFT);
+    double r = FA_FMA(-FA_LN2, shifted - FA_ROUND_SHIFT, s), p = FA_FMA(r, 1.0 / 24.0, 1.0 / 6.0);
+    p = FA_FMA(r, FA_FMA(r, FA_FMA(r, p, 0.5), 1.0), 1.0001);
+    return p * fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+}
+
+FA_INLINE double fa_sum_lanes(const double *s)
+{
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+/* the nodes that a series sums, block by block, each block with its share of one power of t; and what it leaves out */
+typedef struct {
+    int n, direct;                  /* blocks; those before `direct` are summed with E2 */
+    int block[FA_CACHE / FA_LANES]; /* which they are: losses increase */
+    double rest;                    /* bound of the other nodes, over the leaf */
+    double x[FA_CACHE];             /* r loss */
+    double power[FA_CACHE];         /* w e^((1+c) loss) x^k */
+} fa_leaf_nodes;
+
+/* Which blocks of FA_LANES nodes are summed.  Nodes at the right end are bounded over the leaf: (1+x)^(1+a) min(1, a
+ * (1+a) loss^2 / 2) where x > 0.  Within a block the loss is convex and z^2 / (2 sigma^2) lies at most `bend` below its
+ * chord: the block's ends bound it. */
+FA_FUNC void fa_leaf_choose(const fa_log_moment *lm, const fa_leaf *leaf, int n, fa_leaf_nodes *out)
+{
+    double a = leaf->begin + leaf->radius, peak[FA_CACHE / FA_LANES], total[FA_LANES] = {0.0}, least;
+    double width = (FA_LANES - 1) * lm->mech.h, bend = 0.125 * width * width * lm->mech.inv_var.hi + 1e-9;
+    double unit = FA_LANES * lm->mech.unit, square = 0.5 * a * (1.0 + a);
+    double rest = leaf->less * (2.0 + a) * fa_exp_v(-leaf->reference, 0.0); /* losses below 0, where M is huge */
+    int blocks = n / FA_LANES, summed = 0, direct = 0, i, k;
+    for (i = 0; i < blocks; i += FA_LANES) {
+        FA_PRAGMA(omp simd)
+        for (k = 0; k < FA_LANES; k++) {
+            double first = lm->first_loss[i + k], last = lm->last_loss[i + k];
+            double e = fa_max(FA_FMA(a, fa_max(first, 0.0), first + lm->first_base[i + k]),
+                              FA_FMA(a, fa_max(last, 0.0), last + lm->last_base[i + k]));
+            peak[i + k] = unit * fa_exp_above_v(fa_min(e + (bend - leaf->reference), 699.0)) *
+                          fa_min(1.0, square * last * last);
+            total[k] += peak[i + k];
+        }
+    }
+    least = 1e-18 * fa_sum_lanes(total);
+    for (i = 0; i < blocks; i++) {
+        double loss = lm->first_loss[i];
+        int left_out = ((loss > 0.0) | (leaf->less > 0.0)) &
+                       ((peak[i] <= least) | (leaf->radius * loss > FA_LEAF_REACH));
+        out->block[summed] = i;
+        summed += !left_out;
+        direct += !left_out & (i < lm->n_direct / FA_LANES) & !(leaf->begin * loss > FA_LEAF_FAR);
+        rest += left_out ? peak[i] : 0.0;
+    }
+    out->n = summed;
+    out->direct = direct;
+    out->rest = least < 1e232 ? rest : INFINITY; /* beyond, exponents may have been clamped */
+}
+
+/* One block's shares of the first two coefficients: p E2(c loss) and p (e^(c loss) - 1) x, or all of the term, which is
+ * above; and w e^((1+c) loss) x */
+FA_INLINE void fa_leaf_block(const fa_log_moment *lm, const fa_leaf *leaf, int direct, int begin, double *x,
+                             double *power, double *zero, double *one)
+{
+    const double *hi = lm->loss_hi + begin, *lo = lm->loss_lo + begin, *weight = lm->weight + begin,
+                 *base_hi = lm->base_hi + begin, *base_lo = lm->base_lo + begin;
+    double c = leaf->begin;
+    int i;
+    if (direct) {
+        FA_PRAGMA(omp simd)
+        for (i = 0; i < FA_LANES; i++) {
+            double e, t, e2 = fa_e2_node(hi[i], lo[i], c, FA_PRECISE, &t, &e);
+            x[i] = leaf->radius * hi[i];
+            zero[i] += weight[i] * e2;
+            one[i] += weight[i] * x[i] * (fabs(t) < 0.5 ? e2 + t : e - 1.0);
+            power[i] = weight[i] * x[i] * e;
+        }
+        return;
+    }
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < FA_LANES; i++) {
+        fa_dd loss = fa_dd_make(hi[i], lo[i]);
+        fa_dd e = fa_dd_add(fa_dd_add(fa_dd_mul_d(loss, c), loss), fa_dd_make(base_hi[i], base_lo[i]));
+        double term;
+        e = fa_dd_add_d(e, -leaf->reference);
+        term = lm->mech.unit * fa_exp_v(e.hi, e.lo);
+        x[i] = leaf->radius * hi[i];
+        zero[i] += term;
+        power[i] = term * x[i];
+        one[i] += power[i];
+    }
+}
+
+/* the coefficients of FA_STRIDE further powers, from the blocks from `begin` on */
+FA_FUNC void fa_leaf_stride(fa_leaf_nodes *nodes, int begin, double *sum_out)
+{
+    double sum[FA_STRIDE][FA_LANES];
+    int i, k, lane;
+    for (k = 0; k < FA_STRIDE; k++)
+        for (lane = 0; lane < FA_LANES; lane++)
+            sum[k][lane] = 0.0;
+    i = begin;
+    do {
+        double *x = nodes->x + FA_LANES * i, *power = nodes->power + FA_LANES * i;
+        FA_PRAGMA(GCC unroll 8)
+        for (k = 0; k < FA_STRIDE; k++) {
+            FA_PRAGMA(omp simd)
+            for (lane = 0; lane < FA_LANES; lane++) {
+                power[lane] *= x[lane];
+                sum[k][lane] += power[lane];
+            }
+        }
+    } while (++i < nodes->n);
+    for (k = 0; k < FA_STRIDE; k++)
+        sum_out[k] = fa_sum_lanes(sum[k]);
+}
+
+/* the first block that powers from k on matter to, to 1e-18 of its terms, when x is at most `reach` before it */
+FA_INLINE int fa_leaf_from(const fa_leaf_nodes *nodes, double reach, int begin)
+{
+    int i = begin;
+    if (nodes->x[0] < -reach)
+        return begin;
+    while (i < nodes->n && nodes->x[FA_LANES * i + FA_LANES - 1] <= reach)
+        i++;
+    return i;
+}
+
+/* the first two coefficients from both sums of E2, the others power by power */
+FA_FUNC void fa_leaf_sum(const fa_log_moment *lm, fa_leaf *leaf, fa_leaf_nodes *nodes)
+{
+    static const double reach[FA_TERMS / FA_STRIDE] = {0.0, 0.0337, 0.694, 2.21, 4.24};
+    static const double factor[FA_TERMS] = {1.0,
+                                            1.0,
+                                            1.0 / 2.0,
+                                            1.0 / 6.0,
+                                            1.0 / 24.0,
+                                            1.0 / 120.0,
+                                            1.0 / 720.0,
+                                            1.0 / 5040.0,
+                                            1.0 / 40320.0,
+                                            1.0 / 362880.0,
+                                            1.0 / 3628800.0,
+                                            1.0 / 39916800.0,
+                                            1.0 / 479001600.0,
+                                            1.0 / 6227020800.0,
+                                            1.0 / 87178291200.0,
+                                            1.0 / 1307674368000.0,
+                                            1.0 / 20922789888000.0,
+                                            1.0 / 355687428096000.0,
+                                            1.0 / 6402373705728000.0,
+                                            1.0 / 121645100408832000.0,
+                                            1.0 / 2432902008176640000.0,
+                                            1.0 / 51090942171709440000.0,
+                                            1.0 / 1124000727777607680000.0,
+                                            1.0 / 25852016738884976640000.0,
+                                            1.0 / 620448401733239439360000.0,
+                                            1.0 / 15511210043330985984000000.0,
+                                            1.0 / 403291461126605635584000000.0,
+                                            1.0 / 10888869450418352160768000000.0,
+                                            1.0 / 304888344611713860501504000000.0,
+                                            1.0 / 8841761993739701954543616000000.0,
+                                            1.0 / 265252859812191058636308480000000.0,
+                                            1.0 / 8222838654177922817725562880000000.0,
+                                            1.0 / 263130836933693530167218012160000000.0,
+                                            1.0 / 8683317618811886495518194401280000000.0,
+                                            1.0 / 295232799039604140847618609643520000000.0,
+                                            1.0 / 10333147966386144929666651337523200000000.0,
+                                            1.0 / 371993326789901217467999448150835200000000.0,
+                                            1.0 / 13763753091226345046315979581580902400000000.0,
+                                            1.0 / 523022617466601111760007224100074291200000000.0,
+                                            1.0 / 20397882081197443358640281739902897356800000000.0,
+                                            1.0 / 815915283247897734345611269596115894272000000000.0,
+                                            1.0 / 33452526613163807108170062053440751665152000000000.0};
+    double zero[FA_LANES], one[FA_LANES], kl = nodes->direct ? lm->kl[nodes->block[nodes->direct - 1] + 1] : 0.0;
+    int i, k, begin = 0;
+    memset(zero, 0, sizeof(zero));
+    memset(one, 0, sizeof(one));
+    for (i = 0; i < nodes->n; i++)
+        fa_leaf_block(lm, leaf, i < nodes->direct, FA_LANES * nodes->block[i], nodes->x + FA_LANES * i,
+                      nodes->power + FA_LANES * i, zero, one);
+    for (k = 2, i = 0; k < FA_TERMS; k += FA_STRIDE, i++) {
+        begin = fa_leaf_from(nodes, reach[i], begin);
+        if (begin == nodes->n) {
+            memset(leaf->coefficient + k, 0, (FA_TERMS - k) * sizeof(double));
+            break;
+        }
+        fa_leaf_stride(nodes, begin, leaf->coefficient + k);
+    }
+    leaf->coefficient[0] = fa_sum_lanes(zero) + leaf->begin * kl;
+    leaf->coefficient[1] = fa_sum_lanes(one) + leaf->radius * kl;
+    for (k = 0; k < FA_TERMS; k++)
+        leaf->coefficient[k] *= factor[k];
+}
+
+/* the balances at one order, from a K' - K, K' and K'' */
+FA_INLINE void fa_balance_set(fa_balances *at, int i, fa_sides ask, double a, double r, double excess, double k1,
+                              double k2)
+{
+    double log = fa_log1p_plain_v(ask.for_delta ? 1.0 / a : a), step = ask.sharp * r / (1.0 + a);
+    at->value[i] = ask.for_delta ? k1 : excess;
+    at->shift[i] = ask.for_delta ? -ask.sharp * log : ask.sharp * log;
+    at->value_slope[i] = ask.for_delta ? r * k2 : r * a * k2;
+    at->shift_slope[i] = ask.for_delta ? step / a : step;
+}
+
+/* K of M - 1 */
+FA_INLINE double fa_leaf_log(const fa_leaf *leaf, double m)
+{
+    return leaf->reference + fa_log1p_plain_v(m - leaf->less);
+}
+
+/* balances at eight orders, from the series */
+FA_FUNC void fa_leaf_balances(fa_leaf *leaf, fa_sides ask)
+{
+    const double *c = leaf->coefficient;
+    double r = leaf->radius, inverse_r = 1.0 / r;
+    int i, k;
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < FA_LANES; i++) {
+        double t = i * (1.0 / (FA_LANES - 1)), m = c[FA_TERMS - 1], m1 = 0.0, m2 = 0.0, inverse, k1, a;
+        FA_PRAGMA(GCC unroll 42)
+        for (k = FA_TERMS - 2; k >= 0; k--) {
+            m2 = FA_FMA(m2, t, m1);
+            m1 = FA_FMA(m1, t, m);
+            m = FA_FMA(m, t, c[k]);
+        }
+        a = FA_FMA(r, t, leaf->begin);
+        inverse = inverse_r / ((1.0 - leaf->less) + m);
+        k1 = m1 * inverse;
+        fa_balance_set(&leaf->at, i, ask, a, r, a * k1 - fa_leaf_log(leaf, m), k1,
+                       2.0 * m2 * inverse * inverse_r - k1 * k1);
+    }
+}
+
+/* balances at one order where no series does */
+FA_FUNC void fa_balance_alone(fa_log_moment *lm, fa_leaf *leaf, fa_sides ask, int i)
+{
+    double a = leaf->begin + (i ? leaf->radius : 0.0);
+    fa_moment m;
+    fa_log_moment_at(lm, a, &m, FA_SEARCH);
+    fa_balance_set(&leaf->at, i, ask, a, leaf->radius, m.excess, m.d1 / a, m.d2 / a / a);
+}
+
+/* The terms that the series lacks, from its last one: each is at most X/(k+1) times the one before.  Negative losses
+ * have r loss >= -1, and less than 1e-30 of M - 1 in the last one. */
+FA_FUNC double fa_leaf_remainder(const fa_leaf *leaf, const fa_leaf_nodes *nodes)
+{
+    double most = fa_max(nodes->x[FA_LANES * nodes->n - 1], 1.0);
+    if (!(most < FA_TERMS && nodes->x[0] >= -1.0))
+        return INFINITY;
+    return 1.001 * leaf->coefficient[FA_TERMS - 1] * most / (FA_TERMS - most);
+}
+
+/* fa_leaf_fill -- the series of one leaf, or its ends alone (relative INFINITY) where no series is certain enough.
+ *   domain   0 < q < 1, the leaf's right end at most lm->a_cap
+ *   cost     about 3 ns a node */
+FA_FUNC void fa_leaf_fill(fa_log_moment *lm, fa_leaf *leaf, fa_sides ask)
+{
+    double top = leaf->begin + leaf->radius, y = -leaf->radius * lm->loss_hi[0], low, omitted;
+    int n = fa_cached_nodes(lm, top, lm->z_first);
+    fa_leaf_nodes nodes;
+    leaf->relative = INFINITY;
+    leaf->reference = (1.0 + leaf->begin) * (0.5 * leaf->begin * lm->mech.inv_var.hi + lm->mech.log_q_d);
+    leaf->less = leaf->reference > FA_LEAF_HUGE;
+    leaf->reference *= leaf->less;
+    fa_leaf_choose(lm, leaf, n, &nodes);
+    if (nodes.rest < INFINITY && nodes.n && !(leaf->less > 0.0 && nodes.direct)) {
+        fa_leaf_sum(lm, leaf, &nodes);
+        low = leaf->coefficient[0];
+        omitted = fa_omitted_left(lm, top, lm->z_first, leaf->reference) +
+                  fa_omitted_right(lm, top, lm->z_first + (n - 1) * lm->mech.h, lm->loss_hi[n - 1], leaf->reference);
+        leaf->relative = lm->mech.alias + FA_LEAF_ROUNDING * (1.0 + 2.0 / 3.0 * y * (1.0 + 6.4 * y)) +
+                         (2.0 + top) * fa_max(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]) * 0x1p-63 +
+                         1.001 * (omitted + nodes.rest + fa_leaf_remainder(leaf, &nodes)) / low;
+        if (low >= FA_LEAF_LEAST && leaf->relative <= FA_LEAF_LEDGER) {
+            fa_leaf_balances(leaf, ask);
+            return;
+        }
+        leaf->relative = INFINITY;
+    }
+    fa_balance_alone(lm, leaf, ask, 0);
+    fa_balance_alone(lm, leaf, ask, FA_LANES - 1);
+}
+
+#endif
