@@ -41,17 +41,19 @@ FA_INLINE fa_target fa_with(const fa_target *t, double x)
     return run;
 }
 
-/* fa_try_exact -- a run by the exact accountant, from a cold start, as a caller would ask: in direction add not above
- * its largest loss. */
+/* fa_try_exact -- a run by the exact accountant, from a cold start, as a caller would ask.
+ *   why      in direction add no loss is above add_end, and how far below it epsilon is need not be known */
 FA_FUNC fa_trial fa_try_exact(const fa_target *run)
 {
     fa_trial found = {.excess = 1.0, .log_a = NAN};
+    fa_exact *e = run->exact;
     double eps, lower;
-    fa_exact_set(run->exact, run->sigma, run->q, run->steps);
-    if (run->exact->directions == FA_ADD && run->exact->add_end * (1.0 + 8.0 * FA_EPS) <= run->eps)
-        eps = run->exact->add_end;
-    else
-        fa_exact_read(run->exact, run->delta, FA_READ_EPSILON, &lower, &eps);
+    fa_exact_set(e, run->sigma, run->q, run->steps);
+    if (e->directions == FA_ADD && e->add_end * (1.0 + 8.0 * FA_EPS) <= run->eps) {
+        found.excess = -0.5;
+        return found;
+    }
+    fa_exact_read(e, run->delta, FA_READ_EPSILON, &lower, &eps);
     if (eps <= run->eps)
         found.excess = eps > 0.0 && run->eps > 0.0 ? fa_max(-2.0, log(eps / run->eps)) - 1e-300 : -0.5;
     else if (run->eps > 0.0 && eps < INFINITY)
