@@ -86,25 +86,26 @@ FA_FUNC double fa_steps_between(const fa_target *t, double low, double high, dou
 
 /* fa_steps_exact -- the largest number of steps by the exact accountant.
  *   returns  a number whose epsilon is certified as a caller would ask for it; 0 in the worst case
- *   why      a sketch tells the number of direction remove, nearly always the smaller, to 1e-8: then it is tried, and
- *            the next one only where it may do as well */
+ *   why      sketches tell the number of direction remove, nearly always the smaller, to 1e-8: it is tried, and the
+ *            next one only where that may do as well */
 FA_FUNC double fa_steps_exact(const fa_target *t)
 {
     fa_range range = {.low = 1.0, .high = FA_STEPS_TO, .sign = -1};
-    double low = 0.0, high = 1.0, w_low = -1.0, w_high, about = 1.0, x = 1.0 / (t->sigma * t->sigma);
-    int sketched;
+    double low = 0.0, high = 1.0, w_low = -1.0, w_high, about = INFINITY, longer = 0.3, x = 1.0 / (t->sigma * t->sigma);
+    fa_secant s;
     range.start = fa_squared_mu(t) / (t->q * t->q) / (x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0)));
-    sketched = t->eps > 0.0 && fa_is_sketched(t) && fa_secant(t, &range, FA_TRY_FINELY, &about);
-    high = floor(about);
+    if (t->eps > 0.0 && fa_approach(t, &range, &s)) {
+        about = exp(s.log_x);
+        high = floor(about);
+        longer = 1e-7;
+    }
     while (!((w_high = fa_try(t, high, NAN).excess) > 0.0)) {
-        if (sketched && (t->exact->directions & FA_REMOVE) && high + 1.0 > about * (1.0 + 1e-7))
+        if (high >= FA_STEPS_TO || ((t->exact->directions & FA_REMOVE) && high + 1.0 > about * (1.0 + 1e-7)))
             return high;
         low = high;
         w_low = w_high;
-        if (low >= FA_STEPS_TO)
-            return low;
-        high = fa_min(FA_STEPS_TO,
-                      fmax(high + 1.0, floor(high * exp(fa_min(3.0, (sketched ? 1e-7 : 0.3) - 2.5 * w_high)))));
+        high = fmax(high + 1.0, floor(high * exp(fa_min(3.0, longer - 2.5 * w_high))));
+        high = fa_min(FA_STEPS_TO, high);
     }
     return fa_steps_between(t, low, high, w_low, w_high);
 }

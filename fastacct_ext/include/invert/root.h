@@ -22,57 +22,85 @@ typedef struct {
     double good, bad, w_good, w_bad;
 } fa_bracket;
 
-/* d excess/d log x, and how far it may be off, relative: about the distance it was taken over. */
+/* The secant method: where it is, the slope d excess/d log x, how far that may be off, relative, the point before with
+ * its excess, and the last ones with an excess above 0 and below. */
 typedef struct {
-    double value, doubt;
-} fa_slope;
+    double log_x, slope, doubt, before, w_before, above, below;
+} fa_secant;
 
-/* fa_slope_by -- the slope by two points, where they tell; what it was elsewhere. */
-FA_INLINE fa_slope fa_slope_by(const fa_range *range, double by, double gain, fa_slope before)
+/* fa_secant_at -- at the start of the range, with slopes that are usual. */
+FA_INLINE fa_secant fa_secant_at(const fa_range *range)
 {
-    double s = gain / by;
-    int usual = range->sign > 0 ? s < -0.1 && s > -20.0 : s > 0.01 && s < 20.0;
-    fa_slope out = {s, fa_min(0.5, fabs(by)) + FA_SKETCH_NOISE / fabs(by)};
-    return usual && FA_SKETCH_NOISE / fabs(by) < before.doubt ? out : before;
+    double lx = log(fa_min(fa_max(range->start, range->low), range->high));
+    return (fa_secant){
+        .log_x = lx, .slope = range->sign > 0 ? -1.2 : 0.8, .doubt = 0.5, .before = lx, .above = NAN, .below = NAN};
 }
 
-/* fa_secant -- where the excess is just below 0, by secant steps in log x: sketches first, with more digits the nearer
- * it is.
- *   returns  1, and x: with `most` FULLY it meets the target and its excess is above -FA_SLACK, else it is about there;
- *            0 where epsilon is not smooth, or not to be had so */
-FA_FUNC int fa_secant(const fa_target *t, const fa_range *range, fa_effort most, double *x_out)
+/* fa_secant_anew -- from here on about another function, whose slope is nearly the same. */
+FA_INLINE void fa_secant_anew(fa_secant *s)
+{
+    s->above = s->below = NAN;
+    s->before = s->log_x;
+    s->doubt = fa_max(s->doubt, 0.05);
+}
+
+/* fa_secant_step -- on to where the excess is just below 0, by the excess w here.
+ *   returns  the length of the step, NaN where it leaves the range or w is not known
+ *   why      a slope taken over h is off by about h, and by what the digits of a sketch leave of it over h */
+FA_FUNC double fa_secant_step(fa_secant *s, const fa_range *range, double w)
+{
+    double by = s->log_x - s->before, slope = (w - s->w_before) / by, noise = FA_SKETCH_NOISE / fabs(by), step;
+    if ((range->sign > 0 ? slope < -0.1 && slope > -20.0 : slope > 0.01 && slope < 20.0) && noise < s->doubt) {
+        s->slope = slope;
+        s->doubt = fa_min(0.5, fabs(by)) + noise;
+    }
+    step = fa_max(-0.7, fa_min(0.7, -(w + FA_SLACK / 3.0) / s->slope));
+    *(w > 0.0 ? &s->above : &s->below) = s->log_x;
+    if (fabs(step) > 0.02 && (s->log_x + step - s->above) * (s->log_x + step - s->below) >= 0.0)
+        step = 0.5 * (s->above + s->below) - s->log_x; /* else it may go to and fro */
+    s->before = s->log_x;
+    s->w_before = w;
+    s->log_x += step;
+    return s->log_x > log(range->low) && s->log_x < log(range->high) ? fabs(step) : NAN;
+}
+
+/* fa_approach -- to where the excess of direction remove is about 0, by sketches: more digits the nearer it is.
+ *   returns  1; 0 where they lead nowhere */
+FA_FUNC int fa_approach(const fa_target *t, const fa_range *range, fa_secant *s)
 {
     static const double near[] = {[FA_TRY_SADDLE] = 0.003, [FA_TRY_ROUGHLY] = 1e-5, [FA_TRY_FINELY] = 1e-9};
-    double lx = log(fa_min(fa_max(range->start, range->low), range->high)), before = lx, w_before = 0.0, w, step;
-    fa_slope slope = {range->sign > 0 ? -1.2 : 0.8, 0.5};
-    fa_effort effort = fa_is_sketched(t) ? FA_TRY_SADDLE : FA_TRY_FULLY;
     fa_sketch_start start = {0.0, 0};
-    int i, n_fully = 0;
-    for (i = 0; i < 24 && n_fully < 9; i++) {
-        *x_out = exp(lx);
-        n_fully += effort == FA_TRY_FULLY;
-        w = effort == FA_TRY_FULLY ? fa_try(t, *x_out, NAN).excess : fa_try_sketch(t, *x_out, effort, &start);
-        if (effort == FA_TRY_FULLY && w <= 0.0 && w > -FA_SLACK)
-            return 1;
-        if (lx != before)
-            slope = fa_slope_by(range, lx - before, w - w_before, slope);
-        step = fa_max(-0.7, fa_min(0.7, -(w + FA_SLACK / 3.0) / slope.value));
-        before = lx;
-        w_before = w;
-        lx += step;
-        if (!(lx > log(range->low) && lx < log(range->high)))
-            return 0;
-        if (effort < FA_TRY_FULLY && fabs(step) * slope.doubt < near[effort]) {
-            if (effort == most) {
-                *x_out = exp(lx);
+    int i, digits = FA_TRY_SADDLE;
+    *s = fa_secant_at(range);
+    for (i = 0; i < 24 && fa_is_sketched(t); i++) {
+        double w = fa_try_sketch(t, exp(s->log_x), (fa_digits)digits, &start), step = fa_secant_step(s, range, w);
+        if (!(step == step))
+            break;
+        if (step * s->doubt < near[digits]) {
+            if (digits == FA_TRY_FINELY)
                 return 1;
-            }
-            if (effort == FA_TRY_SADDLE) {
-                before = lx;
-                slope.doubt = fa_max(slope.doubt, 0.05);
-            }
-            effort = (fa_effort)(effort + 1);
+            if (digits == FA_TRY_SADDLE)
+                fa_secant_anew(s);
+            digits++;
         }
+    }
+    return 0;
+}
+
+/* fa_settle -- from there to where it meets the target and the excess is above -FA_SLACK, by certified values.
+ *   returns  1 and x; 0 and the last x tried, where epsilon is not smooth */
+FA_FUNC int fa_settle(const fa_target *t, const fa_range *range, fa_secant *s, double *x_out)
+{
+    int i;
+    for (i = 0; i < 9; i++) {
+        double w, step;
+        *x_out = exp(s->log_x);
+        w = fa_try(t, *x_out, NAN).excess;
+        if (w <= 0.0 && w > -FA_SLACK)
+            return 1;
+        step = fa_secant_step(s, range, w);
+        if (!(step == step))
+            break;
     }
     return 0;
 }
@@ -167,12 +195,17 @@ FA_FUNC void fa_narrow(const fa_target *t, fa_bracket *b, fa_trial *last)
 FA_FUNC double fa_solve(const fa_target *t, const fa_range *range, int *status_out)
 {
     double x = fa_min(fa_max(range->start, range->low), range->high);
+    fa_secant s;
     fa_bracket b;
     fa_trial last;
     int i;
     *status_out = FA_OK;
-    if (t->exact && t->eps > 0.0 && fa_secant(t, range, FA_TRY_FULLY, &x))
-        return x;
+    if (t->exact && t->eps > 0.0) {
+        if (!fa_approach(t, range, &s))
+            s = fa_secant_at(range);
+        if (fa_settle(t, range, &s, &x))
+            return x;
+    }
     last = fa_try(t, x, NAN);
     b = (fa_bracket){.good = x, .bad = x, .w_good = last.excess, .w_bad = last.excess};
     *status_out = fa_enclose(t, range, &b, &last);

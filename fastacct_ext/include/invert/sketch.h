@@ -8,8 +8,8 @@
 
 #include "../exact/exact_readout.h"
 
-/* How many digits: those of the saddle-point approximation; five and eight of a line; all, certified. */
-typedef enum { FA_TRY_SADDLE, FA_TRY_ROUGHLY, FA_TRY_FINELY, FA_TRY_FULLY } fa_effort;
+/* How many digits: those of the saddle-point approximation; five and eight of a line. */
+typedef enum { FA_TRY_SADDLE, FA_TRY_ROUGHLY, FA_TRY_FINELY } fa_digits;
 
 /* What one search hands from sketch to sketch: it starts nearby and may save time, and begins anew for every cell. */
 typedef struct {
@@ -18,14 +18,14 @@ typedef struct {
 } fa_sketch_start;
 
 /* the budget of a line of so many digits */
-FA_FUNC fa_cap_effort fa_sketch_effort(fa_effort effort)
+FA_FUNC fa_cap_effort fa_sketch_effort(fa_digits digits)
 {
     fa_cap_effort out = fa_cap_usual_effort();
-    double fewer = effort == FA_TRY_ROUGHLY ? 14.0 : 7.0;
+    double fewer = digits == FA_TRY_ROUGHLY ? 14.0 : 7.0;
     out.tolerance -= fewer;
     out.dead -= fewer + 2.0;
     out.need -= fewer;
-    out.left = effort == FA_TRY_ROUGHLY ? 6.0 : 7.3;
+    out.left = digits == FA_TRY_ROUGHLY ? 6.0 : 7.3;
     return out;
 }
 
@@ -34,10 +34,10 @@ FA_FUNC fa_cap_effort fa_sketch_effort(fa_effort effort)
  *   error    a twentieth, up to one, over -d log delta/d log eps at the saddle point; 1e-5 and 1e-8 over it on a line
  *   why      log eps is nearly linear in the logarithms of all parameters, log delta is not: Newton's method on the
  *            line, but for long ways, on which it would mislead */
-FA_FUNC double fa_sketch(const fa_cap_job *job, fa_cap_work *work, double eps, double log_delta, fa_effort effort,
+FA_FUNC double fa_sketch(const fa_cap_job *job, fa_cap_work *work, double eps, double log_delta, fa_digits digits,
                          fa_sketch_start *start)
 {
-    fa_cap_effort budget = fa_sketch_effort(effort);
+    fa_cap_effort budget = fa_sketch_effort(digits);
     fa_cap_saddle at;
     fa_cap_reading r;
     double found = eps, gap;
@@ -45,7 +45,7 @@ FA_FUNC double fa_sketch(const fa_cap_job *job, fa_cap_work *work, double eps, d
     if (!fa_cap_place(job, &budget, eps, start->saddle, &work->line.w, &work->coarse, &at))
         return NAN;
     start->saddle = at.v;
-    if (effort == FA_TRY_SADDLE)
+    if (digits == FA_TRY_SADDLE)
         return (at.log_size - log_delta) / (-at.slope * eps);
     if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, at.log_size, NAN, budget, &start->with_floor))
         return NAN;
