@@ -72,6 +72,44 @@ def test_steps_is_the_largest_number_that_satisfies(accountant, n):
     assert (steps == np.floor(steps)).all()
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "q", "steps"),
+    [
+        (1.88082, 1.68278e-06, 0.000673372, 6694),
+        (4.49124, 6.91392e-09, 0.000178573, 75622),
+        (4.4, 4.8e-7, 1.63e-4, 65852),
+    ],
+)
+def test_few_participations_are_calibrated_as_narrowly_as_many(epsilon, delta, q, steps):
+    run, target = {"sample_rate": q, "steps": steps, "delta": delta}, {"epsilon": epsilon, "delta": delta}
+    sigma = fa.dpsgd.noise_multiplier(epsilon=epsilon, **run)
+    assert fa.dpsgd.epsilon(noise_multiplier=sigma, **run) <= epsilon
+    assert fa.dpsgd.epsilon_lower(noise_multiplier=sigma * (1 - 1e-8), **run) > epsilon
+    assert fa.dpsgd.steps(**target, noise_multiplier=sigma, sample_rate=q) == steps
+    assert fa.dpsgd.sample_rate(**target, noise_multiplier=sigma, steps=steps) == pytest.approx(q, rel=1e-7)
+
+
+def test_direction_add_needs_hardly_any_noise_beyond_its_largest_loss():
+    run = {"sample_rate": 0.00329, "steps": 868, "delta": 2.6e-12, "neighbors": "add"}
+    assert -868 * math.log1p(-0.00329) < 2.9
+    sigma = fa.dpsgd.noise_multiplier(epsilon=2.9, **run)
+    assert 0 < sigma <= 1e-6
+    assert fa.dpsgd.epsilon(noise_multiplier=sigma, **run) <= 2.9
+    sigma = fa.dpsgd.noise_multiplier(epsilon=2.8, **run)
+    assert fa.dpsgd.epsilon(noise_multiplier=sigma, **run) <= 2.8
+    assert fa.dpsgd.epsilon_lower(**run | {"noise_multiplier": sigma * (1 - 1e-8)}) > 2.8
+
+
+def test_a_cell_has_the_same_bits_alone_as_in_any_array():
+    epsilon, delta, q, steps = targets(30, 6, fa.Exact())
+    run = {"epsilon": epsilon, "delta": delta, "sample_rate": q, "steps": steps}
+    forwards = fa.dpsgd.noise_multiplier(**run)
+    backwards = fa.dpsgd.noise_multiplier(**{name: column[::-1] for name, column in run.items()})[::-1]
+    alone = [fa.dpsgd.noise_multiplier(**{name: column[i] for name, column in run.items()}) for i in range(30)]
+    np.testing.assert_array_equal(forwards, backwards)
+    np.testing.assert_array_equal(forwards, alone)
+
+
 def test_exact_needs_less_noise_and_allows_more_steps_and_a_higher_rate_than_renyi():
     target = {"epsilon": 3.0, "delta": 1e-5}
     saved = fa.dpsgd.noise_multiplier(**target, sample_rate=0.01, steps=10000)

@@ -1,5 +1,4 @@
-/* exact/exact.h -- certified lower and upper bounds of log delta(eps) and eps(delta) of a composed run, both
- * directions.
+/* exact/exact.h -- certified bounds of log delta(eps) and eps(delta) of a composed run, both directions.
  *
  * Every answer is checked: an upper bound of eps is a point where the upper bound of delta(eps) has been evaluated and
  * is not above the target, a lower bound one where the lower bound of delta is not below it.  What cannot be certified
@@ -56,7 +55,7 @@ FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, doub
     few = bendable && run->total * run->blocks[0].pair.sample_rate < 0.5;
     for (level = 0; level < run->n_blocks; level++)
         least = fa_min(least, run->blocks[level].pair.sigma);
-    limit = run->precise ? points_max : run->quick || few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
+    limit = run->precise ? points_max : few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
     for (level = run->sign < 0 || least < FA_CUT_SIGMA ? 2 : 0; level < 3; level++) {
         fa_contour_cut(run,
                        log_size == log_size     ? log_size
@@ -85,7 +84,7 @@ FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, doub
         run->c = saddle;
         run->saddle_k = k;
     }
-    if (!(at >= 0.0) || !bendable || run->quick || run->precise ||
+    if (!(at >= 0.0) || !bendable || run->precise ||
         (!(eps == eps) && few)) /* Chernoff's guess of eps may be far off: rather another guess */
         return NAN;
     run->c = fa_bent_start(run, at, size);
@@ -216,7 +215,7 @@ FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double 
 /* whether a second evaluation in double-double makes sense */
 FA_INLINE int fa_may_be_precise(const fa_contour *run)
 {
-    return !run->precise && !run->quick && run->tolerance >= FA_TOLERANCE && fa_wide_possible(run);
+    return !run->precise && run->tolerance >= FA_TOLERANCE && fa_wide_possible(run);
 }
 
 /* from here on in double-double, with work of its own: what has been spent on lines and paths that did not do must not
@@ -225,16 +224,6 @@ FA_INLINE void fa_go_precise(fa_contour *run)
 {
     run->precise = 1;
     run->budget = fa_max(run->budget, 2.0 * FA_BUDGET);
-}
-
-/* whether more digits of delta are wanted: not where it is clear on which side of the target delta is */
-FA_FUNC int fa_is_worth(fa_contour *run, double eps, const fa_reading *r)
-{
-    if (!fa_may_be_precise(run))
-        return 0;
-    if (!(run->wanted == run->wanted))
-        return 1;
-    return r ? fabs(r->log_value - run->wanted) < 0.1 + 4.0 * r->relative : !(fa_rough(run, eps, 1) <= run->wanted);
 }
 
 /* log delta at eps in one direction: each line's bounds hold, so do the narrowest of all */
@@ -247,7 +236,7 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
     run->precise = 0;
     for (i = 0; i < 6; i++) {
         if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0)) {
-            if (!fa_is_worth(run, eps, 0))
+            if (!fa_may_be_precise(run))
                 return out;
             fa_go_precise(run);
             continue;
@@ -260,11 +249,11 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
             break;
         readable = r.log_value > -INFINITY && r.relative + r.alias < 0.3;
         if (readable && fabs(r.log_value - log_size) < 0.5) {
-            if (!fa_is_worth(run, eps, &r))
+            if (!fa_may_be_precise(run))
                 break;
             fa_go_precise(run);
         }
-        else if (!readable && fa_is_worth(run, eps, 0)) {
+        else if (!readable && fa_may_be_precise(run)) {
             fa_go_precise(run);
             continue;
         }
@@ -384,7 +373,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
     }
     if (at >= 0.0)
         out = fa_contour_eps_from(run, log_delta, at, points_max);
-    if (run->sign < 0 || run->quick || (out.upper < INFINITY && out.upper - out.lower <= 1e-6 * out.upper))
+    if (run->sign < 0 || (out.upper < INFINITY && out.upper - out.lower <= 1e-6 * out.upper))
         return out;
     rough = out.upper < INFINITY && out.upper - out.lower <= 0.03 * out.upper ? out.upper : fa_rough(run, log_delta, 0);
     if (!(rough < INFINITY))

@@ -129,7 +129,7 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
 /* whether the capped line takes this direction of the job: several steps of one sampled Gaussian */
 FA_INLINE int fa_is_capped(const fa_exact *e, int way)
 {
-    return way == 0 && e->q > 0.0 && e->q < 1.0 && e->steps > 1.0 && !e->way[0].quick;
+    return way == 0 && e->q > 0.0 && e->q < 1.0 && e->steps > 1.0;
 }
 
 /* log delta(eps) of one direction */
@@ -184,7 +184,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         fa_is_narrow(r))
         return r;
     r = fa_share(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
-    if (!e->way[way].quick && !(r.upper - r.lower <= 0.03))
+    if (!(r.upper - r.lower <= 0.03))
         r.upper = fa_min(r.upper, fa_rough(&e->way[way], eps, 1));
     if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
         fa_reading reading;
@@ -246,9 +246,8 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     if (fa_few_added(&e->way[way]))
         return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return fa_share(capped, way == 0 && fa_is_anchored(e) && !e->way[0].quick
-                                    ? fa_eps_anchored(e, log_delta)
-                                    : fa_contour_eps(&e->way[way], log_delta, e->points_max));
+        return fa_share(capped, way == 0 && fa_is_anchored(e) ? fa_eps_anchored(e, log_delta)
+                                                              : fa_contour_eps(&e->way[way], log_delta, e->points_max));
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) { /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;

@@ -59,25 +59,19 @@ FA_FUNC double fa_sample_rate(const fa_target *t, int *status_out)
     return 0.0;
 }
 
-/* fa_steps_exact -- the largest number of steps by the exact accountant: bracket, then interpolation in log T.
- *   returns  a number whose epsilon is certified as a caller would ask for it; 0 in the worst case */
-FA_FUNC double fa_steps_exact(const fa_target *t)
+/* fa_steps_between -- the largest number of steps from low, which meets the target, to high, which does not:
+ * interpolation in log T, with the excesses.
+ *   returns  a number that was tried and meets it, or low */
+FA_FUNC double fa_steps_between(const fa_target *t, double low, double high, double w_low, double w_high)
 {
-    double low = 0.0, high = 1.0, w_low = -1.0, w_high, next, w, less = 1.0;
+    double next, w;
     int i;
-    while (!((w_high = fa_try(t, high, FA_TRY_FULLY, NAN).excess) > 0.0)) {
-        low = high;
-        w_low = w_high;
-        if (low >= FA_STEPS_TO)
-            break;
-        high = fa_min(FA_STEPS_TO, fmax(high + 1.0, floor(high * exp(fa_min(3.0, 0.3 - 2.5 * w_high)))));
-    }
     for (i = 0; i < 200 && high - low > 1.0; i++) {
         next = 0.5 * (low + high);
         if (i % 3 != 2 && low >= 1.0)
             next = exp(log(low) + (log(high) - log(low)) * w_low / (w_low - w_high));
         next = floor(fa_max(low + 1.0, fa_min(high - 1.0, i % 3 == 1 ? next + 1.0 : next)));
-        w = fa_try(t, next, FA_TRY_FULLY, NAN).excess;
+        w = fa_try(t, next, NAN).excess;
         if (w <= 0.0) {
             low = next;
             w_low = w;
@@ -87,11 +81,33 @@ FA_FUNC double fa_steps_exact(const fa_target *t)
             w_high = w;
         }
     }
-    while (low > 0.0 && !fa_meets(t, low)) {
-        low = fa_max(0.0, low - less);
-        less = fa_max(less * 4.0, ceil(1e-15 * low));
-    }
     return low;
+}
+
+/* fa_steps_exact -- the largest number of steps by the exact accountant.
+ *   returns  a number whose epsilon is certified as a caller would ask for it; 0 in the worst case
+ *   why      sketches tell the number of direction remove, nearly always the smaller, to 1e-8: it is tried, and the
+ *            next one only where that may do as well */
+FA_FUNC double fa_steps_exact(const fa_target *t)
+{
+    fa_range range = {.low = 1.0, .high = FA_STEPS_TO, .sign = -1};
+    double low = 0.0, high = 1.0, w_low = -1.0, w_high, about = INFINITY, longer = 0.3, x = 1.0 / (t->sigma * t->sigma);
+    fa_secant s;
+    range.start = fa_squared_mu(t) / (t->q * t->q) / (x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0)));
+    if (t->eps > 0.0 && fa_approach(t, &range, &s)) {
+        about = exp(s.log_x);
+        high = floor(about);
+        longer = 1e-7;
+    }
+    while (!((w_high = fa_try(t, high, NAN).excess) > 0.0)) {
+        if (high >= FA_STEPS_TO || ((t->exact->directions & FA_REMOVE) && high + 1.0 > about * (1.0 + 1e-7)))
+            return high;
+        low = high;
+        w_low = w_high;
+        high = fmax(high + 1.0, floor(high * exp(fa_min(3.0, longer - 2.5 * w_high))));
+        high = fa_min(FA_STEPS_TO, high);
+    }
+    return fa_steps_between(t, low, high, w_low, w_high);
 }
 
 /* fa_steps_renyi -- the largest number of steps by Renyi DP: Newton on T, d eps/dT = rdp at the best order.

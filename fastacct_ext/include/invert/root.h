@@ -8,6 +8,8 @@
 #include "trial.h"
 
 #define FA_CALIBRATION_WIDTH 3e-10
+#define FA_SLACK             3e-9 /* how far below the target epsilon may end, relative */
+#define FA_SKETCH_NOISE      3e-7 /* of the excess, in a sketch of a few digits */
 
 /* Where the parameter is looked for; sign +1: epsilon falls with it (sigma), -1: it grows (q). */
 typedef struct {
@@ -20,77 +22,94 @@ typedef struct {
     double good, bad, w_good, w_bad;
 } fa_bracket;
 
-/* fa_secant -- where the excess is about 0, by secant steps in log x: a few digits first.
- *   returns  1, log x and the size of the last step; 0 where epsilon is not smooth, or not to be had so
- *   effort   out: what it took */
-FA_FUNC int fa_secant(const fa_target *t, const fa_range *range, double *log_x, double *last_step, fa_effort *effort)
+/* The secant method: where it is, the slope d excess/d log x, how far that may be off, relative, the point before with
+ * its excess, and the last ones with an excess above 0 and below. */
+typedef struct {
+    double log_x, slope, doubt, before, w_before, above, below;
+} fa_secant;
+
+/* fa_secant_at -- at the start of the range, with slopes that are usual. */
+FA_INLINE fa_secant fa_secant_at(const fa_range *range)
 {
-    double lx = log(fa_min(fa_max(range->start, range->low), range->high)), before = NAN, w_before = NAN,
-           slope = range->sign > 0 ? -1.2 : 0.8;
-    int i, n_fine = 0;
-    *effort = FA_TRY_ROUGHLY;
-    for (i = 0; i < 14; i++) {
-        fa_trial at = fa_try(t, exp(lx), *effort, NAN);
-        double step;
-        if (at.fell_back && *effort == FA_TRY_ROUGHLY) { /* a few digits are not to be had */
-            *effort = FA_TRY_QUICKLY;
-            continue;
+    double lx = log(fa_min(fa_max(range->start, range->low), range->high));
+    return (fa_secant){
+        .log_x = lx, .slope = range->sign > 0 ? -1.2 : 0.8, .doubt = 0.5, .before = lx, .above = NAN, .below = NAN};
+}
+
+/* fa_secant_anew -- from here on about another function, whose slope is nearly the same. */
+FA_INLINE void fa_secant_anew(fa_secant *s)
+{
+    s->above = s->below = NAN;
+    s->before = s->log_x;
+    s->doubt = fa_max(s->doubt, 0.05);
+}
+
+/* fa_secant_step -- on to where the excess is just below 0, by the excess w here.
+ *   returns  the length of the step, NaN where it leaves the range or w is not known
+ *   why      a slope taken over h is off by about h, and by what the digits of a sketch leave of it over h */
+FA_FUNC double fa_secant_step(fa_secant *s, const fa_range *range, double w)
+{
+    double by = s->log_x - s->before, slope = (w - s->w_before) / by, noise = FA_SKETCH_NOISE / fabs(by), step;
+    if ((range->sign > 0 ? slope < -0.1 && slope > -20.0 : slope > 0.01 && slope < 20.0) && noise < s->doubt) {
+        s->slope = slope;
+        s->doubt = fa_min(0.5, fabs(by)) + noise;
+    }
+    step = fa_max(-0.7, fa_min(0.7, -(w + FA_SLACK / 3.0) / s->slope));
+    *(w > 0.0 ? &s->above : &s->below) = s->log_x;
+    if (fabs(step) > 0.02 && (s->log_x + step - s->above) * (s->log_x + step - s->below) >= 0.0)
+        step = 0.5 * (s->above + s->below) - s->log_x; /* else it may go to and fro */
+    s->before = s->log_x;
+    s->w_before = w;
+    s->log_x += step;
+    return s->log_x > log(range->low) && s->log_x < log(range->high) ? fabs(step) : NAN;
+}
+
+/* fa_approach -- to where the excess of direction remove is about 0, by sketches: more digits the nearer it is.
+ *   returns  1; 0 where they lead nowhere */
+FA_FUNC int fa_approach(const fa_target *t, const fa_range *range, fa_secant *s)
+{
+    static const double near[] = {[FA_TRY_SADDLE] = 0.003, [FA_TRY_ROUGHLY] = 1e-5, [FA_TRY_FINELY] = 1e-9};
+    fa_sketch_start start = {0.0, 0};
+    int i, digits = FA_TRY_SADDLE;
+    *s = fa_secant_at(range);
+    for (i = 0; i < 24 && fa_is_sketched(t); i++) {
+        double w = fa_try_sketch(t, exp(s->log_x), (fa_digits)digits, &start), step = fa_secant_step(s, range, w);
+        if (!(step == step))
+            break;
+        if (step * s->doubt < near[digits]) {
+            if (digits == FA_TRY_FINELY)
+                return 1;
+            if (digits == FA_TRY_SADDLE)
+                fa_secant_anew(s);
+            digits++;
         }
-        if (at.fell_back || !(fabs(at.excess) < 2.0))
-            return 0;
-        if (*effort == FA_TRY_QUICKLY && !(at.width < 1e-9)) { /* short lines do not do */
-            *effort = FA_TRY_FULLY;
-            continue;
-        }
-        n_fine += *effort != FA_TRY_ROUGHLY;
-        if (lx != before && before == before) {
-            double s = (at.excess - w_before) / (lx - before);
-            if (range->sign > 0 ? s < -0.1 && s > -20.0 : s > 0.05 && s < 20.0)
-                slope = s;
-        }
-        step = -at.excess / slope;
-        before = lx;
-        w_before = at.excess;
-        lx += fa_max(-0.7, fa_min(0.7, step));
-        if (!(lx > log(range->low) && lx < log(range->high)))
-            return 0;
-        if (n_fine >= 2 && fabs(step) < 1e-7) {
-            *log_x = lx;
-            *last_step = fabs(step);
-            return 1;
-        }
-        if (fabs(step) < 3e-3 && *effort == FA_TRY_ROUGHLY)
-            *effort = FA_TRY_QUICKLY;
     }
     return 0;
 }
 
-/* fa_solve_smooth -- x next to the boundary where epsilon is smooth, on its safe side; NAN where that does not work.
- *   effort   out: with which to look for it otherwise
- *   why      one direction, nearly always the larger, is half the work, and the check at the end is of both */
-FA_FUNC double fa_solve_smooth(const fa_target *t, const fa_range *range, fa_effort *effort)
+/* fa_settle -- from there to where it meets the target and the excess is above -FA_SLACK, by certified values.
+ *   returns  1 and x; 0 and the last x tried, where epsilon is not smooth */
+FA_FUNC int fa_settle(const fa_target *t, const fa_range *range, fa_secant *s, double *x_out)
 {
-    int i, found, directions = t->exact->directions;
-    double log_x = NAN, step = 0.0, margin;
-    if (directions == (FA_ADD | FA_REMOVE))
-        t->exact->directions = FA_REMOVE;
-    found = fa_secant(t, range, &log_x, &step, effort);
-    t->exact->directions = directions;
-    if (*effort == FA_TRY_ROUGHLY)
-        *effort = FA_TRY_QUICKLY;
-    for (i = 0, margin = fa_max(2e-11, 1e-3 * step); found && i < 3; i++, margin *= 2.0) {
-        double x = exp(log_x + range->sign * margin);
-        if (fa_meets(t, x))
-            return x;
+    int i;
+    for (i = 0; i < 9; i++) {
+        double w, step;
+        *x_out = exp(s->log_x);
+        w = fa_try(t, *x_out, NAN).excess;
+        if (w <= 0.0 && w > -FA_SLACK)
+            return 1;
+        step = fa_secant_step(s, range, w);
+        if (!(step == step))
+            break;
     }
-    return NAN;
+    return 0;
 }
 
 /* fa_enclose -- steps as long as the excess, from a point tried, until one parameter meets the target and one does not.
  *   returns  FA_OK, also where the whole range meets it (good = bad), or FA_NOT_MET: nothing in the range does
  *   last     in: the point tried, out: the last one
  *   why      epsilon falls at least like 1/sigma and grows at least like q^(1/2) near the targets of interest */
-FA_FUNC int fa_enclose(const fa_target *t, const fa_range *range, fa_effort effort, fa_bracket *b, fa_trial *last)
+FA_FUNC int fa_enclose(const fa_target *t, const fa_range *range, fa_bracket *b, fa_trial *last)
 {
     double reach = 1.1, factor;
     while (b->w_bad <= 0.0) { /* towards the boundary */
@@ -101,7 +120,7 @@ FA_FUNC int fa_enclose(const fa_target *t, const fa_range *range, fa_effort effo
             return FA_OK;
         b->bad = range->sign > 0 ? fa_max(b->good / factor, range->low) : fa_min(b->good * factor, range->high);
         reach *= 3.0;
-        *last = fa_try(t, b->bad, effort, last->log_a);
+        *last = fa_try(t, b->bad, last->log_a);
         b->w_bad = last->excess;
     }
     while (b->w_good > 0.0) {
@@ -112,7 +131,7 @@ FA_FUNC int fa_enclose(const fa_target *t, const fa_range *range, fa_effort effo
             return FA_NOT_MET;
         b->good = range->sign > 0 ? fa_min(b->bad * factor, range->high) : fa_max(b->bad / factor, range->low);
         reach *= 3.0;
-        *last = fa_try(t, b->good, effort, last->log_a);
+        *last = fa_try(t, b->good, last->log_a);
         b->w_good = last->excess;
     }
     return FA_OK;
@@ -136,7 +155,7 @@ FA_FUNC double fa_next(const fa_bracket *b, int bisect)
 /* fa_narrow -- closes a bracket: regula falsi in log x (Anderson-Bjorck), guarded by bisection.
  *   last     the last point tried
  *   why      epsilon may jump: the middle is taken where the bracket has not halved in four steps */
-FA_FUNC void fa_narrow(const fa_target *t, fa_effort effort, fa_bracket *b, fa_trial *last)
+FA_FUNC void fa_narrow(const fa_target *t, fa_bracket *b, fa_trial *last)
 {
     double width = INFINITY, x, w, keep;
     int i, side = 0;
@@ -150,7 +169,7 @@ FA_FUNC void fa_narrow(const fa_target *t, fa_effort effort, fa_bracket *b, fa_t
         x = exp(fa_next(b, slow));
         if (x == b->good || x == b->bad)
             break;
-        *last = fa_try(t, x, effort, last->log_a);
+        *last = fa_try(t, x, last->log_a);
         w = last->excess;
         if (w <= 0.0) {
             keep = 1.0 - w / b->w_good;
@@ -172,38 +191,28 @@ FA_FUNC void fa_narrow(const fa_target *t, fa_effort effort, fa_bracket *b, fa_t
 }
 
 /* fa_solve -- a parameter in a range that meets the target, next to the boundary.
- *   status   FA_OK, or FA_NOT_MET where none does
- *   why      what was found with short lines is looked at once more with all means, from there */
+ *   status   FA_OK, or FA_NOT_MET where none does */
 FA_FUNC double fa_solve(const fa_target *t, const fa_range *range, int *status_out)
 {
-    double x = range->start;
-    fa_effort effort = FA_TRY_FULLY;
+    double x = fa_min(fa_max(range->start, range->low), range->high);
+    fa_secant s;
     fa_bracket b;
     fa_trial last;
     int i;
-    if (t->exact) {
-        double smooth = fa_solve_smooth(t, range, &effort);
-        *status_out = FA_OK;
-        if (smooth == smooth)
-            return smooth;
+    *status_out = FA_OK;
+    if (t->exact && t->eps > 0.0) {
+        if (!fa_approach(t, range, &s))
+            s = fa_secant_at(range);
+        if (fa_settle(t, range, &s, &x))
+            return x;
     }
-    for (;;) {
-        x = fa_min(fa_max(x, range->low), range->high);
-        last = fa_try(t, x, effort, NAN);
-        if (effort == FA_TRY_QUICKLY && last.fell_back) { /* Renyi's bound may lead far away */
-            effort = FA_TRY_FULLY;
-            last = fa_try(t, x, effort, NAN);
-        }
-        b = (fa_bracket){.good = x, .bad = x, .w_good = last.excess, .w_bad = last.excess};
-        *status_out = fa_enclose(t, range, effort, &b, &last);
-        if (*status_out != FA_OK)
-            return b.bad;
-        fa_narrow(t, effort, &b, &last);
-        x = b.good;
-        if (effort == FA_TRY_FULLY || !(last.fell_back || !(last.width < 1e-9)))
-            break;
-        effort = FA_TRY_FULLY;
-    }
+    last = fa_try(t, x, NAN);
+    b = (fa_bracket){.good = x, .bad = x, .w_good = last.excess, .w_bad = last.excess};
+    *status_out = fa_enclose(t, range, &b, &last);
+    if (*status_out != FA_OK)
+        return b.bad;
+    fa_narrow(t, &b, &last);
+    x = b.good;
     for (i = 0; i < 40; i++) { /* the search may end an ulp elsewhere */
         double away = 1.0 + ldexp(1e-14, i);
         if (fa_meets(t, x))

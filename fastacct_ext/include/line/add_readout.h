@@ -9,11 +9,11 @@
 #define FA_NARROW    1e-9 /* width, relative for eps, beyond which another way is tried */
 #define FA_ADD_FIRST 12.0 /* up to this steps * sigma the hyperbola is cheaper, as measured */
 
-/* whether the run is direction add of a few steps of one sampled Gaussian, and not a quick look */
+/* whether the run is direction add of a few steps of one sampled Gaussian */
 FA_INLINE int fa_few_added(const fa_contour *run)
 {
     const fa_pair *m = &run->blocks[0].pair;
-    if (run->sign > 0 || run->quick || run->n_blocks != 1 || run->mu2 != 0.0)
+    if (run->sign > 0 || run->n_blocks != 1 || run->mu2 != 0.0)
         return 0;
     return run->total >= 2.0 && run->total <= FA_ADD_STEPS && m->sample_rate > 0.0 && m->sample_rate < 1.0;
 }

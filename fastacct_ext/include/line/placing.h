@@ -35,9 +35,7 @@ typedef struct {
         log_cut; /* the blocks' cut in standard deviations beyond P's last mean, and log of what delta loses by it */
     double
         budget; /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
-    int quick;  /* searching: short lines only */
     double tolerance; /* -log of the relative error aimed at */
-    double wanted;    /* log delta that a calibration compares with, else NaN: no digits far from it */
     int precise;      /* a second evaluation, in double-double (line/wide_line.h) */
     /* the line */
     double c, h, t_end;
@@ -111,7 +109,6 @@ FA_FUNC void fa_contour_reset(fa_contour *run)
     run->n = run->on_bent = 0;
     run->budget = FA_BUDGET;
     run->tolerance = FA_TOLERANCE;
-    run->wanted = NAN;
     run->cut = INFINITY;
     run->log_cut = -INFINITY;
     for (b = 0; b < run->n_blocks; b++) {
