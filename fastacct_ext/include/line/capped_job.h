@@ -95,7 +95,8 @@ typedef struct {
     int has_floor; /* whether small losses are left to Chernoff's bound */
 } fa_cap_job;
 
-#define FA_CAP_ARRAYS 30 /* of nodes */
+#define FA_CAP_ARRAYS 30 /* of nodes ... */
+#define FA_CAP_GAP    8  /* ... and room between them, so that no two are a whole number of pages apart */
 
 FA_INLINE double *fa_cap_align(double *memory) { return (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63); }
 
@@ -110,7 +111,7 @@ FA_FUNC void fa_cap_nodes_lay(fa_cap_nodes *s, double *at, size_t c)
                                       &s->large_r, &s->large_i, &s->first_r, &s->first_i, &s->scratch, &s->scratch2};
     int i;
     for (i = 0; i < FA_CAP_ARRAYS; i++)
-        *arrays[i] = at + (size_t)i * c;
+        *arrays[i] = at + (size_t)i * (c + FA_CAP_GAP);
     memset(sum->li, 0, sizeof(double) * c); /* the nodes are real */
     memset(sum->wi, 0, sizeof(double) * c);
     memset(sum->arg_w, 0, sizeof(double) * c);
@@ -136,7 +137,7 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 /* an empty job with room for n blocks; 0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    const size_t each = FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_FINE);
+    const size_t each = FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_FINE + 2 * FA_CAP_GAP);
     int b;
     job->n = job->has_floor = 0;
     job->mu2 = job->steps = job->variance = job->least = 0.0;
@@ -149,7 +150,7 @@ FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
     for (b = 0; b < n && job->blocks && job->memory; b++) {
         double *at = fa_cap_align(job->memory) + (size_t)b * each;
         fa_cap_nodes_lay(&job->blocks[b].coarse, at, FA_CAP_COARSE);
-        fa_cap_nodes_lay(&job->blocks[b].nodes, at + FA_CAP_ARRAYS * FA_CAP_COARSE, FA_CAP_FINE);
+        fa_cap_nodes_lay(&job->blocks[b].nodes, at + FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_GAP), FA_CAP_FINE);
     }
     return job->blocks && job->memory;
 }

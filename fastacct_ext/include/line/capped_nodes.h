@@ -23,7 +23,7 @@ FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
         return 1;
     free(s->memory);
     s->capacity = 0;
-    s->memory = fa_alloc(sizeof(double) * FA_CAP_ARRAYS * c + 64);
+    s->memory = fa_alloc(sizeof(double) * FA_CAP_ARRAYS * (c + FA_CAP_GAP) + 64);
     if (!s->memory)
         return 0;
     fa_cap_nodes_lay(s, fa_cap_align(s->memory), c);
