@@ -21,7 +21,7 @@ FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
 /* Integrals of moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) from every second node, with each
  * function's curvature paid: -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8). |exp(s) - 1 - s| <=
  * min(E + 1 + x, x^2/2 max(1, E)), E = |exp(s)|, x = |s|;     |window| <= (left of its edge) + exp((y^2 - d^2)/(2
- * width^2))/2 */
+ * width^2))/2.  A block that is not split has no floor's window: it is as if its floor were beyond the nodes */
 FA_INLINE void fa_cap_moduli_body(fa_cap_block *block, const fa_cap_line *line, double t, double v_right,
                                   const int with_floor, fa_cap_moduli *out)
 {
@@ -35,7 +35,8 @@ FA_INLINE void fa_cap_moduli_body(fa_cap_block *block, const fa_cap_line *line, 
     double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
            unit = log(g * s2 / block->sigma) - 0.918938533204672741780, cells = exp(2.0 * g) * g * g / 8.0,
            bump = 0.5 + 0.5 / (eta * eta);
-    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width), floor_at = w->floor,
+    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width),
+           floor_at = block->split ? w->floor : s->z[s->sum.n - 1] + 20.0 * w->floor_width,
            floor_width = with_floor ? w->floor_width : 1.0,
            inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
     double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
