@@ -76,8 +76,8 @@ cdef extern from "include/kernels.h" nogil:
                               double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
         void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,
                             double *k_out, double *d1_out, double *d2_out) noexcept nogil
-        int (*capped_line)(double sigma, double q, double steps, double eps, const double *budget,
-                           double *out) noexcept nogil
+        int (*capped_line)(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
+                           const double *budget, double *out) noexcept nogil
     const fa_kernels *fa_kernels_select(const char *name)
     enum: FA_NO_MEMORY
     void fa_alloc_limit(int64_t n)

@@ -147,5 +147,5 @@ def log_moments(
     noise_multiplier: Cells, sample_rate: Cells, orders: Cells, k: Cells, d1: Cells, d2: Cells
 ) -> None: ...
 def capped_line(
-    noise_multiplier: float, sample_rate: float, steps: float, epsilon: float, budget: Cells, out: Cells
+    noise_multiplier: Cells, sample_rate: Cells, steps: Cells, mu2: float, epsilon: float, budget: Cells, out: Cells
 ) -> bool: ...

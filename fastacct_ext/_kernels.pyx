@@ -389,8 +389,10 @@ def log_moments(const double[::1] noise_multiplier, const double[::1] sample_rat
     _active.log_moments(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &k[0], &d1[0], &d2[0])
 
 
-def capped_line(double noise_multiplier, double sample_rate, double steps, double epsilon, const double[::1] budget,
-                double[::1] out):
+def capped_line(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] steps, double mu2,
+                double epsilon, const double[::1] budget, double[::1] out):
     """One capped line with a budget of one's own; see `capped_line` in kernels.h."""
-    fit(budget.shape[0] == 7 and out.shape[0] == 11)
-    return bool(_active.capped_line(noise_multiplier, sample_rate, steps, epsilon, &budget[0], &out[0]))
+    cdef int n = <int>steps.shape[0]
+    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1 and budget.shape[0] == 7 and out.shape[0] == 11)
+    return bool(_active.capped_line(n, &noise_multiplier[0], &sample_rate[0], &steps[0], mu2, epsilon, &budget[0],
+                                    &out[0]))

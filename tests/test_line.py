@@ -21,10 +21,16 @@ JOBS = {
 }
 
 
-def _line(job, **budget):
+def _ledger(steps, mu2, epsilon, **budget):
+    """The ledger of one line, for triples (noise, rate, count) and Gaussians with mu^2; None where there is no line."""
     out = np.empty(len(ENTRIES))
-    assert _kernels.capped_line(*map(float, JOBS[job]), np.array(list((USUAL | budget).values())), out)
-    return dict(zip(ENTRIES, out.tolist(), strict=True))
+    columns = (np.array(column, float) for column in zip(*steps, strict=True))
+    found = _kernels.capped_line(*columns, mu2, epsilon, np.array(list((USUAL | budget).values())), out)
+    return dict(zip(ENTRIES, out.tolist(), strict=True)) if found else None
+
+
+def _line(job, **budget):
+    return _ledger([JOBS[job][:3]], 0.0, JOBS[job][3], **budget)
 
 
 def _truth(job):
@@ -130,6 +136,5 @@ def test_two_steps_far_out_are_the_nested_integral(noise, rate, epsilon):
     lower, upper, _ = fa.log_delta_bounds(fa.Gaussian(noise).poisson(rate) * 2, epsilon=epsilon, neighbors="remove")
     assert lower <= truth <= upper < truth + 1e-6
     for budget in ({}, {"tolerance": 12.0}, {"dead": 10.0}, {"need": 10.0}, {"floor": 1.0}):
-        out = np.empty(len(ENTRIES))
-        if _kernels.capped_line(noise, rate, 2.0, epsilon, np.array(list((USUAL | budget).values())), out):
-            assert _holds(dict(zip(ENTRIES, out.tolist(), strict=True)), (truth - 1e-13, truth + 1e-13)), (budget, out)
+        ledger = _ledger([(noise, rate, 2)], 0.0, epsilon, **budget)
+        assert ledger is None or _holds(ledger, (truth - 1e-13, truth + 1e-13)), (budget, ledger)

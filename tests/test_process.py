@@ -70,7 +70,7 @@ def test_the_contract_sees_a_count_that_is_ignored(monkeypatch):
 
 
 def order_does_not_matter(relation):
-    blocks = [SAMPLED * 30, Gaussian(2.0).poisson(0.1) * 20, Gaussian(1.7).poisson(0.03) * 41, Gaussian(3.0) * 2]
+    blocks = [SAMPLED * 30, Gaussian(2.0).poisson(0.1) * 20, Gaussian(1.7).poisson(0.03) * 4100, Gaussian(3.0) * 2]
     answers = {repr(bits(a + b + c + d, relation)) for a, b, c, d in itertools.permutations(blocks)}
     assert len(answers) == 1
     split = SAMPLED * 10 + blocks[1] + blocks[3] + SAMPLED * 20 + blocks[2]

@@ -90,7 +90,8 @@ typedef struct {
     /* one capped line with a budget of one's own, to check its ledger: budget is tolerance, dead, need, cap_ratio,
      * cap_back, left, floor (1: use one); out is log delta, then relative to it the ledger's up, down, tail,
      * quadrature, rounding, ends, closed, put, floor, alias.  0: no line */
-    int (*capped_line)(double sigma, double q, double steps, double eps, const double *budget, double *out);
+    int (*capped_line)(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
+                       const double *budget, double *out);
 } fa_kernels;
 
 const fa_kernels *fa_kernels_baseline(void);

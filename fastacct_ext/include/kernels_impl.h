@@ -188,14 +188,14 @@ static void fa_log_moments(int64_t n, const double *sigma, const double *q, cons
     }
 }
 
-static int fa_capped_line(double sigma, double q, double steps, double eps, const double *budget, double *out)
+static int fa_capped_line(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
+                          const double *budget, double *out)
 {
     fa_cap_work work;
-    fa_cap_job job;
     fa_cap_effort effort = fa_cap_usual_effort();
     fa_cap_reading r;
     fa_cap_ledger g;
-    int ok;
+    int ok, b;
     memset(&work, 0, sizeof(work));
     effort.tolerance = budget[0];
     effort.dead = budget[1];
@@ -203,8 +203,11 @@ static int fa_capped_line(double sigma, double q, double steps, double eps, cons
     effort.cap_ratio = budget[3];
     effort.cap_back = budget[4];
     effort.left = budget[5];
-    fa_cap_job_set(&job, sigma, q, steps);
-    ok = fa_cap_read_once(&job, &work, eps, &effort, budget[6] != 0.0, &r, &g);
+    ok = n <= FA_CAP_BLOCKS && fa_cap_job_clear(&work.job, n);
+    for (b = 0; b < n && ok; b++)
+        fa_cap_job_add(&work.job, sigma[b], q[b], steps[b]);
+    work.job.mu2 = mu2;
+    ok = ok && fa_cap_read_once(&work, eps, &effort, budget[6] != 0.0, &r, &g);
     if (ok) {
         double entries[] = {r.log_value, g.up,     g.down, g.tail,  g.quadrature, g.rounding,
                             g.ends,      g.closed, g.put,  g.floor, g.alias};

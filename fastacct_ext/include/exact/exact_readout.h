@@ -30,7 +30,7 @@ typedef struct {
     double slope;           /* d log delta/d eps at the last delta read, of the direction that decided */
     double anchor,
         anchor_eps;     /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
-    fa_cap_work capped; /* the line for steps of the sampled Gaussian, direction remove */
+    fa_cap_work capped; /* the line for steps of sampled Gaussians, direction remove; its job is empty elsewhere */
     fa_many *many;      /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
     int refused;        /* ... and whether the last answer could not be certified there */
     fa_add_work add;    /* direction add of few steps (line/add_line.h) */
@@ -100,6 +100,10 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
     e->q = q;
     e->steps = steps;
     e->symmetric = e->only_gaussian = gaussian;
+    if (!fa_cap_job_clear(&e->capped.job, 1) || gaussian)
+        e->capped.job.n = 0;
+    else
+        fa_cap_job_add(&e->capped.job, sigma, q, steps);
     e->add_end = gaussian ? INFINITY : -steps * log1p(-q);
     for (d = 0; d < 2; d++) {
         fa_contour *run = e->way + d;
@@ -126,10 +130,18 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
     return r;
 }
 
-/* whether the capped line takes this direction of the job: several steps of one sampled Gaussian */
+/* whether the capped line takes this direction of the job: several steps of sampled Gaussians, and Gaussians */
 FA_INLINE int fa_is_capped(const fa_exact *e, int way)
 {
-    return way == 0 && e->q > 0.0 && e->q < 1.0 && e->steps > 1.0;
+    const fa_cap_job *job = &e->capped.job;
+    return way == 0 && job->n > 0 && (job->steps > 1.0 || job->mu2 > 0.0);
+}
+
+/* eps by the capped line: of several mechanisms, whose lines are dear, by the line of the nearest power of ten */
+FA_INLINE int fa_capped_eps(fa_exact *e, double log_delta, fa_interval *out)
+{
+    int many = e->capped.job.n > 1 || e->capped.job.mu2 > 0.0;
+    return many ? fa_cap_eps_anchored(&e->capped, log_delta, out) : fa_cap_eps(&e->capped, log_delta, out);
 }
 
 /* log delta(eps) of one direction */
@@ -167,12 +179,9 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
-    if (fa_is_capped(e, way)) {
-        fa_cap_job job;
-        fa_cap_job_set(&job, e->sigma, e->q, e->steps);
-        if (fa_cap_log_delta(&job, &e->capped, eps, &capped, &e->slope) && capped.upper - capped.lower <= FA_CLOSE)
-            return capped;
-    }
+    if (fa_is_capped(e, way) && fa_cap_log_delta(&e->capped, eps, &capped, &e->slope) &&
+        capped.upper - capped.lower <= FA_CLOSE)
+        return capped;
     /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
      */
     if (way && eps > e->add_end * (1.0 - FA_BEFORE_END) && fa_few_added(&e->way[1]) &&
@@ -237,12 +246,9 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     fa_interval r = {0.0, INFINITY}, capped = r, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
-    if (fa_is_capped(e, way)) {
-        fa_cap_job job;
-        fa_cap_job_set(&job, e->sigma, e->q, e->steps);
-        if (fa_cap_eps(&job, &e->capped, log_delta, &capped) && capped.upper - capped.lower <= FA_CLOSE * capped.upper)
-            return capped;
-    }
+    if (fa_is_capped(e, way) && fa_capped_eps(e, log_delta, &capped) &&
+        capped.upper - capped.lower <= FA_CLOSE * capped.upper)
+        return capped;
     if (fa_few_added(&e->way[way]))
         return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
@@ -297,12 +303,9 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         return 1;
     if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
-    if (e->capped.certified && eps > 0.0) {
-        fa_cap_job job;
-        fa_cap_job_set(&job, e->sigma, e->q, e->steps);
-        if (fa_cap_add_bound(&job, &e->capped.line, eps, log_delta) <= log_delta)
-            return 1;
-    }
+    if (e->capped.certified && eps > 0.0 &&
+        fa_cap_add_bound(&e->capped.job, &e->capped.line, eps, log_delta) <= log_delta)
+        return 1;
     fa_share_real(run, &e->way[0]);
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;

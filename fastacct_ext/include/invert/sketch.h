@@ -30,24 +30,24 @@ FA_FUNC fa_cap_effort fa_sketch_effort(fa_digits digits)
 }
 
 /* fa_sketch -- about log(epsilon of a run at delta / eps), direction remove; NAN where no line is to be had.
- *   needs    several steps of one sampled Gaussian; work is overwritten
+ *   needs    the job of `work` to be several steps of one sampled Gaussian; its line is overwritten
  *   error    a twentieth, up to one, over -d log delta/d log eps at the saddle point; 1e-5 and 1e-8 over it on a line
  *   why      log eps is nearly linear in the logarithms of all parameters, log delta is not: Newton's method on the
  *            line, but for long ways, on which it would mislead */
-FA_FUNC double fa_sketch(const fa_cap_job *job, fa_cap_work *work, double eps, double log_delta, fa_digits digits,
-                         fa_sketch_start *start)
+FA_FUNC double fa_sketch(fa_cap_work *work, double eps, double log_delta, fa_digits digits, fa_sketch_start *start)
 {
+    fa_cap_job *job = &work->job;
     fa_cap_effort budget = fa_sketch_effort(digits);
     fa_cap_saddle at;
     fa_cap_reading r;
     double found = eps, gap;
     work->certified = 0;
-    if (!fa_cap_place(job, &budget, eps, start->saddle, &work->line.w, &work->coarse, &at))
+    if (!fa_cap_place(job, &budget, eps, start->saddle, &at))
         return NAN;
     start->saddle = at.v;
     if (digits == FA_TRY_SADDLE)
         return (at.log_size - log_delta) / (-at.slope * eps);
-    if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, at.log_size, NAN, budget, &start->with_floor))
+    if (!fa_cap_draw(job, &work->line, &at, &eps, at.log_size, NAN, budget, &start->with_floor))
         return NAN;
     r = fa_cap_read(job, &work->line, eps);
     gap = r.log_value - log_delta;

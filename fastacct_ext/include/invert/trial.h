@@ -73,9 +73,10 @@ FA_INLINE int fa_is_sketched(const fa_target *t)
 FA_FUNC double fa_try_sketch(const fa_target *t, double x, fa_digits digits, fa_sketch_start *start)
 {
     fa_target run = fa_with(t, x);
-    fa_cap_job job;
-    fa_cap_job_set(&job, run.sigma, run.q, run.steps);
-    return fa_sketch(&job, &t->exact->capped, t->eps, log(t->delta), digits, start);
+    fa_cap_work *work = &t->exact->capped;
+    if (!fa_cap_job_set(&work->job, run.sigma, run.q, run.steps))
+        return NAN;
+    return fa_sketch(work, t->eps, log(t->delta), digits, start);
 }
 
 /* fa_try_renyi -- a run by Renyi DP; where epsilon or its target is 0, what stands for the logarithm.

@@ -11,16 +11,18 @@
 
 /* points until |F| t is dead, or as dead as rounding lets it be where the tail's majorant ends.  1: done; 0: given up;
  * 2: further than the nodes are made for, *t_out is where to */
-FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, int found,
-                              double *t_out)
+FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, int found, double *t_out)
 {
     double h = line->plan.h, dead = -effort->dead, pairs = 0.0;
-    int k, limit = effort->points,
-           width = line->nodes.sum.n + (line->w.has_floor ? line->nodes.sum.n - line->nodes.lifted : 0);
+    int k, b, limit = effort->points, width = 0;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_nodes *s = &job->blocks[b].nodes;
+        width += s->sum.n + (job->has_floor ? s->sum.n - s->lifted : 0);
+    }
     line->made = 0;
     for (k = 0; k + FA_RUN <= limit; k += FA_RUN) {
         double t = (k + FA_RUN - 1) * h, last, fell, slow, end;
-        if (!fa_cap_reserve_points(line, k + FA_RUN))
+        if (!fa_cap_reserve_points(job, line, k + FA_RUN))
             return 0;
         fa_cap_points(job, line, k);
         if (k == 0 && !(line->log_f[0] < 500.0)) /* where |F| is largest: far from what exponents hold */
@@ -35,8 +37,9 @@ FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa
             return 1;
         }
         fell = line->log_f[0] - last;
-        if (pairs > effort->pairs || (limit < FA_CAP_POINTS_MAX && (k == 24 || k == 56 || k == 120) &&
-                                      (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
+        if (pairs > effort->pairs * job->n ||
+            (limit < FA_CAP_POINTS_MAX && (k == 24 || k == 56 || k == 120) &&
+             (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
             return 0;
         if (t > line->reach * 1.001 + FA_RUN * h) {
             if (found && last + log(2.0 * t) < dead + FA_CAP_NOISE) {
@@ -54,25 +57,39 @@ FA_FUNC int fa_cap_run_points(const fa_cap_job *job, fa_cap_line *line, const fa
 
 #define FA_CAP_SEARCH 9
 
+/* the floor's window on the nodes of a line, or none: then all losses are small */
+FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block)
+{
+    fa_cap_nodes *s = &block->nodes;
+    fa_cap_bends(s);
+    if (block->split) {
+        fa_cap_set_floor(block, s);
+        return;
+    }
+    fa_cap_no_floor(s);
+    if (job->has_floor)
+        memcpy(s->small, s->sum.wr, sizeof(double) * (size_t)s->sum.n);
+}
+
 /* Im u where |F| t is about dead, by the tail's majorant on few nodes, near `guess`.  Uses the line's nodes as scratch.
  * 0: not found */
-FA_FUNC double fa_cap_find_reach(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double z_low,
-                                 double z_high, double guess)
+FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double guess)
 {
-    const fa_cap_windows *w = &line->w;
-    double edge = z_high < w->cap - 8.6 * w->width ? 1.0 : w->width * job->inv_var * fa_cap_posterior(job, w->cap),
-           h = fa_min(0.8 / job->sigma, 0.5), t = guess, low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap,
-           fall, next;
-    int i;
-    if (w->has_floor)
-        edge = fa_min(edge, w->floor_width * job->inv_var * fa_cap_posterior(job, w->floor));
-    if (!fa_cap_fill(job, w, &line->nodes, h, fa_min(1.0, 1.2 * edge / h), z_low, z_high))
-        return 0.0;
-    fa_cap_bends(&line->nodes);
-    if (w->has_floor)
-        fa_cap_set_floor(w, &line->nodes);
-    else
-        fa_cap_no_floor(&line->nodes);
+    double t = guess, low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap, fall, next;
+    int i, b;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        double z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low),
+               edge = z_high < w->cap - 8.6 * w->width ? 1.0
+                                                       : w->width * block->inv_var * fa_cap_posterior(block, w->cap),
+               h = fa_min(0.8 / block->sigma, 0.5);
+        if (block->split)
+            edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
+        if (!fa_cap_fill(block, &block->nodes, h, fa_min(1.0, 1.2 * edge / h), -effort->left * block->sigma, z_high))
+            return 0.0;
+        fa_cap_finish_nodes(job, block);
+    }
     for (i = 0; i < FA_CAP_SEARCH; i++) {
         double shift = effort->dead - 3.0 - log(t) - line->ref;
         gap = fa_cap_log_beyond(job, line, line->eps, t, 1.0, 0.0) + shift;
@@ -101,53 +118,58 @@ FA_FUNC double fa_cap_guess_reach(const fa_cap_job *job, const fa_cap_line *line
 {
     const fa_cap_plan *p = &line->plan;
     double c = p->c, t = fa_max(1.3 * sqrt(60.0 / (p->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0)))), 8.0 * p->h),
-           eta, more;
-    if (line->w.has_floor)
-        t = fa_max(t, 8.0 / (line->w.floor_width * job->inv_var * fa_cap_posterior(job, line->w.floor)));
-    t *= effort->far;
-    eta = fa_min(1.5, 6.5 / job->sigma); /* more where it costs few nodes */
-    more = fa_min(t, 0.1 * (22.0 / eta + 0.5 * job->sigma * job->sigma * eta));
+           sharp = 0.0, sigma = 0.0, eta, more;
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        sigma = fa_max(sigma, block->sigma);
+        if (job->has_floor)
+            sharp = fa_max(sharp,
+                           8.0 / (block->w.floor_width * block->inv_var * fa_cap_posterior(block, block->w.floor)));
+    }
+    t = fa_max(t, sharp) * effort->far;
+    eta = fa_min(1.5, 6.5 / sigma); /* more where it costs few nodes */
+    more = fa_min(t, 0.1 * (22.0 / eta + 0.5 * sigma * sigma * eta));
     t = t + 16.0 * p->h < 2.0 * t ? fa_max(t + more, t + 16.0 * p->h) : t + more;
     if (effort->points < FA_CAP_POINTS_MAX)
         t = fa_max(t, fa_min(1.8 * dephase, (effort->points - 8) * p->h));
     return t;
 }
 
-/* nodes for Im u up to t.  0: too many, or no memory */
-FA_FUNC int fa_cap_lay_nodes(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
-                             const fa_cap_effort *effort, double t, double z_low, double z_high)
+/* nodes of every block for Im u up to t.  0: too many, or no memory */
+FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_cap_effort *effort, double t)
 {
-    double stretch = 1.0, h = fa_cap_step(job, line, coarse, effort, t, z_low, z_high, &stretch);
-    if (!(h > 0.0) || !fa_cap_fill(job, &line->w, &line->nodes, h, stretch, z_low, z_high))
-        return 0;
-    fa_cap_bends(&line->nodes);
-    if (line->w.has_floor)
-        fa_cap_set_floor(&line->w, &line->nodes);
-    else
-        fa_cap_no_floor(&line->nodes);
-    fa_cap_centre(job, &line->w, &line->nodes);
+    int b;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        double z_low = -effort->left * block->sigma,
+               z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low), stretch = 1.0,
+               h = fa_cap_step(job, block, &line->plan, effort, t, z_low, z_high, &stretch);
+        if (!(h > 0.0) || !fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high))
+            return 0;
+        fa_cap_finish_nodes(job, block);
+        fa_cap_centre(block, &block->nodes);
+    }
     return 1;
 }
 
-/* nodes and points for the plan; coarse: the nodes it was made with.  0: given up */
-FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
-                            const fa_cap_effort *effort, double dephase)
+/* nodes and points for the plan.  0: given up */
+FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double dephase)
 {
-    double z_low = -effort->left * job->sigma, z_high = fa_cap_end(job, &line->w, line->plan.right);
     int round, done, found = 0;
     line->n = line->made = 0;
     if (line->plan.is_bare)
-        return fa_cap_lay_nodes(job, line, coarse, effort, 0.0, z_low, z_high);
+        return fa_cap_lay_nodes(job, line, effort, 0.0);
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
-    if (line->w.has_floor || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
-        double t = fa_cap_find_reach(job, line, effort, z_low, z_high, line->reach);
+    if (job->has_floor || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
+        double t = fa_cap_find_reach(job, line, effort, line->reach);
         if (effort->points < FA_CAP_POINTS_MAX && (!(t > 0.0) || t > 1.15 * effort->points * line->plan.h))
             return 0;
         found = t > 0.0;
         line->reach = found ? effort->far * t : line->reach;
     }
     for (round = 0; round < 10; round++) {
-        if (!fa_cap_lay_nodes(job, line, coarse, effort, line->reach, z_low, z_high))
+        if (!fa_cap_lay_nodes(job, line, effort, line->reach))
             return 0;
         done = fa_cap_run_points(job, line, effort, found, &line->reach);
         if (done < 2)
@@ -156,27 +178,49 @@ FA_FUNC int fa_cap_evaluate(const fa_cap_job *job, fa_cap_line *line, const fa_c
     return 0;
 }
 
+#define FA_CAP_NO_JUMPS 1e-25 /* a tilted chance of a large loss below this is none ... */
+#define FA_CAP_FEW      1e-6  /* ... and at the floor's point it may be left to Chernoff's bound */
+
+/* what the plan's c makes of each block.  Among several, one without large losses is not split */
+FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
+{
+    int b;
+    plan->d2 = job->mu2;
+    plan->jumps = 0.0;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        fa_cap_real r = fa_cap_block_k(block, &block->coarse, plan->c, 0, 0.0);
+        block->k = r.k;
+        block->d1 = r.d1;
+        block->jumps = r.jumps;
+        plan->d2 += r.d2;
+        plan->jumps += r.jumps;
+        block->split = job->has_floor && (job->n == 1 || r.jumps > FA_CAP_NO_JUMPS ||
+                                          fa_cap_block_k(block, &block->coarse, plan->low, 0, 0.0).jumps > FA_CAP_FEW);
+    }
+}
+
 /* plan a line for eps, delta about exp(log_size); with_floor: whether small losses may be left to Chernoff's bound.
  * line->ref: log delta as the plan has it.  0: none */
-FA_FUNC int fa_cap_plan_line(const fa_cap_job *job, fa_cap_line *line, fa_cap_nodes *coarse, const fa_cap_saddle *at,
-                             double eps, double log_size, int with_floor, const fa_cap_effort *effort)
+FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_saddle *at, double eps, double log_size,
+                             int with_floor, const fa_cap_effort *effort)
 {
     fa_cap_plan *plan = &line->plan;
     fa_cap_probes probes;
-    fa_cap_real r;
     double tol, size = log_size, next;
     int round;
     for (round = 0;; round++) {
         tol = size - effort->tolerance;
-        line->w.has_floor = 0;
-        plan->low = with_floor ? fa_cap_choose_floor(job, effort, &line->w, coarse, eps, tol, at) : 1.0;
-        if (!with_floor)
-            fa_cap_no_floor(coarse);
-        fa_cap_probe(job, &line->w, coarse, eps, at, tol, &probes);
-        if (!line->w.has_floor || round == 2)
+        plan->low = 1.0;
+        if (with_floor)
+            plan->low = fa_cap_choose_floor(job, effort, eps, tol, at);
+        else
+            fa_cap_try_floor(job, eps, 0.0);
+        fa_cap_probe(job, eps, at, tol, &probes);
+        if (!job->has_floor || round == 2)
             break;
         next = log(exp(probes.least - 0.5 * log(2.0 * FA_PI * at->curvature) - size) +
-                   fa_max(fa_cap_closed_part(job, &line->w, eps, size).value, 0.0)) +
+                   fa_max(fa_cap_closed_part(job, eps, size).value, 0.0)) +
                size;
         if (!(next < size - (round ? 1.0 : 1.5))) /* the floor's tolerance is relative to what delta is without it */
             break;
@@ -184,42 +228,42 @@ FA_FUNC int fa_cap_plan_line(const fa_cap_job *job, fa_cap_line *line, fa_cap_no
     }
     line->eps = eps;
     line->ref = size;
-    if (!fa_cap_choose_line(&line->w, &probes, eps, size, tol, plan))
+    if (!fa_cap_choose_line(job, &probes, eps, size, tol, plan))
         return 0;
-    r = fa_cap_k(job, &line->w, coarse, plan->c, 0, 0.0);
-    plan->k = r.k;
-    plan->d1 = r.d1;
-    plan->d2 = r.d2;
-    plan->jumps = r.jumps;
+    fa_cap_plan_blocks(job, plan);
     return 1;
 }
 
 /* Im u where records that are hardly moved dephase, about: sqrt(2 * 32/variance of the small losses), less where large
  * ones are certain */
-FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort, const fa_cap_nodes *coarse,
-                              double eps, double v)
+FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort, double eps, double v)
 {
-    const double *l = coarse->sum.lr, *w = coarse->sum.wr;
-    double level = 0.05 * eps - job->kappa, all = 0.0, large = 0.0, m1 = 0.0, m2 = 0.0, jumps, variance;
-    int j, n = coarse->sum.n;
-    FA_PRAGMA(omp simd reduction(+ : all, large, m1, m2))
-    for (j = 0; j < n; j++) {
-        double f = w[j] * fa_exp_plain_v(fa_min(600.0, v * l[j])), in = l[j] <= level ? f : 0.0;
-        all += f;
-        large += f - in;
-        m1 += in * l[j];
-        m2 += in * l[j] * l[j];
+    double jumps = 0.0, variance = job->mu2;
+    int b, j;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const double *l = block->coarse.sum.lr, *w = block->coarse.sum.wr;
+        double level = 0.05 * eps - block->kappa, all = 0.0, large = 0.0, m1 = 0.0, m2 = 0.0;
+        int n = block->coarse.sum.n;
+        FA_PRAGMA(omp simd reduction(+ : all, large, m1, m2))
+        for (j = 0; j < n; j++) {
+            double f = w[j] * fa_exp_plain_v(fa_min(600.0, v * l[j])), in = l[j] <= level ? f : 0.0;
+            all += f;
+            large += f - in;
+            m1 += in * l[j];
+            m2 += in * l[j] * l[j];
+        }
+        all = fa_max(all, 1e-300);
+        jumps += fa_cap_certain(block, block->steps * large / all);
+        variance += block->steps * (m2 / all - (m1 / all) * (m1 / all));
     }
-    all = fa_max(all, 1e-300);
-    jumps = fa_cap_certain(job, job->steps * large / all);
-    variance = job->steps * (m2 / all - (m1 / all) * (m1 / all));
     return jumps < effort->tolerance + 1.0 ? sqrt(2.0 * (effort->dead - jumps) / fa_max(variance, 1e-300)) : 0.0;
 }
 
 /* The line for *eps: first without a floor, as far as that is short.  wanted: the log delta that *eps is meant for, NAN
  * for any; where the plan finds another one there, *eps moves before anything dear is done */
-FA_FUNC int fa_cap_draw(const fa_cap_job *job, fa_cap_line *line, fa_cap_nodes *coarse, fa_cap_saddle *at, double *eps,
-                        double log_size, double wanted, fa_cap_effort effort, int *with_floor)
+FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, double *eps, double log_size,
+                        double wanted, fa_cap_effort effort, int *with_floor)
 {
     double dephase, gap;
     int round;
@@ -227,25 +271,25 @@ FA_FUNC int fa_cap_draw(const fa_cap_job *job, fa_cap_line *line, fa_cap_nodes *
     if (!*with_floor) {
         effort.points = 360;
         effort.pairs = 1.5e5;
-        dephase = fa_cap_dephase(job, &effort, coarse, *eps, at->v);
-        if (fa_cap_plan_line(job, line, coarse, at, *eps, log_size, 0, &effort) &&
-            !(dephase > 0.8 * effort.points * line->plan.h) && fa_cap_evaluate(job, line, coarse, &effort, dephase))
+        dephase = fa_cap_dephase(job, &effort, *eps, at->v);
+        if (fa_cap_plan_line(job, line, at, *eps, log_size, 0, &effort) &&
+            !(dephase > 0.8 * effort.points * line->plan.h) && fa_cap_evaluate(job, line, &effort, dephase))
             return 1;
         *with_floor = 1;
     }
     effort.points = FA_CAP_POINTS_MAX;
     effort.pairs = 1e7;
     for (round = 0; round < 5; round++) {
-        if (!fa_cap_plan_line(job, line, coarse, at, *eps, log_size, 1, &effort))
+        if (!fa_cap_plan_line(job, line, at, *eps, log_size, 1, &effort))
             break;
         gap = line->ref - wanted;
         if (!(fabs(gap) > 0.7) || round == 4) {
-            if (fa_cap_evaluate(job, line, coarse, &effort, 0.0))
+            if (fa_cap_evaluate(job, line, &effort, 0.0))
                 return 1;
             break;
         }
         *eps *= 1.0 + fa_max(-0.5, fa_min(0.5, gap / (-at->slope * *eps)));
-        if (!fa_cap_place(job, &effort, *eps, at->v, &line->w, coarse, at))
+        if (!fa_cap_place(job, &effort, *eps, at->v, at))
             break;
         log_size = at->log_size;
     }

@@ -13,38 +13,171 @@
 #ifndef FA_LINE_CAPPED_JOB_H
 #define FA_LINE_CAPPED_JOB_H
 
+#include "../loss/nodes.h"
 #include "window.h"
 
-#define FA_CAP_DEPTH 7.5 /* standard widths between the losses that reach eps and the cap */
+#define FA_CAP_BLOCKS 128 /* at most */
+#define FA_CAP_DEPTH  7.5 /* standard widths between the losses that reach eps and the cap */
 
 typedef struct {
-    double sigma, q, steps;
-    double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
-    double variance;                 /* steps q^2 (exp(1/sigma^2) - 1), about that of the sum */
-} fa_cap_job;
-
-typedef struct {
-    double cap, width;   /* in z */
-    double log_q, log_p; /* log J0 = log Q(beyond the cap), log of q P_1(beyond the cap), P_1 = N(1, sigma^2) */
-    double q_mass, gain; /* J0, and J1 - J0 where J1 is the mass under the sampled mixture */
-    double depth;        /* cap over the standard deviation of z + window: how far out J0 is */
-    int has_floor;
+    double cap, width;         /* in z */
+    double log_q, log_p;       /* log J0 = log Q(beyond the cap), log of q P_1(beyond the cap), P_1 = N(1, sigma^2) */
+    double q_mass, gain;       /* J0, and J1 - J0 where J1 is the mass under the sampled mixture */
+    double depth;              /* cap over the standard deviation of z + window: how far out J0 is */
+    double lost;               /* q J0 over q P_1: what the difference J1 - J0 takes away */
+    double share_p, share_q;   /* of the blocks' steps q P_1 and steps J0 */
     double floor, floor_width; /* small losses, z below the floor, are left to Chernoff's bound */
 } fa_cap_windows;
+
+/* what all blocks lose beyond their caps: log of sum n q P_1 and of sum n J0; sum n log(1-J0), and what log(1-J1) adds;
+ * sum n J0; the share of n q P_1 that is gain; whether all is so small that f(J) = sum of n J to the last digit */
+typedef struct {
+    double log_p, log_q, gone, gains, taken, kept;
+    int tiny;
+} fa_cap_lost;
 
 typedef struct {
     double value, fall, error; /* over exp(ref): the closed part, -d/d eps of it, bound of its rounding */
 } fa_cap_closed;
 
-FA_FUNC void fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps)
+/* nodes of one block: losses and weights on the real axis (line/capped_nodes.h) */
+typedef struct {
+    fa_nodes sum; /* lr: loss less its mean; wr, log_w: weight times keep; the phasors.  Memory is the whole's */
+    double h, stretch, start; /* step in xi, a, xi of the first node */
+    double mean,
+        mean_error;   /* of the loss, mu = -E_Q[keep (e^L - 1 - L)], and u times what it may be off by is added to r */
+    double linear;    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
+    int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
+    int has_logs;     /* whether log_w and log_q are filled */
+    int capacity;
+    double *z, *log_q;             /* log of the weight without windows */
+    double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */
+    double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, Q's weight times 1 - keep */
+    double *above, *large, *small; /* 1 - the floor's window, and the weights times it and times the window */
+    double *large_r, *large_i;     /* phasors of `large` */
+    double *first_r, *first_i;     /* what the first step adds to a phasor of `sum` */
+    double *scratch, *scratch2;
+    double *memory;
+} fa_cap_nodes;
+
+/* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for v <= plan.right, of
+ * the small losses' at plan.low, of the mean */
+typedef struct {
+    double line, large, right, low, mean;
+} fa_cap_moduli;
+
+/* steps of one sampled Gaussian: its numbers, its windows, and what a line keeps of it */
+typedef struct {
+    double sigma, q, steps, log_steps;
+    double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
+    double variance;                 /* steps q^2 (exp(1/sigma^2) - 1), about that of the sum */
+    fa_cap_windows w;
+    fa_cap_nodes coarse, nodes; /* for placing; of the line */
+    fa_cap_moduli moduli;       /* set with the ledger */
+    int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
+    double strip;               /* |Im xi| that the nodes' step was chosen for */
+    double k, d1, jumps;        /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
+    double *inverse;            /* at the points: 1/|B0 exp(-u mu)| */
+    double *log_small, *ratio;  /* with a floor: log |Bb/B0|, |D/B0| */
+    double *share;              /* in the ledger: what B0 may be off by, over |B0| */
+    double *memory;
+    int capacity; /* points that they have room for */
+} fa_cap_block;
+
+/* a job: blocks of sampled Gaussians, and Gaussians that see every record as one, exp(u (u-1) mu2/2) */
+typedef struct {
+    int n, capacity;
+    fa_cap_block *blocks;
+    double *memory; /* their first nodes' */
+    double mu2;
+    double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses */
+    fa_cap_lost lost;
+    int has_floor; /* whether small losses are left to Chernoff's bound */
+} fa_cap_job;
+
+#define FA_CAP_ARRAYS 30 /* of nodes ... */
+#define FA_CAP_GAP    8  /* ... and room between them, so that no two are a whole number of pages apart */
+
+FA_INLINE double *fa_cap_align(double *memory) { return (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63); }
+
+/* arrays of c nodes each from `at` on; those that placing uses come first */
+FA_FUNC void fa_cap_nodes_lay(fa_cap_nodes *s, double *at, size_t c)
 {
-    job->sigma = sigma;
-    job->q = q;
-    job->steps = steps;
-    job->kappa = log1p(-q);
-    job->log_odds = log(q) - job->kappa;
-    job->inv_var = 1.0 / (sigma * sigma);
-    job->variance = steps * q * q * expm1(fa_min(job->inv_var, 50.0));
+    fa_nodes *sum = &s->sum;
+    double **arrays[FA_CAP_ARRAYS] = {&sum->lr,    &sum->wr,    &sum->log_w, &s->z,       &s->log_q,   &s->slope,
+                                      &s->x,       &s->keep,    &s->beyond,  &s->above,   &s->large,   &s->small,
+                                      &sum->li,    &sum->wi,    &sum->arg_w, &s->bend,    &sum->vr,    &sum->vi,
+                                      &sum->er,    &sum->ei,    &sum->gr,    &sum->gi,    &sum->fr,    &sum->fi,
+                                      &s->large_r, &s->large_i, &s->first_r, &s->first_i, &s->scratch, &s->scratch2};
+    int i;
+    for (i = 0; i < FA_CAP_ARRAYS; i++)
+        *arrays[i] = at + (size_t)i * (c + FA_CAP_GAP);
+    memset(sum->li, 0, sizeof(double) * c); /* the nodes are real */
+    memset(sum->wi, 0, sizeof(double) * c);
+    memset(sum->arg_w, 0, sizeof(double) * c);
+    s->capacity = (int)c;
+}
+
+FA_FUNC void fa_cap_job_free(fa_cap_job *job)
+{
+    int b;
+    for (b = 0; b < job->capacity; b++) {
+        free(job->blocks[b].coarse.memory);
+        free(job->blocks[b].nodes.memory);
+        free(job->blocks[b].memory);
+    }
+    free(job->blocks);
+    free(job->memory);
+    memset(job, 0, sizeof(*job));
+}
+
+#define FA_CAP_COARSE 64  /* nodes for placing ... */
+#define FA_CAP_FINE   128 /* ... and of a line that a block has room for from the start; more are its own */
+
+/* an empty job with room for n blocks; 0: no memory */
+FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
+{
+    const size_t each = FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_FINE + 2 * FA_CAP_GAP);
+    int b;
+    job->n = job->has_floor = 0;
+    job->mu2 = job->steps = job->variance = job->least = 0.0;
+    if (n <= job->capacity)
+        return 1;
+    fa_cap_job_free(job);
+    job->blocks = fa_alloc_zeroed(sizeof(fa_cap_block) * (size_t)n);
+    job->memory = fa_alloc(sizeof(double) * each * (size_t)n + 64);
+    job->capacity = job->blocks ? n : 0;
+    for (b = 0; b < n && job->blocks && job->memory; b++) {
+        double *at = fa_cap_align(job->memory) + (size_t)b * each;
+        fa_cap_nodes_lay(&job->blocks[b].coarse, at, FA_CAP_COARSE);
+        fa_cap_nodes_lay(&job->blocks[b].nodes, at + FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_GAP), FA_CAP_FINE);
+    }
+    return job->blocks && job->memory;
+}
+
+FA_FUNC void fa_cap_job_add(fa_cap_job *job, double sigma, double q, double steps)
+{
+    fa_cap_block *block = job->blocks + job->n++;
+    block->sigma = sigma;
+    block->q = q;
+    block->steps = steps;
+    block->log_steps = log(steps);
+    block->kappa = log1p(-q);
+    block->log_odds = log(q) - block->kappa;
+    block->inv_var = 1.0 / (sigma * sigma);
+    block->variance = steps * q * q * expm1(fa_min(block->inv_var, 50.0));
+    job->steps += steps;
+    job->variance += block->variance;
+    job->least += steps * block->kappa;
+}
+
+/* steps of one sampled Gaussian alone; 0: no memory */
+FA_FUNC int fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps)
+{
+    if (!fa_cap_job_clear(job, 1))
+        return 0;
+    fa_cap_job_add(job, sigma, q, steps);
+    return 1;
 }
 
 /* The budget of work.  Every bound holds for any of these; they decide how narrow it is, and what it costs */
@@ -69,76 +202,144 @@ FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
 }
 
 /* z where one step's loss is `loss` > log(1-q) */
-FA_INLINE double fa_cap_z(const fa_cap_job *job, double loss)
+FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
 {
-    double l = loss - job->kappa;
-    return job->sigma * job->sigma * ((l > 30.0 ? l : log(expm1(l))) - job->log_odds) + 0.5;
+    double l = loss - block->kappa;
+    return block->sigma * block->sigma * ((l > 30.0 ? l : log(expm1(l))) - block->log_odds) + 0.5;
 }
 
 /* l(z) = loss - log(1-q) >= 0 */
-FA_INLINE double fa_cap_l(const fa_cap_job *job, double z)
+FA_INLINE double fa_cap_l(const fa_cap_block *block, double z)
 {
-    double x = job->log_odds + (z - 0.5) * job->inv_var;
+    double x = block->log_odds + (z - 0.5) * block->inv_var;
     return x > 30.0 ? x : log1p(exp(x));
 }
 
 /* 1 - exp(-l), dl/dz sigma^2: 0 where a record is hardly touched, 1 where it surely took part */
-FA_INLINE double fa_cap_posterior(const fa_cap_job *job, double z) { return -expm1(-fa_cap_l(job, z)); }
+FA_INLINE double fa_cap_posterior(const fa_cap_block *block, double z) { return -expm1(-fa_cap_l(block, z)); }
 
 /* a cap of this width whose window begins at z; 0 where there is none in doubles */
-FA_FUNC int fa_cap_set_cap(const fa_cap_job *job, double z, double width, fa_cap_windows *w)
+FA_FUNC int fa_cap_set_cap(fa_cap_block *block, double z, double width)
 {
+    fa_cap_windows *w = &block->w;
     double sd;
     w->width = width;
     w->cap = z + FA_CAP_DEPTH * width;
-    w->has_floor = 0;
     if (!(w->width > 1e-12 * fabs(w->cap)) || !(w->cap < 1e100))
         return 0;
-    sd = sqrt(job->sigma * job->sigma + w->width * w->width);
+    sd = sqrt(block->sigma * block->sigma + w->width * w->width);
     w->depth = w->cap / sd;
     w->log_q = fa_log_tail(w->depth);
-    w->log_p = log(job->q) + fa_log_tail((w->cap - 1.0) / sd);
+    w->log_p = log(block->q) + fa_log_tail((w->cap - 1.0) / sd);
     w->q_mass = exp(w->log_q);
-    w->gain = exp(w->log_p) - job->q * w->q_mass;
+    w->gain = exp(w->log_p) - block->q * w->q_mass;
+    w->lost = exp(log(block->q) + w->log_q - w->log_p);
     return w->gain >= 0.0;
 }
 
-/* the cap for eps; 0 where there is none */
-FA_FUNC int fa_cap_place_cap(const fa_cap_job *job, const fa_cap_effort *effort, double eps, fa_cap_windows *w)
+/* the cap of one block whose losses beyond `reach` reach eps; 0 where there is none */
+FA_FUNC int fa_cap_place_one(fa_cap_block *block, const fa_cap_effort *effort, double reach)
 {
-    double back = effort->cap_back * fa_min(8.0 * sqrt(job->variance) + 0.5 * job->variance, -job->steps * job->kappa),
-           reach = eps + back, z_reach = fa_cap_z(job, reach),
-           width = fa_min((fa_cap_z(job, effort->cap_ratio * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * job->sigma);
-    width = fa_min(width, 5.0 * job->sigma * job->sigma /
-                              fa_max(z_reach, job->sigma)); /* else its left end outweighs the noise's */
-    return fa_cap_set_cap(job, z_reach, width, w);
+    double z_reach = fa_cap_z(block, reach),
+           width = fa_min((fa_cap_z(block, effort->cap_ratio * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * block->sigma);
+    width = fa_min(width, 5.0 * block->sigma * block->sigma /
+                              fa_max(z_reach, block->sigma)); /* else its left end outweighs the noise's */
+    return fa_cap_set_cap(block, z_reach, width);
 }
 
-/* the closed part at eps.  With f(J) = 1 - (1-J)^T it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without
- * cancellation. rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0 */
-FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, const fa_cap_windows *w, double eps, double ref)
+/* log of a sum of exponentials, term by term: exp(peak) times `sum`; of one term it is that term */
+typedef struct {
+    double peak, sum;
+} fa_cap_total;
+
+FA_INLINE void fa_cap_add_log(fa_cap_total *total, double x)
+{
+    if (x > total->peak) {
+        total->sum = 1.0 + total->sum * exp(total->peak - x);
+        total->peak = x;
+    }
+    else
+        total->sum += exp(x - total->peak);
+}
+
+FA_INLINE double fa_cap_log_total(const fa_cap_total *total) { return total->peak + log(total->sum); }
+
+/* what all blocks lose beyond their caps */
+FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
+{
+    fa_cap_total p = {-INFINITY, 0.0}, q = p;
+    fa_cap_lost lost = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0};
+    double top = -INFINITY;
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        fa_cap_add_log(&p, w->log_p + block->log_steps);
+        fa_cap_add_log(&q, w->log_q + block->log_steps);
+        lost.gone += block->steps * log1p(-w->q_mass);
+        lost.gains += block->steps * log1p(-w->gain / (1.0 - w->q_mass));
+        lost.taken += block->steps * w->q_mass;
+        top = fa_max(top, fa_max(w->log_p, w->log_q) + block->log_steps);
+    }
+    lost.log_p = fa_cap_log_total(&p);
+    lost.log_q = fa_cap_log_total(&q);
+    for (b = 0; b < job->n; b++) {
+        fa_cap_windows *w = &job->blocks[b].w;
+        w->share_p = exp(w->log_p + job->blocks[b].log_steps - lost.log_p);
+        w->share_q = exp(w->log_q + job->blocks[b].log_steps - lost.log_q);
+        lost.kept += w->share_p * (1.0 - w->lost);
+    }
+    lost.tiny = top < -40.0;
+    job->lost = lost;
+}
+
+/* the caps for eps, in every block at the loss that reaches eps whatever all others take back */
+FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
+{
+    double variance = job->variance + job->mu2,
+           back = effort->cap_back *
+                  fa_min(8.0 * sqrt(variance) + 0.5 * variance, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
+    int b;
+    job->has_floor = 0;
+    for (b = 0; b < job->n; b++)
+        if (!fa_cap_place_one(job->blocks + b, effort, eps + back))
+            return 0;
+    fa_cap_count_lost(job);
+    return 1;
+}
+
+/* the closed part at eps.  With f(J) = 1 - prod (1-J_b)^n_b it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without
+ * cancellation.  rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0, each block's by its share
+ */
+FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, double eps, double ref)
 {
     fa_cap_closed out = {0.0, 0.0, 0.0};
-    double t = job->steps, log_t = log(t), first, log_f, lost, fine;
-    if (!(w->log_p + log_t - ref > -60.0)) {
+    const fa_cap_lost *all = &job->lost;
+    double first, log_f;
+    int b;
+    if (!(all->log_p - ref > -60.0)) {
         out.error = 1e-25;
         return out;
     }
-    lost = exp(log(job->q) + w->log_q - w->log_p);    /* q J0 over q P_1: what the difference takes away */
-    if (fa_max(w->log_p, w->log_q) + log_t < -40.0) { /* f(J) = T J to the last digit */
-        first = exp(w->log_p + log_t - ref) * (1.0 - lost);
-        log_f = w->log_q + log_t;
+    if (all->tiny) {
+        first = exp(all->log_p - ref) * all->kept;
+        log_f = all->log_q;
     }
     else {
-        first = exp(t * log1p(-w->q_mass) - ref) * -expm1(t * log1p(-w->gain / (1.0 - w->q_mass)));
-        log_f = w->log_q < -600.0 ? w->log_q + log_t : log(-expm1(t * log1p(-w->q_mass)));
+        first = exp(all->gone - ref) * -expm1(all->gains);
+        log_f = all->log_q < -600.0 ? all->log_q : log(-expm1(all->gone));
     }
     out.fall = exp(eps - ref + log_f);
     out.value = first - (eps > 40.0 ? out.fall : out.fall * -expm1(-eps));
-    fine = 64.0 + 16.0 * w->depth * w->depth + 8.0 * (fabs(log(job->q)) + eps + fabs(ref) + log_t);
-    out.error = FA_EPS * fine *
-                (first * (1.0 + lost) / fa_max(1.0 - lost, 1e-6) * (1.0 + t * w->q_mass) +
-                 out.fall * (1.0 + t * w->q_mass));
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        double fine = 64.0 + 16.0 * w->depth * w->depth +
+                      8.0 * (fabs(log(block->q)) + eps + fabs(ref) + block->log_steps);
+        double q_share = w->share_q * (out.fall + (job->n > 1 ? first * all->taken : 0.0)),
+               p_share = w->share_p * first * (1.0 + w->lost) / fa_max(all->kept, 1e-6);
+        out.error += FA_EPS * fine * (p_share * (1.0 + all->taken) + q_share * (1.0 + all->taken));
+    }
     return out;
 }
 

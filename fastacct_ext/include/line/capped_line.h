@@ -11,65 +11,77 @@
 
 #include "capped_place.h"
 
-#define FA_CAP_SYNC 128 /* points between fresh starts of the phasors; a multiple of FA_RUN */
-
-/* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for v <= plan.right, of
- * the small losses' at plan.low, of the mean */
-typedef struct {
-    double line, large, right, low, mean;
-} fa_cap_moduli;
+#define FA_CAP_SCRATCH 7   /* arrays over the points for the ledger */
+#define FA_CAP_SYNC    128 /* points between fresh starts of the phasors; a multiple of FA_RUN */
 
 typedef struct {
-    fa_cap_windows w;
     fa_cap_plan plan;
-    fa_cap_nodes nodes;
-    fa_cap_moduli moduli;         /* set with the ledger */
     double eps, ref;              /* F is kept at eps, over exp(ref) */
-    double strip, reach;          /* |Im xi| that the step was chosen for; Im u up to which the nodes are fine enough */
+    double reach;                 /* Im u up to which the nodes are fine enough */
     int n, made, capacity;        /* points read, points computed */
     double *log_f, *arg_f, *size; /* log |F|, its angle, |F|; the first point counts half */
-    double *inverse;              /* 1/|B0 exp(-u mu)| */
-    double *log_all, *log_small;  /* with a floor: log of |B0^T/(u (u-1))| likewise, log |Bb/B0| ... */
-    double *ratio;                /* ... and |D/B0| */
+    double *log_all;              /* with a floor: log of |B0^T/(u (u-1))| likewise */
+    double *gross;                /* several blocks: the sizes of what is added up in log F and its angle */
+    double *scratch[FA_CAP_SCRATCH];
     double *memory;
 } fa_cap_line;
 
 FA_FUNC void fa_cap_line_free(fa_cap_line *line)
 {
-    fa_cap_nodes_free(&line->nodes);
     free(line->memory);
     memset(line, 0, sizeof(*line));
 }
 
-FA_FUNC int fa_cap_reserve_points(fa_cap_line *line, int n)
+/* an array of `rows` rows for c points each, of which the first `made` points are kept; 0: no memory */
+FA_FUNC int fa_cap_grow(double ***rows, int n_rows, double **memory, size_t c, int made)
 {
-    double **arrays[] = {&line->log_f,   &line->arg_f,     &line->size, &line->inverse,
-                         &line->log_all, &line->log_small, &line->ratio};
-    double *memory;
-    size_t c = 256, i;
-    if (n <= line->capacity)
-        return 1;
+    double *fresh = fa_alloc(sizeof(double) * (size_t)n_rows * c);
+    int i;
+    if (!fresh)
+        return 0;
+    for (i = 0; i < n_rows; i++) {
+        if (made > 0)
+            memcpy(fresh + (size_t)i * c, *rows[i], sizeof(double) * (size_t)made);
+        *rows[i] = fresh + (size_t)i * c;
+    }
+    free(*memory);
+    *memory = fresh;
+    return 1;
+}
+
+FA_FUNC int fa_cap_reserve_points(fa_cap_job *job, fa_cap_line *line, int n)
+{
+    double **arrays[5 + FA_CAP_SCRATCH] = {&line->log_f, &line->arg_f, &line->size, &line->log_all, &line->gross};
+    size_t c = 64;
+    int b, i;
     while (c < (size_t)n)
         c *= 2;
-    if (!(memory = fa_alloc(sizeof(double) * 7 * c)))
-        return 0;
-    for (i = 0; i < 7; i++) {
-        if (line->made > 0)
-            memcpy(memory + i * c, *arrays[i], sizeof(double) * (size_t)line->made);
-        *arrays[i] = memory + i * c;
+    if (line->capacity < n) {
+        for (i = 0; i < FA_CAP_SCRATCH; i++)
+            arrays[5 + i] = &line->scratch[i];
+        if (!fa_cap_grow(arrays, 5 + FA_CAP_SCRATCH, &line->memory, c, line->made))
+            return 0;
+        line->capacity = (int)c;
     }
-    free(line->memory);
-    line->memory = memory;
-    line->capacity = (int)c;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        double **own[] = {&block->inverse, &block->log_small, &block->ratio, &block->share};
+        if (block->capacity >= n)
+            continue;
+        if (!fa_cap_grow(own, 4, &block->memory, c, line->made))
+            return 0;
+        block->capacity = (int)c;
+    }
     return 1;
 }
 
 /* mu = -E_Q[keep (e^L - 1 - L)], its rounding error, and the losses relative to it */
-FA_FUNC void fa_cap_centre(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s)
+FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
 {
+    const fa_cap_windows *w = &block->w;
     const double *log_w = s->sum.log_w, *weight = s->sum.wr, *z = s->z;
-    double kappa = job->kappa, odds = fabs(job->log_odds), inv_var = job->inv_var, sum = 0.0, error = 0.0, shift,
-           first = s->z[0] / job->sigma, *l = s->sum.lr;
+    double kappa = block->kappa, odds = fabs(block->log_odds), inv_var = block->inv_var, sum = 0.0, error = 0.0, shift,
+           first = s->z[0] / block->sigma, *l = s->sum.lr;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, error))
     for (j = 0; j < n; j++) {
@@ -201,22 +213,22 @@ FA_FUNC void fa_cap_run_large(fa_cap_nodes *s, double *re_out, double *im_out)
     }
 }
 
-/* log F at points first .. first + FA_RUN - 1; they follow each other without gap */
-FA_FUNC void fa_cap_points(const fa_cap_job *job, fa_cap_line *line, int first)
+/* one block's factors at points first .. first + FA_RUN - 1, which follow each other without gap: steps times log B0 is
+ * added to log_f and arg_f, steps times log1p(-D/B0) to low_r and low_i */
+FA_FUNC void fa_cap_block_points(const fa_cap_job *job, fa_cap_block *block, fa_cap_line *line, int first,
+                                 double *low_r, double *low_i)
 {
-    fa_cap_nodes *s = &line->nodes;
-    double re[FA_RUN], im[FA_RUN], lr_[FA_RUN], li_[FA_RUN], c = line->plan.c, h = line->plan.h, eps = line->eps,
-                                                             ref = line->ref, steps = job->steps;
-    double missing = line->w.q_mass, linear = s->linear, mean = s->mean, *log_f = line->log_f + first,
-           *arg_f = line->arg_f + first, *size = line->size + first;
-    double *inverse = line->inverse + first, *log_all = line->log_all + first, *log_small = line->log_small + first,
-           *ratio = line->ratio + first;
+    fa_cap_nodes *s = &block->nodes;
+    double re[FA_RUN], im[FA_RUN], lr_[FA_RUN], li_[FA_RUN], c = line->plan.c, h = line->plan.h, steps = block->steps;
+    double missing = block->w.q_mass, linear = s->linear, mean = s->mean, *log_f = line->log_f + first,
+           *arg_f = line->arg_f + first, *gross = line->gross + first, *inverse = block->inverse + first,
+           *log_small = block->log_small + first, *ratio = block->ratio + first;
     int i;
     if (first % FA_CAP_SYNC == 0) {
         if (first == 0)
             fa_cap_first_step(s, c, h);
         fa_cap_start(s, c, first * h, first);
-        if (line->w.has_floor)
+        if (job->has_floor)
             fa_cap_start_large(s, c, first * h);
     }
     fa_phasor_run(&s->sum, re, im);
@@ -226,21 +238,49 @@ FA_FUNC void fa_cap_points(const fa_cap_job *job, fa_cap_line *line, int first)
                lr = fa_clog1p_v(x, y, &li);
         re[i] = 1.0 + x;
         im[i] = y;
-        log_f[i] = steps * FA_FMA(c, mean, lr) - (c - 1.0) * eps -
-                   0.5 * (fa_log_v(c * c + t * t) + fa_log_v((c - 1.0) * (c - 1.0) + t * t)) - ref;
-        arg_f[i] = steps * FA_FMA(t, mean, li) - t * eps - (fa_angle_v(t, c) + fa_angle_v(t, c - 1.0));
+        log_f[i] += steps * FA_FMA(c, mean, lr);
+        arg_f[i] += steps * FA_FMA(t, mean, li);
+        gross[i] += steps * (fabs(lr) + fabs(li));
         inverse[i] = fa_exp_plain_v(-lr);
     }
-    if (line->w.has_floor) {
-        fa_cap_run_large(s, lr_, li_);
+    if (!job->has_floor)
+        return;
+    fa_cap_run_large(s, lr_, li_);
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < FA_RUN; i++) {
+        double a = re[i], b = im[i], over = 1.0 / (a * a + b * b), pr = -(lr_[i] * a + li_[i] * b) * over,
+               pi = -(li_[i] * a - lr_[i] * b) * over;
+        double li, lr = fa_clog1p_v(pr, pi, &li);
+        low_r[i] += steps * lr;
+        low_i[i] += steps * li;
+        ratio[i] = sqrt(pr * pr + pi * pi);
+        log_small[i] = fa_max(lr, -600.0);
+    }
+}
+
+/* log F at points first .. first + FA_RUN - 1; they follow each other without gap */
+FA_FUNC void fa_cap_points(fa_cap_job *job, fa_cap_line *line, int first)
+{
+    double low_r[FA_RUN] = {0.0}, low_i[FA_RUN] = {0.0}, c = line->plan.c, h = line->plan.h, eps = line->eps,
+           ref = line->ref, mu2 = job->mu2, *log_f = line->log_f + first, *arg_f = line->arg_f + first,
+           *size = line->size + first, *log_all = line->log_all + first, *gross = line->gross + first;
+    int i, b;
+    for (i = 0; i < FA_RUN; i++)
+        log_f[i] = arg_f[i] = gross[i] = 0.0;
+    for (b = 0; b < job->n; b++)
+        fa_cap_block_points(job, job->blocks + b, line, first, low_r, low_i);
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < FA_RUN; i++) {
+        double t = (first + i) * h;
+        log_f[i] = log_f[i] + 0.5 * mu2 * (c * (c - 1.0) - t * t) - (c - 1.0) * eps -
+                   0.5 * (fa_log_v(c * c + t * t) + fa_log_v((c - 1.0) * (c - 1.0) + t * t)) - ref;
+        arg_f[i] = arg_f[i] + mu2 * (c - 0.5) * t - t * eps - (fa_angle_v(t, c) + fa_angle_v(t, c - 1.0));
+    }
+    if (job->has_floor) {
         FA_PRAGMA(omp simd)
         for (i = 0; i < FA_RUN; i++) { /* -expm1(T log1p(-D/B0)) */
-            double a = re[i], b = im[i], over = 1.0 / (a * a + b * b), pr = -(lr_[i] * a + li_[i] * b) * over,
-                   pi = -(li_[i] * a - lr_[i] * b) * over;
-            double li, lr = fa_clog1p_v(pr, pi, &li), ei, er = fa_cexpm1_v(steps * lr, steps * li, &ei);
-            ratio[i] = sqrt(pr * pr + pi * pi);
+            double ei, er = fa_cexpm1_v(low_r[i], low_i[i], &ei);
             log_all[i] = log_f[i];
-            log_small[i] = fa_max(lr, -600.0);
             log_f[i] += 0.5 * fa_log_v(fa_max(er * er + ei * ei, 1e-290));
             arg_f[i] += fa_angle_v(-ei, -er);
         }

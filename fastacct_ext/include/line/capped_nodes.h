@@ -10,59 +10,23 @@
 #ifndef FA_LINE_CAPPED_NODES_H
 #define FA_LINE_CAPPED_NODES_H
 
-#include "../loss/nodes.h"
 #include "capped_job.h"
 
 #define FA_CAP_NODES_MAX 8192
 #define FA_CAP_STRIP     0.8 /* |Im xi| that `bend` is made for */
 
-typedef struct {
-    fa_nodes sum;             /* lr: loss less its mean; wr, log_w: weight times keep; the phasors */
-    double h, stretch, start; /* step in xi, a, xi of the first node */
-    double mean,
-        mean_error;   /* of the loss, mu = -E_Q[keep (e^L - 1 - L)], and u times what it may be off by is added to r */
-    double linear;    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
-    int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
-    int has_logs;     /* whether log_w and log_q are filled */
-    int capacity;
-    double *z, *log_q;             /* log of the weight without windows */
-    double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */
-    double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, Q's weight times 1 - keep */
-    double *above, *large, *small; /* 1 - the floor's window, and the weights times it and times the window */
-    double *large_r, *large_i;     /* phasors of `large` */
-    double *first_r, *first_i;     /* what the first step adds to a phasor of `sum` */
-    double *scratch, *scratch2;
-    double *memory;
-} fa_cap_nodes;
-
-FA_FUNC void fa_cap_nodes_free(fa_cap_nodes *s)
-{
-    fa_nodes_free(&s->sum);
-    free(s->memory);
-    memset(s, 0, sizeof(*s));
-}
-
+/* room for n nodes; 0 when out of memory */
 FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
 {
-    double **arrays[] = {&s->z,       &s->log_q,   &s->slope,   &s->bend,    &s->x,       &s->keep,
-                         &s->beyond,  &s->above,   &s->large,   &s->small,   &s->large_r, &s->large_i,
-                         &s->first_r, &s->first_i, &s->scratch, &s->scratch2};
-    size_t c = 256, i, count = sizeof(arrays) / sizeof(*arrays);
+    size_t c = ((size_t)n + 63) / 64 * 64;
     if (n <= s->capacity)
         return 1;
-    while (c < (size_t)n)
-        c *= 2;
     free(s->memory);
     s->capacity = 0;
-    s->memory = fa_alloc(sizeof(double) * count * c + 64);
-    if (!s->memory || !fa_nodes_reserve(&s->sum, (int)c))
+    s->memory = fa_alloc(sizeof(double) * FA_CAP_ARRAYS * (c + FA_CAP_GAP) + 64);
+    if (!s->memory)
         return 0;
-    for (i = 0; i < count; i++)
-        *arrays[i] = (double *)(((uintptr_t)s->memory + 63) & ~(uintptr_t)63) + i * c;
-    memset(s->sum.li, 0, sizeof(double) * c); /* the nodes are real */
-    memset(s->sum.wi, 0, sizeof(double) * c);
-    memset(s->sum.arg_w, 0, sizeof(double) * c);
-    s->capacity = (int)c;
+    fa_cap_nodes_lay(s, fa_cap_align(s->memory), c);
     return 1;
 }
 
@@ -101,8 +65,9 @@ FA_INLINE void fa_cap_edge(fa_cap_nodes *s, const int all)
 }
 
 /* the floor's window on the nodes as they are */
-FA_FUNC void fa_cap_set_floor(const fa_cap_windows *w, fa_cap_nodes *s)
+FA_FUNC void fa_cap_set_floor(const fa_cap_block *block, fa_cap_nodes *s)
 {
+    const fa_cap_windows *w = &block->w;
     double scale = w->width / w->floor_width, shift = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT;
     double *weight = s->sum.wr, *x = s->x, *above = s->above, *large = s->large, *small = s->small;
     int j, n = s->sum.n, from;
@@ -123,7 +88,7 @@ FA_FUNC void fa_cap_set_floor(const fa_cap_windows *w, fa_cap_nodes *s)
     }
 }
 
-/* no floor: every loss is large */
+/* no floor, and none of the losses counts as large */
 FA_FUNC void fa_cap_no_floor(fa_cap_nodes *s)
 {
     s->lifted = s->sum.n;
@@ -149,12 +114,13 @@ FA_FUNC void fa_cap_bends(fa_cap_nodes *s)
 
 /* nodes from z_low to z_high with the cap's window; losses counted from log(1-q).  Without `all`, losses and weights
  * alone.  0: too many, or no memory */
-FA_INLINE int fa_cap_fill_some(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h,
-                               double stretch, double z_low, double z_high, const int all)
+FA_INLINE int fa_cap_fill_some(const fa_cap_block *block, fa_cap_nodes *s, double h, double stretch, double z_low,
+                               double z_high, const int all)
 {
-    double low = fa_cap_xi(fa_cap_l(job, z_low), stretch), high = fa_cap_xi(fa_cap_l(job, z_high), stretch), count,
-           s2 = job->sigma * job->sigma, odds = job->log_odds;
-    double half_inv = 0.5 * job->inv_var, inv_width = FA_HALF_ROOT / w->width, cap = w->cap, unit, start, *l, *z,
+    const fa_cap_windows *w = &block->w;
+    double low = fa_cap_xi(fa_cap_l(block, z_low), stretch), high = fa_cap_xi(fa_cap_l(block, z_high), stretch), count,
+           s2 = block->sigma * block->sigma, odds = block->log_odds;
+    double half_inv = 0.5 * block->inv_var, inv_width = FA_HALF_ROOT / w->width, cap = w->cap, unit, start, *l, *z,
            *log_q, *weight, *log_w, *slope, *x;
     int j, n;
     h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1)); /* j h is exact */
@@ -171,8 +137,8 @@ FA_INLINE int fa_cap_fill_some(const fa_cap_job *job, const fa_cap_windows *w, f
     s->h = h;
     s->stretch = stretch;
     s->start = start;
-    s->mean = job->kappa;
-    unit = log(h * s2 * stretch / job->sigma) - 0.918938533204672741780;
+    s->mean = block->kappa;
+    unit = log(h * s2 * stretch / block->sigma) - 0.918938533204672741780;
     l = s->sum.lr, z = s->z, log_q = s->log_q, weight = s->sum.wr, log_w = s->sum.log_w, slope = s->slope, x = s->x;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
@@ -194,29 +160,41 @@ FA_INLINE int fa_cap_fill_some(const fa_cap_job *job, const fa_cap_windows *w, f
     return 1;
 }
 
-FA_FUNC int fa_cap_fill(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h, double stretch,
-                        double z_low, double z_high)
+FA_FUNC int fa_cap_fill(const fa_cap_block *block, fa_cap_nodes *s, double h, double stretch, double z_low,
+                        double z_high)
 {
-    return fa_cap_fill_some(job, w, s, h, stretch, z_low, z_high, 1);
+    return fa_cap_fill_some(block, s, h, stretch, z_low, z_high, 1);
 }
 
-FA_FUNC int fa_cap_fill_coarse(const fa_cap_job *job, const fa_cap_windows *w, fa_cap_nodes *s, double h,
-                               double stretch, double z_low, double z_high)
+FA_FUNC int fa_cap_fill_coarse(const fa_cap_block *block, fa_cap_nodes *s, double h, double stretch, double z_low,
+                               double z_high)
 {
-    return fa_cap_fill_some(job, w, s, h, stretch, z_low, z_high, 0);
+    return fa_cap_fill_some(block, s, h, stretch, z_low, z_high, 0);
 }
 
 /* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or the window is
  * closed */
-FA_FUNC double fa_cap_end(const fa_cap_job *job, const fa_cap_windows *w, double v)
+FA_FUNC double fa_cap_end(const fa_cap_block *block, double v)
 {
-    double z = v + 9.0 * job->sigma;
+    double z = v + 9.0 * block->sigma;
     int i;
     for (i = 0; i < 3; i++) {
-        double e = exp(fa_min(50.0, job->log_odds + (z - 0.5) * job->inv_var));
-        z = fa_max(fa_min(z, v * e / (1.0 + e) + 9.0 * job->sigma), 1.0 + 9.0 * job->sigma);
+        double e = exp(fa_min(50.0, block->log_odds + (z - 0.5) * block->inv_var));
+        z = fa_max(fa_min(z, v * e / (1.0 + e) + 9.0 * block->sigma), 1.0 + 9.0 * block->sigma);
     }
-    return fa_min(z, w->cap + 8.6 * w->width);
+    return fa_min(z, block->w.cap + 8.6 * block->w.width);
+}
+
+/* the last node of a line: with floors, a block that is split goes on to where its floor's window is open, and one that
+ * is not has nodes for the floor's point too */
+FA_FUNC double fa_cap_line_end(const fa_cap_job *job, const fa_cap_block *block, double right, double low)
+{
+    const fa_cap_windows *w = &block->w;
+    double end = fa_cap_end(block, right);
+    if (!job->has_floor)
+        return end;
+    return block->split ? fa_max(end, fa_min(w->floor + 9.0 * w->floor_width, w->cap + 8.6 * w->width))
+                        : fa_cap_end(block, fa_max(right, low));
 }
 
 #endif

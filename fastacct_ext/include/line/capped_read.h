@@ -9,19 +9,28 @@
 #define FA_CAP_WIDTH 8e-10 /* relative width of eps (or of delta) that is good enough at once */
 
 typedef struct {
-    fa_cap_line line;
-    fa_cap_nodes coarse; /* real nodes for placing */
-    int certified;       /* whether the line's ledger is closed and its answer stands */
-} fa_cap_work;
-
-typedef struct {
     double log_value, slope; /* of the sum and the closed part; d/d eps of the logarithm, negative.  NaN: no reading */
 } fa_cap_reading;
+
+/* eps for some delta on the line, its reading, and the ledger with where it was closed */
+typedef struct {
+    double eps, at, at_value;
+    fa_cap_reading r;
+    fa_cap_ledger g;
+} fa_cap_answer;
+
+typedef struct {
+    fa_cap_job job;
+    fa_cap_line line;
+    double anchor;          /* round log delta that the line was drawn for, 0: none ... */
+    fa_cap_answer anchored; /* ... and eps there, 0: there is no line */
+    int certified;          /* whether the line's ledger is closed and its answer stands */
+} fa_cap_work;
 
 FA_FUNC void fa_cap_work_free(fa_cap_work *work)
 {
     fa_cap_line_free(&work->line);
-    fa_cap_nodes_free(&work->coarse);
+    fa_cap_job_free(&work->job);
 }
 
 FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *line, double eps)
@@ -29,7 +38,7 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
     const double *size = line->size, *arg_f = line->arg_f;
     double sum = 0.0, fall = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h,
            scale = h / FA_PI * exp(fa_min(600.0, -c1 * de)), value;
-    fa_cap_closed closed = fa_cap_closed_part(job, &line->w, eps, line->ref);
+    fa_cap_closed closed = fa_cap_closed_part(job, eps, line->ref);
     fa_cap_reading out = {NAN, NAN};
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, fall))
@@ -49,27 +58,31 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
 /* a first guess of eps: the larger of the Gaussian's and of one record's that takes part once */
 FA_FUNC double fa_cap_guess(const fa_cap_job *job, double log_delta)
 {
-    double mu = sqrt(job->variance), x = sqrt(-2.0 * log_delta),
+    double mu = sqrt(job->variance + job->mu2), x = sqrt(-2.0 * log_delta),
            gauss = mu < 1e3 ? mu * (0.5 * mu + x - log(fa_max(1.0, 2.5 * x)) / x) : 0.0, jump = 0.0;
-    double log_p = log_delta - log(job->steps * job->q);
-    if (log_p < -0.92) {
-        double y = sqrt(-2.0 * log_p), z = 1.0 + job->sigma * (y - log(2.5 * y + 1.0) / y);
-        jump = job->kappa + fa_cap_l(job, z);
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        double log_p = log_delta - log(block->steps * block->q);
+        if (log_p < -0.92) {
+            double y = sqrt(-2.0 * log_p), z = 1.0 + block->sigma * (y - log(2.5 * y + 1.0) / y);
+            jump = fa_max(jump, block->kappa + fa_cap_l(block, z));
+        }
     }
     return fa_max(fa_max(gauss, jump), 1e-12);
 }
 
 /* eps by Newton's method on the placing's own estimate of log delta; the windows and coarse nodes are those of the last
  * point */
-FA_FUNC int fa_cap_place_delta(const fa_cap_job *job, const fa_cap_effort *effort, fa_cap_work *work, double log_delta,
-                               double *eps_out, fa_cap_saddle *at)
+FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, double log_delta, double *eps_out,
+                               fa_cap_saddle *at)
 {
     double eps = fa_cap_guess(job, log_delta), low = 0.0, high = INFINITY, next;
     int i;
     at->v = 0.0;
     for (i = 0; i < 12; i++) {
         double gap;
-        if (!fa_cap_place(job, effort, eps, at->v, &work->line.w, &work->coarse, at))
+        if (!fa_cap_place(job, effort, eps, at->v, at))
             return 0;
         *eps_out = eps;
         gap = at->log_size - log_delta;
@@ -108,13 +121,14 @@ FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double
 }
 
 /* a line near eps(delta), and eps on it; 0: none */
-FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, fa_cap_effort *effort,
-                            int *with_floor, double *eps_out, fa_cap_reading *r)
+FA_FUNC int fa_cap_find_eps(fa_cap_work *work, double log_delta, fa_cap_effort *effort, int *with_floor,
+                            double *eps_out, fa_cap_reading *r)
 {
+    fa_cap_job *job = &work->job;
     fa_cap_saddle at;
     double eps, size, bonus;
     int round;
-    if (!fa_cap_place_delta(job, effort, work, log_delta, &eps, &at))
+    if (!fa_cap_place_delta(job, effort, log_delta, &eps, &at))
         return 0;
     size = at.log_size;
     bonus = fa_max(0.0, fa_min(1.0, log(-at.slope * eps) - 0.3));
@@ -122,8 +136,8 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
     effort->dead -= bonus;
     effort->need -= bonus;
     for (round = 0; round < 6; round++) {
-        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, size), round ? NAN : log_delta,
-                         *effort, with_floor))
+        if (!fa_cap_draw(job, &work->line, &at, &eps, fa_min(-1e-3, size), round ? NAN : log_delta, *effort,
+                         with_floor))
             return 0;
         *eps_out = eps;
         if (!fa_cap_newton(job, &work->line, log_delta, eps_out, r))
@@ -132,7 +146,7 @@ FA_FUNC int fa_cap_find_eps(const fa_cap_job *job, fa_cap_work *work, double log
             return 1;
         eps = *eps_out;
         size = log_delta;
-        if (!(eps > 0.0) || !fa_cap_place(job, effort, eps, at.v, &work->line.w, &work->coarse, &at))
+        if (!(eps > 0.0) || !fa_cap_place(job, effort, eps, at.v, &at))
             return 0;
     }
     return 0;
@@ -150,13 +164,14 @@ FA_FUNC void fa_cap_try_harder(fa_cap_effort *effort, const fa_cap_ledger *g, do
 }
 
 /* one line for eps with this budget, its reading and its ledger there; 0: none */
-FA_FUNC int fa_cap_read_once(const fa_cap_job *job, fa_cap_work *work, double eps, const fa_cap_effort *effort,
-                             int with_floor, fa_cap_reading *r, fa_cap_ledger *g)
+FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort *effort, int with_floor,
+                             fa_cap_reading *r, fa_cap_ledger *g)
 {
+    fa_cap_job *job = &work->job;
     fa_cap_saddle at;
-    if (!fa_cap_place(job, effort, eps, 0.0, &work->line.w, &work->coarse, &at) ||
-        !fa_cap_plan_line(job, &work->line, &work->coarse, &at, eps, at.log_size, with_floor, effort) ||
-        !fa_cap_evaluate(job, &work->line, &work->coarse, effort, 0.0))
+    if (!fa_cap_place(job, effort, eps, 0.0, &at) ||
+        !fa_cap_plan_line(job, &work->line, &at, eps, at.log_size, with_floor, effort) ||
+        !fa_cap_evaluate(job, &work->line, effort, 0.0))
         return 0;
     *r = fa_cap_read(job, &work->line, eps);
     if (!(r->log_value == r->log_value))
@@ -167,20 +182,22 @@ FA_FUNC int fa_cap_read_once(const fa_cap_job *job, fa_cap_work *work, double ep
 }
 
 /* log delta at eps.  0: not certified, *out is untouched */
-FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
+FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
 {
+    fa_cap_job *job = &work->job;
     fa_cap_effort effort = fa_cap_usual_effort();
     fa_cap_saddle at;
     fa_cap_ledger g;
     fa_cap_reading r = {NAN, NAN};
     double pad, size;
     int round, with_floor = 0;
+    work->anchor = 0.0;
     work->certified = 0;
-    if (!fa_cap_place(job, &effort, eps, 0.0, &work->line.w, &work->coarse, &at))
+    if (!fa_cap_place(job, &effort, eps, 0.0, &at))
         return 0;
     size = at.log_size;
     for (round = 0; round < 3; round++) {
-        if (!fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, size, NAN, effort, &with_floor))
+        if (!fa_cap_draw(job, &work->line, &at, &eps, size, NAN, effort, &with_floor))
             return 0;
         r = fa_cap_read(job, &work->line, eps);
         if (!(r.log_value == r.log_value))
@@ -191,7 +208,7 @@ FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double ep
             break;
         fa_cap_try_harder(&effort, &g, 1.0);
         size = fa_min(-1e-3, r.log_value);
-        if (!fa_cap_place(job, &effort, eps, at.v, &work->line.w, &work->coarse, &at))
+        if (!fa_cap_place(job, &effort, eps, at.v, &at))
             return 0;
     }
     if (!(r.log_value == r.log_value) || !(g.up + g.down < 0.1))
@@ -204,11 +221,11 @@ FA_FUNC int fa_cap_log_delta(const fa_cap_job *job, fa_cap_work *work, double ep
 }
 
 /* whether even delta(0) is certified to be at most the target: then eps is 0 */
-FA_FUNC int fa_cap_is_free(const fa_cap_job *job, fa_cap_work *work, double log_delta)
+FA_FUNC int fa_cap_is_free(fa_cap_work *work, double log_delta)
 {
     fa_interval at_zero;
     double slope;
-    return fa_cap_log_delta(job, work, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
+    return fa_cap_log_delta(work, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
 }
 
 /* checked ends around eps; moved: how far it is from where the ledger was closed.  Entries change by less than 1 % over
@@ -239,23 +256,31 @@ FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, doubl
  * exp((1-v) log(1-q)) */
 FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, double eps, double wanted)
 {
-    const fa_cap_nodes *s = &line->nodes;
-    double v = line->plan.c, mean = fa_max(0.0, s->mean - job->kappa), best = 0.0, extra, slop, value, step;
-    fa_cap_real r;
-    int i;
+    double v = line->plan.c, best = 0.0, step;
+    int i, b;
     for (i = 0; i < 5; i++) {
-        extra = (line->w.q_mass + line->moduli.right + fa_cap_ends(job, line, 1.0, v, 1)) *
-                exp(fa_min(600.0, (v - 1.0) * mean));
-        r = fa_cap_k(job, &line->w, s, 1.0 - v, 0, extra);
-        slop = FA_EPS * job->steps *
-               (64.0 * v * (fabs(s->mean) + fabs(job->kappa)) +
-                1000.0 * (v * sqrt(fa_max(0.0, r.d2 / job->steps)) + fabs(expm1(fa_min(600.0, r.k / job->steps)))));
-        value = r.k + slop + fa_cap_log_b(v) - (v - 1.0) * eps;
+        double value = 0.5 * job->mu2 * v * (v - 1.0) * (1.0 + 8.0 * FA_EPS), d1 = job->mu2 * (0.5 - v), d2 = job->mu2;
+        for (b = 0; b < job->n; b++) {
+            const fa_cap_block *block = job->blocks + b;
+            const fa_cap_nodes *s = &block->nodes;
+            double mean = fa_max(0.0, s->mean - block->kappa),
+                   extra = (block->w.q_mass + block->moduli.right + fa_cap_ends(block, 1.0, v, 1)) *
+                           exp(fa_min(600.0, (v - 1.0) * mean));
+            fa_cap_real r = fa_cap_block_k(block, s, 1.0 - v, 0, extra);
+            double slop = FA_EPS * block->steps *
+                          (64.0 * v * (fabs(s->mean) + fabs(block->kappa)) +
+                           1000.0 * (v * sqrt(fa_max(0.0, r.d2 / block->steps)) +
+                                     fabs(expm1(fa_min(600.0, r.k / block->steps)))));
+            value += r.k + slop;
+            d1 += r.d1;
+            d2 += r.d2;
+        }
+        value = value + fa_cap_log_b(v) - (v - 1.0) * eps;
         if (value == value)
             best = fa_min(best, value);
         if (best <= wanted)
             break;
-        step = (-r.d1 + log((v - 1.0) / v) - eps) / (r.d2 + 1.0 / (v * (v - 1.0)));
+        step = (-d1 + log((v - 1.0) / v) - eps) / (d2 + 1.0 / (v * (v - 1.0)));
         if (!(fabs(step) > 0.02 * (v - 1.0)))
             break;
         v = fa_max(1.0 + 0.3 * (v - 1.0), fa_min(v - step, 1.0 + 3.0 * (v - 1.0)));
@@ -263,41 +288,96 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
     return best;
 }
 
-/* eps at log delta.  0: not certified, *out is untouched */
-FA_FUNC int fa_cap_eps(const fa_cap_job *job, fa_cap_work *work, double log_delta, fa_interval *out)
+/* a line near eps(delta), eps on it, and its ledger closed near there; 0: none */
+FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, fa_cap_answer *a)
 {
+    fa_cap_job *job = &work->job;
     fa_cap_effort effort = fa_cap_usual_effort();
     fa_cap_saddle at;
-    fa_cap_ledger g;
-    fa_cap_reading r;
-    double eps, at_eps, width;
+    double width;
     int round, points, with_floor = 0;
+    if (!fa_cap_find_eps(work, log_delta, &effort, &with_floor, &a->eps, &a->r))
+        return 0;
+    for (round = 0;; round++) {
+        points = work->line.n;
+        a->at = a->eps;
+        a->at_value = a->r.log_value;
+        fa_cap_close_ledger(job, &work->line, &effort, a->eps, a->r.log_value, &a->g);
+        if (work->line.n != points && !fa_cap_newton(job, &work->line, log_delta, &a->eps, &a->r))
+            return 0;
+        if (!(a->r.slope < 0.0))
+            return 0;
+        width = 1.0 / (-a->r.slope * a->eps);
+        if (round == 2 || (a->g.up + a->g.down) * width < FA_CAP_WIDTH)
+            return 1;
+        fa_cap_try_harder(&effort, &a->g, width);
+        if (!fa_cap_place(job, &effort, a->eps, work->line.plan.c, &at) ||
+            !fa_cap_draw(job, &work->line, &at, &a->eps, fa_min(-1e-3, log_delta), log_delta, effort, &with_floor) ||
+            !fa_cap_newton(job, &work->line, log_delta, &a->eps, &a->r))
+            return 0;
+    }
+}
+
+/* eps at log delta.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
+{
+    fa_cap_answer a;
+    work->anchor = 0.0;
     work->certified = 0;
-    if (!fa_cap_find_eps(job, work, log_delta, &effort, &with_floor, &eps, &r)) {
-        if (!fa_cap_is_free(job, work, log_delta))
+    if (!fa_cap_settle(work, log_delta, &a)) {
+        if (!fa_cap_is_free(work, log_delta))
             return 0;
         out->lower = out->upper = 0.0;
         return 1;
     }
-    for (round = 0;; round++) {
-        points = work->line.n;
-        at_eps = eps;
-        fa_cap_close_ledger(job, &work->line, &effort, eps, r.log_value, &g);
-        if (work->line.n != points && !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
-            return 0;
-        if (!(r.slope < 0.0))
-            return 0;
-        width = 1.0 / (-r.slope * eps);
-        if (round == 2 || (g.up + g.down) * width < FA_CAP_WIDTH)
-            break;
-        fa_cap_try_harder(&effort, &g, width);
-        if (!fa_cap_place(job, &effort, eps, work->line.plan.c, &work->line.w, &work->coarse, &at) ||
-            !fa_cap_draw(job, &work->line, &work->coarse, &at, &eps, fa_min(-1e-3, log_delta), log_delta, effort,
-                         &with_floor) ||
-            !fa_cap_newton(job, &work->line, log_delta, &eps, &r))
-            return 0;
+    return work->certified = fa_cap_ends_of(&work->job, &work->line, log_delta, a.eps, fabs(a.eps - a.at), &a.r, &a.g,
+                                            out);
+}
+
+/* the ledger of an answer at another eps, delta there about exp(log_value): every entry has its own rate */
+FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_answer *a, double eps, double log_value)
+{
+    fa_cap_ledger g = a->g;
+    const fa_cap_plan *p = &work->line.plan;
+    double by = eps - a->at, value = log_value - a->at_value, line = exp(-(p->c - 1.0) * by - value), both;
+    g.tail *= line;
+    g.quadrature *= line;
+    g.rounding *= line * fa_max(1.0, eps / a->at);
+    g.put *= exp(g.put_rate * by - value);
+    g.floor *= exp(fa_max(-(p->low - 1.0) * by, p->is_bare ? -(p->right - 1.0) * by : -INFINITY) - value);
+    g.alias *= exp(fa_max(-(p->left - 1.0) * by, -(p->right - 1.0) * by) - value);
+    g.closed = fa_cap_closed_part(&work->job, eps, log_value).error;
+    both = g.tail + g.quadrature + g.rounding + g.closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
+    g.up = both + g.put + g.floor;
+    g.down = both + g.alias;
+    if (!(g.up < INFINITY) || !(g.down < INFINITY))
+        g.up = g.down = INFINITY;
+    return g;
+}
+
+/* eps at log delta from the line that answers the nearest power of ten, which is the same one whatever was asked
+ * before: where a line is dear, all targets near that power share it.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval *out)
+{
+    const double ten = 2.30258509299404568402;
+    double anchor = fa_min(floor(log_delta / ten + 0.5), -1.0) * ten, eps;
+    fa_cap_ledger g;
+    fa_cap_reading r;
+    work->certified = 0;
+    if (work->anchor != anchor) {
+        work->anchor = 0.0;
+        if (!fa_cap_settle(work, anchor, &work->anchored))
+            work->anchored.eps = 0.0;
+        work->anchor = anchor;
     }
-    return work->certified = fa_cap_ends_of(job, &work->line, log_delta, eps, fabs(eps - at_eps), &r, &g, out);
+    eps = work->anchored.eps;
+    if (eps > 0.0 && fa_cap_newton(&work->job, &work->line, log_delta, &eps, &r) && eps > 0.0) {
+        g = fa_cap_move_ledger(work, &work->anchored, eps, r.log_value);
+        if (g.up + g.down < FA_CAP_WIDTH * -r.slope * eps &&
+            fa_cap_ends_of(&work->job, &work->line, log_delta, eps, 0.0, &r, &g, out))
+            return work->certified = 1;
+    }
+    return fa_cap_eps(work, log_delta, out);
 }
 
 #endif

@@ -26,12 +26,13 @@ typedef struct {
 } fa_cap_rim;
 
 /* need: the exponent for an integrand as large as E_Q[exp(v l)] = exp(log_m); most: of the edge's own share */
-FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_job *job, double z, double width, double v, double log_m, double need,
+FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_block *block, double z, double width, double v, double log_m, double need,
                                  double most)
 {
     fa_cap_rim out;
-    double l = fa_cap_l(job, z), a = job->inv_var * fa_cap_posterior(job, z), turn = width * (v * a - z * job->inv_var);
-    double weight = -0.5 * z * z * job->inv_var + v * l - log_m + log(width / job->sigma) + 0.5 * turn * turn;
+    double l = fa_cap_l(block, z), a = block->inv_var * fa_cap_posterior(block, z),
+           turn = width * (v * a - z * block->inv_var);
+    double weight = -0.5 * z * z * block->inv_var + v * l - log_m + log(width / block->sigma) + 0.5 * turn * turn;
     out.width = 0.9 * width * a;
     out.need = need + fa_min(weight, most);
     out.turn = l * (1.0 + l);
@@ -44,11 +45,10 @@ typedef struct {
     fa_cap_rim cap, right, low, lower; /* edges at the cap and the floor, for the line and for Chernoff's points */
 } fa_cap_needs;
 
-FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_nodes *coarse,
+FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *block, const fa_cap_plan *plan,
                                      const fa_cap_effort *effort, double t)
 {
-    const fa_cap_windows *w = &line->w;
-    const fa_cap_plan *plan = &line->plan;
+    const fa_cap_windows *w = &block->w;
     double c = plan->c, log_t = log(job->steps), u2 = c * c + t * t,
            ampl = plan->excess +
                   log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
@@ -58,21 +58,23 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_line *l
     out.least = 5.0 + log_t;
     out.need = fa_max(out.least, effort->need + ampl +
                                      log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
-                                     (job->sigma > 3.0 ? 3.0 : 0.0));
-    out.mean = fa_max(0.0, plan->d1 / job->steps - job->kappa);
-    out.log_m = plan->k / job->steps - c * job->kappa;
-    out.cap = fa_cap_rim_at(job, w->cap, w->width, c, out.log_m, effort->need + ampl + log_t, 1.0);
-    out.right = fa_cap_rim_at(job, w->cap, w->width, plan->right,
-                              log1p(fa_cap_k(job, w, coarse, plan->right, 0, 0.0).rest), 11.0 + log_t, INFINITY);
+                                     (block->sigma > 3.0 ? 3.0 : 0.0));
+    out.mean = fa_max(0.0, block->d1 / block->steps - block->kappa);
+    out.log_m = block->k / block->steps - c * block->kappa;
+    out.cap = fa_cap_rim_at(block, w->cap, w->width, c, out.log_m, effort->need + ampl + log_t, 1.0);
+    out.right = fa_cap_rim_at(block, w->cap, w->width, plan->right,
+                              log1p(fa_cap_block_k(block, &block->coarse, plan->right, 0, 0.0).rest), 11.0 + log_t,
+                              INFINITY);
     memset(&out.low, 0, sizeof(out.low));
     out.low.width = INFINITY;
     out.lower = out.low;
-    if (w->has_floor) {
+    if (block->split) {
         double share = log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9))));
-        out.low = fa_cap_rim_at(job, w->floor, w->floor_width, c, out.log_m, effort->need + ampl + share,
-                                log(plan->jumps / job->steps));
-        out.lower = fa_cap_rim_at(job, w->floor, w->floor_width, plan->low,
-                                  log1p(fa_cap_k(job, w, coarse, plan->low, 1, 0.0).rest), 11.0 + log_t, INFINITY);
+        out.low = fa_cap_rim_at(block, w->floor, w->floor_width, c, out.log_m, effort->need + ampl + share,
+                                log(block->jumps / block->steps));
+        out.lower = fa_cap_rim_at(block, w->floor, w->floor_width, plan->low,
+                                  log1p(fa_cap_block_k(block, &block->coarse, plan->low, 1, 0.0).rest), 11.0 + log_t,
+                                  INFINITY);
     }
     return out;
 }
@@ -91,19 +93,19 @@ typedef struct {
 } fa_cap_mesh;
 
 /* the stretch with the least number of nodes whose error is bounded on Im xi = -eta */
-FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_nodes *coarse,
-                                   const fa_cap_needs *n, double t, double z_low, double z_high, double eta)
+FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa_cap_needs *n, double t, double z_low,
+                                   double z_high, double eta)
 {
     fa_cap_mesh best = {INFINITY, 0.0, 1.0, 0};
-    double l_end = fa_cap_l(job, z_high), a;
+    double l_end = fa_cap_l(block, z_high), a;
     int worse = 0;
     for (a = 1.0; a > 1e-6; a *= 0.7) {
-        double growth = fa_cap_growth(coarse, line->plan.c, n->mean, t * eta, a) + line->plan.c * n->mean - n->log_m,
-               e = fa_max(n->need + fa_max(0.0, growth), n->least) + 0.5 * job->sigma * job->sigma * eta * eta,
+        double growth = fa_cap_growth(&block->coarse, c, n->mean, t * eta, a) + c * n->mean - n->log_m,
+               e = fa_max(n->need + fa_max(0.0, growth), n->least) + 0.5 * block->sigma * block->sigma * eta * eta,
                edge = fa_max(fa_cap_rim_need(&n->cap, &n->right, a, eta, t),
                              fa_cap_rim_need(&n->low, &n->lower, a, eta, t)),
-               knee = fa_min(fa_cap_z(job, a + job->kappa), z_high), nodes;
-        nodes = (fa_max(2.0, (knee - z_low) * job->inv_var) + l_end / a) * fa_max(e, edge) / (2.0 * FA_PI * eta);
+               knee = fa_min(fa_cap_z(block, a + block->kappa), z_high), nodes;
+        nodes = (fa_max(2.0, (knee - z_low) * block->inv_var) + l_end / a) * fa_max(e, edge) / (2.0 * FA_PI * eta);
         if (nodes < best.nodes) {
             best.nodes = nodes;
             best.h = 2.0 * FA_PI * eta / fa_max(e, edge);
@@ -119,26 +121,26 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_job *job, const fa_cap_line *lin
 
 /* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
  * exp(-need), relative. A guess, checked by the ledger; returns the step */
-FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_line *line, const fa_cap_nodes *coarse,
+FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
                            const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
 {
-    fa_cap_needs needs = fa_cap_needs_of(job, line, coarse, effort, t);
-    double eta = fa_min(1.5, sqrt(2.0 * needs.need) / job->sigma), tail = log(job->steps) + 3.0, h;
-    fa_cap_mesh mesh = fa_cap_mesh_at(job, line, coarse, &needs, t, z_low, z_high, eta), next;
-    line->strip = eta;
+    fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
+    double eta = fa_min(1.5, sqrt(2.0 * needs.need) / block->sigma), tail = log(job->steps) + 3.0, h;
+    fa_cap_mesh mesh = fa_cap_mesh_at(block, plan->c, &needs, t, z_low, z_high, eta), next;
+    block->strip = eta;
     while (mesh.by_edge && eta > 1e-3) { /* narrow windows grow fast off the real line */
         eta *= 0.6;
-        next = fa_cap_mesh_at(job, line, coarse, &needs, t, z_low, z_high, eta);
+        next = fa_cap_mesh_at(block, plan->c, &needs, t, z_low, z_high, eta);
         if (!(next.nodes < mesh.nodes))
             break;
         mesh = next;
-        line->strip = eta;
+        block->strip = eta;
     }
     *stretch_out = mesh.stretch;
     /* the tail's majorant is a sum too, raised to the number of steps: its error in a strip of 0.8, or the best, where
      * it grows about as exp(sigma^2 strip^2) */
-    h = job->sigma > sqrt(tail) / 0.8 ? FA_PI / (sqrt(tail) * job->sigma)
-                                      : 2.0 * FA_PI * 0.8 / (tail + 0.64 * job->sigma * job->sigma);
+    h = block->sigma > sqrt(tail) / 0.8 ? FA_PI / (sqrt(tail) * block->sigma)
+                                        : 2.0 * FA_PI * 0.8 / (tail + 0.64 * block->sigma * block->sigma);
     return fa_min(fa_min(mesh.h, h), 0.9);
 }
 

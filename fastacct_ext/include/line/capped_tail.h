@@ -16,18 +16,18 @@ typedef struct {
     double u, t, c, mean; /* |u|, Im u, Re u; mean of l = loss - log(1-q) */
 } fa_cap_curve;
 
-FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_job *job, const fa_cap_line *line, double t, double top)
+FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_line *line, double t, double top)
 {
     fa_cap_curve out;
-    double b = 1.0 - line->nodes.stretch;
+    double b = 1.0 - block->nodes.stretch;
     out.top = top;
-    out.at = log((1.0 + job->sigma * job->sigma) * top / t);
-    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (line->nodes.h * job->sigma * job->sigma));
+    out.at = log((1.0 + block->sigma * block->sigma) * top / t);
+    out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (block->nodes.h * block->sigma * block->sigma));
     out.swell = 1.0 / (cos(0.5 * out.strip * b) * pow(cos(0.5 * out.strip), b));
     out.c = line->plan.c;
     out.t = t;
     out.u = sqrt(out.c * out.c + t * t);
-    out.mean = line->nodes.mean - job->kappa;
+    out.mean = block->nodes.mean - block->kappa;
     return out;
 }
 
@@ -44,14 +44,14 @@ FA_INLINE double fa_cap_cos_below(double x)
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
  * without what the cells cost */
-FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve, double pay,
-                                 const int large, double *slack_out)
+FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *curve, double pay, const int large,
+                                 double *slack_out)
 {
-    const fa_cap_nodes *s = &line->nodes;
-    const fa_cap_windows *w = &line->w;
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
     const double *zs = s->z, *log_q = s->log_q, *slope = s->slope, *bend = s->bend;
-    double s2 = job->sigma * job->sigma, inv_var = job->inv_var, odds = job->log_odds, h = s->h, grow = exp(2.0 * h),
-           top = curve->top, strip = curve->strip;
+    double s2 = block->sigma * block->sigma, inv_var = block->inv_var, odds = block->log_odds, h = s->h,
+           grow = exp(2.0 * h), top = curve->top, strip = curve->strip;
     double risen = exp(fa_min(curve->at, 300.0)), cap = w->cap, inv_cap = 0.5 / (w->width * w->width),
            floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
@@ -106,33 +106,31 @@ FA_INLINE double fa_cap_majorant(const fa_cap_job *job, const fa_cap_line *line,
     return log(sum + 1e-16);
 }
 
-FA_FUNC double fa_cap_majorant_all(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve,
-                                   double pay, double *slack_out)
+FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_curve *curve, double pay, double *slack_out)
 {
-    return fa_cap_majorant(job, line, curve, pay, 0, slack_out);
+    return fa_cap_majorant(block, curve, pay, 0, slack_out);
 }
 
-FA_FUNC double fa_cap_majorant_large(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_curve *curve,
-                                     double pay)
+FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_curve *curve, double pay)
 {
     double slack;
-    return fa_cap_majorant(job, line, curve, pay, 1, &slack);
+    return fa_cap_majorant(block, curve, pay, 1, &slack);
 }
 
 /* a good height of the curve: t/sigma^2 is the saddle's, but the cap's window grows as exp(y^2/(2 width^2)) */
-FA_FUNC double fa_cap_curve_top(const fa_cap_job *job, const fa_cap_line *line, double t)
+FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *line, double t)
 {
-    const fa_cap_windows *w = &line->w;
-    const fa_cap_nodes *s = &line->nodes;
-    double s2 = job->sigma * job->sigma, top = fa_min(1.9, t / s2), c = line->plan.c, mean = s->mean - job->kappa, a,
-           stiff, turn, weight, ta, root;
-    if (w->cap < s->z[s->sum.n - 1] + 3.0 * job->sigma) {
-        a = fa_cap_posterior(job, w->cap);
+    const fa_cap_windows *w = &block->w;
+    const fa_cap_nodes *s = &block->nodes;
+    double s2 = block->sigma * block->sigma, top = fa_min(1.9, t / s2), c = line->plan.c, mean = s->mean - block->kappa,
+           a, stiff, turn, weight, ta, root;
+    if (w->cap < s->z[s->sum.n - 1] + 3.0 * block->sigma) {
+        a = fa_cap_posterior(block, w->cap);
         stiff = s2 * s2 / (w->width * w->width);
-        turn = w->width * job->inv_var * (c * a - w->cap);
-        weight = fa_min(1.0, -0.5 * w->cap * w->cap * job->inv_var + c * (fa_cap_l(job, w->cap) - mean) +
-                                 log(w->width / job->sigma) + 0.5 * turn * turn) +
-                 log(job->steps) + 6.0;
+        turn = w->width * block->inv_var * (c * a - w->cap);
+        weight = fa_min(1.0, -0.5 * w->cap * w->cap * block->inv_var + c * (fa_cap_l(block, w->cap) - mean) +
+                                 log(w->width / block->sigma) + 0.5 * turn * turn) +
+                 log(block->steps) + 6.0;
         ta = t * a;
         root = ta * ta - 2.0 * stiff * weight;
         stiff += s2;
@@ -142,26 +140,46 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_job *job, const fa_cap_line *line, 
     return fa_max(top, 1e-4);
 }
 
-/* log of a bound of |F u (u-1)| at eps for all Im u >= t.  |R| <= |B0|^T, with a floor T |D| max(|B0|, |Bb|)^(T-1).
- * lower: factor on the curve's height */
+/* log of a bound of |F u (u-1)| at eps for all Im u >= t.  |R| <= prod |B0|^T, with floors the sum over blocks of T |D|
+ * max(|B0|, |Bb|)^(T-1) times the other blocks' max(|B0|, |Bb|)^T.  lower: factor on the curves' heights */
 FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double t, double lower,
                                  double pay)
 {
-    double s2 = job->sigma * job->sigma, c = line->plan.c, top = lower * fa_cap_curve_top(job, line, t), slack, log_b,
-           log_r;
-    fa_cap_curve curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, top));
-    log_b = fa_cap_majorant_all(job, line, &curve, pay, &slack) + slack;
-    if (line->w.has_floor) {
-        double stiff = s2 / line->w.floor_width, log_d;
-        top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(job, line->w.floor) / (stiff * stiff + s2));
-        curve = fa_cap_curve_of(job, line, t, fa_max(1e-4, top));
-        log_d = fa_cap_majorant_large(job, line, &curve, pay);
-        log_r = log(job->steps) + log_d + slack + (job->steps - 1.0) * (log_b + log1p(exp(log_d + slack - log_b)));
+    double c = line->plan.c, log_r = 0.0, slop = 0.0, drift = 0.0, once = 0.0, large[FA_CAP_BLOCKS],
+           most[FA_CAP_BLOCKS];
+    fa_cap_total total = {-INFINITY, 0.0};
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        double s2 = block->sigma * block->sigma, top = lower * fa_cap_curve_top(block, line, t), slack, log_b,
+               mean = block->nodes.mean;
+        fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_max(1e-4, top));
+        log_b = fa_cap_majorant_all(block, &curve, pay, &slack) + slack;
+        if (block->split) {
+            double stiff = s2 / block->w.floor_width, log_d;
+            top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
+            curve = fa_cap_curve_of(block, line, t, fa_max(1e-4, top));
+            log_d = fa_cap_majorant_large(block, &curve, pay);
+            most[b] = log_b + log1p(exp(log_d + slack - log_b));
+            large[b] = block->log_steps + log_d + slack;
+            once += most[b];
+            log_r += (block->steps - 1.0) * most[b];
+        }
+        else { /* |Bb| = |B0|, D = 0 */
+            most[b] = log_b;
+            log_r += (job->has_floor ? block->steps - 1.0 : block->steps) * log_b;
+            once += log_b;
+        }
+        slop += 64.0 * FA_EPS * block->steps * (c + 1.0) * (fabs(mean) + fabs(block->kappa));
+        drift += block->steps * c * mean;
     }
-    else
-        log_r = job->steps * log_b;
-    log_r += 64.0 * FA_EPS * job->steps * (c + 1.0) * (fabs(line->nodes.mean) + fabs(job->kappa));
-    return log_r + job->steps * c * line->nodes.mean - (c - 1.0) * eps;
+    for (b = 0; b < job->n; b++)
+        if (job->blocks[b].split)
+            fa_cap_add_log(&total, large[b] + (once - most[b]));
+    if (job->has_floor)
+        log_r = fa_cap_log_total(&total) + log_r;
+    log_r += slop;
+    return log_r + drift + 0.5 * job->mu2 * (c * (c - 1.0) - t * t) - (c - 1.0) * eps;
 }
 
 /* what the sum leaves out beyond t, over exp(log_value): h/pi sum of |R|/|u (u-1)| beyond t <= max |R|/(pi t) */
@@ -172,7 +190,7 @@ FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line
 }
 
 /* bound of the tail; further points, as far as the nodes are fine enough, while it is too large.  Changes the line */
-FA_FUNC double fa_cap_close_tail(const fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
+FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
                                  double log_value)
 {
     double h = line->plan.h, good = 2400.0 * exp(-effort->dead), best = INFINITY, t; /* 3e-11 */
@@ -186,7 +204,7 @@ FA_FUNC double fa_cap_close_tail(const fa_cap_job *job, fa_cap_line *line, const
         if (best < good || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
             (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
             return best;
-        if (!fa_cap_reserve_points(line, line->made + more * FA_RUN))
+        if (!fa_cap_reserve_points(job, line, line->made + more * FA_RUN))
             return best;
         for (i = 0; i < more; i++)
             fa_cap_points(job, line, line->made);

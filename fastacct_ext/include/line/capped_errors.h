@@ -1,0 +1,205 @@
+/* line/capped_errors.h -- what the sums over the nodes of a capped line may be off by, block by block: quadrature,
+ * rounding, and what lies beyond the nodes.  docs/algorithms/line.md has the inequalities. */
+#ifndef FA_LINE_CAPPED_ERRORS_H
+#define FA_LINE_CAPPED_ERRORS_H
+
+#include "capped_draw.h"
+
+/* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the last node as
+ * a geometric series */
+FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
+{
+    double sum = 1e4 * fa_min(f1[0], f2[0]), last; /* left it falls by 8 sigma f a unit of xi, f >= stretch */
+    int j;
+    FA_PRAGMA(omp simd reduction(+ : sum))
+    for (j = 0; j < n - 1; j++)
+        sum += 0.5 * fa_min(f1[j] + f1[j + 1], f2[j] + f2[j + 1]);
+    last = fa_min(f1[n - 1], f2[n - 1]);
+    return sum + 1e4 * last; /* right by 9 sigma f: at most 1/(9 sigma f) cells */
+}
+
+/* Integrals of moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) from every second node, with each
+ * function's curvature paid: -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8). |exp(s) - 1 - s| <=
+ * min(E + 1 + x, x^2/2 max(1, E)), E = |exp(s)|, x = |s|;     |window| <= (left of its edge) + exp((y^2 - d^2)/(2
+ * width^2))/2.  A block that is not split has no floor's window: it is as if its floor were beyond the nodes */
+FA_INLINE void fa_cap_moduli_body(fa_cap_block *block, const fa_cap_line *line, double t, double v_right,
+                                  const int with_floor, fa_cap_moduli *out)
+{
+    fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    const double *slope = s->slope, *bend = s->bend;
+    double eta = block->strip, g = 2.0 * s->h, a = s->stretch, b1 = 1.0 - a, c = line->plan.c, u = sqrt(c * c + t * t),
+           v_low = line->plan.low;
+    double co = cos(eta), si = -sin(eta), s2 = block->sigma * block->sigma, odds = block->log_odds,
+           half_inv = 0.5 * block->inv_var, kappa = block->kappa, mean = s->mean - kappa, start = s->start, h = s->h;
+    double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
+           unit = log(g * s2 / block->sigma) - 0.918938533204672741780, cells = exp(2.0 * g) * g * g / 8.0,
+           bump = 0.5 + 0.5 / (eta * eta);
+    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width),
+           floor_at = block->split ? w->floor : s->z[s->sum.n - 1] + 20.0 * w->floor_width,
+           floor_width = with_floor ? w->floor_width : 1.0,
+           inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
+    double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
+           *large = s->scratch2, *low = s->large_r,
+           alias = fa_max(2.0 / expm1(2.0 * FA_PI * eta / h), 1e-240); /* a modulus cut off at e^600 stays seen */
+    int j, n = s->sum.n / 2;
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double xi = start + 2 * j * h, xc = fa_min(xi, 200.0), e = fa_exp_plain_v(xc), pi,
+               pr = fa_clog1p_v(e * co, e * si, &pi) + (xi - xc), lr = a * pr, li = a * pi, mi,
+               mr = -fa_cexpm1_v(-fa_min(lr, 690.0), -li, &mi);
+        double size = mr * mr + mi * mi, zr = s2 * (lr + 0.5 * fa_log_v(size) - odds) + 0.5,
+               zi = s2 * (li + fa_angle_v(-mi, mr)), f_here = a * fa_exp_plain_v(xi - pr) / sqrt(size);
+        double f = swell * slope[2 * j], ph = 2.0 * bend[2 * j], step = g * s2 * f, u0 = zr - cap, u1 = floor_at - zr,
+               chi = 1.0 / (e + 1.0 / e), far = fabs(zr) + fabs(zi) + s2 * g * f;
+        double e0 = fa_min(600.0, inv_cap * (zi * zi - u0 * u0)),
+               b = s2 * f * f + far * f * ph + 3.0 * ph + u * a * chi + bump, q, eb, x, loss_r, loss, ek;
+        b += u0 > -8.0 * width ? 2.0 * inv_cap * (s2 * s2 * f * f + (fabs(u0) + fabs(zi) + step) * s2 * f * ph) : 0.0;
+        q = unit + half_inv * (zi * zi - zr * zr) + fa_min(40.0, cells * b) + (u0 < step ? 0.0 : e0);
+        size = (u0 < step ? 1.0 + 0.5 * fa_exp_plain_v(e0) : 0.5) * f_here;
+        ek = size * fa_exp_plain_v(fa_min(600.0, q));
+        eb = size * fa_exp_plain_v(fa_min(600.0, q + c * (lr - mean) + t * fabs(li)));
+        x = u * (lr + fabs(li) + fabs(mean));
+        line1[j] = eb + ek * (1.0 + x);
+        line2[j] = 0.5 * x * x * fa_max(ek, eb);
+        right[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_right * (lr - mean)));
+        loss_r = lr + kappa;
+        loss = loss_r * loss_r + li * li;
+        x = size * fa_exp_plain_v(fa_min(600.0, q + loss_r));
+        mean1[j] = x + ek * (1.0 + sqrt(loss));
+        mean2[j] = 0.5 * loss * fa_max(ek, x);
+        if (with_floor) {
+            double e1 = fa_min(600.0, inv_floor * (zi * zi - u1 * u1)), k1 = 0.5 * fa_exp_plain_v(e1),
+                   more = u1 > -8.0 * floor_width
+                              ? 2.0 * inv_floor * (s2 * s2 * f * f + (fabs(u1) + fabs(zi) + step) * s2 * f * ph)
+                              : 0.0;
+            double grow = fa_exp_plain_v(fa_min(40.0, cells * more));
+            large[j] = grow * (u1 < step ? 1.0 + k1 : k1) * eb;
+            q += u1 > -step ? 0.0 : e1;
+            low[j] = grow * size * (u1 > -step ? 1.0 + k1 : 0.5) *
+                     (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (lr - mean))));
+        }
+    }
+    out->line = alias * fa_cap_cells(line1, line2, n);
+    out->mean = alias * fa_cap_cells(mean1, mean2, n);
+    out->right = alias * fa_cap_cells(right, right, n);
+    out->large = with_floor ? alias * fa_cap_cells(large, large, n) : 0.0;
+    out->low = with_floor ? alias * fa_cap_cells(low, low, n) : 0.0;
+}
+
+/* the same; out.right is for v <= `right` */
+FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line, double t,
+                                        double right)
+{
+    fa_cap_moduli out;
+    if (job->has_floor)
+        fa_cap_moduli_body(block, line, t, right, 1, &out);
+    else
+        fa_cap_moduli_body(block, line, t, right, 0, &out);
+    return out;
+}
+
+/* errors of B0 exp(-u mu) at a point: quadrature fixed + mean |u|, rounding min(far, near |u|^2/c^2); and of D */
+typedef struct {
+    double fixed, mean, near, far, large;
+} fa_cap_errors;
+
+/* Rounding of sum W (exp(u l) - 1 - u l) at |u| = c (near) and for |u| <= u_max (far).  Per node: weights 40 u, what
+ * z's own rounding makes of the Gaussian (|z| (14 + 6 |X| + 2 |log odds|) u) and of a window; l to 8 u of the loss; a
+ * phasor step as in contour.md.  Every entry grows at most like |u|^2 */
+FA_FUNC void fa_cap_rounding(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
+                             fa_cap_errors *out)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
+    double c = line->plan.c, h = line->plan.h, inv_var = block->inv_var, odds = fabs(block->log_odds),
+           own = block->log_odds, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap),
+           near = 0.0, far = 0.0;
+    int j, n = s->sum.n, edge = s->edge;
+    FA_PRAGMA(omp simd reduction(+ : near, far))
+    for (j = 0; j < n; j++) {
+        double l = ls[j], al = fabs(l), x = u_max * al, y = c * al, d = fa_min(2.0, h * al), z = fabs(zs[j]);
+        double wj = weight[j], m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l))), plain = al + shift;
+        double fine = 40.0 + 2.0 * z * z * inv_var +
+                      z * (14.0 + 6.0 * fabs(own + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
+        double loss = m * (8.0 * plain + 4.0 * al + 2.0 * shift), grow = 5.0 + 16.0 * d, add = (14.0 + steps) * wj * d;
+        fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
+        fine += grow * steps;
+        far += fa_min(0.5 * x * x * m, 2.0 * m + wj * x) * fine + fa_min(x, 2.0) * u_max * loss + add * x * steps;
+        near += fa_min(0.5 * y * y * m, 2.0 * m + wj * y) * fine + fa_min(y, 2.0) * c * loss + add * y * steps;
+    }
+    out->near = FA_EPS * (near + 10.0 * w->q_mass) + c * s->mean_error;
+    out->far = FA_EPS * (far + 10.0 * w->q_mass) + u_max * s->mean_error;
+}
+
+/* rounding of the large losses' sum D */
+FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above;
+    double c = line->plan.c, inv_var = block->inv_var, odds = fabs(block->log_odds), own = block->log_odds,
+           shift = fabs(block->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap),
+           scale = w->width / w->floor_width, offset = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
+           inv_floor = 1.0 / w->floor_width, floor_at = fabs(w->floor), large = 0.0;
+    int j, n = s->sum.n, edge = s->edge;
+    FA_PRAGMA(omp simd reduction(+ : large))
+    for (j = s->lifted; j < n; j++) {
+        double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fa_min(9.0, fabs(xs[j] * scale + offset)),
+               plain = al + shift;
+        double fine = 120.0 + 2.0 * z * z * inv_var +
+                      z * (14.0 + 6.0 * fabs(own + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
+        fine += (j >= edge ? 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0) +
+                2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
+        large += above[j] * fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) *
+                 (fine + 9.0 * steps + u_max * (8.0 * plain + 4.0 * al + 2.0 * shift) + 6.0 * u_max * al);
+    }
+    return FA_EPS * large;
+}
+
+/* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order
+ * 1) or exp(ul) - 1 - ul (order 2).  Right: log-concave in z, falling at `fall` per unit of z */
+FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int order)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    int last = s->sum.n - 1;
+    double mean = fabs(s->mean - block->kappa), first = s->z[0] / block->sigma, z = s->z[last], l = s->sum.lr[last],
+           x = u * fa_max(mean, fabs(s->sum.lr[0])), fall;
+    double left = 0.5 * exp(-0.5 * first * first) * (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x)),
+           mass = s->keep[last] * 0.5 * exp(-0.5 * z * z * block->inv_var);
+    fall = (z - v * fa_cap_posterior(block, z)) * block->inv_var +
+           fa_max(0.0, z - block->w.cap) / (block->w.width * block->w.width);
+    if (!(fall > 1.0 / block->sigma))
+        return INFINITY;
+    return left +
+           2.0 * exp(fa_min(600.0, v * l + s->sum.log_w[last])) /
+               (s->h * block->sigma * block->sigma * s->slope[last] * fall) +
+           (1.0 + u * (fabs(l) + 4.0)) * mass;
+}
+
+/* the errors of one block's B0 and D on the line */
+FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *line, fa_cap_errors *errors)
+{
+    double t = line->n * line->plan.h, c = line->plan.c, u = sqrt(c * c + t * t), steps = fa_min(FA_CAP_SYNC, line->n),
+           ends;
+    fa_cap_rounding(block, line, u, steps, errors);
+    ends = fa_cap_ends(block, c, u, 2);
+    errors->fixed = block->moduli.line + ends;
+    errors->mean = block->moduli.mean + fa_cap_ends(block, 1.0, 1.0, 2);
+    errors->large = 0.0;
+    if (block->split) {
+        double b0 = exp(fa_cap_block_k(block, &block->nodes, c, 0, 0.0).k / block->steps - c * block->nodes.mean);
+        errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + 2e-18 * b0 + ends;
+    }
+}
+
+/* the bounds of quadrature errors of every block, those for real exponents up to v */
+FA_FUNC void fa_cap_measure(fa_cap_job *job, const fa_cap_line *line, double t, double v)
+{
+    int b;
+    for (b = 0; b < job->n; b++)
+        job->blocks[b].moduli = fa_cap_quadrature(job, job->blocks + b, line, t, v);
+}
+
+#endif
