@@ -36,8 +36,8 @@ _TOLERANCE: Final = 27.25
 """-log of the relative error aimed at."""
 _MORE: Final = 1.0 + 1e-6
 """For the rounding of errors."""
-_APART: Final = 1.08
-"""Standard deviations of a saddle point between two lines: half of it off, sums are larger by a sixth."""
+_APART: Final = 1.5
+"""Standard deviations of a saddle point between two lines: half of it off, sums are larger by a third."""
 _LEFT_OF: Final = 0.1
 """How far left of a saddle point the line should be, in its widths: sums of errors are least there."""
 _REACH: Final = 0.55
