@@ -243,7 +243,7 @@ FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
         const double *l = block->coarse.sum.lr, *w = block->coarse.sum.wr;
-        double level = 0.05 * eps - block->kappa, all = 0.0, large = 0.0, m1 = 0.0, m2 = 0.0;
+        double level = 0.05 * fa_cap_lift(job, eps), all = 0.0, large = 0.0, m1 = 0.0, m2 = 0.0;
         int n = block->coarse.sum.n;
         FA_PRAGMA(omp simd reduction(+ : all, large, m1, m2))
         for (j = 0; j < n; j++) {

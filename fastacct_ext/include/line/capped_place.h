@@ -145,6 +145,10 @@ FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double ep
     return out->log_size == out->log_size;
 }
 
+/* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
+ * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
+FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps) { return eps + 0.5 * job->mu2 - job->least; }
+
 /* losses above `level` are large, sharply: to see how many a tilt asks for */
 FA_FUNC void fa_cap_hard_floor(fa_cap_nodes *s, double level)
 {
@@ -158,17 +162,19 @@ FA_FUNC void fa_cap_hard_floor(fa_cap_nodes *s, double level)
     }
 }
 
-/* floors at `ratio` times eps, or none (ratio = 0) */
+/* floors where a step brings `ratio` times what has to be brought, or none (ratio = 0) */
 FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
 {
+    double lift = fa_cap_lift(job, eps);
     int b;
     job->has_floor = ratio > 0.0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         fa_cap_windows *w = &block->w;
         if (job->has_floor) {
-            w->floor = fa_cap_z(block, ratio * eps);
-            w->floor_width = fa_min((fa_cap_z(block, eps) - w->floor) / 7.0, 0.35 * block->sigma * block->sigma);
+            w->floor = fa_cap_z(block, ratio * lift + block->kappa);
+            w->floor_width = fa_min((fa_cap_z(block, lift + block->kappa) - w->floor) / 7.0,
+                                    0.35 * block->sigma * block->sigma);
             fa_cap_set_floor(block, &block->coarse);
         }
         else
@@ -203,7 +209,7 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high, b;
     double point = 1.0, jumps;
     for (b = 0; b < job->n; b++)
-        fa_cap_hard_floor(&job->blocks[b].coarse, 0.05 * eps - job->blocks[b].kappa);
+        fa_cap_hard_floor(&job->blocks[b].coarse, 0.05 * fa_cap_lift(job, eps));
     jumps = fa_cap_all_certain(job, at->v);
     job->has_floor = 0;
     while (jumps < effort->tolerance + 1.0 && low < high) {
