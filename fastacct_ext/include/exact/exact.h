@@ -7,15 +7,12 @@
 #ifndef FA_EXACT_H
 #define FA_EXACT_H
 
-#include "../line/bent_path.h"
-#include "gaussian_profile.h"
-#include "../line/rough.h"
-#include "../line/wide_line.h"
+#include "one_step.h"
+#include "../line/contour.h"
 
-#define FA_GOOD 4.5e-10 /* relative error that is good enough at once ... */
-#define FA_MANY 16      /* more blocks than these: their errors add up, another line is no better, and costs as much */
-#define FA_LINE_POINTS 2000 /* a vertical line this long is given up for the bent path where that one applies */
-#define FA_CUT_SIGMA   1.5  /* below it M explodes only where delta has its mass */
+#define FA_GOOD      4.5e-10 /* relative error that is good enough at once ... */
+#define FA_MANY      16  /* more blocks than these: their errors add up, another line is no better, and costs as much */
+#define FA_CUT_SIGMA 1.5 /* below it M explodes only where delta has its mass */
 
 typedef enum { FA_ADD = 1, FA_REMOVE = 2 } fa_direction;
 
@@ -29,33 +26,20 @@ FA_INLINE fa_interval fa_bounds_of(const fa_reading *r)
     return d;
 }
 
-FA_INLINE void fa_line_read(const fa_contour *run, double eps, fa_reading *out)
-{
-    if (run->on_bent)
-        fa_bent_read(run->bent, eps, out);
-    else if (run->wide)
-        fa_wide_read(run, eps, out);
-    else
-        fa_contour_read(run, eps, out);
-}
-
 /* whether there is something to read: a line whose evaluation was finished */
-FA_INLINE int fa_has_line(const fa_contour *run) { return run->on_bent ? run->bent->n > 0 : run->n > 0; }
+FA_INLINE int fa_has_line(const fa_contour *run) { return run->n > 0; }
 
 /* nothing to read any more: a line given up half way has no ledger of its errors */
-FA_INLINE void fa_forget_line(fa_contour *run) { run->n = run->wide = run->on_bent = 0; }
+FA_INLINE void fa_forget_line(fa_contour *run) { run->n = 0; }
 
 /* fa_place without the promise that a line given up is forgotten */
 FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, double log_size, int points_max)
 {
     static const double margins[3] = {40.0, 160.0, INFINITY};
-    double at = NAN, size = log_size, least = INFINITY, saddle = 0.0, k = 0.0;
-    int level, bendable, few, limit;
-    bendable = run->n_blocks == 1 && run->sign > 0 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0;
-    few = bendable && run->total * run->blocks[0].pair.sample_rate < 0.5;
+    double at = NAN, size = log_size, least = INFINITY;
+    int level;
     for (level = 0; level < run->n_blocks; level++)
         least = fa_min(least, run->blocks[level].pair.sigma);
-    limit = run->precise ? points_max : few ? FA_LINE_POINTS / 8 : bendable ? FA_LINE_POINTS : points_max;
     for (level = run->sign < 0 || least < FA_CUT_SIGMA ? 2 : 0; level < 3; level++) {
         fa_contour_cut(run,
                        log_size == log_size     ? log_size
@@ -75,27 +59,10 @@ FA_FUNC double fa_try_places(fa_contour *run, double eps, double log_delta, doub
                    0.5 * log(2.0 * FA_PI * run->curvature);
             size = fa_min(size, -0.3);
         }
-        saddle = run->c;
-        k = run->saddle_k;
         if (fa_choose_step(run, at, size - run->tolerance) &&
-            fa_contour_evaluate(run, at, size - run->tolerance, limit) &&
-            (!run->precise || fa_wide_evaluate(run, at, size)))
+            fa_contour_evaluate(run, at, size - run->tolerance, points_max))
             return at;
-        run->c = saddle;
-        run->saddle_k = k;
     }
-    if (!(at >= 0.0) || !bendable || run->precise ||
-        (!(eps == eps) && few)) /* Chernoff's guess of eps may be far off: rather another guess */
-        return NAN;
-    run->c = fa_bent_start(run, at, size);
-    run->on_bent = run->bent && fa_bent_evaluate(run->bent, run, at, size - run->tolerance);
-    if (run->on_bent)
-        return at;
-    run->c = saddle;
-    run->saddle_k = k;
-    if (fa_choose_step(run, at, size - run->tolerance) &&
-        fa_contour_evaluate(run, at, size - run->tolerance, points_max))
-        return at;
     return NAN;
 }
 
@@ -112,42 +79,15 @@ FA_FUNC double fa_place(fa_contour *run, double eps, double log_delta, double lo
     return at;
 }
 
-/* a guess of eps where at most one participation matters: delta is about steps times one step's; NaN elsewhere.
- * Chernoff's bound, the usual guess, can be off by orders of magnitude there */
-FA_FUNC double fa_single_jump(const fa_contour *run, double log_delta)
-{
-    const fa_pair *m = &run->blocks[0].pair;
-    double low = 0.0, high = 1.0, n;
-    int i;
-    if (run->n_blocks != 1 || run->sign < 0 || run->mu2 > 0.0 || !(m->sample_rate > 0.0) ||
-        run->total * m->sample_rate > 0.5)
-        return NAN;
-    n = run->blocks[0].count;
-    for (i = 0; i < 200 && fa_one_step(m->sigma, m->sample_rate, 1, high).upper + log(n) > log_delta; i++) {
-        low = high;
-        high *= 2.0;
-    }
-    for (i = 0; i < 40 && high - low > 1e-3 * high; i++) {
-        double mid = i < 20 && low == 0.0 ? 0.1 * high : 0.5 * (low + high);
-        if (fa_one_step(m->sigma, m->sample_rate, 1, mid).upper + log(n) > log_delta)
-            low = mid;
-        else
-            high = mid;
-    }
-    return high;
-}
-
-/* a guess of eps where the saddle-point approximation has none to offer: M explodes right of the saddle, because one
- * large jump is all that matters there, and says nothing about delta further left.  delta is about the sum of both, the
- * Gaussian's and the jump's */
+/* a guess of eps where the saddle-point approximation has none to offer: the Gaussian's of the same curvature */
 FA_FUNC double fa_guess_eps(fa_contour *run, double log_delta)
 {
-    double d1, d2, mu, low = 0.0, high, jump = fa_single_jump(run, log_delta);
+    double d1, d2, mu, low = 0.0, high;
     int i;
     fa_real_k(run, 1.0, &d1, &d2);
     mu = sqrt(d2);
     if (!(mu > 0.0) || !(mu < 1e3))
-        return jump;
+        return NAN;
     high = mu * (mu + sqrt(-2.0 * log_delta));
     for (i = 0; i < 12; i++) {
         double mid = 0.5 * (low + high);
@@ -156,7 +96,7 @@ FA_FUNC double fa_guess_eps(fa_contour *run, double log_delta)
         else
             low = mid;
     }
-    return jump > high ? jump : high;
+    return high;
 }
 
 /* Newton's method on the line evaluated last, from *eps; *gap_out: about what is left of log delta, *r the last reading
@@ -166,7 +106,7 @@ FA_FUNC void fa_newton(const fa_contour *run, double log_delta, double *eps, dou
     int i;
     for (i = 0; i < 30; i++) {
         double step, gap;
-        fa_line_read(run, *eps, r);
+        fa_contour_read(run, *eps, r);
         *gap_out = gap = fabs(r->log_value - log_delta);
         if (!(r->log_value > -INFINITY) || !(r->slope < 0.0) || !(r->relative + r->alias < 0.3) || gap < 1e-12)
             break;
@@ -193,37 +133,23 @@ FA_FUNC int fa_ends(const fa_contour *run, double log_delta, double eps, double 
     out->lower = 0.0;
     out->upper = INFINITY;
     for (i = 0; i < 7 && out->upper == INFINITY; i++, pad *= 2.0) {
-        fa_line_read(run, eps + 1.05 * pad, &r);
+        fa_contour_read(run, eps + 1.05 * pad, &r);
         if (fa_bounds_of(&r).upper <= log_delta)
             out->upper = eps + 1.05 * pad;
     }
     if (out->upper == INFINITY)
         return 0;
     for (i = 0, pad = start; i < 8 && eps - 1.05 * pad > 0.0 && out->lower == 0.0; i++, pad *= 2.0) {
-        fa_line_read(run, eps - 1.05 * pad, &r);
+        fa_contour_read(run, eps - 1.05 * pad, &r);
         if (fa_bounds_of(&r).lower >= log_delta)
             out->lower = eps - 1.05 * pad;
     }
     if (out->lower == 0.0) { /* eps may be 0 */
-        fa_line_read(run, 0.0, &r);
+        fa_contour_read(run, 0.0, &r);
         if (fa_bounds_of(&r).upper <= log_delta)
             out->upper = 0.0;
     }
     return 1;
-}
-
-/* whether a second evaluation in double-double makes sense */
-FA_INLINE int fa_may_be_precise(const fa_contour *run)
-{
-    return !run->precise && run->tolerance >= FA_TOLERANCE && fa_wide_possible(run);
-}
-
-/* from here on in double-double, with work of its own: what has been spent on lines and paths that did not do must not
- * decide */
-FA_INLINE void fa_go_precise(fa_contour *run)
-{
-    run->precise = 1;
-    run->budget = fa_max(run->budget, 2.0 * FA_BUDGET);
 }
 
 /* log delta at eps in one direction: each line's bounds hold, so do the narrowest of all */
@@ -232,31 +158,15 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
     fa_interval out = {-INFINITY, 0.0}, d;
     fa_reading r;
     double log_size = NAN;
-    int i, readable;
-    run->precise = 0;
-    for (i = 0; i < 6; i++) {
-        if (!(fa_place(run, eps, NAN, log_size, points_max) >= 0.0)) {
-            if (!fa_may_be_precise(run))
-                return out;
-            fa_go_precise(run);
-            continue;
-        }
-        fa_line_read(run, eps, &r);
+    int i;
+    for (i = 0; i < 6 && fa_place(run, eps, NAN, log_size, points_max) >= 0.0; i++) {
+        fa_contour_read(run, eps, &r);
         d = fa_bounds_of(&r);
         out.lower = fa_max(out.lower, d.lower);
         out.upper = fa_min(out.upper, d.upper);
-        if (r.relative + r.alias < (run->tolerance < FA_TOLERANCE ? 10.0 * exp(-run->tolerance) : FA_GOOD))
+        if (r.relative + r.alias < (run->tolerance < FA_TOLERANCE ? 10.0 * exp(-run->tolerance) : FA_GOOD) ||
+            (r.log_value > -INFINITY && r.relative + r.alias < 0.3 && fabs(r.log_value - log_size) < 0.5))
             break;
-        readable = r.log_value > -INFINITY && r.relative + r.alias < 0.3;
-        if (readable && fabs(r.log_value - log_size) < 0.5) {
-            if (!fa_may_be_precise(run))
-                break;
-            fa_go_precise(run);
-        }
-        else if (!readable && fa_may_be_precise(run)) {
-            fa_go_precise(run);
-            continue;
-        }
         log_size = r.log_value > -INFINITY
                        ? r.log_value
                        : (log_size == log_size ? log_size : -10.0) * 2.0; /* aimed at the wrong size */
@@ -279,7 +189,7 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
             r.relative + r.alias < 0.3) { /* even delta(0) is below the target, it seems */
             d = fa_bounds_of(&r);
             if (!(d.upper <= log_delta) && fa_place(run, 0.0, NAN, r.log_value, points_max) >= 0.0) {
-                fa_line_read(run, 0.0, &r);
+                fa_contour_read(run, 0.0, &r);
                 d = fa_bounds_of(&r);
             }
             if (d.upper <= log_delta) {
@@ -288,14 +198,8 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
             }
             gap = fabs(r.log_value - log_delta);
         }
-        if (gap < 1e-3 && (r.relative + r.alias < good ||
-                           (round > 0 && fabs(eps - at) * (run->on_bent ? -5.0 * r.slope : run->c - 1.0) < 0.1) ||
-                           (run->on_bent && r.relative < 2e-9 && fabs(eps - at) * -r.slope < 0.7))) {
-            if (r.relative + r.alias < good * fa_max(1.0, -r.slope * eps) || !fa_may_be_precise(run))
-                break;
-            fa_go_precise(run);
-        }
-        if (round == 6)
+        if (round == 6 ||
+            (gap < 1e-3 && (r.relative + r.alias < good || (round > 0 && fabs(eps - at) * (run->c - 1.0) < 0.1))))
             break;
         if (gap < 1e-3 && r.relative < 1e-3 &&
             fa_ends(run, log_delta, eps, gap, &r, &d)) /* in case nothing better comes */
@@ -304,7 +208,7 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
         if (!(r.relative + r.alias < 0.3))
             eps *= 0.6;
         at = fa_place(run, eps, NAN, log_delta, points_max);
-        for (i = 0; i < 4 && !(at >= 0.0) && !run->precise; i++) {
+        for (i = 0; i < 4 && !(at >= 0.0); i++) {
             eps *= 0.6;
             at = fa_place(run, eps, NAN, log_delta, points_max);
         }
@@ -317,53 +221,14 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
     return out;
 }
 
-/* the same by readings of delta, each with lines of its own, from eps = at: slow, where few records take part and delta
- * is tiny */
-FA_FUNC fa_interval fa_contour_eps_by_delta(fa_contour *run, double log_delta, double at, int points_max)
-{
-    fa_interval out = {0.0, INFINITY}, d;
-    fa_reading r;
-    double eps = at, last = NAN, last_value = NAN;
-    int i;
-    for (i = 0; i < 14 && eps > 0.0; i++) {
-        double value, slope, step, pad;
-        run->budget = FA_BUDGET;
-        d = fa_contour_log_delta(run, eps, points_max);
-        if (d.upper <= log_delta)
-            out.upper = fa_min(out.upper, eps);
-        if (d.lower >= log_delta)
-            out.lower = fa_max(out.lower, eps);
-        if (!(d.upper - d.lower < 0.3) || (out.upper < INFINITY && out.upper - out.lower <= 1e-9 * out.upper))
-            break;
-        r.slope = 1.0 - run->c; /* at the saddle; about */
-        if (fa_has_line(run))
-            fa_line_read(run, eps, &r);
-        value = 0.5 * (d.upper + d.lower);
-        slope = last == last && fabs(eps - last) > 1e-7 * eps ? (value - last_value) / (eps - last) : r.slope;
-        slope = slope < 0.0 ? slope : r.slope;
-        step = (log_delta - value) / slope;
-        last = eps;
-        last_value = value;
-        pad = (d.upper - d.lower + 1e-14 * (1.0 - log_delta)) / -slope + 1e-13 * eps;
-        if (fabs(step) < 1e-3 * eps) /* a little beyond the root, on the side that is missing */
-            step += !(out.upper - (eps + step) <= 8.0 * pad) ? 2.0 * pad : -2.0 * pad;
-        eps = fa_max(eps + step, 0.2 * eps);
-    }
-    return out;
-}
-
-/* eps at log delta in one direction: from the saddle-point approximation, from another guess, and then once more in
- * double-double from the bound of last resort */
+/* eps at log delta in one direction: from the saddle-point approximation, or from another guess */
 FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points_max)
 {
-    fa_interval out = {0.0, INFINITY}, wide;
+    fa_interval none = {0.0, INFINITY};
     fa_reading r;
-    double at, rough;
-    run->precise = 0;
-    run->on_bent = 0;
-    at = fa_place(run, NAN, log_delta, log_delta, points_max);
+    double at = fa_place(run, NAN, log_delta, log_delta, points_max);
     if (at >= 0.0) {
-        fa_line_read(run, at, &r);
+        fa_contour_read(run, at, &r);
         if (!(r.relative + r.alias < 0.3))
             at = NAN;
     }
@@ -371,30 +236,7 @@ FA_FUNC fa_interval fa_contour_eps(fa_contour *run, double log_delta, int points
         at = fa_guess_eps(run, log_delta);
         at = fa_place(run, at >= 0.0 ? at : NAN, log_delta, log_delta, points_max);
     }
-    if (at >= 0.0)
-        out = fa_contour_eps_from(run, log_delta, at, points_max);
-    if (run->sign < 0 || (out.upper < INFINITY && out.upper - out.lower <= 1e-6 * out.upper))
-        return out;
-    rough = out.upper < INFINITY && out.upper - out.lower <= 0.03 * out.upper ? out.upper : fa_rough(run, log_delta, 0);
-    if (!(rough < INFINITY))
-        return out;
-    out.upper = fa_min(out.upper, rough);
-    run->precise = 0;
-    if (!fa_may_be_precise(run))
-        return out;
-    fa_go_precise(run);
-    at = fa_place(run, rough, NAN, log_delta, points_max);
-    if (at >= 0.0) {
-        wide = fa_contour_eps_from(run, log_delta, at, points_max);
-        out.lower = fa_max(out.lower, wide.lower);
-        out.upper = fa_min(out.upper, wide.upper);
-    }
-    if (!(out.upper - out.lower <= 1e-6 * out.upper)) {
-        wide = fa_contour_eps_by_delta(run, log_delta, out.upper, points_max);
-        out.lower = fa_max(out.lower, wide.lower);
-        out.upper = fa_min(out.upper, wide.upper);
-    }
-    return out;
+    return at >= 0.0 ? fa_contour_eps_from(run, log_delta, at, points_max) : none;
 }
 
 #endif

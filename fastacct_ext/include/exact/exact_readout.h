@@ -11,10 +11,9 @@
 #include "../line/many_steps.h"
 #include "../renyi/order_search.h"
 
-#define FA_BEFORE_END 1e-6  /* relative distance from the largest loss where few added steps are still certified */
-#define FA_TIGHT      1e-6  /* relative width up to which the status is FA_OK */
-#define FA_CLOSE      4e-9  /* width up to which a capped line answers: another line is a hundred times as dear */
-#define FA_ANCHORED   100.0 /* expected participations below which lines are placed for whole powers of ten of delta */
+#define FA_BEFORE_END 1e-6 /* relative distance from the largest loss where few added steps are still certified */
+#define FA_TIGHT      1e-6 /* relative width up to which the status is FA_OK */
+#define FA_CLOSE      4e-9 /* width up to which a capped line answers: another line is a hundred times as dear */
 
 typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
 
@@ -28,12 +27,10 @@ typedef struct {
     double add_end;         /* largest loss of the add direction when finite: delta_add = 0 from there */
     fa_log_moment *moment;  /* scratch of the fall-back, or NULL */
     double slope;           /* d log delta/d eps at the last delta read, of the direction that decided */
-    double anchor,
-        anchor_eps;     /* the round log delta that way[0]'s line was placed for, and eps there; NAN: no such line */
-    fa_cap_work capped; /* the line for steps of sampled Gaussians, direction remove; its job is empty elsewhere */
-    fa_many *many;      /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
-    int refused;        /* ... and whether the last answer could not be certified there */
-    fa_add_work add;    /* direction add of few steps (line/add_line.h) */
+    fa_cap_work capped;     /* the line for steps of sampled Gaussians, direction remove; its job is empty elsewhere */
+    fa_many *many;          /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
+    int refused;            /* ... and whether the last answer could not be certified there */
+    fa_add_work add;        /* direction add of few steps (line/add_line.h) */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -45,9 +42,6 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     free(e->way[1].blocks);
     free(e->moment);
     fa_add_work_free(&e->add);
-    if (e->way[0].bent)
-        fa_bent_free(e->way[0].bent);
-    free(e->way[0].bent);
     memset(e, 0, sizeof(*e));
 }
 
@@ -58,43 +52,29 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
     memset(e, 0, sizeof(*e));
     e->directions = directions;
     e->points_max = points_max;
-    e->anchor = NAN;
     e->moment = fa_alloc(sizeof(fa_log_moment));
     for (d = 0; d < 2; d++) {
         e->way[d].blocks = fa_alloc_zeroed((size_t)(n_blocks > 0 ? n_blocks : 1) * sizeof(fa_block));
         e->way[d].n_blocks = n_blocks;
         e->way[d].sign = d ? -1 : 1;
     }
-    e->way[0].bent = fa_alloc_zeroed(sizeof(fa_bent));
-    if (fa_add_work_init(&e->add) && e->moment && e->way[0].blocks && e->way[1].blocks && e->way[0].bent)
+    if (fa_add_work_init(&e->add) && e->moment && e->way[0].blocks && e->way[1].blocks)
         return 1;
     fa_exact_free(e);
     return 0;
 }
 
-/* whether lines are placed for round targets (fa_eps_anchored): few participations, where a line costs a hundred times
- * what reading it does */
-FA_INLINE int fa_is_anchored(const fa_exact *e)
-{
-    const fa_contour *run = &e->way[0];
-    return run->n_blocks == 1 && run->mu2 == 0.0 && run->blocks[0].pair.sample_rate > 0.0 &&
-           run->total * run->blocks[0].pair.sample_rate < FA_ANCHORED;
-}
-
-/* another target of the same job: as if it had been set again, but for an anchored line, which is the same one whatever
- * was asked before */
+/* another target of the same job: as if it had been set again */
 FA_FUNC void fa_exact_again(fa_exact *e)
 {
+    fa_contour_reset(&e->way[0]);
     fa_contour_reset(&e->way[1]);
-    if (!(e->anchor == e->anchor))
-        fa_contour_reset(&e->way[0]);
 }
 
 /* one sampled Gaussian block, sigma > 0, 0 < q <= 1, steps > 0 */
 FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 {
     int d, gaussian = q >= 1.0;
-    e->anchor = NAN;
     e->capped.certified = 0;
     e->sigma = sigma;
     e->q = q;
@@ -148,8 +128,6 @@ FA_INLINE int fa_capped_eps(fa_exact *e, double log_delta, fa_interval *out)
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
     fa_interval r = {-INFINITY, 0.0}, capped = r, d = r;
-    if (!way)
-        e->anchor = NAN; /* the line is about to be placed for this eps */
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
         r.upper = -INFINITY;
         return r;
@@ -193,11 +171,9 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         fa_is_narrow(r))
         return r;
     r = fa_share(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
-    if (!(r.upper - r.lower <= 0.03))
-        r.upper = fa_min(r.upper, fa_rough(&e->way[way], eps, 1));
     if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
         fa_reading reading;
-        fa_line_read(&e->way[way], eps, &reading);
+        fa_contour_read(&e->way[way], eps, &reading);
         e->slope = reading.slope;
     }
     else
@@ -213,33 +189,6 @@ FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
     return fa_safe(fa_log_delta_way(e, way, eps), -INFINITY, 0.0);
 }
 
-/* eps at log delta from the line that answers the nearest power of ten.  A grid's cells of one job share it, and no
- * cell's answer depends on which others were asked: a line that will not do for log_delta is forgotten */
-FA_FUNC fa_interval fa_eps_anchored(fa_exact *e, double log_delta)
-{
-    const double ten = 2.30258509299404568402;
-    fa_contour *run = &e->way[0];
-    double anchor = fa_min(floor(log_delta / ten + 0.5), -1.0) * ten, eps, gap;
-    fa_reading reading;
-    fa_interval r;
-    if (!(e->anchor == anchor)) {
-        fa_contour_reset(run);
-        r = fa_contour_eps(run, anchor, e->points_max);
-        e->anchor = anchor;
-        e->anchor_eps = fa_has_line(run) && r.upper - r.lower <= 1e-6 * r.upper ? 0.5 * (r.lower + r.upper) : NAN;
-    }
-    if (e->anchor_eps > 0.0) {
-        eps = e->anchor_eps;
-        fa_newton(run, log_delta, &eps, &gap, &reading);
-        if (gap < 1e-3 && reading.relative + reading.alias < FA_GOOD * fa_max(1.0, -reading.slope * eps) &&
-            fa_ends(run, log_delta, eps, gap, &reading, &r))
-            return r;
-    }
-    fa_contour_reset(run);
-    e->anchor = NAN;
-    return fa_contour_eps(run, log_delta, e->points_max);
-}
-
 /* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
@@ -252,8 +201,7 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     if (fa_few_added(&e->way[way]))
         return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return fa_share(capped, way == 0 && fa_is_anchored(e) ? fa_eps_anchored(e, log_delta)
-                                                              : fa_contour_eps(&e->way[way], log_delta, e->points_max));
+        return fa_share(capped, fa_contour_eps(&e->way[way], log_delta, e->points_max));
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) { /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;

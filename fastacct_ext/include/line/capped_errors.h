@@ -190,7 +190,8 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
     errors->large = 0.0;
     if (block->split) {
         double b0 = exp(fa_cap_block_k(block, &block->nodes, c, 0, 0.0).k / block->steps - c * block->nodes.mean);
-        errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + 2e-18 * b0 + ends;
+        errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + fa_cap_unseen(block) * b0 +
+                        ends;
     }
 }
 

@@ -16,8 +16,9 @@
 #include "../loss/nodes.h"
 #include "window.h"
 
-#define FA_CAP_BLOCKS 128 /* at most */
-#define FA_CAP_DEPTH  7.5 /* standard widths between the losses that reach eps and the cap */
+#define FA_CAP_BLOCKS  128  /* at most */
+#define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
+#define FA_CAP_NOTHING 40.0 /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
 
 typedef struct {
     double cap, width;         /* in z */
@@ -52,7 +53,7 @@ typedef struct {
     int capacity;
     double *z, *log_q;             /* log of the weight without windows */
     double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */
-    double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, Q's weight times 1 - keep */
+    double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, 1 - keep */
     double *above, *large, *small; /* 1 - the floor's window, and the weights times it and times the window */
     double *large_r, *large_i;     /* phasors of `large` */
     double *first_r, *first_i;     /* what the first step adds to a phasor of `sum` */
@@ -74,6 +75,7 @@ typedef struct {
     fa_cap_windows w;
     fa_cap_nodes coarse, nodes; /* for placing; of the line */
     fa_cap_moduli moduli;       /* set with the ledger */
+    int is_low;                 /* whether the cap is where what is beyond is worth nothing, not where it reaches eps */
     int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
     double strip;               /* |Im xi| that the nodes' step was chosen for */
     double k, d1, jumps;        /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
@@ -197,7 +199,7 @@ typedef struct {
 
 FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
 {
-    fa_cap_effort out = {FA_CAP_POINTS_MAX, 1e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 8.3};
+    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 8.3};
     return out;
 }
 
@@ -237,14 +239,12 @@ FA_FUNC int fa_cap_set_cap(fa_cap_block *block, double z, double width)
     return w->gain >= 0.0;
 }
 
-/* the cap of one block whose losses beyond `reach` reach eps; 0 where there is none */
-FA_FUNC int fa_cap_place_one(fa_cap_block *block, const fa_cap_effort *effort, double reach)
+/* the cap of one block whose window begins at z: as wide as cap_ratio makes it in the loss, but no wider than lets the
+ * noise outweigh its left end.  0 where there is none */
+FA_FUNC int fa_cap_begin_at(fa_cap_block *block, const fa_cap_effort *effort, double z)
 {
-    double z_reach = fa_cap_z(block, reach),
-           width = fa_min((fa_cap_z(block, effort->cap_ratio * reach) - z_reach) / FA_CAP_DEPTH, 0.5 * block->sigma);
-    width = fa_min(width, 5.0 * block->sigma * block->sigma /
-                              fa_max(z_reach, block->sigma)); /* else its left end outweighs the noise's */
-    return fa_cap_set_cap(block, z_reach, width);
+    double s = block->sigma, end = fa_cap_z(block, effort->cap_ratio * fa_cap_l(block, z) + block->kappa);
+    return fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, fa_min(0.5 * s, 5.0 * s * s / fa_max(z, s))));
 }
 
 /* log of a sum of exponentials, term by term: exp(peak) times `sum`; of one term it is that term */
@@ -293,7 +293,14 @@ FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
     job->lost = lost;
 }
 
-/* the caps for eps, in every block at the loss that reaches eps whatever all others take back */
+/* z beyond which the chance of a step under Q, times e^eps, is nothing of delta = exp(log_size) */
+FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block, double eps, double log_size)
+{
+    return block->sigma * sqrt(2.0 * (FA_CAP_NOTHING + eps + log(job->steps) - log_size));
+}
+
+/* the caps for eps, in every block at the loss that reaches eps whatever all others take back, or where no delta
+ * notices what is beyond */
 FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
 {
     double variance = job->variance + job->mu2,
@@ -301,9 +308,13 @@ FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, doubl
                   fa_min(8.0 * sqrt(variance) + 0.5 * variance, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
     int b;
     job->has_floor = 0;
-    for (b = 0; b < job->n; b++)
-        if (!fa_cap_place_one(job->blocks + b, effort, eps + back))
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        double z = fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, -800.0));
+        block->is_low = 0;
+        if (!fa_cap_begin_at(block, effort, z))
             return 0;
+    }
     fa_cap_count_lost(job);
     return 1;
 }

@@ -49,13 +49,13 @@ FA_INLINE void fa_cap_edge(fa_cap_nodes *s, const int all)
     for (j = 0; j < (all ? from : 0); j++) {
         double y = fa_min(26.3, -x[j]);
         keep[j] = 1.0;
-        beyond[j] = 0.5 * weight[j] * fa_exp_plain_v(-y * y); /* at least Q's weight times 1 - keep */
+        beyond[j] = 0.5 * fa_exp_plain_v(-y * y); /* at least 1 - keep */
     }
     FA_PRAGMA(omp simd)
     for (j = from; j < n; j++) {
         double half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(x[j]))), k = x[j] > 0.0 ? half : 1.0 - half;
         if (all) {
-            beyond[j] = weight[j] * (x[j] > 0.0 ? 1.0 - half : half);
+            beyond[j] = x[j] > 0.0 ? 1.0 - half : half;
             keep[j] = k;
             log_w[j] += fa_log_v(fa_max(k, 1e-300));
         }
@@ -64,15 +64,19 @@ FA_INLINE void fa_cap_edge(fa_cap_nodes *s, const int all)
     s->edge = from;
 }
 
+/* the share of a step that is above the floor left of where its window counts: the window's value there, less where
+ * many steps add it up */
+FA_INLINE double fa_cap_unseen(const fa_cap_block *block) { return 2e-18 / (1.0 + 1e-4 * block->steps); }
+
 /* the floor's window on the nodes as they are */
 FA_FUNC void fa_cap_set_floor(const fa_cap_block *block, fa_cap_nodes *s)
 {
     const fa_cap_windows *w = &block->w;
     double scale = w->width / w->floor_width, shift = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT;
     double *weight = s->sum.wr, *x = s->x, *above = s->above, *large = s->large, *small = s->small;
+    double seen = -sqrt(38.5 + log1p(1e-4 * block->steps)); /* erfc(6.2)/2 < 1e-18 */
     int j, n = s->sum.n, from;
-    for (from = n; from > 0 && x[from - 1] * scale + shift > -6.2;
-         from--) /* left of it less than 1e-18 is above the floor */
+    for (from = n; from > 0 && x[from - 1] * scale + shift > seen; from--)
         ;
     s->lifted = from = from / FA_LANE * FA_LANE;
     memset(above, 0, sizeof(double) * (size_t)from);

@@ -8,7 +8,8 @@
 
 #include "capped_real.h"
 
-#define FA_CAP_PROBES 13 /* Chernoff's points around the saddle */
+#define FA_CAP_PROBES 13   /* Chernoff's points around the saddle */
+#define FA_CAP_SEEN   1e-6 /* how often the tilt may see what is worth nothing */
 
 typedef struct {
     double v, k, curvature; /* the saddle of exp(K(v) - (v-1) eps)/(v (v-1)), second derivative of its exponent */
@@ -107,48 +108,6 @@ FA_FUNC int fa_cap_is_short(const fa_cap_job *job, double v, double v_max)
     return 0;
 }
 
-/* caps, coarse nodes and saddle for eps, and about how large delta is there: the closed part and the saddle-point
- * approximation.  0: none */
-FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double eps, double start, fa_cap_saddle *out)
-{
-    double v = start, v_max, bulk, ref, share, variance = job->variance + job->mu2;
-    fa_cap_closed closed;
-    int round, b, narrow = 0, count;
-    if (!fa_cap_place_cap(job, effort, eps))
-        return 0;
-    if (!(v > 1.0))
-        v = fa_min(1.0 + fa_max(eps / variance, 1.0 / sqrt(variance)), 1.0 + 20.0 / eps);
-    v_max = fa_max(4.0, 3.0 * v);
-    for (round = 0; round < 6; round++) {
-        for (b = 0; b < job->n; b++)
-            if (!fa_cap_fill_for(job->blocks + b, v_max))
-                return 0;
-        *out = fa_cap_find_saddle(job, eps, v, 0);
-        if (fa_cap_is_short(job, out->v, v_max)) {
-            v = out->v;
-            v_max = 3.0 * v;
-            continue;
-        }
-        if (narrow++ == 8 || (count = fa_cap_narrow(job, out->v)) == 0)
-            break;
-        round = 0; /* a window was too wide for so steep a tilt */
-        if (count < 0)
-            return 0;
-    }
-    v = out->v;
-    bulk = out->k - (v - 1.0) * eps - log(v * (v - 1.0)) - 0.5 * log(2.0 * FA_PI * out->curvature);
-    ref = fa_max(bulk, fa_min(job->lost.log_p, 0.0));
-    closed = fa_cap_closed_part(job, eps, ref);
-    share = exp(bulk - ref);
-    out->slope = -((v - 1.0) * share + closed.fall) / (share + fa_max(closed.value, 0.0));
-    out->log_size = fa_min(ref + log(share + fa_max(closed.value, 0.0)), -1e-3);
-    return out->log_size == out->log_size;
-}
-
-/* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
- * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
-FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps) { return eps + 0.5 * job->mu2 - job->least; }
-
 /* losses above `level` are large, sharply: to see how many a tilt asks for */
 FA_FUNC void fa_cap_hard_floor(fa_cap_nodes *s, double level)
 {
@@ -161,6 +120,88 @@ FA_FUNC void fa_cap_hard_floor(fa_cap_nodes *s, double level)
         s->above[j] = 1.0;
     }
 }
+
+/* how many steps of this block the tilt v makes go beyond z */
+FA_FUNC double fa_cap_tilted_beyond(fa_cap_block *block, double v, double z)
+{
+    double jumps;
+    fa_cap_hard_floor(&block->coarse, fa_cap_l(block, z));
+    jumps = fa_cap_block_k(block, &block->coarse, v, 0, 0.0).jumps;
+    fa_cap_no_floor(&block->coarse);
+    return jumps;
+}
+
+/* Caps where all that is beyond is worth nothing to a delta of about exp(log_size), where the tilt v sees little else
+ * than that: exponents would outweigh chances.  Those that are low already follow log_size.  How many moved, or -1:
+ * none in doubles */
+FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double eps, double v, double log_size)
+{
+    int b, count = 0;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        double z = fa_cap_nothing(job, block, eps, log_size), start = w->cap - FA_CAP_DEPTH * w->width;
+        if (block->is_low ? !(z > start + w->width)
+                          : !(z < start - w->width) || !(fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
+            continue;
+        if (!fa_cap_begin_at(block, effort, z))
+            return -1;
+        block->is_low = 1;
+        count++;
+    }
+    if (count)
+        fa_cap_count_lost(job);
+    return count;
+}
+
+/* about how large delta is at the saddle: the closed part and the saddle-point approximation */
+FA_FUNC void fa_cap_guess_size(const fa_cap_job *job, double eps, fa_cap_saddle *out)
+{
+    double v = out->v, bulk = out->k - (v - 1.0) * eps - log(v * (v - 1.0)) - 0.5 * log(2.0 * FA_PI * out->curvature),
+           ref = fa_max(bulk, fa_min(job->lost.log_p, 0.0)), share = exp(bulk - ref);
+    fa_cap_closed closed = fa_cap_closed_part(job, eps, ref);
+    out->slope = -((v - 1.0) * share + closed.fall) / (share + fa_max(closed.value, 0.0));
+    out->log_size = fa_min(ref + log(share + fa_max(closed.value, 0.0)), -1e-3);
+}
+
+/* caps, coarse nodes and saddle for eps, and about how large delta is there.  0: none */
+FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double eps, double start, fa_cap_saddle *out)
+{
+    double v = start, v_max, variance = job->variance + job->mu2;
+    int round, b, moved = 0, count;
+    if (!fa_cap_place_cap(job, effort, eps))
+        return 0;
+    if (!(v > 1.0))
+        v = fa_min(1.0 + fa_max(eps / variance, 1.0 / sqrt(variance)), 1.0 + 20.0 / eps);
+    v_max = fa_max(4.0, 3.0 * v);
+    for (round = 0; round < 6; round++) {
+        for (b = 0; b < job->n; b++)
+            if (!fa_cap_fill_for(job->blocks + b, v_max))
+                return 0;
+        *out = fa_cap_find_saddle(job, eps, v, 0);
+        fa_cap_guess_size(job, eps, out);
+        if (fa_cap_is_short(job, out->v, v_max)) {
+            v = out->v;
+            v_max = 3.0 * v;
+            continue;
+        }
+        if (moved++ == 8)
+            break;
+        count = fa_cap_lower(job, effort, eps, out->v, out->log_size);
+        if (count == 0)
+            count = fa_cap_narrow(job, out->v);
+        if (count < 0)
+            return 0;
+        if (count == 0)
+            break;
+        round = 0;
+    }
+    return out->log_size == out->log_size;
+}
+
+/* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
+ * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
+FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps) { return eps + 0.5 * job->mu2 - job->least; }
 
 /* floors where a step brings `ratio` times what has to be brought, or none (ratio = 0) */
 FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
@@ -227,7 +268,7 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
     if (high < count && jumps < effort->tolerance + 1.0) {
         fa_cap_try_floor(job, eps, ratios[high]);
         jumps = fa_cap_all_certain(job, at->v);
-        if (jumps < effort->tolerance + 1.0 && (high < 8 || jumps < 15.0))
+        if (jumps < effort->tolerance + 1.0)
             return point;
     }
     fa_cap_try_floor(job, eps, 0.0);

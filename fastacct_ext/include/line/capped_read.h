@@ -55,11 +55,29 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
     return out;
 }
 
+/* K'(1) + x sqrt(K''(1)), mean and deviation of the losses under P: eps where x of them are wanted */
+FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, double x)
+{
+    double mean = 0.5 * job->mu2, variance = job->mu2;
+    int b;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        fa_cap_real r;
+        if (!fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma) || !fa_cap_fill_for(block, 4.0))
+            return 0.0;
+        r = fa_cap_block_k(block, &block->coarse, 1.0, 0, 0.0);
+        mean += r.d1;
+        variance += r.d2;
+    }
+    return mean + x * sqrt(variance);
+}
+
 /* a first guess of eps: the larger of the Gaussian's and of one record's that takes part once */
-FA_FUNC double fa_cap_guess(const fa_cap_job *job, double log_delta)
+FA_FUNC double fa_cap_guess(fa_cap_job *job, const fa_cap_effort *effort, double log_delta)
 {
     double mu = sqrt(job->variance + job->mu2), x = sqrt(-2.0 * log_delta),
-           gauss = mu < 1e3 ? mu * (0.5 * mu + x - log(fa_max(1.0, 2.5 * x)) / x) : 0.0, jump = 0.0;
+           gauss = mu < 30.0 ? mu * (0.5 * mu + x - log(fa_max(1.0, 2.5 * x)) / x) : fa_cap_guess_bulk(job, effort, x),
+           jump = 0.0;
     int b;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
@@ -77,7 +95,7 @@ FA_FUNC double fa_cap_guess(const fa_cap_job *job, double log_delta)
 FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, double log_delta, double *eps_out,
                                fa_cap_saddle *at)
 {
-    double eps = fa_cap_guess(job, log_delta), low = 0.0, high = INFINITY, next;
+    double eps = fa_cap_guess(job, effort, log_delta), low = 0.0, high = INFINITY, next;
     int i;
     at->v = 0.0;
     for (i = 0; i < 12; i++) {
@@ -152,13 +170,19 @@ FA_FUNC int fa_cap_find_eps(fa_cap_work *work, double log_delta, fa_cap_effort *
     return 0;
 }
 
-/* more nodes, or a longer line, for what a ledger says is too large; width: of the answer that one unit of relative
- * error makes */
+#define FA_CAP_AMPLIFIED 1e-9 /* rounding above this share of an answer is that of an |F| far above delta */
+
+/* more nodes, a longer line, or a closer cap, for what a ledger says is too large; width: of the answer that one unit
+ * of relative error makes */
 FA_FUNC void fa_cap_try_harder(fa_cap_effort *effort, const fa_cap_ledger *g, double width)
 {
     effort->need += fa_max(0.0, fa_min(15.0, log(g->quadrature * width / 5e-11)));
     if (g->rounding > g->quadrature)
         effort->need += fa_max(0.0, fa_min(8.0, log(g->rounding * width / 5e-11)));
+    if (g->rounding * width > FA_CAP_AMPLIFIED) {
+        effort->cap_ratio = 1.1;
+        effort->cap_back = 0.6;
+    }
     if (g->tail > 1e-10)
         effort->far *= 1.4;
 }
@@ -228,6 +252,16 @@ FA_FUNC int fa_cap_is_free(fa_cap_work *work, double log_delta)
     return fa_cap_log_delta(work, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
 }
 
+/* How fast entries of the ledger change with eps, against delta: each by its own rate.  What is a 1e-12th of all may
+ * change by e^20 where the others change by 0.5 % */
+FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_reading *r, const fa_cap_ledger *g)
+{
+    double least = 1e-12 * (g->up + g->down), put = g->put < least ? g->put_rate / 4000.0 : g->put_rate,
+           closed = g->closed < least ? 1.0 / 4000.0 : 1.0;
+    return fa_max(fa_max(fa_max(put, closed), fa_max(line->plan.right, line->plan.low) - 1.0),
+                  fa_max(-r->slope, 1.0 / eps));
+}
+
 /* checked ends around eps; moved: how far it is from where the ledger was closed.  Entries change by less than 1 % over
  * all of that, which is paid */
 FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps, double moved,
@@ -235,8 +269,7 @@ FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, doubl
 {
     double off = fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta)), least = 2.0 * FA_EPS * eps,
            above = fa_max(1.05 * (g->up + off) / -r->slope, least),
-           below = fa_max(1.05 * (g->down + off) / -r->slope, least),
-           steep = fa_max(fa_max(fa_max(10.0, -r->slope), g->put_rate), fa_max(line->plan.right, line->plan.low));
+           below = fa_max(1.05 * (g->down + off) / -r->slope, least), steep = fa_cap_steep(line, eps, r, g);
     fa_cap_reading end;
     if (!((fa_max(above, below) + moved) * steep < 0.005) || !(g->down < 0.5) || !(eps - below > 0.0))
         return 0;

@@ -212,7 +212,6 @@ FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int
         return 0;
     for (level = 8.0; level < guess; level *= 2.0)
         ;
-    run->wide = 0;
 restart:
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;

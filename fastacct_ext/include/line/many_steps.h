@@ -510,7 +510,6 @@ FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, in
     run->left = from->left;
     run->t_end = t_max;
     run->block_sum = run->relative = 0.0;
-    run->wide = run->on_bent = 0;
     memset(s->zr, 0, sizeof(s->zr[0]) * (size_t)points);
     memset(s->zi, 0, sizeof(s->zi[0]) * (size_t)points);
     memset(s->size, 0, sizeof(s->size[0]) * (size_t)points);
@@ -655,7 +654,7 @@ FA_FUNC int fa_many_log_delta_way(fa_many *m, int way, double eps, fa_interval *
     for (more = 0.0; more <= FA_MANY_RETRY; more += FA_MANY_RETRY) {
         if (!fa_many_place(m, way, more, &eps, &size))
             return 0;
-        fa_line_read(m->line + way, eps, &r);
+        fa_contour_read(m->line + way, eps, &r);
         *out = fa_bounds_of(&r);
         m->slope = r.slope;
         if (r.relative + r.alias < 10.0 * FA_GOOD)

@@ -36,7 +36,6 @@ typedef struct {
     double
         budget; /* work left for this cell, in phasor steps of one node: what costs more is refused, on the safe side */
     double tolerance; /* -log of the relative error aimed at */
-    int precise;      /* a second evaluation, in double-double (line/wide_line.h) */
     /* the line */
     double c, h, t_end;
     double saddle_k, curvature;              /* K(c), second derivative of the exponent there */
@@ -48,12 +47,6 @@ typedef struct {
     int n, capacity;
     double *zr, *zi, *inverse; /* log F at eps = 0, and largest 1/|1 + r| */
     double *memory;
-    int wide;             /* whether the line is held in double-double, in wide_memory ... */
-    double wide_rounding; /* ... and sum of count |u mean| */
-    size_t wide_capacity;
-    double *wide_memory;
-    struct fa_bent *bent; /* the other path (line/bent_path.h) ... */
-    int on_bent;          /* ... and whether the last evaluation took it */
 } fa_contour;
 
 typedef struct {
@@ -71,10 +64,8 @@ FA_FUNC void fa_contour_free(fa_contour *run)
         fa_nodes_free(&run->blocks[b].line);
     }
     free(run->memory);
-    free(run->wide_memory);
-    run->memory = run->wide_memory = 0;
+    run->memory = 0;
     run->capacity = 0;
-    run->wide_capacity = 0;
 }
 
 FA_FUNC int fa_contour_reserve(fa_contour *run, int n)
@@ -106,7 +97,7 @@ FA_FUNC int fa_contour_reserve(fa_contour *run, int n)
 FA_FUNC void fa_contour_reset(fa_contour *run)
 {
     int b;
-    run->n = run->on_bent = 0;
+    run->n = 0;
     run->budget = FA_BUDGET;
     run->tolerance = FA_TOLERANCE;
     run->cut = INFINITY;
@@ -346,8 +337,7 @@ FA_FUNC double fa_tangent(fa_contour *run, double c, double side, double x, doub
     return best;
 }
 
-#define FA_AMPLIFY      2.5  /* log of how far |F| on the line may exceed its minimum over all lines */
-#define FA_AMPLIFY_WIDE 12.0 /* the same in double-double */
+#define FA_AMPLIFY 2.5 /* log of how far |F| on the line may exceed its minimum over all lines */
 
 /* place c so that the sum's aliases are below exp(log_tol) with the largest step, and h that step.
  * The best c is not the saddle: where M explodes to the right (one large jump), a line further left needs far fewer
@@ -385,7 +375,7 @@ FA_FUNC int fa_choose_step(fa_contour *run, double eps, double log_tol)
             if (k != k)
                 return 0;
             level = k - (next - 1.0) * eps - log(next) - log(next - 1.0);
-            if (level < least + (run->precise ? FA_AMPLIFY_WIDE : FA_AMPLIFY))
+            if (level < least + FA_AMPLIFY)
                 break;
             next = 0.5 * (next + stop);
         }
