@@ -76,21 +76,23 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
     return i;
 }
 
-/* the job for the capped line: sampled Gaussians and Gaussians; empty where there is anything else, or more blocks than
- * it takes */
+/* the jobs for the capped lines: sampled Gaussians and Gaussians; empty where there is anything else, or more blocks
+ * than they take */
 static void fa_job_capped(fa_exact *e)
 {
     const fa_contour *run = &e->way[0];
-    fa_cap_job *capped = &e->capped.job;
-    int b, all = run->n_blocks <= FA_CAP_BLOCKS;
-    e->capped.anchor = 0.0;
+    int b, d, all = run->n_blocks <= FA_CAP_BLOCKS;
     for (b = 0; b < run->n_blocks && all; b++)
         all = run->blocks[b].pair.sample_rate > 0.0;
-    if (!fa_cap_job_clear(capped, all ? run->n_blocks : 0) || !all)
-        return;
-    for (b = 0; b < run->n_blocks; b++)
-        fa_cap_job_add(capped, run->blocks[b].pair.sigma, run->blocks[b].pair.sample_rate, run->blocks[b].count);
-    capped->mu2 = run->mu2;
+    for (d = 0; d < 2; d++) {
+        fa_cap_job *job = &e->capped[d].job;
+        fa_capped_begin(e->capped + d, all ? run->n_blocks : 0, d);
+        for (b = 0; b < run->n_blocks && all && b < job->capacity; b++)
+            fa_cap_job_add(job, run->blocks[b].pair.sigma, run->blocks[b].pair.sample_rate, run->blocks[b].count);
+        if (job->n < run->n_blocks)
+            job->n = 0;
+        job->mu2 = run->mu2;
+    }
 }
 
 /* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */

@@ -11,9 +11,10 @@
 #include "../line/many_steps.h"
 #include "../renyi/order_search.h"
 
-#define FA_BEFORE_END 1e-6 /* relative distance from the largest loss where few added steps are still certified */
-#define FA_TIGHT      1e-6 /* relative width up to which the status is FA_OK */
-#define FA_CLOSE      4e-9 /* width up to which a capped line answers: another line is a hundred times as dear */
+#define FA_BEFORE_END 1e-6  /* relative distance from the largest loss where few added steps are still certified */
+#define FA_TIGHT      1e-6  /* relative width up to which the status is FA_OK */
+#define FA_FAR_END    300.0 /* square of the deviations between the mean and the largest loss of added steps */
+#define FA_CLOSE      4e-9  /* width up to which a capped line answers: another line is a hundred times as dear */
 
 typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
 
@@ -27,7 +28,7 @@ typedef struct {
     double add_end;         /* largest loss of the add direction when finite: delta_add = 0 from there */
     fa_log_moment *moment;  /* scratch of the fall-back, or NULL */
     double slope;           /* d log delta/d eps at the last delta read, of the direction that decided */
-    fa_cap_work capped;     /* the line for steps of sampled Gaussians, direction remove; its job is empty elsewhere */
+    fa_cap_work capped[2];  /* lines for steps of sampled Gaussians, as `way`; their jobs are empty elsewhere */
     fa_many *many;          /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
     int refused;            /* ... and whether the last answer could not be certified there */
     fa_add_work add;        /* direction add of few steps (line/add_line.h) */
@@ -37,7 +38,8 @@ FA_FUNC void fa_exact_free(fa_exact *e)
 {
     fa_contour_free(&e->way[0]);
     fa_contour_free(&e->way[1]);
-    fa_cap_work_free(&e->capped);
+    fa_cap_work_free(e->capped);
+    fa_cap_work_free(e->capped + 1);
     free(e->way[0].blocks);
     free(e->way[1].blocks);
     free(e->moment);
@@ -71,19 +73,23 @@ FA_FUNC void fa_exact_again(fa_exact *e)
     fa_contour_reset(&e->way[1]);
 }
 
+/* an empty job for the capped line; without memory it has no capacity and stays empty */
+FA_FUNC void fa_capped_begin(fa_cap_work *capped, int n_blocks, int is_add)
+{
+    (void)fa_cap_job_clear(&capped->job, n_blocks);
+    capped->job.is_add = is_add;
+    capped->anchor = 0.0;
+    capped->certified = 0;
+}
+
 /* one sampled Gaussian block, sigma > 0, 0 < q <= 1, steps > 0 */
 FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 {
     int d, gaussian = q >= 1.0;
-    e->capped.certified = 0;
     e->sigma = sigma;
     e->q = q;
     e->steps = steps;
     e->symmetric = e->only_gaussian = gaussian;
-    if (!fa_cap_job_clear(&e->capped.job, 1) || gaussian)
-        e->capped.job.n = 0;
-    else
-        fa_cap_job_add(&e->capped.job, sigma, q, steps);
     e->add_end = gaussian ? INFINITY : -steps * log1p(-q);
     for (d = 0; d < 2; d++) {
         fa_contour *run = e->way + d;
@@ -97,6 +103,9 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
             run->blocks[0].count = steps;
         }
         fa_contour_reset(run);
+        fa_capped_begin(e->capped + d, gaussian ? 0 : 1, d);
+        if (e->capped[d].job.capacity > 0 && !gaussian)
+            fa_cap_job_add(&e->capped[d].job, sigma, q, steps);
     }
 }
 
@@ -110,18 +119,22 @@ FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
     return r;
 }
 
-/* whether the capped line takes this direction of the job: several steps of sampled Gaussians, and Gaussians */
+/* whether the capped line takes this direction of the job: several steps of sampled Gaussians, and Gaussians; added
+ * ones where their largest loss is so many deviations away that no end is in sight */
 FA_INLINE int fa_is_capped(const fa_exact *e, int way)
 {
-    const fa_cap_job *job = &e->capped.job;
-    return way == 0 && job->n > 0 && (job->steps > 1.0 || job->mu2 > 0.0);
+    const fa_cap_job *job = &e->capped[way].job;
+    if (way && !(job->mu2 > 0.0) &&
+        !(job->steps > FA_ADD_STEPS && job->least * job->least > FA_FAR_END * job->variance))
+        return 0;
+    return job->n > 0 && (job->steps > 1.0 || job->mu2 > 0.0);
 }
 
 /* eps by the capped line: of several mechanisms, whose lines are dear, by the line of the nearest power of ten */
-FA_INLINE int fa_capped_eps(fa_exact *e, double log_delta, fa_interval *out)
+FA_INLINE int fa_capped_eps(fa_cap_work *capped, double log_delta, fa_interval *out)
 {
-    int many = e->capped.job.n > 1 || e->capped.job.mu2 > 0.0;
-    return many ? fa_cap_eps_anchored(&e->capped, log_delta, out) : fa_cap_eps(&e->capped, log_delta, out);
+    int many = capped->job.n > 1 || capped->job.mu2 > 0.0;
+    return many ? fa_cap_eps_anchored(capped, log_delta, out) : fa_cap_eps(capped, log_delta, out);
 }
 
 /* log delta(eps) of one direction */
@@ -157,7 +170,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
-    if (fa_is_capped(e, way) && fa_cap_log_delta(&e->capped, eps, &capped, &e->slope) &&
+    if (fa_is_capped(e, way) && fa_cap_log_delta(e->capped + way, eps, &capped, &e->slope) &&
         capped.upper - capped.lower <= FA_CLOSE)
         return capped;
     /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
@@ -186,7 +199,13 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 
 FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
 {
-    return fa_safe(fa_log_delta_way(e, way, eps), -INFINITY, 0.0);
+    fa_interval r = fa_log_delta_way(e, way, eps);
+    if (way && eps == 0.0 && !fa_is_narrow(r)) { /* the total variation, in either direction; its slopes differ */
+        double slope = e->slope;
+        r = fa_share(r, fa_log_delta_way(e, 0, 0.0));
+        e->slope = slope;
+    }
+    return fa_safe(r, -INFINITY, 0.0);
 }
 
 /* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
@@ -195,11 +214,11 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     fa_interval r = {0.0, INFINITY}, capped = r, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
-    if (fa_is_capped(e, way) && fa_capped_eps(e, log_delta, &capped) &&
+    if (fa_is_capped(e, way) && fa_capped_eps(e->capped + way, log_delta, &capped) &&
         capped.upper - capped.lower <= FA_CLOSE * capped.upper)
         return capped;
     if (fa_few_added(&e->way[way]))
-        return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
+        return fa_share(capped, fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max));
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
         return fa_share(capped, fa_contour_eps(&e->way[way], log_delta, e->points_max));
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
@@ -251,8 +270,8 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         return 1;
     if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
-    if (e->capped.certified && eps > 0.0 &&
-        fa_cap_add_bound(&e->capped.job, &e->capped.line, eps, log_delta) <= log_delta)
+    if (e->capped[0].certified && eps > 0.0 &&
+        fa_cap_add_bound(&e->capped[0].job, &e->capped[0].line, eps, log_delta) <= log_delta)
         return 1;
     fa_share_real(run, &e->way[0]);
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {

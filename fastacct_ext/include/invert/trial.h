@@ -73,7 +73,7 @@ FA_INLINE int fa_is_sketched(const fa_target *t)
 FA_FUNC double fa_try_sketch(const fa_target *t, double x, fa_digits digits, fa_sketch_start *start)
 {
     fa_target run = fa_with(t, x);
-    fa_cap_work *work = &t->exact->capped;
+    fa_cap_work *work = t->exact->capped;
     if (!fa_cap_job_set(&work->job, run.sigma, run.q, run.steps))
         return NAN;
     return fa_sketch(work, t->eps, log(t->delta), digits, start);

@@ -86,7 +86,8 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
                h = fa_min(0.8 / block->sigma, 0.5);
         if (block->split)
             edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
-        if (!fa_cap_fill(block, &block->nodes, h, fa_min(1.0, 1.2 * edge / h), -effort->left * block->sigma, z_high))
+        if (!fa_cap_fill(block, &block->nodes, h, fa_min(1.0, 1.2 * edge / h),
+                         fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high))
             return 0.0;
         fa_cap_finish_nodes(job, block);
     }
@@ -142,7 +143,7 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double z_low = -effort->left * block->sigma,
+        double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)),
                z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low), stretch = 1.0,
                h = fa_cap_step(job, block, &line->plan, effort, t, z_low, z_high, &stretch);
         if (!(h > 0.0) || !fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high))
@@ -185,11 +186,12 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
 FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
 {
     int b;
+    plan->tilt = fa_cap_tilt(job, plan->c);
     plan->d2 = job->mu2;
     plan->jumps = 0.0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        fa_cap_real r = fa_cap_block_k(block, &block->coarse, plan->c, 0, 0.0);
+        fa_cap_real r = fa_cap_block_k(block, &block->coarse, plan->tilt, 0, 0.0);
         block->k = r.k;
         block->d1 = r.d1;
         block->jumps = r.jumps;
@@ -212,7 +214,7 @@ FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_sa
     for (round = 0;; round++) {
         tol = size - effort->tolerance;
         plan->low = 1.0;
-        if (with_floor)
+        if (with_floor && !job->is_add)
             plan->low = fa_cap_choose_floor(job, effort, eps, tol, at);
         else
             fa_cap_try_floor(job, eps, 0.0);
@@ -243,11 +245,12 @@ FA_FUNC double fa_cap_dephase(const fa_cap_job *job, const fa_cap_effort *effort
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
         const double *l = block->coarse.sum.lr, *w = block->coarse.sum.wr;
-        double level = 0.05 * fa_cap_lift(job, eps), all = 0.0, large = 0.0, m1 = 0.0, m2 = 0.0;
+        double level = job->is_add ? INFINITY : 0.05 * fa_cap_lift(job, eps), tilt = fa_cap_tilt(job, v), all = 0.0,
+               large = 0.0, m1 = 0.0, m2 = 0.0;
         int n = block->coarse.sum.n;
         FA_PRAGMA(omp simd reduction(+ : all, large, m1, m2))
         for (j = 0; j < n; j++) {
-            double f = w[j] * fa_exp_plain_v(fa_min(600.0, v * l[j])), in = l[j] <= level ? f : 0.0;
+            double f = w[j] * fa_exp_plain_v(fa_min(600.0, tilt * l[j])), in = l[j] <= level ? f : 0.0;
             all += f;
             large += f - in;
             m1 += in * l[j];

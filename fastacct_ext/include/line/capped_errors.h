@@ -28,8 +28,8 @@ FA_INLINE void fa_cap_moduli_body(fa_cap_block *block, const fa_cap_line *line, 
     fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const double *slope = s->slope, *bend = s->bend;
-    double eta = block->strip, g = 2.0 * s->h, a = s->stretch, b1 = 1.0 - a, c = line->plan.c, u = sqrt(c * c + t * t),
-           v_low = line->plan.low;
+    double eta = block->strip, g = 2.0 * s->h, a = s->stretch, b1 = 1.0 - a, c = line->plan.tilt,
+           u = sqrt(c * c + t * t), v_low = line->plan.low;
     double co = cos(eta), si = -sin(eta), s2 = block->sigma * block->sigma, odds = block->log_odds,
            half_inv = 0.5 * block->inv_var, kappa = block->kappa, mean = s->mean - kappa, start = s->start, h = s->h;
     double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
@@ -113,13 +113,13 @@ FA_FUNC void fa_cap_rounding(const fa_cap_block *block, const fa_cap_line *line,
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
-    double c = line->plan.c, h = line->plan.h, inv_var = block->inv_var, odds = fabs(block->log_odds),
-           own = block->log_odds, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap),
-           near = 0.0, far = 0.0;
+    double c = line->plan.tilt, near_c = fabs(c), h = line->plan.h, inv_var = block->inv_var,
+           odds = fabs(block->log_odds), own = block->log_odds, shift = fabs(block->kappa - s->mean),
+           inv_width = 1.0 / w->width, cap = fabs(w->cap), near = 0.0, far = 0.0;
     int j, n = s->sum.n, edge = s->edge;
     FA_PRAGMA(omp simd reduction(+ : near, far))
     for (j = 0; j < n; j++) {
-        double l = ls[j], al = fabs(l), x = u_max * al, y = c * al, d = fa_min(2.0, h * al), z = fabs(zs[j]);
+        double l = ls[j], al = fabs(l), x = u_max * al, y = near_c * al, d = fa_min(2.0, h * al), z = fabs(zs[j]);
         double wj = weight[j], m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l))), plain = al + shift;
         double fine = 40.0 + 2.0 * z * z * inv_var +
                       z * (14.0 + 6.0 * fabs(own + (zs[j] - 0.5) * inv_var) + 2.0 * odds);
@@ -127,9 +127,9 @@ FA_FUNC void fa_cap_rounding(const fa_cap_block *block, const fa_cap_line *line,
         fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
         fine += grow * steps;
         far += fa_min(0.5 * x * x * m, 2.0 * m + wj * x) * fine + fa_min(x, 2.0) * u_max * loss + add * x * steps;
-        near += fa_min(0.5 * y * y * m, 2.0 * m + wj * y) * fine + fa_min(y, 2.0) * c * loss + add * y * steps;
+        near += fa_min(0.5 * y * y * m, 2.0 * m + wj * y) * fine + fa_min(y, 2.0) * near_c * loss + add * y * steps;
     }
-    out->near = FA_EPS * (near + 10.0 * w->q_mass) + c * s->mean_error;
+    out->near = FA_EPS * (near + 10.0 * w->q_mass) + near_c * s->mean_error;
     out->far = FA_EPS * (far + 10.0 * w->q_mass) + u_max * s->mean_error;
 }
 
@@ -139,7 +139,7 @@ FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_lin
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above;
-    double c = line->plan.c, inv_var = block->inv_var, odds = fabs(block->log_odds), own = block->log_odds,
+    double c = line->plan.tilt, inv_var = block->inv_var, odds = fabs(block->log_odds), own = block->log_odds,
            shift = fabs(block->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap),
            scale = w->width / w->floor_width, offset = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
            inv_floor = 1.0 / w->floor_width, floor_at = fabs(w->floor), large = 0.0;
@@ -166,7 +166,8 @@ FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int or
     int last = s->sum.n - 1;
     double mean = fabs(s->mean - block->kappa), first = s->z[0] / block->sigma, z = s->z[last], l = s->sum.lr[last],
            x = u * fa_max(mean, fabs(s->sum.lr[0])), fall;
-    double left = 0.5 * exp(-0.5 * first * first) * (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x)),
+    double left = 0.5 * exp(-0.5 * first * first + fa_min(600.0, fa_max(0.0, -v * mean))) *
+                  (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x)),
            mass = s->keep[last] * 0.5 * exp(-0.5 * z * z * block->inv_var);
     fall = (z - v * fa_cap_posterior(block, z)) * block->inv_var +
            fa_max(0.0, z - block->w.cap) / (block->w.width * block->w.width);
@@ -181,8 +182,8 @@ FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int or
 /* the errors of one block's B0 and D on the line */
 FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *line, fa_cap_errors *errors)
 {
-    double t = line->n * line->plan.h, c = line->plan.c, u = sqrt(c * c + t * t), steps = fa_min(FA_CAP_SYNC, line->n),
-           ends;
+    double t = line->n * line->plan.h, c = line->plan.tilt, u = sqrt(c * c + t * t),
+           steps = fa_min(FA_CAP_SYNC, line->n), ends;
     fa_cap_rounding(block, line, u, steps, errors);
     ends = fa_cap_ends(block, c, u, 2);
     errors->fixed = block->moduli.line + ends;

@@ -95,7 +95,11 @@ typedef struct {
     double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses */
     fa_cap_lost lost;
     int has_floor; /* whether small losses are left to Chernoff's bound */
+    int is_add;    /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
 } fa_cap_job;
+
+/* the exponent on the nodes where K of the job is asked for v */
+FA_INLINE double fa_cap_tilt(const fa_cap_job *job, double v) { return job->is_add ? 1.0 - v : v; }
 
 #define FA_CAP_ARRAYS 30 /* of nodes ... */
 #define FA_CAP_GAP    8  /* ... and room between them, so that no two are a whole number of pages apart */
@@ -141,7 +145,7 @@ FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
     const size_t each = FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_FINE + 2 * FA_CAP_GAP);
     int b;
-    job->n = job->has_floor = 0;
+    job->n = job->has_floor = job->is_add = 0;
     job->mu2 = job->steps = job->variance = job->least = 0.0;
     if (n <= job->capacity)
         return 1;
@@ -310,7 +314,8 @@ FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, doubl
     job->has_floor = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double z = fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, -800.0));
+        double z = job->is_add ? fa_cap_nothing(job, block, 0.0, -800.0)
+                               : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, -800.0));
         block->is_low = 0;
         if (!fa_cap_begin_at(block, effort, z))
             return 0;
@@ -328,7 +333,7 @@ FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, double eps, doub
     const fa_cap_lost *all = &job->lost;
     double first, log_f;
     int b;
-    if (!(all->log_p - ref > -60.0)) {
+    if (job->is_add || !(all->log_p - ref > -60.0)) {
         out.error = 1e-25;
         return out;
     }

@@ -25,13 +25,13 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
         const fa_cap_block *block = job->blocks + b;
         const fa_cap_nodes *s = &block->nodes;
         double slop = 64.0 * FA_EPS * block->steps * (v + 1.0) * (fabs(s->mean) + fabs(block->kappa)),
-               error = small_only ? block->moduli.low : block->moduli.right,
-               real = small_only && block->split ? 1.0 : v;
-        fa_cap_real r = fa_cap_block_k(block, s, v, small_only, 0.0);
+               error = small_only ? block->moduli.low : block->moduli.right, x = fa_cap_tilt(job, v),
+               real = small_only && block->split ? 1.0 : x;
+        fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
         error += fa_cap_ends(block, real, v, 1) +
-                 1e-13 * (fabs(expm1(fa_min(600.0, r.k / block->steps - v * s->mean))) +
+                 1e-13 * (fabs(expm1(fa_min(600.0, r.k / block->steps - x * s->mean))) +
                           v * sqrt(fa_max(0.0, r.d2 / block->steps)));
-        k += block->steps * (v * s->mean + log1p(r.rest + error)) + slop;
+        k += block->steps * (x * s->mean + log1p(r.rest + error)) + slop;
         none += block->split ? block->steps * log1p(-fa_min(0.9999999, 1.25 * r.jumps / block->steps + error)) : 0.0;
     }
     if (!small_only && job->has_floor)
@@ -136,6 +136,10 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
     double a = -fa_max(1.0, 0.3 * (line->plan.c - 1.0)), best = INFINITY, value, next;
     int i, b;
     *rate_out = 1.0;
+    if (job->is_add) { /* the payoff is at most 1 */
+        *rate_out = 0.0;
+        return exp(fa_min(300.0, job->lost.log_q - log_value));
+    }
     if (job->lost.log_q + eps - log_value < -30.0) /* at most e^eps times the chance of a step beyond the cap */
         return exp(job->lost.log_q + eps - log_value);
     for (b = 0; b < job->n; b++)
@@ -163,7 +167,7 @@ FA_INLINE int fa_cap_whole_runs(const fa_cap_line *line) { return (line->n + FA_
 FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
                              const fa_cap_errors *errors, const int first)
 {
-    double c = line->plan.c, h = line->plan.h, inv_c2 = 1.0 / (c * c), steps = block->steps,
+    double c = line->plan.tilt, h = line->plan.h, inv_c2 = 1.0 / (c * c), steps = block->steps,
            power = job->has_floor ? 1.06 * steps : steps, weight = steps / job->blocks[0].steps;
     double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, *share = block->share,
            *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2];
@@ -249,8 +253,9 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *size_f = line->size, *gross = line->gross,
                  *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2];
-    double c = line->plan.c, h = line->plan.h, log_scale = line->ref - log_value - (c - 1.0) * (eps - line->eps),
-           drift = 0.0, ref = fabs(line->ref), more = job->n > 1 ? 2.0 + job->n / 8.0 : 0.0, wide = 2.0 * job->mu2;
+    double c = line->plan.c, tilt = line->plan.tilt, h = line->plan.h,
+           log_scale = line->ref - log_value - (c - 1.0) * (eps - line->eps), drift = 0.0, ref = fabs(line->ref),
+           more = job->n > 1 ? 2.0 + job->n / 8.0 : 0.0, wide = 2.0 * job->mu2;
     double sum = 0.0, size = 0.0, low = 0.0, share = 0.0, scale = exp(fa_min(600.0, log_scale));
     int b, k, n = line->n;
     for (b = 0; b < job->n; b++) {
@@ -266,7 +271,7 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
         (void)fa_exp_both_v(fa_min(600.0, grow[k]), &by);
         sum += f * by;
         share += f * by * rule[k] / err[k];
-        size += f * (fabs(log_f[k]) + ref + fabs(arg_f[k]) + (c - 1.0 + t) * eps + 30.0 + (c + t) * drift +
+        size += f * (fabs(log_f[k]) + ref + fabs(arg_f[k]) + (c - 1.0 + t) * eps + 30.0 + (fabs(tilt) + t) * drift +
                      more * gross[k] + wide * (c * c + t * t));
     }
     if (job->has_floor)
@@ -305,10 +310,10 @@ FA_FUNC void fa_cap_close_points(fa_cap_job *job, fa_cap_line *line, double t, d
     out->alias = fa_cap_alias(job, line, eps, log_value, p->right);
     left = fa_cap_alias(job, line, eps, log_value, p->left);
     if (!(left + out->put < FA_CAP_SMALL)) { /* the moduli at the right point may say nothing left of it */
-        fa_cap_measure(job, line, t, p->left);
+        fa_cap_measure(job, line, t, fa_cap_tilt(job, p->left));
         left = fa_cap_alias(job, line, eps, log_value, p->left);
         out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);
-        fa_cap_measure(job, line, t, p->right);
+        fa_cap_measure(job, line, t, fa_cap_tilt(job, p->right));
     }
     out->alias += left;
 }
@@ -323,7 +328,7 @@ FA_FUNC void fa_cap_close_ledger(fa_cap_job *job, fa_cap_line *line, const fa_ca
     if (!p->is_bare)
         out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
     t = line->n * p->h;
-    fa_cap_measure(job, line, t, p->right);
+    fa_cap_measure(job, line, t, fa_cap_tilt(job, p->right));
     out->closed = fa_cap_closed_part(job, eps, log_value).error;
     out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);
     if (job->has_floor)

@@ -219,7 +219,8 @@ FA_FUNC void fa_cap_block_points(const fa_cap_job *job, fa_cap_block *block, fa_
                                  double *low_r, double *low_i)
 {
     fa_cap_nodes *s = &block->nodes;
-    double re[FA_RUN], im[FA_RUN], lr_[FA_RUN], li_[FA_RUN], c = line->plan.c, h = line->plan.h, steps = block->steps;
+    double re[FA_RUN], im[FA_RUN], lr_[FA_RUN], li_[FA_RUN], c = line->plan.tilt, h = line->plan.h,
+                                                             steps = block->steps;
     double missing = block->w.q_mass, linear = s->linear, mean = s->mean, *log_f = line->log_f + first,
            *arg_f = line->arg_f + first, *gross = line->gross + first, *inverse = block->inverse + first,
            *log_small = block->log_small + first, *ratio = block->ratio + first;
@@ -262,8 +263,9 @@ FA_FUNC void fa_cap_block_points(const fa_cap_job *job, fa_cap_block *block, fa_
 FA_FUNC void fa_cap_points(fa_cap_job *job, fa_cap_line *line, int first)
 {
     double low_r[FA_RUN] = {0.0}, low_i[FA_RUN] = {0.0}, c = line->plan.c, h = line->plan.h, eps = line->eps,
-           ref = line->ref, mu2 = job->mu2, *log_f = line->log_f + first, *arg_f = line->arg_f + first,
-           *size = line->size + first, *log_all = line->log_all + first, *gross = line->gross + first;
+           ref = line->ref, mu2 = job->mu2, turn = job->is_add ? -1.0 : 1.0, *log_f = line->log_f + first,
+           *arg_f = line->arg_f + first, *size = line->size + first, *log_all = line->log_all + first,
+           *gross = line->gross + first;
     int i, b;
     for (i = 0; i < FA_RUN; i++)
         log_f[i] = arg_f[i] = gross[i] = 0.0;
@@ -274,7 +276,7 @@ FA_FUNC void fa_cap_points(fa_cap_job *job, fa_cap_line *line, int first)
         double t = (first + i) * h;
         log_f[i] = log_f[i] + 0.5 * mu2 * (c * (c - 1.0) - t * t) - (c - 1.0) * eps -
                    0.5 * (fa_log_v(c * c + t * t) + fa_log_v((c - 1.0) * (c - 1.0) + t * t)) - ref;
-        arg_f[i] = arg_f[i] + mu2 * (c - 0.5) * t - t * eps - (fa_angle_v(t, c) + fa_angle_v(t, c - 1.0));
+        arg_f[i] = turn * arg_f[i] + mu2 * (c - 0.5) * t - t * eps - (fa_angle_v(t, c) + fa_angle_v(t, c - 1.0));
     }
     if (job->has_floor) {
         FA_PRAGMA(omp simd)

@@ -176,17 +176,24 @@ FA_FUNC int fa_cap_fill_coarse(const fa_cap_block *block, fa_cap_nodes *s, doubl
     return fa_cap_fill_some(block, s, h, stretch, z_low, z_high, 0);
 }
 
-/* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or the window is
- * closed */
+/* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or a few more
+ * where many steps add up what is beyond, or the window is closed */
 FA_FUNC double fa_cap_end(const fa_cap_block *block, double v)
 {
-    double z = v + 9.0 * block->sigma;
+    double far = block->sigma * sqrt(81.0 + 2.0 * log1p(1e-6 * block->steps)), z = v + far;
     int i;
     for (i = 0; i < 3; i++) {
         double e = exp(fa_min(50.0, block->log_odds + (z - 0.5) * block->inv_var));
-        z = fa_max(fa_min(z, v * e / (1.0 + e) + 9.0 * block->sigma), 1.0 + 9.0 * block->sigma);
+        z = fa_max(fa_min(z, v * e / (1.0 + e) + far), 1.0 + far);
     }
     return fa_min(z, block->w.cap + 8.6 * block->w.width);
+}
+
+/* the first node of a line: the noise falls by so many standard deviations, from where a negative tilt moves its centre
+ */
+FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, double tilt)
+{
+    return -deviations * block->sigma + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
 }
 
 /* the last node of a line: with floors, a block that is split goes on to where its floor's window is open, and one that
@@ -194,7 +201,7 @@ FA_FUNC double fa_cap_end(const fa_cap_block *block, double v)
 FA_FUNC double fa_cap_line_end(const fa_cap_job *job, const fa_cap_block *block, double right, double low)
 {
     const fa_cap_windows *w = &block->w;
-    double end = fa_cap_end(block, right);
+    double end = fa_cap_end(block, fa_cap_tilt(job, right));
     if (!job->has_floor)
         return end;
     return block->split ? fa_max(end, fa_min(w->floor + 9.0 * w->floor_width, w->cap + 8.6 * w->width))

@@ -18,6 +18,7 @@ typedef struct {
 
 typedef struct {
     double c, h;             /* the line u = c + i k h */
+    double tilt;             /* c's exponent on the nodes */
     double left, right, low; /* Chernoff's points: aliases from either side, and the floor's (1: no floor) */
     double excess;           /* log |F(c)| - log delta, about */
     int is_bare;             /* no points: Chernoff's bound at c is negligible beside the closed part */
@@ -61,17 +62,17 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, double eps, doub
     return out;
 }
 
-/* coarse nodes of one block for real exponents up to v_max, or to the cap.  0: none */
-FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_max)
+/* coarse nodes of one block for real exponents from v_min to v_max, or to the cap.  0: none */
+FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
 {
     double s1 = block->sigma, end = block->w.cap + 8.6 * block->w.width, z_high = fa_min(end, v_max + 9.0 * s1),
-           edge = 1.0, h = fa_min(1.0 / (1.25 * s1), 0.9), stretch;
+           edge = 1.0, h = fa_min(1.0 / (1.25 * s1), 0.9), stretch, z_low = fa_cap_begin(block, 6.5, v_min);
     if (z_high == end)
         edge = block->w.width * block->inv_var * fa_cap_posterior(block, block->w.cap);
     stretch = fa_min(1.0, 1.2 * edge / h);
     if (!(2.0 * v_max * fa_cap_l(block, z_high) > FA_CAP_FAR
-              ? fa_cap_fill(block, &block->coarse, h, stretch, -6.5 * s1, z_high)
-              : fa_cap_fill_coarse(block, &block->coarse, h, stretch, -6.5 * s1, z_high)))
+              ? fa_cap_fill(block, &block->coarse, h, stretch, z_low, z_high)
+              : fa_cap_fill_coarse(block, &block->coarse, h, stretch, z_low, z_high)))
         return 0;
     fa_cap_no_floor(&block->coarse);
     return 1;
@@ -167,19 +168,25 @@ FA_FUNC void fa_cap_guess_size(const fa_cap_job *job, double eps, fa_cap_saddle 
 /* caps, coarse nodes and saddle for eps, and about how large delta is there.  0: none */
 FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double eps, double start, fa_cap_saddle *out)
 {
-    double v = start, v_max, variance = job->variance + job->mu2;
+    double v = start, v_min = 0.0, v_max, variance = job->variance + job->mu2;
     int round, b, moved = 0, count;
     if (!fa_cap_place_cap(job, effort, eps))
         return 0;
     if (!(v > 1.0))
         v = fa_min(1.0 + fa_max(eps / variance, 1.0 / sqrt(variance)), 1.0 + 20.0 / eps);
-    v_max = fa_max(4.0, 3.0 * v);
+    v_max = job->is_add ? 1.0 : fa_max(4.0, 3.0 * v);
     for (round = 0; round < 6; round++) {
         for (b = 0; b < job->n; b++)
-            if (!fa_cap_fill_for(job->blocks + b, v_max))
+            if (!fa_cap_fill_for(job->blocks + b, v_min, v_max))
                 return 0;
         *out = fa_cap_find_saddle(job, eps, v, 0);
         fa_cap_guess_size(job, eps, out);
+        if (job->is_add) {
+            if (out->v - 1.0 < -v_min || round == 3)
+                break;
+            v_min = -1.5 * (out->v - 1.0);
+            continue;
+        }
         if (fa_cap_is_short(job, out->v, v_max)) {
             v = out->v;
             v_max = 3.0 * v;
@@ -294,7 +301,7 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, double eps, const fa_cap_saddle
     for (i = -half; i <= half; i++) {
         double step = width * steps[i < 0 ? -i : i],
                v = i >= 0 ? at->v + step : 1.0 + (at->v - 1.0) / (1.0 + step / (at->v - 1.0)), k = fa_cap_log_r(job, v);
-        if (!(k < 1e300) || !(v < last))
+        if (!(k < 1e300) || !(v < last) || (job->is_add && v - 1.0 > 3.0 * (at->v - 1.0)))
             break;
         out->v[out->n] = v;
         out->log_f[out->n] = k - (v - 1.0) * eps - log(v * (v - 1.0));

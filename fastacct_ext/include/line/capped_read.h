@@ -63,7 +63,7 @@ FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, d
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         fa_cap_real r;
-        if (!fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma) || !fa_cap_fill_for(block, 4.0))
+        if (!fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma) || !fa_cap_fill_for(block, 0.0, 4.0))
             return 0.0;
         r = fa_cap_block_k(block, &block->coarse, 1.0, 0, 0.0);
         mean += r.d1;
@@ -95,7 +95,8 @@ FA_FUNC double fa_cap_guess(fa_cap_job *job, const fa_cap_effort *effort, double
 FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, double log_delta, double *eps_out,
                                fa_cap_saddle *at)
 {
-    double eps = fa_cap_guess(job, effort, log_delta), low = 0.0, high = INFINITY, next;
+    double low = 0.0, high = job->is_add && job->mu2 == 0.0 ? -job->least : INFINITY,
+           eps = fa_min(fa_cap_guess(job, effort, log_delta), 0.5 * high), next;
     int i;
     at->v = 0.0;
     for (i = 0; i < 12; i++) {

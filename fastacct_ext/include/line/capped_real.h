@@ -41,6 +41,8 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
     int j, n = s->sum.n;
     while (small_only && n > 16 && weight[n - 9] < 1e-300)
         n -= FA_LANE;
+    if (v * l[0] > FA_CAP_FAR)
+        return out;
     if (v * l[n - 1] > FA_CAP_FAR) {
         double sums[4];
         if (!s->has_logs)
@@ -64,8 +66,14 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
         missing += large[j];
     out.rest = s0 - missing + add;
     one = 1.0 + out.rest;
+    if (out.rest < -0.5) { /* a negative v, losses counted from log(1-q): the sum itself has more digits */
+        one = add;
+        for (j = 0; j < n; j++)
+            one += weight[j] * exp(v * l[j]);
+        out.rest = one - 1.0;
+    }
     mean = s1 / one;
-    out.k = block->steps * (v * s->mean + log1p(out.rest));
+    out.k = block->steps * (v * s->mean + (out.rest < -0.5 ? log(one) : log1p(out.rest)));
     out.d1 = block->steps * (s->mean + mean);
     out.d2 = block->steps * (s2 / one - mean * mean);
     out.jumps = block->steps * many / one;
@@ -79,9 +87,9 @@ FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, double v, int small_only)
     fa_cap_real out = {0.5 * job->mu2 * v * (v - 1.0), job->mu2 * (v - 0.5), job->mu2, 0.0, 0.0};
     int b;
     for (b = 0; b < job->n; b++) {
-        fa_cap_real r = fa_cap_block_k(job->blocks + b, &job->blocks[b].coarse, v, small_only, 0.0);
+        fa_cap_real r = fa_cap_block_k(job->blocks + b, &job->blocks[b].coarse, fa_cap_tilt(job, v), small_only, 0.0);
         out.k += r.k;
-        out.d1 += r.d1;
+        out.d1 += job->is_add ? -r.d1 : r.d1;
         out.d2 += r.d2;
         out.jumps += r.jumps;
         if (!(r.k < 1e300))
@@ -97,7 +105,7 @@ FA_FUNC double fa_cap_log_r(const fa_cap_job *job, double v)
     int b;
     for (b = 0; b < job->n && k < 1e300; b++) {
         const fa_cap_block *block = job->blocks + b;
-        fa_cap_real r = fa_cap_block_k(block, &block->coarse, v, 0, 0.0);
+        fa_cap_real r = fa_cap_block_k(block, &block->coarse, fa_cap_tilt(job, v), 0, 0.0);
         k += r.k;
         none += job->has_floor ? block->steps * log1p(-fa_min(0.9999999, r.jumps / block->steps)) : 0.0;
     }
@@ -114,9 +122,9 @@ FA_FUNC double fa_cap_block_last_v(const fa_cap_block *block)
 
 FA_FUNC double fa_cap_last_v(const fa_cap_job *job)
 {
-    double last = INFINITY;
+    double last = 1e15;
     int b;
-    for (b = 0; b < job->n; b++)
+    for (b = 0; b < job->n && !job->is_add; b++)
         last = fa_min(last, fa_cap_block_last_v(job->blocks + b));
     return last;
 }

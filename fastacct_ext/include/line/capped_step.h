@@ -7,15 +7,17 @@
 
 #include "capped_tail.h"
 
-/* log of about E_Q[|exp(u (l - m))| keep] on Im xi = -eta at Im u = t/eta, without the Gaussian's growth */
-FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t_eta, double stretch)
+/* log of about E_Q[|exp(u (l - m))| keep] on Im xi = -eta at Im u = t, without the Gaussian's growth: Im l is about eta
+ * min(a, l + l^2), and Re l is up to (1 - cos eta) min(a, l) less than l, which counts for negative exponents */
+FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t, double eta, double stretch)
 {
     const double *l = s->sum.lr, *w = s->sum.wr;
-    double sum = 0.0;
+    double sum = 0.0, t_eta = t * eta, less = fa_max(0.0, -c) * (1.0 - cos(eta));
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++)
-        sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j]))));
+        sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
+                                                       less * fa_min(stretch, l[j])));
     return log(fa_max(sum, 1e-300));
 }
 
@@ -42,6 +44,7 @@ FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_block *block, double z, double wid
 /* what the step is chosen for */
 typedef struct {
     double need, least, mean, log_m; /* exponents of the sum, of K at Chernoff's points; tilted mean, log E_Q[e^(cl)] */
+    double right_tilt, right_log_m;  /* of Chernoff's right point where its exponent is negative */
     fa_cap_rim cap, right, low, lower; /* edges at the cap and the floor, for the line and for Chernoff's points */
 } fa_cap_needs;
 
@@ -49,7 +52,8 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *
                                      const fa_cap_effort *effort, double t)
 {
     const fa_cap_windows *w = &block->w;
-    double c = plan->c, log_t = log(job->steps), u2 = c * c + t * t,
+    double c = plan->c, log_t = log(job->steps), u2 = c * c + t * t, tilt = plan->tilt,
+           right = fa_cap_tilt(job, plan->right),
            ampl = plan->excess +
                   log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
                              1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
@@ -60,14 +64,21 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *
                                      log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
                                      (block->sigma > 3.0 ? 3.0 : 0.0));
     out.mean = fa_max(0.0, block->d1 / block->steps - block->kappa);
-    out.log_m = block->k / block->steps - c * block->kappa;
-    out.cap = fa_cap_rim_at(block, w->cap, w->width, c, out.log_m, effort->need + ampl + log_t, 1.0);
-    out.right = fa_cap_rim_at(block, w->cap, w->width, plan->right,
-                              log1p(fa_cap_block_k(block, &block->coarse, plan->right, 0, 0.0).rest), 11.0 + log_t,
-                              INFINITY);
-    memset(&out.low, 0, sizeof(out.low));
-    out.low.width = INFINITY;
-    out.lower = out.low;
+    out.log_m = block->k / block->steps - tilt * block->kappa;
+    out.right_tilt = right;
+    out.right_log_m = job->is_add
+                          ? fa_cap_block_k(block, &block->coarse, right, 0, 0.0).k / block->steps - right * block->kappa
+                          : 0.0;
+    memset(&out.cap, 0, sizeof(out.cap));
+    out.cap.width = INFINITY;
+    out.cap.need = -INFINITY;
+    out.right = out.low = out.lower = out.cap;
+    if (!job->is_add) { /* else the nodes end long before it begins */
+        out.cap = fa_cap_rim_at(block, w->cap, w->width, tilt, out.log_m, effort->need + ampl + log_t, 1.0);
+        out.right = fa_cap_rim_at(block, w->cap, w->width, right,
+                                  log1p(fa_cap_block_k(block, &block->coarse, right, 0, 0.0).rest), 11.0 + log_t,
+                                  INFINITY);
+    }
     if (block->split) {
         double share = log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9))));
         out.low = fa_cap_rim_at(block, w->floor, w->floor_width, c, out.log_m, effort->need + ampl + share,
@@ -89,7 +100,7 @@ FA_INLINE double fa_cap_rim_need(const fa_cap_rim *edge, const fa_cap_rim *chern
 
 typedef struct {
     double nodes, h, stretch; /* about how many nodes */
-    int by_edge;              /* whether an edge asks for most of them */
+    int by_edge;              /* whether an edge, or growth off the real line, asks for most of them */
 } fa_cap_mesh;
 
 /* the stretch with the least number of nodes whose error is bounded on Im xi = -eta */
@@ -100,8 +111,11 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
     double l_end = fa_cap_l(block, z_high), a;
     int worse = 0;
     for (a = 1.0; a > 1e-6; a *= 0.7) {
-        double growth = fa_cap_growth(&block->coarse, c, n->mean, t * eta, a) + c * n->mean - n->log_m,
-               e = fa_max(n->need + fa_max(0.0, growth), n->least) + 0.5 * block->sigma * block->sigma * eta * eta,
+        double growth = fa_cap_growth(&block->coarse, c, n->mean, t, eta, a) + c * n->mean - n->log_m,
+               right = c < 0.0 ? fa_cap_growth(&block->coarse, n->right_tilt, 0.0, 0.0, eta, a) - n->right_log_m + 6.0
+                               : 0.0,
+               e = fa_max(n->need + fa_max(0.0, growth), n->least + fa_max(0.0, right)) +
+                   0.5 * block->sigma * block->sigma * eta * eta,
                edge = fa_max(fa_cap_rim_need(&n->cap, &n->right, a, eta, t),
                              fa_cap_rim_need(&n->low, &n->lower, a, eta, t)),
                knee = fa_min(fa_cap_z(block, a + block->kappa), z_high), nodes;
@@ -110,7 +124,7 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
             best.nodes = nodes;
             best.h = 2.0 * FA_PI * eta / fa_max(e, edge);
             best.stretch = a;
-            best.by_edge = edge > 2.0 * e;
+            best.by_edge = edge > 2.0 * e || (c < 0.0 && fa_max(growth, right) > 0.5 * n->need);
             worse = 0;
         }
         else if (++worse > 2 && nodes > 1.5 * best.nodes)
@@ -126,11 +140,11 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_block *block, const fa_
 {
     fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
     double eta = fa_min(1.5, sqrt(2.0 * needs.need) / block->sigma), tail = log(job->steps) + 3.0, h;
-    fa_cap_mesh mesh = fa_cap_mesh_at(block, plan->c, &needs, t, z_low, z_high, eta), next;
+    fa_cap_mesh mesh = fa_cap_mesh_at(block, plan->tilt, &needs, t, z_low, z_high, eta), next;
     block->strip = eta;
     while (mesh.by_edge && eta > 1e-3) { /* narrow windows grow fast off the real line */
         eta *= 0.6;
-        next = fa_cap_mesh_at(block, plan->c, &needs, t, z_low, z_high, eta);
+        next = fa_cap_mesh_at(block, plan->tilt, &needs, t, z_low, z_high, eta);
         if (!(next.nodes < mesh.nodes))
             break;
         mesh = next;

@@ -24,7 +24,7 @@ FA_INLINE fa_cap_curve fa_cap_curve_of(const fa_cap_block *block, const fa_cap_l
     out.at = log((1.0 + block->sigma * block->sigma) * top / t);
     out.strip = fa_min(fa_min(0.8, 2.6 - 1.1 * top), FA_PI / (block->nodes.h * block->sigma * block->sigma));
     out.swell = 1.0 / (cos(0.5 * out.strip * b) * pow(cos(0.5 * out.strip), b));
-    out.c = line->plan.c;
+    out.c = line->plan.tilt;
     out.t = t;
     out.u = sqrt(out.c * out.c + t * t);
     out.mean = block->nodes.mean - block->kappa;
@@ -103,7 +103,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
     }
     *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * strip / h) * swollen / sum + 4.0 * FA_EPS * n);
-    return log(sum + 1e-16);
+    return log(sum + 1e-16 * exp(fa_min(600.0, fa_max(0.0, -c * mean))));
 }
 
 FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_curve *curve, double pay, double *slack_out)
@@ -122,8 +122,8 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *li
 {
     const fa_cap_windows *w = &block->w;
     const fa_cap_nodes *s = &block->nodes;
-    double s2 = block->sigma * block->sigma, top = fa_min(1.9, t / s2), c = line->plan.c, mean = s->mean - block->kappa,
-           a, stiff, turn, weight, ta, root;
+    double s2 = block->sigma * block->sigma, top = fa_min(1.9, t / s2), c = line->plan.tilt,
+           mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
     if (w->cap < s->z[s->sum.n - 1] + 3.0 * block->sigma) {
         a = fa_cap_posterior(block, w->cap);
         stiff = s2 * s2 / (w->width * w->width);
@@ -145,8 +145,8 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *li
 FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double t, double lower,
                                  double pay)
 {
-    double c = line->plan.c, log_r = 0.0, slop = 0.0, drift = 0.0, once = 0.0, large[FA_CAP_BLOCKS],
-           most[FA_CAP_BLOCKS];
+    double c = line->plan.c, tilt = line->plan.tilt, log_r = 0.0, slop = 0.0, drift = 0.0, once = 0.0,
+           large[FA_CAP_BLOCKS], most[FA_CAP_BLOCKS];
     fa_cap_total total = {-INFINITY, 0.0};
     int b;
     for (b = 0; b < job->n; b++) {
@@ -170,8 +170,8 @@ FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line,
             log_r += (job->has_floor ? block->steps - 1.0 : block->steps) * log_b;
             once += log_b;
         }
-        slop += 64.0 * FA_EPS * block->steps * (c + 1.0) * (fabs(mean) + fabs(block->kappa));
-        drift += block->steps * c * mean;
+        slop += 64.0 * FA_EPS * block->steps * (fabs(tilt) + 1.0) * (fabs(mean) + fabs(block->kappa));
+        drift += block->steps * tilt * mean;
     }
     for (b = 0; b < job->n; b++)
         if (job->blocks[b].split)
