@@ -180,7 +180,7 @@ static int64_t fa_exact_many(const fa_job *job, const fa_cells *at, const fa_que
     if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
         return FA_NO_MEMORY;
     e.way[0].n_blocks = e.way[1].n_blocks = 0;
-    e.many = fa_many_new(job->n_blocks, (int)ask->ways, FA_POINTS_MAX);
+    e.many = fa_many_new(job->n_blocks, (int)ask->ways);
     ready = e.many && fa_job_blocks(&e, e.many, job);
     for (i = 0; i < at->n && ready && !fa_is_late(i, end); i++) {
         int status;
