@@ -32,7 +32,7 @@ static int fa_series_is_cheaper(const fa_log_moment *lm, double a)
     double sigma = lm->mech.sigma, q = lm->mech.q;
     return a > lm->a_cap && a == floor(a) && q > 0.0 && q < 1.0 && sigma < FA_SIGMA_MAX && sigma > FA_SIGMA_MIN &&
            a < FA_SERIES_MAX_ORDER && a * a < FA_SERIES_MAX_EXPONENT * sigma * sigma &&
-           (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(lm, a) / lm->mech.h;
+           (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm->mech, a) / lm->mech.h;
 }
 
 /* up to FA_ORDERS_AT_ONCE orders of one (sigma, q) */
@@ -121,10 +121,7 @@ static fa_readouts fa_readouts_of(const double *steps, int64_t stride, const dou
     return (fa_readouts){.steps = steps,
                          .stride = stride,
                          .target = target,
-                         .for_delta = ask->quantity == FA_GIVE_DELTA,
-                         .conversion = (fa_conversion)ask->conversion,
-                         .orders = ask->orders,
-                         .n_orders = ask->n_orders,
+                         .ask = fa_renyi_ask_of(ask),
                          .out = out->upper,
                          .order_out = out->order,
                          .status_out = out->status};

@@ -28,9 +28,7 @@ static int64_t fa_calibrate_renyi_block(const fa_cells *in, const fa_question *a
         fa_target t = fa_target_of(in, i, ask->wanted);
         int status;
         t.moment = &moment;
-        t.conversion = (fa_conversion)ask->conversion;
-        t.orders = ask->orders;
-        t.n_orders = ask->n_orders;
+        t.renyi = fa_renyi_ask_of(ask);
         out->value[i] = fa_calibrate(&t, &status);
         out->status[i] = (uint8_t)status;
     }

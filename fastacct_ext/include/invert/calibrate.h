@@ -1,6 +1,6 @@
 /* invert/calibrate.h -- noise multiplier, sample rate or steps for a target (epsilon, delta), on the safe side.
  *
- * The value returned satisfies the target when it is checked with fa_run_epsilon (or, for the exact accountant, with
+ * The value returned satisfies the target when it is checked with fa_run_read (or, for the exact accountant, with
  * fa_exact_read), bit for bit; where epsilon is tight, its neighbour at relative distance 1e-8 on the other side does
  * not.
  */
@@ -120,7 +120,7 @@ FA_FUNC double fa_steps_renyi(const fa_target *t)
     int status, i;
     fa_log_moment_init(t->moment, t->sigma, t->q);
     for (i = 0; i < 200; i++) {
-        eps = fa_cell_epsilon(t->moment, steps, t->delta, t->conversion, t->orders, t->n_orders, &order, &status);
+        eps = fa_cell_epsilon(t->moment, steps, t->delta, &t->renyi, &order, &status);
         if (eps <= t->eps)
             low = steps;
         else
@@ -128,7 +128,7 @@ FA_FUNC double fa_steps_renyi(const fa_target *t)
         if (high - low <= 1.0 || low >= FA_STEPS_TO)
             break;
         next = high < INFINITY ? floor(0.5 * (low + high)) : 2.0 * steps;
-        if (t->conversion != FA_OPTIMAL && order == order && order > 1.0) {
+        if (t->renyi.conversion != FA_OPTIMAL && order == order && order > 1.0) {
             fa_run_at(&run, order - 1.0, &m, FA_SEARCH);
             next = floor(steps + (t->eps - eps) / (m.k / steps / (order - 1.0)));
             if (next == steps)

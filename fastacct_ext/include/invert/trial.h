@@ -6,16 +6,20 @@
 #include "../renyi/cells.h"
 #include "sketch.h"
 
+/* the question of a call, for Renyi DP */
+FA_INLINE fa_renyi_ask fa_renyi_ask_of(const fa_question *ask)
+{
+    return (fa_renyi_ask){ask->quantity == FA_GIVE_DELTA, (fa_conversion)ask->conversion, ask->orders, ask->n_orders};
+}
+
 /* A run of DP-SGD, of which one parameter is wanted, and what it has to meet. */
 typedef struct {
     double sigma, q, steps; /* the one that is wanted is written before it is read */
     fa_wanted wanted;
     double delta, eps;
     fa_exact *exact;       /* the exact accountant, or NULL: Renyi DP ... */
-    fa_log_moment *moment; /* ... with its scratch, conversion and orders (NULL: all) */
-    fa_conversion conversion;
-    const double *orders;
-    int n_orders;
+    fa_log_moment *moment; /* ... with its scratch */
+    fa_renyi_ask renyi;
 } fa_target;
 
 /* What a parameter that was tried came to. */
@@ -89,12 +93,11 @@ FA_FUNC fa_trial fa_try_renyi(const fa_target *run, double log_a)
     int status;
     fa_log_moment_init(run->moment, run->sigma, run->q);
     if (log_a == log_a) {
-        eps = fa_run_epsilon(&search, run->delta, run->conversion, run->orders, run->n_orders, &order, &status);
+        eps = fa_run_read(&search, &run->renyi, run->delta, &order, &status);
         found.log_a = search.log_a;
     }
     else {
-        eps = fa_cell_epsilon(run->moment, run->steps, run->delta, run->conversion, run->orders, run->n_orders, &order,
-                              &status);
+        eps = fa_cell_epsilon(run->moment, run->steps, run->delta, &run->renyi, &order, &status);
         found.log_a = log(order - 1.0);
     }
     if (eps <= run->eps)

@@ -7,12 +7,9 @@
 #include "shared_search.h"
 
 typedef struct {
-    const double *steps, *target; /* target: delta, or epsilon when for_delta */
+    const double *steps, *target; /* target: delta, or epsilon where delta is asked for */
     int64_t stride;               /* of steps: 1, or 0 where all cells have the same */
-    int for_delta;
-    fa_conversion conversion;
-    const double *orders; /* NULL: continuous search */
-    int n_orders;
+    fa_renyi_ask ask;
     double *out, *order_out;
     uint8_t *status_out;
 } fa_readouts;
@@ -22,12 +19,7 @@ FA_FUNC void fa_run_readout(fa_run *run, const fa_readouts *cells, int64_t i)
 {
     int status;
     run->log_a = NAN; /* cold start: the answer must not depend on the cell before */
-    if (cells->for_delta)
-        cells->out[i] = fa_run_delta(run, cells->target[i], cells->conversion, cells->orders, cells->n_orders,
-                                     cells->order_out + i, &status);
-    else
-        cells->out[i] = fa_max(0.0, fa_run_epsilon(run, cells->target[i], cells->conversion, cells->orders,
-                                                   cells->n_orders, cells->order_out + i, &status));
+    cells->out[i] = fa_max(0.0, fa_run_read(run, &cells->ask, cells->target[i], cells->order_out + i, &status));
     cells->status_out[i] = (uint8_t)status;
 }
 
@@ -41,10 +33,10 @@ FA_FUNC void fa_cell_alone(fa_log_moment *lm, const fa_readouts *cells, int64_t 
 FA_INLINE int fa_cell_is_shared(const fa_shared *s, const fa_readouts *cells, int64_t i)
 {
     double target = cells->target[i], steps = cells->steps[i * cells->stride];
-    if (cells->for_delta)
+    if (cells->ask.for_delta)
         return (steps > 0.0) & (target >= 1e-9) & (target <= 1e9);
     return (steps > 0.0) & (target >= 1e-300) & (target <= 0.9) &
-           ((cells->conversion == FA_MIRONOV) | !fa_variation_matters_at(steps * s->variation, target));
+           ((cells->ask.conversion == FA_MIRONOV) | !fa_variation_matters_at(steps * s->variation, target));
 }
 
 /* the answers of the cells that wait in a leaf */
@@ -57,9 +49,9 @@ FA_FUNC void fa_cells_flush(fa_shared *s, fa_leaf *leaf, const fa_readouts *cell
     for (k = 0; k < leaf->waiting.n; k++) {
         int64_t i = leaf->waiting.cell[k];
         int ok = value[k] > -INFINITY && value[k] < INFINITY;
-        if (ok && cells->for_delta) {
+        if (ok && cells->ask.for_delta) {
             value[k] = fa_delta_from_log(value[k]);
-            ok = cells->conversion == FA_MIRONOV ||
+            ok = cells->ask.conversion == FA_MIRONOV ||
                  !fa_variation_matters_at(cells->steps[i * cells->stride] * s->variation, value[k]);
         }
         if (!ok) {
@@ -101,7 +93,7 @@ FA_FUNC void fa_cells_eight(fa_shared *s, const fa_readouts *cells, int64_t begi
         steps[i] = cells->steps[(begin + (i < n ? i : 0)) * cells->stride];
         target[i] = cells->target[begin + (i < n ? i : 0)];
     }
-    if (!cells->for_delta) {
+    if (!cells->ask.for_delta) {
         FA_PRAGMA(omp simd)
         for (i = 0; i < FA_LANES; i++)
             target[i] = -fa_log_v(fa_max(target[i], 1e-300));
@@ -128,13 +120,13 @@ FA_FUNC void fa_cells_eight(fa_shared *s, const fa_readouts *cells, int64_t begi
 /* nodes for the largest best order, about, of many cells: that of the fewest steps and the hardest target */
 FA_FUNC void fa_cells_prepare(fa_shared *s, const fa_readouts *cells, int64_t begin, int64_t end)
 {
-    double steps = INFINITY, hardest = cells->for_delta ? 0.0 : 1.0, a;
+    double steps = INFINITY, hardest = cells->ask.for_delta ? 0.0 : 1.0, a;
     int64_t i;
     for (i = begin; i < end; i++) {
         steps = fa_min(steps, cells->steps[i * cells->stride]);
-        hardest = cells->for_delta ? fa_max(hardest, cells->target[i]) : fa_min(hardest, cells->target[i]);
+        hardest = cells->ask.for_delta ? fa_max(hardest, cells->target[i]) : fa_min(hardest, cells->target[i]);
     }
-    if (!cells->for_delta)
+    if (!cells->ask.for_delta)
         hardest = -log(fa_max(hardest, 1e-300));
     if (!(steps > 0.0 && hardest > 0.0 && hardest < 1e9))
         return;
@@ -148,11 +140,11 @@ FA_FUNC void fa_cells_prepare(fa_shared *s, const fa_readouts *cells, int64_t be
  *   oracle   reference.rdp_epsilon */
 FA_FUNC void fa_cells_of_one(fa_log_moment *lm, const fa_readouts *cells, int64_t begin, int64_t end)
 {
-    fa_sides ask = {cells->for_delta, cells->conversion == FA_MIRONOV ? 0.0 : 1.0};
+    fa_sides ask = {cells->ask.for_delta, cells->ask.conversion == FA_MIRONOV ? 0.0 : 1.0};
     fa_shared s;
     int64_t i;
     s.a_end = 0.0;
-    if (!cells->orders && cells->conversion != FA_OPTIMAL)
+    if (!cells->ask.orders && cells->ask.conversion != FA_OPTIMAL)
         fa_shared_init(&s, lm, ask);
     if (!(s.a_end > 0.0)) {
         for (i = begin; i < end; i++)
@@ -167,12 +159,12 @@ FA_FUNC void fa_cells_of_one(fa_log_moment *lm, const fa_readouts *cells, int64_
 }
 
 /* epsilon of one cell, as a caller is told it; may not be negative */
-FA_FUNC double fa_cell_epsilon(fa_log_moment *lm, double steps, double delta, fa_conversion conversion,
-                               const double *orders, int n_orders, double *order_out, int *status_out)
+FA_FUNC double fa_cell_epsilon(fa_log_moment *lm, double steps, double delta, const fa_renyi_ask *ask,
+                               double *order_out, int *status_out)
 {
     double eps;
     uint8_t status;
-    fa_readouts cells = {&steps, &delta, 1, 0, conversion, orders, n_orders, &eps, order_out, &status};
+    fa_readouts cells = {&steps, &delta, 1, *ask, &eps, order_out, &status};
     fa_cells_of_one(lm, &cells, 0, 1);
     *status_out = status;
     return eps;

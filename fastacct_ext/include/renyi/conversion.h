@@ -78,11 +78,37 @@ FA_FUNC double fa_eps_optimal_at(double k, double a, double log_delta, double lo
     return log(a) + lead + 32.0 * FA_EPS * (magnitude + fabs(log(a)) + 1.0);
 }
 
+#define FA_GOLDEN 0.6180339887498949
+
+/* golden section: the two inner points of an interval, and the values there, which the caller writes */
+typedef struct {
+    double low, high, at[2], value[2];
+} fa_golden;
+
+FA_INLINE fa_golden fa_golden_of(double low, double high)
+{
+    return (fa_golden){low, high, {high - FA_GOLDEN * (high - low), low + FA_GOLDEN * (high - low)}, {0.0, 0.0}};
+}
+
+/* cut off the end beside the larger value; which of the two points is new */
+FA_INLINE int fa_golden_next(fa_golden *g)
+{
+    int fresh = g->value[0] < g->value[1] ? 0 : 1;
+    if (fresh)
+        g->low = g->at[0];
+    else
+        g->high = g->at[1];
+    g->at[1 - fresh] = g->at[fresh];
+    g->value[1 - fresh] = g->value[fresh];
+    g->at[fresh] = fresh ? g->low + FA_GOLDEN * (g->high - g->low) : g->high - FA_GOLDEN * (g->high - g->low);
+    return fresh;
+}
+
 /* minimum over y: golden section on t = log(-log y), where the objective has one valley; any y is a valid bound */
 FA_FUNC double fa_eps_optimal(double k, double a, double log_delta)
 {
-    double lo = -18.0, hi = 7.0, best = fa_eps_cks(k, a, log_delta), t1, t2, f1, f2, best_t = hi, f;
-    const double golden = 0.6180339887498949;
+    double lo = -18.0, hi = 7.0, best = fa_eps_cks(k, a, log_delta), best_t = hi, f;
+    fa_golden g;
     int i;
     for (i = 0; i <= 25; i++) { /* coarse scan finds the valley */
         double t = lo + (hi - lo) * i / 25.0;
@@ -92,25 +118,12 @@ FA_FUNC double fa_eps_optimal(double k, double a, double log_delta)
             best_t = t;
         }
     }
-    lo = best_t - 1.0;
-    hi = best_t + 1.0;
-    t1 = hi - golden * (hi - lo);
-    t2 = lo + golden * (hi - lo);
-    f1 = fa_eps_optimal_at(k, a, log_delta, -exp(t1));
-    f2 = fa_eps_optimal_at(k, a, log_delta, -exp(t2));
-    for (i = 0; i < 36; i++) {
-        if (f1 < f2) {
-            hi = t2, t2 = t1, f2 = f1;
-            t1 = hi - golden * (hi - lo);
-            f1 = fa_eps_optimal_at(k, a, log_delta, -exp(t1));
-        }
-        else {
-            lo = t1, t1 = t2, f1 = f2;
-            t2 = lo + golden * (hi - lo);
-            f2 = fa_eps_optimal_at(k, a, log_delta, -exp(t2));
-        }
+    g = fa_golden_of(best_t - 1.0, best_t + 1.0);
+    for (i = -2; i < 36; i++) {
+        int at = i < 0 ? i + 2 : fa_golden_next(&g);
+        g.value[at] = fa_eps_optimal_at(k, a, log_delta, -exp(g.at[at]));
     }
-    return fa_min(best, fa_min(f1, f2));
+    return fa_min(best, fa_min(g.value[0], g.value[1]));
 }
 
 FA_INLINE double fa_eps_from(fa_conversion c, double k, double a, double log_delta)

@@ -22,6 +22,21 @@ typedef struct {
     double log_a; /* where the last search ended; NAN: no guess */
 } fa_run;
 
+/* what is asked: epsilon at a delta or delta at an epsilon, by which conversion, at which orders */
+typedef struct {
+    int for_delta;
+    fa_conversion conversion;
+    const double *orders; /* NULL: continuous search */
+    int n_orders;
+} fa_renyi_ask;
+
+/* one question as the search sees it */
+typedef struct {
+    int for_delta;
+    fa_conversion conversion;
+    double target; /* -log delta, or epsilon where delta is asked for */
+} fa_aim;
+
 /* total K of the run at order 1 + a; `certify` as in fa_log_moment_at */
 FA_FUNC void fa_run_at(fa_run *run, double a, fa_moment *total, fa_need certify)
 {
@@ -63,7 +78,7 @@ FA_FUNC void fa_run_share(fa_run *run, const double *orders, int n_orders)
 /* Start of the search, the smaller of two orders: the best one in the Gaussian-like regime, K ~ a (1+a) V/2, and the
  * one where the sampled bump, K ~ (1+a) (a/(2 sigma^2) + log q), takes over: the cliff behind it is steep, so a start
  * near it saves a long bisection. */
-FA_FUNC double fa_guess_log_a(const fa_run *run, int for_delta, double target)
+FA_FUNC double fa_guess_log_a(const fa_run *run, fa_aim aim)
 {
     double v = 0.0, barrier = INFINITY, a;
     int i, k;
@@ -75,78 +90,77 @@ FA_FUNC double fa_guess_log_a(const fa_run *run, int for_delta, double target)
         log_q = log(q);
         b = fa_max(-2.0 * log_q / x, 0.1 * s);
         for (k = 0; k < 3; k++) {
-            double weight = n * x * (1.0 + b) * (for_delta ? 1.0 : 0.5 * b);
-            b = fa_max(2.0 / x * (log(target / weight) / (1.0 + b) - log_q), 0.1 * s);
+            double weight = n * x * (1.0 + b) * (aim.for_delta ? 1.0 : 0.5 * b);
+            b = fa_max(2.0 / x * (log(aim.target / weight) / (1.0 + b) - log_q), 0.1 * s);
         }
         barrier = fa_min(barrier, b);
     }
-    a = for_delta ? target / v : sqrt(2.0 * target / v);
+    a = aim.for_delta ? aim.target / v : sqrt(2.0 * aim.target / v);
     a = a > barrier ? barrier : a;
     a = log(a);
     return a == a ? fa_min(fa_max(a, FA_LOG_A_MIN), FA_LOG_A_MAX) : 0.0;
 }
 
 /* one function value and slope in u = log a; increasing in u, its root is the best order */
-FA_INLINE double fa_balance(fa_conversion c, int for_delta, const fa_moment *m, double a, double target,
-                            double *slope_out)
+FA_INLINE double fa_balance(fa_aim aim, const fa_moment *m, double a, double *slope_out)
 {
-    int sharp = c != FA_MIRONOV;
+    int sharp = aim.conversion != FA_MIRONOV;
     double left, right, slope;
-    if (for_delta) {
+    if (aim.for_delta) {
         left = m->d1 / a;
-        right = target + (sharp ? log1p(1.0 / a) : 0.0);
+        right = aim.target + (sharp ? log1p(1.0 / a) : 0.0);
         slope = m->d2 / fa_max(m->d1, 1e-300);
         slope += sharp ? 1.0 / ((1.0 + a) * right) : 0.0;
     }
     else {
         left = m->excess + (sharp ? log1p(a) : 0.0);
-        right = target;
+        right = aim.target;
         slope = (m->d2 + (sharp ? a / (1.0 + a) : 0.0)) / fa_max(left, 1e-300);
     }
     *slope_out = slope;
     return log(fa_max(left, 1e-300)) - log(right);
 }
 
-/* what the search minimises: epsilon, or log delta */
-FA_INLINE double fa_readout(fa_conversion c, int for_delta, const fa_moment *m, double a, double target)
+/* epsilon, or log delta, that a log-moment implies */
+FA_INLINE double fa_implied(fa_aim aim, double k, double a)
 {
-    if (for_delta)
-        return c == FA_MIRONOV ? fa_log_delta_mironov(m->upper, a, target) : fa_log_delta_cks(m->upper, a, target);
-    return c == FA_MIRONOV ? fa_eps_mironov(m->upper, a, -target) : fa_eps_cks(m->upper, a, -target);
+    return aim.for_delta ? fa_log_delta_from(aim.conversion, k, a, aim.target)
+                         : fa_eps_from(aim.conversion, k, a, -aim.target);
 }
 
-/* what a Newton step can still gain, relative to epsilon or to delta: half the step times the slope of the readout in
- * log a */
-FA_INLINE double fa_gain(fa_conversion c, int for_delta, const fa_moment *m, double a, double target, double f,
-                         double step)
+/* what a Newton step can still gain, relative to epsilon or to delta: half the step times the slope of what the search
+ * minimises in log a */
+FA_INLINE double fa_gain(fa_aim aim, const fa_moment *m, double a, double f, double step)
 {
     double eps;
-    if (for_delta)
-        return 0.5 * fabs(step * f) * a * (target + (c != FA_MIRONOV ? log1p(1.0 / a) : 0.0));
-    eps = c == FA_MIRONOV ? fa_eps_mironov(m->k, a, -target) : fa_eps_cks(m->k, a, -target);
-    return eps > 0.0 ? 0.5 * fabs(step * f) * target / a / eps : 0.0;
+    if (aim.for_delta)
+        return 0.5 * fabs(step * f) * a * (aim.target + (aim.conversion != FA_MIRONOV ? log1p(1.0 / a) : 0.0));
+    eps = fa_implied(aim, m->k, a);
+    return eps > 0.0 ? 0.5 * fabs(step * f) * aim.target / a / eps : 0.0;
 }
 
-/* ends at (nearly) the best order, with a certified total there; target = -log delta, or eps when for_delta.
+/* ends at (nearly) the best order, with a certified total there; that of canonne_kamath_steinke for the optimal one.
  * A point is accepted when one more step could gain less than 1e-12 of the answer; a small |f| alone says little near
  * the cliff, where the slope jumps. */
-FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double target, fa_moment *total)
+FA_FUNC double fa_best_order(fa_run *run, fa_aim aim, fa_moment *total)
 {
-    double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX,
-           u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, for_delta, target), step, slope, f;
+    double lo = FA_LOG_A_MIN, hi = FA_LOG_A_MAX, u = run->log_a == run->log_a ? run->log_a : fa_guess_log_a(run, aim),
+           step, slope, f;
     fa_need need = FA_SEARCH;
     int i, settled = 0;
+    if (aim.conversion == FA_OPTIMAL)
+        aim.conversion = FA_CKS;
     for (i = 0; i < 100; i++) {
         double a = exp(u);
         fa_run_at(run, a, total, need);
-        f = fa_balance(c, for_delta, total, a, target, &slope);
+        f = fa_balance(aim, total, a, &slope);
         if (f > 0.0)
             hi = u;
         else
             lo = u;
         step = -f / slope;
         /* on the cliff a flat part may hide just left: come down first */
-        settled = fabs(f) < (slope < 1e3 ? 1e-2 : 1e-7) && fa_gain(c, for_delta, total, a, target, f, step) < 1e-12;
+        settled = fabs(f) < (slope < 1e3 ? 1e-2 : 1e-7) && fa_gain(aim, total, a, f, step) < 1e-12;
         if (settled && need == FA_BOTH) {
             run->log_a = u;
             return a;
@@ -167,7 +181,7 @@ FA_FUNC double fa_best_order(fa_run *run, fa_conversion c, int for_delta, double
     if (!settled && lo > FA_LOG_A_MIN) { /* the balance jumps: take the better side */
         fa_moment left;
         fa_run_at(run, exp(lo), &left, FA_BOUNDS);
-        if (fa_readout(c, for_delta, &left, exp(lo), target) < fa_readout(c, for_delta, total, exp(u), target)) {
+        if (fa_implied(aim, left.upper, exp(lo)) < fa_implied(aim, total->upper, exp(u))) {
             *total = left;
             u = lo;
         }
@@ -196,35 +210,17 @@ FA_INLINE int fa_run_is_bare(const fa_run *run)
 
 /* optimal conversion: the order that is best for canonne_kamath_steinke is not the best one; golden section around it
  */
-FA_FUNC double fa_refine_optimal(fa_run *run, int for_delta, double target, double log_delta, double value)
+FA_FUNC double fa_refine_optimal(fa_run *run, fa_aim aim, double value)
 {
-    const double golden = 0.6180339887498949;
-    double u0 = run->log_a, lo = u0 - 1.5, hi = u0 + 0.7, u[2], f[2], best = value;
+    fa_golden g = fa_golden_of(run->log_a - 1.5, run->log_a + 0.7);
     fa_moment total;
-    int i, j;
-    for (j = 0; j < 2; j++) {
-        u[j] = j ? lo + golden * (hi - lo) : hi - golden * (hi - lo);
-        fa_run_at(run, exp(u[j]), &total, FA_BOUNDS);
-        f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target)
-                         : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
+    int i;
+    for (i = -2; i < 22; i++) {
+        int at = i < 0 ? i + 2 : fa_golden_next(&g);
+        fa_run_at(run, exp(g.at[at]), &total, FA_BOUNDS);
+        g.value[at] = fa_implied(aim, total.upper, exp(g.at[at]));
     }
-    for (i = 0; i < 22; i++) {
-        best = fa_min(best, fa_min(f[0], f[1]));
-        j = f[0] < f[1] ? 0 : 1;
-        if (j == 0) {
-            hi = u[1], u[1] = u[0], f[1] = f[0];
-            u[0] = hi - golden * (hi - lo);
-        }
-        else {
-            lo = u[0], u[0] = u[1], f[0] = f[1];
-            u[1] = lo + golden * (hi - lo);
-        }
-        fa_run_at(run, exp(u[j]), &total, FA_BOUNDS);
-        f[j] = for_delta ? fa_log_delta_from(FA_OPTIMAL, total.upper, exp(u[j]), target)
-                         : fa_eps_optimal(total.upper, exp(u[j]), log_delta);
-    }
-    run->log_a = u0;
-    return fa_min(best, fa_min(f[0], f[1]));
+    return fa_min(value, fa_min(g.value[0], g.value[1]));
 }
 
 /* delta(0) = total variation <= sqrt(KL/2) (Pinsker) and <= sqrt(1 - e^-KL) (Bretagnolle-Huber), for any bound of KL: a
@@ -255,111 +251,99 @@ FA_INLINE int fa_variation_matters(const fa_run *run, double delta)
     return fa_variation_matters_at(kl, delta);
 }
 
-#define FA_ORDER_OF_KL 0x1p-40
+#define FA_ORDER_OF_KL   0x1p-40
+#define FA_VARIATION_PAD 1e-13 /* of the logarithm of the total variation */
 
-/* fa_run_epsilon -- smallest epsilon that Renyi DP proves at delta; may be negative (callers clamp).
- *   domain   0 <= delta <= 1        result upper bound        status FA_OK | FA_LOOSE
- *   orders   NULL: continuous search; else the best of the n_orders given ones
- *   cost     about 2 us for one block        oracle reference.rdp_epsilon */
-FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const double *orders, int n_orders,
-                              double *order_out, int *status_out)
+/* epsilon, or log delta, by the total variation where that is smaller than `value` */
+FA_FUNC double fa_by_variation(fa_aim aim, double delta, const fa_moment *total, double a, double value)
 {
-    double log_delta, a, best = INFINITY;
+    double variation = fa_total_variation(total, a);
+    if (aim.for_delta)
+        return fa_min(value, log(variation) + FA_VARIATION_PAD);
+    return value > 0.0 && variation <= delta ? 0.0 : value;
+}
+
+/* the best of the orders that are given: epsilon, or log delta */
+FA_FUNC double fa_run_listed(fa_run *run, const fa_renyi_ask *ask, fa_aim aim, double delta, double *order_out,
+                             int *status_out)
+{
+    double best = INFINITY;
     fa_moment total;
     int i;
-    *order_out = NAN;
-    *status_out = FA_OK;
-    if (fa_run_is_free(run) || delta >= 1.0)
-        return 0.0;
-    if (!(delta > 0.0) || fa_run_is_bare(run)) {
-        *status_out = FA_NOT_MET;
-        return INFINITY;
-    }
-    log_delta = log(delta);
-    if (orders) {
-        fa_run_share(run, orders, n_orders);
-        for (i = 0; i < n_orders; i++) {
-            double eps;
-            a = orders[i] - 1.0;
-            fa_run_at(run, a, &total, FA_BOUNDS);
-            eps = fa_eps_from(c, total.upper, a, log_delta);
-            if (c != FA_MIRONOV && eps > 0.0 && fa_total_variation(&total, a) <= delta)
-                eps = 0.0;
-            if (eps < best) {
-                best = eps;
-                *order_out = orders[i];
-                *status_out = total.status;
-            }
+    fa_run_share(run, ask->orders, ask->n_orders);
+    for (i = 0; i < ask->n_orders; i++) {
+        double a = ask->orders[i] - 1.0, value;
+        fa_run_at(run, a, &total, FA_BOUNDS);
+        value = fa_implied(aim, total.upper, a);
+        if (ask->conversion != FA_MIRONOV)
+            value = fa_by_variation(aim, delta, &total, a, value);
+        if (value < best) {
+            best = value;
+            *order_out = ask->orders[i];
+            *status_out = total.status;
         }
-        return best;
     }
-    a = fa_best_order(run, c, 0, -log_delta, &total);
+    return best;
+}
+
+/* the best of all orders */
+FA_FUNC double fa_run_searched(fa_run *run, fa_aim aim, double delta, double *order_out, int *status_out)
+{
+    fa_moment total;
+    double a = fa_best_order(run, aim, &total), first = fa_implied(aim, total.upper, a), best = first, known, value;
     *order_out = 1.0 + a;
     *status_out = total.status;
-    best = fa_eps_from(c, total.upper, a, log_delta);
-    if (c != FA_MIRONOV && best > 0.0 && fa_variation_matters(run, delta)) {
-        fa_run_at(run, FA_ORDER_OF_KL, &total, FA_BOUNDS);
-        if (fa_total_variation(&total, FA_ORDER_OF_KL) <= delta) {
-            *order_out = 1.0 + FA_ORDER_OF_KL;
-            *status_out = total.status;
-            return 0.0;
-        }
+    if (aim.conversion == FA_OPTIMAL)
+        best = fa_refine_optimal(run, aim, first);
+    known = aim.for_delta ? best : first; /* what the total variation has to be better than */
+    if (aim.conversion == FA_MIRONOV || (!aim.for_delta && !(known > 0.0)) ||
+        !fa_variation_matters(run, aim.for_delta ? exp(fa_min(best, 0.0)) : delta))
+        return best;
+    fa_run_at(run, FA_ORDER_OF_KL, &total, FA_BOUNDS);
+    value = fa_by_variation(aim, delta, &total, FA_ORDER_OF_KL, INFINITY);
+    if (!(value < known + FA_VARIATION_PAD))
+        return best;
+    *order_out = 1.0 + FA_ORDER_OF_KL;
+    *status_out = total.status;
+    return value;
+}
+
+/* fa_run_read -- smallest epsilon that Renyi DP proves at a delta, which may be negative (callers clamp), or smallest
+ * delta at an epsilon, at most 1.
+ *   domain   0 <= delta <= 1, epsilon >= 0        result upper bound        status FA_OK | FA_LOOSE | FA_NOT_MET
+ *   cost     about 2 us for one block             oracle reference.rdp_epsilon */
+FA_FUNC double fa_run_read(fa_run *run, const fa_renyi_ask *ask, double target, double *order_out, int *status_out)
+{
+    fa_aim aim = {ask->for_delta, ask->conversion, ask->for_delta ? target : -log(target)};
+    double best;
+    *order_out = NAN;
+    *status_out = FA_OK;
+    if (fa_run_is_free(run) || (ask->for_delta ? target == INFINITY : target >= 1.0))
+        return 0.0;
+    if (!(ask->for_delta || target > 0.0) || fa_run_is_bare(run)) {
+        *status_out = FA_NOT_MET;
+        return ask->for_delta ? 1.0 : INFINITY;
     }
-    if (c == FA_OPTIMAL)
-        best = fa_refine_optimal(run, 0, -log_delta, log_delta, best);
+    best = ask->orders ? fa_run_listed(run, ask, aim, target, order_out, status_out)
+                       : fa_run_searched(run, aim, target, order_out, status_out);
+    if (ask->for_delta)
+        return fa_delta_from_log(best);
     return best == best ? best : INFINITY;
 }
 
-/* fa_run_delta -- smallest delta that Renyi DP proves at epsilon; same conventions, clamped to 1 */
+/* the two quantities, by name */
+FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const double *orders, int n_orders,
+                              double *order_out, int *status_out)
+{
+    fa_renyi_ask ask = {0, c, orders, n_orders};
+    return fa_run_read(run, &ask, delta, order_out, status_out);
+}
+
 FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const double *orders, int n_orders,
                             double *order_out, int *status_out)
 {
-    double a, best = INFINITY;
-    fa_moment total;
-    int i;
-    *order_out = NAN;
-    *status_out = FA_OK;
-    if (fa_run_is_free(run) || eps == INFINITY)
-        return 0.0;
-    if (fa_run_is_bare(run)) {
-        *status_out = FA_NOT_MET;
-        return 1.0;
-    }
-    if (orders) {
-        fa_run_share(run, orders, n_orders);
-        for (i = 0; i < n_orders; i++) {
-            double log_delta;
-            a = orders[i] - 1.0;
-            fa_run_at(run, a, &total, FA_BOUNDS);
-            log_delta = fa_log_delta_from(c, total.upper, a, eps);
-            if (c != FA_MIRONOV)
-                log_delta = fa_min(log_delta, log(fa_total_variation(&total, a)) + 1e-13);
-            if (log_delta < best) {
-                best = log_delta;
-                *order_out = orders[i];
-                *status_out = total.status;
-            }
-        }
-    }
-    else {
-        a = fa_best_order(run, c, 1, eps, &total);
-        *order_out = 1.0 + a;
-        *status_out = total.status;
-        best = fa_log_delta_from(c, total.upper, a, eps);
-        if (c == FA_OPTIMAL)
-            best = fa_refine_optimal(run, 1, eps, 0.0, best);
-        if (c != FA_MIRONOV && fa_variation_matters(run, exp(fa_min(best, 0.0)))) {
-            double variation;
-            fa_run_at(run, FA_ORDER_OF_KL, &total, FA_BOUNDS);
-            variation = log(fa_total_variation(&total, FA_ORDER_OF_KL));
-            if (variation < best) {
-                best = variation + 1e-13;
-                *order_out = 1.0 + FA_ORDER_OF_KL;
-                *status_out = total.status;
-            }
-        }
-    }
-    return fa_delta_from_log(best);
+    fa_renyi_ask ask = {1, c, orders, n_orders};
+    return fa_run_read(run, &ask, eps, order_out, status_out);
 }
 
 #endif
