@@ -83,6 +83,10 @@ FA_INLINE fa_dd fa_two_prod(double a, double b)
 }
 #endif
 
+/* two, and four, steps of Horner's scheme: ((p x + a) x + b) ... */
+#define FA_HORNER2(p, x, a, b)       FA_FMA(FA_FMA(p, x, a), x, b)
+#define FA_HORNER4(p, x, a, b, c, d) FA_HORNER2(FA_HORNER2(p, x, a, b), x, c, d)
+
 FA_INLINE fa_dd fa_dd_make(double hi, double lo)
 {
     fa_dd r = {hi, lo};
@@ -139,20 +143,29 @@ FA_INLINE double fa_from_bits(uint64_t b)
     return x;
 }
 
+/* 2^k, k the integer next to t log2(e): t - k ln 2 is at most ln2/2 */
+FA_INLINE double fa_power_of_two_v(double t, double *k_out)
+{
+    double shifted = FA_FMA(t, FA_LOG2E, FA_ROUND_SHIFT);
+    *k_out = shifted - FA_ROUND_SHIFT;
+    return fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+}
+
+/* 2^-k for x = 2^k m, m in [sqrt(1/2), sqrt(2)) */
+FA_INLINE double fa_inverse_scale_v(double x, double *k_out)
+{
+    uint64_t b = fa_bits(x) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
+    *k_out = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
+    return fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
+}
+
 /* (exp(r) - 1 - r)/r^2 for |r| <= ln2/2, truncated where the next term is below u */
 FA_INLINE double fa_exp_tail_v(double r)
 {
     double poly = 1.0 / 6227020800.0;
-    poly = FA_FMA(poly, r, 1.0 / 479001600.0);
-    poly = FA_FMA(poly, r, 1.0 / 39916800.0);
-    poly = FA_FMA(poly, r, 1.0 / 3628800.0);
-    poly = FA_FMA(poly, r, 1.0 / 362880.0);
-    poly = FA_FMA(poly, r, 1.0 / 40320.0);
-    poly = FA_FMA(poly, r, 1.0 / 5040.0);
-    poly = FA_FMA(poly, r, 1.0 / 720.0);
-    poly = FA_FMA(poly, r, 1.0 / 120.0);
-    poly = FA_FMA(poly, r, 1.0 / 24.0);
-    poly = FA_FMA(poly, r, 1.0 / 6.0);
+    poly = FA_HORNER4(poly, r, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0);
+    poly = FA_HORNER4(poly, r, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0);
+    poly = FA_HORNER2(poly, r, 1.0 / 24.0, 1.0 / 6.0);
     poly = FA_FMA(poly, r, 0.5);
     return poly;
 }
@@ -164,12 +177,10 @@ FA_INLINE double fa_exp_tail_v(double r)
  * Then E2 = (2^k - 1) + (2^k r - t) + 2^k r^2 p(r), where the first two brackets are exactly 0 for k = 0. */
 FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
 {
-    double t, shifted, k, r, scale, poly, square;
+    double t, k, r, scale, poly, square;
     t = fa_min(FA_EXP_MAX, hi); /* one instruction each */
     t = fa_max(-FA_EXP_MAX, t);
-    shifted = FA_FMA(t, FA_LOG2E, FA_ROUND_SHIFT);
-    k = shifted - FA_ROUND_SHIFT;
-    scale = fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+    scale = fa_power_of_two_v(t, &k);
     r = FA_FMA(-k, FA_LN2_HI, t) + FA_FMA(-k, FA_LN2_MID, lo);
     poly = fa_exp_tail_v(r);
     square = scale * (r * r * poly);
@@ -180,10 +191,8 @@ FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
 /* fa_expm1_minus_plain_v -- the same for a plain double |t| <= 600: a third fewer operations */
 FA_INLINE double fa_expm1_minus_plain_v(double t, double *exp_out)
 {
-    double shifted, k, r, scale, poly, square;
-    shifted = FA_FMA(t, FA_LOG2E, FA_ROUND_SHIFT);
-    k = shifted - FA_ROUND_SHIFT;
-    scale = fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+    double k, r, scale, poly, square;
+    scale = fa_power_of_two_v(t, &k);
     r = FA_FMA(-k, FA_LN2_MID, FA_FMA(-k, FA_LN2_HI, t));
     poly = fa_exp_tail_v(r);
     square = r * r * poly;
@@ -205,9 +214,7 @@ FA_INLINE double fa_exp_v(double hi, double lo)
  * in double-double, |s| <= 0.172 makes the rest small enough for doubles. */
 FA_INLINE fa_dd fa_log1p_v(fa_dd x)
 {
-    uint64_t b = fa_bits(1.0 + x.hi) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
-    double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
-    double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
+    double k, inv_scale = fa_inverse_scale_v(1.0 + x.hi, &k);
     double less = inv_scale - 1.0; /* exact unless x > 2^53: then its error is carried on */
     fa_dd num = fa_two_sum(less, inv_scale * x.hi);
     fa_dd den, s, s2, head, tail, result;
@@ -219,16 +226,9 @@ FA_INLINE fa_dd fa_log1p_v(fa_dd x)
     s = fa_dd_div(num, den);
     s2 = fa_dd_mul(s, s);
     w = s2.hi;
-    p = FA_FMA(p, w, 2.0 / 25.0);
-    p = FA_FMA(p, w, 2.0 / 23.0);
-    p = FA_FMA(p, w, 2.0 / 21.0);
-    p = FA_FMA(p, w, 2.0 / 19.0);
-    p = FA_FMA(p, w, 2.0 / 17.0);
-    p = FA_FMA(p, w, 2.0 / 15.0);
-    p = FA_FMA(p, w, 2.0 / 13.0);
-    p = FA_FMA(p, w, 2.0 / 11.0);
-    p = FA_FMA(p, w, 2.0 / 9.0);
-    p = FA_FMA(p, w, 2.0 / 7.0);
+    p = FA_HORNER4(p, w, 2.0 / 25.0, 2.0 / 23.0, 2.0 / 21.0, 2.0 / 19.0);
+    p = FA_HORNER4(p, w, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0);
+    p = FA_HORNER2(p, w, 2.0 / 9.0, 2.0 / 7.0);
     p = FA_FMA(p, w, 2.0 / 5.0);
     tail = fa_dd_mul(s2, fa_dd_make(0x1.5555555555555p-1, 0x1.5555555555555p-55));
     tail = fa_fast_two_sum(tail.hi, FA_FMA(w * w, p, tail.lo));

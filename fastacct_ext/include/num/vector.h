@@ -13,10 +13,8 @@
 /* exp(t) and expm1(t), |t| clamped to 700: 4 u each */
 FA_INLINE double fa_exp_both_v(double t, double *expm1_out)
 {
-    double shifted, k, r, scale, s = fa_max(-FA_EXP_MAX, fa_min(FA_EXP_MAX, t)), part;
-    shifted = FA_FMA(s, FA_LOG2E, FA_ROUND_SHIFT);
-    k = shifted - FA_ROUND_SHIFT;
-    scale = fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+    double k, r, scale, s = fa_max(-FA_EXP_MAX, fa_min(FA_EXP_MAX, t)), part;
+    scale = fa_power_of_two_v(s, &k);
     r = FA_FMA(-k, FA_LN2_MID, FA_FMA(-k, FA_LN2_HI, s));
     part = FA_FMA(r * r, fa_exp_tail_v(r), r);
     *expm1_out = FA_FMA(scale, part, scale - 1.0);
@@ -25,10 +23,8 @@ FA_INLINE double fa_exp_both_v(double t, double *expm1_out)
 
 FA_INLINE double fa_exp_plain_v(double t)
 {
-    double shifted, k, r, scale, s = fa_max(-FA_EXP_MAX, fa_min(FA_EXP_MAX, t));
-    shifted = FA_FMA(s, FA_LOG2E, FA_ROUND_SHIFT);
-    k = shifted - FA_ROUND_SHIFT;
-    scale = fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+    double k, r, scale, s = fa_max(-FA_EXP_MAX, fa_min(FA_EXP_MAX, t));
+    scale = fa_power_of_two_v(s, &k);
     r = FA_FMA(-k, FA_LN2_MID, FA_FMA(-k, FA_LN2_HI, s));
     return FA_FMA(scale, r * r * fa_exp_tail_v(r), FA_FMA(scale, r, scale));
 }
@@ -42,23 +38,13 @@ FA_INLINE double fa_sincos_v(double x, double *cos_out)
     uint64_t bits = fa_bits(shifted);
     double r2 = r * r, s, c, sine, cosine;
     s = 1.0 / 355687428096000.0;
-    s = FA_FMA(s, r2, -1.0 / 1307674368000.0);
-    s = FA_FMA(s, r2, 1.0 / 6227020800.0);
-    s = FA_FMA(s, r2, -1.0 / 39916800.0);
-    s = FA_FMA(s, r2, 1.0 / 362880.0);
-    s = FA_FMA(s, r2, -1.0 / 5040.0);
-    s = FA_FMA(s, r2, 1.0 / 120.0);
+    s = FA_HORNER4(s, r2, -1.0 / 1307674368000.0, 1.0 / 6227020800.0, -1.0 / 39916800.0, 1.0 / 362880.0);
+    s = FA_HORNER2(s, r2, -1.0 / 5040.0, 1.0 / 120.0);
     s = FA_FMA(s, r2, -1.0 / 6.0);
     s = FA_FMA(s * r2, r, r);
     c = 1.0 / 20922789888000.0;
-    c = FA_FMA(c, r2, -1.0 / 87178291200.0);
-    c = FA_FMA(c, r2, 1.0 / 479001600.0);
-    c = FA_FMA(c, r2, -1.0 / 3628800.0);
-    c = FA_FMA(c, r2, 1.0 / 40320.0);
-    c = FA_FMA(c, r2, -1.0 / 720.0);
-    c = FA_FMA(c, r2, 1.0 / 24.0);
-    c = FA_FMA(c, r2, -0.5);
-    c = FA_FMA(c, r2, 1.0);
+    c = FA_HORNER4(c, r2, -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0);
+    c = FA_HORNER4(c, r2, -1.0 / 720.0, 1.0 / 24.0, -0.5, 1.0);
     sine = (bits & 1) ? c : s;
     cosine = (bits & 1) ? s : c;
     *cos_out = fa_from_bits(fa_bits(cosine) ^ (((bits + 1) & 2) << 62));
@@ -68,21 +54,12 @@ FA_INLINE double fa_sincos_v(double x, double *cos_out)
 /* log(one + lost), one a positive normal number and lost its rounding error, if any: 4 u */
 FA_INLINE double fa_log_parts_v(double one, double lost)
 {
-    uint64_t b = fa_bits(one) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
-    double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
-    double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
+    double k, inv_scale = fa_inverse_scale_v(one, &k);
     double f = (inv_scale * one - 1.0) + inv_scale * lost, s = f / (2.0 + f), w = s * s, p;
     p = 2.0 / 23.0;
-    p = FA_FMA(p, w, 2.0 / 21.0);
-    p = FA_FMA(p, w, 2.0 / 19.0);
-    p = FA_FMA(p, w, 2.0 / 17.0);
-    p = FA_FMA(p, w, 2.0 / 15.0);
-    p = FA_FMA(p, w, 2.0 / 13.0);
-    p = FA_FMA(p, w, 2.0 / 11.0);
-    p = FA_FMA(p, w, 2.0 / 9.0);
-    p = FA_FMA(p, w, 2.0 / 7.0);
-    p = FA_FMA(p, w, 2.0 / 5.0);
-    p = FA_FMA(p, w, 2.0 / 3.0);
+    p = FA_HORNER4(p, w, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0);
+    p = FA_HORNER4(p, w, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0, 2.0 / 7.0);
+    p = FA_HORNER2(p, w, 2.0 / 5.0, 2.0 / 3.0);
     return FA_FMA(k, FA_LN2_HI, FA_FMA(k, FA_LN2_MID, s * w * p) + 2.0 * s);
 }
 
@@ -96,9 +73,7 @@ FA_INLINE double fa_log1p_plain_v(double y)
 /* log(x) of a normal x > 0: 4 u of max(|log x|, |x - 1|) */
 FA_INLINE double fa_log_v(double x)
 {
-    uint64_t b = fa_bits(x) + (0x3ff0000000000000ULL - 0x3fe6a09e667f3bcdULL);
-    double inv_scale = fa_from_bits(0x7fe0000000000000ULL - (b & 0x7ff0000000000000ULL));
-    double k = fa_from_bits((b >> 52) | 0x4330000000000000ULL) - (0x1p52 + 1023.0);
+    double k, inv_scale = fa_inverse_scale_v(x, &k);
     return FA_FMA(k, FA_LN2_HI, FA_FMA(k, FA_LN2_MID, fa_log1p_plain_v(inv_scale * x - 1.0)));
 }
 
@@ -113,24 +88,11 @@ FA_INLINE double fa_angle_v(double y, double x)
     t = num / den;
     w = t * t;
     p = 1.0 / 41.0;
-    p = FA_FMA(p, -w, 1.0 / 39.0);
-    p = FA_FMA(p, -w, 1.0 / 37.0);
-    p = FA_FMA(p, -w, 1.0 / 35.0);
-    p = FA_FMA(p, -w, 1.0 / 33.0);
-    p = FA_FMA(p, -w, 1.0 / 31.0);
-    p = FA_FMA(p, -w, 1.0 / 29.0);
-    p = FA_FMA(p, -w, 1.0 / 27.0);
-    p = FA_FMA(p, -w, 1.0 / 25.0);
-    p = FA_FMA(p, -w, 1.0 / 23.0);
-    p = FA_FMA(p, -w, 1.0 / 21.0);
-    p = FA_FMA(p, -w, 1.0 / 19.0);
-    p = FA_FMA(p, -w, 1.0 / 17.0);
-    p = FA_FMA(p, -w, 1.0 / 15.0);
-    p = FA_FMA(p, -w, 1.0 / 13.0);
-    p = FA_FMA(p, -w, 1.0 / 11.0);
-    p = FA_FMA(p, -w, 1.0 / 9.0);
-    p = FA_FMA(p, -w, 1.0 / 7.0);
-    p = FA_FMA(p, -w, 1.0 / 5.0);
+    p = FA_HORNER4(p, -w, 1.0 / 39.0, 1.0 / 37.0, 1.0 / 35.0, 1.0 / 33.0);
+    p = FA_HORNER4(p, -w, 1.0 / 31.0, 1.0 / 29.0, 1.0 / 27.0, 1.0 / 25.0);
+    p = FA_HORNER4(p, -w, 1.0 / 23.0, 1.0 / 21.0, 1.0 / 19.0, 1.0 / 17.0);
+    p = FA_HORNER4(p, -w, 1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0);
+    p = FA_HORNER2(p, -w, 1.0 / 7.0, 1.0 / 5.0);
     p = FA_FMA(p, -w, 1.0 / 3.0);
     t = t - t * w * p;
     t = t + far * (0.25 * FA_PI);
@@ -158,8 +120,8 @@ FA_INLINE double fa_cexpm1_v(double p, double t, double *im_out)
     return m * (1.0 - versine) - versine;
 }
 
-/* one step of a complex Horner scheme in s = p + i t */
-#define FA_HORNER(coefficient)                                                                                         \
+/* one step of Horner's scheme in s = p + i t */
+#define FA_HORNER_COMPLEX(coefficient)                                                                                 \
     do {                                                                                                               \
         double r_ = FA_FMA(xr, p, FA_FMA(-xi, t, coefficient));                                                        \
         xi = FA_FMA(xr, t, xi * p);                                                                                    \
@@ -174,19 +136,19 @@ FA_INLINE double fa_cexp2_v(double p, double t, double *im_out)
            sr = FA_FMA(p, p, -t * t), si = 2.0 * p * t;
     double size = FA_FMA(p, p, t * t), near_r, near_i;
     far_i -= t;
-    FA_HORNER(1.0 / 87178291200.0);
-    FA_HORNER(1.0 / 6227020800.0);
-    FA_HORNER(1.0 / 479001600.0);
-    FA_HORNER(1.0 / 39916800.0);
-    FA_HORNER(1.0 / 3628800.0);
-    FA_HORNER(1.0 / 362880.0);
-    FA_HORNER(1.0 / 40320.0);
-    FA_HORNER(1.0 / 5040.0);
-    FA_HORNER(1.0 / 720.0);
-    FA_HORNER(1.0 / 120.0);
-    FA_HORNER(1.0 / 24.0);
-    FA_HORNER(1.0 / 6.0);
-    FA_HORNER(0.5);
+    FA_HORNER_COMPLEX(1.0 / 87178291200.0);
+    FA_HORNER_COMPLEX(1.0 / 6227020800.0);
+    FA_HORNER_COMPLEX(1.0 / 479001600.0);
+    FA_HORNER_COMPLEX(1.0 / 39916800.0);
+    FA_HORNER_COMPLEX(1.0 / 3628800.0);
+    FA_HORNER_COMPLEX(1.0 / 362880.0);
+    FA_HORNER_COMPLEX(1.0 / 40320.0);
+    FA_HORNER_COMPLEX(1.0 / 5040.0);
+    FA_HORNER_COMPLEX(1.0 / 720.0);
+    FA_HORNER_COMPLEX(1.0 / 120.0);
+    FA_HORNER_COMPLEX(1.0 / 24.0);
+    FA_HORNER_COMPLEX(1.0 / 6.0);
+    FA_HORNER_COMPLEX(0.5);
     near_r = sr * xr - si * xi;
     near_i = FA_FMA(sr, xi, si * xr);
     *im_out = size < 0.25 ? near_i : far_i;

@@ -57,10 +57,8 @@ typedef struct {
 /* a little above exp(t), by at most 2e-4 of it; t below 700 */
 FA_INLINE double fa_exp_above_v(double t)
 {
-    double s = fa_max(-FA_EXP_MAX, t), shifted = FA_FMA(s, FA_LOG2E, FA_ROUND_SHIFT);
-    double r = FA_FMA(-FA_LN2, shifted - FA_ROUND_SHIFT, s), p = FA_FMA(r, 1.0 / 24.0, 1.0 / 6.0);
-    p = FA_FMA(r, FA_FMA(r, FA_FMA(r, p, 0.5), 1.0), 1.0001);
-    return p * fa_from_bits((fa_bits(shifted) << 52) + 0x3ff0000000000000ULL);
+    double s = fa_max(-FA_EXP_MAX, t), k, scale = fa_power_of_two_v(s, &k), r = FA_FMA(-FA_LN2, k, s);
+    return FA_HORNER4(1.0 / 24.0, r, 1.0 / 6.0, 0.5, 1.0, 1.0001) * scale;
 }
 
 FA_INLINE double fa_sum_lanes(const double *s)
