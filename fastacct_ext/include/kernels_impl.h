@@ -72,22 +72,24 @@ static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const d
     }
 }
 
-static void fa_rdp_block(int64_t n, const double *sigma, const double *q, const double *order, const double *steps,
-                         double *lower_out, double *upper_out, uint8_t *status_out)
+static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
 {
     fa_log_moment lm;
     int64_t i, j, k;
-    for (i = 0; i < n; i = j) {
+    (void)ask;
+    (void)seconds;
+    for (i = 0; i < in->n; i = j) {
         double top = 0.0;
-        for (j = i; j < n && sigma[j] == sigma[i] && q[j] == q[i]; j++)
-            top = fa_max(top, order[j] - 1.0);
-        fa_log_moment_init(&lm, sigma[i], q[i]);
+        for (j = i; j < in->n && in->sigma[j] == in->sigma[i] && in->q[j] == in->q[i]; j++)
+            top = fa_max(top, in->target[j] - 1.0);
+        fa_log_moment_init(&lm, in->sigma[i], in->q[i]);
         if (lm.a_limit > 0.0)
             fa_log_moment_cache(&lm, fa_min(fa_max(top, 1.0), lm.a_limit));
         for (k = i; k < j; k += FA_ORDERS_AT_ONCE)
-            fa_rdp_orders(&lm, j - k < FA_ORDERS_AT_ONCE ? (int)(j - k) : FA_ORDERS_AT_ONCE, order + k, steps + k,
-                          lower_out + k, upper_out + k, status_out + k);
+            fa_rdp_orders(&lm, j - k < FA_ORDERS_AT_ONCE ? (int)(j - k) : FA_ORDERS_AT_ONCE, in->target + k,
+                          in->steps + k, out->lower + k, out->upper + k, out->status + k);
     }
+    return in->n;
 }
 
 static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,
@@ -105,14 +107,6 @@ static void fa_rdp_series_block(int64_t n, const double *sigma, const double *q,
         upper_out[i] = m.upper / a * (1.0 + 2.0 * FA_EPS);
         status_out[i] = (uint8_t)m.status;
     }
-}
-
-static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
-{
-    (void)ask;
-    (void)seconds;
-    fa_rdp_block(in->n, in->sigma, in->q, in->target, in->steps, out->lower, out->upper, out->status);
-    return in->n;
 }
 
 static fa_readouts fa_readouts_of(const double *steps, int64_t stride, const double *target, const fa_question *ask,

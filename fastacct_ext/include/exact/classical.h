@@ -6,7 +6,14 @@
 #ifndef FA_CLASSICAL_H
 #define FA_CLASSICAL_H
 
+#include "../renyi/conversion.h"
 #include "gaussian_profile.h"
+
+/* delta(eps) of a Gaussian, rounded up */
+FA_FUNC double fa_gaussian_delta(double mu, double eps)
+{
+    return mu > 0.0 && eps != INFINITY ? fa_delta_from_log(fa_gaussian_log_delta(mu, eps)) : 0.0;
+}
 
 /* eps0 of one step at delta0 */
 FA_FUNC double fa_step_epsilon(double sigma, double q, double log_delta0)
@@ -46,7 +53,7 @@ FA_FUNC double fa_advanced_epsilon(double sigma, double q, double steps, double 
 /* mu of the central limit theorem of Bu, Dong, Long, Su 2020.  NOT a bound: it can be far below the truth. */
 FA_INLINE double fa_clt_mu_approx(double sigma, double q, double steps)
 {
-    return q * sqrt(steps * expm1(1.0 / (sigma * sigma)));
+    return q > 0.0 && steps > 0.0 ? q * sqrt(steps * expm1(1.0 / (sigma * sigma))) : 0.0;
 }
 
 #endif

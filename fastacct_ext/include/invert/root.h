@@ -17,9 +17,13 @@ typedef struct {
     int sign;
 } fa_range;
 
-/* A parameter that meets the target and one that does not, with their excesses. */
+/* A parameter that was tried, with its excess; one that meets the target and one that does not. */
 typedef struct {
-    double good, bad, w_good, w_bad;
+    double x, w;
+} fa_tried;
+
+typedef struct {
+    fa_tried good, bad;
 } fa_bracket;
 
 /* The secant method: where it is, the slope d excess/d log x, how far that may be off, relative, the point before with
@@ -111,28 +115,18 @@ FA_FUNC int fa_settle(const fa_target *t, const fa_range *range, fa_secant *s, d
  *   why      epsilon falls at least like 1/sigma and grows at least like q^(1/2) near the targets of interest */
 FA_FUNC int fa_enclose(const fa_target *t, const fa_range *range, fa_bracket *b, fa_trial *last)
 {
-    double reach = 1.1, factor;
-    while (b->w_bad <= 0.0) { /* towards the boundary */
-        factor = exp(reach * fa_min(fa_max(-b->w_bad, 1e-6), 1.0));
-        b->good = b->bad;
-        b->w_good = b->w_bad;
-        if (range->sign > 0 ? b->good <= range->low : b->good >= range->high)
-            return FA_OK;
-        b->bad = range->sign > 0 ? fa_max(b->good / factor, range->low) : fa_min(b->good * factor, range->high);
+    int meets = b->good.w <= 0.0, grows = (range->sign > 0) != meets; /* if it meets the target: towards the boundary */
+    fa_tried *ahead = meets ? &b->bad : &b->good, *behind = meets ? &b->good : &b->bad;
+    double reach = 1.1;
+    while (meets ? ahead->w <= 0.0 : ahead->w > 0.0) {
+        double factor = exp(reach * fa_min(fa_max(fabs(ahead->w), 1e-6), 1.0));
+        *behind = *ahead;
+        if (grows ? behind->x >= range->high : behind->x <= range->low)
+            return meets ? FA_OK : FA_NOT_MET;
+        ahead->x = grows ? fa_min(behind->x * factor, range->high) : fa_max(behind->x / factor, range->low);
         reach *= 3.0;
-        *last = fa_try(t, b->bad, last->log_a);
-        b->w_bad = last->excess;
-    }
-    while (b->w_good > 0.0) {
-        factor = exp(reach * fa_min(fa_max(b->w_good, 1e-6), 1.0));
-        b->bad = b->good;
-        b->w_bad = b->w_good;
-        if (range->sign > 0 ? b->bad >= range->high : b->bad <= range->low)
-            return FA_NOT_MET;
-        b->good = range->sign > 0 ? fa_min(b->bad * factor, range->high) : fa_max(b->bad / factor, range->low);
-        reach *= 3.0;
-        *last = fa_try(t, b->good, last->log_a);
-        b->w_good = last->excess;
+        *last = fa_try(t, ahead->x, last->log_a);
+        ahead->w = last->excess;
     }
     return FA_OK;
 }
@@ -141,8 +135,8 @@ FA_FUNC int fa_enclose(const fa_target *t, const fa_range *range, fa_bracket *b,
  *   why      a third of the wanted width beyond the root, so that the bracket can close */
 FA_FUNC double fa_next(const fa_bracket *b, int bisect)
 {
-    double lg = log(b->good), lb = log(b->bad), size = fabs(lb - lg), near = FA_CALIBRATION_WIDTH / 3.0,
-           next = lg - b->w_good * (lb - lg) / (b->w_bad - b->w_good);
+    double lg = log(b->good.x), lb = log(b->bad.x), size = fabs(lb - lg), near = FA_CALIBRATION_WIDTH / 3.0,
+           next = lg - b->good.w * (lb - lg) / (b->bad.w - b->good.w);
     if (bisect || !(fabs(next - lg) <= size))
         next = 0.5 * (lg + lb);
     if (fabs(next - lg) < near)
@@ -157,36 +151,27 @@ FA_FUNC double fa_next(const fa_bracket *b, int bisect)
  *   why      epsilon may jump: the middle is taken where the bracket has not halved in four steps */
 FA_FUNC void fa_narrow(const fa_target *t, fa_bracket *b, fa_trial *last)
 {
-    double width = INFINITY, x, w, keep;
-    int i, side = 0;
-    for (i = 0; i < 200 && fabs(log(b->good / b->bad)) > FA_CALIBRATION_WIDTH; i++) {
+    double width = INFINITY, x, keep;
+    fa_tried *mine, *other, *before = 0;
+    int i;
+    for (i = 0; i < 200 && fabs(log(b->good.x / b->bad.x)) > FA_CALIBRATION_WIDTH; i++) {
         int slow = 0;
         if (i % 4 == 3) {
-            double size = fabs(log(b->bad) - log(b->good));
+            double size = fabs(log(b->bad.x) - log(b->good.x));
             slow = size > 0.5 * width;
             width = size;
         }
         x = exp(fa_next(b, slow));
-        if (x == b->good || x == b->bad)
+        if (x == b->good.x || x == b->bad.x)
             break;
         *last = fa_try(t, x, last->log_a);
-        w = last->excess;
-        if (w <= 0.0) {
-            keep = 1.0 - w / b->w_good;
-            if (side == 1)
-                b->w_bad *= keep > 0.0 ? keep : 0.5;
-            b->good = x;
-            b->w_good = w;
-            side = 1;
-        }
-        else {
-            keep = 1.0 - w / b->w_bad;
-            if (side == -1)
-                b->w_good *= keep > 0.0 ? keep : 0.5;
-            b->bad = x;
-            b->w_bad = w;
-            side = -1;
-        }
+        mine = last->excess <= 0.0 ? &b->good : &b->bad;
+        other = last->excess <= 0.0 ? &b->bad : &b->good;
+        keep = 1.0 - last->excess / mine->w;
+        if (before == mine)
+            other->w *= keep > 0.0 ? keep : 0.5;
+        *mine = (fa_tried){x, last->excess};
+        before = mine;
     }
 }
 
@@ -207,12 +192,12 @@ FA_FUNC double fa_solve(const fa_target *t, const fa_range *range, int *status_o
             return x;
     }
     last = fa_try(t, x, NAN);
-    b = (fa_bracket){.good = x, .bad = x, .w_good = last.excess, .w_bad = last.excess};
+    b = (fa_bracket){{x, last.excess}, {x, last.excess}};
     *status_out = fa_enclose(t, range, &b, &last);
     if (*status_out != FA_OK)
-        return b.bad;
+        return b.bad.x;
     fa_narrow(t, &b, &last);
-    x = b.good;
+    x = b.good.x;
     for (i = 0; i < 40; i++) { /* the search may end an ulp elsewhere */
         double away = 1.0 + ldexp(1e-14, i);
         if (fa_meets(t, x))

@@ -93,22 +93,14 @@ FA_FUNC void fa_sgm_nodes_low(fa_sgm *m, int64_t j, int n, double *loss_hi, doub
     double v_hi[FA_BLOCK], v_lo[FA_BLOCK];
     double q = m->q, h = m->h, start = (double)j * h;
     fa_dd half = {0.5 * m->inv_var.hi, 0.5 * m->inv_var.lo}, r8 = m->rho[FA_LANES];
-    int i, s;
-    if (j == m->j_next) {
-        for (i = 0; i < FA_LANES; i++) {
-            fa_dd t = fa_dd_mul(fa_dd_make(m->v_hi[i], m->v_lo[i]), r8);
-            v_hi[i] = t.hi;
-            v_lo[i] = t.lo;
-        }
-    }
-    else {
-        fa_dd y = fa_dd_mul(m->inv_var, fa_two_sum(start, -0.5)), v;
-        v = y.hi < -200.0 ? fa_dd_make(0.0, 0.0) : fa_exp_dd(y); /* exp(-200) is below 1's last double-double bit */
-        for (i = 0; i < FA_LANES; i++) {
-            fa_dd t = fa_dd_mul(v, m->rho[i]);
-            v_hi[i] = t.hi;
-            v_lo[i] = t.lo;
-        }
+    int i, s, goes_on = j == m->j_next;
+    fa_dd y = fa_dd_mul(m->inv_var, fa_two_sum(start, -0.5)), v = {0.0, 0.0};
+    if (!goes_on && !(y.hi < -200.0)) /* exp(-200) is below 1's last double-double bit */
+        v = fa_exp_dd(y);
+    for (i = 0; i < FA_LANES; i++) {
+        fa_dd t = goes_on ? fa_dd_mul(fa_dd_make(m->v_hi[i], m->v_lo[i]), r8) : fa_dd_mul(v, m->rho[i]);
+        v_hi[i] = t.hi;
+        v_lo[i] = t.lo;
     }
     for (s = FA_LANES; s < n; s += FA_LANES) {
         FA_PRAGMA(omp simd)

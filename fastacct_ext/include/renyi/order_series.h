@@ -61,11 +61,6 @@ FA_INLINE double fa_exp_above_v(double t)
     return FA_HORNER4(1.0 / 24.0, r, 1.0 / 6.0, 0.5, 1.0, 1.0001) * scale;
 }
 
-FA_INLINE double fa_sum_lanes(const double *s)
-{
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-}
-
 /* the nodes that a series sums, block by block, each block with its share of one power of t; and what it leaves out */
 typedef struct {
     int n, direct;                  /* blocks; those before `direct` are summed with E2 */

@@ -21,6 +21,11 @@ typedef struct {
     fa_precision precision;        /* of the direct sums */
 } fa_sums;
 
+FA_INLINE double fa_sum_lanes(const double *s)
+{
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
 FA_INLINE double fa_e2_node(double loss_hi, double loss_lo, double a, fa_precision precision, double *t_out,
                             double *exp_out)
 {
@@ -63,7 +68,7 @@ FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, 
             s[k] = FA_FMA(weight[i + k], fa_e2_node(loss_hi[i + k], loss_lo[i + k], a, precision, &t, &e), s[k]);
         }
     }
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    return fa_sum_lanes(s);
 }
 
 /* adds sum p E2(t), and what the derivatives need, to the outputs */
