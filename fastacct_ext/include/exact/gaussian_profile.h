@@ -11,8 +11,7 @@
 
 #include "../num/math.h"
 
-#define FA_SQRT_2PI     2.50662827463100050242
-#define FA_LOG_SQRT_2PI 0.918938533204672741780
+#define FA_SQRT_2PI 2.50662827463100050242
 
 /* R(t) = Phi(-t)/phi(t) and S(t) = 1 - t R(t); relative error below 64 u each for t >= -40 */
 FA_FUNC double fa_mills(double t, double *slope_out)
@@ -20,7 +19,7 @@ FA_FUNC double fa_mills(double t, double *slope_out)
     double r, c;
     int i;
     if (t < 2.5) {
-        r = 0.5 * FA_SQRT_2PI * exp(0.5 * t * t) * erfc(t * 0.70710678118654752440);
+        r = 0.5 * FA_SQRT_2PI * exp(0.5 * t * t) * erfc(t * FA_HALF_ROOT);
         *slope_out = 1.0 - t * r;
         return r;
     }
@@ -45,8 +44,7 @@ FA_FUNC double fa_gaussian_log_delta(double mu, double eps)
     if (mu > 1e150) /* a^2 would overflow */
         return 0.0;
     if (a > 4.0 && mu > 0.1) { /* delta near 1: through its complement */
-        double miss = 0.5 * erfc(a * 0.70710678118654752440) +
-                      exp(-0.5 * a * a) / FA_SQRT_2PI * fa_mills(mu - a, &slope);
+        double miss = 0.5 * erfc(a * FA_HALF_ROOT) + exp(-0.5 * a * a) / FA_SQRT_2PI * fa_mills(mu - a, &slope);
         return log1p(-miss * (1.0 - 1e-12 * (1.0 + a * a))) + 4.0 * FA_EPS;
     }
     if (mu < 0.1) {

@@ -64,7 +64,7 @@ FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
         for (i = 0; i <= (k ? m->n_q : m->n_p); i++) {
             double mean = k ? (i ? m->q_mean[i - 1] : 0.0) : (i ? m->p_mean[i - 1] + from : from),
                    log_w = k ? m->q_weight[i] : m->p_weight[i];
-            double z = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * z * 0.70710678118654752440);
+            double z = (low - mean) / s, term = exp(log_w) * 0.5 * erfc(sign * z * FA_HALF_ROOT);
             side[k] += term;
             err[k] += FA_EPS * (80.0 + 16.0 * (fabs(log_w) + 0.5 * z * z + fabs(z) * (1.0 + fabs(mean)) / s)) * term +
                       1e-322; /* what underflows is off by a few 5e-324, which e^eps multiplies */

@@ -50,7 +50,7 @@ FA_FUNC double fa_sample_rate(const fa_target *t, int *status_out)
         return 1.0;
     if (!(t->delta > 0.0) || !(t->sigma > 0.0))
         return 0.0;
-    range.start = sqrt(fa_squared_mu(t) / t->steps / (x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0))));
+    range.start = sqrt(fa_squared_mu(t) / t->steps / fa_chi_square(x));
     range.start = fa_max(fa_min(range.start, range.high), range.low);
     found = fa_solve(t, &range, status_out);
     if (*status_out == FA_OK)
@@ -93,7 +93,7 @@ FA_FUNC double fa_steps_exact(const fa_target *t)
     fa_range range = {.low = 1.0, .high = FA_STEPS_TO, .sign = -1};
     double low = 0.0, high = 1.0, w_low = -1.0, w_high, about = INFINITY, longer = 0.3, x = 1.0 / (t->sigma * t->sigma);
     fa_secant s;
-    range.start = fa_squared_mu(t) / (t->q * t->q) / (x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0)));
+    range.start = fa_squared_mu(t) / (t->q * t->q) / fa_chi_square(x);
     if (t->eps > 0.0 && fa_approach(t, &range, &s)) {
         about = exp(s.log_x);
         high = floor(about);

@@ -46,24 +46,25 @@ FA_INLINE fa_target fa_with(const fa_target *t, double x)
     return run;
 }
 
+/* fa_excess -- how far an epsilon is from its target; where one of them is 0, what stands for the logarithm. */
+FA_INLINE double fa_excess(double eps, double target)
+{
+    if (eps <= target)
+        return eps > 0.0 && target > 0.0 ? log(eps / target) - 1e-300 : -0.5;
+    return target > 0.0 && eps < INFINITY ? log(eps / target) + 1e-300 : 1.0;
+}
+
 /* fa_try_exact -- a run by the exact accountant, from a cold start, as a caller would ask.
  *   why      in direction add no loss is above add_end, and how far below it epsilon is need not be known */
 FA_FUNC fa_trial fa_try_exact(const fa_target *run)
 {
-    fa_trial found = {.excess = 1.0, .log_a = NAN};
     fa_exact *e = run->exact;
     double eps, lower;
     fa_exact_set(e, run->sigma, run->q, run->steps);
-    if (e->directions == FA_ADD && e->add_end * (1.0 + 8.0 * FA_EPS) <= run->eps) {
-        found.excess = -0.5;
-        return found;
-    }
+    if (e->directions == FA_ADD && e->add_end * (1.0 + 8.0 * FA_EPS) <= run->eps)
+        return (fa_trial){.excess = -0.5, .log_a = NAN};
     fa_exact_read(e, run->delta, FA_READ_EPSILON, &lower, &eps);
-    if (eps <= run->eps)
-        found.excess = eps > 0.0 && run->eps > 0.0 ? fa_max(-2.0, log(eps / run->eps)) - 1e-300 : -0.5;
-    else if (run->eps > 0.0 && eps < INFINITY)
-        found.excess = log(eps / run->eps) + 1e-300;
-    return found;
+    return (fa_trial){.excess = fa_max(-2.0, fa_excess(eps, run->eps)), .log_a = NAN};
 }
 
 /* fa_is_sketched -- whether fa_try_sketch can tell something: several steps of a sampled Gaussian that is known. */
@@ -83,7 +84,7 @@ FA_FUNC double fa_try_sketch(const fa_target *t, double x, fa_digits digits, fa_
     return fa_sketch(work, t->eps, log(t->delta), digits, start);
 }
 
-/* fa_try_renyi -- a run by Renyi DP; where epsilon or its target is 0, what stands for the logarithm.
+/* fa_try_renyi -- a run by Renyi DP.
  *   needs    log_a: the order at which the search starts, NAN: none is known; then epsilon is as a caller is told it */
 FA_FUNC fa_trial fa_try_renyi(const fa_target *run, double log_a)
 {
@@ -100,10 +101,7 @@ FA_FUNC fa_trial fa_try_renyi(const fa_target *run, double log_a)
         eps = fa_cell_epsilon(run->moment, run->steps, run->delta, &run->renyi, &order, &status);
         found.log_a = log(order - 1.0);
     }
-    if (eps <= run->eps)
-        found.excess = run->eps > 0.0 && eps > 0.0 ? log(eps / run->eps) - 1e-300 : -0.5;
-    else
-        found.excess = run->eps > 0.0 && eps < INFINITY ? log(eps / run->eps) + 1e-300 : 1.0;
+    found.excess = fa_excess(eps, run->eps);
     return found;
 }
 

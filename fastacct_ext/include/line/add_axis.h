@@ -12,8 +12,7 @@
 
 #include "window.h"
 
-#define FA_ADD_AXIS         512 /* most nodes of the real axis */
-#define FA_ADD_HALF_LOG_2PI 0.918938533204672741780
+#define FA_ADD_AXIS 512 /* most nodes of the real axis */
 
 typedef struct {
     double sigma, s2, inv_var, log_odds, q, steps;
@@ -59,7 +58,7 @@ FA_FUNC void fa_add_axis_fill(fa_add_axis *axis, const fa_add_run *run, double f
     int i, n;
     h = fa_max(h, (right - left) / (FA_ADD_AXIS - 16));
     n = ((int)((right - left) / h) + 8) / 8 * 8;
-    log_h = log(h / s) - FA_ADD_HALF_LOG_2PI;
+    log_h = log(h / s) - FA_LOG_SQRT_2PI;
     axis->n = n;
     axis->first = left;
     axis->h = h;

@@ -66,7 +66,7 @@ FA_FUNC void fa_add_moduli(const fa_add_nodes *s, const fa_add_run *run, double 
 {
     double step = FA_ADD_STRIDE * s->h, iv = run->inv_var, unit = 0.125 * step * step, co = 2.0 * cos(phi),
            y = phi * run->s2, lo = run->log_odds;
-    double base = log(step / run->sigma) - FA_ADD_HALF_LOG_2PI + 0.5 * phi * y - s->log_scale + unit * (iv + iv * iv);
+    double base = log(step / run->sigma) - FA_LOG_SQRT_2PI + 0.5 * phi * y - s->log_scale + unit * (iv + iv * iv);
     double bend = unit * iv * iv * exp(step * iv), tight = 0.5 / (s->width * s->width),
            top = tight * (y * y) + 2.0 * unit * tight;
     double p0 = out->p[0], p1 = out->p[1], p2 = out->p[2], s0 = 0.0, s1 = 0.0, s2 = 0.0, d0 = 0.0, d1 = 0.0, d2 = 0.0,

@@ -151,8 +151,8 @@ FA_FUNC int fa_add_nodes_fill(fa_add_nodes *s, const fa_add_run *run)
 {
     double th = s->theta, co = cos(th), si = -sin(th), iv = run->inv_var, y2 = th * th * run->s2, lo = run->log_odds,
            angle = INFINITY;
-    double log_h = log(s->h / run->sigma) - FA_ADD_HALF_LOG_2PI, base = log_h - s->log_scale + 0.5 * y2,
-           first = s->first, h = s->h;
+    double log_h = log(s->h / run->sigma) - FA_LOG_SQRT_2PI, base = log_h - s->log_scale + 0.5 * y2, first = s->first,
+           h = s->h;
     double fixed = 52.0 + 0.125 * s->n + 5.0 * (fabs(log_h) + fabs(s->log_scale)) + 2.5 * y2;
     double odds = 2.0 * fabs(log(run->q)) + 2.0 * run->end / run->steps + fabs(lo);
     int j, n = s->n;

@@ -81,7 +81,7 @@ FA_INLINE double fa_many_ends(fa_many_group *g, const fa_many_wish *w)
             double d = fa_min(FA_PI / h, low < 0.0 ? 0.5 * FA_PI : 0.9 * FA_PI);
             far[lane] = d * s2 * (FA_PI / h - 0.5 * d) - fa_max(0.0, low * g->kappa[lane]);
         }
-        g->base[lane] = fa_log_v(h / g->sigma[lane]) - 0.918938533204672741780;
+        g->base[lane] = fa_log_v(h / g->sigma[lane]) - FA_LOG_SQRT_2PI;
     }
     g->every = 2;
     for (lane = 0; lane < FA_LANE; lane++) {

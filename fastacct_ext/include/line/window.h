@@ -8,8 +8,7 @@
 
 #include "../num/vector.h"
 
-#define FA_HALF_ROOT 0.70710678118654752440 /* 1/sqrt(2) */
-#define FA_ERFC_END  26.0                   /* erfc(26) = 6e-296 */
+#define FA_ERFC_END 26.0 /* erfc(26) = 6e-296 */
 
 /* erfc(x), 0 <= x <= FA_ERFC_END: (4 + 4 x^2) u, relative.  t exp(-x^2 + p(t)), t = 2/(2 + x), p of degree 27 in 2 t -
  * 1: Chebyshev's interpolant of log(erfc(x) exp(x^2)/t) at 64 points, cut where its coefficients are below 1e-18 */
@@ -37,7 +36,7 @@ FA_FUNC double fa_log_tail(double x)
         return log(0.5 * erfc(x * FA_HALF_ROOT));
     for (i = 12; i > 0; i--) /* Mills' ratio 1/(x + 1/(x + 2/(x + ...))) */
         c = i / (x + c);
-    return -0.5 * x * x - 0.918938533204672741780 - log(x + c);
+    return -0.5 * x * x - FA_LOG_SQRT_2PI - log(x + c);
 }
 
 #endif

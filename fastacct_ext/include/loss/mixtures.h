@@ -31,7 +31,6 @@ typedef struct {
     double q_mean[FA_COMPONENTS], q_log[FA_COMPONENTS];
     double p_top, q_low; /* largest mean of P, smallest of Q */
     int symmetric;       /* Q is the mirror image of P: both directions coincide */
-    int gaussian;        /* P and Q are single Gaussians */
     double sample_rate;  /* of a Poisson-sampled Gaussian, else 0 */
 } fa_pair;
 
@@ -44,7 +43,6 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
     m->p_top = 1.0;
     m->n_p = 1;
     m->n_q = m->symmetric = 0;
-    m->gaussian = q >= 1.0;
     m->sample_rate = q;
     m->kappa = log1p(-q);
     m->p_mean[0] = 1.0;
@@ -65,7 +63,6 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
         range = p_mean[0] - q_mean[0];
     m->sigma = s = sigma / range;
     m->inv_var = 1.0 / (s * s);
-    m->gaussian = n_p == 1 && n_q == 1;
     m->sample_rate = 0.0;
     m->n_p = n_p - 1;
     m->n_q = n_q - 1;

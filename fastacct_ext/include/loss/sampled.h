@@ -37,6 +37,9 @@ typedef struct {
     double v_hi[FA_LANES], v_lo[FA_LANES]; /* ... with these values of the nodes just before */
 } fa_sgm;
 
+/* e^x - 1, x = 1/sigma^2, about and without overflow: E_Q[(dP/dQ)^2] - 1 of a Gaussian */
+FA_INLINE double fa_chi_square(double x) { return x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0)); }
+
 /* fa_sgm_step -- largest grid step whose aliasing error is below 2^-46 relative, for every order alpha > 1.
  *   source   docs/algorithms/quadrature.md, theorem 2; from the trapezoid theorem of Trefethen and Weideman (2014) */
 FA_FUNC double fa_sgm_step(double sigma, double *alias_out)

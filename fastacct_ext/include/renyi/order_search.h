@@ -86,7 +86,7 @@ FA_FUNC double fa_guess_log_a(const fa_run *run, fa_aim aim)
         double n = run->steps[i], s = run->moment[i].mech.sigma, q = run->moment[i].mech.q, x = 1.0 / (s * s), b, log_q;
         if (!(n > 0.0) || !(q > 0.0) || !(x > 0.0))
             continue;
-        v += n * q * q * (x < 30.0 ? expm1(x) : exp(fa_min(x, 300.0)));
+        v += n * q * q * fa_chi_square(x);
         log_q = log(q);
         b = fa_max(-2.0 * log_q / x, 0.1 * s);
         for (k = 0; k < 3; k++) {
