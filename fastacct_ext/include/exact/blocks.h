@@ -169,14 +169,13 @@ static int fa_is_many(const fa_job *job)
     return 1;
 }
 
-/* such a job, where that pass certifies it: status FA_NOT_DONE elsewhere; how many targets were looked at */
+/* such a job, where that pass certifies it: status as it was elsewhere; how many targets were looked at */
 static int64_t fa_exact_many(const fa_job *job, const fa_cells *at, const fa_question *ask, double end,
                              const fa_answers *out)
 {
     fa_exact e;
     int64_t i;
     int ready;
-    memset(out->status, FA_NOT_DONE, (size_t)at->n);
     if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
         return FA_NO_MEMORY;
     e.way[0].n_blocks = e.way[1].n_blocks = 0;
@@ -187,16 +186,17 @@ static int64_t fa_exact_many(const fa_job *job, const fa_cells *at, const fa_que
         e.refused = 0;
         status = fa_exact_read(&e, at->target[i], (fa_read)ask->quantity, out->lower + i, out->upper + i);
         out->slope[i] = e.slope;
-        out->status[i] = (uint8_t)(e.refused ? FA_NOT_DONE : status);
+        if (!e.refused)
+            out->status[i] = (uint8_t)status;
     }
     fa_many_free(e.many);
     fa_exact_free(&e);
     return fa_alloc_failed() ? FA_NO_MEMORY : ready ? i : at->n;
 }
 
-/* one job, block by block, at those of n targets that `many` steps have left */
-static int64_t fa_exact_blocks(const fa_job *job, const fa_cells *at, int64_t n, int many, const fa_question *ask,
-                               double end, const fa_answers *out)
+/* one job, block by block, at those of n targets that are not done */
+static int64_t fa_exact_blocks(const fa_job *job, const fa_cells *at, int64_t n, const fa_question *ask, double end,
+                               const fa_answers *out)
 {
     fa_exact e;
     int64_t i;
@@ -205,7 +205,7 @@ static int64_t fa_exact_blocks(const fa_job *job, const fa_cells *at, int64_t n,
         return FA_NO_MEMORY;
     released = fa_job_blocks(&e, 0, job);
     for (i = 0; i < n && !fa_is_late(i, end); i++) {
-        if (many && out->status[i] != FA_NOT_DONE)
+        if (out->status[i] != FA_NOT_DONE)
             continue;
         if (!released) {
             fa_give_nothing(i, ask->quantity, out);
@@ -228,15 +228,13 @@ static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_ques
 {
     double end = fa_end_of(seconds);
     int64_t i, n = at->n, done = 0;
-    int many = fa_is_many(job);
     (void)fa_alloc_failed();
-    if (many)
+    memset(out->status, FA_NOT_DONE, (size_t)n);
+    if (fa_is_many(job))
         n = fa_exact_many(job, at, ask, end, out);
-    if (n < 0)
-        return n;
-    for (i = 0; i < n && many; i++)
+    for (i = 0; i < n; i++)
         done += out->status[i] != FA_NOT_DONE;
-    return done == n ? n : fa_exact_blocks(job, at, n, many, ask, end, out);
+    return done == n || n < 0 ? n : fa_exact_blocks(job, at, n, ask, end, out);
 }
 
 #endif

@@ -5,58 +5,46 @@
 #include "../late.h"
 #include "calibrate.h"
 
-/* fa_target_of -- the target of cell i; the parameter that is wanted has no column. */
-static fa_target fa_target_of(const fa_cells *in, int64_t i, fa_wanted wanted)
+/* fa_calibrate_cells -- all cells, by the accountant that `t` names; the parameter that is wanted has no column. */
+static int64_t fa_calibrate_cells(fa_target t, const fa_cells *in, double seconds, const fa_answers *out)
 {
-    fa_target t = {.sigma = NAN, .q = NAN, .steps = NAN, .wanted = wanted, .delta = in->target[i], .eps = in->eps[i]};
-    if (in->sigma)
-        t.sigma = in->sigma[i];
-    if (in->q)
-        t.q = in->q[i];
-    if (in->steps)
-        t.steps = in->steps[i];
-    return t;
+    double end = fa_end_of(seconds);
+    int64_t i;
+    (void)fa_alloc_failed();
+    for (i = 0; i < in->n && !fa_is_late(i, end); i++) {
+        int status;
+        t.sigma = in->sigma ? in->sigma[i] : NAN;
+        t.q = in->q ? in->q[i] : NAN;
+        t.steps = in->steps ? in->steps[i] : NAN;
+        t.delta = in->target[i];
+        t.eps = in->eps[i];
+        out->value[i] = fa_calibrate(&t, &status);
+        out->status[i] = (uint8_t)status;
+        if (fa_alloc_failed())
+            return FA_NO_MEMORY;
+    }
+    return i;
 }
 
 static int64_t fa_calibrate_renyi_block(const fa_cells *in, const fa_question *ask, double seconds,
                                         const fa_answers *out)
 {
     fa_log_moment moment;
-    double end = fa_end_of(seconds);
-    int64_t i;
-    for (i = 0; i < in->n && !fa_is_late(i, end); i++) {
-        fa_target t = fa_target_of(in, i, ask->wanted);
-        int status;
-        t.moment = &moment;
-        t.renyi = fa_renyi_ask_of(ask);
-        out->value[i] = fa_calibrate(&t, &status);
-        out->status[i] = (uint8_t)status;
-    }
-    return i;
+    fa_target t = {.wanted = ask->wanted, .moment = &moment, .renyi = fa_renyi_ask_of(ask)};
+    return fa_calibrate_cells(t, in, seconds, out);
 }
 
 static int64_t fa_calibrate_exact_block(const fa_cells *in, const fa_question *ask, double seconds,
                                         const fa_answers *out)
 {
     fa_exact e;
-    double end = fa_end_of(seconds);
-    int64_t i;
-    (void)fa_alloc_failed();
+    fa_target t = {.wanted = ask->wanted, .exact = &e};
+    int64_t done;
     if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
         return FA_NO_MEMORY;
-    for (i = 0; i < in->n && !fa_is_late(i, end); i++) {
-        fa_target t = fa_target_of(in, i, ask->wanted);
-        int status;
-        t.exact = &e;
-        out->value[i] = fa_calibrate(&t, &status);
-        out->status[i] = (uint8_t)status;
-        if (fa_alloc_failed()) {
-            i = FA_NO_MEMORY;
-            break;
-        }
-    }
+    done = fa_calibrate_cells(t, in, seconds, out);
     fa_exact_free(&e);
-    return i;
+    return done;
 }
 
 #endif
