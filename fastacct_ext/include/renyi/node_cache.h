@@ -140,8 +140,7 @@ FA_FUNC void fa_sum_cached(const fa_log_moment *lm, double a, fa_need need, fa_s
         s->e2 += fa_sums_value(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a,
                                s->precision);
     else
-        fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s->precision,
-                       &s->e2, &s->slope, &s->curve);
+        fa_sums_direct(lm->loss_hi + begin, lm->loss_lo + begin, lm->weight + begin, direct - begin, a, s);
     for (i = direct; i < n; i += FA_BLOCK)
         fa_sums_scaled(lm->loss_hi + i, lm->loss_lo + i, lm->base_hi + i, lm->base_lo + i,
                        n - i < FA_BLOCK ? n - i : FA_BLOCK, a, s);

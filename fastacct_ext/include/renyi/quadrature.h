@@ -40,7 +40,7 @@ FA_INLINE double fa_e2_node(double loss_hi, double loss_lo, double a, fa_precisi
 }
 
 FA_INLINE void fa_sums_direct_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
-                                 fa_precision precision, double *e2_out, double *slope_out, double *curve_out)
+                                 fa_precision precision, fa_sums *sums)
 {
     double s0 = 0.0, s1 = 0.0, s2 = 0.0;
     int i;
@@ -51,9 +51,9 @@ FA_INLINE void fa_sums_direct_as(const double *loss_hi, const double *loss_lo, c
         s1 += FA_FMA(wt, e2 + t, -(w * e2));
         s2 = FA_FMA(wt * t, e, s2);
     }
-    *e2_out += s0;
-    *slope_out += s1;
-    *curve_out += s2;
+    sums->e2 += s0;
+    sums->slope += s1;
+    sums->curve += s2;
 }
 
 FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
@@ -71,14 +71,14 @@ FA_INLINE double fa_sums_value_as(const double *loss_hi, const double *loss_lo, 
     return fa_sum_lanes(s);
 }
 
-/* adds sum p E2(t), and what the derivatives need, to the outputs */
+/* adds sum p E2(t), and what the derivatives need, in the precision of the sums */
 FA_FUNC void fa_sums_direct(const double *loss_hi, const double *loss_lo, const double *weight, int n, double a,
-                            fa_precision precision, double *e2_out, double *slope_out, double *curve_out)
+                            fa_sums *sums)
 {
-    if (precision == FA_PLAIN)
-        fa_sums_direct_as(loss_hi, loss_lo, weight, n, a, FA_PLAIN, e2_out, slope_out, curve_out);
+    if (sums->precision == FA_PLAIN)
+        fa_sums_direct_as(loss_hi, loss_lo, weight, n, a, FA_PLAIN, sums);
     else
-        fa_sums_direct_as(loss_hi, loss_lo, weight, n, a, FA_PRECISE, e2_out, slope_out, curve_out);
+        fa_sums_direct_as(loss_hi, loss_lo, weight, n, a, FA_PRECISE, sums);
 }
 
 /* the value alone, for curves and final answers */
@@ -152,7 +152,7 @@ FA_FUNC void fa_sums_range(fa_sgm *m, int64_t j0, int64_t j1, double a, fa_sums 
         sums->loss_max = fa_max(sums->loss_max, fabs(last));
         if (a * last < 690.0 && light > -640.0) {
             fa_weights(m, loss_hi, loss_lo, base_hi, base_lo, n, weight);
-            fa_sums_direct(loss_hi, loss_lo, weight, n, a, FA_PRECISE, &sums->e2, &sums->slope, &sums->curve);
+            fa_sums_direct(loss_hi, loss_lo, weight, n, a, sums);
             sums->kl += fa_sums_value(loss_hi, loss_lo, weight, n, -1.0, FA_PRECISE);
         }
         else {
