@@ -7,6 +7,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.mechanisms.process import Process
+from fastacct_ext import _kernels
 
 LEAST = 128
 """From here on all steps are read in one pass."""
@@ -126,6 +127,29 @@ def test_neither_order_nor_other_targets_matter():
     forward, backward = _job(sigma, q), _job(sigma[::-1], q[::-1])
     alone = [fa.epsilon(forward, delta=d) for d in (1e-3, 1e-5, 1e-8)]
     assert fa.epsilon(backward, delta=np.array([1e-3, 1e-5, 1e-8])).tolist() == alone
+
+
+def test_beyond_the_largest_loss_no_slope_is_known_whatever_was_read_before():
+    """Direction add: delta is 0 there, and the slope of another target is not that of this one."""
+    sigma, q = _steps(np.random.default_rng(5), LEAST, (1.0, 3.0), (1e-4, 1e-3))
+    end = -np.log1p(-q).sum()
+    for targets in ([2.0 * end], [0.5 * end, 2.0 * end]):
+        answers = [np.empty(len(targets)) for _ in range(3)]
+        _kernels.exact_job(
+            np.ones(LEAST),
+            sigma,
+            np.ones(LEAST, dtype=np.int32),
+            np.zeros(LEAST, dtype=np.int32),
+            q,
+            np.ones(LEAST),
+            np.array(targets),
+            *answers,
+            np.empty(len(targets), dtype=np.uint8),
+            quantity=_kernels.Quantity.LOG_DELTA,
+            directions=_kernels.Directions.ADD,
+        )
+        assert answers[1][-1] == -np.inf
+        assert np.isnan(answers[2][-1])
 
 
 def test_edges():

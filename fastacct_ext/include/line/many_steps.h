@@ -79,6 +79,7 @@ FA_FUNC int fa_many_log_delta_way(fa_many *m, int way, double eps, fa_interval *
     double size = NAN, more;
     fa_reading r;
     out->lower = out->upper = -INFINITY;
+    m->slope = NAN;
     if (way && eps >= m->add_end * (1.0 + 8.0 * FA_EPS))
         return 1;
     for (more = 0.0; more <= FA_MANY_RETRY; more += FA_MANY_RETRY) {
