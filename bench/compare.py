@@ -97,7 +97,7 @@ def compare_values(found: Findings, peers: list[Peer], plan: Plan) -> None:
 
 def _scalar_calls(n: int) -> Callable[[], None]:
     """One call of `epsilon` per configuration, in plain numbers."""
-    runs = [c.run() for c in everyday(n)]
+    runs = [c._asdict() for c in everyday(n)]
 
     def loop() -> None:
         for run in runs:
@@ -109,9 +109,9 @@ def _scalar_calls(n: int) -> Callable[[], None]:
 def _tasks(peer: Peer, plan: Plan, threads: int) -> list[tuple[str, int, Callable[[], Any], int, Callable[[], Any]]]:
     """Task, configurations and call of the peer, configurations and call of ours."""
     few = list(everyday(plan.calls))
-    fewer = few[: plan.calibrations]
+    fewer = everyday(plan.calibrations)
     many = everyday(plan.ours)
-    run, curves, target, orders = many.run(), many.curves(), many.target(), np.asarray(CURVE_ORDERS)
+    run, curves, target, orders = many.keywords(), many.curves(), many.target(), np.asarray(CURVE_ORDERS)
     n_scalar = min(plan.ours, 5_000)
 
     def their_epsilon() -> None:
@@ -123,8 +123,8 @@ def _tasks(peer: Peer, plan: Plan, threads: int) -> list[tuple[str, int, Callabl
             peer.rdp_curve(c.noise_multiplier, c.sample_rate, CURVE_ORDERS)
 
     def their_search() -> None:
-        for c in fewer:
-            peer.noise_multiplier(c.epsilon, c.delta, c.sample_rate, c.steps)
+        for c, epsilon in zip(fewer, fewer.epsilon.tolist(), strict=True):
+            peer.noise_multiplier(epsilon, c.delta, c.sample_rate, c.steps)
 
     return [
         (
@@ -187,7 +187,7 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
     )
     if found.threads < 2:
         return
-    run = everyday(plan.ours).run()
+    run = everyday(plan.ours).keywords()
     one, two = timing.interleaved(
         lambda: fa.dpsgd.epsilon(**run, accountant=RDP, threads=1),
         lambda: fa.dpsgd.epsilon(**run, accountant=RDP, threads=2),
@@ -218,7 +218,7 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
 def time_regimes(found: Findings, peers: list[Peer], plan: Plan) -> None:
     def each(configurations: Configurations, accountant: fa.RDP) -> float:
         def call() -> None:
-            fa.dpsgd.epsilon(**configurations.run(), accountant=accountant, threads=1)
+            fa.dpsgd.epsilon(**configurations.keywords(), accountant=accountant, threads=1)
 
         call()
         return timing.median_wall([timing.span(call) for _ in range(plan.rounds)]) / len(configurations)
@@ -244,8 +244,7 @@ def _notes(found: Findings, peers: list[Peer], plan: Plan) -> list[str]:
         "Ratio = peer's time per configuration / ours. The peer is called once per configuration, as its interface "
         "wants, on one core; ours is one array call (the scalar row: one call per configuration too). Calls alternate; "
         "each time is a median.",
-        "Configurations are random and all distinct: q log-uniform in 1e-4..0.1, sigma uniform in 0.5..8, T "
-        "log-uniform in 100..1e5, delta log-uniform in 1e-9..1e-4, target epsilon log-uniform in 0.3..10. The peer's "
+        "Renyi DP: configurations are everyday ones, all distinct; target epsilons log-uniform in 0.3..10. The peer's "
         "are the first of ours.",
         "Not the same work: ours searches all real orders and certifies rounding, the peers evaluate a fixed list.",
         *(f"Noise multiplier of {peer.name}: {peer.calibration}; ours: 1e-9 relative." for peer in peers),
