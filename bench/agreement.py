@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import fastacct as fa
 from bench.configurations import Configurations
-from bench.peers import Peer
+from bench.peers import Accountant, Peer
 from fastacct import reference, tightness
 from fastacct.tightness import Query, Runs, Truth
 
@@ -108,7 +108,7 @@ def search_excess(configurations: Configurations, points: int = 41, width: float
         return np.where(ours > lowest, ours / lowest - 1.0, 0.0)
 
 
-def compare_epsilon(peer: Peer, configurations: Configurations) -> Agreement:
+def compare_epsilon(peer: Accountant, configurations: Configurations) -> Agreement:
     result = Agreement("epsilon", peer.name, configurations.regime, total=len(configurations))
     ours = fa.dpsgd.epsilon(**configurations.keywords(), accountant=RDP)
     for c, mine in zip(configurations, ours.tolist(), strict=True):

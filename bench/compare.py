@@ -23,7 +23,7 @@ import fastacct as fa
 from bench import agreement, compare_exact, report, timing
 from bench.agreement import RDP
 from bench.configurations import REGIMES, Configurations, broad, everyday, tiny_rate
-from bench.peers import Peer, installed
+from bench.peers import BATCH_ADAPTERS, Batches, Peer, installed, is_installed
 from bench.report import Fact, Findings, Race, Regime
 from bench.timing import duration
 from fastacct.core.inputs import as_threads
@@ -42,6 +42,7 @@ SCALAR_TARGET: Final = 20e-6
 IMPORT_TARGET: Final = 60e-3
 SCALING_TARGET: Final = 1.9
 PARTS: Final = ("exact", "rdp")
+SHARED: Final = 100
 QUIET_PAIRS: Final = 5
 """So many undisturbed pairs of runs judge the second thread; fewer do not."""
 
@@ -215,6 +216,48 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
     ]
 
 
+def time_sharing(found: Findings, plan: Plan) -> None:
+    """Renyi epsilons along an axis of steps and one of deltas, and who else shares work along steps."""
+    runs, shares = everyday(plan.calls), np.geomspace(0.1, 1.0, SHARED)
+    columns = {name: column[:, None] for name, column in runs.keywords().items()}
+    axes = {"steps": np.ceil(columns["steps"] * shares), "delta": columns["delta"] * shares}
+
+    def ours(**axis: Any) -> Any:
+        return fa.dpsgd.epsilon(**(columns | axis), accountant=RDP, threads=1)
+
+    for name, axis in axes.items():
+        scattered = {
+            key: np.broadcast_to(column, axis.shape).ravel() for key, column in (columns | {name: axis}).items()
+        }
+        if not np.array_equal(ours(**{name: axis}).ravel(), fa.dpsgd.epsilon(**scattered, accountant=RDP)):
+            raise agreement.FastacctWrongError("a cell depends on those beside it")
+        spans = [timing.span(lambda name=name, axis=axis: ours(**{name: axis})) for _ in range(plan.rounds)]
+        each = timing.median_wall(spans) / axis.size
+        what = f"Renyi epsilon, {SHARED} cells share (noise multiplier, sample rate) along {name}, 1 thread"
+        found.facts.append(Fact(what, f"{duration(each)} a cell", "<= 150 ns", each <= 150e-9))
+    for adapter in filter(is_installed, BATCH_ADAPTERS):
+        peer = adapter()
+        found.other_peers[peer.name] = peer.version
+        for regime in (everyday, broad, tiny_rate):
+            found.agreements.append(agreement.compare_epsilon(peer, regime(plan.values)))
+        _race_over_steps(found, plan, peer, ours)
+
+
+def _race_over_steps(found: Findings, plan: Plan, peer: Batches, ours: Callable[..., Any]) -> None:
+    runs = everyday(plan.calls)
+    for n in (SHARED, 10 * SHARED):
+        axis = np.ceil(runs.steps[:, None] * np.geomspace(0.1, 1.0, n))
+        lists = [row.astype(int).tolist() for row in axis]
+
+        def theirs(lists: list[list[int]] = lists) -> None:
+            for c, steps in zip(runs, lists, strict=True):
+                peer.epsilons(c.noise_multiplier, c.sample_rate, steps, c.delta)
+
+        spans, own = timing.interleaved(theirs, lambda axis=axis: ours(steps=axis), plan.rounds)
+        times = (timing.median_wall(spent) / axis.size for spent in (spans, own))
+        found.races.append(Race(f"epsilon at {n:,} numbers of steps", peer.name, axis.size, axis.size, *times, None))
+
+
 def time_regimes(found: Findings, peers: list[Peer], plan: Plan) -> None:
     def each(configurations: Configurations, accountant: fa.RDP) -> float:
         def call() -> None:
@@ -284,6 +327,7 @@ def compare(plan: Plan, exact: compare_exact.Plan, command: str, parts: list[str
             compare_values(found, peers, plan)
             time_ourselves(found, plan)
             time_peers(found, peers, plan)
+            time_sharing(found, plan)
             time_regimes(found, peers, plan)
     found.load_after = os.getloadavg()
     found.notes = [*compare_exact.notes(found), *(_notes(found, peers, plan) if "rdp" in parts else [])]
