@@ -84,7 +84,7 @@ def true_epsilon(c: Query, sigma: float | None = None) -> float:
 
 def check_against_oracle(configurations: Configurations) -> list[float]:
     """Relative excess of our epsilon over the oracle's infimum; stops where it is below."""
-    ours = fa.dpsgd.epsilon(**configurations.keywords(), accountant=RDP)
+    ours = fa.dpsgd.epsilon(**configurations.run(), accountant=RDP)
     excess = []
     for c, value in zip(configurations, ours, strict=True):
         truth = true_epsilon(c)
@@ -96,7 +96,7 @@ def check_against_oracle(configurations: Configurations) -> list[float]:
 
 def search_excess(configurations: Configurations, points: int = 41, width: float = 0.02) -> NDArray[np.float64]:
     """Relative excess of our epsilon over the best of `points` orders around the order it was found at."""
-    run = configurations.keywords()
+    run = configurations.run()
     ours, best = fa.dpsgd.epsilon(**run, accountant=RDP), fa.dpsgd.best_order(**run)
     lowest = ours.copy()
     for factor in np.exp(np.linspace(-width, width, points)):
@@ -110,7 +110,7 @@ def search_excess(configurations: Configurations, points: int = 41, width: float
 
 def compare_epsilon(peer: Accountant, configurations: Configurations) -> Agreement:
     result = Agreement("epsilon", peer.name, configurations.regime, total=len(configurations))
-    ours = fa.dpsgd.epsilon(**configurations.keywords(), accountant=RDP)
+    ours = fa.dpsgd.epsilon(**configurations.run(), accountant=RDP)
     for c, mine in zip(configurations, ours.tolist(), strict=True):
         try:
             theirs = max(peer.epsilon(c.noise_multiplier, c.sample_rate, c.steps, c.delta), 0.0)
@@ -182,8 +182,10 @@ def compare_curves(peer: Peer, configurations: Configurations, orders: Sequence[
 def compare_noise_multiplier(peer: Peer, configurations: Configurations, judged: int = 3) -> Agreement:
     """Ours may not be larger than a peer's that meets the target; one that misses it is "below the truth"."""
     result = Agreement("noise multiplier", peer.name, configurations.regime, total=len(configurations))
-    ours = fa.dpsgd.noise_multiplier(**configurations.target(), accountant=RDP).tolist()
-    for i, (c, target, mine) in enumerate(zip(configurations, configurations.epsilon.tolist(), ours, strict=True)):
+    ours = fa.dpsgd.noise_multiplier(**configurations.target(), accountant=RDP)
+    for i, (c, target, mine) in enumerate(
+        zip(configurations, configurations.epsilon.tolist(), ours.tolist(), strict=True)
+    ):
         if i < judged and true_epsilon(c, mine) > target * (1 + _ORACLE_ROUNDING):
             raise FastacctWrongError(f"noise multiplier {mine!r} misses epsilon {target!r} at {_where(c)}")
         try:

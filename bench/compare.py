@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,7 +113,7 @@ def _tasks(peer: Peer, plan: Plan, threads: int) -> list[tuple[str, int, Callabl
     few = list(everyday(plan.calls))
     fewer = everyday(plan.calibrations)
     many = everyday(plan.ours)
-    run, curves, target, orders = many.keywords(), many.curves(), many.target(), np.asarray(CURVE_ORDERS)
+    run, curves, target, orders = many.run(), many.curves(), many.target(), np.asarray(CURVE_ORDERS)
     n_scalar = min(plan.ours, 5_000)
 
     def their_epsilon() -> None:
@@ -188,7 +189,7 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
     )
     if found.threads < 2:
         return
-    run = everyday(plan.ours).keywords()
+    run = everyday(plan.ours).run()
     one, two = timing.interleaved(
         lambda: fa.dpsgd.epsilon(**run, accountant=RDP, threads=1),
         lambda: fa.dpsgd.epsilon(**run, accountant=RDP, threads=2),
@@ -219,7 +220,7 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
 def time_sharing(found: Findings, plan: Plan) -> None:
     """Renyi epsilons along an axis of steps and one of deltas, and who else shares work along steps."""
     runs, shares = everyday(plan.calls), np.geomspace(0.1, 1.0, SHARED)
-    columns = {name: column[:, None] for name, column in runs.keywords().items()}
+    columns = {name: column[:, None] for name, column in runs.run().items()}
     axes = {"steps": np.ceil(columns["steps"] * shares), "delta": columns["delta"] * shares}
 
     def ours(**axis: Any) -> Any:
@@ -231,7 +232,7 @@ def time_sharing(found: Findings, plan: Plan) -> None:
         }
         if not np.array_equal(ours(**{name: axis}).ravel(), fa.dpsgd.epsilon(**scattered, accountant=RDP)):
             raise agreement.FastacctWrongError("a cell depends on those beside it")
-        spans = [timing.span(lambda name=name, axis=axis: ours(**{name: axis})) for _ in range(plan.rounds)]
+        spans = [timing.span(partial(ours, **{name: axis})) for _ in range(plan.rounds)]
         each = timing.median_wall(spans) / axis.size
         what = f"Renyi epsilon, {SHARED} cells share (noise multiplier, sample rate) along {name}, 1 thread"
         found.facts.append(Fact(what, f"{duration(each)} a cell", "<= 150 ns", each <= 150e-9))
@@ -253,15 +254,15 @@ def _race_over_steps(found: Findings, plan: Plan, peer: Batches, ours: Callable[
             for c, steps in zip(runs, lists, strict=True):
                 peer.epsilons(c.noise_multiplier, c.sample_rate, steps, c.delta)
 
-        spans, own = timing.interleaved(theirs, lambda axis=axis: ours(steps=axis), plan.rounds)
-        times = (timing.median_wall(spent) / axis.size for spent in (spans, own))
-        found.races.append(Race(f"epsilon at {n:,} numbers of steps", peer.name, axis.size, axis.size, *times, None))
+        spans, own = timing.interleaved(theirs, partial(ours, steps=axis), plan.rounds)
+        they, we = (timing.median_wall(spent) / axis.size for spent in (spans, own))
+        found.races.append(Race(f"epsilon at {n:,} numbers of steps", peer.name, axis.size, axis.size, they, we, None))
 
 
 def time_regimes(found: Findings, peers: list[Peer], plan: Plan) -> None:
     def each(configurations: Configurations, accountant: fa.RDP) -> float:
         def call() -> None:
-            fa.dpsgd.epsilon(**configurations.keywords(), accountant=accountant, threads=1)
+            fa.dpsgd.epsilon(**configurations.run(), accountant=accountant, threads=1)
 
         call()
         return timing.median_wall([timing.span(call) for _ in range(plan.rounds)]) / len(configurations)

@@ -72,7 +72,7 @@ def one_by_one(call: Callable[..., Any], queries: Sequence[dict[str, Any]]) -> N
 
 def least_of(passes: int, call: Callable[..., Any], queries: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
     """The same, each the least of some passes over all of them: what else the machine does is not in it."""
-    return np.min([one_by_one(call, queries) for _ in range(passes)], axis=0)
+    return np.asarray(np.min([one_by_one(call, queries) for _ in range(passes)], axis=0))
 
 
 def _array_seconds(call: Callable[..., Any], columns: dict[str, Any], threads: int, rounds: int) -> float:
@@ -116,7 +116,8 @@ def _duel(
 
 def _check_ours(runs: Runs, queries: list[dict[str, Any]], bounds: Truth) -> None:
     """Values before times: plain numbers, arrays and intervals are one answer."""
-    if not np.array_equal(fa.dpsgd.epsilon(**runs.keywords()), bounds.upper):
+    columns: dict[str, Any] = dict(runs.keywords())
+    if not np.array_equal(fa.dpsgd.epsilon(**columns), bounds.upper):
         raise FastacctWrongError(f"{runs.regime}: epsilon is not the upper end of its interval")
     if [fa.dpsgd.epsilon(**query) for query in queries] != bounds.upper[: len(queries)].tolist():
         raise FastacctWrongError(f"{runs.regime}: epsilon of plain numbers is not that of arrays")
@@ -184,8 +185,8 @@ def compare_calibration(found: Findings, plan: Plan) -> None:
     """The smallest noise multiplier for a target, exact, against `calibrate_dp_mechanism` with PLD."""
     runs = tightness.draw("everyday", plan.calibrations)
     target = np.resize(TARGET_EPSILONS, len(runs))
-    known = {name: column for name, column in runs.keywords().items() if name != "noise_multiplier"}
-    columns = {"epsilon": target} | known
+    known: dict[str, Any] = {name: column for name, column in runs.keywords().items() if name != "noise_multiplier"}
+    columns: dict[str, Any] = {"epsilon": target} | known
     ours = np.asarray(fa.dpsgd.noise_multiplier(**columns, threads=found.threads))
     reached = fa.dpsgd.epsilon(noise_multiplier=ours, **known, threads=found.threads)
     if bool((np.asarray(reached) > target).any()):

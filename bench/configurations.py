@@ -27,6 +27,10 @@ class Configurations(Runs):
         """The first n."""
         return Configurations(self.regime, *(column[:n] for column in (*self.keywords().values(), self.epsilon)))
 
+    def run(self) -> dict[str, Any]:
+        """Arguments of `epsilon`."""
+        return dict(self.keywords())
+
     def parameters(self) -> dict[str, Any]:
         """Arguments of `rdp`, as columns."""
         return {"noise_multiplier": self.noise_multiplier, "sample_rate": self.sample_rate}
@@ -46,7 +50,7 @@ def _log_uniform(u: Cells, low: float, high: float) -> Cells:
 
 def _with_targets(runs: Runs, seed: int) -> Configurations:
     u = np.random.default_rng([seed, 1]).random(len(runs))
-    return Configurations(runs.regime, *runs.keywords().values(), _log_uniform(u, 0.3, 10.0))
+    return Configurations(runs.regime, **runs.keywords(), epsilon=_log_uniform(u, 0.3, 10.0))
 
 
 def everyday(n: int, seed: int = SEED) -> Configurations:

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 import fastacct as fa
 from bench import timing
@@ -62,7 +61,7 @@ def seconds(calls: tuple[Callable[[], Any], ...]) -> list[float]:
     return [min(own) for own in spans]
 
 
-def grid() -> dict[str, NDArray[np.float64]]:
+def grid() -> dict[str, Any]:
     """21 deltas, 60 numbers of steps (1 to 300 participations) and 6 pairs of noise multiplier and sample rate."""
     pairs = tightness.draw("everyday", 6)
     rate = pairs.sample_rate[:, None, None]
@@ -79,7 +78,7 @@ def shared_grid(rounds: int) -> tuple[str, str]:
     axes = grid()
     values = np.asarray(fa.dpsgd.epsilon(**axes, threads=1))
     order = np.random.default_rng(tightness.SEED).permutation(values.size)
-    shuffled = {name: np.broadcast_to(axis, values.shape).ravel()[order] for name, axis in axes.items()}
+    shuffled: dict[str, Any] = {name: np.broadcast_to(axis, values.shape).ravel()[order] for name, axis in axes.items()}
     queries = [
         dict(zip(shuffled, row, strict=True)) for row in zip(*(c.tolist() for c in shuffled.values()), strict=True)
     ]
@@ -87,7 +86,7 @@ def shared_grid(rounds: int) -> tuple[str, str]:
     def each() -> list[Any]:
         return [fa.dpsgd.epsilon(**query) for query in queries]
 
-    if not values.ravel()[order].tolist() == fa.dpsgd.epsilon(**shuffled).tolist() == each():
+    if not values.ravel()[order].tolist() == np.asarray(fa.dpsgd.epsilon(**shuffled)).tolist() == each():
         raise AssertionError("a cell depends on those beside it")
     spent = [
         min(timing.span(call).cpu for _ in range(rounds)) / values.size * 1e6

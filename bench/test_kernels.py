@@ -48,19 +48,19 @@ def conversion_epsilon(divergence: Any, order: Any, delta: Any, conversion: str)
 @pytest.mark.parametrize("regime", REGIMES)
 def test_epsilon_of_a_regime(benchmark: BenchmarkFixture, regime: str, size: int) -> None:
     configurations = rows(regime, size)
-    ours = fa.dpsgd.epsilon(**configurations.keywords(), accountant=RDP)
+    ours = fa.dpsgd.epsilon(**configurations.run(), accountant=RDP)
     for value, truth in zip(ours.tolist(), oracle_epsilons(regime), strict=False):
         assert truth * (1 - ORACLE_ROUNDING) <= value <= truth * (1 + TOLERANCE)
     assert search_excess(configurations.head(200)).max() <= TOLERANCE
     benchmark.group = f"epsilon, {size} configurations"
-    np.testing.assert_array_equal(benchmark(fa.dpsgd.epsilon, **configurations.keywords(), accountant=RDP), ours)
+    np.testing.assert_array_equal(benchmark(fa.dpsgd.epsilon, **configurations.run(), accountant=RDP), ours)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 def test_epsilon_of_a_conversion(benchmark: BenchmarkFixture, conversion: str, regime: str) -> None:
     configurations = rows(regime, 100)
-    run = configurations.keywords()
+    run = configurations.run()
     accountant = fa.RDP(conversion=conversion)
     ours = fa.dpsgd.epsilon(**run, accountant=accountant)
     if conversion == "optimal":
@@ -79,7 +79,7 @@ def test_epsilon_of_a_conversion(benchmark: BenchmarkFixture, conversion: str, r
 @pytest.mark.parametrize("regime", REGIMES)
 def test_delta_of_a_regime(benchmark: BenchmarkFixture, regime: str) -> None:
     configurations = rows(regime, 500)
-    run = configurations.keywords()
+    run = configurations.run()
     target = run.pop("delta")
     epsilon = fa.dpsgd.epsilon(**run, delta=target, accountant=RDP)
     ours = fa.dpsgd.delta(**run, epsilon=epsilon, accountant=RDP)
@@ -109,7 +109,7 @@ def test_rdp_of_a_regime(benchmark: BenchmarkFixture, regime: str, orders: tuple
 @pytest.mark.parametrize("solve_for", ["noise_multiplier", "sample_rate", "steps"])
 def test_calibration_of_a_parameter(benchmark: BenchmarkFixture, solve_for: str, regime: str) -> None:
     configurations = rows(regime, 50)
-    run = configurations.keywords()
+    run = configurations.run()
     known: dict[str, Any] = {name: column for name, column in run.items() if name != solve_for}
     solve = getattr(fa.dpsgd, solve_for)
     ours = solve(**known, epsilon=configurations.epsilon, accountant=RDP)
@@ -129,7 +129,7 @@ def test_calibration_of_a_parameter(benchmark: BenchmarkFixture, solve_for: str,
 
 @pytest.mark.parametrize("accountant", [fa.BasicComposition(), fa.AdvancedComposition()], ids=repr)
 def test_epsilon_of_a_classical_accountant(benchmark: BenchmarkFixture, accountant: fa.Method) -> None:
-    run = everyday(500).keywords()
+    run = everyday(500).run()
     ours = fa.dpsgd.epsilon(**run, accountant=accountant)
     once = fa.dpsgd.epsilon(**(run | {"steps": 1}), accountant=accountant)
     for c, epsilon in zip(everyday(4), once.tolist(), strict=False):
@@ -162,14 +162,14 @@ def test_epsilon_of_a_thousand_different_steps(benchmark: BenchmarkFixture) -> N
 def test_epsilon_of_plain_numbers(benchmark: BenchmarkFixture) -> None:
     run: dict[str, Any] = next(iter(everyday(1)))._asdict()
     ours = fa.dpsgd.epsilon(**run, accountant=RDP)
-    assert ours == fa.dpsgd.epsilon(**everyday(1).keywords(), accountant=RDP)[0]
+    assert ours == fa.dpsgd.epsilon(**everyday(1).run(), accountant=RDP)[0]
     benchmark.group = "one call"
     assert benchmark(fa.dpsgd.epsilon, **run, accountant=RDP) == ours
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_of_a_large_grid(benchmark: BenchmarkFixture, threads: int) -> None:
-    run = everyday(20_000).keywords()
+    run = everyday(20_000).run()
     ours = fa.dpsgd.epsilon(**run, accountant=RDP, threads=1)
     benchmark.group = "epsilon, 20,000 configurations, threads"
     np.testing.assert_array_equal(benchmark(fa.dpsgd.epsilon, **run, accountant=RDP, threads=threads), ours)

@@ -38,7 +38,7 @@ def test_epsilon_of_fastacct_never_exceeds_a_peer(peer: Peer) -> None:
 
 def test_epsilon_at_the_orders_of_a_peer_is_not_above_it(peer: Peer) -> None:
     configurations = everyday(10)
-    ours = fa.dpsgd.epsilon(**configurations.keywords(), accountant=fa.RDP(orders=peer.default_orders))
+    ours = fa.dpsgd.epsilon(**configurations.run(), accountant=fa.RDP(orders=peer.default_orders))
     for c, mine in zip(configurations, ours, strict=True):
         theirs = peer.epsilon(c.noise_multiplier, c.sample_rate, c.steps, c.delta)
         assert mine <= theirs * (1 + 1e-6)  # their rounding
