@@ -82,6 +82,15 @@ def test_rounding_is_needed():
     assert not all(_holds(line, truth, without="rounding") for line in lines)
 
 
+@pytest.mark.parametrize("left", [4.0, 5.0])
+@pytest.mark.parametrize("job", JOBS)
+def test_what_lies_left_of_the_nodes_is_paid(job, left):
+    """Nodes that begin too far right: what they miss is paid, by the sums' ends and by that of the mean loss."""
+    short, whole, truth = _line(job, left=left), _line(job), _truth(job)
+    assert _holds(short, truth), short
+    assert not _holds(short | {"up": whole["up"], "down": whole["down"]}, truth), short
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_coarse_lines_hold_the_truth(job):
     truth = _truth(job)
