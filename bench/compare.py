@@ -1,6 +1,6 @@
 """Side by side with other libraries in one process: values first, then interleaved times.
 
-    python -m bench.compare [--quick] [--output FILE]
+    python -m bench.compare [--quick] [--peer-count N] [--output FILE]
 
 Writes RESULTS.md beside this file (`--quick`: a smoke run that writes nothing unless `--output` says where).
 """
@@ -13,7 +13,7 @@ import statistics
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -340,12 +340,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a smoke run: few configurations, nothing written")
     parser.add_argument("--output", type=Path, help="where to write the page (default: RESULTS.md beside this file)")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: both; one alone writes nothing either")
+    parser.add_argument("--peer-count", type=int, help="configurations that every exact accountant is asked")
     chosen = parser.parse_args(arguments)
     parts = chosen.part or list(PARTS)
     options = [*(["--quick"] if chosen.quick else []), *(f"--part {part}" for part in chosen.part or [])]
+    options += [f"--peer-count {chosen.peer_count}"] if chosen.peer_count else []
     command = " ".join(["python -m bench.compare", *options])
     try:
         exact = compare_exact.QUICK if chosen.quick else compare_exact.FULL
+        exact = replace(exact, peer=chosen.peer_count or exact.peer)
         found = compare(QUICK if chosen.quick else FULL, exact, command, parts)
     except agreement.FastacctWrongError as wrong:
         print(f"stopped before timing: {wrong}", file=sys.stderr)
