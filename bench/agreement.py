@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastacct as fa
-from bench.configurations import Configuration, Configurations
-from bench.peers import Peer
+from bench.configurations import Configurations
+from bench.peers import Accountant, Peer
 from fastacct import reference, tightness
-from fastacct.tightness import Runs, Truth
+from fastacct.tightness import Query, Runs, Truth
 
 RDP: Final = fa.RDP()
 TOLERANCE: Final = 1e-9
@@ -69,11 +69,11 @@ class Agreement:
         return max(self.ratios, default=math.nan)
 
 
-def _where(c: Configuration) -> str:
+def _where(c: Query) -> str:
     return f"sigma {c.noise_multiplier:.4g}, q {c.sample_rate:.3g}, T {c.steps}, delta {c.delta:.2g}"
 
 
-def true_epsilon(c: Configuration, sigma: float | None = None) -> float:
+def true_epsilon(c: Query, sigma: float | None = None) -> float:
     """What Rényi DP proves, from the oracle: the infimum over all real orders, or 0 by the total variation."""
     noise = c.noise_multiplier if sigma is None else sigma
     kl = float(reference.rdp(noise, c.sample_rate, 1, digits=ORACLE_DIGITS)) * c.steps
@@ -108,8 +108,8 @@ def search_excess(configurations: Configurations, points: int = 41, width: float
         return np.where(ours > lowest, ours / lowest - 1.0, 0.0)
 
 
-def compare_epsilon(peer: Peer, configurations: Configurations) -> Agreement:
-    result = Agreement("epsilon", peer.name, configurations.name, total=len(configurations))
+def compare_epsilon(peer: Accountant, configurations: Configurations) -> Agreement:
+    result = Agreement("epsilon", peer.name, configurations.regime, total=len(configurations))
     ours = fa.dpsgd.epsilon(**configurations.run(), accountant=RDP)
     for c, mine in zip(configurations, ours.tolist(), strict=True):
         try:
@@ -130,7 +130,7 @@ def compare_epsilon(peer: Peer, configurations: Configurations) -> Agreement:
     return result
 
 
-def _judge_epsilon(result: Agreement, c: Configuration, mine: float, theirs: float) -> None:
+def _judge_epsilon(result: Agreement, c: Query, mine: float, theirs: float) -> None:
     truth = true_epsilon(c)
     if mine < truth * (1 - _ORACLE_ROUNDING):
         raise FastacctWrongError(f"epsilon {mine!r} is below the truth {truth!r} at {_where(c)}")
@@ -144,10 +144,10 @@ def _judge_epsilon(result: Agreement, c: Configuration, mine: float, theirs: flo
 
 def compare_curves(peer: Peer, configurations: Configurations, orders: Sequence[float], judged: int = 8) -> Agreement:
     """Order by order against our certified interval; the oracle checks that interval where the peer differs most."""
-    result = Agreement("RDP curve", peer.name, configurations.name, total=len(configurations) * len(orders))
+    result = Agreement("RDP curve", peer.name, configurations.regime, total=len(configurations) * len(orders))
     axis = np.asarray(orders)
     bounds = fa.dpsgd.rdp_bounds(**configurations.curves(), orders=axis)
-    suspects: list[tuple[float, Configuration, int, int]] = []
+    suspects: list[tuple[float, Query, int, int]] = []
     for row, c in enumerate(configurations):
         lower, upper = bounds.lower[row], bounds.upper[row]
         try:
@@ -181,13 +181,15 @@ def compare_curves(peer: Peer, configurations: Configurations, orders: Sequence[
 
 def compare_noise_multiplier(peer: Peer, configurations: Configurations, judged: int = 3) -> Agreement:
     """Ours may not be larger than a peer's that meets the target; one that misses it is "below the truth"."""
-    result = Agreement("noise multiplier", peer.name, configurations.name, total=len(configurations))
+    result = Agreement("noise multiplier", peer.name, configurations.regime, total=len(configurations))
     ours = fa.dpsgd.noise_multiplier(**configurations.target(), accountant=RDP)
-    for i, (c, mine) in enumerate(zip(configurations, ours.tolist(), strict=True)):
-        if i < judged and true_epsilon(c, mine) > c.epsilon * (1 + _ORACLE_ROUNDING):
-            raise FastacctWrongError(f"noise multiplier {mine!r} misses epsilon {c.epsilon!r} at {_where(c)}")
+    for i, (c, target, mine) in enumerate(
+        zip(configurations, configurations.epsilon.tolist(), ours.tolist(), strict=True)
+    ):
+        if i < judged and true_epsilon(c, mine) > target * (1 + _ORACLE_ROUNDING):
+            raise FastacctWrongError(f"noise multiplier {mine!r} misses epsilon {target!r} at {_where(c)}")
         try:
-            theirs = peer.noise_multiplier(c.epsilon, c.delta, c.sample_rate, c.steps)
+            theirs = peer.noise_multiplier(target, c.delta, c.sample_rate, c.steps)
         except (ArithmeticError, ValueError, RecursionError):
             theirs = math.nan
         if not (math.isfinite(theirs) and theirs > 0.0):
@@ -198,8 +200,8 @@ def compare_noise_multiplier(peer: Peer, configurations: Configurations, judged:
             result.equal += 1
         elif theirs > mine:
             result.above += 1
-        elif (reached := true_epsilon(c, theirs)) > c.epsilon * (1 + _ORACLE_ROUNDING):
-            result.below(c.epsilon / reached, f"{_where(c)}, target {c.epsilon:.4g}")
+        elif (reached := true_epsilon(c, theirs)) > target * (1 + _ORACLE_ROUNDING):
+            result.below(target / reached, f"{_where(c)}, target {target:.4g}")
         else:
             raise FastacctWrongError(
                 f"noise multiplier {mine!r} exceeds {result.peer}'s {theirs!r}, which meets the target, at {_where(c)}"

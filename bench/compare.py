@@ -1,6 +1,6 @@
 """Side by side with other libraries in one process: values first, then interleaved times.
 
-    python -m bench.compare [--quick] [--output FILE]
+    python -m bench.compare [--quick] [--peer-count N] [--output FILE]
 
 Writes RESULTS.md beside this file (`--quick`: a smoke run that writes nothing unless `--output` says where).
 """
@@ -13,7 +13,8 @@ import statistics
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ import fastacct as fa
 from bench import agreement, compare_exact, report, timing
 from bench.agreement import RDP
 from bench.configurations import REGIMES, Configurations, broad, everyday, tiny_rate
-from bench.peers import Peer, installed
+from bench.peers import BATCH_ADAPTERS, Batches, Peer, installed, is_installed
 from bench.report import Fact, Findings, Race, Regime
 from bench.timing import duration
 from fastacct.core.inputs import as_threads
@@ -42,6 +43,7 @@ SCALAR_TARGET: Final = 20e-6
 IMPORT_TARGET: Final = 60e-3
 SCALING_TARGET: Final = 1.9
 PARTS: Final = ("exact", "rdp")
+SHARED: Final = 100
 QUIET_PAIRS: Final = 5
 """So many undisturbed pairs of runs judge the second thread; fewer do not."""
 
@@ -97,7 +99,7 @@ def compare_values(found: Findings, peers: list[Peer], plan: Plan) -> None:
 
 def _scalar_calls(n: int) -> Callable[[], None]:
     """One call of `epsilon` per configuration, in plain numbers."""
-    runs = [c.run() for c in everyday(n)]
+    runs = [c._asdict() for c in everyday(n)]
 
     def loop() -> None:
         for run in runs:
@@ -109,7 +111,7 @@ def _scalar_calls(n: int) -> Callable[[], None]:
 def _tasks(peer: Peer, plan: Plan, threads: int) -> list[tuple[str, int, Callable[[], Any], int, Callable[[], Any]]]:
     """Task, configurations and call of the peer, configurations and call of ours."""
     few = list(everyday(plan.calls))
-    fewer = few[: plan.calibrations]
+    fewer = everyday(plan.calibrations)
     many = everyday(plan.ours)
     run, curves, target, orders = many.run(), many.curves(), many.target(), np.asarray(CURVE_ORDERS)
     n_scalar = min(plan.ours, 5_000)
@@ -123,8 +125,8 @@ def _tasks(peer: Peer, plan: Plan, threads: int) -> list[tuple[str, int, Callabl
             peer.rdp_curve(c.noise_multiplier, c.sample_rate, CURVE_ORDERS)
 
     def their_search() -> None:
-        for c in fewer:
-            peer.noise_multiplier(c.epsilon, c.delta, c.sample_rate, c.steps)
+        for c, epsilon in zip(fewer, fewer.epsilon.tolist(), strict=True):
+            peer.noise_multiplier(epsilon, c.delta, c.sample_rate, c.steps)
 
     return [
         (
@@ -215,6 +217,48 @@ def time_ourselves(found: Findings, plan: Plan) -> None:
     ]
 
 
+def time_sharing(found: Findings, plan: Plan) -> None:
+    """Renyi epsilons along an axis of steps and one of deltas, and who else shares work along steps."""
+    runs, shares = everyday(plan.calls), np.geomspace(0.1, 1.0, SHARED)
+    columns = {name: column[:, None] for name, column in runs.run().items()}
+    axes = {"steps": np.ceil(columns["steps"] * shares), "delta": columns["delta"] * shares}
+
+    def ours(**axis: Any) -> Any:
+        return fa.dpsgd.epsilon(**(columns | axis), accountant=RDP, threads=1)
+
+    for name, axis in axes.items():
+        scattered = {
+            key: np.broadcast_to(column, axis.shape).ravel() for key, column in (columns | {name: axis}).items()
+        }
+        if not np.array_equal(ours(**{name: axis}).ravel(), fa.dpsgd.epsilon(**scattered, accountant=RDP)):
+            raise agreement.FastacctWrongError("a cell depends on those beside it")
+        spans = [timing.span(partial(ours, **{name: axis})) for _ in range(plan.rounds)]
+        each = timing.median_wall(spans) / axis.size
+        what = f"Renyi epsilon, {SHARED} cells share (noise multiplier, sample rate) along {name}, 1 thread"
+        found.facts.append(Fact(what, f"{duration(each)} a cell", "<= 150 ns", each <= 150e-9))
+    for adapter in filter(is_installed, BATCH_ADAPTERS):
+        peer = adapter()
+        found.other_peers[peer.name] = peer.version
+        for regime in (everyday, broad, tiny_rate):
+            found.agreements.append(agreement.compare_epsilon(peer, regime(plan.values)))
+        _race_over_steps(found, plan, peer, ours)
+
+
+def _race_over_steps(found: Findings, plan: Plan, peer: Batches, ours: Callable[..., Any]) -> None:
+    runs = everyday(plan.calls)
+    for n in (SHARED, 10 * SHARED):
+        axis = np.ceil(runs.steps[:, None] * np.geomspace(0.1, 1.0, n))
+        lists = [row.astype(int).tolist() for row in axis]
+
+        def theirs(lists: list[list[int]] = lists) -> None:
+            for c, steps in zip(runs, lists, strict=True):
+                peer.epsilons(c.noise_multiplier, c.sample_rate, steps, c.delta)
+
+        spans, own = timing.interleaved(theirs, partial(ours, steps=axis), plan.rounds)
+        they, we = (timing.median_wall(spent) / axis.size for spent in (spans, own))
+        found.races.append(Race(f"epsilon at {n:,} numbers of steps", peer.name, axis.size, axis.size, they, we, None))
+
+
 def time_regimes(found: Findings, peers: list[Peer], plan: Plan) -> None:
     def each(configurations: Configurations, accountant: fa.RDP) -> float:
         def call() -> None:
@@ -244,8 +288,7 @@ def _notes(found: Findings, peers: list[Peer], plan: Plan) -> list[str]:
         "Ratio = peer's time per configuration / ours. The peer is called once per configuration, as its interface "
         "wants, on one core; ours is one array call (the scalar row: one call per configuration too). Calls alternate; "
         "each time is a median.",
-        "Configurations are random and all distinct: q log-uniform in 1e-4..0.1, sigma uniform in 0.5..8, T "
-        "log-uniform in 100..1e5, delta log-uniform in 1e-9..1e-4, target epsilon log-uniform in 0.3..10. The peer's "
+        "Renyi DP: configurations are everyday ones, all distinct; target epsilons log-uniform in 0.3..10. The peer's "
         "are the first of ours.",
         "Not the same work: ours searches all real orders and certifies rounding, the peers evaluate a fixed list.",
         *(f"Noise multiplier of {peer.name}: {peer.calibration}; ours: 1e-9 relative." for peer in peers),
@@ -285,6 +328,7 @@ def compare(plan: Plan, exact: compare_exact.Plan, command: str, parts: list[str
             compare_values(found, peers, plan)
             time_ourselves(found, plan)
             time_peers(found, peers, plan)
+            time_sharing(found, plan)
             time_regimes(found, peers, plan)
     found.load_after = os.getloadavg()
     found.notes = [*compare_exact.notes(found), *(_notes(found, peers, plan) if "rdp" in parts else [])]
@@ -296,12 +340,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a smoke run: few configurations, nothing written")
     parser.add_argument("--output", type=Path, help="where to write the page (default: RESULTS.md beside this file)")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: both; one alone writes nothing either")
+    parser.add_argument("--peer-count", type=int, help="configurations that every exact accountant is asked")
     chosen = parser.parse_args(arguments)
     parts = chosen.part or list(PARTS)
     options = [*(["--quick"] if chosen.quick else []), *(f"--part {part}" for part in chosen.part or [])]
+    options += [f"--peer-count {chosen.peer_count}"] if chosen.peer_count else []
     command = " ".join(["python -m bench.compare", *options])
     try:
         exact = compare_exact.QUICK if chosen.quick else compare_exact.FULL
+        exact = replace(exact, peer=chosen.peer_count or exact.peer)
         found = compare(QUICK if chosen.quick else FULL, exact, command, parts)
     except agreement.FastacctWrongError as wrong:
         print(f"stopped before timing: {wrong}", file=sys.stderr)

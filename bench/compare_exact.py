@@ -1,36 +1,36 @@
 """The exact accountant beside numerical composition: values first, then times per configuration.
 
-A peer is asked one query after the other, in a process of its own, as its users would; ours is timed both ways, one
-call per configuration and one array call for all.
+A peer is asked one query after the other, in a process of its own, as its users would.  Ours is asked the same queries
+one after the other, and once all of them in an array call.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fastacct as fa
-from bench import agreement, timing
+from bench import agreement, shared_readers, timing
+from bench.agreement import FastacctWrongError
 from bench.isolated import Isolated, Reply
 from bench.peers import Accountant, is_installed
 from bench.peers.dp_accounting_pld import DpAccountingPld
 from bench.peers.opacus_prv import OpacusPrv
-from bench.report import Duel, Fact, Findings
+from bench.report import Duel, Fact, Findings, Spread
 from bench.timing import duration
 from fastacct import tightness
 from fastacct.tightness import Runs, Truth
 
 RIVALS: Final[tuple[Callable[[], Accountant], ...]] = (DpAccountingPld, OpacusPrv)
 """The exact accountants that people use; prv_accountant is what Opacus PRV was made from, and slower."""
-TRIAL: Final = 200
-"""So many configurations tell how long the others will take."""
-SMALL_SIDE: Final = 6
 TARGET_EPSILONS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+PASSES: Final = 3
+README_RUN: Final = {"noise_multiplier": 1.1, "sample_rate": 256 / 60000, "steps": 14062, "delta": 1e-5}
 
 
 @dataclass(frozen=True)
@@ -42,160 +42,183 @@ class Plan:
     scalar: int
     """Of these, how many are timed one by one."""
     peer: int
-    """Of these, how many a peer is asked."""
+    """Of these, how many everybody is asked."""
     calibrations: int
+    """Of one array call of ours."""
     peer_calibrations: int
+    """Of these, how many everybody is asked."""
     cells: int
     """Of the large grid; a fourth power."""
     rounds: int
     limit: float = 120.0
     """Seconds for one query of a peer."""
-    budget: float = 120.0
-    """Seconds for one array call of ours; fewer configurations are taken where they would take longer."""
 
 
 FULL: Final = Plan(
-    ours=20_000, scalar=2_000, peer=40, calibrations=1_000, peer_calibrations=5, cells=32**4, rounds=3, limit=300.0
+    ours=20_000, scalar=5_000, peer=200, calibrations=1_000, peer_calibrations=5, cells=32**4, rounds=5, limit=300.0
 )
 QUICK: Final = Plan(ours=200, scalar=50, peer=3, calibrations=10, peer_calibrations=1, cells=5**4, rounds=1)
 
 
-COPIES: Final = 64
-
-
-def one_by_one(call: Callable[[Any], Any], items: list[Any]) -> float:
-    """Median seconds of single calls."""
-    call(items[0])
-    spans = []
-    for item in items:
+def one_by_one(call: Callable[..., Any], queries: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
+    """Seconds of single calls with plain numbers, in order."""
+    spans = np.empty(len(queries))
+    for place, query in enumerate(queries):
         start = time.perf_counter()
-        call(item)
-        spans.append(time.perf_counter() - start)
-    return statistics.median(spans)
+        call(**query)
+        spans[place] = time.perf_counter() - start
+    return spans
 
 
-def each_in_a_crowd(call: Callable[[dict[str, Any]], Any], items: list[dict[str, Any]]) -> float:
-    """Median over the configurations of the time one takes in an array call: copies of it, over their number.
-
-    Cells share nothing, so copies cost what as many different cells of that kind would.
-    """
-    call({name: np.full(2, value) for name, value in items[0].items()})
-    spans = []
-    for item in items:
-        start = time.perf_counter()
-        call(item)
-        n = COPIES if time.perf_counter() - start < 1e-3 else 4
-        crowd = {name: np.full(n, value) for name, value in item.items()}
-        start = time.perf_counter()
-        call(crowd)
-        spans.append((time.perf_counter() - start) / n)
-    return statistics.median(spans)
+def least_of(passes: int, call: Callable[..., Any], queries: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
+    """The same, each the least of some passes over all of them: what else the machine does is not in it."""
+    return np.asarray(np.min([one_by_one(call, queries) for _ in range(passes)], axis=0))
 
 
-EXACT: Final = fa.Exact()
+def _array_seconds(call: Callable[..., Any], columns: dict[str, Any], threads: int, rounds: int) -> float:
+    """Median seconds of an array call, after one that is not measured."""
+    call(**columns, threads=threads)
+    return timing.median_wall([timing.span(lambda: call(**columns, threads=threads)) for _ in range(rounds)])
 
 
-def _duel(task: str, regime: str, peer: str, replies: list[Reply], n_ours: int, single: float, total: float) -> Duel:
-    spent = [reply.seconds for reply in replies if not np.isnan(reply.seconds)]
-    failed = sum(not np.isfinite(reply.value) for reply in replies)
-    median, mean = statistics.median(spent), sum(spent) / len(spent)
-    return Duel(task, regime, peer, len(replies), n_ours, median, mean, single, total / n_ours, failed)
+def _replies(adapter: Callable[[], Accountant], limit: float, method: str, queries: Sequence[Any]) -> list[Reply]:
+    """Answers of a peer."""
+    with Isolated(adapter, limit) as peer:
+        peer.call("epsilon", 1.0, 0.01, 100, 1e-5)  # what is loaded once is not the price of a query
+        return [peer.call(method, *query) for query in queries]
+
+
+def _duel(
+    task: str,
+    regime: str,
+    peer: str,
+    replies: list[Reply],
+    ours: tuple[Callable[..., Any], list[dict[str, Any]]],
+    threads: int,
+    rounds: int,
+) -> Duel:
+    """Means over those configurations for which the peer's time is known."""
+    call, queries = ours
+    known = [place for place, reply in enumerate(replies) if not np.isnan(reply.seconds)]
+    same = [queries[place] for place in known]
+    columns = {name: np.array([query[name] for query in same], float) for name in same[0]}
+    return Duel(
+        task=task,
+        regime=regime,
+        peer=peer,
+        n=len(same),
+        peer_failed=sum(not np.isfinite(reply.value) for reply in replies),
+        theirs=float(np.mean([replies[place].seconds for place in known])),
+        alone=float(least_of(min(PASSES, rounds), call, same).mean()),
+        together=_array_seconds(call, columns, threads, rounds) / len(same),
+    )
+
+
+def _check_ours(runs: Runs, queries: list[dict[str, Any]], bounds: Truth) -> None:
+    """Values before times: plain numbers, arrays and intervals are one answer."""
+    columns: dict[str, Any] = dict(runs.keywords())
+    if not np.array_equal(fa.dpsgd.epsilon(**columns), bounds.upper):
+        raise FastacctWrongError(f"{runs.regime}: epsilon is not the upper end of its interval")
+    if [fa.dpsgd.epsilon(**query) for query in queries] != bounds.upper[: len(queries)].tolist():
+        raise FastacctWrongError(f"{runs.regime}: epsilon of plain numbers is not that of arrays")
 
 
 def compare_epsilon(found: Findings, plan: Plan, regime: str) -> None:
     """Epsilon at delta, the larger of both directions."""
-    trial = tightness.draw(regime, min(TRIAL, plan.ours))
-    each = _array_seconds(trial, found.threads, 1) / len(trial)
-    runs = tightness.draw(regime, max(len(trial), min(plan.ours, int(plan.budget / each))))
-    few = runs.head(plan.peer)
-    bounds = tightness.truth(few)
-    answers: dict[str, list[Reply]] = {}
-    for adapter in RIVALS:
-        if not is_installed(adapter):
-            continue
-        with Isolated(adapter, plan.limit) as peer:
-            peer.call("epsilon", *next(iter(runs)))
-            replies = [peer.call("epsilon", *query) for query in few]
-        made = adapter()
-        found.exact_peers[made.name] = made.version
-        answers[made.name] = replies
-        values = np.array([reply.value for reply in replies])
-        found.agreements.append(agreement.compare_exact(made.name, few, bounds, values))
+    runs = tightness.draw(regime, plan.ours)
     queries = [query._asdict() for query in runs.head(plan.scalar)]
-    single = each_in_a_crowd(lambda job: fa.dpsgd.epsilon(**job, threads=found.threads), queries)
-    alone = one_by_one(lambda job: fa.dpsgd.epsilon(**job), queries)
-    total = _array_seconds(runs, found.threads, plan.rounds)
-    for name, replies in answers.items():
-        found.duels.append(_duel("epsilon", regime, name, replies, len(runs), single, total))
-    bounds = tightness.truth(runs.head(plan.scalar))
-    found.facts.append(
-        Fact(f"{regime}: one call with plain numbers, median of {len(queries):,}", duration(alone), "-", None)
-    )
+    bounds = tightness.truth(runs)
+    _check_ours(runs, queries, bounds)
     found.facts.append(
         Fact(
-            f"{regime}: exact interval narrower than 1e-6 (relative), share of {len(bounds.lower):,}",
+            f"{regime}: exact interval narrower than 1e-6 (relative), share of {len(runs):,}",
             _widths(bounds),
             "100%",
             None,
         )
     )
+    few, answers = runs.head(plan.peer), {}
+    for adapter in filter(is_installed, RIVALS):
+        made = adapter()
+        found.other_peers[made.name] = made.version
+        answers[made.name] = _replies(adapter, plan.limit, "epsilon", list(few))
+        values = np.array([reply.value for reply in answers[made.name]])
+        found.agreements.append(agreement.compare_exact(made.name, few, bounds.head(len(few)), values))
+    ours = fa.dpsgd.epsilon, queries[: plan.peer]
+    for name, replies in answers.items():
+        found.duels.append(_duel("epsilon", regime, name, replies, ours, found.threads, plan.rounds))
+    found.spreads.append(_spread(runs, queries, found.threads, plan.rounds))
 
 
-def _array_seconds(runs: Runs, threads: int, rounds: int) -> float:
-    def call() -> None:
-        fa.dpsgd.epsilon(**runs.keywords(), accountant=EXACT, threads=threads)
+def _nothing(**_: float) -> float:
+    return 0.0
 
-    return timing.median_wall([timing.span(call) for _ in range(rounds)])
+
+def _spread(runs: Runs, queries: list[dict[str, Any]], threads: int, rounds: int) -> Spread:
+    """Means of array calls, and what single calls take in the order drawn."""
+    call, columns = fa.dpsgd.epsilon, runs.keywords()
+    every = np.array([one_by_one(call, queries) for _ in range(min(PASSES, rounds))])
+    least = every.min(axis=0)
+    median, high, largest = np.quantile(least, [0.5, 0.99, 1.0]).tolist()
+    return Spread(
+        regime=runs.regime,
+        n=len(runs),
+        one_thread=_array_seconds(call, columns, 1, rounds) / len(runs),
+        threads=_array_seconds(call, columns, threads, rounds) / len(runs),
+        n_single=len(queries),
+        mean=float(least.mean()),
+        median=median,
+        high=high,
+        largest=largest,
+        largest_of_all=float(every.max()),
+        empty=float(np.median(one_by_one(_nothing, queries))),
+    )
 
 
 def _widths(bounds: Truth) -> str:
     positive = bounds.upper > 0.0
     width = (bounds.upper[positive] - bounds.lower[positive]) / bounds.upper[positive]
-    return f"{bounds.resolved.mean():.1%}, median width {np.median(width):.0e}"
-
-
-def _calibrated(runs: Runs, threads: int) -> Any:
-    return fa.dpsgd.noise_multiplier(
-        epsilon=np.resize(TARGET_EPSILONS, len(runs)),
-        delta=runs.delta,
-        sample_rate=runs.sample_rate,
-        steps=runs.steps,
-        accountant=EXACT,
-        threads=threads,
-    )
+    return f"{bounds.resolved.mean():.1%}, median width {np.median(width):.0e}, at most {width.max():.0e}"
 
 
 def compare_calibration(found: Findings, plan: Plan) -> None:
     """The smallest noise multiplier for a target, exact, against `calibrate_dp_mechanism` with PLD."""
-    trial = tightness.draw("everyday", min(TRIAL // 20, plan.calibrations))
-    each = timing.span(lambda: _calibrated(trial, found.threads)).wall / len(trial)
-    runs = tightness.draw("everyday", max(len(trial), min(plan.calibrations, int(plan.budget / each))))
+    runs = tightness.draw("everyday", plan.calibrations)
     target = np.resize(TARGET_EPSILONS, len(runs))
-    jobs = [
-        {"epsilon": float(e), "delta": query.delta, "sample_rate": query.sample_rate, "steps": query.steps}
-        for e, query in zip(target, runs, strict=True)
+    known: dict[str, Any] = {name: column for name, column in runs.keywords().items() if name != "noise_multiplier"}
+    columns: dict[str, Any] = {"epsilon": target} | known
+    ours = np.asarray(fa.dpsgd.noise_multiplier(**columns, threads=found.threads))
+    reached = fa.dpsgd.epsilon(noise_multiplier=ours, **known, threads=found.threads)
+    if bool((np.asarray(reached) > target).any()):
+        raise FastacctWrongError("a noise multiplier misses its target")
+    together = _array_seconds(fa.dpsgd.noise_multiplier, columns, found.threads, plan.rounds) / len(runs)
+    jobs = [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
+    alone = least_of(1, fa.dpsgd.noise_multiplier, jobs)
+    median, high, largest = (duration(x) for x in np.quantile(alone, [0.5, 0.99, 1.0]).tolist())
+    found.facts += [
+        Fact(
+            f"noise multiplier, everyday: mean of an array call of {len(jobs):,}, {found.threads} threads",
+            duration(together),
+            "-",
+            None,
+        ),
+        Fact(
+            "the same, one by one: mean; median, 99 %, maximum",
+            f"{duration(alone.mean())}; {median}, {high}, {largest}",
+            "-",
+            None,
+        ),
     ]
-    answers: list[Any] = []
-    span = timing.span(lambda: answers.append(_calibrated(runs, found.threads)))
-    ours = answers[0]
-    reached = fa.dpsgd.epsilon(**(runs.keywords() | {"noise_multiplier": ours}), threads=found.threads)
-    if bool((reached > target).any()):
-        raise agreement.FastacctWrongError("a noise multiplier misses its target")
-    few = jobs[: max(plan.scalar // 10, 1)]
-    single = each_in_a_crowd(lambda job: fa.dpsgd.noise_multiplier(**job, threads=found.threads), few)
-    alone = one_by_one(lambda job: fa.dpsgd.noise_multiplier(**job), few)
-    found.facts.append(Fact("noise multiplier: one call with plain numbers, median", duration(alone), "-", None))
     if not is_installed(DpAccountingPld):
         return
-    with Isolated(DpAccountingPld, plan.limit) as peer:
-        replies = [
-            peer.call("noise_multiplier", job["epsilon"], job["delta"], job["sample_rate"], job["steps"])
-            for job in jobs[: plan.peer_calibrations]
-        ]
+    few = jobs[: plan.peer_calibrations]
+    asked = [(job["epsilon"], job["delta"], job["sample_rate"], int(job["steps"])) for job in few]
+    replies = _replies(DpAccountingPld, plan.limit, "noise_multiplier", asked)
     values = np.array([reply.value for reply in replies])
     found.agreements.append(agreement.compare_exact_noise("dp_accounting PLD", values, jobs, ours))
+    solve = fa.dpsgd.noise_multiplier, few
     found.duels.append(
-        _duel("noise multiplier", "everyday", "dp_accounting PLD", replies, len(runs), single, span.wall)
+        _duel("noise multiplier", "everyday", "dp_accounting PLD", replies, solve, found.threads, plan.rounds)
     )
 
 
@@ -208,14 +231,12 @@ def _grid_call(side: int, shared: bool, threads: int) -> Callable[[], Any]:
         u = np.random.default_rng(tightness.SEED).random((2, *(side,) * 4))
         sigma, q = 0.5 * 16.0 ** u[0], 1e-4 * 1e3 ** u[1]
     keywords: dict[str, Any] = {"noise_multiplier": sigma, "sample_rate": q, "steps": count, "delta": delta}
-    return lambda: fa.dpsgd.epsilon(**keywords, accountant=EXACT, threads=threads)
+    return lambda: fa.dpsgd.epsilon(**keywords, threads=threads)
 
 
 def time_large_grid(found: Findings, plan: Plan) -> None:
     """The same number of cells with shared and with distinct (noise multiplier, sample rate)."""
-    trial = min(SMALL_SIDE, round(plan.cells**0.25))
-    each = timing.span(_grid_call(trial, True, found.threads)).wall / trial**4
-    side = max(trial, min(round(plan.cells**0.25), int((plan.budget / each) ** 0.25)))
+    side = round(plan.cells**0.25)
     for what in ("shared", "distinct"):
         span = timing.span(_grid_call(side, what == "shared", found.threads))
         found.facts.append(
@@ -228,37 +249,56 @@ def time_large_grid(found: Findings, plan: Plan) -> None:
         )
 
 
+def time_one_call(found: Findings, plan: Plan) -> None:
+    """A call with four numbers that has nothing to compute, and README's run."""
+    n = 4_000 * plan.rounds
+    for what, query, target in (
+        (
+            "nothing to compute (noise multiplier inf): Python's share",
+            README_RUN | {"noise_multiplier": np.inf},
+            2.5e-6,
+        ),
+        ("README's run", README_RUN, None),
+    ):
+        seconds = float(np.median(one_by_one(fa.dpsgd.epsilon, [query] * n)))
+        limit, met = ("-", None) if target is None else (f"<= {duration(target)}", seconds <= target)
+        found.facts.append(Fact(f"one call with four numbers, {what}", duration(seconds), limit, met))
+
+
 def compare(found: Findings, plan: Plan) -> None:
     """Everything about the exact accountant; stops with `FastacctWrongError` before timing a wrong number."""
     for regime in tightness.USUAL:
         compare_epsilon(found, plan, regime)
     compare_calibration(found, plan)
+    time_one_call(found, plan)
+    found.facts += [Fact(what, value, "-", None) for what, value in shared_readers.exact_rows(plan.rounds)]
     time_large_grid(found, plan)
 
 
 def notes(found: Findings) -> list[str]:
-    if not found.duels:
+    if not found.spreads:
         return []
-    best = {}
-    for regime in tightness.USUAL:
-        rivals = [duel for duel in found.duels if duel.task == "epsilon" and duel.regime == regime]
-        if rivals:
-            best[regime] = min(rivals, key=lambda duel: duel.peer_median)
+    best = {
+        (task, regime): min(
+            (duel for duel in found.duels if (duel.task, duel.regime) == (task, regime)), key=lambda duel: duel.theirs
+        )
+        for task, regime in dict.fromkeys((duel.task, duel.regime) for duel in found.duels)
+    }
+    empty = max(spread.empty for spread in found.spreads)
     return [
-        f"Exact accountant. Median over the configurations: the peer's of single queries; ours of the time a "
-        f"configuration takes in an array call on all threads ({COPIES} copies of it, over {COPIES}; cells share "
-        "nothing). Total / n: all of them together; the peer one after the other, ours in one array call. A hard "
-        "configuration costs many times the median, so both are shown.",
+        "Exact accountant beside others: all means are over the same configurations. The peer is asked one after the "
+        f"other; ours as well, in calls with plain numbers, each the least of {PASSES} passes, and once more in one "
+        "array call.",
+        "Exact accountant alone: the array call is repeated, and the median over its cells shown; single calls in the "
+        f"order drawn, each the least of {PASSES} passes over all of them, with the call itself in it (an empty Python "
+        f"function with these four keywords takes {duration(empty)}). The last column is the longest of all calls, "
+        "whatever else the machine did.",
         *(
-            f"Against the faster peer, {regime}: {duel.peer}, {duel.median_ratio:,.0f} times by the median, "
-            f"{duel.mean_ratio:,.0f} times in total."
-            for regime, duel in best.items()
+            f"Against the faster peer, {task}, {regime}: {duel.peer}, {duel.ratio_alone:,.0f} times one by one, "
+            f"{duel.ratio_together:,.0f} times in an array call."
+            for (task, regime), duel in best.items()
         ),
-        *(
-            f'Configurations "{regime}": {text}.'
-            for regime, text in tightness.REGIMES.items()
-            if regime in tightness.USUAL
-        ),
+        *(f'Configurations "{regime}": {tightness.REGIMES[regime]}.' for regime in tightness.USUAL),
         "Not the same work: ours encloses epsilon from both sides (usually to 1e-10) with rounding included; "
         "dp_accounting PLD is pessimistic on a grid of 1e-4 up to the rounding of its FFT, Opacus PRV has an error of "
         "0.01 in epsilon.",

@@ -1,68 +1,38 @@
 """Seeded random DP-SGD configurations, the same for every library that is compared.
 
-Row i depends on the seed and i alone: the first 200 of 100,000 configurations are the 200 configurations.
+The regimes that accountants are compared on, everyday and broad, are those of `fastacct.tightness`; here are three more
+that are hard for Rényi DP.  Row i depends on the seed and i alone: the first 200 of 100,000 configurations are the 200
+configurations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Cells = NDArray[np.float64]
-
-SEED: Final = 20240229
-
-
-class Configuration(NamedTuple):
-    """One configuration in plain Python numbers, as the scalar interfaces of the peers want them."""
-
-    noise_multiplier: float
-    sample_rate: float
-    steps: int
-    delta: float
-    epsilon: float
-    """Target of calibrations."""
-
-    def run(self) -> dict[str, Any]:
-        """Arguments of `epsilon`."""
-        return dict(zip(("noise_multiplier", "sample_rate", "steps", "delta"), self[:4], strict=True))
+from fastacct import tightness
+from fastacct.core.inputs import Cells
+from fastacct.tightness import SEED, Runs
 
 
-@dataclass(frozen=True)
-class Configurations:
-    """Columns of equal length; `epsilon` is the target of calibrations."""
+class Configurations(Runs):
+    """Runs, and for each an epsilon, the target of calibrations."""
 
-    name: str
-    noise_multiplier: Cells
-    sample_rate: Cells
-    steps: Cells
-    delta: Cells
     epsilon: Cells
 
-    def __len__(self) -> int:
-        return len(self.delta)
-
-    def __iter__(self) -> Iterator[Configuration]:
-        for sigma, q, steps, delta, epsilon in zip(*self.columns(), strict=True):
-            yield Configuration(float(sigma), float(q), int(steps), float(delta), float(epsilon))
-
-    def columns(self) -> tuple[Cells, Cells, Cells, Cells, Cells]:
-        return self.noise_multiplier, self.sample_rate, self.steps, self.delta, self.epsilon
-
     def head(self, n: int) -> Configurations:
-        """The first n rows."""
-        return Configurations(self.name, *(column[:n] for column in self.columns()))
+        """The first n."""
+        return Configurations(self.regime, *(column[:n] for column in (*self.keywords().values(), self.epsilon)))
 
     def run(self) -> dict[str, Any]:
         """Arguments of `epsilon`."""
-        return {**self.parameters(), "steps": self.steps, "delta": self.delta}
+        return dict(self.keywords())
 
     def parameters(self) -> dict[str, Any]:
-        """Arguments of `rdp`, as columns: the orders go along the last axis."""
+        """Arguments of `rdp`, as columns."""
         return {"noise_multiplier": self.noise_multiplier, "sample_rate": self.sample_rate}
 
     def curves(self) -> dict[str, Any]:
@@ -75,54 +45,43 @@ class Configurations:
 
 
 def _log_uniform(u: Cells, low: float, high: float) -> Cells:
-    return np.asarray(low * np.exp(u * np.log(high / low)))
+    return np.asarray(low * (high / low) ** u)
 
 
-def _draw(
-    name: str,
-    n: int,
-    seed: int,
-    noise_multiplier: Callable[[Cells], Cells],
-    sample_rate: tuple[float, float],
-    steps: tuple[float, float] = (1e2, 1e5),
-) -> Configurations:
-    u = np.random.default_rng(seed).random((n, 5))
-    return Configurations(
-        name,
-        noise_multiplier(u[:, 0]),
-        _log_uniform(u[:, 1], *sample_rate),
-        np.floor(_log_uniform(u[:, 2], *steps)),
-        _log_uniform(u[:, 3], 1e-9, 1e-4),
-        _log_uniform(u[:, 4], 0.3, 10.0),
-    )
+def _with_targets(runs: Runs, seed: int) -> Configurations:
+    u = np.random.default_rng([seed, 1]).random(len(runs))
+    return Configurations(runs.regime, **runs.keywords(), epsilon=_log_uniform(u, 0.3, 10.0))
 
 
 def everyday(n: int, seed: int = SEED) -> Configurations:
-    """What people train with: q in 1e-4..0.1, sigma in 0.5..8, T in 100..1e5, delta in 1e-9..1e-4."""
-    return _draw("everyday", n, seed, lambda u: 0.5 + 7.5 * u, (1e-4, 0.1))
+    """What people train with."""
+    return _with_targets(tightness.draw("everyday", n, seed), seed)
 
 
 def broad(n: int, seed: int = SEED) -> Configurations:
-    """Wider: q in 1e-6..0.5, sigma in 0.3..20."""
-    return _draw("broad", n, seed, lambda u: _log_uniform(u, 0.3, 20.0), (1e-6, 0.5))
+    """Numbers of steps that do not depend on the rate."""
+    return _with_targets(tightness.draw("broad", n, seed), seed)
 
 
-def small_noise(n: int, seed: int = SEED) -> Configurations:
-    """Sigma in 0.05..0.3, where the integrand is narrow and the best order is close to 1."""
-    return _draw("small sigma", n, seed, lambda u: _log_uniform(u, 0.05, 0.3), (1e-4, 0.1))
+def _hard(
+    name: str, sigma: tuple[float, float], q: tuple[float, float], steps: tuple[float, float], n: int, seed: int = SEED
+) -> Configurations:
+    """Log-uniform between these ends."""
+    u = np.random.default_rng(seed).random((n, 4)).T
+    columns = [_log_uniform(one, *ends) for one, ends in zip(u, (sigma, q, steps, (1e-9, 1e-4)), strict=True)]
+    return _with_targets(Runs(name, columns[0], columns[1], np.floor(columns[2]), columns[3]), seed)
 
 
-def tiny_rate(n: int, seed: int = SEED) -> Configurations:
-    """Q in 1e-9..1e-5, where adding terms to 1 loses everything."""
-    return _draw("tiny q", n, seed, lambda u: 0.5 + 7.5 * u, (1e-9, 1e-5))
+small_noise: Final = partial(_hard, "small sigma", (0.05, 0.3), (1e-4, 0.1), (1e2, 1e5))
+"""The integrand is narrow and the best order close to 1."""
 
+tiny_rate: Final = partial(_hard, "tiny q", (0.5, 8.0), (1e-9, 1e-5), (1e2, 1e5))
+"""Adding terms to 1 loses everything."""
 
-def huge_order(n: int, seed: int = SEED) -> Configurations:
-    """Few steps with much noise: the best order is in the hundreds to tens of thousands."""
-    return _draw("huge order", n, seed, lambda u: _log_uniform(u, 8.0, 100.0), (1e-4, 1e-2), steps=(1.0, 100.0))
+huge_order: Final = partial(_hard, "huge order", (8.0, 100.0), (1e-4, 1e-2), (1.0, 100.0))
+"""Few steps with much noise: the best order is in the hundreds to tens of thousands."""
 
-
-REGIMES: Final = {
+REGIMES: Final[dict[str, Callable[[int], Configurations]]] = {
     "everyday": everyday,
     "broad": broad,
     "small sigma": small_noise,

@@ -43,28 +43,49 @@ class Race:
 
 @dataclass(frozen=True)
 class Duel:
-    """The exact accountant against one other on one task; seconds per configuration."""
+    """The exact accountant against one other on the same configurations; mean seconds of one."""
 
     task: str
     regime: str
     peer: str
-    n_peer: int
-    n_ours: int
-    peer_median: float
-    peer_mean: float
-    ours_median: float
-    """Of the time a configuration takes in an array call, all threads."""
-    ours_mean: float
-    """One array call for all, all threads."""
+    n: int
     peer_failed: int
+    theirs: float
+    alone: float
+    """Ours, one call after the other."""
+    together: float
+    """Ours, one array call, all threads."""
 
     @property
-    def median_ratio(self) -> float:
-        return self.peer_median / self.ours_median
+    def ratio_alone(self) -> float:
+        return self.theirs / self.alone
 
     @property
-    def mean_ratio(self) -> float:
-        return self.peer_mean / self.ours_mean
+    def ratio_together(self) -> float:
+        return self.theirs / self.together
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Exact epsilons of one regime; seconds per configuration."""
+
+    regime: str
+    n: int
+    """Of an array call."""
+    one_thread: float
+    threads: float
+    """Means of array calls."""
+    n_single: int
+    """Of calls with plain numbers, one after the other."""
+    mean: float
+    median: float
+    high: float
+    """99 % of them."""
+    largest: float
+    largest_of_all: float
+    """Of all passes, not of the least of each configuration."""
+    empty: float
+    """An empty call."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +113,13 @@ class Findings:
     command: str
     threads: int
     peers: dict[str, str]
-    """Name and version."""
+    """Name and version of those by Renyi DP that are asked everything."""
     load_before: tuple[float, float, float]
     load_after: tuple[float, float, float] = (0.0, 0.0, 0.0)
     agreements: list[Agreement] = field(default_factory=list)
-    exact_peers: dict[str, str] = field(default_factory=dict)
+    other_peers: dict[str, str] = field(default_factory=dict)
     duels: list[Duel] = field(default_factory=list)
+    spreads: list[Spread] = field(default_factory=list)
     races: list[Race] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     regimes: list[Regime] = field(default_factory=list)
@@ -144,15 +166,25 @@ def tables(found: Findings) -> list[Table]:
             d.task,
             d.regime,
             d.peer,
-            duration(d.peer_median),
-            duration(d.ours_median),
-            f"{d.median_ratio:,.0f}",
-            duration(d.peer_mean),
-            duration(d.ours_mean),
-            f"{d.mean_ratio:,.0f}",
-            f"{d.n_peer:,} ({d.peer_failed} failed) / {d.n_ours:,}",
+            f"{d.n:,} ({d.peer_failed} failed)",
+            duration(d.theirs),
+            duration(d.alone),
+            f"{d.ratio_alone:,.0f}",
+            duration(d.together),
+            f"{d.ratio_together:,.0f}",
         )
         for d in found.duels
+    ]
+    spreads = [
+        (
+            s.regime,
+            f"{s.n:,}",
+            duration(s.one_thread),
+            duration(s.threads),
+            f"{s.n_single:,}",
+            *(duration(x) for x in (s.mean, s.median, s.high, s.largest, s.largest_of_all)),
+        )
+        for s in found.spreads
     ]
     values = [
         (
@@ -181,20 +213,35 @@ def tables(found: Findings) -> list[Table]:
     ]
     return [
         (
-            "Exact accountant: time per configuration",
+            "Exact accountant beside others: mean time of the same configurations",
             (
                 "task",
                 "configurations",
                 "peer",
-                "peer, median",
-                "fastacct, median",
+                "n",
+                "peer",
+                "fastacct, one by one",
                 "ratio",
-                "peer, total / n",
-                "fastacct, total / n",
+                f"fastacct, array call, {found.threads} threads",
                 "ratio",
-                "n: peer / fastacct",
             ),
             duels,
+        ),
+        (
+            "Exact accountant alone: time per configuration",
+            (
+                "configurations",
+                "array call of",
+                "mean, 1 thread",
+                f"mean, {found.threads} threads",
+                "one by one",
+                "mean",
+                "median",
+                "99 %",
+                "maximum",
+                "longest call",
+            ),
+            spreads,
         ),
         (
             "Renyi DP: time per configuration",
@@ -229,7 +276,7 @@ def tables(found: Findings) -> list[Table]:
 def facts_of_the_run(found: Findings) -> list[str]:
     from fastacct_ext import _kernels
 
-    peers = ", ".join(f"{name} {v}" for name, v in (found.exact_peers | found.peers).items()) or "none installed"
+    peers = ", ".join(f"{name} {v}" for name, v in (found.other_peers | found.peers).items()) or "none installed"
     before, after = (", ".join(f"{x:.2f}" for x in load) for load in (found.load_before, found.load_after))
     return [
         f"command: `{found.command}`",

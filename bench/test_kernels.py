@@ -160,13 +160,7 @@ def test_epsilon_of_a_thousand_different_steps(benchmark: BenchmarkFixture) -> N
 
 
 def test_epsilon_of_plain_numbers(benchmark: BenchmarkFixture) -> None:
-    c = next(iter(everyday(1)))
-    run: dict[str, Any] = {
-        "noise_multiplier": c.noise_multiplier,
-        "sample_rate": c.sample_rate,
-        "steps": c.steps,
-        "delta": c.delta,
-    }
+    run: dict[str, Any] = next(iter(everyday(1)))._asdict()
     ours = fa.dpsgd.epsilon(**run, accountant=RDP)
     assert ours == fa.dpsgd.epsilon(**everyday(1).run(), accountant=RDP)[0]
     benchmark.group = "one call"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from bench import agreement, edgeworth
 from bench.compare import CURVE_ORDERS
 from bench.configurations import everyday
 from bench.isolated import Isolated
-from bench.peers import ADAPTERS, EXACT_ADAPTERS, Accountant, Peer
+from bench.peers import ADAPTERS, BATCH_ADAPTERS, EXACT_ADAPTERS, Accountant, Batches, Peer
 from bench.peers.opacus_rdp import OpacusRdp
 from fastacct import tightness
 
@@ -62,6 +63,20 @@ def test_opacus_adapter_is_its_accountant() -> None:
     for c in everyday(3):
         run = c.noise_multiplier, c.sample_rate, c.steps, c.delta
         assert peer.epsilon(*run) == peer.accountant_epsilon(*run)
+
+
+@pytest.mark.parametrize("adapter", BATCH_ADAPTERS)
+def test_a_batch_is_single_answers_and_above_ours(adapter: Callable[[], Batches]) -> None:
+    try:
+        peer = adapter()
+    except ImportError as error:
+        pytest.skip(str(error))
+    c = next(iter(everyday(1)))
+    run, steps = (c.noise_multiplier, c.sample_rate), [c.steps, 2 * c.steps]
+    values = peer.epsilons(*run, steps, c.delta)
+    assert values == [peer.epsilon(*run, count, c.delta) for count in steps]
+    found = agreement.compare_epsilon(peer, everyday(10))
+    assert found.total == 10 == found.above
 
 
 @pytest.fixture(params=EXACT_ADAPTERS, ids=lambda adapter: adapter.__name__)

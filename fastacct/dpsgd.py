@@ -50,6 +50,7 @@ __all__ += ["noise_multiplier", "sample_rate", "steps"]
 
 _RENYI: Final = RDP()
 _EPSILON, _DELTA = _kernels.Quantity.EPSILON, _kernels.Quantity.DELTA
+_STATUSES: Final = tuple(Status)
 _MOST_NOISE: Final = 1e12
 _SMALLEST_RATE: Final = 1e-30
 Delta = Reals | str
@@ -260,8 +261,7 @@ def _of_numbers(
         by = "renyi"
     else:
         return None
-    noise, rate, steps = run.get("noise_multiplier"), run.get("sample_rate"), run.get("steps")
-    return _kernels.bounds_of_numbers(by, noise, rate, steps, target, quantity)
+    return _kernels.bounds_of_numbers(by, run, target, quantity)
 
 
 def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_upper: bool) -> tuple[Process, Ask]:
@@ -279,7 +279,9 @@ def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, o
 
 def _both(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Bounds:
     found = _of_numbers(run, target, _EPSILON if quantity == "epsilon" else _DELTA, only_upper=False)
-    return Bounds(*found[:2], Status(found[2])) if found is not None else plain_bounds(_bounds(quantity, target, run))
+    if found is not None:
+        return Bounds(found[0], found[1], _STATUSES[found[2]])
+    return plain_bounds(_bounds(quantity, target, run))
 
 
 def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> float | Floats:
@@ -292,10 +294,8 @@ def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Ru
 def _renyi(orders: Reals, run: Run, *, only_upper: bool) -> Bounds:
     if run.get("history") is None and run.get("epochs") is None:
         run.setdefault("steps", 1)
-    if len(run) == 3:
-        noise, rate, steps = run.get("noise_multiplier"), run.get("sample_rate"), run.get("steps")
-        if (found := _kernels.bounds_of_numbers("rdp", noise, rate, steps, orders)) is not None:
-            return Bounds(*found[:2], Status(found[2]))
+    if len(run) == 3 and (found := _kernels.bounds_of_numbers("rdp", run, orders)) is not None:
+        return Bounds(found[0], found[1], _STATUSES[found[2]])
     relation = run.get("neighbors", "add_remove")
     return plain_bounds(renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper))
 

@@ -32,8 +32,8 @@ RESOLVED: Final = 1e-6
 MARGIN: Final = 1e-9
 """An epsilon this far (relative) below the lower bound is below the truth; less may be a last digit."""
 REGIMES: Final = {
-    "everyday": "q 1e-4..0.1, sigma 0.5..8, 1..300 expected participations, delta 1e-9..1e-4",
-    "broad": "q 1e-4..0.1, sigma 0.4..8, 100..100,000 steps whatever q, delta 1e-9..1e-4",
+    "everyday": "q 1e-4..0.1, sigma 0.5..8, 1..300 expected participations, delta 1e-9..1e-4, all log-uniform",
+    "broad": "q 1e-4..0.1, sigma 0.4..8, 100..100,000 steps whatever q, delta 1e-10..1e-4, all log-uniform",
     "small-delta": "as everyday, with delta 1e-16..1e-10",
 }
 USUAL: Final = ("everyday", "broad")
@@ -170,10 +170,10 @@ def draw(regime: str, n: int, seed: int = SEED) -> Runs:
         return np.asarray(low * (high / low) ** u[place])
 
     rate = spread(1, 1e-4, 0.1)
-    delta = spread(3, 1e-16, 1e-10) if regime == "small-delta" else spread(3, 1e-9, 1e-4)
     if regime == "broad":
-        return Runs(regime, spread(0, 0.4, 8.0), rate, np.floor(spread(2, 1e2, 1e5)), delta)
-    return Runs(regime, 0.5 + 7.5 * u[0], rate, np.ceil(spread(2, 1.0, 300.0) / rate), delta)
+        return Runs(regime, spread(0, 0.4, 8.0), rate, np.floor(spread(2, 1e2, 1e5)), spread(3, 1e-10, 1e-4))
+    delta = spread(3, 1e-16, 1e-10) if regime == "small-delta" else spread(3, 1e-9, 1e-4)
+    return Runs(regime, spread(0, 0.5, 8.0), rate, np.ceil(spread(2, 1.0, 300.0) / rate), delta)
 
 
 def truth(runs: Runs, threads: int | None = None) -> Truth:

@@ -9,9 +9,11 @@ import os
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport Py_TYPE
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport strcmp
 
 from fastacct_ext._headers cimport (
     FA_EPS_OF_TARGET, FA_LOWER, FA_MAX_DIMS, FA_MAX_ORDER, FA_MAX_STEPS, FA_MU, FA_ORDER, FA_OUT_OF_RANGE, FA_Q,
@@ -334,10 +336,11 @@ cdef double dpsgd_rdp(double noise_multiplier, double sample_rate, double steps,
 
 
 cdef inline bint as_number(object value, double *out) except -1:
-    if PyFloat_CheckExact(value):
+    if PyFloat_Check(value):                    # NumPy's float64 is one
         out[0] = PyFloat_AS_DOUBLE(value)
         return True
-    if PyLong_CheckExact(value):
+    # NumPy is not loaded here, so that its type is known by its name
+    if PyLong_CheckExact(value) or strcmp(Py_TYPE(value).tp_name, "numpy.int64") == 0:
         try:
             out[0] = <double> value
         except OverflowError:
@@ -346,17 +349,20 @@ cdef inline bint as_number(object value, double *out) except -1:
     return False
 
 
-def bounds_of_numbers(str by, noise_multiplier, sample_rate, steps, target, Quantity quantity=Quantity.DELTA):
-    """Bounds and status of one run by the kernel "exact", "renyi" (lower bound: 0) or "rdp".
+def bounds_of_numbers(str by, dict run, target, Quantity quantity=Quantity.DELTA):
+    """Bounds and status of one run of noise_multiplier, sample_rate and steps by the kernel "exact", "renyi" (lower
+    bound: 0) or "rdp".
 
-    None if the arguments are not plain numbers, or out of range.
+    None if one of these is not there or not a plain number, or out of range.
     """
     cdef fa_kernel kernel = _active.exact if by == "exact" else _active.renyi if by == "renyi" else _active.rdp
     cdef fa_found found = fa_found(0.0, 0.0, 0)
     cdef double sigma, q, t, at
     cdef int64_t done
-    if not (as_number(noise_multiplier, &sigma) and as_number(sample_rate, &q) and as_number(steps, &t)
-            and as_number(target, &at)) or (kernel == _active.rdp and not 1.0 < at <= FA_MAX_ORDER):
+    if not (as_number(run.get("noise_multiplier"), &sigma) and as_number(run.get("sample_rate"), &q)
+            and as_number(run.get("steps"), &t) and as_number(target, &at)):
+        return None
+    if kernel == _active.rdp and not 1.0 < at <= FA_MAX_ORDER:
         return None
     with nogil:
         done = fa_bounds_of_run(kernel, quantity, sigma, q, t, at, &found)

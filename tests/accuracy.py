@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 import fastacct as fa
-from fastacct import reference
+from fastacct import reference, tightness
 from fastacct_ext import _kernels
 from tests.oracle_data import load, relative_excess
 
@@ -62,10 +63,11 @@ def rdp_rows(n_points: int) -> list[Row]:
             row(f"rdp, {level}", "whole domain: q 1e-12..1, sigma 0.03..1e4, alpha 1..1e5, corners", upper, stored.rdp)
         )
     _kernels.select()
+    everyday = iter(tightness.draw("everyday", n_points))
     domains: dict[str, Callable[[], tuple[float, float, float]]] = {
-        "everyday: q 1e-4..0.1, sigma 0.5..8, alpha 1.1..64": lambda: (
-            10 ** rng.uniform(-4, -1),
-            rng.uniform(0.5, 8),
+        "everyday runs, alpha 1.1..64": lambda: (
+            (run := next(everyday)).sample_rate,
+            run.noise_multiplier,
             rng.uniform(1.1, 64),
         ),
         "tiny q: 1e-12..1e-6": lambda: (
@@ -124,22 +126,15 @@ def gaussian_rows(n_points: int) -> list[Row]:
 
 
 def epsilon_rows(n_points: int) -> list[Row]:
-    rng = np.random.default_rng(3)
     rows = []
     for conversion, count in (
         ("canonne_kamath_steinke", n_points),
         ("mironov", n_points),
         ("optimal", max(2, n_points // 4)),
     ):
-        runs = [
-            (rng.uniform(0.5, 8), 10 ** rng.uniform(-4, -1), int(10 ** rng.uniform(2, 5)), 10 ** rng.uniform(-9, -4))
-            for _ in range(count)
-        ]
+        runs = tightness.draw("everyday", count)
         truth = [reference.rdp_epsilon(*run, conversion, digits=16)[0] for run in runs]
-        sigma, q, steps, delta = (np.array(column) for column in zip(*runs, strict=True))
-        value = fa.dpsgd.epsilon(
-            noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta, accountant=fa.RDP(conversion=conversion)
-        )
+        value = fa.dpsgd.epsilon(**runs.keywords(), accountant=fa.RDP(conversion=conversion))
         rows.append(row(f"epsilon, {conversion}", "everyday runs, best real order", value, truth))
     return rows
 
@@ -147,16 +142,13 @@ def epsilon_rows(n_points: int) -> list[Row]:
 def exact_rows(n_points: int) -> list[Row]:
     rng = np.random.default_rng(4)
 
-    def everyday(log_delta: tuple[float, float], fewest: float) -> tuple[float, float, int, float]:
+    def tiny_delta() -> tuple[float, float, int, float]:
         sigma, q = rng.uniform(0.9, 8), 10 ** rng.uniform(-3, -0.5)
-        return sigma, q, int(10 ** rng.uniform(np.log10(fewest / q), 5)), 10 ** rng.uniform(*log_delta)
+        return sigma, q, int(10 ** rng.uniform(np.log10(20 / q), 5)), 10 ** rng.uniform(-30, -15)
 
     domains: dict[str, tuple[int, Callable[[], tuple[float, float, int, float]]]] = {
-        "everyday: q 1e-3..0.3, sigma 0.9..8, T 60..1e5, T q > 20, delta 1e-12..1e-2": (
-            n_points,
-            lambda: everyday((-12, -2), 20),
-        ),
-        "tiny delta: 1e-30..1e-15, the same runs": (max(2, n_points // 2), lambda: everyday((-30, -15), 20)),
+        "everyday runs": (n_points, partial(next, iter(tightness.draw("everyday", 100 * n_points)))),
+        "tiny delta: 1e-30..1e-15, q 1e-3..0.3, sigma 0.9..8, T 60..1e5, T q > 20": (max(2, n_points // 2), tiny_delta),
         "T = 1, 2: q 1e-3..0.5, sigma 0.6..5, delta 1e-12..1e-2": (
             n_points,
             lambda: (
@@ -216,6 +208,7 @@ orders. In the rows of a lower bound the excess is (truth - bound) / truth, and 
 it is above.
 
 {table(rows)}
+Everyday runs: {tightness.REGIMES["everyday"]} (`fastacct.tightness.draw`).
 """
     print(text)
     if options.write:

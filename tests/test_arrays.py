@@ -128,6 +128,32 @@ def test_plain_numbers_have_the_bits_of_an_array_of_one_cell(noise, rate, steps)
                 assert lower(**run, noise_multiplier=noise, **{name: target}) == one.lower
 
 
+def numbers(noise, rate, steps):
+    return {"noise_multiplier": noise, "sample_rate": rate, "steps": steps}
+
+
+class Metres(float):
+    """A float that somebody gave another name."""
+
+
+@pytest.mark.parametrize("rate", [np.float64(0.01), Metres(0.01)])
+@pytest.mark.parametrize("steps", [1000.0, np.int64(1000), np.float64(1000.0)])
+@pytest.mark.parametrize("accountant", [None, fa.Exact(), fa.RDP()])
+def test_numbers_out_of_arrays_are_plain_numbers(rate, steps, accountant):
+    run, delta = numbers(np.float64(1.1), rate, steps), np.float64(1e-5)
+    same = fa.dpsgd.epsilon(noise_multiplier=1.1, sample_rate=0.01, steps=1000, delta=1e-5, accountant=accountant)
+    value = fa.dpsgd.epsilon(**run, delta=delta, accountant=accountant)
+    assert value == same
+    assert type(value) is float
+    assert _kernels.bounds_of_numbers("exact", run, delta, Quantity.EPSILON) is not None
+
+
+@pytest.mark.parametrize("steps", [True, np.bool_(True), np.timedelta64(3), "3", [3], np.array(3), None, 2**53 + 1, -1])
+def test_what_is_no_plain_number_in_range_is_left_to_the_checks(steps):
+    assert _kernels.bounds_of_numbers("exact", numbers(1.0, 0.01, steps), 1e-5, Quantity.EPSILON) is None
+    assert _kernels.bounds_of_numbers("exact", {"sample_rate": 0.01, "steps": 3}, 1e-5, Quantity.EPSILON) is None
+
+
 def job(n):
     """n different Gaussian steps, as the kernel for jobs takes them, at three targets."""
     one, out = np.ones(n, dtype=np.int32), [np.empty(3) for _ in range(3)]
@@ -147,9 +173,11 @@ def history():
 
 
 OPERATIONS = {
-    "scalar": lambda: _kernels.bounds_of_numbers("exact", 1.0, 0.01, 100, 1e-5, Quantity.EPSILON),
-    "few participations": lambda: _kernels.bounds_of_numbers("exact", 0.5, 1e-5, 10000, 1e-8, Quantity.EPSILON),
-    "double-double": lambda: _kernels.bounds_of_numbers("exact", 2.3, 0.65, 5_879_257, 1e-8, Quantity.EPSILON),
+    "scalar": lambda: _kernels.bounds_of_numbers("exact", numbers(1.0, 0.01, 100), 1e-5, Quantity.EPSILON),
+    "few participations": lambda: _kernels.bounds_of_numbers(
+        "exact", numbers(0.5, 1e-5, 10000), 1e-8, Quantity.EPSILON
+    ),
+    "double-double": lambda: _kernels.bounds_of_numbers("exact", numbers(2.3, 0.65, 5_879_257), 1e-8, Quantity.EPSILON),
     "block": lambda: fa.dpsgd.epsilon(**RUN, delta=[1e-5, 1e-9]).tolist(),
     "calibration": lambda: fa.dpsgd.noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=10),
     "job": lambda: job(3),

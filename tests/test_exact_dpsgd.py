@@ -102,7 +102,7 @@ def test_delta_contains_values_computed_elsewhere(direction, q, sigma, steps, ep
     assert fa.dpsgd.delta_lower(**run, neighbors=direction) == lower
 
 
-def test_the_everyday_regime_is_certified_and_narrow():
+def test_long_runs_are_certified_and_narrow():
     rng = np.random.default_rng(5)
     sigma, q = rng.uniform(0.6, 4, 200), 10 ** rng.uniform(-2.5, -1, 200)
     steps, delta = np.floor(10 ** rng.uniform(4, 5, 200)), 10 ** rng.uniform(-9, -4, 200)

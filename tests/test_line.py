@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct import reference
+from fastacct import reference, tightness
 from fastacct_ext import _kernels
 
 ENTRIES = ("log_value", "up", "down", "tail", "quadrature", "rounding", "ends", "closed", "put", "floor", "alias")
@@ -82,6 +82,15 @@ def test_rounding_is_needed():
     assert not all(_holds(line, truth, without="rounding") for line in lines)
 
 
+@pytest.mark.parametrize("left", [4.0, 5.0])
+@pytest.mark.parametrize("job", JOBS)
+def test_what_lies_left_of_the_nodes_is_paid(job, left):
+    """Nodes that begin too far right: what they miss is paid, by the sums' ends and by that of the mean loss."""
+    short, whole, truth = _line(job, left=left), _line(job), _truth(job)
+    assert _holds(short, truth), short
+    assert not _holds(short | {"up": whole["up"], "down": whole["down"]}, truth), short
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_coarse_lines_hold_the_truth(job):
     truth = _truth(job)
@@ -112,13 +121,8 @@ def test_windows_far_from_the_losses_do_not_matter():
 
 @pytest.mark.parametrize("direction", ["remove", "add_remove"])
 def test_everyday_cells_are_certified_to_nine_digits(direction):
-    rng = np.random.default_rng(5)
-    n = 3000
-    rate = np.exp(rng.uniform(np.log(1e-4), np.log(0.1), n))
-    noise = np.exp(rng.uniform(np.log(0.5), np.log(8.0), n))
-    steps = np.ceil(np.exp(rng.uniform(0.0, np.log(300.0), n)) / rate)
-    delta = np.exp(rng.uniform(np.log(1e-9), np.log(1e-4), n))
-    run = {"noise_multiplier": noise, "sample_rate": rate, "steps": steps, "neighbors": direction}
+    run = tightness.draw("everyday", 3000).keywords() | {"neighbors": direction}
+    delta = run.pop("delta")
     found = fa.dpsgd.epsilon_bounds(**run, delta=delta)
     assert np.mean(found.upper - found.lower <= 1e-9 * found.upper) >= 0.999
     back = fa.dpsgd.delta_bounds(**run, epsilon=found.upper)

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from tests.test_line import JOBS as ONE_MECHANISM
 from tests.test_line import _holds, _ledger
+from tests.test_line import _truth as one_line_truth
 
 # blocks (noise, rate, steps), mu^2 of the Gaussians, epsilon
 JOBS = {
@@ -107,6 +109,28 @@ def test_every_entry_of_the_ledger_is_needed(entry, job, budget):
     ledger, truth = _ledger(*JOBS[job], **budget), _truth(job)
     assert _holds(ledger, truth), ledger
     assert not _holds(ledger, truth, without=entry), ledger
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_what_lies_left_of_the_nodes_is_paid(job):
+    short, whole, truth = _ledger(*JOBS[job], left=4.0), _ledger(*JOBS[job]), _truth(job)
+    assert _holds(short, truth), short
+    assert not _holds(short | {"up": whole["up"], "down": whole["down"]}, truth), short
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_rounding_is_needed(parts):
+    """Of lines that differ in nothing but rounding, one at least is off by more than all other entries."""
+    noise, rate, steps, epsilon = ONE_MECHANISM["many steps"]
+    truth = one_line_truth("many steps")
+    lines = [
+        _ledger(
+            [(noise, rate, steps / parts)] * parts, 0.0, epsilon, tolerance=45.0, dead=50.0, left=12.0, need=float(need)
+        )
+        for need in range(45, 66, 2)
+    ]
+    assert all(_holds(line, truth) for line in lines)
+    assert not all(_holds(line, truth, without="rounding") for line in lines)
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -13,6 +13,7 @@ import fastacct as fa
 pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
 from fastacct.readers import line as module
+from fastacct.readers import line_nodes
 from fastacct.readers.line import CompiledLine, _Line
 
 COUNT, EPSILON = 20, 20.0
@@ -62,4 +63,13 @@ def test_the_tail_of_a_line_that_ends_early_is_paid(monkeypatch, truth):
     line = made()
     assert violations(line, truth) == 0
     line.log_tail = -np.inf
+    assert violations(line, truth) > 0
+
+
+def test_errors_of_coarse_nodes_are_paid(monkeypatch, truth):
+    monkeypatch.setattr(line_nodes, "_PANELS", 16)
+    monkeypatch.setattr(line_nodes, "_MISSED", 1.0)  # else such panels are refused
+    line = made()
+    assert violations(line, truth) == 0
+    line.grown = 0.0
     assert violations(line, truth) > 0

@@ -42,10 +42,12 @@ def test_regimes_are_what_they_say():
     assert 1.0 <= taken.min() < 1.1
     assert 250.0 < taken.max() < 301.0
     assert 1e2 <= broad.steps.min() < broad.steps.max() <= 1e5
-    for runs, smallest in ((everyday, 0.5), (broad, 0.4)):
+    for runs, smallest, least in ((everyday, 0.5, 1e-9), (broad, 0.4, 1e-10)):
+        assert least <= runs.delta.min() < 2.0 * least
+        assert 5e-5 < runs.delta.max() <= 1e-4
         assert smallest <= runs.noise_multiplier.min() < runs.noise_multiplier.max() <= 8.0
         assert 1e-4 <= runs.sample_rate.min() < runs.sample_rate.max() <= 0.1
-        assert 1e-9 <= runs.delta.min() < runs.delta.max() <= 1e-4
+        assert np.median(runs.noise_multiplier) == pytest.approx(np.sqrt(smallest * 8.0), rel=0.1)
         assert np.all(runs.steps == np.floor(runs.steps))
 
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.peers.dp_accelerator import DpAccelerator
 from bench.peers.dp_accounting_pld import DpAccountingPld
 from bench.peers.dp_accounting_rdp import DpAccountingRdp
 from bench.peers.opacus_prv import OpacusPrv
@@ -49,9 +50,17 @@ class Peer(Accountant, Protocol):
         """Noise multiplier for a target, with the library's own search and defaults."""
 
 
+class Batches(Accountant, Protocol):
+    """An accountant by Renyi DP that is asked for many numbers of steps at once."""
+
+    def epsilons(self, sigma: float, q: float, steps: Sequence[int], delta: float) -> list[float]:
+        """Epsilon after each number of steps."""
+
+
 ADAPTERS: Final[tuple[Callable[[], Peer], ...]] = (OpacusRdp, DpAccountingRdp)
 EXACT_ADAPTERS: Final[tuple[Callable[[], Accountant], ...]] = (DpAccountingPld, OpacusPrv, PrvAccountantPrv)
 """Accountants by numerical composition."""
+BATCH_ADAPTERS: Final[tuple[Callable[[], Batches], ...]] = (DpAccelerator,)
 
 
 def installed() -> list[Peer]:
