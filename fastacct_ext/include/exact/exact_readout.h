@@ -13,6 +13,7 @@
 
 #define FA_BEFORE_END 1e-6  /* relative distance from the largest loss where few added steps are still certified */
 #define FA_TIGHT      1e-6  /* relative width up to which the status is FA_OK */
+#define FA_SHARED     0.99  /* expected participations from which all targets near a round one share a line */
 #define FA_FAR_END    300.0 /* square of the deviations between the mean and the largest loss of added steps */
 #define FA_CLOSE      4e-9  /* width up to which a capped line answers: another line is a hundred times as dear */
 
@@ -31,6 +32,7 @@ typedef struct {
     fa_cap_work capped[2];  /* lines for steps of sampled Gaussians, as `way`; their jobs are empty elsewhere */
     fa_many *many;          /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
     int refused;            /* ... and whether the last answer could not be certified there */
+    double add_anchor;      /* capped[0].anchor that way[1]'s line is placed for; 0: none */
     fa_add_work add;        /* direction add of few steps (line/add_line.h) */
 } fa_exact;
 
@@ -70,7 +72,8 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
 FA_FUNC void fa_exact_again(fa_exact *e)
 {
     fa_contour_reset(&e->way[0]);
-    fa_contour_reset(&e->way[1]);
+    if (e->add_anchor == 0.0)
+        fa_contour_reset(&e->way[1]);
 }
 
 /* an empty job for the capped line; without memory it has no capacity and stays empty */
@@ -86,6 +89,7 @@ FA_FUNC void fa_capped_begin(fa_cap_work *capped, int n_blocks, int is_add)
 FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 {
     int d, gaussian = q >= 1.0;
+    e->add_anchor = 0.0;
     e->sigma = sigma;
     e->q = q;
     e->steps = steps;
@@ -130,11 +134,14 @@ FA_INLINE int fa_is_capped(const fa_exact *e, int way)
     return job->n > 0 && (job->steps > 1.0 || job->mu2 > 0.0);
 }
 
-/* eps by the capped line: of several mechanisms, whose lines are dear, by the line of the nearest power of ten */
+/* eps by the capped line: that of the nearest round target, but for one mechanism that hardly any record takes part
+ * in: there a line serves one target */
 FA_INLINE int fa_capped_eps(fa_cap_work *capped, double log_delta, fa_interval *out)
 {
-    int many = capped->job.n > 1 || capped->job.mu2 > 0.0;
-    return many ? fa_cap_eps_anchored(capped, log_delta, out) : fa_cap_eps(capped, log_delta, out);
+    const fa_cap_job *job = &capped->job;
+    return job->n > 1 || job->mu2 > 0.0 || job->steps * job->blocks[0].q >= FA_SHARED
+               ? fa_cap_eps_anchored(capped, log_delta, out)
+               : fa_cap_eps(capped, log_delta, out);
 }
 
 /* log delta(eps) of one direction */
@@ -170,9 +177,10 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
-    if (fa_is_capped(e, way) && fa_cap_log_delta(e->capped + way, eps, &capped, &e->slope) &&
+    if (!way && fa_is_capped(e, 0) && fa_cap_log_delta(e->capped, eps, &capped, &e->slope) &&
         capped.upper - capped.lower <= FA_CLOSE)
         return capped;
+    e->add_anchor = way ? 0.0 : e->add_anchor; /* the line is about to go elsewhere */
     /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
      */
     if (way && eps > e->add_end * (1.0 - FA_BEFORE_END) && fa_few_added(&e->way[1]) &&
@@ -194,6 +202,8 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) &&
         fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
         r = fa_share(r, d);
+    if (way && !fa_is_narrow(r) && fa_is_capped(e, 1) && fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope))
+        r = fa_share(r, d);
     return r;
 }
 
@@ -214,13 +224,19 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     fa_interval r = {0.0, INFINITY}, capped = r, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
-    if (fa_is_capped(e, way) && fa_capped_eps(e->capped + way, log_delta, &capped) &&
+    if (!way && fa_is_capped(e, 0) && fa_capped_eps(e->capped, log_delta, &capped) &&
         capped.upper - capped.lower <= FA_CLOSE * capped.upper)
         return capped;
+    e->add_anchor = way ? 0.0 : e->add_anchor;
     if (fa_few_added(&e->way[way]))
-        return fa_share(capped, fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max));
-    if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0))
-        return fa_share(capped, fa_contour_eps(&e->way[way], log_delta, e->points_max));
+        return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
+    if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0)) {
+        r = fa_share(capped, fa_contour_eps(&e->way[way], log_delta, e->points_max));
+        if (way && !(r.upper - r.lower <= FA_NARROW * r.upper) && fa_is_capped(e, 1) &&
+            fa_capped_eps(e->capped + 1, log_delta, &capped))
+            r = fa_share(r, capped);
+        return r;
+    }
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
     for (side = 0; side < 2; side++) { /* side 0: smallest eps proved enough; 1: largest proved not enough */
         low = 0.0;
@@ -261,18 +277,54 @@ FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
     return fa_safe(fa_eps_way(e, way, log_delta), 0.0, INFINITY);
 }
 
+/* whether delta_add(eps) <= exp(log_delta) by what costs next to nothing: the largest loss, one step's closed form, or
+ * Chernoff's bound on the nodes of the other direction's line */
+FA_FUNC int fa_add_is_far_below(fa_exact *e, double eps, double log_delta)
+{
+    if (e->symmetric || eps >= e->add_end * (1.0 + 8.0 * FA_EPS))
+        return 1;
+    if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
+        return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
+    return e->capped[0].certified && eps > 0.0 &&
+           fa_cap_add_bound(&e->capped[0].job, &e->capped[0].line, eps, log_delta) <= log_delta;
+}
+
+/* log delta_add(eps) to a few digits, by the line placed where the other direction's shared line is: all targets near
+ * it share both.  0: nothing is known */
+FA_FUNC int fa_add_near_anchor(fa_exact *e, double eps, fa_interval *out)
+{
+    const fa_cap_work *shared = e->capped;
+    fa_contour *run = &e->way[1];
+    fa_reading r;
+    if (!shared->certified || !(shared->anchor < 0.0) || fa_few_added_first(run))
+        return 0;
+    if (e->add_anchor != shared->anchor) {
+        fa_contour_reset(run);
+        run->tolerance = FA_COARSE;
+        (void)fa_place(run, shared->anchored.eps, NAN, NAN, e->points_max);
+        run->tolerance = FA_TOLERANCE;
+        e->add_anchor = shared->anchor;
+    }
+    if (!fa_has_line(run))
+        return 0;
+    fa_contour_read(run, eps, &r);
+    *out = fa_bounds_of(&r);
+    return 1;
+}
+
 /* whether delta_add(eps) <= exp(log_delta) is proved */
 FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
 {
     fa_contour *run = &e->way[1];
     double at;
-    if (e->symmetric || eps >= e->add_end * (1.0 + 8.0 * FA_EPS))
+    if (fa_add_is_far_below(e, eps, log_delta))
         return 1;
-    if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
-        return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
-    if (e->capped[0].certified && eps > 0.0 &&
-        fa_cap_add_bound(&e->capped[0].job, &e->capped[0].line, eps, log_delta) <= log_delta)
-        return 1;
+    if (eps > 0.0) {
+        fa_interval d;
+        if (fa_add_near_anchor(e, eps, &d) && (d.upper <= log_delta || d.lower > log_delta))
+            return d.upper <= log_delta;
+    }
+    e->add_anchor = 0.0;
     fa_share_real(run, &e->way[0]);
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
         double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;

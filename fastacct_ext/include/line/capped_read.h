@@ -6,15 +6,20 @@
 #include "../exact/one_step.h"
 #include "capped_ledger.h"
 
+/* lines are drawn for whole powers of 1/10, or for every third of them ... */
+#define FA_CAP_TEN   2.30258509299404568402
+#define FA_CAP_SPARE 2.0   /* ... with so much of their tolerance to spare, and a quarter of it of the quadrature's */
+#define FA_CAP_NEAR  0.7   /* a line that is so near its target, in log delta, is near enough */
+#define FA_CAP_JUMPY 0.8   /* noise below which epsilon moves too far for that: one step's loss makes it */
 #define FA_CAP_WIDTH 8e-10 /* relative width of eps (or of delta) that is good enough at once */
 
 typedef struct {
     double log_value, slope; /* of the sum and the closed part; d/d eps of the logarithm, negative.  NaN: no reading */
 } fa_cap_reading;
 
-/* eps for some delta on the line, its reading, and the ledger with where it was closed */
+/* an eps, the line's reading there, and its ledger */
 typedef struct {
-    double eps, at, at_value;
+    double eps;
     fa_cap_reading r;
     fa_cap_ledger g;
 } fa_cap_answer;
@@ -22,7 +27,7 @@ typedef struct {
 typedef struct {
     fa_cap_job job;
     fa_cap_line line;
-    double anchor;          /* round log delta that the line was drawn for, 0: none ... */
+    double anchor;          /* log delta, a power of 1/10, that the line was drawn for, 0: none ... */
     fa_cap_answer anchored; /* ... and eps there, 0: there is no line */
     int certified;          /* whether the line's ledger is closed and its answer stands */
 } fa_cap_work;
@@ -119,7 +124,8 @@ FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, dou
     return 1;
 }
 
-/* Newton's method on the line; 0: no reading */
+/* Newton's method on the line from *eps; 0: no reading.  The last step is not read again where it is so short that its
+ * error is below rounding */
 FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double *eps,
                           fa_cap_reading *r)
 {
@@ -131,42 +137,10 @@ FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double
             return 0;
         step = fa_max(-most, fa_min(most, (log_delta - r->log_value) / r->slope));
         *eps += step;
-        if (fabs(step) < 1e-6 * *eps && fabs(step * r->slope) < 1e-5) {
-            *r = fa_cap_read(job, line, *eps);
-            return r->log_value == r->log_value && r->slope < 0.0;
-        }
-    }
-    return 0;
-}
-
-/* a line near eps(delta), and eps on it; 0: none */
-FA_FUNC int fa_cap_find_eps(fa_cap_work *work, double log_delta, fa_cap_effort *effort, int *with_floor,
-                            double *eps_out, fa_cap_reading *r)
-{
-    fa_cap_job *job = &work->job;
-    fa_cap_saddle at;
-    double eps, size, bonus;
-    int round;
-    if (!fa_cap_place_delta(job, effort, log_delta, &eps, &at))
-        return 0;
-    size = at.log_size;
-    bonus = fa_max(0.0, fa_min(1.0, log(-at.slope * eps) - 0.3));
-    effort->tolerance -= bonus;
-    effort->dead -= bonus;
-    effort->need -= bonus;
-    for (round = 0; round < 6; round++) {
-        if (!fa_cap_draw(job, &work->line, &at, &eps, fa_min(-1e-3, size), round ? NAN : log_delta, *effort,
-                         with_floor))
-            return 0;
-        *eps_out = eps;
-        if (!fa_cap_newton(job, &work->line, log_delta, eps_out, r))
-            return 0;
-        if (*eps_out > 0.8 * eps && *eps_out < 1.05 * eps && fabs(*eps_out - eps) * (work->line.plan.c - 1.0) < 2.0)
+        if (fabs(step) < 1e-7 * *eps && fabs(step * r->slope) < 1e-7) {
+            r->log_value += step * r->slope;
             return 1;
-        eps = *eps_out;
-        size = log_delta;
-        if (!(eps > 0.0) || !fa_cap_place(job, effort, eps, at.v, &at))
-            return 0;
+        }
     }
     return 0;
 }
@@ -263,16 +237,15 @@ FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_re
                   fa_max(-r->slope, 1.0 / eps));
 }
 
-/* checked ends around eps; moved: how far it is from where the ledger was closed.  Entries change by less than 1 % over
- * all of that, which is paid */
-FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps, double moved,
+/* checked ends around eps, where the ledger is for.  Entries change by less than 1 % over that, which is paid */
+FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps,
                            const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
 {
     double off = fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta)), least = 2.0 * FA_EPS * eps,
            above = fa_max(1.05 * (g->up + off) / -r->slope, least),
            below = fa_max(1.05 * (g->down + off) / -r->slope, least), steep = fa_cap_steep(line, eps, r, g);
     fa_cap_reading end;
-    if (!((fa_max(above, below) + moved) * steep < 0.005) || !(g->down < 0.5) || !(eps - below > 0.0))
+    if (!(fa_max(above, below) * steep < 0.005) || !(g->down < 0.5) || !(eps - below > 0.0))
         return 0;
     end = fa_cap_read(job, line, eps + above);
     if (!(end.log_value + log1p(1.01 * g->up) + 8.0 * FA_EPS * (1.0 + fabs(log_delta)) <= log_delta))
@@ -322,50 +295,54 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
     return best;
 }
 
-/* a line near eps(delta), eps on it, and its ledger closed near there; 0: none */
-FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, fa_cap_answer *a)
+/* what a line is drawn for: how small its errors are to be, and from which width of eps on it is drawn once more */
+typedef struct {
+    fa_cap_effort effort;
+    double good;
+} fa_cap_aim;
+
+/* a line near eps(delta), its reading there, and its ledger; 0: none */
+FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim *aim, fa_cap_answer *a)
 {
     fa_cap_job *job = &work->job;
-    fa_cap_effort effort = fa_cap_usual_effort();
+    fa_cap_line *line = &work->line;
+    fa_cap_effort effort = aim->effort;
     fa_cap_saddle at;
-    double width;
-    int round, points, with_floor = 0;
-    if (!fa_cap_find_eps(work, log_delta, &effort, &with_floor, &a->eps, &a->r))
+    double eps, size, width;
+    int round, points, harder = 0, with_floor = 0;
+    if (!fa_cap_place_delta(job, &effort, log_delta, &eps, &at))
         return 0;
-    for (round = 0;; round++) {
-        points = work->line.n;
-        a->at = a->eps;
-        a->at_value = a->r.log_value;
-        fa_cap_close_ledger(job, &work->line, &effort, a->eps, a->r.log_value, &a->g);
-        if (work->line.n != points && !fa_cap_newton(job, &work->line, log_delta, &a->eps, &a->r))
+    size = at.log_size;
+    width = fa_max(0.0, fa_min(1.0, log(-at.slope * eps) - 0.3));
+    effort.tolerance -= width;
+    effort.dead -= width;
+    effort.need -= width;
+    for (round = 0; round < 8; round++) {
+        double wanted = round == 0 || harder > 0 ? log_delta : NAN;
+        if (!fa_cap_draw(job, line, &at, &eps, fa_min(-1e-3, size), wanted, effort, &with_floor))
             return 0;
-        if (!(a->r.slope < 0.0))
+        a->eps = eps;
+        a->r = fa_cap_read(job, line, eps);
+        if (!(fabs(a->r.log_value - log_delta) < FA_CAP_NEAR) && !fa_cap_newton(job, line, log_delta, &a->eps, &a->r))
             return 0;
-        width = 1.0 / (-a->r.slope * a->eps);
-        if (round == 2 || (a->g.up + a->g.down) * width < FA_CAP_WIDTH)
-            return 1;
-        fa_cap_try_harder(&effort, &a->g, width);
-        if (!fa_cap_place(job, &effort, a->eps, work->line.plan.c, &at) ||
-            !fa_cap_draw(job, &work->line, &at, &a->eps, fa_min(-1e-3, log_delta), log_delta, effort, &with_floor) ||
-            !fa_cap_newton(job, &work->line, log_delta, &a->eps, &a->r))
+        if (harder > 0 ||
+            (a->eps > 0.8 * eps && a->eps < 1.05 * eps && fabs(a->eps - eps) * (line->plan.c - 1.0) < 2.0)) {
+            points = line->n;
+            fa_cap_close_ledger(job, line, &effort, a->eps, a->r.log_value, &a->g);
+            if (line->n != points)
+                a->r = fa_cap_read(job, line, a->eps);
+            width = 1.0 / (-a->r.slope * a->eps);
+            if (harder == 2 || (a->g.up + a->g.down) * width < aim->good)
+                return a->r.slope < 0.0;
+            fa_cap_try_harder(&effort, &a->g, width);
+            harder++;
+        }
+        size = log_delta;
+        eps = a->eps;
+        if (!(eps > 0.0) || !fa_cap_place(job, &effort, eps, harder > 0 ? line->plan.c : at.v, &at))
             return 0;
     }
-}
-
-/* eps at log delta.  0: not certified, *out is untouched */
-FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
-{
-    fa_cap_answer a;
-    work->anchor = 0.0;
-    work->certified = 0;
-    if (!fa_cap_settle(work, log_delta, &a)) {
-        if (!fa_cap_is_free(work, log_delta))
-            return 0;
-        out->lower = out->upper = 0.0;
-        return 1;
-    }
-    return work->certified = fa_cap_ends_of(&work->job, &work->line, log_delta, a.eps, fabs(a.eps - a.at), &a.r, &a.g,
-                                            out);
+    return 0;
 }
 
 /* the ledger of an answer at another eps, delta there about exp(log_value): every entry has its own rate */
@@ -373,10 +350,10 @@ FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_a
 {
     fa_cap_ledger g = a->g;
     const fa_cap_plan *p = &work->line.plan;
-    double by = eps - a->at, value = log_value - a->at_value, line = exp(-(p->c - 1.0) * by - value), both;
+    double by = eps - a->eps, value = log_value - a->r.log_value, line = exp(-(p->c - 1.0) * by - value), both;
     g.tail *= line;
     g.quadrature *= line;
-    g.rounding *= line * fa_max(1.0, eps / a->at);
+    g.rounding *= line * fa_max(1.0, eps / a->eps);
     g.put *= exp(g.put_rate * by - value);
     g.floor *= exp(fa_max(-(p->low - 1.0) * by, p->is_bare ? -(p->right - 1.0) * by : -INFINITY) - value);
     g.alias *= exp(fa_max(-(p->left - 1.0) * by, -(p->right - 1.0) * by) - value);
@@ -389,28 +366,65 @@ FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_a
     return g;
 }
 
-/* eps at log delta from the line that answers the nearest power of ten, which is the same one whatever was asked
- * before: where a line is dear, all targets near that power share it.  0: not certified, *out is untouched */
-FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval *out)
+/* eps at log delta from the line that has settled.  0: not certified to `good`, *out is untouched */
+FA_FUNC int fa_cap_eps_on(fa_cap_work *work, const fa_cap_answer *a, double log_delta, double good, fa_interval *out)
 {
-    const double ten = 2.30258509299404568402;
-    double anchor = fa_min(floor(log_delta / ten + 0.5), -1.0) * ten, eps;
+    double eps = a->eps;
     fa_cap_ledger g;
     fa_cap_reading r;
+    if (!(eps > 0.0) || !fa_cap_newton(&work->job, &work->line, log_delta, &eps, &r) || !(eps > 0.0))
+        return 0;
+    g = fa_cap_move_ledger(work, a, eps, r.log_value);
+    return g.up + g.down < good * -r.slope * eps &&
+           fa_cap_ends_of(&work->job, &work->line, log_delta, eps, &r, &g, out);
+}
+
+/* eps at log delta, from a line of its own.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
+{
+    fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH};
+    fa_cap_answer a;
+    work->anchor = 0.0;
     work->certified = 0;
-    if (work->anchor != anchor) {
-        work->anchor = 0.0;
-        if (!fa_cap_settle(work, anchor, &work->anchored))
-            work->anchored.eps = 0.0;
-        work->anchor = anchor;
+    if (fa_cap_settle(work, log_delta, &aim, &a))
+        return work->certified = fa_cap_eps_on(work, &a, log_delta, INFINITY, out);
+    if (!fa_cap_is_free(work, log_delta))
+        return 0;
+    out->lower = out->upper = 0.0;
+    return 1;
+}
+
+/* The line that serves all targets near log_delta: drawn for a whole power of 1/10, for every third one where no single
+ * step makes the loss.  It is the same one whatever was asked before.  */
+FA_FUNC void fa_cap_anchor_line(fa_cap_work *work, double log_delta)
+{
+    fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH};
+    double least = INFINITY, apart = FA_CAP_TEN, anchor;
+    int b;
+    for (b = 0; b < work->job.n; b++)
+        least = fa_min(least, work->job.blocks[b].sigma);
+    if (least >= FA_CAP_JUMPY) {
+        apart *= 3.0;
+        aim.effort.tolerance += FA_CAP_SPARE;
+        aim.effort.need += 0.25 * FA_CAP_SPARE;
     }
-    eps = work->anchored.eps;
-    if (eps > 0.0 && fa_cap_newton(&work->job, &work->line, log_delta, &eps, &r) && eps > 0.0) {
-        g = fa_cap_move_ledger(work, &work->anchored, eps, r.log_value);
-        if (g.up + g.down < FA_CAP_WIDTH * -r.slope * eps &&
-            fa_cap_ends_of(&work->job, &work->line, log_delta, eps, 0.0, &r, &g, out))
-            return work->certified = 1;
-    }
+    anchor = fa_min(floor(log_delta / apart + 0.5), -1.0) * apart;
+    if (work->anchor == anchor)
+        return;
+    work->anchor = 0.0;
+    if (!fa_cap_settle(work, anchor, &aim, &work->anchored))
+        work->anchored.eps = 0.0;
+    work->anchor = anchor;
+}
+
+/* eps at log delta from the line that serves all targets near it, else from one of its own.  0: not certified, *out is
+ * untouched */
+FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval *out)
+{
+    work->certified = 0;
+    fa_cap_anchor_line(work, log_delta);
+    if (fa_cap_eps_on(work, &work->anchored, log_delta, FA_CAP_WIDTH, out))
+        return work->certified = 1;
     return fa_cap_eps(work, log_delta, out);
 }
 
