@@ -18,12 +18,12 @@ FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
     return sum + 1e4 * last; /* right by 9 sigma f: at most 1/(9 sigma f) cells */
 }
 
-/* Integrals of moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) from every second node, with each
+/* Moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) at every second node, for their integrals, with each
  * function's curvature paid: -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8). |exp(s) - 1 - s| <=
  * min(E + 1 + x, x^2/2 max(1, E)), E = |exp(s)|, x = |s|;     |window| <= (left of its edge) + exp((y^2 - d^2)/(2
  * width^2))/2.  A block that is not split has no floor's window: it is as if its floor were beyond the nodes */
-FA_INLINE void fa_cap_moduli_body(fa_cap_block *block, const fa_cap_line *line, double t, double v_right,
-                                  const int with_floor, fa_cap_moduli *out)
+FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, double t, double v_right,
+                                  const int with_floor)
 {
     fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
@@ -40,8 +40,7 @@ FA_INLINE void fa_cap_moduli_body(fa_cap_block *block, const fa_cap_line *line, 
            floor_width = with_floor ? w->floor_width : 1.0,
            inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
     double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
-           *large = s->scratch2, *low = s->large_r,
-           alias = fa_max(2.0 / expm1(2.0 * FA_PI * eta / h), 1e-240); /* a modulus cut off at e^600 stays seen */
+           *large = s->scratch2, *low = s->large_r;
     int j, n = s->sum.n / 2;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
@@ -80,22 +79,27 @@ FA_INLINE void fa_cap_moduli_body(fa_cap_block *block, const fa_cap_line *line, 
                      (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (lr - mean))));
         }
     }
-    out->line = alias * fa_cap_cells(line1, line2, n);
-    out->mean = alias * fa_cap_cells(mean1, mean2, n);
-    out->right = alias * fa_cap_cells(right, right, n);
-    out->large = with_floor ? alias * fa_cap_cells(large, large, n) : 0.0;
-    out->low = with_floor ? alias * fa_cap_cells(low, low, n) : 0.0;
 }
 
-/* the same; out.right is for v <= `right` */
+/* bounds of quadrature errors; out.right is for v <= `right` */
 FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line, double t,
                                         double right)
 {
-    fa_cap_moduli out;
+    const fa_cap_nodes *s = &block->nodes;
+    double alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
+    fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0};
+    int n = s->sum.n / 2;
     if (job->has_floor)
-        fa_cap_moduli_body(block, line, t, right, 1, &out);
+        fa_cap_fill_moduli(block, line, t, right, 1);
     else
-        fa_cap_moduli_body(block, line, t, right, 0, &out);
+        fa_cap_fill_moduli(block, line, t, right, 0);
+    out.line = alias * fa_cap_cells(s->sum.vr, s->sum.vi, n);
+    out.mean = alias * fa_cap_cells(s->sum.gr, s->sum.gi, n);
+    out.right = alias * fa_cap_cells(s->scratch, s->scratch, n);
+    if (job->has_floor) {
+        out.large = alias * fa_cap_cells(s->scratch2, s->scratch2, n);
+        out.low = alias * fa_cap_cells(s->large_r, s->large_r, n);
+    }
     return out;
 }
 

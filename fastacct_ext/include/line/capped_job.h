@@ -13,7 +13,7 @@
 #ifndef FA_LINE_CAPPED_JOB_H
 #define FA_LINE_CAPPED_JOB_H
 
-#include "../loss/nodes.h"
+#include "../loss/phasors.h"
 #include "window.h"
 
 #define FA_CAP_BLOCKS  128  /* at most */

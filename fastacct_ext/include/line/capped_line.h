@@ -175,42 +175,8 @@ FA_FUNC void fa_cap_start_large(fa_cap_nodes *s, double c, double t)
 
 FA_FUNC void fa_cap_run_large(fa_cap_nodes *s, double *re_out, double *im_out)
 {
-    double sr[FA_RUN][FA_LANE] = {{0.0}}, si[FA_RUN][FA_LANE] = {{0.0}};
-    int start, lane, k, n = s->sum.n;
-    for (start = s->lifted; start < n; start += FA_LANE) {
-        double *vr = s->large_r + start, *vi = s->large_i + start;
-        const double *er = s->sum.er + start, *ei = s->sum.ei + start;
-        FA_PRAGMA(omp simd)
-        for (lane = 0; lane < FA_LANE; lane++) {
-            double a = vr[lane], b = vi[lane], c = er[lane], d = ei[lane], next;
-#define FA_POINT(k)                                                                                                    \
-    sr[k][lane] += a;                                                                                                  \
-    si[k][lane] += b;                                                                                                  \
-    next = FA_FMA(a, c, -b * d);                                                                                       \
-    b = FA_FMA(a, d, b * c);                                                                                           \
-    a = next;
-            FA_POINT(0)
-            FA_POINT(1)
-            FA_POINT(2)
-            FA_POINT(3)
-            FA_POINT(4)
-            FA_POINT(5)
-            FA_POINT(6)
-            FA_POINT(7)
-#undef FA_POINT
-            vr[lane] = a;
-            vi[lane] = b;
-        }
-    }
-    for (k = 0; k < FA_RUN; k++) {
-        double re = 0.0, im = 0.0;
-        for (lane = 0; lane < FA_LANE; lane++) {
-            re += sr[k][lane];
-            im += si[k][lane];
-        }
-        re_out[k] = re;
-        im_out[k] = im;
-    }
+    const fa_turning all = {s->large_r, s->large_i, NULL, NULL, s->sum.er, s->sum.ei, NULL, NULL};
+    fa_turn_run(&all, s->lifted, s->sum.n, 0, re_out, im_out);
 }
 
 /* one block's factors at points first .. first + FA_RUN - 1, which follow each other without gap: steps times log B0 is

@@ -11,117 +11,7 @@
 #ifndef FA_CONTOUR_H
 #define FA_CONTOUR_H
 
-#include "placing.h"
-
-/* fa_tail_majorant -- log of a bound of |E_Q exp(u l)| for all Im u >= t, u = a + i t, from one sum on a curve z = x +
- * i sigma^2 Y(x). Im l >= 0 on the curve, so exp(-t Im l) decreases in t; Y rises from 0, where l is small, to `top`,
- * at the scale where t A(x) reaches (1 + sigma^2) top: about what decreases the sum most. one: E_Q exp(a l); log_slack:
- * allowed error of the sum, relative to it */
-FA_FUNC double fa_tail_majorant(const fa_block *block, double a, double t, double one, double log_slack)
-{
-    const fa_pair *m = &block->pair;
-    double s2 = m->sigma * m->sigma, top = (m->n_q ? 0.5 : 1.0) * fa_min(0.9, fa_max(2.0 / m->sigma, t / s2)),
-           d = 0.5 * top, left, right, h, need, e_d, sum = 0.0;
-    double xp, xq = -INFINITY, low, high, A, B, base;
-    int64_t j, j0, j1;
-    int i;
-    fa_pair_ends(m, a, &left, &right);
-    right = fa_min(right, block->cut);
-    if (a < 0.0) /* outside, |exp(u l)| <= 1 and the sum may be much smaller */
-        left = fa_min(left, m->q_low - m->sigma * sqrt(FA_WIDTH * FA_WIDTH - 2.0 * fa_min(0.0, log(one))));
-    if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0)
-        xp = s2 * (log((1.0 + s2) * top / t) - m->p_log[0]);
-    else {
-        low = left, high = right;
-        for (i = 0; i < 40; i++) {
-            double mid = 0.5 * (low + high);
-            fa_pair_loss(m, mid, &A, &B);
-            if (t * A > (1.0 + s2) * top)
-                high = mid;
-            else
-                low = mid;
-        }
-        xp = high;
-        low = left, high = right;
-        for (i = 0; i < 40 && m->n_q; i++) {
-            double mid = 0.5 * (low + high);
-            fa_pair_loss(m, mid, &A, &B);
-            if (-t * B > (1.0 + s2) * top)
-                low = mid;
-            else
-                high = mid;
-        }
-        if (m->n_q)
-            xq = low;
-    }
-    e_d = 0.5 * s2 * (1.2 * top + d) * (1.2 * top + d) + 1.3 * (1.0 + s2) * top * sin(d) + 2.0;
-    if (m->n_q)
-        e_d *= 2.5;
-    need = e_d - log_slack + log((1.0 + one) / one);
-    h = s2 * 2.0 * FA_PI * d / need;
-    if (!(right - left < h * FA_NODES_MAX))
-        return INFINITY;
-    j0 = (int64_t)floor(left / h);
-    j1 = (int64_t)ceil(right / h);
-    base = m->log_q0 + log(h / m->sigma) - 0.918938533204672741780;
-    if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0) {
-        double mean = m->p_mean[0] * m->inv_var, lw = m->p_log[0], inv_var = m->inv_var, e_xp = xp * inv_var;
-        int n = (int)(j1 - j0) + 1;
-        FA_PRAGMA(omp simd reduction(+ : sum))
-        for (i = 0; i < n; i++) {
-            double x = (double)(j0 + i) * h, rise = 1.0 / (1.0 + fa_exp_plain_v(e_xp - x * inv_var)), y = top * rise,
-                   dy = y * (1.0 - rise), li, lr;
-            lr = fa_log1p_exp_v(FA_FMA(mean, x, lw), mean * s2 * y, &li);
-            sum += fa_exp_plain_v(base - 0.5 * x * (x * inv_var) + 0.5 * s2 * y * y + a * lr - t * li) *
-                   sqrt(1.0 + dy * dy);
-        }
-    }
-    else {
-        for (j = j0; j <= j1; j++) {
-            double x = (double)j * h, up = 1.0 / (1.0 + exp((xp - x) * m->inv_var)),
-                   down = m->n_q ? 1.0 / (1.0 + exp((x - xq) * m->inv_var)) : 0.0;
-            double y = s2 * top * (up + down), dy = top * (up * (1.0 - up) - down * (1.0 - down)), pi, qi, p, q, l, li;
-            p = fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, x, y, &pi);
-            q = fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, x, y, &qi);
-            l = m->slope * x + m->offset + p - q;
-            li = m->slope * y + pi - qi;
-            sum += exp(fa_min(base - 0.5 * (x - y) * ((x + y) * m->inv_var) + q + a * l - t * li, 700.0)) *
-                   sqrt(1.0 + dy * dy);
-        }
-    }
-    if (right == block->cut) /* the curve's end, back to the real axis */
-    {
-        double y = s2 * top / (1.0 + exp((xp - right) * m->inv_var));
-        sum += exp(fa_min(700.0, a * (block->cut_loss - m->kappa) - 0.5 * (right - y) * (right + y) * m->inv_var)) *
-               (1.0 + y);
-    }
-    return log(sum + one * exp(log_slack) + 4e-16 * (a > 0.0 ? fa_max(1.0, one) : one)) + 1e-15;
-}
-
-/* what rounding may change in log of a bound of M^n, summed over blocks, |u| <= u_max */
-FA_FUNC double fa_slop(const fa_contour *run, double u_max)
-{
-    double sum = 0.0;
-    int b;
-    for (b = 0; b < run->n_blocks; b++)
-        sum += run->blocks[b].count * (u_max + 1.0) * (fabs(run->blocks[b].pair.kappa) + fabs(run->blocks[b].mean));
-    return 64.0 * FA_EPS * sum;
-}
-
-/* log of the bound of what the sum leaves out beyond t, at eps = 0 */
-FA_FUNC double fa_tail(const fa_contour *run, double t, const double *real_r)
-{
-    double a = fa_line_u(run, run->c),
-           log_tail = -log(FA_PI * t) + 0.5 * (run->c * (run->c - 1.0) - t * t) * run->mu2 + 1e-9;
-    int b;
-    for (b = 0; b < run->n_blocks; b++)
-        log_tail += run->blocks[b].count *
-                    (a * run->blocks[b].pair.kappa +
-                     fa_tail_majorant(run->blocks + b, a, t,
-                                      (1.0 + real_r[b]) * exp(a * (run->blocks[b].mean - run->blocks[b].pair.kappa)),
-                                      -6.0 - log(run->total) - 40.0 / run->total));
-    return log_tail + fa_slop(run, fabs(a)) + 64.0 * FA_EPS * fabs(log_tail);
-}
+#include "contour_tail.h"
 
 /* K and what divides it, at points first .. first+n-1, n a multiple of FA_RUN */
 FA_INLINE void fa_contour_points(fa_contour *run, int first, int n)
@@ -200,106 +90,129 @@ FA_FUNC double fa_line_ends(const fa_block *block, double left, double right, do
     return exp(0.5 * y * y * m->inv_var) * tail;
 }
 
-/* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
-FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
+/* nodes of every block for |Im u| up to t_max; r: 1 + r is M at c.  0: failure */
+FA_FUNC int fa_contour_lay(fa_contour *run, double t_max, double *r)
 {
-    double a = fa_line_u(run, run->c), guess = sqrt(60.0 / run->curvature) * 1.3, level,
-           need = fa_line_need(run) - (FA_TOLERANCE - run->tolerance), real_r[1], *r_all = real_r, t = 0.0, work = 0.0,
-           d1, d2;
-    double *heap = 0;
-    int b, k, sync = 8, ok = 0, goal;
-    if (run->n_blocks > 1 && !(r_all = heap = fa_alloc(sizeof(double) * (size_t)run->n_blocks)))
-        return 0;
-    for (level = 8.0; level < guess; level *= 2.0)
-        ;
-restart:
+    double a = fa_line_u(run, run->c), need = fa_line_need(run) - (FA_TOLERANCE - run->tolerance);
+    int b;
     for (b = 0; b < run->n_blocks; b++) {
         fa_block *block = run->blocks + b;
         double left, right, y, h, d, dd, extra, spread;
         fa_pair_ends(&block->pair, a, &left, &right);
         right = fa_min(right, block->cut);
-        r_all[b] = fa_real_sums(&block->real, a, right, &d, &dd);
+        r[b] = fa_real_sums(&block->real, a, right, &d, &dd);
         /* a < 0: the bounds use |exp(u l)| <= 1, M may be smaller */
-        extra = a > 0.0 ? 0.0 : fa_max(0.0, log(fa_size_bound(block, a, 1.0 + r_all[b], &spread)) - log1p(r_all[b]));
+        extra = a > 0.0 ? 0.0 : fa_max(0.0, log(fa_size_bound(block, a, 1.0 + r[b], &spread)) - log1p(r[b]));
         if (!(extra < 600.0))
-            goto done;
+            return 0;
         left = fa_min(left, block->pair.q_low - block->pair.sigma * sqrt(FA_WIDTH * FA_WIDTH + 2.0 * extra));
         block->extra = extra;
-        h = fa_line_step(&block->pair, a, level, need + ceil(extra), &y, &block->error);
-        if (!(r_all[b] < INFINITY) || !fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
-            goto done;
+        h = fa_line_step(&block->pair, a, t_max, need + ceil(extra), &y, &block->error);
+        if (!(r[b] < INFINITY) || !fa_nodes_fill(&block->line, &block->pair, h, y, left, right))
+            return 0;
         fa_nodes_shift(&block->line, block->pair.kappa - block->mean);
         fa_nodes_cut(&block->line, block->cut);
         fa_phasors(&block->line, a, 0.0, run->h);
     }
-    for (b = 0, work = 0.0; b < run->n_blocks; b++)
+    return 1;
+}
+
+/* whether the tail beyond one of the last eight points is below exp(log_tol) at eps: then the line ends there, and no
+ * further than needed, since rounding grows with t */
+FA_FUNC int fa_contour_ends(fa_contour *run, double eps, double log_tol, const double *r)
+{
+    double c1 = run->c - 1.0;
+    int end = run->n - 1, last = end;
+    while (last > 1 && last > end - 7 && run->zr[last - 1] - c1 * eps + log((last - 1) * run->h) < log_tol - 2.0)
+        last--;
+    for (; last <= end; last += 4) {
+        run->t_end = last * run->h;
+        run->log_tail = fa_tail(run, run->t_end, r);
+        if (run->log_tail - c1 * eps < log_tol) {
+            run->n = last + 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+typedef enum { FA_LINE_FAILED, FA_LINE_DONE, FA_LINE_TOO_COARSE } fa_line_outcome;
+
+/* points until the tail is below exp(log_tol) at eps.  TOO_COARSE: they go beyond t_max, and some nodes are not made
+ * for that */
+FA_FUNC fa_line_outcome fa_contour_run_points(fa_contour *run, double eps, double log_tol, int points_max, int sync,
+                                              double t_max, const double *r)
+{
+    double a = fa_line_u(run, run->c), work = 0.0;
+    int b, k, goal = 0;
+    for (b = 0; b < run->n_blocks; b++)
         work += run->blocks[b].line.n;
     run->n = 0;
     run->block_sum = 0.0;
-    sync = run->total > 1e6 ? 16 : run->total > 1e4 ? 32 : 64;
-    goal = 0;
     for (k = 0; k < points_max; k += 8) {
-        double log_f;
+        double t = (k + 7) * run->h;
         if ((double)k * work > fa_min(FA_WORK_MAX, run->budget) || !fa_contour_reserve(run, k + 8))
-            goto done;
-        if (k && k % sync == 0)
-            for (b = 0; b < run->n_blocks; b++)
+            return FA_LINE_FAILED;
+        for (b = 0; b < run->n_blocks; b++) {
+            if (k && k % sync == 0)
                 fa_phasors(&run->blocks[b].line, a, k * run->h, run->h);
-        t = (k + 7) * run->h;
-        if (t > level)
-            for (b = 0; b < run->n_blocks; b++)
-                if (run->blocks[b].line.y == 0.0) {
-                    while (level < t)
-                        level *= 4.0;
-                    goto restart;
-                }
+            if (t > t_max && run->blocks[b].line.y == 0.0)
+                return FA_LINE_TOO_COARSE;
+        }
         fa_contour_points(run, k, 8);
         run->n = k + 8;
-        log_f = run->zr[k + 7] - (run->c - 1.0) * eps;
-        if (k + 8 >= goal && log_f + log(t) < log_tol) {
-            int last = k + 7;
-            while (last > 1 && last > k &&
-                   run->zr[last - 1] - (run->c - 1.0) * eps + log((last - 1) * run->h) < log_tol - 2.0)
-                last--; /* no further than needed: the rounding error grows with t */
-            for (; last <= k + 7; last += 4) {
-                t = last * run->h;
-                run->log_tail = fa_tail(run, t, r_all);
-                if (run->log_tail - (run->c - 1.0) * eps < log_tol) {
-                    ok = 1;
-                    run->n = last + 1;
-                    break;
-                }
-            }
-            if (ok)
-                break;
+        if (run->n >= goal && run->zr[k + 7] - (run->c - 1.0) * eps + log(t) < log_tol) {
+            if (fa_contour_ends(run, eps, log_tol, r))
+                return FA_LINE_DONE;
             goal = k + 8 + k / 6;
         }
     }
-done:
-    run->budget -= (double)run->n * work * (1.0 + 20.0 / sync);
-    if (ok) {
-        run->t_end = t;
-        run->relative = 0.0;
-        run->slop = fa_slop(run, run->right) + 64.0 * FA_EPS * (fabs(run->right_log) + fabs(run->left_log));
-        for (b = 0; b < run->n_blocks; b++) {
-            fa_block *block = run->blocks + b;
-            const fa_nodes *line = &block->line;
-            double u_max = sqrt(a * a + t * t), spread, error;
-            block->size = fa_size_bound(block, a, 1.0 + r_all[b], &spread);
-            block->size += 1.0 +
-                           4.0 * u_max * (spread + fabs(block->pair.kappa - block->mean)); /* exp(u l) - 1 - u l */
-            error = block->error * block->size + u_max * block->mean_error +
-                    FA_EPS * fa_rounding(line, &block->pair, block->pair.kappa - block->mean, a, u_max, run->h,
-                                         fa_min(sync, (double)run->n));
-            error += fa_line_ends(block, (double)line->j0 * line->h, (double)(line->j0 + line->n - 1) * line->h,
-                                  line->h, line->y, a, u_max, line->lr[0], 0);
-            run->relative += block->count * error;
-        }
+    return FA_LINE_FAILED;
+}
+
+/* what the sums over the nodes may be off by */
+FA_FUNC void fa_contour_count_errors(fa_contour *run, int sync, const double *r)
+{
+    double a = fa_line_u(run, run->c), u_max = sqrt(a * a + run->t_end * run->t_end);
+    int b;
+    run->relative = 0.0;
+    run->slop = fa_slop(run, run->right) + 64.0 * FA_EPS * (fabs(run->right_log) + fabs(run->left_log));
+    for (b = 0; b < run->n_blocks; b++) {
+        fa_block *block = run->blocks + b;
+        const fa_nodes *line = &block->line;
+        double spread, error, off = block->pair.kappa - block->mean;
+        block->size = fa_size_bound(block, a, 1.0 + r[b], &spread);
+        block->size += 1.0 + 4.0 * u_max * (spread + fabs(off)); /* exp(u l) - 1 - u l */
+        error = block->error * block->size + u_max * block->mean_error +
+                FA_EPS * fa_rounding(line, &block->pair, off, a, u_max, run->h, fa_min(sync, (double)run->n));
+        error += fa_line_ends(block, (double)line->j0 * line->h, (double)(line->j0 + line->n - 1) * line->h, line->h,
+                              line->y, a, u_max, line->lr[0], 0);
+        run->relative += block->count * error;
     }
-    (void)d1;
-    (void)d2;
+}
+
+/* evaluate the line for (c, h) until its tail is below exp(log_tol) at eps.  0: failure */
+FA_FUNC int fa_contour_evaluate(fa_contour *run, double eps, double log_tol, int points_max)
+{
+    double guess = sqrt(60.0 / run->curvature) * 1.3, t_max, real_r[1], *r = real_r, *heap = 0, work = 0.0;
+    int b, sync = run->total > 1e6 ? 16 : run->total > 1e4 ? 32 : 64;
+    fa_line_outcome outcome = FA_LINE_FAILED;
+    if (run->n_blocks > 1 && !(r = heap = fa_alloc(sizeof(double) * (size_t)run->n_blocks)))
+        return 0;
+    run->n = 0;
+    for (t_max = 8.0; t_max < guess; t_max *= 2.0)
+        ;
+    while (fa_contour_lay(run, t_max, r) &&
+           (outcome = fa_contour_run_points(run, eps, log_tol, points_max, sync, t_max, r)) == FA_LINE_TOO_COARSE)
+        while (t_max < (run->n + 7) * run->h)
+            t_max *= 4.0;
+    for (b = 0; b < run->n_blocks; b++)
+        work += run->blocks[b].line.n;
+    run->budget -= (double)run->n * work * (1.0 + 20.0 / sync);
+    if (outcome == FA_LINE_DONE)
+        fa_contour_count_errors(run, sync, r);
     free(heap);
-    return ok && run->relative * run->inverse[0] < 1e-3;
+    return outcome == FA_LINE_DONE && run->relative * run->inverse[0] < 1e-3;
 }
 
 /* log of the sum, slope and ledger from the sum s, its derivative and the weighted errors, all times exp(-ref) */

@@ -6,7 +6,7 @@
 #ifndef FA_PLACING_H
 #define FA_PLACING_H
 
-#include "../loss/nodes.h"
+#include "../loss/phasors.h"
 
 #define FA_TOLERANCE  28.4 /* -log of the relative error aimed at for each entry of the ledger, 5e-13 */
 #define FA_COARSE     9.0  /* the same where only a comparison is wanted */
