@@ -195,3 +195,25 @@ def test_files_that_the_design_names_exist():
         places = (ROOT, ROOT / "fastacct", ROOT / "fastacct" / "readers", ROOT / "fastacct" / "mechanisms")
         headers = list((ROOT / "fastacct_ext" / "include").rglob(name)) if name.endswith(".h") else []
         assert headers or any((place / name).exists() for place in places), name
+
+
+HEADERS = sorted((ROOT / "fastacct_ext" / "include").rglob("*.h"))
+MOST_COLUMNS, MOST_LINES_OF_A_FUNCTION = 120, 60
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+def test_headers_keep_their_limits(header):
+    lines = header.read_text().splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= MOST_COLUMNS
+    start = None
+    for number, line in enumerate(lines):
+        if re.match(r"(FA_FUNC|FA_INLINE|static)\b.*[^;]$", line) and "=" not in line:
+            start = number
+        elif line == "}" and start is not None:
+            assert number - start + 1 <= MOST_LINES_OF_A_FUNCTION, lines[start]
+            start = None
+
+
+def test_headers_are_found():
+    assert len(HEADERS) > 50

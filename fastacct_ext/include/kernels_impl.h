@@ -17,10 +17,6 @@
 #define FA_JOIN2(a, b) a##b
 #define FA_JOIN(a, b)  FA_JOIN2(a, b)
 
-_Static_assert((int)FA_RULE_MIRONOV == (int)FA_MIRONOV && (int)FA_RULE_CKS == (int)FA_CKS &&
-                   (int)FA_RULE_OPTIMAL == (int)FA_OPTIMAL,
-               "conversions are numbered as in renyi/conversion.h");
-
 /* measured: one series term costs about 60 ns, one streamed node about 10 ns */
 #define FA_SERIES_NODES_PER_TERM 6.0
 

@@ -9,13 +9,6 @@
 #include "../late.h"
 #include "exact_readout.h"
 
-_Static_assert((int)FA_GIVE_EPSILON == (int)FA_READ_EPSILON && (int)FA_GIVE_DELTA == (int)FA_READ_DELTA &&
-                   (int)FA_GIVE_LOG_DELTA == (int)FA_READ_LOG_DELTA,
-               "quantities are numbered as in exact_readout.h");
-_Static_assert((int)FA_WAYS_ADD == (int)FA_ADD && (int)FA_WAYS_REMOVE == (int)FA_REMOVE &&
-                   (int)FA_WAYS_BOTH == (FA_ADD | FA_REMOVE),
-               "directions are numbered as in exact.h");
-
 /* the answer of cell i where nothing is released */
 static void fa_give_nothing(int64_t i, fa_quantity quantity, const fa_answers *out)
 {
@@ -40,7 +33,7 @@ static void fa_give_no_noise(int64_t i, double target, fa_quantity quantity, con
 /* reads the job that is set at one target; 0 where memory was refused */
 static int fa_exact_give(fa_exact *e, int64_t i, double target, fa_quantity quantity, const fa_answers *out)
 {
-    out->status[i] = (uint8_t)fa_exact_read(e, target, (fa_read)quantity, out->lower + i, out->upper + i);
+    out->status[i] = (uint8_t)fa_exact_read(e, target, quantity, out->lower + i, out->upper + i);
     out->slope[i] = e->slope;
     return !fa_alloc_failed();
 }
@@ -184,7 +177,7 @@ static int64_t fa_exact_many(const fa_job *job, const fa_cells *at, const fa_que
     for (i = 0; i < at->n && ready && !fa_is_late(i, end); i++) {
         int status;
         e.refused = 0;
-        status = fa_exact_read(&e, at->target[i], (fa_read)ask->quantity, out->lower + i, out->upper + i);
+        status = fa_exact_read(&e, at->target[i], ask->quantity, out->lower + i, out->upper + i);
         out->slope[i] = e.slope;
         if (!e.refused)
             out->status[i] = (uint8_t)status;

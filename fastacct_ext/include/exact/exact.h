@@ -14,8 +14,6 @@
 #define FA_MANY      16  /* more blocks than these: their errors add up, another line is no better, and costs as much */
 #define FA_CUT_SIGMA 1.5 /* below it M explodes only where delta has its mass */
 
-typedef enum { FA_ADD = 1, FA_REMOVE = 2 } fa_direction;
-
 /* delta by the line already evaluated */
 FA_INLINE fa_interval fa_bounds_of(const fa_reading *r)
 {

@@ -3,6 +3,7 @@
 #ifndef FA_EXACT_JOB_H
 #define FA_EXACT_JOB_H
 
+#include "../choices.h"
 #include "../line/add_readout.h"
 #include "../line/capped_eps.h"
 #include "../line/many_steps.h"
@@ -14,11 +15,9 @@
 #define FA_FAR_END    300.0 /* square of the deviations between the mean and the largest loss of added steps */
 #define FA_CLOSE      4e-9  /* width up to which a capped line answers: another line is a hundred times as dear */
 
-typedef enum { FA_READ_EPSILON = 0, FA_READ_DELTA = 1, FA_READ_LOG_DELTA = 2 } fa_read;
-
 typedef struct {
     fa_contour way[2]; /* [0] remove, [1] add: the same blocks, each with nodes of its own */
-    int directions;    /* FA_ADD | FA_REMOVE */
+    int directions;    /* FA_WAYS_ADD | FA_WAYS_REMOVE */
     int points_max;
     int symmetric; /* both directions coincide */
     int only_gaussian;

@@ -8,6 +8,23 @@
 
 #include "exact_job.h"
 
+/* log delta(eps) of releases that see every record, and its slope */
+FA_FUNC fa_interval fa_gaussian_log_delta_of(fa_exact *e, double eps)
+{
+    fa_interval r = {-INFINITY, 0.0};
+    double mu = sqrt(e->way[0].mu2), a = 0.5 * mu - eps / mu, unused;
+    if (mu > 1e150 || !(mu > 1e-150)) {
+        r.upper = mu > 1.0 ? 0.0 : log(mu);
+        return r;
+    }
+    r.upper = fa_min(0.0, fa_gaussian_log_delta(mu, eps) + 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0));
+    r.lower = fa_gaussian_log_delta(mu, eps) -
+              2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
+    /* -Phi(a - mu) e^eps / delta */
+    e->slope = -fa_mills(mu - a, &unused) * exp(-0.5 * a * a - FA_LOG_SQRT_2PI - 0.5 * (r.lower + r.upper));
+    return r;
+}
+
 /* log delta(eps) of one direction */
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
@@ -16,21 +33,8 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         r.upper = -INFINITY;
         return r;
     }
-    if (e->only_gaussian) {
-        double mu = sqrt(e->way[0].mu2), a = 0.5 * mu - eps / mu;
-        if (mu > 1e150 || !(mu > 1e-150)) {
-            r.upper = mu > 1.0 ? 0.0 : log(mu);
-            return r;
-        }
-        r.upper = fa_min(0.0, fa_gaussian_log_delta(mu, eps) + 8.0 * FA_EPS * (fabs(a) + 1.0) * (mu + eps / mu + 1.0));
-        r.lower = fa_gaussian_log_delta(mu, eps) -
-                  2.0 * (1e-13 + (8.0 * FA_EPS * (fabs(a) + 1.0)) * (mu + eps / mu + 64.0 / mu + 1.0));
-        {
-            double unused; /* -Phi(a - mu) e^eps / delta */
-            e->slope = -fa_mills(mu - a, &unused) * exp(-0.5 * a * a - FA_LOG_SQRT_2PI - 0.5 * (r.lower + r.upper));
-        }
-        return r;
-    }
+    if (e->only_gaussian)
+        return fa_gaussian_log_delta_of(e, eps);
     if (e->q > 0.0 && e->steps == 1.0) {
         r = fa_one_step(e->sigma, e->q, way ? -1 : 1, eps);
         e->slope = NAN;
@@ -221,11 +225,11 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
         e->slope = e->many->slope;
         return fa_safe(r, -INFINITY, 0.0);
     }
-    if (e->directions == FA_ADD && !e->symmetric)
+    if (e->directions == FA_WAYS_ADD && !e->symmetric)
         return fa_exact_log_delta_way(e, 1, eps);
     r = fa_exact_log_delta_way(e, 0, eps);
     slope = e->slope;
-    if (e->directions == FA_REMOVE || e->symmetric || eps == 0.0 ||
+    if (e->directions == FA_WAYS_REMOVE || e->symmetric || eps == 0.0 ||
         (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {
         e->slope = slope;
         return r;
@@ -246,11 +250,11 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
         e->refused = !fa_many_eps(e->many, log_delta, &r);
         return fa_safe(r, 0.0, INFINITY);
     }
-    if (e->directions == FA_ADD && !e->symmetric)
+    if (e->directions == FA_WAYS_ADD && !e->symmetric)
         return fa_exact_eps_way(e, 1, log_delta);
     r = fa_exact_eps_way(e, 0, log_delta);
     /* at eps = 0 both directions are the total variation distance */
-    if (e->directions == FA_REMOVE || e->symmetric ||
+    if (e->directions == FA_WAYS_REMOVE || e->symmetric ||
         (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
         return r;
     fa_contour_reset(&e->way[1]);
@@ -269,8 +273,8 @@ FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
     if (!(e->q > 0.0))
         return for_delta ? 1.0 : INFINITY;
     fa_log_moment_init(e->moment, e->sigma, e->q);
-    value = for_delta ? fa_run_delta(&run, target, FA_CKS, 0, 0, &order, &status)
-                      : fa_run_epsilon(&run, target, FA_CKS, 0, 0, &order, &status);
+    value = for_delta ? fa_run_delta(&run, target, FA_RULE_CKS, 0, 0, &order, &status)
+                      : fa_run_epsilon(&run, target, FA_RULE_CKS, 0, 0, &order, &status);
     return for_delta ? fa_min(value, 1.0) : fa_max(value, 0.0);
 }
 
@@ -288,26 +292,26 @@ FA_FUNC double fa_participation(const fa_exact *e)
 
 /* the status of an interval of eps, delta or log delta: its width decides, relative to the upper bound, and nothing
  * else */
-FA_INLINE int fa_status_of(double lower, double upper, fa_read what)
+FA_INLINE int fa_status_of(double lower, double upper, fa_quantity what)
 {
-    if (what == FA_READ_LOG_DELTA)
+    if (what == FA_GIVE_LOG_DELTA)
         return upper == -INFINITY || upper - lower <= FA_TIGHT ? FA_OK : FA_LOOSE;
     return upper == INFINITY ? FA_NOT_MET : upper - lower <= FA_TIGHT * upper ? FA_OK : FA_LOOSE;
 }
 
 /* one cell, the job set: lower and upper bounds of eps, delta or log delta */
-FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lower_out, double *upper_out)
+FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *lower_out, double *upper_out)
 {
     fa_interval r;
     e->slope = NAN;
-    if (what == FA_READ_EPSILON) {
+    if (what == FA_GIVE_EPSILON) {
         if (target >= 1.0) {
             *lower_out = *upper_out = 0.0;
             return FA_OK;
         }
         if (!(target > 0.0)) {
             *lower_out = *upper_out = INFINITY;
-            if (e->directions == FA_ADD && e->add_end < INFINITY) {
+            if (e->directions == FA_WAYS_ADD && e->add_end < INFINITY) {
                 *lower_out = e->add_end * (1.0 - 8.0 * FA_EPS);
                 *upper_out = e->add_end * (1.0 + 8.0 * FA_EPS);
                 return FA_OK;
@@ -326,7 +330,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
         return fa_status_of(*lower_out, *upper_out, what);
     }
     if (target == INFINITY) {
-        *lower_out = *upper_out = what == FA_READ_LOG_DELTA ? -INFINITY : 0.0;
+        *lower_out = *upper_out = what == FA_GIVE_LOG_DELTA ? -INFINITY : 0.0;
         return FA_OK;
     }
     r = fa_exact_log_delta(e, target);
@@ -336,7 +340,7 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_read what, double *lowe
             r.upper = fa_min(r.upper, log(d) * (1.0 - 2.0 * FA_EPS) + 2.0 * FA_EPS);
     }
     r.upper = fa_min(r.upper, fa_participation(e));
-    if (what == FA_READ_LOG_DELTA) {
+    if (what == FA_GIVE_LOG_DELTA) {
         *lower_out = fa_min(r.lower, r.upper);
         *upper_out = r.upper;
     }

@@ -100,7 +100,7 @@ FA_FUNC double fa_steps_exact(const fa_target *t)
         longer = 1e-7;
     }
     while (!((w_high = fa_try(t, high, NAN).excess) > 0.0)) {
-        if (high >= FA_STEPS_TO || ((t->exact->directions & FA_REMOVE) && high + 1.0 > about * (1.0 + 1e-7)))
+        if (high >= FA_STEPS_TO || ((t->exact->directions & FA_WAYS_REMOVE) && high + 1.0 > about * (1.0 + 1e-7)))
             return high;
         low = high;
         w_low = w_high;
@@ -128,7 +128,7 @@ FA_FUNC double fa_steps_renyi(const fa_target *t)
         if (high - low <= 1.0 || low >= FA_STEPS_TO)
             break;
         next = high < INFINITY ? floor(0.5 * (low + high)) : 2.0 * steps;
-        if (t->renyi.conversion != FA_OPTIMAL && order == order && order > 1.0) {
+        if (t->renyi.conversion != FA_RULE_OPTIMAL && order == order && order > 1.0) {
             fa_run_at(&run, order - 1.0, &m, FA_SEARCH);
             next = floor(steps + (t->eps - eps) / (m.k / steps / (order - 1.0)));
             if (next == steps)

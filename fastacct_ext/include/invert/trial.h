@@ -9,7 +9,7 @@
 /* the question of a call, for Renyi DP */
 FA_INLINE fa_renyi_ask fa_renyi_ask_of(const fa_question *ask)
 {
-    return (fa_renyi_ask){ask->quantity == FA_GIVE_DELTA, (fa_conversion)ask->conversion, ask->orders, ask->n_orders};
+    return (fa_renyi_ask){ask->quantity == FA_GIVE_DELTA, ask->conversion, ask->orders, ask->n_orders};
 }
 
 /* A run of DP-SGD, of which one parameter is wanted, and what it has to meet. */
@@ -61,9 +61,9 @@ FA_FUNC fa_trial fa_try_exact(const fa_target *run)
     fa_exact *e = run->exact;
     double eps, lower;
     fa_exact_set(e, run->sigma, run->q, run->steps);
-    if (e->directions == FA_ADD && e->add_end * (1.0 + 8.0 * FA_EPS) <= run->eps)
+    if (e->directions == FA_WAYS_ADD && e->add_end * (1.0 + 8.0 * FA_EPS) <= run->eps)
         return (fa_trial){.excess = -0.5, .log_a = NAN};
-    fa_exact_read(e, run->delta, FA_READ_EPSILON, &lower, &eps);
+    fa_exact_read(e, run->delta, FA_GIVE_EPSILON, &lower, &eps);
     return (fa_trial){.excess = fa_max(-2.0, fa_excess(eps, run->eps)), .log_a = NAN};
 }
 

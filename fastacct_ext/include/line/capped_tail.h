@@ -87,8 +87,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         sum += value;
         swollen += swell_term[j];
     }
-    last = term[n - 1];
-    before = term[n - 2];
+    last = term[n - 1], before = term[n - 2];
     *slack_out = 0.0;
     if (last > 1e-20 * sum) { /* beyond the last node it falls at least like the last step */
         double ratio = last / fa_max(before, 1e-300);

@@ -41,7 +41,7 @@ FA_FUNC int fa_many_place(fa_many *m, int way, double more, double *eps, double 
     sketch->tolerance = FA_MANY_TOLERANCE + more;
     if (!(fa_place(sketch, *eps, NAN, *log_delta, FA_MANY_POINTS) >= 0.0))
         return 0;
-    if (way == 0 && (m->directions & FA_ADD) && *eps < m->add_end) {
+    if (way == 0 && (m->directions & FA_WAYS_ADD) && *eps < m->add_end) {
         fa_contour_reset(other);
         fa_share_real(other, sketch);
         if (fa_saddle(other, *eps, NAN, &unused))
@@ -107,11 +107,11 @@ FA_FUNC int fa_many_add_is_below(const fa_many *m, double eps, double log_delta)
 FA_FUNC int fa_many_eps(fa_many *m, double log_delta, fa_interval *out)
 {
     fa_interval add;
-    if (m->directions == FA_ADD)
+    if (m->directions == FA_WAYS_ADD)
         return fa_many_eps_way(m, 1, log_delta, out);
     if (!fa_many_eps_way(m, 0, log_delta, out))
         return 0;
-    if (m->directions == FA_REMOVE || fa_many_add_is_below(m, out->upper, log_delta))
+    if (m->directions == FA_WAYS_REMOVE || fa_many_add_is_below(m, out->upper, log_delta))
         return 1;
     if (!fa_many_log_delta_way(m, 1, out->upper, &add))
         return 0;
@@ -129,12 +129,12 @@ FA_FUNC int fa_many_log_delta(fa_many *m, double eps, fa_interval *out)
 {
     fa_interval add;
     double slope;
-    if (m->directions == FA_ADD)
+    if (m->directions == FA_WAYS_ADD)
         return fa_many_log_delta_way(m, 1, eps, out);
     if (!fa_many_log_delta_way(m, 0, eps, out))
         return 0;
     slope = m->slope;
-    if (m->directions == FA_REMOVE || fa_many_add_is_below(m, eps, out->lower))
+    if (m->directions == FA_WAYS_REMOVE || fa_many_add_is_below(m, eps, out->lower))
         return 1;
     if (!fa_many_log_delta_way(m, 1, eps, &add))
         return 0;

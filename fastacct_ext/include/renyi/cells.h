@@ -36,7 +36,7 @@ FA_INLINE int fa_cell_is_shared(const fa_shared *s, const fa_readouts *cells, in
     if (cells->ask.for_delta)
         return (steps > 0.0) & (target >= 1e-9) & (target <= 1e9);
     return (steps > 0.0) & (target >= 1e-300) & (target <= 0.9) &
-           ((cells->ask.conversion == FA_MIRONOV) | !fa_variation_matters_at(steps * s->variation, target));
+           ((cells->ask.conversion == FA_RULE_MIRONOV) | !fa_variation_matters_at(steps * s->variation, target));
 }
 
 /* the answers of the cells that wait in a leaf */
@@ -51,7 +51,7 @@ FA_FUNC void fa_cells_flush(fa_shared *s, fa_leaf *leaf, const fa_readouts *cell
         int ok = value[k] > -INFINITY && value[k] < INFINITY;
         if (ok && cells->ask.for_delta) {
             value[k] = fa_delta_from_log(value[k]);
-            ok = cells->ask.conversion == FA_MIRONOV ||
+            ok = cells->ask.conversion == FA_RULE_MIRONOV ||
                  !fa_variation_matters_at(cells->steps[i * cells->stride] * s->variation, value[k]);
         }
         if (!ok) {
@@ -140,11 +140,11 @@ FA_FUNC void fa_cells_prepare(fa_shared *s, const fa_readouts *cells, int64_t be
  *   oracle   reference.rdp_epsilon */
 FA_FUNC void fa_cells_of_one(fa_log_moment *lm, const fa_readouts *cells, int64_t begin, int64_t end)
 {
-    fa_sides ask = {cells->ask.for_delta, cells->ask.conversion == FA_MIRONOV ? 0.0 : 1.0};
+    fa_sides ask = {cells->ask.for_delta, cells->ask.conversion == FA_RULE_MIRONOV ? 0.0 : 1.0};
     fa_shared s;
     int64_t i;
     s.a_end = 0.0;
-    if (!cells->ask.orders && cells->ask.conversion != FA_OPTIMAL)
+    if (!cells->ask.orders && cells->ask.conversion != FA_RULE_OPTIMAL)
         fa_shared_init(&s, lm, ask);
     if (!(s.a_end > 0.0)) {
         for (i = begin; i < end; i++)

@@ -11,9 +11,9 @@
 #ifndef FA_CONVERSION_H
 #define FA_CONVERSION_H
 
+#include "../choices.h"
+#include "../choices.h"
 #include "../num/math.h"
-
-typedef enum { FA_MIRONOV = 0, FA_CKS = 1, FA_OPTIMAL = 2 } fa_conversion;
 
 FA_INLINE double fa_eps_mironov(double k, double a, double log_delta)
 {
@@ -126,22 +126,22 @@ FA_FUNC double fa_eps_optimal(double k, double a, double log_delta)
     return fa_min(best, fa_min(g.value[0], g.value[1]));
 }
 
-FA_INLINE double fa_eps_from(fa_conversion c, double k, double a, double log_delta)
+FA_INLINE double fa_eps_from(fa_rule c, double k, double a, double log_delta)
 {
-    if (c == FA_MIRONOV)
+    if (c == FA_RULE_MIRONOV)
         return fa_eps_mironov(k, a, log_delta);
-    return c == FA_CKS ? fa_eps_cks(k, a, log_delta) : fa_eps_optimal(k, a, log_delta);
+    return c == FA_RULE_CKS ? fa_eps_cks(k, a, log_delta) : fa_eps_optimal(k, a, log_delta);
 }
 
 /* log delta implied at eps; the optimal one by bisection on log delta (monotone), safe side returned */
-FA_FUNC double fa_log_delta_from(fa_conversion c, double k, double a, double eps)
+FA_FUNC double fa_log_delta_from(fa_rule c, double k, double a, double eps)
 {
     double lo, hi;
     int i;
-    if (c == FA_MIRONOV)
+    if (c == FA_RULE_MIRONOV)
         return fa_log_delta_mironov(k, a, eps);
     hi = fa_log_delta_cks(k, a, eps);
-    if (c == FA_CKS)
+    if (c == FA_RULE_CKS)
         return hi;
     hi = fa_min(hi, 0.0);
     lo = hi - 1.0;

@@ -25,7 +25,7 @@ typedef struct {
 /* what is asked: epsilon at a delta or delta at an epsilon, by which conversion, at which orders */
 typedef struct {
     int for_delta;
-    fa_conversion conversion;
+    fa_rule conversion;
     const double *orders; /* NULL: continuous search */
     int n_orders;
 } fa_renyi_ask;
@@ -33,7 +33,7 @@ typedef struct {
 /* one question as the search sees it */
 typedef struct {
     int for_delta;
-    fa_conversion conversion;
+    fa_rule conversion;
     double target; /* -log delta, or epsilon where delta is asked for */
 } fa_aim;
 
@@ -104,7 +104,7 @@ FA_FUNC double fa_guess_log_a(const fa_run *run, fa_aim aim)
 /* one function value and slope in u = log a; increasing in u, its root is the best order */
 FA_INLINE double fa_balance(fa_aim aim, const fa_moment *m, double a, double *slope_out)
 {
-    int sharp = aim.conversion != FA_MIRONOV;
+    int sharp = aim.conversion != FA_RULE_MIRONOV;
     double left, right, slope;
     if (aim.for_delta) {
         left = m->d1 / a;
@@ -134,7 +134,7 @@ FA_INLINE double fa_gain(fa_aim aim, const fa_moment *m, double a, double f, dou
 {
     double eps;
     if (aim.for_delta)
-        return 0.5 * fabs(step * f) * a * (aim.target + (aim.conversion != FA_MIRONOV ? log1p(1.0 / a) : 0.0));
+        return 0.5 * fabs(step * f) * a * (aim.target + (aim.conversion != FA_RULE_MIRONOV ? log1p(1.0 / a) : 0.0));
     eps = fa_implied(aim, m->k, a);
     return eps > 0.0 ? 0.5 * fabs(step * f) * aim.target / a / eps : 0.0;
 }
@@ -148,8 +148,8 @@ FA_FUNC double fa_best_order(fa_run *run, fa_aim aim, fa_moment *total)
            step, slope, f;
     fa_need need = FA_SEARCH;
     int i, settled = 0;
-    if (aim.conversion == FA_OPTIMAL)
-        aim.conversion = FA_CKS;
+    if (aim.conversion == FA_RULE_OPTIMAL)
+        aim.conversion = FA_RULE_CKS;
     for (i = 0; i < 100; i++) {
         double a = exp(u);
         fa_run_at(run, a, total, need);
@@ -275,7 +275,7 @@ FA_FUNC double fa_run_listed(fa_run *run, const fa_renyi_ask *ask, fa_aim aim, d
         double a = ask->orders[i] - 1.0, value;
         fa_run_at(run, a, &total, FA_BOUNDS);
         value = fa_implied(aim, total.upper, a);
-        if (ask->conversion != FA_MIRONOV)
+        if (ask->conversion != FA_RULE_MIRONOV)
             value = fa_by_variation(aim, delta, &total, a, value);
         if (value < best) {
             best = value;
@@ -293,10 +293,10 @@ FA_FUNC double fa_run_searched(fa_run *run, fa_aim aim, double delta, double *or
     double a = fa_best_order(run, aim, &total), first = fa_implied(aim, total.upper, a), best = first, known, value;
     *order_out = 1.0 + a;
     *status_out = total.status;
-    if (aim.conversion == FA_OPTIMAL)
+    if (aim.conversion == FA_RULE_OPTIMAL)
         best = fa_refine_optimal(run, aim, first);
     known = aim.for_delta ? best : first; /* what the total variation has to be better than */
-    if (aim.conversion == FA_MIRONOV || (!aim.for_delta && !(known > 0.0)) ||
+    if (aim.conversion == FA_RULE_MIRONOV || (!aim.for_delta && !(known > 0.0)) ||
         !fa_variation_matters(run, aim.for_delta ? exp(fa_min(best, 0.0)) : delta))
         return best;
     fa_run_at(run, FA_ORDER_OF_KL, &total, FA_BOUNDS);
@@ -332,15 +332,15 @@ FA_FUNC double fa_run_read(fa_run *run, const fa_renyi_ask *ask, double target, 
 }
 
 /* the two quantities, by name */
-FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_conversion c, const double *orders, int n_orders,
+FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_rule c, const double *orders, int n_orders,
                               double *order_out, int *status_out)
 {
     fa_renyi_ask ask = {0, c, orders, n_orders};
     return fa_run_read(run, &ask, delta, order_out, status_out);
 }
 
-FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_conversion c, const double *orders, int n_orders,
-                            double *order_out, int *status_out)
+FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_rule c, const double *orders, int n_orders, double *order_out,
+                            int *status_out)
 {
     fa_renyi_ask ask = {1, c, orders, n_orders};
     return fa_run_read(run, &ask, eps, order_out, status_out);
