@@ -216,7 +216,7 @@ def test_a_great_number_of_steps_is_on_the_safe_side(epsilon, delta, sigma, q):
     ],
 )
 def test_curves_do_not_pass_a_singularity_of_the_loss(sigma, q, steps, epsilon, log_delta):
-    # a curve in the complex plane once crossed zeta = i pi: delta up to 10 times too large, or 1e-7 too small.
+    # a curve of z once crossed zeta = i pi: delta up to 10 times too large, or 1e-7 too small.
     # Values from tests/data/exact_oracle.c
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": "remove"}
     lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
@@ -239,7 +239,7 @@ def test_curves_do_not_pass_a_singularity_of_the_loss(sigma, q, steps, epsilon, 
     ],
 )
 def test_mass_left_of_the_curves_counts_with_the_mean(sigma, q, steps, epsilon, log_delta):
-    # little noise: records left of curves in the complex plane were taken to add nothing, then as an integral with an end,
+    # little noise: records left of the curves of z were taken to add nothing, then as an integral with an end,
     # 5e-11 of delta. Two steps: by mpmath, the mean of one step's delta over the other step's loss; else the C oracle
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": "remove"}
     lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)

@@ -1,0 +1,90 @@
+"""Targets of one run share capped lines, and no answer depends on which others were asked."""
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+import fastacct.reference
+
+DELTAS = np.geomspace(1e-9, 1e-3, 21)
+RUNS = [  # noise multiplier, sample rate, steps: many participations, few, hardly any; little noise
+    (1.1, 0.01, 10_000),
+    (4.0, 0.003, 5_000),
+    (0.6, 0.0003, 12_000),
+    (2.0, 0.0001, 2_000),
+]
+
+
+def _bounds(sigma, q, steps, delta, neighbors):
+    return fa.dpsgd.epsilon_bounds(
+        noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta, neighbors=neighbors, threads=1
+    )
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add", "add_remove"])
+@pytest.mark.parametrize("run", RUNS)
+def test_a_target_has_the_same_bits_alone_and_among_others(run, neighbors):
+    together = _bounds(*run, DELTAS, neighbors)
+    order = np.random.default_rng(1).permutation(DELTAS.size)
+    shuffled = _bounds(*run, DELTAS[order], neighbors)
+    for field in ("lower", "upper"):
+        alone = [getattr(_bounds(*run, float(delta), neighbors), field) for delta in DELTAS]
+        np.testing.assert_array_equal(getattr(together, field), alone)
+        np.testing.assert_array_equal(getattr(together, field)[order], getattr(shuffled, field))
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add", "add_remove"])
+def test_a_grid_has_the_same_bits_whatever_the_order_of_its_axes(neighbors):
+    sigma, q = np.array([0.7, 3.0]), np.array([0.002, 0.02])
+    steps = np.array([500, 3_000, 20_000])
+    inner = _bounds(sigma[:, None, None], q[:, None, None], steps[:, None], DELTAS[::5], neighbors)
+    outer = _bounds(sigma, q, steps[:, None], DELTAS[::5, None, None], neighbors)
+    np.testing.assert_array_equal(inner.upper, np.moveaxis(outer.upper, 0, -1).swapaxes(0, 1))
+    np.testing.assert_array_equal(inner.lower, np.moveaxis(outer.lower, 0, -1).swapaxes(0, 1))
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("run", RUNS[:3])
+@pytest.mark.parametrize("delta", [3.2e-9, 3.3e-8, 2.9e-5])  # at the far ends of what a line serves
+def test_a_shared_line_agrees_with_a_line_drawn_for_that_epsilon(run, delta, direction):
+    sigma, q, steps = run
+    bounds = _bounds(*run, delta, direction)
+    assert bounds.upper - bounds.lower <= 2e-9 * bounds.upper
+    at = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": direction}
+    assert fa.dpsgd.delta_bounds(**at, epsilon=bounds.upper).lower <= delta
+    assert fa.dpsgd.delta_bounds(**at, epsilon=bounds.lower).upper >= delta
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "epsilon"),
+    [
+        (0.387378974350469, 6.2215156111e-05, 108, 3.3546e-05),
+        (0.347761527632519, 0.000135325597173, 22, 2.1313e-07),
+        (0.259056880370485, 0.12721386109, 11, 7.74614e-4),
+        (0.51923045570226, 1.745919181659e-06, 2, 1.5864e-08),
+        (0.593945455489838, 0.00376266057, 2, 0.0),
+    ],
+)
+def test_few_steps_near_epsilon_zero_are_certified(sigma, q, steps, epsilon):
+    bounds = fa.dpsgd.delta_bounds(
+        noise_multiplier=sigma, sample_rate=q, steps=steps, epsilon=epsilon, neighbors="remove"
+    )
+    assert bounds.upper - bounds.lower <= 4e-9 * bounds.upper
+    if steps == 2:
+        truth = fa.reference.exact_delta(noise_multiplier=sigma, sample_rate=q, steps=2, epsilon=epsilon)
+        assert bounds.lower <= truth * (1 + 1e-12)
+        assert truth * (1 - 1e-12) <= bounds.upper
+
+
+@pytest.mark.parametrize("delta", [1e-247, 1e-180, 1e-60])
+def test_no_line_follows_losses_that_no_delta_notices(delta):
+    """exp(u loss) outweighs everything far right of where a record ever is; the cap stands before it."""
+    bounds = _bounds(4.93217, 1.17701e-05, 366_537, delta, "remove")
+    assert bounds.upper - bounds.lower <= 4e-9 * bounds.upper
+
+
+def test_at_epsilon_zero_both_directions_are_the_total_variation():
+    job = fa.Gaussian(5.7).poisson(0.0083) + fa.Gaussian(3.65).poisson(0.99995)
+    remove, add = (fa.delta_bounds(job, epsilon=0.0, neighbors=way) for way in ("remove", "add"))
+    assert max(remove.lower, add.lower) <= min(remove.upper, add.upper)
+    assert add.upper - add.lower <= 1e-8 * add.upper
