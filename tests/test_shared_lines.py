@@ -88,3 +88,31 @@ def test_at_epsilon_zero_both_directions_are_the_total_variation():
     remove, add = (fa.delta_bounds(job, epsilon=0.0, neighbors=way) for way in ("remove", "add"))
     assert max(remove.lower, add.lower) <= min(remove.upper, add.upper)
     assert add.upper - add.lower <= 1e-8 * add.upper
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "delta", "epsilon"),
+    [  # 30 digits: one step's closed form, integrated over the other step's loss
+        (0.3664856565428747, 0.9999983056349896, 2.925090806193843e-247, 136.698139093164),
+        (0.4117910503233852, 0.9995708534705289, 7.287682897167459e-256, 122.928262336929),
+    ],
+)
+def test_moments_beyond_the_square_root_of_doubles_are_given_up(sigma, q, delta, epsilon):
+    """log |B0| above 354 overflowed where its modulus was squared: points were too small, and the interval elsewhere."""
+    bounds = _bounds(sigma, q, 2, delta, "remove")
+    assert bounds.lower <= epsilon * (1 + 1e-14)
+    assert epsilon * (1 - 1e-14) <= bounds.upper
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "epsilon"),
+    [
+        (24.6326419571342, 4.538379650392247e-06, 101_046, 0.026192022536384186),
+        (27.21179551552092, 2.6547618151018507e-06, 33_998, 0.007643282521903399),
+    ],
+)
+def test_a_reading_without_digits_places_no_further_line(sigma, q, steps, epsilon):
+    """A sum of rounding errors, read as delta above 1, placed a cut at NaN: a segmentation fault."""
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": "remove"}
+    bounds = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
+    assert 0.0 <= bounds.lower <= bounds.upper < 1e-60

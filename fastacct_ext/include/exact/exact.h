@@ -166,7 +166,7 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
             (r.log_value > -INFINITY && r.relative + r.alias < 0.3 && fabs(r.log_value - log_size) < 0.5))
             break;
         log_size = r.log_value > -INFINITY
-                       ? r.log_value
+                       ? fa_min(r.log_value, -0.3)
                        : (log_size == log_size ? log_size : -10.0) * 2.0; /* aimed at the wrong size */
     }
     return out;

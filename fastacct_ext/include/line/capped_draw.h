@@ -9,6 +9,16 @@
 
 #define FA_CAP_NOISE 16.0 /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
 
+/* whether doubles hold F and the moment of every step, the square of its modulus included, at the first point, where
+ * they are largest */
+FA_FUNC int fa_cap_is_held(const fa_cap_job *job, const fa_cap_line *line)
+{
+    int b, held = line->log_f[0] < 500.0;
+    for (b = 0; b < job->n; b++)
+        held = held && job->blocks[b].inverse[0] > 1e-130;
+    return held;
+}
+
 /* points until |F| t is dead, or as dead as rounding lets it be where the tail's majorant ends.  1: done; 0: given up;
  * 2: further than the nodes are made for, *t_out is where to */
 FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, int found, double *t_out)
@@ -25,7 +35,7 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
         if (!fa_cap_reserve_points(job, line, k + FA_RUN))
             return 0;
         fa_cap_points(job, line, k);
-        if (k == 0 && !(line->log_f[0] < 500.0)) /* where |F| is largest: far from what exponents hold */
+        if (k == 0 && !fa_cap_is_held(job, line))
             return 0;
         pairs += FA_RUN * width;
         last = line->log_f[k + FA_RUN - 1];

@@ -11,10 +11,11 @@
 #define FA_CAP_NEAR  0.7 /* a line that is so near its target, in log delta, is near enough */
 #define FA_CAP_JUMPY 0.8 /* noise below which epsilon moves too far for that: one step's loss makes it */
 
-/* what a line is drawn for: how small its errors are to be, and from which width of eps on it is drawn once more */
+/* what a line is drawn for: how small its errors are to be, from which width of eps on it is drawn once more, and how
+ * near its target, in log delta, its ledger may be closed */
 typedef struct {
     fa_cap_effort effort;
-    double good;
+    double good, near;
 } fa_cap_aim;
 
 /* a line near eps(delta), its reading there, and its ledger; 0: none */
@@ -25,7 +26,7 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
     fa_cap_effort effort = aim->effort;
     fa_cap_saddle at;
     double eps, size, width;
-    int round, points, harder = 0, with_floor = 0;
+    int round, harder = 0, with_floor = 0;
     if (!fa_cap_place_delta(job, &effort, log_delta, &eps, &at))
         return 0;
     size = at.log_size;
@@ -39,14 +40,12 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
             return 0;
         a->eps = eps;
         a->r = fa_cap_read(job, line, eps);
-        if (!(fabs(a->r.log_value - log_delta) < FA_CAP_NEAR) && !fa_cap_newton(job, line, log_delta, &a->eps, &a->r))
+        if (!(fabs(a->r.log_value - log_delta) < aim->near) && !fa_cap_newton(job, line, log_delta, &a->eps, &a->r))
             return 0;
         if (harder > 0 ||
             (a->eps > 0.8 * eps && a->eps < 1.05 * eps && fabs(a->eps - eps) * (line->plan.c - 1.0) < 2.0)) {
-            points = line->n;
-            fa_cap_close_ledger(job, line, &effort, a->eps, a->r.log_value, &a->g);
-            if (line->n != points)
-                a->r = fa_cap_read(job, line, a->eps);
+            if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g))
+                return 0;
             width = 1.0 / (-a->r.slope * a->eps);
             if (harder == 2 || (a->g.up + a->g.down) * width < aim->good)
                 return a->r.slope < 0.0;
@@ -98,12 +97,12 @@ FA_FUNC int fa_cap_eps_on(fa_cap_work *work, const fa_cap_answer *a, double log_
 /* eps at log delta, from a line of its own.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
 {
-    fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH};
+    fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH, 0.0};
     fa_cap_answer a;
     work->anchor = 0.0;
     work->certified = 0;
-    if (fa_cap_settle(work, log_delta, &aim, &a))
-        return work->certified = fa_cap_eps_on(work, &a, log_delta, INFINITY, out);
+    if (fa_cap_settle(work, log_delta, &aim, &a) && fa_cap_eps_on(work, &a, log_delta, INFINITY, out))
+        return work->certified = 1;
     if (!fa_cap_is_free(work, log_delta))
         return 0;
     out->lower = out->upper = 0.0;
@@ -114,7 +113,7 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
  * step makes the loss.  It is the same one whatever was asked before.  */
 FA_FUNC void fa_cap_anchor_line(fa_cap_work *work, double log_delta)
 {
-    fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH};
+    fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH, FA_CAP_NEAR};
     double least = INFINITY, apart = FA_CAP_TEN, anchor;
     int b;
     for (b = 0; b < work->job.n; b++)

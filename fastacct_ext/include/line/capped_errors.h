@@ -29,7 +29,8 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
     const fa_cap_windows *w = &block->w;
     const double *slope = s->slope, *bend = s->bend;
     double eta = block->strip, g = 2.0 * s->h, a = s->stretch, b1 = 1.0 - a, c = line->plan.tilt,
-           u = sqrt(c * c + t * t), v_low = line->plan.low;
+           u = sqrt(c * c + t * t), v_low = line->plan.low,
+           most = fa_max(u, fa_max(fabs(v_right), with_floor ? v_low : 0.0)); /* |exponent|, of all moduli */
     double co = cos(eta), si = -sin(eta), s2 = block->sigma * block->sigma, odds = block->log_odds,
            half_inv = 0.5 * block->inv_var, kappa = block->kappa, mean = s->mean - kappa, start = s->start, h = s->h;
     double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
@@ -52,7 +53,7 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
         double f = swell * slope[2 * j], ph = 2.0 * bend[2 * j], step = g * s2 * f, u0 = zr - cap, u1 = floor_at - zr,
                chi = 1.0 / (e + 1.0 / e), far = fabs(zr) + fabs(zi) + s2 * g * f;
         double e0 = fa_min(600.0, inv_cap * (zi * zi - u0 * u0)),
-               b = s2 * f * f + far * f * ph + 3.0 * ph + u * a * chi + bump, q, eb, x, loss_r, loss, ek;
+               b = s2 * f * f + far * f * ph + 3.0 * ph + most * a * chi + bump, q, eb, x, loss_r, loss, ek;
         b += u0 > -8.0 * width ? 2.0 * inv_cap * (s2 * s2 * f * f + (fabs(u0) + fabs(zi) + step) * s2 * f * ph) : 0.0;
         q = unit + half_inv * (zi * zi - zr * zr) + fa_min(40.0, cells * b) + (u0 < step ? 0.0 : e0);
         size = (u0 < step ? 1.0 + 0.5 * fa_exp_plain_v(e0) : 0.5) * f_here;

@@ -42,20 +42,24 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
 /* log of a factor that keeps what is beyond a block's cap within doubles */
 FA_INLINE double fa_cap_raise(const fa_cap_block *block) { return fa_max(0.0, -600.0 - block->w.log_q); }
 
-/* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature paid, in the nodes' scratch */
+/* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature paid, in the nodes' scratch; in scratch2
+ * what the curvature of the loss costs for each unit of a */
 FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
 {
     fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     double s2 = block->sigma * block->sigma, h = s->h, cell = exp(2.0 * h) * h * h / 8.0,
-           stiff = 1.0 / s2 + 1.0 / (w->width * w->width), raise = fa_cap_raise(block), *beyond = s->scratch;
+           stiff = 1.0 / s2 + 1.0 / (w->width * w->width), raise = fa_cap_raise(block), *beyond = s->scratch,
+           *bent = s->scratch2;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
         double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2 + 0.8 * w->width,
                b = f * f * s2 * s2 * stiff +
                    f * s->bend[j] * (fabs(s->z[j]) + h * s2 + u0 * s2 / (w->width * w->width)) + 3.0 * s->bend[j] + 0.5;
+        double v = fa_exp_plain_v(fa_min(s->start + j * h, 300.0)), one = 1.0 + v;
         beyond[j] = s->beyond[j] * fa_exp_plain_v(fa_max(-690.0, s->log_q[j] + raise) + fa_min(100.0, cell * b));
+        bent[j] = cell * s->stretch * fa_min(v / (one * one), 1.0 / one); /* l'' = stretch v/(1 + v)^2 */
     }
 }
 
@@ -68,15 +72,15 @@ typedef struct {
 FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond *out)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const double *l = s->sum.lr, *beyond = s->scratch;
-    double mean = s->mean - block->kappa, loss_end = l[s->sum.n - 1] + s->mean, h = s->h, raise = fa_cap_raise(block),
+    const double *l = s->sum.lr, *beyond = s->scratch, *bent = s->scratch2;
+    double mean = s->mean - block->kappa, loss_end = l[s->sum.n - 1] + s->mean, raise = fa_cap_raise(block),
            rest = exp(fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) + raise),
-           j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end, extra;
+           j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end;
     fa_cap_real r;
     int j, n = s->sum.n, some;
     FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
     for (j = 0; j < n; j++) {
-        double loss = l[j] + s->mean, f = beyond[j] * fa_exp_plain_v(fa_max(-700.0, a * loss));
+        double loss = l[j] + s->mean, f = beyond[j] * fa_exp_plain_v(fa_max(-700.0, a * loss - a * bent[j]));
         j0 += f;
         j1 += f * loss;
         j2 += f * loss * loss;
@@ -86,11 +90,10 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
     r = fa_cap_block_k(block, s, a, 0,
                        (block->moduli.right + fa_cap_ends(block, 1.0, -a, 1)) *
                            exp(fa_min(600.0, -a * fa_max(mean, 0.0))));
-    extra = 0.25 * (exp(2.0 * h) * h * h / 8.0) * s->stretch * -a;
-    out->log_j = block->log_steps + log(j0) + extra - raise;
+    out->log_j = block->log_steps + log(j0) - raise;
     out->slope = j1 / j0;
     out->curve = j2 / j0 - (j1 / j0) * (j1 / j0);
-    out->log_m = log(exp(r.k / block->steps) + j0 * exp(extra - raise));
+    out->log_m = log(exp(r.k / block->steps) + j0 * exp(-raise));
     out->d1 = r.d1;
     out->d2 = r.d2;
     out->slop = 64.0 * FA_EPS * block->steps * (1.0 - a) * (fabs(s->mean) + fabs(block->kappa));

@@ -157,6 +157,22 @@ FA_FUNC void fa_cap_try_harder(fa_cap_effort *effort, const fa_cap_ledger *g, do
         effort->far *= 1.4;
 }
 
+/* The ledger of the reading r at eps; where the tail asks for more points, of the reading with them.  0: no reading */
+FA_FUNC int fa_cap_close(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps, fa_cap_reading *r,
+                         fa_cap_ledger *g)
+{
+    int points;
+    do {
+        if (!(r->log_value == r->log_value))
+            return 0;
+        points = line->n;
+        fa_cap_close_ledger(job, line, effort, eps, r->log_value, g);
+        if (line->n != points)
+            *r = fa_cap_read(job, line, eps);
+    } while (line->n != points);
+    return 1;
+}
+
 /* one line for eps with this budget, its reading and its ledger there; 0: none */
 FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort *effort, int with_floor,
                              fa_cap_reading *r, fa_cap_ledger *g)
@@ -168,11 +184,7 @@ FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort 
         !fa_cap_evaluate(job, &work->line, effort, 0.0))
         return 0;
     *r = fa_cap_read(job, &work->line, eps);
-    if (!(r->log_value == r->log_value))
-        return 0;
-    fa_cap_close_ledger(job, &work->line, effort, eps, r->log_value, g);
-    *r = fa_cap_read(job, &work->line, eps);
-    return r->log_value == r->log_value;
+    return fa_cap_close(job, &work->line, effort, eps, r, g);
 }
 
 /* log delta at eps.  0: not certified, *out is untouched */
@@ -194,10 +206,8 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
         if (!fa_cap_draw(job, &work->line, &at, &eps, size, NAN, effort, &with_floor))
             return 0;
         r = fa_cap_read(job, &work->line, eps);
-        if (!(r.log_value == r.log_value))
+        if (!fa_cap_close(job, &work->line, &effort, eps, &r, &g))
             return 0;
-        fa_cap_close_ledger(job, &work->line, &effort, eps, r.log_value, &g);
-        r = fa_cap_read(job, &work->line, eps);
         if (round == 2 || g.up + g.down < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, 1.0);
@@ -222,12 +232,14 @@ FA_FUNC int fa_cap_is_free(fa_cap_work *work, double log_delta)
     return fa_cap_log_delta(work, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
 }
 
-/* How fast entries of the ledger change with eps, against delta: each by its own rate.  What is a 1e-12th of all may
- * change by e^20 where the others change by 0.5 % */
+#define FA_CAP_CHANGE 0.0045 /* rate times distance: entries against delta change by e^0.009, 0.905 % ... */
+#define FA_CAP_FREE   4400.0 /* ... and a 1e-12th of all by less than e^20, 0.05 % of all; 1 % is paid */
+
+/* how fast entries of the ledger, or delta, change with eps: each by its own rate */
 FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_reading *r, const fa_cap_ledger *g)
 {
-    double least = 1e-12 * (g->up + g->down), put = g->put < least ? g->put_rate / 4000.0 : g->put_rate,
-           closed = g->closed < least ? 1.0 / 4000.0 : 1.0;
+    double put = g->put < 1e-12 * g->up ? g->put_rate / FA_CAP_FREE : g->put_rate,
+           closed = g->closed < 1e-12 * fa_min(g->up, g->down) ? 1.0 / FA_CAP_FREE : 1.0;
     return fa_max(fa_max(fa_max(put, closed), fa_max(line->plan.right, line->plan.low) - 1.0),
                   fa_max(-r->slope, 1.0 / eps));
 }
@@ -240,7 +252,7 @@ FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, doubl
            above = fa_max(1.05 * (g->up + off) / -r->slope, least),
            below = fa_max(1.05 * (g->down + off) / -r->slope, least), steep = fa_cap_steep(line, eps, r, g);
     fa_cap_reading end;
-    if (!(fa_max(above, below) * steep < 0.005) || !(g->down < 0.5) || !(eps - below > 0.0))
+    if (!(fa_max(above, below) * steep < FA_CAP_CHANGE) || !(g->down < 0.5) || !(eps - below > 0.0))
         return 0;
     end = fa_cap_read(job, line, eps + above);
     if (!(end.log_value + log1p(1.01 * g->up) + 8.0 * FA_EPS * (1.0 + fabs(log_delta)) <= log_delta))

@@ -41,6 +41,16 @@ FA_INLINE double fa_cap_cos_below(double x)
     return FA_FMA(y, sum, 1.0) - 1e-15;
 }
 
+/* Q's mass left of the nodes; inf where the curve turns there by more than pi/2, so that Re l may be negative */
+FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *curve, double risen)
+{
+    double first = -block->nodes.z[0] / block->sigma,
+           e = exp(fa_min(300.0, block->log_odds + (block->nodes.z[0] - 0.5) * block->inv_var));
+    if (curve->c < 0.0 && !(curve->top * e / (e + risen) < 0.5 * FA_PI))
+        return INFINITY;
+    return fa_max(1e-16, exp(-0.5 * first * first) / (2.5 * fa_max(first, 0.4)));
+}
+
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
  * *slack_out: log factor for the sum's own error (large = 0; else it is in the sum, cell by cell).  pay = 0: about,
  * without what the cells cost */
@@ -102,7 +112,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
     }
     *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * strip / h) * swollen / sum + 4.0 * FA_EPS * n);
-    return log(sum + 1e-16 * exp(fa_min(600.0, fa_max(0.0, -c * mean))));
+    return log(sum + fa_cap_left_mass(block, curve, risen) * exp(fa_min(600.0, fa_max(0.0, -c * mean))));
 }
 
 FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_curve *curve, double pay, double *slack_out)
