@@ -98,7 +98,7 @@ def test_at_epsilon_zero_both_directions_are_the_total_variation():
     ],
 )
 def test_moments_beyond_the_square_root_of_doubles_are_given_up(sigma, q, delta, epsilon):
-    """log |B0| above 354 overflowed where its modulus was squared: points were too small, and the interval elsewhere."""
+    """log |B0| above 354 overflowed where its modulus is squared: points were too small, the interval elsewhere."""
     bounds = _bounds(sigma, q, 2, delta, "remove")
     assert bounds.lower <= epsilon * (1 + 1e-14)
     assert epsilon * (1 - 1e-14) <= bounds.upper
