@@ -18,6 +18,28 @@ typedef struct {
     double good, near;
 } fa_cap_aim;
 
+/* From eps, where a line is drawn, to where it reads log_delta, unless it is `near` that already.  2: the line serves;
+ * 1: it was drawn too far from there, unless that is the `last` time, or Newton's method does not end; 0: no reading,
+ * or eps may be 0 */
+FA_FUNC int fa_cap_go_near(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double near, int last,
+                           double eps, fa_cap_answer *a)
+{
+    double step;
+    a->eps = eps;
+    a->r = fa_cap_read(job, line, eps);
+    if (!(a->r.slope < 0.0))
+        return 0;
+    if (fabs(a->r.log_value - log_delta) < near)
+        return 2;
+    step = fa_max(-0.5 * eps, fa_min(0.5 * eps, (log_delta - a->r.log_value) / a->r.slope));
+    if (!fa_cap_newton(job, line, log_delta, &a->eps, &a->r)) {
+        a->eps = eps + step;
+        return fa_cap_read(job, line, 0.0).log_value > log_delta;
+    }
+    return last || (a->eps > 0.8 * eps && a->eps < 1.05 * eps && fabs(a->eps - eps) * (line->plan.c - 1.0) < 2.0) ? 2
+                                                                                                                  : 1;
+}
+
 /* a line near eps(delta), its reading there, and its ledger; 0: none */
 FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim *aim, fa_cap_answer *a)
 {
@@ -26,7 +48,7 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
     fa_cap_effort effort = aim->effort;
     fa_cap_saddle at;
     double eps, size, width;
-    int round, harder = 0, with_floor = 0;
+    int round, near, harder = 0, with_floor = 0;
     if (!fa_cap_place_delta(job, &effort, log_delta, &eps, &at))
         return 0;
     size = at.log_size;
@@ -38,12 +60,10 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
         double wanted = round == 0 || harder > 0 ? log_delta : NAN;
         if (!fa_cap_draw(job, line, &at, &eps, fa_min(-1e-3, size), wanted, effort, &with_floor))
             return 0;
-        a->eps = eps;
-        a->r = fa_cap_read(job, line, eps);
-        if (!(fabs(a->r.log_value - log_delta) < aim->near) && !fa_cap_newton(job, line, log_delta, &a->eps, &a->r))
+        near = fa_cap_go_near(job, line, log_delta, aim->near, harder > 0, eps, a);
+        if (!near)
             return 0;
-        if (harder > 0 ||
-            (a->eps > 0.8 * eps && a->eps < 1.05 * eps && fabs(a->eps - eps) * (line->plan.c - 1.0) < 2.0)) {
+        if (near == 2) {
             if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g))
                 return 0;
             width = 1.0 / (-a->r.slope * a->eps);
