@@ -336,11 +336,10 @@ cdef double dpsgd_rdp(double noise_multiplier, double sample_rate, double steps,
 
 
 cdef inline bint as_number(object value, double *out) except -1:
-    if PyFloat_Check(value):                    # NumPy's float64 is one
+    if PyFloat_Check(value):  # NumPy's float64 is one
         out[0] = PyFloat_AS_DOUBLE(value)
         return True
-    # NumPy is not loaded here, so that its type is known by its name
-    if PyLong_CheckExact(value) or strcmp(Py_TYPE(value).tp_name, "numpy.int64") == 0:
+    if PyLong_CheckExact(value) or strcmp(Py_TYPE(value).tp_name, "numpy.int64") == 0:  # NumPy is not loaded here
         try:
             out[0] = <double> value
         except OverflowError:
@@ -350,19 +349,17 @@ cdef inline bint as_number(object value, double *out) except -1:
 
 
 def bounds_of_numbers(str by, dict run, target, Quantity quantity=Quantity.DELTA):
-    """Bounds and status of one run of noise_multiplier, sample_rate and steps by the kernel "exact", "renyi" (lower
-    bound: 0) or "rdp".
+    """Bounds and status of one run by the kernel "exact", "renyi" (lower bound: 0) or "rdp".
 
-    None if one of these is not there or not a plain number, or out of range.
+    None if noise_multiplier, sample_rate, steps or the target is missing, no plain number, or out of range.
     """
     cdef fa_kernel kernel = _active.exact if by == "exact" else _active.renyi if by == "renyi" else _active.rdp
     cdef fa_found found = fa_found(0.0, 0.0, 0)
-    cdef double sigma, q, t, at
     cdef int64_t done
+    cdef double sigma, q, t, at
     if not (as_number(run.get("noise_multiplier"), &sigma) and as_number(run.get("sample_rate"), &q)
-            and as_number(run.get("steps"), &t) and as_number(target, &at)):
-        return None
-    if kernel == _active.rdp and not 1.0 < at <= FA_MAX_ORDER:
+            and as_number(run.get("steps"), &t) and as_number(target, &at)) or (
+                kernel == _active.rdp and not 1.0 < at <= FA_MAX_ORDER):
         return None
     with nogil:
         done = fa_bounds_of_run(kernel, quantity, sigma, q, t, at, &found)
@@ -390,8 +387,7 @@ def log_moments(const double[::1] noise_multiplier, const double[::1] sample_rat
                 double[::1] k, double[::1] d1, double[::1] d2):
     """The log-moment and its derivatives with respect to the order, uncertified, as the search for orders sees them."""
     cdef int64_t n = orders.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1)
-    fit(k.shape[0] == d1.shape[0] == d2.shape[0] == n)
+    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == k.shape[0] == d1.shape[0] == d2.shape[0] == n >= 1)
     _active.log_moments(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &k[0], &d1[0], &d2[0])
 
 
@@ -399,6 +395,6 @@ def capped_line(const double[::1] noise_multiplier, const double[::1] sample_rat
                 double epsilon, const double[::1] budget, double[::1] out):
     """One capped line with a budget of one's own; see `capped_line` in kernels.h."""
     cdef int n = <int>steps.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1 and budget.shape[0] == 7 and out.shape[0] == 11)
-    return bool(_active.capped_line(n, &noise_multiplier[0], &sample_rate[0], &steps[0], mu2, epsilon, &budget[0],
-                                    &out[0]))
+    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1 and budget.shape[0] == 8 and out.shape[0] == 11)
+    return bool(_active.capped_line(
+        n, &noise_multiplier[0], &sample_rate[0], &steps[0], mu2, epsilon, &budget[0], &out[0]))

@@ -190,11 +190,12 @@ static int fa_capped_line(int n, const double *sigma, const double *q, const dou
     effort.cap_ratio = budget[3];
     effort.cap_back = budget[4];
     effort.left = budget[5];
+    effort.right = budget[6];
     ok = n <= FA_CAP_BLOCKS && fa_cap_job_clear(&work.job, n);
     for (b = 0; b < n && ok; b++)
         fa_cap_job_add(&work.job, sigma[b], q[b], steps[b]);
     work.job.mu2 = mu2;
-    ok = ok && fa_cap_read_once(&work, eps, &effort, budget[6] != 0.0, &r, &g);
+    ok = ok && fa_cap_read_once(&work, eps, &effort, budget[7] != 0.0, &r, &g);
     if (ok) {
         double entries[] = {r.log_value, g.up,     g.down, g.tail,  g.quadrature, g.rounding,
                             g.ends,      g.closed, g.put,  g.floor, g.alias};

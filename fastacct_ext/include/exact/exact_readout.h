@@ -184,14 +184,18 @@ FA_FUNC int fa_add_near_anchor(fa_exact *e, double eps, fa_interval *out)
 FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
 {
     fa_contour *run = &e->way[1];
+    int is_there = e->capped[0].certified && e->add_anchor < 0.0 && e->add_anchor == e->capped[0].anchor;
     double at;
-    if (fa_add_is_far_below(e, eps, log_delta))
+    if (!is_there && fa_add_is_far_below(e, eps, log_delta)) /* a line that is there costs less to read */
         return 1;
     if (eps > 0.0) {
         fa_interval d;
         if (fa_add_near_anchor(e, eps, &d) && (d.upper <= log_delta || d.lower > log_delta))
             return d.upper <= log_delta;
     }
+    if (is_there && fa_add_is_far_below(e, eps, log_delta))
+        return 1;
+    fa_contour_reset(run); /* as when no other target has been asked */
     e->add_anchor = 0.0;
     fa_share_real(run, &e->way[0]);
     if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
@@ -268,13 +272,13 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
 FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
 {
     fa_run run = {1, e->moment, &e->steps, NAN};
+    fa_renyi_ask ask = {for_delta, FA_RULE_CKS, 0, 0};
     double order, value;
     int status;
     if (!(e->q > 0.0))
         return for_delta ? 1.0 : INFINITY;
     fa_log_moment_init(e->moment, e->sigma, e->q);
-    value = for_delta ? fa_run_delta(&run, target, FA_RULE_CKS, 0, 0, &order, &status)
-                      : fa_run_epsilon(&run, target, FA_RULE_CKS, 0, 0, &order, &status);
+    value = fa_run_read(&run, &ask, target, &order, &status);
     return for_delta ? fa_min(value, 1.0) : fa_max(value, 0.0);
 }
 

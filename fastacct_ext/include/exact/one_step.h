@@ -9,6 +9,14 @@ typedef struct {
     double lower, upper;
 } fa_interval;
 
+/* what two intervals share: both are certified */
+FA_INLINE fa_interval fa_share(fa_interval a, fa_interval b)
+{
+    a.lower = fa_max(a.lower, b.lower);
+    a.upper = fa_min(a.upper, b.upper);
+    return a;
+}
+
 /* one sampled Gaussian step: profile in closed form (Balle, Barthe, Gaboardi 2018), both logarithms padded outwards */
 FA_FUNC fa_interval fa_one_step(double sigma, double q, int sign, double eps)
 {

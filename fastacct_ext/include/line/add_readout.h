@@ -24,14 +24,6 @@ FA_INLINE int fa_few_added_first(const fa_contour *run)
     return fa_few_added(run) && run->total * run->blocks[0].pair.sigma <= FA_ADD_FIRST;
 }
 
-/* what two intervals share: both are certified */
-FA_INLINE fa_interval fa_share(fa_interval a, fa_interval b)
-{
-    a.lower = fa_max(a.lower, b.lower);
-    a.upper = fa_min(a.upper, b.upper);
-    return a;
-}
-
 /* whether an interval of log delta is narrow; -inf on both sides is not */
 FA_INLINE int fa_is_narrow(fa_interval r) { return r.upper - r.lower <= FA_NARROW; }
 

@@ -82,15 +82,16 @@ FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block)
 }
 
 /* Im u where |F| t is about dead, by the tail's majorant on few nodes, near `guess`.  Uses the line's nodes as scratch.
- * 0: not found */
-FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double guess)
+ * 0: not found, or beyond `most` */
+FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double guess,
+                                 double most)
 {
     double t = guess, low = 0.0, high = INFINITY, last = 0.0, before = 0.0, gap, fall, next;
     int i, b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
-        double z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low),
+        double z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right),
                edge = z_high < w->cap - 8.6 * w->width ? 1.0
                                                        : w->width * block->inv_var * fa_cap_posterior(block, w->cap),
                h = fa_min(0.8 / block->sigma, 0.5);
@@ -112,15 +113,15 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
             high = t;
         fall = last > 0.0 ? (before - gap) / log(t / last) : 0.0;
         next = t * exp(fa_max(-1.0, fa_min(1.0, gap / (fall > 8.0 && fall < 80.0 ? fall : 25.0))));
-        if (fabs(gap) < 8.0)
-            return next;
+        if (fabs(gap) < 8.0 || (gap > 0.0 && next > most))
+            return next < most ? next : 0.0;
         last = t;
         before = gap;
         t = next > low * 1.02 && next < high * 0.98 ? next
             : high < INFINITY                       ? sqrt(fa_max(low, 0.1 * high) * high)
                                                     : 2.0 * low;
     }
-    return high < INFINITY ? high : 0.0;
+    return high < most ? high : 0.0;
 }
 
 /* how far |F| is expected to reach in t */
@@ -154,7 +155,7 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)),
-               z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low), stretch = 1.0,
+               z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right), stretch = 1.0,
                h = fa_cap_step(job, block, &line->plan, effort, t, z_low, z_high, &stretch);
         if (!(h > 0.0) || !fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high))
             return 0;
@@ -173,8 +174,10 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
         return fa_cap_lay_nodes(job, line, effort, 0.0);
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
     if (job->has_floor || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
-        double t = fa_cap_find_reach(job, line, effort, line->reach);
-        if (effort->points < FA_CAP_POINTS_MAX && (!(t > 0.0) || t > 1.15 * effort->points * line->plan.h))
+        int is_short = effort->points < FA_CAP_POINTS_MAX;
+        double t = fa_cap_find_reach(job, line, effort, line->reach,
+                                     is_short ? 1.15 * effort->points * line->plan.h : INFINITY);
+        if (is_short && !(t > 0.0))
             return 0;
         found = t > 0.0;
         line->reach = found ? effort->far * t : line->reach;
@@ -189,6 +192,7 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
     return 0;
 }
 
+#define FA_CAP_LONG     60.0  /* points from which on a line is dear */
 #define FA_CAP_NO_JUMPS 1e-25 /* a tilted chance of a large loss below this is none ... */
 #define FA_CAP_FEW      1e-6  /* ... and at the floor's point it may be left to Chernoff's bound */
 
@@ -215,7 +219,7 @@ FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
 /* plan a line for eps, delta about exp(log_size); with_floor: whether small losses may be left to Chernoff's bound.
  * line->ref: log delta as the plan has it.  0: none */
 FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_saddle *at, double eps, double log_size,
-                             int with_floor, const fa_cap_effort *effort)
+                             int with_floor, int is_dear, const fa_cap_effort *effort)
 {
     fa_cap_plan *plan = &line->plan;
     fa_cap_probes probes;
@@ -228,7 +232,7 @@ FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_sa
             plan->low = fa_cap_choose_floor(job, effort, eps, tol, at);
         else
             fa_cap_try_floor(job, eps, 0.0);
-        fa_cap_probe(job, eps, at, tol, &probes);
+        fa_cap_probe(job, eps, at, tol, is_dear || job->has_floor, &probes);
         if (!job->has_floor || round == 2)
             break;
         next = log(exp(probes.least - 0.5 * log(2.0 * FA_PI * at->curvature) - size) +
@@ -240,7 +244,7 @@ FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_sa
     }
     line->eps = eps;
     line->ref = size;
-    if (!fa_cap_choose_line(job, &probes, eps, size, tol, plan))
+    if (!fa_cap_choose_line(job, &probes, eps, size, tol, effort->quiet, plan))
         return 0;
     fa_cap_plan_blocks(job, plan);
     return 1;
@@ -279,21 +283,23 @@ FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, d
                         double wanted, fa_cap_effort effort, int *with_floor)
 {
     double dephase, gap;
-    int round;
+    int round, planned;
     line->n = line->made = 0;
     if (!*with_floor) {
-        effort.points = 360;
-        effort.pairs = 1.5e5;
+        effort.points = 640;
+        effort.pairs = 4e5;
         dephase = fa_cap_dephase(job, &effort, *eps, at->v);
-        if (fa_cap_plan_line(job, line, at, *eps, log_size, 0, &effort) &&
-            !(dephase > 0.8 * effort.points * line->plan.h) && fa_cap_evaluate(job, line, &effort, dephase))
+        planned = fa_cap_plan_line(job, line, at, *eps, log_size, 0, 0, &effort);
+        if (planned && dephase > FA_CAP_LONG * line->plan.h)
+            planned = fa_cap_plan_line(job, line, at, *eps, log_size, 0, 1, &effort);
+        if (planned && !(dephase > 0.8 * effort.points * line->plan.h) && fa_cap_evaluate(job, line, &effort, dephase))
             return 1;
         *with_floor = 1;
     }
     effort.points = FA_CAP_POINTS_MAX;
     effort.pairs = 4e7;
     for (round = 0; round < 5; round++) {
-        if (!fa_cap_plan_line(job, line, at, *eps, log_size, 1, &effort))
+        if (!fa_cap_plan_line(job, line, at, *eps, log_size, 1, 1, &effort))
             break;
         gap = line->ref - wanted;
         if (!(fabs(gap) > 0.7) || round == 4) {

@@ -31,14 +31,13 @@ typedef struct {
 } fa_cap_windows;
 
 /* what all blocks lose beyond their caps: log of sum n q P_1 and of sum n J0; sum n log(1-J0), and what log(1-J1) adds;
- * sum n J0; the share of n q P_1 that is gain; whether all is so small that f(J) = sum of n J to the last digit */
+ * sum n J0; the share of n q P_1 that is gain; log of f(J1) - f(J0) and of f(J0), f(J) = 1 - prod (1-J)^n */
 typedef struct {
-    double log_p, log_q, gone, gains, taken, kept;
-    int tiny;
+    double log_p, log_q, gone, gains, taken, kept, log_first, log_f;
 } fa_cap_lost;
 
 typedef struct {
-    double value, fall, error; /* over exp(ref): the closed part, -d/d eps of it, bound of its rounding */
+    double value, first, fall; /* over exp(ref): the closed part, f(J1) - f(J0), -d/d eps of all */
 } fa_cap_closed;
 
 /* nodes of one block: losses and weights on the real axis (line/capped_nodes.h) */
@@ -90,7 +89,6 @@ typedef struct {
 typedef struct {
     int n, capacity;
     fa_cap_block *blocks;
-    double *memory; /* their first nodes' */
     double mu2;
     double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses */
     fa_cap_lost lost;
@@ -133,32 +131,20 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
         free(job->blocks[b].memory);
     }
     free(job->blocks);
-    free(job->memory);
     memset(job, 0, sizeof(*job));
 }
 
-#define FA_CAP_COARSE 64  /* nodes for placing ... */
-#define FA_CAP_FINE   128 /* ... and of a line that a block has room for from the start; more are its own */
-
-/* an empty job with room for n blocks; 0: no memory */
+/* an empty job with room for n blocks; their nodes get memory when they are filled.  0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    const size_t each = FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_FINE + 2 * FA_CAP_GAP);
-    int b;
     job->n = job->has_floor = job->is_add = 0;
     job->mu2 = job->steps = job->variance = job->least = 0.0;
     if (n <= job->capacity)
         return 1;
     fa_cap_job_free(job);
     job->blocks = fa_alloc_zeroed(sizeof(fa_cap_block) * (size_t)n);
-    job->memory = fa_alloc(sizeof(double) * each * (size_t)n + 64);
     job->capacity = job->blocks ? n : 0;
-    for (b = 0; b < n && job->blocks && job->memory; b++) {
-        double *at = fa_cap_align(job->memory) + (size_t)b * each;
-        fa_cap_nodes_lay(&job->blocks[b].coarse, at, FA_CAP_COARSE);
-        fa_cap_nodes_lay(&job->blocks[b].nodes, at + FA_CAP_ARRAYS * (FA_CAP_COARSE + FA_CAP_GAP), FA_CAP_FINE);
-    }
-    return job->blocks && job->memory;
+    return job->blocks != NULL;
 }
 
 FA_FUNC void fa_cap_job_add(fa_cap_job *job, double sigma, double q, double steps)
@@ -196,16 +182,21 @@ typedef struct {
     double far;       /* factor on the first guess of where the points end */
     double cap_ratio; /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
     double cap_back;  /* share of what the other steps may take back that the cap allows for */
-    double left;      /* standard deviations of Q left of 0 where the nodes begin */
+    double quiet;     /* what a line may cost more, as a share, so that rounding is less */
+    double left,
+        right; /* standard deviations of Q left of 0 where the nodes begin, and by which they go on at the end */
 } fa_cap_effort;
 
 #define FA_CAP_POINTS_MAX 16384
 
 FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
 {
-    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 8.3};
+    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 2.0, 8.3, 9.0};
     return out;
 }
+
+/* exp of a bound's logarithm: inf beyond what any use of it can bring back */
+FA_INLINE double fa_cap_exp(double x) { return x > 300.0 ? INFINITY : exp(x); }
 
 /* z where one step's loss is `loss` > log(1-q) */
 FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
@@ -272,7 +263,7 @@ FA_INLINE double fa_cap_log_total(const fa_cap_total *total) { return total->pea
 FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
 {
     fa_cap_total p = {-INFINITY, 0.0}, q = p;
-    fa_cap_lost lost = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0};
+    fa_cap_lost lost = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     double top = -INFINITY;
     int b;
     for (b = 0; b < job->n; b++) {
@@ -293,7 +284,14 @@ FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
         w->share_q = exp(w->log_q + job->blocks[b].log_steps - lost.log_q);
         lost.kept += w->share_p * (1.0 - w->lost);
     }
-    lost.tiny = top < -40.0;
+    if (top < -40.0) { /* f(J) = sum of n J to the last digit */
+        lost.log_first = lost.log_p + log(lost.kept);
+        lost.log_f = lost.log_q;
+    }
+    else {
+        lost.log_first = lost.gone + log(-expm1(lost.gains));
+        lost.log_f = lost.log_q < -600.0 ? lost.log_q : log(-expm1(lost.gone));
+    }
     job->lost = lost;
 }
 
@@ -325,38 +323,37 @@ FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, doubl
 }
 
 /* the closed part at eps.  With f(J) = 1 - prod (1-J_b)^n_b it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without
- * cancellation.  rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0, each block's by its share
- */
+ * cancellation */
 FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, double eps, double ref)
 {
     fa_cap_closed out = {0.0, 0.0, 0.0};
     const fa_cap_lost *all = &job->lost;
-    double first, log_f;
-    int b;
-    if (job->is_add || !(all->log_p - ref > -60.0)) {
-        out.error = 1e-25;
+    if (job->is_add || !(fa_max(all->log_p, all->log_f + eps) - ref > -60.0))
         return out;
-    }
-    if (all->tiny) {
-        first = exp(all->log_p - ref) * all->kept;
-        log_f = all->log_q;
-    }
-    else {
-        first = exp(all->gone - ref) * -expm1(all->gains);
-        log_f = all->log_q < -600.0 ? all->log_q : log(-expm1(all->gone));
-    }
-    out.fall = exp(eps - ref + log_f);
-    out.value = first - (eps > 40.0 ? out.fall : out.fall * -expm1(-eps));
-    for (b = 0; b < job->n; b++) {
+    out.first = exp(all->log_first - ref);
+    out.fall = exp(eps - ref + all->log_f);
+    out.value = out.first - (eps > 40.0 ? out.fall : out.fall * -expm1(-eps));
+    return out;
+}
+
+/* bound of its rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0, each block's by its share */
+FA_FUNC double fa_cap_closed_error(const fa_cap_job *job, double eps, double ref)
+{
+    fa_cap_closed closed = fa_cap_closed_part(job, eps, ref);
+    const fa_cap_lost *all = &job->lost;
+    double error = 1e-25, fall = closed.first - closed.value,   /* (e^eps - 1) f(J0) */
+        most = closed.fall > 0.0 ? exp(all->log_p - ref) : 0.0; /* at least f(J1) - f(J0) */
+    int b;
+    for (b = 0; b < job->n && closed.fall > 0.0; b++) {
         const fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
         double fine = 64.0 + 16.0 * w->depth * w->depth +
-                      8.0 * (fabs(log(block->q)) + eps + fabs(ref) + block->log_steps);
-        double q_share = w->share_q * (out.fall + (job->n > 1 ? first * all->taken : 0.0)),
-               p_share = w->share_p * first * (1.0 + w->lost) / fa_max(all->kept, 1e-6);
-        out.error += FA_EPS * fine * (p_share * (1.0 + all->taken) + q_share * (1.0 + all->taken));
+                      8.0 * (fabs(log(block->q)) + eps + fabs(ref) + fabs(all->log_first) + block->log_steps);
+        double q_share = w->share_q * (fall + (job->n > 1 ? closed.first * all->taken : 0.0)),
+               p_share = w->share_p * most * (1.0 + w->lost);
+        error += FA_EPS * fine * (p_share * (1.0 + all->taken) + q_share * (1.0 + all->taken));
     }
-    return out;
+    return error;
 }
 
 #endif

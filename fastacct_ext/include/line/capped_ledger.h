@@ -141,7 +141,7 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
     *rate_out = 1.0;
     if (job->is_add) { /* the payoff is at most 1 */
         *rate_out = 0.0;
-        return exp(fa_min(300.0, job->lost.log_q - log_value));
+        return fa_cap_exp(job->lost.log_q - log_value);
     }
     if (job->lost.log_q + eps - log_value < -30.0) /* at most e^eps times the chance of a step beyond the cap */
         return exp(job->lost.log_q + eps - log_value);
@@ -159,7 +159,7 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
             break;
         a = next;
     }
-    return exp(fa_min(300.0, best - log_value));
+    return fa_cap_exp(best - log_value);
 }
 
 /* points up to the end of the last run: no loop has a rest */
@@ -283,18 +283,19 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
     out->rounding = log_scale < 600.0 ? 1.02 * h / FA_PI * (sum - share + low + 8.0 * FA_EPS * size) : INFINITY;
 }
 
-/* Chernoff's bound at v of what the points stand for, or of the small losses, over exp(log_value) */
-FA_FUNC double fa_cap_weight_at(const fa_cap_job *job, double eps, double log_value, double v, int small_only)
+/* log of Chernoff's bound at v of what the points stand for, or of the small losses, over exp(log_value) */
+FA_FUNC double fa_cap_log_weight(const fa_cap_job *job, double eps, double log_value, double v, int small_only)
 {
     double k = v > 1.0 ? fa_cap_chernoff(job, v, small_only) : 0.0;
-    return exp(fa_min(300.0, k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value));
+    return k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value;
 }
 
-/* what aliases with v's weight, over exp(log_value), by Chernoff's bound there */
+/* what aliases with v's weight, over exp(log_value), by Chernoff's bound there: that over e^x - 1, x = 2 pi |v - c|/h
+ */
 FA_FUNC double fa_cap_alias(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double v)
 {
-    return 1.001 * fa_cap_weight_at(job, eps, log_value, v, 0) /
-           expm1(fa_min(600.0, fabs(v - line->plan.c) * 2.0 * FA_PI / line->plan.h));
+    double x = fabs(v - line->plan.c) * 2.0 * FA_PI / line->plan.h;
+    return 1.001 * fa_cap_exp(fa_cap_log_weight(job, eps, log_value, v, 0) - x) / -expm1(-x);
 }
 
 /* entries of the points: errors of their nodes, what aliases */
@@ -332,12 +333,12 @@ FA_FUNC void fa_cap_close_ledger(fa_cap_job *job, fa_cap_line *line, const fa_ca
         out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);
     t = line->n * p->h;
     fa_cap_measure(job, line, t, fa_cap_tilt(job, p->right));
-    out->closed = fa_cap_closed_part(job, eps, log_value).error;
+    out->closed = fa_cap_closed_error(job, eps, log_value);
     out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);
     if (job->has_floor)
-        out->floor = fa_cap_weight_at(job, eps, log_value, p->low, 1);
+        out->floor = fa_cap_exp(fa_cap_log_weight(job, eps, log_value, p->low, 1));
     if (p->is_bare)
-        out->floor += 1.001 * fa_cap_weight_at(job, eps, log_value, p->right, 0);
+        out->floor += 1.001 * fa_cap_exp(fa_cap_log_weight(job, eps, log_value, p->right, 0));
     else
         fa_cap_close_points(job, line, t, eps, log_value, out);
     both = out->tail + out->quadrature + out->rounding + out->closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));

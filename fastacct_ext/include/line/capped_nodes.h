@@ -176,11 +176,11 @@ FA_FUNC int fa_cap_fill_coarse(const fa_cap_block *block, fa_cap_nodes *s, doubl
     return fa_cap_fill_some(block, s, h, stretch, z_low, z_high, 0);
 }
 
-/* the last node that counts for real exponents up to v: the integrand falls by 9 standard deviations, or a few more
+/* the last node that counts for real exponents up to v: the integrand falls by so many deviations, or a few more
  * where many steps add up what is beyond, or the window is closed */
-FA_FUNC double fa_cap_end(const fa_cap_block *block, double v)
+FA_FUNC double fa_cap_end(const fa_cap_block *block, double v, double deviations)
 {
-    double far = block->sigma * sqrt(81.0 + 2.0 * log1p(1e-6 * block->steps)), z = v + far;
+    double far = block->sigma * sqrt(deviations * deviations + 2.0 * log1p(1e-6 * block->steps)), z = v + far;
     int i;
     for (i = 0; i < 3; i++) {
         double e = exp(fa_min(50.0, block->log_odds + (z - 0.5) * block->inv_var));
@@ -198,14 +198,15 @@ FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, doub
 
 /* the last node of a line: with floors, a block that is split goes on to where its floor's window is open, and one that
  * is not has nodes for the floor's point too */
-FA_FUNC double fa_cap_line_end(const fa_cap_job *job, const fa_cap_block *block, double right, double low)
+FA_FUNC double fa_cap_line_end(const fa_cap_job *job, const fa_cap_block *block, double right, double low,
+                               double deviations)
 {
     const fa_cap_windows *w = &block->w;
-    double end = fa_cap_end(block, fa_cap_tilt(job, right));
+    double end = fa_cap_end(block, fa_cap_tilt(job, right), deviations);
     if (!job->has_floor)
         return end;
     return block->split ? fa_max(end, fa_min(w->floor + 9.0 * w->floor_width, w->cap + 8.6 * w->width))
-                        : fa_cap_end(block, fa_max(right, low));
+                        : fa_cap_end(block, fa_max(right, low), deviations);
 }
 
 #endif

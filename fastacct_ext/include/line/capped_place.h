@@ -8,7 +8,7 @@
 
 #include "capped_real.h"
 
-#define FA_CAP_PROBES 13   /* Chernoff's points around the saddle */
+#define FA_CAP_PROBES 25   /* Chernoff's points around the saddle */
 #define FA_CAP_SEEN   1e-6 /* how often the tilt may see what is worth nothing */
 
 typedef struct {
@@ -284,27 +284,34 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
 
 typedef struct {
     int n;
-    double v[FA_CAP_PROBES], log_f[FA_CAP_PROBES], chernoff[FA_CAP_PROBES],
-        least; /* points, log |F| there, Chernoff less the tolerance */
+    double v[FA_CAP_PROBES], log_f[FA_CAP_PROBES], noise[FA_CAP_PROBES], chernoff[FA_CAP_PROBES];
+    double least; /* of log_f = log |F|; noise: log of about what rounds; chernoff: less the tolerance */
 } fa_cap_probes;
 
-/* log R(v) at points around the saddle */
-FA_FUNC void fa_cap_probe(const fa_cap_job *job, double eps, const fa_cap_saddle *at, double log_tol,
+/* log R(v) at points around the saddle; more of them where the line is going to be dear */
+FA_FUNC void fa_cap_probe(const fa_cap_job *job, double eps, const fa_cap_saddle *at, double log_tol, int is_dear,
                           fa_cap_probes *out)
 {
-    static const double many[] = {0.0, 0.45, 1.0, 2.1, 4.2, 7.0, 12.0}, few[] = {0.0, 0.8, 2.0, 4.2, 8.5};
-    const double *steps = job->has_floor ? many : few;
-    double width = 1.0 / sqrt(at->curvature), last = fa_cap_last_v(job);
-    int i, half = job->has_floor ? 6 : 4;
+    static const double many[] = {0.0, 0.25, 0.5, 0.75, 1.05, 1.4, 1.9, 2.5, 3.3, 4.4, 6.0, 9.0, 13.0},
+                        few[] = {0.0, 0.8, 2.0, 4.2, 8.5};
+    const double *steps = is_dear ? many : few;
+    double width = 1.0 / sqrt(at->curvature), last = fa_cap_last_v(job),
+           d2 = at->curvature - 1.0 / (at->v * at->v) - 1.0 / ((at->v - 1.0) * (at->v - 1.0));
+    int i, half = is_dear ? FA_CAP_PROBES / 2 : 4;
     out->n = 0;
     out->least = INFINITY;
     for (i = -half; i <= half; i++) {
-        double step = width * steps[i < 0 ? -i : i],
-               v = i >= 0 ? at->v + step : 1.0 + (at->v - 1.0) / (1.0 + step / (at->v - 1.0)), k = fa_cap_log_r(job, v);
+        double own, step = width * steps[i < 0 ? -i : i],
+                    v = i >= 0 ? at->v + step : 1.0 + (at->v - 1.0) / (1.0 + step / (at->v - 1.0)),
+                    k = fa_cap_log_r(job, v);
         if (!(k < 1e300) || !(v < last) || (job->is_add && v - 1.0 > 3.0 * (at->v - 1.0)))
             break;
         out->v[out->n] = v;
         out->log_f[out->n] = k - (v - 1.0) * eps - log(v * (v - 1.0));
+        own = 1.0 / ((v - 1.0) * (v - 1.0));
+        out->noise[out->n] = (job->has_floor ? fa_max(k, fa_cap_k(job, v, 1).k) : k) - k + out->log_f[out->n] -
+                             0.5 * log(2.0 * FA_PI * (d2 + 1.0 / (v * v) + own)) +
+                             log(1e4 + v * eps + 100.0 * v * v * fa_min(d2, own));
         out->chernoff[out->n] = k + fa_cap_log_b(v) - (v - 1.0) * eps - log_tol;
         out->least = fa_min(out->least, out->log_f[out->n]);
         out->n++;
@@ -335,7 +342,7 @@ FA_FUNC double fa_cap_period(const fa_cap_probes *p, int i, double log_tol, doub
 /* the c with the longest step among those where |F(c)| is not far above delta = exp(log_size); no points where even
  * their whole is not worth a sum.  0: none */
 FA_FUNC int fa_cap_choose_line(const fa_cap_job *job, const fa_cap_probes *p, double eps, double log_size,
-                               double log_tol, fa_cap_plan *plan)
+                               double log_tol, double quiet, fa_cap_plan *plan)
 {
     double best = INFINITY, period = 0.0, left, right, lowest = INFINITY;
     int i, least = 0;
@@ -354,7 +361,8 @@ FA_FUNC int fa_cap_choose_line(const fa_cap_job *job, const fa_cap_probes *p, do
     for (i = 1; i < p->n - 1; i++) {
         double excess = p->log_f[i] - p->least,
                x = fa_max(fa_cap_period(p, i, log_tol, &left, &right), 1e-3 * fa_min(eps, 1.0));
-        double cost = x * (job->has_floor ? 1.0 / (1.0 + 0.1 * log(p->v[i])) : 1.0 + 0.03 * excess);
+        double noise = FA_EPS * exp(fa_min(100.0, p->noise[i] - log_size)),
+               cost = x * (1.0 + 0.03 * excess + fa_min(quiet, 1e8 * noise));
         if (p->log_f[i] - log_size < fa_max(4.0, lowest - log_size + 1.0) && cost < best) {
             best = cost;
             period = x;

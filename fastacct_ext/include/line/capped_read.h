@@ -7,14 +7,19 @@
 #include "capped_ledger.h"
 
 #define FA_CAP_WIDTH 8e-10 /* relative width of eps (or of delta) that is good enough at once */
+#define FA_CAP_NEAR  0.7   /* a place whose estimate is so near the target, in log delta, is near enough ... */
+#define FA_CAP_CLOSE 1.2   /* ... and a line that many targets share, whose reading is */
 
+/* V, the sum and the closed part, at eps: log V, V'/V, negative, V''/V, and -V' of the closed part, over V.  NaN: no
+ * reading */
 typedef struct {
-    double log_value, slope; /* of the sum and the closed part; d/d eps of the logarithm, negative.  NaN: no reading */
+    double eps, log_value, slope, bend, fall;
 } fa_cap_reading;
 
-/* an eps, the line's reading there, and its ledger */
+/* an eps, the line's reading there, its ledger, and bounds of the sum's third derivative there and, in units of the
+ * last place, of what its first one rounds, over exp(line->ref) */
 typedef struct {
-    double eps;
+    double eps, third, rounds;
     fa_cap_reading r;
     fa_cap_ledger g;
 } fa_cap_answer;
@@ -36,23 +41,43 @@ FA_FUNC void fa_cap_work_free(fa_cap_work *work)
 FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *line, double eps)
 {
     const double *size = line->size, *arg_f = line->arg_f;
-    double sum = 0.0, fall = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h,
+    double sum = 0.0, fall = 0.0, bend = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h,
            scale = h / FA_PI * exp(fa_min(600.0, -c1 * de)), value;
     fa_cap_closed closed = fa_cap_closed_part(job, eps, line->ref);
-    fa_cap_reading out = {NAN, NAN};
+    fa_cap_reading out = {eps, NAN, NAN, NAN, NAN};
     int k, n = line->n;
-    FA_PRAGMA(omp simd reduction(+ : sum, fall))
+    FA_PRAGMA(omp simd reduction(+ : sum, fall, bend))
     for (k = 0; k < n; k++) {
-        double t = k * h, co, si = fa_sincos_v(arg_f[k] - t * de, &co);
+        double t = k * h, co, si = fa_sincos_v(arg_f[k] - t * de, &co), a = c1 * co - t * si, b = c1 * si + t * co;
         sum += size[k] * co;
-        fall += size[k] * (c1 * co - t * si);
+        fall += size[k] * a;
+        bend += size[k] * (c1 * a - t * b);
     }
     value = sum * scale + closed.value;
     if (value > 0.0 && value < INFINITY && -c1 * de < 600.0) {
         out.log_value = line->ref + log(value);
         out.slope = -(fall * scale + closed.fall) / value;
+        out.bend = (bend * scale - closed.fall) / value;
+        out.fall = closed.fall / value;
     }
     return out;
+}
+
+/* bounds that a Taylor series at a->eps, and near it, is cut off and rounded by */
+FA_FUNC void fa_cap_bound_series(const fa_cap_line *line, fa_cap_answer *a)
+{
+    const double *size = line->size, *arg_f = line->arg_f;
+    double third = 0.0, rounds = 0.0, c1 = line->plan.c - 1.0, h = line->plan.h, de = a->eps - line->eps,
+           plain = 64.0 + line->n / 8.0, scale = 1.01 * h / FA_PI * exp(fa_min(600.0, -c1 * de));
+    int k, n = line->n;
+    FA_PRAGMA(omp simd reduction(+ : third, rounds))
+    for (k = 0; k < n; k++) {
+        double t = k * h, u2 = c1 * c1 + t * t, f = size[k] * sqrt(u2);
+        third += f * u2;
+        rounds += f * (plain + 4.0 * (fabs(arg_f[k]) + t * fabs(de)));
+    }
+    a->third = third * scale;
+    a->rounds = rounds * scale;
 }
 
 /* K'(1) + x sqrt(K''(1)), mean and deviation of the losses under P: eps where x of them are wanted */
@@ -72,11 +97,26 @@ FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, d
     return mean + x * sqrt(variance);
 }
 
+/* about eps of a Gaussian with mean difference mu, at log delta: delta = phi(a) (m(a) - m(a + mu)), a = eps/mu - mu/2,
+ * Mills's ratio m(x) about 2/(x + sqrt(x^2 + 8/pi)) */
+FA_FUNC double fa_cap_guess_gauss(double mu, double log_delta)
+{
+    double a = sqrt(-2.0 * log_delta);
+    int i;
+    for (i = 0; i < 4; i++) {
+        double b = a + mu, ra = sqrt(a * a + 2.5464790894703255), rb = sqrt(b * b + 2.5464790894703255),
+               m = 2.0 / (b + rb), less = m * (mu + mu * (a + b) / (ra + rb)) / (a + ra);
+        a += (log(less) - 0.5 * a * a - FA_LOG_SQRT_2PI - log_delta) * less / (mu * m);
+    }
+    return mu * (a + 0.5 * mu);
+}
+
 /* a first guess of eps: the larger of the Gaussian's and of one record's that takes part once */
 FA_FUNC double fa_cap_guess(fa_cap_job *job, const fa_cap_effort *effort, double log_delta)
 {
-    double mu = sqrt(job->variance + job->mu2), x = sqrt(-2.0 * log_delta),
-           gauss = mu < 30.0 ? mu * (0.5 * mu + x - log(fa_max(1.0, 2.5 * x)) / x) : fa_cap_guess_bulk(job, effort, x),
+    double mu = sqrt(job->variance + job->mu2),
+           gauss = mu < 30.0 ? fa_cap_guess_gauss(mu, log_delta)
+                             : fa_cap_guess_bulk(job, effort, sqrt(-2.0 * log_delta)),
            jump = 0.0;
     int b;
     for (b = 0; b < job->n; b++) {
@@ -105,7 +145,7 @@ FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, dou
             return 0;
         *eps_out = eps;
         gap = at->log_size - log_delta;
-        if (fabs(gap) < 0.25)
+        if (fabs(gap) < fa_min(FA_CAP_NEAR, -0.3 * at->slope * eps))
             return 1;
         if (gap > 0.0)
             low = eps;
@@ -119,23 +159,32 @@ FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, dou
     return 1;
 }
 
-/* Newton's method on the line from *eps; 0: no reading.  The last step is not read again where it is so short that its
- * error is below rounding */
+#define FA_CAP_SHORT 1e-5 /* relative steps that three terms of Taylor's series end */
+
+/* a step as far as the reading says something: half of eps, or up by half of what delta changes over */
+FA_INLINE double fa_cap_stride(const fa_cap_reading *r, double step)
+{
+    return fa_max(-0.5 * r->eps, fa_min(fa_max(0.5 * r->eps, -0.5 / r->slope), step));
+}
+
+/* Halley's method on the line from the reading *r to *eps; *r is the last reading on the way there, a short step
+ * before.  0: no reading */
 FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double *eps,
                           fa_cap_reading *r)
 {
-    double most = 0.5 * *eps, step;
+    double step, gap;
     int i;
     for (i = 0; i < 12; i++) {
-        *r = fa_cap_read(job, line, *eps);
         if (!(r->log_value == r->log_value) || !(r->slope < 0.0))
             return 0;
-        step = fa_max(-most, fa_min(most, (log_delta - r->log_value) / r->slope));
-        *eps += step;
-        if (fabs(step) < 1e-7 * *eps && fabs(step * r->slope) < 1e-7) {
-            r->log_value += step * r->slope;
+        gap = log_delta - r->log_value;
+        step = gap / r->slope;
+        step /= fa_max(0.7, fa_min(1.5, 1.0 + 0.5 * gap * (r->bend / (r->slope * r->slope) - 1.0)));
+        step = fa_cap_stride(r, step);
+        *eps = r->eps + step;
+        if (fabs(step) < FA_CAP_SHORT * *eps && fabs(step * r->slope) < FA_CAP_SHORT)
             return 1;
-        }
+        *r = fa_cap_read(job, line, *eps);
     }
     return 0;
 }
@@ -152,6 +201,7 @@ FA_FUNC void fa_cap_try_harder(fa_cap_effort *effort, const fa_cap_ledger *g, do
     if (g->rounding * width > FA_CAP_AMPLIFIED) {
         effort->cap_ratio = 1.1;
         effort->cap_back = 0.6;
+        effort->quiet = 20.0;
     }
     if (g->tail > 1e-10)
         effort->far *= 1.4;
@@ -180,48 +230,50 @@ FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort 
     fa_cap_job *job = &work->job;
     fa_cap_saddle at;
     if (!fa_cap_place(job, effort, eps, 0.0, &at) ||
-        !fa_cap_plan_line(job, &work->line, &at, eps, at.log_size, with_floor, effort) ||
+        !fa_cap_plan_line(job, &work->line, &at, eps, at.log_size, with_floor, 1, effort) ||
         !fa_cap_evaluate(job, &work->line, effort, 0.0))
         return 0;
     *r = fa_cap_read(job, &work->line, eps);
     return fa_cap_close(job, &work->line, effort, eps, r, g);
 }
 
-/* log delta at eps.  0: not certified, *out is untouched */
+/* log delta at eps: what all lines that are drawn for it have in common.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
 {
     fa_cap_job *job = &work->job;
     fa_cap_effort effort = fa_cap_usual_effort();
+    fa_interval kept = {-INFINITY, 0.0}, found;
     fa_cap_saddle at;
     fa_cap_ledger g;
-    fa_cap_reading r = {NAN, NAN};
-    double pad, size;
+    fa_cap_reading r;
+    double pad, size = NAN;
     int round, with_floor = 0;
     work->anchor = 0.0;
-    work->certified = 0;
-    if (!fa_cap_place(job, &effort, eps, 0.0, &at))
-        return 0;
-    size = at.log_size;
     for (round = 0; round < 3; round++) {
-        if (!fa_cap_draw(job, &work->line, &at, &eps, size, NAN, effort, &with_floor))
-            return 0;
+        work->certified = 0;
+        if (!fa_cap_place(job, &effort, eps, round ? at.v : 0.0, &at) ||
+            !fa_cap_draw(job, &work->line, &at, &eps, round ? size : at.log_size, NAN, effort, &with_floor))
+            break;
         r = fa_cap_read(job, &work->line, eps);
         if (!fa_cap_close(job, &work->line, &effort, eps, &r, &g))
-            return 0;
-        if (round == 2 || g.up + g.down < FA_CAP_WIDTH)
+            break;
+        if (g.up + g.down < 0.1) {
+            pad = 8.0 * FA_EPS * (1.0 + fabs(r.log_value));
+            found.upper = r.log_value + log1p(g.up) + pad;
+            found.lower = r.log_value + log1p(-g.down) - pad;
+            kept = fa_share(kept, found);
+            *slope_out = r.slope;
+            work->certified = 1;
+        }
+        if (g.up + g.down < FA_CAP_WIDTH)
             break;
         fa_cap_try_harder(&effort, &g, 1.0);
         size = fa_min(-1e-3, r.log_value);
-        if (!fa_cap_place(job, &effort, eps, at.v, &at))
-            return 0;
     }
-    if (!(r.log_value == r.log_value) || !(g.up + g.down < 0.1))
+    if (!(kept.lower > -INFINITY))
         return 0;
-    pad = 8.0 * FA_EPS * (1.0 + fabs(r.log_value));
-    out->upper = fa_min(0.0, r.log_value + log1p(g.up) + pad);
-    out->lower = r.log_value + log1p(-g.down) - pad;
-    *slope_out = r.slope;
-    return work->certified = 1;
+    *out = kept;
+    return 1;
 }
 
 /* whether even delta(0) is certified to be at most the target: then eps is 0 */
@@ -244,22 +296,45 @@ FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_re
                   fa_max(-r->slope, 1.0 / eps));
 }
 
+/* bounds of log V at eps, from the reading r near by: three terms of Taylor's series, the fourth's bound, and what the
+ * derivatives round.  Where that says little, from a reading there */
+FA_FUNC fa_interval fa_cap_read_near(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_answer *a,
+                                     const fa_cap_reading *r, double eps)
+{
+    double d = eps - r->eps, far = fabs(d), moved = fabs(r->eps - a->eps), c1 = line->plan.c - 1.0,
+           t = line->n * line->plan.h, sum = d * (r->slope + 0.5 * d * r->bend),
+           scale = 1.1 * exp(fa_min(600.0, line->ref - r->log_value + c1 * moved)), slack;
+    fa_interval out;
+    slack = scale *
+                (a->third * far * far / 6.0 + FA_EPS * a->rounds * (1.0 + t * moved / 16.0) * (1.0 + far * (c1 + t))) +
+            r->fall * (far * far + 64.0 * FA_EPS);
+    slack *= far;
+    if (!(slack < 1e-11) || !(far * fa_max(c1, 1.0) < 0.05)) {
+        out.lower = out.upper = fa_cap_read(job, line, eps).log_value;
+        return out;
+    }
+    out.upper = r->log_value + log1p(sum + slack);
+    out.lower = r->log_value + log1p(sum - slack);
+    return out;
+}
+
 /* checked ends around eps, where the ledger is for.  Entries change by less than 1 % over that, which is paid */
 FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps,
-                           const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
+                           const fa_cap_answer *a, const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
 {
-    double off = fabs(r->log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta)), least = 2.0 * FA_EPS * eps,
-           above = fa_max(1.05 * (g->up + off) / -r->slope, least),
+    fa_interval at = fa_cap_read_near(job, line, a, r, eps);
+    double off = fa_max(fabs(at.upper - log_delta), fabs(at.lower - log_delta)) + at.upper - at.lower +
+                 8.0 * FA_EPS * (2.0 + fabs(log_delta)),
+           least = 2.0 * FA_EPS * eps, above = fa_max(1.05 * (g->up + off) / -r->slope, least),
            below = fa_max(1.05 * (g->down + off) / -r->slope, least), steep = fa_cap_steep(line, eps, r, g);
-    fa_cap_reading end;
     if (!(fa_max(above, below) * steep < FA_CAP_CHANGE) || !(g->down < 0.5) || !(eps - below > 0.0))
         return 0;
-    end = fa_cap_read(job, line, eps + above);
-    if (!(end.log_value + log1p(1.01 * g->up) + 8.0 * FA_EPS * (1.0 + fabs(log_delta)) <= log_delta))
+    at = fa_cap_read_near(job, line, a, r, eps + above);
+    if (!(at.upper + log1p(1.01 * g->up) + 8.0 * FA_EPS * (1.0 + fabs(log_delta)) <= log_delta))
         return 0;
     out->upper = eps + above;
-    end = fa_cap_read(job, line, eps - below);
-    if (!(end.log_value + log1p(-1.01 * g->down) - 8.0 * FA_EPS * (1.0 + fabs(log_delta)) >= log_delta))
+    at = fa_cap_read_near(job, line, a, r, eps - below);
+    if (!(at.lower + log1p(-1.01 * g->down) - 8.0 * FA_EPS * (1.0 + fabs(log_delta)) >= log_delta))
         return 0;
     out->lower = eps - below;
     return 1;

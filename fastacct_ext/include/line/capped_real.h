@@ -66,14 +66,14 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
         missing += large[j];
     out.rest = s0 - missing + add;
     one = 1.0 + out.rest;
-    if (out.rest < -0.5) { /* a negative v, losses counted from log(1-q): the sum itself has more digits */
+    if (v < 0.0 && out.rest < -0.5) { /* losses counted from log(1-q): the sum itself has more digits */
         one = add;
         for (j = 0; j < n; j++)
             one += weight[j] * exp(v * l[j]);
         out.rest = one - 1.0;
     }
     mean = s1 / one;
-    out.k = block->steps * (v * s->mean + (out.rest < -0.5 ? log(one) : log1p(out.rest)));
+    out.k = block->steps * (v * s->mean + (v < 0.0 && out.rest < -0.5 ? log(one) : log1p(out.rest)));
     out.d1 = block->steps * (s->mean + mean);
     out.d2 = block->steps * (s2 / one - mean * mean);
     out.jumps = block->steps * many / one;

@@ -195,7 +195,7 @@ FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line,
 FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
                                   double t, double lower)
 {
-    return exp(fa_min(300.0, fa_cap_log_beyond(job, line, eps, t, lower, 1.0) - log(FA_PI * t) - log_value));
+    return fa_cap_exp(fa_cap_log_beyond(job, line, eps, t, lower, 1.0) - log(FA_PI * t) - log_value);
 }
 
 /* bound of the tail; further points, as far as the nodes are fine enough, while it is too large.  Changes the line */

@@ -331,19 +331,4 @@ FA_FUNC double fa_run_read(fa_run *run, const fa_renyi_ask *ask, double target, 
     return best == best ? best : INFINITY;
 }
 
-/* the two quantities, by name */
-FA_FUNC double fa_run_epsilon(fa_run *run, double delta, fa_rule c, const double *orders, int n_orders,
-                              double *order_out, int *status_out)
-{
-    fa_renyi_ask ask = {0, c, orders, n_orders};
-    return fa_run_read(run, &ask, delta, order_out, status_out);
-}
-
-FA_FUNC double fa_run_delta(fa_run *run, double eps, fa_rule c, const double *orders, int n_orders, double *order_out,
-                            int *status_out)
-{
-    fa_renyi_ask ask = {1, c, orders, n_orders};
-    return fa_run_read(run, &ask, eps, order_out, status_out);
-}
-
 #endif
