@@ -50,8 +50,9 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
     _kernels.begin()
     try:
         if tasks > 1:
-            # ever smaller pieces: the threads finish together
+            # ever smaller pieces, or one each: the threads finish together
             edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
+            edges = list(range(total + 1)) if tasks == total else edges
             _in_threads(_executor(threads), edges, work)
             return
         done = 0

@@ -146,11 +146,7 @@ class Contour:
         out = Reading.empty(cells.size)
         order = np.argsort(cells, kind="stable")
         starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
-        pieces = [
-            part
-            for group in np.split(order, starts[1:])
-            for part in np.array_split(group, -(-group.size // CELLS_PER_TASK))
-        ]
+        pieces = [part for group in np.split(order, starts[1:]) for part in _pieces(group, target, what, threads)]
 
         def work(start: int, _: int) -> int:
             part = pieces[start]
@@ -159,6 +155,14 @@ class Contour:
 
         in_pieces(len(pieces), threads, work)
         return out
+
+
+def _pieces(group: Index, target: Cells, what: Quantity, threads: int) -> list[Index]:
+    """The targets of one job in a few pieces: neighbouring deltas share a line, where one piece has them all."""
+    count = -(-group.size // CELLS_PER_TASK)
+    if what == EPSILON:
+        group, count = group[np.argsort(target[group], kind="stable")], min(count, threads)
+    return np.array_split(group, count)
 
 
 class _Job(NamedTuple):
