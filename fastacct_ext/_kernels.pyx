@@ -395,6 +395,6 @@ def capped_line(const double[::1] noise_multiplier, const double[::1] sample_rat
                 double epsilon, const double[::1] budget, double[::1] out):
     """One capped line with a budget of one's own; see `capped_line` in kernels.h."""
     cdef int n = <int>steps.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1 and budget.shape[0] == 8 and out.shape[0] == 11)
+    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1 and budget.shape[0] == 9 and out.shape[0] == 11)
     return bool(_active.capped_line(
         n, &noise_multiplier[0], &sample_rate[0], &steps[0], mu2, epsilon, &budget[0], &out[0]))

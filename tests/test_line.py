@@ -13,7 +13,7 @@ from fastacct_ext import _kernels
 ENTRIES = ("log_value", "up", "down", "tail", "quadrature", "rounding", "ends", "closed", "put", "floor", "alias")
 USUAL = {
     "tolerance": 26.0, "dead": 32.0, "need": 24.0, "cap_ratio": 1.35, "cap_back": 1.0, "left": 8.3, "right": 9.0,
-    "floor": 0.0,
+    "floor": 0.0, "records": 0.0,
 }  # fmt: skip
 JOBS = {
     "everyday": (1.0, 0.01, 1000, 1.0),

@@ -101,7 +101,7 @@ def test_replace_one_can_be_swept():
     axes = {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": [10000, 100], "delta": 1e-6}
     grid = fa.sweep(**axes, neighbors="replace_one")
     assert grid.attrs["neighbors"] == "replace_one"
-    assert grid.epsilon[0, 0, 0, 0].item() == pytest.approx(4.90739819217, rel=1e-11, abs=0.0)  # its digits
+    assert 4.90739819217 <= grid.epsilon[0, 0, 0, 0].item() <= 4.90739819217 * (1 + 1e-10)  # its digits
 
 
 def test_repeated_values_are_kept():

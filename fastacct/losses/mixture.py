@@ -211,8 +211,13 @@ class Mixture(NamedTuple):
 
     @property
     def rounding(self) -> float:
-        """Relative error of the weights: of those stored, and of their sums."""
-        if len(self.p) + len(self.q) <= 2:
+        """Relative error of the weights: of those stored, and of their sums; none where no side has more than two.
+
+        The kernels take the first of two weights for 1 less the second.
+        """
+        if len(self.p) + len(self.q) <= 2 or all(
+            len(side) == 1 or (len(side) == 2 and side[0][0] == 1.0 - side[1][0]) for side in (self.p, self.q)
+        ):
             return 0.0
         return 2.0**-52 + sum(abs(math.fsum(weight for weight, _ in side) - 1.0) for side in (self.p, self.q))
 

@@ -175,6 +175,19 @@ static void fa_log_moments(int64_t n, const double *sigma, const double *q, cons
     }
 }
 
+/* the pair of one step of a sampled Gaussian for a group of so many records, or for a record that is replaced (-1) */
+static void fa_hook_pair(fa_pair *pair, double sigma, double q, int records)
+{
+    double p_weight[FA_COMPONENTS + 1], mean[FA_COMPONENTS + 1], q_weight[2] = {1.0 - q, q}, q_mean[2] = {0.0, -1.0};
+    int i, k = records < 0 ? 1 : records;
+    for (i = 0; i <= k; i++) {
+        mean[i] = i;
+        p_weight[i] = exp(lgamma(k + 1.0) - lgamma(i + 1.0) - lgamma(k - i + 1.0) + i * log(q) + (k - i) * log1p(-q));
+    }
+    q_weight[0] = records < 0 ? q_weight[0] : 1.0;
+    fa_pair_mixture(pair, sigma, k + 1, p_weight, mean, records < 0 ? 2 : 1, q_weight, q_mean);
+}
+
 static int fa_capped_line(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
                           const double *budget, double *out)
 {
@@ -182,7 +195,8 @@ static int fa_capped_line(int n, const double *sigma, const double *q, const dou
     fa_cap_effort effort = fa_cap_usual_effort();
     fa_cap_reading r;
     fa_cap_ledger g;
-    int ok, b;
+    fa_pair pairs[4];
+    int ok, b, records = (int)budget[8];
     memset(&work, 0, sizeof(work));
     effort.tolerance = budget[0];
     effort.dead = budget[1];
@@ -191,9 +205,15 @@ static int fa_capped_line(int n, const double *sigma, const double *q, const dou
     effort.cap_back = budget[4];
     effort.left = budget[5];
     effort.right = budget[6];
-    ok = n <= FA_CAP_BLOCKS && fa_cap_job_clear(&work.job, n);
-    for (b = 0; b < n && ok; b++)
-        fa_cap_job_add(&work.job, sigma[b], q[b], steps[b]);
+    ok = n <= (records ? 4 : FA_CAP_BLOCKS) && records <= FA_COMPONENTS && fa_cap_job_clear(&work.job, n);
+    for (b = 0; b < n && ok; b++) {
+        if (!records)
+            fa_cap_job_add(&work.job, sigma[b], q[b], steps[b]);
+        else {
+            fa_hook_pair(pairs + b, sigma[b], q[b], records);
+            fa_cap_job_add_mixture(&work.job, pairs + b, steps[b]);
+        }
+    }
     work.job.mu2 = mu2;
     ok = ok && fa_cap_read_once(&work, eps, &effort, budget[7] != 0.0, &r, &g);
     if (ok) {

@@ -71,7 +71,8 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
 FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block)
 {
     fa_cap_nodes *s = &block->nodes;
-    fa_cap_bends(s);
+    if (!block->pair)
+        fa_cap_bends(s);
     if (block->split) {
         fa_cap_set_floor(block, s);
         return;
@@ -92,13 +93,17 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
         fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
         double z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right),
-               edge = z_high < w->cap - 8.6 * w->width ? 1.0
-                                                       : w->width * block->inv_var * fa_cap_posterior(block, w->cap),
-               h = fa_min(0.8 / block->sigma, 0.5);
-        if (block->split)
+               h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY;
+        if (!(z_high < w->cap - FA_CAP_CUT * w->width)) {
+            narrow = w->width;
+            edge = narrow * block->inv_var * fa_cap_posterior(block, w->cap);
+        }
+        if (block->split) {
+            narrow = fa_min(narrow, w->floor_width);
             edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
-        if (!fa_cap_fill(block, &block->nodes, h, fa_min(1.0, 1.2 * edge / h),
-                         fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high))
+        }
+        if (!fa_cap_fill_rough(block, &block->nodes, h, edge, narrow,
+                               fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 1))
             return 0.0;
         fa_cap_finish_nodes(job, block);
     }
@@ -156,8 +161,10 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
         fa_cap_block *block = job->blocks + b;
         double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)),
                z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right), stretch = 1.0,
-               h = fa_cap_step(job, block, &line->plan, effort, t, z_low, z_high, &stretch);
-        if (!(h > 0.0) || !fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high))
+               h = block->pair ? fa_mix_step(job, block, &line->plan, effort, t)
+                               : fa_cap_step(job, block, &line->plan, effort, t, z_low, z_high, &stretch);
+        if (!(h > 0.0) || !(block->pair ? fa_mix_fill(block, &block->nodes, h, z_low, z_high)
+                                        : fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high)))
             return 0;
         fa_cap_finish_nodes(job, block);
         fa_cap_centre(block, &block->nodes);
@@ -173,7 +180,7 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
     if (line->plan.is_bare)
         return fa_cap_lay_nodes(job, line, effort, 0.0);
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
-    if (job->has_floor || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
+    if (job->has_floor || job->mixtures || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
         int is_short = effort->points < FA_CAP_POINTS_MAX;
         double t = fa_cap_find_reach(job, line, effort, line->reach,
                                      is_short ? 1.15 * effort->points * line->plan.h : INFINITY);

@@ -14,10 +14,11 @@
 #define FA_LINE_CAPPED_JOB_H
 
 #include "../loss/phasors.h"
-#include "window.h"
+#include "mixed_loss.h"
 
 #define FA_CAP_BLOCKS  128  /* at most */
 #define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
+#define FA_CAP_CUT     8.6  /* standard widths beyond the cap where the window ends, at 4e-18 */
 #define FA_CAP_NOTHING 40.0 /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
 
 typedef struct {
@@ -50,24 +51,27 @@ typedef struct {
     int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
     int has_logs;     /* whether log_w and log_q are filled */
     int capacity;
-    double *z, *log_q;             /* log of the weight without windows */
-    double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */
-    double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, 1 - keep */
-    double *above, *large, *small; /* 1 - the floor's window, and the weights times it and times the window */
-    double *large_r, *large_i;     /* phasors of `large` */
-    double *first_r, *first_i;     /* what the first step adds to a phasor of `sum` */
+    double *z, *log_q;              /* log of the weight without windows */
+    double *slope, *bend;           /* f = dX/dxi, bound of |f'/f| in the strip */
+    double *x, *keep, *beyond;      /* (z - cap)/(width sqrt 2), the window, 1 - keep */
+    double *above, *large, *small;  /* 1 - the floor's window, and the weights times it and times the window */
+    double *large_r, *large_i;      /* phasors of `large` */
+    double *first_r, *first_i;      /* what the first step adds to a phasor of `sum` */
+    double *gross, *moved, *spread; /* of mixtures: log(1 + w_P) + log(1 + w_Q), A - B, bound of their variances ... */
+    double *rough;                  /* ... and what log(1 + w) rounds, of both sides, in units of the last place */
     double *scratch, *scratch2;
     double *memory;
 } fa_cap_nodes;
 
 /* bounds of quadrature errors: of the line's sum, of the large losses', of E_Q[exp(v l) keep] for v <= plan.right, of
- * the small losses' at plan.low, of the mean */
+ * the small losses' at plan.low, of the mean; where both sides are mixtures, for v >= FA_MIX_PUT */
 typedef struct {
-    double line, large, right, low, mean;
+    double line, large, right, low, mean, back;
 } fa_cap_moduli;
 
-/* steps of one sampled Gaussian: its numbers, its windows, and what a line keeps of it */
+/* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 typedef struct {
+    const fa_pair *pair; /* mixtures; NULL: a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
     double variance;                 /* steps q^2 (exp(1/sigma^2) - 1), about that of the sum */
@@ -90,7 +94,9 @@ typedef struct {
     int n, capacity;
     fa_cap_block *blocks;
     double mu2;
-    double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses */
+    double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses ... */
+    int mixtures;                  /* how many blocks are mixtures */
+    double dip; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
     fa_cap_lost lost;
     int has_floor; /* whether small losses are left to Chernoff's bound */
     int is_add;    /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
@@ -99,7 +105,7 @@ typedef struct {
 /* the exponent on the nodes where K of the job is asked for v */
 FA_INLINE double fa_cap_tilt(const fa_cap_job *job, double v) { return job->is_add ? 1.0 - v : v; }
 
-#define FA_CAP_ARRAYS 30 /* of nodes ... */
+#define FA_CAP_ARRAYS 34 /* of nodes ... */
 #define FA_CAP_GAP    8  /* ... and room between them, so that no two are a whole number of pages apart */
 
 FA_INLINE double *fa_cap_align(double *memory) { return (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63); }
@@ -112,7 +118,8 @@ FA_FUNC void fa_cap_nodes_lay(fa_cap_nodes *s, double *at, size_t c)
                                       &s->x,       &s->keep,    &s->beyond,  &s->above,   &s->large,   &s->small,
                                       &sum->li,    &sum->wi,    &sum->arg_w, &s->bend,    &sum->vr,    &sum->vi,
                                       &sum->er,    &sum->ei,    &sum->gr,    &sum->gi,    &sum->fr,    &sum->fi,
-                                      &s->large_r, &s->large_i, &s->first_r, &s->first_i, &s->scratch, &s->scratch2};
+                                      &s->large_r, &s->large_i, &s->first_r, &s->first_i, &s->scratch, &s->scratch2,
+                                      &s->gross,   &s->moved,   &s->spread,  &s->rough};
     int i;
     for (i = 0; i < FA_CAP_ARRAYS; i++)
         *arrays[i] = at + (size_t)i * (c + FA_CAP_GAP);
@@ -137,8 +144,8 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 /* an empty job with room for n blocks; their nodes get memory when they are filled.  0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    job->n = job->has_floor = job->is_add = 0;
-    job->mu2 = job->steps = job->variance = job->least = 0.0;
+    job->n = job->has_floor = job->is_add = job->mixtures = 0;
+    job->mu2 = job->steps = job->variance = job->least = job->dip = 0.0;
     if (n <= job->capacity)
         return 1;
     fa_cap_job_free(job);
@@ -150,6 +157,7 @@ FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 FA_FUNC void fa_cap_job_add(fa_cap_job *job, double sigma, double q, double steps)
 {
     fa_cap_block *block = job->blocks + job->n++;
+    block->pair = NULL;
     block->sigma = sigma;
     block->q = q;
     block->steps = steps;
@@ -170,6 +178,22 @@ FA_FUNC int fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps
         return 0;
     fa_cap_job_add(job, sigma, q, steps);
     return 1;
+}
+
+/* steps of a pair of mixtures, which stays where it is */
+FA_FUNC void fa_cap_job_add_mixture(fa_cap_job *job, const fa_pair *pair, double steps)
+{
+    fa_cap_block *block = job->blocks + job->n;
+    fa_cap_job_add(job, pair->sigma, -expm1(pair->p_weight[0]), steps);
+    job->variance -= block->variance;
+    job->least += steps * (pair->kappa - block->kappa);
+    job->mixtures++;
+    block->pair = pair;
+    block->kappa = pair->kappa;
+    block->log_odds = 0.0;
+    block->variance = steps * fa_mix_chi_square(pair);
+    job->variance += block->variance;
+    job->dip = fa_max(job->dip, fa_mix_dip(pair));
 }
 
 /* The budget of work.  Every bound holds for any of these; they decide how narrow it is, and what it costs */
@@ -202,35 +226,60 @@ FA_INLINE double fa_cap_exp(double x) { return x > 300.0 ? INFINITY : exp(x); }
 FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
 {
     double l = loss - block->kappa;
+    if (block->pair)
+        return fa_mix_z(block->pair, l);
     return block->sigma * block->sigma * ((l > 30.0 ? l : log(expm1(l))) - block->log_odds) + 0.5;
 }
 
 /* l(z) = loss - log(1-q) >= 0 */
 FA_INLINE double fa_cap_l(const fa_cap_block *block, double z)
 {
-    double x = block->log_odds + (z - 0.5) * block->inv_var;
+    double x = block->log_odds + (z - 0.5) * block->inv_var, moved;
+    if (block->pair)
+        return fa_mix_l(block->pair, z, &moved);
     return x > 30.0 ? x : log1p(exp(x));
 }
 
-/* 1 - exp(-l), dl/dz sigma^2: 0 where a record is hardly touched, 1 where it surely took part */
-FA_INLINE double fa_cap_posterior(const fa_cap_block *block, double z) { return -expm1(-fa_cap_l(block, z)); }
+/* dl/dz sigma^2, 1 - exp(-l): 0 where a record is hardly touched, 1 where it surely took part */
+FA_INLINE double fa_cap_posterior(const fa_cap_block *block, double z)
+{
+    double moved;
+    if (!block->pair)
+        return -expm1(-fa_cap_l(block, z));
+    (void)fa_mix_l(block->pair, z, &moved);
+    return fa_max(moved, 1e-300);
+}
 
-/* a cap of this width whose window begins at z; 0 where there is none in doubles */
-FA_FUNC int fa_cap_set_cap(fa_cap_block *block, double z, double width)
+/* the chances beyond the cap */
+FA_FUNC void fa_cap_set_tails(fa_cap_block *block, double sd)
 {
     fa_cap_windows *w = &block->w;
-    double sd;
-    w->width = width;
-    w->cap = z + FA_CAP_DEPTH * width;
-    if (!(w->width > 1e-12 * fabs(w->cap)) || !(w->cap < 1e100))
-        return 0;
-    sd = sqrt(block->sigma * block->sigma + w->width * w->width);
+    double less;
+    if (block->pair) {
+        fa_mix_tails(block->pair, w->cap, sd, &w->log_q, &w->log_p, &less);
+        w->depth = (w->cap - block->pair->q_low) / sd;
+        w->q_mass = exp(w->log_q);
+        w->gain = exp(w->log_p) - exp(less);
+        w->lost = exp(less - w->log_p);
+        return;
+    }
     w->depth = w->cap / sd;
     w->log_q = fa_log_tail(w->depth);
     w->log_p = log(block->q) + fa_log_tail((w->cap - 1.0) / sd);
     w->q_mass = exp(w->log_q);
     w->gain = exp(w->log_p) - block->q * w->q_mass;
     w->lost = exp(log(block->q) + w->log_q - w->log_p);
+}
+
+/* a cap of this width whose window begins at z; 0 where there is none in doubles */
+FA_FUNC int fa_cap_set_cap(fa_cap_block *block, double z, double width)
+{
+    fa_cap_windows *w = &block->w;
+    w->width = width;
+    w->cap = z + FA_CAP_DEPTH * width;
+    if (!(w->width > 1e-12 * fabs(w->cap)) || !(w->cap < 1e100))
+        return 0;
+    fa_cap_set_tails(block, sqrt(block->sigma * block->sigma + w->width * w->width));
     return w->gain >= 0.0;
 }
 
@@ -241,23 +290,6 @@ FA_FUNC int fa_cap_begin_at(fa_cap_block *block, const fa_cap_effort *effort, do
     double s = block->sigma, end = fa_cap_z(block, effort->cap_ratio * fa_cap_l(block, z) + block->kappa);
     return fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, fa_min(0.5 * s, 5.0 * s * s / fa_max(z, s))));
 }
-
-/* log of a sum of exponentials, term by term: exp(peak) times `sum`; of one term it is that term */
-typedef struct {
-    double peak, sum;
-} fa_cap_total;
-
-FA_INLINE void fa_cap_add_log(fa_cap_total *total, double x)
-{
-    if (x > total->peak) {
-        total->sum = 1.0 + total->sum * exp(total->peak - x);
-        total->peak = x;
-    }
-    else
-        total->sum += exp(x - total->peak);
-}
-
-FA_INLINE double fa_cap_log_total(const fa_cap_total *total) { return total->peak + log(total->sum); }
 
 /* what all blocks lose beyond their caps */
 FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
@@ -305,9 +337,9 @@ FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block
  * notices what is beyond */
 FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
 {
-    double variance = job->variance + job->mu2,
-           back = effort->cap_back *
-                  fa_min(8.0 * sqrt(variance) + 0.5 * variance, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
+    double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
+           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, job->dip)
+                                 : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
     int b;
     job->has_floor = 0;
     for (b = 0; b < job->n; b++) {

@@ -44,7 +44,7 @@ FA_INLINE double fa_cap_raise(const fa_cap_block *block) { return fa_max(0.0, -6
 
 /* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature paid, in the nodes' scratch; in scratch2
  * what the curvature of the loss costs for each unit of a */
-FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
+FA_INLINE void fa_cap_weigh_some(fa_cap_block *block, const int mixed)
 {
     fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
@@ -60,7 +60,30 @@ FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
         double v = fa_exp_plain_v(fa_min(s->start + j * h, 300.0)), one = 1.0 + v;
         beyond[j] = s->beyond[j] * fa_exp_plain_v(fa_max(-690.0, s->log_q[j] + raise) + fa_min(100.0, cell * b));
         bent[j] = cell * s->stretch * fa_min(v / (one * one), 1.0 / one); /* l'' = stretch v/(1 + v)^2 */
+        if (mixed)
+            bent[j] = cell * s->spread[j];
     }
+}
+
+FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
+{
+    if (block->pair)
+        fa_cap_weigh_some(block, 1);
+    else
+        fa_cap_weigh_some(block, 0);
+}
+
+/* what E_Q[e^(al) keep], a < 0, may be off by: its nodes' quadrature and ends.  |1 + w_P| >= cos(strip/2) (1 + w) off
+ * the real line; where Q is a mixture too, the moduli are for FA_MIX_PUT as well */
+FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
+{
+    double mean = fa_max(0.0, block->nodes.mean - block->kappa);
+    if (!block->pair)
+        return (block->moduli.right + fa_cap_ends(block, 1.0, -a, 1)) * exp(fa_min(600.0, -a * mean));
+    if (block->pair->n_q)
+        return a >= FA_MIX_PUT ? block->moduli.back + fa_mix_ends(block, a, -a, 1) : INFINITY;
+    return (block->moduli.right + fa_mix_ends(block, 0.0, -a, 1)) *
+           exp(fa_min(600.0, -a * (mean - log(cos(0.5 * block->strip)))));
 }
 
 /* One block's share in the bound of `put` at a < 0: log of T J(a), J(a) = E_Q[e^{aL} (1 - keep)], its slope and
@@ -73,7 +96,7 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
 {
     const fa_cap_nodes *s = &block->nodes;
     const double *l = s->sum.lr, *beyond = s->scratch, *bent = s->scratch2;
-    double mean = s->mean - block->kappa, loss_end = l[s->sum.n - 1] + s->mean, raise = fa_cap_raise(block),
+    double loss_end = l[s->sum.n - 1] + s->mean, raise = fa_cap_raise(block),
            rest = exp(fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) + raise),
            j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end;
     fa_cap_real r;
@@ -87,9 +110,7 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
     }
     some = j0 > 1e-300;
     j0 = fa_max(j0, 1e-300);
-    r = fa_cap_block_k(block, s, a, 0,
-                       (block->moduli.right + fa_cap_ends(block, 1.0, -a, 1)) *
-                           exp(fa_min(600.0, -a * fa_max(mean, 0.0))));
+    r = fa_cap_block_k(block, s, a, 0, fa_cap_back_error(block, a));
     out->log_j = block->log_steps + log(j0) - raise;
     out->slope = j1 / j0;
     out->curve = j2 / j0 - (j1 / j0) * (j1 / j0);
@@ -130,13 +151,16 @@ FA_FUNC double fa_cap_put_at(const fa_cap_job *job, double eps, double a, double
     slope = slope + d1 - eps;
     curve = curve + d2 + 1e-3 / (a * a);
     *next_out = fa_max(4.0 * a - 1.0, fa_min(-0.05, a - slope / curve));
+    if (job->dip > 0.0)
+        *next_out = fa_max(*next_out, FA_MIX_PUT);
     return value + slop;
 }
 
 /* sums beyond a cap that are below eps all the same: <= C prod M^T sum of T J(a)/M(a) e^((1-a) eps), any a < 0 */
 FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double *rate_out)
 {
-    double a = -fa_max(1.0, 0.3 * (line->plan.c - 1.0)), best = INFINITY, value, next;
+    double a = -fa_min(job->dip > 0.0 ? -FA_MIX_PUT : INFINITY, fa_max(1.0, 0.3 * (line->plan.c - 1.0))),
+           best = INFINITY, value, next;
     int i, b;
     *rate_out = 1.0;
     if (job->is_add) { /* the payoff is at most 1 */

@@ -13,7 +13,9 @@
 #include "capped_job.h"
 
 #define FA_CAP_NODES_MAX 8192
-#define FA_CAP_STRIP     0.8 /* |Im xi| that `bend` is made for */
+#define FA_MIX_NODES_MAX 32768 /* of mixtures, whose nodes are uniform in z */
+#define FA_CAP_STRIP     0.8   /* |Im xi| that `bend` is made for */
+#define FA_MIX_PUT       -4.0  /* the least exponent that mixtures on both sides have nodes for: line/mixed_nodes.h */
 
 /* room for n nodes; 0 when out of memory */
 FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
@@ -182,17 +184,22 @@ FA_FUNC double fa_cap_end(const fa_cap_block *block, double v, double deviations
 {
     double far = block->sigma * sqrt(deviations * deviations + 2.0 * log1p(1e-6 * block->steps)), z = v + far;
     int i;
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 3 && !block->pair; i++) {
         double e = exp(fa_min(50.0, block->log_odds + (z - 0.5) * block->inv_var));
         z = fa_max(fa_min(z, v * e / (1.0 + e) + far), 1.0 + far);
     }
-    return fa_min(z, block->w.cap + 8.6 * block->w.width);
+    for (i = 0; i < 3 && block->pair; i++)
+        z = fa_max(fa_min(z, v * fa_cap_posterior(block, z) + far), 1.0 + far);
+    return fa_min(z, block->w.cap + FA_CAP_CUT * block->w.width);
 }
 
 /* the first node of a line: the noise falls by so many standard deviations, from where a negative tilt moves its centre
  */
 FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, double tilt)
 {
+    if (block->pair) /* sums of both sides come back by Q's own means */
+        return -(deviations + (block->pair->n_q ? 1.0 : 0.0)) * block->sigma +
+               block->pair->q_low * (1.0 - (block->pair->n_q ? FA_MIX_PUT : 0.0));
     return -deviations * block->sigma + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
 }
 
@@ -205,7 +212,7 @@ FA_FUNC double fa_cap_line_end(const fa_cap_job *job, const fa_cap_block *block,
     double end = fa_cap_end(block, fa_cap_tilt(job, right), deviations);
     if (!job->has_floor)
         return end;
-    return block->split ? fa_max(end, fa_min(w->floor + 9.0 * w->floor_width, w->cap + 8.6 * w->width))
+    return block->split ? fa_max(end, fa_min(w->floor + 9.0 * w->floor_width, w->cap + FA_CAP_CUT * w->width))
                         : fa_cap_end(block, fa_max(right, low), deviations);
 }
 

@@ -65,14 +65,14 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, double eps, doub
 /* coarse nodes of one block for real exponents from v_min to v_max, or to the cap.  0: none */
 FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
 {
-    double s1 = block->sigma, end = block->w.cap + 8.6 * block->w.width, z_high = fa_min(end, v_max + 9.0 * s1),
-           edge = 1.0, h = fa_min(1.0 / (1.25 * s1), 0.9), stretch, z_low = fa_cap_begin(block, 6.5, v_min);
-    if (z_high == end)
-        edge = block->w.width * block->inv_var * fa_cap_posterior(block, block->w.cap);
-    stretch = fa_min(1.0, 1.2 * edge / h);
-    if (!(2.0 * v_max * fa_cap_l(block, z_high) > FA_CAP_FAR
-              ? fa_cap_fill(block, &block->coarse, h, stretch, z_low, z_high)
-              : fa_cap_fill_coarse(block, &block->coarse, h, stretch, z_low, z_high)))
+    double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width, z_high = fa_min(end, v_max + 9.0 * s1),
+           edge = 1.0, narrow = INFINITY, h = fa_min(1.0 / (1.25 * s1), 0.9), z_low = fa_cap_begin(block, 6.5, v_min);
+    if (z_high == end) {
+        narrow = block->w.width;
+        edge = narrow * block->inv_var * fa_cap_posterior(block, block->w.cap);
+    }
+    if (!fa_cap_fill_rough(block, &block->coarse, h, edge, narrow, z_low, z_high,
+                           2.0 * v_max * fa_cap_l(block, z_high) > FA_CAP_FAR))
         return 0;
     fa_cap_no_floor(&block->coarse);
     return 1;
@@ -102,7 +102,7 @@ FA_FUNC int fa_cap_is_short(const fa_cap_job *job, double v, double v_max)
     for (b = 0; b < job->n && v * 1.5 > v_max; b++) {
         const fa_cap_block *block = job->blocks + b;
         const fa_cap_nodes *s = &block->coarse;
-        if (v_max + 9.0 * block->sigma < block->w.cap + 8.6 * block->w.width ||
+        if (v_max + 9.0 * block->sigma < block->w.cap + FA_CAP_CUT * block->w.width ||
             (!s->has_logs && 1.6 * v * s->sum.lr[s->sum.n - 1] > FA_CAP_FAR))
             return 1;
     }

@@ -121,10 +121,14 @@ FA_FUNC double fa_cap_guess(fa_cap_job *job, const fa_cap_effort *effort, double
     int b;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
-        double log_p = log_delta - log(block->steps * block->q);
-        if (log_p < -0.92) {
-            double y = sqrt(-2.0 * log_p), z = 1.0 + block->sigma * (y - log(2.5 * y + 1.0) / y);
-            jump = fa_max(jump, block->kappa + fa_cap_l(block, z));
+        int i, n = block->pair ? block->pair->n_p : 1;
+        for (i = 0; i < n; i++) {
+            double q = block->pair ? exp(block->pair->p_weight[i + 1]) : block->q,
+                   mean = block->pair ? block->pair->p_mean[i] : 1.0, log_p = log_delta - log(block->steps * q);
+            if (log_p < -0.92) {
+                double y = sqrt(-2.0 * log_p), z = mean + block->sigma * (y - log(2.5 * y + 1.0) / y);
+                jump = fa_max(jump, block->kappa + fa_cap_l(block, z));
+            }
         }
     }
     return fa_max(fa_max(gauss, jump), 1e-12);
@@ -352,9 +356,10 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
         for (b = 0; b < job->n; b++) {
             const fa_cap_block *block = job->blocks + b;
             const fa_cap_nodes *s = &block->nodes;
-            double mean = fa_max(0.0, s->mean - block->kappa),
-                   extra = (block->w.q_mass + block->moduli.right + fa_cap_ends(block, 1.0, v, 1)) *
-                           exp(fa_min(600.0, (v - 1.0) * mean));
+            double mean = fa_max(0.0, s->mean - block->kappa), back = exp(fa_min(600.0, (v - 1.0) * mean)),
+                   extra = !block->pair ? (block->w.q_mass + block->moduli.right + fa_cap_ends(block, 1.0, v, 1)) * back
+                           : block->pair->n_q ? INFINITY /* losses beyond the window's left side are not bounded */
+                                              : block->w.q_mass * back + fa_cap_back_error(block, 1.0 - v);
             fa_cap_real r = fa_cap_block_k(block, s, 1.0 - v, 0, extra);
             double slop = FA_EPS * block->steps *
                           (64.0 * v * (fabs(s->mean) + fabs(block->kappa)) +

@@ -2,7 +2,7 @@
 #ifndef FA_LINE_CAPPED_REAL_H
 #define FA_LINE_CAPPED_REAL_H
 
-#include "capped_nodes.h"
+#include "mixed_nodes.h"
 
 #define FA_CAP_FAR 600.0 /* exponents up to here stand alone */
 
@@ -12,17 +12,23 @@ typedef struct {
     double k, d1, d2, jumps, rest;
 } fa_cap_real;
 
-/* the sums of fa_cap_k where exp(v l) overflows and its product with the weight does not */
-FA_FUNC void fa_cap_far_sums(const fa_cap_nodes *s, double v, int small_only, int n, double *sums)
+/* the sums of fa_cap_k where exp(v l) overflows and its product with the weight does not.  The floor's window is a
+ * factor of its own there: erfc(y) <= exp(-y^2)/(y sqrt(pi)) far out, where exp(v l) may outweigh it */
+FA_FUNC void fa_cap_far_sums(const fa_cap_block *block, const fa_cap_nodes *s, double v, int small_only, int n,
+                             double *sums)
 {
-    const double *l = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *above = s->above;
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0;
+    const fa_cap_windows *w = &block->w;
+    const double *l = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *above = s->above, *x = s->x,
+                 *small = s->small;
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0, scale = small_only ? w->width / w->floor_width : 0.0,
+           shift = small_only ? (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT : 0.0;
     int j;
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, many))
     for (j = 0; j < n; j++) {
-        double share = small_only ? 1.0 - above[j] : 1.0, size = v * l[j] + log_w[j],
+        double y = x[j] * scale + shift, far = y > 5.0 ? y : 5.0, share = small_only && y <= 5.0 ? 1.0 - above[j] : 1.0,
+               size = v * l[j] + log_w[j] - (y > 5.0 ? far * far + fa_log_v(far) + 1.265512123484645 : 0.0),
                e = size > -690.0 ? fa_exp_plain_v(fa_min(size, 690.0)) : 0.0, in = share * e;
-        s0 += in - share * weight[j];
+        s0 += in - (small_only ? small[j] : weight[j]);
         s1 = FA_FMA(in, l[j], s1);
         s2 = FA_FMA(in * l[j], l[j], s2);
         many = FA_FMA(above[j], e, many);
@@ -47,7 +53,7 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
         double sums[4];
         if (!s->has_logs)
             return out;
-        fa_cap_far_sums(s, v, small_only, n, sums);
+        fa_cap_far_sums(block, s, v, small_only, n, sums);
         s0 = sums[0], s1 = sums[1], s2 = sums[2], many = sums[3];
         if (!(s0 < 1e290))
             return out;
@@ -115,8 +121,8 @@ FA_FUNC double fa_cap_log_r(const fa_cap_job *job, double v)
 /* real exponents for which exp(v l) does not outweigh the cap's window where the nodes end */
 FA_FUNC double fa_cap_block_last_v(const fa_cap_block *block)
 {
-    double end = block->w.cap + 8.6 * block->w.width;
-    return (end + block->sigma * block->sigma * (8.6 / block->w.width - 1.0 / block->sigma)) /
+    double end = block->w.cap + FA_CAP_CUT * block->w.width;
+    return (end + block->sigma * block->sigma * (FA_CAP_CUT / block->w.width - 1.0 / block->sigma)) /
            fa_cap_posterior(block, end);
 }
 

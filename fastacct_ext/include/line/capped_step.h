@@ -7,6 +7,8 @@
 
 #include "capped_tail.h"
 
+#define FA_MIX_SPARE 4.0 /* what the moduli of mixtures are larger by than their growth */
+
 /* log of about E_Q[|exp(u (l - m))| keep] on Im xi = -eta at Im u = t, without the Gaussian's growth: Im l is about eta
  * min(a, l + l^2), and Re l is up to (1 - cos eta) min(a, l) less than l, which counts for negative exponents */
 FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t, double eta, double stretch)
@@ -45,6 +47,7 @@ FA_FUNC fa_cap_rim fa_cap_rim_at(const fa_cap_block *block, double z, double wid
 typedef struct {
     double need, least, mean, log_m; /* exponents of the sum, of K at Chernoff's points; tilted mean, log E_Q[e^(cl)] */
     double right_tilt, right_log_m;  /* of Chernoff's right point where its exponent is negative */
+    double ampl, share;              /* |F(c)| over delta; steps over what the sum of large losses is worth */
     fa_cap_rim cap, right, low, lower; /* edges at the cap and the floor, for the line and for Chernoff's points */
 } fa_cap_needs;
 
@@ -58,7 +61,8 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *
                   log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
                              1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
     fa_cap_needs out;
-    ampl = fa_max(0.0, ampl);
+    out.ampl = ampl = fa_max(0.0, ampl);
+    out.share = log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9))));
     out.least = 5.0 + log_t;
     out.need = fa_max(out.least, effort->need + ampl +
                                      log(fa_max(1.0, fa_min(job->steps, 20.0 + 4.0 * plan->d2 * u2))) +
@@ -80,8 +84,7 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *
                                   INFINITY);
     }
     if (block->split) {
-        double share = log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9))));
-        out.low = fa_cap_rim_at(block, w->floor, w->floor_width, c, out.log_m, effort->need + ampl + share,
+        out.low = fa_cap_rim_at(block, w->floor, w->floor_width, c, out.log_m, effort->need + ampl + out.share,
                                 log(block->jumps / block->steps));
         out.lower = fa_cap_rim_at(block, w->floor, w->floor_width, plan->low,
                                   log1p(fa_cap_block_k(block, &block->coarse, plan->low, 1, 0.0).rest), 11.0 + log_t,
@@ -131,6 +134,68 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
             break;
     }
     return best;
+}
+
+typedef enum { FA_MIX_ALL, FA_MIX_LARGE, FA_MIX_SMALL } fa_mix_part;
+
+/* log of about the modulus of fa_mix_fill_moduli, E_Q[|exp(u l)| windows] on Im xi = -eta, Re u = v, Im u = t, of all
+ * losses or of those on one side of the floor; on the coarse nodes */
+FA_FUNC double fa_mix_modulus(const fa_cap_block *block, double v, double t, double eta, fa_mix_part part)
+{
+    const fa_cap_nodes *s = &block->coarse;
+    const fa_cap_windows *w = &block->w;
+    const double *l = s->sum.lr, *log_q = s->log_q, *moved = s->moved, *z = s->z;
+    double co = cos(0.5 * eta), pen = -log(co), bend = eta * eta / (co * co), turn = t * eta / co, top = -INFINITY,
+           sum = 0.0, s2 = block->sigma * block->sigma, y2 = eta * eta * s2 * s2, inv_cap = 0.5 / (w->width * w->width),
+           inv_floor = part == FA_MIX_ALL ? 0.0 : 0.5 / (w->floor_width * w->floor_width),
+           side = part == FA_MIX_SMALL ? -1.0 : 1.0, *size = block->coarse.scratch;
+    int j, n = s->sum.n;
+    FA_PRAGMA(omp simd reduction(max : top))
+    for (j = 0; j < n; j++) {
+        double u0 = z[j] - w->cap, u1 = side * (w->floor - z[j]), e0 = inv_cap * (y2 - u0 * u0),
+               e1 = inv_floor * (y2 - u1 * u1);
+        size[j] = log_q[j] + v * (l[j] + fa_min(pen, bend * moved[j])) + turn * moved[j] +
+                  (u0 < 0.0 ? fa_max(0.0, e0) : e0) + (u1 < 0.0 ? fa_max(0.0, e1) : e1);
+        top = fa_max(top, size[j]);
+    }
+    FA_PRAGMA(omp simd reduction(+ : sum))
+    for (j = 0; j < n; j++)
+        sum += fa_exp_plain_v(fa_max(-690.0, size[j] - top));
+    return top + log(sum) + 0.5 * s2 * eta * eta;
+}
+
+/* Step in xi of the nodes of mixtures, as fa_cap_step */
+FA_FUNC double fa_mix_step(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
+                           const fa_cap_effort *effort, double t)
+{
+    fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
+    double s2 = block->sigma * block->sigma, best = 0.0, right = plan->right, log_t = log(job->steps), worst, bend, h,
+           eta = fa_min(1.5, sqrt(2.0 * needs.need) / block->sigma), tail = log_t + 8.0,
+           strip = fa_min(1.0, sqrt(2.0 * tail) / block->sigma), need = needs.need + FA_MIX_SPARE - needs.log_m,
+           least = tail + 8.0 - fa_mix_modulus(block, right, 0.0, 0.0, FA_MIX_ALL),
+           need_large = effort->need + FA_MIX_SPARE + needs.ampl + needs.share - needs.log_m, least_small = 0.0;
+    int worse = 0;
+    if (block->split)
+        least_small = tail + 8.0 - fa_max(0.0, fa_mix_modulus(block, plan->low, 0.0, 0.0, FA_MIX_SMALL));
+    for (; worse < 3 && eta > 1e-4; eta *= 0.7) {
+        worst = fa_max(need + fa_mix_modulus(block, plan->tilt, t, eta, FA_MIX_ALL),
+                       least + fa_mix_modulus(block, right, 0.0, eta, FA_MIX_ALL));
+        if (block->split) {
+            worst = fa_max(worst, need_large + fa_mix_modulus(block, plan->tilt, t, eta, FA_MIX_LARGE));
+            worst = fa_max(worst, least_small + fa_mix_modulus(block, plan->low, 0.0, eta, FA_MIX_SMALL));
+        }
+        if (worst > 500.0) /* beyond what the ledger's doubles hold */
+            continue;
+        bend = eta / cos(0.5 * eta);
+        h = fa_min(2.0 * FA_PI * eta / worst, 3.5 / sqrt(1.0 + right * (1.0 + bend * bend))); /* cells' curvature */
+        worse = h > best ? 0 : worse + 1;
+        if (h > best) {
+            best = h;
+            block->strip = eta;
+        }
+    }
+    h = 2.0 * FA_PI * strip / (tail + 0.5 * s2 * strip * strip);
+    return fa_min(fa_min(best, h), 0.9);
 }
 
 /* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below

@@ -7,7 +7,7 @@
 #ifndef FA_LINE_CAPPED_TAIL_H
 #define FA_LINE_CAPPED_TAIL_H
 
-#include "capped_line.h"
+#include "mixed_tail.h"
 
 /* the curve, and constants of the bounds along it */
 typedef struct {
@@ -115,15 +115,34 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
     return log(sum + fa_cap_left_mass(block, curve, risen) * exp(fa_min(600.0, fa_max(0.0, -c * mean))));
 }
 
-FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_curve *curve, double pay, double *slack_out)
+/* of either kind of block, on a curve of that height, the sum's own error added */
+FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_line *line, double t, double top, double pay,
+                                   double *slack_out)
 {
-    return fa_cap_majorant(block, curve, pay, 0, slack_out);
+    double log_b;
+    if (block->pair) {
+        fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
+        log_b = fa_mix_majorant(block, &curve, pay, 0, slack_out);
+    }
+    else {
+        fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
+        log_b = fa_cap_majorant(block, &curve, pay, 0, slack_out);
+    }
+    return log_b + *slack_out;
 }
 
-FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_curve *curve, double pay)
+FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_line *line, double t, double top,
+                                     double pay)
 {
     double slack;
-    return fa_cap_majorant(block, curve, pay, 1, &slack);
+    if (block->pair) {
+        fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
+        return fa_mix_majorant(block, &curve, pay, 1, &slack);
+    }
+    else {
+        fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
+        return fa_cap_majorant(block, &curve, pay, 1, &slack);
+    }
 }
 
 /* a good height of the curve: t/sigma^2 is the saddle's, but the cap's window grows as exp(y^2/(2 width^2)) */
@@ -162,13 +181,11 @@ FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line,
         const fa_cap_block *block = job->blocks + b;
         double s2 = block->sigma * block->sigma, top = lower * fa_cap_curve_top(block, line, t), slack, log_b,
                mean = block->nodes.mean;
-        fa_cap_curve curve = fa_cap_curve_of(block, line, t, fa_max(1e-4, top));
-        log_b = fa_cap_majorant_all(block, &curve, pay, &slack) + slack;
+        log_b = fa_cap_majorant_all(block, line, t, fa_max(1e-4, top), pay, &slack);
         if (block->split) {
             double stiff = s2 / block->w.floor_width, log_d;
             top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
-            curve = fa_cap_curve_of(block, line, t, fa_max(1e-4, top));
-            log_d = fa_cap_majorant_large(block, &curve, pay);
+            log_d = fa_cap_majorant_large(block, line, t, fa_max(1e-4, top), pay);
             most[b] = log_b + log1p(exp(log_d + slack - log_b));
             large[b] = block->log_steps + log_d + slack;
             once += most[b];
@@ -207,9 +224,11 @@ FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_ca
     for (round = 0;; round++) {
         t = (line->n - 1) * h;
         best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 1.0));
-        for (i = 0; i < 2 && !(best < good); i++)
+        for (i = 0; i < (job->mixtures ? 1 : 2) && !(best < good); i++)
             best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, i ? 0.25 : 0.6));
-        more = (line->made / 8 + FA_RUN - 1) / FA_RUN;
+        more = (line->made / (job->mixtures ? 3 : 8) + FA_RUN - 1) / FA_RUN; /* theirs is the dearer bound */
+        if (job->mixtures && (line->made + more * FA_RUN) * h > line->reach)
+            more = (int)fa_max(1.0, (line->reach / h - line->made) / FA_RUN);
         if (best < good || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
             (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
             return best;

@@ -39,4 +39,21 @@ FA_FUNC double fa_log_tail(double x)
     return -0.5 * x * x - FA_LOG_SQRT_2PI - log(x + c);
 }
 
+/* log of a sum of exponentials, term by term: exp(peak) times `sum`; of one term it is that term */
+typedef struct {
+    double peak, sum;
+} fa_cap_total;
+
+FA_INLINE void fa_cap_add_log(fa_cap_total *total, double x)
+{
+    if (x > total->peak) {
+        total->sum = 1.0 + total->sum * exp(total->peak - x);
+        total->peak = x;
+    }
+    else
+        total->sum += exp(x - total->peak);
+}
+
+FA_INLINE double fa_cap_log_total(const fa_cap_total *total) { return total->peak + log(total->sum); }
+
 #endif

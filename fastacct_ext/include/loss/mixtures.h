@@ -52,8 +52,8 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
     m->q_weight[0] = 0.0;
 }
 
-/* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has
- * checked. */
+/* general mixtures; weights positive, summing to 1, the first of two being what the second leaves; means sorted
+ * outwards from 0 (|mean| increasing).  The caller has checked. */
 FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_weight, const double *p_mean, int n_q,
                              const double *q_weight, const double *q_mean)
 {
@@ -68,21 +68,22 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
     m->n_q = n_q - 1;
     m->slope = (p_mean[0] - base) / range * m->inv_var;
     m->offset = -0.5 * (p_mean[0] - base) / range * (p_mean[0] - base) / range * m->inv_var;
-    m->kappa = log(p_weight[0]) - log(q_weight[0]);
-    m->log_q0 = log(q_weight[0]);
-    for (i = 0; i < n_p; i++)
+    m->p_weight[0] = n_p == 2 ? log1p(-p_weight[1]) : log(p_weight[0]);
+    m->q_weight[0] = m->log_q0 = n_q == 2 ? log1p(-q_weight[1]) : log(q_weight[0]);
+    m->kappa = m->p_weight[0] - m->q_weight[0];
+    for (i = 1; i < n_p; i++)
         m->p_weight[i] = log(p_weight[i]);
-    for (i = 0; i < n_q; i++)
+    for (i = 1; i < n_q; i++)
         m->q_weight[i] = log(q_weight[i]);
     for (i = 1; i < n_p; i++) {
         double mean = (p_mean[i] - base) / range, from = (p_mean[0] - base) / range;
         m->p_mean[i - 1] = mean - from;
-        m->p_log[i - 1] = log(p_weight[i] / p_weight[0]) - 0.5 * (mean - from) * (mean + from) * m->inv_var;
+        m->p_log[i - 1] = m->p_weight[i] - m->p_weight[0] - 0.5 * (mean - from) * (mean + from) * m->inv_var;
     }
     for (i = 1; i < n_q; i++) {
         double mean = (q_mean[i] - base) / range;
         m->q_mean[i - 1] = mean;
-        m->q_log[i - 1] = log(q_weight[i] / q_weight[0]) - 0.5 * mean * mean * m->inv_var;
+        m->q_log[i - 1] = m->q_weight[i] - m->q_weight[0] - 0.5 * mean * mean * m->inv_var;
     }
     m->p_top = (p_mean[n_p - 1] - base) / range;
     m->q_low = (q_mean[n_q - 1] - base) / range;

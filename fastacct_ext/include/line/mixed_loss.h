@@ -1,0 +1,132 @@
+/* line/mixed_loss.h -- a step of Gaussian mixtures on the capped line, at real points: its loss, where it reaches a
+ * value, and how much of it lies beyond a window.
+ *
+ * P = p_0 N(0, s^2) + sum p_i N(m_i, s^2), Q = q_0 N(0, s^2) + sum q_j N(-m_j, s^2), 0 < m <= 1: groups, replace-one
+ * and users' mixtures of sampled Gaussians.  l = log(1 + w_P) - log(1 + w_Q) is the loss less kappa = log(p_0/q_0).
+ */
+#ifndef FA_LINE_MIXED_LOSS_H
+#define FA_LINE_MIXED_LOSS_H
+
+#include "../loss/mixtures.h"
+#include "window.h"
+
+/* whether the capped line takes a pair: both sides know a record that nothing happened to, and some losses grow */
+FA_INLINE int fa_mix_is_served(const fa_pair *m) { return m->slope == 0.0 && m->n_p > 0; }
+
+/* l at z; *moved_out: A - B, the posterior means' distance, s^2 times its slope */
+FA_FUNC double fa_mix_l(const fa_pair *m, double z, double *moved_out)
+{
+    double a, b, l = fa_pair_loss(m, z, &a, &b);
+    *moved_out = a - b;
+    return l;
+}
+
+/* z where l is reached, to a few digits; NaN where it never is */
+FA_FUNC double fa_mix_z(const fa_pair *m, double l)
+{
+    double s2 = m->sigma * m->sigma, moved, low = -INFINITY, high = INFINITY,
+           z = s2 * (fa_max(l, -20.0) - m->p_log[m->n_p - 1]) / m->p_top;
+    int i;
+    if (!(l > 0.0) && m->n_q == 0)
+        return NAN;
+    for (i = 0; i < 100; i++) {
+        double gap = fa_mix_l(m, z, &moved) - l, next, step;
+        if (m->n_q == 0 && gap + l > 0.0) /* log l is the straighter one */
+            step = -log((gap + l) / l) * (gap + l) * s2 / fa_max(moved, 1e-300);
+        else
+            step = -gap * s2 / fa_max(moved, 1e-300);
+        if (gap > 0.0)
+            high = z;
+        else
+            low = z;
+        step = fa_max(-20.0 * m->sigma - fabs(z), fa_min(20.0 * m->sigma + fabs(z), step));
+        next = z + step;
+        if (!(next > low && next < high))
+            next = low > -INFINITY && high < INFINITY ? 0.5 * (low + high) : next > z ? z + 1.0 : z - 1.0;
+        if (fabs(next - z) <= 1e-9 * (fabs(z) + m->sigma))
+            return next;
+        z = next;
+    }
+    return z;
+}
+
+/* E_Q[(e^L - 1)^2], about, without what both sides have in common */
+FA_FUNC double fa_mix_chi_square(const fa_pair *m)
+{
+    double sum = 0.0;
+    int side, i, j;
+    for (side = 0; side < 2; side++) {
+        int n = side ? m->n_q : m->n_p;
+        const double *mean = side ? m->q_mean : m->p_mean, *weight = (side ? m->q_weight : m->p_weight) + 1;
+        for (i = 0; i < n; i++)
+            for (j = 0; j < n; j++)
+                sum += exp(weight[i] + weight[j]) * expm1(fa_min(50.0, mean[i] * mean[j] * m->inv_var));
+    }
+    return sum;
+}
+
+/* log of what lies beyond the cap under Q, and what P has more there, less what it has less, as two sums of positive
+ * terms */
+FA_FUNC void fa_mix_tails(const fa_pair *m, double cap, double sd, double *log_q, double *log_more, double *log_less)
+{
+    double own = m->q_weight[0] + fa_log_tail(cap / sd), both = expm1(m->p_weight[0] - m->q_weight[0]);
+    fa_cap_total q = {-INFINITY, 0.0}, more = q, less = q;
+    int i;
+    fa_cap_add_log(&q, own);
+    fa_cap_add_log(both > 0.0 ? &more : &less, own + log(fa_max(fabs(both), 1e-300)));
+    for (i = 0; i < m->n_p; i++)
+        fa_cap_add_log(&more, m->p_weight[i + 1] + fa_log_tail((cap - m->p_mean[i]) / sd));
+    for (i = 0; i < m->n_q; i++) {
+        double term = m->q_weight[i + 1] + fa_log_tail((cap - m->q_mean[i]) / sd);
+        fa_cap_add_log(&less, term);
+        fa_cap_add_log(&q, term);
+    }
+    *log_q = fa_cap_log_total(&q);
+    *log_more = fa_cap_log_total(&more);
+    *log_less = fa_cap_log_total(&less);
+}
+
+/* the loss of the lowest point that Q is worth looking at */
+FA_INLINE double fa_mix_dip(const fa_pair *m)
+{
+    double moved;
+    return m->n_q ? fa_max(0.0, -fa_mix_l(m, m->q_low - 7.0 * m->sigma, &moved)) : 0.0;
+}
+
+/* log(1 + w) of one side at real z, the posterior mean, and what log(1 + w) rounds, in units of the last place: its
+ * exponents, each by its share, and the sum; for nodes.  top and sum are scratch */
+FA_FUNC void fa_mix_side(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
+                         const double *z, double *top, double *sum, double *value, double *posterior, double *rough)
+{
+    double each = 8.0 + n_comp;
+    int i, j;
+    memset(top, 0, sizeof(double) * (size_t)n);
+    memset(sum, 0, sizeof(double) * (size_t)n);
+    memset(posterior, 0, sizeof(double) * (size_t)n);
+    memset(rough, 0, sizeof(double) * (size_t)n);
+    for (i = 0; i < n_comp; i++) {
+        double rate = mean[i] * inv_var, at = log_weight[i];
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++)
+            top[j] = fa_max(top[j], FA_FMA(rate, z[j], at));
+    }
+    for (i = 0; i < n_comp; i++) {
+        double rate = mean[i] * inv_var, at = log_weight[i], m = mean[i];
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++) {
+            double e = fa_exp_plain_v(fa_max(-690.0, FA_FMA(rate, z[j], at) - top[j]));
+            sum[j] += e;
+            posterior[j] = FA_FMA(m, e, posterior[j]);
+            rough[j] += e * 2.0 * (fabs(rate * z[j]) + fabs(at));
+        }
+    }
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double one = fa_exp_plain_v(fa_max(-690.0, -top[j])), all = one + sum[j];
+        value[j] = top[j] > 0.0 ? top[j] + fa_log_v(all) : fa_log1p_plain_v(sum[j]);
+        posterior[j] /= all;
+        rough[j] = rough[j] / all + each * value[j];
+    }
+}
+
+#endif

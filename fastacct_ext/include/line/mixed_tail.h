@@ -1,0 +1,208 @@
+/* line/mixed_tail.h -- majorants of a step of Gaussian mixtures for all Im u >= t: the tail of a capped line.
+ *
+ * |E_Q[exp(u l) keep]| <= integral of |Q keep| exp(c Re l - t Im l) |dz| on z = s^2 (xi + i theta(xi)), theta >= 0 a
+ * rise on either side, of height `top`: Im l >= 0 there.  docs/algorithms/line.md, "Mixtures".
+ */
+#ifndef FA_LINE_MIXED_TAIL_H
+#define FA_LINE_MIXED_TAIL_H
+
+#include "capped_line.h"
+
+#define FA_MIX_STRIP 1.2 /* half width, in xi, of the strip of the sum's own error, at most */
+#define FA_MIX_FADE  0.5 /* width, in xi, over which cells take over from that strip */
+
+typedef struct {
+    double top, up, down;      /* height; xi where it rises to the right and to the left ... */
+    double up_rate, down_rate; /* ... as fast as the posterior means do where records are hardly moved */
+    double fade;               /* xi where cells take over */
+    double strip, c, t, u;     /* half width of the strip; Re u, Im u, |u| */
+    double drift;              /* mean of the loss less kappa */
+} fa_mix_curve;
+
+/* xi where one side's posterior mean, times t, reaches `level` */
+FA_FUNC double fa_mix_where(const fa_pair *m, double level, int is_q, double left, double right)
+{
+    int i;
+    for (i = 0; i < 30; i++) {
+        double mid = 0.5 * (left + right), a, b;
+        (void)fa_pair_loss(m, mid, &a, &b);
+        if (is_q ? -b > level : a < level)
+            left = mid;
+        else
+            right = mid;
+    }
+    return 0.5 * (left + right) * m->inv_var;
+}
+
+FA_FUNC fa_mix_curve fa_mix_curve_of(const fa_cap_block *block, const fa_cap_line *line, double t, double top)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_pair *m = block->pair;
+    double s2 = block->sigma * block->sigma, z0 = s->z[0] - 40.0 * s2, z1 = s->z[s->sum.n - 1] + 40.0 * s2, level;
+    fa_mix_curve out;
+    out.top = fa_min(top, m->n_q ? 0.95 : 1.9);
+    level = (0.02 + s2) * out.top / t; /* about where s^2 theta^2/2 - t A theta is least */
+    out.up = fa_mix_where(m, level, 0, z0, z1);
+    out.down = m->n_q ? fa_mix_where(m, level, 1, z0, z1) : -1e300;
+    out.up_rate = m->p_mean[0];
+    out.down_rate = m->n_q ? -m->q_mean[0] : 1.0;
+    out.fade = fa_min(out.up + 3.0 / out.up_rate, block->w.cap * block->inv_var - 2.0);
+    out.strip = fa_min(fa_min(FA_MIX_STRIP, 2.6 - (m->n_q ? 2.2 : 1.1) * out.top), FA_PI / (s->h * s2));
+    out.c = line->plan.tilt;
+    out.t = t;
+    out.u = sqrt(out.c * out.c + t * t);
+    out.drift = s->mean - block->kappa;
+    return out;
+}
+
+#define FA_MIX_CHUNK 64 /* nodes at a time */
+
+/* the curve at some nodes: theta, theta', a bound of |theta'| and |theta''| in the strip, and log(1 + w_P), log(1 +
+ * w_Q) there */
+typedef struct {
+    double theta[FA_MIX_CHUNK], turn[FA_MIX_CHUNK], swing[FA_MIX_CHUNK];
+    double pr[FA_MIX_CHUNK], pi[FA_MIX_CHUNK], qr[FA_MIX_CHUNK], qi[FA_MIX_CHUNK];
+} fa_mix_chunk;
+
+/* log(1 + w) of one side at z + i s^2 theta; the phases lie between 0 and theta < pi */
+FA_FUNC void fa_mix_side_off(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
+                             const double *z, const double *theta, double *re, double *im)
+{
+    double top[FA_MIX_CHUNK] = {0.0}, sr[FA_MIX_CHUNK] = {0.0}, si[FA_MIX_CHUNK] = {0.0};
+    int i, j;
+    for (i = 0; i < n_comp; i++) {
+        double rate = mean[i] * inv_var, at = log_weight[i];
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++)
+            top[j] = fa_max(top[j], FA_FMA(rate, z[j], at));
+    }
+    for (i = 0; i < n_comp; i++) {
+        double rate = mean[i] * inv_var, at = log_weight[i], m = mean[i];
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++) {
+            double e = fa_exp_plain_v(fa_max(-690.0, FA_FMA(rate, z[j], at) - top[j])), co,
+                   sn = fa_sincos_v(m * theta[j], &co);
+            sr[j] = FA_FMA(e, co, sr[j]);
+            si[j] = FA_FMA(e, sn, si[j]);
+        }
+    }
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double one = fa_exp_plain_v(fa_max(-690.0, -top[j])), x = one + sr[j], near_im,
+               near = fa_clog1p_v(fa_max(-0.9, fa_min(sr[j], 1e300)), si[j], &near_im);
+        int is_far = top[j] > 0.0;
+        re[j] = is_far ? top[j] + 0.5 * fa_log_v(x * x + si[j] * si[j]) : near;
+        im[j] = is_far ? fa_angle_v(si[j], x) : near_im;
+    }
+}
+
+FA_FUNC void fa_mix_fill_chunk(const fa_cap_block *block, const fa_mix_curve *curve, int first, int n,
+                               fa_mix_chunk *out)
+{
+    const fa_pair *m = block->pair;
+    const double *z = block->nodes.z + first;
+    double half = cos(0.5 * curve->strip), inv_var = block->inv_var, has_down = m->n_q ? 1.0 : 0.0;
+    int j;
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double xi = z[j] * inv_var, up = 1.0 / (1.0 + fa_exp_plain_v(curve->up_rate * (curve->up - xi))),
+               down = has_down / (1.0 + fa_exp_plain_v(curve->down_rate * (xi - curve->down))),
+               a = curve->up_rate * up * (1.0 - up), b = curve->down_rate * down * (1.0 - down);
+        out->theta[j] = curve->top * (up + down);
+        out->turn[j] = curve->top * (a - b);
+        out->swing[j] = curve->top * (a + b) / (half * half);
+    }
+    fa_mix_side_off(m->n_p, m->p_mean, m->p_log, inv_var, n, z, out->theta, out->pr, out->pi);
+    fa_mix_side_off(m->n_q, m->q_mean, m->q_log, inv_var, n, z, out->theta, out->qr, out->qi);
+}
+
+/* bound of |(log g)''| in the strip, g = Q exp(u l) dz/dxi on the curve; at least 1e9 where phases may wind */
+FA_INLINE double fa_mix_bend(const fa_mix_curve *curve, double s2, double xi, double moved, double spread, double theta,
+                             double swing)
+{
+    double d = curve->strip, phase = theta + d * (1.0 + swing), shift = fa_exp_plain_v(d * swing), co, inv, l1, l2,
+           one = (1.0 + swing) * (1.0 + swing), more = swing / fa_max(1e-3, 1.0 - swing);
+    (void)fa_sincos_v(0.5 * phase, &co);
+    inv = 1.0 / fa_max(co, 1e-3);
+    l1 = moved * shift * inv;
+    l2 = spread * shift * inv * (1.0 + inv);
+    return s2 * (one + (fabs(xi) + phase) * swing) + (curve->u + 1.0) * (l2 * one + l1 * swing) + 2.8 * more +
+           more * more + (phase < 3.0 && swing < 0.9 ? 0.0 : 1e9);
+}
+
+/* what lies left of the nodes on the curve; with a floor its window is closed there */
+FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *curve, int large)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    double s2 = block->sigma * block->sigma, first = (block->pair->q_low - s->z[0]) / block->sigma, theta = curve->top,
+           u1 = fa_max(0.0, w->floor - s->z[0]), size;
+    theta *= (block->pair->n_q ? 1.0 : 0.0) +
+             1.0 / (1.0 + exp(curve->up_rate * (curve->up - s->z[0] * block->inv_var)));
+    size = 0.5 * s2 * theta * theta - 0.5 * first * first - (1.0 + fabs(curve->c)) * log(cos(0.5 * theta)) +
+           fa_max(0.0, curve->c * s->sum.lr[0]);
+    if (large)
+        size += fa_min(0.0, 0.5 * (s2 * theta - u1) * (s2 * theta + u1) / (w->floor_width * w->floor_width));
+    return 2.0 * exp(size);
+}
+
+/* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t,
+ * as fa_cap_majorant.  Where the loss is small |g| itself is summed, its error exponentially small; elsewhere, and for
+ * windows, cells are paid */
+FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *curve, double pay, const int large,
+                                 double *slack_out)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    double s2 = block->sigma * block->sigma, inv_var = block->inv_var, h = s->h,
+           cell = pay * exp(2.0 * h) * h * h / 8.0, inv_cap = 0.5 / (w->width * w->width),
+           inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0,
+           unit = log(h * block->sigma) - FA_LOG_SQRT_2PI + block->pair->log_q0, step = 1.5 * h * s2, cap = w->cap,
+           floor_at = w->floor, sum = 0.0, swollen = 0.0, last, before, left, worst = 0.0,
+           in_strip = pay * exp(2.0 * h) * (0.5 * curve->strip * curve->strip + h * h / 8.0),
+           far = cos(0.5 * curve->strip / FA_MIX_FADE), stiff = 1.0 / (FA_MIX_FADE * FA_MIX_FADE * far * far),
+           term[FA_MIX_CHUNK];
+    fa_mix_chunk at;
+    int i, j, n = s->sum.n, size = 0;
+    for (i = 0; i < n; i += FA_MIX_CHUNK) {
+        const double *zs = s->z + i, *moved = s->moved + i, *spread = s->spread + i;
+        size = n - i < FA_MIX_CHUNK ? n - i : FA_MIX_CHUNK;
+        fa_mix_fill_chunk(block, curve, i, size, &at);
+        FA_PRAGMA(omp simd reduction(+ : sum, swollen) reduction(max : worst))
+        for (j = 0; j < size; j++) {
+            double z = zs[j], xi = z * inv_var, th = at.theta[j], swing = at.swing[j], y = s2 * th, u0 = z - cap,
+                   u1 = floor_at - z, y2 = s2 * s2 * (th * th + 2.0 * cell * (1.0 + th * swing)),
+                   b = pay > 0.0 ? fa_mix_bend(curve, s2, xi, moved[j], spread[j], th, swing) : 0.0,
+                   fade = large ? 0.0 : 1.0 / (1.0 + fa_exp_plain_v((xi - curve->fade) / FA_MIX_FADE)), body,
+                   k0 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_cap * (y2 - u0 * u0))), k1 = 1.0,
+                   log_g = unit - 0.5 * (z - y) * ((z + y) * inv_var) + at.qr[j] +
+                           curve->c * (at.pr[j] - at.qr[j] - curve->drift) - curve->t * (at.pi[j] - at.qi[j]) +
+                           0.5 * fa_log1p_plain_v(at.turn[j] * at.turn[j]);
+            if (large)
+                k1 = (u1 < step ? 1.0 : 0.0) + 0.5 * fa_exp_plain_v(fa_min(600.0, inv_floor * (y2 - u1 * u1)));
+            body = fade * fa_exp_plain_v(fa_min(600.0, log_g));
+            term[j] = body + ((u0 < step ? 1.0 - fade : 0.0) + k0) * k1 *
+                                 fa_exp_plain_v(fa_min(600.0, log_g + fa_min(60.0, cell * (b + 1.0))));
+            sum += term[j];
+            swollen += body * fa_exp_plain_v(fa_min(60.0, in_strip * (b + stiff * fade * (1.0 - fade))));
+            worst = fa_max(worst, b);
+        }
+    }
+    *slack_out = 0.0;
+    if (!(worst < 1e9))
+        return 300.0;
+    last = term[size - 1], before = term[size - 2];
+    if (last > 1e-20 * sum) { /* beyond the last node it falls at least like the last step */
+        double ratio = last / fa_max(before, 1e-300);
+        if (!(ratio < 0.9))
+            return 300.0;
+        sum += last * ratio / (1.0 - ratio);
+    }
+    left = fa_mix_left_mass(block, curve, large);
+    if (large)
+        return log(sum + left);
+    *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * curve->strip / h) * swollen / sum + 4.0 * FA_EPS * (n + 64.0));
+    return log(sum + fa_max(left, 1e-16));
+}
+
+#endif

@@ -1,0 +1,148 @@
+"""Steps of Gaussian mixtures on the capped line: groups and replaced records, against a contour integral in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+from .test_line import _holds, _ledger
+
+REPLACED = -1
+JOBS = {  # noise, rate, steps, epsilon, records
+    "a group of four": (2.0, 0.01, 1000, 2.9, 4),
+    "a group of two, few participations": (1.0, 0.001, 300, 0.5, 2),
+    "a dear group": (0.8, 0.01, 500, 6.0, 3),
+    "a replaced record": (1.0, 0.01, 1000, 2.8, REPLACED),
+    "a replaced record, few participations": (0.8, 0.002, 100, 1.0, REPLACED),
+    "a replaced record, much noise": (5.0, 0.02, 5000, 0.8, REPLACED),
+}
+
+
+def pair(noise, rate, records):
+    """Weights and means of both sides."""
+    if records == REPLACED:
+        return ([1 - rate, rate], [0.0, 1.0]), ([1 - rate, rate], [0.0, -1.0])
+    drawn = range(records + 1)
+    return ([math.comb(records, i) * rate**i * (1 - rate) ** (records - i) for i in drawn], [*drawn]), ([1.0], [0.0])
+
+
+def contour_integral(noise, rate, steps, epsilon, records):
+    """Delta of direction remove: 1/(2 pi) times the integral of M(u)^steps exp(-(u-1) epsilon)/(u (u-1)), by sums."""
+    p, q = pair(noise, rate, records)
+
+    def log_density(side, z):
+        return np.logaddexp.reduce([math.log(w) - 0.5 * ((z - m) / noise) ** 2 for w, m in zip(*side, strict=True)])
+
+    h = min(noise * noise / 150 / max(records, 1), noise / 10)  # losses move by at most 1/150 between nodes
+    z = np.arange(-10 * noise - 3, 16 * noise + 12 * max(records, 1), h)
+    loss = log_density(p, z) - log_density(q, z)
+    weight = np.exp(log_density(q, z)) * h / (noise * math.sqrt(2 * math.pi))
+    seen = weight > 1e-60
+    loss, weight = loss[seen], weight[seen]
+
+    def integrand(u):
+        moment = 1.0 + np.expm1(np.multiply.outer(u, loss)) @ weight
+        return np.exp(steps * np.log(moment) - (u - 1) * epsilon) / (u * (u - 1))
+
+    candidates = 1 + np.geomspace(0.02, 60, 120)
+    with np.errstate(over="ignore"):
+        sizes = integrand(candidates)
+    c = candidates[np.nanargmin(np.where(sizes > 0, sizes, np.nan))]
+    step = 0.02 * min(1.0, c - 1, 1 / epsilon)
+    total, t = 0.5 * integrand(np.array([c + 0j])).real.sum(), step
+    while True:
+        values = integrand(c + 1j * (t + step * np.arange(200)))
+        total += values.real.sum()
+        t += 200 * step
+        if np.abs(values[-20:]).max() * t < 1e-14 * total:
+            return total * step / math.pi
+
+
+TRUTH = {name: math.log(contour_integral(*job)) for name, job in JOBS.items()}
+
+
+def line(name, **budget):
+    *run, epsilon, records = JOBS[name]
+    return _ledger([tuple(run)], 0.0, epsilon, records=float(records), **budget)
+
+
+def truth(name):
+    return TRUTH[name] - 1e-10, TRUTH[name] + 1e-10
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_lines_hold_the_contour_integral(name):
+    ledger = line(name)
+    assert _holds(ledger, truth(name)), ledger
+    assert ledger["up"] + ledger["down"] < 1e-7
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_epsilons_hold_the_contour_integral(name):
+    noise, rate, steps, epsilon, records = JOBS[name]
+    step = fa.Gaussian(noise).poisson(rate)
+    job = (step if records == REPLACED else step.group(records)) * steps
+    relation = "replace_one" if records == REPLACED else "remove"
+    found = fa.epsilon_bounds(job, delta=math.exp(TRUTH[name]), neighbors=relation)
+    assert found.lower <= epsilon * (1 + 1e-10)
+    assert epsilon * (1 - 1e-10) <= found.upper
+    assert found.upper - found.lower <= 1e-8 * epsilon
+    deltas = fa.delta_bounds(job, epsilon=epsilon, neighbors=relation)
+    assert math.log(deltas.lower) <= truth(name)[1]
+    assert truth(name)[0] <= math.log(deltas.upper)
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "budget"),
+    [
+        ("tail", "a replaced record", {"dead": 6.0}),
+        ("tail", "a replaced record, few participations", {"dead": 6.0, "floor": 1.0}),
+        ("tail", "a dear group", {"dead": 6.0}),
+        ("alias", "a group of four", {"tolerance": 3.0, "dead": 50.0}),
+        ("alias", "a replaced record, few participations", {"tolerance": 3.0, "dead": 50.0}),
+        ("put", "a group of two, few participations", {"cap_back": 0.0, "cap_ratio": 1.02, "dead": 60.0}),
+        ("put", "a dear group", {"cap_back": 0.0, "cap_ratio": 1.1, "dead": 60.0}),
+        ("quadrature", "a replaced record, much noise", {"need": 8.0, "tolerance": 45.0, "dead": 50.0}),
+    ],
+)
+def test_every_entry_is_needed(entry, name, budget):
+    ledger = line(name, **budget)
+    assert _holds(ledger, truth(name)), ledger
+    assert not _holds(ledger, truth(name), without=entry), ledger
+
+
+@pytest.mark.parametrize("name", ["a group of four", "a dear group", "a replaced record, much noise"])
+def test_what_lies_left_of_the_nodes_is_paid(name):
+    short, whole = line(name, left=4.0), line(name)
+    assert _holds(short, truth(name)), short
+    assert not _holds(short | {"up": whole["up"], "down": whole["down"]}, truth(name)), short
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_coarse_lines_hold_the_truth(name):
+    rng = np.random.default_rng(7)
+    found = 0
+    for _ in range(40):
+        budget = {
+            "tolerance": rng.uniform(3.0, 26.0), "dead": rng.uniform(4.0, 32.0), "need": rng.uniform(4.0, 24.0),
+            "cap_ratio": rng.uniform(1.05, 2.0), "cap_back": rng.uniform(0.0, 1.2), "left": rng.uniform(5.0, 9.0),
+            "right": rng.uniform(2.0, 9.0), "floor": float(rng.integers(2)),
+        }  # fmt: skip
+        ledger = line(name, **budget)
+        if ledger is not None:
+            found += 1
+            assert _holds(ledger, truth(name)), (budget, ledger)
+    assert found > 20
+
+
+@pytest.mark.parametrize("noise", [0.6, 1.0, 4.0])
+def test_a_group_of_one_is_a_sampled_gaussian(noise):
+    """The same pair on nodes of either kind."""
+    for rate, steps in ((0.01, 1000), (0.0005, 4000), (0.2, 3)):
+        run = {"noise_multiplier": noise, "sample_rate": rate, "steps": steps, "neighbors": "remove"}
+        epsilon = fa.dpsgd.epsilon(**run, delta=1e-7)
+        own, mixed = (_ledger([(noise, rate, steps)], 0.0, epsilon, records=n, floor=1.0) for n in (0.0, 1.0))
+        assert own["up"] + own["down"] + mixed["up"] + mixed["down"] < 1e-6
+        assert _holds(mixed, (own["log_value"] + math.log1p(-own["down"]), own["log_value"] + math.log1p(own["up"])))
