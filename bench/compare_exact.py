@@ -265,12 +265,39 @@ def time_one_call(found: Findings, plan: Plan) -> None:
         found.facts.append(Fact(f"one call with four numbers, {what}", duration(seconds), limit, met))
 
 
+def time_mixtures(found: Findings, plan: Plan) -> None:
+    """Groups of two to eight records and replaced records, run by run, each timed alone."""
+    sizes = np.random.default_rng(tightness.SEED).integers(2, 9, plan.scalar)
+    for regime in tightness.USUAL:
+        runs = tightness.draw(regime, max(50, plan.scalar // 5))
+        for what in ("groups of 2 to 8, remove", "replace_one"):
+            seconds, widths = [], []
+            for run, size in zip(runs, sizes, strict=False):
+                step = fa.Gaussian(run.noise_multiplier).poisson(run.sample_rate)
+                job = (step if what == "replace_one" else step.group(int(size))) * run.steps
+                start = time.perf_counter()
+                bounds = fa.epsilon_bounds(job, delta=run.delta, neighbors=what.split()[-1])
+                seconds.append(time.perf_counter() - start)
+                widths.append((bounds.upper - bounds.lower) / max(bounds.upper, 1e-300))
+            shown = [duration(float(x)) for x in (np.mean(seconds), np.quantile(seconds, 0.99), np.max(seconds))]
+            narrow = [float(np.mean(np.array(widths) <= limit)) for limit in (1e-9, 1e-6)]
+            found.facts.append(
+                Fact(
+                    f"{regime}: epsilon of {what}, {len(seconds):,} runs one by one: mean; 99 %, maximum",
+                    f"{shown[0]}; {shown[1]}, {shown[2]}; {narrow[0]:.1%} within 1e-9, {narrow[1]:.1%} within 1e-6",
+                    "-",
+                    None,
+                )
+            )
+
+
 def compare(found: Findings, plan: Plan) -> None:
     """Everything about the exact accountant; stops with `FastacctWrongError` before timing a wrong number."""
     for regime in tightness.USUAL:
         compare_epsilon(found, plan, regime)
     compare_calibration(found, plan)
     time_one_call(found, plan)
+    time_mixtures(found, plan)
     found.facts += [Fact(what, value, "-", None) for what, value in shared_readers.exact_rows(plan.rounds)]
     time_large_grid(found, plan)
 
