@@ -304,7 +304,7 @@ FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, d
         *with_floor = 1;
     }
     effort.points = FA_CAP_POINTS_MAX;
-    effort.pairs = 4e7;
+    effort.pairs = job->mixtures ? 1.2e8 : 4e7;
     for (round = 0; round < 5; round++) {
         if (!fa_cap_plan_line(job, line, at, *eps, log_size, 1, 1, &effort))
             break;

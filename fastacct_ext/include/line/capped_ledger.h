@@ -15,8 +15,21 @@ typedef struct {
     double put_rate;                                 /* how fast `put` grows with eps */
 } fa_cap_ledger;
 
+/* what ends E_Q[e^(vl) low] at the last node of a block that is split, where its small losses end: as fa_cap_right_end,
+ * erfc(y) <= exp(-y^2)/(y sqrt(pi)) */
+FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    int last = s->sum.n - 1;
+    double y = fa_max(1.0,
+                      s->x[last] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT);
+    return (2.0 + 4.0 * block->strip / s->h) *
+           exp(fa_min(600.0, v * s->sum.lr[last] + s->sum.log_w[last] - y * y - log(y) - 1.26));
+}
+
 /* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T
- * - Bb^T).  The small losses' window is closed before the last node of a block that is split */
+ * - Bb^T).  Beyond the last node of a block that is split all losses are large */
 FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
 {
     double k = 0.5 * job->mu2 * v * (v - 1.0) * (1.0 + 8.0 * FA_EPS), none = 0.0;
@@ -28,6 +41,7 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
                error = small_only ? block->moduli.low : block->moduli.right, x = fa_cap_tilt(job, v),
                real = small_only && block->split ? 1.0 : x;
         fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
+        error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;
         error += fa_cap_ends(block, real, v, 1) +
                  1e-13 * (fabs(expm1(fa_min(600.0, r.k / block->steps - x * s->mean))) +
                           v * sqrt(fa_max(0.0, r.d2 / block->steps)));

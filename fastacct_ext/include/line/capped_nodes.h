@@ -198,7 +198,7 @@ FA_FUNC double fa_cap_end(const fa_cap_block *block, double v, double deviations
 FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, double tilt)
 {
     if (block->pair) /* sums of both sides come back by Q's own means */
-        return -(deviations + (block->pair->n_q ? 1.0 : 0.0)) * block->sigma +
+        return -(deviations + (block->pair->n_q ? 3.0 : 0.0)) * block->sigma +
                block->pair->q_low * (1.0 - (block->pair->n_q ? FA_MIX_PUT : 0.0));
     return -deviations * block->sigma + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
 }

@@ -5,6 +5,52 @@
 
 #include "capped_draw.h"
 
+/* Integral of a modulus beyond the first or the last node over its value there, in cells of two steps: exp(v l + rate
+ * D) times Q and the cap's window, piece by piece.  To the right A grows and |B| falls, to the left A falls and |B|
+ * grows; to the right it ends with the window */
+FA_FUNC double fa_mix_beyond(const fa_cap_block *block, double rate, double v, int to_left)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    const fa_pair *m = block->pair;
+    double s2 = block->sigma * block->sigma, first = s->z[to_left ? 0 : s->sum.n - 1], z = first, piece = 0.5 * s2,
+           sum = 0.0, here = 0.0, a0, b0, l0 = fa_pair_loss(m, first, &a0, &b0), a = a0, b = b0, top = -m->q_low,
+           end = w->cap + FA_CAP_CUT * w->width, u0 = fa_max(0.0, first - w->cap);
+    int i;
+    for (i = 0; i < 400; i++) {
+        double next_a, next_b, l,
+            u1 = fa_max(0.0, z - w->cap), fell = 0.5 * (z * z - first * first) / s2,
+            most = rate * (a + top - (a0 - b0)) + (first - z) * (top + fa_max(0.0, -v) * (top + a0)) / s2 +
+                   fa_max(0.0, v) * here,
+            size;
+        if (to_left ? most - fell < -60.0 : z >= end)
+            return sum / (2.0 * s->h * s2);
+        l = fa_pair_loss(m, to_left ? z - piece : z + piece, &next_a, &next_b) - l0;
+        size = rate * ((to_left ? a - next_b : next_a - b) - (a0 - b0)) + fa_max(v * here, v * l) - fell +
+               (to_left ? (first - z + piece) * top / s2 : 0.0) - 0.5 * (u1 * u1 - u0 * u0) / (w->width * w->width);
+        sum += piece * exp(fa_min(600.0, size));
+        z += to_left ? -piece : piece;
+        here = l;
+        a = next_a;
+        b = next_b;
+        piece *= 1.05;
+    }
+    return INFINITY;
+}
+
+/* What lies beyond the last node, and beyond the first where losses fall without end, counted by fa_cap_cells as 1e4
+ * cells, and more where a modulus asks for it; with the first form alone there, whose factors are constant */
+FA_FUNC void fa_mix_close_moduli(const fa_cap_block *block, double rate, double v, double *one, double *two)
+{
+    int last = block->nodes.sum.n / 2 - 1;
+    one[last] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 0));
+    two[last] = one[last];
+    if (!block->pair->n_q)
+        return;
+    one[0] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 1));
+    two[0] = one[0];
+}
+
 /* the moduli of fa_cap_fill_moduli, in the same arrays */
 FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, double t, double v_right, int with_floor)
 {
@@ -57,6 +103,12 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
             low2[j] = edge * (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (l + re))));
         }
     }
+    fa_mix_close_moduli(block, t * eta / co, c, line1, line2);
+    fa_mix_close_moduli(block, 0.0, v_right, right, right2);
+    fa_mix_close_moduli(block, 0.0, v_back, back, back2);
+    fa_mix_close_moduli(block, 0.0, 1.0, mean1, mean2);
+    if (with_floor)
+        large[n - 1] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, t * eta / co, c, 0));
 }
 
 #endif
