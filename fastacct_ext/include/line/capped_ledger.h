@@ -43,8 +43,8 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
         fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
         error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;
         error += fa_cap_ends(block, real, v, 1) +
-                 1e-13 * (fabs(expm1(fa_min(600.0, r.k / block->steps - x * s->mean))) +
-                          v * sqrt(fa_max(0.0, r.d2 / block->steps)));
+                 (block->pair ? 1e-12 : 1e-13) * (fabs(expm1(fa_min(600.0, r.k / block->steps - x * s->mean))) +
+                                                  v * sqrt(fa_max(0.0, r.d2 / block->steps)));
         k += block->steps * (x * s->mean + log1p(r.rest + error)) + slop;
         none += block->split ? block->steps * log1p(-fa_min(0.9999999, 1.25 * r.jumps / block->steps + error)) : 0.0;
     }

@@ -126,7 +126,7 @@ FA_INLINE double fa_mix_bend(const fa_mix_curve *curve, double s2, double xi, do
     inv = 1.0 / fa_max(co, 1e-3);
     l1 = moved * shift * inv;
     l2 = spread * shift * inv * (1.0 + inv);
-    return s2 * (one + (fabs(xi) + phase) * swing) + (curve->u + 1.0) * (l2 * one + l1 * swing) + 2.8 * more +
+    return s2 * (one + (fabs(xi) + phase) * swing) + (curve->u + 1.0) * (l2 * one + l1 * swing) + 3.3 * more +
            more * more + (phase < 3.0 && swing < 0.9 ? 0.0 : 1e9);
 }
 
