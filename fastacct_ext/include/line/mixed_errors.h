@@ -13,7 +13,7 @@ FA_FUNC double fa_mix_beyond(const fa_cap_block *block, double rate, double v, i
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const fa_pair *m = block->pair;
-    double s2 = block->sigma * block->sigma, first = s->z[to_left ? 0 : s->sum.n - 1], z = first, piece = 0.5 * s2,
+    double s2 = block->sigma * block->sigma, first = s->z[to_left ? 0 : s->sum.n - 2], z = first, piece = 0.5 * s2,
            sum = 0.0, here = 0.0, a0, b0, l0 = fa_pair_loss(m, first, &a0, &b0), a = a0, b = b0, top = -m->q_low,
            end = w->cap + FA_CAP_CUT * w->width, u0 = fa_max(0.0, first - w->cap);
     int i;
