@@ -16,16 +16,15 @@ typedef struct {
 } fa_cap_ledger;
 
 /* what ends E_Q[e^(vl) low] at the last node of a block that is split, where its small losses end: as fa_cap_right_end,
- * erfc(y) <= exp(-y^2)/(y sqrt(pi)) */
+ * erfc(y) <= exp(-y^2)/(y sqrt(pi)); where the window is still open it is at most 1 */
 FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     int last = s->sum.n - 1;
-    double y = fa_max(1.0,
-                      s->x[last] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT);
-    return (2.0 + 4.0 * block->strip / s->h) *
-           exp(fa_min(600.0, v * s->sum.lr[last] + s->sum.log_w[last] - y * y - log(y) - 1.26));
+    double y = s->x[last] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
+           log_low = y < 1.0 ? 0.0 : -y * y - log(y) - 1.26;
+    return (2.0 + 4.0 * block->strip / s->h) * exp(fa_min(600.0, v * s->sum.lr[last] + s->sum.log_w[last] + log_low));
 }
 
 /* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T

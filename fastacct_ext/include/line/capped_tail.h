@@ -119,30 +119,22 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
 FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_line *line, double t, double top, double pay,
                                    double *slack_out)
 {
-    double log_b;
-    if (block->pair) {
-        fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
-        log_b = fa_mix_majorant(block, &curve, pay, 0, slack_out);
-    }
-    else {
-        fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
-        log_b = fa_cap_majorant(block, &curve, pay, 0, slack_out);
-    }
-    return log_b + *slack_out;
+    fa_cap_curve curve;
+    if (block->pair)
+        return fa_mix_majorant_all(block, line, t, top, pay, slack_out);
+    curve = fa_cap_curve_of(block, line, t, top);
+    return fa_cap_majorant(block, &curve, pay, 0, slack_out) + *slack_out;
 }
 
 FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_line *line, double t, double top,
                                      double pay)
 {
     double slack;
-    if (block->pair) {
-        fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
-        return fa_mix_majorant(block, &curve, pay, 1, &slack);
-    }
-    else {
-        fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
-        return fa_cap_majorant(block, &curve, pay, 1, &slack);
-    }
+    fa_cap_curve curve;
+    if (block->pair)
+        return fa_mix_majorant_large(block, line, t, top, pay);
+    curve = fa_cap_curve_of(block, line, t, top);
+    return fa_cap_majorant(block, &curve, pay, 1, &slack);
 }
 
 /* a good height of the curve: t/sigma^2 is the saddle's, but the cap's window grows as exp(y^2/(2 width^2)) */

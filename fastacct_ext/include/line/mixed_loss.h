@@ -93,6 +93,20 @@ FA_INLINE double fa_mix_dip(const fa_pair *m)
     return m->n_q ? fa_max(0.0, -fa_mix_l(m, m->q_low - 7.0 * m->sigma, &moved)) : 0.0;
 }
 
+/* the largest exponent of one side's terms at z, 1 = e^0 included */
+FA_FUNC void fa_mix_top(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
+                        const double *z, double *top)
+{
+    int i, j;
+    memset(top, 0, sizeof(double) * (size_t)n);
+    for (i = 0; i < n_comp; i++) {
+        double rate = mean[i] * inv_var, at = log_weight[i];
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++)
+            top[j] = fa_max(top[j], FA_FMA(rate, z[j], at));
+    }
+}
+
 /* log(1 + w) of one side at real z, the posterior mean, and what log(1 + w) rounds, in units of the last place: its
  * exponents, each by its share, and the sum; for nodes.  top and sum are scratch */
 FA_FUNC void fa_mix_side(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
@@ -100,16 +114,10 @@ FA_FUNC void fa_mix_side(int n_comp, const double *mean, const double *log_weigh
 {
     double each = 8.0 + n_comp;
     int i, j;
-    memset(top, 0, sizeof(double) * (size_t)n);
+    fa_mix_top(n_comp, mean, log_weight, inv_var, n, z, top);
     memset(sum, 0, sizeof(double) * (size_t)n);
     memset(posterior, 0, sizeof(double) * (size_t)n);
     memset(rough, 0, sizeof(double) * (size_t)n);
-    for (i = 0; i < n_comp; i++) {
-        double rate = mean[i] * inv_var, at = log_weight[i];
-        FA_PRAGMA(omp simd)
-        for (j = 0; j < n; j++)
-            top[j] = fa_max(top[j], FA_FMA(rate, z[j], at));
-    }
     for (i = 0; i < n_comp; i++) {
         double rate = mean[i] * inv_var, at = log_weight[i], m = mean[i];
         FA_PRAGMA(omp simd)

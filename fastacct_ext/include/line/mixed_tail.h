@@ -68,14 +68,9 @@ typedef struct {
 FA_FUNC void fa_mix_side_off(int n_comp, const double *mean, const double *log_weight, double inv_var, int n,
                              const double *z, const double *theta, double *re, double *im)
 {
-    double top[FA_MIX_CHUNK] = {0.0}, sr[FA_MIX_CHUNK] = {0.0}, si[FA_MIX_CHUNK] = {0.0};
+    double top[FA_MIX_CHUNK], sr[FA_MIX_CHUNK] = {0.0}, si[FA_MIX_CHUNK] = {0.0};
     int i, j;
-    for (i = 0; i < n_comp; i++) {
-        double rate = mean[i] * inv_var, at = log_weight[i];
-        FA_PRAGMA(omp simd)
-        for (j = 0; j < n; j++)
-            top[j] = fa_max(top[j], FA_FMA(rate, z[j], at));
-    }
+    fa_mix_top(n_comp, mean, log_weight, inv_var, n, z, top);
     for (i = 0; i < n_comp; i++) {
         double rate = mean[i] * inv_var, at = log_weight[i], m = mean[i];
         FA_PRAGMA(omp simd)
@@ -173,19 +168,20 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
             double z = zs[j], xi = z * inv_var, th = at.theta[j], swing = at.swing[j], y = s2 * th, u0 = z - cap,
                    u1 = floor_at - z, y2 = s2 * s2 * (th * th + 2.0 * cell * (1.0 + th * swing)),
                    b = pay > 0.0 ? fa_mix_bend(curve, s2, xi, moved[j], spread[j], th, swing) : 0.0,
-                   fade = large ? 0.0 : 1.0 / (1.0 + fa_exp_plain_v((xi - curve->fade) / FA_MIX_FADE)), body,
-                   k0 = 0.5 * fa_exp_plain_v(fa_min(600.0, inv_cap * (y2 - u0 * u0))), k1 = 1.0,
+                   x = (xi - curve->fade) / FA_MIX_FADE, fade = large ? 0.0 : 1.0 / (1.0 + fa_exp_plain_v(x)), k1 = 1.0,
                    log_g = unit - 0.5 * (z - y) * ((z + y) * inv_var) + at.qr[j] +
                            curve->c * (at.pr[j] - at.qr[j] - curve->drift) - curve->t * (at.pi[j] - at.qi[j]) +
-                           0.5 * fa_log1p_plain_v(at.turn[j] * at.turn[j]);
+                           0.5 * fa_log1p_plain_v(at.turn[j] * at.turn[j]),
+                   grown = log_g + in_strip * (b + stiff * fade * (1.0 - fade)) - fa_max(0.0, x),
+                   paid = log_g + cell * (b + 1.0), edge = paid + inv_cap * (y2 - u0 * u0),
+                   body = fade * fa_exp_plain_v(fa_min(600.0, log_g));
+            paid += u0 < step ? (large ? 0.0 : fa_min(0.0, x)) : -1e4; /* 1 - fade is at most that */
             if (large)
                 k1 = (u1 < step ? 1.0 : 0.0) + 0.5 * fa_exp_plain_v(fa_min(600.0, inv_floor * (y2 - u1 * u1)));
-            body = fade * fa_exp_plain_v(fa_min(600.0, log_g));
-            term[j] = body + ((u0 < step ? 1.0 - fade : 0.0) + k0) * k1 *
-                                 fa_exp_plain_v(fa_min(600.0, log_g + fa_min(60.0, cell * (b + 1.0))));
+            term[j] = body + k1 * (fa_exp_plain_v(fa_min(600.0, paid)) + 0.5 * fa_exp_plain_v(fa_min(600.0, edge)));
             sum += term[j];
-            swollen += body * fa_exp_plain_v(fa_min(60.0, in_strip * (b + stiff * fade * (1.0 - fade))));
-            worst = fa_max(worst, b);
+            swollen += large ? 0.0 : fa_exp_plain_v(fa_min(600.0, grown)); /* nor is fade more than exp(-x) */
+            worst = fa_max(worst, fa_max(paid, fa_max(edge, large ? 0.0 : grown)) < 600.0 ? b : 1e9);
         }
     }
     *slack_out = 0.0;
@@ -203,6 +199,37 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
         return log(sum + left);
     *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * curve->strip / h) * swollen / sum + 4.0 * FA_EPS * (n + 64.0));
     return log(sum + fa_max(left, 1e-16));
+}
+
+/* of all losses, the sum's own error added: in narrower strips while that error, a step at a time, is not small */
+FA_FUNC double fa_mix_majorant_all(const fa_cap_block *block, const fa_cap_line *line, double t, double top, double pay,
+                                   double *slack_out)
+{
+    fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
+    double best = INFINITY, slack, log_b;
+    int i;
+    *slack_out = 0.0;
+    for (i = 0; i < 4; i++) {
+        log_b = fa_mix_majorant(block, &curve, pay, 0, &slack) + slack;
+        if (log_b < best) {
+            best = log_b;
+            *slack_out = slack;
+        }
+        if (!(pay > 0.0) || (best < 299.0 && block->steps * *slack_out < 1e-3))
+            break;
+        curve.strip *= 0.5;
+    }
+    return best;
+}
+
+/* of large losses: by cells alone, for which curvature on the real line counts */
+FA_FUNC double fa_mix_majorant_large(const fa_cap_block *block, const fa_cap_line *line, double t, double top,
+                                     double pay)
+{
+    fa_mix_curve curve = fa_mix_curve_of(block, line, t, top);
+    double slack;
+    curve.strip = 0.0;
+    return fa_mix_majorant(block, &curve, pay, 1, &slack);
 }
 
 #endif
