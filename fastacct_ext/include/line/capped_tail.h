@@ -66,8 +66,8 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
            floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
-           swell = curve->swell;
-    double sum = 0.0, swollen = 0.0, last = 0.0, before = 0.0, *term = s->scratch, *swell_term = s->scratch2;
+           swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, last, before;
+    double *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, swollen))
     for (j = 0; j < n; j++) {
@@ -75,7 +75,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
                rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
         double li, lr, y = s2 * theta, u0 = z - cap, step = 1.5 * h * s2 * slope[j], u1 = floor_at - z;
         double f = swell * slope[j], dt = 1.18 * turn, f2 = f * f * (1.0 + dt) * (1.0 + dt),
-               z2 = f * f * dt + f * bend[j] * (1.0 + dt), far, l2, l1, b, k0, k1, value;
+               z2 = f * f * dt + f * bend[j] * (1.0 + dt), far, l2, l1, b, k0, k1, value, size;
         si = fa_sincos_v(theta, &co);
         lr = fa_clog1p_v(e * co, e * si, &li) + (x - xc);
         far = fa_cap_cos_below(strip + 1.1 * theta);
@@ -91,10 +91,10 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
                                                           2.0 * edge * (s2 * s2 * f2 + (fabs(u1) + step) * s2 * z2))))
                    : 0.0;
         value = (u0 < step ? 1.0 + k0 : k0) * (large ? (u1 < step ? 1.0 + k1 : k1) : 1.0) * sqrt(1.0 + turn * turn);
-        value *= fa_exp_plain_v(fa_min(600.0, log_q[j] + c * (lr - mean) - t * li + 0.5 * s2 * theta * theta));
-        term[j] = value;
-        swell_term[j] = value * fa_exp_plain_v(fa_min(100.0, cells * b));
-        sum += value;
+        size = log_q[j] + c * (lr - mean) - t * li + 0.5 * s2 * theta * theta;
+        term[j] = value * fa_exp_plain_v(fa_min(600.0, size));
+        swell_term[j] = value * fa_exp_plain_v(fa_min(600.0, size + cells * b - kernel));
+        sum += term[j];
         swollen += swell_term[j];
     }
     last = term[n - 1], before = term[n - 2];
@@ -111,7 +111,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
                y = s2 * top * e / (e + risen);
         return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
     }
-    *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * strip / h) * swollen / sum + 4.0 * FA_EPS * n);
+    *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * n);
     return log(sum + fa_cap_left_mass(block, curve, risen) * exp(fa_min(600.0, fa_max(0.0, -c * mean))));
 }
 

@@ -156,7 +156,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
            floor_at = w->floor, sum = 0.0, swollen = 0.0, last, before, left, worst = 0.0,
            in_strip = pay * exp(2.0 * h) * (0.5 * curve->strip * curve->strip + h * h / 8.0),
            far = cos(0.5 * curve->strip / FA_MIX_FADE), stiff = 1.0 / (FA_MIX_FADE * FA_MIX_FADE * far * far),
-           term[FA_MIX_CHUNK];
+           kernel = 2.0 * FA_PI * curve->strip / h, term[FA_MIX_CHUNK];
     fa_mix_chunk at;
     int i, j, n = s->sum.n, size = 0;
     for (i = 0; i < n; i += FA_MIX_CHUNK) {
@@ -172,7 +172,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
                    log_g = unit - 0.5 * (z - y) * ((z + y) * inv_var) + at.qr[j] +
                            curve->c * (at.pr[j] - at.qr[j] - curve->drift) - curve->t * (at.pi[j] - at.qi[j]) +
                            0.5 * fa_log1p_plain_v(at.turn[j] * at.turn[j]),
-                   grown = log_g + in_strip * (b + stiff * fade * (1.0 - fade)) - fa_max(0.0, x),
+                   grown = log_g + in_strip * (b + stiff * fade * (1.0 - fade)) - fa_max(0.0, x) - kernel,
                    paid = log_g + cell * (b + 1.0), edge = paid + inv_cap * (y2 - u0 * u0),
                    body = fade * fa_exp_plain_v(fa_min(600.0, log_g));
             paid += u0 < step ? (large ? 0.0 : fa_min(0.0, x)) : -1e4; /* 1 - fade is at most that */
@@ -181,7 +181,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
             term[j] = body + k1 * (fa_exp_plain_v(fa_min(600.0, paid)) + 0.5 * fa_exp_plain_v(fa_min(600.0, edge)));
             sum += term[j];
             swollen += large ? 0.0 : fa_exp_plain_v(fa_min(600.0, grown)); /* nor is fade more than exp(-x) */
-            worst = fa_max(worst, fa_max(paid, fa_max(edge, large ? 0.0 : grown)) < 600.0 ? b : 1e9);
+            worst = fa_max(worst, fa_max(paid, edge) < 600.0 ? b : 1e9);
         }
     }
     *slack_out = 0.0;
@@ -197,7 +197,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
     left = fa_mix_left_mass(block, curve, large);
     if (large)
         return log(sum + left);
-    *slack_out = pay * (2.1 * exp(-2.0 * FA_PI * curve->strip / h) * swollen / sum + 4.0 * FA_EPS * (n + 64.0));
+    *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * (n + 64.0));
     return log(sum + fa_max(left, 1e-16));
 }
 
