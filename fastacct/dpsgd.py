@@ -41,7 +41,7 @@ from fastacct.core.relations import as_relation
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Run, as_delta, of_history, parameters, process_of, refused, steps_of_epochs
+from fastacct.run import Run, as_delta, fixed_batch, of_history, parameters, process_of, refused, steps_of_epochs
 from fastacct_ext import _kernels
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
@@ -79,6 +79,9 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
         power such as "1/n^1.1".  What no float says exactly is rounded to the safe side: a rate up, a delta down.
     history : sequence of (noise_multiplier, sample_rate, steps), optional
         One heterogeneous run instead of the parameters; only `delta` broadcasts.
+    sampling : {"poisson", "fixed_size"}, optional
+        "fixed_size": batches of `batch_size` of the `records`, drawn without replacement (`Gaussian.fixed_size`); with
+        "steps" or "epochs".
     accountant, neighbors, threads
         As in `fastacct.epsilon`.  "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, slowly.
 
@@ -307,13 +310,21 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
     refused(run, (wanted, *fixing), f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
+    batch = fixed_batch(run)
+    if batch is not None and wanted == "sample_rate":
+        raise ValueError("sampling = 'fixed_size': a batch size is not calibrated; compare noise multipliers of a few")
     known = parameters(run, wanted)
     shape = common_shape(target | known)
-    if history is None and "epochs" not in known:
-        ask = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True)
-        found = chosen.calibrate(wanted, (target["epsilon"], *known.values()), ask)
+    keeps_its_place = batch is not None and relation in ("replace_one", "zero_out")
+    if history is None and "epochs" not in known and not keeps_its_place:
+        ask, fixed = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True), dict(known)
+        if batch is not None and "noise_multiplier" in fixed:
+            fixed["noise_multiplier"] = 0.5 * fixed["noise_multiplier"]
+        found = chosen.calibrate(wanted, (target["epsilon"], *fixed.values()), ask)
         if found is not None:
-            return found
+            return 2.0 * found if batch is not None and wanted == "noise_multiplier" else found
+    if batch is not None:
+        known |= {"batch_size": as_cells("batch_size", batch[0]), "records": as_cells("records", batch[1])}
     spent, values = Process() if history is None else of_history(history), np.empty(math.prod(shape))
     cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | known).items()}
 
@@ -335,7 +346,10 @@ def _searched(wanted: Wanted, at: dict[str, float], spent: Process, options: Opt
         rate, steps = given["sample_rate"], given.get("steps")
         if steps is None:
             steps = steps_of_epochs(given["epochs"], rate) if rate > 0.0 else 0
-        return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
+        noise = Gaussian(given["noise_multiplier"])
+        if "batch_size" in given:
+            return spent + noise.fixed_size(given["batch_size"], given["records"]) * int(steps)
+        return spent + noise.poisson(rate) * int(steps)
 
     def meets(x: float) -> bool:
         return bool(verbs.epsilon(build(x), delta=at["delta"], **options) <= at["epsilon"])

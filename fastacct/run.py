@@ -7,21 +7,23 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, Cells, Real, Reals, as_cells, as_number, common_shape
+from fastacct.core.inputs import MAX_STEPS, Cells, Real, Reals, as_cells, as_choice, as_number, common_shape, unwrap
 from fastacct.core.relations import Relation
+from fastacct.core.rounding import rate_of_batch
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count, SampledGaussian
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process, merge
+from fastacct.samplers import REFUSED, refuse_sampler
 
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
 
-__all__ = ["Block", "Run", "as_delta", "of_history", "parameters", "process_of", "refused"]
+__all__ = ["Block", "Run", "as_delta", "fixed_batch", "of_history", "parameters", "process_of", "refused"]
 __all__ += ["rate_of_batch", "steps_of_epochs"]
 
 Block = tuple[Real, Real, Real]
@@ -32,6 +34,8 @@ _POWER: Final = re.compile(r"1\s*/\s*n(?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
 
 class Run(TypedDict, total=False):
     """Keywords of a run of DP-SGD; see `fastacct.dpsgd.epsilon`."""
+
+    sampling: str
 
     noise_multiplier: Reals | None
     sample_rate: Reals | None
@@ -95,12 +99,6 @@ def _each(function: Any, *given: Cells) -> Cells:
     return np.asarray(np.frompyfunc(function, len(given), 1)(*given), dtype=np.float64)
 
 
-def rate_of_batch(batch_size: float, records: float) -> float:
-    """batch_size / records as a sample rate, never below the exact quotient: a bound computed with it covers that."""
-    rate = float(batch_size) / float(records)
-    return math.nextafter(rate, 1.0) if Fraction(rate) * Fraction(records) < Fraction(batch_size) else rate
-
-
 def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> int:
     """The number of steps in so many epochs, from the decimal digits and rounded up; 2**60 where there are more.
 
@@ -133,7 +131,7 @@ class _Steps(Process):
 def process_of(run: Run) -> Process:
     """The process that the keywords describe."""
     history = run.get("history")
-    beside = () if history is None else (*PARAMETERS, "batch_size", "epochs")
+    beside = () if history is None else (*PARAMETERS, "batch_size", "epochs", "sampling")
     refused(run, beside, "give either history or {}, not both")
     if history is not None:
         if run.get("records") is not None:
@@ -141,7 +139,22 @@ def process_of(run: Run) -> Process:
         return of_history(history)
     found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
     noise, rate, steps = found.values()
+    if (batch := fixed_batch(run)) is not None:
+        return Process({Gaussian(unwrap(noise)).fixed_size(*batch): cast("Count", unwrap(steps))})
     return _Steps([SampledGaussian(noise, rate, True, steps)], common_shape(found))
+
+
+def fixed_batch(run: Run) -> tuple[Reals, Reals] | None:
+    """Batch size and records where the batches have a fixed size; None where they are Poisson samples."""
+    sampling = run.get("sampling", "poisson")
+    if sampling in REFUSED:
+        raise refuse_sampler(sampling)
+    if as_choice("sampling", sampling, ("poisson", "fixed_size")) == "poisson":
+        return None
+    batch, records = run.get("batch_size"), run.get("records")
+    if batch is None or records is None:
+        raise TypeError("sampling = 'fixed_size' needs batch_size and records; other keywords do not fix the batches")
+    return batch, records
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:

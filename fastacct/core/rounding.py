@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Reals, unwrap
 
-__all__ = ["PADDING", "at_least", "divided_down", "multiplied_up", "quotient_up"]
+__all__ = ["PADDING", "at_least", "divided_down", "multiplied_up", "quotient_up", "rate_of_batch"]
 
 PADDING: Final = 1e-11
 """Relative error of closed forms, by far: checked against 50 digits."""
@@ -32,6 +34,12 @@ def quotient_up(value: Reals, divisor: Reals) -> float | Cells:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         moved = np.asarray(np.asarray(value) / np.asarray(divisor)) * (1.0 + 4e-16)
     return unwrap(np.where(moved > 0.0, np.nextafter(moved, np.inf), moved))
+
+
+def rate_of_batch(batch_size: float, records: float) -> float:
+    """batch_size / records as a sample rate, never below the exact quotient: a bound computed with it covers that."""
+    rate = float(batch_size) / float(records)
+    return math.nextafter(rate, 1.0) if Fraction(rate) * Fraction(records) < Fraction(batch_size) else rate
 
 
 def at_least(value: float, released: float) -> float:

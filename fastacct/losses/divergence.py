@@ -6,6 +6,7 @@ Every value is an upper bound: closed forms are padded by `PADDING`, checked aga
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -21,7 +22,7 @@ from fastacct.losses.mixture import GaussianMixtures, Mixture, MixturePair, Weig
 from fastacct.losses.mixture_divergence import mixture_divergences
 from fastacct_ext import _kernels
 
-__all__ = ["ORDERS", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
+__all__ = ["ORDERS", "mean_of", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
 
 ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders begins."""
@@ -97,6 +98,17 @@ def of_weights(sigma: float, p: Weights, q: Weights, orders: Cells, off: float) 
         if weights[reference] > 0.0:
             weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
     return mixture_divergences(GaussianMixtures(sigma, means, p_all, q_all, reference), orders, off)
+
+
+def mean_of(orders: Cells, parts: Iterable[tuple[float, Cells]]) -> Cells:
+    """Of releases of which one is made, in sight of everyone, with these weights: exp((alpha - 1) D) has their mean."""
+    a, near, far = orders - 1.0, np.zeros(orders.shape), np.full(orders.shape, -np.inf)
+    for weight, value in parts:
+        if weight > 0.0:
+            near = near + weight * np.expm1(np.minimum(a * value, 1.0))
+            far = np.logaddexp(far, a * value + math.log(weight))
+    value = np.where(far < 0.5, np.log1p(near), np.maximum(far, 0.0)) / a
+    return np.asarray(value * (1.0 + 1e-14) + 1e-15 / a * (far >= 0.5))
 
 
 def padded(value: Cells) -> Cells:

@@ -116,6 +116,12 @@ class Bracket(Record):
 
     upper: Loss
     lower: Loss
+    is_apart: bool = field(default=False, kw_only=True)
+    """Whether the two differ by more than rounding, so that no finer evaluation brings the bounds together."""
+
+    def halves(self) -> tuple[Bracket, Bracket]:
+        """The law from above alone, and the one from below."""
+        return Bracket(self.upper, self.upper), Bracket(self.lower, self.lower)
 
 
 class Pair:
@@ -190,7 +196,7 @@ def gauss_rule(half: float, slope: float, curvature: float) -> tuple[Cells, Cell
     The smallest rule whose error, relative to the mass of the panel, is at most `QUADRATURE`, with p and q entire
     (proof: docs/algorithms/quadrature.md).
     """
-    return _legendre(_size(2.0 ** (math.ceil(4.0 * math.log2(half)) / 4.0), slope, curvature))
+    return legendre(_size(2.0 ** (math.ceil(4.0 * math.log2(half)) / 4.0), slope, curvature))
 
 
 @lru_cache(maxsize=4096)
@@ -206,7 +212,7 @@ def _size(half: float, slope: float, curvature: float) -> int:
 
 
 @lru_cache(maxsize=64)
-def _legendre(n_points: int) -> tuple[Cells, Cells]:
+def legendre(n_points: int) -> tuple[Cells, Cells]:
     """Correctly rounded up to an ulp: NumPy's weights are good to 1e-13 only, at 30 points."""
     points, weights = [], []
     with localcontext() as context:

@@ -4,6 +4,7 @@ from typing import Final
 
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
+from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson
 from fastacct.mechanisms.compound import DPFTRL, GOPA, NoisyIteration, TreeAggregation
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
 from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
@@ -33,6 +34,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
+    "FixedSizeBatch",
     "Gaussian",
     "GaussianMixture",
     "Laplace",
@@ -55,6 +57,7 @@ __all__ = [
     "Thresholdout",
     "TreeAggregation",
     "TruncatedLaplace",
+    "TruncatedPoisson",
     "from_pmf",
 ]
 

@@ -20,17 +20,18 @@ from fastacct.core.inputs import MAX_STEPS, TINY, UNIT, Cells, Domain, Reals, as
 from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
 from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
-from fastacct.mechanisms.base import Count, DeltaOf, Divergence, SampledGaussian, Value, parameter, plain, scaled
+from fastacct.mechanisms.base import Count, DeltaOf, Divergence, NoBatches, SampledGaussian, parameter, plain, scaled
 from fastacct.mechanisms.process import Process
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
 __all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
 
 _SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
-_FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "largest_exact_group", "group_powers")
+_WHY: Final = ("no_group", "no_sample")
+_FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "largest_exact_group", "group_powers", *_WHY)
 
 
-class Mechanism(Value):
+class Mechanism(NoBatches):
     """Base of all mechanisms: compose them with `*` and `+`, compare and hash them by their parameters.
 
     To define your own, derive a frozen dataclass from this class and implement `losses`, `divergence` or `decompose`.
@@ -49,6 +50,9 @@ class Mechanism(Value):
     """Of how many records `sample_losses` has the group's own pair, for more one that dominates it; 0: for none."""
     group_powers: ClassVar[dict[str, int]] = {}
     """The parameters that the same mechanism has for a group, and which power of its size multiplies them."""
+    no_group: ClassVar[str] = ""
+    no_sample: ClassVar[str] = ""
+    """Why nothing is known of groups of records, and of samples, if that is so."""
 
     def __init_subclass__(cls, **facts: Any) -> None:
         """Take the above as keywords of the class, as in `class Mine(Mechanism, relations=ALL, tight=False)`."""
@@ -123,7 +127,7 @@ class Mechanism(Value):
     @property
     def sample_relations(self) -> tuple[Relation, ...]:
         """Relations under which a Poisson sample is supported."""
-        return tuple(one for one in self.relations if one in SAMPLED)
+        return tuple(one for one in self.relations if one in SAMPLED and not self.no_sample)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair | None:
         """Losses of a Poisson sample with a rate above 0, for `size` records that change together."""
@@ -178,7 +182,7 @@ class Mechanism(Value):
         whole = int(as_number("size", size, _SIZE))
         return self if whole == 1 else self.group_exactly(whole) or Grouped(self, whole)
 
-    def poisson(self, sample_rate: Reals) -> PoissonSampled:
+    def poisson(self, sample_rate: Reals) -> Mechanism:
         """The same mechanism on a random batch: every record takes part with probability `sample_rate`."""
         return PoissonSampled(self, sample_rate)
 
@@ -236,7 +240,7 @@ class PoissonSampled(Mechanism):
             why = "in the local model everyone sees who does not take part"
         elif not self.relations:
             own, known = (", ".join(map(repr, one)) for one in (self.mechanism.relations, SAMPLED))
-            why = f"it supports {own}, and a sample is known for {known}"
+            why = self.mechanism.no_sample or f"it supports {own}, and a sample is known for {known}"
         if why:
             raise ValueError(f"the Poisson sample of {self.mechanism!r} is not known: {why}")
         super().__post_init__()
@@ -331,6 +335,8 @@ class Grouped(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", int(as_number("size", self.size, _SIZE)))
+        if self.mechanism.no_group:
+            raise ValueError(f"group privacy is not implemented for {self.mechanism!r}: {self.mechanism.no_group}")
         if not self.mechanism.largest_exact_group:
             for relation in self.mechanism.relations[:1]:
                 self.decompose(relation)  # refuses here what is not known

@@ -14,6 +14,7 @@ import numpy as np
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation
+from fastacct.samplers import refuse_sampler
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.process import Process
@@ -23,6 +24,7 @@ __all__ = [
     "Count",
     "DeltaOf",
     "Divergence",
+    "NoBatches",
     "Run",
     "SampledGaussian",
     "Value",
@@ -180,3 +182,28 @@ class Value(Compared):
             else:
                 words.append(f"{one.name}={value!r}")
         return ",".join(words), tuple(numbers)
+
+
+class NoBatches(Value):
+    """Samplers that are refused by name, unless a mechanism says otherwise."""
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether batches of fixed or bounded size are known."""
+        return False
+
+    def fixed_size(self, batch_size: Reals, records: Reals) -> Any:
+        """On a batch of `batch_size` of the `records`, drawn without replacement: known for Gaussian noise only."""
+        raise ValueError(f"batches of fixed size are known for Gaussian noise only, not for {self!r}")
+
+    def with_replacement(self, draws: Reals, records: Reals) -> Any:
+        """On a batch of independent draws: refused."""
+        raise refuse_sampler("with_replacement")
+
+    def allocation(self, steps: Reals) -> Any:
+        """In one random step of several: refused."""
+        raise refuse_sampler("allocation")
+
+    def shuffled(self, steps: Reals) -> Any:
+        """In the batches of a random order of all records: refused."""
+        raise refuse_sampler("shuffled")

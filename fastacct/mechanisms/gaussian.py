@@ -19,6 +19,7 @@ from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, Count, SampledGaussian, parameter, plain, store
+from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson
 
 __all__ = ["GDP", "Gaussian", "GaussianMixture"]
 
@@ -57,6 +58,10 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=M
         """All of them: the pair of a sample under replace-one is known, too."""
         return ALL
 
+    @property
+    def has_batches(self) -> bool:
+        return True
+
     def losses(self, relation: Relation) -> Pair:
         return self.sample_losses(1.0, 1, relation)
 
@@ -79,6 +84,18 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=M
         cells = np.broadcast_arrays(*itertools.chain(*known))
         noise = [_joint_noise(cell[::2], cell[1::2]) for cell in zip(*(one.flat for one in cells), strict=True)]
         return Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape))).poisson(rate)
+
+    def poisson(self, sample_rate: Reals, *, at_most: Reals | None = None, records: Reals | None = None) -> Mechanism:
+        """On a Poisson sample; of more than `at_most` of the `records` a random choice is kept (`TruncatedPoisson`)."""
+        if at_most is None and records is None:
+            return super().poisson(sample_rate)
+        if at_most is None or records is None:
+            raise TypeError("give at_most and records, or neither")
+        return TruncatedPoisson(self, sample_rate, at_most, records)
+
+    def fixed_size(self, batch_size: Reals, records: Reals) -> FixedSizeBatch:
+        """On a batch of `batch_size` of the `records`, drawn without replacement."""
+        return FixedSizeBatch(self, batch_size, records)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if self.noise_multiplier == math.inf else math.inf

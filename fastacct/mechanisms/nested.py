@@ -29,7 +29,7 @@ def as_plain_job(name: str, job: object) -> Process:
     return process
 
 
-class Parallel(Mechanism):
+class Parallel(Mechanism, no_group="members may be in different parts; compose groups of the jobs"):
     """Jobs on disjoint parts of the data: a record is in one of them.
 
     **Guarantee.** The largest of the jobs' curves, when a record is added or removed.  The parts must not depend on the
@@ -80,13 +80,6 @@ class Parallel(Mechanism):
 
     def pure_epsilon(self, relation: Relation) -> float:
         return max((job.pure_epsilon(relation) for job in self.jobs), default=math.inf)
-
-    def group(self, size: int) -> Mechanism:
-        """Not known: the members of a group may be in different parts."""
-        raise ValueError(
-            f"group privacy is not implemented for {self!r}: members may be in different parts; compose groups of the "
-            "jobs"
-        )
 
     def __repr__(self) -> str:
         return f"Parallel({', '.join(map(repr, self.jobs))})"

@@ -12,7 +12,7 @@ from functools import cached_property
 from threading import RLock
 from typing import Final, Literal, NamedTuple, Protocol
 
-from fastacct.core.bounds import TIGHT_WIDTH, Found, Status
+from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, judged
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import OutOfReachError, Pair
@@ -68,6 +68,24 @@ class SideReader(Protocol):
         """Bounds of the smallest epsilon >= 0 with this delta."""
 
 
+class _Apart:
+    """Two grids, of the laws from above and of those from below, each as fine as it needs."""
+
+    def __init__(self, parts: list[Part], tolerance: float, spacing: float | None) -> None:
+        above, below = zip(*((Part(half, one.count) for half in one.bracket.halves()) for one in parts), strict=True)
+        self._above, self._below = Grid(list(above), tolerance, spacing), Grid(list(below), tolerance, spacing)
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+        upper = self._above.delta(epsilon).upper
+        return judged(min(self._below.delta(epsilon).lower, upper), upper, 1.0)
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
+        upper = self._above.epsilon(delta).upper
+        return judged(min(self._below.epsilon(delta).lower, upper), upper, math.inf)
+
+
 class _Readers:
     """Readers of one direction, made on demand: the first that does not refuse answers."""
 
@@ -93,6 +111,8 @@ class _Readers:
         if self._settings.tolerance is None and Single.is_possible(parts):
             return found | {"single": lambda: Single(parts[0].bracket)}
         grid = self._settings.tolerance or TOLERANCE, self._settings.spacing
+        if any(part.bracket.is_apart for part in parts):
+            return found | {"grid": lambda: _Apart(parts, *grid)}
         return found | {"grid": lambda: Grid(parts, *grid)}
 
     @property
@@ -106,8 +126,7 @@ class _Readers:
         if least == -math.inf or "line" in self._makers or not self.is_on_grid:
             return False
         grid = self._made["grid"] = grid or self._makers["grid"]()
-        assert isinstance(grid, Grid)
-        return grid.at_most(quantity, target) <= least
+        return isinstance(grid, Grid) and grid.at_most(quantity, target) <= least
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""

@@ -1,0 +1,184 @@
+"""Gaussian noise on random batches whose size is fixed, or bounded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import MAX_STEPS, UNIT, Cells, Domain, Reals, unwrap
+from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.rounding import rate_of_batch
+from fastacct.losses.divergence import mean_of, of_sampled_gaussian
+from fastacct.losses.loss import NOTHING, Pair
+from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import parameter, plain
+from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
+from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
+
+__all__ = ["FixedSizeBatch", "TruncatedPoisson"]
+
+_BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
+_AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
+_RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
+_NO_GROUP: Final = "its members compete for the places of one batch"
+_NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
+
+
+def _noise(mechanism: Mechanism) -> Cells:
+    """The noise multiplier of a plain Gaussian, or a refusal."""
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
+    one = mechanism.sampled_gaussian("remove") if mechanism.has_batches else None
+    if one is None:
+        raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {mechanism!r}")
+    return one.noise
+
+
+def _keeps_its_place(relation: Relation) -> bool:
+    """Whether the neighbour of a record takes its place in the batch."""
+    return relation in ("replace_one", "zero_out")
+
+
+class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+    """Gaussian noise on a batch of `batch_size` records, drawn without replacement; made by `.fixed_size(...)`.
+
+    **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  Adding or removing a record:
+    exact, the Poisson sample with rate batch_size / records at *half* the noise (a record takes the place of another
+    one, which moves the sum by up to 2; Zhu, Dong, Wang 2022).  Replacing one: exact for one step, and for more an
+    interval that is not tight, since no pair of data sets is known to be the worst (Balle, Barthe, Gaboardi 2018;
+    Lebeda et al. 2024).  Zeroing one out, which keeps its place in the batch: an interval, from above that of replacing
+    it.  A rate that no float says exactly is rounded up.  The sum must not be divided by what depends on the batch.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> step = fa.Gaussian(2.0).fixed_size(batch_size=10, records=1000)
+    >>> fa.delta(step * 1000, epsilon=1.0) == fa.delta(fa.Gaussian(1.0).poisson(0.01) * 1000, epsilon=1.0)
+    True
+    >>> lower, upper, _ = fa.epsilon_bounds(step * 1000, delta=1e-5, neighbors="replace_one")
+    >>> round(lower, 3), round(upper, 3)
+    (1.828, 2.199)
+    """
+
+    mechanism: Mechanism
+    batch_size: Reals = parameter(_BATCH, about="At most `records`.")
+    records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
+
+    def __post_init__(self) -> None:
+        _noise(self.mechanism)  # refuses what is not a plain Gaussian
+        super().__post_init__()
+        batch, records = np.broadcast_arrays(np.asarray(self.batch_size), np.asarray(self.records))
+        if (batch > records).any():
+            first = np.argmax(batch > records)
+            one, whole = (float(x.flat[first]) for x in (batch, records))
+            raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
+
+    @property
+    def sample_rate(self) -> float | Cells:
+        """Probability that a record is in the batch, rounded up."""
+        return unwrap(np.asarray(_RATE(np.asarray(self.batch_size), np.asarray(self.records)), dtype=np.float64))
+
+    def decompose(self, relation: Relation) -> Process | None:
+        """Under add-remove, a Poisson sample at half the noise."""
+        if _keeps_its_place(relation):
+            return None
+        half = {"noise_multiplier": unwrap(0.5 * _noise(self.mechanism))}
+        return replace(self.mechanism, **half).poisson(self.sample_rate) * 1
+
+    def unsampled(self) -> Mechanism:
+        return self.mechanism
+
+    def losses(self, relation: Relation) -> Pair:
+        noise, rate = float(_noise(self.mechanism)), plain(self.sample_rate)
+        if rate == 0.0 or noise == math.inf:
+            return NOTHING
+        if rate == 1.0 or noise == 0.0:
+            return MixturePair(Mixture(noise, ((1.0, sensitivity(relation)),)))
+        return replaced(noise, rate) if relation == "replace_one" else zeroed(noise, rate)
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        noise, rate = float(_noise(self.mechanism)), plain(self.sample_rate)
+        if not 0.0 < rate < 1.0 or noise in (0.0, math.inf):
+            return super().divergence(orders, relation)
+        removed = of_sampled_gaussian(np.asarray(0.5 * noise), np.asarray(rate), orders)
+        return replaced_divergence(noise, rate, orders, removed) if _keeps_its_place(relation) else removed
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        is_nothing = _noise(self.mechanism) == math.inf or self.batch_size == 0.0
+        return 0.0 if is_nothing else math.inf
+
+    def __repr__(self) -> str:
+        return f"{self.mechanism!r}.fixed_size(batch_size={self.batch_size!r}, records={self.records!r})"
+
+
+class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+    """Gaussian noise on a Poisson sample of which at most `at_most` are kept; made by `.poisson(q, at_most=...)`.
+
+    **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  From above it is revealed
+    whether as many of the other records were drawn: then a record takes the place of another one, which moves the sum
+    by up to 2.  From below the other records contribute nothing.  The interval is narrow where truncation is rare.  The
+    kept records must be a random choice, not the first of an ordered loader, and the sum must not be divided by their
+    number.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> step = fa.Gaussian(1.0).poisson(0.01, at_most=700, records=60_000)
+    >>> [f"{fa.delta(one * 1000, epsilon=2.0):.2e}" for one in (step, fa.Gaussian(1.0).poisson(0.01))]
+    ['5.25e-06', '2.67e-06']
+    """
+
+    mechanism: Mechanism
+    sample_rate: Reals = parameter(UNIT, about="Probability that a record is drawn.")
+    at_most: Reals = parameter(_AT_LEAST_ONE, about="So many of those drawn are kept.")
+    records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
+
+    def __post_init__(self) -> None:
+        _noise(self.mechanism)  # refuses what is not a plain Gaussian
+        super().__post_init__()
+
+    def decompose(self, relation: Relation) -> Process | None:
+        """A Poisson sample, where there are not more records than may be kept."""
+        if np.all(np.asarray(self.at_most) >= np.asarray(self.records)):
+            return self.mechanism.poisson(self.sample_rate) * 1
+        return None
+
+    def unsampled(self) -> Mechanism:
+        return self.mechanism
+
+    def _is_nothing(self) -> bool:
+        return self.sample_rate == 0.0 or _noise(self.mechanism) == math.inf
+
+    def _truncation(self) -> Truncation | None:
+        at_most, records = int(plain(self.at_most)), int(plain(self.records))
+        return truncation(plain(self.sample_rate), at_most, records) if at_most < records else None
+
+    def losses(self, relation: Relation) -> Pair | None:
+        noise = float(_noise(self.mechanism))
+        if self._is_nothing():
+            return NOTHING
+        if noise == 0.0 or (given := self._truncation()) is None:
+            return self.mechanism.poisson(self.sample_rate).losses(relation)
+        return kept_at_most(noise, plain(self.sample_rate), given, relation)
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        """One of two releases is made, in sight of everyone: exponentials of (alpha - 1) D have their mean."""
+        poisson = self.mechanism.poisson(self.sample_rate)
+        whole = poisson.divergence(orders, relation)
+        if self._is_nothing() or _noise(self.mechanism) == 0.0 or (given := self._truncation()) is None:
+            return whole
+        swap = of_sampled_gaussian(0.5 * _noise(self.mechanism), np.asarray(given.replaced), orders)
+        if _keeps_its_place(relation):
+            swap = replaced_divergence(float(_noise(self.mechanism)), given.replaced, orders, swap)
+        return mean_of(orders, ((given.rest, whole), (given.tau, swap)))
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return 0.0 if self._is_nothing() else math.inf
+
+    def __repr__(self) -> str:
+        kept = f"at_most={self.at_most!r}, records={self.records!r}"
+        return f"{self.mechanism!r}.poisson(sample_rate={self.sample_rate!r}, {kept})"

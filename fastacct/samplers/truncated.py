@@ -1,0 +1,159 @@
+"""The privacy loss of Gaussian noise on a Poisson sample of which at most so many records are kept.
+
+Records are drawn with probability p each; of more than B, a random B are kept.  Whether at least B of the others were
+drawn does not depend on the record, and is revealed: then (probability tau) the record that is drawn takes the place of
+another one, as in a batch of fixed size, with probability p'; else the sample is a Poisson sample.  With n records,
+
+    tau = P[Bin(n - 1, p) >= B],    p' = (B / n) P[Bin(n, p) > B] / tau.
+
+From below: the other records contribute nothing, and the record is kept with probability (1 - tau) p + tau p'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from decimal import Context, Decimal, localcontext
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import Direction, Relation
+from fastacct.losses.loss import ROUNDING, Bracket, Loss, Nodes, OutOfReachError, Pair
+from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled, replaced
+
+__all__ = ["Truncation", "kept_at_most", "truncation"]
+
+_DIGITS: Final = 60
+_SMALLEST: Final = 1e-290
+"""A probability of truncation that is counted as an infinite loss: its products with masses would underflow."""
+_MOST_TERMS: Final = 10**6
+_BERNOULLI: Final = (12, -360, 1260, -1680, 1188)
+"""Of Stirling's series: 1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - ..., whose next term is below 1e-31 for x > 400."""
+_HALF_LOG_TWO_PI: Final = Decimal("0.918938533204672741780329736405617639861397473637783412817")
+_OFF: Final = Decimal(10) ** -25
+"""Relative error of the probabilities, by far, before they are rounded to floats."""
+
+
+class Truncation(NamedTuple):
+    """What at most `at_most` records do to a Poisson sample; probabilities are good to an ulp."""
+
+    tau: float
+    """That at least as many of the others are drawn, rounded up."""
+    rest: float
+    """1 - tau, rounded up."""
+    replaced: float
+    """p', rounded up."""
+    kept: float
+    """Of a record to be kept at all, rounded down."""
+
+
+@lru_cache(maxsize=1024)
+def truncation(rate: float, at_most: int, records: int) -> Truncation:
+    """For 0 < rate <= 1 and 1 <= at_most < records."""
+    with localcontext(Context(prec=_DIGITS, Emin=-(10**17), Emax=10**17)):
+        p, b, n = Decimal(rate), Decimal(at_most), Decimal(records)
+        if rate == 1.0:
+            tau = more = Decimal(1)
+        else:
+            tau, more = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
+        swapped = b / n * more / tau
+        kept = (1 - tau) * p + tau * swapped
+        return Truncation(_up(tau), _up(1 - tau), _up(swapped), _down(kept))
+
+
+def _tail(n: int, p: Decimal, k: int) -> Decimal:
+    """P[Bin(n, p) >= k], 0 < p < 1: the smaller side, summed from its largest term."""
+    if k > n:
+        return Decimal(0)
+    if k <= 0:
+        return Decimal(1)
+    odds = p / (1 - p)
+    is_right = k > n * p
+    first = k if is_right else k - 1
+    logs = _log_factorial(n) - _log_factorial(first) - _log_factorial(n - first)
+    term = (logs + first * p.ln() + (n - first) * (1 - p).ln()).exp()
+    total, enough = Decimal(0), Decimal(10) ** -30
+    for i in range(_MOST_TERMS):
+        total += term
+        at = first + i if is_right else first - i
+        ratio = Decimal(n - at) / (at + 1) * odds if is_right else Decimal(at) / (n - at + 1) / odds
+        term *= ratio
+        if ratio < 1 and term <= enough * total * (1 - ratio):
+            return total if is_right else 1 - total
+    raise OutOfReachError(f"truncated batches are too large: about {float(n * p):.3g} records are drawn")
+
+
+def _log_factorial(n: int) -> Decimal:
+    if n < 400:
+        return Decimal(math.factorial(n)).ln()
+    x = Decimal(n + 1)
+    series = sum(1 / (c * x ** (2 * i + 1)) for i, c in enumerate(_BERNOULLI))
+    return (x - Decimal("0.5")) * x.ln() - x + _HALF_LOG_TWO_PI + series
+
+
+def _up(x: Decimal) -> float:
+    x *= 1 + _OFF
+    near = float(x)
+    return min(near if Decimal(near) >= x else math.nextafter(near, math.inf), 1.0)
+
+
+def _down(x: Decimal) -> float:
+    x *= 1 - _OFF
+    near = float(x)
+    return near if Decimal(near) <= x else math.nextafter(near, 0.0)
+
+
+class _EitherLoss(Loss):
+    """One of several losses, drawn with these weights in sight of everyone; weights may add up to a little over 1."""
+
+    parts: tuple[tuple[float, Loss], ...]
+
+    def outside(self, tail: float) -> tuple[float, float]:
+        """All that is outside any of them."""
+        ends = [(weight, *loss.outside(tail)) for weight, loss in self.parts]
+        return sum(weight * missing for weight, missing, _ in ends) * (1.0 + 1e-15), max(end[2] for end in ends)
+
+    def extent(self, tail: float) -> tuple[float, float]:
+        """From the smallest to the largest loss."""
+        ends = [loss.extent(tail) for _, loss in self.parts]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
+        """Those of all parts, with their weights."""
+        for weight, loss in self.parts:
+            for one in loss.nodes(edges, tail):
+                error = weight * (one.mass_error + 4.0 * ROUNDING * one.mass)
+                yield one._replace(mass=weight * one.mass, mass_error=error)
+
+
+def _either(parts: Sequence[tuple[float, Loss]]) -> Loss:
+    used = tuple((weight, loss) for weight, loss in parts if weight >= _SMALLEST)
+    lost = sum(weight for weight, _ in parts if weight < _SMALLEST)
+    return _EitherLoss(
+        used,
+        infinite=sum(weight * loss.infinite for weight, loss in used) * (1.0 + 1e-15) + lost,
+        slack=max(loss.slack for _, loss in used),
+        quadrature=max(loss.quadrature for _, loss in used),
+        anchor=max(used, key=lambda part: part[0])[1].anchor,
+    )
+
+
+def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
+    """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
+    if relation == "replace_one":
+        whole, below = (poisson_replaced(noise, one) for one in (rate, given.kept))
+    else:
+        whole, below = (poisson_sampled(noise, one) for one in (rate, given.kept))
+    is_slot = relation in ("replace_one", "zero_out")  # what takes the record's place is not one of the others
+    swap = replaced(noise, given.replaced) if is_slot else poisson_sampled(0.5 * noise, given.replaced)
+    ways: tuple[Direction, ...] = ("remove", "add")
+    sides = [
+        Bracket(
+            _either([(given.rest, whole.side(way).upper), (given.tau, swap.side(way).upper)]),
+            below.side(way).lower,
+            is_apart=True,
+        )
+        for way in ways
+    ]
+    return Pair(sides[0], sides[0]) if relation == "replace_one" else Pair(*sides)

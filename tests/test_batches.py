@@ -1,0 +1,292 @@
+"""Batches of fixed and of bounded size: all data sets of tiny instances, the oracle, and what must not pass."""
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import fastacct as fa
+from fastacct.core.rounding import rate_of_batch
+from fastacct.reference.batches import Branch, batch_delta
+from fastacct.reference.batches import truncation as oracle_of_truncation
+from fastacct.samplers.truncated import truncation
+
+VALUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
+EPSILONS = (0.0, 0.2, 0.5, 1.6, 2.5)
+RELATIONS = ("remove", "add", "replace_one", "zero_out")
+NOISE = 1.5
+ROUGH = 1e-6
+"""Error of sums over x."""
+X = np.linspace(-16.0, 16.0, 12001)
+DENSITY = {v: np.exp(-0.5 * ((X - v) / NOISE) ** 2) / (NOISE * math.sqrt(2 * math.pi)) for v in np.arange(-4, 4.5, 0.5)}
+
+
+def fixed_size(data, size):
+    """Density of the noisy sum of a random batch."""
+    batches = list(itertools.combinations(data, size))
+    return sum(DENSITY[sum(batch)] for batch in batches) / len(batches)
+
+
+def truncated(data, rate, at_most):
+    total = np.zeros_like(X)
+    for k in range(len(data) + 1):
+        weight = rate**k * (1 - rate) ** (len(data) - k)
+        for drawn in itertools.combinations(data, k):
+            kept = list(itertools.combinations(drawn, min(k, at_most)))
+            total += weight / len(kept) * sum(DENSITY[sum(one)] for one in kept)
+    return total
+
+
+@cache
+def worst(sampler, n, *settings_of_it):
+    """Largest delta of all neighbouring data sets of n records (the larger), by relation and epsilon."""
+    cached = cache(lambda data: sampler(data, *settings_of_it))
+    found = {(relation, epsilon): 0.0 for relation in RELATIONS for epsilon in EPSILONS}
+    for others in itertools.combinations_with_replacement(VALUES, n - 1):
+        for x in VALUES:
+            with_it = cached((*others, x))
+            pairs = [("remove", with_it, cached(others)), ("add", cached(others), with_it)]
+            zero = cached((*others, 0.0))
+            pairs += [("zero_out", with_it, zero), ("zero_out", zero, with_it)]
+            pairs += [("replace_one", with_it, cached((*others, y))) for y in VALUES]
+            for (relation, p, q), epsilon in itertools.product(pairs, EPSILONS):
+                delta = float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) * (X[1] - X[0])
+                found[relation, epsilon] = max(found[relation, epsilon], delta)
+    return found
+
+
+INSTANCES = {
+    "fixed": (fa.Gaussian(NOISE).fixed_size(2, 4), (fixed_size, 4, 2)),
+    "truncated": (fa.Gaussian(NOISE).poisson(0.9, at_most=1, records=4), (truncated, 4, 0.9, 1)),
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", INSTANCES)
+def test_no_data_set_of_a_tiny_instance_is_above_the_bound(name, relation):
+    step, instance = INSTANCES[name]
+    for epsilon in EPSILONS:
+        lower, upper, _ = fa.delta_bounds(step, epsilon=epsilon, neighbors=relation)
+        seen = worst(*instance)[relation, epsilon]
+        assert lower <= seen + ROUGH
+        assert seen <= upper + ROUGH
+        if name == "fixed" and relation != "zero_out":  # exact for one step
+            assert upper <= seen + ROUGH
+
+
+@pytest.mark.parametrize(
+    ("canary", "name", "relation"),
+    [
+        (fa.Gaussian(NOISE).poisson(0.5), "fixed", "remove"),  # noise for half the noise
+        (fa.Gaussian(NOISE).fixed_size(2, 5), "fixed", "remove"),  # n + 1 for n
+        (fa.Gaussian(NOISE).poisson(0.5), "fixed", "replace_one"),  # the replaced pair of a Poisson sample
+        (fa.Gaussian(NOISE).poisson(0.9), "truncated", "add_remove"),  # truncation ignored
+        (fa.Gaussian(NOISE).poisson(0.9, at_most=1, records=5), "truncated", "replace_one"),
+    ],
+    ids=repr,
+)
+def test_the_tiny_instances_tell_what_must_not_pass(canary, name, relation):
+    seen = worst(*INSTANCES[name][1])
+    at = "remove" if relation == "add_remove" else relation
+    assert any(
+        fa.delta(canary, epsilon=epsilon, neighbors=relation) < seen[at, epsilon] - ROUGH for epsilon in EPSILONS
+    )
+
+
+ORACLE = [
+    # batch size, records, noise multiplier, steps, epsilon
+    (10, 1000, 2.0, 1000, 1.0),
+    (5, 100, 4.0, 100, 0.5),
+    (10, 1000, 2.0, 1000, 6.0),
+]
+
+
+@pytest.mark.parametrize(("batch", "records", "noise", "steps", "epsilon"), ORACLE)
+def test_of_many_steps_a_record_replaced_is_between_the_two_pairs(batch, records, noise, steps, epsilon):
+    step, q = fa.Gaussian(noise).fixed_size(batch, records), mpf(batch) / records
+    lower, upper, status = fa.delta_bounds(step * steps, epsilon=epsilon, neighbors="replace_one")
+    above = batch_delta([Branch(mpf(1), mpf(noise), q, "slot")], steps, epsilon)
+    below = batch_delta([Branch(mpf(1), mpf(noise) / 2, q, "sampled")], steps, epsilon)
+    assert above <= upper <= above * (1 + 2e-4)
+    assert below * (1 - 2e-4) <= lower <= below
+    assert status == fa.Status.LOOSE
+
+
+def test_two_steps_chosen_adaptively_are_above_the_pair_that_occurs_and_below_the_bound():
+    """T = 2, q = 0.1, sigma = 2: the best adaptive choice of gradients in a collinear family, by epsilon."""
+    step = fa.Gaussian(2.0).fixed_size(1, 10) * 2
+    for epsilon, adaptive in ((0.2, 0.020267), (0.5, 0.0047098), (1.0, 0.00052357)):
+        lower, upper, _ = fa.delta_bounds(step, epsilon=epsilon, neighbors="replace_one")
+        assert lower < adaptive < upper < 1.04 * adaptive
+
+
+@pytest.mark.parametrize("relation", ["remove", "add", "replace_one"])
+def test_truncated_samples_agree_with_the_oracle_from_above(relation):
+    rate, at_most, records, noise, steps, epsilon = 0.1, 110, 1000, 2.0, 100, 3.0
+    step = fa.Gaussian(noise).poisson(rate, at_most=at_most, records=records)
+    tau, swapped = oracle_of_truncation(rate, at_most, records)
+    kinds = [("replaced", noise), ("slot", noise)] if relation == "replace_one" else [("sampled", noise)] * 2
+    if relation != "replace_one":
+        kinds[1] = ("sampled", noise / 2)
+    weights = ((1 - tau, mpf(rate)), (tau, swapped))
+    branches = [Branch(w, mpf(s), q, kind) for (w, q), (kind, s) in zip(weights, kinds, strict=True)]
+    truth = batch_delta(branches, steps, epsilon, add=relation == "add")
+    upper = fa.delta(step * steps, epsilon=epsilon, neighbors=relation)
+    assert truth <= upper <= truth * (1 + 2e-4)
+
+
+@pytest.mark.parametrize(
+    ("rate", "at_most", "records"), [(0.1, 110, 1000), (0.4, 2, 4), (1e-3, 30, 1000), (0.5, 3, 40), (0.3, 39, 40)]
+)
+def test_probabilities_of_truncation_are_good_to_an_ulp(rate, at_most, records):
+    found = truncation(rate, at_most, records)
+    with mp.workdps(60):
+        tau, swapped = oracle_of_truncation(rate, at_most, records)
+        kept = (1 - tau) * mpf(rate) + tau * swapped
+        for value, truth, side in (
+            (found.tau, tau, 1),
+            (found.rest, 1 - tau, 1),
+            (found.replaced, swapped, 1),
+            (found.kept, kept, -1),
+        ):
+            assert 0 <= side * (mpf(value) - truth) <= mpf(math.ulp(value))
+
+
+def test_truncation_of_a_large_data_set_is_that_of_the_counts_below():
+    """P[Bin >= B] of 10^7 records, against the complement summed from the other end."""
+    rate, at_most, records = 1e-3, 10_300, 10**7
+    found = truncation(rate, at_most, records)
+    with mp.workdps(40):
+        p = mpf(rate)
+        term = mp.exp(
+            mp.loggamma(records) - mp.loggamma(at_most + 1) - mp.loggamma(records - at_most)
+            + at_most * mp.log(p) + (records - 1 - at_most) * mp.log1p(-p)
+        )  # fmt: skip
+        total = mpf(0)
+        for k in range(at_most, at_most + 4000):
+            total += term
+            term *= mpf(records - 1 - k) / (k + 1) * p / (1 - p)
+        assert abs(found.tau / total - 1) < 1e-15
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.floats(0.3, 20.0), st.integers(1, 10**4))
+def test_a_record_added_or_removed_is_the_poisson_sample_at_half_the_noise(a, b, noise, steps):
+    batch, records = min(a, b), max(a, b)
+    step = fa.Gaussian(noise).fixed_size(batch_size=batch, records=records)
+    sample = fa.Gaussian(noise / 2).poisson(rate_of_batch(batch, records))
+    for relation in ("add_remove", "add", "remove"):
+        ours, theirs = (fa.epsilon_bounds(one * steps, delta=1e-6, neighbors=relation) for one in (step, sample))
+        assert ours == theirs
+        assert fa.rdp(step, 4.0, neighbors=relation) == fa.rdp(sample, 4.0, neighbors=relation)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.2, 20.0), st.floats(1e-6, 0.999), st.floats(1.01, 300.0))
+def test_renyi_divergences_are_those_of_the_symmetric_pair(noise, rate, order):
+    step = fa.FixedSizeBatch(fa.Gaussian(noise), round(rate * 10**7) or 1, 10**7)
+    with mp.workdps(40):
+        s, q, a = mpf(noise), mpf(step.sample_rate), mpf(order)
+
+        def integrand(x):
+            log_l = mp.log1p(q * mp.expm1(2 * (x - 1) / s**2))
+            return mp.npdf(x, 0, s) * (mp.expm1(a * log_l) + mp.expm1((1 - a) * log_l) - mp.expm1(log_l))
+
+        top = max(mpf(1), 2 * a)
+        cuts = sorted({mpf(1) + s * k for k in (0, 0.5, 2, 5, 12, 40)} | {top + s * k for k in range(-12, 41, 4)})
+        total = mp.quad(integrand, [x for x in cuts if x >= 1])
+        truth = mp.log1p(total) / (a - 1)
+    found = fa.rdp(step, order, neighbors="replace_one")
+    assert truth <= found
+    assert found <= truth * (1 + 1e-9 + 1e-11 / rate)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_keeping_all_or_drawing_all_is_no_sample(relation):
+    everyone = fa.Gaussian(2.0).fixed_size(7, 7)
+    whole = fa.Gaussian(1.0 if relation in ("add", "remove") else 2.0)
+    none = fa.Gaussian(2.0).fixed_size(0, 7)
+    assert fa.delta(everyone, epsilon=0.5, neighbors=relation) == pytest.approx(
+        fa.delta(whole, epsilon=0.5, neighbors=relation), rel=1e-9
+    )
+    assert fa.delta(none * 5, epsilon=0.0, neighbors=relation) == 0.0
+    kept = fa.Gaussian(2.0).poisson(0.1, at_most=9, records=9)
+    sample = fa.Gaussian(2.0).poisson(0.1)
+    assert fa.delta(kept * 3, epsilon=0.5, neighbors=relation) == fa.delta(sample * 3, epsilon=0.5, neighbors=relation)
+
+
+def test_truncation_that_never_happens_changes_nothing_that_can_be_seen():
+    rare, never = (fa.Gaussian(1.0).poisson(0.01, at_most=b, records=10_000) for b in (400, 2000))
+    sample = fa.delta(fa.Gaussian(1.0).poisson(0.01) * 100, epsilon=1.0)
+    for step in (rare, never):
+        lower, upper, _ = fa.delta_bounds(step * 100, epsilon=1.0)
+        assert lower == pytest.approx(sample, rel=3e-4)
+        assert upper == pytest.approx(sample, rel=3e-4)
+    assert fa.rdp(never, 2.0) >= fa.rdp(fa.Gaussian(1.0).poisson(0.01), 2.0)
+
+
+RUN = {"records": 1000, "batch_size": 10, "delta": 1e-5, "sampling": "fixed_size"}
+
+
+def test_dpsgd_takes_batches_of_a_fixed_size():
+    step = fa.Gaussian(2.0).fixed_size(10, 1000)
+    for relation in ("add_remove", "replace_one"):
+        found = fa.dpsgd.epsilon(noise_multiplier=2.0, steps=300, neighbors=relation, **RUN)
+        assert found == fa.epsilon(step * 300, delta=1e-5, neighbors=relation)
+    epochs = fa.dpsgd.epsilon(noise_multiplier=[2.0, 3.0], epochs=3, **RUN)
+    assert epochs[0] == fa.dpsgd.epsilon(noise_multiplier=2.0, steps=300, **RUN)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_noise_for_batches_of_a_fixed_size_is_on_the_safe_side(relation):
+    noise = fa.dpsgd.noise_multiplier(epsilon=2.0, steps=20, neighbors=relation, **RUN)
+    assert fa.dpsgd.epsilon(noise_multiplier=noise, steps=20, neighbors=relation, **RUN) <= 2.0
+    assert fa.dpsgd.epsilon(noise_multiplier=noise * (1 - 1e-6), steps=20, neighbors=relation, **RUN) > 2.0
+
+
+def test_steps_of_batches_of_a_fixed_size():
+    most = fa.dpsgd.steps(epsilon=2.0, noise_multiplier=2.0, **RUN)
+    at = [fa.dpsgd.epsilon(noise_multiplier=2.0, steps=most + more, **RUN) for more in (0, 1)]
+    assert at[0] <= 2.0 < at[1]
+
+
+def run_with(sampling):
+    return fa.dpsgd.epsilon(noise_multiplier=1.0, steps=1, **(RUN | {"sampling": sampling}))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: fa.Laplace(1.0).fixed_size(1, 2), "known for Gaussian noise only"),
+        (lambda: fa.FixedSizeBatch(fa.Gaussian(1.0).poisson(0.1), 1, 2), "known for Gaussian noise only"),
+        (lambda: fa.Gaussian(1.0).fixed_size([3, 11], 10), "batch_size = 11.0 exceeds records = 10.0"),
+        (lambda: fa.Gaussian(1.0).fixed_size(1.5, 10), "batch_size = 1.5"),
+        (lambda: fa.Gaussian(1.0).poisson(0.1, at_most=0, records=10), "at_most = 0"),
+        (lambda: fa.Gaussian(1.0).fixed_size(1, 10).poisson(0.1), "how many records"),
+        (lambda: fa.PoissonSampled(fa.Gaussian(1.0).fixed_size(1, 10), 0.1), "how many records"),
+        (lambda: fa.Gaussian(1.0).fixed_size(1, 10).group(2), "compete for the places"),
+        (lambda: fa.Gaussian(1.0).poisson(0.1, at_most=1, records=10).group(2), "compete for the places"),
+        (lambda: fa.Gaussian(1.0).shuffled(10), "no amplification by shuffling is proved"),
+        (lambda: fa.Gaussian(1.0).allocation(10), "random allocation"),
+        (lambda: fa.Gaussian(1.0).with_replacement(1, 10), "with replacement are not supported"),
+        (lambda: run_with("shuffled"), "shuffled batches"),
+        (lambda: run_with("x"), "sampling = 'x' is not one of"),
+        (lambda: fa.dpsgd.sample_rate(epsilon=1.0, delta=1e-5, noise_multiplier=1.0, steps=5, records=9,
+                                      sampling="fixed_size"), "batch_size"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_refused_by_name(call, said):
+    with pytest.raises((ValueError, TypeError), match="(?i)" + said.replace("(", r"\(")):
+        call()
+
+
+def test_the_oracle_of_batches_knows_the_closed_forms():
+    """All at once: at q = 1 the batch with a record replaced is a Gaussian with sensitivity 2."""
+    rate = mpf("0.999999")
+    near = batch_delta([Branch(mpf(1), mpf(8), rate, "slot")], 40, 1.0, digits=10)
+    assert float(near) == pytest.approx(fa.delta(fa.Gaussian(8.0) * 40, epsilon=1.0, neighbors="replace_one"), rel=1e-4)
