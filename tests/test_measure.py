@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp, mpf
 
 from fastacct import reference
-from fastacct.losses.loss import _legendre
+from fastacct.losses.loss import legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.pld import LossDistribution
 from fastacct.readers.grid.composition import Composition
@@ -85,7 +85,7 @@ def test_upper_masses_meet_the_connect_the_dots_formula():
 
 def test_quadrature_weights_are_good_to_an_ulp():
     for n in (2, 5, 16, 33):
-        points, weights = _legendre(n)
+        points, weights = legendre(n)
         with mp.workdps(40):
             for x, w in zip(points.tolist(), weights.tolist(), strict=True):
                 root = mp.findroot(lambda t: mp.legendre(n, t), mpf(x))  # noqa: B023

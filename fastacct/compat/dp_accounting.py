@@ -1,78 +1,176 @@
-"""Privacy-loss distributions of Google's dp_accounting, converted by their values.
+"""Google's dp_accounting: an accountant of its events, its events as processes, and its PLD objects.
 
-Converting keeps the certified direction; composing the result in dp_accounting does not (its convolutions are plain
-FFTs, wrong below deltas of about 1e-11): compose first, here, then convert.
+accountant = FastAccountant()              # instead of PLDAccountant() or RdpAccountant()
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+import math
+from collections.abc import Iterable
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from fastacct.losses.loss import ROUNDING
-from fastacct.losses.measure import GridMeasure, on_multiples
-from fastacct.readers.grid.distribution import LossDistribution
+import fastacct as fa
+from fastacct.compat.dp_events import NEIGHBORS, NOTHING, Job, RefusedError, job_of, times
+from fastacct.core.extras import import_extra
 
-__all__ = ["from_dp_accounting", "to_dp_accounting"]
+dp_accounting: Any = import_extra("dp_accounting", "dp_accounting")
+pld_privacy_accountant: Any = import_extra("dp_accounting.pld.pld_privacy_accountant", "dp_accounting")
+
+__all__ = ["FastAccountant", "from_dp_accounting", "to_dp_accounting"]
+
+_Details: Final = dp_accounting.PrivacyAccountant.CompositionErrorDetails
+_TAIL: Final = 1e-15
+"""Delta of a PLD object at its largest loss; mass beyond it counts as an infinite loss."""
+_ORDERS: Final = np.array([1.0 + x / 10.0 for x in range(1, 100)] + list(range(11, 64)) + [128.0, 256.0, 512.0, 1024.0])
+"""Of `rdp`, if none are given."""
 
 
-def to_dp_accounting(remove: LossDistribution, add: LossDistribution | None = None) -> Any:
-    """A pessimistic `dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution`.
+class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
+    """An accountant of dp_accounting's events with certified answers.
 
-    **Guarantee.** Its delta, summed exactly, is never below the true one.
+    **Guarantee.** As `fastacct.epsilon` and `fastacct.delta`: never below the truth under the relation, rounding
+    included.  Under REPLACE_ONE the noise multiplier of an event is over the clipping norm, so that a replaced record
+    moves a sum by 2.  Events that are not known are refused, and a refused event changes nothing.
 
     Parameters
     ----------
-    remove, add : LossDistribution
-        The two directions, on one spacing; without `add` they are taken to be alike.
+    neighboring_relation : dp_accounting.NeighboringRelation
+        REPLACE_SPECIAL is "zero_out".
+    method : {"exact", "rdp"}
+    orders : iterable of float, optional
+        Of `rdp`, and with "rdp" those that are searched; default: all for the search, a usual list for `rdp`.
+    """
+
+    def __init__(
+        self,
+        neighboring_relation: Any = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        method: Literal["exact", "rdp"] = "exact",
+        orders: Iterable[float] | None = None,
+    ) -> None:
+        super().__init__(neighboring_relation)
+        if method not in ("exact", "rdp"):
+            raise ValueError(f"method = {method!r} is not one of 'exact', 'rdp'")
+        self._neighbors = NEIGHBORS[neighboring_relation.name]
+        given = None if orders is None else [float(order) for order in orders]
+        self._accountant = fa.Exact() if method == "exact" else fa.RDP(orders=given)
+        self._orders = _ORDERS if given is None else np.array(given)
+        self._total = NOTHING
+        self._last: tuple[Any, Job] | None = None
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        if count < 0 or (do_compose and count == 0):
+            raise ValueError(f"count = {count!r} is out of range; allowed: whole numbers from 1")
+        try:
+            job = self._last[1] if self._last and self._last[0] is event else job_of(event, self._neighbors)
+        except RefusedError as error:
+            return _Details(invalid_event=error.event, error_message=str(error))
+        self._last = (event, job)
+        if do_compose:
+            more, self._last = times(job, count), None
+            self._total = Job(self._total.process + more.process, self._total.is_exposed or more.is_exposed)
+        return None
+
+    @property
+    def process(self) -> fa.Process:
+        """Everything composed so far, but for what has no protection."""
+        return self._total.process
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """Certified upper bound of epsilon."""
+        if self._total.is_exposed:
+            return math.inf
+        return float(fa.epsilon(self.process, delta=target_delta, **self._asked()))
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """Certified upper bound of delta."""
+        if self._total.is_exposed:
+            return 1.0
+        return float(fa.delta(self.process, epsilon=target_epsilon, **self._asked()))
+
+    def get_epsilon_and_optimal_order(self, target_delta: float) -> tuple[float, float]:
+        """Epsilon by Rényi divergences, and the best of `orders`."""
+        divergences = self.rdp
+        if not np.isfinite(divergences).any() or not target_delta > 0:
+            return math.inf if self.process or self._total.is_exposed else 0.0, float(self._orders[0])
+        each = fa.convert.rdp_to_epsilon(self._orders, divergences, target_delta)
+        best = int(np.argmin(each))
+        return float(np.asarray(each)[best]), float(self._orders[best])
+
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """Largest true-positive rate of any test with these false-positive rates; `deltas` are not needed."""
+        if self._total.is_exposed:
+            return np.ones_like(false_positive_rates) if np.ndim(false_positive_rates) else 1.0
+        return fa.tpr_at_fpr(self.process, fpr=false_positive_rates, neighbors=self._neighbors)
+
+    @property
+    def orders(self) -> Any:
+        """Orders of `rdp`."""
+        return self._orders.copy()
+
+    @property
+    def rdp(self) -> Any:
+        """Rényi divergences at `orders`."""
+        if self._total.is_exposed:
+            return np.full(self._orders.shape, np.inf)
+        return fa.rdp(self.process, self._orders, neighbors=self._neighbors)
+
+    def _asked(self) -> dict[str, Any]:
+        return {"accountant": self._accountant, "neighbors": self._neighbors}
+
+
+pld_privacy_accountant.PLDAccountant.register(FastAccountant)  # for isinstance in jax_privacy
+
+
+def from_dp_accounting(event: Any, relation: Any = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE) -> fa.Process:
+    """The process that an event describes; UnsupportedEventError where it is not known, or not private at all."""
+    try:
+        job = job_of(event, NEIGHBORS[relation.name])
+    except RefusedError as error:
+        raise dp_accounting.UnsupportedEventError(f"{error} (subevent {error.event})") from None
+    if job.is_exposed:
+        raise dp_accounting.UnsupportedEventError(f"{event} is not private: no process describes it")
+    return job.process
+
+
+def to_dp_accounting(job: fa.Mechanism | fa.Process, *, neighbors: Any = "add_remove", spacing: float = 1e-3) -> Any:
+    """A pessimistic PLD object of dp_accounting with the losses of a job, at multiples of `spacing`.
+
+    **Guarantee.** Its deltas, summed exactly, are never below the true ones.  What dp_accounting composes of it is not
+    certified: its convolutions have a floor of about 1e-14.  Compose first, here, then convert.
 
     Raises
     ------
-    ImportError
-        If dp_accounting is not installed.
+    ValueError
+        For a job of which only divergences or a bound are known.
     """
-    if add is not None and add.spacing != remove.spacing:
-        raise ValueError(f"remove and add have different spacings, {remove.spacing!r} and {add.spacing!r}")
-    library = _library()
-    return library.PrivacyLossDistribution(_pmf(library, remove), None if add is None else _pmf(library, add))
+    whole = job if isinstance(job, fa.Process) else job * 1
+    for mechanism, _ in whole.decompose(neighbors):
+        if not mechanism.has_losses:
+            raise ValueError(f"no privacy losses are known for {mechanism!r}")
+    ways: tuple[Any, Any] = ("remove", "add") if neighbors == "add_remove" else (neighbors, neighbors)
+    ends = [int(fa.epsilon(whole, delta=_TAIL, neighbors=way) / spacing) + 1 for way in ways]
+    pmf = import_extra("dp_accounting.pld.pld_pmf", "dp_accounting")
+    library = import_extra("dp_accounting.pld.privacy_loss_distribution", "dp_accounting")
+    deltas = [
+        np.asarray(fa.delta(whole, epsilon=spacing * np.arange(n + 1), neighbors=way))
+        for n, way in zip(ends, ways, strict=True)
+    ]
+    pmfs = [
+        pmf.DensePLDPmf(spacing, -(other.size - 1), *_dots(own, other, spacing), True)
+        for own, other in (deltas, deltas[::-1])
+    ]
+    return library.PrivacyLossDistribution(*pmfs)
 
 
-def from_dp_accounting(distribution: Any) -> tuple[LossDistribution, LossDistribution]:
-    """The remove and the add direction of a dp_accounting `PrivacyLossDistribution`.
-
-    **Guarantee.** Only what its values say: a pessimistic one bounds from above (the lower bounds are 0), an optimistic
-    one from below (the upper bounds are 1).  Negative probabilities, which its pessimistic ones may contain, become 0.
-    """
-    pmfs = [getattr(distribution, name, None) for name in ("_pmf_remove", "_pmf_add")]
-    if any(pmf is None or not hasattr(pmf, "to_dense_pmf") for pmf in pmfs):
-        raise TypeError(f"not a dp_accounting PrivacyLossDistribution: {distribution!r}")
-    remove, add = (_distribution(pmf.to_dense_pmf()) for pmf in pmfs)  # type: ignore[union-attr]
-    return remove, add
-
-
-def _library() -> Any:
-    try:
-        return import_module("dp_accounting.pld.privacy_loss_distribution")
-    except ImportError as error:
-        raise ImportError("converting to dp_accounting needs the package: pip install dp-accounting") from error
-
-
-def _pmf(library: Any, loss: LossDistribution) -> Any:
-    measure, first = on_multiples(loss.upper)
-    return library.pld_pmf.DensePLDPmf(measure.spacing, first, measure.mass, measure.infinite, True)
-
-
-def _distribution(pmf: Any) -> LossDistribution:
-    spacing, first = float(pmf._discretization), int(pmf._lower_loss)
-    mass, infinite = np.asarray(pmf._probs, dtype=np.float64), float(pmf._infinity_mass)
-    origin = first * spacing
-    slack = 2.0 * ROUNDING * abs(origin)
-    if pmf._pessimistic_estimate:
-        upper = GridMeasure(origin, spacing, np.maximum(mass, 0.0), max(infinite, 0.0), slack)
-        return LossDistribution.from_grids(upper, GridMeasure(origin, spacing, np.zeros(1)))
-    if (mass < 0.0).any() or infinite < 0.0:
-        raise ValueError("an optimistic distribution with negative probabilities bounds nothing")
-    lower = GridMeasure(origin, spacing, mass, infinite, slack)
-    return LossDistribution.from_grids(GridMeasure(origin, spacing, np.zeros(1), 1.0), lower)
+def _dots(own: Any, other: Any, spacing: float) -> tuple[Any, float]:
+    """Masses at multiples of the spacing from the deltas of both directions at epsilon >= 0, and that of infinity."""
+    below = spacing * np.arange(-(other.size - 1), 0)
+    delta = np.append(-np.expm1(below) + np.exp(below) * other[:0:-1] * (1 + 1e-15), own)
+    slope = np.append(np.diff(delta), 0.0) / math.expm1(spacing)
+    rise = np.append(delta[0] - 1.0, np.diff(delta)) * math.exp(spacing) / math.expm1(spacing)
+    mass = slope - rise
+    mass[0] = 1.0 - delta[0] + slope[0]
+    mass[-1] = -np.diff(delta)[-1] / -math.expm1(-spacing)
+    return np.maximum(mass, 0.0), float(delta[-1])

@@ -1,0 +1,206 @@
+"""Events of Google's dp_accounting as processes: one row of a table for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import fastacct as fa
+
+__all__ = ["EXPOSED", "NEIGHBORS", "NOTHING", "Job", "RefusedError", "job_of", "times"]
+
+NEIGHBORS: Final[dict[str, Any]] = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace_one", "REPLACE_SPECIAL": "zero_out"}
+"""Their names of the neighbouring relations, and ours."""
+
+
+class RefusedError(Exception):
+    """An event that is not supported under a relation, and why."""
+
+    def __init__(self, event: Any, why: str) -> None:
+        super().__init__(why)
+        self.event = event
+
+
+class Job(NamedTuple):
+    """What an event releases; with `is_exposed` something without any protection as well."""
+
+    process: fa.Process
+    is_exposed: bool = False
+
+
+NOTHING: Final = Job(fa.Process())
+EXPOSED: Final = Job(fa.Process(), True)
+
+
+def job_of(event: Any, neighbors: Any) -> Job:
+    """What an event releases under a relation; RefusedError where that is not known."""
+    for kind in type(event).__mro__:
+        if kind.__name__ in _EVENTS and kind.__module__.startswith("dp_accounting"):
+            return _EVENTS[kind.__name__](event, neighbors)
+    raise RefusedError(event, "Unsupported event.")
+
+
+def _one(event: Any, mechanism: fa.Mechanism, neighbors: Any) -> Job:
+    if neighbors not in mechanism.relations:
+        known = " or ".join(key for key, name in NEIGHBORS.items() if name in mechanism.relations)
+        raise RefusedError(event, f"neighboring_relation must be {known} for {type(event).__name__}.")
+    return Job(mechanism * 1)
+
+
+def _composed(event: Any, neighbors: Any) -> Job:
+    jobs = [job_of(one, neighbors) for one in event.events]
+    blocks = [block for job in jobs for block in job.process]
+    return Job(fa.Process(blocks), any(job.is_exposed for job in jobs))
+
+
+def _repeated(event: Any, neighbors: Any) -> Job:
+    job = job_of(event.event, neighbors)
+    return times(job, event.count)
+
+
+def times(job: Job, count: int) -> Job:
+    """The same, so many times."""
+    return Job(job.process * count, job.is_exposed and count > 0)
+
+
+def _noisy(make: Callable[[Any], fa.Mechanism], noise: str = "noise_multiplier") -> Callable[[Any, Any], Job]:
+    """Events that are exposed without noise."""
+
+    return lambda event, neighbors: _one(event, make(event), neighbors) if getattr(event, noise) != 0 else EXPOSED
+
+
+def _mixture(event: Any, neighbors: Any) -> Job:
+    if all(far == 0 for far in event.sensitivities):
+        return NOTHING
+    parts = list(zip(event.sampling_probs, event.sensitivities, strict=True))
+    mixture = _noisy(lambda one: fa.GaussianMixture(one.standard_deviation, p=parts), "standard_deviation")
+    return mixture(event, neighbors)
+
+
+def _response(event: Any, neighbors: Any) -> Job:
+    p, k = event.noise_parameter, event.num_buckets
+    if not 0 <= p <= 1 or k < 1:
+        raise ValueError(f"noise_parameter must be in [0, 1] and num_buckets at least 1, not {p!r} and {k!r}")
+    response = fa.RandomizedResponse(math.log1p(k * (1 - p) / p) * (1 + 4e-16) if p > 0 else math.inf, max(k, 2))
+    job = _one(event, response, neighbors)
+    return NOTHING if k == 1 else job if p > 0 else EXPOSED
+
+
+def _discrete_gaussian(event: Any, neighbors: Any) -> Job:
+    far = event.sensitivity * (2 if neighbors == "replace_one" else 1)
+    if event.dimension == 1 and event.sensitivity == int(event.sensitivity):
+        return _one(event, fa.DiscreteGaussian(event.sigma, int(event.sensitivity)), neighbors)
+    return _one(event, fa.ZCDP(0.5 * (far / event.sigma) ** 2 * (1 + 1e-15)), neighbors)
+
+
+def _concentrated(event: Any, neighbors: Any) -> Job:
+    if event.rho < 0 or event.xi < 0:
+        raise ValueError(f"rho and xi must be at least 0, not {event.rho!r} and {event.xi!r}")
+    if event.xi == 0:
+        return _one(event, fa.ZCDP(event.rho), neighbors)
+    orders = 1 + np.geomspace(1e-4, 1e8, 1200)
+    return _one(event, fa.RDPCurve(orders, (event.xi + event.rho * orders) * (1 + 1e-15)), neighbors)
+
+
+def _tree(event: Any, neighbors: Any) -> Job:
+    if neighbors != "zero_out":
+        raise RefusedError(event, "neighboring_relation must be REPLACE_SPECIAL: an added record moves all others.")
+    counts: list[int] = [event.step_counts] if np.isscalar(event.step_counts) else list(event.step_counts)
+    if not counts or min(counts) < 0:
+        raise ValueError(f"step_counts must be numbers of steps, not {event.step_counts!r}")
+    make = _noisy(lambda one: fa.TreeAggregation(one.noise_multiplier, steps=max(counts)))
+    return make(event, neighbors) if max(counts) > 0 else NOTHING
+
+
+def _selected(event: Any, neighbors: Any) -> Job:
+    job = job_of(event.event, neighbors)
+    eta = None if event.shape == math.inf else event.shape
+    if job.is_exposed:
+        return EXPOSED
+    return _one(event, fa.RepeatedSelection(job.process, event.mean, eta), neighbors) if job.process else NOTHING
+
+
+def _sampled(event: Any, neighbors: Any) -> Job:
+    rate = event.sampling_probability
+    if not 0 <= rate <= 1:
+        raise ValueError(f"sampling_probability = {rate!r} is out of range; allowed: [0, 1]")
+    job = job_of(event.event, neighbors)
+    if rate == 0 or not (job.process or job.is_exposed):
+        return NOTHING
+    if job.is_exposed:
+        return EXPOSED
+    blocks = list(job.process)
+    is_one = len(blocks) == 1 and blocks[0][1] == 1
+    try:
+        return _one(event, (blocks[0][0] if is_one else job.process).poisson(rate), neighbors)
+    except ValueError as error:
+        raise RefusedError(event, str(error)) from None
+
+
+def _fixed_size(event: Any, neighbors: Any) -> Job:
+    job = job_of(event.event, neighbors)
+    if event.sample_size == 0 or not (job.process or job.is_exposed):
+        return NOTHING
+    if job.is_exposed:
+        return EXPOSED
+    try:
+        whole: Any = job.process.poisson(1.0)
+    except ValueError as error:
+        raise RefusedError(event, str(error)) from None
+    return _one(event, whole.mechanism.fixed_size(event.sample_size, event.source_dataset_size), neighbors)
+
+
+def _truncated(event: Any, neighbors: Any) -> Job:
+    if 0 in (event.sampling_probability, event.truncated_batch_size, event.dataset_size):
+        return NOTHING
+    cap = {"at_most": event.truncated_batch_size, "records": event.dataset_size}
+    make = _noisy(lambda one: fa.Gaussian(one.noise_multiplier).poisson(one.sampling_probability, **cap))
+    return make(event, neighbors)
+
+
+def _refused(call: Callable[[], Any]) -> Callable[[Any, Any], Job]:
+    """Events whose sampler fastacct refuses, with the sentence that it has for it."""
+
+    def job(event: Any, neighbors: Any) -> Job:
+        try:
+            call()
+        except ValueError as error:
+            raise RefusedError(event, str(error)) from None
+        raise RefusedError(event, "Unsupported event.")
+
+    return job
+
+
+def _simple(make: Callable[[Any], fa.Mechanism]) -> Callable[[Any, Any], Job]:
+    return lambda event, neighbors: _one(event, make(event), neighbors)
+
+
+_EVENTS: Final[dict[str, Callable[[Any, Any], Job]]] = {
+    "NoOpDpEvent": lambda event, neighbors: NOTHING,
+    "NonPrivateDpEvent": lambda event, neighbors: EXPOSED,
+    "ComposedDpEvent": _composed,
+    "SelfComposedDpEvent": _repeated,
+    "GaussianDpEvent": _noisy(lambda event: fa.Gaussian(event.noise_multiplier)),
+    "LaplaceDpEvent": _noisy(lambda event: fa.Laplace(event.noise_multiplier)),
+    "DiscreteLaplaceDpEvent": _noisy(
+        lambda event: fa.DiscreteLaplace((1 - 4e-16) / event.noise_parameter, event.sensitivity), "noise_parameter"
+    ),
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "RandomizedResponseDpEvent": _response,
+    "ExponentialMechanismDpEvent": _simple(lambda event: fa.Exponential(event.epsilon)),
+    "PermuteAndFlipDpEvent": _simple(lambda event: fa.PermuteAndFlip(event.epsilon)),
+    "EpsilonDeltaDpEvent": _simple(lambda event: fa.ApproxDP(event.epsilon, event.delta)),
+    "ZCDpEvent": _concentrated,
+    "RepeatAndSelectDpEvent": _selected,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+    "PoissonSampledDpEvent": _sampled,
+    "SampledWithoutReplacementDpEvent": _fixed_size,
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
+    "SampledWithReplacementDpEvent": _refused(lambda: fa.Gaussian(1.0).with_replacement(1, 1)),
+    "RandomAllocationDpEvent": _refused(lambda: fa.Gaussian(1.0).allocation(1)),
+}
+"""By name, since the classes differ between versions; what a new one releases is one row."""
