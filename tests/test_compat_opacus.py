@@ -1,0 +1,222 @@
+"""The accountant for Opacus: its own tests, a real training run, checkpoints, and what must not pass."""
+
+import json
+import unittest
+import warnings
+
+import pytest
+
+import fastacct as fa
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("opacus", reason="the extra opacus is not installed")
+
+from opacus import PrivacyEngine  # noqa: E402
+from opacus.accountants import create_accountant, registry  # noqa: E402
+from opacus.accountants.utils import get_noise_multiplier  # noqa: E402
+from opacus.tests import accountants_test  # noqa: E402
+
+from fastacct.compat import opacus as fast  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch):
+    """Names registered in a test are forgotten after it."""
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
+    monkeypatch.setattr(fast.FastAccountant, "_has_warned", False)
+
+
+# -- their tests, with numbers read as "at most theirs, not below the truth" ------------------------------------------
+
+TRUTH = {
+    7.32911117143: fa.epsilon_lower(fa.Gaussian(1.5).poisson(0.04) * 2250, delta=1e-5),
+    6.777395712150674: fa.epsilon_lower(fa.Gaussian(1.5).poisson(0.04) * 2249, delta=1e-5),
+    **{noise: fa.dpsgd.noise_multiplier(epsilon=8.0, delta=1e-5, sample_rate=0.04, steps=2250) * (1 - 1e-7)
+       for noise in (1.416, 1.34765625)},
+    **{noise: fa.dpsgd.noise_multiplier(epsilon=8.0, delta=1e-5, sample_rate=0.04, steps=2000) * (1 - 1e-7)
+       for noise in (1.3562, 1.2915)},
+}  # fmt: skip
+"""What each number of theirs bounds."""
+
+
+class AsBounds(accountants_test.AccountingTest):
+    __test__ = False
+
+    def assertAlmostEqual(self, first, second, places=None, msg=None, delta=None):  # noqa: N802
+        if second not in TRUTH:  # of their own approximate accountant, which is not replaced
+            assert first == pytest.approx(second, abs=0.5 * 10.0 ** -(places or 7))
+        else:
+            assert TRUTH[second] <= first <= second + 0.5 * 10.0 ** -(places or 7)
+
+
+def their_failures(monkeypatch, accountant):
+    for name in ("RDPAccountant", "PRVAccountant"):
+        monkeypatch.setattr(accountants_test, name, accountant)
+    for name in ("rdp", "prv"):
+        registry.register_accountant(name, accountant, force=True)
+    result = unittest.TestResult()
+    tests = unittest.defaultTestLoader.loadTestsFromTestCase(AsBounds)
+    for other in (accountants_test.AccountantRegistryTest,):
+        tests.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(other))
+    tests.run(result)
+    assert result.testsRun >= 15
+    return [test.id().rsplit(".")[-1] for test, _ in result.failures + result.errors]
+
+
+def test_their_tests_pass(monkeypatch):
+    assert their_failures(monkeypatch, fast.FastAccountant) == []
+
+
+class Low(fast.FastAccountant):
+    def get_epsilon(self, delta, **kwargs):
+        return 0.97 * super().get_epsilon(delta)
+
+
+class Forgetful(fast.FastAccountant):
+    def get_epsilon(self, delta, **kwargs):
+        noise, rate, _ = self.history[-1]
+        return fa.dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, steps=1, delta=delta)
+
+
+@pytest.mark.parametrize("canary", [Low, Forgetful])
+def test_their_tests_tell_what_must_not_pass(monkeypatch, canary):
+    assert their_failures(monkeypatch, canary)
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_registering_twice_and_in_place_of_theirs():
+    fast.register()
+    fast.register()
+    assert isinstance(create_accountant("fastacct"), fast.FastAccountant)
+    assert not isinstance(create_accountant("rdp"), fast.FastAccountant)
+    fast.register(replace=("prv", "rdp"))
+    for name in ("fastacct", "prv", "rdp"):
+        made = create_accountant(name)
+        assert isinstance(made, fast.FastAccountant)
+        assert made.mechanism() == name
+    with pytest.raises(ValueError, match="replace = 'pvr' is not one of"):
+        fast.register(replace=["pvr"])
+
+
+def test_the_noise_that_opacus_finds_is_on_the_safe_side():
+    fast.register()
+    noise = get_noise_multiplier(
+        target_epsilon=3.0, target_delta=1e-5, sample_rate=0.01, epochs=30, accountant="fastacct"
+    )
+    assert 2.99 <= fa.dpsgd.epsilon(noise_multiplier=noise, sample_rate=0.01, steps=3000, delta=1e-5) <= 3.0
+
+
+# -- history ----------------------------------------------------------------------------------------------------------
+
+
+def accountant_after(steps, **run):
+    made = fast.FastAccountant()
+    for _ in range(steps):
+        made.step(**(RUN | run))
+    return made
+
+
+def test_epsilon_is_that_of_the_run():
+    made = accountant_after(300)
+    assert made.history == [(1.0, 0.01, 300)]
+    assert made.get_epsilon(1e-5) == made.get_epsilon(delta=1e-5, alphas=[2, 3], eps_error=0.1, delta_error=1e-9)
+    assert made.get_epsilon(1e-5) == fa.dpsgd.epsilon(steps=300, delta=1e-5, **RUN)
+    made.step(noise_multiplier=2.0, sample_rate=0.01)
+    made.step(**RUN)
+    assert made.history == [(1.0, 0.01, 300), (2.0, 0.01, 1), (1.0, 0.01, 1)]
+    assert made.get_epsilon(1e-5) == fa.dpsgd.epsilon(history=[(1.0, 0.01, 301), (2.0, 0.01, 1)], delta=1e-5)
+    epsilon, order = made.get_privacy_spent(delta=1e-5)
+    assert epsilon == made.get_epsilon(1e-5)
+    assert order > 1
+    assert fast.FastAccountant().get_epsilon(1e-5) == 0.0
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("theirs", ["fastacct", "rdp", "prv", "gdp"])
+def test_checkpoints_are_taken_over(theirs):
+    state = {"history": [[1.0, 0.01, 7], (2, 0.01, 3)], "mechanism": theirs}
+    made = fast.FastAccountant()
+    made.load_state_dict(json.loads(json.dumps(state)))
+    assert made.history == [(1.0, 0.01, 7), (2.0, 0.01, 3)]
+    assert [type(x) for x in made.history[0]] == [float, float, int]
+    other = fast.FastAccountant()
+    other.load_state_dict(made.state_dict())
+    assert other.get_epsilon(1e-5) == made.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize("state", [None, {}, {"history": []}, {"mechanism": "rdp"}, {"history": [], "mechanism": "x"}])
+def test_other_states_are_refused(state):
+    with pytest.raises(ValueError):
+        fast.FastAccountant().load_state_dict(state)
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(-1.0, 0.1), (float("nan"), 0.1), (1.0, 1.5), (1.0, -0.1)])
+def test_steps_that_are_none_are_refused_and_change_nothing(noise, rate):
+    made = accountant_after(2)
+    with pytest.raises(ValueError, match="out of range"):
+        made.step(noise_multiplier=noise, sample_rate=rate)
+    assert made.history == [(1.0, 0.01, 2)]
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def training(engine, *, poisson=True, epsilon=None, epochs=3):
+    """Objects of a small run of DP-SGD."""
+    torch.manual_seed(1)
+    data = torch.utils.data.TensorDataset(torch.randn(200, 4), torch.randint(0, 2, (200,)))
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(data, batch_size=20)
+    parts = {"module": model, "optimizer": optimizer, "data_loader": loader, "max_grad_norm": 1.0}
+    if epsilon is not None:
+        return engine.make_private_with_epsilon(target_epsilon=epsilon, target_delta=1e-5, epochs=epochs, **parts)
+    return engine.make_private(noise_multiplier=1.5, poisson_sampling=poisson, **parts)
+
+
+def train(model, optimizer, loader, epochs):
+    for _ in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+
+def test_three_epochs_of_training_saved_loaded_and_continued(tmp_path):
+    fast.register()
+    engine = PrivacyEngine(accountant="fastacct")
+    model, optimizer, loader = training(engine)
+    train(model, optimizer, loader, 2)
+    engine.save_checkpoint(path=tmp_path / "run.pt", module=model, optimizer=optimizer)
+    spent = engine.get_epsilon(1e-5)
+    assert spent == fa.dpsgd.epsilon(noise_multiplier=1.5, sample_rate=0.1, steps=20, delta=1e-5)
+    again = PrivacyEngine(accountant="fastacct")
+    model, optimizer, loader = training(again)
+    again.load_checkpoint(path=tmp_path / "run.pt", module=model, optimizer=optimizer)
+    assert again.get_epsilon(1e-5) == spent
+    train(model, optimizer, loader, 1)
+    assert again.accountant.history == [(1.5, 0.1, 30)]
+    assert again.get_epsilon(1e-5) == fa.dpsgd.epsilon(noise_multiplier=1.5, sample_rate=0.1, steps=30, delta=1e-5)
+
+
+def test_noise_for_a_target_epsilon():
+    fast.register()
+    engine = PrivacyEngine(accountant="fastacct")
+    model, optimizer, loader = training(engine, epsilon=2.0)
+    train(model, optimizer, loader, 3)
+    assert 1.98 <= engine.get_epsilon(1e-5) <= 2.0
+
+
+def test_a_loader_that_is_not_poisson_is_reported_once():
+    fast.register()
+    with pytest.warns(fast.NotPoissonWarning, match="does not draw Poisson samples"):
+        training(PrivacyEngine(accountant="fastacct"), poisson=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fast.NotPoissonWarning)
+        training(PrivacyEngine(accountant="fastacct"), poisson=False)
+        training(PrivacyEngine(accountant="fastacct"))
