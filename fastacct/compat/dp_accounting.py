@@ -25,6 +25,8 @@ _TAIL: Final = 1e-15
 """Delta of a PLD object at its largest loss; mass beyond it counts as an infinite loss."""
 _ORDERS: Final = np.array([1.0 + x / 10.0 for x in range(1, 100)] + list(range(11, 64)) + [128.0, 256.0, 512.0, 1024.0])
 """Of `rdp`, if none are given."""
+_LARGEST: Final = 1e11
+"""Finite order that is searched."""
 
 
 class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
@@ -53,9 +55,10 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
         if method not in ("exact", "rdp"):
             raise ValueError(f"method = {method!r} is not one of 'exact', 'rdp'")
         self._neighbors = NEIGHBORS[neighboring_relation.name]
-        given = None if orders is None else [float(order) for order in orders]
-        self._accountant = fa.Exact() if method == "exact" else fa.RDP(orders=given)
-        self._orders = _ORDERS if given is None else np.array(given)
+        self._orders = _ORDERS if orders is None else np.array([float(order) for order in orders])
+        searched = self._orders[self._is_usable()]
+        is_restricted = orders is not None and searched.size > 0
+        self._accountant = fa.Exact() if method == "exact" else fa.RDP(orders=searched if is_restricted else None)
         self._total = NOTHING
         self._last: tuple[Any, Job] | None = None
 
@@ -91,12 +94,14 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
 
     def get_epsilon_and_optimal_order(self, target_delta: float) -> tuple[float, float]:
         """Epsilon by Rényi divergences, and the best of `orders`."""
-        divergences = self.rdp
+        divergences, usable = self.rdp, self._is_usable()
+        divergences = np.where(usable, divergences, np.inf)
         if not np.isfinite(divergences).any() or not target_delta > 0:
             return math.inf if self.process or self._total.is_exposed else 0.0, float(self._orders[0])
-        each = fa.convert.rdp_to_epsilon(self._orders, divergences, target_delta)
+        each = np.full(divergences.shape, np.inf)
+        each[usable] = fa.convert.rdp_to_epsilon(self._orders[usable], divergences[usable], target_delta)
         best = int(np.argmin(each))
-        return float(np.asarray(each)[best]), float(self._orders[best])
+        return float(each[best]), float(self._orders[best])
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """Largest true-positive rate of any test with these false-positive rates; `deltas` are not needed."""
@@ -114,7 +119,13 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
         """Rényi divergences at `orders`."""
         if self._total.is_exposed:
             return np.full(self._orders.shape, np.inf)
-        return fa.rdp(self.process, self._orders, neighbors=self._neighbors)
+        at = np.where(self._orders <= _LARGEST, self._orders, np.inf)  # divergences increase with the order
+        return fa.rdp(self.process, at, neighbors=self._neighbors)
+
+    _rdp = rdp
+
+    def _is_usable(self) -> Any:
+        return (self._orders > 1.0) & (self._orders <= _LARGEST)
 
     def _asked(self) -> dict[str, Any]:
         return {"accountant": self._accountant, "neighbors": self._neighbors}
@@ -167,10 +178,23 @@ def to_dp_accounting(job: fa.Mechanism | fa.Process, *, neighbors: Any = "add_re
 def _dots(own: Any, other: Any, spacing: float) -> tuple[Any, float]:
     """Masses at multiples of the spacing from the deltas of both directions at epsilon >= 0, and that of infinity."""
     below = spacing * np.arange(-(other.size - 1), 0)
-    delta = np.append(-np.expm1(below) + np.exp(below) * other[:0:-1] * (1 + 1e-15), own)
-    slope = np.append(np.diff(delta), 0.0) / math.expm1(spacing)
-    rise = np.append(delta[0] - 1.0, np.diff(delta)) * math.exp(spacing) / math.expm1(spacing)
-    mass = slope - rise
-    mass[0] = 1.0 - delta[0] + slope[0]
-    mass[-1] = -np.diff(delta)[-1] / -math.expm1(-spacing)
+    x = np.exp(np.append(below, spacing * np.arange(own.size)))
+    delta = _hull(x, np.append(-np.expm1(below) + np.exp(below) * other[:0:-1] * (1 + 1e-15), own))
+    gap = math.expm1(spacing)
+    rise = np.diff(delta)
+    mass = np.append(rise, 0.0) / gap - np.append(0.0, rise) * math.exp(spacing) / gap
+    mass[0] += 1.0 - delta[0]
     return np.maximum(mass, 0.0), float(delta[-1])
+
+
+def _hull(x: Any, delta: Any) -> Any:
+    """The largest convex function below bounds of a convex function: a bound, too."""
+    corners: list[int] = []
+    for i in range(x.size):
+        while len(corners) > 1:
+            a, b = corners[-2:]
+            if (delta[b] - delta[a]) * (x[i] - x[a]) < (delta[i] - delta[a]) * (x[b] - x[a]):
+                break
+            corners.pop()
+        corners.append(i)
+    return np.interp(x, x[corners], delta[corners]) * (1 + 4e-16)

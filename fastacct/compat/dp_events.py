@@ -12,7 +12,11 @@ import fastacct as fa
 
 __all__ = ["EXPOSED", "NEIGHBORS", "NOTHING", "Job", "RefusedError", "job_of", "times"]
 
-NEIGHBORS: Final[dict[str, Any]] = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace_one", "REPLACE_SPECIAL": "zero_out"}
+NEIGHBORS: Final[dict[str, Any]] = {
+    "ADD_OR_REMOVE_ONE": "add_remove",
+    "REPLACE_ONE": "replace_one",
+    "REPLACE_SPECIAL": "zero_out",
+}
 """Their names of the neighbouring relations, and ours."""
 
 
@@ -45,8 +49,8 @@ def job_of(event: Any, neighbors: Any) -> Job:
 
 def _one(event: Any, mechanism: fa.Mechanism, neighbors: Any) -> Job:
     if neighbors not in mechanism.relations:
-        known = " or ".join(key for key, name in NEIGHBORS.items() if name in mechanism.relations)
-        raise RefusedError(event, f"neighboring_relation must be {known} for {type(event).__name__}.")
+        known = " or ".join(f"`{key}`" for key, name in NEIGHBORS.items() if name in mechanism.relations)
+        raise RefusedError(event, f"neighboring_relation must be {known} for `{type(event).__name__}`.")
     return Job(mechanism * 1)
 
 
@@ -69,7 +73,13 @@ def times(job: Job, count: int) -> Job:
 def _noisy(make: Callable[[Any], fa.Mechanism], noise: str = "noise_multiplier") -> Callable[[Any, Any], Job]:
     """Events that are exposed without noise."""
 
-    return lambda event, neighbors: _one(event, make(event), neighbors) if getattr(event, noise) != 0 else EXPOSED
+    def job(event: Any, neighbors: Any) -> Job:
+        level = getattr(event, noise)
+        if level < 0:
+            raise ValueError(f"Noise multiplier and the like must be non-negative: {noise} = {level!r}")
+        return _one(event, make(event), neighbors) if level > 0 else EXPOSED
+
+    return job
 
 
 def _mixture(event: Any, neighbors: Any) -> Job:
@@ -99,18 +109,16 @@ def _discrete_gaussian(event: Any, neighbors: Any) -> Job:
 def _concentrated(event: Any, neighbors: Any) -> Job:
     if event.rho < 0 or event.xi < 0:
         raise ValueError(f"rho and xi must be at least 0, not {event.rho!r} and {event.xi!r}")
-    if event.xi == 0:
-        return _one(event, fa.ZCDP(event.rho), neighbors)
-    orders = 1 + np.geomspace(1e-4, 1e8, 1200)
-    return _one(event, fa.RDPCurve(orders, (event.xi + event.rho * orders) * (1 + 1e-15)), neighbors)
+    constant = fa.RDPCurve([1 + 1e-9, 1e11], [event.xi, event.xi])
+    return Job(fa.ZCDP(event.rho) * 1 + (constant * 1 if event.xi > 0 else fa.Process()))
 
 
 def _tree(event: Any, neighbors: Any) -> Job:
     if neighbors != "zero_out":
-        raise RefusedError(event, "neighboring_relation must be REPLACE_SPECIAL: an added record moves all others.")
-    counts: list[int] = [event.step_counts] if np.isscalar(event.step_counts) else list(event.step_counts)
+        raise RefusedError(event, "neighboring_relation must be `REPLACE_SPECIAL`: an added record moves all others.")
+    counts: list[int] = list(np.atleast_1d(event.step_counts).tolist())
     if not counts or min(counts) < 0:
-        raise ValueError(f"step_counts must be numbers of steps, not {event.step_counts!r}")
+        raise ValueError(f"step_counts must be non-negative, and at least one: {event.step_counts!r}")
     make = _noisy(lambda one: fa.TreeAggregation(one.noise_multiplier, steps=max(counts)))
     return make(event, neighbors) if max(counts) > 0 else NOTHING
 
@@ -126,7 +134,7 @@ def _selected(event: Any, neighbors: Any) -> Job:
 def _sampled(event: Any, neighbors: Any) -> Job:
     rate = event.sampling_probability
     if not 0 <= rate <= 1:
-        raise ValueError(f"sampling_probability = {rate!r} is out of range; allowed: [0, 1]")
+        raise ValueError(f"Sampling rate must be in [0, 1]: sampling_probability = {rate!r}")
     job = job_of(event.event, neighbors)
     if rate == 0 or not (job.process or job.is_exposed):
         return NOTHING

@@ -63,7 +63,11 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         return pure(epsilon, self.answers, orders)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        return plain(self.epsilon)
+        epsilon = plain(self.epsilon)
+        if relation != "zero_out" or not 0.0 < epsilon < 600.0:
+            return epsilon
+        other = math.log1p(math.expm1(epsilon) / self.answers)  # against a uniformly random answer
+        return min(max(other, epsilon - other) + 16.0 * ROUNDING * epsilon, epsilon)
 
     def grouped(self, size: int, relation: Relation) -> Process:
         """Every member of the group answers."""

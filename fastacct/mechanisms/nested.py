@@ -18,6 +18,8 @@ from fastacct.mechanisms.process import Process
 __all__ = ["Parallel", "RepeatedSelection", "as_plain_job"]
 
 _MEAN: Final = Domain(1.0, 1e15)
+_ROUNDS: Final = 3
+_FINER: Final = 25
 _ETA: Final = Domain(-0.9, 1e6)
 
 
@@ -165,21 +167,31 @@ class RepeatedSelection(Mechanism, relations=ALL):
 
         Both theorems rest on both directions of the base, whichever one is asked for.
         """
+        if self.eta is None and delta_of is None:
+            return unknown(orders)
         relation = both_ways(relation)
         grid = np.unique(np.concatenate([orders.ravel(), ORDERS[ORDERS < 1e5]]))
-        value, a, mean = self.job.divergence(grid, relation, delta_of), grid - 1.0, self.mean
-        if self.eta is None:
-            if delta_of is None:
-                return unknown(orders)
-            delta = delta_of(self.job, np.log1p(1.0 / a), relation)
-            found = value + mean * delta + math.log(mean) / a
-        else:
-            eta = self.eta
-            log_share = _log_share(eta, mean)
-            more = float(np.min((1.0 - 1.0 / grid) * value - log_share / grid))
-            found = value + (1.0 + eta) * more + math.log(mean) / a
+        for _ in range(_ROUNDS):  # finer where the least values are
+            found, more = self._bounds(grid, relation, delta_of)
+            least = int(found.argmin())
+            ends = [(float(grid[max(i - 1, 0)]), float(grid[min(i + 1, grid.size - 1)])) for i in (least, more)]
+            finer = [np.linspace(low, high, _FINER) for low, high in ends]
+            grid = np.unique(np.concatenate([grid, *finer]))
+        found, _ = self._bounds(grid, relation, delta_of)
         found = np.minimum.accumulate((found * (1.0 + 1e-12) + 1e-15)[::-1])[::-1]
         return np.asarray(found[np.searchsorted(grid, orders)])
+
+    def _bounds(self, grid: Cells, relation: Relation, delta_of: DeltaOf | None) -> tuple[Cells, int]:
+        """The bound of each order by itself, and where what the number of runs adds is least."""
+        value, a, mean = self.job.divergence(grid, relation, delta_of), grid - 1.0, self.mean
+        if self.eta is None:
+            assert delta_of is not None
+            delta = delta_of(self.job, np.log1p(1.0 / a), relation)
+            found = value + mean * delta + math.log(mean) / a
+            return found, int(found.argmin())
+        added = (1.0 - 1.0 / grid) * value - _log_share(self.eta, mean) / grid
+        found = value + (1.0 + self.eta) * float(np.min(added)) + math.log(mean) / a
+        return found, int(added.argmin())
 
 
 def _log_share(eta: float, mean: float) -> float:
