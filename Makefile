@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c' -o -name '*.pyx' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: help run test bench lint format types docs accuracy sanitize wheel clean
+.PHONY: help run test bench backends lint format types docs accuracy sanitize wheel clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -28,6 +28,11 @@ bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (Py
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet -e ".[peers,bench]" --no-build-isolation
 	$(BIN)/python -m bench.compare
+
+# Libraries that have an adapter exclude each other: each has an environment of its own, with the package as it is built here.
+BACKENDS ?= dp_accounting opacus
+backends: $(STAMP)   ## tests of the adapters in one environment a library: BACKENDS="dp_accounting opacus ..."
+	for one in $(BACKENDS); do bash tests/check_backend.sh $(PYTHON) $$one || exit 1; done
 
 lint: $(STAMP)   ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -60,4 +65,4 @@ wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
 	bash tests/check_wheel.sh dist
 
 clean:     ## remove the environment and everything built
-	rm -rf $(VENV) .venv-sanitize build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
+	rm -rf $(VENV) .venv-sanitize .venv-backends build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results

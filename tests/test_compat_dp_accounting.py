@@ -18,7 +18,7 @@ from dp_accounting.pld import pld_privacy_accountant, pld_privacy_accountant_tes
 from dp_accounting.rdp import rdp_privacy_accountant, rdp_privacy_accountant_test  # noqa: E402
 
 from fastacct.compat.dp_accounting import FastAccountant, from_dp_accounting, to_dp_accounting  # noqa: E402
-from fastacct.compat.dp_events import NOTHING  # noqa: E402
+from tests.pages import run_examples  # noqa: E402
 
 RELATIONS = dict(zip(dp_accounting.NeighboringRelation, ("add_remove", "replace_one", "zero_out"), strict=True))
 ADD_REMOVE, REPLACE_ONE, ZERO_OUT = RELATIONS
@@ -100,7 +100,8 @@ class Low(FastAccountant):
 
 class Forgetful(FastAccountant):
     def _maybe_compose(self, event, count, do_compose):
-        self._total = NOTHING if do_compose else self._total
+        if do_compose:
+            self._counts.clear()
         return super()._maybe_compose(event, count, do_compose)
 
 
@@ -333,3 +334,8 @@ def test_events_as_processes():
         from_dp_accounting(dp_event.NonPrivateDpEvent())
     with pytest.raises(dp_accounting.UnsupportedEventError, match="REPLACE_ONE"):
         from_dp_accounting(dp_event.RandomizedResponseDpEvent(0.1, 2))
+
+
+def test_the_example_of_the_page_runs(capsys):
+    run_examples("dp_accounting")
+    assert float(capsys.readouterr().out) == pytest.approx(2.0, abs=0.2)

@@ -17,6 +17,7 @@ from opacus.accountants.utils import get_noise_multiplier  # noqa: E402
 from opacus.tests import accountants_test  # noqa: E402
 
 from fastacct.compat import opacus as fast  # noqa: E402
+from tests.pages import run_examples  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01}
@@ -220,3 +221,7 @@ def test_a_loader_that_is_not_poisson_is_reported_once():
         warnings.simplefilter("error", fast.NotPoissonWarning)
         training(PrivacyEngine(accountant="fastacct"), poisson=False)
         training(PrivacyEngine(accountant="fastacct"))
+
+
+def test_the_example_of_the_page_runs():
+    run_examples("opacus")

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 import fastacct as fa
-from fastacct.compat.dp_events import NEIGHBORS, NOTHING, Job, RefusedError, job_of, times
+from fastacct.compat.dp_events import NEIGHBORS, Job, RefusedError, job_of, times
 from fastacct.core.extras import import_extra
 
 dp_accounting: Any = import_extra("dp_accounting", "dp_accounting")
@@ -59,7 +59,9 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
         searched = self._orders[self._is_usable()]
         is_restricted = orders is not None and searched.size > 0
         self._accountant = fa.Exact() if method == "exact" else fa.RDP(orders=searched if is_restricted else None)
-        self._total = NOTHING
+        self._counts: dict[fa.Mechanism, int] = {}
+        self._is_exposed = False
+        self._process: fa.Process | None = None
         self._last: tuple[Any, Job] | None = None
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
@@ -71,24 +73,30 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
             return _Details(invalid_event=error.event, error_message=str(error))
         self._last = (event, job)
         if do_compose:
-            more, self._last = times(job, count), None
-            self._total = Job(self._total.process + more.process, self._total.is_exposed or more.is_exposed)
+            self._last = self._process = None
+            self._is_exposed |= job.is_exposed
+            for mechanism, n in times(job, count).blocks:
+                self._counts[mechanism] = self._counts.get(mechanism, 0) + n
         return None
 
     @property
     def process(self) -> fa.Process:
         """Everything composed so far, but for what has no protection."""
-        return self._total.process
+        if self._process is None:
+            self._process = fa.Process(self._counts)
+        return self._process
 
     def get_epsilon(self, target_delta: float) -> float:
         """Certified upper bound of epsilon."""
-        if self._total.is_exposed:
+        if self._is_exposed:
             return math.inf
+        if (one := self._only_step()) is not None:
+            return float(fa.dpsgd.epsilon(delta=target_delta, **one))
         return float(fa.epsilon(self.process, delta=target_delta, **self._asked()))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Certified upper bound of delta."""
-        if self._total.is_exposed:
+        if self._is_exposed:
             return 1.0
         return float(fa.delta(self.process, epsilon=target_epsilon, **self._asked()))
 
@@ -97,7 +105,7 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
         divergences, usable = self.rdp, self._is_usable()
         divergences = np.where(usable, divergences, np.inf)
         if not np.isfinite(divergences).any() or not target_delta > 0:
-            return math.inf if self.process or self._total.is_exposed else 0.0, float(self._orders[0])
+            return math.inf if self.process or self._is_exposed else 0.0, float(self._orders[0])
         each = np.full(divergences.shape, np.inf)
         each[usable] = fa.convert.rdp_to_epsilon(self._orders[usable], divergences[usable], target_delta)
         best = int(np.argmin(each))
@@ -105,7 +113,7 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """Largest true-positive rate of any test with these false-positive rates; `deltas` are not needed."""
-        if self._total.is_exposed:
+        if self._is_exposed:
             return np.ones_like(false_positive_rates) if np.ndim(false_positive_rates) else 1.0
         return fa.tpr_at_fpr(self.process, fpr=false_positive_rates, neighbors=self._neighbors)
 
@@ -117,7 +125,7 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
     @property
     def rdp(self) -> Any:
         """Rényi divergences at `orders`."""
-        if self._total.is_exposed:
+        if self._is_exposed:
             return np.full(self._orders.shape, np.inf)
         at = np.where(self._orders <= _LARGEST, self._orders, np.inf)  # divergences increase with the order
         return fa.rdp(self.process, at, neighbors=self._neighbors)
@@ -126,6 +134,16 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
 
     def _is_usable(self) -> Any:
         return (self._orders > 1.0) & (self._orders <= _LARGEST)
+
+    def _only_step(self) -> dict[str, Any] | None:
+        """The keywords of a run of one kind of steps, which take the shortest way."""
+        if len(self._counts) != 1 or not isinstance(self._accountant, fa.Exact):
+            return None
+        ((mechanism, count),) = self._counts.items()
+        step = mechanism.sampled_gaussian(self._neighbors)
+        if step is None or not step.is_exact:
+            return None
+        return {"noise_multiplier": float(step.noise), "sample_rate": float(step.rate), "steps": count}
 
     def _asked(self) -> dict[str, Any]:
         return {"accountant": self._accountant, "neighbors": self._neighbors}

@@ -31,12 +31,17 @@ class RefusedError(Exception):
 class Job(NamedTuple):
     """What an event releases; with `is_exposed` something without any protection as well."""
 
-    process: fa.Process
+    blocks: tuple[tuple[fa.Mechanism, int], ...] = ()
     is_exposed: bool = False
 
+    @property
+    def process(self) -> fa.Process:
+        """All but what has no protection."""
+        return fa.Process(self.blocks)
 
-NOTHING: Final = Job(fa.Process())
-EXPOSED: Final = Job(fa.Process(), True)
+
+NOTHING: Final = Job()
+EXPOSED: Final = Job((), True)
 
 
 def job_of(event: Any, neighbors: Any) -> Job:
@@ -51,13 +56,12 @@ def _one(event: Any, mechanism: fa.Mechanism, neighbors: Any) -> Job:
     if neighbors not in mechanism.relations:
         known = " or ".join(f"`{key}`" for key, name in NEIGHBORS.items() if name in mechanism.relations)
         raise RefusedError(event, f"neighboring_relation must be {known} for `{type(event).__name__}`.")
-    return Job(mechanism * 1)
+    return Job(((mechanism, 1),))
 
 
 def _composed(event: Any, neighbors: Any) -> Job:
     jobs = [job_of(one, neighbors) for one in event.events]
-    blocks = [block for job in jobs for block in job.process]
-    return Job(fa.Process(blocks), any(job.is_exposed for job in jobs))
+    return Job(tuple(block for job in jobs for block in job.blocks), any(job.is_exposed for job in jobs))
 
 
 def _repeated(event: Any, neighbors: Any) -> Job:
@@ -67,7 +71,9 @@ def _repeated(event: Any, neighbors: Any) -> Job:
 
 def times(job: Job, count: int) -> Job:
     """The same, so many times."""
-    return Job(job.process * count, job.is_exposed and count > 0)
+    if count == 1:
+        return job
+    return Job(tuple((mechanism, n * count) for mechanism, n in job.blocks), job.is_exposed and count > 0)
 
 
 def _noisy(make: Callable[[Any], fa.Mechanism], noise: str = "noise_multiplier") -> Callable[[Any, Any], Job]:
@@ -110,7 +116,7 @@ def _concentrated(event: Any, neighbors: Any) -> Job:
     if event.rho < 0 or event.xi < 0:
         raise ValueError(f"rho and xi must be at least 0, not {event.rho!r} and {event.xi!r}")
     constant = fa.RDPCurve([1 + 1e-9, 1e11], [event.xi, event.xi])
-    return Job(fa.ZCDP(event.rho) * 1 + (constant * 1 if event.xi > 0 else fa.Process()))
+    return Job(((fa.ZCDP(event.rho), 1), *(((constant, 1),) if event.xi > 0 else ())))
 
 
 def _tree(event: Any, neighbors: Any) -> Job:
@@ -128,7 +134,7 @@ def _selected(event: Any, neighbors: Any) -> Job:
     eta = None if event.shape == math.inf else event.shape
     if job.is_exposed:
         return EXPOSED
-    return _one(event, fa.RepeatedSelection(job.process, event.mean, eta), neighbors) if job.process else NOTHING
+    return _one(event, fa.RepeatedSelection(job.process, event.mean, eta), neighbors) if job.blocks else NOTHING
 
 
 def _sampled(event: Any, neighbors: Any) -> Job:
@@ -136,21 +142,20 @@ def _sampled(event: Any, neighbors: Any) -> Job:
     if not 0 <= rate <= 1:
         raise ValueError(f"Sampling rate must be in [0, 1]: sampling_probability = {rate!r}")
     job = job_of(event.event, neighbors)
-    if rate == 0 or not (job.process or job.is_exposed):
+    if rate == 0 or job == NOTHING:
         return NOTHING
     if job.is_exposed:
         return EXPOSED
-    blocks = list(job.process)
-    is_one = len(blocks) == 1 and blocks[0][1] == 1
+    whole = job.blocks[0][0] if len(job.blocks) == 1 and job.blocks[0][1] == 1 else job.process
     try:
-        return _one(event, (blocks[0][0] if is_one else job.process).poisson(rate), neighbors)
+        return _one(event, whole.poisson(rate), neighbors)
     except ValueError as error:
         raise RefusedError(event, str(error)) from None
 
 
 def _fixed_size(event: Any, neighbors: Any) -> Job:
     job = job_of(event.event, neighbors)
-    if event.sample_size == 0 or not (job.process or job.is_exposed):
+    if event.sample_size == 0 or job == NOTHING:
         return NOTHING
     if job.is_exposed:
         return EXPOSED
