@@ -217,3 +217,13 @@ def test_headers_keep_their_limits(header):
 
 def test_headers_are_found():
     assert len(HEADERS) > 50
+
+
+ADAPTERS = sorted(module for module in modules() if module.startswith("fastacct.compat."))
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_adapters_are_small_and_take_public_names_only(adapter):
+    assert len(modules()[adapter].read_text().splitlines()) <= 250
+    names = {name for name, _ in imports(adapter)}
+    assert {name for name in names if not name.startswith("fastacct.compat")} <= {"fastacct", "fastacct.core.extras"}
