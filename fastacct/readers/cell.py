@@ -40,8 +40,8 @@ _NEAR: Final = 1e-12
 """Relative distance from the sum of pure guarantees within which no grid is asked: that sum alone bounds delta."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
-_EXACT: Final = ("listed", "release", "single")
-"""Readers that sum losses one by one."""
+_EXACT: Final = ("listed", "release", "single", "two grids")
+"""Readers that sum losses one by one, and the one whose interval is wide for another reason."""
 _SMALL: Final = 1e-6
 """Epsilon below which no divergence is asked."""
 
@@ -74,6 +74,11 @@ class _Apart:
     def __init__(self, parts: list[Part], tolerance: float, spacing: float | None) -> None:
         above, below = zip(*((Part(half, one.count) for half in one.bracket.halves()) for one in parts), strict=True)
         self._above, self._below = Grid(list(above), tolerance, spacing), Grid(list(below), tolerance, spacing)
+
+    def upper(self, quantity: Literal["epsilon", "delta"], target: float) -> Found:
+        """Of the first alone."""
+        upper = (self._above.epsilon(target) if quantity == "epsilon" else self._above.delta(target)).upper
+        return judged(0.0, upper, math.inf if quantity == "epsilon" else 1.0)
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
@@ -112,27 +117,30 @@ class _Readers:
             return found | {"single": lambda: Single(parts[0].bracket)}
         grid = self._settings.tolerance or TOLERANCE, self._settings.spacing
         if any(part.bracket.is_apart for part in parts):
-            return found | {"grid": lambda: _Apart(parts, *grid)}
+            return found | {"two grids": lambda: _Apart(parts, *grid)}
         return found | {"grid": lambda: Grid(parts, *grid)}
 
     @property
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid."""
-        return "grid" in self._makers
+        return "grid" in self._makers or "two grids" in self._makers
 
     def is_below(self, quantity: Literal["epsilon", "delta"], target: float, least: float) -> bool:
         """Whether the first grid says that the answer is at most `least`."""
         grid = self._made.get("grid")
-        if least == -math.inf or "line" in self._makers or not self.is_on_grid:
+        if least == -math.inf or "line" in self._makers or "grid" not in self._makers:
             return False
         grid = self._made["grid"] = grid or self._makers["grid"]()
-        return isinstance(grid, Grid) and grid.at_most(quantity, target) <= least
+        assert isinstance(grid, Grid)
+        return grid.at_most(quantity, target) <= least
 
-    def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
+    def ask(self, quantity: Literal["epsilon", "delta"], target: float, only_upper: bool) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
         for name, make in self._makers.items():
             try:
                 reader = self._made[name] = self._made.get(name) or make()
+                if only_upper and isinstance(reader, _Apart):
+                    return reader.upper(quantity, target), name
                 return reader.epsilon(target) if quantity == "epsilon" else reader.delta(target), name
             except NoLineError:
                 continue
@@ -179,12 +187,12 @@ class CellReader:
             directions = directions[:1]
         return [_Readers(used, direction, self._settings) for direction in directions]
 
-    def answer(self, quantity: Quantity, target: float) -> Found:
-        """Bounds at one target."""
+    def answer(self, quantity: Quantity, target: float, only_upper: bool = False) -> Found:
+        """Bounds at one target; the lower one may be 0 where only the upper one is asked for."""
         with self._lock:
             if quantity == "epsilon":
-                return self._epsilon(target)
-            found = self._delta(target, quantity == "log_delta")
+                return self._epsilon(target, only_upper)
+            found = self._delta(target, quantity == "log_delta", only_upper)
             largest = self._renyi.pure_epsilon
             if largest * (1.0 - _END) < target < largest < math.inf:
                 ends = [end for end in (_END, 2.0 * _NEAR) if largest * (1.0 - end) < target]
@@ -207,7 +215,7 @@ class CellReader:
         else:
             for side, direction in zip(self._sides, DIRECTIONS[self._relation], strict=False):
                 try:
-                    found, name = side.ask("epsilon" if is_epsilon else "delta", target)
+                    found, name = side.ask("epsilon" if is_epsilon else "delta", target, False)
                     yield f"{name}, {direction}", found
                 except OutOfReachError as error:
                     yield f"losses, {direction}", str(error)
@@ -218,12 +226,12 @@ class CellReader:
         pure = self._renyi.pure_epsilon
         yield "pure guarantee", f"epsilon {pure!r} at delta 0" if pure < math.inf else "none is known"
 
-    def _epsilon(self, delta: float) -> Found:
+    def _epsilon(self, delta: float, only_upper: bool) -> Found:
         if not self._cell or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
         pure, found = self._renyi.pure_epsilon, None
         if not isinstance(self._pairs, str):
-            found, is_exact = self._largest("epsilon", delta)
+            found, is_exact = self._largest("epsilon", delta, only_upper)
         if found is None:
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
         # not above basic composition of pure guarantees, whose sum no grid hits
@@ -233,14 +241,14 @@ class CellReader:
             upper = max(min(upper, self._renyi.epsilon(delta).upper), lower)
         return _judged(lower, upper, math.inf)
 
-    def _delta(self, epsilon: float, is_log: bool) -> Found:
+    def _delta(self, epsilon: float, is_log: bool, only_upper: bool = False) -> Found:
         nothing = -math.inf if is_log else 0.0
         if not self._cell or epsilon == math.inf or epsilon >= self._renyi.pure_epsilon:
             return Found(nothing, nothing, Status.TIGHT)
         near = epsilon >= self._renyi.pure_epsilon * (1.0 - _NEAR)  # no grid resolves what is left
         found = None
         if not isinstance(self._pairs, str) and not (near and any(side.is_on_grid for side in self._sides)):
-            found, is_exact = self._largest("delta", epsilon)
+            found, is_exact = self._largest("delta", epsilon, only_upper)
         if found is None:
             upper = self._renyi.log_delta(epsilon).upper if self._settings.by_divergences and not near else 0.0
             upper = min(upper, log_below(self._renyi.pure_epsilon, epsilon))
@@ -262,8 +270,10 @@ class CellReader:
         upper = math.log(upper) * (1.0 - 4e-16) + 4e-16 if upper > 0.0 else -math.inf
         return Found(lower, min(upper, 0.0), found.status)
 
-    def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found | None, bool]:
-        """The larger direction by losses, None where they are too extreme; whether they were summed one by one."""
+    def _largest(
+        self, quantity: Literal["epsilon", "delta"], target: float, only_upper: bool
+    ) -> tuple[Found | None, bool]:
+        """The larger direction by losses, None where they are too extreme; whether divergences say no more."""
         found, is_exact = [], True
         least = -math.inf
         try:
@@ -271,7 +281,7 @@ class CellReader:
                 if side.is_below(quantity, target, least):  # it is not the larger one
                     is_exact = False
                     continue
-                one, name = side.ask(quantity, target)
+                one, name = side.ask(quantity, target, only_upper)
                 found.append(one)
                 least, is_exact = max(least, one.lower), is_exact and name in _EXACT
         except OutOfReachError:

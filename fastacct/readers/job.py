@@ -72,7 +72,7 @@ def delta_reader(job: Process, relation: Relation) -> Callable[[float], float]:
     if not job.tight or any(m.alternatives() for m, _ in whole) or Contour.reads(whole):
         return lambda epsilon: float(exact(job, Ask("delta", np.array(epsilon), (), relation, only_upper=True)).upper)
     reader = _readers(whole, relation, _EXACTLY)[0]
-    return lambda epsilon: reader.answer("delta", epsilon).upper
+    return lambda epsilon: reader.answer("delta", epsilon, only_upper=True).upper
 
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
@@ -186,7 +186,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
 
     def work(start: int, _: int) -> int:
         for i in pieces[start]:
-            lower[i], upper[i], status[i] = readers[owner[i]].answer(ask.quantity, float(wanted[i]))
+            lower[i], upper[i], status[i] = readers[owner[i]].answer(ask.quantity, float(wanted[i]), ask.only_upper)
         return start + 1
 
     in_pieces(len(pieces), ask.threads, work)
