@@ -13,6 +13,7 @@ from fastacct.accountants import *  # noqa: F403
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.version import __version__ as __version__
+from fastacct.core.version import get_include
 from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit"]
-__all__ += ["open_sweep", "plot", "sweep", "tightness"]
+__all__ += ["get_include", "open_sweep", "plot", "sweep", "tightness"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
 __all__ += ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds"]  # noqa: F405
