@@ -147,7 +147,7 @@ def process_of(run: Run) -> Process:
 def fixed_batch(run: Run) -> tuple[Reals, Reals] | None:
     """Batch size and records where the batches have a fixed size; None where they are Poisson samples."""
     sampling = run.get("sampling", "poisson")
-    if sampling in REFUSED:
+    if isinstance(sampling, str) and sampling in REFUSED:
         raise refuse_sampler(sampling)
     if as_choice("sampling", sampling, ("poisson", "fixed_size")) == "poisson":
         return None

@@ -177,7 +177,7 @@ def test_truncation_of_a_large_data_set_is_that_of_the_counts_below():
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.floats(0.3, 20.0), st.integers(1, 10**4))
 def test_a_record_added_or_removed_is_the_poisson_sample_at_half_the_noise(a, b, noise, steps):
-    batch, records = min(a, b), max(a, b)
+    batch, records = min(a, b), max(a, b) + 1
     step = fa.Gaussian(noise).fixed_size(batch_size=batch, records=records)
     sample = fa.Gaussian(noise / 2).poisson(rate_of_batch(batch, records))
     for relation in ("add_remove", "add", "remove"):
@@ -290,3 +290,47 @@ def test_the_oracle_of_batches_knows_the_closed_forms():
     rate = mpf("0.999999")
     near = batch_delta([Branch(mpf(1), mpf(8), rate, "slot")], 40, 1.0, digits=10)
     assert float(near) == pytest.approx(fa.delta(fa.Gaussian(8.0) * 40, epsilon=1.0, neighbors="replace_one"), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "inner", [fa.Gaussian(1.0).fixed_size(9, 99), fa.Gaussian(1.0).poisson(0.1, at_most=5, records=99)]
+)
+@pytest.mark.parametrize(
+    "wrap", [lambda job: fa.Parallel(job, fa.Laplace(9.0)), lambda job: fa.RepeatedSelection(job, 3.0)]
+)
+def test_a_job_with_such_a_batch_inside_is_not_sampled_again(inner, wrap):
+    with pytest.raises(ValueError, match="how many records"):
+        wrap(inner).poisson(1e-4)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("noise", [0.0, 1e-200, 1e-155, 2e-154, 1e-140])
+def test_noise_that_is_almost_none_hides_nothing(noise, relation):
+    steps = (fa.Gaussian(noise).fixed_size(10, 100), fa.Gaussian(noise).poisson(0.1, at_most=5, records=100))
+    for step in (*steps, fa.Gaussian(noise).poisson(0.05)):
+        assert fa.delta(step, epsilon=1.0, neighbors=relation) >= (0.0 if relation == "add" else 0.0497)
+        assert fa.rdp(step, 2.0, neighbors=relation) >= (0.0 if relation == "add" else 1.0)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("noise", [1e90, 1e154, 1e156, 1e300])
+def test_noise_beyond_squares_is_answered(noise, relation):
+    for step in (fa.Gaussian(noise).fixed_size(10, 100), fa.Gaussian(noise).poisson(0.1, at_most=5, records=100)):
+        lower, upper, _ = fa.delta_bounds(step * 3, epsilon=0.0, neighbors=relation)
+        assert lower <= 3 / noise
+        assert 0.0 < upper < 1e-12
+
+
+def test_a_batch_of_all_records_claims_nothing_from_below():
+    """The smaller data set has no batch of this size; if it takes what it has, the record moves the sum by 1."""
+    everyone = fa.Gaussian(1.0).fixed_size(100, 100)
+    lower, upper, status = fa.delta_bounds(everyone, epsilon=1.0)
+    assert lower == 0.0
+    assert upper >= fa.delta(fa.Gaussian(1.0), epsilon=1.0)
+    assert status == fa.Status.LOOSE
+
+
+def test_probabilities_near_1_keep_the_accuracy_of_the_rest():
+    found = truncation(0.9987, 1, 21)
+    with mp.workdps(80):
+        assert abs(found.rest / ((1 - mpf(0.9987)) ** 20) - 1) < 1e-15

@@ -339,3 +339,36 @@ def test_events_as_processes():
 def test_the_example_of_the_page_runs(capsys):
     run_examples("dp_accounting")
     assert float(capsys.readouterr().out) == pytest.approx(2.0, abs=0.2)
+
+
+G, S, C = dp_event.GaussianDpEvent(1.0), dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent
+EXPOSED = dp_event.NonPrivateDpEvent()
+
+
+@pytest.mark.parametrize("event", [C([S(G, -4)]), C([S(G, 0.5)]), C([S(S(G, 2**40), 2**40)]), S(EXPOSED, -1)])
+def test_counts_inside_of_events_are_checked_and_change_nothing(event):
+    accountant = FastAccountant().compose(G, 5)
+    before = accountant.get_epsilon(1e-5)
+    with pytest.raises(ValueError, match="count = "):
+        accountant.compose(event)
+    assert accountant.get_epsilon(1e-5) == before
+    with pytest.raises(ValueError, match="2\\*\\*53"):
+        accountant.compose(G, 2**60)
+
+
+@pytest.mark.parametrize(("kind", "count"), [(np.int8, 100), (np.uint8, 16), (np.int32, 70000), (np.int64, 2**24)])
+def test_counts_of_narrow_integers_do_not_overflow(kind, count):
+    accountant = FastAccountant().compose(C([S(S(G, kind(count)), kind(count))]))
+    assert accountant.process == fa.Gaussian(1.0) * count**2
+
+
+def test_an_event_that_has_changed_is_seen_as_it_is():
+    event, accountant = C([G]), FastAccountant()
+    assert accountant.supports(event)
+    event.events.append(EXPOSED)
+    assert accountant.compose(event).get_epsilon(1e-5) == math.inf
+
+
+def test_orders_below_1_are_refused():
+    with pytest.raises(ValueError, match="orders must be at least 1"):
+        FastAccountant(ADD_REMOVE, "rdp", [1.0, 0.5])

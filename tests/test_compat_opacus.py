@@ -225,3 +225,21 @@ def test_a_loader_that_is_not_poisson_is_reported_once():
 
 def test_the_example_of_the_page_runs():
     run_examples("opacus")
+
+
+DAMAGED = [None, 3, [("x", 0.1, 3)], [(1.0, 0.1, 2.7)], [(1.0, 1.1, 2)], [(-1.0, 0.1, 2)], [(1.0, 0.1)]]
+
+
+@pytest.mark.parametrize("history", DAMAGED)
+def test_a_damaged_checkpoint_changes_nothing(history):
+    made = accountant_after(100)
+    with pytest.raises(ValueError):
+        made.load_state_dict({"mechanism": "rdp", "history": history})
+    assert made.history == [(1.0, 0.01, 100)]
+
+
+def test_steps_are_not_rounded():
+    made = fast.FastAccountant()
+    made.history = [(1.0, 0.01, 0.5)] * 10
+    with pytest.raises(ValueError, match="steps"):
+        made.get_epsilon(1e-5)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 import fastacct as fa
-from fastacct.compat.dp_events import NEIGHBORS, Job, RefusedError, job_of, times
+from fastacct.compat.dp_events import NEIGHBORS, RefusedError, job_of, times
 from fastacct.core.extras import import_extra
 
 dp_accounting: Any = import_extra("dp_accounting", "dp_accounting")
@@ -27,6 +27,7 @@ _ORDERS: Final = np.array([1.0 + x / 10.0 for x in range(1, 100)] + list(range(1
 """Of `rdp`, if none are given."""
 _LARGEST: Final = 1e11
 """Finite order that is searched."""
+_MOST: Final = 2**53
 
 
 class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
@@ -56,27 +57,29 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
             raise ValueError(f"method = {method!r} is not one of 'exact', 'rdp'")
         self._neighbors = NEIGHBORS[neighboring_relation.name]
         self._orders = _ORDERS if orders is None else np.array([float(order) for order in orders])
+        if not (self._orders >= 1.0).all():
+            raise ValueError(f"orders must be at least 1, not {self._orders.tolist()}")
         searched = self._orders[self._is_usable()]
         is_restricted = orders is not None and searched.size > 0
         self._accountant = fa.Exact() if method == "exact" else fa.RDP(orders=searched if is_restricted else None)
         self._counts: dict[fa.Mechanism, int] = {}
         self._is_exposed = False
         self._process: fa.Process | None = None
-        self._last: tuple[Any, Job] | None = None
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        if count < 0 or (do_compose and count == 0):
-            raise ValueError(f"count = {count!r} is out of range; allowed: whole numbers from 1")
         try:
-            job = self._last[1] if self._last and self._last[0] is event else job_of(event, self._neighbors)
+            job = times(job_of(event, self._neighbors), count)
         except RefusedError as error:
             return _Details(invalid_event=error.event, error_message=str(error))
-        self._last = (event, job)
+        after = dict(self._counts)
+        for mechanism, n in job.blocks:
+            after[mechanism] = after.get(mechanism, 0) + n
+            if after[mechanism] > _MOST:
+                raise ValueError(f"count = {count!r}: more than 2**53 releases of {mechanism!r}")
         if do_compose:
-            self._last = self._process = None
-            self._is_exposed |= job.is_exposed
-            for mechanism, n in times(job, count).blocks:
-                self._counts[mechanism] = self._counts.get(mechanism, 0) + n
+            if count == 0:
+                raise ValueError("count = 0 is out of range; allowed: whole numbers from 1")
+            self._counts, self._process, self._is_exposed = after, None, self._is_exposed or job.is_exposed
         return None
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,7 @@ NEIGHBORS: Final[dict[str, Any]] = {
     "REPLACE_SPECIAL": "zero_out",
 }
 """Their names of the neighbouring relations, and ours."""
+_MOST: Final = 2**53
 
 
 class RefusedError(Exception):
@@ -65,15 +67,20 @@ def _composed(event: Any, neighbors: Any) -> Job:
 
 
 def _repeated(event: Any, neighbors: Any) -> Job:
-    job = job_of(event.event, neighbors)
-    return times(job, event.count)
+    return times(job_of(event.event, neighbors), event.count)
 
 
-def times(job: Job, count: int) -> Job:
-    """The same, so many times."""
-    if count == 1:
+def times(job: Job, count: Any) -> Job:
+    """The same, so many times; ValueError for what is no count."""
+    n = operator.index(count) if hasattr(count, "__index__") else -1
+    if isinstance(count, bool) or n < 0:
+        raise ValueError(f"count = {count!r} is out of range; allowed: whole numbers in [0, 2**53]")
+    if n == 1:
         return job
-    return Job(tuple((mechanism, n * count) for mechanism, n in job.blocks), job.is_exposed and count > 0)
+    blocks = tuple((mechanism, n * each) for mechanism, each in job.blocks if n > 0)
+    if any(each > _MOST for _, each in blocks):
+        raise ValueError(f"count = {count!r}: more than 2**53 releases of one kind")
+    return Job(blocks, job.is_exposed and n > 0)
 
 
 def _noisy(make: Callable[[Any], fa.Mechanism], noise: str = "noise_multiplier") -> Callable[[Any, Any], Job]:

@@ -55,7 +55,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
                 f"sample_rate = {sample_rate!r} is out of range; allowed: [0, 1] (of accumulated batches: their sum)"
             )
         if self.history and tuple(self.history[-1][:2]) == (noise, rate):
-            self.history[-1] = (noise, rate, int(self.history[-1][2]) + 1)
+            self.history[-1] = (noise, rate, self.history[-1][2] + 1)
         else:
             self.history.append((noise, rate, 1))
 
@@ -107,13 +107,24 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         given = dict(state_dict or {})
         if given.get("mechanism") in (*_THEIRS, NAME):
             given["mechanism"] = self.mechanism()
+        if "history" in given:
+            given["history"] = _plain(given["history"])  # refused before anything is taken over
         super().load_state_dict(given)
-        self.history = _plain(self.history)
 
 
 def _plain(history: Iterable[Iterable[Any]]) -> list[tuple[float, float, int]]:
-    """Of tuples or lists, as JSON has them."""
-    return [(float(noise), float(rate), int(steps)) for noise, rate, steps in history]
+    """Of tuples or lists, as JSON has them, checked."""
+    found = []
+    for i, row in enumerate(history if isinstance(history, Iterable) else [history]):
+        try:
+            noise, rate, steps = row
+            block = float(noise), float(rate), int(steps)
+        except (TypeError, ValueError):
+            raise ValueError(f"history[{i}] must be (noise_multiplier, sample_rate, steps), not {row!r}") from None
+        if not (block[0] >= 0.0 and 0.0 <= block[1] <= 1.0 and block[2] >= 0 and block[2] == steps):
+            raise ValueError(f"history[{i}] = {row!r}: a number is out of range, or steps is not a whole number")
+        found.append(block)
+    return found
 
 
 @cache

@@ -23,6 +23,8 @@ _FAR: Final = 40.0
 _MAX_SPREAD: Final = 1e5
 _SMALLEST_TAIL: Final = 1e-299
 _CHUNK: Final = 1 << 15
+_LEAST_NOISE: Final = 1e-150
+"""Less noise is none: its square underflows."""
 
 
 class GaussianMixtures(Loss):
@@ -257,7 +259,7 @@ class MixturePair(Pair):
 
     @cached_property
     def _sides(self) -> tuple[Bracket, Bracket]:
-        if self.mixture.noise == 0.0:  # everything is released, but a sample may not draw the record
+        if self.mixture.noise < _LEAST_NOISE:  # everything is released, but a sample may not draw the record
             none = np.zeros(0)
             return (Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower),) * 2
         p, q = self.mixture.sides()

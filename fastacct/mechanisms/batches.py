@@ -12,7 +12,7 @@ from fastacct.core.inputs import MAX_STEPS, UNIT, Cells, Domain, Reals, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
-from fastacct.losses.loss import NOTHING, Pair
+from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import parameter, plain
@@ -23,6 +23,9 @@ __all__ = ["FixedSizeBatch", "TruncatedPoisson"]
 
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
+_LEAST: Final = 1e-150
+_MOST: Final = 1e100
+"""Noise multipliers between which squares are numbers; less is none, and more counts as this."""
 _RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
 _NO_GROUP: Final = "its members compete for the places of one batch"
 _NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
@@ -36,6 +39,12 @@ def _noise(mechanism: Mechanism) -> Cells:
     if one is None:
         raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {mechanism!r}")
     return one.noise
+
+
+def _from_above(pair: Pair) -> Pair:
+    """What is known where the noise is beyond the numbers: the same with less noise."""
+    nothing = NOTHING.remove.lower
+    return Pair(*[Bracket(pair.side(way).upper, nothing, is_apart=True) for way in ("remove", "add")])
 
 
 def _keeps_its_place(relation: Relation) -> bool:
@@ -78,6 +87,11 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
             raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
 
     @property
+    def tight(self) -> bool:  # type: ignore[override]
+        """Not where every record of the larger data set is in the batch: the smaller one cannot fill its places."""
+        return bool(np.all(np.asarray(self.batch_size) < np.asarray(self.records)))
+
+    @property
     def sample_rate(self) -> float | Cells:
         """Probability that a record is in the batch, rounded up."""
         return unwrap(np.asarray(_RATE(np.asarray(self.batch_size), np.asarray(self.records)), dtype=np.float64))
@@ -96,8 +110,10 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
         noise, rate = float(_noise(self.mechanism)), plain(self.sample_rate)
         if rate == 0.0 or noise == math.inf:
             return NOTHING
-        if rate == 1.0 or noise == 0.0:
+        if rate == 1.0 or noise < _LEAST:
             return MixturePair(Mixture(noise, ((1.0, sensitivity(relation)),)))
+        if noise > _MOST:
+            return _from_above(replaced(_MOST, rate))
         return replaced(noise, rate) if relation == "replace_one" else zeroed(noise, rate)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
@@ -161,8 +177,10 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
         noise = float(_noise(self.mechanism))
         if self._is_nothing():
             return NOTHING
-        if noise == 0.0 or (given := self._truncation()) is None:
+        if noise < _LEAST or (given := self._truncation()) is None:
             return self.mechanism.poisson(self.sample_rate).losses(relation)
+        if noise > _MOST:
+            return _from_above(kept_at_most(_MOST, plain(self.sample_rate), given, relation))
         return kept_at_most(noise, plain(self.sample_rate), given, relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:

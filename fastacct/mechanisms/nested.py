@@ -68,6 +68,10 @@ class Parallel(Mechanism, no_group="members may be in different parts; compose g
     def is_local(self) -> bool:  # type: ignore[override]
         return any(mechanism.is_local for job in self.jobs for mechanism, _ in job)
 
+    @property
+    def no_sample(self) -> str:  # type: ignore[override]
+        return next((one.no_sample for job in self.jobs for one, _ in job if one.no_sample), "")
+
     def decompose(self, relation: Relation) -> Process | None:
         return self.jobs[0] if len(set(self.jobs)) == 1 else None
 
@@ -144,6 +148,14 @@ class RepeatedSelection(Mechanism, relations=ALL):
     @property
     def is_local(self) -> bool:  # type: ignore[override]
         return any(mechanism.is_local for mechanism, _ in self.job)
+
+    @property
+    def no_sample(self) -> str:  # type: ignore[override]
+        return next((one.no_sample for one, _ in self.job if one.no_sample), "")
+
+    @property
+    def no_group(self) -> str:  # type: ignore[override]
+        return next((one.no_group for one, _ in self.job if one.no_group), "")
 
     def decompose(self, relation: Relation) -> Process | None:
         return self.job if self._is_one_run else None

@@ -101,7 +101,9 @@ def _symmetric(noise: float, rate: float) -> SymmetricLoss:
     # the base is cut where its loss is 0, at the output 1 but for a few ulps: what is beside it is given to the atom
     sliver = 32.0 * ROUNDING * (1.0 + 1.0 / noise)
     atom = (1.0 - rate) * math.erf(math.sqrt(0.5) / noise) * (1.0 + 8.0 * ROUNDING) + sliver
-    return SymmetricLoss(base, atom, slack=base.slack + 32.0 * ROUNDING * rate * (1.0 + 1.0 / noise**2), anchor=0.0)
+    return SymmetricLoss(
+        base, atom, slack=base.slack + 32.0 * ROUNDING * rate * (1.0 + 1.0 / (noise * noise)), anchor=0.0
+    )
 
 
 def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells) -> Cells:

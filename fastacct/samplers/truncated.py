@@ -54,20 +54,20 @@ def truncation(rate: float, at_most: int, records: int) -> Truncation:
     with localcontext(Context(prec=_DIGITS, Emin=-(10**17), Emax=10**17)):
         p, b, n = Decimal(rate), Decimal(at_most), Decimal(records)
         if rate == 1.0:
-            tau = more = Decimal(1)
+            tau, rest, more = Decimal(1), Decimal(0), Decimal(1)
         else:
-            tau, more = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
+            (tau, rest), (more, _) = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
         swapped = b / n * more / tau
-        kept = (1 - tau) * p + tau * swapped
-        return Truncation(_up(tau), _up(1 - tau), _up(swapped), _down(kept))
+        kept = rest * p + tau * swapped
+        return Truncation(_up(tau), _up(rest), _up(swapped), _down(kept))
 
 
-def _tail(n: int, p: Decimal, k: int) -> Decimal:
-    """P[Bin(n, p) >= k], 0 < p < 1: the smaller side, summed from its largest term."""
+def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
+    """P[Bin(n, p) >= k] and P[Bin(n, p) < k], 0 < p < 1: the smaller side, summed from its largest term."""
     if k > n:
-        return Decimal(0)
+        return Decimal(0), Decimal(1)
     if k <= 0:
-        return Decimal(1)
+        return Decimal(1), Decimal(0)
     odds = p / (1 - p)
     is_right = k > n * p
     first = k if is_right else k - 1
@@ -80,7 +80,7 @@ def _tail(n: int, p: Decimal, k: int) -> Decimal:
         ratio = Decimal(n - at) / (at + 1) * odds if is_right else Decimal(at) / (n - at + 1) / odds
         term *= ratio
         if ratio < 1 and term <= enough * total * (1 - ratio):
-            return total if is_right else 1 - total
+            return (total, 1 - total) if is_right else (1 - total, total)
     raise OutOfReachError(f"truncated batches are too large: about {float(n * p):.3g} records are drawn")
 
 

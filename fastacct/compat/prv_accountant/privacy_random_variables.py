@@ -115,10 +115,15 @@ def _up(value: Any) -> float:
     return -_down(-value)
 
 
+def _noise(mu: Any) -> float:
+    """1 / mu, rounded down; a finite number for what releases something."""
+    return min(1.0 / max(_up(mu), 1e-300), 1e300) * _LESS if mu > 0 else math.inf
+
+
 _JOBS: Final[dict[str, Callable[[Any], fa.Mechanism]]] = {
     "PoissonSubsampledGaussianMechanism": lambda prv: fa.Gaussian(_down(prv.sigma)).poisson(_up(prv.p)),
-    "GaussianMechanism": lambda prv: fa.Gaussian(1.0 / _up(prv.mu) * _LESS),
-    "LaplaceMechanism": lambda prv: fa.Laplace(1.0 / _up(prv.mu) * _LESS),
+    "GaussianMechanism": lambda prv: fa.Gaussian(_noise(prv.mu)),
+    "LaplaceMechanism": lambda prv: fa.Laplace(_noise(prv.mu)),
     "PureDPMechanism": lambda prv: fa.PureDP(_up(prv.eps)),
     "ApproximateDPMechanism": lambda prv: fa.ApproxDP(_up(prv.pure_dp.eps), _up(prv.delta)),
 }
