@@ -60,7 +60,8 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
     one, which moves the sum by up to 2; Zhu, Dong, Wang 2022).  Replacing one: exact for one step, and for more an
     interval that is not tight, since no pair of data sets is known to be the worst (Balle, Barthe, Gaboardi 2018;
     Lebeda et al. 2024).  Zeroing one out, which keeps its place in the batch: an interval, from above that of replacing
-    it.  A rate that no float says exactly is rounded up.  The sum must not be divided by what depends on the batch.
+    it.  A rate that no float says exactly is rounded up.  For a batch of all records nothing is claimed from below: the
+    smaller data set cannot fill it.  The sum must not be divided by what depends on the batch.
 
     Examples
     --------
