@@ -53,7 +53,6 @@ PEERS: Final = (
     Peer("prv_accountant", "bench.conformance:prv_accountant", "prv-accountant"),
     Peer("dp-accelerator", "bench.conformance:dp_accelerator", "dp-accelerator"),
     Peer("autodp RDP", "bench.conformance:autodp_rdp", "autodp"),
-    Peer("autodp Fourier", "bench.conformance:autodp_fourier", "autodp"),
 )
 
 
@@ -113,26 +112,6 @@ def autodp_rdp(job: fa.Process, delta: float) -> float:
         mechanisms.append(one)
         counts.append(count)
     return float(transformer_zoo.Composition()(mechanisms, counts).get_approxDP(delta))
-
-
-def autodp_fourier(job: fa.Process, delta: float) -> float:
-    """The same by characteristic functions: the larger one of a record removed and of one added."""
-    from autodp import mechanism_zoo, transformer_zoo
-
-    found = []
-    for neighboring in ("remove_only", "add_only"):
-        mechanisms, counts = [], []
-        for kind, noise, rate, count in releases(job):
-            if rate < 1.0:
-                parameters = {"prob": rate, "sigma": noise, "coeff": 1}
-                options = {"phi_off": False, "RDP_off": True, "neighboring": neighboring}
-                mechanisms.append(mechanism_zoo.SubsampleGaussianMechanism(parameters, **options))
-            else:
-                make = mechanism_zoo.LaplaceMechanism if kind == "laplace" else mechanism_zoo.GaussianMechanism
-                mechanisms.append(make(noise, RDP_off=True, phi_off=False))
-            counts.append(count)
-        found.append(float(transformer_zoo.ComposeAFA()(mechanisms, counts).get_approxDP(delta)))
-    return max(found)
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------
