@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct.core.rounding import rate_of_batch
+from fastacct.losses.divergence import mean_of
 from fastacct.reference.batches import Branch, batch_delta
 from fastacct.reference.batches import truncation as oracle_of_truncation
 from fastacct.samplers.truncated import truncation
@@ -315,6 +316,7 @@ def test_noise_that_is_almost_none_hides_nothing(noise, relation):
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("noise", [1e90, 1e154, 1e156, 1e300])
 def test_noise_beyond_squares_is_answered(noise, relation):
+    assert fa.delta(fa.Gaussian(noise).fixed_size(10, 10), epsilon=0.0, neighbors=relation) < 1e-12
     for step in (fa.Gaussian(noise).fixed_size(10, 100), fa.Gaussian(noise).poisson(0.1, at_most=5, records=100)):
         lower, upper, _ = fa.delta_bounds(step * 3, epsilon=0.0, neighbors=relation)
         assert lower <= 3 / noise
@@ -334,3 +336,27 @@ def test_probabilities_near_1_keep_the_accuracy_of_the_rest():
     found = truncation(0.9987, 1, 21)
     with mp.workdps(80):
         assert abs(found.rest / ((1 - mpf(0.9987)) ** 20) - 1) < 1e-15
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e-5, 0.01, 0.5])
+@pytest.mark.parametrize("large", [0.01, 0.5, 3.0, 40.0])
+def test_a_rare_release_with_a_large_divergence_counts_in_full(weight, large):
+    orders = np.array([1.5, 11.0, 300.0])
+    found = mean_of(orders, ((1.0 - weight, np.full(3, 1e-3)), (weight, np.full(3, large))))
+    with mp.workdps(60):
+        for order, value in zip(orders.tolist(), found.tolist(), strict=True):
+            a = mpf(order) - 1
+            parts = ((1.0 - weight, 1e-3), (weight, large))
+            truth = mp.log1p(mp.fsum(mpf(w) * mp.expm1(a * mpf(x)) for w, x in parts)) / a
+            assert truth <= value <= truth * (1 + 1e-10)
+
+
+def test_rdp_of_truncated_samples_is_not_below_the_moments_of_the_oracle():
+    """Truncation is rare, and the release that it makes costs much at this order."""
+    step, order = fa.Gaussian(2.0).poisson(0.1, at_most=150, records=1000), 12.0
+    tau, swapped = oracle_of_truncation(0.1, 150, 1000)
+    with mp.workdps(40):
+        moments = [mp.exp((order - 1) * fa.rdp(fa.Gaussian(s).poisson(float(q)), order))
+                   for s, q in ((2.0, 0.1), (1.0, swapped))]  # fmt: skip
+        truth = mp.log((1 - tau) * moments[0] + tau * moments[1]) / (order - 1)
+    assert truth * (1 - 1e-9) <= fa.rdp(step, order) <= truth * (1 + 1e-9)

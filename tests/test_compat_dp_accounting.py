@@ -372,3 +372,13 @@ def test_an_event_that_has_changed_is_seen_as_it_is():
 def test_orders_below_1_are_refused():
     with pytest.raises(ValueError, match="orders must be at least 1"):
         FastAccountant(ADD_REMOVE, "rdp", [1.0, 0.5])
+
+
+@pytest.mark.parametrize("neighbors", ["add", "remove"])
+def test_a_pld_object_of_one_direction_composes_from_above(neighbors):
+    """Its losses below 0 come from the other direction: taken from its own they would be too few."""
+    job = fa.Gaussian(0.8).poisson(0.05)
+    there = to_dp_accounting(job, neighbors=neighbors).self_compose(30)
+    for epsilon in (0.2, 0.5, 1.0):
+        truth = fa.delta_bounds(job * 30, epsilon=epsilon, neighbors=neighbors)
+        assert truth.lower * (1 - 1e-9) <= there.get_delta_for_epsilon(epsilon) <= truth.upper * 1.01 + 1e-9

@@ -23,6 +23,10 @@ __all__ = ["FastAccountant", "from_dp_accounting", "to_dp_accounting"]
 _Details: Final = dp_accounting.PrivacyAccountant.CompositionErrorDetails
 _TAIL: Final = 1e-15
 """Delta of a PLD object at its largest loss; mass beyond it counts as an infinite loss."""
+_OTHER_WAY: Final[dict[Any, tuple[Any, Any]]] = {
+    "add_remove": ("remove", "add"), "remove": ("remove", "add"), "add": ("add", "remove")
+}  # fmt: skip
+"""The direction of a PLD object's losses above 0, and that whose losses above 0 are its losses below 0."""
 _ORDERS: Final = np.array([1.0 + x / 10.0 for x in range(1, 100)] + list(range(11, 64)) + [128.0, 256.0, 512.0, 1024.0])
 """Of `rdp`, if none are given."""
 _LARGEST: Final = 1e11
@@ -181,7 +185,7 @@ def to_dp_accounting(job: fa.Mechanism | fa.Process, *, neighbors: Any = "add_re
     for mechanism, _ in whole.decompose(neighbors):
         if not mechanism.has_losses:
             raise ValueError(f"no privacy losses are known for {mechanism!r}")
-    ways: tuple[Any, Any] = ("remove", "add") if neighbors == "add_remove" else (neighbors, neighbors)
+    ways = _OTHER_WAY.get(neighbors, (neighbors, neighbors))
     ends = [int(fa.epsilon(whole, delta=_TAIL, neighbors=way) / spacing) + 1 for way in ways]
     pmf = import_extra("dp_accounting.pld.pld_pmf", "dp_accounting")
     library = import_extra("dp_accounting.pld.privacy_loss_distribution", "dp_accounting")
@@ -193,7 +197,7 @@ def to_dp_accounting(job: fa.Mechanism | fa.Process, *, neighbors: Any = "add_re
         pmf.DensePLDPmf(spacing, -(other.size - 1), *_dots(own, other, spacing), True)
         for own, other in (deltas, deltas[::-1])
     ]
-    return library.PrivacyLossDistribution(*pmfs)
+    return library.PrivacyLossDistribution(*(pmfs[:1] if neighbors in ("remove", "add") else pmfs))
 
 
 def _dots(own: Any, other: Any, spacing: float) -> tuple[Any, float]:

@@ -107,12 +107,14 @@ def _response(event: Any, neighbors: Any) -> Job:
     p, k = event.noise_parameter, event.num_buckets
     if not 0 <= p <= 1 or k < 1:
         raise ValueError(f"noise_parameter must be in [0, 1] and num_buckets at least 1, not {p!r} and {k!r}")
-    response = fa.RandomizedResponse(math.log1p(k * (1 - p) / p) * (1 + 4e-16) if p > 0 else math.inf, max(k, 2))
+    response = fa.RandomizedResponse(math.log1p(k * (1 - p) / p) * (1 + 1e-15) if p > 0 else math.inf, max(k, 2))
     job = _one(event, response, neighbors)
     return NOTHING if k == 1 else job if p > 0 else EXPOSED
 
 
 def _discrete_gaussian(event: Any, neighbors: Any) -> Job:
+    if not event.sigma > 0:
+        return _noisy(lambda one: fa.Gaussian(one.sigma), "sigma")(event, neighbors)
     far = event.sensitivity * (2 if neighbors == "replace_one" else 1)
     if event.dimension == 1 and event.sensitivity == int(event.sensitivity):
         return _one(event, fa.DiscreteGaussian(event.sigma, int(event.sensitivity)), neighbors)

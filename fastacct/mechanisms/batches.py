@@ -112,7 +112,8 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
         if rate == 0.0 or noise == math.inf:
             return NOTHING
         if rate == 1.0 or noise < _LEAST:
-            return MixturePair(Mixture(noise, ((1.0, sensitivity(relation)),)))
+            whole = MixturePair(Mixture(min(noise, _MOST), ((1.0, sensitivity(relation)),)))
+            return whole if noise <= _MOST else _from_above(whole)
         if noise > _MOST:
             return _from_above(replaced(_MOST, rate))
         return replaced(noise, rate) if relation == "replace_one" else zeroed(noise, rate)
