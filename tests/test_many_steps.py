@@ -1,6 +1,6 @@
-"""Jobs of very many different sampled Gaussians (line/many_steps.h) against trapezoid sums of our own in NumPy."""
+"""Jobs of different sampled Gaussians (line/many_steps.h) against trapezoid sums of our own in NumPy."""
 
-import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,8 +9,10 @@ import fastacct as fa
 from fastacct.mechanisms.process import Process
 from fastacct_ext import _kernels
 
-LEAST = 128
-"""From here on all steps are read in one pass."""
+KEPT = 256
+"""Steps whose numbers are kept between calls; of jobs with more, none are."""
+CAPPED = 128
+"""Most blocks of a capped line."""
 
 
 def _steps(rng, count, noise, rate):
@@ -60,10 +62,14 @@ def _delta(sigma, q, count, epsilon, sign, extra=0.0):
 
 
 RUNS = [
-    (LEAST, (1.0, 2.0), (0.01, 0.05), 0.0),
-    (LEAST + 5, (2.0, 6.0), (0.02, 0.4), 0.0),
+    (128, (1.0, 2.0), (0.01, 0.05), 0.0),
+    (133, (2.0, 6.0), (0.02, 0.4), 0.0),
     (200, (0.9, 1.3), (0.01, 0.02), 0.05),
-    (LEAST, (4.0, 5.0), (0.5, 0.9), 0.0),
+    (128, (4.0, 5.0), (0.5, 0.9), 0.0),
+    (KEPT + 3, (1.0, 1.5), (0.01, 0.03), 0.0),
+    (2, (0.9, 1.0), (0.01, 0.02), 0.0),
+    (9, (1.0, 3.0), (0.02, 0.1), 0.1),
+    (30, (0.7, 0.9), (0.005, 0.01), 0.0),
 ]
 
 
@@ -73,7 +79,7 @@ def test_all_steps_in_one_pass(number, run, neighbors):
     size, noise, rate, extra = run
     rng = np.random.default_rng(number)
     sigma, q = _steps(rng, size, noise, rate)
-    count = rng.integers(1, 4, size)
+    count = rng.integers(1, 4, size) * (400 // size if size < 100 else 1)
     job = _job(sigma, q, count)
     if extra:
         job = job + fa.Gaussian(extra**-0.5)
@@ -102,23 +108,77 @@ def test_the_larger_direction():
     assert both.upper >= max(x.lower for x in each)
 
 
-def test_the_pass_agrees_with_steps_read_one_by_one():
-    """The same job, cut just below the number of steps from which one pass reads all."""
-    rng = np.random.default_rng(11)
-    sigma, q = _steps(rng, LEAST - 1, (1.0, 3.0), (0.01, 0.1))
-    count = rng.integers(1, 3, LEAST - 1)
-    few = _job(sigma, q, count)
-    # one step written as two that differ by less than the bounds' width
-    twins = np.append(sigma, np.nextafter(sigma[count > 1][0], 9.0)), np.append(q, q[count > 1][0])
-    reduced = np.append(np.where(np.arange(LEAST - 1) == np.flatnonzero(count > 1)[0], count - 1, count), 1)
-    many = _job(*twins, reduced)
-    assert len(few) == LEAST - 1
-    assert len(many) == LEAST
-    for delta, neighbors in itertools.product((1e-2, 1e-6, 1e-12), ("add", "remove", "add_remove")):
-        one, other = (fa.epsilon_bounds(job, delta=delta, neighbors=neighbors) for job in (few, many))
-        assert one.lower <= other.upper * (1.0 + 1e-14)
-        assert other.lower <= one.upper * (1.0 + 1e-14)
-        assert other.upper - other.lower < 1e-7 * other.upper
+def _ask(quantity, sigma, q, count, targets, directions=_kernels.Directions.BOTH):
+    """Lower and upper bounds by the kernel, one target at a time."""
+    order, n = np.lexsort((q, sigma)), sigma.size
+    kinds = np.ones(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
+    found = []
+    for target in targets:
+        out = [np.empty(1), np.empty(1), np.empty(1), np.empty(1, dtype=np.uint8)]
+        columns = count[order].astype(float), sigma[order], *kinds, q[order], np.ones(n)
+        _kernels.exact_job(*columns, np.array([target]), *out, quantity=quantity, directions=directions)
+        found.append((float(out[0][0]), float(out[1][0])))
+    return found
+
+
+def test_the_pass_agrees_with_the_capped_line():
+    rng, certified = np.random.default_rng(11), 0
+    budget = np.array([28.4, 30.0, 41.6, 1.35, 8.0, 8.5, 8.5, 0.0, 0.0])
+    for size in (2, 3, 5, 9, 17, 40, CAPPED):
+        for _ in range(4):
+            noise = 10.0 ** rng.uniform(-0.1, 0.6)
+            sigma, q = _steps(rng, size, (noise, 1.2 * noise), (0.005, 0.05))
+            count = rng.integers(1, 1 + 4000 // size, size)
+            remove = _kernels.Directions.REMOVE
+            delta = 10.0 ** rng.uniform(-9, -3)
+            ((_, epsilon),) = _ask(_kernels.Quantity.EPSILON, sigma, q, count, [delta], remove)
+            ((low, high),) = _ask(_kernels.Quantity.LOG_DELTA, sigma, q, count, [epsilon], remove)
+            out = np.empty(11)
+            if _kernels.capped_line(sigma, q, count.astype(float), 0.0, epsilon, budget, out):
+                certified += 1
+                assert high - low < 1e-7
+                assert low - 1e-10 <= out[0] <= high + 1e-10
+                assert high <= np.log(delta) + 1e-12
+    assert certified > 20
+
+
+def _random_jobs(rng, number):
+    """Jobs that have steps in common, of 2 to 120 steps each."""
+    sigma, q = _steps(rng, 400, (0.8, 3.0), (0.002, 0.1))
+    for _ in range(number):
+        start, size = rng.integers(0, 300), rng.integers(2, 120)
+        mine = start + np.sort(rng.choice(100, min(size, 100), replace=False))
+        yield sigma[mine], q[mine], rng.integers(1, 60, mine.size), [10.0 ** rng.uniform(-9, -3)]
+
+
+def test_what_is_kept_of_steps_changes_no_bit():
+    """In another order, and from threads of which one alone has what is kept."""
+    jobs = list(_random_jobs(np.random.default_rng(21), 120))
+
+    def ask(job):
+        return _ask(_kernels.Quantity.EPSILON, *job)
+
+    forward = [ask(job) for job in jobs]
+    assert [ask(job) for job in reversed(jobs)] == forward[::-1]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, jobs)) == forward
+    assert len(set(map(str, forward))) == len(jobs)
+
+
+def test_a_run_that_grows_has_the_bits_of_one_that_has_grown():
+    rng = np.random.default_rng(22)
+    sigma, q = _steps(rng, 40, (1.0, 2.0), (0.01, 0.02))
+    count, others = rng.integers(1, 60, 40), list(_random_jobs(rng, 40))
+    grown = []
+    for _ in range(60):
+        count[7] += 1
+        grown.append((count.copy(), _ask(_kernels.Quantity.EPSILON, sigma, q, count, [1e-6])))
+    for i, (now, found) in enumerate(grown[::-1]):
+        if i % 3 == 0:
+            _ask(_kernels.Quantity.EPSILON, *others[i // 3])  # which need the room
+        assert _ask(_kernels.Quantity.EPSILON, sigma, q, now, [1e-6]) == found
+    uppers = [found[0][1] for _, found in grown]
+    assert np.all(np.diff(uppers) > 0.0)
 
 
 def test_neither_order_nor_other_targets_matter():
@@ -131,17 +191,17 @@ def test_neither_order_nor_other_targets_matter():
 
 def test_beyond_the_largest_loss_no_slope_is_known_whatever_was_read_before():
     """Direction add: delta is 0 there, and the slope of another target is not that of this one."""
-    sigma, q = _steps(np.random.default_rng(5), LEAST, (1.0, 3.0), (1e-4, 1e-3))
+    sigma, q = _steps(np.random.default_rng(5), CAPPED, (1.0, 3.0), (1e-4, 1e-3))
     end = -np.log1p(-q).sum()
     for targets in ([2.0 * end], [0.5 * end, 2.0 * end]):
         answers = [np.empty(len(targets)) for _ in range(3)]
         _kernels.exact_job(
-            np.ones(LEAST),
+            np.ones(CAPPED),
             sigma,
-            np.ones(LEAST, dtype=np.int32),
-            np.zeros(LEAST, dtype=np.int32),
+            np.ones(CAPPED, dtype=np.int32),
+            np.zeros(CAPPED, dtype=np.int32),
             q,
-            np.ones(LEAST),
+            np.ones(CAPPED),
             np.array(targets),
             *answers,
             np.empty(len(targets), dtype=np.uint8),
@@ -170,7 +230,7 @@ def test_a_long_sum_of_steps_is_one_table():
 
 def test_one_step_that_outweighs_all_others():
     """All the variance is in one group: the job is read step by step."""
-    steps = [(fa.Gaussian(1.0).poisson(1e-6 * (1 + i / 1000)), 1) for i in range(LEAST - 1)]
+    steps = [(fa.Gaussian(1.0).poisson(1e-6 * (1 + i / 1000)), 1) for i in range(CAPPED - 1)]
     job = Process([*steps, (fa.Gaussian(2.0).poisson(0.5), 1)])
     alone = fa.epsilon_bounds(fa.Gaussian(2.0).poisson(0.5), delta=1e-6)
     assert fa.epsilon(job, delta=1e-6) >= alone.lower

@@ -68,6 +68,17 @@ int fa_alloc_failed(void)
     return failed;
 }
 
+#if defined(_MSC_VER)
+#include <intrin.h>
+static volatile long keeping;
+int fa_keep_begin(void) { return !_InterlockedExchange(&keeping, 1); }
+void fa_keep_end(void) { _InterlockedExchange(&keeping, 0); }
+#else
+static char keeping;
+int fa_keep_begin(void) { return !__atomic_test_and_set(&keeping, __ATOMIC_ACQUIRE); }
+void fa_keep_end(void) { __atomic_clear(&keeping, __ATOMIC_RELEASE); }
+#endif
+
 double fa_seconds(void)
 {
     struct timespec now;

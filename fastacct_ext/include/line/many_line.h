@@ -1,142 +1,172 @@
-/* line/many_line.h -- the line of line/contour.h over very many different steps: one pass, nothing kept of any.
- *
- * Every step is read once, on the real line: its M at all points of the line, at Chernoff's two points, and its share
- * of the tail.  Only the choice of the line depends on the sketch; every number that is certified is a sum over all
- * steps.
+/* line/many_line.h -- the line of line/contour.h over very many different steps, from the rows of each of them.
  */
 #ifndef FA_MANY_LINE_H
 #define FA_MANY_LINE_H
 
-#include "many_sketch.h"
+#include "many_place.h"
 
-#define FA_MANY_LONG 10 /* giant steps; on longer lines all steps bound the tail */
+#define FA_MANY_SLACK 15.0 /* -log of the error of a step's tail, relative to M(a) */
 
-/* FA_LANE items from number b on; where there are fewer, the last one stands in with count 0 */
-FA_INLINE void fa_many_take(const fa_many *m, fa_many_group *g, int b, double cut)
+FA_INLINE double *fa_row_points(fa_many_row *row) { return (double *)(row + 1); }
+
+/* log of the bound of |M| for all Im u >= t, of the step in a lane */
+FA_FUNC double fa_many_tail(const fa_many_group *g, int lane, double a, double t)
 {
-    int lane;
-    memset(g, 0, sizeof(*g));
-    for (lane = 0; lane < FA_LANE; lane++) {
-        const fa_many_item *item = m->items + (b + lane < m->n ? b + lane : m->n - 1);
-        g->sigma[lane] = item->sigma;
-        g->kappa[lane] = log1p(-item->rate);
-        g->constant[lane] = log(item->rate);
-        g->count[lane] = b + lane < m->n ? item->count : 0.0;
-    }
-    FA_PRAGMA(omp simd)
-    for (lane = 0; lane < FA_LANE; lane++) {
-        g->inv_var[lane] = 1.0 / (g->sigma[lane] * g->sigma[lane]);
-        g->constant[lane] = g->constant[lane] - g->kappa[lane] - 0.5 * g->inv_var[lane];
-        g->cut[lane] = 1.0 + cut * g->sigma[lane];
-    }
+    fa_block block;
+    memset(&block, 0, sizeof(block));
+    fa_pair_sampled(&block.pair, g->sigma[lane], g->rate[lane]);
+    block.cut = block.cut_loss = INFINITY;
+    return a * block.pair.kappa + fa_tail_majorant(&block, a, t,
+                                                   (g->at_a[lane] + 2.0 * g->error[lane]) * exp(-a * block.pair.kappa),
+                                                   -FA_MANY_SLACK);
 }
 
-/* log of the bound of |M|^count for all Im u >= t_max, of an item that stands in `lane` */
-FA_FUNC double fa_many_tail(fa_many *m, const fa_many_item *item, int lane, const fa_many_wish *w)
+/* the rows of the items from number b on, where each goes; 0: failure */
+FA_FUNC int fa_many_read_rows(fa_many *m, const fa_many_where *where, int b, fa_many_row **to)
 {
-    const fa_many_group *g = &m->scratch.group;
-    fa_pair *pair = &m->tail.pair;
-    double a = w->a, unused;
-    if (w->giants <= FA_MANY_LONG && item->variance < m->tail_from * item->count)
-        return item->count * g->log_a[lane];
-    fa_pair_sampled(pair, item->sigma, item->rate);
-    m->tail.cut = pair->p_top + w->cut * pair->sigma;
-    m->tail.cut_loss = w->cut < INFINITY ? pair->kappa + fa_pair_loss(pair, m->tail.cut, &unused, &unused) : INFINITY;
-    return item->count *
-           (a * pair->kappa + fa_tail_majorant(&m->tail, a, w->t_max, g->at_a[lane] * exp(-a * pair->kappa),
-                                               -4.0 - log(m->total) - 40.0 / m->total));
-}
-
-/* the line placed on `from`, with nothing to read yet, and what it wants to know of every step */
-FA_FUNC fa_many_wish fa_many_wish_of(const fa_many *m, fa_contour *run, const fa_contour *from, int giants,
-                                     double other_v)
-{
+    fa_many_scratch *s = fa_many_group_of(m, b);
+    const fa_contour *run = m->line + where->way;
+    double a = fa_line_u(run, run->c);
+    int points = where->giants * FA_MANY_GIANT, i, lane;
     fa_many_wish w = {
-        .a = fa_line_u(from, from->c), .h = from->h, .cut = from->cut, .total = m->total, .giants = giants};
-    w.t_max = (giants * FA_MANY_GIANT - 1) * from->h;
-    w.need = 25.5 + log(1.0 + m->total);
-    w.real[FA_MANY_RIGHT] = fa_line_u(from, from->right);
-    w.real[FA_MANY_LEFT] = from->left > 1.0 ? fa_line_u(from, from->left) : 0.0;
-    w.real[FA_MANY_OTHER] = other_v > 1.0 ? fa_line_u(from, 1.0 - other_v) : 0.0;
-    w.far = from->sign > 0 ? w.real[FA_MANY_RIGHT] : fa_min(w.a, w.real[FA_MANY_RIGHT]);
-    run->n = 0;
-    run->c = from->c;
-    run->h = from->h;
-    run->cut = from->cut;
-    run->log_cut = from->log_cut;
-    run->right = from->right;
-    run->left = from->left;
-    run->t_end = w.t_max;
-    return w;
+        .a = a, .h = run->h, .t_max = (points - 1) * run->h, .need = FA_MANY_NEED, .giants = where->giants};
+    for (i = 0; i < FA_MANY_REALS; i++) {
+        int is_add = where->way != (i == FA_MANY_OTHER);
+        double v = where->real[i] < 0 ? 1.0 : fa_place_v(where->real[i]);
+        w.real[i] = where->real[i] < 0 ? 0.0 : is_add ? 1.0 - v : v;
+    }
+    w.high = where->way ? a : w.real[FA_MANY_RIGHT];
+    w.low = where->way ? w.real[FA_MANY_RIGHT] : w.real[FA_MANY_OTHER];
+    if (!s || !fa_many_sum(s, &w))
+        return 0;
+    for (lane = 0; lane < FA_LANE && b + lane < m->n; lane++) {
+        double *zr = fa_row_points(to[lane]), *zi = zr + points;
+        to[lane]->error = s->group.error[lane];
+        to[lane]->at_a = s->group.at_a[lane];
+        for (i = 0; i < FA_MANY_REALS; i++)
+            to[lane]->real[i] = w.real[i] != 0.0 ? s->group.real[i][lane] : 0.0;
+        to[lane]->tail = fa_many_tail(&s->group, lane, a, w.t_max);
+        for (i = 0; i < points; i++) {
+            zr[i] = s->zr[i][lane];
+            zi[i] = s->zi[i][lane];
+        }
+    }
+    return 1;
 }
 
-/* the line's points, from the sums over all steps; turning: what the errors of the phasors grow by a point */
-FA_FUNC void fa_many_finish(const fa_many_scratch *s, const fa_many_wish *w, double turning, fa_contour *run)
+/* the line's points without any step: what divides, and the plain Gaussians */
+FA_FUNC void fa_many_begin(fa_contour *run, int points, double *size, double *least)
 {
-    double a = w->a, mu2 = run->mu2;
-    int i, lane, points = w->giants * FA_MANY_GIANT;
+    double a = fa_line_u(run, run->c), mu2 = run->mu2;
+    int i;
+    for (i = 0; i < points; i++) {
+        double t = i * run->h;
+        run->zr[i] = 0.5 * mu2 * (a * (a - 1.0) - t * t) -
+                     0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
+        run->zi[i] = mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
+        size[i] = 0.0;
+        least[i] = INFINITY;
+    }
+}
+
+/* a step's row, counted */
+FA_INLINE void fa_many_add_row(fa_contour *run, int points, double count, fa_many_row *row, double *size, double *least)
+{
+    const double *re = fa_row_points(row), *im = re + points;
+    double *zr = run->zr, *zi = run->zi;
+    int i;
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < points; i++) {
+        zr[i] = FA_FMA(count, re[i], zr[i]);
+        zi[i] = FA_FMA(count, im[i], zi[i]);
+        size[i] += count * (fabs(re[i]) + fabs(im[i]));
+        least[i] = fa_min(least[i], re[i]);
+    }
+}
+
+/* FA_LANE rows of one's own, where nothing is kept; 0: no memory */
+FA_FUNC int fa_many_own(fa_many *m, size_t size)
+{
+    if (m->own_size < size) {
+        free(m->own);
+        m->own = fa_alloc(sizeof(double) * size);
+        m->own_size = m->own ? size : 0;
+    }
+    return m->own_size >= size;
+}
+
+/* Chernoff's points, from the sums k of the rows' K there */
+FA_FUNC void fa_many_real_points(fa_many *m, const fa_many_where *where, const double *k)
+{
+    fa_contour *run = m->line + where->way;
+    double v[FA_MANY_REALS], value[FA_MANY_REALS], wide;
+    int i;
+    for (i = 0; i < FA_MANY_REALS; i++) {
+        v[i] = where->real[i] < 0 ? 1.0 : fa_place_v(where->real[i]);
+        value[i] = k[i] + 0.5 * v[i] * (v[i] - 1.0) * run->mu2;
+    }
+    wide = 1e-8 + 1e-12 * m->total * (1.0 + v[FA_MANY_RIGHT] + v[FA_MANY_LEFT]);
+    run->right = v[FA_MANY_RIGHT];
+    run->left = v[FA_MANY_LEFT];
+    run->right_log = value[FA_MANY_RIGHT] + fa_log_b(run->right);
+    run->left_log = value[FA_MANY_LEFT] + fa_log_b(run->left);
+    run->slop = wide + 64.0 * FA_EPS * (fabs(run->right_log) + fabs(run->left_log));
+    run->log_tail += wide + 64.0 * FA_EPS * fabs(run->log_tail);
+    if (!where->way) {
+        m->other_v = where->real[FA_MANY_OTHER] < 0 ? 0.0 : v[FA_MANY_OTHER];
+        m->other_k = value[FA_MANY_OTHER] + 1e-8 + 1e-12 * m->total * (1.0 + v[FA_MANY_OTHER]);
+    }
+}
+
+/* the line chosen by fa_many_choose, evaluated over all items; 0: it will not do */
+FA_FUNC int fa_many_pass(fa_many *m, const fa_many_where *where)
+{
+    fa_contour *run = m->line + where->way;
+    int points = where->giants * FA_MANY_GIANT, b, lane, i;
+    double size[FA_MANY_POINTS], least[FA_MANY_POINTS], t_max = (points - 1) * run->h, turning = 0.0,
+                                                        k[FA_MANY_REALS] = {0.0};
+    size_t row_size = fa_row_size(where->giants);
+    fa_many_shelf *shelf = m->kept && where->giants <= FA_MANY_LONGEST ? fa_kept_shelf(m->kept, where) : 0;
+    run->n = 0;
+    run->cut = INFINITY;
+    run->log_cut = -INFINITY;
+    run->t_end = t_max;
+    run->relative = 0.0;
+    if (!fa_contour_reserve(run, points) || (!shelf && !fa_many_own(m, FA_LANE * row_size)))
+        return 0;
+    fa_many_begin(run, points, size, least);
+    run->log_tail = -log(FA_PI * t_max) + 0.5 * (run->c * (run->c - 1.0) - t_max * t_max) * run->mu2 + 1e-9;
+    for (b = 0; b < m->n; b += FA_LANE) {
+        fa_many_row *row[FA_LANE];
+        int used = m->n - b < FA_LANE ? m->n - b : FA_LANE, all = shelf != 0;
+        for (lane = 0; lane < used; lane++) {
+            int at = shelf ? m->place[b + lane] : lane;
+            row[lane] = (fa_many_row *)((shelf ? shelf->rows : m->own) + row_size * (size_t)at);
+            all = all && shelf->has[at];
+        }
+        if (!all && !fa_many_read_rows(m, where, b, row))
+            return 0;
+        for (lane = 0; lane < used; lane++) {
+            double count = m->items[b + lane].count;
+            fa_many_add_row(run, points, count, row[lane], size, least);
+            run->relative += count * row[lane]->error;
+            for (i = 0; i < FA_MANY_REALS; i++)
+                k[i] += count * row[lane]->real[i];
+            turning += 10.0 * FA_EPS * count * row[lane]->at_a;
+            run->log_tail += count * row[lane]->tail;
+            if (shelf)
+                shelf->has[m->place[b + lane]] = 1;
+        }
+    }
+    run->relative += turning * points; /* what the errors of the phasors grow by a point */
     run->block_sum = 0.0;
     for (i = 0; i < points; i++) {
-        double t = i * run->h, zr = 0.0, zi = 0.0, size = 0.0, least = INFINITY;
-        for (lane = 0; lane < FA_LANE; lane++) {
-            zr += s->zr[i][lane];
-            zi += s->zi[i][lane];
-            size += s->size[i][lane];
-            least = fa_min(least, s->least[i][lane]);
-        }
-        run->zr[i] = zr + 0.5 * mu2 * (a * (a - 1.0) - t * t) -
-                     0.5 * (fa_log_v(FA_FMA(a, a, t * t)) + fa_log_v(FA_FMA(a - 1.0, a - 1.0, t * t)));
-        run->zi[i] = zi + mu2 * (a - 0.5) * t - (fa_angle_v(t, a) + fa_angle_v(t, a - 1.0));
-        run->inverse[i] = 1.0 / sqrt(fa_max(least, 1e-280)) * (1.0 - turning * (points - i) / run->relative);
-        run->block_sum = fa_max(run->block_sum, size);
+        run->inverse[i] = exp(fa_min(-least[i], 600.0)) * (1.0 - turning * (points - i) / run->relative);
+        run->block_sum = fa_max(run->block_sum, size[i]);
     }
-}
-
-/* evaluate the line placed on `from` over all steps, `giants` times nine points; 0: it will not do.  With other_v > 1,
- * also the other direction's K at that point */
-FA_FUNC int fa_many_pass(fa_many *m, fa_contour *run, const fa_contour *from, int giants, double other_v)
-{
-    fa_many_scratch *s = &m->scratch;
-    const fa_many_group *g = &s->group;
-    fa_many_wish w = fa_many_wish_of(m, run, from, giants, other_v);
-    double v[FA_MANY_REALS] = {run->right, run->left, other_v}, k[FA_MANY_REALS], turning = 0.0, log_tail, wide;
-    int i, b, lane, points = giants * FA_MANY_GIANT;
-    if (points > FA_MANY_POINTS || !fa_contour_reserve(run, points))
-        return 0;
-    memset(s->zr, 0, sizeof(s->zr[0]) * (size_t)points);
-    memset(s->zi, 0, sizeof(s->zi[0]) * (size_t)points);
-    memset(s->size, 0, sizeof(s->size[0]) * (size_t)points);
-    for (i = 0; i < points; i++)
-        for (lane = 0; lane < FA_LANE; lane++)
-            s->least[i][lane] = INFINITY;
-    for (i = 0; i < FA_MANY_REALS; i++)
-        k[i] = 0.5 * v[i] * (v[i] - 1.0) * run->mu2;
-    log_tail = -log(FA_PI * w.t_max) + 0.5 * (run->c * (run->c - 1.0) - w.t_max * w.t_max) * run->mu2 + 1e-9;
-    run->relative = 0.0;
-    for (b = 0; b < m->n; b += FA_LANE) {
-        fa_many_take(m, &s->group, b, run->cut);
-        if (!fa_many_sum(s, &w))
-            return 0;
-        for (lane = 0; lane < FA_LANE && b + lane < m->n; lane++) {
-            run->relative += g->count[lane] * g->error[lane];
-            turning += 10.0 * FA_EPS * g->count[lane] * g->at_a[lane];
-            for (i = 0; i < FA_MANY_REALS; i++)
-                k[i] += w.real[i] != 0.0 ? g->count[lane] * g->real[i][lane] : 0.0;
-            log_tail += fa_many_tail(m, m->items + b + lane, lane, &w);
-        }
-    }
-    run->relative += turning * points;
-    fa_many_finish(s, &w, turning, run);
-    wide = 1e-8 + 1e-12 * m->total * (1.0 + fabs(w.real[FA_MANY_RIGHT]) + fabs(w.real[FA_MANY_LEFT]));
-    run->right_log = k[FA_MANY_RIGHT] + fa_log_b(run->right);
-    run->left_log = w.real[FA_MANY_LEFT] != 0.0 ? k[FA_MANY_LEFT] + fa_log_b(run->left) : 0.0;
-    run->log_tail = log_tail + wide + 64.0 * FA_EPS * fabs(log_tail);
-    run->slop = wide + 64.0 * FA_EPS * (fabs(run->right_log) + fabs(run->left_log));
-    if (run->sign > 0) {
-        m->chernoff_v = other_v;
-        m->chernoff_k = k[FA_MANY_OTHER] + 1e-8 + 1e-12 * m->total * (1.0 + other_v);
-    }
-    if (!(run->relative * run->inverse[0] < 1e-3) || !(run->right_log < 1e300) || !(run->left_log < 1e300))
+    fa_many_real_points(m, where, k);
+    if (!(run->relative * run->inverse[0] < 1e-3) || !(run->log_tail < 1e300) || !(run->right_log < 1e300) ||
+        !(run->left_log < 1e300))
         return 0;
     run->n = points;
     return 1;

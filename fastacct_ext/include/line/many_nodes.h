@@ -17,13 +17,19 @@
 #define FA_MANY_GIANT  (2 * FA_MANY_BABY + 1)
 #define FA_MANY_POINTS (FA_MANY_GIANT * 128)
 
+#define FA_MANY_PLACES 4    /* real exponents that are looked at together, to choose a line */
+#define FA_MANY_TOTAL  1e5  /* more steps in all: terms of first order would round too much */
+#define FA_MANY_NEED   37.1 /* 25.5 + log(FA_MANY_TOTAL): -log of the error that is aimed at ... */
+#define FA_MANY_LOOK   16.0 /* ... and where a line is only chosen */
+
 enum { FA_MANY_RIGHT, FA_MANY_LEFT, FA_MANY_OTHER, FA_MANY_REALS }; /* Chernoff's points; one of the other direction */
 
-typedef struct {                /* where M is wanted */
-    double a, h, t_max, cut;    /* the line: its points, giants times nine of them, up to t_max */
-    double far;                 /* largest exponent of all, or the most negative one */
-    double real[FA_MANY_REALS]; /* exponents on the real axis; 0: not wanted */
-    double total, need;         /* steps in all; -log of the error aimed at */
+typedef struct {                 /* where M is wanted */
+    double a, h, t_max;          /* the line: its points, giants times nine of them, up to t_max */
+    double real[FA_MANY_REALS];  /* exponents on the real axis; 0: not wanted */
+    double look[FA_MANY_PLACES]; /* or only these */
+    double high, low;            /* the largest exponent; the most negative one, or 0 */
+    double need;
     int giants;
 } fa_many_wish;
 
@@ -32,19 +38,20 @@ typedef struct { /* one node of FA_LANE steps */
     double c[FA_MANY_BABY][FA_LANE], s[FA_MANY_BABY][FA_LANE];
 } fa_many_node;
 
-typedef struct { /* FA_LANE steps that are read together */
-    double sigma[FA_LANE], inv_var[FA_LANE], constant[FA_LANE], kappa[FA_LANE], count[FA_LANE], step[FA_LANE],
-        first[FA_LANE], base[FA_LANE], cut[FA_LANE];
-    double at_a[FA_LANE], real[FA_MANY_REALS][FA_LANE], error[FA_LANE], log_a[FA_LANE]; /* M, then its logarithm */
-    int n, every; /* nodes; which of them are summed at real points */
+typedef struct { /* FA_LANE steps that are evaluated together; no number of one depends on the others */
+    double sigma[FA_LANE], rate[FA_LANE], inv_var[FA_LANE], constant[FA_LANE], kappa[FA_LANE], step[FA_LANE],
+        first[FA_LANE], base[FA_LANE], nodes[FA_LANE];
+    double at_a[FA_LANE], error[FA_LANE]; /* of the line: M(a), its error */
+    double real[FA_MANY_REALS][FA_LANE];
+    double sum[3][FA_MANY_PLACES][FA_LANE]; /* M, M', M'' */
+    int n;                                  /* the most nodes of a step */
 } fa_many_group;
 
 typedef struct {
     fa_many_group group;
     fa_many_node nodes[FA_MANY_CHUNK];
     double sums[FA_MANY_POINTS / FA_MANY_GIANT][2 * FA_MANY_GIANT][FA_LANE]; /* A and B, then A c, B s, B c, A s */
-    double zr[FA_MANY_POINTS][FA_LANE], zi[FA_MANY_POINTS][FA_LANE], size[FA_MANY_POINTS][FA_LANE],
-        least[FA_MANY_POINTS][FA_LANE]; /* log M, counted; its moduli; the least |M|^2 */
+    double zr[FA_MANY_POINTS][FA_LANE], zi[FA_MANY_POINTS][FA_LANE];         /* log M */
 } fa_many_scratch;
 
 /* step of the real line for |Im u| <= t: docs/algorithms/log_moments.md, "Sums over a line" */
@@ -54,15 +61,32 @@ FA_INLINE double fa_many_step(double s2, double t, double need, double top)
     return 2.0 * FA_PI * s2 / (t + need / d + 0.5 * s2 * d);
 }
 
-/* where the sums of FA_LANE steps may end (docs/algorithms/log_moments.md, "Ends"), their nodes' step; their number */
-FA_INLINE double fa_many_ends(fa_many_group *g, const fa_many_wish *w)
+/* FA_LANE sampled Gaussians */
+FA_INLINE void fa_many_take(fa_many_group *g, const double *sigma, const double *rate)
 {
-    double u = w->far, other = w->real[FA_MANY_OTHER], need = w->need, low = fa_min(u, other);
-    double count[FA_LANE], far[FA_LANE], most = 0.0;
+    int lane;
+    memset(g, 0, sizeof(*g));
+    for (lane = 0; lane < FA_LANE; lane++) {
+        g->sigma[lane] = sigma[lane];
+        g->rate[lane] = rate[lane];
+        g->kappa[lane] = log1p(-rate[lane]);
+        g->constant[lane] = log(rate[lane]);
+    }
+    FA_PRAGMA(omp simd)
+    for (lane = 0; lane < FA_LANE; lane++) {
+        g->inv_var[lane] = 1.0 / (g->sigma[lane] * g->sigma[lane]);
+        g->constant[lane] = g->constant[lane] - g->kappa[lane] - 0.5 * g->inv_var[lane];
+    }
+}
+
+/* where the sums of each step may end (docs/algorithms/log_moments.md, "Ends"), and its nodes' step; 0: too many */
+FA_INLINE int fa_many_ends(fa_many_group *g, const fa_many_wish *w)
+{
+    double u = w->high, low = w->low, most = 0.0;
     int lane;
     FA_PRAGMA(omp simd)
     for (lane = 0; lane < FA_LANE; lane++) {
-        double s2 = g->sigma[lane] * g->sigma[lane], reach = need + fa_max(0.0, fa_min(w->a, low) * g->kappa[lane]),
+        double s2 = g->sigma[lane] * g->sigma[lane], reach = w->need + fa_max(0.0, low * g->kappa[lane]),
                width = sqrt(2.0 * reach) * g->sigma[lane], right = u + width, left = -width, h;
         int i;
         for (i = 0; i < 5; i++) /* every iterate will do */
@@ -70,26 +94,20 @@ FA_INLINE double fa_many_ends(fa_many_group *g, const fa_many_wish *w)
         right = u > 0.0 ? fa_max(right, width) : 1.0 + width;
         right = low < 0.0 ? fa_max(right, 1.0 + width) : right;
         left += low < 0.0 ? low / (1.0 + fa_exp_plain_v(-FA_FMA(-width, g->inv_var[lane], g->constant[lane]))) : 0.0;
-        right = fa_min(right, g->cut[lane]);
         h = fa_many_step(s2, w->t_max, reach, u > 0.0 ? 0.9 * FA_PI : 0.5 * FA_PI);
-        h = other < 0.0 ? fa_min(h, fa_many_step(s2, 0.0, reach, 0.5 * FA_PI)) : h;
+        h = low < 0.0 ? fa_min(h, fa_many_step(s2, 0.0, reach, 0.5 * FA_PI)) : h;
         h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1));
         g->step[lane] = h;
         g->first[lane] = floor(left / h);
-        count[lane] = right / h - g->first[lane] + 2.0;
-        { /* -log of the error of sums over every other node, at real points */
-            double d = fa_min(FA_PI / h, low < 0.0 ? 0.5 * FA_PI : 0.9 * FA_PI);
-            far[lane] = d * s2 * (FA_PI / h - 0.5 * d) - fa_max(0.0, low * g->kappa[lane]);
-        }
+        g->nodes[lane] = floor(right / h) - g->first[lane] + 2.0;
         g->base[lane] = fa_log_v(h / g->sigma[lane]) - FA_LOG_SQRT_2PI;
     }
-    g->every = 2;
-    for (lane = 0; lane < FA_LANE; lane++) {
-        most = count[lane] > most || !(count[lane] == count[lane]) ? count[lane] : most;
-        if (!(far[lane] > need - 5.5)) /* 2 exp(-20) over all steps */
-            g->every = 1;
-    }
-    return most;
+    for (lane = 0; lane < FA_LANE; lane++)
+        most = g->nodes[lane] > most || !(g->nodes[lane] == g->nodes[lane]) ? g->nodes[lane] : most;
+    if (!(most < FA_MANY_NODES))
+        return 0;
+    g->n = ((int)most + FA_MANY_CHUNK - 1) / FA_MANY_CHUNK * FA_MANY_CHUNK;
+    return 1;
 }
 
 /* (a + i b) (c + i d) */
@@ -133,8 +151,18 @@ FA_INLINE void fa_many_real(double *sum, double u, const double *loss, const dou
     }
 }
 
-/* nodes j .. j + FA_MANY_CHUNK - 1: phasors at the first giant point, and what the steps' real sums and rounding errors
- * grow by */
+/* node j: x, loss and log weight, which is next to nothing where a step has no node left; log(1 + w) besides */
+FA_INLINE double fa_many_node_of(const fa_many_group *g, int lane, double j, double *loss_out, double *log_w_out,
+                                 double *plain_out)
+{
+    double x = (g->first[lane] + j) * g->step[lane], e = FA_FMA(g->inv_var[lane], x, g->constant[lane]);
+    *plain_out = fa_log1p_plain_v(fa_exp_plain_v(-fabs(e))) + fa_max(e, 0.0);
+    *loss_out = *plain_out + g->kappa[lane];
+    *log_w_out = j < g->nodes[lane] ? g->base[lane] - 0.5 * x * (x * g->inv_var[lane]) : -1e4;
+    return x;
+}
+
+/* nodes j .. j + FA_MANY_CHUNK - 1: phasors at the first giant point, and what M(a) and its rounding errors grow by */
 FA_INLINE void fa_many_fill(fa_many_scratch *s, const fa_many_wish *wish, double j)
 {
     fa_many_group *g = &s->group;
@@ -144,26 +172,46 @@ FA_INLINE void fa_many_fill(fa_many_scratch *s, const fa_many_wish *wish, double
         double loss[FA_LANE], log_w[FA_LANE];
         FA_PRAGMA(omp simd)
         for (lane = 0; lane < FA_LANE; lane++) {
-            double x = (g->first[lane] + j + i) * g->step[lane], e = FA_FMA(g->inv_var[lane], x, g->constant[lane]),
-                   plain, l, lw, size, w, exponent, off;
-            plain = fa_log1p_plain_v(fa_exp_plain_v(-fabs(e))) + fa_max(e, 0.0);
-            loss[lane] = l = plain + g->kappa[lane];
-            log_w[lane] = lw = x <= g->cut[lane] ? g->base[lane] - 0.5 * x * (x * g->inv_var[lane]) : -1e4;
-            size = FA_FMA(a, l, lw);
-            w = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+            double l, lw, plain, x = fa_many_node_of(g, lane, j + i, &l, &lw, &plain), size = FA_FMA(a, l, lw),
+                                 w = size > -690.0 ? fa_exp_plain_v(size) : 0.0, exponent, off;
+            loss[lane] = l;
+            log_w[lane] = lw;
             g->at_a[lane] += w;
             fa_many_phasors(s->nodes + i, lane, w, h_t * l);
             exponent = 3.0 * FA_FMA(g->inv_var[lane], fabs(x), fabs(g->constant[lane]));
             off = exponent * fa_min(1.0, plain) + 8.0 * plain + 4.0 * fabs(l) + 2.0 * fabs(g->kappa[lane]);
             g->error[lane] += w * (80.0 + 4.0 * (fabs(lw) + fabs(a * l)) + u_max * off);
         }
-        if (i % 2 && g->every == 2)
-            continue;
         FA_PRAGMA(GCC unroll 3)
         for (k = 0; k < FA_MANY_REALS; k++)
             if (wish->real[k] != 0.0)
                 fa_many_real(g->real[k], wish->real[k], loss, log_w);
     }
+}
+
+/* M and its derivatives in u at the exponents looked at; 0: too many nodes */
+FA_INLINE int fa_many_look(fa_many_group *g, const fa_many_wish *wish)
+{
+    int j, k, lane;
+    if (!fa_many_ends(g, wish))
+        return 0;
+    for (j = 0; j < g->n; j++) {
+        double loss[FA_LANE], log_w[FA_LANE], plain;
+        FA_PRAGMA(omp simd private(plain))
+        for (lane = 0; lane < FA_LANE; lane++)
+            (void)fa_many_node_of(g, lane, j, loss + lane, log_w + lane, &plain);
+        for (k = 0; k < FA_MANY_PLACES; k++) {
+            double u = wish->look[k], *sum = g->sum[0][k], *sum1 = g->sum[1][k], *sum2 = g->sum[2][k];
+            FA_PRAGMA(omp simd)
+            for (lane = 0; lane < FA_LANE; lane++) {
+                double l = loss[lane], size = FA_FMA(u, l, log_w[lane]), w = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+                sum[lane] += w;
+                sum1[lane] = FA_FMA(w, l, sum1[lane]);
+                sum2[lane] = FA_FMA(w * l, l, sum2[lane]);
+            }
+        }
+    }
+    return 1;
 }
 
 /* add the nodes' share to the sums of nine points, and turn the phasors on to the next nine */
@@ -215,19 +263,13 @@ FA_INLINE void fa_many_nine(fa_many_node *nodes, double (*sums)[FA_LANE])
     }
 }
 
-/* log M of the steps at point k, counted */
+/* log M of the steps at point k */
 FA_INLINE void fa_many_point(fa_many_scratch *s, int k, const double *re, const double *im)
 {
-    const double *count = s->group.count;
     int lane;
     FA_PRAGMA(omp simd)
-    for (lane = 0; lane < FA_LANE; lane++) {
-        double li, lr = fa_clog1p_v(re[lane] - 1.0, im[lane], &li);
-        s->zr[k][lane] = FA_FMA(count[lane], lr, s->zr[k][lane]);
-        s->zi[k][lane] = FA_FMA(count[lane], li, s->zi[k][lane]);
-        s->size[k][lane] += count[lane] * (fabs(lr) + fabs(li));
-        s->least[k][lane] = fa_min(s->least[k][lane], FA_FMA(re[lane], re[lane], im[lane] * im[lane]));
-    }
+    for (lane = 0; lane < FA_LANE; lane++)
+        s->zr[k][lane] = fa_clog1p_v(re[lane] - 1.0, im[lane], s->zi[k] + lane);
 }
 
 FA_INLINE void fa_many_points(fa_many_scratch *s, int giant)
@@ -251,46 +293,41 @@ FA_INLINE void fa_many_points(fa_many_scratch *s, int giant)
 }
 
 /* the error of M, from its rounding on: aliasing (bound: of the integral of |exp(u L) Q|) and what the ends leave out.
- * Logarithms of the real sums.  0: the cut shows */
-FA_INLINE int fa_many_errors(fa_many_group *g, const fa_many_wish *w)
+ * Logarithms of the real sums.  0: they will not do */
+FA_INLINE int fa_many_errors(fa_many_group *g, double a)
 {
-    double edge_log[FA_LANE], room = log(w->total) + 30.0, a = w->a;
-    int lane, k, n = g->n, ok = 1;
+    int lane, k, ok = 1;
+    for (k = 0; k < FA_MANY_REALS; k++)
+        for (lane = 0; lane < FA_LANE; lane++) {
+            ok = ok && g->real[k][lane] < 1e280;
+            g->real[k][lane] = fa_log_v(fa_max(g->real[k][lane], 1e-290));
+        }
     FA_PRAGMA(omp simd)
     for (lane = 0; lane < FA_LANE; lane++) {
         double sigma = g->sigma[lane], z = g->first[lane] * g->step[lane] / sigma,
-               last = fa_min((g->first[lane] + n - 1.0) * g->step[lane], g->cut[lane]), e, end, far, bound;
-        double reach = w->need + fa_max(0.0, a * g->kappa[lane]);
+               last = (g->first[lane] + g->nodes[lane] - 1.0) * g->step[lane], e, end, far, bound;
+        double reach = FA_MANY_NEED + fa_max(0.0, a * g->kappa[lane]);
         e = FA_FMA(g->inv_var[lane], last, g->constant[lane]);
         end = fa_log1p_plain_v(fa_exp_plain_v(-fabs(e))) + fa_max(e, 0.0) + g->kappa[lane];
         far = 0.5 * last * (last * g->inv_var[lane]);
         bound = a > 0.0 ? g->at_a[lane] : fa_exp_plain_v(a * g->kappa[lane]);
-        g->error[lane] = FA_EPS * (g->error[lane] + n * g->at_a[lane]) + 2.1 * fa_exp_plain_v(-reach) * bound +
-                         fa_exp_plain_v(-0.5 * z * z) * fa_max(1.0, bound);
+        g->error[lane] = FA_EPS * (g->error[lane] + g->nodes[lane] * g->at_a[lane]) +
+                         2.1 * fa_exp_plain_v(-reach) * bound + fa_exp_plain_v(-0.5 * z * z) * fa_max(1.0, bound);
         g->error[lane] += (a > 0.0 ? 4.0 * fa_max(1.0, g->step[lane] / sigma) : 1.0) *
                           fa_exp_plain_v(fa_min(690.0, FA_FMA(a, end, -far)));
-        g->log_a[lane] = fa_log_v(fa_max(g->at_a[lane] + 2.0 * g->error[lane], 1e-290)) + 1e-14;
-        edge_log[lane] = last == g->cut[lane] ? FA_FMA(w->real[FA_MANY_RIGHT], end, -far) + room : -INFINITY;
     }
-    for (k = 0; k < FA_MANY_REALS; k++)
-        for (lane = 0; lane < FA_LANE; lane++) {
-            ok = ok && g->real[k][lane] < 1e280;
-            g->real[k][lane] = fa_log_v(fa_max(g->every * g->real[k][lane], 1e-290));
-        }
     for (lane = 0; lane < FA_LANE; lane++)
-        ok = ok && g->at_a[lane] < 1e280 && g->error[lane] < 1e-3 && edge_log[lane] < g->real[FA_MANY_RIGHT][lane];
+        ok = ok && g->at_a[lane] < 1e280 && g->error[lane] < 1e-3;
     return ok;
 }
 
-/* log M of the steps of a group at all points, counted, and at real points; 0: they will not do */
+/* log M of the steps of a group at all points of a line; 0: they will not do */
 FA_INLINE int fa_many_sum(fa_many_scratch *s, const fa_many_wish *w)
 {
     fa_many_group *g = &s->group;
-    double nodes = fa_many_ends(g, w);
     int i, k;
-    if (!(nodes < FA_MANY_NODES))
+    if (!fa_many_ends(g, w))
         return 0;
-    g->n = ((int)nodes + FA_MANY_CHUNK) / FA_MANY_CHUNK * FA_MANY_CHUNK;
     memset(s->sums, 0, sizeof(s->sums[0]) * (size_t)w->giants);
     for (i = 0; i < g->n; i += FA_MANY_CHUNK) {
         fa_many_fill(s, w, i);
@@ -299,7 +336,7 @@ FA_INLINE int fa_many_sum(fa_many_scratch *s, const fa_many_wish *w)
     }
     for (k = 0; k < w->giants; k++)
         fa_many_points(s, k);
-    return fa_many_errors(g, w);
+    return fa_many_errors(g, w->a);
 }
 
 #endif
