@@ -66,18 +66,45 @@ def dp_accounting_rows(count: int) -> list[str]:
             noises[name] += noise
             accountant = make().compose(event(1.0, rate, steps))
             single[name] += seconds(lambda a=accountant: a.get_epsilon(1e-6), 20 if own else 1)[0]
+    trails = {}
+    for name, make in makers.items():
+        whole = make()
+        trails[name] = along(
+            lambda noise, a=whole: a.compose(event(noise, 0.01, 20)),
+            lambda a=whole: a.get_epsilon(1e-6),
+            name == "FastAccountant",
+        )
     rows = [
-        "| accountant | `calibrate_dp_mechanism` | times slower | noise found | `get_epsilon` |",
-        "|---|---|---|---|---|",
+        "| accountant | `calibrate_dp_mechanism` | times slower | noise found | `get_epsilon` | new noise | one grew |",
+        "|---|---|---|---|---|---|---|",
     ]
     first = times["FastAccountant"]
     for name in makers:
         noise = noises[name] / noises["FastAccountant"]
         rows.append(
             f"| `{name}` | {1e3 * times[name] / count:.3g} ms | {times[name] / first:,.0f} | {noise:.4f} | "
-            f"{1e6 * single[name] / count:.3g} us |"
+            f"{1e6 * single[name] / count:.3g} us | {' | '.join(map(written, trails[name]))} |"
         )
     return rows
+
+
+def along(step: Callable[[float], Any], epsilon: Callable[[], Any], own: bool) -> tuple[float, float]:
+    """Mean time of a step and the epsilon after it: while the noise is new at each of 96 steps, and while it stays."""
+    new, same = [], []
+    for i in range(96):
+        noise = 1.0 + 0.001 * i
+        if own or i % 24 == 23:
+            new.append(timed(lambda n=noise: (step(n), epsilon()))[0])
+        else:
+            step(noise)
+    for _ in range(200 if own else 3):
+        same.append(timed(lambda n=noise: (step(n), epsilon()))[0])
+    return sum(new) / len(new), sum(same) / len(same)
+
+
+def written(spent: float) -> str:
+    """A time with its unit."""
+    return f"{1e6 * spent:.3g} us" if spent < 1e-3 else f"{1e3 * spent:.3g} ms"
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -115,12 +142,23 @@ def opacus_rows(count: int) -> list[str]:
             accountant.step(noise_multiplier=1.0, sample_rate=0.01)
             total += timed(lambda a=accountant: a.get_epsilon(delta=1e-6))[0]
         steps_of[name] = total / n
-    rows = ["| accountant | `get_noise_multiplier` | times slower | noise found | `get_epsilon` after each step |"]
-    rows.append("|---|---|---|---|---|")
+    trails = {}
+    for name in names:
+        whole = create_accountant(name)
+        trails[name] = along(
+            lambda noise, a=whole: a.step(noise_multiplier=noise, sample_rate=0.01),
+            lambda a=whole: a.get_epsilon(delta=1e-6),
+            name == "fastacct",
+        )
+    rows = [
+        "| accountant | `get_noise_multiplier` | times slower | noise found | `get_epsilon` | new noise | one grew |"
+    ]
+    rows.append("|---|---|---|---|---|---|---|")
     for name in names:
         rows.append(
             f"| `{name}` | {1e3 * times[name] / count:.3g} ms | {times[name] / times['fastacct']:,.0f} | "
-            f"{noises[name] / noises['fastacct']:.4f} | {1e6 * steps_of[name]:.3g} us |"
+            f"{noises[name] / noises['fastacct']:.4f} | {1e6 * steps_of[name]:.3g} us | "
+            f"{' | '.join(map(written, trails[name]))} |"
         )
     return rows
 

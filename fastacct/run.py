@@ -7,17 +7,30 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, Cells, Real, Reals, as_cells, as_choice, as_number, common_shape, unwrap
+from fastacct.core.inputs import (
+    MAX_STEPS,
+    Cells,
+    Floats,
+    Real,
+    Reals,
+    as_cells,
+    as_choice,
+    as_number,
+    common_shape,
+    unwrap,
+)
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import rate_of_batch
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count, SampledGaussian
+from fastacct.mechanisms.base import Run as Columns
 from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.process import Process, merge
+from fastacct.mechanisms.process import Process, are_proper
 from fastacct.samplers import REFUSED, refuse_sampler
 
 if TYPE_CHECKING:
@@ -116,16 +129,39 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
 class _Steps(Process):
     """Steps of sampled Gaussians, from checked numbers.  Readers take them as they are; few ask for the table."""
 
-    def __init__(self, steps: Sequence[SampledGaussian], shape: tuple[int, ...] = ()) -> None:
-        self._steps, self._shape = steps, shape
+    def __init__(self, run: Columns, shape: tuple[int, ...] | None = None) -> None:
+        """Of one mechanism whose parameters broadcast to a shape; without it, of several, in order."""
+        self._run, self._is_one, self._shape, self._facts = run, shape is not None, shape or (), {}
+
+    @cached_property
+    def _steps(self) -> Sequence[SampledGaussian]:
+        rows = [self._run] if self._is_one else zip(*self._run, strict=True)
+        return [SampledGaussian(noise, rate, True, steps) for noise, rate, steps in rows]
 
     @cached_property
     def _blocks(self) -> dict[Mechanism, Count]:  # type: ignore[override]
         return dict(Process((Gaussian(one.noise).poisson(one.rate), one.steps) for one in self._steps))
 
-    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
+    def is_sampled(self, relation: Relation) -> bool:
         """As given, but under replace-one, where a sample has losses of another kind."""
+        return relation != "replace_one" or super().is_sampled(relation)
+
+    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
+        """As given, but under replace-one."""
         return super().sampled(relation, exactly=exactly) if relation == "replace_one" else self._steps
+
+    def run(self, relation: Relation, *, exactly: bool = False) -> Columns | None:
+        """As given, but under replace-one."""
+        is_many = not self._is_one and self._run[0].size > 1 and relation != "replace_one"
+        return None if is_many else super().run(relation, exactly=exactly)
+
+    def _kinds(self, relation: Relation) -> Sequence[SampledGaussian] | None:
+        return super()._kinds(relation) if relation == "replace_one" else self._steps
+
+    def columns(self, relation: Relation) -> Columns | None:
+        """As given, but under replace-one."""
+        is_own = not self._is_one and relation != "replace_one"
+        return None if not is_own else self._run if are_proper(*self._run[:2]) else None
 
 
 def process_of(run: Run) -> Process:
@@ -141,7 +177,7 @@ def process_of(run: Run) -> Process:
     noise, rate, steps = found.values()
     if (batch := fixed_batch(run)) is not None:
         return Process({Gaussian(unwrap(noise)).fixed_size(*batch): cast("Count", unwrap(steps))})
-    return _Steps([SampledGaussian(noise, rate, True, steps)], common_shape(found))
+    return _Steps((noise, rate, steps), common_shape(found))
 
 
 def fixed_batch(run: Run) -> tuple[Reals, Reals] | None:
@@ -170,6 +206,49 @@ def of_history(history: Iterable[Block]) -> Process:
     """The process of a heterogeneous run; equal blocks are joined."""
     if isinstance(history, str | bytes | dict) or not isinstance(history, Iterable):
         raise TypeError(f"history must be a sequence of (noise_multiplier, sample_rate, steps), not {history!r}")
+    columns, rows = _plain_columns(history), list[tuple[float, float, float]]()
+    if columns is None:
+        rows = _checked_rows(history)
+        columns = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+    if not columns.size:
+        raise ValueError("history is empty; give at least one (noise_multiplier, sample_rate, steps)")
+    if columns[2].sum() < MAX_STEPS:
+        return _Steps(_merged(columns))
+    try:
+        return Process((Gaussian(noise).poisson(rate), int(steps)) for noise, rate, steps in rows)
+    except ValueError as error:  # the sum of equal blocks is beyond 2**53
+        raise ValueError(f"history: equal blocks are joined, and their {error}") from None
+
+
+def _plain_columns(history: object) -> Floats | None:
+    """The columns of a list of plain numbers in their usual range, quickly; None for any other, which may be wrong."""
+    if not (type(history) is list and {*map(type, history)} <= {tuple, list} and {*map(len, history)} == {3}):
+        return None
+    numbers = [*chain.from_iterable(history)]
+    if not {*map(type, numbers)} <= {float, int} or len(history) > 2**20:
+        return None
+    try:
+        columns = np.array(numbers, dtype=np.float64).reshape(-1, 3).T
+    except OverflowError:
+        return None
+    _, rate, steps = columns
+    is_usual = columns.min() >= 0.0 and columns.max() < MAX_STEPS / 2.0**20 and rate.max() <= 1.0
+    return columns if is_usual and not (steps % 1.0).any() else None
+
+
+def _merged(columns: Floats) -> Columns:
+    """Rows of noise, rate and count in order, equal ones joined, and without those of no steps."""
+    if columns.min(initial=1.0) == 0.0:
+        columns = columns[:, columns[2] > 0.0] + 0.0
+    noise, rate, count = np.ascontiguousarray(columns[:, np.lexsort(columns[1::-1])])
+    is_new = (noise[1:] != noise[:-1]) | (rate[1:] != rate[:-1])
+    if is_new.all():
+        return noise, rate, count
+    first = np.append(0, np.flatnonzero(is_new) + 1)
+    return noise[first], rate[first], np.add.reduceat(count, first)
+
+
+def _checked_rows(history: Iterable[Block]) -> list[tuple[float, float, float]]:
     rows = []
     for i, row in enumerate(history):
         if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str | bytes) or len(row) != 3:
@@ -178,16 +257,8 @@ def of_history(history: Iterable[Block]) -> Process:
             noise, rate, steps = (as_number(name, value) for name, value in zip(PARAMETERS, row, strict=True))
         except (TypeError, ValueError) as error:
             raise type(error)(f"history[{i}]: {error}") from None
-        rows.append(((noise + 0.0, rate + 0.0), steps))
-    if not rows:
-        raise ValueError("history is empty; give at least one (noise_multiplier, sample_rate, steps)")
-    if sum(count for _, count in rows) < MAX_STEPS:
-        blocks = [(*map(np.asarray, key), np.asarray(count)) for key, count in merge(rows).items() if count > 0.0]
-        return _Steps([SampledGaussian(noise, rate, True, count) for noise, rate, count in blocks])
-    try:
-        return Process((Gaussian(noise).poisson(rate), int(steps)) for (noise, rate), steps in rows)
-    except ValueError as error:  # the sum of equal blocks is beyond 2**53
-        raise ValueError(f"history: equal blocks are joined, and their {error}") from None
+        rows.append((noise, rate, steps))
+    return rows
 
 
 def as_delta(delta: Reals | str | None, run: Mapping[str, object]) -> Cells:

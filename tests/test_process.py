@@ -64,7 +64,7 @@ def test_n_times_a_step_is_n_steps_bit_for_bit(name, relation):
 
 def test_the_contract_sees_a_count_that_is_ignored(monkeypatch):
     for module in (process, contour):
-        monkeypatch.setattr(module, "merge", dict)  # the last count wins
+        monkeypatch.setattr(module, "merge", lambda blocks, start=(): dict(start) | dict(blocks))  # the last count wins
     with pytest.raises(AssertionError):
         n_fold_is_repetition(SAMPLED, "add_remove")
 
@@ -85,7 +85,7 @@ def test_the_order_of_a_sum_does_not_matter_bit_for_bit(relation):
 def test_the_contract_sees_blocks_that_are_not_sorted(monkeypatch):
     monkeypatch.setattr(contour, "sorted", list, raising=False)
     with pytest.raises(AssertionError):
-        order_does_not_matter("add_remove")
+        order_does_not_matter("replace_one")  # the kernel of sampled Gaussians has an order of its own
 
 
 @settings(max_examples=60, deadline=None)

@@ -66,31 +66,26 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
         searched = self._orders[self._is_usable()]
         is_restricted = orders is not None and searched.size > 0
         self._accountant = fa.Exact() if method == "exact" else fa.RDP(orders=searched if is_restricted else None)
-        self._counts: dict[fa.Mechanism, int] = {}
         self._is_exposed = False
-        self._process: fa.Process | None = None
+        self._process = fa.Process()
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         try:
             job = times(job_of(event, self._neighbors), count)
         except RefusedError as error:
             return _Details(invalid_event=error.event, error_message=str(error))
-        after = dict(self._counts)
         for mechanism, n in job.blocks:
-            after[mechanism] = after.get(mechanism, 0) + n
-            if after[mechanism] > _MOST:
+            if self._process[mechanism] + n > _MOST:
                 raise ValueError(f"count = {count!r}: more than 2**53 releases of {mechanism!r}")
         if do_compose:
             if count == 0:
                 raise ValueError("count = 0 is out of range; allowed: whole numbers from 1")
-            self._counts, self._process, self._is_exposed = after, None, self._is_exposed or job.is_exposed
+            self._process, self._is_exposed = self._process + job.process, self._is_exposed or job.is_exposed
         return None
 
     @property
     def process(self) -> fa.Process:
         """Everything composed so far, but for what has no protection."""
-        if self._process is None:
-            self._process = fa.Process(self._counts)
         return self._process
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -144,9 +139,9 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
 
     def _only_step(self) -> dict[str, Any] | None:
         """The keywords of a run of one kind of steps, which take the shortest way."""
-        if len(self._counts) != 1 or not isinstance(self._accountant, fa.Exact):
+        if len(self._process) != 1 or not isinstance(self._accountant, fa.Exact):
             return None
-        ((mechanism, count),) = self._counts.items()
+        ((mechanism, count),) = self._process
         step = mechanism.sampled_gaussian(self._neighbors)
         if step is None or not step.is_exact:
             return None

@@ -67,7 +67,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         if len(history) == 1:
             noise, rate, steps = history[0]
             return float(fa.dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, steps=steps, delta=delta))
-        return float(fa.dpsgd.epsilon(history=_plain(history), delta=delta))
+        return float(fa.dpsgd.epsilon(history=history, delta=delta))
 
     def get_privacy_spent(self, *, delta: float, alphas: Iterable[float] | None = None) -> tuple[float, float]:
         """Epsilon, and the order at which Rényi DP would find its bound."""

@@ -102,11 +102,21 @@ class Compared(Record):
     """A record that equals others of its class with the same fields."""
 
     def _key(self) -> tuple[Hashable, ...]:
-        values = (getattr(self, one.name) for one in fields_of(type(self)))
-        kind = cast("Hashable", type(self))
-        return (kind, *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values))
+        state = self.__dict__
+        if (kept := state.get("_kept_key")) is not None:
+            return cast("tuple[Hashable, ...]", kept)
+        values = [getattr(self, one.name) for one in fields_of(type(self))]
+        key: tuple[Any, ...] = (
+            type(self),
+            *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values),
+        )
+        if not any(isinstance(v, np.ndarray) for v in values):  # of arrays it is a copy
+            state["_kept_key"] = key
+        return key
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return self._key() == other._key() if isinstance(other, Compared) else NotImplemented
 
     @cached_property
@@ -117,5 +127,5 @@ class Compared(Record):
         return self._hash
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the hash, which holds in one process."""
-        return {name: value for name, value in vars(self).items() if name != "_hash"}
+        """Without the hash, which holds in one process, and the key."""
+        return {name: value for name, value in vars(self).items() if name not in ("_hash", "_kept_key")}

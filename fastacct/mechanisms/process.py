@@ -7,13 +7,13 @@ n steps are the same table, and so is any order of a sum: they give the same bit
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import comb, fsum, prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
@@ -22,7 +22,7 @@ from fastacct.mechanisms.base import Count, DeltaOf, Run, SampledGaussian, Value
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
-__all__ = ["Cell", "Process", "cell_divergence", "cell_pure_epsilon", "merge"]
+__all__ = ["Cell", "Process", "are_proper", "cell_divergence", "cell_pure_epsilon", "merge"]
 
 _COUNT: Final = Domain(0.0, MAX_STEPS, integer=True)
 _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
@@ -31,6 +31,8 @@ _MOST_ALTERNATIVES: Final = 64
 _NO_RUN: Final[Run] = np.asarray(1.0), np.asarray(0.0), np.asarray(0.0)
 """Of a job that releases nothing."""
 _Key = TypeVar("_Key", bound=Hashable)
+_Fact = TypeVar("_Fact")
+Index = NDArray[np.intp]
 Cell = tuple[tuple["Mechanism", int], ...]
 """The mechanisms of one cell of a job in plain numbers, and how often each is run."""
 
@@ -68,6 +70,8 @@ class Process:
             raise TypeError(f"blocks must be a table {{mechanism: count}}, not {blocks!r}")
         self._blocks = _table(items)
         self._shape = _shape(self._blocks)
+        self._facts: dict[object, Any] = {}
+        """What is known of the mechanisms, whatever their counts: processes of the same ones share it."""
 
     @property
     def blocks(self) -> Mapping[Mechanism, Count]:
@@ -82,7 +86,12 @@ class Process:
     @property
     def tight(self) -> bool:
         """Whether every analysed pair dominates tightly; if not, results are upper bounds."""
-        return all(mechanism.tight for mechanism in self._blocks)
+        return self._fact("tight", lambda: all(mechanism.tight for mechanism in self._blocks))
+
+    def _fact(self, name: object, find: Callable[[], _Fact]) -> _Fact:
+        if name not in self._facts:
+            self._facts[name] = find()
+        return cast("_Fact", self._facts[name])
 
     def refuse(self, relation: Relation) -> None:
         """Refuse a neighbouring relation that some mechanism does not support."""
@@ -92,43 +101,82 @@ class Process:
 
     def decompose(self, relation: Relation) -> Process:
         """An equivalent process of mechanisms that are evaluated directly; counts multiply."""
+        parts = self._fact(("parts", relation), lambda: self._parts(relation))
+        if parts is None:
+            return self
         kept: dict[str, Process] = self.__dict__.setdefault("decomposed", {})
         if relation not in kept:
-            self.refuse(relation)
-            parts = [mechanism.decompose(relation) for mechanism in self._blocks]
-            whole = self
-            if any(part is not None for part in parts):
-                whole = Process()
-                for (mechanism, count), part in zip(self, parts, strict=True):
-                    one = Process({mechanism: 1}) if part is None else part.decompose(relation)
-                    whole = whole + one * count
-            kept[relation] = whole
+            kept[relation] = sum((one * count for one, (_, count) in zip(parts, self, strict=True)), Process())
         return kept[relation]
 
-    @cached_property
+    def _parts(self, relation: Relation) -> list[Process] | None:
+        """What each mechanism is equivalent to; None if all are evaluated directly."""
+        self.refuse(relation)
+        parts = [mechanism.decompose(relation) for mechanism in self._blocks]
+        if all(part is None for part in parts):
+            return None
+        return [
+            Process({mechanism: 1}) if part is None else part.decompose(relation)
+            for mechanism, part in zip(self._blocks, parts, strict=True)
+        ]
+
+    @property
     def is_gaussian(self) -> bool:
         """Whether all losses are Gaussian mixtures that increase in the output, whatever the parameters."""
-        return all(mechanism.is_gaussian for mechanism in self._blocks)
+        return self._fact("gaussian", lambda: all(mechanism.is_gaussian for mechanism in self._blocks))
+
+    def is_sampled(self, relation: Relation) -> bool:
+        """Whether the job is sampled Gaussians, exactly."""
+        kinds = self._kinds(relation)
+        return kinds is not None and self._fact(("exact", relation), lambda: all(one.is_exact for one in kinds))
+
+    def _kinds(self, relation: Relation) -> Sequence[SampledGaussian] | None:
+        """The sampled Gaussian that one release of each is, or is bounded by; None if one is something else."""
+
+        def find() -> list[SampledGaussian] | None:
+            is_tight, found = self.tight, list[SampledGaussian]()
+            for mechanism in self.decompose(relation)._blocks:
+                if (one := mechanism.sampled_gaussian(relation)) is None:
+                    return None
+                found.append(one._replace(is_exact=one.is_exact and is_tight))
+            return found
+
+        return self._fact(("kinds", relation), find)
 
     def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
         """The sampled Gaussians that the job is or (but `exactly`) is bounded by; None if there is anything else."""
-        kept: dict[Relation, list[SampledGaussian] | None] = self.__dict__.setdefault("kept_sampled", {})
-        if relation not in kept:
-            whole, found = self.decompose(relation), list[SampledGaussian]()
-            for mechanism, count in whole:
-                if one := mechanism.sampled_gaussian(relation):
-                    found.append(SampledGaussian(*one[:2], one.is_exact and self.tight, np.asarray(count, np.float64)))
-            kept[relation] = found if len(found) == len(whole) else None
-        if exactly and not all(one.is_exact for one in kept[relation] or ()):
+        kinds = self._kinds(relation)
+        if kinds is None or (exactly and not self.is_sampled(relation)):
             return None
-        return kept[relation]
+        counts = self.decompose(relation)._blocks.values()
+        return [one._replace(steps=np.asarray(n, np.float64)) for one, n in zip(kinds, counts, strict=True)]
 
     def run(self, relation: Relation, *, exactly: bool = False) -> Run | None:
         """The only one of them, in arrays that broadcast; None if there are several."""
-        found = self.sampled(relation, exactly=exactly)
-        if found is None or len(found) > 1:
+        kinds = self._kinds(relation)
+        found = self.sampled(relation, exactly=exactly) if kinds is not None and len(kinds) <= 1 else None
+        return None if found is None else found[0].run if found else _NO_RUN
+
+    def columns(self, relation: Relation) -> Run | None:
+        """Noise, rate and count, in order of noise and rate, of a job of plain numbers: several sampled Gaussians.
+
+        None for any other job, and where one of them releases nothing, has no noise, or samples all records.
+        """
+
+        def find() -> tuple[Cells, Cells, Index] | None:
+            kinds = (self.is_sampled(relation) and self._kinds(relation)) or ()
+            noise, rate = (
+                np.array([float(x) for x in row]) for row in ([k.noise for k in kinds], [k.rate for k in kinds])
+            )
+            order = np.lexsort((rate, noise))
+            return (noise[order], rate[order], order) if are_proper(noise[order], rate) else None
+
+        found = None if self._shape else self._fact(("columns", relation), find)
+        if found is None:
             return None
-        return found[0].run if found else _NO_RUN
+        noise, rate, order = found
+        counts = self.decompose(relation)._blocks.values()
+        return noise, rate, np.fromiter(counts, np.float64, len(counts))[order]
 
     def runs(self, relation: Relation, *, exactly: bool = False) -> list[Run] | None:
         """All of them, flat over the cells."""
@@ -223,11 +271,15 @@ class Process:
 
     def _with(self, more: Mapping[Mechanism, Count], shape: tuple[int, ...]) -> Process:
         """The sum with another table.  A long sum of single steps must not look at every entry again each time."""
-        if self._shape or shape or any(mechanism in self._blocks for mechanism in more):
+        if self._shape or shape:
             return Process((*self, *more.items()))
-        total = Process.__new__(Process)
-        total._blocks, total._shape = {**self._blocks, **more}, ()
-        return total
+        blocks = merge(more.items(), self._blocks)
+        if any(blocks[mechanism] >= MAX_STEPS for mechanism in more):
+            return Process((*self, *more.items()))  # which refuses what is too much
+        whole = Process.__new__(Process)
+        whole._blocks, whole._shape = blocks, ()
+        whole._facts = self._facts if len(blocks) == len(self._blocks) else {}
+        return whole
 
     def __mul__(self, count: Count) -> Process:
         if isinstance(count, Value | Process):
@@ -263,9 +315,14 @@ def _product(times: Cells, n: Count) -> Count:
     return product if product.ndim else int(product)
 
 
-def merge(blocks: Iterable[tuple[_Key, Any]]) -> dict[_Key, Any]:
+def are_proper(noise: Cells, rate: Cells) -> bool:
+    """Whether several sampled Gaussians, in order of their noise, have noise and release something of some records."""
+    return bool(noise.size > 1 and noise[0] > 0.0 and noise[-1] < np.inf and rate.min() > 0.0 and rate.max() < 1.0)
+
+
+def merge(blocks: Iterable[tuple[_Key, Any]], start: Mapping[_Key, Any] | None = None) -> dict[_Key, Any]:
     """Add the counts of equal keys: the one place where multiplicities meet.  The sums are exact below 2**53."""
-    table: dict[_Key, Any] = {}
+    table: dict[_Key, Any] = dict(start or ())
     for key, count in blocks:
         table[key] = table[key] + count if key in table else count
     return table

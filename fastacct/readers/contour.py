@@ -105,15 +105,12 @@ class Contour:
 
     def _steps(self) -> _Job | None:
         """A cell of at least two sampled Gaussians that release something, as the arrays they are, else None."""
-        if self.shape or self.is_mirrored or self._columns is None or len(self._columns) < 2:
+        columns = None if self.is_mirrored else self._process.columns(self._relation)
+        if columns is None:
             return None
-        noise, rate, count = (np.concatenate(column) for column in zip(*self._columns, strict=True))
-        if not (noise.min() > 0.0 and noise.max() < np.inf and rate.min() > 0.0 and rate.max() < 1.0):
-            return None
-        order = np.lexsort((rate, noise))
-        noise, rate, count = noise[order], rate[order], count[order]
+        noise, rate, count = columns
         one, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
-        return _Job((count, noise, one, none, rate, np.ones(noise.size)), (noise, rate, count))
+        return _Job((count, noise, one, none, rate, np.ones(noise.size)), columns)
 
     def _mixtures(self, cell: int) -> Iterator[tuple[Mixture, float]]:
         """The mixtures of one cell that release something."""
@@ -126,6 +123,14 @@ class Contour:
             for noise, rate, count in self._columns:
                 if rate[cell] > 0.0 and noise[cell] < np.inf and count[cell] > 0.0:
                     yield Mixture(float(noise[cell]), ((float(rate[cell]), 1.0),)), float(count[cell])
+
+    def one(self, target: Cells, what: Quantity, directions: Directions, *, only_upper: bool = False) -> Reading:
+        """Bounds of a job of plain numbers at one target."""
+        _kernels.begin()
+        try:
+            return _read_job(self._job(0), target.reshape(1), what, directions, only_upper)
+        finally:
+            _kernels.end()
 
     def read(
         self,
@@ -290,6 +295,8 @@ def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shif
 
 def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:
     """Where several sampled Gaussians could not be certified: the bound of Rényi DP, as for a single one."""
+    if reading.upper.max(initial=-np.inf) < _TOP[what]:
+        return reading
     lost = (reading.upper >= _TOP[what]) & ((target > 0.0) | (what != EPSILON))
     if not lost.any():
         return reading

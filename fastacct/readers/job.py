@@ -48,7 +48,7 @@ class Ask(NamedTuple):
 
 def exact(job: Process, ask: Ask) -> Bounds:
     """Certified bounds by the tightest readers there are."""
-    if job.sampled(ask.relation, exactly=True) is not None:
+    if job.is_sampled(ask.relation):
         return _mended(job, ask, _contour(job, ask))
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
     if any(m.alternatives() for m, _ in whole):
@@ -139,6 +139,9 @@ def _contour(process: Process, ask: Ask) -> Bounds:
         read, status = read_run(run, ask.target, ask.shape, what, ways, ask.threads, only_upper=ask.only_upper)
         return Bounds(read[0], read[0] if ask.only_upper else read[1], status)
     contour = Contour(process, ask.relation)
+    if not ask.shape:
+        found = contour.one(ask.target, WHAT[ask.quantity], contour.directions, only_upper=ask.only_upper)
+        return Bounds(*(x.reshape(()) for x in (found.lower, found.upper, found.status)))
     flat = np.ascontiguousarray(np.broadcast_to(ask.target, ask.shape)).ravel()
     found = contour.read(
         owners(process.shape, ask.shape),
