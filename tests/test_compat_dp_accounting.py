@@ -101,7 +101,7 @@ class Low(FastAccountant):
 class Forgetful(FastAccountant):
     def _maybe_compose(self, event, count, do_compose):
         if do_compose:
-            self._counts.clear()
+            self._process = fa.Process()
         return super()._maybe_compose(event, count, do_compose)
 
 
