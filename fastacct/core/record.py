@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cache
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Final, cast, dataclass_transform
 
@@ -119,13 +119,12 @@ class Compared(Record):
             return True
         return self._key() == other._key() if isinstance(other, Compared) else NotImplemented
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self._key())
-
     def __hash__(self) -> int:
-        return self._hash
+        state = self.__dict__  # not a cached_property: its lock may be held by another thread when a process forks
+        if (kept := state.get("_kept_hash")) is None:
+            kept = state["_kept_hash"] = hash(self._key())
+        return cast("int", kept)
 
     def __getstate__(self) -> dict[str, object]:
         """Without the hash, which holds in one process, and the key."""
-        return {name: value for name, value in vars(self).items() if name not in ("_hash", "_kept_key")}
+        return {name: value for name, value in vars(self).items() if name not in ("_kept_hash", "_kept_key")}
