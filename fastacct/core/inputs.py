@@ -50,7 +50,8 @@ class Domain(NamedTuple):
     or_infinite: bool = False
 
     def __str__(self) -> str:
-        high = "2**53" if self.high == MAX_STEPS else f"{self.high:g}"
+        exact = {MAX_STEPS: "2**53", MAX_STEPS - 1.0: "2**53 - 1", 2.0**52: "2**52"}
+        high = exact.get(self.high, f"{self.high:g}")
         closing = ")" if self.integer and self.high == np.inf else "]"
         text = f"{'(' if self.open_low else '['}{self.low:g}, {high}{closing}"
         return f"{'whole numbers in ' if self.integer else ''}{text}{' or inf' if self.or_infinite else ''}"
@@ -98,11 +99,11 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     try:
         raw = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise TypeError(f"{name} cannot be read as an array of numbers in {domain}: {error}") from None
+        raise TypeError(f"{name} cannot be read as an array of numbers: {error}; allowed: {domain}") from None
     listed = raw.dtype == object and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in raw.flat)
     if raw.dtype.kind not in "fiu" and not (listed and raw.size):
-        expected = f"{name} must be a number or an array of numbers in {domain}"
-        raise TypeError(f"{expected}, not {_show(value)} (dtype {raw.dtype})")
+        expected = f"{name} must be a number or an array of numbers"
+        raise TypeError(f"{expected}, not {_show(value)} (dtype {raw.dtype}); allowed: {domain}")
     if raw.size == 0 and not may_be_empty:
         raise ValueError(f"{name} is an empty array of shape {raw.shape}; give at least one value in {domain}")
     try:
