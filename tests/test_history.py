@@ -1,10 +1,13 @@
 """Runs of several blocks of steps: equal blocks are joined, the order does not matter, Gaussians are one Gaussian."""
 
+import math
+
 import numpy as np
 import pytest
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.run import of_history
 from tests.containment import encloses_gaussian
 
 RELATIONS = ("add_remove", "add", "remove", "zero_out", "replace_one")
@@ -73,3 +76,29 @@ def test_a_run_and_the_same_job_in_mechanisms_give_the_same_bits(neighbors):
     for run, job in pairs:
         for a, b in zip(run, fa.epsilon_bounds(job, **options), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+ODD = [math.nan, math.inf, -1.0, True, "1", 10**400, 2**60, 0, 0.5, 1.5, -0.0, None, np.float64(0.25), 1e-320]
+
+
+def test_plain_rows_are_read_as_rows_of_any_other_kind():
+    """The quick path, of lists of plain numbers, gives the process and the words of the one that looks at each row."""
+    rng, refused = np.random.default_rng(6), 0
+    for _ in range(300):
+        rows = [
+            (float(rng.choice([0.7, 1.0, math.inf])), float(rng.choice([0.0, 0.01, 1.0])), int(rng.integers(0, 3)))
+            for _ in range(rng.integers(1, 6))
+        ]
+        if rng.random() < 0.6:
+            row, column = rng.integers(len(rows)), rng.integers(3)
+            rows[row] = (*rows[row][:column], ODD[rng.integers(len(ODD))], *rows[row][column + 1 :])
+        found = []
+        for history in (rows, iter(rows), [list(row) for row in rows]):
+            try:
+                job = of_history(history)
+                found.append((job, str(job), hash(job)))
+            except (TypeError, ValueError) as error:
+                found.append((type(error), str(error).replace("[", "(").replace("]", ")")))
+        assert found[0] == found[1] == found[2]
+        refused += len(found[0]) == 2
+    assert 50 < refused < 250

@@ -143,8 +143,9 @@ def test_the_pass_agrees_with_the_capped_line():
 
 
 def _random_jobs(rng, number):
-    """Jobs that have steps in common, of 2 to 120 steps each."""
+    """Jobs that have steps in common, of 2 to 120 steps each; a third of the steps have one noise multiplier."""
     sigma, q = _steps(rng, 400, (0.8, 3.0), (0.002, 0.1))
+    sigma[::3] = 1.0
     for _ in range(number):
         start, size = rng.integers(0, 300), rng.integers(2, 120)
         mine = start + np.sort(rng.choice(100, min(size, 100), replace=False))

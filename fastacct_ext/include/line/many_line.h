@@ -1,4 +1,4 @@
-/* line/many_line.h -- the line of line/contour.h over very many different steps, from the rows of each of them.
+/* line/many_line.h -- the line of line/contour.h over different steps, from the rows of each of them.
  */
 #ifndef FA_MANY_LINE_H
 #define FA_MANY_LINE_H

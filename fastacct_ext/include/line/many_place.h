@@ -1,4 +1,4 @@
-/* line/many_place.h -- jobs of very many different sampled Gaussians: K at the places of the lattice, and which of its
+/* line/many_place.h -- jobs of different sampled Gaussians: K at the places of the lattice, and which of its
  * lines serves a target.
  *
  * Choices only, about cost: nothing here is part of a bound.
