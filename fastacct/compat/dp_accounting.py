@@ -32,6 +32,7 @@ _ORDERS: Final = np.array([1.0 + x / 10.0 for x in range(1, 100)] + list(range(1
 _LARGEST: Final = 1e11
 """Finite order that is searched."""
 _MOST: Final = 2**53
+_NOTHING: Final = fa.Process()
 
 
 class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
@@ -67,25 +68,33 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
         is_restricted = orders is not None and searched.size > 0
         self._accountant = fa.Exact() if method == "exact" else fa.RDP(orders=searched if is_restricted else None)
         self._is_exposed = False
-        self._process = fa.Process()
+        self._process = _NOTHING
+        self._first: tuple[Any, ...] = ()
+        """The only block so far, until a process is asked for: a calibration has one event an accountant."""
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         try:
             job = times(job_of(event, self._neighbors), count)
         except RefusedError as error:
             return _Details(invalid_event=error.event, error_message=str(error))
-        for mechanism, n in job.blocks:
-            if self._process[mechanism] + n > _MOST:
+        for mechanism, n in job.blocks if self._first or self._process else ():
+            if self.process[mechanism] + n > _MOST:
                 raise ValueError(f"count = {count!r}: more than 2**53 releases of {mechanism!r}")
         if do_compose:
             if count == 0:
                 raise ValueError("count = 0 is out of range; allowed: whole numbers from 1")
-            self._process, self._is_exposed = self._process + job.process, self._is_exposed or job.is_exposed
+            if len(job.blocks) == 1 and not self._first and not self._process:
+                self._first = job.blocks
+            else:
+                self._process = self.process + job.process
+            self._is_exposed = self._is_exposed or job.is_exposed
         return None
 
     @property
     def process(self) -> fa.Process:
         """Everything composed so far, but for what has no protection."""
+        if self._first:
+            self._process, self._first = fa.Process(self._first), ()
         return self._process
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -139,9 +148,10 @@ class FastAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
 
     def _only_step(self) -> dict[str, Any] | None:
         """The keywords of a run of one kind of steps, which take the shortest way."""
-        if len(self._process) != 1 or not isinstance(self._accountant, fa.Exact):
+        blocks = self._first or tuple(self._process)
+        if len(blocks) != 1 or not isinstance(self._accountant, fa.Exact):
             return None
-        ((mechanism, count),) = self._process
+        ((mechanism, count),) = blocks
         step = mechanism.sampled_gaussian(self._neighbors)
         if step is None or not step.is_exact:
             return None
