@@ -37,6 +37,7 @@ from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
+from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -156,10 +157,7 @@ def best_order(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     >>> round(fa.dpsgd.best_order(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5), 2)
     7.78
     """
-    chosen = run.get("accountant") or _RENYI
-    if not isinstance(chosen, RDP):
-        raise ValueError(f"accountant {type(chosen).__name__} has no orders; use fastacct.RDP()")
-    return unwrap(chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2])
+    return unwrap(_orders("best_order", delta, run))
 
 
 def epsilon_approx(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -205,7 +203,7 @@ def rdp_bounds(*, orders: Reals, **run: Unpack[Run]) -> Bounds:
 
     Parameters and errors as in `rdp`.
     """
-    return _renyi(orders, run, only_upper=False)
+    return plain_bounds(_renyi(orders, run, only_upper=False))
 
 
 def noise_multiplier(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -248,6 +246,8 @@ def steps(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> int | float | 
     2666
     """
     found = _calibrated("steps", epsilon, delta, run)
+    if labels_of(found):
+        return found
     return found if found.ndim else int(found) if np.isfinite(found) else float(found)
 
 
@@ -275,6 +275,7 @@ def _asked(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, only_
     return asked(quantity, job, cells, run.get("neighbors", "add_remove"), run.get("threads"), only_upper)
 
 
+@labelled()
 def _bounds(quantity: Literal["epsilon", "delta"], target: Delta, run: Run, *, only_upper: bool = False) -> Bounds:
     chosen = as_accountant(run.get("accountant"), quantity)
     return chosen.bounds(*_asked(quantity, target, run, only_upper))
@@ -288,12 +289,28 @@ def _both(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Bou
 
 
 def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> float | Floats:
+    return unwrap(_approximated(quantity, target, run))
+
+
+@labelled(outputs=("approximation",))
+def _approximated(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Cells:
     chosen = run.get("accountant") or CLT()
     if not isinstance(chosen, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.CLT(), not {chosen!r}")
-    return unwrap(chosen.bounds(*_asked(quantity, target, run, only_upper=True)).upper)
+    found: Cells = chosen.bounds(*_asked(quantity, target, run, only_upper=True)).upper
+    return found
 
 
+@labelled(outputs=("order",))
+def _orders(_: str, delta: Delta, run: Run) -> Cells:
+    chosen = run.get("accountant") or _RENYI
+    if not isinstance(chosen, RDP):
+        raise ValueError(f"accountant {type(chosen).__name__} has no orders; use fastacct.RDP()")
+    found: Cells = chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2]
+    return found
+
+
+@labelled("rdp")
 def _renyi(orders: Reals, run: Run, *, only_upper: bool) -> Bounds:
     if run.get("history") is None and run.get("epochs") is None:
         run.setdefault("steps", 1)
@@ -303,6 +320,7 @@ def _renyi(orders: Reals, run: Run, *, only_upper: bool) -> Bounds:
     return plain_bounds(renyi(process_of(run), orders, relation, run.get("threads"), only_upper=only_upper))
 
 
+@labelled(outputs=("calibrated",))
 def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells:
     """By a kernel where there is one, else by a search in each cell."""
     chosen, history = as_accountant(run.get("accountant"), wanted), run.get("history")

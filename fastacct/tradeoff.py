@@ -14,6 +14,7 @@ import numpy as np
 from fastacct.accountants.question import CurveOptions, Job, answer, checked, plain_bounds
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
+from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation
 from fastacct.readers.attack import bayes_risk as risk_bounds
 from fastacct.readers.attack import rates
@@ -66,7 +67,7 @@ def tradeoff(
     >>> fa.tradeoff(fa.Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.01) * 1000, [0.01, 0.1, 0.5]).round(6)
     array([0.970861, 0.805799, 0.341424])
     """
-    return unwrap(_rates(job, fpr, neighbors, threads, envelope, both=False).lower)
+    return unwrap(_misses(job, fpr, neighbors, threads, envelope, both=False).lower)
 
 
 def tradeoff_bounds(
@@ -82,7 +83,7 @@ def tradeoff_bounds(
     >>> round(lower, 9), upper - lower < 1e-9
     (0.610856308, True)
     """
-    return plain_bounds(_rates(job, fpr, **options, envelope=envelope))
+    return plain_bounds(_misses(job, fpr, **options, envelope=envelope))
 
 
 def tpr_at_fpr(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
@@ -95,12 +96,12 @@ def tpr_at_fpr(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> float |
     >>> f"{fa.tpr_at_fpr(fa.Gaussian(1.0), 1e-3):.10f}"
     '0.0182984684'
     """
-    return unwrap(_rates(job, fpr, **options, both=False, positives=True).upper)
+    return unwrap(_hits(job, fpr, **options, both=False, positives=True).upper)
 
 
 def tpr_at_fpr_bounds(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> Bounds:
     """Certified bounds of the true-positive rate of the best attack, and a status; as `tpr_at_fpr`."""
-    return plain_bounds(_rates(job, fpr, **options, positives=True))
+    return plain_bounds(_hits(job, fpr, **options, positives=True))
 
 
 def advantage(job: Job, **options: Unpack[CurveOptions]) -> float | Floats:
@@ -174,3 +175,6 @@ def _rates(
     convex = as_choice("envelope", envelope, ("pointwise", "convex")) == "convex"
     question = checked(job, "fpr", fpr, neighbors, threads, UNIT)
     return rates(*question, positives=positives, both=both, convex=convex)
+
+
+_misses, _hits = labelled("fnr")(_rates), labelled("tpr")(_rates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from fastacct.accountants.base import Method
 from fastacct.accountants.exact import Exact
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape, unwrap
+from fastacct.core.labels import labelled, labels_of, together
 from fastacct.core.relations import Relation, as_relation
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
@@ -37,6 +38,7 @@ class Options(CurveOptions, total=False):
     accountant: Method | None
 
 
+@labelled()
 def answer(
     quantity: Quantity,
     job: Job,
@@ -61,6 +63,7 @@ def asked(
     return process, Ask(quantity, cells, shape, relation, n_threads, only_upper)
 
 
+@labelled("rdp")
 def renyi(
     job: Job,
     orders: Reals,
@@ -112,6 +115,8 @@ def as_accountant(accountant: object, quantity: str) -> Method:
 
 
 def plain_bounds(bounds: Bounds) -> Bounds:
-    """Plain numbers and a `Status` for a single cell without dimensions."""
+    """Plain numbers and a `Status` for a single cell without dimensions; labelled bounds as one table."""
+    if labels_of(bounds.upper):
+        return cast("Bounds", together(bounds))
     lower, upper, status = (np.asarray(x) for x in bounds)
     return Bounds(unwrap(lower), unwrap(upper), status if status.ndim else Status(int(status)))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -94,6 +96,8 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     domain = DOMAINS[name] if domain is None else domain
     if type(value) in _PLAIN and value < _LARGE and domain.has(value, value) and not (domain.integer and value % 1):
         return np.array(value, dtype=np.float64)  # the usual case, quickly
+    if type(value).__module__.partition(".")[0] in ("xarray", "dask") and value.ndim:
+        raise TypeError(f"{name} is a {type(value).__name__}, whose labels would be lost here: give its .values")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
     try:
@@ -187,9 +191,24 @@ def as_common(**given: tuple[Any, Domain]) -> list[Cells]:
     return [np.broadcast_to(cells, shape) for cells in read.values()]
 
 
+_ALONE: Final = ContextVar("one thread", default=False)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let calls that name no number of threads take one: what calls them has threads of its own."""
+    before = _ALONE.set(True)
+    try:
+        yield
+    finally:
+        _ALONE.reset(before)
+
+
 def as_threads(threads: Any) -> int:
     """Number of threads; None means all cores this process may use."""
     if threads is None:
+        if _ALONE.get():
+            return 1
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
         raise TypeError(f"threads must be a positive integer or None, not {_show(threads)}")
@@ -212,5 +231,5 @@ def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
 
 
 def unwrap(array: Cells) -> float | Cells:
-    """A Python float for a single cell without dimensions, else the array."""
-    return float(array[()]) if array.ndim == 0 else array
+    """A Python float for a single cell without dimensions, else the array; labelled arrays stay what they are."""
+    return float(array[()]) if array.ndim == 0 and isinstance(array, np.ndarray | np.generic) else array

@@ -1,0 +1,221 @@
+"""Labelled and lazy arrays: verbs that are given xarray, pandas or dask give the same kind of array.
+
+The function below a verb takes NumPy arrays.  Decorated with `labelled`, it is applied to each chunk of a dask array
+when that is computed, and its answers get the labels of what it was given.  No library is imported before its arrays
+come.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from fastacct.core.bounds import Bounds, Status
+from fastacct.core.inputs import one_thread
+from fastacct.core.version import __version__
+
+__all__ = ["NOTES", "labelled", "labels_of", "together"]
+
+_ARRAYS: Final = {("xarray", "DataArray"), ("pandas", "Series"), ("dask", "Array")}
+_BOUNDS: Final = ("lower", "upper", "status")
+_GUARANTEES: Final = {
+    "lower": "certified lower bound",
+    "upper": "certified upper bound",
+    "calibrated": "certified to meet the target",
+    "approximation": "none: an approximation without proof",
+}
+"""What the kinds of answers guarantee."""
+NOTES: Final = {
+    "noise_multiplier": "standard deviation of the Gaussian noise / L2 sensitivity",
+    "sample_rate": "Poisson sampling probability of a record in a step",
+    "steps": "number of steps",
+    "records": "number of records of the data set",
+    "batch_size": "expected number of records in a batch",
+    "epochs": "expected number of times that a record is drawn",
+    "delta": "delta of the (epsilon, delta) guarantee",
+    "epsilon": "epsilon of the (epsilon, delta) guarantee (natural logarithm)",
+    "log_delta": "natural logarithm of delta of the (epsilon, delta) guarantee",
+    "orders": "order of the Renyi divergence",
+    "rdp": "Renyi divergence",
+    "fpr": "false-positive rate of an attack",
+    "fnr": "smallest false-negative rate of an attack",
+    "tpr": "largest true-positive rate of an attack",
+}
+"""What the axes and answers are, as attributes of labelled arrays."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+Call = Callable[..., Any]
+Arrays = Mapping[str, Any]
+
+
+_LIBRARY: Final[dict[type, str | None]] = {}
+_PLAIN: Final[set[type]] = set()
+"""Types of arguments that were found to have no labels."""
+
+
+def _library(kind: type) -> str | None:
+    """The library whose labelled or lazy arrays a type is of."""
+    if kind not in _LIBRARY:
+        names = ((base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__)
+        _LIBRARY[kind] = next((library for library, name in names if (library, name) in _ARRAYS), None)
+    return _LIBRARY[kind]
+
+
+def labels_of(value: object) -> str | None:
+    """The library, "xarray", "pandas" or "dask", whose array a value is; None for everything else."""
+    return _library(type(value))
+
+
+def labelled(name: str | None = None, *, outputs: Sequence[str] = _BOUNDS) -> Callable[[Function], Function]:
+    """Let a function of arrays take labelled and lazy ones.
+
+    Its answer, called `name` (by default what its first argument says), is `Bounds`, or one array if there is one
+    output.
+    """
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            kinds = {*map(type, arguments), *map(type, options.values())}
+            if kinds <= _PLAIN or not any(map(_is_labelled, (*arguments, *options.values()))):
+                _PLAIN.update(kinds - {dict})
+                return function(*arguments, **options)
+            bound = signature.bind(*arguments, **options)
+            bound.apply_defaults()
+            return _applied(function, bound.arguments, name or str(arguments[0]), outputs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _type(side: str) -> type:
+    return np.uint8 if side == "status" else np.float64
+
+
+def _is_labelled(value: Any) -> bool:
+    if type(value) is dict:
+        return any(_library(type(one)) for one in value.values())
+    return _library(type(value)) is not None
+
+
+def _applied(function: Callable[..., Any], arguments: Mapping[str, Any], name: str, outputs: Sequence[str]) -> Any:
+    run = arguments.get("run", {})
+    flat = run | {key: value for key, value in arguments.items() if key != "run"}
+    given = {key: value for key, value in flat.items() if labels_of(value)}
+    libraries = {str(labels_of(value)) for value in given.values()}
+    if len(libraries) > 1:
+        raise TypeError(f"give arrays of one library, not of {' and '.join(sorted(libraries))}")
+    (library,) = libraries
+    if library == "dask":  # whose chunks are cut from plain arrays beside it, too
+        plain = (key for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple))
+        given |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
+
+    def on_arrays(*arrays: Any) -> tuple[Any, ...]:
+        now = dict(zip(given, arrays, strict=True))
+        called = {key: now.get(key, value) for key, value in arguments.items() if key != "run"}
+        if "run" in arguments:
+            called["run"] = {key: now.get(key, value) for key, value in run.items()}
+        found = function(**called)
+        wanted = found if isinstance(found, Bounds) else (found,)
+        return tuple(np.asarray(one, dtype=_type(side)) for side, one in zip(outputs, wanted, strict=True))
+
+    beside = {key: value for key, value in flat.items() if key not in given and key != "history"}
+    about = [_attributes(name, side, flat) for side in outputs]
+    parts = _APPLY[library](on_arrays, given, beside, [*map(_type, outputs)])
+    for part, attributes in zip(parts, about, strict=True):
+        if library != "dask":
+            part.attrs, part.name = attributes, name
+    return Bounds(*parts) if len(parts) > 1 else parts[0]
+
+
+def _with_xarray(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) -> Sequence[Any]:
+    """Over the outer grid of the dimensions, chunk by chunk where there are chunks."""
+    import xarray
+
+    for key, value in beside.items():
+        if isinstance(value, np.ndarray | list | tuple) and np.ndim(value):
+            raise TypeError(f"{key} has no labels: give it as an xarray.DataArray, like {next(iter(given))}")
+    is_lazy = any(array.chunks is not None for array in given.values())
+    settings: dict[str, Any] = {"output_core_dims": [[] for _ in types], "dask": "parallelized", "output_dtypes": types}
+    found = xarray.apply_ufunc(_chunk(call, alone=is_lazy), *given.values(), **settings)
+    return found if len(types) > 1 else (found,)
+
+
+def _with_pandas(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) -> Sequence[Any]:
+    """Row by row: the series have one index."""
+    import pandas
+
+    (first, series), *others = given.items()
+    for key, other in others:
+        if not other.index.equals(series.index):
+            raise ValueError(f"{first} and {key} have different indexes: align them first")
+    found = call(*(one.to_numpy() for one in given.values()))
+    if found[0].shape != series.shape:
+        raise ValueError(f"the answer has the shape {found[0].shape}, and {first} has {len(series)} rows")
+    return [pandas.Series(part, index=series.index) for part in found]
+
+
+def _with_dask(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) -> Sequence[Any]:
+    """Chunk by chunk, when it is computed."""
+    import dask.array
+
+    signature = f"{','.join(['()'] * len(given))}->{','.join(['()'] * len(types))}"
+    settings: dict[str, Any] = {"output_dtypes": types if len(types) > 1 else types[0]}
+    apply: Any = dask.array.apply_gufunc
+    found = apply(_chunk(call, alone=True), signature, *given.values(), **settings)
+    return found if len(types) > 1 else (found,)
+
+
+_APPLY: Final = {"xarray": _with_xarray, "pandas": _with_pandas, "dask": _with_dask}
+
+
+def _chunk(call: Call, alone: bool) -> Call:
+    """What is applied to a chunk, in one thread where a scheduler has threads of its own."""
+
+    def work(*arrays: Any) -> Any:
+        with one_thread() if alone else nullcontext():
+            found = call(*arrays)
+        return found if len(found) > 1 else found[0]
+
+    return work
+
+
+def together(bounds: Bounds) -> Any:
+    """Labelled bounds as a Dataset or a DataFrame of lower, upper and status; others as they are."""
+    library, (lower, upper, status) = labels_of(bounds.upper), bounds
+    if library == "pandas":
+        import pandas
+
+        found = pandas.DataFrame(bounds._asdict())
+        found.attrs = {key: value for key, value in upper.attrs.items() if key != "guarantee"}
+        return found
+    if library == "xarray":
+        import xarray
+
+        flags = {"flag_values": [int(one) for one in Status], "flag_meanings": " ".join(one.name for one in Status)}
+        parts = {"lower": lower, "upper": upper, "status": status.assign_attrs(flags)}
+        attributes = {key: value for key, value in upper.attrs.items() if key != "guarantee"}
+        return xarray.Dataset({key: part.rename(key) for key, part in parts.items()}, attrs=attributes)
+    return bounds
+
+
+def _attributes(name: str, side: str, about: Mapping[str, Any]) -> dict[str, str]:
+    """What an answer is, as attributes."""
+    default = {"order": "RDP()", "approximation": "CLT()"}.get(side, "Exact()")
+    accountant = about.get("accountant") or (None if name in ("rdp", "fnr", "tpr") else default)
+    known = {
+        "long_name": NOTES.get(name, name) if side != "status" else "how the bounds were obtained",
+        "units": "1",
+        "guarantee": _GUARANTEES.get(side, ""),
+        "neighbors": about.get("neighbors", "add_remove"),
+        "accountant": accountant if isinstance(accountant, str | None) else repr(accountant),
+        "fastacct_version": __version__,
+    }
+    return {key: text for key, text in known.items() if text}
