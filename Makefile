@@ -16,10 +16,12 @@ $(STAMP): $(KERNELS)
 	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev]"
 	touch $(STAMP)
 
-run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi sweep of 675,000 cells; result files and pictures
+run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi sweep of 675,000 cells, a plan; result files and pictures
 	$(BIN)/python examples/published.py
 	$(BIN)/fastacct sweep examples/exact.toml
 	$(BIN)/fastacct sweep examples/sweep.toml
+	$(BIN)/fastacct sweep examples/plan.toml
+	$(BIN)/fastacct show examples/results/plan.zarr --where "epsilon <= 3" --sort noise_multiplier --head 20
 
 test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2   # one core a worker: BLAS threads would fight for it

@@ -85,9 +85,14 @@ COMMANDS: Final = {
         commands.tightness, (), ("count", "regime", "seed", "picture", "overwrite"), "--count 200 --picture t.png",
     ),
     "sweep": Command(
-        "Every combination of the axes in a TOML file: a table of results, and a picture.",
-        sweeps.sweep, (), ("config", "overwrite", "quiet"),
+        "Every combination of the axes in a TOML file: a file of results, and a picture.",
+        sweeps.sweep, (), ("config", "output", "dry_run", "scheduler", "overwrite", "quiet"),
         "examples/sweep.toml",
+    ),
+    "show": Command(
+        "The cells of a result of `fastacct sweep` that satisfy a condition, as a table.",
+        sweeps.show, (), ("result", "where", "sort", "head"),
+        '"results/plan.zarr" --where "epsilon <= 3" --sort noise_multiplier --head 20',
     ),
 }  # fmt: skip
 

@@ -5,7 +5,8 @@ returns a `matplotlib.figure.Figure` that is not registered with pyplot: nothing
 writes it as PNG, PDF or SVG.
 
 >>> import fastacct as fa
->>> grid = fa.sweep(noise_multiplier=[0.5, 1, 2, 4], sample_rate=[0.001, 0.01, 0.1], steps=[100, 1000], delta=1e-5)
+>>> axes = {"noise_multiplier": [0.5, 1, 2, 4], "sample_rate": [0.001, 0.01, 0.1], "steps": [100, 1000]}
+>>> grid = fa.sweep(**axes, delta=1e-5).compute()
 >>> figure = fa.plot.epsilon_grid(grid)
 """
 
@@ -152,7 +153,8 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
     bar.ax.minorticks_off()
     bar.ax.tick_params(labelsize=SMALL)
-    about = [str(dataset.attrs.get(name, f"unknown {name}")) for name in ("guarantee", "neighbors", "accountant")]
+    known = dataset.attrs | dataset["epsilon"].attrs
+    about = [str(known.get(name, f"unknown {name}")) for name in ("guarantee", "neighbors", "accountant")]
     first = f"DP-SGD epsilon at delta = {cells['delta'].item():g}, {about[0]} ({RELATIONS.get(about[1], about[1])})"
     size = LARGE if figure.get_figwidth() >= 9 else MEDIUM
     room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)

@@ -14,6 +14,8 @@ from fastacct.cli.options import parse_orders
 from fastacct.cli.sweeps import load_config
 from tests.command import answer, call
 
+store = pytest.importorskip("fastacct.sweep.store")
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SMALL_SWEEP = """
 [axes]
@@ -53,32 +55,98 @@ def test_sweep_writes_table_and_picture_and_says_so(tmp_path):
     again = call("sweep --overwrite", config)
     assert again.exit_code == 0, again
     assert "45 cells" in again.stdout
-    assert "45 of 45 cells" in again.stderr
+    assert "100.0 % of 45 cells" in again.stderr
     assert "grid.png" in again.stdout
 
 
-def test_a_killed_sweep_leaves_no_file(tmp_path, monkeypatch):
+def test_a_polite_kill_says_how_to_go_on(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
-    real = fa.dpsgd.epsilon
+    real = fa.Sweep.evaluate
+    chunks = []
 
-    def epsilon(**parameters):
-        if np.ndim(parameters["noise_multiplier"]) == 4:
+    def evaluate(self, chunk, threads=None):
+        chunks.append(chunk)
+        if [one.stop - one.start for one in chunk] == [1, 1, 3, 1] and len(chunks) in range(8, 20):
             os.kill(os.getpid(), signal.SIGTERM)
-        return real(**parameters)
+        return real(self, chunk, threads)
 
-    monkeypatch.setattr(fa.dpsgd, "epsilon", epsilon)
-    assert call("sweep", write_config(tmp_path)).exit_code == 128 + signal.SIGTERM
-    assert list((tmp_path / "out").iterdir()) == []
+    monkeypatch.setattr(store, "chunks_of", lambda plan: (1, 1, 3, 1))
+    config = write_config(tmp_path, SMALL_SWEEP.replace("grid.parquet", "grid.zarr"))
+    with monkeypatch.context() as broken:
+        broken.setattr(fa.Sweep, "evaluate", evaluate)
+        killed = call("sweep", config)
+    assert killed.exit_code == 128 + signal.SIGTERM
+    assert "the same command goes on from there" in killed.stderr
     assert signal.getsignal(signal.SIGTERM) == before
+    with pytest.raises(ValueError, match="not complete"):
+        fa.open_sweep(tmp_path / "out" / "grid.zarr")
+    assert answer("sweep", config)["cells"] == 45
+    assert np.isfinite(fa.open_sweep(tmp_path / "out" / "grid.zarr").epsilon).all()
+
+
+def test_a_dry_run_predicts_and_writes_nothing(tmp_path):
+    found = answer("sweep --dry-run", write_config(tmp_path))
+    assert (found["cells"], found["bytes"], found["chunks"]) == (45, 360, 1)
+    assert found["seconds"] > 0
+    assert [one.name for one in tmp_path.iterdir()] == ["small.toml"]
+    large = SMALL_SWEEP.replace("num = 5", "num = 50000").replace("num = 3", "num = 10000")
+    large = large.replace("delta = 1e-5", "delta = { start = 1e-9, stop = 1e-5, num = 900 }").partition("[picture]")[0]
+    shown = call("sweep --dry-run", write_config(tmp_path, large))
+    assert "warning: this takes" in shown.stdout
+    assert "GiB" in shown.stdout
+
+
+def test_a_sweep_whose_result_would_be_lost_is_refused(tmp_path):
+    config = write_config(tmp_path, SMALL_SWEEP.partition("[output]")[0])
+    refused = call("sweep", config)
+    assert refused.exit_code == 2
+    assert "nothing would be kept: give [output] file, --output FILE or [picture] file" in refused.stderr
+    assert answer("sweep", config, "--output", tmp_path / "grid.nc")["files"] == [str(tmp_path / "grid.nc")]
+
+
+def test_a_plan_is_shown_cheapest_first(tmp_path):
+    text = """
+[axes]
+records = 50_000
+batch_size = [128, 512]
+epochs = [5, 20]
+noise_multiplier = { start = 0.6, stop = 3, num = 8, scale = "log" }
+delta = "1/n^1.1"
+[output]
+file = "plan.zarr"
+"""
+    assert call("sweep --quiet", write_config(tmp_path, text)).exit_code == 0
+    path = tmp_path / "plan.zarr"
+    found = answer("show", path, "--where", "epsilon <= 3", "--sort", "noise_multiplier", "--head", 4)
+    assert len(found["rows"]) == 4 < found["cells"]
+    for row in found["rows"]:
+        run = {name: row[name] for name in ("noise_multiplier", "batch_size", "epochs")}
+        assert row["epsilon"] == fa.dpsgd.epsilon(**run, records=50_000, delta="1/n^1.1") <= 3.0
+    assert [row["noise_multiplier"] for row in found["rows"]] == sorted(r["noise_multiplier"] for r in found["rows"])
+    shown = call("show", path, "--where", "epsilon <= 3", "--sort=-epochs")
+    assert f"{found['cells']} of 32 cells satisfy epsilon <= 3" in shown.stdout
+    for words, message in (
+        (["--where", "epsilonn <= 3"], "is not a condition on"),
+        (["--sort", "cost"], "sort = 'cost' is not a column"),
+    ):
+        refused = call("show", path, *words)
+        assert refused.exit_code == 2
+        assert message in refused.stderr
+    assert call("show", tmp_path / "nowhere.zarr").exit_code == 2
+
+
+def test_a_scheduler_that_does_not_answer_is_an_error(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("fastacct.cli.sweeps.CONNECT", "0.3s")
+    refused = call("sweep --scheduler tcp://127.0.0.1:1", write_config(tmp_path))
+    assert refused.exit_code == 2
+    assert "127.0.0.1:1" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("delta = 1e-5", "", r"axes: needs .* exactly one of delta"),
-        ("delta = 1e-5", "delta = 1e-5\nepsilon = 1", r"axes: needs .* exactly one of delta"),
         ("delta = 1e-5", "delta = 1e-5\nalpha = 2", r"axes\.key = 'alpha' is not one of 'noise_multiplier'"),
-        ("delta = 1e-5", 'delta = "1e-5"', r"delta must be a number or an array of numbers"),
         ("0.02, 0.05]", "true]", r"sample_rate must be a number or an array of numbers"),
         ("[0.01, 0.02, 0.05]", "[]", r"sample_rate must be a number or an array of numbers"),
         ("num = 3", "num = 3.5", r"axes\.steps\.num = 3\.5 is out of range"),
@@ -110,6 +178,23 @@ def test_a_mistake_in_a_sweep_file_names_key_and_file(tmp_path, old, new, messag
     assert old in SMALL_SWEEP
     with pytest.raises(ValueError, match=r"small\.toml: " + message):
         load_config(write_config(tmp_path, SMALL_SWEEP.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ("", "a sweep needs noise_multiplier"),
+        ("delta = 1e-5\nepsilon = 1", "a sweep needs noise_multiplier"),
+        ('delta = "1e-5"', "neither a number nor a power of the records"),
+        ('delta = "1/n"', "needs records"),
+    ],
+)
+def test_axes_that_fix_no_question_are_refused_with_the_file(tmp_path, new, message):
+    text = SMALL_SWEEP.replace("delta = 1e-5", new, 1).partition("[picture]")[0]
+    refused = call("sweep", write_config(tmp_path, text))
+    assert refused.exit_code == 2
+    assert "small.toml: " in refused.stderr
+    assert message in refused.stderr
 
 
 def test_a_picture_of_another_format_is_refused_before_any_work(tmp_path):

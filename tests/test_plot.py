@@ -28,7 +28,7 @@ def grid():
         steps=[100, 1000, 10000],
         delta=[1e-7, 1e-5],
         accountant=ACCOUNTANT,
-    )
+    ).compute()
 
 
 def texts(figure):
@@ -104,7 +104,7 @@ def test_labels_of_ticks_never_collide(span):
             steps=[100, 1000, 10000],
             delta=[1e-5],
             accountant=ACCOUNTANT,
-        )
+        ).compute()
         figure = plot.epsilon_grid(grid)
         assert overlapping(figure) == []
         for side in (figure.axes[0].xaxis, figure.axes[0].yaxis):
@@ -117,7 +117,7 @@ def test_many_panels_wrap():
     grid = fa.sweep(
         noise_multiplier=[0.5, 1.0, 2.0], sample_rate=[0.01, 0.1], steps=list(range(1, 9)), delta=1e-5,
         accountant=ACCOUNTANT,
-    )  # fmt: skip
+    ).compute()  # fmt: skip
     for count, columns in ((8, 4), (5, 3), (4, 4), (1, 1)):
         figure = plot.epsilon_grid(grid.sel(steps=slice(1, count)))
         panels = [axis for axis in figure.axes if axis.get_title()]
@@ -141,7 +141,7 @@ def test_zero_and_infinite_cells_are_drawn():
     grid = fa.sweep(
         noise_multiplier=[0.0, 0.5, 1.0, np.inf], sample_rate=[0.0, 0.01, 0.1], steps=[1], delta=[0.0, 1e-5],
         accountant=ACCOUNTANT,
-    )  # fmt: skip
+    ).compute()  # fmt: skip
     assert plot.epsilon_grid(grid.sel(delta=0.0)) is not None
     assert plot.epsilon_grid(grid.sel(delta=1e-5)) is not None
 
@@ -192,12 +192,14 @@ def test_what_cannot_be_drawn_is_named(grid, options, message):
 def test_a_single_noise_multiplier_is_drawn_as_lines():
     many = {"noise_multiplier": [0.5, 1.0, 2.0], "sample_rate": [0.01, 0.03, 0.1], "steps": [10, 100]}
     for single, over in (("noise_multiplier", "sample rate (Poisson)"), ("sample_rate", "noise multiplier")):
-        grid = fa.sweep(**(many | {single: 0.5}), delta=1e-5, accountant=ACCOUNTANT)
+        grid = fa.sweep(**(many | {single: 0.5}), delta=1e-5, accountant=ACCOUNTANT).compute()
         axis = plot.epsilon_grid(grid).axes[0]
         assert axis.get_xlabel() == over
         assert len(axis.lines) == 2
         np.testing.assert_array_equal(axis.lines[1].get_ydata(), grid.epsilon.sel(steps=100, delta=1e-5).values.ravel())
-    grid = fa.sweep(noise_multiplier=1.0, sample_rate=0.1, steps=[10, 20, 40], delta=1e-5, accountant=ACCOUNTANT)
+    grid = fa.sweep(
+        noise_multiplier=1.0, sample_rate=0.1, steps=[10, 20, 40], delta=1e-5, accountant=ACCOUNTANT
+    ).compute()
     axis = plot.epsilon_grid(grid).axes[0]
     assert (axis.get_xlabel(), axis.lines[0].get_xdata().tolist()) == ("steps", [10.0, 20.0, 40.0])
 
@@ -205,9 +207,9 @@ def test_a_single_noise_multiplier_is_drawn_as_lines():
 def test_a_grid_of_deltas_a_single_cell_or_another_format_is_refused(grid, tmp_path):
     axes = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10, "accountant": ACCOUNTANT}
     with pytest.raises(ValueError, match="no variable 'epsilon'"):
-        plot.epsilon_grid(fa.sweep(**axes, epsilon=1.0))
+        plot.epsilon_grid(fa.sweep(**axes, epsilon=1.0).compute())
     with pytest.raises(ValueError, match="a picture needs two positive finite values of noise_multiplier"):
-        plot.epsilon_grid(fa.sweep(**axes, delta=1e-5))
+        plot.epsilon_grid(fa.sweep(**axes, delta=1e-5).compute())
     with pytest.raises(ValueError, match=r"must end in \.png, \.pdf, \.svg"):
         plot.save(plot.epsilon_grid(grid), tmp_path / "a.gif")
 

@@ -1,10 +1,13 @@
-"""Sweeps: labels, files that appear whole or not at all, and errors that name what is wrong."""
+"""Sweeps: labels, what a grid asks for, chunks, files that are resumed, and errors that name what is wrong."""
 
 from __future__ import annotations
 
 import math
+import os
+import signal
+import subprocess
 import sys
-import tracemalloc
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +16,10 @@ import pytest
 import fastacct as fa
 
 xr = pytest.importorskip("xarray")
+pytest.importorskip("zarr")
 
-from fastacct.sweep import chunks, open_sweep  # noqa: E402
+from fastacct.sweep import cost, store, work  # noqa: E402
+from fastacct.sweep.grid import chunk_at, chunk_shape  # noqa: E402
 
 ACCOUNTANT = fa.Exact()
 AXES = {
@@ -23,11 +28,22 @@ AXES = {
     "steps": [100, 1000, 10, 5000],
     "delta": [1e-5, 1e-7],
 }
-SUFFIXES = (".parquet", ".nc")
+SUFFIXES = (".zarr", ".parquet", ".nc")
+
+
+def plan(**changes):
+    return fa.sweep(**{**AXES, **changes})
 
 
 def run(**changes):
-    return fa.sweep(**{**AXES, **changes})
+    return plan(**changes).compute()
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Files of five cells a chunk."""
+    monkeypatch.setattr(store, "chunks_of", lambda one: chunk_shape(one.shape, 5))
+    monkeypatch.setattr(work, "chunks_of", lambda one: chunk_shape(one.shape, 5))
 
 
 def test_every_cell_equals_a_direct_call_at_its_labels():
@@ -41,168 +57,79 @@ def test_every_cell_equals_a_direct_call_at_its_labels():
                     assert grid.epsilon.sel(at).item() == fa.dpsgd.epsilon(**at, accountant=ACCOUNTANT)
 
 
-def test_delta_is_computed_when_epsilon_is_an_axis():
-    grid = run(delta=None, epsilon=[1.0, 4.0])
-    assert grid.delta.dims == ("noise_multiplier", "sample_rate", "steps", "epsilon")
-    at = {"noise_multiplier": 0.7, "sample_rate": 0.02, "steps": 10, "epsilon": 4.0}
-    assert grid.delta.sel(at).item() == fa.dpsgd.delta(**at, accountant=ACCOUNTANT)
+def test_what_is_computed_follows_from_the_axes():
+    epsilon, delta = [1.0, 4.0], [1e-5, 1e-6]
+    asked = {
+        "delta": ({**AXES, "delta": None, "epsilon": epsilon}, {"epsilon": 4.0, "noise_multiplier": 0.7}),
+        "rdp": ({**AXES, "delta": None, "orders": [2.0, 8.5]}, {"orders": 8.5, "noise_multiplier": 0.7}),
+        "noise_multiplier": ({**AXES, "noise_multiplier": None, "epsilon": epsilon}, {"epsilon": 1.0, "delta": 1e-7}),
+        "sample_rate": ({**AXES, "sample_rate": None, "epsilon": epsilon}, {"epsilon": 1.0, "delta": 1e-7}),
+        "steps": ({**AXES, "steps": None, "epsilon": epsilon, "delta": delta}, {"epsilon": 4.0, "delta": 1e-6}),
+    }
+    for quantity, (axes, at) in asked.items():
+        grid = fa.sweep(**axes).compute()
+        assert list(grid.data_vars) == [quantity]
+        cell = grid[quantity].sel(at).isel(dict.fromkeys(set(grid.dims) - at.keys(), -1))
+        named = {str(name): cell[name].item() for name in grid.dims}
+        assert cell.item() == getattr(fa.dpsgd, quantity)(**named)
+
+
+def test_batches_epochs_and_a_delta_in_words():
+    grid = fa.sweep(
+        noise_multiplier=[1.0, 2.0], batch_size=[100, 250], records=[10_000, 60_000], epochs=[3, 10], delta="1/n^1.1"
+    ).compute()
+    assert grid.epsilon.dims == ("noise_multiplier", "batch_size", "records", "epochs")
+    at = {"noise_multiplier": 2.0, "batch_size": 250, "records": 60_000, "epochs": 3}
+    assert grid.epsilon.sel(at).item() == fa.dpsgd.epsilon(**at, delta="1/n^1.1")
+    assert grid.delta.dims == ("records",)
+    assert grid.delta.sel(records=60_000).item() == pytest.approx(60_000**-1.1, rel=1e-12)
+    assert grid.attrs["delta"] == "1/n^1.1"
 
 
 def test_scalars_are_axes_of_length_one():
-    grid = fa.sweep(noise_multiplier=1, sample_rate=0.01, steps=100, delta=1e-5, accountant=ACCOUNTANT)
+    grid = fa.sweep(noise_multiplier=1, sample_rate=0.01, steps=100, delta=1e-5).compute()
     assert grid.epsilon.shape == (1, 1, 1, 1)
     assert grid.steps.dtype == np.int64
 
 
 def test_attributes_say_what_is_guaranteed():
-    grid = run(neighbors="add_remove")
-    assert grid.attrs["guarantee"] == "certified upper bound"
+    grid = run(neighbors="add_remove", bounds=True)
     assert grid.attrs["neighbors"] == "add_remove"
     assert grid.attrs["sampler"] == "poisson"
     assert grid.attrs["accountant"] == repr(ACCOUNTANT)
     assert grid.attrs["fastacct_version"]
     assert grid.epsilon.attrs["units"] == "1"
-
-
-def test_lower_bounds_are_a_second_variable(tmp_path):
-    grid = run(bounds=True)
-    assert list(grid.data_vars) == ["epsilon", "epsilon_lower"]
-    assert grid.epsilon_lower.attrs["guarantee"] == "certified lower bound"
     assert grid.epsilon.attrs["guarantee"] == "certified upper bound"
+    assert grid.epsilon_lower.attrs["guarantee"] == "certified lower bound"
+    assert list(grid.data_vars) == ["epsilon", "epsilon_lower", "status"]
     xr.testing.assert_identical(grid.epsilon, run().epsilon)
     at = {"noise_multiplier": 0.7, "sample_rate": 0.02, "steps": 1000, "delta": 1e-7}
     assert grid.epsilon_lower.sel(at).item() == fa.dpsgd.epsilon_lower(**at)
-    for suffix in SUFFIXES:
-        with run(bounds=True, path=tmp_path / f"grid{suffix}", chunk_cells=5) as stored:
-            assert list(stored.data_vars) == ["epsilon", "epsilon_lower"]
-            xr.testing.assert_identical(stored.load(), grid)
-    parquet = pytest.importorskip("pyarrow.parquet")
-    assert parquet.read_table(tmp_path / "grid.parquet").column_names[-2:] == ["epsilon", "epsilon_lower"]
-    deltas = run(bounds=True, delta=None, epsilon=[0.5, 2.0])
-    assert (deltas.delta_lower <= deltas.delta).all()
+    assert (grid.status == 0).all()
 
 
 def test_lower_bounds_are_refused_where_nothing_proves_them():
     with pytest.raises(ValueError, match="RDP proves no lower bound"):
-        run(bounds=True, accountant=fa.RDP())
+        plan(bounds=True, accountant=fa.RDP())
     with pytest.raises(TypeError, match="bounds must be True or False; got 'yes'"):
-        run(bounds="yes")
-
-
-def test_renyi_orders_can_be_swept():
-    accountant = fa.RDP(orders=(2.0, 3.0, 4.0, 8.0, 16.0, 32.0))
-    grid = run(accountant=accountant)
-    assert grid.attrs["accountant"] == repr(accountant)
-    at = {"noise_multiplier": 0.7, "sample_rate": 0.02, "steps": 1000, "delta": 1e-7}
-    assert grid.epsilon.sel(at).item() == fa.dpsgd.epsilon(**at, accountant=accountant)
-
-
-def test_replace_one_can_be_swept():
-    axes = {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": [10000, 100], "delta": 1e-6}
-    grid = fa.sweep(**axes, neighbors="replace_one")
-    assert grid.attrs["neighbors"] == "replace_one"
-    assert 4.90739819217 <= grid.epsilon[0, 0, 0, 0].item() <= 4.90739819217 * (1 + 1e-10)  # its digits
-
-
-def test_repeated_values_are_kept():
-    grid = run(sample_rate=[0.01, 0.01])
-    assert grid.sizes["sample_rate"] == 2
-    np.testing.assert_array_equal(grid.epsilon[:, 0], grid.epsilon[:, 1])
-
-
-@pytest.mark.parametrize("chunk_cells", [1, 2, 5, 7, 48, 10**6])
-def test_chunking_does_not_change_a_bit(chunk_cells):
-    xr.testing.assert_identical(run(chunk_cells=chunk_cells), run())
-
-
-@pytest.mark.parametrize("shape", [(1,), (7,), (3, 4), (2, 3, 5), (1, 1, 9, 2), (4, 1, 1, 1)])
-@pytest.mark.parametrize("largest", [1, 2, 3, 7, 1000])
-def test_chunks_cover_the_grid_once_in_c_order(shape, largest):
-    numbers = np.arange(math.prod(shape)).reshape(shape)
-    pieces = [numbers[chunk] for chunk in chunks(shape, largest)]
-    assert max(piece.size for piece in pieces) <= largest
-    np.testing.assert_array_equal(np.concatenate([piece.ravel() for piece in pieces]), numbers.ravel())
-
-
-# -- files -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_file_holds_the_same_grid_as_memory(tmp_path, suffix):
-    path = tmp_path / f"grid{suffix}"
-    with run(path=path, chunk_cells=5) as stored:
-        xr.testing.assert_identical(stored.load(), run())
-    with open_sweep(path) as again:
-        xr.testing.assert_identical(again.load(), run())
-    assert [item.name for item in tmp_path.iterdir()] == [path.name]
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_slices_of_a_file_are_slices_of_the_grid(tmp_path, suffix):
-    whole = run()
-    with run(path=tmp_path / f"grid{suffix}", chunk_cells=5) as stored:
-        for place in (
-            {"steps": 2, "delta": 0},
-            {"noise_multiplier": [2, 0], "steps": slice(None, None, 2)},
-            {"noise_multiplier": -1, "sample_rate": 1, "steps": 3, "delta": 1},
-            {"steps": slice(1, 1)},
-        ):
-            np.testing.assert_array_equal(stored.epsilon.isel(place).values, whole.epsilon.isel(place).values)
-
-
-def test_parquet_is_a_tidy_table_with_its_meaning_inside(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "grid.parquet"
-    run(path=path, chunk_cells=7)
-    table = parquet.read_table(path)
-    assert table.column_names == ["noise_multiplier", "sample_rate", "steps", "delta", "epsilon"]
-    assert table.num_rows == 48
-    assert b"certified upper bound" in table.schema.metadata[b"fastacct_sweep"]
-    row = table.slice(29, 1).to_pylist()[0]
-    epsilon = row.pop("epsilon")
-    assert epsilon == fa.dpsgd.epsilon(**row, accountant=ACCOUNTANT)
-
-
-def test_infinite_cells_survive_every_format(tmp_path):
-    grid = run(noise_multiplier=[0.0, 1.0])
-    assert np.isinf(grid.epsilon[0]).all()
-    for suffix in SUFFIXES:
-        with run(noise_multiplier=[0.0, 1.0], path=tmp_path / f"grid{suffix}") as stored:
-            xr.testing.assert_identical(stored.load(), grid)
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_file_needs_memory_for_a_chunk_and_not_for_the_grid(tmp_path, monkeypatch, suffix):
-    def epsilon(*, noise_multiplier, sample_rate, steps, delta, **settings):
-        return 0.0 * (noise_multiplier + sample_rate + steps + delta)
-
-    monkeypatch.setattr(fa.dpsgd, "epsilon", epsilon)
-    axes = {"noise_multiplier": np.ones(100), "sample_rate": np.ones(100), "steps": np.ones(30), "delta": np.ones(10)}
-    tracemalloc.start()
-    try:
-        with fa.sweep(**axes, path=tmp_path / f"grid{suffix}", chunk_cells=10_000) as stored:
-            peak = tracemalloc.get_traced_memory()[1]
-            assert stored.epsilon.nbytes == 24e6
-            assert float(stored.epsilon.isel(steps=3, delta=2).sum()) == 0.0
-    finally:
-        tracemalloc.stop()
-    assert peak < 6e6
+        plan(bounds="yes")
 
 
 @pytest.mark.parametrize(
     "accountant",
     [
-        fa.Exact(),
         fa.AnalyticGaussian(),
         fa.BasicComposition(),
         fa.AdvancedComposition(),
         fa.ZCDPComposition(),
         fa.RDP(conversion="mironov"),
+        fa.RDP(orders=(2.0, 3.0, 4.0, 8.0, 16.0, 32.0)),
     ],
 )
 def test_every_certified_accountant_can_be_swept(accountant):
     axes = {"noise_multiplier": [1.0, 4.0], "sample_rate": 1.0, "steps": [1, 9], "delta": 1e-5}
-    grid = fa.sweep(**axes, accountant=accountant)
+    grid = fa.sweep(**axes, accountant=accountant).compute()
+    assert grid.attrs["accountant"] == repr(accountant)
     for steps in axes["steps"]:
         at = {"noise_multiplier": 4.0, "sample_rate": 1.0, "steps": steps, "delta": 1e-5}
         assert grid.epsilon.sel(at).item() == fa.dpsgd.epsilon(**at, accountant=accountant)
@@ -210,102 +137,306 @@ def test_every_certified_accountant_can_be_swept(accountant):
 
 def test_an_approximation_is_not_swept_as_a_bound():
     with pytest.raises(ValueError, match="CLT"):
-        run(accountant=fa.CLT())
+        plan(accountant=fa.CLT())
+
+
+def test_replace_one_can_be_swept():
+    grid = fa.sweep(
+        noise_multiplier=2.0, sample_rate=0.01, steps=[10000, 100], delta=1e-6, neighbors="replace_one"
+    ).compute()
+    assert grid.attrs["neighbors"] == "replace_one"
+    assert 4.90739819217 <= grid.epsilon[0, 0, 0, 0].item() <= 4.90739819217 * (1 + 1e-10)  # its digits
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5, 7, 48, 10**6])
+def test_chunking_does_not_change_a_bit(monkeypatch, cells):
+    whole = run()
+    monkeypatch.setattr(work, "chunks_of", lambda one: chunk_shape(one.shape, cells))
+    xr.testing.assert_identical(run(), whole)
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (3, 4), (2, 3, 5), (1, 1, 9, 2), (4, 1, 1, 1)])
+@pytest.mark.parametrize("largest", [1, 2, 3, 7, 1000])
+def test_chunks_cover_the_grid_once_in_c_order(shape, largest):
+    numbers, chunks = np.arange(math.prod(shape)).reshape(shape), chunk_shape(shape, largest)
+    count = math.prod(-(-whole // part) for whole, part in zip(shape, chunks, strict=True))
+    pieces = [numbers[chunk_at(shape, chunks, index)] for index in range(count)]
+    assert max(piece.size for piece in pieces) <= largest
+    np.testing.assert_array_equal(np.concatenate([piece.ravel() for piece in pieces]), numbers.ravel())
+
+
+def test_a_task_is_of_cheap_chunks_and_every_chunk_is_in_one():
+    costs = np.random.default_rng(0).exponential(0.2, 200)
+    groups = [*work.tasks(costs, range(3, 200))]
+    assert sorted(index for group in groups for index in group) == list(range(3, 200))
+    assert all(costs[group].sum() >= work.TASK_SECONDS for group in groups[:-1])
+    assert all(costs[group[:-1]].sum() < work.TASK_SECONDS for group in groups)
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("changes", [{}, {"bounds": True}, {"noise_multiplier": [0.0, 1.0]}])
+def test_a_file_holds_the_same_grid_as_memory(tmp_path, suffix, changes):
+    path = tmp_path / f"grid{suffix}"
+    with plan(**changes).save(path) as stored:
+        xr.testing.assert_identical(stored.load(), run(**changes))
+    with fa.open_sweep(path) as again:
+        xr.testing.assert_identical(again.load(), run(**changes))
+        place = {"noise_multiplier": [1, 0], "steps": slice(None, None, 2), "delta": 0}
+        np.testing.assert_array_equal(again.epsilon.isel(place), run(**changes).epsilon.isel(place))
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_words_and_batches_survive_every_format(tmp_path, suffix):
+    axes = {"batch_size": [100, 250], "records": [10_000, 60_000], "epochs": [3, 10], "delta": "1/n"}
+    grid = fa.sweep(**axes, epsilon=[1.0, 3.0])
+    with grid.save(tmp_path / f"grid{suffix}") as stored:
+        xr.testing.assert_identical(stored.load(), grid.compute())
+
+
+def test_parquet_is_a_tidy_table(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "grid.parquet"
+    plan().save(path)
+    table = parquet.read_table(path)
+    assert table.column_names == ["noise_multiplier", "sample_rate", "steps", "delta", "epsilon"]
+    assert table.num_rows == 48
+    row = table.slice(29, 1).to_pylist()[0]
+    epsilon = row.pop("epsilon")
+    assert epsilon == fa.dpsgd.epsilon(**row)
+
+
+def stop_after(monkeypatch, chunks, failure):
+    """Let the evaluation of chunks fail after some, the check of the axes not counted."""
+    real, done = type(plan()).evaluate, [0]
+
+    def evaluate(self, chunk, threads=None):
+        done[0] += chunk != (slice(0, 1),) * 4
+        if done[0] > chunks:
+            raise failure
+        return real(self, chunk, threads)
+
+    monkeypatch.setattr(type(plan()), "evaluate", evaluate)
+    return done
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("failure", [RuntimeError("disk on fire"), KeyboardInterrupt()])
+def test_what_was_computed_before_a_failure_is_not_computed_again(tmp_path, monkeypatch, suffix, failure):
+    path = tmp_path / f"grid{suffix}"
+    with monkeypatch.context() as broken:
+        stop_after(broken, 4, failure)
+        with pytest.raises(type(failure)):
+            plan().save(path)
+    with pytest.raises((ValueError, FileNotFoundError), match="not complete" if suffix == ".zarr" else "not exist"):
+        fa.open_sweep(path)
+    begun = tmp_path / ("grid.zarr" if suffix == ".zarr" else f"grid{suffix}.zarr")
+    assert int(fa.open_sweep(begun, partial=True).epsilon.notnull().sum()) == 4 * 4
+    with monkeypatch.context() as counted:
+        done = stop_after(counted, 100, failure)
+        with plan().save(path) as stored:
+            assert done[0] == 12 - 4
+            xr.testing.assert_identical(stored.load(), run())
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+    with plan().save(path, overwrite=True) as again:
+        xr.testing.assert_identical(again.load(), run())
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"steps": [100, 1000, 10, 5001]}, "the axis steps differs"),
+        ({"sample_rate": [0.01]}, "the axis sample_rate differs"),
+        ({"accountant": fa.RDP()}, "accountant is 'Exact"),
+        ({"neighbors": "remove"}, "neighbors is 'add_remove' there, 'remove' here"),
+        ({"bounds": True}, "bounds is False there"),
+        ({"delta": None, "epsilon": 1.0}, "quantity is 'epsilon' there, 'delta' here"),
+    ],
+)
+def test_another_sweep_is_refused_by_what_differs(tmp_path, changes, named):
+    path = tmp_path / "grid.zarr"
+    plan().save(path)
+    with pytest.raises(ValueError, match=f"holds another sweep: {named}"):
+        plan(**changes).save(path)
+    xr.testing.assert_identical(fa.open_sweep(path).load(), run())
+    with plan(**changes).save(path, overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run(**changes))
+
+
+def test_a_store_of_another_version_and_a_folder_that_is_no_sweep_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "grid.zarr"
+    plan().save(path)
+    monkeypatch.setattr(store, "__version__", "9.9")
+    with pytest.raises(ValueError, match=r"begun by fastacct .*, this is 9\.9"):
+        plan().save(path)
+    (tmp_path / "other.zarr").mkdir()
+    (tmp_path / "other.zarr" / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"other\.zarr was not written by a sweep"):
+        plan().save(tmp_path / "other.zarr")
+    assert (tmp_path / "other.zarr" / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".nc"])
+def test_an_existing_file_is_replaced_only_on_request(tmp_path, suffix):
+    path = tmp_path / f"grid{suffix}"
+    path.write_bytes(b"old")
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        plan().save(path)
+    assert path.read_bytes() == b"old"
+    with plan().save(path, overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run())
 
 
 def test_a_foreign_parquet_file_is_refused(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "foreign.parquet"
     parquet.write_table(arrow.table({"epsilon": [1.0]}), path)
-    with pytest.raises(ValueError, match=r"foreign\.parquet was not written by fastacct\.sweep"):
-        open_sweep(path)
+    with pytest.raises(ValueError, match=r"foreign\.parquet was not written by a sweep"):
+        fa.open_sweep(path)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("failure", [RuntimeError("disk on fire"), KeyboardInterrupt()])
-def test_a_failure_half_way_leaves_no_file(tmp_path, monkeypatch, suffix, failure):
-    fail_after(monkeypatch, 20, failure)
-    with pytest.raises(type(failure)):
-        run(path=tmp_path / f"grid{suffix}", chunk_cells=5)
-    assert list(tmp_path.iterdir()) == []
+def test_a_second_process_is_refused_and_the_lock_ends_with_the_first(tmp_path):
+    path = tmp_path / "grid.zarr"
+    code = f"import fcntl, time; f = open({str(tmp_path / '.grid.zarr.lock')!r}, 'w')"
+    code += "; fcntl.flock(f, fcntl.LOCK_EX); print('have', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(BlockingIOError, match="being written by another process"):
+            plan().save(path)
+        other.kill()
+        other.wait()
+    plan().save(path)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_failure_half_way_keeps_the_old_file(tmp_path, monkeypatch, suffix):
-    path = tmp_path / f"grid{suffix}"
-    path.write_bytes(b"old")
-    fail_after(monkeypatch, 20, RuntimeError("disk on fire"))
-    with pytest.raises(RuntimeError, match="disk on fire"):
-        run(path=path, chunk_cells=5, overwrite=True)
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
+LONG = """
+import sys, numpy as np, fastacct as fa
+from fastacct.sweep import store
+from fastacct.sweep.grid import chunk_shape
+store.chunks_of = lambda plan: chunk_shape(plan.shape, 60)
+axes = dict(noise_multiplier=np.geomspace(0.6, 3, 40), sample_rate=np.geomspace(1e-3, 0.05, 30))
+print("begun", flush=True)
+fa.sweep(**axes, steps=[100, 1000, 5000], delta=[1e-5, 1e-6], bounds=True, threads=1).save(sys.argv[1])
+"""
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_an_existing_file_is_replaced_only_on_request(tmp_path, suffix):
-    path = tmp_path / f"grid{suffix}"
-    path.write_bytes(b"old")
-    with pytest.raises(FileExistsError, match="overwrite=True"):
-        run(path=path)
-    assert path.read_bytes() == b"old"
-    with run(path=path, overwrite=True) as stored:
-        xr.testing.assert_identical(stored.load(), run())
+def long_sweep(path):
+    return subprocess.Popen([sys.executable, "-c", LONG, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_file_that_appears_during_the_sweep_is_not_replaced(tmp_path, monkeypatch):
-    path = tmp_path / "grid.parquet"
-    after_cells(monkeypatch, 20, lambda: path.write_bytes(b"somebody else's"))
-    with pytest.raises(FileExistsError):
-        run(path=path, chunk_cells=5)
-    assert path.read_bytes() == b"somebody else's"
-    assert list(tmp_path.iterdir()) == [path]
+def finish(path):
+    with long_sweep(path) as process:
+        return process.wait()
 
 
-def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path):
-    with pytest.raises(ValueError, match=r"grid\.zarr.*\.parquet, \.nc"):
-        run(path=tmp_path / "grid.zarr")
+def test_a_sweep_that_is_killed_at_any_moment_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
+    whole = tmp_path / "whole.zarr"
+    assert finish(whole) == 0
+    path, rng, kills = tmp_path / "killed.zarr", np.random.default_rng(8), 0
+    for _ in range(8):
+        with long_sweep(path) as process:
+            process.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.4))
+            process.kill()
+            kills += process.wait() == -signal.SIGKILL
+    assert kills >= 4
+    assert finish(path) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.zarr", "whole.zarr"]
+    mine, theirs = (
+        {str(p.relative_to(one)): p.read_bytes() for p in one.rglob("*") if p.is_file()} for one in (path, whole)
+    )
+    assert mine == theirs
 
 
-def test_a_missing_folder_is_an_error_before_any_work(tmp_path, monkeypatch):
-    fail_after(monkeypatch, 10, AssertionError("computed"))
+def test_ctrl_c_stops_within_a_second(tmp_path):
+    with long_sweep(tmp_path / "grid.zarr") as process:
+        process.stdout.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        assert process.wait() != 0
+        assert time.monotonic() - start < 1.0
+        assert b"KeyboardInterrupt" in process.stderr.read()
+
+
+def test_an_unknown_suffix_and_a_missing_folder_are_refused_before_any_work(tmp_path, monkeypatch):
+    one = plan()
+    stop_after(monkeypatch, 0, AssertionError("computed"))
+    with pytest.raises(ValueError, match=r"grid\.csv.*\.zarr, \.nc, \.parquet"):
+        one.save(tmp_path / "grid.csv")
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        run(path=tmp_path / "nowhere" / "grid.nc")
+        one.save(tmp_path / "nowhere" / "grid.nc")
 
 
-def fail_after(monkeypatch, n_cells, failure):
-    def fail():
-        raise failure
-
-    after_cells(monkeypatch, n_cells, fail)
-
-
-def after_cells(monkeypatch, n_cells, action):
-    """Do something once the real accountant has computed so many cells (the check of the axes does not count)."""
-    real, done = fa.dpsgd.epsilon, [0]
-
-    def epsilon(**parameters):
-        result = real(**parameters)
-        if np.ndim(parameters["noise_multiplier"]) == 4:
-            done[0] += np.size(result)
-            if done[0] >= n_cells:
-                done[0] = -(10**9)
-                action()
-        return result
-
-    monkeypatch.setattr(fa.dpsgd, "epsilon", epsilon)
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(PermissionError, match="grid"):
+            plan().save(tmp_path / "grid.zarr")
+    finally:
+        tmp_path.chmod(0o700)
 
 
-# -- progress and errors ---------------------------------------------------------------------------------------------
+# -- a cluster -------------------------------------------------------------------------------------------------------
 
 
-def test_progress_goes_to_stderr(capsys):
-    run(progress=True)
+def test_workers_of_a_cluster_compute_the_same_bits(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    whole = run(bounds=True)
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        one = plan(bounds=True, client=client)
+        xr.testing.assert_identical(one.compute(), whole)
+        with one.save(tmp_path / "grid.zarr") as stored:
+            xr.testing.assert_identical(stored.load(), whole)
+
+
+# -- what a sweep takes ----------------------------------------------------------------------------------------------
+
+
+def test_an_estimate_counts_cells_and_warns():
+    found = plan(bounds=True).estimate()
+    assert (found.cells, found.bytes, found.chunks) == (48, 48 * 17, 1)
+    assert 0.0 < found.seconds < 10.0
+    assert found.warning is None
+    assert "48 cells" in str(found)
+    axis = np.geomspace(0.5, 5.0, 2000)
+    large = fa.sweep(noise_multiplier=axis, sample_rate=axis / 100, steps=np.arange(1, 2001), delta=[1e-5, 1e-6])
+    found = large.estimate()
+    assert found.cells == 2000**3 * 2
+    assert "hours and 119.2 GiB" in found.warning
+
+
+def test_costs_are_of_the_whole_grid():
+    one = plan(steps=np.arange(1, 301), sample_rate=np.linspace(0.01, 0.02, 50))
+    for cells in (7, 300, 5000, 10**9):
+        chunks = chunk_shape(one.shape, cells)
+        costs = cost.chunk_costs(one, chunks)
+        assert costs.size == math.prod(-(-a // b) for a, b in zip(one.shape, chunks, strict=True))
+        assert np.all(costs > 0.0)
+
+
+def test_the_bar_counts_cost_and_goes_to_stderr(capsys):
+    plan().compute(progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "48 of 48 cells" in captured.err
+    assert "100.0 % of 48 cells, 0 s left" in captured.err
+    bar = work.Bar(10.0, 0.0, 5, shown=False)
+    bar.start -= 1.0
+    bar.advance(2.5)
+    assert bar.left == pytest.approx(3.0, rel=0.05)
 
 
-@pytest.mark.parametrize("name", ["noise_multiplier", "sample_rate", "steps", "delta"])
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["noise_multiplier", "sample_rate", "steps"])
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
@@ -315,43 +446,119 @@ def test_progress_goes_to_stderr(capsys):
         ("0.1", TypeError, "must be a number"),
         ([True, False], TypeError, "must be a number"),
         ([1j], TypeError, "must be a number"),
+        ([0, 1, 0], ValueError, "\\[2\\] = 0.* repeats"),
     ],
 )
 def test_a_bad_axis_is_named(name, value, error, message):
     with pytest.raises(error, match=f"^{name}.*{message}"):
-        run(**{name: value})
+        plan(**{name: value})
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [("noise_multiplier", -1.0), ("sample_rate", 1.5), ("steps", -1), ("steps", 0.5), ("delta", 2.0)],
 )
-def test_a_value_out_of_range_is_refused_before_any_work(monkeypatch, tmp_path, name, value):
-    fail_after(monkeypatch, 1, AssertionError("computed"))
+def test_a_value_out_of_range_is_refused_before_any_work(name, value):
     with pytest.raises(ValueError, match=f"{name}.*{value}"):
-        run(**{name: [*AXES[name], value]}, path=tmp_path / "grid.nc")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("both", [{"delta": None}, {"epsilon": 1.0}])
-def test_exactly_one_of_delta_and_epsilon(both):
-    with pytest.raises(ValueError, match=r"exactly one of delta= .* and epsilon="):
-        run(**both)
-
-
-@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (2.5, ValueError), (True, TypeError)])
-def test_chunk_cells_must_be_a_positive_integer(value, error):
-    with pytest.raises(error, match="chunk_cells"):
-        run(chunk_cells=value)
+        plan(**{name: [*AXES[name], value]})
 
 
 @pytest.mark.parametrize(
-    ("module", "changes"),
-    [("xarray", {}), ("pyarrow.parquet", {"path": "grid.parquet"}), ("netCDF4", {"path": "grid.nc"})],
+    "changes",
+    [
+        {"delta": None},
+        {"epsilon": 1.0},
+        {"orders": 2.0},
+        {"steps": None},
+        {"steps": None, "noise_multiplier": None, "epsilon": 1.0},
+    ],
 )
-def test_a_missing_library_names_the_extra(monkeypatch, tmp_path, module, changes):
+def test_axes_must_fix_a_run_and_one_question(changes):
+    with pytest.raises(TypeError, match="a sweep needs noise_multiplier"):
+        plan(**changes)
+
+
+def test_axes_that_mean_nothing_are_refused():
+    with pytest.raises(TypeError, match="either sample_rate or batch_size"):
+        plan(batch_size=10, records=1000)
+    with pytest.raises(TypeError, match="records is for batch_size"):
+        plan(records=1000)
+    with pytest.raises(ValueError, match=r"batch_size = 200\.0 exceeds records = 100\.0"):
+        plan(sample_rate=None, batch_size=[10, 200], records=[1000, 100])
+    with pytest.raises(TypeError, match="needs records"):
+        plan(delta="1/n")
+
+
+def test_a_grid_beyond_memory_is_refused_before_any_work():
+    axis = np.linspace(0.001, 0.9, 10_000)
+    one = fa.sweep(noise_multiplier=axis, sample_rate=axis, steps=np.arange(10_000), delta=1e-5)
+    with pytest.raises(MemoryError, match="more than this machine's memory"):
+        one.compute()
+
+
+@pytest.mark.parametrize(
+    ("module", "suffix"), [("xarray", ""), ("zarr", ".zarr"), ("pyarrow.parquet", ".parquet"), ("h5netcdf", ".nc")]
+)
+def test_a_missing_library_names_the_extra(monkeypatch, tmp_path, module, suffix):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r'pip install "fastacct\[sweep\]"'):
-        run(**changes)
+        plan().save(f"grid{suffix}")
     assert list(Path.cwd().iterdir()) == []
+
+
+# -- decisions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return fa.sweep(
+        noise_multiplier=np.geomspace(0.6, 4, 12), batch_size=[64, 256, 1024], records=50_000, epochs=[1, 5, 20],
+        delta="1/n^1.1",
+    ).compute()  # fmt: skip
+
+
+def test_feasible_cells_are_those_of_the_condition(grid):
+    rows = fa.feasible(grid, "epsilon <= 3 and epochs > 1", sort=["noise_multiplier", "-epochs"])
+    mask = (grid.epsilon <= 3) & (grid.epochs > 1)
+    assert len(rows) == int(mask.sum()) > 10
+    assert (rows.epsilon <= 3).all()
+    assert rows.noise_multiplier.is_monotonic_increasing
+    assert rows.groupby("noise_multiplier").epochs.apply(lambda x: x.is_monotonic_decreasing).all()
+    assert list(rows.columns) == ["noise_multiplier", "batch_size", "records", "epochs", "delta", "epsilon"]
+    for bad, message in (("epsilonn <= 3", "is not a condition on"), ("epsilon <=", "is not a condition on")):
+        with pytest.raises(ValueError, match=message):
+            fa.feasible(grid, bad)
+    with pytest.raises(ValueError, match="sort = 'cost' is not a column"):
+        fa.feasible(grid, sort="cost")
+
+
+def test_the_cheapest_value_of_an_axis_meets_and_the_next_does_not(grid):
+    found = fa.cheapest(grid, "epsilon <= 3", "noise_multiplier")
+    assert found.dims == ("batch_size", "records", "epochs")
+    values = grid.noise_multiplier.values
+    for place in np.ndindex(found.shape):
+        at = dict(zip(found.dims, place, strict=True))
+        column = grid.epsilon.isel(at).values
+        feasible = values[column <= 3.0]
+        assert found.isel(at).item() == feasible.min() if feasible.size else np.isnan(found.isel(at).item())
+    most = fa.cheapest(grid, "epsilon <= 0.1", "epochs", largest=True)
+    assert np.isnan(most.sel(noise_multiplier=values[0])).all()
+
+
+def test_no_cell_is_better_than_one_of_the_front(grid):
+    front = fa.pareto(grid, "epsilon <= 3", minimize=["noise_multiplier", "epochs"], maximize="batch_size")
+    rows = fa.feasible(grid, "epsilon <= 3")
+
+    def goals(table):
+        return np.column_stack([table.noise_multiplier, table.epochs, -table.batch_size])
+
+    for one in goals(front):
+        better = (goals(rows) <= one).all(axis=1) & (goals(rows) < one).any(axis=1)
+        assert not better.any()
+    kept = {tuple(one) for one in goals(front)}
+    for one in goals(rows):
+        is_front = not ((goals(rows) <= one).all(axis=1) & (goals(rows) < one).any(axis=1)).any()
+        assert is_front == (tuple(one) in kept)
+    with pytest.raises(ValueError, match="'cost' is not a column"):
+        fa.pareto(grid, minimize="cost")

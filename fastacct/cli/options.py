@@ -130,6 +130,19 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "regime": _option("everyday, broad or small-delta", metavar="NAME", action="append"),
     "seed": _option("of the random runs", whole, "N"),
     "config": _option("TOML file: axes, accountant, output, picture", Path, "FILE"),
+    "output": _option("write the grid to this .zarr, .nc or .parquet file, instead of [output] file", Path, "FILE"),
+    "scheduler": _option(
+        "compute on the workers of this dask scheduler, such as tcp://10.0.0.1:8786", metavar="ADDRESS"
+    ),
+    "dry_run": {"help": "predict cells, time and sizes, and stop", "action": "store_true"},
+    "result": _option("file that a sweep wrote", Path, "FILE"),
+    "where": _option('condition on axes and results, such as "epsilon <= 3 and steps > 100"', metavar="CONDITION"),
+    "sort": _option(
+        "sort by this column, from the largest with a minus before it; several: the first counts most",
+        metavar="COLUMN",
+        action="append",
+    ),
+    "head": _option("rows to show; 20", whole, "N", default=20),
     "csv": _option("write every value to this .csv file", Path, "FILE"),
     "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),
     "overwrite": {"help": "replace existing files", "action": "store_true"},
@@ -140,8 +153,8 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
 
 def flags(option: str) -> tuple[str, ...]:
     """How an option is written."""
-    if option == "config":
-        return ("config",)
+    if option in ("config", "result"):
+        return (option,)
     return (f"--{option.replace('_', '-')}", *(("--dataset-size",) if option == "records" else ()))
 
 

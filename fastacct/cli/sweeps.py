@@ -1,7 +1,9 @@
-"""The command `sweep`, and its TOML file, where every mistake is an error that names the file and the key."""
+"""The commands `sweep` and `show`, and the TOML file: every mistake is an error that names the file and the key."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
 import os
 import signal
@@ -9,7 +11,7 @@ import sys
 import time
 import tomllib
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,18 +20,31 @@ import numpy as np
 import fastacct.plot as plot
 from fastacct.cli.answers import Answer, render
 from fastacct.cli.options import accountant_by_name
+from fastacct.core.extras import import_extra
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import DOMAINS, Cells, Domain, as_cells, as_choice, as_number
-from fastacct.sweep import sweep as sweep_grid
+from fastacct.sweep import Sweep, feasible, open_sweep
+from fastacct.sweep import sweep as plan_sweep
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["load_config", "sweep"]
+__all__ = ["load_config", "show", "sweep"]
 
 SAMPLE_ROWS: Final = 5
 MAX_AXIS: Final = 1e8
-_AXES: Final = ("noise_multiplier", "sample_rate", "steps", "delta", "epsilon")
+CONNECT: Final = "10s"
+_AXES: Final = (
+    "noise_multiplier",
+    "sample_rate",
+    "batch_size",
+    "records",
+    "steps",
+    "epochs",
+    "delta",
+    "epsilon",
+    "orders",
+)
 _KEYS: Final[dict[str, dict[str, type]]] = {
     "axes": dict.fromkeys(_AXES, object),
     "accountant": {"name": str, "orders": str, "conversion": str, "neighbors": str, "bounds": bool, "threads": int},
@@ -62,14 +77,10 @@ def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, An
     _check("", document, dict.fromkeys(_KEYS, dict))
     tables = {name: _check(f"{name}.", document.get(name, {}), kinds) for name, kinds in _KEYS.items()}
     axes, settings, output, picture = tables.values()
-    if len(axes) != 4 or not axes.keys() >= set(_AXES[:3]):
-        raise ValueError(
-            "axes: needs noise_multiplier, sample_rate, steps, and exactly one of delta (to compute epsilon) and "
-            "epsilon (to compute delta)"
-        )
     axes.update({name: _axis(name, value) for name, value in axes.items()})
     settings["accountant"] = accountant_by_name(*(settings.pop(key, None) for key in ("name", "orders", "conversion")))
-    if picture and ("delta" not in axes or "file" not in picture or min(axes[x].size for x in _AXES[:2]) < 2):
+    drawn = [name for name in ("noise_multiplier", "sample_rate") if np.size(axes.get(name, ())) > 1]
+    if picture and ("delta" not in axes or "file" not in picture or len(drawn) < 2):
         raise ValueError("picture: needs a file, the axis delta, and two noise multipliers and sample rates")
     for name in picture.keys() & axes.keys():
         for value in np.atleast_1d(picture[name]):
@@ -90,8 +101,10 @@ def _check(where: str, table: Mapping[str, Any], kinds: Mapping[str, type]) -> d
     return dict(table)
 
 
-def _axis(name: str, value: object) -> Cells:
-    """An axis written as a number, a list, or a table {start, stop, num, scale}."""
+def _axis(name: str, value: object) -> Cells | str:
+    """An axis written as a number, a list, or a table {start, stop, num, scale}; delta also in words."""
+    if isinstance(value, str) and name == "delta":
+        return value
     if not isinstance(value, dict):
         return np.atleast_1d(as_cells(name, np.array(value, dtype=object), DOMAINS[name]))
     where, table = f"axes.{name}.", _check(f"axes.{name}.", value, _SPACED)
@@ -106,39 +119,96 @@ def _axis(name: str, value: object) -> Cells:
 
 
 def sweep(given: Namespace) -> Answer:
-    """Every combination of the axes in a TOML file: a table of results, and a picture."""
+    """Every combination of the axes in a TOML file: a file of results, and a picture."""
     config = load_config(given.config)
     output, picture = config["output"], config["picture"]
     replace = given.overwrite or output.get("overwrite", False)
-    files = [table["file"] for table in (output, picture) if "file" in table]
+    if given.output is not None:
+        output["file"] = given.output
+    if "file" not in output and not picture and not given.dry_run:
+        raise ValueError(f"{given.config}: nothing would be kept: give [output] file, --output FILE or [picture] file")
+    try:
+        plan = plan_sweep(**config["axes"], **config["accountant"], client=None)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{given.config}: {error}") from None
+    estimate = plan.estimate()
+    inputs = {"config": str(given.config), "overwrite": replace}
+    if given.dry_run:
+        sizes = {name: getattr(estimate, name) for name in ("cells", "bytes", "seconds", "memory", "chunks")}
+        warning = [f"warning: {estimate.warning}"] if estimate.warning else []
+        return Answer({"command": "sweep", "dry_run": True, **sizes, "inputs": inputs}, [str(estimate), *warning])
+    if estimate.warning and not given.quiet:
+        print(f"warning: {estimate.warning}", file=sys.stderr)
+    files = [where["file"] for where in (output, picture) if "file" in where]
     for path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
-        refuse_existing(path, replace)
+    if picture:
+        refuse_existing(picture["file"], replace)
     drawn = plot.as_picture(picture.pop("file"), overwrite=replace) if picture else None
-    # A polite kill unwinds the stack, so that a half-written file is removed as it is after Ctrl-C.
-    previous = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        start = time.perf_counter()
-        settings = {**config["axes"], **config["accountant"], "progress": not given.quiet, "overwrite": replace}
-        grid = sweep_grid(**settings, path=output.get("file"))
-        seconds = time.perf_counter() - start
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    start = time.perf_counter()
+    with _stopping(output.get("file")), _cluster(plan, given.scheduler) as plan:
+        shown = not given.quiet
+        kept = output.get("file")
+        grid = plan.compute(progress=shown) if kept is None else plan.save(kept, progress=shown, overwrite=replace)
+    seconds = time.perf_counter() - start
     if drawn:
         plot.save(plot.epsilon_grid(grid.sel(picture)), drawn, overwrite=replace)
-    cells = grid[str(next(iter(grid.data_vars)))]
+    cells = grid[plan.quantity]
     rows, attrs = _sample_rows(cells), {str(name): value for name, value in grid.attrs.items()}
     speed = cells.size / max(seconds, 1e-9)
     sentences = [
         f"{cells.size:,} cells in {seconds:.2f} s ({speed:,.0f} cells/s)",
-        f"{attrs['guarantee']} on {cells.name}, {attrs['neighbors']} neighbours, Poisson sampling",
+        f"{cells.attrs['guarantee']} on {cells.name}, {attrs['neighbors']} neighbours, Poisson sampling",
         f"accountant: {attrs['accountant']}",
-        *(f"wrote {path} ({path.stat().st_size / 1e6:,.1f} MB)" for path in files),
+        *(f"wrote {path} ({_size(path) / 1e6:,.1f} MB)" for path in files),
         render(rows),
     ]
     result = {"cells": cells.size, "seconds": seconds, "cells_per_second": speed, "files": list(map(str, files))}
-    inputs = {"config": str(given.config), "overwrite": replace}
-    return Answer({"command": "sweep", **result, "sample": rows, "inputs": inputs, **attrs}, sentences)
+    guarantee = {"guarantee": cells.attrs["guarantee"], **attrs}
+    return Answer({"command": "sweep", **result, "sample": rows, "inputs": inputs, **guarantee}, sentences)
+
+
+@contextlib.contextmanager
+def _stopping(path: Path | None) -> Iterator[None]:
+    """Let a polite kill unwind the stack as Ctrl-C does, and say how to go on."""
+    previous = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        again = "" if path is None else ": what is computed is kept, and the same command goes on from there"
+        print(f"\nstopped{again}", file=sys.stderr)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextlib.contextmanager
+def _cluster(plan: Sweep, scheduler: str | None) -> Iterator[Sweep]:
+    """The plan with the workers of a scheduler, if there is one."""
+    if scheduler is None:
+        yield plan
+        return
+    with import_extra("distributed", "sweep").Client(scheduler, timeout=CONNECT) as client:
+        yield dataclasses.replace(plan, client=client)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    return sum(one.stat().st_size for one in path.rglob("*") if one.is_file()) if path.is_dir() else path.stat().st_size
+
+
+def show(given: Namespace) -> Answer:
+    """Cells of a result of `sweep` that satisfy a condition, as a table."""
+    grid = open_sweep(given.result)
+    found = feasible(grid, given.where, sort=given.sort or ())
+    head = found.head(given.head)
+    rows = [{str(name): value for name, value in row.items()} for row in head.to_dict("records")]
+    counted = f"{len(found):,} of {math.prod(grid.sizes.values()):,} cells" + (
+        f" satisfy {given.where}" if given.where else ""
+    )
+    more = [f"({len(found) - len(rows):,} more)"] if len(found) > len(rows) else []
+    sentences = [counted, *([render(rows)] if rows else []), *more]
+    return Answer({"command": "show", "cells": len(found), "rows": rows}, sentences)
 
 
 def _sample_rows(cells: xr.DataArray) -> list[dict[str, float]]:
@@ -146,4 +216,6 @@ def _sample_rows(cells: xr.DataArray) -> list[dict[str, float]]:
     fractions = (np.arange(SAMPLE_ROWS) + 0.5) * (math.sqrt(5) - 1) / 2 % 1.0
     places = np.unique((fractions * cells.size).astype(np.int64))
     found = [cells[tuple(int(i) for i in np.unravel_index(place, cells.shape))] for place in places]
-    return [{**{str(name): cell[name].item() for name in cells.dims}, str(cells.name): cell.item()} for cell in found]
+    return [
+        {**{str(name): cell[name].item() for name in cells.dims}, str(cells.name): cell.values.item()} for cell in found
+    ]

@@ -1,0 +1,159 @@
+"""What a sweep takes, before it is run: a cost model of cells, scaled by some cells that are timed here and now."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.record import Record
+from fastacct.run import parameters
+from fastacct.sweep.grid import TARGETS, Grid, chunk_at, chunk_shape
+
+__all__ = ["Estimate", "chunk_costs", "chunks_of", "estimate"]
+
+CHUNK_SECONDS: Final = 0.5
+FEWEST_CELLS: Final = 1 << 12
+MOST_CELLS: Final = 1 << 22
+FEWEST_CHUNKS: Final = 64
+"""Of a sweep that is large enough, so that its bar moves."""
+LONG, LARGE = 3600.0, 2.0**30
+SAMPLES: Final = 16
+SAMPLE_SECONDS: Final = 0.03
+MODEL: Final[dict[str, tuple[float, ...]]] = {
+    "epsilon Exact": (-9.281, -1.274, -0.1717, -0.2356, 0.308, 0.03313, 0.06568, -0.0008505, 0.00139, 0.005284),
+    "delta Exact": (-9.445, 0.7704, -0.7521, -0.3728, -0.3786, -0.1817, -0.03515, -0.03919, -0.01664, 0.01047),
+    "epsilon RDP": (-12.28, -0.03226, 0.03407, -0.001438, 0.02513, -0.01034, -0.006595, 0.003317, 0.001125, 0.0004884),
+    "rdp RDP": (-12.14, -0.06058, 0.01628, -0.004334, 0.007026, -0.0003742, 0.0009552, 0.001721, 0.000615, 0.0004773),
+    "noise_multiplier Exact": (-9.098, 0.0, -0.2922, -0.221, 0.0, 0.0, 0.0, 0.0005388, 0.0002907, 0.003324),
+    "sample_rate Exact": (-0.01641, -0.05097, 0.0755, -0.01593, 0.4647, 0.2345, -0.02711, -0.3473, 0.07328, 0.02081),
+    "steps Exact": (-0.003652, -0.02537, 0.00396, -0.02523, 0.2687, -0.04911, -0.1752, 0.01605, 0.02735, -0.1743),
+}
+"""Coefficients of log(seconds of a cell) by `bench/sweep_cost.py`, one row per quantity and accountant: of 1, then of
+log noise multiplier, log(-log(1 - sample rate)) and log steps, their squares and products, on one thread."""
+_OTHER: Final = (math.log(2e-5),) + (0.0,) * 9
+_TYPICAL: Final = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000.0}
+
+
+class Estimate(Record):
+    """What a sweep is predicted to take: cells, bytes of the result, seconds, bytes of memory while it runs, chunks."""
+
+    cells: int
+    bytes: int
+    seconds: float
+    memory: int
+    chunks: int
+
+    @property
+    def warning(self) -> str | None:
+        """What to think about before it is started: more than an hour, or more than a gigabyte."""
+        long = f"{self.seconds / 3600.0:,.1f} hours" if self.seconds > LONG else ""
+        large = f"{self.bytes / 2**30:,.1f} GiB" if self.bytes > LARGE else ""
+        return f"this takes {' and '.join(filter(None, (long, large)))}" if long or large else None
+
+    def __str__(self) -> str:
+        seconds = f"{self.seconds:,.1f} s" if self.seconds < 600.0 else f"{self.seconds / 3600.0:,.1f} h"
+        sizes = f"{self.bytes / 1e6:,.1f} MB, {self.memory / 1e6:,.0f} MB of memory"
+        return f"{self.cells:,} cells, about {seconds}, {sizes}, {self.chunks:,} chunks"
+
+
+def _key(plan: Grid) -> str:
+    return f"{plan.quantity} {type(plan.accountant).__name__}"
+
+
+def cell_features(run: Mapping[str, Any]) -> list[Any]:
+    """What the logarithm of a cell's cost is linear in; what is sought has a typical value."""
+    noise, rate, steps = (run.get(name, typical) for name, typical in _TYPICAL.items())
+    axes = (
+        np.log(np.clip(noise, 0.4, 16.0)),
+        np.log(-np.log1p(-np.clip(rate, 1e-5, 0.5))),
+        np.log(np.clip(steps, 10.0, 1e5)),
+    )
+    return [1.0, *axes, *(a * b for i, a in enumerate(axes) for b in axes[i:])]
+
+
+def cell_costs(key: str, run: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Seconds of a cell by the model, on one thread of the machine where it was fitted."""
+    logs = sum(c * x for c, x in zip(MODEL.get(key, _OTHER), cell_features(run), strict=True))
+    return np.asarray(np.exp(np.clip(logs, -20.0, 5.0)))
+
+
+def _costs_at(plan: Grid, axes: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Seconds of the cells on the outer grid of some values of each axis."""
+    run: Any = {n: a for n, a in zip(axes, np.ix_(*axes.values()), strict=True) if n not in TARGETS}
+    known: dict[str, Any] = dict(parameters(run, plan.quantity))
+    if "epochs" in known:  # and a sample rate that is sought
+        known["steps"] = known.pop("epochs") / _TYPICAL["sample_rate"]
+    costs = cell_costs(_key(plan), known)
+    return np.broadcast_to(costs, tuple(map(len, axes.values())))
+
+
+def _thin(axis: NDArray[Any], most: int) -> NDArray[Any]:
+    """At most so many values spread over an axis."""
+    return axis[np.unique(np.linspace(0, len(axis) - 1, most).round().astype(int))] if len(axis) > most else axis
+
+
+def chunks_of(plan: Grid) -> tuple[int, ...]:
+    """The shape of the chunks: of a mean cost by the model that is worth writing, and not too few."""
+    mean = float(_costs_at(plan, {name: _thin(axis, 6) for name, axis in plan.axes.items()}).mean())
+    cells = min(max(CHUNK_SECONDS / mean, FEWEST_CELLS), MOST_CELLS)
+    if plan.size < FEWEST_CHUNKS * cells:
+        cells = max(plan.size / FEWEST_CHUNKS, FEWEST_CELLS)
+    return chunk_shape(plan.shape, int(cells))
+
+
+def chunk_costs(plan: Grid, chunks: Sequence[int]) -> NDArray[np.float64]:
+    """Seconds of each chunk by the model, in C order: its cells times the cost at its middle."""
+    middles, lengths = {}, []
+    for (name, axis), part in zip(plan.axes.items(), chunks, strict=True):
+        starts = np.arange(0, len(axis), part)
+        stops = np.minimum(starts + part, len(axis))
+        middles[name] = axis[(starts + stops - 1) // 2]
+        lengths.append((stops - starts).astype(np.float64))
+    cells = lengths[0]
+    for more in lengths[1:]:
+        cells = np.multiply.outer(cells, more)
+    return np.ravel(_costs_at(plan, middles) * cells)
+
+
+def estimate(plan: Grid) -> Estimate:
+    """See `Sweep.estimate`."""
+    chunks = chunks_of(plan)
+    costs = chunk_costs(plan, chunks)
+    rng = np.random.default_rng(1)
+    predicted = spent = 0.0
+    picked = np.unique(
+        np.searchsorted(np.cumsum(costs), (np.arange(SAMPLES) + rng.random(SAMPLES)) / SAMPLES * costs.sum())
+    )
+    for index in np.minimum(picked, costs.size - 1).tolist():
+        chunk = chunk_at(plan.shape, chunks, index)
+        took, part, whole = 0.0, 0, math.prod(s.stop - s.start for s in chunk)
+        cells = min(whole, 256)
+        while took < SAMPLE_SECONDS and part < whole:
+            inner = _part(chunk, cells)
+            part = math.prod(s.stop - s.start for s in inner)
+            start = time.perf_counter()
+            plan.evaluate(inner)
+            took = time.perf_counter() - start
+            cells = min(whole, max(2 * cells, int(part * min(1.5 * SAMPLE_SECONDS / max(took, 1e-6), 64.0))))
+        spent += took * whole / part
+        predicted += costs[index]
+    seconds = float(costs.sum()) * spent / predicted
+    n_bytes = plan.size * sum(1 if name == "status" else 8 for name in plan.variables)
+    memory = 100 * math.prod(chunks) + (1 << 27)
+    return Estimate(plan.size, n_bytes, seconds, memory, costs.size)
+
+
+def _part(chunk: tuple[slice, ...], cells: int) -> tuple[slice, ...]:
+    """A box of at most about so many cells in the middle of a chunk, whole along the last axes."""
+    found, room = [], max(cells, 1)
+    for one in reversed(chunk):
+        length = min(one.stop - one.start, room)
+        start = one.start + (one.stop - one.start - length) // 2
+        found.append(slice(start, start + length))
+        room = max(room // length, 1)
+    return tuple(reversed(found))
