@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -315,8 +316,9 @@ def test_a_second_process_is_refused_and_the_lock_ends_with_the_first(tmp_path):
 
 
 LONG = """
-import sys, numpy as np, fastacct as fa
+import signal, sys, numpy as np, fastacct as fa
 from fastacct.sweep import store
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
 from fastacct.sweep.grid import chunk_shape
 store.chunks_of = lambda plan: chunk_shape(plan.shape, 60)
 axes = dict(noise_multiplier=np.geomspace(0.6, 3, 40), sample_rate=np.geomspace(1e-3, 0.05, 30))
@@ -395,6 +397,14 @@ def test_workers_of_a_cluster_compute_the_same_bits(tmp_path):
         xr.testing.assert_identical(one.compute(), whole)
         with one.save(tmp_path / "grid.zarr") as stored:
             xr.testing.assert_identical(stored.load(), whole)
+        axes = {"noise_multiplier": np.geomspace(0.6, 3, 60), "sample_rate": np.geomspace(1e-3, 0.05, 50)}
+        many = {**axes, "steps": [100, 1000, 5000], "delta": [1e-5, 1e-6, 1e-7]}
+        (before,) = {w.pid for w in cluster.workers.values() if w.name == 0}
+        kill = threading.Timer(0.7, os.kill, (before, signal.SIGKILL))
+        kill.start()
+        with fa.sweep(**many, client=client).save(tmp_path / "many.zarr") as stored:
+            kill.join()
+            xr.testing.assert_identical(stored.load(), fa.sweep(**many).compute())
 
 
 # -- what a sweep takes ----------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def tasks(costs: NDArray[np.float64], todo: Sequence[int]) -> Iterator[list[int]
 def evaluate_chunks(
     plan: Grid, chunks: Sequence[int], todo: Sequence[int], consume: Consume, progress: bool, remote: Any = None
 ) -> None:
-    """Evaluate chunks and hand each to `consume`; with a client and `remote`, its workers consume them themselves."""
+    """Evaluate chunks and hand each to `consume`; with a client, its workers consume those that `remote` takes."""
     costs = chunk_costs(plan, chunks)
     bar = Bar(float(costs.sum()), float(costs.sum() - costs[list(todo)].sum()), plan.size, progress)
     if plan.client is None:
@@ -78,7 +78,7 @@ def evaluate_chunks(
                 consume(index, plan.evaluate(chunk_at(plan.shape, chunks, index)))
                 bar.advance(float(costs[index]))
         return
-    from distributed import as_completed
+    from distributed import KilledWorker, as_completed
 
     completed: Any = as_completed
     alone = dataclasses.replace(plan, client=None)
@@ -93,6 +93,8 @@ def evaluate_chunks(
                     consume(index, values)
                 bar.advance(float(costs[index]))
             future.release()
+    except KilledWorker as error:
+        raise ConnectionError(f"workers of the cluster died again and again: {error}") from error
     finally:
         plan.client.cancel([*futures])
 
@@ -103,9 +105,7 @@ def _on_worker(plan: Grid, chunks: Sequence[int], group: Sequence[int], remote: 
     with one_thread():
         for index in group:
             values = plan.evaluate(chunk_at(plan.shape, chunks, index), plan.threads or 1)
-            if remote is not None:
-                remote(index, values)
-            found.append(values if remote is None else None)
+            found.append(None if remote is not None and remote(index, values) else values)
     return found
 
 
