@@ -234,6 +234,7 @@ def test_what_was_computed_before_a_failure_is_not_computed_again(tmp_path, monk
         stop_after(broken, 4, failure)
         with pytest.raises(type(failure)):
             plan().save(path)
+    assert not [item.name for item in tmp_path.iterdir() if item.name.startswith(".")]
     with pytest.raises((ValueError, FileNotFoundError), match="not complete" if suffix == ".zarr" else "not exist"):
         fa.open_sweep(path)
     begun = tmp_path / ("grid.zarr" if suffix == ".zarr" else f"grid{suffix}.zarr")
@@ -421,6 +422,8 @@ def test_an_estimate_counts_cells_and_warns():
     found = large.estimate()
     assert found.cells == 2000**3 * 2
     assert "hours and 119.2 GiB" in found.warning
+    endless = fa.sweep(noise_multiplier=axis, sample_rate=axis / 100, steps=np.arange(1, 2001), delta=axis / 1e5)
+    assert endless.estimate().seconds > 3.6e6
 
 
 def test_costs_are_of_the_whole_grid():

@@ -21,6 +21,8 @@ FEWEST_CELLS: Final = 1 << 12
 MOST_CELLS: Final = 1 << 22
 FEWEST_CHUNKS: Final = 64
 """Of a sweep that is large enough, so that its bar moves."""
+MOST_CHUNKS: Final = 1 << 20
+"""Of a grid that nobody can compute, whose estimate says so."""
 LONG, LARGE = 3600.0, 2.0**30
 SAMPLES: Final = 16
 SAMPLE_SECONDS: Final = 0.03
@@ -103,7 +105,7 @@ def chunks_of(plan: Grid) -> tuple[int, ...]:
     cells = min(max(CHUNK_SECONDS / mean, FEWEST_CELLS), MOST_CELLS)
     if plan.size < FEWEST_CHUNKS * cells:
         cells = max(plan.size / FEWEST_CHUNKS, FEWEST_CELLS)
-    return chunk_shape(plan.shape, int(cells))
+    return chunk_shape(plan.shape, int(max(cells, plan.size / MOST_CHUNKS)))
 
 
 def chunk_costs(plan: Grid, chunks: Sequence[int]) -> NDArray[np.float64]:

@@ -215,8 +215,10 @@ def _locked(store: Path) -> Iterator[None]:
             is_current = False
         if not is_current:
             raise BlockingIOError(f"{store} is being written by another process: wait for it, or give another path")
-        yield
-        path.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
