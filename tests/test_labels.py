@@ -154,6 +154,22 @@ def test_what_has_no_labels_or_other_ones_is_refused():
         fa.dpsgd.epsilon(noise_multiplier=(-NOISE).chunk(), sample_rate=0.1, steps=1, delta=1e-5).compute()
 
 
+def test_a_job_of_arrays_is_not_paired_with_labels_by_position():
+    job, deltas = fa.Gaussian([1.0, 2.0]), np.array([1e-5, 1e-6])
+    for given in (xr.DataArray(deltas, dims="delta"), da.from_array(deltas, chunks=1)):
+        with pytest.raises(TypeError, match=r"the job has arrays of shape \(2,\) without labels"):
+            fa.epsilon(job, delta=given)
+    rows = fa.epsilon(job, delta=pd.Series(deltas))
+    np.testing.assert_array_equal(rows, fa.epsilon(job, delta=deltas))
+
+
+def test_an_argument_that_changes_nothing_is_a_dimension_too():
+    records = xr.DataArray([1000, 2000], dims="records")
+    found = fa.dpsgd.epsilon(noise_multiplier=NOISE, sample_rate=0.01, steps=10, records=records, delta=1e-5)
+    assert found.sizes == {"noise": 3, "records": 2}
+    assert (found.isel(records=0) == found.isel(records=1)).all()
+
+
 def test_no_library_is_imported_before_its_arrays_come():
     code = "import sys, fastacct as fa; fa.epsilon(fa.Gaussian([1.0, 2.0]), delta=1e-5)"
     code += "; print([m for m in ('xarray', 'pandas', 'dask', 'zarr', 'pyarrow') if m in sys.modules])"

@@ -96,7 +96,7 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     domain = DOMAINS[name] if domain is None else domain
     if type(value) in _PLAIN and value < _LARGE and domain.has(value, value) and not (domain.integer and value % 1):
         return np.array(value, dtype=np.float64)  # the usual case, quickly
-    if type(value).__module__.partition(".")[0] in ("xarray", "dask") and value.ndim:
+    if type(value).__module__.partition(".")[0] in ("xarray", "dask") and getattr(value, "ndim", True):
         raise TypeError(f"{name} is a {type(value).__name__}, whose labels would be lost here: give its .values")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")

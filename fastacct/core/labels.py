@@ -113,6 +113,8 @@ def _applied(function: Callable[..., Any], arguments: Mapping[str, Any], name: s
     if len(libraries) > 1:
         raise TypeError(f"give arrays of one library, not of {' and '.join(sorted(libraries))}")
     (library,) = libraries
+    if library != "pandas" and (shape := getattr(flat.get("job"), "shape", ())):
+        raise TypeError(f"the job has arrays of shape {shape} without labels: fa.dpsgd takes labelled parameters")
     if library == "dask":  # whose chunks are cut from plain arrays beside it, too
         plain = (key for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple))
         given |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
@@ -124,11 +126,13 @@ def _applied(function: Callable[..., Any], arguments: Mapping[str, Any], name: s
             called["run"] = {key: now.get(key, value) for key, value in run.items()}
         found = function(**called)
         wanted = found if isinstance(found, Bounds) else (found,)
-        return tuple(np.asarray(one, dtype=_type(side)) for side, one in zip(outputs, wanted, strict=True))
+        shape = np.broadcast_shapes(*map(np.shape, arrays), np.shape(wanted[-1]))
+        each = zip(outputs, wanted, strict=True)
+        return tuple(np.broadcast_to(np.asarray(one, dtype=_type(side)), shape) for side, one in each)
 
     beside = {key: value for key, value in flat.items() if key not in given and key != "history"}
     about = [_attributes(name, side, flat) for side in outputs]
-    parts = _APPLY[library](on_arrays, given, beside, [*map(_type, outputs)])
+    parts: Sequence[Any] = _APPLY[library](on_arrays, given, beside, [*map(_type, outputs)])
     for part, attributes in zip(parts, about, strict=True):
         if library != "dask":
             part.attrs, part.name = attributes, name
