@@ -138,7 +138,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "result": _option("file that a sweep wrote", Path, "FILE"),
     "where": _option('condition on axes and results, such as "epsilon <= 3 and steps > 100"', metavar="CONDITION"),
     "sort": _option(
-        "sort by this column, from the largest with a minus before it; several: the first counts most",
+        "sort by this column; --sort=-COLUMN: from the largest; given again: by several",
         metavar="COLUMN",
         action="append",
     ),

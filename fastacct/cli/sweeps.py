@@ -161,6 +161,7 @@ def sweep(given: Namespace) -> Answer:
         f"{cells.attrs['guarantee']} on {cells.name}, {attrs['neighbors']} neighbours, Poisson sampling",
         f"accountant: {attrs['accountant']}",
         *(f"wrote {path} ({_size(path) / 1e6:,.1f} MB)" for path in files),
+        "some of its cells:",
         render(rows),
     ]
     result = {"cells": cells.size, "seconds": seconds, "cells_per_second": speed, "files": list(map(str, files))}

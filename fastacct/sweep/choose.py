@@ -33,6 +33,8 @@ def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence
     >>> fa.feasible(grid, "epsilon <= 2", sort="-steps")[["noise_multiplier", "steps"]].head(1).values.tolist()
     [[1.0, 1000.0]]
     """
+    if not hasattr(grid, "to_dataframe"):
+        raise TypeError(f"grid must be a dataset such as fastacct.open_sweep(path), not {type(grid).__name__}")
     rows = grid.to_dataframe(dim_order=[str(name) for name in grid.dims]).reset_index()
     rows = rows[[*grid.dims, *(name for name in grid.coords if name not in grid.dims), *grid.data_vars]]
     names = [sort] if isinstance(sort, str) else list(sort)

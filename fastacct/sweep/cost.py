@@ -58,7 +58,13 @@ class Estimate(Record):
         return f"this takes {' and '.join(filter(None, (long, large)))}" if long or large else None
 
     def __str__(self) -> str:
-        seconds = f"{self.seconds:,.1f} s" if self.seconds < 600.0 else f"{self.seconds / 3600.0:,.1f} h"
+        seconds = (
+            f"{self.seconds:,.2g} s"
+            if self.seconds < 10.0
+            else f"{self.seconds:,.0f} s"
+            if self.seconds < 600.0
+            else f"{self.seconds / 3600.0:,.1f} h"
+        )
         sizes = f"{self.bytes / 1e6:,.1f} MB, {self.memory / 1e6:,.0f} MB of memory"
         return f"{self.cells:,} cells, about {seconds}, {sizes}, {self.chunks:,} chunks"
 

@@ -83,7 +83,9 @@ def open_sweep(path: str | os.PathLike[str], *, partial: bool = False) -> xr.Dat
         return found
     about = _about(target)
     if not partial and not about.get("complete"):
-        raise ValueError(f"{target} is not complete: the same sweep goes on with it, or open it with partial=True")
+        raise ValueError(
+            f"{target} is not complete: the same sweep goes on with it (from Python partial=True opens it)"
+        )
     return _open_zarr(target)
 
 
