@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fastacct.curve import PrivacyCurve, Run, TradeoffCurve
     from fastacct.tightness import Score
 
-__all__ = ["as_picture", "epsilon_grid", "privacy_curves", "save", "tightness", "tradeoff_curves"]
+__all__ = ["as_picture", "epsilon_grid", "epsilon_plane", "privacy_curves", "save", "tightness", "tradeoff_curves"]
 
 Cells = NDArray[np.float64]
 Color = tuple[float, float, float, float]
@@ -160,6 +160,43 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
     lines = [*textwrap.wrap(first, room), *textwrap.wrap(textwrap.shorten(about[2], 120), room)]
     figure.suptitle("\n".join(lines), fontsize=size)
+    return figure
+
+
+def epsilon_plane(
+    dataset: xr.Dataset, x: str = "epochs", y: str = "batch_size", *, levels: Sequence[float] = LEVELS
+) -> Figure:
+    """Draw lines of equal epsilon over two axes of a sweep, such as epochs and batch size at one noise multiplier.
+
+    **Guarantee.** As `epsilon_grid`.  All other axes must have one value: `dataset.sel(noise_multiplier=1.0)`.
+    ValueError for others, and for axes of fewer than two positive finite values.
+
+    Examples
+    --------
+    >>> axes = {"records": 50_000, "batch_size": [64, 256, 1024], "epochs": [1, 10, 50], "delta": "1/n"}
+    >>> figure = epsilon_plane(fa.sweep(**axes, noise_multiplier=1.0).compute())
+    """
+    cells = dataset["epsilon"]
+    for name in (x, y):
+        if name not in cells.dims or np.sum((cells[name].values > 0) & np.isfinite(cells[name].values)) < 2:
+            raise ValueError(f"{name} must be an axis of two and more positive finite values")
+    others = [str(name) for name in cells.dims if name not in (x, y)]
+    if many := [name for name in others if cells.sizes[name] > 1]:
+        raise ValueError(f"{many[0]} has {cells.sizes[many[0]]} values: choose one, dataset.sel({many[0]}=...)")
+    places = {
+        name: f"{cells[name].values.flat[0]:g}" for name in (*others, *(n for n in cells.coords if not cells[n].dims))
+    }
+    cells = cells.isel(dict.fromkeys(others, 0)).sortby([x, y]).transpose(y, x)
+    cells = cells.where((cells[x] > 0) & (cells[y] > 0) & np.isfinite(cells[x]) & np.isfinite(cells[y]), drop=True)
+    figure, (axis,) = _new_figure(WITH_LEGEND, 4.8)
+    filled = _draw_panel(axis, cells[x].values, cells[y].values, cells.values, sorted(map(float, levels)))
+    _name_axes(axis, NAMES.get(x, x.replace("_", " ")), NAMES.get(y, y.replace("_", " ")))
+    bar = figure.colorbar(filled, ax=axis, extend="both", pad=0.015)
+    bar.set_label("epsilon (certified upper bound)", fontsize=MEDIUM)
+    bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
+    bar.ax.minorticks_off()
+    places |= {name: str(value) for name, value in dataset.attrs.items() if name == "delta"}
+    figure.suptitle(", ".join(f"{n} {v}".replace("_", " ") for n, v in places.items()), fontsize=MEDIUM)
     return figure
 
 

@@ -218,3 +218,20 @@ def test_a_missing_matplotlib_names_the_extra(grid, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r'pip install "fastacct\[plot\]"'):
         plot.epsilon_grid(grid)
+
+
+def test_lines_of_equal_epsilon_over_batch_size_and_epochs():
+    axes = {"records": 50_000, "batch_size": [1024, 64, 256], "epochs": [1, 10, 50], "delta": "1/n"}
+    grid = fa.sweep(**axes, noise_multiplier=[0.8, 1.0]).compute()
+    figure = plot.epsilon_plane(grid.sel(noise_multiplier=1.0))
+    axis = figure.axes[0]
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("epochs", "batch size")
+    assert (axis.get_xlim(), axis.get_ylim()) == ((1.0, 50.0), (64.0, 1024.0))
+    assert "noise multiplier 1" in figure.get_suptitle()
+    levels = [level for one in axis.collections for level in np.ravel(getattr(one, "levels", []))]
+    assert any(abs(np.exp(level) - 3.0) < 1e-9 for level in levels)  # lines are drawn in log(epsilon)
+    assert overlapping(figure) == []
+    with pytest.raises(ValueError, match="noise_multiplier has 2 values: choose one"):
+        plot.epsilon_plane(grid)
+    with pytest.raises(ValueError, match="steps must be an axis of two and more positive finite values"):
+        plot.epsilon_plane(grid, "steps")
