@@ -271,6 +271,38 @@ def test_another_sweep_is_refused_by_what_differs(tmp_path, changes, named):
         xr.testing.assert_identical(stored.load(), run(**changes))
 
 
+def test_a_delta_in_words_is_not_the_same_number_on_an_axis(tmp_path):
+    axes = {"noise_multiplier": 1.0, "batch_size": 10, "records": 1000, "epochs": 1}
+    fa.sweep(**axes, delta="1/n").save(tmp_path / "grid.zarr")
+    with pytest.raises(ValueError, match="holds another sweep: delta is '1/n' there, None here"):
+        fa.sweep(**axes, delta=0.001).save(tmp_path / "grid.zarr")
+
+
+def test_chunks_that_nobody_wrote_are_not_called_complete(tmp_path, monkeypatch):
+    path = tmp_path / "grid.zarr"
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "write_chunk", lambda *_: None)
+        with pytest.raises(OSError, match="chunks that workers wrote are not there"):
+            plan().save(path)
+    with pytest.raises(ValueError, match="not complete"):
+        fa.open_sweep(path)
+    xr.testing.assert_identical(plan().save(path).load(), run())
+
+
+def test_an_estimate_of_dear_cells_takes_a_few_of_them(monkeypatch):
+    cells = []
+
+    def evaluate(self, chunk, threads=None):
+        cells.append(math.prod(one.stop - one.start for one in chunk))
+        time.sleep(0.05 * cells[-1])
+
+    one = plan(steps=np.arange(1, 2001))
+    monkeypatch.setattr(type(one), "evaluate", evaluate)
+    found = one.estimate()
+    assert sum(cells) < 30
+    assert found.seconds == pytest.approx(0.05 * one.size, rel=0.3)
+
+
 def test_a_store_of_another_version_and_a_folder_that_is_no_sweep_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "grid.zarr"
     plan().save(path)

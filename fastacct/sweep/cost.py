@@ -26,6 +26,8 @@ MOST_CHUNKS: Final = 1 << 20
 LONG, LARGE = 3600.0, 2.0**30
 SAMPLES: Final = 16
 SAMPLE_SECONDS: Final = 0.03
+LONGEST: Final = 3.0
+"""Seconds after which no further chunk is sampled."""
 MODEL: Final[dict[str, tuple[float, ...]]] = {
     "epsilon Exact": (-9.281, -1.274, -0.1717, -0.2356, 0.308, 0.03313, 0.06568, -0.0008505, 0.00139, 0.005284),
     "delta Exact": (-9.445, 0.7704, -0.7521, -0.3728, -0.3786, -0.1817, -0.03515, -0.03919, -0.01664, 0.01047),
@@ -132,15 +134,15 @@ def estimate(plan: Grid) -> Estimate:
     """See `Sweep.estimate`."""
     chunks = chunks_of(plan)
     costs = chunk_costs(plan, chunks)
-    rng = np.random.default_rng(1)
+    rng, began = np.random.default_rng(1), time.perf_counter()
     predicted = spent = 0.0
     picked = np.unique(
         np.searchsorted(np.cumsum(costs), (np.arange(SAMPLES) + rng.random(SAMPLES)) / SAMPLES * costs.sum())
     )
-    for index in np.minimum(picked, costs.size - 1).tolist():
+    for index in rng.permutation(np.minimum(picked, costs.size - 1)).tolist():
         chunk = chunk_at(plan.shape, chunks, index)
         took, part, whole = 0.0, 0, math.prod(s.stop - s.start for s in chunk)
-        cells = min(whole, 256)
+        cells = 1  # some accountants take a second a cell
         while took < SAMPLE_SECONDS and part < whole:
             inner = _part(chunk, cells)
             part = math.prod(s.stop - s.start for s in inner)
@@ -150,6 +152,8 @@ def estimate(plan: Grid) -> Estimate:
             cells = min(whole, max(2 * cells, int(part * min(1.5 * SAMPLE_SECONDS / max(took, 1e-6), 64.0))))
         spent += took * whole / part
         predicted += costs[index]
+        if time.perf_counter() - began > LONGEST:
+            break
     seconds = float(costs.sum()) * spent / predicted
     n_bytes = plan.size * sum(1 if name == "status" else 8 for name in plan.variables)
     memory = 100 * math.prod(chunks) + (1 << 27)

@@ -55,6 +55,8 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
         if todo:
             seen = partial(_write_if_seen, (store / "zarr.json").read_bytes(), write, str(store / "zarr.json"))
             evaluate_chunks(plan, chunks, todo, write, progress, seen)
+        if not all(_is_written(store, plan, chunks, i) for i in todo):
+            raise OSError(f"{store}: chunks that workers wrote are not there; the same sweep computes them again")
         _open_zarr_group(store, "r+").attrs["complete"] = True
         if not is_store:
             with atomic_output(target, overwrite=overwrite) as temporary:
@@ -134,7 +136,7 @@ def _matching(plan: Grid, store: Path) -> tuple[int, ...]:
         raise ValueError(
             f"{store} was begun by fastacct {about.get('fastacct_version')}, this is {__version__}: {more}"
         )
-    for name, value in plan.settings.items():
+    for name, value in {"delta": None, **plan.settings}.items():
         if about.get(name) != value:
             raise ValueError(
                 f"{store} holds another sweep: {name} is {about.get(name)!r} there, {value!r} here; {more}"
