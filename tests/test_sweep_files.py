@@ -1,0 +1,295 @@
+"""Sweeps in files: what was stopped goes on, what differs is refused, and workers of a cluster write the same bits."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from tests.sweeps import plan, run
+
+xr = pytest.importorskip("xarray")
+pytest.importorskip("zarr")
+
+from fastacct.sweep import store, work  # noqa: E402
+from fastacct.sweep.grid import chunk_shape  # noqa: E402
+
+SUFFIXES = (".zarr", ".parquet", ".nc")
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Files of five cells a chunk."""
+    monkeypatch.setattr(store, "chunks_of", lambda one: chunk_shape(one.shape, 5))
+    monkeypatch.setattr(work, "chunks_of", lambda one: chunk_shape(one.shape, 5))
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("changes", [{}, {"bounds": True}, {"noise_multiplier": [0.0, 1.0]}])
+def test_a_file_holds_the_same_grid_as_memory(tmp_path, suffix, changes):
+    path = tmp_path / f"grid{suffix}"
+    with plan(**changes).save(path) as stored:
+        xr.testing.assert_identical(stored.load(), run(**changes))
+    with fa.open_sweep(path) as again:
+        xr.testing.assert_identical(again.load(), run(**changes))
+        place = {"noise_multiplier": [1, 0], "steps": slice(None, None, 2), "delta": 0}
+        np.testing.assert_array_equal(again.epsilon.isel(place), run(**changes).epsilon.isel(place))
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_words_and_batches_survive_every_format(tmp_path, suffix):
+    axes = {"batch_size": [100, 250], "records": [10_000, 60_000], "epochs": [3, 10], "delta": "1/n"}
+    grid = fa.sweep(**axes, epsilon=[1.0, 3.0])
+    with grid.save(tmp_path / f"grid{suffix}") as stored:
+        xr.testing.assert_identical(stored.load(), grid.compute())
+
+
+def test_parquet_is_a_tidy_table(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "grid.parquet"
+    plan().save(path)
+    table = parquet.read_table(path)
+    assert table.column_names == ["noise_multiplier", "sample_rate", "steps", "delta", "epsilon"]
+    assert table.num_rows == 48
+    row = table.slice(29, 1).to_pylist()[0]
+    epsilon = row.pop("epsilon")
+    assert epsilon == fa.dpsgd.epsilon(**row)
+
+
+def stop_after(monkeypatch, chunks, failure):
+    """Let the evaluation of chunks fail after some, the check of the axes not counted."""
+    real, done = type(plan()).evaluate, [0]
+
+    def evaluate(self, chunk, threads=None):
+        done[0] += chunk != (slice(0, 1),) * 4
+        if done[0] > chunks:
+            raise failure
+        return real(self, chunk, threads)
+
+    monkeypatch.setattr(type(plan()), "evaluate", evaluate)
+    return done
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("failure", [RuntimeError("disk on fire"), KeyboardInterrupt()])
+def test_what_was_computed_before_a_failure_is_not_computed_again(tmp_path, monkeypatch, suffix, failure):
+    path = tmp_path / f"grid{suffix}"
+    with monkeypatch.context() as broken:
+        stop_after(broken, 4, failure)
+        with pytest.raises(type(failure)):
+            plan().save(path)
+    assert not [item.name for item in tmp_path.iterdir() if item.name.startswith(".")]
+    with pytest.raises((ValueError, FileNotFoundError), match="not complete" if suffix == ".zarr" else "not exist"):
+        fa.open_sweep(path)
+    begun = tmp_path / ("grid.zarr" if suffix == ".zarr" else f"grid{suffix}.zarr")
+    assert int(fa.open_sweep(begun, partial=True).epsilon.notnull().sum()) == 4 * 4
+    with monkeypatch.context() as counted:
+        done = stop_after(counted, 100, failure)
+        with plan().save(path) as stored:
+            assert done[0] == 12 - 4
+            xr.testing.assert_identical(stored.load(), run())
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+    with plan().save(path, overwrite=True) as again:
+        xr.testing.assert_identical(again.load(), run())
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"steps": [100, 1000, 10, 5001]}, "the axis steps differs"),
+        ({"sample_rate": [0.01]}, "the axis sample_rate differs"),
+        ({"accountant": fa.RDP()}, "accountant is 'Exact"),
+        ({"neighbors": "remove"}, "neighbors is 'add_remove' there, 'remove' here"),
+        ({"bounds": True}, "bounds is False there"),
+        ({"delta": None, "epsilon": 1.0}, "quantity is 'epsilon' there, 'delta' here"),
+    ],
+)
+def test_another_sweep_is_refused_by_what_differs(tmp_path, changes, named):
+    path = tmp_path / "grid.zarr"
+    plan().save(path)
+    with pytest.raises(ValueError, match=f"holds another sweep: {named}"):
+        plan(**changes).save(path)
+    xr.testing.assert_identical(fa.open_sweep(path).load(), run())
+    with plan(**changes).save(path, overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run(**changes))
+
+
+def test_a_delta_in_words_is_not_the_same_number_on_an_axis(tmp_path):
+    axes = {"noise_multiplier": 1.0, "batch_size": 10, "records": 1000, "epochs": 1}
+    fa.sweep(**axes, delta="1/n").save(tmp_path / "grid.zarr")
+    with pytest.raises(ValueError, match="holds another sweep: delta is '1/n' there, None here"):
+        fa.sweep(**axes, delta=0.001).save(tmp_path / "grid.zarr")
+
+
+def test_chunks_that_nobody_wrote_are_not_called_complete(tmp_path, monkeypatch):
+    path = tmp_path / "grid.zarr"
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "write_chunk", lambda *_: None)
+        with pytest.raises(OSError, match="chunks that workers wrote are not there"):
+            plan().save(path)
+    with pytest.raises(ValueError, match="not complete"):
+        fa.open_sweep(path)
+    xr.testing.assert_identical(plan().save(path).load(), run())
+
+
+def test_an_estimate_of_dear_cells_takes_a_few_of_them(monkeypatch):
+    cells = []
+
+    def evaluate(self, chunk, threads=None):
+        cells.append(math.prod(one.stop - one.start for one in chunk))
+        time.sleep(0.05 * cells[-1])
+
+    one = plan(steps=np.arange(1, 2001))
+    monkeypatch.setattr(type(one), "evaluate", evaluate)
+    found = one.estimate()
+    assert sum(cells) < 30
+    assert found.seconds == pytest.approx(0.05 * one.size, rel=0.3)
+
+
+def test_a_store_of_another_version_and_a_folder_that_is_no_sweep_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "grid.zarr"
+    plan().save(path)
+    monkeypatch.setattr(store, "__version__", "9.9")
+    with pytest.raises(ValueError, match=r"begun by fastacct .*, this is 9\.9"):
+        plan().save(path)
+    (tmp_path / "other.zarr").mkdir()
+    (tmp_path / "other.zarr" / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"other\.zarr was not written by a sweep"):
+        plan().save(tmp_path / "other.zarr")
+    assert (tmp_path / "other.zarr" / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".nc"])
+def test_an_existing_file_is_replaced_only_on_request(tmp_path, suffix):
+    path = tmp_path / f"grid{suffix}"
+    path.write_bytes(b"old")
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        plan().save(path)
+    assert path.read_bytes() == b"old"
+    with plan().save(path, overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run())
+
+
+def test_a_foreign_parquet_file_is_refused(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "foreign.parquet"
+    parquet.write_table(arrow.table({"epsilon": [1.0]}), path)
+    with pytest.raises(ValueError, match=r"foreign\.parquet was not written by a sweep"):
+        fa.open_sweep(path)
+
+
+def test_a_second_process_is_refused_and_the_lock_ends_with_the_first(tmp_path):
+    path = tmp_path / "grid.zarr"
+    code = f"import fcntl, time; f = open({str(tmp_path / '.grid.zarr.lock')!r}, 'w')"
+    code += "; fcntl.flock(f, fcntl.LOCK_EX); print('have', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(BlockingIOError, match="being written by another process"):
+            plan().save(path)
+        other.kill()
+        other.wait()
+    plan().save(path)
+
+
+LONG = """
+import signal, sys, numpy as np, fastacct as fa
+from fastacct.sweep import store
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+from fastacct.sweep.grid import chunk_shape
+store.chunks_of = lambda plan: chunk_shape(plan.shape, 60)
+axes = dict(noise_multiplier=np.geomspace(0.6, 3, 40), sample_rate=np.geomspace(1e-3, 0.05, 30))
+print("begun", flush=True)
+fa.sweep(**axes, steps=[100, 1000, 5000], delta=[1e-5, 1e-6], bounds=True, threads=1).save(sys.argv[1])
+"""
+
+
+def long_sweep(path):
+    return subprocess.Popen([sys.executable, "-c", LONG, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(path):
+    with long_sweep(path) as process:
+        return process.wait()
+
+
+def test_a_sweep_that_is_killed_at_any_moment_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
+    whole = tmp_path / "whole.zarr"
+    assert finish(whole) == 0
+    path, rng, kills = tmp_path / "killed.zarr", np.random.default_rng(8), 0
+    for _ in range(8):
+        with long_sweep(path) as process:
+            process.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.4))
+            process.kill()
+            kills += process.wait() == -signal.SIGKILL
+    assert kills >= 4
+    assert finish(path) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.zarr", "whole.zarr"]
+    mine, theirs = (
+        {str(p.relative_to(one)): p.read_bytes() for p in one.rglob("*") if p.is_file()} for one in (path, whole)
+    )
+    assert mine == theirs
+
+
+def test_ctrl_c_stops_within_a_second(tmp_path):
+    with long_sweep(tmp_path / "grid.zarr") as process:
+        process.stdout.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        assert process.wait() != 0
+        assert time.monotonic() - start < 1.0
+        assert b"KeyboardInterrupt" in process.stderr.read()
+
+
+def test_an_unknown_suffix_and_a_missing_folder_are_refused_before_any_work(tmp_path, monkeypatch):
+    one = plan()
+    stop_after(monkeypatch, 0, AssertionError("computed"))
+    with pytest.raises(ValueError, match=r"grid\.csv.*\.zarr, \.nc, \.parquet"):
+        one.save(tmp_path / "grid.csv")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        one.save(tmp_path / "nowhere" / "grid.nc")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(PermissionError, match="grid"):
+            plan().save(tmp_path / "grid.zarr")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+# -- a cluster -------------------------------------------------------------------------------------------------------
+
+
+def test_workers_of_a_cluster_compute_the_same_bits(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    whole = run(bounds=True)
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        one = plan(bounds=True, client=client)
+        xr.testing.assert_identical(one.compute(), whole)
+        with one.save(tmp_path / "grid.zarr") as stored:
+            xr.testing.assert_identical(stored.load(), whole)
+        axes = {"noise_multiplier": np.geomspace(0.6, 3, 60), "sample_rate": np.geomspace(1e-3, 0.05, 50)}
+        many = {**axes, "steps": [100, 1000, 5000], "delta": [1e-5, 1e-6, 1e-7]}
+        (before,) = {w.pid for w in cluster.workers.values() if w.name == 0}
+        kill = threading.Timer(0.7, os.kill, (before, signal.SIGKILL))
+        kill.start()
+        with fa.sweep(**many, client=client).save(tmp_path / "many.zarr") as stored:
+            kill.join()
+            xr.testing.assert_identical(stored.load(), fa.sweep(**many).compute())
