@@ -12,6 +12,7 @@ from fastacct import accountants, dpsgd, mechanisms
 from fastacct.accountants import *  # noqa: F403
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
+from fastacct.core.progress import progress
 from fastacct.core.version import __version__ as __version__
 from fastacct.core.version import get_include
 from fastacct.epsilon import *  # noqa: F403
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from fastacct.textbook import classical, composition, convert
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
-__all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit"]
+__all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep", "tightness"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.core import progress
 from fastacct.core.engine import in_pieces, run_kernel
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Conversion, Directions, Quantity
@@ -243,6 +244,7 @@ INTERRUPTED = """
 import signal, sys, threading, time
 import numpy as np
 import fastacct as fa
+from fastacct.core import progress
 
 rate = np.geomspace(1e-6, 1e-2, 160_000)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a process that a shell put in the background
@@ -336,3 +338,34 @@ def test_tight_means_narrow_for_weights_that_were_rounded():
     ):
         narrow = bounds.upper - bounds.lower <= 1e-6 * bounds.upper
         assert ((bounds.status == fa.Status.TIGHT) == narrow).all()
+
+
+# -- progress --------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_array_call_shows_how_far_it_is_on_request(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_SHORT", 0.0)
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    noise = np.geomspace(0.6, 4.0, 2000)
+    asked = {"sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
+    silent = fa.dpsgd.epsilon(noise_multiplier=noise, **asked)
+    assert capsys.readouterr().err == "", "nothing is shown without being asked for"
+    for threads in (1, 2):
+        with fa.progress():
+            shown = fa.dpsgd.epsilon(noise_multiplier=noise, **asked, threads=threads)
+            cells = fa.epsilon(fa.Laplace(noise[:3]) * 2, delta=1e-5, threads=threads)
+        captured = capsys.readouterr()
+        assert np.array_equal(silent, shown)
+        assert cells.shape == (3,)
+        assert captured.out == ""
+        assert captured.err.count("100.0 %") == 2, "one bar for a call, none for what it calls"
+    with pytest.raises(ValueError, match="noise_multiplier"), fa.progress():
+        fa.dpsgd.epsilon(noise_multiplier=-noise, **asked)
+    fa.dpsgd.epsilon(noise_multiplier=noise, **asked)
+    assert capsys.readouterr().err == "", "the request ends with its block"
+
+
+def test_short_calls_show_no_bar(capsys):
+    with fa.progress():
+        fa.dpsgd.epsilon(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=1000, delta=1e-5)
+    assert capsys.readouterr().err == ""

@@ -15,6 +15,7 @@ from tests.sweeps import AXES, plan, run
 xr = pytest.importorskip("xarray")
 pytest.importorskip("zarr")
 
+from fastacct.core.progress import Bar  # noqa: E402
 from fastacct.sweep import cost, work  # noqa: E402
 from fastacct.sweep.grid import chunk_at, chunk_shape  # noqa: E402
 
@@ -142,10 +143,19 @@ def test_chunks_cover_the_grid_once_in_c_order(shape, largest):
 
 def test_a_task_is_of_cheap_chunks_and_every_chunk_is_in_one():
     costs = np.random.default_rng(0).exponential(0.2, 200)
-    groups = [*work.tasks(costs, range(3, 200))]
+    groups = work.tasks(costs, range(3, 200))
     assert sorted(index for group in groups for index in group) == list(range(3, 200))
-    assert all(costs[group].sum() >= work.TASK_SECONDS for group in groups[:-1])
+    spent = [costs[group].sum() for group in groups]
+    assert sum(one < work.TASK_SECONDS for one in spent) <= 1
     assert all(costs[group[:-1]].sum() < work.TASK_SECONDS for group in groups)
+    last = spent[len(spent) * 3 // 4 :]
+    assert last == sorted(last, reverse=True), "the last ones by falling cost"
+    assert work.tasks(costs, []) == []
+
+
+def test_chunks_of_a_grid_have_nearly_equal_sizes():
+    assert chunk_shape((250, 100, 40, 10), 31_250) == (1, 50, 40, 10)
+    assert chunk_shape((7, 10), 45) == (4, 10)
 
 
 # -- what a sweep takes ----------------------------------------------------------------------------------------------
@@ -180,7 +190,7 @@ def test_the_bar_counts_cost_and_goes_to_stderr(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "100.0 % of 48 cells, 0 s left" in captured.err
-    bar = work.Bar(10.0, 0.0, 5, shown=False)
+    bar = Bar(10.0, shown=False)
     bar.start -= 1.0
     bar.advance(2.5)
     assert bar.left == pytest.approx(3.0, rel=0.05)

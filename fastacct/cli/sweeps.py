@@ -145,6 +145,11 @@ def sweep(given: Namespace) -> Answer:
     if picture:
         refuse_existing(picture["file"], replace)
     drawn = plot.as_picture(picture.pop("file"), overwrite=replace) if picture else None
+    is_begun = (
+        "file" in output
+        and not replace
+        and any(one.exists() for one in (output["file"], Path(f"{output['file']}.zarr")))
+    )
     start = time.perf_counter()
     with _stopping(output.get("file")), _cluster(plan, given.scheduler) as plan:
         shown = not given.quiet
@@ -155,16 +160,15 @@ def sweep(given: Namespace) -> Answer:
         plot.save(plot.epsilon_grid(grid.sel(picture)), drawn, overwrite=replace)
     cells = grid[plan.quantity]
     rows, attrs = _sample_rows(cells), {str(name): value for name, value in grid.attrs.items()}
-    speed = cells.size / max(seconds, 1e-9)
     sentences = [
-        f"{cells.size:,} cells in {seconds:.2f} s ({speed:,.0f} cells/s)",
+        f"{cells.size:,} cells in {seconds:.2f} s" + (", beginning with what was there" if is_begun else ""),
         f"{cells.attrs['guarantee']} on {cells.name}, {attrs['neighbors']} neighbours, Poisson sampling",
         f"accountant: {attrs['accountant']}",
         *(f"wrote {path} ({_size(path) / 1e6:,.1f} MB)" for path in files),
         "some of its cells:",
         render(rows),
     ]
-    result = {"cells": cells.size, "seconds": seconds, "cells_per_second": speed, "files": list(map(str, files))}
+    result = {"cells": cells.size, "seconds": seconds, "files": list(map(str, files))}
     guarantee = {"guarantee": cells.attrs["guarantee"], **attrs}
     return Answer({"command": "sweep", **result, "sample": rows, "inputs": inputs, **guarantee}, sentences)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fastacct.core.bounds import TIGHT_WIDTH, Status
 from fastacct.core.inputs import Cells, Codes, check_memory
+from fastacct.core.progress import Bar, begin_bar, end_bar
 from fastacct_ext import _kernels
 
 if TYPE_CHECKING:
@@ -47,22 +48,26 @@ def in_pieces(total: int, threads: int, work: Work, cells_per_task: int = 1) -> 
     """
     most = _TASKS_PER_THREAD * max(1, 64 // cells_per_task) * threads  # few cells a task: their costs differ widely
     tasks = min(total // cells_per_task, most) if threads > 1 else 1
+    bar = begin_bar(total)
     _kernels.begin()
     try:
         if tasks > 1:
             # ever smaller pieces, or one each: the threads finish together
             edges = sorted({total - total * (tasks - i) ** 2 // tasks**2 for i in range(tasks + 1)})
             edges = list(range(total + 1)) if tasks == total else edges
-            _in_threads(_executor(threads), edges, work)
+            _in_threads(_executor(threads), edges, work, bar)
             return
         done = 0
         while done < total:
-            done = work(done, total)
+            before, done = done, work(done, total)
+            if bar:
+                bar.advance(done - before)
     finally:
+        end_bar(bar)
         _kernels.end()
 
 
-def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work) -> None:
+def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, bar: Bar | None) -> None:
     from concurrent.futures import FIRST_EXCEPTION, wait
 
     given_up = False
@@ -71,14 +76,16 @@ def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work) -> None:
         while start < stop and not given_up:
             start = work(start, stop)
 
-    futures: set[Future[None]] = set()
+    futures: dict[Future[None], int] = {}
     try:
-        futures.update(pool.submit(task, start, stop) for start, stop in itertools.pairwise(edges))
-        running = futures
+        futures.update((pool.submit(task, start, stop), stop - start) for start, stop in itertools.pairwise(edges))
+        running = set(futures)
         while running:  # a wait without an end does not hear Ctrl-C everywhere
             done, running = wait(running, _LISTEN, FIRST_EXCEPTION)
             for future in done:
                 future.result()
+            if bar:
+                bar.advance(sum(map(futures.__getitem__, done)))
     finally:
         given_up = True
         running = {future for future in futures if not future.cancel()}

@@ -16,11 +16,12 @@ from fastacct.sweep.grid import TARGETS, Grid, chunk_at, chunk_shape
 
 __all__ = ["Estimate", "chunk_costs", "chunks_of", "estimate"]
 
-CHUNK_SECONDS: Final = 0.5
-FEWEST_CELLS: Final = 1 << 12
-MOST_CELLS: Final = 1 << 22
+CHUNK_SECONDS: Final = 2.0
+SHORTEST: Final = 0.1
+"""Seconds of a chunk, on one thread: of a long sweep, and of one that is cut finer so that its bar moves."""
 FEWEST_CHUNKS: Final = 64
-"""Of a sweep that is large enough, so that its bar moves."""
+FEWEST_CELLS: Final = 1 << 8
+MOST_CELLS: Final = 1 << 22
 MOST_CHUNKS: Final = 1 << 20
 """Of a grid that nobody can compute, whose estimate says so."""
 LONG, LARGE = 3600.0, 2.0**30
@@ -112,7 +113,7 @@ def chunks_of(plan: Grid) -> tuple[int, ...]:
     mean = float(_costs_at(plan, {name: _thin(axis, 6) for name, axis in plan.axes.items()}).mean())
     cells = min(max(CHUNK_SECONDS / mean, FEWEST_CELLS), MOST_CELLS)
     if plan.size < FEWEST_CHUNKS * cells:
-        cells = max(plan.size / FEWEST_CHUNKS, FEWEST_CELLS)
+        cells = min(max(plan.size / FEWEST_CHUNKS, SHORTEST / mean, FEWEST_CELLS), MOST_CELLS)
     return chunk_shape(plan.shape, int(max(cells, plan.size / MOST_CHUNKS)))
 
 

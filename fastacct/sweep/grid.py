@@ -110,11 +110,12 @@ class Grid(Record):
 
 
 def chunk_shape(shape: Sequence[int], cells: int) -> tuple[int, ...]:
-    """The box of at most so many cells, contiguous in C order, that a grid is cut into."""
+    """The box of at most so many cells, contiguous in C order, that a grid is cut into: boxes of nearly equal sizes."""
     found: list[int] = []
     for place, length in enumerate(shape):
-        inner = math.prod(shape[place + 1 :])
-        found.append(min(length, max(1, cells // inner)))
+        most = min(length, max(1, cells // math.prod(shape[place + 1 :])))
+        parts = -(-length // most)
+        found.append(-(-length // parts))
     return tuple(found)
 
 

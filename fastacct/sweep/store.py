@@ -54,7 +54,12 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
             left.unlink(missing_ok=True)
         if todo:
             seen = partial(_write_if_seen, (store / "zarr.json").read_bytes(), write, str(store / "zarr.json"))
-            evaluate_chunks(plan, chunks, todo, write, progress, seen)
+            try:
+                evaluate_chunks(plan, chunks, todo, write, progress, seen)
+            except OSError as error:  # a full disk has no name of its own
+                if error.errno is None or error.filename is not None:
+                    raise
+                raise OSError(error.errno, error.strerror, str(store)) from error
         if not all(_is_written(store, plan, chunks, i) for i in todo):
             raise OSError(f"{store}: chunks that workers wrote are not there; the same sweep computes them again")
         _open_zarr_group(store, "r+").attrs["complete"] = True

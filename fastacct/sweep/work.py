@@ -7,63 +7,38 @@ ones make one task.
 from __future__ import annotations
 
 import dataclasses
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import one_thread
+from fastacct.core.progress import Bar
 from fastacct.sweep.cost import chunk_costs, chunks_of
 from fastacct.sweep.grid import Grid, Values, chunk_at, chunk_count
 
-__all__ = ["Bar", "evaluate_chunks", "in_memory"]
+__all__ = ["evaluate_chunks", "in_memory"]
 
 Consume = Callable[[int, Values], None]
 TASK_SECONDS: Final = 0.5
 """What a task takes at least, by the cost model, if there are enough cells."""
-_SHOWN: Final = 0.1
 
 
-class Bar:
-    """Share of the work done and the time left, on stderr."""
-
-    def __init__(self, total: float, done: float, cells: int, shown: bool) -> None:
-        self.total, self.before, self.done, self.cells, self.shown = total, done, done, cells, shown
-        self.start = self.last = time.monotonic()
-
-    @property
-    def left(self) -> float:
-        """Seconds left, by the speed so far."""
-        spent = time.monotonic() - self.start
-        return spent * (self.total - self.done) / max(self.done - self.before, 1e-300)
-
-    def advance(self, cost: float) -> None:
-        """Count a chunk."""
-        self.done += cost
-        now, is_end = time.monotonic(), self.done >= self.total * (1.0 - 1e-12)
-        if self.shown and (is_end or now - self.last > _SHOWN):
-            self.last = now
-            share = 100.0 if is_end else min(100.0 * self.done / self.total, 99.9)
-            line = f"{share:5.1f} % of {self.cells:,} cells, {0.0 if is_end else self.left:,.0f} s left"
-            print(f"\r{line:60}", end="\n" if is_end else "", file=sys.stderr, flush=True)
-
-
-def tasks(costs: NDArray[np.float64], todo: Sequence[int]) -> Iterator[list[int]]:
-    """Chunks in a scattered order, cheap ones together."""
+def tasks(costs: NDArray[np.float64], todo: Sequence[int]) -> list[list[int]]:
+    """Chunks in a scattered order, cheap ones together; the last ones by falling cost: workers finish together."""
     order = np.random.default_rng(0).permutation(np.asarray(todo, dtype=np.int64))
-    group: list[int] = []
-    spent = 0.0
+    groups: list[list[int]] = []
+    spent = math.inf
     for index in order.tolist():
-        group.append(index)
-        spent += float(costs[index])
         if spent >= TASK_SECONDS:
-            yield group
-            group, spent = [], 0.0
-    if group:
-        yield group
+            groups.append([])
+            spent = 0.0
+        groups[-1].append(index)
+        spent += float(costs[index])
+    last = len(groups) * 3 // 4
+    return groups[:last] + sorted(groups[last:], key=lambda group: -float(costs[group].sum()))
 
 
 def evaluate_chunks(
@@ -71,7 +46,8 @@ def evaluate_chunks(
 ) -> None:
     """Evaluate chunks and hand each to `consume`; with a client, its workers consume those that `remote` takes."""
     costs = chunk_costs(plan, chunks)
-    bar = Bar(float(costs.sum()), float(costs.sum() - costs[list(todo)].sum()), plan.size, progress)
+    done = float(costs.sum() - costs[list(todo)].sum())
+    bar = Bar(float(costs.sum()), done, f" of {plan.size:,} cells", progress)
     if plan.client is None:
         for group in tasks(costs, todo):
             for index in group:
@@ -82,9 +58,9 @@ def evaluate_chunks(
 
     completed: Any = as_completed
     alone = dataclasses.replace(plan, client=None)
-    groups = [*tasks(costs, todo)]
     futures = {
-        plan.client.submit(_on_worker, alone, tuple(chunks), group, remote, pure=False): group for group in groups
+        plan.client.submit(_on_worker, alone, tuple(chunks), group, remote, pure=False): group
+        for group in tasks(costs, todo)
     }
     try:
         for future in completed(futures):

@@ -1,0 +1,74 @@
+"""How far a long computation is: one line on stderr, on request."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Final
+
+__all__ = ["Bar", "begin_bar", "end_bar", "progress"]
+
+_EVERY: Final = 0.1
+_SHORT: Final = 1.0
+"""Seconds that a call inside `progress` takes before its bar appears."""
+_REQUESTED: ContextVar[bool] = ContextVar("progress bars are requested", default=False)
+
+
+class Bar:
+    """Share of the work done and the time left, on stderr."""
+
+    def __init__(self, total: float, done: float = 0.0, what: str = "", shown: bool = True, after: float = 0.0) -> None:
+        self.total, self.before, self.done, self.what, self.shown = total, done, done, what, shown
+        self.start = time.monotonic()
+        self.next, self.is_shown_at_end = self.start + max(after, _EVERY), after == 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds left, by the speed so far."""
+        spent = time.monotonic() - self.start
+        return spent * (self.total - self.done) / max(self.done - self.before, 1e-300)
+
+    def advance(self, cost: float) -> None:
+        """Count work that is done."""
+        self.done += cost
+        is_end = self.done >= self.total * (1.0 - 1e-12)
+        now = time.monotonic()
+        if self.shown and (now >= self.next or (is_end and self.is_shown_at_end)):
+            self.next, self.is_shown_at_end = now + _EVERY, True
+            share = 100.0 if is_end else min(100.0 * self.done / self.total, 99.9)
+            line = f"{share:5.1f} %{self.what}, {0.0 if is_end else self.left:,.0f} s left"
+            print(f"\r{line:60}", end="\n" if is_end else "", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[None]:
+    """Show how far array calls are that take more than a second: the share done and the time left, on stderr.
+
+    For NumPy, xarray and pandas; lazy arrays have `dask.diagnostics.ProgressBar`.
+
+    >>> import fastacct as fa
+    >>> with fa.progress():
+    ...     found = fa.dpsgd.epsilon(noise_multiplier=[0.8, 1.0], sample_rate=0.01, steps=1000, delta=1e-5)
+    """
+    before = _REQUESTED.set(True)
+    try:
+        yield
+    finally:
+        _REQUESTED.reset(before)
+
+
+def begin_bar(total: int) -> Bar | None:
+    """The bar of a call, if bars are requested; until `end_bar`, calls inside of it have none of their own."""
+    if not _REQUESTED.get():
+        return None
+    _REQUESTED.set(False)
+    return Bar(total, after=_SHORT)
+
+
+def end_bar(bar: Bar | None) -> None:
+    """See `begin_bar`."""
+    if bar:
+        _REQUESTED.set(True)
