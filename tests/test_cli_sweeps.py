@@ -150,6 +150,8 @@ def test_a_scheduler_that_does_not_answer_is_an_error(tmp_path, monkeypatch):
         ("0.02, 0.05]", "true]", r"sample_rate must be a number or an array of numbers"),
         ("[0.01, 0.02, 0.05]", "[]", r"sample_rate must be a number or an array of numbers"),
         ("num = 3", "num = 3.5", r"axes\.steps\.num = 3\.5 is out of range"),
+        ("[0.01, 0.02, 0.05]", "[" * 100 + "]" * 100, r"32 dimensions"),
+        ("[0.01, 0.02, 0.05]", "[" * 20_000 + "]" * 20_000, r"recursion"),
         ("num = 3", "num = 0", r"axes\.steps\.num = 0\.0 is out of range"),
         ("start = 10", "start = 0", r"axes\.steps\.start = 0\.0 is out of range"),
         ("num = 3,", "num = 3, base = 2,", r"axes\.steps\.key = 'base' is not one of 'start'"),

@@ -174,3 +174,14 @@ def test_no_library_is_imported_before_its_arrays_come():
     code = "import sys, fastacct as fa; fa.epsilon(fa.Gaussian([1.0, 2.0]), delta=1e-5)"
     code += "; print([m for m in ('xarray', 'pandas', 'dask', 'zarr', 'pyarrow') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_dask_arrays_of_different_chunks_and_plain_arrays_go_together():
+    noise, rate = np.array([2.0, 0.8, 1.0]), np.array([0.01, 0.02, 0.03])
+    want = fa.dpsgd.epsilon(noise_multiplier=noise[:, None], sample_rate=rate, steps=10, delta=1e-5)
+    lazy = da.from_array(noise[:, None], chunks=(2, 1))
+    for other in (rate, rate.tolist(), da.from_array(rate, chunks=1)):
+        found = fa.dpsgd.epsilon(noise_multiplier=lazy, sample_rate=other, steps=10, delta=1e-5)
+        assert np.array_equal(found.compute(), want)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        fa.dpsgd.epsilon(noise_multiplier=da.from_array(noise, chunks=2), sample_rate=rate[:2], steps=10, delta=1e-5)

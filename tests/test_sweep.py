@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +197,26 @@ def test_the_bar_counts_cost_and_goes_to_stderr(capsys):
     assert bar.left == pytest.approx(3.0, rel=0.05)
 
 
+# -- large grids -----------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_of_batches_and_epochs_is_not_slower_for_its_size():
+    start = time.perf_counter()
+    large = fa.sweep(
+        noise_multiplier=[1.0, 2.0],
+        batch_size=np.arange(1, 30_001),
+        records=[50_000, 60_000],
+        epochs=np.arange(1, 100_001),
+        delta=1e-5,
+    )
+    found = large.estimate()
+    assert time.perf_counter() - start < 20.0
+    assert found.cells == 2 * 30_000 * 2 * 100_000
+    assert "hours" in found.warning
+    with pytest.raises(ValueError, match=r"batch_size = 300\.0 exceeds records = 200\.0"):
+        fa.sweep(noise_multiplier=1.0, batch_size=[100, 300], records=[200, 400], epochs=3, delta=1e-5)
+
+
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -289,8 +310,8 @@ def test_feasible_cells_are_those_of_the_condition(grid):
     assert rows.noise_multiplier.is_monotonic_increasing
     assert rows.groupby("noise_multiplier").epochs.apply(lambda x: x.is_monotonic_decreasing).all()
     assert list(rows.columns) == ["noise_multiplier", "batch_size", "records", "epochs", "delta", "epsilon"]
-    for bad, message in (("epsilonn <= 3", "is not a condition on"), ("epsilon <=", "is not a condition on")):
-        with pytest.raises(ValueError, match=message):
+    for bad in ("epsilonn <= 3", "epsilon <=", "epochs // 5", "0", "[0, 1]", "index", "@rows.epochs > 1"):
+        with pytest.raises(ValueError, match="is not a condition on"):
             fa.feasible(grid, bad)
     with pytest.raises(ValueError, match="sort = 'cost' is not a column"):
         fa.feasible(grid, sort="cost")

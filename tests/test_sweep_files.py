@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -293,3 +294,54 @@ def test_workers_of_a_cluster_compute_the_same_bits(tmp_path):
         with fa.sweep(**many, client=client).save(tmp_path / "many.zarr") as stored:
             kill.join()
             xr.testing.assert_identical(stored.load(), fa.sweep(**many).compute())
+
+
+def test_a_reader_of_a_store_that_was_replaced_is_told_so(tmp_path):
+    path = tmp_path / "grid.zarr"
+    before = plan().save(path)
+    plan(steps=[2000, 3000, 4000, 5000]).save(path, overwrite=True)
+    with pytest.raises(OSError, match="replaced by another sweep"):
+        before.load()
+    kept = fa.open_sweep(path)
+    plan(steps=[2000, 3000, 4000, 5000]).save(path, overwrite=True)
+    xr.testing.assert_identical(kept.load(), run(steps=[2000, 3000, 4000, 5000]))
+
+
+@pytest.mark.parametrize("size", [None, 0, 10])
+def test_a_chunk_that_is_missing_or_cut_off_is_an_error_and_computed_again(tmp_path, size):
+    path = tmp_path / "grid.zarr"
+    plan(bounds=True).save(path)
+    chunk = next(one for one in (path / "epsilon" / "c").rglob("*") if one.is_file())
+    if size is None:
+        chunk.unlink()
+    else:
+        os.truncate(chunk, size)
+    with pytest.raises((OSError, ValueError, RuntimeError)):
+        fa.open_sweep(path).load()
+    xr.testing.assert_identical(plan(bounds=True).save(path).load(), run(bounds=True))
+
+
+def test_a_store_without_its_labels_is_damaged(tmp_path):
+    path = tmp_path / "grid.zarr"
+    plan().save(path)
+    shutil.rmtree(path / "steps" / "c")
+    with pytest.raises(ValueError, match=r"damaged.*labels of steps"):
+        fa.open_sweep(path)
+    plan().save(path, overwrite=True)
+    (path / "epsilon" / "zarr.json").write_bytes(b"")
+    with pytest.raises(ValueError, match="damaged"):
+        fa.open_sweep(path)
+
+
+def test_what_no_sweep_wrote_is_not_removed(tmp_path):
+    (tmp_path / "mine.zarr").mkdir()
+    (tmp_path / "mine.zarr" / "precious").write_text("keep")
+    with pytest.raises(ValueError, match="not written by a sweep"):
+        plan().save(tmp_path / "mine.zarr", overwrite=True)
+    assert (tmp_path / "mine.zarr" / "precious").read_text() == "keep"
+    plan().save(tmp_path / "x.nc.zarr")
+    plan().save(tmp_path / "x.nc")
+    xr.testing.assert_identical(fa.open_sweep(tmp_path / "x.nc.zarr").load(), run())
+    (tmp_path / "link.zarr").symlink_to(tmp_path / "new.zarr")
+    plan().save(tmp_path / "link.zarr")
+    xr.testing.assert_identical(fa.open_sweep(tmp_path / "new.zarr").load(), run())

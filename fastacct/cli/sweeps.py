@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["load_config", "show", "sweep"]
 
 SAMPLE_ROWS: Final = 5
-MAX_AXIS: Final = 1e8
+MAX_AXIS: Final = 1e6
 CONNECT: Final = "10s"
 _AXES: Final = (
     "noise_multiplier",
@@ -69,7 +69,7 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     text = file.read_bytes()
     try:
         return _tables(tomllib.loads(text.decode()), file.parent)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # RecursionError: brackets without end
         raise ValueError(f"{file}: {error}") from error
 
 
@@ -83,6 +83,8 @@ def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, An
     if picture and ("delta" not in axes or "file" not in picture or len(drawn) < 2):
         raise ValueError("picture: needs a file, the axis delta, and two noise multipliers and sample rates")
     for name in picture.keys() & axes.keys():
+        if np.size(picture[name]) == 0 or np.ndim(picture[name]) > 1:
+            raise ValueError(f"picture.{name}: must be a value on the axis, or a list of some; got {picture[name]!r}")
         for value in np.atleast_1d(picture[name]):
             if value not in axes[name]:
                 raise ValueError(f"picture.{name}: {value} is not on the axis")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, TypeVar
@@ -16,7 +17,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from fastacct.core.bounds import Bounds, Status
-from fastacct.core.inputs import one_thread
+from fastacct.core.inputs import common_shape, one_thread
 from fastacct.core.version import __version__
 
 __all__ = ["NOTES", "labelled", "labels_of", "together"]
@@ -170,10 +171,14 @@ def _with_dask(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) 
     """Chunk by chunk, when it is computed."""
     import dask.array
 
+    library: Any = dask.array
     signature = f"{','.join(['()'] * len(given))}->{','.join(['()'] * len(types))}"
     settings: dict[str, Any] = {"output_dtypes": types if len(types) > 1 else types[0]}
-    apply: Any = dask.array.apply_gufunc
-    found = apply(_chunk(call, alone=True), signature, *given.values(), **settings)
+    arrays = [library.asarray(array) for array in given.values()]
+    common_shape({name: array.shape for name, array in zip(given, arrays, strict=True)})
+    placed = ((array, tuple(range(-array.ndim, 0))) for array in arrays)  # dimensions counted from the last one
+    _, arrays = library.core.unify_chunks(*itertools.chain(*placed))
+    found = library.apply_gufunc(_chunk(call, alone=True), signature, *arrays, **settings)
     return found if len(types) > 1 else (found,)
 
 

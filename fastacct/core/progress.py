@@ -36,28 +36,32 @@ class Bar:
         self.done += cost
         is_end = self.done >= self.total * (1.0 - 1e-12)
         now = time.monotonic()
-        if self.shown and (now >= self.next or (is_end and self.is_shown_at_end)):
+        if self.shown and sys.stderr is not None and (now >= self.next or (is_end and self.is_shown_at_end)):
             self.next, self.is_shown_at_end = now + _EVERY, True
             share = 100.0 if is_end else min(100.0 * self.done / self.total, 99.9)
             line = f"{share:5.1f} %{self.what}, {0.0 if is_end else self.left:,.0f} s left"
-            print(f"\r{line:60}", end="\n" if is_end else "", file=sys.stderr, flush=True)
+            try:
+                print(f"\r{line:60}", end="\n" if is_end else "", file=sys.stderr, flush=True)
+            except (OSError, ValueError):  # nobody looks: the work goes on
+                self.shown = False
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[None]:
     """Show how far array calls are that take more than a second: the share done and the time left, on stderr.
 
-    For NumPy, xarray and pandas; lazy arrays have `dask.diagnostics.ProgressBar`.
+    Of calls in this thread, with NumPy, xarray and pandas; lazy arrays have `dask.diagnostics.ProgressBar`.
 
     >>> import fastacct as fa
     >>> with fa.progress():
     ...     found = fa.dpsgd.epsilon(noise_multiplier=[0.8, 1.0], sample_rate=0.01, steps=1000, delta=1e-5)
     """
-    before = _REQUESTED.set(True)
+    before = _REQUESTED.get()
+    _REQUESTED.set(True)
     try:
         yield
     finally:
-        _REQUESTED.reset(before)
+        _REQUESTED.set(before)
 
 
 def begin_bar(total: int) -> Bar | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["cheapest", "pareto"]
+__all__ = ["cheapest", "feasible", "pareto"]
+
+_LEAST: Final = ("noise_multiplier", "epochs", "steps")
 
 
 def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence[str] = ()) -> pd.DataFrame:
@@ -33,20 +35,23 @@ def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence
     >>> fa.feasible(grid, "epsilon <= 2", sort="-steps")[["noise_multiplier", "steps"]].head(1).values.tolist()
     [[1.0, 1000.0]]
     """
-    if not hasattr(grid, "to_dataframe"):
+    if not hasattr(grid, "data_vars") or not grid.sizes:
         raise TypeError(f"grid must be a dataset such as fastacct.open_sweep(path), not {type(grid).__name__}")
     rows = grid.to_dataframe(dim_order=[str(name) for name in grid.dims]).reset_index()
     rows = rows[[*grid.dims, *(name for name in grid.coords if name not in grid.dims), *grid.data_vars]]
     names = [sort] if isinstance(sort, str) else list(sort)
     for name in names:
-        if name.removeprefix("-") not in rows.columns:
+        if not isinstance(name, str) or name.removeprefix("-") not in rows.columns:
             raise ValueError(f"sort = {name!r} is not a column; there are {', '.join(map(str, rows.columns))}")
     if where is not None:
+        columns = ", ".join(map(str, rows.columns))
         try:
-            rows = rows.query(where, engine="python")
+            found = rows.eval(where, engine="python", local_dict={}, global_dict={})
         except Exception as error:
-            columns = ", ".join(map(str, rows.columns))
             raise ValueError(f"where = {where!r} is not a condition on {columns}: {error}") from None
+        if getattr(found, "dtype", None) != np.bool_ or len(found) != len(rows):
+            raise ValueError(f"where = {where!r} is not a condition on {columns}: it is not true or false of each cell")
+        rows = rows[np.asarray(found)]
     if names:
         rows = rows.sort_values(
             [name.removeprefix("-") for name in names],
@@ -69,6 +74,11 @@ def cheapest(grid: xr.Dataset, where: str, axis: str, *, largest: bool = False) 
     if axis not in grid.dims:
         raise ValueError(f"axis = {axis!r} is not an axis; there are {', '.join(map(str, grid.dims))}")
     rows = feasible(grid, where)
+    if len(grid.dims) == 1:
+        values = rows[axis]
+        only: Any = grid[axis].isel({axis: 0}, drop=True).astype(float)
+        least = (values.max() if largest else values.min()) if len(values) else np.nan
+        return only.copy(data=least).assign_attrs(condition=where)  # type: ignore[no-any-return]
     others = [str(name) for name in grid.dims if name != axis]
     grouped = rows.groupby(others)[axis]
     found: Any = (grouped.max() if largest else grouped.min()).to_xarray()
@@ -80,7 +90,7 @@ def pareto(
     grid: xr.Dataset,
     where: str | None = None,
     *,
-    minimize: str | Sequence[str] = ("noise_multiplier", "epochs", "steps"),
+    minimize: str | Sequence[str] = _LEAST,
     maximize: str | Sequence[str] = (),
 ) -> pd.DataFrame:
     """The cells that satisfy a condition and that no other such cell is at least as good as in everything named.
@@ -95,7 +105,7 @@ def pareto(
     """
     rows = feasible(grid, where)
     low, high = ([names] if isinstance(names, str) else [*names] for names in (minimize, maximize))
-    if minimize == ("noise_multiplier", "epochs", "steps"):
+    if minimize is _LEAST:
         low = [name for name in low if name in rows.columns]
     if unknown := [name for name in (*low, *high) if name not in rows.columns]:
         raise ValueError(f"{unknown[0]!r} is not a column; there are {', '.join(map(str, rows.columns))}")

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.record import Record
-from fastacct.run import parameters
 from fastacct.sweep.grid import TARGETS, Grid, chunk_at, chunk_shape
 
 __all__ = ["Estimate", "chunk_costs", "chunks_of", "estimate"]
@@ -96,9 +95,11 @@ def cell_costs(key: str, run: Mapping[str, Any]) -> NDArray[np.float64]:
 def _costs_at(plan: Grid, axes: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     """Seconds of the cells on the outer grid of some values of each axis."""
     run: Any = {n: a for n, a in zip(axes, np.ix_(*axes.values()), strict=True) if n not in TARGETS}
-    known: dict[str, Any] = dict(parameters(run, plan.quantity))
-    if "epochs" in known:  # and a sample rate that is sought
-        known["steps"] = known.pop("epochs") / _TYPICAL["sample_rate"]
+    known = {name: value for name, value in run.items() if name in _TYPICAL}
+    if "batch_size" in run:
+        known["sample_rate"] = run["batch_size"] / run["records"]
+    if "epochs" in run:
+        known["steps"] = run["epochs"] / np.maximum(known.get("sample_rate", _TYPICAL["sample_rate"]), 1e-12)
     costs = cell_costs(_key(plan), known)
     return np.broadcast_to(costs, tuple(map(len, axes.values())))
 

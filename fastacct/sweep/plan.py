@@ -149,7 +149,8 @@ def sweep(
         raise TypeError('records is for batch_size and for a delta such as "1/n"')
     chosen = accountant if accountant is not None else RDP() if quantity == "rdp" else Exact()
     plan = Sweep(quantity, axes, words, chosen, as_relation(neighbors), bounds, threads, client)
-    run: Any = {name: one for name, one in zip(axes, np.ix_(*axes.values()), strict=True) if name not in TARGETS}
+    ends = [np.unique([axis.min(), axis.max()]) for axis in axes.values()]  # no cell is more extreme than these
+    run: Any = {name: one for name, one in zip(axes, np.ix_(*ends), strict=True) if name not in TARGETS}
     parameters(run, quantity)  # what no run has is refused now, not after an hour of work
     plan.evaluate((slice(0, 1),) * len(axes))
     return plan

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,39 +35,49 @@ PARQUET_KEY: Final = b"fastacct_sweep"
 
 def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite: bool) -> xr.Dataset:
     """See `Sweep.save`."""
-    target = _as_file(path)
+    target = _as_file(os.path.realpath(path))
     is_store = target.suffix == ".zarr"
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist: cannot write {target.name} there")
     store = target if is_store else target.with_name(f"{target.name}.zarr")
-    with _locked(store):
+    with _locked(store), _named(store):
         if not is_store:
             refuse_existing(target, overwrite)
         if store.exists() and overwrite and not _is_same(plan, store):
+            _about(store)  # refuse to remove what no sweep wrote
             _remove(store)
+        is_own = is_store or not store.exists() or not _about(store).get("complete")
         if not store.exists():
             _create(plan, store)
         chunks = _matching(plan, store)
         write = partial(write_chunk, str(store), plan.variables, plan.shape, chunks)
-        todo = [i for i in range(chunk_count(plan.shape, chunks)) if not _is_written(store, plan, chunks, i)]
+        todo = _not_written(store, plan, chunks, range(chunk_count(plan.shape, chunks)))
         for left in store.rglob("*.partial"):
             left.unlink(missing_ok=True)
         if todo:
+            _open_zarr_group(store, "r+").attrs["complete"] = False
             seen = partial(_write_if_seen, (store / "zarr.json").read_bytes(), write, str(store / "zarr.json"))
-            try:
-                evaluate_chunks(plan, chunks, todo, write, progress, seen)
-            except OSError as error:  # a full disk has no name of its own
-                if error.errno is None or error.filename is not None:
-                    raise
-                raise OSError(error.errno, error.strerror, str(store)) from error
-        if not all(_is_written(store, plan, chunks, i) for i in todo):
+            evaluate_chunks(plan, chunks, todo, write, progress, seen)
+        if _not_written(store, plan, chunks, todo):
             raise OSError(f"{store}: chunks that workers wrote are not there; the same sweep computes them again")
         _open_zarr_group(store, "r+").attrs["complete"] = True
         if not is_store:
             with atomic_output(target, overwrite=overwrite) as temporary:
-                _EXPORTS[target.suffix](_open_zarr(store), temporary)
-            _remove(store)
+                _EXPORTS[target.suffix](_open_zarr(store, is_complete=True), temporary)
+            if is_own:
+                _remove(store)
     return open_sweep(target)
+
+
+@contextlib.contextmanager
+def _named(store: Path) -> Iterator[None]:
+    """Name the store in errors of the system that have no file of their own, such as a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(store)) from error
 
 
 def open_sweep(path: str | os.PathLike[str], *, partial: bool = False) -> xr.Dataset:
@@ -88,12 +98,15 @@ def open_sweep(path: str | os.PathLike[str], *, partial: bool = False) -> xr.Dat
     if target.suffix == ".nc":
         found: xr.Dataset = import_extra("xarray", "sweep").open_dataset(target, engine="h5netcdf", chunks={})
         return found
-    about = _about(target)
-    if not partial and not about.get("complete"):
+    is_complete = _about(target).get("complete") is True
+    if not partial and not is_complete:
         raise ValueError(
             f"{target} is not complete: the same sweep goes on with it (from Python partial=True opens it)"
         )
-    return _open_zarr(target)
+    try:
+        return _open_zarr(target, is_complete)
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"{target} is damaged, and overwrite=True writes it anew: {error!r}") from error
 
 
 def _as_file(path: str | os.PathLike[str]) -> Path:
@@ -111,9 +124,18 @@ def _as_file(path: str | os.PathLike[str]) -> Path:
 
 def _create(plan: Grid, store: Path) -> None:
     """An empty store; it gets its name when it is whole."""
-    zarr = import_extra("zarr", "sweep")
     temporary, chunks = store.with_name(f".{store.name}.partial"), chunks_of(plan)
     _remove(temporary)
+    try:
+        _create_at(plan, temporary, chunks)
+        os.replace(temporary, store)
+    except OSError:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _create_at(plan: Grid, temporary: Path, chunks: Sequence[int]) -> None:
+    zarr = import_extra("zarr", "sweep")
     plan.labelled({}).to_zarr(temporary, mode="w", zarr_format=3, consolidated=False)
     group = _open_zarr_group(temporary, "r+")
     for name in plan.variables:
@@ -124,13 +146,12 @@ def _create(plan: Grid, store: Path) -> None:
             chunks=chunks,
             dtype="uint8" if is_code else "float64",
             fill_value=255 if is_code else float("nan"),
-            compressors=zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle"),
+            compressors=(zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle"), zarr.codecs.Crc32cCodec()),
             chunk_key_encoding={"name": "default", "separator": "/"},
             dimension_names=tuple(plan.axes),
             attributes=plan.notes(name),
         )
-    group.attrs[MARK] = [*plan.variables]
-    os.replace(temporary, store)
+    group.attrs[MARK] = {"variables": plan.variables, "axes": [*plan.axes], "fingerprint": plan.fingerprint}
 
 
 def _matching(plan: Grid, store: Path) -> tuple[int, ...]:
@@ -165,7 +186,7 @@ def _matching(plan: Grid, store: Path) -> tuple[int, ...]:
 def _is_same(plan: Grid, store: Path) -> bool:
     try:
         return bool(_matching(plan, store))
-    except ValueError:
+    except (ValueError, KeyError, TypeError):
         return False
 
 
@@ -175,8 +196,8 @@ def _about(store: Path) -> dict[str, Any]:
         about = dict(_open_zarr_group(store, "r").attrs)
     except (FileNotFoundError, ValueError, KeyError):
         about = {}
-    if MARK not in about:
-        raise ValueError(f"{store} was not written by a sweep")
+    if not isinstance(about.get(MARK), dict):
+        raise ValueError(f"{store} was not written by a sweep of this version")
     return about
 
 
@@ -184,18 +205,52 @@ def _open_zarr_group(store: Path, mode: str) -> Any:
     return import_extra("zarr", "sweep").open_group(str(store), mode=mode, use_consolidated=False)
 
 
-def _open_zarr(store: Path) -> xr.Dataset:
+def _open_zarr(store: Path, is_complete: bool) -> xr.Dataset:
+    """The dataset, read when it is used, and then compared with the store that was opened."""
+    mark, group = _about(store)[MARK], _open_zarr_group(store, "r")
+    for name in mark["axes"]:
+        if group[name].nchunks_initialized < group[name].nchunks:
+            raise ValueError(f"labels of {name} are missing")
     found: xr.Dataset = import_extra("xarray", "sweep").open_zarr(store, consolidated=False, chunks={})
-    found = found[found.attrs[MARK]]
+    found = found[[*mark["variables"]]]
+    for name, cells in found.data_vars.items():
+        checked = cells.data.map_blocks(
+            _as_written, str(store), mark["fingerprint"], is_complete, dtype=cells.dtype, meta=cells.data._meta
+        )
+        found[name] = cells.copy(data=checked)
     found.attrs = {name: value for name, value in found.attrs.items() if name not in (MARK, "complete")}
     return found
 
 
-def _is_written(store: Path, plan: Grid, chunks: Sequence[int], index: int) -> bool:
-    """Whether all variables of a chunk are there: each is a file that appears whole."""
-    places = np.unravel_index(index, [-(-whole // part) for whole, part in zip(plan.shape, chunks, strict=True)])
-    key = Path("c", *map(str, places))
-    return all((store / name / key).is_file() for name in plan.variables)
+def _as_written(cells: Any, store: str, fingerprint: str, is_complete: bool) -> Any:
+    """Cells that were read, if the store is still that of the sweep that was opened, and they are there."""
+    about = json.loads((Path(store) / "zarr.json").read_bytes())["attributes"]
+    if about[MARK]["fingerprint"] != fingerprint:
+        raise OSError(f"{store} was replaced by another sweep after it was opened: open it again")
+    if is_complete and _is_left_out(cells):
+        raise OSError(f"{store}: a chunk is missing; the same sweep computes it again")
+    return cells
+
+
+def _is_left_out(cells: Any) -> bool:
+    """Whether there are cells that no sweep wrote."""
+    return bool((cells == 255).any() if cells.dtype == np.uint8 else np.isnan(cells).any())
+
+
+def _not_written(store: Path, plan: Grid, chunks: Sequence[int], asked: Iterable[int]) -> list[int]:
+    """Chunks of which a variable is not there, or cannot be read: a file appears whole, but disks fail."""
+    counts = [-(-whole // part) for whole, part in zip(plan.shape, chunks, strict=True)]
+    group = _open_zarr_group(store, "r")
+    arrays = [(store / name, group[name]) for name in plan.variables]
+
+    def is_written(index: int) -> bool:
+        key, where = Path("c", *map(str, np.unravel_index(index, counts))), chunk_at(plan.shape, chunks, index)
+        try:
+            return all((folder / key).is_file() and not _is_left_out(array[where]) for folder, array in arrays)
+        except (RuntimeError, ValueError, OSError):
+            return False
+
+    return [index for index in asked if not is_written(index)]
 
 
 def write_chunk(
