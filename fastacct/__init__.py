@@ -8,7 +8,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from fastacct import accountants, dpsgd, mechanisms
+from fastacct import accountants, dpsgd, mechanisms, sensitivity
 from fastacct.accountants import *  # noqa: F403
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
@@ -21,6 +21,7 @@ from fastacct.gdp import GaussianFit, gdp
 from fastacct.mechanisms import *  # noqa: F403
 from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
 from fastacct.tradeoff import *  # noqa: F403
+from fastacct.utility import ErrorLaw, utility
 
 if TYPE_CHECKING:
     from fastacct import curve, jit, plot, tightness
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep", "tightness"]
+__all__ += ["ErrorLaw", "sensitivity", "utility"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
 __all__ += ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds"]  # noqa: F405

@@ -20,7 +20,7 @@ from fastacct.core.inputs import MAX_STEPS, TINY, UNIT, Cells, Domain, Reals, as
 from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
 from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
-from fastacct.mechanisms.base import Count, DeltaOf, Divergence, NoBatches, SampledGaussian, parameter, plain, scaled
+from fastacct.mechanisms.base import Count, DeltaOf, Divergence, Refusals, SampledGaussian, parameter, plain, scaled
 from fastacct.mechanisms.process import Process
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
@@ -31,7 +31,7 @@ _WHY: Final = ("no_group", "no_sample")
 _FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "largest_exact_group", "group_powers", *_WHY)
 
 
-class Mechanism(NoBatches):
+class Mechanism(Refusals):
     """Base of all mechanisms: compose them with `*` and `+`, compare and hash them by their parameters.
 
     To define your own, derive a frozen dataclass from this class and implement `losses`, `divergence` or `decompose`.

@@ -14,6 +14,7 @@ import numpy as np
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation
+from fastacct.mechanisms.error import ErrorLaw
 from fastacct.samplers import refuse_sampler
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = [
     "Count",
     "DeltaOf",
     "Divergence",
-    "NoBatches",
+    "Refusals",
     "Run",
     "SampledGaussian",
     "Value",
@@ -184,8 +185,12 @@ class Value(Compared):
         return ",".join(words), tuple(numbers)
 
 
-class NoBatches(Value):
-    """Samplers that are refused by name, unless a mechanism says otherwise."""
+class Refusals(Value):
+    """What is refused by name, unless a mechanism says otherwise: samplers, and the law of its error."""
+
+    def error_law(self, *args: Any, **about: Any) -> ErrorLaw:
+        """The law of the error of a release, in units of one record's contribution; each mechanism has keywords."""
+        raise ValueError(f"the error of {self!r} is not known: it depends on more than the mechanism says")
 
     @property
     def has_batches(self) -> bool:

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, Domain, Reals, as_number
+from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import quotient_up
+from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import constant, option, parameter
+from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.mechanisms.guarantee import ZCDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
@@ -56,6 +58,13 @@ class TreeAggregation(Mechanism, relations=ALL):
         """With one participation a record touches so many nodes and no others."""
         return self.participations == 1
 
+    def error_law(self, *, step: Reals) -> error.ErrorLaw:
+        """The noise of the prefix sum after `step` leaves, which may be an array: as many nodes as ones in binary."""
+        terms = _ones(step, self.steps)
+        if self.noise == "laplace":
+            return error.sum_of_laplace(plain(self.noise_multiplier), terms)
+        return error.gaussian(plain(self.noise_multiplier) ** 2 * terms)
+
     def decompose(self, relation: Relation) -> Process:
         nodes = (self.steps - 1).bit_length() + 1 if self.whole_tree else self.steps.bit_length()
         if self.noise == "laplace" and self.participations > 1:
@@ -65,6 +74,15 @@ class TreeAggregation(Mechanism, relations=ALL):
         if self.noise == "laplace":
             return Laplace(self.noise_multiplier) * nodes
         return Gaussian(self.noise_multiplier).group(self.participations) * nodes
+
+
+def _as_steps(step: Reals, most: int) -> NDArray[np.int64]:
+    return as_cells("step", step, Domain(1.0, float(most), integer=True)).astype(np.int64)
+
+
+def _ones(step: Reals, most: int) -> NDArray[np.int64]:
+    """How many ones there are in binary: the nodes that a prefix sum consists of."""
+    return np.asarray(np.frompyfunc(int.bit_count, 1, 1)(_as_steps(step, most).astype(object)), dtype=np.int64)
 
 
 class DPFTRL(Mechanism, relations=ALL):
@@ -83,6 +101,12 @@ class DPFTRL(Mechanism, relations=ALL):
     noise_multiplier: Reals = parameter(NONNEGATIVE)
     steps: int = constant(COUNT, about="Of one epoch.")
     epochs: int = constant(COUNT, 1)
+
+    def error_law(self, *, step: Reals) -> error.ErrorLaw:
+        """The noise of the sum of all gradients up to `step`, counted over all epochs, which may be an array."""
+        whole, rest = np.divmod(_as_steps(step, self.steps * self.epochs), self.steps)
+        terms = whole * self.steps.bit_count() + np.where(rest > 0, _ones(np.maximum(rest, 1), self.steps), 0)
+        return error.gaussian(plain(self.noise_multiplier) ** 2 * terms)
 
     def decompose(self, relation: Relation) -> Process:
         return Gaussian(self.noise_multiplier) * (self.steps.bit_length() * self.epochs)
@@ -199,6 +223,10 @@ class GOPA(Mechanism, relations=("replace_one",), tight=False):
             return math.sqrt(1.0 / own)
         square = float(((vectors * vectors) @ (1.0 / (own + shared * (values - off)))).max())
         return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
+
+    def error_law(self) -> error.ErrorLaw:
+        """Of the average of all honest parties: noise of pairs cancels."""
+        return error.gaussian(self.independent_variance / self.parties)
 
     def decompose(self, relation: Relation) -> Process:
         return GDP(self.mu * _UP) * 1

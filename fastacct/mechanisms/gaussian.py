@@ -17,6 +17,7 @@ from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.loss import NOTHING, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, Count, SampledGaussian, parameter, plain, store
 from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson
@@ -96,6 +97,10 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=M
     def fixed_size(self, batch_size: Reals, records: Reals) -> FixedSizeBatch:
         """On a batch of `batch_size` of the `records`, drawn without replacement."""
         return FixedSizeBatch(self, batch_size, records)
+
+    def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
+        """Independent noise on each coordinate."""
+        return error.gaussian(plain(self.noise_multiplier) ** 2, error.as_dimension(dimension))
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if self.noise_multiplier == math.inf else math.inf

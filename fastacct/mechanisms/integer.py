@@ -5,6 +5,7 @@ These noises do not scale: they name their scale and the whole-number `sensitivi
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import lru_cache
 from typing import Final
@@ -17,6 +18,7 @@ from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import atoms, both, everything, few, in_reach
 from fastacct.losses.divergence import of_atoms, padded, pure, square
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
+from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import constant, parameter, plain
 
@@ -66,6 +68,16 @@ class DiscreteLaplace(Mechanism, relations=ALL, group_powers={"sensitivity": 1})
     def pure_epsilon(self, relation: Relation) -> float:
         return self.sensitivity * sensitivity(relation) / plain(self.scale)
 
+    def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
+        """Independent noise on each coordinate."""
+        step = 1.0 / plain(self.scale)
+        rest, lost = math.exp(-step), -math.expm1(-step)
+        return error.additive(
+            2.0 * rest / lost**2,
+            lambda t: 2.0 / (1.0 + rest) * np.exp(-step * (np.floor(t) + 1.0)),
+            error.as_dimension(dimension),
+        )
+
 
 class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
     """Noise on whole numbers with probabilities proportional to exp(-k^2/(2 scale^2)).
@@ -100,6 +112,15 @@ class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}
     def concentration(self, relation: Relation) -> float:
         return 0.5 * square(self.sensitivity * sensitivity(relation) / plain(self.scale)) * (1.0 + 1e-15)
 
+    def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
+        """Independent noise on each coordinate, by sums over the whole numbers."""
+        scale = plain(self.scale)
+        reach = math.ceil(38.0 * scale) + 1
+        few(2 * reach, f"a scale of {scale:g}")
+        noise = np.arange(reach + 1.0)
+        weight = np.exp(-0.5 * (noise / scale) ** 2)
+        return _of_weights(weight / (2.0 * math.fsum(weight[1:]) + 1.0), dimension)
+
 
 class Skellam(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
     """The difference of two Poisson variables, each of rate variance/2, added to a whole number.
@@ -126,6 +147,14 @@ class Skellam(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
         error = np.full(loss.size, 2.0 * BESSEL) + 4.0 * ROUNDING * np.abs(loss)
         return both(atoms(loss, error, mass[known], BESSEL, left_out, None))
 
+    def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
+        """Independent noise on each coordinate; up to the accuracy of SciPy's Bessel functions."""
+        variance = plain(self.variance)
+        reach = _skellam_reach(variance)
+        few(2 * reach, f"variance = {variance:g}")
+        mass = import_extra("scipy.special", "pld").ive(np.arange(reach + 1), variance)
+        return dataclasses.replace(_of_weights(mass, dimension), mean_square=error.as_dimension(dimension) * variance)
+
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """Agarwal, Kairouz, Liu 2021: whole orders; between them (alpha - 1) D is convex, and D increases."""
         shift, v = self.sensitivity * sensitivity(relation), plain(self.variance)
@@ -139,6 +168,16 @@ class Skellam(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
         with np.errstate(over="ignore", invalid="ignore"):
             chord = (1.0 - share) * (low - 1.0) * at(low) + share * (high - 1.0) * at(high)
             return padded(np.where(high == orders, at(orders), np.fmin(chord / (orders - 1.0), at(high))))
+
+
+def _of_weights(mass: Cells, dimension: float) -> error.ErrorLaw:
+    """Symmetric noise with these probabilities of 0, 1, 2, ..."""
+    above = np.append(2.0 * np.cumsum(mass[:0:-1])[::-1], 0.0)
+    variance = 2.0 * math.fsum(mass * np.arange(mass.size) ** 2.0)
+    last = above.size - 1
+    return error.additive(
+        variance, lambda t: above[np.minimum(np.floor(t), last).astype(np.intp)], error.as_dimension(dimension)
+    )
 
 
 @lru_cache(maxsize=256)

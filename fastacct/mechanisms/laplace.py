@@ -8,13 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import NONNEGATIVE, Cells, Domain, Reals
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import divided_down, quotient_up
 from fastacct.losses.atoms import both, everything, in_reach
 from fastacct.losses.density import LaplaceLoss, laplace_bracket
 from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import Count, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
@@ -67,6 +68,17 @@ class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
         # cancels where both are small: anything epsilon-DP is epsilon^2/2-zCDP (Bun and Steinke 2016)
         return padded(np.minimum(np.minimum(value, 0.5 * orders * square(epsilon)), epsilon))
 
+    def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
+        """Independent noise on each coordinate; published: b log(d / beta) (Dwork, Roth 2014, theorem 3.8)."""
+        b, d = plain(self.noise_multiplier), error.as_dimension(dimension)
+        return error.additive(
+            2.0 * b * b,
+            lambda t: np.exp(-(t / b)) if b > 0.0 else np.zeros(np.shape(t)),
+            d,
+            lambda beta: b * math.log(d / beta),
+            "Dwork, Roth 2014, theorem 3.8",
+        )
+
     def pure_epsilon(self, relation: Relation) -> float:
         scale = plain(self.noise_multiplier) / sensitivity(relation)
         return 1.0 / scale if scale > 0.0 else math.inf
@@ -94,6 +106,28 @@ class Staircase(Mechanism, relations=ALL, tight=False):
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
+
+    def error_law(self, *, dimension: float = 1, gamma: float | None = None) -> error.ErrorLaw:
+        """Steps of width 1, `gamma` of which is the higher part: by default 1 / (1 + exp(epsilon / 2)), which has the
+        least expected absolute error."""
+        epsilon = plain(self.epsilon)
+        share = 1.0 / (1.0 + math.exp(0.5 * min(epsilon, 1400.0))) if gamma is None else as_number("gamma", gamma, UNIT)
+        if not 0.0 < epsilon < math.inf:
+            raise ValueError(f"epsilon = {epsilon!r}: the staircase needs a positive and finite one")
+        rest, lost = math.exp(-epsilon), -math.expm1(-epsilon)
+        height = lost / (2.0 * (share + rest * (1.0 - share)))
+        sums = 1.0 / lost, rest / lost**2, rest * (1.0 + rest) / lost**3  # of exp(-k epsilon) times 1, k, k^2
+        high = 3.0 * sums[2] * share + 3.0 * sums[1] * share**2 + sums[0] * share**3
+        low = 3.0 * sums[2] * (1.0 - share) + 3.0 * sums[1] * (1.0 - share**2) + sums[0] * (1.0 - share**3)
+
+        def tail(t: Cells) -> Cells:
+            step = np.floor(t)
+            inside = np.maximum(share - (t - step), 0.0) + rest * np.minimum(1.0 - share, 1.0 - (t - step))
+            beyond = rest * (share + rest * (1.0 - share)) / lost
+            return np.asarray(2.0 * height * np.exp(-epsilon * step) * (inside + beyond))
+
+        variance = 2.0 * height * (high + rest * low) / 3.0
+        return error.additive(variance, tail, error.as_dimension(dimension), source="Geng, Viswanath 2014")
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
@@ -135,6 +169,20 @@ class TruncatedLaplace(Mechanism, relations=ALL, group_powers={"noise_multiplier
         ]
         return both(Bracket(*sides))
 
+    def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
+        """Independent noise on each coordinate, the tail cut off at the bound."""
+        b, bound = plain(self.noise_multiplier), plain(self.bound)
+        if bound == math.inf or b == 0.0:
+            return Laplace(self.noise_multiplier).error_law(dimension=dimension)
+        whole = -math.expm1(-bound / b)
+        variance = b * b * _third_moment(bound / b) / whole if bound > 0.0 else 0.0
+
+        def tail(t: Cells) -> Cells:
+            left = np.maximum(bound - t, 0.0) / b
+            return np.asarray(np.where(left > 0.0, -np.expm1(-left) * np.exp(-np.minimum(t, bound) / b) / whole, 0.0))
+
+        return error.additive(variance, tail, error.as_dimension(dimension))
+
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         if self.bound == math.inf:
             return Laplace(self.noise_multiplier).divergence(orders, relation)
@@ -149,6 +197,17 @@ class TruncatedLaplace(Mechanism, relations=ALL, group_powers={"noise_multiplier
         cells = zip(scale.flat, bound.flat, strict=True)
         lost = [_infinite_up(shift, float(b), float(most)) for b, most in cells]
         return ApproxDP(quotient_up(shift, scale), np.reshape(lost, scale.shape)) * 1
+
+
+def _third_moment(x: float) -> float:
+    """The integral of u^2 exp(-u) from 0 to x: by its series where the closed form cancels."""
+    if x > 20.0:
+        return 2.0 - math.exp(-x) * (x * x + 2.0 * x + 2.0)
+    term = x**3 * math.exp(-x) / 3.0
+    total, k = 0.0, 4
+    while term > 1e-17 * total:
+        total, term, k = total + term, term * x / k, k + 1
+    return total
 
 
 def _cut_off(shift: float, scale: float, bound: float) -> tuple[float, float, tuple[float, float], float, float]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from fastacct.core.inputs import BILLION, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, unwrap
+from fastacct.core.inputs import BILLION, COUNT, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, as_number, unwrap
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
 from fastacct.losses.density import bounded_range
 from fastacct.losses.divergence import padded, square, unknown
-from fastacct.losses.loss import NOTHING, Pair
+from fastacct.losses.loss import NOTHING, Pair, legendre
+from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
@@ -71,6 +74,18 @@ class Exponential(Mechanism, relations=ALL, tight=False):
         """epsilon^2/8 (Cesar, Rogers 2021)."""
         return square(plain(self.epsilon)) / 8.0 * (1.0 + 1e-15)
 
+    def error_law(
+        self, *, scores: Sequence[float] | None = None, outcomes: float | None = None, monotone: bool = False
+    ) -> error.ErrorLaw:
+        """How far the score of the outcome is below the best, in units of the sensitivity of a score: exact for given
+        scores, for `outcomes` of any scores a bound; published: 2 log(N / beta) / epsilon (Dwork, Roth 2014, 3.11)."""
+        rate = plain(self.epsilon) * (1.0 if monotone else 0.5)
+        if scores is None:
+            return _of_outcomes(rate, outcomes)
+        gaps = _gaps(scores, outcomes)
+        mass = np.exp(-rate * gaps)
+        return _of_scores(rate, gaps, mass / math.fsum(mass))
+
 
 class PermuteAndFlip(Mechanism, tight=False):
     """Permute-and-flip (McKenna, Sheldon 2020), and report-noisy-max with one-sided exponential or Laplace noise.
@@ -86,6 +101,14 @@ class PermuteAndFlip(Mechanism, tight=False):
     @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
         return SAMPLED if self.monotone else ALL
+
+    def error_law(self, *, scores: Sequence[float] | None = None, outcomes: float | None = None) -> error.ErrorLaw:
+        """As that of `Exponential`, which is never better (McKenna, Sheldon 2020, theorem 2)."""
+        rate = plain(self.epsilon) * (1.0 if self.monotone else 0.5)
+        if scores is None:
+            return _of_outcomes(rate, outcomes)
+        gaps = _gaps(scores, outcomes)
+        return _of_scores(rate, gaps, _flipped(np.exp(-rate * gaps)))
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
@@ -131,6 +154,14 @@ class AboveThreshold(Mechanism, relations=ALL, tight=False):
 
     epsilon: Reals = parameter(NONNEGATIVE)
 
+    def error_law(self, *, queries: float) -> error.ErrorLaw:
+        """The margin a within which the answers are right, in units of the sensitivity of a query: the tail at a is the
+        probability of a wrong answer among `queries` queries, all but the last a below the threshold and the last a
+        above it, the worst queries with that margin.  Published: 8 log(2 k / beta) / epsilon (Dwork, Roth 2014, 3.24).
+        """
+        k, epsilon = as_number("queries", queries, COUNT), plain(self.epsilon)
+        return _margin((k,), epsilon)
+
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
 
@@ -149,6 +180,11 @@ class SparseVector(Mechanism, relations=ALL, tight=False):
 
     epsilon: Reals = parameter(NONNEGATIVE, about="Of one run: noise Laplace(2 s/epsilon) and Laplace(4 s/epsilon).")
     answers: int = constant(BILLION, 1)
+
+    def error_law(self, *, queries: Sequence[float] | float) -> error.ErrorLaw:
+        """As that of `AboveThreshold`: the number of queries of each run, the one above the threshold included."""
+        counts = np.broadcast_to(as_cells("queries", queries, COUNT), (self.answers,))
+        return _margin(tuple(counts.tolist()), plain(self.epsilon))
 
     def decompose(self, relation: Relation) -> Process:
         return AboveThreshold(self.epsilon) * self.answers
@@ -204,3 +240,93 @@ class Paprika(Mechanism, relations=ALL, tight=False):
 
     def decompose(self, relation: Relation) -> Process:
         return ApproxDP(self.epsilon, self.delta) * 1
+
+
+# -- accuracy --------------------------------------------------------------------------------------------------------
+
+_GAP = "score below the best, in units of its sensitivity"
+_NODES = 64
+
+
+def _gaps(scores: Sequence[float], outcomes: float | None) -> Cells:
+    if outcomes is not None:
+        raise TypeError("give either scores or outcomes, not both")
+    return error.as_scores(scores)
+
+
+def _of_scores(rate: float, gaps: Cells, mass: Cells) -> error.ErrorLaw:
+    return error.from_table(gaps, mass, _GAP, lambda beta: math.log(gaps.size / beta) / rate if rate else math.inf)
+
+
+def _of_outcomes(rate: float, outcomes: float | None) -> error.ErrorLaw:
+    """P(gap > t) is at most N exp(-rate t): the best has weight 1, of the others at most N - 1 have less."""
+    if outcomes is None:
+        raise TypeError("give scores, the score of each outcome, or outcomes, the number of them")
+    log_n = math.log(as_number("outcomes", outcomes, COUNT))
+    square = (log_n * log_n + 2.0 * log_n + 2.0) / (rate * rate) if rate > 0.0 else math.inf
+    return error.ErrorLaw(
+        square,
+        _GAP,
+        lambda t: np.exp(np.minimum(log_n - rate * t, 0.0)),
+        lambda beta: (log_n - math.log(beta)) / rate if rate > 0.0 else math.inf,
+        is_exact=False,
+        source="Dwork, Roth 2014, theorem 3.11",
+    )
+
+
+def _flipped(chance: Cells) -> Cells:
+    """Probabilities of permute-and-flip: p_r times the integral of prod (1 - p_s t) over t in [0, 1], s the others."""
+    (points, weights), found = legendre(_NODES), np.zeros(chance.size)
+    high = 1.0
+    for _ in range(60):  # panels that halve towards 0, where the products of many outcomes are
+        low = 0.5 * high
+        t = 0.5 * (high + low) + 0.5 * (high - low) * points
+        with np.errstate(divide="ignore"):
+            logs = np.log1p(-chance[:, None] * t)
+        found += np.exp(logs.sum(axis=0) - logs) @ (0.5 * (high - low) * weights)
+        high = low
+    found += high
+    return np.asarray(chance * found)
+
+
+def _margin(queries: tuple[float, ...], epsilon: float) -> error.ErrorLaw:
+    """Runs of `AboveThreshold` with a new threshold each: every one is right."""
+    counted = {k: queries.count(k) for k in queries}
+
+    def tail(t: Cells) -> Cells:
+        wide = np.asarray(t, dtype=np.float64)
+        wrong = np.array([[_wrong(k, 0.25 * epsilon * a) for a in wide.ravel().tolist()] for k in counted])
+        with np.errstate(divide="ignore"):
+            found = -np.expm1(np.array([*counted.values()]) @ np.log1p(-np.minimum(wrong, 1.0)))
+        return np.asarray(found.reshape(wide.shape))
+
+    def published(beta: float) -> float:  # of one run with all queries, its beta shared among the runs
+        return 8.0 * math.log(2.0 * max(queries) * len(queries) / beta) / epsilon if epsilon > 0.0 else math.inf
+
+    source = "Dwork, Roth 2014, theorem 3.24"
+    return error.ErrorLaw(math.nan, "margin around the threshold", tail, published, source=source)
+
+
+def _wrong(queries: float, margin: float) -> float:
+    """Probability of a wrong answer; the queries' noise has scale 1, the threshold's 1/2, and `margin` is in that unit.
+
+    A query at -margin stays below a threshold moved by r with probability F(margin + r), one at +margin is above it
+    with probability 1 - F(r - margin): one integral over r, between the kinks of the three densities.
+    """
+    (points, weights), reach = legendre(_NODES), 45.0 + math.log(queries)
+    edges = [-margin - reach, *sorted((-margin, 0.0, margin)), margin + reach]
+    total = 0.0
+    for start, stop in itertools.pairwise(edges):
+        if stop > start:
+            cuts = np.linspace(start, stop, 2 + int((stop - start) / 2.0))
+            middle, half = 0.5 * (cuts[1:] + cuts[:-1]), 0.5 * np.diff(cuts)
+            r = (middle[:, None] + half[:, None] * points).ravel()
+            right = (queries - 1.0) * _log_below(margin + r) + _log_below(margin - r)
+            total += float(np.sum(np.exp(-2.0 * np.abs(r)) * -np.expm1(right) * (half[:, None] * weights).ravel()))
+    return total
+
+
+def _log_below(x: Cells) -> Cells:
+    """log of the probability that Laplace noise of scale 1 is below x."""
+    with np.errstate(over="ignore"):
+        return np.where(x < 0.0, x - math.log(2.0), np.log1p(-0.5 * np.exp(-np.abs(x))))

@@ -1,0 +1,157 @@
+"""Accuracy of a release: the law of its error, as data.
+
+Each mechanism says its own law in its file (`error_law`).  Errors are in units of one record's contribution, as noise
+multipliers are, or in the unit of the scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.inputs import COUNT, Cells, Domain, Floats, Reals, as_cells, as_number, unwrap
+from fastacct.core.record import Record
+
+__all__ = ["ErrorLaw", "additive", "as_dimension", "from_table", "gaussian", "sum_of_laplace"]
+
+_PROBABILITY: Final = Domain(0.0, 1.0, open_low=True)
+_THRESHOLD: Final = Domain(0.0, math.inf)
+
+
+class ErrorLaw(Record):
+    """The law of an error: its mean square, the probability that it is larger than t, and its quantiles.
+
+    Made by `fastacct.utility`.  `is_exact` says whether this is the law itself or a bound from above of all three.
+    """
+
+    mean_square: float | Floats
+    """Expected square of the error, of a vector the sum over its coordinates."""
+    of: str
+    """What the error is."""
+    tail_of: Callable[[Cells], Cells]
+    published: Callable[[float], float] | None = None
+    """The quantile at beta by the published theorem, if there is one: never below `quantile(beta)`."""
+    is_exact: bool = True
+    source: str = ""
+
+    @property
+    def root_mean_square(self) -> float | Floats:
+        """The square root of `mean_square`."""
+        return unwrap(np.sqrt(np.asarray(self.mean_square)))
+
+    def tail(self, t: Reals) -> float | Floats:
+        """Probability that the error is larger than t, t at least 0; t broadcasts."""
+        return unwrap(np.asarray(self.tail_of(as_cells("t", t, _THRESHOLD))))
+
+    def quantile(self, beta: Reals) -> float | Floats:
+        """The smallest error that is exceeded with probability at most beta, beta in (0, 1]; it broadcasts."""
+        cells = as_cells("beta", beta, _PROBABILITY)
+        shape = np.broadcast_shapes(cells.shape, np.shape(self.tail_of(np.asarray(0.0))))
+        wanted, low, high = np.broadcast_to(cells, shape), np.zeros(shape), np.ones(shape)
+        while (missed := self.tail_of(high) > wanted).any() and (high < 1e300).all():
+            low, high = np.where(missed, high, low), np.where(missed, 2.0 * high, high)
+        for _ in range(1100):  # to neighbouring floats; the tail falls
+            middle = 0.5 * (low + high)
+            if np.all((middle == low) | (middle == high)):
+                break
+            above = self.tail_of(middle) > wanted
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return unwrap(np.where(self.tail_of(np.zeros(shape)) <= wanted, 0.0, high))
+
+    def scaled(self, by: float) -> ErrorLaw:
+        """The law of the error multiplied by a positive number."""
+        tail, published = self.tail_of, self.published
+        return ErrorLaw(
+            unwrap(np.asarray(self.mean_square) * (by * by)),
+            self.of,
+            lambda t: tail(t / by),
+            None if published is None else lambda beta: by * published(beta),
+            self.is_exact,
+            self.source,
+        )
+
+
+def as_dimension(dimension: float) -> int:
+    """The number of coordinates that are released."""
+    return int(as_number("dimension", dimension, COUNT))
+
+
+def of_largest(tail: Cells, dimension: int) -> Cells:
+    """Probability that the largest of independent errors is in a tail: 1 - (1 - tail)^d."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(dimension * np.log1p(-np.minimum(tail, 1.0))))
+
+
+def additive(
+    variance: float,
+    tail: Callable[[Cells], Cells],
+    dimension: int,
+    published: Callable[[float], float] | None = None,
+    source: str = "",
+) -> ErrorLaw:
+    """Independent noise on each of `dimension` coordinates, `tail` the law of one."""
+    what = "largest absolute error of a coordinate" if dimension > 1 else "absolute error"
+    return ErrorLaw(dimension * variance, what, lambda t: of_largest(tail(t), dimension), published, source=source)
+
+
+_erfc: Final = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def gaussian(variance: Reals, dimension: int = 1) -> ErrorLaw:
+    """Gaussian noise of a variance, which may be an array, on each coordinate."""
+    cells = np.asarray(variance, dtype=np.float64)
+
+    def tail(t: Cells) -> Cells:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = _erfc(np.where(cells > 0.0, t / np.sqrt(2.0 * cells), np.inf))
+        return of_largest(found, dimension)
+
+    what = "largest absolute error of a coordinate" if dimension > 1 else "absolute error"
+    return ErrorLaw(unwrap(dimension * cells), what, tail)
+
+
+def sum_of_laplace(scale: float, terms: NDArray[np.int64]) -> ErrorLaw:
+    """The sum of so many independent Laplace variables: differences of two Gamma variables, all terms positive."""
+
+    def one(t: Cells, k: int) -> Cells:
+        x = np.asarray(t / scale)
+        total = np.zeros(x.shape)
+        for j in range(k):  # density: exp(-x) times a polynomial; the tail of each power is a finite sum
+            power = k - 1 - j
+            log_weight = math.lgamma(k + j) - math.lgamma(j + 1) - math.lgamma(power + 1) - math.lgamma(k)
+            term, inner = np.ones(x.shape), np.ones(x.shape)
+            for i in range(1, power + 1):
+                term = term * x / i
+                inner = inner + term
+            total += math.exp(log_weight - (k + j - 1) * math.log(2.0) + math.lgamma(power + 1)) * inner
+        with np.errstate(invalid="ignore"):
+            return np.where(x < 700.0, total * np.exp(-np.minimum(x, 700.0)), 0.0) if k else np.zeros(x.shape)
+
+    def tail(t: Cells) -> Cells:
+        wide, counts = np.broadcast_arrays(np.asarray(t, np.float64), terms)
+        found = np.zeros(wide.shape)
+        for k in np.unique(counts).tolist():
+            found[counts == k] = one(wide[counts == k], int(k))
+        return np.minimum(found, 1.0)
+
+    return ErrorLaw(unwrap(np.asarray(2.0 * scale * scale * terms, dtype=np.float64)), "absolute error", tail)
+
+
+def from_table(errors: Cells, probabilities: Cells, of: str, published: Callable[[float], float] | None) -> ErrorLaw:
+    """A finite law."""
+    order = np.argsort(errors, kind="stable")
+    sizes, mass = errors[order], probabilities[order]
+    above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)  # small ones first
+    return ErrorLaw(math.fsum(mass * sizes**2), of, lambda t: above[np.searchsorted(sizes, t, side="right")], published)
+
+
+def as_scores(scores: Sequence[float]) -> Cells:
+    """What each outcome scores, in units of the sensitivity: how far below the best."""
+    cells = np.atleast_1d(as_cells("scores", scores, Domain(-1e300, 1e300)))
+    if cells.ndim != 1 or cells.size < 2:
+        raise ValueError(f"scores must be a sequence of at least two numbers; got shape {cells.shape}")
+    return np.asarray(cells.max() - cells)

@@ -1,0 +1,58 @@
+"""Accuracy beside privacy: the law of the error of a release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastacct.core.inputs import COUNT, POSITIVE, as_number
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.error import ErrorLaw
+
+__all__ = ["ErrorLaw", "utility"]
+
+
+def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float = 1, **about: Any) -> ErrorLaw:
+    """The law of the error of one release: its mean square, tail and quantiles.
+
+    **Guarantee.** The exact law of the noise, to 1e-10; where only a bound is known, `is_exact` is False, and mean
+    square, tail and quantiles are never below the truth.  `published` is the quantile of the published theorem.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        In plain numbers.
+    contribution : float
+        Largest contribution of one record (the clipping norm), or sensitivity of a score: the unit of the error.
+    records : int
+        Number of records of a mean: the error of the sum is divided by it.
+    **about
+        What the law of this mechanism depends on: `dimension` of additive noise (default 1), the `step` of a tree or
+        of DP-FTRL (an array gives arrays), `scores` or number of `outcomes` of a selection, `queries` of
+        `AboveThreshold` and `SparseVector`, `gamma` of `Staircase`, `records` and `share` of randomised response.
+
+    Returns
+    -------
+    ErrorLaw
+        With `mean_square`, `root_mean_square`, `tail(t)`, `quantile(beta)`, `published(beta)`, `is_exact`, `source`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming what the law of the mechanism needs, or why it is not known.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> law = fa.utility(fa.Laplace(2.0), dimension=10)
+    >>> law.mean_square, round(law.quantile(0.05), 6), round(law.published(0.05), 6)
+    (80.0, 10.551404, 10.596635)
+    >>> fa.utility(fa.TreeAggregation(8.0, steps=1000), step=[1, 2, 3, 1000]).mean_square.tolist()
+    [64.0, 64.0, 128.0, 384.0]
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
+    if mechanism.shape:
+        raise TypeError(f"mechanism has parameters of shape {mechanism.shape}; ask for one mechanism at a time")
+    by = as_number("contribution", contribution, POSITIVE) / as_number("records", records, COUNT)
+    law = mechanism.error_law(**about)
+    return law if by == 1.0 else law.scaled(by)

@@ -1,0 +1,89 @@
+"""Sensitivities by brute force over all tiny data sets: attained, and never exceeded."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct import sensitivity
+
+RELATIONS = ("add_remove", "add", "remove", "zero_out", "replace_one")
+NORMS = {"l1": 1, "l2": 2, "linf": np.inf}
+
+
+def neighbours(values, nothing, sizes, relation):
+    """Pairs of neighbouring data sets with records of these values; `nothing` is a record that is zeroed out."""
+    for n in sizes:
+        for data in itertools.product(values, repeat=n):
+            if relation in ("add_remove", "add", "remove"):
+                for one in values:
+                    yield data, (*data, one)
+            elif n:
+                for other in values if relation == "replace_one" else (nothing,):
+                    yield data, (other, *data[1:])
+
+
+def brute(query, values, nothing, relation, norm="l1", sizes=(0, 1, 2, 3)):
+    found = (np.subtract(query(a), query(b)) for a, b in neighbours(values, nothing, sizes, relation))
+    return max(float(np.linalg.norm(np.ravel(one), NORMS[norm])) for one in found)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_counts_sums_and_means(relation):
+    assert brute(sum, (0, 1), 0, relation) == sensitivity.count(neighbors=relation)
+    for low, high in ((0.0, 5.0), (-1.0, 5.0), (-4.0, 0.5), (2.0, 3.0)):
+        values = (low, 0.5 * (low + high), high)
+        found = brute(lambda data: math.fsum(data), values, 0.0, relation)
+        assert found == pytest.approx(sensitivity.sum(low, high, neighbors=relation), rel=1e-15)
+        for n in (1, 2, 3):
+            found = brute(np.mean, values, 0.0, relation, sizes=(n,))
+            assert found == pytest.approx(sensitivity.mean(low, high, records=n, neighbors=relation), rel=1e-12)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_histograms_and_top_k(relation, norm):
+    bins = [tuple(row) for row in np.eye(3)]
+    found = brute(lambda data: np.sum([*data, np.zeros(3)], axis=0), bins, np.zeros(3), relation, norm, (0, 1, 2))
+    assert found == pytest.approx(sensitivity.histogram(norm=norm, neighbors=relation), rel=1e-15)
+    rows = [row for row in itertools.product((0, 1), repeat=4) if sum(row) <= 2]
+    found = brute(lambda data: np.sum([*data, np.zeros(4)], axis=0), rows, np.zeros(4), relation, norm, (0, 1))
+    assert found == pytest.approx(sensitivity.top_k(2, norm=norm, neighbors=relation), rel=1e-15)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("by", NORMS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_clipped_vectors(relation, by, norm, d):
+    corners = [np.array(v, dtype=float) for v in itertools.product((-1, 0, 1), repeat=d) if any(v)]
+    vectors = [1.5 * v / np.linalg.norm(v, NORMS[by]) for v in corners]
+    found = brute(lambda data: np.sum([*data, np.zeros(d)], axis=0), vectors, np.zeros(d), relation, norm, (0, 1))
+    want = sensitivity.clipped(1.5, dimension=d, by=by, norm=norm, neighbors=relation)
+    assert found == pytest.approx(want, rel=1e-12)
+
+
+def test_noise_for_a_mean_is_the_sensitivity_times_the_multiplier():
+    far = sensitivity.mean(0.0, 10.0, records=100)
+    law = fa.utility(fa.Laplace(2.0), contribution=far)
+    assert law.mean_square == pytest.approx(2.0 * (2.0 * 0.1) ** 2, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sensitivity.sum(2.0, 1.0), r"low = 2\.0 is above high"),
+        (lambda: sensitivity.mean(0.0, 1.0, records=0), "records = 0"),
+        (lambda: sensitivity.histogram(norm="l3"), "norm = 'l3'"),
+        (lambda: sensitivity.count(neighbors="both"), "neighbors = 'both'"),
+        (lambda: sensitivity.clipped(0.0), "clip = 0"),
+        (lambda: sensitivity.top_k(0), "k = 0"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
