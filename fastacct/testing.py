@@ -53,7 +53,7 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.Laplace(1.0).poisson(0.1), m.Laplace(10.0).group(3))
     yield from (m.TruncatedLaplace(2.0, 20.0), m.TruncatedLaplace(1.0, 1.5), m.TruncatedLaplace(1.0, math.inf))
     yield from (m.TruncatedLaplace(1.0, 12.0).poisson(0.1), m.TruncatedLaplace(10.0, 100.0).group(3))
-    yield from (m.Staircase(0.5), m.DiscreteLaplace(2.0, 3), m.DiscreteLaplace(10.0))
+    yield from (m.LaplaceL2(2.0, 3), m.Staircase(0.5), m.DiscreteLaplace(2.0, 3), m.DiscreteLaplace(10.0))
     yield from (m.DiscreteGaussian(1.0), m.DiscreteGaussian(0.5), m.DiscreteGaussian(5.0, 2))
     yield from (m.DiscreteGaussian(2.0).poisson(1e-4), m.Skellam(10.0))
     yield from (m.RandomizedResponse(1.0), m.RandomizedResponse(0.3, 10), m.RandomizedResponse(0.0))

@@ -11,7 +11,7 @@ from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
 from fastacct.mechanisms.gaussian import GDP, Gaussian, GaussianMixture
 from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
-from fastacct.mechanisms.laplace import Laplace, Staircase, TruncatedLaplace
+from fastacct.mechanisms.laplace import Laplace, LaplaceL2, Staircase, TruncatedLaplace
 from fastacct.mechanisms.nested import Parallel, RepeatedSelection
 from fastacct.mechanisms.network import RandomWalk
 from fastacct.mechanisms.process import Process
@@ -38,6 +38,7 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "Laplace",
+    "LaplaceL2",
     "MeanConcentratedDP",
     "Mechanism",
     "NoisyIteration",

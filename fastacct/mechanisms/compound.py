@@ -49,29 +49,35 @@ class TreeAggregation(Mechanism, relations=ALL):
         NONNEGATIVE, about="Of a node: standard deviation or scale, over the contribution."
     )
     steps: int = constant(COUNT, about="Leaves of the tree.")
-    noise: Literal["gaussian", "laplace"] = option(("gaussian", "laplace"), "gaussian")
+    noise: Literal["gaussian", "laplace", "laplace_l2"] = option(
+        ("gaussian", "laplace", "laplace_l2"), "gaussian", about="Of a node; laplace_l2: `LaplaceL2`, for vectors."
+    )
     participations: int = constant(_FEW, 1, about="How often one record may occur.")
     whole_tree: bool = option((False, True), False, about="All nodes are released: ceil(log2 steps) + 1 per record.")
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
         """With one participation a record touches so many nodes and no others."""
-        return self.participations == 1
+        return self.participations == 1 and self.noise != "laplace_l2"
 
-    def error_law(self, *, step: Reals) -> error.ErrorLaw:
+    def error_law(self, *, step: Reals, dimension: float = 1) -> error.ErrorLaw:
         """The noise of the prefix sum after `step` leaves, which may be an array: as many nodes as ones in binary."""
-        terms = _ones(step, self.steps)
+        terms, d = _ones(step, self.steps), error.as_dimension(dimension)
+        if self.noise == "laplace_l2":
+            return error.sum_of_norms(plain(self.noise_multiplier), d, terms)
+        if d > 1:
+            raise ValueError(f"dimension = {d}: of noise on each coordinate ask for one coordinate")
         if self.noise == "laplace":
             return error.sum_of_laplace(plain(self.noise_multiplier), terms)
         return error.gaussian(plain(self.noise_multiplier) ** 2 * terms)
 
     def decompose(self, relation: Relation) -> Process:
         nodes = (self.steps - 1).bit_length() + 1 if self.whole_tree else self.steps.bit_length()
-        if self.noise == "laplace" and self.participations > 1:
+        if self.noise != "gaussian" and self.participations > 1:
             # a node may move several times as far, which several small moves do not dominate; together they are pure
             moved = sensitivity(relation) * nodes * self.participations
             return PureDP(quotient_up(moved, self.noise_multiplier)) * 1
-        if self.noise == "laplace":
+        if self.noise != "gaussian":  # which dominates noise in L2, too
             return Laplace(self.noise_multiplier) * nodes
         return Gaussian(self.noise_multiplier).group(self.participations) * nodes
 

@@ -13,10 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.core.extras import import_extra
 from fastacct.core.inputs import COUNT, Cells, Domain, Floats, Reals, as_cells, as_number, unwrap
 from fastacct.core.record import Record
 
-__all__ = ["ErrorLaw", "additive", "as_dimension", "from_table", "gaussian", "sum_of_laplace"]
+__all__ = ["ErrorLaw", "additive", "as_dimension", "from_table", "gaussian", "sum_of_laplace", "sum_of_norms"]
 
 _PROBABILITY: Final = Domain(0.0, 1.0, open_low=True)
 _THRESHOLD: Final = Domain(0.0, math.inf)
@@ -139,6 +140,19 @@ def sum_of_laplace(scale: float, terms: NDArray[np.int64]) -> ErrorLaw:
         return np.minimum(found, 1.0)
 
     return ErrorLaw(unwrap(np.asarray(2.0 * scale * scale * terms, dtype=np.float64)), "absolute error", tail)
+
+
+def sum_of_norms(scale: float, dimension: int, terms: NDArray[np.int64]) -> ErrorLaw:
+    """Of a sum of so many independent vectors with densities exp(-|y|_2/scale): each norm is Gamma distributed with
+    shape d, and the norm of the sum at most the sum of the norms."""
+    upper = import_extra("scipy.special", "pld").gammaincc
+
+    def tail(t: Cells) -> Cells:
+        size = t / scale if scale > 0.0 else np.full(np.shape(t), np.inf)
+        return np.asarray(np.where(np.asarray(terms) > 0, upper(np.maximum(terms, 1) * dimension, size), 0.0))
+
+    square = scale * scale * dimension * (dimension + 1.0) * np.asarray(terms, dtype=np.float64)
+    return ErrorLaw(unwrap(square), "Euclidean norm of the error", tail, is_exact=bool(np.all(terms <= 1)))
 
 
 def from_table(errors: Cells, probabilities: Cells, of: str, published: Callable[[float], float] | None) -> ErrorLaw:

@@ -104,7 +104,7 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         >>> import fastacct as fa
         >>> found = fa.RandomizedResponse(epsilon=1.0986122886681098).estimate([450, 550])
         >>> found.share.round(6).tolist(), found.standard_error.round(6).tolist()
-        ([0.4, 0.6], [0.031464, 0.031464])
+        ([0.4, 0.6], [0.03148, 0.03148])
         """
         given = np.atleast_1d(as_cells("counts", counts, Domain(0.0, 2.0**52, integer=True)))
         if given.shape != (self.answers,) or given.sum() == 0.0:
