@@ -1,0 +1,137 @@
+"""The privacy loss as a random variable, against sums and closed forms in 30 digits: nothing outside of the bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+
+def law(p, q, count):
+    """Losses and probabilities under P of all outcomes of a composition, in 30 digits."""
+    found: dict[mp.mpf, mp.mpf] = {}
+    for outcome in itertools.combinations_with_replacement(range(len(p)), count):
+        ways = math.factorial(count)
+        for i in set(outcome):
+            ways //= math.factorial(outcome.count(i))
+        mass = ways * mp.fprod(mp.mpf(p[i]) for i in outcome)
+        if mass > 0:
+            above = mp.fprod(mp.mpf(q[i]) for i in outcome)
+            loss = mp.log(mp.fprod(mp.mpf(p[i]) for i in outcome) / above) if above > 0 else mp.inf
+            found[loss] = found.get(loss, mp.mpf(0)) + mass
+    return found
+
+
+def random_pair(rng):
+    k = int(rng.integers(2, 6))
+    p, q = rng.dirichlet(np.full(k, 0.7), 2)
+    if rng.random() < 0.3:
+        p[0], q[-1] = 0.0, 0.0
+    p, q = p / math.fsum(p), q / math.fsum(q)
+    return p.tolist(), q.tolist()
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_300_random_pairs_of_tables(block):
+    rng = np.random.default_rng(100 + block)
+    with mp.workdps(30):
+        for _ in range(50):
+            p, q = random_pair(rng)
+            count = int(rng.integers(1, 4))
+            job = fa.from_pmf(p, q) * count
+            for direction, (a, b) in {"remove": (p, q), "add": (q, p)}.items():
+                masses = law(a, b, count)
+                whole = mp.fsum(masses.values())  # the tables add up to 1 within rounding
+                loss = fa.privacy_loss(job, neighbors=direction)
+                at = np.concatenate([rng.normal(0.0, 2.0, 4), [0.0, -30.0, 30.0]])
+                found = loss.exceeds(at)
+                for e, low, high in zip(at, found.lower, found.upper, strict=True):
+                    true = float(mp.fsum(m for x, m in masses.items() if x > e) / whole)
+                    assert low * (1 - 1e-12) <= true <= high * (1 + 1e-12), (p, q, count, direction, e)
+                beta = float(rng.uniform(0.02, 0.9))
+                bounds = loss.quantile(beta)
+                tails = {x: mp.fsum(m for y, m in masses.items() if y > x) / whole for x in masses}
+                true = float(min(x for x, tail in tails.items() if tail <= beta))
+                assert bounds.lower <= true + 1e-12 * (1.0 + abs(true)), (p, q, count, direction, beta)
+                assert true <= bounds.upper + 1e-12 * (1.0 + abs(true)), (p, q, count, direction, beta)
+                mean = mp.fsum(m * x for x, m in masses.items())
+                assert loss.mean.lower <= float(mean) <= loss.mean.upper * (1 + 1e-12) + 1e-15
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (0.7, 4), (20.0, 10), (5.0, 1000)])
+def test_gaussian_losses_are_normal(noise, steps):
+    mu = math.sqrt(steps) / noise
+    loss = fa.privacy_loss(fa.Gaussian(noise) * steps)
+    assert loss.mean.lower <= mu * mu / 2.0 <= loss.mean.upper
+    assert loss.mean.upper - loss.mean.lower <= 1e-9 * mu * mu
+    at = mu * mu / 2.0 + mu * np.array([-5.0, -1.0, 0.0, 2.0, 5.0])
+    found = loss.exceeds(at)
+    true = np.array([float(mp.ncdf(-(e - mu * mu / 2.0) / mu)) for e in at])
+    assert np.all(found.lower <= true)
+    assert np.all(true <= found.upper)
+    assert np.all(found.upper - found.lower <= 1e-3 * true)
+    for beta in (0.9, 0.5, 1e-3):
+        bounds = loss.quantile(beta)
+        want = mu * mu / 2.0 - mu * float(mp.sqrt(2) * mp.erfinv(2 * beta - 1))
+        assert bounds.lower <= want <= bounds.upper
+        assert bounds.upper - bounds.lower <= 1e-3 * mu
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_step_of_dp_sgd_by_integration(direction):
+    noise, rate = 0.8, 0.1
+    loss = fa.privacy_loss(fa.Gaussian(noise).poisson(rate), neighbors=direction)
+    for e in (-0.08, 0.0, 0.05, 0.3, 1.0):
+        # the loss grows with the output x: where log((1 - q) + q exp((2 x - 1) / (2 s^2))) is e, or -e for add
+        inside = (math.exp(e if direction == "remove" else -e) - (1.0 - rate)) / rate
+        if inside <= 0.0:
+            true = 0.0 if direction == "add" else 1.0
+        else:
+            x = noise**2 * math.log(inside) + 0.5
+            q = float(mp.ncdf(-x / noise))
+            p = (1.0 - rate) * q + rate * float(mp.ncdf(-(x - 1.0) / noise))
+            true = p if direction == "remove" else 1.0 - q
+        found = loss.exceeds(e)
+        assert found.lower <= true <= found.upper
+        assert found.upper - found.lower <= 1e-3
+
+
+def test_a_tail_falls_and_quantiles_are_its_inverse():
+    loss = fa.privacy_loss(fa.Gaussian(1.0).poisson(0.01) * 1000)
+    at = np.linspace(-1.0, 3.0, 41)
+    found = loss.exceeds(at.reshape(41, 1))
+    assert found.upper.shape == (41, 1)
+    assert np.all(np.diff(found.upper.ravel()) <= 1e-6)
+    upper = loss.quantile(0.05).upper
+    assert loss.exceeds(upper).upper <= 0.05
+    assert loss.exceeds(loss.quantile(0.05).lower - 1e-6).lower > 0.05 - 1e-4
+
+
+def test_mass_of_an_infinite_loss_and_bounds_without_a_lower_side():
+    revealing = fa.privacy_loss(fa.ApproxDP(1.0, 0.1))
+    assert revealing.quantile(0.05).upper == math.inf
+    assert revealing.exceeds(600.0).lower == pytest.approx(0.1, rel=1e-6)
+    bound = fa.privacy_loss(fa.Staircase(0.5) * 3)
+    assert bound.exceeds(1.6).upper <= 1e-290
+    assert bound.mean.lower == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: fa.privacy_loss(fa.Gaussian([1.0, 2.0])), TypeError, r"arrays of shape \(2,\)"),
+        (lambda: fa.privacy_loss(fa.Gaussian(1.0), neighbors="add_remove"), ValueError, "neighbors = 'add_remove'"),
+        (lambda: fa.privacy_loss(fa.Gaussian(1.0)).exceeds(math.nan), ValueError, "epsilon"),
+        (lambda: fa.privacy_loss(fa.Gaussian(1.0)).quantile(0.0), ValueError, "beta"),
+        (lambda: fa.privacy_loss(fa.RandomizedResponse(1.0)).exceeds(1.0), ValueError, "is not supported"),
+        (lambda: fa.privacy_loss(3.0), TypeError, "job"),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
