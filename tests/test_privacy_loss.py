@@ -27,6 +27,19 @@ def law(p, q, count):
     return found
 
 
+def renyi(masses, order):
+    """By direct sums over the losses."""
+    whole = mp.fsum(masses.values())
+    if order == math.inf:
+        return float(max(masses))
+    if order == 1.0:
+        return float(mp.fsum(m * x for x, m in masses.items()) / whole)
+    if order > 1.0 and mp.inf in masses:
+        return math.inf
+    finite = mp.fsum(m * mp.exp((order - 1) * x) for x, m in masses.items() if x < mp.inf)
+    return float(mp.log(finite / (whole if order else 1)) / (order - 1)) if finite > 0 else math.inf
+
+
 def random_pair(rng):
     k = int(rng.integers(2, 6))
     p, q = rng.dirichlet(np.full(k, 0.7), 2)
@@ -59,8 +72,19 @@ def test_300_random_pairs_of_tables(block):
                 true = float(min(x for x, tail in tails.items() if tail <= beta))
                 assert bounds.lower <= true + 1e-12 * (1.0 + abs(true)), (p, q, count, direction, beta)
                 assert true <= bounds.upper + 1e-12 * (1.0 + abs(true)), (p, q, count, direction, beta)
-                mean = mp.fsum(m * x for x, m in masses.items())
-                assert loss.mean.lower <= float(mean) <= loss.mean.upper * (1 + 1e-12) + 1e-15
+                for order in (
+                    0.0,
+                    float(rng.uniform(0.01, 0.99)),
+                    0.5,
+                    1.0,
+                    float(1.0 + rng.exponential(3.0)),
+                    500.0,
+                    math.inf,
+                ):
+                    bounds = loss.divergence(order)
+                    want = renyi(masses, order)
+                    assert bounds.lower <= want * (1 + 1e-12) + 1e-15, (p, q, count, direction, order)
+                    assert want <= bounds.upper * (1 + 1e-12) + 1e-15, (p, q, count, direction, order)
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (0.7, 4), (20.0, 10), (5.0, 1000)])
@@ -99,6 +123,30 @@ def test_a_step_of_dp_sgd_by_integration(direction):
         found = loss.exceeds(e)
         assert found.lower <= true <= found.upper
         assert found.upper - found.lower <= 1e-3
+
+
+@pytest.mark.parametrize("order", [0.01, 0.3, 0.7, 0.99])
+def test_orders_below_1_of_gaussians_and_laplace_noise(order):
+    found = fa.divergence(fa.Gaussian(2.0) * 3, order)
+    assert found.lower <= order * 3.0 / 8.0 <= found.upper
+    assert found.upper - found.lower <= 1e-3 * found.upper
+    with mp.workdps(25):  # one release of Laplace noise of scale 2
+        inner = mp.quad(lambda x: mp.exp(-order * abs(x) / 2 - (1 - order) * abs(x - 1) / 2) / 4, [-60, 0, 1, 60])
+        true = float(mp.log(inner) / (order - 1))
+    for direction in ("remove", "add"):
+        found = fa.divergence(fa.Laplace(2.0), order, neighbors=direction)
+        assert found.lower <= true <= found.upper
+        assert found.upper - found.lower <= 2e-3 * true
+
+
+def test_tables_are_compared_in_both_directions():
+    p, q = [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]
+    assert fa.divergence((p, q), math.inf).upper == pytest.approx(math.log(2.0), rel=1e-12)
+    assert fa.divergence((p, q), math.inf, neighbors="add").upper == math.inf
+    assert fa.divergence((q, p), 2.0).upper == math.inf
+    found = fa.divergence((p, q), 0.0)
+    assert found.lower <= math.log(4.0 / 3.0) <= found.upper * (1 + 1e-12)
+    assert found.upper == pytest.approx(math.log(4.0 / 3.0), rel=1e-9)
 
 
 def test_a_tail_falls_and_quantiles_are_its_inverse():
