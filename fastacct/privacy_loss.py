@@ -155,8 +155,8 @@ class PrivacyLoss:
         n = _STEPS.size
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # times exp(epsilon), so that nothing overflows
-            right = (low[..., n, None] - high[..., n + 1 :]) / np.expm1(steps)
-            left = (high[..., :n] - low[..., n, None]) / -np.expm1(-steps)
+            right = (low[..., n, None] - high[..., n + 1 :]) / np.expm1(at[..., n + 1 :] - here)
+            left = (high[..., :n] - low[..., n, None]) / -np.expm1(at[..., :n] - here)
         slope_low = np.maximum(np.nan_to_num(right, nan=0.0).max(axis=-1), 0.0)
         slope_high = np.where(np.isfinite(left), left, np.inf).min(axis=-1)
         lower = (low[..., n] + slope_low) * (1.0 - 1e-14) - 1e-300

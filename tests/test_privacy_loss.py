@@ -149,6 +149,14 @@ def test_tables_are_compared_in_both_directions():
     assert found.upper == pytest.approx(math.log(4.0 / 3.0), rel=1e-9)
 
 
+def test_where_delta_is_a_line_the_rounding_of_steps_is_paid():
+    small = 0.5 * math.exp(-30.0)
+    loss = fa.privacy_loss(fa.from_pmf([0.5, 0.5], [small, 1.0 - small]))
+    found = loss.exceeds(np.random.default_rng(0).uniform(0.1, 29.9, 300))
+    assert np.all(found.lower <= 0.5)
+    assert np.all(found.upper >= 0.5)
+
+
 def test_a_tail_falls_and_quantiles_are_its_inverse():
     loss = fa.privacy_loss(fa.Gaussian(1.0).poisson(0.01) * 1000)
     at = np.linspace(-1.0, 3.0, 41)

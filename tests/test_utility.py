@@ -321,6 +321,11 @@ def test_the_law_of_an_estimated_share_is_that_of_all_answers():
         assert law.tail(t + 1e-9) == pytest.approx(want, rel=1e-10, abs=1e-15)
 
 
+def test_truthful_answers_have_no_error():
+    law = fa.utility(fa.RandomizedResponse(math.inf), respondents=10, share=0.3)
+    assert (law.mean_square, law.tail(1e-12), law.quantile(0.01)) == (0.0, 0.0, pytest.approx(0.0, abs=1e-15))
+
+
 def test_intervals_of_shares_cover_as_often_as_they_say():
     mechanism, rng = fa.RandomizedResponse(1.5, answers=3), np.random.default_rng(2)
     share = np.array([0.05, 0.25, 0.7])

@@ -137,6 +137,8 @@ class Shares(NamedTuple):
 def binomial(n: int, p: float) -> Cells:
     """Probabilities of 0 to n successes, to 1e-12."""
     k = np.arange(n + 1.0)
+    if p in (0.0, 1.0):
+        return np.asarray(k == p * n, dtype=np.float64)
     logs = np.array([math.lgamma(n + 1.0) - math.lgamma(i + 1.0) - math.lgamma(n - i + 1.0) for i in k])
     mass = np.exp(logs + k * math.log(p) + (n - k) * math.log1p(-p))
     return np.asarray(mass / math.fsum(mass))
