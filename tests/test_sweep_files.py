@@ -333,6 +333,20 @@ def test_a_store_without_its_labels_is_damaged(tmp_path):
         fa.open_sweep(path)
 
 
+def test_a_store_beside_a_file_is_removed_after_an_export_that_was_stopped(tmp_path, monkeypatch):
+    def full(grid, path):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setitem(store._EXPORTS, ".nc", full)
+        with pytest.raises(OSError, match=r"No space left on device.*x\.nc"):
+            plan().save(tmp_path / "x.nc")
+    assert [one.name for one in tmp_path.iterdir()] == ["x.nc.zarr"]
+    with plan().save(tmp_path / "x.nc") as stored:
+        xr.testing.assert_identical(stored.load(), run())
+    assert [one.name for one in tmp_path.iterdir()] == ["x.nc"]
+
+
 def test_what_no_sweep_wrote_is_not_removed(tmp_path):
     (tmp_path / "mine.zarr").mkdir()
     (tmp_path / "mine.zarr" / "precious").write_text("keep")

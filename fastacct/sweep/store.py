@@ -30,6 +30,8 @@ __all__ = ["open_sweep", "save"]
 
 LIBRARIES: Final = {".zarr": "zarr", ".nc": "h5netcdf", ".parquet": "pyarrow.parquet"}
 MARK: Final = "fastacct_sweep"
+MADE_FOR: Final = "made_for"
+"""The file that a store is beside, and is removed after."""
 PARQUET_KEY: Final = b"fastacct_sweep"
 
 
@@ -46,9 +48,10 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
         if store.exists() and overwrite and not _is_same(plan, store):
             _about(store)  # refuse to remove what no sweep wrote
             _remove(store)
-        is_own = is_store or not store.exists() or not _about(store).get("complete")
         if not store.exists():
             _create(plan, store)
+            if not is_store:
+                _open_zarr_group(store, "r+").attrs[MADE_FOR] = target.name
         chunks = _matching(plan, store)
         write = partial(write_chunk, str(store), plan.variables, plan.shape, chunks)
         todo = _not_written(store, plan, chunks, range(chunk_count(plan.shape, chunks)))
@@ -64,7 +67,7 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
         if not is_store:
             with atomic_output(target, overwrite=overwrite) as temporary:
                 _EXPORTS[target.suffix](_open_zarr(store, is_complete=True), temporary)
-            if is_own:
+            if _about(store).get(MADE_FOR) == target.name:
                 _remove(store)
     return open_sweep(target)
 
@@ -218,7 +221,7 @@ def _open_zarr(store: Path, is_complete: bool) -> xr.Dataset:
             _as_written, str(store), mark["fingerprint"], is_complete, dtype=cells.dtype, meta=cells.data._meta
         )
         found[name] = cells.copy(data=checked)
-    found.attrs = {name: value for name, value in found.attrs.items() if name not in (MARK, "complete")}
+    found.attrs = {name: value for name, value in found.attrs.items() if name not in (MARK, MADE_FOR, "complete")}
     return found
 
 
