@@ -83,7 +83,7 @@ def calibrate(
         ("tpr", "fpr"): lambda job: (
             rates(*checked(job, "fpr", given["fpr"], neighbors, threads, UNIT), positives=True, both=False).upper
         ),
-        ("error",): lambda law: _as_law(law).root_mean_square,
+        ("error",): lambda law: _root_mean_square(_as_law(law)),
         ("error", "beta"): lambda law: _as_law(law).quantile(given["beta"]),
     }
     if tuple(given) not in readouts:
@@ -115,6 +115,12 @@ def _as_law(law: object) -> ErrorLaw:
     if not isinstance(law, ErrorLaw):
         raise TypeError(f"with error=, build must return a law such as fastacct.utility(mechanism), not {law!r}")
     return law
+
+
+def _root_mean_square(law: ErrorLaw) -> Any:
+    if np.isnan(law.mean_square).any():
+        raise ValueError(f"the {law.of} has no mean square: give beta, the probability of a larger one")
+    return law.root_mean_square
 
 
 def _as_bracket(bracket: Any) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_c
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.epsilon import rdp, rdp_bounds
 from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import WEIGHTS_OFF
 from fastacct.mechanisms.finite import from_pmf
 
 __all__ = ["PrivacyLoss", "divergence", "privacy_loss"]
@@ -39,6 +40,10 @@ class PrivacyLoss:
 
     def __init__(self, job: Job, direction: Direction, threads: int | None) -> None:
         self._job, self._direction, self._threads = job, direction, threads
+        parts = (job if isinstance(job, Process) else job * 1).decompose(direction)
+        releases = sum(float(np.asarray(count)) for _, count in parts)
+        self._off = 0.0 if parts.is_sampled(direction) else 2.0 * WEIGHTS_OFF * releases
+        """By how much the probabilities of a pair may miss 1: those that users give, do."""
         self._other: Direction = "add" if direction == "remove" else "remove"
 
     @property
@@ -55,10 +60,12 @@ class PrivacyLoss:
         alpha = as_number("order", order, _ORDER)
         process = self._job if isinstance(self._job, Process) else self._job * 1
         if alpha >= 1.0 and process.is_sampled(self._direction):
-            return rdp_bounds(process, alpha, neighbors=self._direction, threads=self._threads)
+            found = rdp_bounds(process, alpha, neighbors=self._direction, threads=self._threads)
+            if found.lower > 0.0 or not 0.0 < found.upper < math.inf:
+                return found
         if alpha == 0.0:
-            lost = float(self._deltas_of(self._other, np.array([_LARGEST]))[1][0])
-            lower, upper = 0.0, math.inf if lost >= 1.0 else -math.log1p(-lost)
+            lost = float(self._deltas_of(self._other, np.array([_LARGEST]))[1][0]) + self._off
+            lower, upper = 0.0, math.inf if lost >= 1.0 else -math.log1p(-lost) * (1.0 + 1e-14)
         elif alpha == math.inf:
             least = answer("epsilon", process, 0.0, None, self._direction, self._threads)
             known = float(rdp(process, alpha, neighbors=self._direction))
@@ -75,19 +82,20 @@ class PrivacyLoss:
 
         E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(x) + x^-3 f''(1/x) delta'(x), f = x^alpha or x log x.
         """
-        weights = ((self._direction, alpha - 2.0), (self._other, -1.0 - alpha))
-        sums = [self._integral(direction, power) for direction, power in weights]
+        weights = ((self._direction, alpha - 1.0), (self._other, -alpha))
+        sums = [self._integral(direction, top) for direction, top in weights]
         low, high = (sum(side) for side in zip(*sums, strict=True))
         if alpha == 1.0:
             return low, high
-        low, high = alpha * low, alpha * high  # of |1 - sum p^alpha q^(1 - alpha)| / |1 - alpha|
         a = 1.0 - alpha
+        low, high = alpha * low - self._off / abs(a), alpha * high + self._off / abs(a)
+        low = max(low, 0.0)  # of |1 - sum p^alpha q^(1 - alpha)| / |1 - alpha|
         if alpha > 1.0:
             return math.log1p(-a * low) / -a * (1.0 - 1e-14), math.inf
         return -math.log1p(-a * low) / a * (1.0 - 1e-14), -math.log1p(-a * high) / a if a * high < 1.0 else math.inf
 
-    def _integral(self, direction: Direction, power: float) -> tuple[float, float]:
-        """Bounds of the integral of x^power delta(log x) over x > 1: delta is convex in x and falls.
+    def _integral(self, direction: Direction, top: float) -> tuple[float, float]:
+        """Bounds of the integral of x^(top - 1) delta(log x) over x > 1: delta is convex in x and falls.
 
         From above by chords, from below by the chord of the next interval, prolonged.
         """
@@ -98,14 +106,13 @@ class PrivacyLoss:
         (low, high), x = self._deltas_of(direction, at), np.exp(at)
         a, b, width = x[:-2], x[1:-1], np.diff(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            whole, first = _power_integral(power, at), _power_integral(power + 1.0, at)
+            whole, first = _power_integral(top, at), _power_integral(top + 1.0, at)
             slope = (high[1:-1] - high[:-2]) / width[:-1]
             above = high[:-2] * whole + slope * (first - a * whole)
             next_slope = np.minimum((high[2:] - low[1:-1]) / width[1:], 0.0)
             below = np.maximum(low[1:-1] * whole + next_slope * (first - b * whole), low[1:-1] * whole)
             most = float(np.fmin(above, high[:-2] * whole).sum())
-        below = np.where((power + 2.0) * at[1:-1] < _LARGEST - 10.0, below, 0.0)
-        top = power + 1.0
+        below = np.where((top + 1.0) * at[1:-1] < _LARGEST - 10.0, below, 0.0)
         far = float(high[-2]) * x[-2] ** top / -top if top < 0.0 else (math.inf if high[-2] > 0.0 else 0.0)
         return float(below.sum()) * (1.0 - _ROUNDED), (most + far) * (1.0 + _ROUNDED)
 
@@ -113,8 +120,9 @@ class PrivacyLoss:
         """Probability that the loss is above epsilon, which may be negative: certified bounds; arrays broadcast.
 
         delta is convex in exp(epsilon), and Q(L > epsilon) its slope there: differences of certified deltas on both
-        sides enclose it, and P(L > epsilon) = delta + exp(epsilon) Q(L > epsilon).  About 1e-5 wide; at a loss that has
-        a probability of its own the upper bound includes it.
+        sides enclose it, and P(L > epsilon) = delta + exp(epsilon) Q(L > epsilon).  About 1e-5 wide for losses of the
+        size of 1, and wider for very small ones; at a loss that has a probability of its own the upper bound includes
+        it.  Losses beyond 700 on either side are only known to be there.
         """
         cells = as_cells("epsilon", epsilon, _ANY)
         lower, upper = self._exceeds(np.clip(cells, -_LARGEST, _LARGEST))
@@ -172,8 +180,8 @@ class PrivacyLoss:
                 low[own], high[own] = self._deltas_of(direction, np.abs(flat[own]))
         negative, weight = flat < 0.0, np.exp(np.minimum(flat, 0.0))
         rest = -np.expm1(np.minimum(flat, 0.0))
-        low = np.where(negative, (rest + weight * low) * (1.0 - 1e-15), low)
-        high = np.where(negative, (rest + weight * high) * (1.0 + 1e-15), high)
+        low = np.where(negative, np.maximum((rest + weight * low) * (1.0 - 1e-15) - self._off, 0.0), low)
+        high = np.where(negative, (rest + weight * high) * (1.0 + 1e-15) + self._off, high)
         return low.reshape(epsilon.shape), high.reshape(epsilon.shape)
 
     def _deltas_of(self, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
@@ -181,9 +189,9 @@ class PrivacyLoss:
         return np.asarray(found.lower), np.minimum(found.upper, 1.0)
 
 
-def _power_integral(power: float, at: Cells) -> Cells:
-    """Integrals of x^power between the exponentials of all but the last of these."""
-    start, length, top = at[:-2], np.diff(at)[:-1], power + 1.0
+def _power_integral(top: float, at: Cells) -> Cells:
+    """Integrals of x^(top - 1) between the exponentials of all but the last of these."""
+    start, length = at[:-2], np.diff(at)[:-1]
     return np.asarray(length if top == 0.0 else np.exp(top * start) * np.expm1(top * length) / top)
 
 

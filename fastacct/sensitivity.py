@@ -9,6 +9,7 @@ is usually called the sensitivity.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Final, Literal
 
 from fastacct.core.inputs import COUNT, POSITIVE, Domain, as_choice, as_number
@@ -40,7 +41,8 @@ def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float
     (5.0, 6.0)
     """
     low, high = _interval(low, high)
-    return high - low if _relation(neighbors) == "replace_one" else max(abs(low), abs(high))
+    moved = _up(Fraction(high) - Fraction(low))
+    return moved if _relation(neighbors) == "replace_one" else max(abs(low), abs(high))
 
 
 def mean(low: float, high: float, *, records: int, neighbors: Relation = "replace_one") -> float:
@@ -56,8 +58,8 @@ def mean(low: float, high: float, *, records: int, neighbors: Relation = "replac
     n = as_number("records", records, COUNT)
     relation = _relation(neighbors)
     if relation == "zero_out":
-        return max(abs(low), abs(high)) / n
-    return (high - low) / (n if relation == "replace_one" else n + 1.0)
+        return _up(Fraction(max(abs(low), abs(high))) / Fraction(n))
+    return _up((Fraction(high) - Fraction(low)) / Fraction(n if relation == "replace_one" else n + 1.0))
 
 
 def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float:
@@ -84,8 +86,8 @@ def clipped(
     powers = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
     by, norm = as_choice("by", by, _NORMS), as_choice("norm", norm, _NORMS)
     more = max(powers[norm] - powers[by], 0.0)  # the largest L_norm in a ball of L_by: all coordinates equal, or one
-    spread = d if more == 1.0 else math.sqrt(d) if more == 0.5 else 1.0
-    return bound * spread * (2.0 if _relation(neighbors) == "replace_one" else 1.0)
+    spread = d if more == 1.0 else _root_up(d) if more == 0.5 else 1.0
+    return _up(Fraction(bound) * Fraction(spread)) * (2.0 if _relation(neighbors) == "replace_one" else 1.0)
 
 
 def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> float:
@@ -102,7 +104,18 @@ def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> f
 
 def _of_equal(size: float, number: float, norm: Norm) -> float:
     """The norm of a vector with so many coordinates of one size."""
-    return size * {"l1": number, "l2": math.sqrt(number), "linf": 1.0}[norm]
+    return size * {"l1": number, "l2": _root_up(number), "linf": 1.0}[norm]
+
+
+def _up(value: Fraction) -> float:
+    """The smallest float that is not below a number."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _root_up(value: float) -> float:
+    near = math.sqrt(value)
+    return near if Fraction(near) ** 2 >= Fraction(value) else math.nextafter(near, math.inf)
 
 
 def _relation(neighbors: object) -> Relation:

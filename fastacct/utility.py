@@ -28,7 +28,8 @@ def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float =
     **about
         What the law of this mechanism depends on: `dimension` of additive noise (default 1), the `step` of a tree or
         of DP-FTRL (an array gives arrays), `scores` or number of `outcomes` of a selection, `queries` of
-        `AboveThreshold` and `SparseVector`, `gamma` of `Staircase`, `records` and `share` of randomised response.
+        `AboveThreshold` and `SparseVector`, `gamma` of `Staircase`, `respondents` and `share`
+        of randomised response (rounded to whole people), `monotone` of `Exponential`.
 
     Returns
     -------

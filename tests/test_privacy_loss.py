@@ -191,3 +191,34 @@ def test_mass_of_an_infinite_loss_and_bounds_without_a_lower_side():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "order", "true"),
+    [
+        ([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], 1 - 1e-9, 693147200.16),
+        ([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], 1 - 3 * 2.0**-53, 2.0811049e15),
+        ([1.0, 0.0], [0.5, 0.5], 1e-12, 0.69314718056),
+        ([1.0, 0.0], [2.0**-20, 1 - 2.0**-20], 1.7e-16, 13.86294),
+        ([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], 0.0, 0.69314718055994530942),
+    ],
+)
+def test_orders_next_to_0_and_1_with_an_infinite_loss(p, q, order, true):
+    found = fa.divergence((p, q), order)
+    assert found.lower <= true * (1 + 1e-8)
+    assert found.upper >= true * (1 - 1e-8)
+
+
+def test_tables_that_add_up_to_1_within_1e_12_only():
+    found = fa.privacy_loss(fa.from_pmf([0.3, 0.7], [0.5, 0.5 - 9e-13])).exceeds(0.0)
+    assert found.lower <= 0.7 <= found.upper
+    loss = fa.privacy_loss(fa.from_pmf([0.5, 0.5 - 9e-13], [0.3, 0.7]))
+    found = loss.exceeds(-0.3364712366230129)
+    assert found.lower <= 0.5 <= found.upper
+    bounds = loss.quantile(0.5)
+    assert bounds.lower <= math.log((0.5 - 9e-13) / 0.7) <= bounds.upper
+
+
+def test_a_large_divergence_of_a_gaussian_is_known_from_below_too():
+    mean = fa.privacy_loss(fa.Gaussian(0.1)).mean
+    assert 49.0 <= mean.lower <= 50.0 <= mean.upper <= 50.0 * (1 + 1e-12)

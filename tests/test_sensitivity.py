@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -87,3 +88,9 @@ def test_noise_for_a_mean_is_the_sensitivity_times_the_multiplier():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_roundings_are_not_below_the_truth():
+    assert sensitivity.sum(-1.0, 1e-17, neighbors="replace_one") > 1.0
+    assert Fraction(sensitivity.clipped(1.0, dimension=3, norm="l1")) ** 2 >= 3
+    assert Fraction(sensitivity.mean(0.0, 1.0, records=3)) >= Fraction(1, 3)

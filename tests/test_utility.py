@@ -391,3 +391,20 @@ def test_without_noise_there_is_no_error(mechanism):
     assert law.mean_square == 0.0
     assert law.tail([0.0, 1.0]).tolist() == [0.0, 0.0]
     assert law.quantile(0.5) == 0.0
+
+
+def test_extreme_noise_and_units():
+    assert fa.utility(fa.Gaussian(1e160)).quantile(0.05) == pytest.approx(1.959963984540054e160, rel=1e-12)
+    assert fa.utility(fa.Gaussian(1e-170)).quantile(0.05) == pytest.approx(1.959963984540054e-170, rel=1e-12)
+    for never in (fa.Laplace(math.inf), fa.Gaussian(math.inf)):
+        assert fa.utility(never).quantile(0.05) == math.inf
+    sharp = fa.utility(fa.Exponential(math.inf), scores=[0.0, 0.0, 1.0, 2.0])
+    assert (sharp.mean_square, sharp.tail(0.0), sharp.quantile(0.05)) == (0.0, 0.0, 0.0)
+    assert fa.utility(fa.Exponential(math.inf), outcomes=5).tail([0.0, 1.0]).tolist() == [1.0, 0.0]
+    assert fa.utility(fa.Exponential(1.0), scores=[0.0, 1e200]).mean_square == 0.0
+    plain = fa.utility(fa.AboveThreshold(1.0), queries=10)
+    small = fa.utility(fa.AboveThreshold(1.0), queries=10, contribution=1e-9)
+    assert small.quantile(0.05) == pytest.approx(1e-9 * plain.quantile(0.05), rel=1e-12)
+    assert plain.tail(math.inf) == 0.0
+    with pytest.raises(ValueError, match="has no mean square: give beta"):
+        fa.calibrate(lambda e: fa.utility(fa.AboveThreshold(e), queries=10), error=20.0)

@@ -69,7 +69,7 @@ class TreeAggregation(Mechanism, relations=ALL):
             raise ValueError(f"dimension = {d}: of noise on each coordinate ask for one coordinate")
         if self.noise == "laplace":
             return error.sum_of_laplace(plain(self.noise_multiplier), terms)
-        return error.gaussian(plain(self.noise_multiplier) ** 2 * terms)
+        return error.gaussian(plain(self.noise_multiplier), terms=terms)
 
     def decompose(self, relation: Relation) -> Process:
         nodes = (self.steps - 1).bit_length() + 1 if self.whole_tree else self.steps.bit_length()
@@ -112,7 +112,7 @@ class DPFTRL(Mechanism, relations=ALL):
         """The noise of the sum of all gradients up to `step`, counted over all epochs, which may be an array."""
         whole, rest = np.divmod(_as_steps(step, self.steps * self.epochs), self.steps)
         terms = whole * self.steps.bit_count() + np.where(rest > 0, _ones(np.maximum(rest, 1), self.steps), 0)
-        return error.gaussian(plain(self.noise_multiplier) ** 2 * terms)
+        return error.gaussian(plain(self.noise_multiplier), terms=terms)
 
     def decompose(self, relation: Relation) -> Process:
         return Gaussian(self.noise_multiplier) * (self.steps.bit_length() * self.epochs)
@@ -232,7 +232,7 @@ class GOPA(Mechanism, relations=("replace_one",), tight=False):
 
     def error_law(self) -> error.ErrorLaw:
         """Of the average of all honest parties: noise of pairs cancels."""
-        return error.gaussian(self.independent_variance / self.parties)
+        return error.gaussian(math.sqrt(self.independent_variance / self.parties))
 
     def decompose(self, relation: Relation) -> Process:
         return GDP(self.mu * _UP) * 1

@@ -30,12 +30,13 @@ class ErrorLaw(Record):
     """
 
     mean_square: float | Floats
-    """Expected square of the error, of a vector the sum over its coordinates."""
+    """Expected square of the error, of a vector the sum over its coordinates; NaN for the margin of a threshold."""
     of: str
     """What the error is."""
     tail_of: Callable[[Cells], Cells]
     published: Callable[[float], float] | None = None
-    """The quantile at beta by the published theorem, if there is one: never below `quantile(beta)`."""
+    """The quantile at beta, a number in (0, 1), by the published theorem, if there is one: not below `quantile(beta)`
+    but for rounding."""
     is_exact: bool = True
     source: str = ""
 
@@ -61,7 +62,8 @@ class ErrorLaw(Record):
                 break
             above = self.tail_of(middle) > wanted
             low, high = np.where(above, middle, low), np.where(above, high, middle)
-        return unwrap(np.where(self.tail_of(np.zeros(shape)) <= wanted, 0.0, high))
+        found = np.where(self.tail_of(high) > wanted, np.inf, high)  # a law that does not fall
+        return unwrap(np.where(self.tail_of(np.zeros(shape)) <= wanted, 0.0, found))
 
     def scaled(self, by: float) -> ErrorLaw:
         """The law of the error multiplied by a positive number."""
@@ -102,17 +104,19 @@ def additive(
 _erfc: Final = np.vectorize(math.erfc, otypes=[np.float64])
 
 
-def gaussian(variance: Reals, dimension: int = 1) -> ErrorLaw:
-    """Gaussian noise of a variance, which may be an array, on each coordinate."""
-    cells = np.asarray(variance, dtype=np.float64)
+def gaussian(deviation: float, dimension: int = 1, terms: Reals = 1) -> ErrorLaw:
+    """Gaussian noise with a standard deviation on each coordinate, or sums of so many independent terms of it."""
+    count = np.asarray(terms, dtype=np.float64)
+    total = deviation * np.sqrt(count)
 
     def tail(t: Cells) -> Cells:
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = _erfc(np.where(cells > 0.0, t / np.sqrt(2.0 * cells), np.inf))
+            found = _erfc(np.where(total > 0.0, t / total * math.sqrt(0.5), np.inf))
         return of_largest(found, dimension)
 
     what = "largest absolute error of a coordinate" if dimension > 1 else "absolute error"
-    return ErrorLaw(unwrap(dimension * cells), what, tail)
+    with np.errstate(over="ignore"):
+        return ErrorLaw(unwrap(np.float64(deviation) ** 2 * dimension * count), what, tail)
 
 
 def sum_of_laplace(scale: float, terms: NDArray[np.int64]) -> ErrorLaw:
@@ -160,7 +164,9 @@ def from_table(errors: Cells, probabilities: Cells, of: str, published: Callable
     order = np.argsort(errors, kind="stable")
     sizes, mass = errors[order], probabilities[order]
     above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)  # small ones first
-    return ErrorLaw(math.fsum(mass * sizes**2), of, lambda t: above[np.searchsorted(sizes, t, side="right")], published)
+    with np.errstate(over="ignore"):
+        square = math.fsum(mass[mass > 0.0] * sizes[mass > 0.0] ** 2)
+    return ErrorLaw(square, of, lambda t: above[np.searchsorted(sizes, t, side="right")], published)
 
 
 def as_scores(scores: Sequence[float]) -> Cells:

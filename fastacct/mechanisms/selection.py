@@ -83,7 +83,7 @@ class Exponential(Mechanism, relations=ALL, tight=False):
         if scores is None:
             return _of_outcomes(rate, outcomes)
         gaps = _gaps(scores, outcomes)
-        mass = np.exp(-rate * gaps)
+        mass = _chances(rate, gaps)
         return _of_scores(rate, gaps, mass / math.fsum(mass))
 
 
@@ -108,7 +108,7 @@ class PermuteAndFlip(Mechanism, tight=False):
         if scores is None:
             return _of_outcomes(rate, outcomes)
         gaps = _gaps(scores, outcomes)
-        return _of_scores(rate, gaps, _flipped(np.exp(-rate * gaps)))
+        return _of_scores(rate, gaps, _flipped(_chances(rate, gaps)))
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
@@ -254,6 +254,12 @@ def _gaps(scores: Sequence[float], outcomes: float | None) -> Cells:
     return error.as_scores(scores)
 
 
+def _chances(rate: float, gaps: Cells) -> Cells:
+    """exp(-rate gap), 1 for the best also at an infinite rate."""
+    with np.errstate(invalid="ignore"):
+        return np.where(gaps > 0.0, np.exp(-rate * gaps), 1.0)
+
+
 def _of_scores(rate: float, gaps: Cells, mass: Cells) -> error.ErrorLaw:
     return error.from_table(gaps, mass, _GAP, lambda beta: math.log(gaps.size / beta) / rate if rate else math.inf)
 
@@ -267,7 +273,7 @@ def _of_outcomes(rate: float, outcomes: float | None) -> error.ErrorLaw:
     return error.ErrorLaw(
         square,
         _GAP,
-        lambda t: np.exp(np.minimum(log_n - rate * t, 0.0)),
+        lambda t: np.minimum(math.exp(min(log_n, 700.0)) * _chances(rate, np.asarray(t)), 1.0),
         lambda beta: (log_n - math.log(beta)) / rate if rate > 0.0 else math.inf,
         is_exact=False,
         source="Dwork, Roth 2014, theorem 3.11",
@@ -313,6 +319,8 @@ def _wrong(queries: float, margin: float) -> float:
     A query at -margin stays below a threshold moved by r with probability F(margin + r), one at +margin is above it
     with probability 1 - F(r - margin): one integral over r, between the kinks of the three densities.
     """
+    if not margin < 750.0 + math.log(queries):
+        return 0.0  # below the smallest float
     (points, weights), reach = legendre(_NODES), 45.0 + math.log(queries)
     edges = [-margin - reach, *sorted((-margin, 0.0, margin)), margin + reach]
     total = 0.0
