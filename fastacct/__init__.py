@@ -19,6 +19,7 @@ from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.mechanisms import *  # noqa: F403
+from fastacct.network import NetworkGain, network_gain
 from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
 from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
 from fastacct.tradeoff import *  # noqa: F403
@@ -34,6 +35,7 @@ __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "Gaussi
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep", "tightness"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
+__all__ += ["NetworkGain", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
 __all__ += ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds"]  # noqa: F405

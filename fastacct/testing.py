@@ -73,7 +73,8 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.TreeAggregation(8.0, 1000), m.TreeAggregation(20.0, 16, noise="laplace"), m.DPFTRL(8.0, 100, 2))
     yield from (m.NoisyIteration(3.75, 500, contraction=0.99), m.NoisyIteration(4.0, 10_000, diameter=5.0))
     yield from (m.GOPA(0.5, 2.0, parties=12), m.GOPA(0.5, 2.0, parties=3, edges=((0, 1),)), m.RandomWalk(8.0, 10))
-    yield m.RandomWalk(4.0, 5, graph="complete", parties=20)
+    yield from (m.GOPA(1.0, 9.0, parties=30, colluding=5, draws=9, graph_delta=1e-3), m.GradientWalk(4.0, 3, 50, 2))
+    yield from (m.RandomWalk(4.0, 5, graph="complete", parties=20), m.RandomWalk(2.0, 3, noise="every", parties=9))
     yield m.RandomWalk(10.0, 1, graph="complete", parties=400)
     yield m.Parallel(m.Laplace(2.0), m.Gaussian(1.0))
 

@@ -96,7 +96,7 @@ def test_replace_one_is_half_the_noise_and_groups_have_a_bound():
     )
     assert fa.epsilon(walk, delta=1e-5) < fa.epsilon(walk.group(2), delta=1e-5) < math.inf
     assert fa.epsilon_lower(walk, delta=1e-5) == 0.0
-    assert _complete_losses(4.0, 20).upper.infinite < 1e-298
+    assert _complete_losses(4.0, 20, 1).upper.infinite < 1e-298
 
 
 def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():

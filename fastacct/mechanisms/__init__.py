@@ -5,15 +5,17 @@ from typing import Final
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
 from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson
-from fastacct.mechanisms.compound import DPFTRL, GOPA, NoisyIteration, TreeAggregation
+from fastacct.mechanisms.compound import DPFTRL, NoisyIteration, TreeAggregation
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
 from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
 from fastacct.mechanisms.gaussian import GDP, Gaussian, GaussianMixture
+from fastacct.mechanisms.gopa import GOPA
 from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
 from fastacct.mechanisms.laplace import Laplace, LaplaceL2, Staircase, TruncatedLaplace
 from fastacct.mechanisms.nested import Parallel, RepeatedSelection
-from fastacct.mechanisms.network import RandomWalk
+from fastacct.mechanisms.network import GradientWalk, RandomWalk
+from fastacct.mechanisms.network import WalkCycle as WalkCycle
 from fastacct.mechanisms.process import Process
 from fastacct.mechanisms.selection import (
     AboveThreshold,
@@ -37,6 +39,7 @@ __all__ = [
     "FixedSizeBatch",
     "Gaussian",
     "GaussianMixture",
+    "GradientWalk",
     "Laplace",
     "LaplaceL2",
     "MeanConcentratedDP",

@@ -186,11 +186,15 @@ class Value(Compared):
 
 
 class Refusals(Value):
-    """What is refused by name, unless a mechanism says otherwise: samplers, and the law of its error."""
+    """What is refused by name, unless a mechanism says otherwise: samplers, the law of its error, its local view."""
 
     def error_law(self, *args: Any, **about: Any) -> ErrorLaw:
         """The law of the error of a release, in units of one record's contribution; each mechanism has keywords."""
         raise ValueError(f"the error of {self!r} is not known: it depends on more than the mechanism says")
+
+    def local(self) -> Process:
+        """What somebody learns who sees every message; of decentralised mechanisms alone."""
+        raise ValueError(f"{self!r} is not decentralised: nobody sees less than all of its output")
 
     @property
     def has_batches(self) -> bool:

@@ -1,0 +1,65 @@
+"""What one participant of a decentralised mechanism learns, beside what somebody learns who sees every message."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fastacct.core.relations import Relation
+from fastacct.epsilon import epsilon
+from fastacct.mechanisms.algebra import Mechanism
+
+__all__ = ["NetworkGain", "network_gain"]
+
+
+class NetworkGain(NamedTuple):
+    """Epsilon of two views of the same messages; made by `fastacct.network_gain`."""
+
+    local: float
+    """Of somebody who sees every message: certified upper bound."""
+    network: float
+    """Of one participant, with those who collude: certified upper bound."""
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller epsilon is in the network; 1 where both are 0 or infinite."""
+        return 1.0 if self.local == self.network else self.local / self.network if self.network else float("inf")
+
+
+def network_gain(mechanism: Mechanism, *, delta: float, neighbors: Relation | None = None) -> NetworkGain:
+    """Epsilon for one participant of a decentralised mechanism, beside that for an observer of every message.
+
+    **Guarantee.** Both are certified upper bounds.  Whoever sees every message sees what each participant sees: the
+    local view is local DP.  Of walks it is that of a user who contributes `rounds` times; on the complete graph, where
+    that number is the mean of a random one, which the network's view counts in full, a large coalition may come out
+    worse.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        `GOPA`, `RandomWalk` or `GradientWalk`.
+    delta : float
+    neighbors : {"add_remove", "remove", "add", "zero_out", "replace_one"}, optional
+        The first that the mechanism supports, if not given.
+
+    Returns
+    -------
+    NetworkGain
+        With `local`, `network` and their `ratio`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A mechanism that is not decentralised, or a relation that it does not support.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> gain = fa.network_gain(fa.GOPA(1.0, 100.0, parties=1000), delta=1e-6)
+    >>> round(gain.local, 3), round(gain.network, 3)
+    (4.887, 0.117)
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
+    relation = mechanism.relations[0] if neighbors is None else neighbors
+    local = float(epsilon(mechanism.local(), delta=delta, neighbors=relation))
+    return NetworkGain(local, float(epsilon(mechanism, delta=delta, neighbors=relation)))
