@@ -19,6 +19,7 @@ from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.mechanisms import *  # noqa: F403
+from fastacct.moments import Concentration
 from fastacct.network import NetworkGain, network_gain
 from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
 from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
     from fastacct import curve, jit, plot, tightness
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.readers.grid.distribution import LossDistribution
-    from fastacct.textbook import classical, composition, convert
+    from fastacct.textbook import classical, composition, convert, generalization
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep", "tightness"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
-__all__ += ["NetworkGain", "network_gain"]
+__all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
 __all__ += ["advantage", "advantage_bounds", "bayes_risk", "bayes_risk_bounds"]  # noqa: F405
@@ -55,6 +56,7 @@ _LATER: Final = {
     "classical": "textbook.classical",
     "composition": "textbook.composition",
     "convert": "textbook.convert",
+    "generalization": "textbook.generalization",
     "curve": "curve",
     "jit": "jit",
     "plot": "plot",

@@ -17,6 +17,7 @@ from fastacct.epsilon import rdp, rdp_bounds
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF
 from fastacct.mechanisms.finite import from_pmf
+from fastacct.moments import Concentration, second_moment, smallest_tau
 
 __all__ = ["PrivacyLoss", "divergence", "privacy_loss"]
 
@@ -45,6 +46,7 @@ class PrivacyLoss:
         self._off = 0.0 if parts.is_sampled(direction) else 2.0 * WEIGHTS_OFF * releases
         """By how much the probabilities of a pair may miss 1: those that users give, do."""
         self._other: Direction = "add" if direction == "remove" else "remove"
+        self._grids: dict[Direction, tuple[Cells, Cells, Cells]] = {}
 
     @property
     def mean(self) -> Bounds:
@@ -77,6 +79,76 @@ class PrivacyLoss:
                 lower = min(lower, upper)
         return Bounds(lower, upper, int(status_of(np.asarray(lower), np.asarray(upper))))
 
+    @property
+    def variance(self) -> Bounds:
+        """The variance under P: certified bounds, about 1e-6 of the second moment wide; inf with an infinite loss."""
+        low, high = second_moment(
+            lambda e: self._deltas_of(self._direction, e),
+            lambda e: self._deltas_of(self._other, e),
+            lambda order: self._renyi(self._direction, np.array([order])).item(),
+        )
+        mean = self.mean
+        high -= mean.lower * mean.lower * (1.0 - 1e-15)
+        low -= mean.upper * mean.upper * (1.0 + 1e-15) if math.isfinite(mean.upper) else math.inf
+        high = math.inf if math.isinf(mean.upper) else max(high, 0.0)
+        return Bounds(max(low, 0.0), high, int(status_of(np.asarray(max(low, 0.0)), np.asarray(high))))
+
+    @property
+    def concentration(self) -> Concentration:
+        """(mu, tau) of mean-concentrated DP in this direction: the smallest from above, tau to about 1 % at best.
+
+        mu is the upper bound of the mean, and tau^2 at least 2 log E exp(s (L - E L)) / s^2 for all s.  Infinite where
+        the loss is, or is not known to be subgaussian.
+        """
+        mean, variance = self.mean, self.variance
+        if not math.isfinite(variance.upper) or not math.isfinite(mean.upper):
+            return Concentration(mean.upper, math.inf)
+        if variance.upper == 0.0:
+            return Concentration(mean.upper, 0.0)
+        rho, pure = self._growth(self._direction)
+        rho_back, pure_back = self._growth(self._other)
+
+        def far(s: Cells) -> Cells:
+            right = np.minimum(rho * (1.0 + 1.0 / s), pure / s)
+            left = np.minimum(rho_back + mean.upper / s, (pure_back + mean.upper) / s)
+            return np.asarray(2.0 * np.maximum(right, left))
+
+        deviation = math.sqrt(variance.upper)
+        return Concentration(mean.upper, smallest_tau(self._log_moment, self._least_moment, mean, deviation, far))
+
+    def _growth(self, direction: Direction) -> tuple[float, float]:
+        """rho of zero-concentrated DP and epsilon of pure DP in one direction; inf where none is known."""
+        process = self._job if isinstance(self._job, Process) else self._job * 1
+        parts = [(one, float(np.asarray(count))) for one, count in process.decompose(direction)]
+        rho = sum(k * min(m.concentration(direction), m.unsampled().concentration(direction)) for m, k in parts)
+        pure = sum(k * m.pure_epsilon(direction) for m, k in parts)
+        if math.isinf(min(rho, pure)):
+            pure = PrivacyLoss(self._job, direction, self._threads).divergence(math.inf).upper
+        return float(rho) * (1.0 + 1e-12), float(pure) * (1.0 + 1e-12)
+
+    def _least_moment(self, s: float) -> float:
+        """A lower bound of log E_P exp(s L)."""
+        if s > 0.0:
+            return float(s * self.divergence(1.0 + s).lower)
+        if s > -1.0:
+            high = self._by_deltas(1.0 + s)[1]
+            return float(s * high) if math.isfinite(high) else -math.inf
+        back = PrivacyLoss(self._job, self._other, self._threads)
+        return float((-s - 1.0) * back.divergence(-s).lower) if s < -1.0 else -math.inf
+
+    def _log_moment(self, s: Cells) -> Cells:
+        """Upper bounds of log E_P exp(s L), by divergences of either direction."""
+        found = np.empty(s.shape)
+        right, left = s > 0.0, s < -1.0
+        found[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
+        found[left] = (-s[left] - 1.0) * self._renyi(self._other, -s[left])
+        for k in np.flatnonzero(~right & ~left):
+            found[k] = s[k] * self._by_deltas(1.0 + s[k])[0] if s[k] > -1.0 else 0.0
+        return found
+
+    def _renyi(self, direction: Direction, orders: Cells) -> Cells:
+        return np.asarray(rdp(self._job, orders, neighbors=direction, threads=self._threads))
+
     def _by_deltas(self, alpha: float) -> tuple[float, float]:
         """Of an order above 0, by the integral of both directions' deltas with weights (Sason, Verdu 2016):
 
@@ -99,11 +171,8 @@ class PrivacyLoss:
 
         From above by chords, from below by the chord of the next interval, prolonged.
         """
-        reach = 1.0
-        while reach < _REACH and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
-            reach *= 2.0
-        at = np.append(reach * np.linspace(0.0, 1.0, _INTERVALS + 1) ** 2, reach * 1.01)
-        (low, high), x = self._deltas_of(direction, at), np.exp(at)
+        at, low, high = self._grid(direction)
+        x = np.exp(at)
         a, b, width = x[:-2], x[1:-1], np.diff(x)
         with np.errstate(over="ignore", invalid="ignore"):
             whole, first = _power_integral(top, at), _power_integral(top + 1.0, at)
@@ -115,6 +184,16 @@ class PrivacyLoss:
         below = np.where((top + 1.0) * at[1:-1] < _LARGEST - 10.0, below, 0.0)
         far = float(high[-2]) * x[-2] ** top / -top if top < 0.0 else (math.inf if high[-2] > 0.0 else 0.0)
         return float(below.sum()) * (1.0 - _ROUNDED), (most + far) * (1.0 + _ROUNDED)
+
+    def _grid(self, direction: Direction) -> tuple[Cells, Cells, Cells]:
+        """Epsilons, and bounds of delta there; found once."""
+        if direction not in self._grids:
+            reach = 1.0
+            while reach < _REACH and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
+                reach *= 2.0
+            at = np.append(reach * np.linspace(0.0, 1.0, _INTERVALS + 1) ** 2, reach * 1.01)
+            self._grids[direction] = (at, *self._deltas_of(direction, at))
+        return self._grids[direction]
 
     def exceeds(self, epsilon: Reals) -> Bounds:
         """Probability that the loss is above epsilon, which may be negative: certified bounds; arrays broadcast.

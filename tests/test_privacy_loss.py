@@ -87,6 +87,72 @@ def test_300_random_pairs_of_tables(block):
                     assert want <= bounds.upper * (1 + 1e-12) + 1e-15, (p, q, count, direction, order)
 
 
+def standard(masses):
+    """The sup over a grid of s of 2 log E exp(s (L - E L)) / s^2, and the variance."""
+    whole = mp.fsum(masses.values())
+    loss = np.array([float(x) for x in masses])
+    mass = np.array([float(m / whole) for m in masses.values()])
+    loss, mass = loss[mass > 0.0], mass[mass > 0.0]
+    mean = float(mp.fsum(m * x for x, m in masses.items()) / whole)
+    variance = float(mp.fsum(m * (x - mean) ** 2 for x, m in masses.items()) / whole)
+    away = loss - mean
+    s = np.concatenate([[-1.0], [1.0]]) * np.geomspace(1e-2, 300.0, 2000)[:, None] / np.abs(away).max()
+    at = s.ravel()[:, None] * away
+    top = at.max(axis=1)
+    log_moment = top + np.log((mass * np.exp(at - top[:, None])).sum(axis=1))
+    good = np.abs(s.ravel()) * np.abs(away).max() > 0.05  # else rounding
+    return max(variance, float(np.max(2.0 * log_moment[good] / s.ravel()[good] ** 2))), variance
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_second_moments_of_300_random_pairs(block):
+    rng = np.random.default_rng(500 + block)
+    ratios = []
+    with mp.workdps(30):
+        for _ in range(50):
+            p, q = random_pair(rng)
+            count = int(rng.integers(1, 4))
+            for direction, (a, b) in {"remove": (p, q), "add": (q, p)}.items():
+                loss = fa.privacy_loss(fa.from_pmf(p, q) * count, neighbors=direction)
+                masses = law(a, b, count)
+                found, (mu, tau) = loss.variance, loss.concentration
+                if mp.inf in masses:
+                    assert found.upper == tau == math.inf
+                    continue
+                square, variance = standard(masses)
+                assert found.lower <= variance * (1 + 1e-9) + 1e-12, (p, q, count, direction)
+                assert variance <= found.upper * (1 + 1e-9) + 1e-12, (p, q, count, direction)
+                assert mu >= renyi(masses, 1.0) * (1 - 1e-12)
+                assert tau * tau >= square * (1 - 1e-9), (p, q, count, direction)
+                ratios.append(tau / math.sqrt(square))
+    assert np.median(ratios) <= 1.02
+    assert max(ratios) <= 1.3
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (0.7, 4), (20.0, 10), (5.0, 1000)])
+def test_gaussian_losses_are_subgaussian_with_their_standard_deviation(noise, steps):
+    mu = math.sqrt(steps) / noise
+    loss = fa.privacy_loss(fa.Gaussian(noise) * steps)
+    assert loss.variance.lower <= mu * mu <= loss.variance.upper
+    assert loss.variance.upper - loss.variance.lower <= 2e-5 * (mu * mu + mu**4)
+    assert mu <= loss.concentration.tau <= 1.05 * mu
+
+
+def test_the_loss_of_laplace_noise_by_integration():
+    for noise in (0.5, 1.0, 5.0):
+        b = mp.mpf(noise)
+        ends = [-60 * b, 0, 1, 60 * b]
+        moment = [
+            mp.quad(lambda x, k=k, b=b: ((abs(x - 1) - abs(x)) / b) ** k * mp.exp(-abs(x) / b) / (2 * b), ends)
+            for k in (1, 2)
+        ]
+        loss = fa.privacy_loss(fa.Laplace(noise))
+        assert loss.variance.lower <= float(moment[1] - moment[0] ** 2) <= loss.variance.upper
+        assert loss.variance.upper - loss.variance.lower <= 1e-4 * float(moment[1])
+    sampled = fa.privacy_loss(fa.Gaussian(1.0).poisson(0.1) * 10).concentration
+    assert sampled.tau == pytest.approx(math.sqrt(10.0), rel=0.01)  # of large s, as without a sample
+
+
 @pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (0.7, 4), (20.0, 10), (5.0, 1000)])
 def test_gaussian_losses_are_normal(noise, steps):
     mu = math.sqrt(steps) / noise

@@ -408,3 +408,31 @@ def test_extreme_noise_and_units():
     assert plain.tail(math.inf) == 0.0
     with pytest.raises(ValueError, match="has no mean square: give beta"):
         fa.calibrate(lambda e: fa.utility(fa.AboveThreshold(e), queries=10), error=20.0)
+
+
+@pytest.mark.parametrize(("rate", "size", "beta"), [(0.02, 10**6, 0.05), (0.1, 10**5, 0.2), (0.05, 10**6, 0.005)])
+def test_thresholdout_is_a_bound_of_a_million_answers(rate, size, beta):
+    """The training set is as far off as is worst for this beta, the holdout as drawn."""
+    rng = np.random.default_rng(8)
+    n, base, runs = size, 0.05, 10**6
+    law = fa.utility(fa.Thresholdout(rate, size, budget=1), threshold=base)
+    quantiles = []
+    for off in base + 0.5 * rate * np.array([0.5, 4.0, 8.0 * math.log(0.66 / beta), 8.0 * math.log(1.0 / beta)]):
+        holdout = rng.binomial(n, 0.5, runs) / n - 0.5  # against the population
+        compared = np.abs(off - holdout) > base + rng.laplace(0, 2 * rate, runs) + rng.laplace(0, 4 * rate, runs)
+        errors = np.abs(np.where(compared, holdout + rng.laplace(0, rate, runs), off))
+        quantiles.append(float(np.quantile(errors, 1 - beta)))
+        for t in (base + 0.5 * rate, base + rate, base + 3 * rate, float(law.quantile(beta))):
+            tail = float(law.tail(t))
+            assert np.mean(errors > t) <= tail + 5 * math.sqrt(tail / runs)
+    assert law.quantile(beta) <= 3 * max(quantiles)
+    tau, missed = 0.5 * rate, 6 * math.exp(-0.125 * rate * rate * size)
+    assert law.published(beta) == pytest.approx(base + (1 - 8 * math.log(beta - missed)) * tau, rel=1e-12)
+    assert law.quantile(beta) == pytest.approx(law.published(beta), rel=1e-9)
+    assert not law.is_exact
+
+
+def test_thresholdout_needs_a_small_budget():
+    with pytest.raises(ValueError, match=r"needs budget <= \(rate/2\)\^2 size = 0.25"):
+        fa.utility(fa.Thresholdout(0.01, 10_000, 3), threshold=0.1)
+    assert fa.utility(fa.Thresholdout(0.01, 100_000, 1), threshold=0.1).tail(0.05) == 1.0

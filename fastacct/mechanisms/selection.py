@@ -6,10 +6,23 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import BILLION, COUNT, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, as_number, unwrap
+from fastacct.core.inputs import (
+    BILLION,
+    COUNT,
+    NONNEGATIVE,
+    POSITIVE,
+    UNIT,
+    Cells,
+    Domain,
+    Reals,
+    as_cells,
+    as_number,
+    unwrap,
+)
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
@@ -190,6 +203,15 @@ class SparseVector(Mechanism, relations=ALL, tight=False):
         return AboveThreshold(self.epsilon) * self.answers
 
 
+_ABOVE: Final = Domain(0.0, 1.0)
+_HOLDOUT: Final = "Dwork, Feldman, Hardt, Pitassi, Reingold, Roth 2015"
+
+
+def _published(base: float, tau: float, missed: float, beta: float) -> float:
+    """The error that the theorem gives for a probability."""
+    return base + (1.0 - 8.0 * math.log(beta - missed)) * tau if beta > missed else math.inf
+
+
 class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     """The reusable holdout (Dwork et al. 2015): queries with values in [0, 1] answered from the training set until they
     differ from the holdout's by a noisy threshold, at most `budget` times.
@@ -197,11 +219,40 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     **Guarantee.** A bound for replacing one record of the holdout: each of the `budget` answers is one `AboveThreshold`
     (threshold noise Laplace(2 rate), comparison Laplace(4 rate)) and one value with noise Laplace(rate).  The published
     closed forms, (2 budget/(rate size), 0) and (sqrt(32 budget log(2/delta))/(rate size), delta), are looser.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> holdout = fa.Thresholdout(rate=0.02, size=1_000_000, budget=10)
+    >>> round(fa.utility(holdout, threshold=0.05).quantile(0.05), 3)
+    0.3
     """
 
     rate: float = constant(POSITIVE, about="Scale of the answers' noise.")
     size: int = constant(BILLION, about="Records of the holdout.")
     budget: int = constant(BILLION)
+
+    def error_law(self, *, threshold: float) -> error.ErrorLaw:
+        """How far an answer is from the population's value, in its own unit: a bound, questions chosen adaptively.
+
+        P[error > threshold + (t + 1) tau] <= 6 exp(-tau^2 size/2) + exp(-t/8), tau = rate/2 (Dwork et al. 2015): the
+        answers so far are budget/(tau size)-DP, which is at most tau, so that the holdout's value is within tau of the
+        population's; from the holdout's the answer differs by the noise of the comparison, or by its own.
+        """
+        base, tau = as_number("threshold", threshold, _ABOVE), 0.5 * self.rate
+        if self.budget > tau * tau * self.size:
+            raise ValueError(
+                f"the error of {self!r} is not known: the theorem needs budget <= (rate/2)^2 size = "
+                f"{tau * tau * self.size:g}"
+            )
+        missed = 6.0 * math.exp(-0.5 * tau * tau * self.size)
+
+        def tail(t: Cells) -> Cells:
+            beyond = np.exp((1.0 - (t - base) / tau) / 8.0)
+            return np.asarray(np.where(t < base + tau, 1.0, np.minimum(1.0, missed + beyond)))
+
+        found = "error of an answer, against the population"
+        return error.ErrorLaw(math.nan, found, tail, lambda beta: _published(base, tau, missed, beta), False, _HOLDOUT)
 
     def decompose(self, relation: Relation) -> Process:
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite

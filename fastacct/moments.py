@@ -1,0 +1,126 @@
+"""Second moments of the privacy loss, and the standard of the subgaussian that it stays below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.bounds import Bounds
+from fastacct.core.inputs import Cells
+
+__all__ = ["Concentration", "second_moment", "smallest_tau"]
+
+_REACH: Final = 700.0
+_INTERVALS: Final = 4096
+_SEEN: Final = 1e-15
+"""Delta up to which the integrals are taken; beyond it Chernoff's bound."""
+_TAIL_ORDERS: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+_ROUNDED: Final = 1e-9
+_NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
+"""Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
+_RATIO: Final = 1.003
+_LARGEST: Final = 1e3
+
+Curve = Callable[[Cells], tuple[Cells, Cells]]
+"""Lower and upper bounds at points."""
+Weight = Callable[[Cells], Cells]
+Sign = Callable[[Cells], NDArray[np.bool_]]
+
+
+class Concentration(NamedTuple):
+    """Mean-concentrated DP (Dwork, Rothblum 2016): the loss less its mean is subgaussian with standard tau."""
+
+    mu: float
+    """At least the mean of the loss."""
+    tau: float
+    """At least the smallest standard: log E exp(s (L - E L)) <= s^2 tau^2 / 2 for all s, positive and negative."""
+
+
+def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float]) -> tuple[float, float]:
+    """E_P[L^2] from certified deltas of both directions, and Rényi divergences for what lies beyond them.
+
+    E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(log x) + x^-3 f''(1/x) delta'(log x), f = x log^2 x: weights
+    2 (e + 1) and 2 (1 - e) exp(-e) of e = log x.  Both deltas are convex in x: chords from above, prolonged ones below.
+    """
+    own = _weighted(
+        deltas, lambda e: 2.0 * e + e * e, lambda e: 2.0 * np.exp(np.minimum(e, 705.0)) * e, lambda e: e > -1.0
+    )
+    back = _weighted(other, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e, lambda e: e < 1.0)
+    reach, left = own[2:]
+    # beyond: delta(e) <= exp((alpha - 1) (D_alpha - e))
+    rest = 0.0 if left == 0.0 else math.inf
+    for alpha in _TAIL_ORDERS if rest else ():
+        a, found = alpha - 1.0, renyi(alpha)
+        if math.isfinite(found) and a * (found - reach) < 500.0:
+            rest = min(rest, 2.0 * math.exp(a * (found - reach)) * ((reach + 1.0) / a + 1.0 / (a * a)))
+    lost = 2.0 * back[2] * math.exp(-back[2]) * back[3] * (1.0 + 1e-9)
+    return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + rest
+
+
+def _weighted(
+    curve: Curve, whole: Weight, first: Weight, is_positive: Callable[[Cells], NDArray[np.bool_]]
+) -> tuple[float, ...]:
+    """Bounds of the integral of w(x) delta(log x) over 1 < x < exp(reach), the reach, and delta there.
+
+    `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign in each interval.
+    """
+    reach = 1.0
+    while reach < _REACH and curve(np.array([reach]))[1][0] > _SEEN:
+        reach *= 2.0
+    reach = min(2.0 * reach, _REACH)  # Chernoff's bound is small there, too
+    at = np.append(reach * np.linspace(0.0, 1.0, _INTERVALS + 1) ** 2, min(reach * 1.01, _REACH + 4.0))
+    if reach > 1.0:  # no interval has both signs
+        at[np.argmin(np.abs(at - 1.0))] = 1.0
+    (low, high), x = curve(at), np.exp(at)
+    mass, moment = np.diff(whole(at[:-1])), np.diff(first(at[:-1]))
+    width = np.diff(x)
+    with np.errstate(invalid="ignore", over="ignore"):
+        slope = (high[1:-1] - high[:-2]) / width[:-1]
+        above = high[:-2] * mass + slope * (moment - x[:-2] * mass)
+        after = np.minimum((high[2:] - low[1:-1]) / width[1:], 0.0)
+        below = low[1:-1] * mass + after * (moment - x[1:-1] * mass)
+    positive = is_positive(0.5 * (at[:-2] + at[1:-1]))
+    ends = low[1:-1] * mass, high[:-2] * mass  # delta falls
+    most = np.where(positive, np.fmin(above, ends[1]), np.fmin(below, ends[0]))
+    least = np.where(positive, np.fmax(below, ends[0]), np.fmax(above, ends[1]))
+    slack = _ROUNDED * np.abs(most)
+    return float(np.sum(least - slack)), float(np.sum(most + slack)), reach, float(high[-2])
+
+
+def smallest_tau(
+    upper: Callable[[Cells], Cells], lower: Callable[[float], float], mean: Bounds, deviation: float, far: Weight
+) -> float:
+    """A bound of the smallest tau: tau^2 = sup over s of 2 g(s)/s^2, g(s) = K(s) - s E L, K the log-moment of the loss.
+
+    `upper` and `lower` bound K, `far` bounds 2 g/s^2 from |s| on.  g is convex and 0 at 0: between two points it is at
+    most what it is at the outer one.  Near 0 its second derivative is at most E[Y^2 exp(t Y)], Y = L - E L, which is
+    convex in t, and y^2 <= (2/h^2) (cosh(h y) - 1).
+    """
+
+    def above(s: Cells) -> Cells:
+        return np.asarray(np.maximum(upper(s) - np.minimum(s * mean.lower, s * mean.upper), 0.0))
+
+    near, start = math.inf, 0.0
+    for s in (_NEAREST / deviation).tolist():
+        found = 0.0
+        for t in (s, -s):
+            least = max(lower(t) - max(t * mean.lower, t * mean.upper), 0.0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                second = float(
+                    (np.expm1(above(np.array([2.0 * t]))[0]) - 2.0 * math.expm1(min(least, 700.0))) / (s * s)
+                )
+            found = math.inf if math.isnan(second) else max(found, second)
+        if found < near:
+            near, start = found, s
+    if math.isinf(near):
+        return math.inf
+    end = max(_LARGEST / deviation, _LARGEST)
+    points = start * np.power(_RATIO, np.arange(math.ceil(math.log(end / start) / math.log(_RATIO)) + 1.0))
+    square = max(near, float(far(points[-1:])[0]))
+    for side in (1.0, -1.0):
+        square = max(square, float(np.max(2.0 * above(side * points)[1:] / points[:-1] ** 2)))
+    return math.sqrt(square) * (1.0 + 1e-14)

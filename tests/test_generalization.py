@@ -1,0 +1,81 @@
+"""Private analyses do not overfit: all data sets of a few bits, all outputs, exactly."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+
+def chooser(n, epsilon):
+    """P[output | data]: 0 or 1 says which of "share of ones" and "share of zeros" looks better; scores move by 1."""
+    table = {}
+    for data in itertools.product((0, 1), repeat=n):
+        weights = np.exp(0.5 * epsilon * np.array([n - sum(data), sum(data)]))
+        table[data] = weights / weights.sum()
+    return table
+
+
+def randomized(n, epsilon):
+    """The first bit by randomised response: all of its budget on one record."""
+    truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+    return {
+        data: np.array([truth, 1 - truth] if data[0] == 0 else [1 - truth, truth])
+        for data in itertools.product((0, 1), repeat=n)
+    }
+
+
+@pytest.mark.parametrize("make", [chooser, randomized])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_expected_gap_and_max_information_by_enumeration(make, epsilon, share):
+    for n in (1, 2, 5, 8):
+        table = make(n, epsilon)
+        mass = {data: math.prod(share if x else 1 - share for x in data) for data in table}
+        output = sum(mass[data] * table[data] for data in table)
+        gap = sum(
+            mass[data] * table[data][k] * (np.mean([x == k for x in data]) - (share if k else 1 - share))
+            for data in table
+            for k in (0, 1)
+        )
+        assert gap <= fa.generalization.expected_gap(epsilon)
+        ratios = [math.log2(table[data][k] / output[k]) for data in table for k in (0, 1)]
+        assert max(ratios) <= fa.generalization.max_information(epsilon, n) * (1 + 1e-12)
+        for beta in (1e-3, 0.1):
+            bits = fa.generalization.max_information(epsilon, n, beta=beta)
+            # the best event: all outcomes more than 2^bits times as likely as with fresh data
+            excess = sum(
+                max(0.0, mass[data] * (table[data][k] - 2.0**bits * output[k])) for data in table for k in (0, 1)
+            )
+            assert excess <= beta
+    if make is randomized and share == 0.5:  # one record, and a question about it: attained
+        table = make(1, epsilon)
+        gap = sum(0.5 * table[(x,)][k] * ((x == k) - 0.5) for x in (0, 1) for k in (0, 1))
+        assert gap == pytest.approx(0.5 * math.tanh(epsilon / 2))  # half of it: the population's mean is 1/2
+
+
+def test_the_gap_of_a_job_is_its_advantage():
+    for epsilon in (0.1, 1.0, 3.0):
+        found = fa.generalization.expected_gap(epsilon)
+        assert found == pytest.approx(fa.advantage(fa.RandomizedResponse(epsilon), neighbors="replace_one"), rel=1e-9)
+        assert found <= epsilon / 2
+        both = fa.generalization.expected_gap(epsilon, 1e-3)
+        assert both == pytest.approx(fa.advantage(fa.ApproxDP(epsilon, 1e-3), neighbors="replace_one"), rel=1e-9)
+
+
+def test_theorems_as_formulas_and_what_is_refused():
+    g = fa.generalization
+    assert g.max_information(0.1, 1000, beta=1e-6) == pytest.approx(
+        (0.005 * 1000 + 0.1 * math.sqrt(500 * math.log(2e6))) / math.log(2)
+    )
+    assert g.max_information([0.1, 5.0], 10, beta=0.5).shape == (2,)
+    assert g.max_information(5.0, 10, beta=0.5) == pytest.approx(50 / math.log(2))  # the smaller
+    assert g.statistical_query_error(0.1, 2000, epsilon=0.05) == pytest.approx(6 * math.exp(-20))
+    assert g.probability_on_own_data(3.0, 0.01) == pytest.approx(0.08)
+    assert g.probability_on_own_data(5000.0, 0.0, beta=0.2) == pytest.approx(0.2)
+    with pytest.raises(ValueError, match=r"tau = 0.1 is below epsilon = 0.2"):
+        g.statistical_query_error(0.1, 100, epsilon=0.2)
+    with pytest.raises(ValueError, match="beta"):
+        g.max_information(0.1, 10, beta=2.0)
