@@ -1,13 +1,13 @@
-"""Whole curves of a run of DP-SGD: delta over epsilon, and the errors of the best attack."""
+"""Whole curves: delta over epsilon, errors of the best attack, accuracy over the noise."""
 
 from __future__ import annotations
 
 import csv
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +18,14 @@ from fastacct.core.record import Compared
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.epsilon import log_delta_bounds
+from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.tradeoff import tpr_at_fpr_bounds, tradeoff_bounds
+from fastacct.utility import utility
 
-__all__ = ["PrivacyCurve", "Run", "TradeoffCurve", "privacy_curve", "tradeoff_curve", "write_csv"]
+__all__ = ["AccuracyCurve", "PrivacyCurve", "Run", "TradeoffCurve"]
+__all__ += ["accuracy_curve", "privacy_curve", "tradeoff_curve", "write_csv"]
 
 Points = list[dict[str, str | float]]
 SMALLEST_DELTA: Final = 1e-300
@@ -78,6 +81,17 @@ class TradeoffCurve(Compared):
         """Rows of plain numbers."""
         names = "fpr", "fnr_lower", "fnr_upper", "tpr_lower", "tpr_upper"
         return _points({"neighbors": self.neighbors}, {name: getattr(self, name) for name in names})
+
+
+class AccuracyCurve(Compared):
+    """Epsilon and error of a mechanism over its noise."""
+
+    noise: Cells
+    error: Cells
+    """Exceeded with probability `beta`, or a bound of that."""
+    epsilon: Cells
+    beta: float
+    delta: float
 
 
 def _points(word: dict[str, str], columns: dict[str, Cells]) -> Points:
@@ -150,6 +164,34 @@ def tradeoff_curve(
     fnr = tradeoff_bounds(job, rates, neighbors=neighbors, threads=threads)
     tpr = tpr_at_fpr_bounds(job, rates, neighbors=neighbors, threads=threads)
     return TradeoffCurve(run, neighbors, rates, fnr.lower, fnr.upper, tpr.lower, tpr.upper)
+
+
+def accuracy_curve(
+    mechanism: Callable[[float], Mechanism],
+    noise: ArrayLike,
+    *,
+    delta: float,
+    beta: float = 0.05,
+    neighbors: Relation = "add_remove",
+    **about: Any,
+) -> AccuracyCurve:
+    """Compute what a mechanism costs in accuracy and in privacy, over its noise.
+
+    **Guarantee.** `epsilon` is a certified upper bound at `delta`; `error` the error that is exceeded with probability
+    `beta`, exact or a bound as `fastacct.utility` says, whose keywords `about` are (`dimension=`, `outcomes=`, ...).
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> curve = accuracy_curve(fa.Laplace, [1.0, 2.0], delta=0.0, dimension=10)
+    >>> curve.epsilon.round(9).tolist(), curve.error.round(2).tolist()
+    ([1.0, 0.5], [5.28, 10.55])
+    """
+    noises = np.atleast_1d(np.asarray(noise, dtype=np.float64))
+    made = [mechanism(one) for one in noises.tolist()]
+    errors = [float(utility(one, **about).quantile(beta)) for one in made]
+    epsilons = [float(smallest_epsilon(one, delta=delta, neighbors=neighbors)) for one in made]
+    return AccuracyCurve(noises, np.array(errors), np.array(epsilons), beta, delta)
 
 
 def write_csv(

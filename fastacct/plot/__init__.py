@@ -1,0 +1,19 @@
+"""Pictures: sweeps, curves, how tight each accountant is, accuracy beside privacy, losses and networks.
+
+Needs matplotlib (`pip install "fastacct[plot]"`), which is imported when the first picture is drawn. Every function
+returns a `matplotlib.figure.Figure` that is not registered with pyplot: nothing to close, safe in threads. `save`
+writes it as PNG, PDF or SVG.
+
+>>> import fastacct as fa
+>>> axes = {"noise_multiplier": [0.5, 1, 2, 4], "sample_rate": [0.001, 0.01, 0.1], "steps": [100, 1000]}
+>>> grid = fa.sweep(**axes, delta=1e-5).compute()
+>>> figure = fa.plot.epsilon_grid(grid)
+"""
+
+from fastacct.plot.curves import privacy_curves, tightness, tradeoff_curves
+from fastacct.plot.figures import as_picture, save
+from fastacct.plot.grids import epsilon_grid, epsilon_plane
+from fastacct.plot.lessons import accuracy, network_gain, prefix_error, privacy_loss
+
+__all__ = ["accuracy", "as_picture", "epsilon_grid", "epsilon_plane", "network_gain", "prefix_error"]
+__all__ += ["privacy_curves", "privacy_loss", "save", "tightness", "tradeoff_curves"]

@@ -1,0 +1,120 @@
+"""What all pictures share: sizes, axes, files."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastacct.core.extras import import_extra
+from fastacct.core.files import atomic_output, refuse_existing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "WITH_LEGEND"]
+__all__ += ["as_picture", "legend", "log_scale", "name_axes", "new_figure", "save"]
+
+SUFFIXES: Final = (".png", ".pdf", ".svg")
+DPI: Final = 200
+SMALL: Final = 9.0
+"""Points: three panels are 9 inches wide; shown 900 pixels wide, the smallest text is still 12 pixels high."""
+MEDIUM: Final = 10.0
+LARGE: Final = 12.0
+NARROWEST: Final = 6.4
+WITH_LEGEND: Final = 8.0
+LEGEND_ROWS: Final = 16
+
+
+def save(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write a figure as PNG, PDF or SVG, as its suffix says; whole or not at all, the same bytes for the same figure.
+
+    Raises
+    ------
+    ValueError
+        Another suffix.
+    FileExistsError
+        The file exists and `overwrite` is false.
+
+    Examples
+    --------
+    >>> save(epsilon_grid(grid), "grid.png")  # doctest: +SKIP
+    PosixPath('grid.png')
+    """
+    target = as_picture(path, overwrite=overwrite)
+    import matplotlib
+
+    kind = target.suffix[1:]
+    # no creation date, no version of the software, no random names inside
+    nothing = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
+    with atomic_output(target, overwrite=overwrite) as temporary, matplotlib.rc_context({"svg.hashsalt": "fastacct"}):
+        figure.savefig(temporary, format=kind, dpi=DPI, metadata=nothing)
+    return target
+
+
+def as_picture(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The path of a picture, if `save` can write it: suffix, folder, existing file, matplotlib."""
+    target = Path(path)
+    if target.suffix not in SUFFIXES:
+        raise ValueError(f"path = {str(target)!r}: a picture's name must end in {', '.join(SUFFIXES)}")
+    refuse_existing(target, overwrite)
+    import_extra("matplotlib.figure", "plot")
+    return target
+
+
+def new_figure(
+    width: float, height: float, rows: int = 1, columns: int = 1, share: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure that pyplot does not know, and its panels, row by row."""
+    figure: Figure = import_extra("matplotlib.figure", "plot").Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", wspace=0.08)
+    axes = np.atleast_1d(figure.subplots(rows, columns, sharex=share, sharey=share)).ravel().tolist()
+    for axis in axes:
+        axis.tick_params(labelsize=SMALL)
+    return figure, axes
+
+
+def name_axes(axis: Axes, x: str, y: str) -> None:
+    """Labels of both axes, and a light grid."""
+    axis.set_xlabel(x, fontsize=MEDIUM)
+    axis.set_ylabel(y, fontsize=MEDIUM)
+    axis.grid(True, color="#dddddd", linewidth=0.6)
+
+
+def legend(figure: Figure, entries: int) -> None:
+    """A legend to the right, in as many columns as it needs; the figure grows with them."""
+    columns = math.ceil(entries / LEGEND_ROWS)
+    figure.set_figwidth(figure.get_figwidth() + 2.4 * (columns - 1))
+    figure.legend(loc="outside right center", fontsize=SMALL, frameon=False, ncols=columns)
+
+
+def log_scale(axis: Axes, side: Axis, low: float, high: float) -> None:
+    """A logarithmic axis with a handful of labels, none of which run into each other."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    (axis.set_xscale if side is axis.xaxis else axis.set_yscale)("log")
+    (axis.set_xlim if side is axis.xaxis else axis.set_ylim)(low, high)
+    side.set_major_locator(FixedLocator(_log_ticks(low, high)))
+    side.set_minor_locator(NullLocator())
+    side.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """The roundest numbers of an interval: powers of ten, or where these are few 1 and 3, or 1, 2 and 5 times them."""
+    from matplotlib.ticker import MaxNLocator
+
+    tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    candidates = [(3, [float(f"1e{k}") for k in tens if k % stride == 0]) for stride in range(len(tens), 0, -1)]
+    for least, digits in ((3, (1, 3)), (2, (1, 2, 5))):
+        candidates.append((least, [float(f"{digit}e{k}") for k in tens for digit in digits]))
+    even = (MaxNLocator(nbins=n, steps=[1, 2, 5, 10]).tick_values(low, high) for n in range(3, 9))
+    for least, ticks in (*candidates, *((2, list(ticks)) for ticks in even)):
+        inside = [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+        if len(inside) >= least:
+            break
+    return inside

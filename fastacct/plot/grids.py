@@ -1,0 +1,161 @@
+"""Pictures of sweeps."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.relations import RELATIONS
+from fastacct.plot.figures import LARGE, MEDIUM, NARROWEST, SMALL, WITH_LEGEND, log_scale, name_axes, new_figure
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.contour import QuadContourSet
+    from matplotlib.figure import Figure
+
+__all__ = ["epsilon_grid", "epsilon_plane"]
+
+Cells = NDArray[np.float64]
+LEVELS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+TITLE_CHARACTERS: Final = 130.0  # per inch of line and point of height
+PANELS: Final = 8
+PANELS_PER_ROW: Final = 4
+NAMES: Final = {"noise_multiplier": "noise multiplier", "sample_rate": "sample rate (Poisson)", "steps": "steps"}
+AXES: Final = tuple(NAMES)
+
+
+def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Figure:
+    """Draw epsilon over (sample_rate, noise_multiplier), one panel per number of steps.
+
+    **Guarantee.** The colours and lines show the certified upper bounds of the sweep, interpolated between its cells: a
+    line is a picture of where a level is crossed, not itself a bound.
+
+    Of more than eight numbers of steps the first, the middle and the last are drawn, of several deltas the largest: for
+    others give a part of the grid, `dataset.sel(steps=[10, 1000], delta=1e-7)`.  Where the noise multiplier or the
+    sample rate has a single value, lines of epsilon over the other are drawn (over the steps where both have).
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A result of `fastacct.sweep` with the variable `epsilon`, or a part of one.
+    levels : sequence of float
+        Labelled contours of epsilon; the colours run from the first to the last.
+
+    Raises
+    ------
+    ValueError, ModuleNotFoundError
+        No variable epsilon, or a single cell; matplotlib is missing.
+    """
+    if "epsilon" not in dataset.data_vars:
+        raise ValueError("the dataset has no variable 'epsilon': sweep with delta= to compute it")
+    levels = sorted(float(level) for level in levels)
+    if len(levels) < 2 or not all(math.isfinite(level) and level > 0 for level in levels):
+        raise ValueError(f"levels = {levels}: needs at least two positive finite values")
+    cells = dataset["epsilon"]
+    cells = cells.expand_dims([name for name in (*AXES, "delta") if name not in cells.dims])
+    cells = cells.drop_duplicates(...).sortby(list(cells.dims)).isel(delta=-1).transpose(*AXES)
+    for name in AXES[:2]:  # what a logarithmic axis can show
+        cells = cells.isel({name: np.flatnonzero(np.isfinite(cells[name].values) & (cells[name].values > 0))})
+    if min(cells.shape[:2]) < 2:
+        return _epsilon_lines(cells)
+    if cells["steps"].size > PANELS:
+        cells = cells.isel(steps=[0, cells["steps"].size // 2, -1])
+    noises, rates, steps = (cells[name].values for name in AXES)
+    rows = math.ceil(len(steps) / PANELS_PER_ROW)
+    columns = math.ceil(len(steps) / rows)
+    figure, axes = new_figure(max(NARROWEST, 2.55 * columns + 1.35), 1.3 + 3.0 * rows, rows, columns, share=True)
+    for place, (axis, n_steps) in enumerate(zip(axes, steps, strict=False)):
+        filled = _draw_panel(axis, rates, noises, cells.sel(steps=n_steps).values, levels)
+        axis.set_title(f"{n_steps:,} steps", fontsize=MEDIUM)
+        axis.tick_params(labelleft=place % columns == 0, labelbottom=place + columns >= len(steps))
+    for axis in axes[len(steps) :]:
+        axis.remove()
+    figure.supylabel(NAMES["noise_multiplier"], fontsize=MEDIUM)
+    figure.supxlabel(NAMES["sample_rate"], fontsize=MEDIUM)
+    bar = figure.colorbar(filled, ax=axes[: len(steps)], extend="both", pad=0.015, aspect=28)
+    bar.set_label("epsilon", fontsize=MEDIUM)
+    bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
+    bar.ax.minorticks_off()
+    bar.ax.tick_params(labelsize=SMALL)
+    known = dataset.attrs | dataset["epsilon"].attrs
+    about = [str(known.get(name, f"unknown {name}")) for name in ("guarantee", "neighbors", "accountant")]
+    first = f"DP-SGD epsilon at delta = {cells['delta'].item():g}, {about[0]} ({RELATIONS.get(about[1], about[1])})"
+    size = LARGE if figure.get_figwidth() >= 9 else MEDIUM
+    room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
+    lines = [*textwrap.wrap(first, room), *textwrap.wrap(textwrap.shorten(about[2], 120), room)]
+    figure.suptitle("\n".join(lines), fontsize=size)
+    return figure
+
+
+def epsilon_plane(
+    dataset: xr.Dataset, x: str = "epochs", y: str = "batch_size", *, levels: Sequence[float] = LEVELS
+) -> Figure:
+    """Draw lines of equal epsilon over two axes of a sweep, such as epochs and batch size at one noise multiplier.
+
+    **Guarantee.** As `epsilon_grid`.  All other axes must have one value: `dataset.sel(noise_multiplier=1.0)`.
+    ValueError for others, and for axes of fewer than two positive finite values.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> axes = {"records": 50_000, "batch_size": [64, 256, 1024], "epochs": [1, 10, 50], "delta": "1/n"}
+    >>> figure = epsilon_plane(fa.sweep(**axes, noise_multiplier=1.0).compute())
+    """
+    cells = dataset["epsilon"]
+    for name in (x, y):
+        if name not in cells.dims or np.sum((cells[name].values > 0) & np.isfinite(cells[name].values)) < 2:
+            raise ValueError(f"{name} must be an axis of two and more positive finite values")
+    others = [str(name) for name in cells.dims if name not in (x, y)]
+    if many := [name for name in others if cells.sizes[name] > 1]:
+        raise ValueError(f"{many[0]} has {cells.sizes[many[0]]} values: choose one, dataset.sel({many[0]}=...)")
+    places = {
+        name: f"{cells[name].values.flat[0]:g}" for name in (*others, *(n for n in cells.coords if not cells[n].dims))
+    }
+    cells = cells.isel(dict.fromkeys(others, 0)).sortby([x, y]).transpose(y, x)
+    cells = cells.where((cells[x] > 0) & (cells[y] > 0) & np.isfinite(cells[x]) & np.isfinite(cells[y]), drop=True)
+    figure, (axis,) = new_figure(WITH_LEGEND, 4.8)
+    filled = _draw_panel(axis, cells[x].values, cells[y].values, cells.values, sorted(map(float, levels)))
+    name_axes(axis, NAMES.get(x, x.replace("_", " ")), NAMES.get(y, y.replace("_", " ")))
+    bar = figure.colorbar(filled, ax=axis, extend="both", pad=0.015)
+    bar.set_label("epsilon (certified upper bound)", fontsize=MEDIUM)
+    bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
+    bar.ax.minorticks_off()
+    places |= {name: str(value) for name, value in dataset.attrs.items() if name == "delta"}
+    figure.suptitle(", ".join(f"{n} {v}".replace("_", " ") for n, v in places.items()), fontsize=MEDIUM)
+    return figure
+
+
+def _epsilon_lines(cells: xr.DataArray) -> Figure:
+    """Epsilon over the axis that varies, a line per number of steps."""
+    over = next((name for name in reversed(AXES) if cells[name].size > 1 and name != "steps"), "steps")
+    if cells[over].size < 2 or not cells.size:
+        raise ValueError("a picture needs two positive finite values of noise_multiplier, sample_rate or steps")
+    figure, (axis,) = new_figure(NARROWEST, 4.3, 1, 1)
+    cells.squeeze().plot.line(ax=axis, x=over, xscale="log", yscale="log")
+    name_axes(axis, NAMES[over], "epsilon (certified upper bound)")
+    return figure
+
+
+def _draw_panel(axis: Axes, rates: Cells, noises: Cells, values: Cells, levels: Sequence[float]) -> QuadContourSet:
+    from matplotlib.colors import LogNorm
+
+    # Zero and infinity have no logarithm; far outside the levels they fall under the colour bar's two ends.
+    finite = np.clip(values, levels[0] * 1e-6, levels[-1] * 1e6)
+    log_scale(axis, axis.xaxis, rates[0], rates[-1])
+    log_scale(axis, axis.yaxis, noises[0], noises[-1])
+    fine, norm = np.geomspace(levels[0], levels[-1], 97), LogNorm(levels[0], levels[-1])
+    filled = axis.contourf(rates, noises, finite, levels=fine, norm=norm, cmap="viridis_r", extend="both")
+    crossed = [level for level in levels if finite.min() < level < finite.max()]
+    if crossed:
+        # Lines are interpolated in log(epsilon), which spans decades from one cell to the next.
+        style: dict[str, Any] = {"colors": "black", "linewidths": 0.8, "linestyles": "solid"}
+        lines = axis.contour(rates, noises, np.log(finite), levels=np.log(crossed), **style)
+        for text in axis.clabel(lines, fmt=lambda level: f"{math.exp(level):g}", fontsize=SMALL):
+            text.set_bbox({"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75})
+    return filled
