@@ -73,7 +73,12 @@ def _as_now(value):
     found = {name: _as_now(one) for name, one in value.items()}
     if "kind" in found:
         found["kind"] = {"Sampled": "PoissonSampled", "GroupOf": "Grouped"}.get(found["kind"], found["kind"])
-    return found | ({"monotone": False} if found.get("kind") == "PermuteAndFlip" else {})
+    new = {
+        "PermuteAndFlip": {"monotone": False},
+        "GOPA": {"colluding": 0, "draws": 0, "graph_delta": 1e-9},
+        "RandomWalk": {"colluding": 0, "noise": "once"},
+    }
+    return found | new.get(found.get("kind"), {})
 
 
 def test_the_state_of_the_first_version_with_every_mechanism_still_loads():

@@ -31,21 +31,22 @@ _MOST_OF_SUM: Final = 1000
 class RandomWalk(Mechanism, relations=ALL, tight=False):
     """Network DP of a token that sums along a graph (Cyffers, Bellet 2022), as one other user sees it.
 
-    **Guarantee.** `graph="ring"`: for Gaussian noise that is added at least once between two visits to the observer
-    (exact where it is once): each of its observations hides one contribution behind one noise. With `noise="every"`
-    every user adds noise, and a contribution hides behind the noise of all users between two that collude: as many as
-    the shortest way has whose ends are the observer, at place 0, or the `colluding` places; if only their number is
-    given, one. `graph="complete"`:
-    for a token that goes to one of `parties` users at random (itself included), each of which adds noise: the path
-    is revealed to the observer; between two of its visits m users add noise, j of them the one in question, whose
-    contributions add up, so that its divergence is that of a Gaussian moved by j in noise of variance m, averaged
-    over the path. The walk starts at a user drawn uniformly, or at the observer; a user at whom it starts is one
-    visit further and has no such guarantee. `rounds` counts visits to the observer; that number must not depend on
-    the data (to bound it with probability 1 - delta', compose with `ApproxDP(0, delta')`). Users who collude with the
-    observer count as it, and together they are visited `rounds` times their number. Of the
-    revealed path all that counts is j, of which m is the rest: one step in three kinds (those who collude, the user in
-    question, any other) makes j geometric. Whoever sees all messages has `local()`. The published
-    O() statements for the complete graph, whose constants are not verified, are not used.
+    **Guarantee.** For one user's contributions, against one observer, or against an observer and the `colluding` ones,
+    who count as one. Whoever sees all messages has `local()`. `rounds` must not depend on the data (to bound it with
+    probability 1 - delta', compose with `ApproxDP(0, delta')`).
+
+    `graph="ring"`: each observation hides one contribution behind the noise that is added at least once between two
+    visits (exact where it is once). With `noise="every"` every user adds noise, and a contribution hides behind that
+    of all users between two who collude: as many as the shortest way has whose ends are the observer, at place 0, or
+    the `colluding` places; if only their number is given, one.
+
+    `graph="complete"`: the token goes to one of `parties` users at random (itself included), each of which adds noise,
+    and the path is revealed. Between two visits to the coalition m users add noise, j of them the one in question:
+    given the path, a Gaussian moved by j in noise of variance m. The average over paths is taken: j is geometric, as
+    of the steps that matter one kind goes to the coalition and one to the user, and m is j and the steps between. The
+    coalition is visited `rounds` times its size. The walk starts at a user drawn uniformly, or at the observer; a user
+    at whom it is known to start is one visit further and has no such guarantee. Proof: docs/algorithms/networks.md.
+    The published O() statements, whose constants are not verified, are not used.
 
     Examples
     --------
