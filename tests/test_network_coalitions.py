@@ -246,7 +246,12 @@ def test_coalitions_only_make_it_worse_and_the_whole_transcript_is_local_privacy
         assert all(a.network < b.network for a, b in pairwise(gains))
         assert len({one.local for one in gains}) == 1
         assert gains[0].ratio > 1.4
-    assert fa.network_gain(fa.RandomWalk(4.0, 5), delta=1e-5).ratio == 1.0
+    once, every = (
+        fa.network_gain(fa.RandomWalk(4.0, 5, noise=noise, parties=9), delta=1e-5) for noise in ("once", "every")
+    )
+    assert once.local == math.inf > once.network  # most contributions have no noise of their own
+    assert once.network == every.local
+    assert every.network == pytest.approx(fa.epsilon(fa.GDP(math.sqrt(5 / 8) / 4), delta=1e-5), rel=1e-9)
     assert fa.GOPA(0.5, 9.0, parties=5, colluding=4).mu == pytest.approx(math.sqrt(2.0))
 
 

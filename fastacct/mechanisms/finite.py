@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import SAMPLED, Relation
 from fastacct.losses.atoms import atoms, both, everything, in_reach, table
 from fastacct.losses.divergence import pure
@@ -22,6 +22,10 @@ from fastacct.mechanisms.base import WEIGHTS_OFF, constant, parameter, plain
 __all__ = ["PairOfTables", "RandomizedResponse", "from_pmf"]
 
 _ANSWERS: Final = Domain(2.0, 1e9, integer=True)
+
+
+_PEOPLE: Final = Domain(1.0, 1e5, integer=True)
+"""Whose answers are enumerated."""
 
 
 class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_local=True):
@@ -81,7 +85,7 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
     def error_law(self, *, respondents: float, share: float) -> error.ErrorLaw:
         """Of the estimated share of one answer among so many people, `share` of whom have it: the answers of others are
         random, the people are fixed (`Shares` has the standard error of a sample of people, too)."""
-        n, part = as_number("respondents", respondents, COUNT), as_number("share", share, UNIT)
+        n, part = as_number("respondents", respondents, _PEOPLE), as_number("share", share, UNIT)
         true, lie = self._chances()
         have = round(part * n)
         variance = (have * true * (1.0 - true) + (n - have) * lie * (1.0 - lie)) / n / n

@@ -108,8 +108,9 @@ class RandomWalk(Mechanism, relations=ALL, tight=False):
         return tuple(one for one in ways if one > 0)
 
     def local(self) -> Process:
-        """Where all messages are seen: one contribution behind its own noise a round, their mean on either graph."""
-        return Gaussian(self.noise_multiplier) * self.rounds
+        """Where all messages are seen: one contribution behind its own noise a round, if every user adds noise."""
+        alone = self.noise_multiplier if self.graph == "complete" or self.noise == "every" else 0.0
+        return Gaussian(alone) * self.rounds
 
     @property
     def _coalition(self) -> int:
