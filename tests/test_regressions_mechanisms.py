@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.readers.cell import CellReader
 
 # -- infinite losses that occur often --------------------------------------------------------------------------------
 
@@ -298,3 +299,23 @@ def test_a_walk_on_a_ring_beside_other_releases_is_its_gaussians():
     others = fa.Laplace(4.0) * 2
     least = fa.epsilon_lower(fa.Gaussian(8.0) * 10 + others, delta=1e-6)
     assert fa.epsilon(fa.RandomWalk(8.0, 10) + others, delta=1e-6) >= least > 2.1
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "add", "remove", "replace_one"])
+def test_epsilon_at_delta_0_needs_no_grid(relation, monkeypatch):
+    """The largest losses of all parts add up: a grid took 10 to 18 seconds for these."""
+    monkeypatch.setattr(CellReader, "_largest", lambda *_: pytest.fail("a reader was asked"))
+    moved = 2.0 if relation == "replace_one" else 1.0
+    for job, truth in (
+        (fa.Laplace(5.0) * 10, 2.0 * moved),
+        (fa.Laplace(2.0) + fa.Laplace(3.0) * 2 + fa.DiscreteLaplace(4.0) * 4, (0.5 + 2.0 / 3.0 + 1.0) * moved),
+    ):
+        found = fa.epsilon_bounds(job, delta=0.0, neighbors=relation)
+        assert found.lower <= truth <= found.upper
+        assert found.upper - found.lower <= 2e-14
+    if relation in ("add", "remove"):  # 1 - q + q exp(1/b), or the inverse of 1 - q + q exp(-1/b)
+        sign = 1.0 if relation == "remove" else -1.0
+        truth = sign * 10.0 * math.log1p(0.1 * math.expm1(sign * 0.2))
+        found = fa.epsilon_bounds(fa.Laplace(5.0).poisson(0.1) * 10, delta=0.0, neighbors=relation)
+        assert found.lower <= truth * (1 + 1e-15)
+        assert truth * (1 - 1e-15) <= found.upper <= truth * (1 + 1e-13)

@@ -125,6 +125,17 @@ class _Readers:
         """Whether losses are rounded to a grid."""
         return "grid" in self._makers or "two grids" in self._makers
 
+    def reached(self) -> float:
+        """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
+        total = 0.0
+        for pair, count in self._used:
+            if isinstance(pair, CompiledPair):
+                return -math.inf
+            lower = pair.side(self._direction).lower
+            seen = ((n.loss - n.loss_error)[n.mass > n.mass_error] for n in lower.nodes(None, 1e-300))
+            total += count * (max((float(one.max()) for one in seen if one.size), default=-math.inf) - lower.slack)
+        return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
+
     def is_below(self, quantity: Literal["epsilon", "delta"], target: float, least: float) -> bool:
         """Whether the first grid says that the answer is at most `least`."""
         grid = self._made.get("grid")
@@ -231,6 +242,10 @@ class CellReader:
             return Found(0.0, 0.0, Status.TIGHT)
         pure, found = self._renyi.pure_epsilon, None
         if not isinstance(self._pairs, str):
+            if delta == 0.0 < pure < math.inf:
+                least = max(side.reached() for side in self._sides)
+                if pure - least <= TIGHT_WIDTH * pure:  # the largest loss is known on both sides
+                    return Found(min(least, pure), pure, Status.TIGHT)
             found, is_exact = self._largest("epsilon", delta, only_upper)
         if found is None:
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
