@@ -281,3 +281,9 @@ def test_what_is_refused_of_walks():
             make()
     assert fa.epsilon(fa.GradientWalk(0.0, 1, 10), delta=1e-5) == math.inf
     assert fa.epsilon(fa.GradientWalk(math.inf, 1, 10), delta=1e-5) == 0.0
+
+
+def test_parties_may_be_numpys_whole_numbers():
+    assert fa.GOPA(1.0, 1.0, parties=5, colluding=np.array([3, 1])) == fa.GOPA(1.0, 1.0, parties=5, colluding=(1, 3))
+    edges = np.array([[0, 1], [2, 1]])
+    assert fa.GOPA(1.0, 1.0, parties=5, edges=edges) == fa.GOPA(1.0, 1.0, parties=5, edges=((0, 1), (1, 2)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -143,10 +143,15 @@ class GOPA(Mechanism, relations=("replace_one",), tight=False):
         return GDP(math.sqrt(1.0 / own) * _UP if own > 0.0 else math.inf) * 1
 
 
+def _plain(one: Any) -> Any:
+    """NumPy's whole numbers as Python's."""
+    return int(one) if isinstance(one, np.integer) else one
+
+
 def as_coalition(colluding: object, parties: int) -> int | tuple[int, ...]:
     """How many collude, or which, in order."""
     if isinstance(colluding, Iterable) and not isinstance(colluding, str | bytes):
-        who = tuple(colluding)
+        who = tuple(_plain(one) for one in colluding)
         for k, one in enumerate(who):
             if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one < parties:
                 raise ValueError(f"colluding[{k}] = {one!r} must be a party: a whole number in [0, {parties - 1}]")
@@ -162,7 +167,7 @@ def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
         raise TypeError(f"edges must be a sequence of (int, int), not {edges!r}")
     found = set()
     for k, edge in enumerate(edges):
-        pair = tuple(edge) if isinstance(edge, Iterable) and not isinstance(edge, str) else ()
+        pair = tuple(map(_plain, edge)) if isinstance(edge, Iterable) and not isinstance(edge, str) else ()
         if len(pair) != 2 or not all(isinstance(x, int) and not isinstance(x, bool) for x in pair):
             raise TypeError(f"edges[{k}] must be (int, int), not {edge!r}")
         if not all(0 <= x < parties for x in pair) or pair[0] == pair[1]:
