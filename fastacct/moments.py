@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import Bounds
-from fastacct.core.inputs import Cells
+from fastacct.core.inputs import MAX_ORDER, Cells
 
 __all__ = ["Concentration", "second_moment", "smallest_tau"]
 
@@ -24,6 +24,7 @@ _NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
 """Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
 _RATIO: Final = 1.003
 _LARGEST: Final = 1e3
+_FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
 """Lower and upper bounds at points."""
@@ -106,6 +107,8 @@ def smallest_tau(
 
     near, start = math.inf, 0.0
     for s in (_NEAREST / deviation).tolist():
+        if 2.0 * s > _FARTHEST:
+            break  # losses so small that no order resolves them
         found = 0.0
         for t in (s, -s):
             least = max(lower(t) - max(t * mean.lower, t * mean.upper), 0.0)
@@ -118,7 +121,7 @@ def smallest_tau(
             near, start = found, s
     if math.isinf(near):
         return math.inf
-    end = max(_LARGEST / deviation, _LARGEST)
+    end = min(max(_LARGEST / deviation, _LARGEST), _FARTHEST)
     points = start * np.power(_RATIO, np.arange(math.ceil(math.log(end / start) / math.log(_RATIO)) + 1.0))
     square = max(near, float(far(points[-1:])[0]))
     for side in (1.0, -1.0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fastacct.core.inputs import UNIT, as_number
 from fastacct.core.relations import Relation
 from fastacct.epsilon import epsilon
 from fastacct.mechanisms.algebra import Mechanism
@@ -28,10 +29,9 @@ class NetworkGain(NamedTuple):
 def network_gain(mechanism: Mechanism, *, delta: float, neighbors: Relation | None = None) -> NetworkGain:
     """Epsilon for one participant of a decentralised mechanism, beside that for an observer of every message.
 
-    **Guarantee.** Both are certified upper bounds.  Whoever sees every message sees what each participant sees: the
-    local view is local DP.  Of walks it is that of a user who contributes `rounds` times; on the complete graph, where
-    that number is the mean of a random one, which the network's view counts in full, a large coalition may come out
-    worse.
+    **Guarantee.** Certified upper bounds, each under its conditions.  The local view is local DP; of walks it is that
+    of a user who contributes exactly `rounds` times.  (On the complete graph that is the mean of a random number, which
+    the network's view counts in full: a large coalition may come out worse.)
 
     Parameters
     ----------
@@ -60,6 +60,9 @@ def network_gain(mechanism: Mechanism, *, delta: float, neighbors: Relation | No
     """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
+    if mechanism.shape:
+        raise TypeError(f"mechanism has parameters of shape {mechanism.shape}; ask for one mechanism at a time")
+    target = as_number("delta", delta, UNIT)
     relation = mechanism.relations[0] if neighbors is None else neighbors
-    local = float(epsilon(mechanism.local(), delta=delta, neighbors=relation))
-    return NetworkGain(local, float(epsilon(mechanism, delta=delta, neighbors=relation)))
+    local = float(epsilon(mechanism.local(), delta=target, neighbors=relation))
+    return NetworkGain(local, float(epsilon(mechanism, delta=target, neighbors=relation)))

@@ -63,7 +63,7 @@ class PrivacyLoss:
         process = self._job if isinstance(self._job, Process) else self._job * 1
         if alpha >= 1.0 and process.is_sampled(self._direction):
             found = rdp_bounds(process, alpha, neighbors=self._direction, threads=self._threads)
-            if found.lower > 0.0 or not 0.0 < found.upper < math.inf:
+            if found.lower > 0.0 or found.upper in (0.0, math.inf):
                 return found
         if alpha == 0.0:
             lost = float(self._deltas_of(self._other, np.array([_LARGEST]))[1][0]) + self._off
@@ -75,13 +75,17 @@ class PrivacyLoss:
         else:
             lower, upper = self._by_deltas(min(alpha, _MOST))  # divergences grow with the order
             if alpha >= 1.0:
-                upper = float(rdp(process, alpha, neighbors=self._direction, threads=self._threads))
+                upper = min(upper, float(rdp(process, alpha, neighbors=self._direction, threads=self._threads)))
                 lower = min(lower, upper)
-        return Bounds(lower, upper, int(status_of(np.asarray(lower), np.asarray(upper))))
+        return Bounds(float(lower), float(upper), int(status_of(np.asarray(lower), np.asarray(upper))))
 
     @property
     def variance(self) -> Bounds:
-        """The variance under P: certified bounds, about 1e-6 of the second moment wide; inf with an infinite loss."""
+        """The variance under P: certified bounds, about 1e-6 of the second moment wide for losses of the size of 1.
+
+        Wider for very small ones; from above inf where losses beyond 700 matter.  Of the pair that is analysed: a
+        mechanism that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
+        """
         low, high = second_moment(
             lambda e: self._deltas_of(self._direction, e),
             lambda e: self._deltas_of(self._other, e),
@@ -91,14 +95,16 @@ class PrivacyLoss:
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
         low -= mean.upper * mean.upper * (1.0 + 1e-15) if math.isfinite(mean.upper) else math.inf
         high = math.inf if math.isinf(mean.upper) else max(high, 0.0)
-        return Bounds(max(low, 0.0), high, int(status_of(np.asarray(max(low, 0.0)), np.asarray(high))))
+        low, high = float(max(low, 0.0)), float(high)
+        return Bounds(low, high, int(status_of(np.asarray(low), np.asarray(high))))
 
     @property
     def concentration(self) -> Concentration:
         """(mu, tau) of mean-concentrated DP in this direction: the smallest from above, tau to about 1 % at best.
 
         mu is the upper bound of the mean, and tau^2 at least 2 log E exp(s (L - E L)) / s^2 for all s.  Infinite where
-        the loss is, or is not known to be subgaussian.
+        no bound is found: losses that are infinite, have heavier tails, or are beyond 700.  As `variance` it is of the
+        pair that is analysed: mean-concentrated DP does not pass to what a pair dominates, nor to post-processing.
         """
         mean, variance = self.mean, self.variance
         if not math.isfinite(variance.upper) or not math.isfinite(mean.upper):
@@ -114,7 +120,8 @@ class PrivacyLoss:
             return np.asarray(2.0 * np.maximum(right, left))
 
         deviation = math.sqrt(variance.upper)
-        return Concentration(mean.upper, smallest_tau(self._log_moment, self._least_moment, mean, deviation, far))
+        found = smallest_tau(self._log_moment, self._least_moment, mean, deviation, far)
+        return Concentration(mean.upper, min(found, 0.5 * (pure + pure_back)))  # Hoeffding: half the range
 
     def _growth(self, direction: Direction) -> tuple[float, float]:
         """rho of zero-concentrated DP and epsilon of pure DP in one direction; inf where none is known."""

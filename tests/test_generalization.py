@@ -72,6 +72,8 @@ def test_theorems_as_formulas_and_what_is_refused():
     )
     assert g.max_information([0.1, 5.0], 10, beta=0.5).shape == (2,)
     assert g.max_information(5.0, 10, beta=0.5) == pytest.approx(50 / math.log(2))  # the smaller
+    assert g.max_information(0.0, 10, beta=1e-320) == 0.0
+    assert g.statistical_query_error(0.3, 10**6, epsilon=0.1) > 0.0
     assert g.statistical_query_error(0.1, 2000, epsilon=0.05) == pytest.approx(6 * math.exp(-20))
     assert g.probability_on_own_data(3.0, 0.01) == pytest.approx(0.08)
     assert g.probability_on_own_data(5000.0, 0.0, beta=0.2) == pytest.approx(0.2)

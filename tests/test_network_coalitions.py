@@ -257,7 +257,16 @@ def test_coalitions_only_make_it_worse_and_the_whole_transcript_is_local_privacy
 
 def test_the_ring_hides_behind_the_shortest_way():
     every = {"noise": "every", "parties": 12}
-    for colluding, ways in (((), 11), ((6,), 5), ((3, 6), 2), ((1, 2), 9), ((2,), 1), ((11,), 10)):
+    for colluding, ways in (
+        ((), 11),
+        ((0,), 11),
+        ((0, 6), 5),
+        ((6,), 5),
+        ((3, 6), 2),
+        ((1, 2), 9),
+        ((2,), 1),
+        ((11,), 10),
+    ):
         walk = fa.RandomWalk(3.0, 4, colluding=colluding, **every)
         truth = fa.epsilon(fa.GDP(math.sqrt(4.0 / ways) / 3.0), delta=1e-6)
         assert fa.epsilon(walk, delta=1e-6) == pytest.approx(truth, rel=1e-9)
@@ -276,14 +285,23 @@ def test_what_is_refused_of_walks():
         (lambda: fa.GradientWalk(1.0, 1, 5, colluding=3), r"colluding = 3"),
         (lambda: fa.network_gain(fa.Gaussian(1.0), delta=1e-5), "not decentralised"),
         (lambda: fa.network_gain("walk", delta=1e-5), "must be a mechanism"),
+        (lambda: fa.network_gain(fa.RandomWalk([1.0, 2.0], 1), delta=1e-5), r"shape \(2,\)"),
+        (lambda: fa.network_gain(fa.RandomWalk(1.0, 1), delta=[1e-5]), "delta must be one number"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             make()
     assert fa.epsilon(fa.GradientWalk(0.0, 1, 10), delta=1e-5) == math.inf
     assert fa.epsilon(fa.GradientWalk(math.inf, 1, 10), delta=1e-5) == 0.0
+    assert fa.delta(fa.RandomWalk(1.7e308, 1, noise="every", parties=10), epsilon=0.0) > 0.0  # overflow is not infinite
+    assert fa.epsilon(fa.RandomWalk(math.inf, 1, noise="every", parties=10), delta=1e-5) == 0.0
 
 
 def test_parties_may_be_numpys_whole_numbers():
     assert fa.GOPA(1.0, 1.0, parties=5, colluding=np.array([3, 1])) == fa.GOPA(1.0, 1.0, parties=5, colluding=(1, 3))
+    assert fa.GOPA(1.0, 1.0, parties=5, colluding=np.array(2)) == fa.GOPA(1.0, 1.0, parties=5, colluding=2)
+    for edges in (np.array(5), [np.array(3)]):
+        with pytest.raises(TypeError, match="edges"):
+            fa.GOPA(1.0, 1.0, parties=5, edges=edges)
+    assert fa.GOPA(1e-310, 1.0, parties=40, draws=10, graph_delta=1e-3).mu > 0.9 * math.sqrt(1.0 / 1e-308 / 40)
     edges = np.array([[0, 1], [2, 1]])
     assert fa.GOPA(1.0, 1.0, parties=5, edges=edges) == fa.GOPA(1.0, 1.0, parties=5, edges=((0, 1), (1, 2)))

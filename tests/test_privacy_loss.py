@@ -288,3 +288,52 @@ def test_tables_that_add_up_to_1_within_1e_12_only():
 def test_a_large_divergence_of_a_gaussian_is_known_from_below_too():
     mean = fa.privacy_loss(fa.Gaussian(0.1)).mean
     assert 49.0 <= mean.lower <= 50.0 <= mean.upper <= 50.0 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(0.7, 0.2), (2.0, 0.5), (0.5, 0.1), (1.0, 0.9)])
+def test_moments_of_a_sampled_gaussian_by_integration(noise, rate):
+    """In both directions, which differ: bounds of one are not bounds of the other."""
+    with mp.workdps(25):
+        s, q = mp.mpf(noise), mp.mpf(rate)
+        ends = [-14 * s, -5 * s, -s, 0, s, 3 * s, 6 * s, 14 * s, 14 * s + 2]
+
+        def density(x):
+            return mp.exp(-x * x / 2 / s / s) / s / mp.sqrt(2 * mp.pi)
+
+        def ratio(x):
+            return 1 - q + q * mp.exp((2 * x - 1) / 2 / s / s)
+
+        for direction in ("remove", "add"):
+            sign, weight = (1, ratio) if direction == "remove" else (-1, lambda x: mp.mpf(1))
+
+            def mean_of(f, weight=weight):
+                return mp.quad(lambda x: f(x) * density(x) * weight(x), ends)
+
+            def loss(x, sign=sign):
+                return sign * mp.log(ratio(x))
+
+            first = mean_of(loss)
+            second = mean_of(lambda x, loss=loss, first=first: (loss(x) - first) ** 2)
+            two = mp.log(mean_of(lambda x, loss=loss: mp.exp(loss(x))))
+            found = fa.privacy_loss(fa.Gaussian(noise).poisson(rate), neighbors=direction)
+            divergences = fa.rdp_bounds(fa.Gaussian(noise).poisson(rate), 2.0, neighbors=direction)
+            for bounds, truth in (
+                (found.mean, first),
+                (found.variance, second),
+                (found.divergence(2.0), two),
+                (divergences, two),
+            ):
+                assert bounds.lower <= truth * (1 + mp.mpf(1e-12)), (direction, bounds, truth)
+                assert truth * (1 - mp.mpf(1e-12)) <= bounds.upper, (direction, bounds, truth)
+            tau = max(
+                2 * mp.log(mean_of(lambda x, t=t, loss=loss, first=first: mp.exp(t * (loss(x) - first)))) / t / t
+                for t in (-3, -1, mp.mpf(-1) / 4, mp.mpf(1) / 4, 1, 3)
+            )
+            assert found.concentration.tau**2 >= tau * (1 - mp.mpf(1e-12))
+
+
+def test_losses_too_small_for_any_order_are_bounded_safely():
+    for noise in (1e11, 1e50, 1e300):
+        loss = fa.privacy_loss(fa.Gaussian(noise))
+        assert loss.variance.lower <= 1.0 / noise / noise <= loss.variance.upper
+        assert loss.concentration.tau >= 1.0 / noise

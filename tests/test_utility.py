@@ -432,6 +432,25 @@ def test_thresholdout_is_a_bound_of_a_million_answers(rate, size, beta):
     assert not law.is_exact
 
 
+def test_thresholdout_holds_against_somebody_who_waits_for_a_high_threshold():
+    """Ask until answers of the training set come five times in a row, keep that threshold, then ask for the error."""
+    rng = np.random.default_rng(9)
+    holdout, base, runs, last = fa.Thresholdout(rate=0.002, size=10**9, budget=1000), 0.5, 1000, 1500
+    rate, row, left = 0.002, np.zeros(runs), np.full(runs, 1000)
+    kept = rng.laplace(0.0, 2.0 * rate, runs)
+    for question in range(last + 1):
+        far = np.full(runs, 0.521) if question == last else np.where(row < 5, 0.516, 0.0)
+        crossed = (far > base + kept + rng.laplace(0.0, 4.0 * rate, runs)) & (left > 0)
+        row = np.where(crossed, 0, row + (row < 5))
+        kept = np.where(crossed, rng.laplace(0.0, 2.0 * rate, runs), kept)
+        left = left - crossed
+    frequency = np.mean(~crossed)
+    assert frequency > 0.3  # the statement without the factor says 0.082
+    law = fa.utility(holdout, threshold=base)
+    assert frequency <= law.tail(0.5209)
+    assert law.published is None
+
+
 def test_thresholdout_needs_a_small_budget():
     with pytest.raises(ValueError, match=r"needs budget <= \(rate/2\)\^2 size = 0.25"):
         fa.utility(fa.Thresholdout(0.01, 10_000, 3), threshold=0.1)

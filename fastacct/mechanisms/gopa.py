@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -104,30 +105,14 @@ class GOPA(Mechanism, relations=("replace_one",), tight=False):
         if own == 0.0:
             return math.inf
         if self.draws:
-            alone, together = (1.0 - 1.0 / n) / own, self._drawn[0]
-            if together > 0.0:
-                alone *= together / (together + shared * alone)
-            return math.sqrt(min(1.0 / (n * own) + alone, 1.0 / own))
+            together = shared / self._drawn[0] if n > 1 else 0.0
+            apart = 1.0 / (own / (1.0 - 1.0 / n) + together) if n > 1 else 0.0
+            return math.sqrt(min(1.0 / (n * own) + apart, 1.0 / own))
         if self.edges is None:
             return math.sqrt(1.0 / (n * own) + (1.0 - 1.0 / n) / (own + n * shared))
-        return self._mu_of(self.edges)
-
-    def _mu_of(self, edges: Iterable[tuple[int, int]]) -> float:
-        """By the eigenvalues of the Laplacian of the honest part."""
-        own, shared, n = self.independent_variance, self.pairwise_variance, self.honest
-        bad = self.colluding if isinstance(self.colluding, tuple) else ()
-        place = np.cumsum(~np.isin(np.arange(self.parties), bad)) - 1
-        kept = [(place[i], place[j]) for i, j in edges if i not in bad and j not in bad]
-        i, j = np.array(kept, dtype=np.intp).reshape(-1, 2).T
-        laplacian = np.diag(np.bincount(np.append(i, j), minlength=n).astype(np.float64))
-        laplacian[i, j] = laplacian[j, i] = -1.0
-        # the eigenvalues found are those of a matrix within `off` of it, and less noise is the safe side
-        values, vectors = np.linalg.eigh(laplacian)
-        off = 4e-16 * n * max(1.0, float(values[-1]))
-        if own <= 4.0 * shared * off:
-            return math.sqrt(1.0 / own)
-        square = float(((vectors * vectors) @ (1.0 / (own + shared * (values - off)))).max())
-        return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
+        return _mu_of(
+            own, shared, self.parties, self.colluding if isinstance(self.colluding, tuple) else (), self.edges
+        )
 
     def error_law(self) -> error.ErrorLaw:
         """Of the average of all parties, if they all do as agreed: noise of pairs cancels."""
@@ -143,14 +128,38 @@ class GOPA(Mechanism, relations=("replace_one",), tight=False):
         return GDP(math.sqrt(1.0 / own) * _UP if own > 0.0 else math.inf) * 1
 
 
+@lru_cache(maxsize=64)
+def _mu_of(own: float, shared: float, parties: int, bad: tuple[int, ...], edges: tuple[tuple[int, int], ...]) -> float:
+    """By the eigenvalues of the Laplacian of the honest part."""
+    n, left_out = parties - len(bad), set(bad)
+    place = np.cumsum(~np.isin(np.arange(parties), bad)) - 1
+    kept = [(place[i], place[j]) for i, j in edges if i not in left_out and j not in left_out]
+    i, j = np.array(kept, dtype=np.intp).reshape(-1, 2).T
+    laplacian = np.diag(np.bincount(np.append(i, j), minlength=n).astype(np.float64))
+    laplacian[i, j] = laplacian[j, i] = -1.0
+    # the eigenvalues found are those of a matrix within `off` of it, and less noise is the safe side
+    values, vectors = np.linalg.eigh(laplacian)
+    off = 4e-16 * n * max(1.0, float(values[-1]))
+    if own <= 4.0 * shared * off:
+        return math.sqrt(1.0 / own)
+    with np.errstate(over="ignore"):
+        square = float(((vectors * vectors) @ (1.0 / (own + shared * (values - off)))).max())
+    return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
+
+
 def _plain(one: Any) -> Any:
     """NumPy's whole numbers as Python's."""
     return int(one) if isinstance(one, np.integer) else one
 
 
+def is_scalar(one: object) -> bool:
+    """Whether an array has no axis, so that it cannot be iterated."""
+    return isinstance(one, np.ndarray) and one.ndim == 0
+
+
 def as_coalition(colluding: object, parties: int) -> int | tuple[int, ...]:
     """How many collude, or which, in order."""
-    if isinstance(colluding, Iterable) and not isinstance(colluding, str | bytes):
+    if isinstance(colluding, Iterable) and not isinstance(colluding, str | bytes) and not is_scalar(colluding):
         who = tuple(_plain(one) for one in colluding)
         for k, one in enumerate(who):
             if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one < parties:
@@ -163,11 +172,12 @@ def as_coalition(colluding: object, parties: int) -> int | tuple[int, ...]:
 
 
 def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
-    if isinstance(edges, str | bytes) or not isinstance(edges, Iterable):
+    if isinstance(edges, str | bytes) or not isinstance(edges, Iterable) or is_scalar(edges):
         raise TypeError(f"edges must be a sequence of (int, int), not {edges!r}")
     found = set()
     for k, edge in enumerate(edges):
-        pair = tuple(map(_plain, edge)) if isinstance(edge, Iterable) and not isinstance(edge, str) else ()
+        is_pair = isinstance(edge, Iterable) and not isinstance(edge, str) and not is_scalar(edge)
+        pair = tuple(map(_plain, edge)) if is_pair else ()
         if len(pair) != 2 or not all(isinstance(x, int) and not isinstance(x, bool) for x in pair):
             raise TypeError(f"edges[{k}] must be (int, int), not {edge!r}")
         if not all(0 <= x < parties for x in pair) or pair[0] == pair[1]:

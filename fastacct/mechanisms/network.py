@@ -22,7 +22,9 @@ from fastacct.mechanisms.guarantee import PureDP, RDPCurve
 
 __all__ = ["GradientWalk", "RandomWalk", "WalkCycle"]
 
-_ROUNDS: Final = "Visits to the observer, and to each party that colludes in the mean; publication is one more."
+_ROUNDS: Final = (
+    "Visits of the observer; of a coalition in all so many times its size, at the last of which the walk stops."
+)
 
 
 _MOST_OF_SUM: Final = 1000
@@ -38,14 +40,17 @@ class RandomWalk(Mechanism, relations=ALL, tight=False):
     `graph="ring"`: each observation hides one contribution behind the noise that is added at least once between two
     visits (exact where it is once). With `noise="every"` every user adds noise, and a contribution hides behind that
     of all users between two who collude: as many as the shortest way has whose ends are the observer, at place 0, or
-    the `colluding` places; if only their number is given, one.
+    the `colluding` places; if only their number is given, one. Then the walk starts and ends at the observer: a
+    contribution on a shorter stretch, to the first look or after the last, has no such guarantee.
 
     `graph="complete"`: the token goes to one of `parties` users at random (itself included), each of which adds noise,
     and the path is revealed. Between two visits to the coalition m users add noise, j of them the one in question:
     given the path, a Gaussian moved by j in noise of variance m. The average over paths is taken: j is geometric, as
     of the steps that matter one kind goes to the coalition and one to the user, and m is j and the steps between. The
-    coalition is visited `rounds` times its size. The walk starts at a user drawn uniformly, or at the observer; a user
-    at whom it is known to start is one visit further and has no such guarantee. Proof: docs/algorithms/networks.md.
+    coalition is visited `rounds` times its size, and the walk ends with the last of these visits: what is published
+    elsewhere, or after a number of steps fixed beforehand, is not covered. The walk starts at a user drawn uniformly,
+    or at the observer; a user at whom it is known to start is one visit further and has no such guarantee. Proof:
+    docs/algorithms/networks.md.
     The published O() statements, whose constants are not verified, are not used.
 
     Examples
@@ -55,7 +60,7 @@ class RandomWalk(Mechanism, relations=ALL, tight=False):
     1.742964362
     >>> walk = fa.RandomWalk(noise_multiplier=4.0, rounds=1, graph="complete", parties=100)
     >>> round(fa.rdp(walk, 4.0), 10)
-    0.0025369696
+    0.0025369655
     >>> coalition = fa.RandomWalk(noise_multiplier=4.0, rounds=1, graph="complete", parties=100, colluding=9)
     >>> round(fa.rdp(coalition, 4.0), 8)
     0.01452736
@@ -78,7 +83,7 @@ class RandomWalk(Mechanism, relations=ALL, tight=False):
                 raise TypeError("noise_multiplier must be one number for the complete graph, not an array")
             _check_coalition(self.colluding, self.parties)
             return
-        if self._coalition >= self.parties or not self._ways:
+        if (isinstance(self.colluding, int) and self._coalition >= self.parties) or not self._ways:
             raise ValueError(f"colluding = {self.colluding!r} and the observer are all {self.parties} users")
         if self.noise == "once" and self.colluding:
             raise ValueError(
@@ -98,7 +103,12 @@ class RandomWalk(Mechanism, relations=ALL, tight=False):
         shortest = min(self._ways)
         if shortest == 1:
             return self.noise_multiplier
-        return np.asarray(self.noise_multiplier, dtype=np.float64) * (math.sqrt(shortest) * (1.0 - 1e-15))
+        noise = np.asarray(self.noise_multiplier, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            hidden = noise * (math.sqrt(shortest) * (1.0 - 1e-15))
+        return np.where(
+            np.isinf(noise), noise, np.minimum(hidden, np.finfo(np.float64).max)
+        )  # overflow is not infinite
 
     @property
     def _ways(self) -> tuple[int, ...]:

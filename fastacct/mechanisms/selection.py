@@ -223,7 +223,7 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     Examples
     --------
     >>> import fastacct as fa
-    >>> holdout = fa.Thresholdout(rate=0.02, size=1_000_000, budget=10)
+    >>> holdout = fa.Thresholdout(rate=0.02, size=1_000_000, budget=1)
     >>> round(fa.utility(holdout, threshold=0.05).quantile(0.05), 3)
     0.3
     """
@@ -235,9 +235,11 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
     def error_law(self, *, threshold: float) -> error.ErrorLaw:
         """How far an answer is from the population's value, in its own unit: a bound, questions chosen adaptively.
 
-        P[error > threshold + (t + 1) tau] <= 6 exp(-tau^2 size/2) + exp(-t/8), tau = rate/2 (Dwork et al. 2015): the
-        answers so far are budget/(tau size)-DP, which is at most tau, so that the holdout's value is within tau of the
-        population's; from the holdout's the answer differs by the noise of the comparison, or by its own.
+        P[error > threshold + (t + 1) tau] <= 6 exp(-tau^2 size/2) + budget exp(-t/8), tau = rate/2 (after Dwork et al.
+        2015): the answers so far are budget/(tau size)-DP, which is at most tau, so that the holdout's value is within
+        tau of the population's; from the holdout's the answer differs by the noise of the comparison, or by its own.
+        The statement as printed has no factor `budget`, and is false for more than one answer: the threshold's noise
+        stays until it is crossed, so that somebody may ask until it is a high one.
         """
         base, tau = as_number("threshold", threshold, _ABOVE), 0.5 * self.rate
         if self.budget > tau * tau * self.size:
@@ -248,11 +250,12 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
         missed = 6.0 * math.exp(-0.5 * tau * tau * self.size)
 
         def tail(t: Cells) -> Cells:
-            beyond = np.exp((1.0 - (t - base) / tau) / 8.0)
+            beyond = self.budget * np.exp((1.0 - (t - base) / tau) / 8.0)
             return np.asarray(np.where(t < base + tau, 1.0, np.minimum(1.0, missed + beyond)))
 
         found = "error of an answer, against the population"
-        return error.ErrorLaw(math.nan, found, tail, lambda beta: _published(base, tau, missed, beta), False, _HOLDOUT)
+        published = (lambda beta: _published(base, tau, missed, beta)) if self.budget == 1 else None
+        return error.ErrorLaw(math.nan, found, tail, published, False, _HOLDOUT)
 
     def decompose(self, relation: Relation) -> Process:
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite

@@ -33,7 +33,25 @@ _ABOVE_ONE: Final = 2.0 ** -np.array([52.0, 40.0, 30.0, 23.0, 17.0, 12.0, 9.0])
 def divergences(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, *, only_upper: bool
 ) -> Bounds:
-    """Bounds at the orders; the lower ones are 0 where only upper ones are asked for."""
+    """Bounds at the orders; the lower ones are 0 where only upper ones are asked for.
+
+    The kernel's are of direction remove, the larger one: of a sample's direction add they are bounds from above alone.
+    """
+    found = _of_larger(job, orders, shape, relation, threads, only_upper)
+    if only_upper or relation != "add":
+        return found
+    whole, sampled = job.decompose(relation), np.zeros(job.shape, dtype=np.bool_)
+    for _, rate, count in whole.runs(relation) or []:
+        sampled |= ((rate > 0.0) & (rate < 1.0) & (count > 0.0)).reshape(job.shape)
+    known = ~sampled.ravel()[owners(job.shape, shape)].reshape(shape)
+    upper, status = np.asarray(found.upper), np.asarray(found.status)
+    lower = np.where(known, found.lower, 0.0)
+    return Bounds(lower, upper, np.where(known | (upper == np.inf), status, status_of(lower, upper)).astype(np.uint8))
+
+
+def _of_larger(
+    job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
+) -> Bounds:
     special = (orders == 1.0) | (orders == np.inf)
     if not special.any():
         return _between(job, orders, shape, relation, threads, only_upper)

@@ -25,7 +25,7 @@ _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 
 
 def expected_gap(epsilon: Reals, delta: Reals = 0.0) -> float | Floats:
-    """Largest expected gap between the chosen question's mean on the data and in the population.
+    """Largest expectation of the chosen question's mean on the data less that in the population, or the reverse.
 
     (exp(epsilon) - 1 + 2 delta)/(exp(epsilon) + 1), below epsilon/2 for delta = 0: let M choose q from the data with
     one record x replaced by a fresh one x'.  E q(x) - E q(x') is at most the total variation of two neighbours'
@@ -53,7 +53,7 @@ def max_information(epsilon: Reals, records: Reals, beta: float = 0.0) -> float 
     chance = as_number("beta", beta, UNIT)
     nats = e * n
     if chance > 0.0:
-        nats = np.minimum(nats, 0.5 * e * e * n + e * np.sqrt(0.5 * n * math.log(2.0 / chance)))
+        nats = np.minimum(nats, 0.5 * e * e * n + e * np.sqrt(0.5 * n * (math.log(2.0) - math.log(chance))))
     return unwrap(nats / math.log(2.0) * _UP)
 
 
@@ -68,7 +68,7 @@ def probability_on_own_data(bits: Reals, probability: Reals, beta: float = 0.0) 
     """
     k, p = as_common(bits=(bits, NONNEGATIVE), probability=(probability, UNIT))
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.where(p > 0.0, np.exp2(k) * p, 0.0) + as_number("beta", beta, UNIT)
+        found = np.where(p > 0.0, np.exp2(k) * p * _UP + 5e-324, 0.0) + as_number("beta", beta, UNIT)
     return unwrap(np.minimum(1.0, found * _UP))
 
 
@@ -84,4 +84,4 @@ def statistical_query_error(tau: Reals, records: Reals, *, epsilon: float) -> fl
     privacy = as_number("epsilon", epsilon, NONNEGATIVE)
     if np.any(t < privacy):
         raise ValueError(f"tau = {float(t.min()):g} is below epsilon = {privacy:g}: the theorem needs epsilon <= tau")
-    return unwrap(np.minimum(1.0, 6.0 * np.exp(-t * t * n) * _UP))
+    return unwrap(np.minimum(1.0, 6.0 * np.exp(-t * t * n) * (1.0 + 1e-12) + 1e-322))  # t t n is rounded, up to 745
