@@ -305,47 +305,6 @@ def test_a_million_runs_of_a_noisy_threshold_agree(margin):
 # -- randomised response ---------------------------------------------------------------------------------------------
 
 
-def test_the_law_of_an_estimated_share_is_that_of_all_answers():
-    mechanism = fa.RandomizedResponse(1.0, answers=3)
-    true, lie = (Fraction(x) for x in mechanism._chances())
-    n, have = 6, 2
-    law = fa.utility(mechanism, respondents=n, share=have / n)
-    found: dict[float, Fraction] = {}
-    for told in itertools.product((0, 1), repeat=n):
-        chances = [(true if i < have else lie) if x else 1 - (true if i < have else lie) for i, x in enumerate(told)]
-        size = abs((Fraction(sum(told), n) - lie) / (true - lie) - Fraction(have, n))
-        found[float(size)] = found.get(float(size), Fraction(0)) + math.prod(chances)
-    assert law.mean_square == pytest.approx(sum(float(p) * e * e for e, p in found.items()), rel=1e-10)
-    for t in (0.0, 0.1, 0.33, 0.8):
-        want = float(sum(p for e, p in found.items() if e > t))
-        assert law.tail(t + 1e-9) == pytest.approx(want, rel=1e-10, abs=1e-15)
-
-
-def test_truthful_answers_have_no_error():
-    law = fa.utility(fa.RandomizedResponse(math.inf), respondents=10, share=0.3)
-    assert (law.mean_square, law.tail(1e-12), law.quantile(0.01)) == (0.0, 0.0, pytest.approx(0.0, abs=1e-15))
-
-
-def test_intervals_of_shares_cover_as_often_as_they_say():
-    mechanism, rng = fa.RandomizedResponse(1.5, answers=3), np.random.default_rng(2)
-    share = np.array([0.05, 0.25, 0.7])
-    true, lie = mechanism._chances()
-    missed = np.zeros(3)
-    means = []
-    for _ in range(2000):
-        found = mechanism.estimate(rng.multinomial(400, lie + share * (true - lie)), level=0.9)
-        missed += (share < found.lower) | (share > found.upper)
-        means.append(found.share)
-    assert np.all(missed / 2000 <= 0.1 + 5.0 * math.sqrt(0.09 / 2000))
-    assert np.all(missed / 2000 >= 0.01), "they are not wider than they need to be"
-    spread = np.std(means, axis=0)
-    assert np.all(np.abs(np.mean(means, axis=0) - share) <= 5.0 * spread / math.sqrt(2000)), "unbiased"
-    np.testing.assert_allclose(found.standard_error, spread, rtol=0.25)
-
-
-# -- calibration and errors ------------------------------------------------------------------------------------------
-
-
 def test_noise_is_calibrated_to_an_error():
     noise = fa.calibrate(lambda s: fa.utility(fa.Gaussian(s), dimension=10), error=5.0, beta=0.05)
     assert fa.utility(fa.Gaussian(noise), dimension=10).quantile(0.05) <= 5.0
@@ -408,50 +367,3 @@ def test_extreme_noise_and_units():
     assert plain.tail(math.inf) == 0.0
     with pytest.raises(ValueError, match="has no mean square: give beta"):
         fa.calibrate(lambda e: fa.utility(fa.AboveThreshold(e), queries=10), error=20.0)
-
-
-@pytest.mark.parametrize(("rate", "size", "beta"), [(0.02, 10**6, 0.05), (0.1, 10**5, 0.2), (0.05, 10**6, 0.005)])
-def test_thresholdout_is_a_bound_of_a_million_answers(rate, size, beta):
-    """The training set is as far off as is worst for this beta, the holdout as drawn."""
-    rng = np.random.default_rng(8)
-    n, base, runs = size, 0.05, 10**6
-    law = fa.utility(fa.Thresholdout(rate, size, budget=1), threshold=base)
-    quantiles = []
-    for off in base + 0.5 * rate * np.array([0.5, 4.0, 8.0 * math.log(0.66 / beta), 8.0 * math.log(1.0 / beta)]):
-        holdout = rng.binomial(n, 0.5, runs) / n - 0.5  # against the population
-        compared = np.abs(off - holdout) > base + rng.laplace(0, 2 * rate, runs) + rng.laplace(0, 4 * rate, runs)
-        errors = np.abs(np.where(compared, holdout + rng.laplace(0, rate, runs), off))
-        quantiles.append(float(np.quantile(errors, 1 - beta)))
-        for t in (base + 0.5 * rate, base + rate, base + 3 * rate, float(law.quantile(beta))):
-            tail = float(law.tail(t))
-            assert np.mean(errors > t) <= tail + 5 * math.sqrt(tail / runs)
-    assert law.quantile(beta) <= 3 * max(quantiles)
-    tau, missed = 0.5 * rate, 6 * math.exp(-0.125 * rate * rate * size)
-    assert law.published(beta) == pytest.approx(base + (1 - 8 * math.log(beta - missed)) * tau, rel=1e-12)
-    assert law.quantile(beta) == pytest.approx(law.published(beta), rel=1e-9)
-    assert not law.is_exact
-
-
-def test_thresholdout_holds_against_somebody_who_waits_for_a_high_threshold():
-    """Ask until answers of the training set come five times in a row, keep that threshold, then ask for the error."""
-    rng = np.random.default_rng(9)
-    holdout, base, runs, last = fa.Thresholdout(rate=0.002, size=10**9, budget=1000), 0.5, 1000, 1500
-    rate, row, left = 0.002, np.zeros(runs), np.full(runs, 1000)
-    kept = rng.laplace(0.0, 2.0 * rate, runs)
-    for question in range(last + 1):
-        far = np.full(runs, 0.521) if question == last else np.where(row < 5, 0.516, 0.0)
-        crossed = (far > base + kept + rng.laplace(0.0, 4.0 * rate, runs)) & (left > 0)
-        row = np.where(crossed, 0, row + (row < 5))
-        kept = np.where(crossed, rng.laplace(0.0, 2.0 * rate, runs), kept)
-        left = left - crossed
-    frequency = np.mean(~crossed)
-    assert frequency > 0.3  # the statement without the factor says 0.082
-    law = fa.utility(holdout, threshold=base)
-    assert frequency <= law.tail(0.5209)
-    assert law.published is None
-
-
-def test_thresholdout_needs_a_small_budget():
-    with pytest.raises(ValueError, match=r"needs budget <= \(rate/2\)\^2 size = 0.25"):
-        fa.utility(fa.Thresholdout(0.01, 10_000, 3), threshold=0.1)
-    assert fa.utility(fa.Thresholdout(0.01, 100_000, 1), threshold=0.1).tail(0.05) == 1.0
