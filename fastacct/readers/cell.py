@@ -72,8 +72,9 @@ class _Apart:
     """Two grids, of the laws from above and of those from below, each as fine as it needs."""
 
     def __init__(self, parts: list[Part], tolerance: float, spacing: float | None) -> None:
-        above, below = zip(*((Part(half, one.count) for half in one.bracket.halves()) for one in parts), strict=True)
-        self._above, self._below = Grid(list(above), tolerance, spacing), Grid(list(below), tolerance, spacing)
+        halves = [(one.bracket.halves(), one.count) for one in parts]
+        self._above = Grid([Part(above, count) for (above, _), count in halves], tolerance, spacing)
+        self._below = Grid([Part(below, count) for (_, below), count in halves], tolerance, spacing)
 
     def upper(self, quantity: Literal["epsilon", "delta"], target: float) -> Found:
         """Of the first alone."""
