@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-__all__ = ["TIGHT_WIDTH", "Bounds", "Found", "Status", "judged"]
+__all__ = ["TIGHT_WIDTH", "Bounds", "DisjointBoundsWarning", "Found", "Status", "judged", "narrowed"]
 
 TIGHT_WIDTH = 1e-6
 """Width of an interval over its upper end up to which its status is TIGHT."""
@@ -38,8 +39,32 @@ class Found(NamedTuple):
     status: Status
 
 
+_TOUCH: Final = 1e-12
+"""Relative distance at which bounds that come from different sums still meet: their rounding."""
+
+
+class DisjointBoundsWarning(RuntimeWarning):
+    """Two certified bounds exclude each other, so that one of them is wrong; the larger one was returned."""
+
+
 def judged(lower: float, upper: float, worst: float) -> Found:
-    """An interval with its status: the width decides, relative to the upper end."""
+    """An interval with its status: the width decides, relative to the upper end.
+
+    A lower bound above the upper one is an error in one of them: the larger one bounds from above then.
+    """
+    lower, upper = narrowed(lower, upper)
     if upper >= worst and not upper - lower <= TIGHT_WIDTH:
         return Found(lower, upper, Status.NOT_MET)
     return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
+
+
+def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
+    """The interval of a lower bound and the smallest of some upper ones; the largest, where they exclude each other."""
+    upper = min(uppers)
+    if lower <= upper:
+        return lower, upper
+    if lower <= upper + _TOUCH * abs(upper) + 1e-320:
+        return upper, upper
+    text = f"certified bounds do not meet: at least {lower!r}, at most {upper!r}; please report this as an error"
+    warnings.warn(text, DisjointBoundsWarning, stacklevel=3)
+    return upper, max(lower, *uppers)

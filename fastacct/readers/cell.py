@@ -12,7 +12,9 @@ from functools import cached_property
 from threading import RLock
 from typing import Final, Literal, NamedTuple, Protocol
 
-from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, judged
+import numpy as np
+
+from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, judged, narrowed
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import OutOfReachError, Pair
@@ -83,13 +85,11 @@ class _Apart:
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
-        upper = self._above.delta(epsilon).upper
-        return judged(min(self._below.delta(epsilon).lower, upper), upper, 1.0)
+        return judged(self._below.delta(epsilon).lower, self._above.delta(epsilon).upper, 1.0)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
-        upper = self._above.epsilon(delta).upper
-        return judged(min(self._below.epsilon(delta).lower, upper), upper, math.inf)
+        return judged(self._below.epsilon(delta).lower, self._above.epsilon(delta).upper, math.inf)
 
 
 class _Readers:
@@ -207,9 +207,9 @@ class CellReader:
             found = self._delta(target, quantity == "log_delta", only_upper)
             largest = self._renyi.pure_epsilon
             if largest * (1.0 - _END) < target < largest < math.inf:
-                ends = [end for end in (_END, 2.0 * _NEAR) if largest * (1.0 - end) < target]
-                upper = min(self._before(end, quantity) for end in ends)
-                return found if upper >= found.upper else Found(min(found.lower, upper), upper, Status.LOOSE)
+                ends = [end for end in (_END, _NEAR) if largest * (1.0 - end) < target]
+                lower, upper = narrowed(*found[:2], min(self._before(end, quantity) for end in ends))
+                return found if upper == found.upper else Found(lower, upper, Status.LOOSE)
             return found
 
     def _before(self, end: float, quantity: Quantity) -> float:
@@ -252,9 +252,10 @@ class CellReader:
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
         # not above basic composition of pure guarantees, whose sum no grid hits
         least = 5e-324 if 0.0 < pure < math.inf and delta == 0.0 else 0.0
-        lower, upper = min(found.lower, pure), max(min(found.upper, pure), least)
+        lower, upper = narrowed(found.lower, found.upper, pure)
+        upper = max(upper, least)
         if self._is_wide(lower, upper, _SMALL, is_exact):
-            upper = max(min(upper, self._renyi.epsilon(delta).upper), lower)
+            lower, upper = narrowed(lower, upper, self._renyi.epsilon(delta).upper)
         return _judged(lower, upper, math.inf)
 
     def _delta(self, epsilon: float, is_log: bool, only_upper: bool = False) -> Found:
@@ -273,10 +274,11 @@ class CellReader:
             return Found(nothing, upper, Status.NOT_MET if upper >= (0.0 if is_log else 1.0) else Status.LOOSE)
         lower, upper = found.lower, found.upper
         if near:
-            upper = max(min(upper, math.exp(log_below(self._renyi.pure_epsilon, epsilon)) * (1.0 + 1e-15)), lower)
+            known = log_below(self._renyi.pure_epsilon, epsilon)
+            lower, upper = narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         elif self._is_wide(lower, upper, 0.0, is_exact):
             known = min(self._renyi.log_delta(epsilon).upper, log_below(self._renyi.pure_epsilon, epsilon))
-            upper = max(min(upper, math.exp(known) * (1.0 + 1e-15) + 5e-324), lower)
+            lower, upper = narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
             upper = max(upper, 5e-324)
         found = _judged(lower, upper, 1.0)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds, Status
+from fastacct.core.bounds import Bounds, Status, narrowed
 from fastacct.core.engine import in_pieces, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
@@ -128,7 +128,7 @@ def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
             if ask.quantity == "delta":
                 known = min(1.0, math.exp(known) * (1.0 + 1e-15) + 5e-324 * (known > -math.inf))
         if known < upper[i]:
-            upper[i], lower[i] = known, min(lower[i], known)
+            lower[i], upper[i] = narrowed(float(lower[i]), float(upper[i]), known)
             status[i] = Status.LOOSE
     return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
 
@@ -211,6 +211,8 @@ def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
     return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True)).upper)
 
 
+_FEW_KINDS: Final = 8
+"""Divergences of mixtures cost up to a second a kind: those of jobs of more are not asked."""
 _NO_GRID: Final = 1e-250
 """Deltas below which sums of losses on a grid say nothing for half a minute."""
 
@@ -231,15 +233,16 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
         job, at = jobs[cell], np.flatnonzero(loose)[i]
         whole = job.unsampled()
         asked = Ask(ask.quantity, np.array(target), (), ask.relation, only_upper=True)
-        instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper))
+        instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper), upper[at])
         if ask.quantity == "delta" and instead[i] < _NO_GRID:
             continue
-        other = _readers(job, ask.relation, _EXACTLY)[0].answer(ask.quantity, target)
-        instead[i] = min(instead[i], other.upper)
-        lower[at] = max(lower[at], min(other.lower, instead[i]))
-    better = instead < upper[loose]
-    upper[loose] = np.minimum(upper[loose], instead)
-    status[loose] = np.where(better, status_of(lower[loose], upper[loose]), status[loose])
+        few = _EXACTLY._replace(by_divergences=len(next(job.cells())) <= _FEW_KINDS)
+        other = _readers(job, ask.relation, few)[0].answer(ask.quantity, target)
+        least = max(float(lower[at]), other.lower)
+        lower[at], instead[i] = narrowed(least, float(upper[at]), float(instead[i]), other.upper)
+    better = instead != upper[loose]
+    upper[loose] = instead
+    status[loose] = np.where(better, status_of(lower[loose], instead), status[loose])
     return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
 
 

@@ -59,12 +59,12 @@ class Listed:
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
         lower, upper = self._lower.delta(epsilon), self._upper.delta(epsilon)
-        return judged(min(lower, upper), upper, 1.0)
+        return judged(lower, upper, 1.0)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
         lower, upper = self._lower.epsilon(delta), self._upper.epsilon(delta)
-        return judged(min(lower, upper), upper, math.inf)
+        return judged(lower, upper, math.inf)
 
 
 class _Sums:

@@ -30,12 +30,12 @@ class Single:
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta."""
         lower, upper = _delta(self._bracket.lower, epsilon, False), _delta(self._bracket.upper, epsilon, True)
-        return judged(min(lower, upper), upper, 1.0)
+        return judged(lower, upper, 1.0)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
         lower, upper = _epsilon(self._bracket.lower, delta, False), _epsilon(self._bracket.upper, delta, True)
-        return judged(min(lower, upper), upper, math.inf)
+        return judged(lower, upper, math.inf)
 
     @staticmethod
     def is_possible(parts: Sequence[Part]) -> bool:

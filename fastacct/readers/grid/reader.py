@@ -81,7 +81,7 @@ class Grid:
         epsilon = min(epsilon, 1e300)
         if self._is_beyond(epsilon):  # what is infinite, which any grid tells
             upper = self._composed(0, 0, 0, True).delta(epsilon)
-            lower = min(self._composed(0, 0, 0, False).delta(epsilon), upper) if upper > 0.0 else 0.0
+            lower = self._composed(0, 0, 0, False).delta(epsilon) if upper > 0.0 else 0.0
             return judged(lower, upper, math.inf)
         index, near, step = self._before(epsilon)
         if self._before(near - _LITTLE * step)[0] == index and (found := self._settled(index, epsilon)):
@@ -111,7 +111,7 @@ class Grid:
         left_out = max(window.left_out(epsilon), self._n_factors * self._place(index).tail_at(0))
         if upper < _SMALLEST_DELTA or left_out > _SAFELY * 0.25 * self._tolerance * upper:
             return None
-        lower = min(self._composed(index, 0, 0, False).delta(epsilon), upper)
+        lower = self._composed(index, 0, 0, False).delta(epsilon)
         return judged(lower, upper, math.inf) if upper - lower <= _SAFELY * self._tolerance * upper else None
 
     def epsilon(self, delta: float) -> Found:
@@ -165,7 +165,7 @@ class Grid:
             used = grids(harder)[0] | used
         upper = min((ask(window) for window in used.values() if window.is_upper), default=worst[1])
         lower = max((ask(window) for window in used.values() if not window.is_upper), default=worst[0])
-        return judged(min(lower, upper), upper, math.inf)
+        return judged(lower, upper, math.inf)
 
     @cached_property
     def _infinite(self) -> float:

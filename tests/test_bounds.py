@@ -1,0 +1,47 @@
+"""Certified intervals: their status, and what becomes of two that exclude each other."""
+
+import math
+
+import pytest
+
+import fastacct as fa
+from fastacct.core.bounds import DisjointBoundsWarning, Found, Status, judged, narrowed
+from fastacct.readers.grid.window import Window
+from fastacct.readers.renyi import Renyi
+
+
+def test_the_width_decides_the_status():
+    assert judged(1.0, 1.0 + 1e-7, math.inf) == Found(1.0, 1.0 + 1e-7, Status.TIGHT)
+    assert judged(1.0, 1.1, math.inf).status == Status.LOOSE
+    assert judged(1.0, math.inf, math.inf).status == Status.NOT_MET
+
+
+def test_bounds_that_differ_by_rounding_meet():
+    assert narrowed(1.0 + 1e-15, 2.0, 1.0) == (1.0, 1.0)
+    assert judged(1.0 + 1e-15, 1.0, math.inf) == Found(1.0, 1.0, Status.TIGHT)
+
+
+def test_of_bounds_that_exclude_each_other_the_larger_one_is_returned_with_a_warning():
+    with pytest.warns(DisjointBoundsWarning, match=r"at least 2\.0, at most 1\.0"):
+        assert narrowed(2.0, 3.0, 1.0) == (1.0, 3.0)
+    with pytest.warns(DisjointBoundsWarning):
+        assert judged(2.0, 1.0, math.inf) == Found(1.0, 2.0, Status.LOOSE)
+
+
+def test_a_reader_that_says_too_little_is_not_believed_in_silence(monkeypatch):
+    """Grids whose upper sums are far too small, and divergences that are: the answer is not the smaller one."""
+    job = fa.Laplace(5.0) * 30 + fa.Laplace(7.0).poisson(0.5)
+    right = fa.epsilon_bounds(job, delta=1e-6)
+    job = fa.Laplace(5.0) * 30 + fa.Laplace(7.0).poisson(0.5)
+    monkeypatch.setattr(Window, "epsilon", lambda self, delta: (0.5 if self.is_upper else 1.0) * right.lower)
+    with pytest.warns(DisjointBoundsWarning):
+        wrong = fa.epsilon_bounds(job, delta=1e-6)
+    assert wrong.upper >= right.lower
+    assert wrong.status != Status.TIGHT
+    monkeypatch.undo()
+    loose = fa.from_pmf([0.5, 0.3, 0.2], [0.45, 0.3, 0.25]) * 900 + fa.Exponential(0.2).poisson(0.01) * 30
+    right = fa.epsilon_bounds(loose, delta=1e-6)
+    loose = fa.from_pmf([0.5, 0.3, 0.2], [0.45, 0.3, 0.25]) * 900 + fa.Exponential(0.2).poisson(0.01) * 30
+    monkeypatch.setattr(Renyi, "epsilon", lambda self, delta: Found(0.0, 0.5 * right.lower, Status.LOOSE))
+    with pytest.warns(DisjointBoundsWarning):
+        assert fa.epsilon(loose, delta=1e-6) >= right.lower
