@@ -44,6 +44,8 @@ _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
 _EXACT: Final = ("listed", "release", "single", "two grids")
 """Readers that sum losses one by one, and the one whose interval is wide for another reason."""
+_NEAR_END: Final = 1e-8
+"""Relative distance from the end of a loss within which there is a loss that the job surely has, where it has one."""
 _SMALL: Final = 1e-6
 """Epsilon below which no divergence is asked."""
 
@@ -133,7 +135,9 @@ class _Readers:
             if isinstance(pair, CompiledPair):
                 return -math.inf
             lower = pair.side(self._direction).lower
-            seen = ((n.loss - n.loss_error)[n.mass > n.mass_error] for n in lower.nodes(None, 1e-300))
+            low, high = lower.extent(1e-300)
+            edges = np.array([low - 1.0, high - _NEAR_END * abs(high), high + 1.0])  # nodes close to the end, too
+            seen = ((n.loss - n.loss_error)[n.mass > n.mass_error] for n in lower.nodes(edges, 1e-300))
             total += count * (max((float(one.max()) for one in seen if one.size), default=-math.inf) - lower.slack)
         return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
 
@@ -245,8 +249,9 @@ class CellReader:
         if not isinstance(self._pairs, str):
             if delta == 0.0 < pure < math.inf:
                 least = max(side.reached() for side in self._sides)
-                if pure - least <= TIGHT_WIDTH * pure:  # the largest loss is known on both sides
-                    return Found(min(least, pure), pure, Status.TIGHT)
+                # the largest loss is known on both sides, or the sum of pure guarantees, which no grid comes near
+                if pure - least <= TIGHT_WIDTH * pure or all(side.is_on_grid for side in self._sides):
+                    return _judged(max(min(least, pure), 0.0), pure, math.inf)
             found, is_exact = self._largest("epsilon", delta, only_upper)
         if found is None:
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
@@ -262,7 +267,7 @@ class CellReader:
         nothing = -math.inf if is_log else 0.0
         if not self._cell or epsilon == math.inf or epsilon >= self._renyi.pure_epsilon:
             return Found(nothing, nothing, Status.TIGHT)
-        near = epsilon >= self._renyi.pure_epsilon * (1.0 - _NEAR)  # no grid resolves what is left
+        near = epsilon > self._renyi.pure_epsilon * (1.0 - _NEAR)  # no grid resolves what is left
         found = None
         if not isinstance(self._pairs, str) and not (near and any(side.is_on_grid for side in self._sides)):
             found, is_exact = self._largest("delta", epsilon, only_upper)
