@@ -28,6 +28,8 @@ class Place(NamedTuple):
     spacing: float
     least_spacing: float
     floors: tuple[float, ...]
+    window: float
+    """Length of the losses that the window holds."""
 
     def tail_at(self, care: int) -> float:
         """Mass that is left out of each part."""

@@ -44,7 +44,14 @@ _LARGEST_STEP: Final = 0.1
 _LITTLE: Final = 1e-6
 _SAFELY: Final = 0.5
 """Part of what is allowed that a target may use if those nearby shall not be asked."""
-_Used = dict[tuple[int, int, int, bool], Window]
+_MOST_WORK: Final = 4e6
+"""What one question may cost, in about microseconds: counted, not timed, so that the same question has the same bits."""
+_CELL_COST: Final = (10.0, 3.0)
+"""Of a cell of a lower and of an upper measure."""
+_POINT_COST: Final = 0.6
+"""Of a point of a window, for each kind of release."""
+_Key = tuple[int, int, int, bool]
+_Used = dict[_Key, Window]
 
 
 class Grid:
@@ -68,7 +75,9 @@ class Grid:
         self._tilts: list[tuple[float, Moment]] = []
         self._borders: list[Saddle | None] = []
         self._places: dict[int, Place] = {}
-        self._kept: OrderedDict[tuple[int, int, int, bool], Window] = OrderedDict()
+        self._kept: OrderedDict[_Key, Window] = OrderedDict()
+        self._work: dict[_Key, float] = {}
+        """Costs of the compositions that the question under way has used."""
         self._share = 0.0
         self._divisor = shared_spacing(self._parts)
 
@@ -76,6 +85,7 @@ class Grid:
         """Bounds of delta at `epsilon`."""
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
+        self._work = {}
         if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
@@ -118,6 +128,7 @@ class Grid:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
+        self._work = {}
         if self._is_out_of_reach(delta) and self._composed(0, 0, 0, False).infinite > delta:
             return Found(math.inf, math.inf, Status.NOT_MET)
 
@@ -144,6 +155,7 @@ class Grid:
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound of the answer by the first grid alone; inf where a target begins with none."""
         is_delta = quantity == "delta"
+        self._work = {}
         if not self._whole or (target > self._far if is_delta else self._is_out_of_reach(target)):
             return math.inf
         if is_delta:
@@ -274,7 +286,7 @@ class Grid:
         tolerance = min(self._tolerance, 0.3)
         tilt, moment = self._tilt(index)
         if not self._whole:
-            return Place(tilt, moment, SMALLEST_TAIL, -40.0, 1.0, 1.0, 0.0, (-math.inf,) * len(self._parts))
+            return Place(tilt, moment, SMALLEST_TAIL, -40.0, 1.0, 1.0, 0.0, (-math.inf,) * len(self._parts), 0.0)
         width = math.sqrt(moment.variance)
         ends = [self._tilt(max(index - 1, 0)), self._tilt(index + 1)]
         # the smallest part of the tilted mass that decides a target between the neighbours, and the smallest delta
@@ -294,14 +306,15 @@ class Grid:
         largest = max(max(abs(low), abs(high)) for low, high in spans)
         most = _MAX_LOSSES << all(part.upper.quadrature == 0.0 for part in self._parts)  # cells of atoms cost less
         least = max(window / self._max_points, longest / most, 1e-12 * largest)
-        return Place(tilt, moment, max(tail, SMALLEST_TAIL), log_budget, effective, spacing, least, floors)
+        return Place(tilt, moment, max(tail, SMALLEST_TAIL), log_budget, effective, spacing, least, floors, window)
 
     def _composed(self, index: int, level: int, care: int, is_upper: bool) -> Window:
         """The composition at a place, from the parts on a grid of one level; less is left out with more care."""
         key = (index, level, care, is_upper)
+        place = self._place(index)
+        spacing = self._spacing_at(place, level)[0]
+        self._count_work(key, place, spacing)
         if key not in self._kept:
-            place = self._place(index)
-            spacing = self._spacing_at(place, level)[0]
             tail, budget = place.tail_at(care), place.budget_at(care)
             log_floor = budget - math.log(self._n_factors)
             floors = place.floors
@@ -318,6 +331,20 @@ class Grid:
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return self._kept[key]
+
+    def _count_work(self, key: _Key, place: Place, spacing: float) -> None:
+        """Refuse a composition beyond what a question may cost; whether it is kept from another one does not count."""
+        _, _, care, is_upper = key
+        if key in self._work:
+            return
+        sources = [part.upper if is_upper else part.lower for part in self._parts]
+        spans = [one.extent(place.tail_at(care)) for one in sources]
+        cells = math.fsum(max(b - max(a, low), 0.0) for (a, b), low in zip(spans, place.floors, strict=True)) / spacing
+        points = min(place.window * math.sqrt(place.budget_at(care) / place.log_budget) / spacing, self._max_points)
+        cost = cells * _CELL_COST[is_upper] + points * len(sources) * _POINT_COST
+        if math.fsum(self._work.values()) + cost > _MOST_WORK:
+            raise OutOfReachError(f"grids of about {cells:.0f} cells and windows of {points:.0f} points are too dear")
+        self._work[key] = cost
 
     def _refine(
         self,
