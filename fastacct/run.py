@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
@@ -24,6 +23,7 @@ from fastacct.core.inputs import (
     common_shape,
     unwrap,
 )
+from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import rate_of_batch
 from fastacct.mechanisms.algebra import Mechanism
@@ -133,13 +133,13 @@ class _Steps(Process):
         """Of one mechanism whose parameters broadcast to a shape; without it, of several, in order."""
         self._run, self._is_one, self._shape, self._facts = run, shape is not None, shape or (), {}
 
-    @cached_property
+    @cached
     def _steps(self) -> Sequence[SampledGaussian]:
         rows = [self._run] if self._is_one else zip(*self._run, strict=True)
         return [SampledGaussian(noise, rate, True, steps) for noise, rate, steps in rows]
 
-    @cached_property
-    def _blocks(self) -> dict[Mechanism, Count]:  # type: ignore[override]
+    @cached
+    def _blocks(self) -> dict[Mechanism, Count]:
         return dict(Process((Gaussian(one.noise).poisson(one.rate), one.steps) for one in self._steps))
 
     def is_sampled(self, relation: Relation) -> bool:

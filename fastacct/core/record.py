@@ -120,7 +120,7 @@ class Compared(Record):
         return self._key() == other._key() if isinstance(other, Compared) else NotImplemented
 
     def __hash__(self) -> int:
-        state = self.__dict__  # not a cached_property: its lock may be held by another thread when a process forks
+        state = self.__dict__
         if (kept := state.get("_kept_hash")) is None:
             kept = state["_kept_hash"] = hash(self._key())
         return cast("int", kept)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
-import threading
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Self
-from weakref import WeakSet
 
 from fastacct.accountants.question import Job, as_process
 from fastacct.calibrate import calibrate
 from fastacct.core.inputs import SHARE, Domain, as_choice, as_number
+from fastacct.core.kept import Guarded
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary
 from fastacct.epsilon import epsilon
@@ -51,10 +49,9 @@ class _Entry:
 
 _Steps = list[tuple[Mechanism, _Entry, int]]
 _Counts = dict[Mechanism, int]
-_EVERY: Final[WeakSet[Accountant]] = WeakSet()
 
 
-class Accountant:
+class Accountant(Guarded):
     """A budget (epsilon, delta), the ledger of what has been run, and whether more may be run.
 
     **Guarantee.** What has been composed never exceeds the budget: a step is checked before it is recorded, and refused
@@ -131,7 +128,7 @@ class Accountant:
         self._entries: dict[Mechanism, _Entry] = {}
         self._known: tuple[_Counts, _Counts] = {}, {}
         """The ledger at the last check, and a ledger, nowhere smaller, that is known to fit."""
-        self._own_lock()
+        self._guard()
 
     @property
     def ledger(self) -> Process:
@@ -289,11 +286,10 @@ class Accountant:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._own_lock()
+        self._guard()
 
-    def _own_lock(self) -> None:
-        self._lock = threading.RLock()
-        _EVERY.add(self)
+    def _forget(self) -> None:
+        self._busy, self._built = False, None
 
     def _counts(self) -> _Counts:
         with self._lock:
@@ -359,16 +355,6 @@ class Accountant:
 
     def _epsilon(self, job: Process, delta: float | None = None) -> float:
         return float(epsilon(job, delta=self._at(delta), neighbors=self.neighbors))
-
-
-def _after_fork() -> None:
-    """Other threads, and the locks they hold, do not exist in a forked child."""
-    for one in list(_EVERY):
-        one._lock, one._busy, one._built = threading.RLock(), False, None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _cost(steps: _Steps) -> int:

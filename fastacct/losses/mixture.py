@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import cached
 from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
 
 __all__ = ["GaussianMixtures", "Mixture", "MixturePair", "Weights", "common_means", "mixture_bracket"]
@@ -40,7 +40,7 @@ class GaussianMixtures(Loss):
     q: Cells
     reference: int
 
-    @cached_property
+    @cached
     def _spread(self) -> float:
         """Largest distance from a centre of P at which a component of P or Q matters, in standard deviations."""
         spread = (float(self.means[-1]) - float(self.means[0])) / self.sigma
@@ -131,7 +131,7 @@ class GaussianMixtures(Loss):
                 error += term * (ROUNDING * (40.0 + 4.0 * np.abs(z) * (np.abs(z) + np.abs(x) / self.sigma)))
         return value, error
 
-    @cached_property
+    @cached
     def _table(self) -> tuple[Cells, Cells]:
         """Outputs and losses, both increasing, from which inverses start."""
         reach = self._reach(0.0) * self.sigma
@@ -257,7 +257,7 @@ class MixturePair(Pair):
     def __init__(self, mixture: Mixture) -> None:
         self.mixture = mixture
 
-    @cached_property
+    @cached
     def _sides(self) -> tuple[Bracket, Bracket]:
         if self.mixture.noise < _LEAST_NOISE:  # everything is released, but a sample may not draw the record
             none = np.zeros(0)

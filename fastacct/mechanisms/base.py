@@ -6,12 +6,12 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape
+from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.error import ErrorLaw
@@ -148,7 +148,7 @@ class Value(Compared):
                 as_choice(one.name, given, one.metadata["allowed"])
         _ = self.shape  # refuse shapes that do not broadcast here, where their names are known
 
-    @cached_property
+    @cached
     def shape(self) -> tuple[int, ...]:
         """Broadcast shape of all parameters; () for plain numbers."""
         shapes = {}

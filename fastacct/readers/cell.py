@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from threading import RLock
 from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, judged, narrowed
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import OutOfReachError, Pair
 from fastacct.mechanisms.base import DeltaOf
@@ -163,8 +162,8 @@ class _Readers:
         raise OutOfReachError("no reader takes these losses")
 
 
-class CellReader:
-    """One cell of a job under a relation."""
+class CellReader(Guarded):
+    """One cell of a job under a relation; threads that share the job ask it one question at a time."""
 
     def __init__(self, cell: Cell, relation: Relation, settings: Settings, delta_of: DeltaOf) -> None:
         self._cell = cell
@@ -173,10 +172,12 @@ class CellReader:
         self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
         self._at_end: dict[tuple[float, Quantity], float] = {}
         self._is_bound = not all(mechanism.tight for mechanism, _ in cell)  # its divergences may say more
-        self._lock = RLock()
-        """A job that threads share keeps its readers: one question at a time."""
+        self._guard()
 
-    @cached_property
+    def _forget(self) -> None:
+        vars(self).pop("_sides", None)
+
+    @cached
     def _pairs(self) -> list[tuple[Pair, int]] | str:
         """The losses of everything that releases something, or why there are none."""
         if not self._settings.by_losses:
@@ -193,7 +194,7 @@ class CellReader:
                 used.append((pair, count))
         return used
 
-    @cached_property
+    @cached
     def _sides(self) -> list[_Readers]:
         """Readers of the directions of the relation; one where both are the same."""
         used = self._pairs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import TIGHT_WIDTH, Status
 from fastacct.core.engine import in_pieces, run_kernel, status_of
 from fastacct.core.inputs import Cells, Codes
+from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.base import Run
@@ -88,12 +89,12 @@ class Contour:
         """Whether all losses are Gaussian mixtures that increase in the output."""
         return process.is_gaussian
 
-    @cached_property
+    @cached
     def _columns(self) -> list[Run] | None:
         """Noise, rate and count (flat arrays) of mechanisms that are all sampled Gaussians, unrounded, else None."""
         return self._process.runs(self._relation, exactly=True)
 
-    @cached_property
+    @cached
     def _cells(self) -> list[Cell]:
         return list(self._process.cells())
 

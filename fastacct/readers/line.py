@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from fastacct.core.bounds import Found, Status
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import cached
 from fastacct.losses.loss import ROUNDING
 from fastacct.readers.line_nodes import NoLineError, Part, Tilted, log_moment, log_moments, nodes_of
 from fastacct_ext import _densities
@@ -221,14 +221,14 @@ class CompiledLine:
         rising = np.maximum.accumulate([at[last], depth[last]], axis=1)
         return _Saddles(x, rising[0], rising[1], (np.sqrt(curve) * (v - 1.0))[last])
 
-    @cached_property
+    @cached
     def _coarse(self) -> tuple[_Saddles, Cells]:
         """Saddle points of the whole range, and their places."""
         all_of_them = self._saddles(np.linspace(-7.0, 7.0, 57))
         per_width = 0.5 * (all_of_them.per_width[1:] + all_of_them.per_width[:-1])
         return all_of_them, np.append(0.0, np.cumsum(per_width * np.diff(all_of_them.x)))
 
-    @cached_property
+    @cached
     def _coarse_lists(self) -> tuple[list[float], list[float], list[float], list[float]]:
         coarse, places = self._coarse
         return coarse.x.tolist(), coarse.epsilon.tolist(), coarse.depth.tolist(), places.tolist()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.losses.loss import ROUNDING, Pair
 from fastacct.mechanisms.algebra import Mechanism
@@ -47,7 +47,7 @@ class Compiled(Mechanism):
     def _key(self) -> tuple[Hashable, ...]:
         return (self._digest,)
 
-    @cached_property
+    @cached
     def _digest(self) -> str:
         """Of all values in the panels: functions that have the same ones are one."""
         settings = repr((self.loss is None, self.domain, self.breakpoints, self.panels, self.supported)).encode()
@@ -58,12 +58,12 @@ class Compiled(Mechanism):
         p, q = (getattr(one, "__name__", "function") for one in (self.log_density_p, self.log_density_q))
         return f"jit.mechanism(log_density_p={p}, log_density_q={q}, domain={self.domain!r})#{self._digest[:16]}"
 
-    @cached_property
+    @cached
     def kept(self) -> dict[tuple[str, float, int], Any]:
         """What readers have found out about it; goes with it."""
         return {}
 
-    @cached_property
+    @cached
     def callbacks(self) -> dict[str, Callback]:
         """The compiled functions by name."""
         named = {"log_density_p": self.log_density_p, "log_density_q": self.log_density_q, "loss": self.loss}
@@ -89,19 +89,19 @@ class Compiled(Mechanism):
         log_p, log_q, *loss = (callback.address for callback in self.callbacks.values())
         return _densities.excess_of_panel(log_p, log_q, sum(loss), bool(way), low, high, epsilon, *rule(6, 10), 6, good)
 
-    @cached_property
+    @cached
     def table(self) -> Table:
         """Masses and losses of the panels."""
         return table_of(self)
 
-    @cached_property
+    @cached
     def largest_loss(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Bounds of the largest loss of both directions, which is the epsilon of pure differential privacy."""
         known = self.table.largest_loss(), self.table.turned().largest_loss()
         outside = largest_outside(self, (known[0][1], known[1][1]))
         return (known[0][0], outside[0]), (known[1][0], outside[1])
 
-    @cached_property
+    @cached
     def _pair(self) -> CompiledPair:
         return CompiledPair(self, 1.0, Pair(losses_of(self.table), losses_of(self.table.turned())))
 

@@ -23,13 +23,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Moment, Weighted, log_moment
 from fastacct.losses.measure import GridMeasure
@@ -84,12 +84,12 @@ class Composition:
         """Loss of a point of the composed grid, correctly rounded."""
         return float(self.origin + index * Fraction(self.spacing))
 
-    @cached_property
+    @cached
     def top(self) -> float:
         """The largest finite loss."""
         return self.loss_at(self.length - 1)
 
-    @cached_property
+    @cached
     def bottom(self) -> float:
         """The smallest finite loss."""
         return self.loss_at(self.start)

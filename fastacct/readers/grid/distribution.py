@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import status_of
 from fastacct.core.inputs import Cells, Codes, Domain, as_cells, as_choice, as_number, unwrap
+from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta, exact_atoms, table
 from fastacct.losses.density import laplace_bracket
 from fastacct.losses.loss import Bracket
@@ -167,12 +167,12 @@ class LossDistribution:
         made.__dict__.update(upper=upper, lower=lower)
         return made
 
-    @cached_property
+    @cached
     def upper(self) -> GridMeasure:
         """The measure that bounds from above."""
         return upper_measure(self.bracket.upper, self.spacing, 0.0)
 
-    @cached_property
+    @cached
     def lower(self) -> GridMeasure:
         """The measure that bounds from below."""
         return lower_measure(self.bracket.lower, self.spacing, 0.0)
@@ -190,7 +190,7 @@ class LossDistribution:
         """Bounds of the smallest epsilon >= 0 with at most this delta; arrays in, arrays out."""
         return self._read(as_cells("delta", delta), lambda window, target: window.epsilon(target))
 
-    @cached_property
+    @cached
     def _windows(self) -> tuple[Window, Window]:
         return Window.of(self.upper, True), Window.of(self.lower, False)
 

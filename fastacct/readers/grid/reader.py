@@ -13,10 +13,10 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
+from fastacct.core.kept import cached
 from fastacct.losses.loss import Moment, OutOfReachError, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition, Saddle, saddle_at, saddle_of_delta
@@ -179,23 +179,23 @@ class Grid:
         lower = max((ask(window) for window in used.values() if not window.is_upper), default=worst[0])
         return judged(lower, upper, math.inf)
 
-    @cached_property
+    @cached
     def _infinite(self) -> float:
         """Mass of an infinite loss, roughly."""
         return -math.expm1(math.fsum(p.count * math.log1p(-min(p.upper.infinite, 1.0 - 1e-16)) for p in self._parts))
 
-    @cached_property
+    @cached
     def _top(self) -> float:
         """The largest loss, roughly; inf where losses are not bounded."""
         ends = ((p.count, p.upper.extent(SMALLEST_TAIL)[1], p.upper.outside(SMALLEST_TAIL)) for p in self._parts)
         return sum(count * max(high, where if missing > 0.0 else high) for count, high, (missing, where) in ends)
 
-    @cached_property
+    @cached
     def _left_out(self) -> float:
         """Mass that is left out beyond the largest loss, where as little as possible is."""
         return max((part.upper.outside(SMALLEST_TAIL)[0] for part in self._parts), default=0.0)
 
-    @cached_property
+    @cached
     def _is_whole(self) -> bool:
         """Whether no mass is left out of densities, however much may be."""
         return self._left_out == 0.0 and any(part.upper.quadrature > 0.0 for part in self._parts)
@@ -208,7 +208,7 @@ class Grid:
         """Whether the mass of an infinite loss is more, roughly."""
         return delta < self._infinite * (1.0 - 1e-9)
 
-    @cached_property
+    @cached
     def _far(self) -> float:
         """An epsilon from which delta is smaller than what can be told from nothing."""
         if not self._whole or self._infinite > 0.0:

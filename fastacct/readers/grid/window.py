@@ -12,11 +12,11 @@ All terms are positive, so that sums are accurate to 4 log2 n roundings; they ar
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.measure import GridMeasure
@@ -68,7 +68,7 @@ class Window(Record):
         rise = np.append(every[1:], 0.0) * (-math.expm1(-self.spacing) * math.exp(-rate))
         return every, _decayed(rise, rate + self.spacing)
 
-    @cached_property
+    @cached
     def _read(self) -> _densities.TiltedMasses:
         """The sums as the compiled kernel reads them, with bounds of the rounding of places and, relative, of sums."""
         size = self.spacing * self.mass.size
@@ -94,7 +94,7 @@ class Window(Record):
             peak=self._peak,
         )
 
-    @cached_property
+    @cached
     def _peak(self) -> float:
         """Largest weight exp(-tilt x)(1 - exp(-x)), rounded up: tilt^tilt / (1 + tilt)^(1 + tilt)."""
         if self.tilt == 0.0:

@@ -1,0 +1,72 @@
+"""What objects keep of their answers, such that threads may share them and a forked child does not hang.
+
+A child has the memory of its parent, locks included, but only the thread that forked: a lock that another thread held
+is never released there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Final, Generic, Self, TypeVar, overload
+from weakref import WeakSet
+
+__all__ = ["Guarded", "cached"]
+
+_T = TypeVar("_T")
+
+
+class cached(Generic[_T]):  # noqa: N801
+    """A property that is computed once and kept in the object.
+
+    That of `functools` has one lock for all objects of a class before Python 3.12.  This one has none: threads may
+    compute it together, and the first value stays.
+    """
+
+    def __init__(self, compute: Callable[[Any], _T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, made: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, made: object, owner: type) -> _T: ...
+
+    def __get__(self, made: object | None, owner: type) -> Self | _T:
+        if made is None:
+            return self
+        value: _T = vars(made).setdefault(self._name, self._compute(made))
+        return value
+
+
+_EVERY: Final[WeakSet[Guarded]] = WeakSet()
+
+
+class Guarded:
+    """An object that threads share, one at a time, under its `_lock`; a forked child has one that nobody holds."""
+
+    def _guard(self) -> None:
+        """Give it a lock of its own."""
+        self._lock = RLock()
+        _EVERY.add(self)
+
+    def _forget(self) -> None:
+        """In a forked child, where another thread was inside: drop what that thread may have left half done."""
+
+
+def _after_fork() -> None:
+    for one in list(_EVERY):
+        if one._lock.acquire(blocking=False):
+            one._lock.release()
+        else:
+            one._lock = RLock()
+            one._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
