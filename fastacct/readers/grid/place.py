@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.losses.loss import Moment, Weighted, log_moment
+from fastacct.losses.loss import Loss, Moment, OutOfReachError, Weighted, log_moment
 
-__all__ = ["CARE", "SMALLEST_TAIL", "Place", "floor_of"]
+__all__ = ["CARE", "SMALLEST_TAIL", "Place", "Work", "floor_of"]
 
 SMALLEST_TAIL: Final = 1e-299
 CARE: Final = 27.0
 """How much less is left out with each degree of care, in logarithms."""
+
+
+_MOST_WORK: Final = 4e6
+"""What one question may cost, in about microseconds."""
+_CELL_COST: Final = (10.0, 3.0)
+"""Of a cell of a lower and of an upper measure."""
+_POINT_COST: Final = 0.6
+"""Of a point of a window, for each kind of release."""
+
+
+class Work:
+    """What a question has cost, counted, not timed: the same question has the same bits, whatever was asked before."""
+
+    def __init__(self) -> None:
+        self._spent: dict[Hashable, float] = {}
+
+    def spend(self, key: Hashable, cost: float) -> None:
+        """Count a composition that is used, once; one beyond what a question may cost is refused."""
+        if key not in self._spent and math.fsum(self._spent.values()) + cost > _MOST_WORK:
+            raise OutOfReachError(f"a grid of this job takes {cost / _MOST_WORK:.2g} times the work of a question")
+        self._spent[key] = cost
 
 
 class Place(NamedTuple):
@@ -34,6 +56,13 @@ class Place(NamedTuple):
     def tail_at(self, care: int) -> float:
         """Mass that is left out of each part."""
         return max(self.tail * math.exp(-CARE * care), SMALLEST_TAIL)
+
+    def cost(self, sources: Sequence[Loss], spacing: float, care: int, is_upper: bool, max_points: int) -> float:
+        """About how long a composition on a grid takes, in microseconds."""
+        spans = [source.extent(self.tail_at(care)) for source in sources]
+        cells = math.fsum(max(b - max(a, low), 0.0) for (a, b), low in zip(spans, self.floors, strict=True)) / spacing
+        points = min(self.window * math.sqrt(self.budget_at(care) / self.log_budget) / spacing, max_points)
+        return cells * _CELL_COST[is_upper] + points * len(sources) * _POINT_COST
 
     def budget_at(self, care: int) -> float:
         """Log of the part of the tilted mass that is left out beside the window."""

@@ -21,7 +21,7 @@ from fastacct.losses.loss import Moment, OutOfReachError, log_moment, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition, Saddle, saddle_at, saddle_of_delta
 from fastacct.readers.grid.parts import Part, hits_atoms, shared_spacing
-from fastacct.readers.grid.place import CARE, SMALLEST_TAIL, Place, floor_of
+from fastacct.readers.grid.place import CARE, SMALLEST_TAIL, Place, Work, floor_of
 from fastacct.readers.grid.window import Window
 
 __all__ = ["Grid"]
@@ -44,12 +44,6 @@ _LARGEST_STEP: Final = 0.1
 _LITTLE: Final = 1e-6
 _SAFELY: Final = 0.5
 """Part of what is allowed that a target may use if those nearby shall not be asked."""
-_MOST_WORK: Final = 4e6
-"""What one question may cost, in about microseconds: counted, not timed, so that the same question has the same bits."""
-_CELL_COST: Final = (10.0, 3.0)
-"""Of a cell of a lower and of an upper measure."""
-_POINT_COST: Final = 0.6
-"""Of a point of a window, for each kind of release."""
 _Key = tuple[int, int, int, bool]
 _Used = dict[_Key, Window]
 
@@ -64,9 +58,7 @@ class Grid:
         self, parts: Sequence[Part], tolerance: float, spacing: float | None = None, max_points: int = 1 << 22
     ) -> None:
         self._parts = [part for part in parts if part.count]
-        self._tolerance = tolerance
-        self._spacing = spacing
-        self._max_points = max_points
+        self._tolerance, self._spacing, self._max_points = tolerance, spacing, max_points
         self._n_factors = sum(part.count for part in self._parts)
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
         self._whole = [
@@ -76,16 +68,15 @@ class Grid:
         self._borders: list[Saddle | None] = []
         self._places: dict[int, Place] = {}
         self._kept: OrderedDict[_Key, Window] = OrderedDict()
-        self._work: dict[_Key, float] = {}
-        """Costs of the compositions that the question under way has used."""
+        self._work = Work()
         self._share = 0.0
         self._divisor = shared_spacing(self._parts)
 
     def delta(self, epsilon: float) -> Found:
         """Bounds of delta at `epsilon`."""
+        self._work = Work()
         if not self._parts:
             return Found(0.0, 0.0, Status.TIGHT)
-        self._work = {}
         if self._far < epsilon < self._top and (least := self.delta(self._far).upper) < _SMALLEST_DELTA:
             return Found(0.0, least, Status.LOOSE)
         epsilon = min(epsilon, 1e300)
@@ -128,7 +119,7 @@ class Grid:
         """Bounds of the smallest epsilon >= 0 at which delta is at most `delta`."""
         if not self._parts or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
-        self._work = {}
+        self._work = Work()
         if self._is_out_of_reach(delta) and self._composed(0, 0, 0, False).infinite > delta:
             return Found(math.inf, math.inf, Status.NOT_MET)
 
@@ -155,7 +146,7 @@ class Grid:
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound of the answer by the first grid alone; inf where a target begins with none."""
         is_delta = quantity == "delta"
-        self._work = {}
+        self._work = Work()
         if not self._whole or (target > self._far if is_delta else self._is_out_of_reach(target)):
             return math.inf
         if is_delta:
@@ -301,8 +292,8 @@ class Grid:
         spans = [part.upper.extent(tail) for part in self._parts]
         spans = [(max(low, floor), max(high, floor)) for (low, high), floor in zip(spans, floors, strict=True)]
         longest = max(high - low for low, high in spans)
-        window = 2.2 * math.sqrt(-2.0 * log_budget) * width
-        window = min(window, math.fsum(part.count * (b - a) for part, (a, b) in zip(self._parts, spans, strict=True)))
+        whole = math.fsum(part.count * (b - a) for part, (a, b) in zip(self._parts, spans, strict=True))
+        window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
         largest = max(max(abs(low), abs(high)) for low, high in spans)
         most = _MAX_LOSSES << all(part.upper.quadrature == 0.0 for part in self._parts)  # cells of atoms cost less
         least = max(window / self._max_points, longest / most, 1e-12 * largest)
@@ -313,38 +304,22 @@ class Grid:
         key = (index, level, care, is_upper)
         place = self._place(index)
         spacing = self._spacing_at(place, level)[0]
-        self._count_work(key, place, spacing)
+        sources = [part.upper if is_upper else part.lower for part in self._parts]
+        self._work.spend(key, place.cost(sources, spacing, care, is_upper, self._max_points))
         if key not in self._kept:
             tail, budget = place.tail_at(care), place.budget_at(care)
-            log_floor = budget - math.log(self._n_factors)
-            floors = place.floors
+            log_floor, floors = budget - math.log(self._n_factors), place.floors
             if care:
                 floors = tuple(floor_of(sketch, place.tilt, log_floor) for sketch in self._sketches)
             measure = upper_measure if is_upper else lower_measure
-            parts = [
-                (measure(part.upper if is_upper else part.lower, spacing, tail, floor), part.count)
-                for part, floor in zip(self._parts, floors, strict=True)
-            ]
+            measures = [measure(source, spacing, tail, floor) for source, floor in zip(sources, floors, strict=True)]
+            parts = list(zip(measures, (part.count for part in self._parts), strict=True))
             # beyond the largest tilt all the tilted mass is at the largest loss
             tilt = min(place.tilt, _MOST_TILT / spacing)
             self._kept[key] = Composition(parts, is_upper).window(tilt, budget, self._max_points)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return self._kept[key]
-
-    def _count_work(self, key: _Key, place: Place, spacing: float) -> None:
-        """Refuse a composition beyond what a question may cost; whether it is kept from another one does not count."""
-        _, _, care, is_upper = key
-        if key in self._work:
-            return
-        sources = [part.upper if is_upper else part.lower for part in self._parts]
-        spans = [one.extent(place.tail_at(care)) for one in sources]
-        cells = math.fsum(max(b - max(a, low), 0.0) for (a, b), low in zip(spans, place.floors, strict=True)) / spacing
-        points = min(place.window * math.sqrt(place.budget_at(care) / place.log_budget) / spacing, self._max_points)
-        cost = cells * _CELL_COST[is_upper] + points * len(sources) * _POINT_COST
-        if math.fsum(self._work.values()) + cost > _MOST_WORK:
-            raise OutOfReachError(f"grids of about {cells:.0f} cells and windows of {points:.0f} points are too dear")
-        self._work[key] = cost
 
     def _refine(
         self,
@@ -360,9 +335,8 @@ class Grid:
         The first grid is coarser by the square root of `ease`.
         """
         used: _Used = {}
-        lower, upper = worst
+        (lower, upper), level = worst, _first_level(ease)
         index, care, gap, moved = index_of(None), 0, math.inf, 0
-        level = _first_level(ease)
         for _ in range(_MAX_ROUNDS):
             known = lower, upper
             try:
@@ -393,8 +367,7 @@ class Grid:
             wanted = self._tolerance * max(upper, floor)
             if gap <= wanted or worst != (lower, upper) == known or self._spacing_at(self._place(index), level)[1]:
                 break
-            ratio = wanted / gap if math.isfinite(gap) else 0.25
-            before, place = level, self._place(index)
+            before, place, ratio = level, self._place(index), wanted / gap if math.isfinite(gap) else 0.25
             level += math.ceil(-2.0 * math.log2(min(0.5, max(0.125, 0.8 * math.sqrt(ratio)))))
             finer = self._spacing_at(place, before)[0] / self._spacing_at(place, level)[0]
             if care and window.mass.size * finer > self._max_points:
