@@ -4,10 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.special import ndtr
 
 import fastacct as fa
+from fastacct.losses import revealed
 from fastacct.losses.revealed import revealed_gaussians
+from fastacct.mechanisms import network
 from fastacct.mechanisms.network import _complete_losses
 
 
@@ -110,3 +113,59 @@ def test_a_walk_on_the_complete_graph_is_the_sum_over_paths():
         fa.RandomWalk(np.array([1.0, 2.0]), 1, graph="complete")
     with pytest.raises(ValueError, match="graph"):
         fa.RandomWalk(1.0, 1, graph="star")
+
+
+# -- what sums leave out, and errors of their parts, are paid for: without that entry a bound is too small -----------
+
+
+def cycle_sum(noise, parties, order, longest):
+    """The sum over cycles of at most this length: no more than the divergence of all of them."""
+    c, total = 0.5 * order * (order - 1.0) / noise**2, 1.0
+    log_factorial = np.array([math.lgamma(m + 1.0) for m in range(longest + 1)])
+    share, stay = math.log(parties - 1), math.log1p(-1.0 / parties)
+    for m in range(1, longest + 1):
+        j = np.arange(m + 1)
+        mass = log_factorial[m] - log_factorial[j] - log_factorial[m - j] - j * share
+        mass += (m - j) * math.log1p(-1.0 / (parties - 1)) + m * stay - math.log(parties)
+        total += float(np.sum(np.exp(mass + c * j * j / m) - np.exp(mass)))
+    return math.log(total) / (order - 1.0)
+
+
+def test_cycles_that_are_too_long_to_sum_are_paid():
+    """Near the noise at which the divergence is infinite, cycles of more than 400 steps have a part of 1e-3."""
+    summed, truth = (cycle_sum(1.05, 3, 2.0, longest) for longest in (400, 1200))
+    assert truth > summed * 1.0003
+    assert truth <= float(fa.rdp(fa.RandomWalk(1.05, 1, graph="complete", parties=3), 2.0)) < 1.2 * truth
+
+
+def test_contributions_that_are_too_many_to_sum_are_paid(monkeypatch):
+    """With at most four of them summed, of up to 640 steps."""
+    truth = cycle_sum(2.0, 20, 2.0, 640)
+    monkeypatch.setattr(network, "_WIDEST", 4)
+    assert truth <= float(network._cycle(np.array([2.0]), 2.0, 20, 1)[0])
+
+
+def test_rounding_of_a_sum_over_waiting_times_is_paid(monkeypatch):
+    """5,000 products in any order: up to 6e-13, put here into the probabilities."""
+    noise, stop, gaps = 1.5, 0.5, network._gaps
+    with mp.workdps(30):
+        power = mpf(1) / mpf(noise) ** 2
+        raised = sum(mpf(stop) ** g * mp.expm1(power / g) for g in range(1, 200))
+        truth = -mp.log1p(-raised)
+    monkeypatch.setattr(network, "_gaps", lambda stop: (gaps(stop)[0], gaps(stop)[1] * (1.0 - 6e-13)))
+    found = float(network._gradient_cycle(np.array([2.0]), noise, 4, 1)[0])
+    assert truth <= found <= truth * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("lowest", [1.0, 4.0])
+def test_an_error_of_the_share_that_moves_up_is_paid(monkeypatch, lowest):
+    """A Gaussian that is a part of 3e-14 beyond its level, where delta is 1e-267 and grows 1,400 times as fast."""
+    between = revealed._between
+    monkeypatch.setattr(revealed, "_between", lambda *one: np.maximum(between(*one) - 1.9e-12, 0.0))
+    mu, weight = np.array([lowest, 1.02 * lowest * (1.0 + 3e-14)]), np.array([1e-6, 1.0 - 1e-6])
+    law = revealed_gaussians(weight, weight, mu, 0.0).upper
+    at = law.loss[np.searchsorted(law.loss, lowest * (35.5 + 0.5 * lowest))]  # one of its points: nothing is rounded
+    found = math.fsum(law.mass * np.maximum(-np.expm1(at - law.loss), 0.0))
+    with mp.workdps(60):
+        ends = [(mpf(w), mpf(m) / 2 - at / mpf(m), -mpf(m) / 2 - at / mpf(m)) for w, m in zip(weight, mu, strict=True)]
+        assert found >= sum(w * (mp.ncdf(z) - mp.exp(at) * mp.ncdf(other)) for w, z, other in ends)

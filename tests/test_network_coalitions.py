@@ -1,6 +1,7 @@
 """Networks with parties that collude: enumeration of tiny ones, and random graphs against simulation."""
 
 import math
+from fractions import Fraction
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.special import ndtr
 
 import fastacct as fa
 from fastacct.mechanisms.network import _gaps
-from fastacct.mechanisms.random_graph import connected_resistance, kout_resistance
+from fastacct.mechanisms.random_graph import _few_neighbours, connected_resistance, kout_resistance
 
 # -- averages whose noise cancels --------------------------------------------------------------------------------------
 
@@ -75,6 +76,23 @@ def test_every_random_graph_of_a_few_parties(parties, draws):
             else:
                 assert np.mean(np.isinf(seen)) <= failure
                 assert failure > delta
+
+
+def test_probabilities_of_few_neighbours_are_rounded_up():
+    """Against fractions: 30 digits that are never below, with powers and binomials of more digits than that."""
+    for parties, honest, draws, size, w in (
+        (60, 50, 8, 3, 2),
+        (60, 60, 3, 20, 7),
+        (150, 100, 6, 50, 0),
+        (31, 20, 5, 1, 9),
+    ):
+        every = math.comb(parties - 1, draws)
+        inside = Fraction(math.comb(parties - honest + size + w - 1, draws), every)
+        outside = Fraction(math.comb(parties - 1 - size, draws), every)
+        ways = math.comb(honest, size) * math.comb(honest - size, w) // (2 if 2 * size == honest and w == 0 else 1)
+        truth = ways * inside**size * outside ** (honest - size - w)
+        found = Fraction(_few_neighbours(parties, honest, draws, size, w))
+        assert truth <= found <= truth * (1 + Fraction(1, 10**26))
 
 
 @pytest.mark.parametrize(("parties", "honest", "draws"), [(60, 50, 8), (60, 60, 3), (150, 100, 6)])

@@ -183,6 +183,8 @@ class WalkCycle(Mechanism, relations=ALL, tight=False):
 
 
 _VISITS: Final = 48
+_WIDEST: Final = 400
+"""Contributions of one user to a cycle that are summed one by one."""
 _WALK_ORDERS: Final = (1.05, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0)
 
 
@@ -232,7 +234,7 @@ def _cycle(orders: Cells, noise: float, parties: int, coalition: int) -> Cells:
     """log E exp(c j^2/m)/(alpha - 1), c = alpha (alpha - 1)/(2 noise^2), m geometric from 0, j binomial of m."""
     a, share, log_stay = orders - 1.0, 1.0 / (parties - coalition), math.log1p(-coalition / parties)
     c = np.maximum(0.5 * orders * a / noise / noise * (1.0 + 2e-15), TINY)
-    most, widest = max(32 * -(-parties // coalition), 400), 400
+    most, widest = max(32 * -(-parties // coalition), _WIDEST), _WIDEST
     total = np.zeros(orders.size)
     log_factorial = np.array([math.lgamma(m + 1.0) for m in range(most + 1)])  # good to 1e-9, which is paid
     with np.errstate(over="ignore", invalid="ignore"):
