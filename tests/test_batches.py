@@ -15,7 +15,7 @@ from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of
 from fastacct.reference.batches import Branch, batch_delta
 from fastacct.reference.batches import truncation as oracle_of_truncation
-from fastacct.samplers.truncated import truncation
+from fastacct.samplers.truncated import kept_at_most, truncation
 
 VALUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 EPSILONS = (0.0, 0.2, 0.5, 1.6, 2.5)
@@ -232,6 +232,21 @@ def test_truncation_that_never_happens_changes_nothing_that_can_be_seen():
 
 
 RUN = {"records": 1000, "batch_size": 10, "delta": 1e-5, "sampling": "fixed_size"}
+
+
+def test_a_truncation_too_rare_for_products_of_masses_is_paid():
+    """Of 1e-291: at losses that nothing but a record which takes another one's place has, it is all of delta."""
+    noise, epsilon, given = 1.0 / 35.0, 2082.0, truncation(1e-4, 110, 1000)
+    assert 1e-295 < given.tau * given.replaced < 1e-290
+    assert fa.delta(fa.Gaussian(noise).poisson(1e-4), epsilon=epsilon) < 1e-320
+    with mp.workdps(30):  # p' N(2, noise) + (1 - p') N(0, noise) against N(0, noise): what takes the place is opposite
+        mu, share = 2 / mpf(noise), mpf(given.replaced)
+        at = epsilon + mp.log(1 - (1 - share) * mp.exp(-epsilon)) - mp.log(share)  # of the loss without a sample
+        truth = given.tau * share * (mp.ncdf(mu / 2 - at / mu) - mp.exp(at) * mp.ncdf(-mu / 2 - at / mu))
+    assert truth > 1e-296
+    law = kept_at_most(noise, 1e-4, given, "zero_out").remove.upper
+    beyond = math.fsum(float(n.mass[n.loss > epsilon].sum()) for n in law.nodes(None, 0.0))
+    assert truth <= law.infinite + beyond < 1e-290
 
 
 def test_dpsgd_takes_batches_of_a_fixed_size():

@@ -14,10 +14,11 @@ import pytest
 import fastacct as fa
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, Bracket
-from fastacct.losses.measure import GridMeasure
+from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
+from fastacct.readers.grid.window import Window
 
 STEP, COUNT, SHARE = 0.125, 40, 0.2
 
@@ -77,6 +78,19 @@ def test_the_quadrature_error_of_a_source_is_paid():
         assert paid.lower <= true.lower
         assert paid.upper >= true.upper
         assert unpaid.upper < true.lower
+
+
+@pytest.mark.parametrize("is_upper", [True, False])
+def test_the_error_of_a_rule_within_a_cell_is_paid(is_upper):
+    """Beside that of its mass: a rule with the mass of a cell right and 5e-4 of it too far to one side."""
+    loss, mass, off = np.array([-0.4, 0.296, 0.304]), np.array([0.3, 0.35, 0.35]), np.array([0.0, 0.02, -0.02])
+    true, given = (mass + side * off if is_upper else mass - side * off for side in (-1.0, 1.0))
+    source = Atoms(loss, np.zeros(3), given, quadrature=1e-3, anchor=0.0)
+    window = Window.of((upper_measure if is_upper else lower_measure)(source, 0.01, 0.0), is_upper)
+    for epsilon in (0.2, 0.25, 0.28):
+        truth = math.fsum(m * -math.expm1(epsilon - x) for x, m in zip(loss, true, strict=True) if x > epsilon)
+        found = window.delta(epsilon)
+        assert truth <= found < truth + 4e-3 if is_upper else truth - 5e-3 < found <= truth
 
 
 def test_masses_that_underflow_stay_on_their_side():

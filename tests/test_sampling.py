@@ -1,5 +1,6 @@
 """Poisson samples and groups of any mechanism: against tables mixed by hand, closed forms and published values."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -107,6 +108,19 @@ def test_errors_of_losses_are_paid_before_they_are_sampled(direction):
     below, above = (sign * np.log1p(rate * np.expm1(sign * (loss + side * 2.0 * off))) for side in (-1.0, 1.0))
     assert (found.upper.loss[:2] + found.upper.loss_error[:2] >= above).all()
     assert (found.lower.loss[:2] - found.lower.loss_error[:2] <= below).all()
+
+
+def test_the_slack_of_losses_is_paid_in_what_only_q_has():
+    """What moving the losses of a density takes from the mass of the sample is put where only Q has mass, or taken."""
+    base = fa.TruncatedLaplace(1.0, 3.0).losses("remove").remove
+    upper, lower = (dataclasses.replace(law, slack=1e-3) for law in (base.upper, base.lower))
+    sampled = sample(Pair(Bracket(upper, lower), Bracket(upper, lower)), 0.3).remove
+    above, below = (
+        law.infinite + math.fsum(math.fsum(nodes.mass.tolist()) for nodes in law.nodes(None, 0.0))
+        for law in (sampled.upper, sampled.lower)
+    )
+    assert 1.0 <= above < 1.002
+    assert 0.998 < below <= 1.0
 
 
 def test_rates_at_the_ends_and_array_rates():
