@@ -4,6 +4,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
+from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct.compat.dp_events import _EVENTS
@@ -18,3 +19,24 @@ def test_noise_of_a_discrete_laplace_event_is_never_above_the_inverse_of_its_par
         assert isinstance(mechanism, fa.DiscreteLaplace)
         assert (count, mechanism.sensitivity) == (1, 2)
         assert 1 - Fraction(1, 10**15) <= Fraction(mechanism.scale) * Fraction(a) <= 1
+
+
+def test_epsilon_of_a_randomised_response_event_is_not_below_the_logarithm():
+    """Odds of the true answer 1 + k (1 - p)/p, in 40 digits."""
+    make = _EVENTS["RandomizedResponseDpEvent"]
+    for p in np.geomspace(1e-6, 0.999, 200).tolist():
+        event = SimpleNamespace(noise_parameter=p, num_buckets=7)
+        ((mechanism, _),) = make(event, "replace_one").blocks
+        with mp.workdps(40):
+            truth = mp.log1p(7 * (1 - mpf(p)) / mpf(p))
+            assert truth <= mechanism.epsilon <= truth * (1 + mpf("3e-15"))
+
+
+def test_rho_of_a_discrete_gaussian_event_in_more_dimensions_is_not_below_its_fraction():
+    make = _EVENTS["DiscreteGaussianDpEvent"]
+    for sigma in np.geomspace(0.1, 1e3, 200).tolist():
+        event = SimpleNamespace(sigma=sigma, sensitivity=3, dimension=5)
+        for neighbors, far in (("add_remove", 3), ("replace_one", 6)):
+            ((mechanism, _),) = make(event, neighbors).blocks
+            truth = Fraction(far * far, 2) / Fraction(sigma) ** 2
+            assert truth <= Fraction(mechanism.rho) <= truth * (1 + Fraction(3, 10**15))

@@ -1,13 +1,16 @@
 """Filters of a budget: they admit what their notion admits, whatever the budget, and refuse the rest."""
 
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
 import fastacct as fa
+from fastacct.ledger.filters import UNIT, _up
 
 STEP = fa.Gaussian(1.0).poisson(0.01)
 
@@ -24,6 +27,16 @@ def test_filters_admit_what_their_notion_admits():
     assert by_order.remaining_budget() == pytest.approx(limit, rel=2e-13, abs=0.0)  # its rounding down
     each = fa.rdp(STEP, 12.0)
     assert by_order.remaining(STEP) == math.floor(limit / each * (1 - 1e-10))
+
+
+def test_sums_of_a_filter_are_told_rounded_up():
+    """A sum is a whole number of units, with more digits than a float has."""
+    rng = np.random.default_rng(47)
+    for digits in (20, 300, 1000, 1100):
+        for _ in range(50):
+            units = sum(int(word) << 30 * k for k, word in enumerate(rng.integers(1, 2**30, digits // 30)))
+            truth = Fraction(units, UNIT)
+            assert truth <= Fraction(_up(units)) <= truth * (1 + Fraction(1, 10**15))
 
 
 def test_filters_refuse_what_has_no_such_guarantee():

@@ -1,6 +1,7 @@
 """Gaussian mixtures: divergences against 30 digits, large groups of a sample, means that are shifted."""
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.losses.divergence import of_weights
+from fastacct.mechanisms.gaussian import _joint_noise
 
 
 def exact_divergence(sigma, p, q, order):
@@ -141,3 +143,21 @@ def test_very_large_groups_have_a_bound():
         upper = fa.delta(fa.Gaussian(noise).poisson(rate).group(size), epsilon=1.0)
         assert 0.0 <= upper <= 1.0
     assert fa.delta(fa.Gaussian(200.0).poisson(0.5).group(300), epsilon=1.0) < 0.5
+
+
+def test_noise_of_several_gaussians_is_not_above_that_of_one():
+    """1/noise^2 add up: in fractions."""
+    rng = np.random.default_rng(53)
+    for _ in range(200):
+        noises, counts = 10.0 ** rng.uniform(-3, 3, 3), rng.integers(1, 1000, 3)
+        total = sum(int(n) / Fraction(float(noise)) ** 2 for noise, n in zip(noises, counts, strict=True))
+        found = Fraction(_joint_noise(noises.tolist(), counts.tolist())) ** 2
+        assert 1 - Fraction(1, 10**15) <= found * total <= 1
+
+
+@pytest.mark.parametrize(("relation", "far"), [("add_remove", 1), ("replace_one", 2)])
+def test_noise_of_gaussian_dp_is_not_above_the_inverse_of_mu(relation, far):
+    mu = 10.0 ** np.random.default_rng(59).uniform(-3, 3, 300)
+    ((gaussian, _),) = fa.GDP(mu).decompose(relation)
+    for noise, one in zip(gaussian.noise_multiplier.tolist(), mu.tolist(), strict=True):
+        assert far * (1 - Fraction(1, 10**15)) <= Fraction(noise) * Fraction(one) <= far

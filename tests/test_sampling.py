@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
 import fastacct as fa
 from fastacct.accountants import RDP
 from fastacct.losses.loss import Atoms, Bracket, Pair
-from fastacct.samplers.poisson import general_bound, sample
+from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
 P, Q = (0.5, 0.4, 0.1, 0.0), (0.45, 0.45, 0.0, 0.1)
 
@@ -108,6 +109,17 @@ def test_errors_of_losses_are_paid_before_they_are_sampled(direction):
     below, above = (sign * np.log1p(rate * np.expm1(sign * (loss + side * 2.0 * off))) for side in (-1.0, 1.0))
     assert (found.upper.loss[:2] + found.upper.loss_error[:2] >= above).all()
     assert (found.lower.loss[:2] - found.lower.loss_error[:2] <= below).all()
+
+
+@pytest.mark.parametrize("relation", ["add", "remove"])
+def test_pure_epsilon_of_a_sample_is_not_below_the_logarithm(relation):
+    """log(1 + q (e^epsilon - 1)), and -log(1 + q (e^-epsilon - 1)) in direction add, in 40 digits."""
+    rng, sign = np.random.default_rng(43), -1 if relation == "add" else 1
+    for epsilon, rate in zip((10.0 ** rng.uniform(-9, 1, 300)).tolist(), rng.uniform(0, 1, 300).tolist(), strict=True):
+        with mp.workdps(40):
+            truth = sign * mp.log1p(mpf(rate) * mp.expm1(sign * mpf(epsilon)))
+            found = sampled_pure_epsilon(epsilon, rate, relation)
+            assert truth <= found <= truth * (1 + mpf("2e-14") / (1 - mpf(rate)))
 
 
 def test_the_slack_of_losses_is_paid_in_what_only_q_has():

@@ -1,0 +1,95 @@
+"""Rules that were taken out one by one, and the test that must notice: python -m tests.mutants [part of a row ...].
+
+Each row is one rule: a file, a piece of its text and what stands there without the rule, and a test.  The rule is taken
+out in a scratch copy of the repository, where the test has to fail; before, all tests have to pass there unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# fmt: off
+MUTANTS = (
+    # file in fastacct/, text, text without the rule, test: tests/test_<module>.py and how its name begins
+    ("mechanisms/network.py", "+ wide + far)", "+ wide)", "network test_cycles_that_are_too_long"),
+    ("mechanisms/network.py", "+ wide + far)", "+ far)", "network test_contributions_that_are_too_many"),
+    ("mechanisms/network.py", "@ chances * (1.0 + 1e-12)", "@ chances", "network test_rounding_of_a_sum"),
+    ("mechanisms/random_graph.py", "rounding=ROUND_CEILING", "rounding='ROUND_FLOOR'",
+     "network_coalitions test_probabilities_of_few"),
+    ("mechanisms/gaussian.py", "if near <= root else math.nextafter(near, 0.0)", "", "gaussian test_noise_of_several"),
+    ("mechanisms/gaussian.py", "== np.inf), noise, np.nextafter(noise, 0.0))", "== np.inf), noise, noise)",
+     "gaussian test_noise_of_gaussian_dp"),
+    ("mechanisms/selection.py", "np.nextafter(near, np.inf), near))", "near, near))", "selection test_the_quotient_is"),
+    ("losses/revealed.py", "nan=1.0) + 2e-12", "nan=1.0)", "network test_an_error_of_the_share"),
+    ("losses/measure.py", "+ 4.0 * source.quadrature_near(2.0 * spacing) / whole", "",
+     "grid_ledger test_the_error_of_a_rule"),
+    ("losses/cells.py", "2.0 * self.source.quadrature_near(2.0 * self.spacing) * mass +", "",
+     "grid_ledger test_the_error_of_a_rule"),
+    ("samplers/poisson.py", "only_q + side * 2.0 * base.slack", "only_q", "sampling test_the_slack_of_losses"),
+    ("samplers/poisson.py", "* (1.0 + 2e-15 / (1.0 - rate))", "", "sampling test_pure_epsilon_of_a_sample"),
+    ("samplers/truncated.py", "* (1.0 + 1e-15) + lost", "* (1.0 + 1e-15)", "batches test_a_truncation_too_rare"),
+    ("privacy_loss.py", "2.0 * WEIGHTS_OFF * releases", "0.0", "privacy_loss test_tables_that_add_up"),
+    ("readers/renyi.py", "np.maximum(best + padding, 0.0)", "np.maximum(best, 0.0)", "renyi test_each_conversion"),
+    ("readers/renyi.py", "np.minimum(best + padding, zero)", "np.minimum(best, zero)", "renyi test_each_conversion"),
+    ("ledger/filters.py", "else math.nextafter(found, math.inf)", "else found", "filters test_sums_of_a_filter"),
+    ("sensitivity.py", "if Fraction(near) ** 2 >= Fraction(value) else math.nextafter(near, math.inf)", "",
+     "sensitivity test_roundings"),
+    ("core/rounding.py", "np.nextafter(moved, np.inf), moved))\n\n\ndef divided", "moved, moved))\n\n\ndef divided",
+     "rounding test_products_are_rounded_up"),
+    ("core/rounding.py", "np.nextafter(moved, 0.0)", "moved", "rounding test_quotients_are_rounded_down"),
+    ("core/rounding.py", "np.asarray(divisor)) * (1.0 + 4e-16)", "np.asarray(divisor))",
+     "rounding test_quotients_of_rounded"),
+    ("core/rounding.py", "math.nextafter(rate, 1.0)", "rate", "rounding test_rates_of_batches"),
+    ("core/rounding.py", "value + 1e-323", "value", "rounding test_products_that_underflow"),
+    ("compat/dp_events.py", "(1 - 4e-16) / event.noise_parameter", "1 / event.noise_parameter",
+     "compat_dp_events test_noise_of_a"),
+    ("compat/dp_events.py", "p) / p) * (1 + 1e-15)", "p) / p)", "compat_dp_events test_epsilon_of_a_randomised"),
+    ("compat/dp_events.py", "** 2 * (1 + 1e-15)", "** 2", "compat_dp_events test_rho_of_a_discrete"),
+)
+# fmt: on
+
+
+def passes(copy: Path, tests: list[str]) -> bool:
+    """Whether tests pass in a copy."""
+    files, names = zip(*(one.split() for one in tests), strict=True)
+    wanted = ["-k", " or ".join(names), *(f"tests/test_{one}.py" for one in dict.fromkeys(files))]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *wanted]
+    env = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}  # of a file that changes every second
+    run = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, check=False)
+    if run.returncode not in (0, 1):
+        raise RuntimeError(f"{command}: {run.stdout[-2000:]}{run.stderr[-2000:]}")
+    return run.returncode == 0
+
+
+def main(parts: list[str]) -> int:
+    """0 if every rule in whose row one of these parts occurs is noticed."""
+    chosen = [row for row in MUTANTS if not parts or any(part in field for part in parts for field in row)]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "__pycache__", "build", ".*_cache"))
+        if not passes(copy, [row[-1] for row in chosen]):
+            print("tests fail where no rule is taken out")
+            return 1
+        missed = 0
+        for file, text, without, test in chosen:
+            path = copy / "fastacct" / file
+            whole = path.read_text(encoding="utf-8")
+            if whole.count(text) != 1:
+                raise ValueError(f"{file} has {whole.count(text)} times: {text}")
+            path.write_text(whole.replace(text, without), encoding="utf-8")
+            is_missed = passes(copy, [test])
+            path.write_text(whole, encoding="utf-8")
+            missed += is_missed
+            print("MISSED " if is_missed else "noticed", f"{file}: {text!r} -> {without!r}: {test}", flush=True)
+    print(f"{len(chosen)} rules taken out, {missed} missed")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
