@@ -5,7 +5,9 @@
 1.828237
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from fastacct import accountants, dpsgd, mechanisms, sensitivity
@@ -22,7 +24,6 @@ from fastacct.mechanisms import *  # noqa: F403
 from fastacct.moments import Concentration
 from fastacct.network import NetworkGain, network_gain
 from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
-from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
 from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import ErrorLaw, utility
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fastacct import curve, jit, plot, tightness
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.readers.grid.distribution import LossDistribution
+    from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
     from fastacct.textbook import classical, composition, convert, generalization
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
@@ -61,6 +63,7 @@ _LATER: Final = {
     "jit": "jit",
     "plot": "plot",
     "tightness": "tightness",
+    **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
 }
 """Where names are that are loaded when they are first used."""
 
@@ -70,5 +73,14 @@ if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of 
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = import_module(f"fastacct.{_LATER[name]}")
-        found = globals()[name] = getattr(module, name) if name[0].isupper() else module
+        found = globals()[name] = getattr(module, name, module)
         return found
+
+    class _Package(ModuleType):
+        """A package whose function `sweep` stays one when the package of the same name is imported."""
+
+        def __setattr__(self, name, value):
+            if name != "sweep" or not isinstance(value, ModuleType):
+                super().__setattr__(name, value)
+
+    sys.modules[__name__].__class__ = _Package

@@ -57,6 +57,19 @@ print(before, {name} in (module, getattr(module, {name!r}, None)), fa.{name} is 
     assert python(code) == "False True True"
 
 
+@pytest.mark.parametrize("first", ["fastacct.sweep.store", "fastacct.sweep", "fastacct.cli.sweeps"])
+def test_sweep_is_the_function_whatever_is_imported_of_its_package(first):
+    code = f"""
+import sys, fastacct as fa
+before = [one for one in sys.modules if one.startswith("fastacct.sweep")]
+import {first}
+from fastacct.sweep import sweep
+import fastacct.sweep.cost
+print(before, fa.sweep is sweep is fastacct.sweep, callable(sweep))
+"""
+    assert python(code) == "[] True True"
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'fastacct' has no attribute 'epsilonn'"):
         _ = fa.epsilonn

@@ -17,7 +17,7 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("zarr")
 
 from fastacct.core.progress import Bar  # noqa: E402
-from fastacct.sweep import cost, work  # noqa: E402
+from fastacct.sweep import cost  # noqa: E402
 from fastacct.sweep.grid import chunk_at, chunk_shape  # noqa: E402
 
 ACCOUNTANT = fa.Exact()
@@ -128,7 +128,7 @@ def test_replace_one_can_be_swept():
 @pytest.mark.parametrize("cells", [1, 2, 5, 7, 48, 10**6])
 def test_chunking_does_not_change_a_bit(monkeypatch, cells):
     whole = run()
-    monkeypatch.setattr(work, "chunks_of", lambda one: chunk_shape(one.shape, cells))
+    monkeypatch.setattr(cost, "chunks_of", lambda one: chunk_shape(one.shape, cells))
     xr.testing.assert_identical(run(), whole)
 
 
@@ -144,14 +144,14 @@ def test_chunks_cover_the_grid_once_in_c_order(shape, largest):
 
 def test_a_task_is_of_cheap_chunks_and_every_chunk_is_in_one():
     costs = np.random.default_rng(0).exponential(0.2, 200)
-    groups = work.tasks(costs, range(3, 200))
+    groups = cost.tasks(costs, range(3, 200))
     assert sorted(index for group in groups for index in group) == list(range(3, 200))
     spent = [costs[group].sum() for group in groups]
-    assert sum(one < work.TASK_SECONDS for one in spent) <= 1
-    assert all(costs[group[:-1]].sum() < work.TASK_SECONDS for group in groups)
+    assert sum(one < cost.TASK_SECONDS for one in spent) <= 1
+    assert all(costs[group[:-1]].sum() < cost.TASK_SECONDS for group in groups)
     last = spent[len(spent) * 3 // 4 :]
     assert last == sorted(last, reverse=True), "the last ones by falling cost"
-    assert work.tasks(costs, []) == []
+    assert cost.tasks(costs, []) == []
 
 
 def test_chunks_of_a_grid_have_nearly_equal_sizes():

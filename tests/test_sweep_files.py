@@ -20,7 +20,7 @@ from tests.sweeps import plan, run
 xr = pytest.importorskip("xarray")
 pytest.importorskip("zarr")
 
-from fastacct.sweep import store, work  # noqa: E402
+from fastacct.sweep import cost, store  # noqa: E402
 from fastacct.sweep.grid import chunk_shape  # noqa: E402
 
 SUFFIXES = (".zarr", ".parquet", ".nc")
@@ -30,7 +30,7 @@ SUFFIXES = (".zarr", ".parquet", ".nc")
 def small_chunks(monkeypatch):
     """Files of five cells a chunk."""
     monkeypatch.setattr(store, "chunks_of", lambda one: chunk_shape(one.shape, 5))
-    monkeypatch.setattr(work, "chunks_of", lambda one: chunk_shape(one.shape, 5))
+    monkeypatch.setattr(cost, "chunks_of", lambda one: chunk_shape(one.shape, 5))
 
 
 @pytest.mark.usefixtures("small_chunks")

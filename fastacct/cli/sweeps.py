@@ -23,7 +23,7 @@ from fastacct.cli.options import accountant_by_name
 from fastacct.core.extras import import_extra
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import DOMAINS, Cells, Domain, as_cells, as_choice, as_number
-from fastacct.sweep import Sweep, feasible, open_sweep
+from fastacct.sweep import AXES, Sweep, feasible, open_sweep
 from fastacct.sweep import sweep as plan_sweep
 
 if TYPE_CHECKING:
@@ -34,19 +34,8 @@ __all__ = ["load_config", "show", "sweep"]
 SAMPLE_ROWS: Final = 5
 MAX_AXIS: Final = 1e6
 CONNECT: Final = "10s"
-_AXES: Final = (
-    "noise_multiplier",
-    "sample_rate",
-    "batch_size",
-    "records",
-    "steps",
-    "epochs",
-    "delta",
-    "epsilon",
-    "orders",
-)
 _KEYS: Final[dict[str, dict[str, type]]] = {
-    "axes": dict.fromkeys(_AXES, object),
+    "axes": dict.fromkeys(AXES, object),
     "accountant": {"name": str, "orders": str, "conversion": str, "neighbors": str, "bounds": bool, "threads": int},
     "output": {"file": str, "overwrite": bool},
     "picture": {"file": str, "steps": list, "delta": object},

@@ -19,9 +19,8 @@ import numpy as np
 from fastacct.core.extras import import_extra
 from fastacct.core.files import atomic_output, refuse_existing
 from fastacct.core.version import __version__
-from fastacct.sweep.cost import chunks_of
+from fastacct.sweep.cost import chunks_of, evaluate_chunks
 from fastacct.sweep.grid import Grid, Values, chunk_at, chunk_count
-from fastacct.sweep.work import evaluate_chunks
 
 if TYPE_CHECKING:
     import xarray as xr
