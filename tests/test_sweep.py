@@ -304,13 +304,22 @@ def grid():
 
 def test_feasible_cells_are_those_of_the_condition(grid):
     rows = fa.feasible(grid, "epsilon <= 3 and epochs > 1", sort=["noise_multiplier", "-epochs"])
+    for same in (
+        "epsilon <= 3 and not epochs == 1",
+        "(epsilon <= 3) & (epochs in [5, 20])",
+        "0 < -1 + epochs * epsilon",
+    ):
+        assert len(fa.feasible(grid, same)) > 0, same
     mask = (grid.epsilon <= 3) & (grid.epochs > 1)
     assert len(rows) == int(mask.sum()) > 10
     assert (rows.epsilon <= 3).all()
     assert rows.noise_multiplier.is_monotonic_increasing
     assert rows.groupby("noise_multiplier").epochs.apply(lambda x: x.is_monotonic_decreasing).all()
     assert list(rows.columns) == ["noise_multiplier", "batch_size", "records", "epochs", "delta", "epsilon"]
-    for bad in ("epsilonn <= 3", "epsilon <=", "epochs // 5", "0", "[0, 1]", "index", "@rows.epochs > 1"):
+    bad_words = ["epsilonn <= 3", "epsilon <=", "epochs // 5", "0", "[0, 1]", "index", "@rows.epochs > 1"]
+    bad_words += ["9**9**9 > epsilon", "9 << 9**9 > epsilon", "epsilon.to_csv('here') != 1", "sin(epsilon) > 0"]
+    bad_words += ["epsilon.values > 1", "epochs['0'] > 1", "epochs > 'a'", "(lambda: epsilon > 1)()"]
+    for bad in bad_words:
         with pytest.raises(ValueError, match="is not a condition on"):
             fa.feasible(grid, bad)
     with pytest.raises(ValueError, match="sort = 'cost' is not a column"):

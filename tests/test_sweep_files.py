@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -305,32 +304,6 @@ def test_a_reader_of_a_store_that_was_replaced_is_told_so(tmp_path):
     kept = fa.open_sweep(path)
     plan(steps=[2000, 3000, 4000, 5000]).save(path, overwrite=True)
     xr.testing.assert_identical(kept.load(), run(steps=[2000, 3000, 4000, 5000]))
-
-
-@pytest.mark.parametrize("size", [None, 0, 10])
-def test_a_chunk_that_is_missing_or_cut_off_is_an_error_and_computed_again(tmp_path, size):
-    path = tmp_path / "grid.zarr"
-    plan(bounds=True).save(path)
-    chunk = next(one for one in (path / "epsilon" / "c").rglob("*") if one.is_file())
-    if size is None:
-        chunk.unlink()
-    else:
-        os.truncate(chunk, size)
-    with pytest.raises((OSError, ValueError, RuntimeError)):
-        fa.open_sweep(path).load()
-    xr.testing.assert_identical(plan(bounds=True).save(path).load(), run(bounds=True))
-
-
-def test_a_store_without_its_labels_is_damaged(tmp_path):
-    path = tmp_path / "grid.zarr"
-    plan().save(path)
-    shutil.rmtree(path / "steps" / "c")
-    with pytest.raises(ValueError, match=r"damaged.*labels of steps"):
-        fa.open_sweep(path)
-    plan().save(path, overwrite=True)
-    (path / "epsilon" / "zarr.json").write_bytes(b"")
-    with pytest.raises(ValueError, match="damaged"):
-        fa.open_sweep(path)
 
 
 def test_a_store_beside_a_file_is_removed_after_an_export_that_was_stopped(tmp_path, monkeypatch):

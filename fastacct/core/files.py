@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["atomic_output", "refuse_existing"]
+__all__ = ["atomic_output", "refuse_existing", "remove_partial"]
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
@@ -24,7 +25,8 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a temporary name in the folder of `path`; on success it replaces `path`, on any exception it is removed.
 
-    Readers see the old file or the complete new one, never a part.
+    Readers see the old file or the complete new one, never a part.  A process that is killed leaves the temporary
+    file, which is hidden.
     """
     refuse_existing(path, overwrite)
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.partial")
@@ -38,6 +40,12 @@ def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     _flush_to_disk(path.parent)
+
+
+def remove_partial(path: Path) -> None:
+    """Remove what writers of `path` left that were killed; nobody else may be writing it."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        left.unlink(missing_ok=True)
 
 
 def _flush_to_disk(path: Path) -> None:

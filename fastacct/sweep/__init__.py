@@ -6,6 +6,7 @@ Here is which question the axes ask, and the way from a grid to a decision; `cos
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,12 @@ AXES: Final = (
 )  # fmt: skip
 """In the order of the dimensions."""
 _WHOLE: Final = ("steps", "records")
+_CONDITION: Final = (
+    ast.Expression, ast.BoolOp, ast.boolop, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod,
+    ast.BitAnd, ast.BitOr, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop, ast.Name, ast.Load, ast.Constant, ast.List,
+    ast.Tuple,
+)  # fmt: skip
+"""What a condition may consist of."""
 _LEAST: Final = ("noise_multiplier", "epochs", "steps")
 
 
@@ -213,23 +220,13 @@ def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence
     >>> fa.feasible(grid, "epsilon <= 2", sort="-steps")[["noise_multiplier", "steps"]].head(1).values.tolist()
     [[1.0, 1000.0]]
     """
-    if not hasattr(grid, "data_vars") or not grid.sizes:
-        raise TypeError(f"grid must be a dataset such as fastacct.open_sweep(path), not {type(grid).__name__}")
-    rows = grid.to_dataframe(dim_order=[str(name) for name in grid.dims]).reset_index()
-    rows = rows[[*grid.dims, *(name for name in grid.coords if name not in grid.dims), *grid.data_vars]]
+    rows = _rows(grid)
     names = [sort] if isinstance(sort, str) else list(sort)
     for name in names:
         if not isinstance(name, str) or name.removeprefix("-") not in rows.columns:
             raise ValueError(f"sort = {name!r} is not a column; there are {', '.join(map(str, rows.columns))}")
     if where is not None:
-        columns = ", ".join(map(str, rows.columns))
-        try:
-            found = rows.eval(where, engine="python", local_dict={}, global_dict={})
-        except Exception as error:
-            raise ValueError(f"where = {where!r} is not a condition on {columns}: {error}") from None
-        if getattr(found, "dtype", None) != np.bool_ or len(found) != len(rows):
-            raise ValueError(f"where = {where!r} is not a condition on {columns}: it is not true or false of each cell")
-        rows = rows[np.asarray(found)]
+        rows = rows[_meets(rows, where)]
     if names:
         rows = rows.sort_values(
             [name.removeprefix("-") for name in names],
@@ -237,6 +234,31 @@ def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence
             kind="stable",
         )
     return rows.reset_index(drop=True)
+
+
+def _rows(grid: xr.Dataset) -> pd.DataFrame:
+    """All cells of a grid, in C order."""
+    if not hasattr(grid, "data_vars") or not grid.sizes:
+        raise TypeError(f"grid must be a dataset such as fastacct.open_sweep(path), not {type(grid).__name__}")
+    rows = grid.to_dataframe(dim_order=[str(name) for name in grid.dims]).reset_index()
+    return rows[[*grid.dims, *(name for name in grid.coords if name not in grid.dims), *grid.data_vars]]
+
+
+def _meets(rows: pd.DataFrame, where: str) -> NDArray[np.bool_]:
+    """Of each row, whether it satisfies a condition, which compares numbers: nothing is called, raised or indexed."""
+    try:
+        for node in ast.walk(ast.parse(where, mode="eval")):
+            if not isinstance(node, _CONDITION):
+                raise TypeError(f"{type(node).__name__} is not allowed")
+            if isinstance(node, ast.Constant) and not isinstance(node.value, bool | int | float):
+                raise TypeError(f"{node.value!r} is not a number")
+        found = rows.eval(where, engine="python", local_dict={}, global_dict={})
+        if getattr(found, "dtype", None) != np.bool_ or len(found) != len(rows):
+            raise TypeError("it is not true or false of each cell")
+    except Exception as error:
+        columns = ", ".join(map(str, rows.columns))
+        raise ValueError(f"where = {where!r} is not a condition on {columns}: {error}") from None
+    return np.asarray(found)
 
 
 def cheapest(grid: xr.Dataset, where: str, axis: str, *, largest: bool = False) -> xr.DataArray:
@@ -251,16 +273,9 @@ def cheapest(grid: xr.Dataset, where: str, axis: str, *, largest: bool = False) 
     """
     if axis not in grid.dims:
         raise ValueError(f"axis = {axis!r} is not an axis; there are {', '.join(map(str, grid.dims))}")
-    rows = feasible(grid, where)
-    if len(grid.dims) == 1:
-        values = rows[axis]
-        only: Any = grid[axis].isel({axis: 0}, drop=True).astype(float)
-        least = (values.max() if largest else values.min()) if len(values) else np.nan
-        return only.copy(data=least).assign_attrs(condition=where)  # type: ignore[no-any-return]
-    others = [str(name) for name in grid.dims if name != axis]
-    grouped = rows.groupby(others)[axis]
-    found: Any = (grouped.max() if largest else grouped.min()).to_xarray()
-    found = found.reindex({name: grid[name] for name in others}).transpose(*others)
+    meets = _meets(_rows(grid), where).reshape([*grid.sizes.values()])
+    cells = grid[axis].where(import_extra("xarray", "sweep").DataArray(meets, grid.coords, grid.dims))
+    found: Any = (cells.max(axis) if largest else cells.min(axis)).transpose(..., *(n for n in grid.dims if n != axis))
     return found.assign_attrs(grid[axis].attrs | {"condition": where})  # type: ignore[no-any-return]
 
 

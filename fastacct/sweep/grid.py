@@ -6,7 +6,6 @@ computed once per (noise multiplier, sample rate) is shared by the numbers of st
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -72,12 +71,6 @@ class Grid(Record):
         words = {} if self.delta_in_words is None else {"delta": self.delta_in_words}
         how = {"accountant": repr(self.accountant), "neighbors": self.neighbors, "sampler": "poisson"}
         return {"quantity": self.quantity, **words, **how, "fastacct_version": __version__}
-
-    @property
-    def fingerprint(self) -> str:
-        """What tells its values from those of other sweeps."""
-        axes = [(name, axis.tobytes()) for name, axis in self.axes.items()]
-        return hashlib.sha256(repr((sorted(self.settings.items()), self.variables, axes)).encode()).hexdigest()
 
     def evaluate(self, chunk: Chunk, threads: int | None = None) -> Values:
         """The variables in a chunk."""

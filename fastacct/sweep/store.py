@@ -1,6 +1,7 @@
 """Sweeps in files: a Zarr store that is resumed chunk by chunk, and netCDF and Parquet made of one.
 
-xarray, zarr and pyarrow write; what is here is which chunks are missing, and who may write them.
+xarray, zarr and pyarrow write; what is here is which chunks are missing, who may write them, and whether what is read
+is what was written: values have checksums of their own, labels and notes those in the mark of a sweep.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
-from fastacct.core.files import atomic_output, refuse_existing
+from fastacct.core.files import atomic_output, refuse_existing, remove_partial
+from fastacct.core.labels import NOTES
 from fastacct.core.version import __version__
+from fastacct.sweep import export
 from fastacct.sweep.cost import chunks_of, evaluate_chunks
 from fastacct.sweep.grid import Grid, Values, chunk_at, chunk_count
 
@@ -28,10 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["open_sweep", "save"]
 
 LIBRARIES: Final = {".zarr": "zarr", ".nc": "h5netcdf", ".parquet": "pyarrow.parquet"}
-MARK: Final = "fastacct_sweep"
-MADE_FOR: Final = "made_for"
-"""The file that a store is beside, and is removed after."""
-PARQUET_KEY: Final = b"fastacct_sweep"
+COMPLETE: Final = f"{export.MARK}_complete"
+
+_EXPORTS: Final = {".nc": export.to_netcdf, ".parquet": export.to_parquet}
 
 
 def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite: bool) -> xr.Dataset:
@@ -44,29 +47,31 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
     with _locked(store), _named(store):
         if not is_store:
             refuse_existing(target, overwrite)
-        if store.exists() and overwrite and not _is_same(plan, store):
-            _about(store)  # refuse to remove what no sweep wrote
-            _remove(store)
+        if store.exists() and overwrite:
+            try:
+                _matching(plan, store)
+            except ValueError:
+                _refuse_foreign(store)
+                _remove(store)
         if not store.exists():
-            _create(plan, store)
-            if not is_store:
-                _open_zarr_group(store, "r+").attrs[MADE_FOR] = target.name
+            _create(plan, store, None if is_store else target.name)
         chunks = _matching(plan, store)
         write = partial(write_chunk, str(store), plan.variables, plan.shape, chunks)
         todo = _not_written(store, plan, chunks, range(chunk_count(plan.shape, chunks)))
         for left in store.rglob("*.partial"):
             left.unlink(missing_ok=True)
         if todo:
-            _open_zarr_group(store, "r+").attrs["complete"] = False
+            _open_zarr_group(store, "r+").attrs[COMPLETE] = False
             seen = partial(_write_if_seen, (store / "zarr.json").read_bytes(), write, str(store / "zarr.json"))
             evaluate_chunks(plan, chunks, todo, write, progress, seen)
         if _not_written(store, plan, chunks, todo):
             raise OSError(f"{store}: chunks that workers wrote are not there; the same sweep computes them again")
-        _open_zarr_group(store, "r+").attrs["complete"] = True
+        _open_zarr_group(store, "r+").attrs[COMPLETE] = True
         if not is_store:
+            remove_partial(target)
             with atomic_output(target, overwrite=overwrite) as temporary:
-                _EXPORTS[target.suffix](_open_zarr(store, is_complete=True), temporary)
-            if _about(store).get(MADE_FOR) == target.name:
+                _EXPORTS[target.suffix](_open_zarr(store, partial=False), temporary)
+            if _mark_of(store)["made_for"] == target.name:
                 _remove(store)
     return open_sweep(target)
 
@@ -85,8 +90,16 @@ def _named(store: Path) -> Iterator[None]:
 def open_sweep(path: str | os.PathLike[str], *, partial: bool = False) -> xr.Dataset:
     """Open a file that `Sweep.save` wrote, as the dataset that it returned; Zarr and netCDF are read when used.
 
-    **Guarantee.** The values are those of the file; what they guarantee is recorded in the attributes.  A Zarr store
-    that is not complete is a ValueError, unless `partial`: cells that are not computed are NaN then (status 255).
+    **Guarantee.** Labels and values are those that were written, and a damaged store is an error, here or when values
+    are read; what they guarantee is recorded in the attributes.  A Zarr store that is not complete is a ValueError,
+    unless `partial`: cells that are not computed are NaN then (status 255).
+
+    Raises
+    ------
+    ValueError
+        No sweep wrote the file, or it is not complete or damaged: the message says what to do.
+    FileNotFoundError, OSError
+        It does not exist; another sweep replaced it after it was opened.
 
     Examples
     --------
@@ -95,20 +108,10 @@ def open_sweep(path: str | os.PathLike[str], *, partial: bool = False) -> xr.Dat
     target = _as_file(path)
     if not target.exists():
         raise FileNotFoundError(f"{target} does not exist")
-    if target.suffix == ".parquet":
-        return _open_parquet(target)
-    if target.suffix == ".nc":
-        found: xr.Dataset = import_extra("xarray", "sweep").open_dataset(target, engine="h5netcdf", chunks={})
-        return found
-    is_complete = _about(target).get("complete") is True
-    if not partial and not is_complete:
-        raise ValueError(
-            f"{target} is not complete: the same sweep goes on with it (from Python partial=True opens it)"
-        )
-    try:
-        return _open_zarr(target, is_complete)
-    except (KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"{target} is damaged, and overwrite=True writes it anew: {error!r}") from error
+    if target.suffix == ".zarr":
+        return _open_zarr(target, partial)
+    with export.intact(target, export.ANEW):
+        return export.open_parquet(target) if target.suffix == ".parquet" else export.open_netcdf(target)
 
 
 def _as_file(path: str | os.PathLike[str]) -> Path:
@@ -124,113 +127,129 @@ def _as_file(path: str | os.PathLike[str]) -> Path:
 # -- the store -------------------------------------------------------------------------------------------------------
 
 
-def _create(plan: Grid, store: Path) -> None:
-    """An empty store; it gets its name when it is whole."""
-    temporary, chunks = store.with_name(f".{store.name}.partial"), chunks_of(plan)
+def _create(plan: Grid, store: Path, made_for: str | None) -> None:
+    """An empty store, which gets its name when it is whole; `made_for` is a file that it is removed after."""
+    zarr, labels, temporary = (
+        import_extra("zarr", "sweep"),
+        plan.labelled({}),
+        store.with_name(f".{store.name}.partial"),
+    )
+    codecs = (zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle"), zarr.codecs.Crc32cCodec())
     _remove(temporary)
     try:
-        _create_at(plan, temporary, chunks)
+        encoding: Any = {name: {"compressors": codecs} for name in labels.coords}
+        labels.to_zarr(temporary, mode="w", zarr_format=3, consolidated=False, encoding=encoding)
+        group = _open_zarr_group(temporary, "r+")
+        for name in plan.variables:
+            is_code = name == "status"
+            group.create_array(
+                name,
+                shape=plan.shape,
+                chunks=chunks_of(plan),
+                dtype="uint8" if is_code else "float64",
+                fill_value=255 if is_code else float("nan"),
+                compressors=codecs,
+                chunk_key_encoding={"name": "default", "separator": "/"},
+                dimension_names=tuple(plan.axes),
+                attributes=plan.notes(name),
+            )
+        checksums = _unread(temporary, plan.variables)[1]
+        mark = {"variables": plan.variables, "checksums": checksums, "made_for": made_for}
+        group.attrs.update({export.MARK: mark, COMPLETE: False})
         os.replace(temporary, store)
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _create_at(plan: Grid, temporary: Path, chunks: Sequence[int]) -> None:
-    zarr = import_extra("zarr", "sweep")
-    plan.labelled({}).to_zarr(temporary, mode="w", zarr_format=3, consolidated=False)
-    group = _open_zarr_group(temporary, "r+")
-    for name in plan.variables:
-        is_code = name == "status"
-        group.create_array(
-            name,
-            shape=plan.shape,
-            chunks=chunks,
-            dtype="uint8" if is_code else "float64",
-            fill_value=255 if is_code else float("nan"),
-            compressors=(zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle"), zarr.codecs.Crc32cCodec()),
-            chunk_key_encoding={"name": "default", "separator": "/"},
-            dimension_names=tuple(plan.axes),
-            attributes=plan.notes(name),
-        )
-    group.attrs[MARK] = {"variables": plan.variables, "axes": [*plan.axes], "fingerprint": plan.fingerprint}
-
-
 def _matching(plan: Grid, store: Path) -> tuple[int, ...]:
     """The chunks of a store that holds this sweep; ValueError, naming what differs, for any other."""
-    about, group = _about(store), _open_zarr_group(store, "r")
-    more = "give another path, or overwrite=True (command line: --overwrite)"
-    if about.get("fastacct_version") != __version__:
-        raise ValueError(
-            f"{store} was begun by fastacct {about.get('fastacct_version')}, this is {__version__}: {more}"
-        )
+    there, more = _open_store(store)[0], "give another path, or overwrite=True (command line: --overwrite)"
+    about = there.attrs
+    if about["fastacct_version"] != __version__:
+        raise ValueError(f"{store} was begun by fastacct {about['fastacct_version']}, this is {__version__}: {more}")
     for name, value in {"delta": None, **plan.settings}.items():
         if about.get(name) != value:
             raise ValueError(
                 f"{store} holds another sweep: {name} is {about.get(name)!r} there, {value!r} here; {more}"
             )
-    for name in dict.fromkeys((*plan.axes, *group.array_keys())):
-        if name in plan.variables or (name == "delta" and plan.delta_in_words is not None):
-            continue
-        there = group[name][:] if name in group else None
-        here = plan.axes.get(name)
-        if here is None or there is None or not np.array_equal(there, here):
-            sizes = " and ".join(
-                f"{0 if x is None else len(x)} {where}" for x, where in ((there, "there"), (here, "here"))
-            )
+    for name in dict.fromkeys((*plan.axes, *map(str, there.dims))):
+        before, now = there[name].values if name in there.dims else (), plan.axes.get(name, ())
+        if not np.array_equal(before, now):
+            sizes = f"{len(before)} there and {len(now)} here"
             raise ValueError(f"{store} holds another sweep: the axis {name} differs ({sizes} values); {more}")
-    if any(name not in group for name in plan.variables):
+    if tuple(there.data_vars) != plan.variables:
         raise ValueError(f"{store} holds another sweep: bounds is {not plan.bounds} there; {more}")
-    found: tuple[int, ...] = group[plan.quantity].chunks
+    found: tuple[int, ...] = there[plan.quantity].encoding["chunks"]
     return found
 
 
-def _is_same(plan: Grid, store: Path) -> bool:
+def _refuse_foreign(store: Path) -> None:
+    """Raise unless a sweep wrote what is there: it says so, or is damaged and holds nothing else than a sweep's."""
     try:
-        return bool(_matching(plan, store))
-    except (ValueError, KeyError, TypeError):
-        return False
+        about = (store / "zarr.json").read_bytes()
+        is_ours = export.MARK.encode() in about if json.loads(about) else False
+    except (OSError, ValueError):
+        names = {one.name.removesuffix("_lower") for one in store.iterdir()} if store.is_dir() else set()
+        is_ours = bool(names) and names <= {"zarr.json", "status", *NOTES}
+    if not is_ours:
+        raise export.ForeignFileError(f"{store} was not written by a sweep of this version")
 
 
-def _about(store: Path) -> dict[str, Any]:
-    """The attributes of a store that a sweep wrote."""
-    try:
-        about = dict(_open_zarr_group(store, "r").attrs)
-    except (FileNotFoundError, ValueError, KeyError):
-        about = {}
-    if not isinstance(about.get(MARK), dict):
-        raise ValueError(f"{store} was not written by a sweep of this version")
-    return about
+def _mark_of(store: Path) -> dict[str, Any]:
+    """What a sweep wrote into a store beside what it says of its grid."""
+    mark: dict[str, Any] = json.loads((store / "zarr.json").read_bytes())["attributes"][export.MARK]
+    return mark
 
 
 def _open_zarr_group(store: Path, mode: str) -> Any:
     return import_extra("zarr", "sweep").open_group(str(store), mode=mode, use_consolidated=False)
 
 
-def _open_zarr(store: Path, is_complete: bool) -> xr.Dataset:
-    """The dataset, read when it is used, and then compared with the store that was opened."""
-    mark, group = _about(store)[MARK], _open_zarr_group(store, "r")
-    for name in mark["axes"]:
-        if group[name].nchunks_initialized < group[name].nchunks:
-            raise ValueError(f"labels of {name} are missing")
-    found: xr.Dataset = import_extra("xarray", "sweep").open_zarr(store, consolidated=False, chunks={})
-    found = found[[*mark["variables"]]]
+def _unread(store: Path, variables: Iterable[str]) -> tuple[xr.Dataset, dict[str, str]]:
+    """The dataset in a store, its values unread, and checksums of all else."""
+    found: xr.Dataset = import_extra("xarray", "sweep").open_zarr(store, consolidated=False, chunks=None)
+    found = found[[*variables]]
+    found.attrs = {name: value for name, value in found.attrs.items() if name not in (export.MARK, COMPLETE)}
+    return found, export.checksums_of(found, {name: (store / name / "zarr.json").read_text() for name in variables})
+
+
+def _open_store(store: Path) -> tuple[xr.Dataset, dict[str, Any]]:
+    """The dataset in a store that is as a sweep wrote it, its values unread, and its mark."""
+    _refuse_foreign(store)
+    with export.intact(store, export.ANEW):
+        mark = _mark_of(store)
+        found, checksums = _unread(store, mark["variables"])
+        export.compare(mark["checksums"], checksums)
+        return found, mark
+
+
+def _open_zarr(store: Path, partial: bool) -> xr.Dataset:
+    """The dataset, its values read when they are used."""
+    blocks = import_extra("dask.array", "sweep")
+    found, mark = _open_store(store)
+    is_complete = _open_zarr_group(store, "r").attrs.get(COMPLETE) is True
+    if not partial and not is_complete:
+        raise ValueError(f"{store} is not complete: the same sweep goes on with it (from Python partial=True opens it)")
     for name, cells in found.data_vars.items():
-        checked = cells.data.map_blocks(
-            _as_written, str(store), mark["fingerprint"], is_complete, dtype=cells.dtype, meta=cells.data._meta
-        )
-        found[name] = cells.copy(data=checked)
-    found.attrs = {name: value for name, value in found.attrs.items() if name not in (MARK, MADE_FOR, "complete")}
+        chunks = blocks.core.normalize_chunks(cells.encoding["chunks"], cells.shape)
+        kind = {"dtype": cells.dtype, "meta": np.empty((0,) * cells.ndim, cells.dtype)}
+        values = blocks.map_blocks(_read, str(store), str(name), mark, is_complete, chunks=chunks, **kind)
+        found[name] = cells.copy(data=values)
     return found
 
 
-def _as_written(cells: Any, store: str, fingerprint: str, is_complete: bool) -> Any:
-    """Cells that were read, if the store is still that of the sweep that was opened, and they are there."""
-    about = json.loads((Path(store) / "zarr.json").read_bytes())["attributes"]
-    if about[MARK]["fingerprint"] != fingerprint:
+def _read(store: str, name: str, mark: Mapping[str, Any], is_complete: bool, block_info: Any) -> NDArray[Any]:
+    """A block of values, if they are there and the store is still that of the sweep that was opened."""
+    with export.intact(store, export.AGAIN):
+        if is_same := _mark_of(Path(store)) == mark:
+            where = tuple(slice(*ends) for ends in block_info[None]["array-location"])
+            cells: NDArray[Any] = _open_zarr_group(Path(store), "r")[name][where]
+            is_same = _mark_of(Path(store)) == mark
+            if is_complete and _is_left_out(cells):
+                raise ValueError(f"a chunk of {name} is missing")
+    if not is_same:
         raise OSError(f"{store} was replaced by another sweep after it was opened: open it again")
-    if is_complete and _is_left_out(cells):
-        raise OSError(f"{store}: a chunk is missing; the same sweep computes it again")
     return cells
 
 
@@ -302,51 +321,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-# -- other formats ---------------------------------------------------------------------------------------------------
-
-
-def _export_netcdf(grid: xr.Dataset, path: Path) -> None:
-    grid.to_netcdf(path, engine="h5netcdf")
-
-
-def _export_parquet(grid: xr.Dataset, path: Path) -> None:
-    """One row per cell, in C order, a chunk at a time."""
-    arrow, parquet = import_extra("pyarrow", "sweep"), import_extra("pyarrow.parquet", "sweep")
-    dims = [str(name) for name in grid.dims]
-    about = {"attrs": grid.attrs, "notes": {str(n): v.attrs for n, v in grid.variables.items()}}
-    about["axes"] = {name: grid[name].values.tolist() for name in dims}
-    beside = {str(name): one for name, one in grid.coords.items() if name not in dims}
-    about["beside"] = {name: (list(map(str, one.dims)), one.values.tolist()) for name, one in beside.items()}
-    shape, chunks = tuple(grid.sizes[name] for name in dims), next(iter(grid.data_vars.values())).data.chunksize
-
-    def rows(index: int) -> Any:
-        block = grid.isel(dict(zip(dims, chunk_at(shape, chunks, index), strict=True)))
-        return arrow.Table.from_pandas(block.to_dataframe(dim_order=dims).reset_index(), preserve_index=False)
-
-    schema = rows(0).schema.with_metadata({PARQUET_KEY: json.dumps(about)})
-    with parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=dims) as writer:
-        for index in range(chunk_count(shape, chunks)):
-            writer.write_table(rows(index).replace_schema_metadata(schema.metadata))
-
-
-def _open_parquet(path: Path) -> xr.Dataset:
-    """The grid in a table, in memory."""
-    parquet = import_extra("pyarrow.parquet", "sweep")
-    table = parquet.read_table(path)
-    about = json.loads((table.schema.metadata or {}).get(PARQUET_KEY, b"{}"))
-    if "axes" not in about:
-        raise ValueError(f"{path} was not written by a sweep of this version: its metadata has no axes")
-    rows = table.to_pandas().set_index([*about["axes"]]).drop(columns=[*about["beside"]])
-    grid: xr.Dataset = (
-        rows.to_xarray()
-        .reindex(about["axes"])
-        .assign_coords({name: tuple(one) for name, one in about["beside"].items()})
-    )
-    for name, notes in about["notes"].items():
-        grid[name].attrs = notes
-    return grid.assign_attrs(about["attrs"])
-
-
-_EXPORTS: Final = {".nc": _export_netcdf, ".parquet": _export_parquet}

@@ -1,0 +1,110 @@
+"""Sweeps as netCDF and Parquet, and checksums in files of all formats, so that damage is an error."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from fastacct.core.extras import import_extra
+from fastacct.sweep.grid import chunk_at, chunk_count
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+MARK: Final = "fastacct_sweep"
+ANEW: Final = "overwrite=True (command line: --overwrite) writes it anew"
+AGAIN: Final = "the same sweep computes again what cannot be read"
+
+
+class ForeignFileError(ValueError):
+    """Raised for what no sweep wrote."""
+
+
+@contextlib.contextmanager
+def intact(path: str | os.PathLike[str], advice: str) -> Iterator[None]:
+    """Make one error of all that libraries raise for a damaged file; a disk that fails has its own."""
+    try:
+        yield
+    except (ForeignFileError, MemoryError):
+        raise
+    except Exception as error:
+        if getattr(error, "errno", None) not in (None, errno.ENOENT):
+            raise
+        raise ValueError(f"{path} is damaged, and {advice}: {error!r}") from error
+
+
+def checksums_of(grid: xr.Dataset, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Checksums of all but the values, by name, and of what a format says of a variable."""
+    text = {"title": repr(sorted(grid.attrs.items()))}
+    for name, one in grid.variables.items():
+        labels = one.values.tobytes() if name in grid.coords else more.get(str(name))
+        text[str(name)] = repr((one.dims, one.shape, str(one.dtype), sorted(one.attrs.items()), labels))
+    return {name: hashlib.sha256(one.encode()).hexdigest() for name, one in text.items()}
+
+
+def compare(written: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Raise unless checksums are those that were written."""
+    for name in (*written, *there):
+        if there.get(name) != written.get(name):
+            raise ValueError(f"notes or labels of {name} are not those that were written")
+
+
+def to_netcdf(grid: xr.Dataset, path: Path) -> None:
+    """Values with Fletcher's checksum, those of all else in an attribute."""
+    marked = grid.assign_attrs({MARK: json.dumps(checksums_of(grid))})
+    marked.to_netcdf(path, engine="h5netcdf", encoding={name: {"fletcher32": True} for name in grid.data_vars})
+
+
+def open_netcdf(path: Path) -> xr.Dataset:
+    """The grid, read when it is used."""
+    found: xr.Dataset = import_extra("xarray", "sweep").open_dataset(path, engine="h5netcdf", chunks={})
+    if MARK not in found.attrs:
+        raise ForeignFileError(f"{path} was not written by a sweep of this version")
+    compare(json.loads(found.attrs.pop(MARK)), checksums_of(found))
+    return found
+
+
+def to_parquet(grid: xr.Dataset, path: Path) -> None:
+    """One row per cell, in C order, a chunk at a time."""
+    arrow, parquet = import_extra("pyarrow", "sweep"), import_extra("pyarrow.parquet", "sweep")
+    dims = [str(name) for name in grid.dims]
+    notes = {str(name): one.attrs for name, one in grid.data_vars.items()}
+    about = {
+        "labels": grid.drop_vars([*notes]).to_dict(),
+        "notes": notes,
+        "dims": dims,
+        "checksums": checksums_of(grid),
+    }
+    shape, chunks = tuple(grid.sizes[name] for name in dims), next(iter(grid.data_vars.values())).data.chunksize
+
+    def rows(index: int) -> Any:
+        block = grid.isel(dict(zip(dims, chunk_at(shape, chunks, index), strict=True)))
+        return arrow.Table.from_pandas(block.to_dataframe(dim_order=dims).reset_index(), preserve_index=False)
+
+    schema = rows(0).schema.with_metadata({MARK.encode(): json.dumps(about)})
+    how = {"compression": "zstd", "use_dictionary": dims, "write_page_checksum": True}
+    with parquet.ParquetWriter(path, schema, **how) as writer:
+        for index in range(chunk_count(shape, chunks)):
+            writer.write_table(rows(index).replace_schema_metadata(schema.metadata))
+
+
+def open_parquet(path: Path) -> xr.Dataset:
+    """The grid in a table, in memory."""
+    parquet = import_extra("pyarrow.parquet", "sweep")
+    table = parquet.read_table(path, page_checksum_verification=True)
+    if MARK.encode() not in (table.schema.metadata or {}):
+        raise ForeignFileError(f"{path} was not written by a sweep of this version")
+    about = json.loads(table.schema.metadata[MARK.encode()])
+    grid: xr.Dataset = import_extra("xarray", "sweep").Dataset.from_dict(about["labels"])
+    dims = about["dims"]
+    cells = table.to_pandas().set_index(dims).to_xarray().reindex({name: grid[name] for name in dims})
+    grid = grid.assign({name: (dims, cells[name].values, notes) for name, notes in about["notes"].items()})
+    compare(about["checksums"], checksums_of(grid))
+    return grid
