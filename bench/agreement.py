@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastacct as fa
+from bench import scores
 from bench.configurations import Configurations
 from bench.peers import Accountant, Peer
-from fastacct import reference, tightness
-from fastacct.tightness import Query, Runs, Truth
+from bench.scores import Query, Runs, Truth
+from fastacct import reference
 
 RDP: Final = fa.RDP()
 TOLERANCE: Final = 1e-9
@@ -220,7 +221,7 @@ def compare_exact(name: str, runs: Runs, bounds: Truth, values: NDArray[np.float
         if not math.isfinite(theirs):
             result.failed += 1
             continue
-        if lower > 0.0 and upper <= lower * (1.0 + tightness.RESOLVED):
+        if lower > 0.0 and upper <= lower * (1.0 + scores.RESOLVED):
             result.ratios.append(theirs / lower)
         if theirs < lower * (1.0 - TOLERANCE):
             # how much delta there is beyond the target at their epsilon: rounding, or a wrong curve

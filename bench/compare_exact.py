@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastacct as fa
-from bench import agreement, shared_readers, timing
+from bench import agreement, scores, shared_readers, timing
 from bench.agreement import FastacctWrongError
 from bench.isolated import Isolated, Reply
 from bench.peers import Accountant, is_installed
 from bench.peers.dp_accounting_pld import DpAccountingPld
 from bench.peers.opacus_prv import OpacusPrv
 from bench.report import Duel, Fact, Findings, Spread
+from bench.scores import Runs, Truth
 from bench.timing import duration
-from fastacct import tightness
-from fastacct.tightness import Runs, Truth
 
 RIVALS: Final[tuple[Callable[[], Accountant], ...]] = (DpAccountingPld, OpacusPrv)
 """The exact accountants that people use; prv_accountant is what Opacus PRV was made from, and slower."""
@@ -125,9 +124,9 @@ def _check_ours(runs: Runs, queries: list[dict[str, Any]], bounds: Truth) -> Non
 
 def compare_epsilon(found: Findings, plan: Plan, regime: str) -> None:
     """Epsilon at delta, the larger of both directions."""
-    runs = tightness.draw(regime, plan.ours)
+    runs = scores.draw(regime, plan.ours)
     queries = [query._asdict() for query in runs.head(plan.scalar)]
-    bounds = tightness.truth(runs)
+    bounds = scores.truth(runs)
     _check_ours(runs, queries, bounds)
     found.facts.append(
         Fact(
@@ -183,7 +182,7 @@ def _widths(bounds: Truth) -> str:
 
 def compare_calibration(found: Findings, plan: Plan) -> None:
     """The smallest noise multiplier for a target, exact, against `calibrate_dp_mechanism` with PLD."""
-    runs = tightness.draw("everyday", plan.calibrations)
+    runs = scores.draw("everyday", plan.calibrations)
     target = np.resize(TARGET_EPSILONS, len(runs))
     known: dict[str, Any] = {name: column for name, column in runs.keywords().items() if name != "noise_multiplier"}
     columns: dict[str, Any] = {"epsilon": target} | known
@@ -228,7 +227,7 @@ def _grid_call(side: int, shared: bool, threads: int) -> Callable[[], Any]:
     sigmas, rates = np.geomspace(0.5, 8.0, side), np.geomspace(1e-4, 0.1, side)
     sigma, q, count, delta = np.meshgrid(sigmas, rates, steps, deltas, indexing="ij", sparse=True)
     if not shared:
-        u = np.random.default_rng(tightness.SEED).random((2, *(side,) * 4))
+        u = np.random.default_rng(scores.SEED).random((2, *(side,) * 4))
         sigma, q = 0.5 * 16.0 ** u[0], 1e-4 * 1e3 ** u[1]
     keywords: dict[str, Any] = {"noise_multiplier": sigma, "sample_rate": q, "steps": count, "delta": delta}
     return lambda: fa.dpsgd.epsilon(**keywords, threads=threads)
@@ -267,9 +266,9 @@ def time_one_call(found: Findings, plan: Plan) -> None:
 
 def time_mixtures(found: Findings, plan: Plan) -> None:
     """Groups of two to eight records and replaced records, run by run, each timed alone."""
-    sizes = np.random.default_rng(tightness.SEED).integers(2, 9, plan.scalar)
-    for regime in tightness.USUAL:
-        runs = tightness.draw(regime, max(50, plan.scalar // 5))
+    sizes = np.random.default_rng(scores.SEED).integers(2, 9, plan.scalar)
+    for regime in scores.USUAL:
+        runs = scores.draw(regime, max(50, plan.scalar // 5))
         for what in ("groups of 2 to 8, remove", "replace_one"):
             seconds, widths = [], []
             for run, size in zip(runs, sizes, strict=False):
@@ -293,7 +292,7 @@ def time_mixtures(found: Findings, plan: Plan) -> None:
 
 def compare(found: Findings, plan: Plan) -> None:
     """Everything about the exact accountant; stops with `FastacctWrongError` before timing a wrong number."""
-    for regime in tightness.USUAL:
+    for regime in scores.USUAL:
         compare_epsilon(found, plan, regime)
     compare_calibration(found, plan)
     time_one_call(found, plan)
@@ -325,7 +324,7 @@ def notes(found: Findings) -> list[str]:
             f"{duel.ratio_together:,.0f} times in an array call."
             for (task, regime), duel in best.items()
         ),
-        *(f'Configurations "{regime}": {tightness.REGIMES[regime]}.' for regime in tightness.USUAL),
+        *(f'Configurations "{regime}": {scores.REGIMES[regime]}.' for regime in scores.USUAL),
         "Not the same work: ours encloses epsilon from both sides (usually to 1e-10) with rounding included; "
         "dp_accounting PLD is pessimistic on a grid of 1e-4 up to the rounding of its FFT, Opacus PRV has an error of "
         "0.01 in epsilon.",

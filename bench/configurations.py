@@ -1,6 +1,6 @@
 """Seeded random DP-SGD configurations, the same for every library that is compared.
 
-The regimes that accountants are compared on, everyday and broad, are those of `fastacct.tightness`; here are three more
+The regimes that accountants are compared on, everyday and broad, are those of `bench.scores`; here are three more
 that are hard for Rényi DP.  Row i depends on the seed and i alone: the first 200 of 100,000 configurations are the 200
 configurations.
 """
@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastacct import tightness
+from bench import scores
+from bench.scores import SEED, Runs
 from fastacct.core.inputs import Cells
-from fastacct.tightness import SEED, Runs
 
 
 class Configurations(Runs):
@@ -55,12 +55,12 @@ def _with_targets(runs: Runs, seed: int) -> Configurations:
 
 def everyday(n: int, seed: int = SEED) -> Configurations:
     """What people train with."""
-    return _with_targets(tightness.draw("everyday", n, seed), seed)
+    return _with_targets(scores.draw("everyday", n, seed), seed)
 
 
 def broad(n: int, seed: int = SEED) -> Configurations:
     """Numbers of steps that do not depend on the rate."""
-    return _with_targets(tightness.draw("broad", n, seed), seed)
+    return _with_targets(scores.draw("broad", n, seed), seed)
 
 
 def _hard(

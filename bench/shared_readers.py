@@ -18,8 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 import fastacct as fa
-from bench import timing
-from fastacct import tightness
+from bench import scores, timing
 
 GOAL: Final = 5.0
 TARGETS: Final = 100
@@ -37,7 +36,7 @@ def jobs() -> dict[str, Callable[[], Any]]:
     """Jobs on a grid, on the line of Python and on the capped line, each made when it is called."""
     mixed = [
         (fa.Gaussian(run.noise_multiplier).poisson(run.sample_rate), 1 + run.steps // 100)
-        for run in tightness.draw("everyday", 100)
+        for run in scores.draw("everyday", 100)
     ]
     compiled = fa.jit.mechanism(log_density_p=normal_p, log_density_q=normal_q)
     return {
@@ -63,7 +62,7 @@ def seconds(calls: tuple[Callable[[], Any], ...]) -> list[float]:
 
 def grid() -> dict[str, Any]:
     """21 deltas, 60 numbers of steps (1 to 300 participations) and 6 pairs of noise multiplier and sample rate."""
-    pairs = tightness.draw("everyday", 6)
+    pairs = scores.draw("everyday", 6)
     rate = pairs.sample_rate[:, None, None]
     return {
         "noise_multiplier": pairs.noise_multiplier[:, None, None],
@@ -77,7 +76,7 @@ def shared_grid(rounds: int) -> tuple[str, str]:
     """A grid in one array call, its cells in random order, and its cells one call after the other."""
     axes = grid()
     values = np.asarray(fa.dpsgd.epsilon(**axes, threads=1))
-    order = np.random.default_rng(tightness.SEED).permutation(values.size)
+    order = np.random.default_rng(scores.SEED).permutation(values.size)
     shuffled: dict[str, Any] = {name: np.broadcast_to(axis, values.shape).ravel()[order] for name, axis in axes.items()}
     queries = [
         dict(zip(shuffled, row, strict=True)) for row in zip(*(c.tolist() for c in shuffled.values()), strict=True)
@@ -107,7 +106,7 @@ def further_deltas(rounds: int) -> tuple[str, str]:
     """What each further delta of a run costs in one array call."""
     deltas = np.geomspace(1e-9, 1e-3, TARGETS)
     further, single = [], []
-    for query in tightness.draw("everyday", 20):
+    for query in scores.draw("everyday", 20):
         run = query._asdict()
         calls = [
             partial(fa.dpsgd.epsilon, **(run | {"delta": d}), threads=1) for d in (deltas, float(deltas[TARGETS // 2]))

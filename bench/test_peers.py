@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from bench import agreement, edgeworth
+from bench import agreement, edgeworth, scores
 from bench.compare import CURVE_ORDERS
 from bench.configurations import everyday
 from bench.isolated import Isolated
 from bench.peers import ADAPTERS, BATCH_ADAPTERS, EXACT_ADAPTERS, Accountant, Batches, Peer
 from bench.peers.opacus_rdp import OpacusRdp
-from fastacct import tightness
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # theirs, not ours
 
@@ -95,15 +94,15 @@ def test_numerical_composition_is_just_above_the_certified_interval(exact_peer: 
 
 
 def test_agreement_counts_what_is_above_the_interval(exact_peer: Accountant) -> None:
-    runs = tightness.Runs("test", *(np.array([x]) for x in (1.0, 0.01, 1000.0, 1e-5)))
+    runs = scores.Runs("test", *(np.array([x]) for x in (1.0, 0.01, 1000.0, 1e-5)))
     values = np.array([exact_peer.epsilon(*query) for query in runs])
-    found = agreement.compare_exact(exact_peer.name, runs, tightness.truth(runs), values)
+    found = agreement.compare_exact(exact_peer.name, runs, scores.truth(runs), values)
     assert (found.total, found.above, found.failed, found.below_truth) == (1, 1, 0, 0)
 
 
 def test_agreement_stops_at_a_value_that_rounding_cannot_explain() -> None:
-    runs = tightness.Runs("test", *(np.array([x]) for x in (1.0, 0.01, 1000.0, 1e-5)))
-    bounds = tightness.truth(runs)
+    runs = scores.Runs("test", *(np.array([x]) for x in (1.0, 0.01, 1000.0, 1e-5)))
+    bounds = scores.truth(runs)
     with pytest.raises(agreement.FastacctWrongError, match="short"):
         agreement.compare_exact("peer", runs, bounds, 0.999 * bounds.lower)
     found = agreement.compare_exact("peer", runs, bounds, (1.0 - 1e-8) * bounds.lower)

@@ -1,8 +1,8 @@
 """How tight every accountant is, ours and those of other libraries, against our certified interval.
 
-    python -m bench.tightness [--quick] [--picture FILE]
+    python -m bench.tightness [--quick] [--ours] [--picture FILE]
 
-The core is `fastacct.tightness`; here are the libraries that are installed. Each answers in a process of its own, with
+The core is `bench.scores`; here are the libraries that are installed. Each answers in a process of its own, with
 a limit of time and memory for a query and of time for all of them.
 """
 
@@ -19,13 +19,12 @@ from typing import Final
 
 import numpy as np
 
-from bench import edgeworth
+from bench import edgeworth, scores
 from bench.isolated import Isolated
 from bench.peers import ADAPTERS, EXACT_ADAPTERS, Accountant, is_installed
-from fastacct import plot, tightness
-from fastacct.cli.commands import tightness_answer
+from bench.scores import Contender, Runs, Score, Truth
+from fastacct import plot
 from fastacct.core.inputs import Cells
-from fastacct.tightness import Contender, Runs, Score, Truth
 
 
 @dataclass(frozen=True)
@@ -71,23 +70,24 @@ def ask(adapter: Callable[[], Accountant], runs: Runs, bounds: Truth, plan: Plan
     n = len(values)
     contender = Contender(name, True, lambda _: np.array(values))
     scored = replace(
-        tightness.score(contender, runs.head(n), bounds.head(n)), seconds=float(np.nansum(spent)) if n else math.nan
+        scores.score(contender, runs.head(n), bounds.head(n)), seconds=float(np.nansum(spent)) if n else math.nan
     )
     return scored, reasons
 
 
-def study(plan: Plan, regimes: Sequence[str]) -> tuple[dict[str, list[Score]], list[str]]:
+def study(
+    plan: Plan, regimes: Sequence[str], adapters: Sequence[Callable[[], Accountant]]
+) -> tuple[dict[str, list[Score]], list[str]]:
     """Scores of every accountant by regime, and what went wrong."""
-    adapters = [adapter for adapter in (*EXACT_ADAPTERS, *ADAPTERS) if is_installed(adapter)]
     studies: dict[str, list[Score]] = {}
     troubles: list[str] = []
     for regime in regimes:
-        runs = tightness.draw(regime, plan.own)
-        bounds = tightness.truth(runs)
-        own = [tightness.score(contender, runs, bounds) for contender in tightness.own_accountants()]
+        runs = scores.draw(regime, plan.own)
+        bounds = scores.truth(runs)
+        own = [scores.score(contender, runs, bounds) for contender in scores.own_accountants()]
         few = runs.head(plan.peer)
         approximation = Contender("Edgeworth (approximation)", False, _edgeworth)
-        own.append(tightness.score(approximation, few, bounds.head(len(few))))
+        own.append(scores.score(approximation, few, bounds.head(len(few))))
         theirs = []
         for adapter in adapters:
             scored, reasons = ask(adapter, runs, bounds, plan)
@@ -102,9 +102,8 @@ def study(plan: Plan, regimes: Sequence[str]) -> tuple[dict[str, list[Score]], l
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.tightness", description="Accountants against the truth.")
     parser.add_argument("--quick", action="store_true", help="a smoke run: few queries")
-    parser.add_argument(
-        "--regime", action="append", choices=list(tightness.REGIMES), help="default: everyday and broad"
-    )
+    parser.add_argument("--ours", action="store_true", help="no other library")
+    parser.add_argument("--regime", action="append", choices=list(scores.REGIMES), help="default: everyday and broad")
     parser.add_argument("--count", type=int, help="runs of each regime for our own accountants")
     parser.add_argument("--peer-count", type=int, help="runs of each regime for other libraries")
     parser.add_argument("--budget", type=float, help="seconds for one other library in one regime")
@@ -113,11 +112,12 @@ def main(arguments: list[str] | None = None) -> int:
     plan = QUICK if chosen.quick else FULL
     given = {"own": chosen.count, "peer": chosen.peer_count, "budget": chosen.budget}
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
-    studies, troubles = study(plan, chosen.regime or list(tightness.USUAL))
+    adapters = [] if chosen.ours else [one for one in (*EXACT_ADAPTERS, *ADAPTERS) if is_installed(one)]
+    studies, troubles = study(plan, chosen.regime or list(scores.USUAL), adapters)
     if chosen.picture:
-        plot.save(plot.tightness(studies), chosen.picture, overwrite=True)
-    files = [chosen.picture] if chosen.picture else []
-    print(tightness_answer(studies, {}, files).text(as_json=False))
+        plot.save(scores.picture(studies), chosen.picture, overwrite=True)
+        print(f"wrote {chosen.picture}")
+    print(scores.report(studies))
     if troubles:
         print("failures:\n" + "\n".join(f"  {line}" for line in troubles))
     return 0

@@ -28,7 +28,7 @@ from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import ErrorLaw, utility
 
 if TYPE_CHECKING:
-    from fastacct import curve, jit, plot, tightness
+    from fastacct import curve, jit, plot
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.readers.grid.distribution import LossDistribution
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
-__all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep", "tightness"]
+__all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
@@ -62,7 +62,6 @@ _LATER: Final = {
     "curve": "curve",
     "jit": "jit",
     "plot": "plot",
-    "tightness": "tightness",
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
 }
 """Where names are that are loaded when they are first used."""

@@ -80,10 +80,6 @@ COMMANDS: Final = {
         commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite"),
         "--noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png",
     ),
-    "tightness": Command(
-        "How far each accountant is from the truth, on random runs: a table and a picture.",
-        commands.tightness, (), ("count", "regime", "seed", "picture", "overwrite"), "--count 200 --picture t.png",
-    ),
     "sweep": Command(
         "Every combination of the axes in a TOML file: a file of results, and a picture.",
         sweeps.sweep, (), ("config", "output", "dry_run", "scheduler", "overwrite", "quiet"),

@@ -18,7 +18,8 @@ import numpy as np
 from mpmath import mp, mpf
 
 import fastacct as fa
-from fastacct import reference, tightness
+from bench import scores
+from fastacct import reference
 from fastacct_ext import _kernels
 from tests.oracle_data import load, relative_excess
 
@@ -63,7 +64,7 @@ def rdp_rows(n_points: int) -> list[Row]:
             row(f"rdp, {level}", "whole domain: q 1e-12..1, sigma 0.03..1e4, alpha 1..1e5, corners", upper, stored.rdp)
         )
     _kernels.select()
-    everyday = iter(tightness.draw("everyday", n_points))
+    everyday = iter(scores.draw("everyday", n_points))
     domains: dict[str, Callable[[], tuple[float, float, float]]] = {
         "everyday runs, alpha 1.1..64": lambda: (
             (run := next(everyday)).sample_rate,
@@ -132,7 +133,7 @@ def epsilon_rows(n_points: int) -> list[Row]:
         ("mironov", n_points),
         ("optimal", max(2, n_points // 4)),
     ):
-        runs = tightness.draw("everyday", count)
+        runs = scores.draw("everyday", count)
         truth = [reference.rdp_epsilon(*run, conversion, digits=16)[0] for run in runs]
         value = fa.dpsgd.epsilon(**runs.keywords(), accountant=fa.RDP(conversion=conversion))
         rows.append(row(f"epsilon, {conversion}", "everyday runs, best real order", value, truth))
@@ -147,7 +148,7 @@ def exact_rows(n_points: int) -> list[Row]:
         return sigma, q, int(10 ** rng.uniform(np.log10(20 / q), 5)), 10 ** rng.uniform(-30, -15)
 
     domains: dict[str, tuple[int, Callable[[], tuple[float, float, int, float]]]] = {
-        "everyday runs": (n_points, partial(next, iter(tightness.draw("everyday", 100 * n_points)))),
+        "everyday runs": (n_points, partial(next, iter(scores.draw("everyday", 100 * n_points)))),
         "tiny delta: 1e-30..1e-15, q 1e-3..0.3, sigma 0.9..8, T 60..1e5, T q > 20": (max(2, n_points // 2), tiny_delta),
         "T = 1, 2: q 1e-3..0.5, sigma 0.6..5, delta 1e-12..1e-2": (
             n_points,
@@ -208,7 +209,7 @@ orders. In the rows of a lower bound the excess is (truth - bound) / truth, and 
 it is above.
 
 {table(rows)}
-Everyday runs: {tightness.REGIMES["everyday"]} (`fastacct.tightness.draw`).
+Everyday runs: {scores.REGIMES["everyday"]} (`bench.scores.draw`).
 """
     print(text)
     if options.write:

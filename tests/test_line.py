@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct import reference, tightness
+from bench import scores
+from fastacct import reference
 from fastacct_ext import _kernels
 
 ENTRIES = ("log_value", "up", "down", "tail", "quadrature", "rounding", "ends", "closed", "put", "floor", "alias")
@@ -133,7 +134,7 @@ def test_windows_far_from_the_losses_do_not_matter():
 
 @pytest.mark.parametrize("direction", ["remove", "add_remove"])
 def test_everyday_cells_are_certified_to_nine_digits(direction):
-    run = tightness.draw("everyday", 3000).keywords() | {"neighbors": direction}
+    run = scores.draw("everyday", 3000).keywords() | {"neighbors": direction}
     delta = run.pop("delta")
     found = fa.dpsgd.epsilon_bounds(**run, delta=delta)
     assert np.mean(found.upper - found.lower <= 1e-9 * found.upper) >= 0.999

@@ -25,7 +25,7 @@ def test_dir_shows_the_version():
     assert "__version__" in dir(fa)
 
 
-@pytest.mark.parametrize("name", ["curve", "jit", "plot", "tightness"])
+@pytest.mark.parametrize("name", ["curve", "jit", "plot"])
 def test_a_lazy_module_is_reachable_and_loaded_at_first_use(name):
     code = f"""
 import sys, fastacct as fa

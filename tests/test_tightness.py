@@ -1,4 +1,4 @@
-"""Accountants against the certified interval: what is counted, and what the table, file and picture say."""
+"""Accountants against the certified interval (`bench.scores`): what is counted, what table and picture say."""
 
 from __future__ import annotations
 
@@ -8,9 +8,22 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct import tightness
-from fastacct.tightness import Contender, Runs, Score, Truth, draw, own_accountants, score, table, truth
-from tests.command import answer, call
+from bench import tightness
+from bench.scores import (
+    REGIMES,
+    RESOLVED,
+    WRONG,
+    Contender,
+    Runs,
+    Score,
+    Truth,
+    draw,
+    own_accountants,
+    picture,
+    score,
+    table,
+    truth,
+)
 
 COUNT = 12
 
@@ -30,7 +43,7 @@ def made_up(values, lower, upper, claims=True):
 
 
 def test_a_run_depends_on_seed_and_place_alone():
-    for regime in tightness.REGIMES:
+    for regime in REGIMES:
         many, few = draw(regime, 50), draw(regime, 5)
         assert list(many.head(5)) == list(few)
         assert list(draw(regime, 5, seed=1)) != list(few)
@@ -63,7 +76,7 @@ def test_no_certified_accountant_is_below_the_truth(scores):
 def test_the_exact_accountant_is_the_tightest(scores):
     exact, *others = scores
     assert exact.contender == "exact"
-    assert exact.summary.largest <= 1.0 + tightness.RESOLVED
+    assert exact.summary.largest <= 1.0 + RESOLVED
     for other in others:
         if other.claims_bound:
             assert np.all(other.values >= exact.values * (1.0 - 1e-9)), other.contender
@@ -114,30 +127,25 @@ def test_the_picture_shows_what_is_wrong(scores):
     pytest.importorskip("matplotlib")
     from matplotlib.text import Text
 
-    from fastacct import plot
-    from fastacct.plot.curves import WRONG
-
     wrong = made_up([0.5, 2.0, math.nan], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0])
-    figure = plot.tightness({"everyday": [*scores, wrong], "broad": scores})
+    figure = picture({"everyday": [*scores, wrong], "broad": scores})
     texts = {text.get_text(): text for text in figure.findobj(Text)}
     assert texts["1.25, 33% below, 33% fail"].get_color() == WRONG
     assert [panel.get_title() for panel in figure.axes] == ["everyday", "broad"]
     assert min(text.get_fontsize() for text in texts.values() if text.get_text()) >= 9
     with pytest.raises(ValueError, match="studies is empty"):
-        plot.tightness({})
+        picture({})
 
 
-def test_command_prints_and_writes(tmp_path):
+def test_command_prints_and_writes(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    words = "tightness --count 3 --regime broad --picture", tmp_path / "t.svg"
-    rows = answer(*words)["rows"]
-    assert {row["regime"] for row in rows} == {"broad"}
-    assert all(row["below"] == 0 for row in rows if row["claims_bound"])
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["t.svg"]
-    refused = call(*words)
-    assert refused.exit_code == 2
-    assert "--overwrite" in refused.stderr
-    plain = call("tightness --count 3")
-    assert "epsilon / truth" in plain.stdout
-    assert "everyday: q 1e-4..0.1" in plain.stdout
-    assert call("tightness --regime odd").exit_code == 2
+    file = tmp_path / "t.svg"
+    assert tightness.main(["--ours", "--count", "3", "--regime", "broad", "--picture", str(file)]) == 0
+    printed = capsys.readouterr().out
+    rows = [line for line in printed.splitlines() if line.startswith("broad ")]
+    assert len(rows) == len(own_accountants()) + 1  # Edgeworth's is the bench's own
+    assert "epsilon / truth" in printed
+    assert "broad: q 1e-4..0.1" in printed
+    assert file.read_text().startswith("<?xml")
+    with pytest.raises(SystemExit):
+        tightness.main(["--regime", "odd"])

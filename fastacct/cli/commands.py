@@ -13,7 +13,6 @@ import numpy as np
 
 import fastacct.dpsgd as dpsgd
 import fastacct.plot as plot
-import fastacct.tightness as study
 from fastacct.accountants import RDP, Exact, Method
 from fastacct.cli.answers import Answer, render, rounded_down, rounded_up
 from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse_orders, runs
@@ -22,7 +21,7 @@ from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS, RELATIONS
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
 
-__all__ = ["calibration", "curve", "guarantee", "rdp", "tightness", "tightness_answer"]
+__all__ = ["calibration", "curve", "guarantee", "rdp"]
 
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
@@ -162,26 +161,3 @@ def curve(given: Namespace) -> Answer:
         "sampler": "poisson",
     }
     return Answer(document, [render(table), told, *(f"wrote {path}" for path in files)])
-
-
-def tightness(given: Namespace) -> Answer:
-    """A study of random runs."""
-    files, studies = _files(given), {}
-    seed = study.SEED if given.seed is None else given.seed
-    for regime in dict.fromkeys(given.regime or study.USUAL):
-        drawn = study.draw(regime, given.count, seed)
-        bounds = study.truth(drawn)
-        studies[regime] = [study.score(one, drawn, bounds) for one in study.own_accountants()]
-    if given.picture:
-        plot.save(plot.tightness(studies), given.picture, overwrite=given.overwrite)
-    return tightness_answer(studies, {"count": given.count, "seed": seed}, files)
-
-
-def tightness_answer(
-    studies: Mapping[str, Sequence[study.Score]], inputs: Mapping[str, object], files: Sequence[Path]
-) -> Answer:
-    """What a study of tightness found, by regime."""
-    rows = [row for scores in studies.values() for row in study.table(scores)]
-    regimes = [f"{regime}: {study.REGIMES[regime]}" for regime in studies]
-    sentences = [render(rows), study.LEGEND, *regimes, *(f"wrote {path}" for path in files)]
-    return Answer({"command": "tightness", "rows": rows, "files": list(map(str, files)), "inputs": inputs}, sentences)

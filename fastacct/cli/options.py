@@ -126,9 +126,6 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "kind": _option("delta over epsilon (default), or errors of attacks", metavar=None, **_KINDS),
     "smallest_delta": _option("where a privacy curve ends; 1e-12, as small as 1e-300", number, default=1e-12),
     "points": _option("points of a privacy curve; 201", whole, "N", default=201),
-    "count": _option("random runs of each regime; 1000", whole, "N", default=1000),
-    "regime": _option("everyday, broad or small-delta", metavar="NAME", action="append"),
-    "seed": _option("of the random runs", whole, "N"),
     "config": _option("TOML file: axes, accountant, output, picture", Path, "FILE"),
     "output": _option("write the grid to this .zarr, .nc or .parquet file, instead of [output] file", Path, "FILE"),
     "scheduler": _option(

@@ -1,4 +1,4 @@
-"""Pictures: sweeps, curves, how tight each accountant is, accuracy beside privacy, losses and networks.
+"""Pictures: sweeps, curves, accuracy beside privacy, losses and networks.
 
 Needs matplotlib (`pip install "fastacct[plot]"`), which is imported when the first picture is drawn. Every function
 returns a `matplotlib.figure.Figure` that is not registered with pyplot: nothing to close, safe in threads. `save`
@@ -10,10 +10,10 @@ writes it as PNG, PDF or SVG.
 >>> figure = fa.plot.epsilon_grid(grid)
 """
 
-from fastacct.plot.curves import privacy_curves, tightness, tradeoff_curves
+from fastacct.plot.curves import privacy_curves, tradeoff_curves
 from fastacct.plot.figures import as_picture, save
 from fastacct.plot.grids import epsilon_grid, epsilon_plane
 from fastacct.plot.lessons import accuracy, network_gain, prefix_error, privacy_loss
 
 __all__ = ["accuracy", "as_picture", "epsilon_grid", "epsilon_plane", "network_gain", "prefix_error"]
-__all__ += ["privacy_curves", "privacy_loss", "save", "tightness", "tradeoff_curves"]
+__all__ += ["privacy_curves", "privacy_loss", "save", "tradeoff_curves"]

@@ -1,28 +1,24 @@
-"""Pictures of curves, and of how tight each accountant is."""
+"""Pictures of curves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastacct.core.extras import import_extra
-from fastacct.plot.figures import LARGE, MEDIUM, NARROWEST, SMALL, WITH_LEGEND, legend, log_scale, name_axes, new_figure
+from fastacct.plot.figures import MEDIUM, WITH_LEGEND, legend, log_scale, name_axes, new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from fastacct.curve import PrivacyCurve, Run, TradeoffCurve
-    from fastacct.tightness import Score
 
-__all__ = ["privacy_curves", "tightness", "tradeoff_curves"]
+__all__ = ["privacy_curves", "tradeoff_curves"]
 
 Color = tuple[float, float, float, float]
-WRONG: Final = "#c62828"
-RATIOS: Final = (0.4, 300.0)
 DASHES: Final = {"remove": "-", "add": "--"}
 
 
@@ -92,46 +88,3 @@ def _colors(curves: Sequence[PrivacyCurve] | Sequence[TradeoffCurve]) -> dict[Ru
     runs = dict.fromkeys(curve.run for curve in curves)
     viridis = import_extra("matplotlib", "plot").colormaps["viridis"]
     return dict(zip(runs, map(viridis, np.linspace(0.0, 0.85, len(runs))), strict=True))
-
-
-def tightness(studies: Mapping[str, Sequence[Score]]) -> Figure:
-    """Draw how far the epsilon of each accountant is from the truth, one panel per regime of {regime: scores}.
-
-    **Guarantee.** Ratios are taken where the truth is known to 1e-6; what is left of the line is below the truth.
-    ValueError without any score.
-    """
-    names = list(dict.fromkeys(entry.contender for scores in studies.values() for entry in scores))
-    if not names:
-        raise ValueError("studies is empty: nothing to draw")
-    figure, axes = new_figure(max(NARROWEST, 4.8 * len(studies)), 1.6 + 0.28 * len(names), 1, len(studies), share=True)
-    for axis, (regime, scores) in zip(axes, studies.items(), strict=True):
-        log_scale(axis, axis.xaxis, *RATIOS)
-        axis.axvspan(RATIOS[0], 1.0, color="#fbe3e1", linewidth=0)
-        axis.axvline(1.0, color="black", linewidth=0.8)
-        for entry in scores:
-            _draw_ratios(axis, names.index(entry.contender), entry)
-        axis.set_title(regime, fontsize=MEDIUM)
-        axis.text(1.035, 1.02, "median", transform=axis.transAxes, fontsize=SMALL, va="bottom")
-    axes[0].set_yticks(range(len(names)), labels=names, fontsize=SMALL)
-    axes[0].set_ylim(len(names) - 0.5, -0.5)
-    figure.supxlabel("epsilon / exact epsilon (dot: median; thick: 10 to 90 %; thin: all)", fontsize=MEDIUM)
-    figure.suptitle("How tight each accountant is: red is below the truth", fontsize=LARGE)
-    return figure
-
-
-def _draw_ratios(axis: Axes, row: int, entry: Score) -> None:
-    found, ratios = entry.summary, np.clip(entry.ratios, *RATIOS)
-    color = "#1a7f37" if entry.contender.startswith("exact") else "#2f5d8c" if entry.claims_bound else "#8a6d1d"
-    notes = []
-    if ratios.size:
-        low, ten, median, ninety, high = np.quantile(ratios, (0.0, 0.1, 0.5, 0.9, 1.0))
-        axis.plot([low, high], [row, row], color=color, linewidth=1.0)
-        axis.plot([ten, ninety], [row, row], color=color, linewidth=5.0, solid_capstyle="butt")
-        axis.plot([median], [row], "o", color="white", markeredgecolor=color, markersize=5, clip_on=False)
-        notes = [f"{found.median:,.2f}" if found.median < 100.0 else f"{found.median:,.0f}"]
-    for count, word in ((found.below, "below"), (found.failed, "fail")):
-        if count:
-            notes.append(f"{max(count / found.asked, 0.01):.0%} {word}")
-    color = WRONG if found.below and entry.claims_bound else "black"
-    place = axis.get_yaxis_transform()
-    axis.text(1.035, row, ", ".join(notes), transform=place, va="center", fontsize=SMALL, color=color)

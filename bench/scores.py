@@ -1,4 +1,4 @@
-"""How tight each accountant is: its epsilon against a certified interval that contains the truth.
+"""Scores of accountants: their epsilons against a certified interval that contains the truth.
 
 The truth of a run is the smallest epsilon of its privacy curve. `truth` encloses it; an accountant whose epsilon is
 below the enclosure is wrong, whatever it claims, and one above it is loose by a known factor.
@@ -7,23 +7,24 @@ below the enclosure is wrong, whatever it claims, and one above it is loose by a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
+from fastacct.cli.answers import render
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells, as_choice
 from fastacct.core.record import Compared
 from fastacct.dpsgd import epsilon, epsilon_approx, epsilon_bounds
+from fastacct.plot.figures import LARGE, MEDIUM, NARROWEST, SMALL, log_scale, new_figure
 
-__all__ = [
-    "REGIMES", "Contender", "Query", "Runs", "Score", "Summary", "Truth", "draw", "own_accountants", "score",
-    "table", "truth",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Flags = NDArray[np.bool_]
 SEED: Final = 20240229
@@ -38,6 +39,9 @@ REGIMES: Final = {
 }
 USUAL: Final = ("everyday", "broad")
 """The regimes of a study that names none."""
+WRONG: Final = "#c62828"
+RATIOS: Final = (0.4, 300.0)
+"""What a picture shows of epsilon / truth."""
 
 
 class Query(NamedTuple):
@@ -240,3 +244,52 @@ def table(scores: Sequence[Score]) -> list[dict[str, object]]:
         | one.summary._asdict()
         for one in scores
     ]
+
+
+def report(studies: Mapping[str, Sequence[Score]]) -> str:
+    """The table of a study, and what its columns and regimes are."""
+    rows = [row for scores in studies.values() for row in table(scores)]
+    return "\n".join([render(rows), LEGEND, *(f"{regime}: {REGIMES[regime]}" for regime in studies)])
+
+
+def picture(studies: Mapping[str, Sequence[Score]]) -> Figure:
+    """Draw how far the epsilon of each accountant is from the truth, one panel per regime of {regime: scores}.
+
+    Ratios are taken where the truth is known to 1e-6; what is left of the line is below the truth. ValueError without
+    any score.
+    """
+    names = list(dict.fromkeys(entry.contender for scores in studies.values() for entry in scores))
+    if not names:
+        raise ValueError("studies is empty: nothing to draw")
+    figure, axes = new_figure(max(NARROWEST, 4.8 * len(studies)), 1.6 + 0.28 * len(names), 1, len(studies), share=True)
+    for axis, (regime, scores) in zip(axes, studies.items(), strict=True):
+        log_scale(axis, axis.xaxis, *RATIOS)
+        axis.axvspan(RATIOS[0], 1.0, color="#fbe3e1", linewidth=0)
+        axis.axvline(1.0, color="black", linewidth=0.8)
+        for entry in scores:
+            _draw_ratios(axis, names.index(entry.contender), entry)
+        axis.set_title(regime, fontsize=MEDIUM)
+        axis.text(1.035, 1.02, "median", transform=axis.transAxes, fontsize=SMALL, va="bottom")
+    axes[0].set_yticks(range(len(names)), labels=names, fontsize=SMALL)
+    axes[0].set_ylim(len(names) - 0.5, -0.5)
+    figure.supxlabel("epsilon / exact epsilon (dot: median; thick: 10 to 90 %; thin: all)", fontsize=MEDIUM)
+    figure.suptitle("How tight each accountant is: red is below the truth", fontsize=LARGE)
+    return figure
+
+
+def _draw_ratios(axis: Axes, row: int, entry: Score) -> None:
+    found, ratios = entry.summary, np.clip(entry.ratios, *RATIOS)
+    color = "#1a7f37" if entry.contender.startswith("exact") else "#2f5d8c" if entry.claims_bound else "#8a6d1d"
+    notes = []
+    if ratios.size:
+        low, ten, median, ninety, high = np.quantile(ratios, (0.0, 0.1, 0.5, 0.9, 1.0))
+        axis.plot([low, high], [row, row], color=color, linewidth=1.0)
+        axis.plot([ten, ninety], [row, row], color=color, linewidth=5.0, solid_capstyle="butt")
+        axis.plot([median], [row], "o", color="white", markeredgecolor=color, markersize=5, clip_on=False)
+        notes = [f"{found.median:,.2f}" if found.median < 100.0 else f"{found.median:,.0f}"]
+    for count, word in ((found.below, "below"), (found.failed, "fail")):
+        if count:
+            notes.append(f"{max(count / found.asked, 0.01):.0%} {word}")
+    color = WRONG if found.below and entry.claims_bound else "black"
+    place = axis.get_yaxis_transform()
+    axis.text(1.035, row, ", ".join(notes), transform=place, va="center", fontsize=SMALL, color=color)
