@@ -30,11 +30,10 @@ from fastacct.utility import ErrorLaw, utility
 if TYPE_CHECKING:
     from fastacct import curve, jit, plot
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
-    from fastacct.readers.grid.distribution import LossDistribution
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
     from fastacct.textbook import classical, composition, convert, generalization
 
-__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "LossDistribution", "Status"]
+__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
@@ -54,7 +53,6 @@ def __dir__() -> list[str]:
 _LATER: Final = {
     "Accountant": "ledger.accountant",
     "BudgetExceededError": "ledger.accountant",
-    "LossDistribution": "readers.grid.distribution",
     "classical": "textbook.classical",
     "composition": "textbook.composition",
     "convert": "textbook.convert",

@@ -47,7 +47,7 @@ def table() -> str:
 
 def example(mechanism: fa.Mechanism) -> list[str]:
     """A line that runs, and its answer."""
-    made = repr(mechanism).replace("PairOfTables(", "from_pmf(")
+    made = repr(mechanism).replace("PairOfTables(", "from_pmf(").replace("PairOfLosses(", "from_losses(")
     relation = "" if "add_remove" in mechanism.relations else f", neighbors={mechanism.relations[0]!r}"
     value = fa.epsilon(mechanism * 3, delta=DELTA, neighbors=mechanism.relations[0])
     return [f">>> round(epsilon({made} * 3, delta={DELTA}{relation}), 3)", repr(round(value, 3))]

@@ -18,19 +18,18 @@ from mpmath import mp, mpf
 import fastacct as fa
 from fastacct import reference
 from fastacct.core.bounds import Bounds, Status
-from fastacct.pld import LossDistribution, compose_bounds
+from fastacct.losses.atoms import epsilon_delta, exact_atoms, table
+from fastacct.losses.density import laplace_bracket
+from fastacct.losses.mixture import mixture_bracket
 from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
 from tests.containment import encloses_gaussian, holds
+from tests.grids import gaussian, on_grid, step
 
 
 def both(bounds):
     """The answers at two targets, which share a grid (and have the bits that each has alone)."""
     return [Bounds(*(float(x[i]) for x in bounds[:2]), bounds.status[i]) for i in (0, 1)]
-
-
-def step(sigma, q, direction="remove"):
-    return LossDistribution.from_sampled_gaussian(sigma, q, direction)
 
 
 def coins_delta(epsilon, k, at):
@@ -74,20 +73,18 @@ def enumerated_delta(pairs, at):
 )
 def test_composed_gaussians_are_inside_their_closed_form(sigma, n, epsilon):
     truth = reference.gaussian_delta(mp.sqrt(n) / mpf(sigma), epsilon, digits=20)
-    loss = LossDistribution.from_gaussian_pair(sigma)
-    assert holds(compose_bounds([(loss, n)], epsilon=epsilon), truth, 1e-3)
+    loss = gaussian(sigma)
+    assert holds(on_grid([(loss, n)], epsilon=epsilon), truth, 1e-3)
 
 
 @pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-14, 1e-20, 1e-30, 1e-60, 1e-100])
 def test_epsilon_of_gaussians_is_inside_down_to_tiny_deltas(delta):
-    assert encloses_gaussian(
-        compose_bounds([(LossDistribution.from_gaussian_pair(8.0), 64)], delta=delta), 1, delta, 1e-3
-    )
+    assert encloses_gaussian(on_grid([(gaussian(8.0), 64)], delta=delta), 1, delta, 1e-3)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-5])
 def test_the_tolerance_is_met(tolerance):
-    bounds = compose_bounds([(LossDistribution.from_gaussian_pair(10.0), 100)], epsilon=3.0, tolerance=tolerance)
+    bounds = on_grid([(gaussian(10.0), 100)], epsilon=3.0, tolerance=tolerance)
     assert holds(bounds, reference.gaussian_delta(1, 3, digits=20), tolerance)
     assert bounds.status == (Status.TIGHT if bounds.upper - bounds.lower <= 1e-6 * bounds.upper else Status.LOOSE)
 
@@ -97,36 +94,31 @@ def test_the_tolerance_is_met(tolerance):
     [(0.5, 2, 0.3, "0.171991494580512"), (0.5, 5, 1.0, "0.145315612763074"), (0.5, 8, 2.0, "0.0760745998935700")],
 )
 def test_composed_laplace_is_inside_its_exact_value(largest, n, epsilon, truth):
-    loss = LossDistribution.from_laplace(1 / largest)
-    assert holds(compose_bounds([(loss, n)], epsilon=epsilon), mpf(truth), 1e-3)
-    assert holds(loss.self_compose(n).delta(epsilon), mpf(truth), 1e-3)
+    loss = laplace_bracket(1 / largest)
+    assert holds(on_grid([(loss, n)], epsilon=epsilon), mpf(truth), 1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "k"), [(0.3, 12), (0.1, 100), (2.0, 7), (0.01, 1000), (5.0, 1)])
 def test_randomised_response_is_exact_up_to_rounding(epsilon, k):
-    loss = LossDistribution.from_pure(epsilon)
+    loss = epsilon_delta(epsilon, 0.0)
     for at in (0.0, 0.7 * epsilon, 0.4 * k * epsilon, 0.99 * k * epsilon):
         truth = coins_delta(epsilon, k, at)
-        assert holds(compose_bounds([(loss, k)], epsilon=at, tolerance=1e-6), truth, 1e-6)
-        lower, upper, _ = loss.self_compose(k).delta(at)
-        assert lower <= truth <= upper
-        if truth > 1e-25:
-            assert upper - lower <= 1e-8 * upper
+        assert holds(on_grid([(loss, k)], epsilon=at, tolerance=1e-6), truth, 1e-6)
 
 
 def test_optimal_composition_of_pure_privacy_meets_published_values():
     for epsilon, k, delta, truth in [(0.1, 100, 1e-6, 4.774567588107986), (0.05, 400, 1e-5, 4.359702992618818)]:
-        loss = LossDistribution.from_pure(epsilon)
-        assert holds(compose_bounds([(loss, k)], delta=delta, tolerance=1e-6), truth, 1e-6)
-    loss = LossDistribution.from_epsilon_delta(0.3, 1e-6)
-    assert holds(compose_bounds([(loss, 12)], epsilon=6 * 0.3), mpf("0.03021002221387154"), 1e-6)
+        loss = epsilon_delta(epsilon, 0.0)
+        assert holds(on_grid([(loss, k)], delta=delta, tolerance=1e-6), truth, 1e-6)
+    loss = epsilon_delta(0.3, 1e-6)
+    assert holds(on_grid([(loss, 12)], epsilon=6 * 0.3), mpf("0.03021002221387154"), 1e-6)
 
 
 def test_heterogeneous_pure_privacy_is_inside_the_sum_over_all_signs():
-    parts = [(LossDistribution.from_pure(e), 1) for e in (0.1, 0.25, 0.4, 0.15, 0.3)]
+    parts = [(epsilon_delta(e, 0.0), 1) for e in (0.1, 0.25, 0.4, 0.15, 0.3)]
     truth = mpf("0.08160696902439490")
-    assert holds(compose_bounds(parts, epsilon=0.5, tolerance=1e-6), truth, 1e-6)
-    unequal = [(LossDistribution.from_pure(e), 1) for e in (0.1, math.sqrt(0.1), 1 / 3)]
+    assert holds(on_grid(parts, epsilon=0.5, tolerance=1e-6), truth, 1e-6)
+    unequal = [(epsilon_delta(e, 0.0), 1) for e in (0.1, math.sqrt(0.1), 1 / 3)]
     with mp.workdps(40):
         pairs = []
         for e in (0.1, math.sqrt(0.1), 1 / 3):
@@ -136,7 +128,7 @@ def test_heterogeneous_pure_privacy_is_inside_the_sum_over_all_signs():
             max(mpf(0), mp.fprod(p for p, _ in o) - mp.exp(mpf(0.25)) * mp.fprod(q for _, q in o))
             for o in itertools.product(*(list(zip(*pair, strict=True)) for pair in pairs))
         )
-    assert holds(compose_bounds(unequal, epsilon=0.25), truth, 1e-3)
+    assert holds(on_grid(unequal, epsilon=0.25), truth, 1e-3)
 
 
 ONE_STEP = [
@@ -155,7 +147,7 @@ ONE_STEP = [
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_one_sampled_gaussian_is_inside_its_closed_form(sigma, q, epsilon, direction):
     truth = reference.sampled_gaussian_delta(sigma, q, epsilon, direction, digits=20)
-    bounds = compose_bounds([(step(sigma, q, direction), 1)], epsilon=epsilon)
+    bounds = on_grid([(step(sigma, q, direction), 1)], epsilon=epsilon)
     if truth == 0:
         assert bounds[:2] == (0.0, 0.0)
     else:
@@ -170,7 +162,7 @@ def test_random_sampled_gaussians_are_inside_their_closed_form():
         top = 8 / sigma + 1 / (2 * sigma**2) + math.log(q) if direction == "remove" else -math.log1p(-q)
         epsilon = max(0.0, float(top * rng.uniform() ** 2))
         truth = reference.sampled_gaussian_delta(sigma, q, epsilon, direction, digits=20)
-        lower, upper, _ = compose_bounds([(step(sigma, q, direction), 1)], epsilon=epsilon, tolerance=0.1)
+        lower, upper, _ = on_grid([(step(sigma, q, direction), 1)], epsilon=epsilon, tolerance=0.1)
         assert lower <= truth <= upper, (sigma, q, direction, epsilon)
         # a bulk far narrower than the finest grid is only known to be inside one cell;
         # below 1e-100 nothing is promised but the side
@@ -195,7 +187,7 @@ def test_random_sampled_gaussians_are_inside_their_closed_form():
     ],
 )
 def test_epsilon_of_composed_sampled_gaussians_meets_contour_integrals(sigma, q, n, delta, truth):
-    assert holds(compose_bounds([(step(sigma, q), n)], delta=delta), truth, 1e-3)
+    assert holds(on_grid([(step(sigma, q), n)], delta=delta), truth, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +205,7 @@ def test_epsilon_of_composed_sampled_gaussians_meets_contour_integrals(sigma, q,
     ],
 )
 def test_delta_of_composed_sampled_gaussians_meets_contour_integrals(direction, sigma, q, n, epsilon, truth):
-    lower, upper, _ = compose_bounds([(step(sigma, q, direction), n)], epsilon=epsilon)
+    lower, upper, _ = on_grid([(step(sigma, q, direction), n)], epsilon=epsilon)
     last_digit = 1e-9  # of the truths
     assert lower <= truth * (1 + last_digit)
     assert upper >= truth * (1 - last_digit)
@@ -221,7 +213,7 @@ def test_delta_of_composed_sampled_gaussians_meets_contour_integrals(direction, 
 
 
 def test_a_bulk_narrower_than_the_grid_keeps_the_bounds():
-    lower, upper, _ = compose_bounds([(step(0.5, 1e-5), 10_000)], epsilon=0.2, tolerance=0.02)
+    lower, upper, _ = on_grid([(step(0.5, 1e-5), 10_000)], epsilon=0.2, tolerance=0.02)
     assert lower <= 9.886556894e-07 * (1 + 1e-9)
     assert 9.886556894e-07 * (1 - 1e-9) <= upper <= 1.02 * lower
 
@@ -247,30 +239,30 @@ def test_finite_distributions_are_inside_the_sum_over_all_outcomes(raw, epsilon)
         assume(sum(p[:size]) and sum(q[:size]))
         pair = as_probabilities(p[:size]), as_probabilities(q[:size])
         pairs += [pair] * count
-        parts.append((LossDistribution.from_pmf(*pair), count))
+        parts.append((table(*map(np.array, pair)), count))
     truth = enumerated_delta(pairs, epsilon)
-    lower, upper, _ = compose_bounds(parts, epsilon=epsilon, tolerance=1e-2)
+    lower, upper, _ = on_grid(parts, epsilon=epsilon, tolerance=1e-2)
     assert lower <= truth <= upper
     assert upper - lower <= 0.05 * upper + 1e-12
 
 
 def test_a_count_is_a_repetition_and_the_order_does_not_matter():
-    a, b = step(1.0, 0.1), LossDistribution.from_laplace(3.0)
-    once = compose_bounds([(a, 3), (b, 2)], epsilon=0.8, tolerance=1e-2)
+    a, b = step(1.0, 0.1), laplace_bracket(3.0)
+    once = on_grid([(a, 3), (b, 2)], epsilon=0.8, tolerance=1e-2)
     for parts in (
         [(b, 2), (a, 3)],
         [(a, 1), (b, 1), (a, 2), (b, 1)],
         [(a, 1)] * 3 + [(b, 1)] * 2,
         [(a, 3), (b, 2), (a, 0)],
     ):
-        again = compose_bounds(parts, epsilon=0.8, tolerance=1e-2)
+        again = on_grid(parts, epsilon=0.8, tolerance=1e-2)
         # one grid, rounded in another order
         assert again.lower == pytest.approx(once.lower, rel=1e-12, abs=0.0)
         assert again.upper == pytest.approx(once.upper, rel=1e-12, abs=0.0)
 
 
 def test_a_grid_that_would_be_too_fine_keeps_what_coarser_ones_have_shown():
-    bounds = compose_bounds([(step(3.5, 0.001, "remove"), 4)], epsilon=0.5, tolerance=0.05)
+    bounds = on_grid([(step(3.5, 0.001, "remove"), 4)], epsilon=0.5, tolerance=0.05)
     truth = fa.delta_bounds(fa.Gaussian(3.5).poisson(0.001) * 4, epsilon=0.5, neighbors="remove")
     assert bounds.lower <= truth.upper
     assert truth.lower <= bounds.upper < 1.0
@@ -289,9 +281,9 @@ def test_a_grid_that_would_be_too_fine_keeps_what_coarser_ones_have_shown():
 def test_bounds_agree_with_monotonicity(sigma, q, n, direction, one, other):
     low, high = sorted((one, other))
     part = step(sigma, q, direction)
-    at_low, at_high = both(compose_bounds([(part, n)], epsilon=[low, high], tolerance=0.05))
-    more = compose_bounds([(part, n + 1)], epsilon=low, tolerance=0.05)
-    noisier = compose_bounds([(step(1.1 * sigma, q, direction), n)], epsilon=low, tolerance=0.05)
+    at_low, at_high = both(on_grid([(part, n)], epsilon=[low, high], tolerance=0.05))
+    more = on_grid([(part, n + 1)], epsilon=low, tolerance=0.05)
+    noisier = on_grid([(step(1.1 * sigma, q, direction), n)], epsilon=low, tolerance=0.05)
     for bounds in (at_low, at_high, more, noisier):
         assert 0.0 <= bounds.lower <= bounds.upper <= 1.0
     assert at_high.lower <= at_low.upper
@@ -304,8 +296,8 @@ def test_bounds_agree_with_monotonicity(sigma, q, n, direction, one, other):
 def test_epsilon_and_delta_are_inverse(sigma, q, n, log_delta):
     delta = 10.0**log_delta
     part = step(sigma, q)
-    lower, upper, _ = compose_bounds([(part, n)], delta=delta, tolerance=1e-2)
-    at_upper, at_lower = both(compose_bounds([(part, n)], epsilon=[upper, lower], tolerance=0.05))
+    lower, upper, _ = on_grid([(part, n)], delta=delta, tolerance=1e-2)
+    at_upper, at_lower = both(on_grid([(part, n)], epsilon=[upper, lower], tolerance=0.05))
     assert at_upper.lower <= delta
     assert at_lower.upper >= delta or lower == 0.0
 
@@ -313,14 +305,14 @@ def test_epsilon_and_delta_are_inverse(sigma, q, n, log_delta):
 def test_a_target_has_the_same_bits_alone_and_among_others():
     loss = step(1.0, 0.05)
     targets = [0.3, 1.0, 1.1, 4.0, 0.0]
-    together = Grid([Part(loss.bracket, 200)], 1e-3)
+    together = Grid([Part(loss, 200)], 1e-3)
     for target in targets:
-        assert together.delta(target) == Grid([Part(loss.bracket, 200)], 1e-3).delta(target)
+        assert together.delta(target) == Grid([Part(loss, 200)], 1e-3).delta(target)
 
 
 @pytest.mark.parametrize("scale", [5.0, 0.5])
 def test_the_first_grids_of_a_place_tell_what_all_grids_of_a_target_tell(scale):
-    parts = [Part(LossDistribution.from_laplace(scale).bracket, 30)]
+    parts = [Part(laplace_bracket(scale), 30)]
     grid, other = Grid(parts, 1e-4), Grid(parts, 1e-4)
     other._settled = lambda index, epsilon: None
     for epsilon in np.linspace(0.01, 6.0 / scale, 25).tolist():
@@ -342,3 +334,72 @@ def test_the_smaller_direction_does_not_change_the_answer():
         each = [fa.delta_bounds(job, epsilon=epsilon, neighbors=way) for way in ("remove", "add")]
         assert both_ways.upper == max(one.upper for one in each)
         assert both_ways.lower == max(one.lower for one in each)
+
+
+def test_the_mass_of_an_infinite_loss_is_kept():
+    loss = table(np.array([0.25, 0.5, 0.25]), np.array([0.0, 0.5, 0.5]))
+    truth = 1 - 0.75**3
+    lower, upper, _ = on_grid([(loss, 3)], epsilon=50.0)
+    assert lower <= truth <= upper <= lower * (1 + 1e-12)
+    assert on_grid([(loss, 3)], delta=0.5)[:2] == (math.inf, math.inf)
+    assert on_grid([(loss, 3)], delta=0.58).upper < 50.0
+    given = exact_atoms(np.array([0.0, -math.log(2.0)]), np.zeros(2), np.array([0.5, 0.25]), np.array([0.25]), None)
+    assert on_grid([(given, 3)], epsilon=50.0).lower <= truth <= on_grid([(given, 3)], epsilon=50.0).upper
+
+
+def test_a_black_box_has_its_own_epsilon_and_delta():
+    assert on_grid([(epsilon_delta(1.5, 1e-5), 1)], delta=1e-5).upper == pytest.approx(1.5, rel=2e-14, abs=0.0)
+    assert on_grid([(epsilon_delta(1.5, 1e-5), 1)], delta=1e-5).lower <= 1.5
+    assert on_grid([(epsilon_delta(1.0, 1.0), 1)], epsilon=3.0)[:2] == (1.0, 1.0)
+    assert on_grid([(epsilon_delta(math.inf, 0.0), 1)], epsilon=3.0)[:2] == (1.0, 1.0)
+
+
+def test_pure_losses_have_an_epsilon_at_delta_zero():
+    lower, upper, _ = on_grid([(epsilon_delta(0.7, 0.0), 9)], delta=0.0)
+    assert lower <= 6.3 <= upper <= lower * (1 + 1e-12)
+    lower, upper, _ = fa.epsilon_bounds(fa.Laplace(2.0) * 4, delta=0.0, accountant=fa.PLD())
+    assert lower <= 2.0 <= upper <= 2.0 * (1 + 1e-12)
+
+
+def test_nothing_composes_to_nothing():
+    assert on_grid([(laplace_bracket(1.0), 0)], epsilon=0.0)[:2] == (0.0, 0.0)
+    assert on_grid([], delta=1e-5)[:2] == (0.0, 0.0)
+
+
+def test_a_loss_that_does_not_increase_is_refused():
+    mixture_bracket(1.0, {0.0: 0.5, 1.0: 0.5}, {0.0: 0.8, 1.0: 0.2})
+    mixture_bracket(1.0, {0.0: 0.9, 2.0: 0.1}, {0.0: 0.9, -2.0: 0.1})
+    for p, q in [
+        ({0.0: 1.0}, {0.0: 0.9, 1.0: 0.1}),
+        ({-1.0: 0.5, 1.0: 0.5}, {0.0: 1.0}),
+        ({0.0: 0.2, 1.0: 0.8}, {0.0: 0.1, 1.0: 0.9}),
+    ]:
+        with pytest.raises(ValueError, match="increase"):
+            mixture_bracket(1.0, p, q)
+
+
+def test_a_mixture_of_equal_laws_releases_nothing():
+    for one in (
+        mixture_bracket(1.0, {0.0: 0.3, 1.0: 0.7}, {0.0: 0.3, 1.0: 0.7}),
+        step(1.0, 0.0),
+        step(math.inf, 0.5),
+    ):
+        lower, upper, _ = on_grid([(one, 1)], epsilon=0.0)
+        assert lower == 0.0
+        assert upper <= 1e-14
+
+
+def test_a_mixture_is_inside_direct_integration():
+    # group of two under Poisson sampling: means 0, 1, 2 with binomial weights against 0
+    q, sigma, epsilon = 0.25, 1.5, 0.4
+    weights = [(1 - q) ** 2, 2 * q * (1 - q), q**2]
+    loss = mixture_bracket(sigma, dict(zip((0.0, 1.0, 2.0), weights, strict=True)), {0.0: 1.0})
+    with mp.workdps(30):
+
+        def excess(x):
+            p = mp.fsum(w * mp.npdf(x, m, sigma) for w, m in zip(weights, (0, 1, 2), strict=True))
+            return p - mp.exp(mpf(epsilon)) * mp.npdf(x, 0, sigma)
+
+        edge = mp.findroot(excess, 2)
+        truth = mp.quad(excess, [edge, edge + 4, edge + 10, edge + 30])
+    assert holds(on_grid([(loss, 1)], epsilon=epsilon), truth, 1e-3)

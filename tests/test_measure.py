@@ -9,21 +9,26 @@ import pytest
 from mpmath import mp, mpf
 
 from fastacct import reference
+from fastacct.losses.density import laplace_bracket
 from fastacct.losses.loss import legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
-from fastacct.pld import LossDistribution
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.window import Window
+from tests.grids import gaussian, step
 
 
-def step(sigma, q, direction="remove"):
-    return LossDistribution.from_sampled_gaussian(sigma, q, direction)
+def laplace_delta(scale, epsilon):
+    """Closed form of one release of Laplace noise, at any real epsilon."""
+    top = 1 / mpf(scale)
+    with mp.workdps(30):
+        return max(mpf(0), -mp.expm1((mpf(epsilon) - top) / 2)) if epsilon >= -top else -mp.expm1(mpf(epsilon))
 
 
 SOURCES = {
-    "gaussian": (LossDistribution.from_gaussian_pair(1.3), lambda e: reference.gaussian_delta(1 / mpf(1.3), e, 20)),
+    "gaussian": (gaussian(1.3), lambda e: reference.gaussian_delta(1 / mpf(1.3), e, 20)),
     "remove": (step(0.9, 0.07), lambda e: reference.sampled_gaussian_delta(0.9, 0.07, e, "remove", 20)),
     "add": (step(0.9, 0.07, "add"), lambda e: reference.sampled_gaussian_delta(0.9, 0.07, e, "add", 20)),
+    "laplace": (laplace_bracket(0.5), functools.partial(laplace_delta, 0.5)),
     "tiny rate": (step(0.6, 1e-5), lambda e: reference.sampled_gaussian_delta(0.6, 1e-5, e, "remove", 20)),
 }
 
@@ -38,7 +43,7 @@ def exact(name, epsilon):
 @pytest.mark.parametrize("spacing", [0.5, 0.11, 0.013, 0.0017])
 def test_every_grid_bounds_the_curve_everywhere(name, spacing):
     loss, _ = SOURCES[name]
-    upper, lower = upper_measure(loss.bracket.upper, spacing, 1e-30), lower_measure(loss.bracket.lower, spacing, 1e-30)
+    upper, lower = upper_measure(loss.upper, spacing, 1e-30), lower_measure(loss.lower, spacing, 1e-30)
     assert 1.0 <= upper.mass.sum() + upper.infinite <= 1.0 + 1e-11
     assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
     for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
@@ -50,8 +55,8 @@ def test_every_grid_bounds_the_curve_everywhere(name, spacing):
 @pytest.mark.parametrize(("tail", "floor"), [(0.02, -math.inf), (1e-30, -0.05), (1e-30, 0.05), (0.3, 0.02)])
 def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
     loss, _ = SOURCES[name]
-    upper = upper_measure(loss.bracket.upper, 0.01, tail, floor)
-    lower = lower_measure(loss.bracket.lower, 0.01, tail, floor)
+    upper = upper_measure(loss.upper, 0.01, tail, floor)
+    lower = lower_measure(loss.lower, 0.01, tail, floor)
     assert upper.mass.sum() + upper.infinite >= 1.0
     assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
     for epsilon in np.linspace(-0.4, 2.0, 13):
@@ -66,8 +71,8 @@ def test_both_grids_are_of_second_order(name):
     gaps = []
     for spacing in (0.004, 0.002):
         upper, lower = (
-            upper_measure(loss.bracket.upper, spacing, 1e-30),
-            lower_measure(loss.bracket.lower, spacing, 1e-30),
+            upper_measure(loss.upper, spacing, 1e-30),
+            lower_measure(loss.lower, spacing, 1e-30),
         )
         above, below = (math.log(float(m.mass @ np.exp(2 * m.losses()))) for m in (upper, lower))
         gaps.append((above - below) / spacing**2)
@@ -76,8 +81,8 @@ def test_both_grids_are_of_second_order(name):
 
 
 def test_upper_masses_meet_the_connect_the_dots_formula():
-    loss = LossDistribution.from_gaussian_pair(5.0)
-    upper = upper_measure(loss.bracket.upper, 0.01, 1e-30)
+    loss = gaussian(5.0)
+    upper = upper_measure(loss.upper, 0.01, 1e-30)
     near = int(np.argmin(np.abs(upper.losses() - 1.4)))
     assert upper.losses()[near] == pytest.approx(1.4, rel=1e-15, abs=0.0)
     assert upper.mass[near] == pytest.approx(9.2434941619975e-13, rel=1e-12, abs=0.0)

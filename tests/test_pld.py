@@ -7,10 +7,11 @@ import pytest
 
 import fastacct as fa
 from fastacct import reference
+from fastacct.accountants.pld import PLD
 from fastacct.core.bounds import Status
-from fastacct.pld import PLD, LossDistribution, compose_bounds
 from fastacct.readers.job import Ask
 from tests.containment import holds
+from tests.grids import on_grid, step
 
 
 def pld(quantity, sigma, q, steps, target, *, neighbors="add_remove", **options):
@@ -48,11 +49,11 @@ def test_a_history_is_its_composition():
     run = fa.Gaussian(1.0).poisson(0.01) * 500 + fa.Gaussian(2.0).poisson(0.02) * 300
     lower, upper, status = fa.delta_bounds(run, epsilon=[1.0, 1.5], accountant=PLD(tolerance=1e-3))
     parts = [
-        (LossDistribution.from_sampled_gaussian(1.0, 0.01, "remove"), 500),
-        (LossDistribution.from_sampled_gaussian(2.0, 0.02, "remove"), 300),
+        (step(1.0, 0.01, "remove"), 500),
+        (step(2.0, 0.02, "remove"), 300),
     ]
     for i, epsilon in enumerate((1.0, 1.5)):
-        same = compose_bounds(parts, epsilon=epsilon)
+        same = on_grid(parts, epsilon=epsilon)
         assert same.lower <= upper[i]
         assert lower[i] <= same.upper
         assert upper[i] - lower[i] <= 1e-3 * upper[i]
@@ -91,3 +92,8 @@ def test_the_upper_bound_alone_is_that_of_both():
     assert fa.delta(job, epsilon=2.0, accountant=PLD()) == upper
     assert fa.delta_lower(job, epsilon=2.0, accountant=PLD()) == lower
     assert holds((lower, upper, None), reference.gaussian_delta(1, 2, digits=20), 1e-4)
+
+
+def test_a_tolerance_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="tolerance"):
+        PLD(tolerance=0.0)

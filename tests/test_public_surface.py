@@ -40,7 +40,6 @@ print(before, fa.{name}.__name__, "matplotlib" in sys.modules)
     [
         ("Accountant", "ledger.accountant"),
         ("BudgetExceededError", "ledger.accountant"),
-        ("LossDistribution", "readers.grid.distribution"),
         ("classical", "textbook.classical"),
         ("composition", "textbook.composition"),
         ("convert", "textbook.convert"),

@@ -30,7 +30,7 @@ class PLD(Method):
     Examples
     --------
     >>> import fastacct as fa
-    >>> from fastacct.pld import PLD
+    >>> from fastacct import PLD
     >>> run = dict(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5)
     >>> 1.828236666516577 <= fa.dpsgd.epsilon(**run, accountant=PLD()) <= 1.8283
     True

@@ -6,8 +6,9 @@ from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
 from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson
 from fastacct.mechanisms.compound import DPFTRL, NoisyIteration, TreeAggregation
+from fastacct.mechanisms.finite import PairOfLosses as PairOfLosses
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
-from fastacct.mechanisms.finite import RandomizedResponse, from_pmf
+from fastacct.mechanisms.finite import RandomizedResponse, from_losses, from_pmf
 from fastacct.mechanisms.gaussian import GDP, Gaussian, GaussianMixture
 from fastacct.mechanisms.gopa import GOPA
 from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve
@@ -62,6 +63,7 @@ __all__ = [
     "TreeAggregation",
     "TruncatedLaplace",
     "TruncatedPoisson",
+    "from_losses",
     "from_pmf",
 ]
 

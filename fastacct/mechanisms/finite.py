@@ -12,18 +12,17 @@ import numpy as np
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import SAMPLED, Relation
-from fastacct.losses.atoms import atoms, both, everything, in_reach, table
+from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach, table
 from fastacct.losses.divergence import pure
-from fastacct.losses.loss import ROUNDING, Pair
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, constant, parameter, plain
 
-__all__ = ["PairOfTables", "RandomizedResponse", "from_pmf"]
+__all__ = ["PairOfLosses", "PairOfTables", "RandomizedResponse", "from_losses", "from_pmf"]
 
 _ANSWERS: Final = Domain(2.0, 1e9, integer=True)
-
-
+_ABOVE: Final = Domain(-math.inf, math.inf, open_low=True)
 _PEOPLE: Final = Domain(1.0, 1e5, integer=True)
 """Whose answers are enumerated."""
 
@@ -155,20 +154,70 @@ class PairOfTables(Mechanism, relations=SAMPLED):
     q: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        _keep(self, p=UNIT, q=UNIT)
         for name in ("p", "q"):
-            given = getattr(self, name)
-            table = np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, UNIT))
-            if table.ndim != 1:
-                raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
-            if abs((total := math.fsum(table)) - 1.0) > WEIGHTS_OFF:
-                raise ValueError(f"{name} sums to {total!r}, not to 1; put what is missing on an outcome of its own")
-            object.__setattr__(self, name, tuple(table.tolist()))
-        if len(self.p) != len(self.q):
-            raise ValueError(f"p and q must have one length, not {len(self.p)} and {len(self.q)}")
+            _refuse_total(name, getattr(self, name))
 
     def losses(self, relation: Relation) -> Pair:
         p, q = np.array(self.p), np.array(self.q)
         return Pair(table(p, q), table(q, p))
+
+
+class PairOfLosses(Mechanism, relations=SAMPLED):
+    """A finite law of the privacy loss; made by `from_losses`."""
+
+    loss: tuple[float, ...]
+    mass: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        _keep(self, loss=_ABOVE, mass=UNIT)
+        _refuse_total("mass", self.mass)
+        if (total := math.fsum(self._others())) > 1.0 + WEIGHTS_OFF:
+            raise ValueError(f"mass * exp(-loss) sums to {total!r}: at most 1, the mass of the other distribution")
+
+    def _finite(self) -> tuple[Cells, Cells]:
+        loss, mass = np.array(self.loss), np.array(self.mass)
+        keep = (loss < np.inf) & (mass > 0.0)
+        return loss[keep], mass[keep]
+
+    def _others(self) -> Cells:
+        """Masses of the other distribution where these are."""
+        loss, mass = self._finite()
+        with np.errstate(over="ignore"):
+            return np.asarray(mass * np.exp(-loss))
+
+    def losses(self, relation: Relation) -> Pair:
+        (loss, mass), other = self._finite(), self._others()
+        in_reach(float(np.abs(loss).max(initial=0.0)))
+        infinite = np.array(self.mass)[np.isinf(self.loss)]
+        nothing, relative = np.zeros_like(loss), ROUNDING * (8.0 + 2.0 * np.abs(loss))
+        off = math.fsum(other * relative) + 4.0 * ROUNDING
+        left = 1.0 - math.fsum(
+            other
+        )  # where only the other distribution is; less than this is rounding of the caller's
+        above, below = (min(left + off, 1.0), left - off) if left > WEIGHTS_OFF else (0.0, 0.0)
+        upper = Atoms(-loss, nothing, np.maximum(other * (1.0 + relative), 5e-324), infinite=above)
+        add = Bracket(upper, Atoms(-loss, nothing, other * (1.0 - relative), infinite=below))
+        return Pair(exact_atoms(loss, nothing, mass, infinite, None), add)
+
+
+def _keep(mechanism: Mechanism, **domains: Domain) -> None:
+    """Check fields that are tables of one length, and store them as tuples."""
+    sizes = {}
+    for name, domain in domains.items():
+        given = getattr(mechanism, name)
+        table = np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, domain))
+        if table.ndim != 1:
+            raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
+        sizes[name] = table.size
+        object.__setattr__(mechanism, name, tuple(table.tolist()))
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"{' and '.join(sizes)} must have one length, not {' and '.join(map(str, sizes.values()))}")
+
+
+def _refuse_total(name: str, table: tuple[float, ...]) -> None:
+    if abs((total := math.fsum(table)) - 1.0) > WEIGHTS_OFF:
+        raise ValueError(f"{name} sums to {total!r}, not to 1; put what is missing on an outcome of its own")
 
 
 def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
@@ -185,3 +234,33 @@ def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
     0.195042357727
     """
     return PairOfTables(cast("tuple[float, ...]", p), cast("tuple[float, ...]", q))
+
+
+def from_losses(loss: Iterable[float], mass: Iterable[float]) -> PairOfLosses:
+    """A mechanism by the distribution of its privacy loss: the losses, and their probabilities with the record.
+
+    **Guarantee.** Exact for the law as it is, rounding included: `mass` sums to 1 within 1e-12, and is not normalised.
+    That the pair with these losses dominates the mechanism is the caller's claim.  "remove" reads the law as given,
+    "add" the one of the other distribution: losses -loss with masses mass * exp(-loss), and an infinite loss with what
+    these lack to 1 (nothing, if that is below 1e-12).
+
+    Parameters
+    ----------
+    loss : numbers above -inf
+        math.inf for what only happens with the record.
+    mass : numbers in [0, 1]
+        As many, with sum of mass * exp(-loss) at most 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Sums, lengths or values that are no such law.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> leak = fa.from_losses([1.0, -1.0, math.inf], [0.7, 0.25, 0.05])
+    >>> round(fa.delta(leak * 3, epsilon=4.0, neighbors="remove"), 12)  # 1 - 0.95^3
+    0.142625
+    """
+    return PairOfLosses(cast("tuple[float, ...]", loss), cast("tuple[float, ...]", mass))

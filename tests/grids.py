@@ -1,0 +1,32 @@
+"""Losses of one direction, and compositions of them on a grid, as tests of the grid ask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastacct.core.bounds import Bounds
+from fastacct.losses.loss import Bracket
+from fastacct.losses.mixture import mixture_bracket
+from fastacct.readers.grid.parts import Part
+from fastacct.readers.grid.reader import Grid
+
+
+def gaussian(sigma: float) -> Bracket:
+    """N(1, sigma^2) against N(0, sigma^2)."""
+    return mixture_bracket(sigma, {1.0: 1.0}, {0.0: 1.0})
+
+
+def step(sigma: float, q: float, direction: str = "remove") -> Bracket:
+    """One step of the Poisson-sampled Gaussian."""
+    if direction == "remove":
+        return mixture_bracket(sigma, {0.0: 1.0 - q, 1.0: q}, {0.0: 1.0})
+    return mixture_bracket(sigma, {0.0: 1.0}, {0.0: 1.0 - q, -1.0: q})
+
+
+def on_grid(parts, *, epsilon=None, delta=None, tolerance=1e-3) -> Bounds:
+    """Bounds of delta at `epsilon`, or of epsilon at `delta`, of a composition of (bracket, count)."""
+    grid = Grid([Part(bracket, count) for bracket, count in parts], tolerance)
+    ask, target = (grid.delta, epsilon) if delta is None else (grid.epsilon, delta)
+    if np.ndim(target):
+        return Bounds(*(np.array(side) for side in zip(*map(ask, target), strict=True)))
+    return Bounds(*ask(target))
