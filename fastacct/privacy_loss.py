@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from fastacct.accountants.question import Job, answer
-from fastacct.core.bounds import Bounds
-from fastacct.core.engine import status_of
+from fastacct.accountants.question import Job, answer, plain_bounds
+from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.epsilon import rdp, rdp_bounds
@@ -77,7 +75,7 @@ class PrivacyLoss:
             if alpha >= 1.0:
                 upper = min(upper, float(rdp(process, alpha, neighbors=self._direction, threads=self._threads)))
                 lower = min(lower, upper)
-        return Bounds(float(lower), float(upper), int(status_of(np.asarray(lower), np.asarray(upper))))
+        return _bounds(lower, upper)
 
     @property
     def variance(self) -> Bounds:
@@ -95,8 +93,7 @@ class PrivacyLoss:
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
         low -= mean.upper * mean.upper * (1.0 + 1e-15) if math.isfinite(mean.upper) else math.inf
         high = math.inf if math.isinf(mean.upper) else max(high, 0.0)
-        low, high = float(max(low, 0.0)), float(high)
-        return Bounds(low, high, int(status_of(np.asarray(low), np.asarray(high))))
+        return _bounds(max(low, 0.0), high)
 
     @property
     def concentration(self) -> Concentration:
@@ -214,14 +211,12 @@ class PrivacyLoss:
         lower, upper = self._exceeds(np.clip(cells, -_LARGEST, _LARGEST))
         lower = np.where(cells > _LARGEST, 0.0, lower)
         upper = np.where(cells < -_LARGEST, 1.0, upper)
-        plain: Callable[[Any], Any] = (lambda x: x.item()) if cells.ndim == 0 else np.asarray
-        return Bounds(plain(lower), plain(upper), plain(status_of(lower, upper)))
+        return _bounds(lower, upper)
 
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
-        low, high = (self._boundary(side, chance) for side in (0, 1))
-        return Bounds(low, high, int(status_of(np.asarray(low), np.asarray(high))))
+        return _bounds(*(self._boundary(side, chance) for side in (0, 1)))
 
     def _boundary(self, side: int, chance: float) -> float:
         """Where the lower bound is last above the chance, or the upper one first at most it."""
@@ -273,6 +268,10 @@ class PrivacyLoss:
     def _deltas_of(self, direction: Direction, epsilon: Cells) -> tuple[Cells, Cells]:
         found = answer("delta", self._job, epsilon, None, direction, self._threads)
         return np.asarray(found.lower), np.minimum(found.upper, 1.0)
+
+
+def _bounds(lower: Cells | float, upper: Cells | float) -> Bounds:
+    return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
 
 
 def _power_integral(top: float, at: Cells) -> Cells:

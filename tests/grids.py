@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fastacct.core.bounds import Bounds
-from fastacct.losses.loss import Bracket
+from fastacct.losses.loss import ROUNDING, Bracket, Part
+from fastacct.losses.measure import GridMeasure
 from fastacct.losses.mixture import mixture_bracket
-from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
+from fastacct.readers.grid.window import Window
 
 
 def gaussian(sigma: float) -> Bracket:
@@ -30,3 +31,10 @@ def on_grid(parts, *, epsilon=None, delta=None, tolerance=1e-3) -> Bounds:
     if np.ndim(target):
         return Bounds(*(np.array(side) for side in zip(*map(ask, target), strict=True)))
     return Bounds(*ask(target))
+
+
+def window(measure: GridMeasure, is_upper: bool) -> Window:
+    """A measure that is not tilted, to be read."""
+    size = measure.spacing * (measure.mass.size - 1)
+    slack, top = measure.slack + 4.0 * ROUNDING * (abs(measure.origin) + size), measure.origin + size
+    return Window(is_upper, measure.origin, measure.spacing, measure.mass, measure.infinite, slack, top)

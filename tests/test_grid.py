@@ -20,8 +20,8 @@ from fastacct import reference
 from fastacct.core.bounds import Bounds, Status
 from fastacct.losses.atoms import epsilon_delta, exact_atoms, table
 from fastacct.losses.density import laplace_bracket
+from fastacct.losses.loss import Part
 from fastacct.losses.mixture import mixture_bracket
-from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
 from tests.containment import encloses_gaussian, holds
 from tests.grids import gaussian, on_grid, step

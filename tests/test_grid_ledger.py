@@ -13,10 +13,9 @@ import pytest
 
 import fastacct as fa
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import Atoms, Bracket
+from fastacct.losses.loss import Atoms, Bracket, Part
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.parts import Part
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.grid.window import Window
 

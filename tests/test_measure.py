@@ -13,8 +13,7 @@ from fastacct.losses.density import laplace_bracket
 from fastacct.losses.loss import legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
-from fastacct.readers.grid.window import Window
-from tests.grids import gaussian, step
+from tests.grids import gaussian, step, window
 
 
 def laplace_delta(scale, epsilon):
@@ -48,7 +47,7 @@ def test_every_grid_bounds_the_curve_everywhere(name, spacing):
     assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
     for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
         truth = exact(name, float(epsilon))
-        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
+        assert window(lower, False).delta(epsilon) <= truth <= window(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -61,7 +60,7 @@ def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
     assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
     for epsilon in np.linspace(-0.4, 2.0, 13):
         truth = exact(name, float(epsilon))
-        assert Window.of(lower, False).delta(epsilon) <= truth <= Window.of(upper, True).delta(epsilon), epsilon
+        assert window(lower, False).delta(epsilon) <= truth <= window(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", ["gaussian", "remove", "add"])

@@ -6,7 +6,11 @@ import warnings
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-__all__ = ["TIGHT_WIDTH", "Bounds", "DisjointBoundsWarning", "Found", "Status", "judged", "narrowed"]
+import numpy as np
+
+from fastacct.core.inputs import Cells, Codes
+
+__all__ = ["TIGHT_WIDTH", "Bounds", "DisjointBoundsWarning", "Found", "Status", "judged", "narrowed", "status_of"]
 
 TIGHT_WIDTH = 1e-6
 """Width of an interval over its upper end up to which its status is TIGHT."""
@@ -68,3 +72,11 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
     text = f"certified bounds do not meet: at least {lower!r}, at most {upper!r}; please report this as an error"
     warnings.warn(text, DisjointBoundsWarning, stacklevel=3)
     return upper, max(lower, *uppers)
+
+
+def status_of(lower: Cells | float, upper: Cells | float) -> Codes:
+    """Codes of intervals, as `judged` with nothing worse than infinity."""
+    with np.errstate(invalid="ignore"):
+        tight = np.subtract(upper, lower) <= TIGHT_WIDTH * np.asarray(upper)
+    status = np.where(np.equal(upper, np.inf), Status.NOT_MET, np.where(tight, Status.TIGHT, Status.LOOSE))
+    return status.astype(np.uint8)

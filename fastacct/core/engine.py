@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status
 from fastacct.core.inputs import Cells, Codes, check_memory
 from fastacct.core.progress import Bar, begin_bar, end_bar
 from fastacct_ext import _kernels
@@ -19,7 +18,7 @@ from fastacct_ext import _kernels
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["in_pieces", "run_kernel", "status_of"]
+__all__ = ["in_pieces", "run_kernel"]
 
 _CELLS_PER_TASK: Final = 256
 _TASKS_PER_THREAD: Final = 16
@@ -111,10 +110,3 @@ def run_kernel(
     status = np.empty(shape, dtype=np.uint8)
     in_pieces(status.size, threads, kernel(*values, status), cells_per_task)
     return values, status
-
-
-def status_of(lower: Cells, upper: Cells) -> Codes:
-    """Codes of intervals of epsilon or delta: the width decides, relative to the upper bound, and nothing else."""
-    with np.errstate(invalid="ignore"):
-        tight = upper - lower <= TIGHT_WIDTH * upper
-    return np.where(upper == np.inf, Status.NOT_MET, np.where(tight, Status.TIGHT, Status.LOOSE)).astype(np.uint8)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells, Reals, unwrap
 
-__all__ = ["PADDING", "at_least", "divided_down", "multiplied_up", "quotient_up", "rate_of_batch"]
+__all__ = ["PADDING", "at_least", "divided_down", "multiplied_up", "quotient_up", "rate_of_batch", "sum_of"]
 
 PADDING: Final = 1e-11
 """Relative error of closed forms, by far: checked against 50 digits."""
@@ -45,3 +45,11 @@ def rate_of_batch(batch_size: float, records: float) -> float:
 def at_least(value: float, released: float) -> float:
     """Products that underflow are not nothing; subnormal numbers are not good to a part of themselves."""
     return value + 1e-323 if released > 0.0 and value < 1e-290 else value
+
+
+def sum_of(value: float, other: float, upwards: bool) -> float:
+    """A sum, rounded to one side."""
+    total = value + other
+    if other == 0.0 or value == 0.0:
+        return total
+    return total * (1.0 + 2.0**-52) if upwards else total * (1.0 - 2.0**-52)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -124,6 +124,23 @@ class Bracket(Record):
         return Bracket(self.upper, self.upper), Bracket(self.lower, self.lower)
 
 
+class Part(Record):
+    """Losses of one direction, and how often they occur."""
+
+    bracket: Bracket
+    count: int
+
+    @property
+    def upper(self) -> Loss:
+        """From above."""
+        return self.bracket.upper
+
+    @property
+    def lower(self) -> Loss:
+        """From below."""
+        return self.bracket.lower
+
+
 class Pair:
     """The losses of both directions; the same object twice where the pair is its own mirror image."""
 
@@ -228,3 +245,29 @@ def legendre(n_points: int) -> tuple[Cells, Cells]:
             points.append(float(x))
             weights.append(float(2 / ((1 - x * x) * slope * slope)))
     return np.array(points), np.array(weights)
+
+
+class Saddle(NamedTuple):
+    """A tilt, the epsilon for which it is best, and a guess of log delta there (saddle-point approximation)."""
+
+    tilt: float
+    epsilon: float
+    log_delta: float
+
+
+def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
+    """The saddle point of a tilt; epsilon rises with it, and log delta falls."""
+    moment = log_moment(parts, tilt)
+    epsilon = moment.mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
+    curvature = moment.variance + tilt**-2.0 + (1.0 + tilt) ** -2.0
+    exponent = moment.value - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
+    return Saddle(tilt, epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature))
+
+
+def saddle_of_delta(parts: Sequence[Weighted], log_delta: float) -> Saddle:
+    """The saddle point where delta is about exp(log_delta): log tilt to 3 digits, in [-18, 60]."""
+    low, high = -18.0, 60.0
+    for _ in range(15):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if saddle_at(parts, math.exp(middle)).log_delta > log_delta else (low, middle)
+    return saddle_at(parts, math.exp(0.5 * (low + high)))

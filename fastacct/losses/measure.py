@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
 from fastacct.losses.cells import LIGHT, CellSums
-from fastacct.losses.loss import ROUNDING, Atoms, Loss, OutOfReachError, log_moment, weighted
+from fastacct.losses.loss import ROUNDING, Loss, OutOfReachError, log_moment, weighted
 
 __all__ = [
     "GridMeasure",
-    "as_source",
     "default_spacing",
     "lower_measure",
-    "on_multiples",
     "upper_measure",
 ]
 
@@ -66,30 +64,6 @@ class GridMeasure(Record):
         origin = self.origin + first * self.spacing
         rounding = 2.0 * ROUNDING * (abs(self.origin) + abs(first * self.spacing)) if first else 0.0
         return replace(self, origin=origin, mass=self.mass[first:last].copy(), slack=self.slack + rounding)
-
-
-def as_source(measure: GridMeasure) -> Atoms:
-    """The points of a grid as atoms."""
-    keep, spacing = measure.mass > 0.0, measure.spacing
-    loss, mass, bottom = measure.losses()[keep], measure.mass[keep], measure.bottom
-    error = np.full(loss.size, 2.0 * ROUNDING * (abs(measure.origin) + spacing * measure.mass.size))
-    return Atoms(loss, error, mass, infinite=measure.infinite, slack=measure.slack, bottom=bottom, lattice=spacing)
-
-
-def on_multiples(measure: GridMeasure) -> tuple[GridMeasure, int]:
-    """An upper measure on the multiples of its spacing, without slack, and the first multiple."""
-    source, spacing = as_source(measure), measure.spacing
-    if not source.loss.size:
-        return GridMeasure(0.0, spacing, np.zeros(1), measure.infinite), 0
-    error = source.loss_error + measure.slack
-    atoms = Atoms(source.loss, error, source.mass, infinite=measure.infinite, anchor=0.0)
-    moved = upper_measure(atoms, spacing, 0.0)
-    first = round(moved.origin / spacing)
-    # what rounding leaves of slack moves a part of every mass to the next point, with its mean of exp(-loss)
-    slack = moved.slack + 4.0 * ROUNDING * (abs(moved.origin) + spacing)
-    part = min(1.0, math.expm1(-slack) / math.expm1(-spacing) * (1.0 + 16.0 * ROUNDING))
-    mass = np.append(moved.mass, 0.0) * (1.0 - part) + np.append(0.0, moved.mass) * part
-    return GridMeasure(first * spacing, spacing, mass * (1.0 + 4.0 * ROUNDING), moved.infinite), first
 
 
 def default_spacing(source: Loss) -> float:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Status
+from fastacct.core.bounds import Bounds, Status, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
@@ -44,7 +44,7 @@ def rates(
         lower, upper = (np.max([one[i] for one in each], axis=0) for i in (0, 1))
     else:
         lower, upper = (np.min([one[i] for one in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
-    status = np.where(upper - lower <= TIGHT_WIDTH * upper, Status.TIGHT, Status.LOOSE)
+    status = status_of(lower, upper)
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)
     return Bounds(lower.reshape(shape), upper.reshape(shape), status.astype(np.uint8).reshape(shape))

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status
-from fastacct.core.engine import in_pieces, run_kernel, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
+from fastacct.core.engine import in_pieces, run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation

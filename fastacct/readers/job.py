@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds, Status, narrowed
-from fastacct.core.engine import in_pieces, status_of
+from fastacct.core.bounds import Bounds, Status, narrowed, status_of
+from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process, cell_pure_epsilon

@@ -15,8 +15,7 @@ import numpy as np
 
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms
-from fastacct.readers.grid.parts import Part
+from fastacct.losses.loss import ROUNDING, Atoms, Part
 from fastacct_ext import _densities
 
 __all__ = ["Listed"]

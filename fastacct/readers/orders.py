@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds, Status
-from fastacct.core.engine import run_kernel, status_of
+from fastacct.core.bounds import Bounds, Status, status_of
+from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon

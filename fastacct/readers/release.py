@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastacct.core.bounds import Found, Status
+from fastacct.core.bounds import Found, Status, judged
 from fastacct.losses.loss import ROUNDING, Index
 from fastacct.mechanisms.compiled.table import Table, locked
 
@@ -73,7 +73,7 @@ class OneRelease:
                 parts = self._made.refined(float(table.edges[i]), float(table.edges[i + 1]), epsilon, self._way, good)
                 low, high = low + parts[0], high + parts[1]
         high = min(1.0, high * (1.0 + 8.0 * ROUNDING) + 1e-290)
-        return _found(max(0.0, min(low * (1.0 - 8.0 * ROUNDING), high)), high)
+        return judged(max(0.0, min(low * (1.0 - 8.0 * ROUNDING), high)), high, math.inf)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta: Newton's method, then both sides are checked."""
@@ -81,7 +81,7 @@ class OneRelease:
             return Found(0.0, 0.0, Status.TIGHT)
         least, most = self._made.largest_loss[self._way]
         if delta == 0.0:
-            return _found(least, most) if most < math.inf else Found(least, most, Status.NOT_MET)
+            return judged(least, most, math.inf)
         table, sums = self._table, self._sums
         finite = np.isfinite(table.high) & (table.p > 1e-300) & (table.q > 1e-300)
         low, high = 0.0, float(np.max(table.high[finite], initial=0.0))
@@ -120,7 +120,7 @@ class OneRelease:
                     ends[side] = x
                     break
                 pad *= 4.0
-        return _found(ends[0], min(ends[1], self._made.largest_loss[self._way][1]))
+        return judged(ends[0], min(ends[1], self._made.largest_loss[self._way][1]), math.inf)
 
     def _around(self, epsilon: float) -> Index:
         """The panels in which the loss may pass epsilon."""
@@ -141,7 +141,3 @@ class OneRelease:
         low = p - p_off - (times * most if most > 0.0 else 0.0)
         high = p + p_off - (times * least if least > 0.0 and times < math.inf else 0.0)
         return max(0.0, low), max(0.0, high)
-
-
-def _found(low: float, high: float) -> Found:
-    return Found(low, high, Status.TIGHT if high - low <= 1e-6 * high else Status.LOOSE)

@@ -9,10 +9,8 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.bounds import Found, judged
-from fastacct.losses.loss import ROUNDING, Bracket, Loss, weighted
-from fastacct.readers.grid.composition import saddle_of_delta
-from fastacct.readers.grid.parts import Part
-from fastacct.readers.grid.window import sum_of
+from fastacct.core.rounding import sum_of
+from fastacct.losses.loss import ROUNDING, Bracket, Loss, Part, saddle_of_delta, weighted
 
 __all__ = ["Single"]
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +31,11 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Moment, Weighted, log_moment
+from fastacct.losses.loss import ROUNDING, Moment, log_moment
 from fastacct.losses.measure import GridMeasure
 from fastacct.readers.grid.window import Window
 
-__all__ = [
-    "Composition",
-    "Saddle",
-    "saddle_at",
-    "saddle_of_delta",
-]
+__all__ = ["Composition"]
 
 _TINY: Final = 1e-300
 _CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
@@ -88,18 +83,6 @@ class Composition:
     def top(self) -> float:
         """The largest finite loss."""
         return self.loss_at(self.length - 1)
-
-    @cached
-    def bottom(self) -> float:
-        """The smallest finite loss."""
-        return self.loss_at(self.start)
-
-    def finite(self) -> float:
-        """Mass of all other losses, rounded down."""
-        total = 1.0
-        for part in self.parts:
-            total *= (float(part.mass.sum()) + part.measure.bottom) ** part.copies
-        return max(0.0, total * (1.0 - ROUNDING * (40.0 * self.n_factors + 64.0)))
 
     def infinite(self) -> float:
         """Mass of an infinite loss, rounded to the safe side."""
@@ -242,32 +225,6 @@ class Composition:
 def _norm(x: Cells) -> float:
     """2-norm, by sums that do not depend on the number of threads of a BLAS."""
     return math.sqrt(float(np.sum(x * x)))
-
-
-class Saddle(NamedTuple):
-    """A tilt, the epsilon for which it is best, and a guess of log delta there (saddle-point approximation)."""
-
-    tilt: float
-    epsilon: float
-    log_delta: float
-
-
-def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
-    """The saddle point of a tilt; epsilon rises with it, and log delta falls."""
-    moment = log_moment(parts, tilt)
-    epsilon = moment.mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
-    curvature = moment.variance + tilt**-2.0 + (1.0 + tilt) ** -2.0
-    exponent = moment.value - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
-    return Saddle(tilt, epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature))
-
-
-def saddle_of_delta(parts: Sequence[Weighted], log_delta: float) -> Saddle:
-    """The saddle point where delta is about exp(log_delta): log tilt to 3 digits, in [-18, 60]."""
-    low, high = -18.0, 60.0
-    for _ in range(15):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if saddle_at(parts, math.exp(middle)).log_delta > log_delta else (low, middle)
-    return saddle_at(parts, math.exp(0.5 * (low + high)))
 
 
 def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:

@@ -1,16 +1,17 @@
-"""A place on the lattice of tilts: which grids suit the targets near it."""
+"""A place on the lattice of tilts: which grids suit the targets near it, and the spacings on which all atoms lie."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.losses.loss import Loss, Moment, OutOfReachError, Weighted, log_moment
+from fastacct.losses.loss import ROUNDING, Loss, Moment, OutOfReachError, Part, Weighted, log_moment
 
-__all__ = ["CARE", "SMALLEST_TAIL", "Place", "Work", "floor_of"]
+__all__ = ["CARE", "SMALLEST_TAIL", "Place", "Work", "floor_of", "hits_atoms", "shared_spacing"]
 
 SMALLEST_TAIL: Final = 1e-299
 CARE: Final = 27.0
@@ -80,3 +81,28 @@ def floor_of(sketch: Weighted, tilt: float, log_budget: float) -> float:
     moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
     few = np.flatnonzero(moved < log_budget)
     return float(loss[few[-1] + 1]) if few.size else -math.inf
+
+
+def hits_atoms(parts: Sequence[Part], spacing: float) -> bool:
+    """Whether the outermost atoms are on the grid in floating point: an ulp beside it, a mass moves by a cell."""
+    for part in parts:
+        if part.upper.lattice is not None and part.upper.quadrature > 0.0:
+            low, high = part.upper.extent(0.0)
+            if high + math.floor((low - high) / spacing) * spacing != low:
+                return False
+    return True
+
+
+def shared_spacing(parts: Sequence[Part]) -> float | None:
+    """The largest spacing of which all lattices are multiples, up to rounding; None if it is too small to matter."""
+    lattices = (loss.lattice for part in parts for loss in (part.upper, part.lower))
+    known = [lattice for lattice in lattices if lattice is not None]
+    if not known:
+        return None
+    base, shared = known[0], 1
+    for lattice in known:
+        ratio = Fraction(lattice / base).limit_denominator(1000)
+        if abs(float(ratio) - lattice / base) > 8.0 * ROUNDING * lattice / base:
+            return None
+        shared = math.lcm(shared, ratio.denominator)
+    return base / shared if shared <= 1000 else None

@@ -17,11 +17,10 @@ from typing import Final, Literal
 
 from fastacct.core.bounds import Found, Status, judged
 from fastacct.core.kept import cached
-from fastacct.losses.loss import Moment, OutOfReachError, log_moment, weighted
+from fastacct.losses.loss import Moment, OutOfReachError, Part, Saddle, log_moment, saddle_at, saddle_of_delta, weighted
 from fastacct.losses.measure import lower_measure, upper_measure
-from fastacct.readers.grid.composition import Composition, Saddle, saddle_at, saddle_of_delta
-from fastacct.readers.grid.parts import Part, hits_atoms, shared_spacing
-from fastacct.readers.grid.place import CARE, SMALLEST_TAIL, Place, Work, floor_of
+from fastacct.readers.grid.composition import Composition
+from fastacct.readers.grid.place import CARE, SMALLEST_TAIL, Place, Work, floor_of, hits_atoms, shared_spacing
 from fastacct.readers.grid.window import Window
 
 __all__ = ["Grid"]

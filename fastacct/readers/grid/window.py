@@ -19,10 +19,9 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING
-from fastacct.losses.measure import GridMeasure
 from fastacct_ext import _densities
 
-__all__ = ["Window", "sum_of"]
+__all__ = ["Window"]
 
 
 class Window(Record):
@@ -50,13 +49,6 @@ class Window(Record):
     log_moment: float = math.inf
     is_cut: bool = False
     """Whether more points were wanted."""
-
-    @classmethod
-    def of(cls, measure: GridMeasure, is_upper: bool) -> Window:
-        """A measure that is not tilted."""
-        size = measure.spacing * (measure.mass.size - 1)
-        slack, top = measure.slack + 4.0 * ROUNDING * (abs(measure.origin) + size), measure.origin + size
-        return cls(is_upper, measure.origin, measure.spacing, measure.mass, measure.infinite, slack, top)
 
     def _above(self) -> tuple[Cells, Cells]:
         """`all_above` and `gain_above`, with 0 after the last point.
@@ -126,11 +118,3 @@ def _decayed(values: Cells, rate: float) -> Cells:
         sums[:-step] += sums[step:] * math.exp(-rate * step)
         step *= 2
     return sums
-
-
-def sum_of(value: float, other: float, upwards: bool) -> float:
-    """A sum, rounded to one side."""
-    total = value + other
-    if other == 0.0 or value == 0.0:
-        return total
-    return total * (1.0 + 2.0 * ROUNDING) if upwards else total * (1.0 - 2.0 * ROUNDING)
