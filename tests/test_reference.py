@@ -7,6 +7,7 @@ import gzip
 import math
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -260,24 +261,23 @@ def test_sampled_gaussian_delta_is_the_published_value(
     assert relative_error(reference.sampled_gaussian_delta(sigma, q, epsilon, direction), value) < 1e-15
 
 
+@cache
+def sampled_densities() -> tuple[list[mpf], list[mpf]]:
+    """Of a sample with noise 0.9 and rate 0.3, and of the noise alone, on a grid of width 1/200."""
+    sigma, q = mpf("0.9"), mpf("0.3")
+    with mp.workdps(20):
+        at_0, at_1 = ([mp.npdf(mpf(k) / 200, mean, sigma) for k in range(-1800, 2001)] for mean in (0, 1))
+        return [(1 - q) * one + q * other for one, other in zip(at_0, at_1, strict=True)], at_0
+
+
 @pytest.mark.parametrize("epsilon", [-0.3, -0.02, 0.0, 0.4])
 def test_sampled_gaussian_delta_is_the_hockey_stick_integral(epsilon: float) -> None:
-    sigma, q = mpf("0.9"), mpf("0.3")
-
-    def density(z: mpf, mean: int) -> mpf:
-        return mp.npdf(z, mean, sigma)
-
+    mixed, alone = sampled_densities()
     with mp.workdps(20):
         grown = mp.exp(epsilon)
-        pairs = {"remove": lambda z: (mix(z), density(z, 0)), "add": lambda z: (density(z, 0), mix(z))}
-
-        def mix(z: mpf) -> mpf:
-            return (1 - q) * density(z, 0) + q * density(z, 1)
-
-        for direction, pair in pairs.items():
-            grid = [mpf(k) / 200 for k in range(-1800, 2001)]
-            riemann = sum(max(mpf(0), p - grown * r) for p, r in map(pair, grid)) / 200
-            value = reference.sampled_gaussian_delta(sigma, q, epsilon, direction, digits=15)
+        for direction, p, q in (("remove", mixed, alone), ("add", alone, mixed)):
+            riemann = sum(max(mpf(0), one - grown * other) for one, other in zip(p, q, strict=True)) / 200
+            value = reference.sampled_gaussian_delta(mpf("0.9"), mpf("0.3"), epsilon, direction, digits=15)
             assert abs(riemann - value) < 1e-5 * max(float(value), 0.1), direction
 
 
@@ -356,11 +356,13 @@ def test_no_order_beats_the_infimum(conversion: str, sigma: float, q: float, ste
     best = mp.inf
     for factor in (0.25, 0.7, 0.99, 1.0, 1.01, 1.4, 4.0):
         a = 1 + (order - 1) * factor
-        run = steps * reference.rdp(sigma, q, a, digits=14, method="quadrature")
-        best = min(best, reference.rdp_to_epsilon(run, a, delta, conversion, digits=12))
+        digits = 12 if factor == 1.0 else 7  # 1 % beside the best order epsilon is 5e-5 larger
+        run = steps * reference.rdp(sigma, q, a, digits=digits + 2, method="quadrature")
+        best = min(best, reference.rdp_to_epsilon(run, a, delta, conversion, digits=digits))
     assert relative_error(best, epsilon) < 1e-11
-    back, _ = reference.rdp_delta(sigma, q, steps, epsilon, conversion, digits=12)
-    assert relative_error(back, delta) < 1e-9
+    if conversion != "optimal" or sigma == 4.0:  # the dearest, asked once
+        back, _ = reference.rdp_delta(sigma, q, steps, epsilon, conversion, digits=10)
+        assert relative_error(back, delta) < 1e-9
 
 
 def test_infimum_is_certified_against_a_published_run() -> None:
