@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from fastacct.accountants import PLD, RDP, Exact, Method
 from fastacct.accountants.question import Job, answer, as_accountant, as_process, plain_bounds
 from fastacct.core.bounds import Found, Status
@@ -11,7 +15,7 @@ from fastacct.core.relations import Relation, as_relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity, Settings
 from fastacct.readers.contour import Contour
-from fastacct.readers.job import delta_of
+from fastacct.readers.job import Ask, delta_of
 
 __all__ = ["Explanation", "explain"]
 
@@ -26,7 +30,7 @@ class Explanation(Compared):
     parts: tuple[str, ...]
     """The job in mechanisms that are evaluated directly."""
     answered: tuple[str, ...]
-    """The readers whose bound is the answer."""
+    """The readers whose bound is the answer: of jobs on parts of the data the largest one, else the smallest."""
     readers: tuple[tuple[str, str], ...]
     """Every reader, with its bounds or why it gives none."""
 
@@ -63,28 +67,46 @@ def explain(
     if process.shape:
         raise TypeError(f"explain takes a job of plain numbers, not of shape {process.shape}")
     quantity: Quantity = "epsilon" if delta is not None else "delta"
-    name, at = ("delta", delta) if delta is not None else ("epsilon", epsilon)
-    target, chosen, whole = as_number(name, at), as_accountant(accountant, quantity), process.decompose(relation)
+    given, at = ("delta", delta) if delta is not None else ("epsilon", epsilon)
+    target, chosen, whole = as_number(given, at), as_accountant(accountant, quantity), process.decompose(relation)
     is_exact = isinstance(chosen, Exact)
 
     def bounds(job: Process) -> Found:
         found = plain_bounds(answer(quantity, job, target, chosen, relation, only_upper=not is_exact))
         return Found(*found) if is_exact else Found(0.0, found.upper, Status.LOOSE)
 
-    lower, upper, status = bounds(process)
-    readers: list[tuple[str, Found | str]] = [(type(chosen).__name__, "a formula of its own")]
+    lower, upper, status = total = bounds(process)
+    settings = Settings() if is_exact else None
+    name = f"{type(chosen).__name__}, a formula of its own"
     if is_exact and Contour.reads(whole):
-        readers = [("contour", bounds(whole))]
-    elif isinstance(chosen, Exact | PLD | RDP):
-        settings = Settings(by_losses=not isinstance(chosen, RDP), by_divergences=not isinstance(chosen, PLD))
+        name, settings = "contour", None
+    elif isinstance(chosen, PLD):
+        settings = Settings(by_divergences=False, tolerance=chosen.tolerance, spacing=chosen.spacing)
+    elif isinstance(chosen, RDP) and process.sampled(relation) is not None:
+        order = chosen.with_order(process, Ask(quantity, np.array(target), (), relation))[2]
+        name = f"Rényi divergence of order {float(order):.6g}"
+    elif isinstance(chosen, RDP):
+        orders = None if chosen.orders is None else np.array(chosen.orders)
+        settings = Settings(by_losses=False, orders=orders, conversion=chosen.conversion)
+    readers: list[tuple[str, Found | str]] = [(name, total)]
+    if settings:
         readers = list(CellReader(next(whole.cells()), relation, settings, delta_of).every(quantity, target))
+    if is_exact and any(mechanism.alternatives() for mechanism, _ in whole):  # the largest of these is the answer
+        apart = [one for one in whole.alternatives(relation) if one != whole]
+        readers = [(f"a record in the part of {one!r}", bounds(one)) for one in apart] + readers
+    for i, (name, found) in enumerate(readers):
+        if isinstance(found, Found) and math.isclose(found.upper, upper, rel_tol=1e-12):  # rounded by another path
+            readers[i] = name, Found(min(found.lower, upper), upper, found.status)
     answered = tuple(name for name, found in readers if isinstance(found, Found) and found.upper == upper)
+    if not answered:
+        answered = ("these together",)
+        readers.append((answered[0], total))
     return Explanation(
-        f"{quantity} at {name} = {target!r}, {relation}, {type(chosen).__name__}",
+        f"{quantity} at {given} = {target!r}, {relation}, {type(chosen).__name__}",
         lower,
         upper,
         status.name,
         tuple(f"{mechanism!r} * {count}" for mechanism, count in whole),
-        answered or ("the smallest of the bounds below",),
+        answered,
         tuple((one, f if isinstance(f, str) else f"[{f.lower!r}, {f.upper!r}]") for one, f in readers),
     )

@@ -104,7 +104,8 @@ def test_values_of_an_exported_file_have_checksums(tmp_path, suffix):
     path = tmp_path / f"grid{suffix}"
     right, refused = plan(noise_multiplier=np.linspace(0.7, 4.0, 40)).save(path).load(), 0
     whole = path.read_bytes()
-    for place in range(len(whole) // 2, len(whole), len(whole) // 40):
+    begin = 0 if suffix == ".parquet" else len(whole) // 2  # the other half of netCDF is its structure
+    for place in range(begin, len(whole), len(whole) // 80):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         try:
             with fa.open_sweep(path) as found:

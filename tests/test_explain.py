@@ -1,0 +1,46 @@
+"""Explanations: the readers named are those whose bound is the answer."""
+
+import pytest
+
+import fastacct as fa
+from fastacct.testing import examples
+
+PARTS = fa.Parallel(fa.Gaussian(1.0) * 3, fa.Laplace(1.0) * 2)
+OTHERS = [PARTS, PARTS + fa.Laplace(2.0), fa.Parallel(fa.Gaussian(1.0), fa.ZCDP(1.0)) * 2, PARTS * 1000]
+CHEAP = {type(one): one for one in examples() if "add" in one.relations and type(one) is not fa.RandomWalk}
+JOBS = [*CHEAP.values(), *OTHERS]
+
+
+@pytest.mark.parametrize("target", [{"delta": 1e-6}, {"epsilon": 0.5}], ids=["epsilon", "delta"])
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: repr(job)[:40])
+def test_what_answered_is_a_row_with_the_answer(job, target):
+    why = fa.explain(job, **target)
+    bounds = (fa.epsilon_bounds if "delta" in target else fa.delta_bounds)(job, **target)
+    assert (why.lower, why.upper, why.status) == (bounds.lower, bounds.upper, bounds.status.name)
+    rows = dict(why.readers)
+    assert why.answered
+    assert all(rows[name].endswith(f", {why.upper!r}]") for name in why.answered)
+    assert str(why).count("answered by") == len(why.answered)
+
+
+def test_parts_of_the_data_are_rows_of_which_the_largest_answers():
+    why = fa.explain(PARTS, delta=1e-5)
+    assert why.answered == ("a record in the part of Process({Gaussian(noise_multiplier=1.0): 3})",)
+    other = dict(why.readers)["a record in the part of Process({Laplace(noise_multiplier=1.0): 2})"]
+    assert other.endswith(f", {fa.epsilon(fa.Laplace(1.0) * 2, delta=1e-5)!r}]")
+
+
+@pytest.mark.parametrize(
+    ("accountant", "job", "named"),
+    [
+        (fa.AnalyticGaussian(), fa.Gaussian(1.0), "AnalyticGaussian, a formula of its own"),
+        (fa.RDP(), fa.Gaussian(1.0), "Rényi divergence of order 1.96246"),
+        (fa.RDP(orders=[2.0, 3.0], conversion="mironov"), fa.Gaussian(1.0), "Rényi divergence of order 2"),
+        (fa.RDP(orders=[2.0, 3.0], conversion="mironov"), fa.ZCDP(0.5), "Rényi divergence of order 2"),
+        (fa.PLD(tolerance=0.1), fa.Laplace(1.0) * 20, "grid, remove"),
+    ],
+)
+def test_other_accountants_are_explained_with_their_settings(accountant, job, named):
+    why = fa.explain(job, epsilon=0.75, accountant=accountant)
+    assert why.answered == (named,)
+    assert dict(why.readers)[named].endswith(f", {fa.delta(job, epsilon=0.75, accountant=accountant)!r}]")
