@@ -1,7 +1,10 @@
 """Documentation: links lead somewhere, and nothing is promised that does not exist."""
 
 import re
+import runpy
+import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -34,6 +37,17 @@ def test_the_version_stands_in_one_place():
     assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
     for name in ("pyproject.toml", "setup.py", "CITATION.cff"):
         assert fa.__version__ not in (ROOT / name).read_text(), name
+
+
+def test_what_is_published_is_checked_by_one_script_whose_number_is_right(monkeypatch):
+    workflow = (ROOT / ".github" / "workflows" / "wheels.yml").read_text()
+    assert "CIBW_TEST_COMMAND: python {project}/tests/check_wheel.py\n" in workflow
+    assert "bash tests/check_wheel.sh dist\n" in workflow
+    assert "fastacct as" not in workflow, "no check of its own"
+    assert "tests/check_wheel.py" in (ROOT / "tests" / "check_wheel.sh").read_text()
+    monkeypatch.setattr(sys, "prefix", str(Path(fa.__file__).parent.parent))  # as if it were installed
+    monkeypatch.setattr(metadata, "version", lambda _: fa.__version__)
+    runpy.run_path(str(ROOT / "tests" / "check_wheel.py"))
 
 
 RUN = [ROOT / "docs" / "utility.md", ROOT / "docs" / "sweeps.md", *sorted((ROOT / "docs" / "course").glob("[1-9]*.md"))]
