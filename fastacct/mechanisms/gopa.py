@@ -35,9 +35,11 @@ class GOPA(Mechanism, relations=("replace_one",), tight=False):
     graph of honest parties. Honest parties that are not connected are worse off, and mu says so.
 
     The graph is complete, or has the `edges` given, or is drawn at random: each party draws `draws` others, all sets
-    equally likely, whoever colludes. Then mu holds except with a probability of at most `graph_delta`, by a union
-    bound over all sets of honest parties that might have few neighbours, none included; that probability is added to
-    delta. (For the graph that was drawn, give its `edges`: mu is exact.) Proofs: docs/algorithms/networks.md.
+    equally likely. Then mu holds except with a probability of at most `graph_delta`, by a union bound over all sets of
+    honest parties that might have few neighbours, none included; that probability is added to delta. It covers every
+    coalition of this size that is fixed before the graph is drawn, whoever is in it, and none that is chosen after
+    the graph is seen, for which a drawn graph's own `edges` and the coalition must be given: mu is exact then. Proofs:
+    docs/algorithms/networks.md.
 
     Examples
     --------

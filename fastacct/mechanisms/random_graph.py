@@ -33,8 +33,9 @@ def kout_resistance(parties: int, honest: int, draws: int, delta: float) -> tupl
     """Resistance of the honest part of a random k-out graph, and the probability that it is larger, at most `delta`.
 
     Each of the `parties` draws `draws` others, uniformly and independently; of the edges those between the `honest`
-    count.  The resistance bounds the diagonal of the pseudo-inverse of their Laplacian.  If the honest part is
-    disconnected with a probability that may be above `delta`: (inf, that probability).
+    count, who are fixed before the graph is drawn.  The resistance bounds the diagonal of the pseudo-inverse of their
+    Laplacian.  If the honest part is disconnected with a probability that may be above `delta`: (inf, that
+    probability).
     """
     if honest == 1:
         return 0.0, 0.0
