@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import numpy as np
 
 from fastacct.accountants.base import Method
 from fastacct.accountants.question import Job, answer, checked
-from fastacct.core.inputs import POSITIVE, UNIT, Domain, as_number
+from fastacct.core.inputs import POSITIVE, UNIT, Cells, Domain, as_number
 from fastacct.core.relations import Relation
 from fastacct.core.search import boundary, excess
 from fastacct.mechanisms.error import ErrorLaw
@@ -117,14 +117,14 @@ def _as_law(law: object) -> ErrorLaw:
     return law
 
 
-def _root_mean_square(law: ErrorLaw) -> Any:
+def _root_mean_square(law: ErrorLaw) -> float | Cells:
     if np.isnan(law.mean_square).any():
         raise ValueError(f"the {law.of} has no mean square: give beta, the probability of a larger one")
     return law.root_mean_square
 
 
-def _as_bracket(bracket: Any) -> tuple[float, float]:
-    if isinstance(bracket, str | bytes) or not hasattr(bracket, "__len__") or len(bracket) != 2:
+def _as_bracket(bracket: object) -> tuple[float, float]:
+    if isinstance(bracket, str | bytes) or not isinstance(bracket, Collection) or len(bracket) != 2:
         raise TypeError(f"bracket must be (low, high), not {bracket!r}")
     low, high = (as_number("bracket", end, _ANY) for end in bracket)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):

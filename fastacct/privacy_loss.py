@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from collections.abc import Iterable
+from typing import Final, Literal
 
 import numpy as np
 
@@ -280,7 +281,9 @@ def _power_integral(top: float, at: Cells) -> Cells:
     return np.asarray(length if top == 0.0 else np.exp(top * start) * np.expm1(top * length) / top)
 
 
-def divergence(job: Job | tuple[Any, Any], order: float, *, neighbors: Literal["remove", "add"] = "remove") -> Bounds:
+def divergence(
+    job: Job | tuple[Iterable[float], Iterable[float]], order: float, *, neighbors: Literal["remove", "add"] = "remove"
+) -> Bounds:
     """Rényi divergence of any order in one direction: certified lower and upper bounds.
 
     **Guarantee.** As `privacy_loss(job).divergence(order)`; of two tables of probabilities over the same outcomes, that
@@ -291,9 +294,9 @@ def divergence(job: Job | tuple[Any, Any], order: float, *, neighbors: Literal["
     >>> [round(fa.divergence((p, q), order).upper, 4) for order in (0.5, 1, 2, float("inf"))]
     [0.1172, 0.2232, 0.3816, 0.6931]
     """
-    pair: Any = job
-    whole = from_pmf(*pair) if isinstance(pair, tuple | list) and len(pair) == 2 else pair
-    return privacy_loss(whole, neighbors=neighbors).divergence(order)
+    if isinstance(job, tuple | list) and len(job) == 2:
+        job = from_pmf(*job)
+    return privacy_loss(job, neighbors=neighbors).divergence(order)
 
 
 def privacy_loss(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def parameters(run: Run, wanted: str = "", hint: str = "") -> dict[str, Cells]:
     sample_rate = batch_size / records and steps = ceil(epochs * records / batch_size) = ceil(epochs / sample_rate);
     epochs without a sample rate stay epochs.
     """
-    given: dict[str, Any] = {name: value for name, value in run.items() if value is not None}
+    given: dict[str, object] = {name: value for name, value in run.items() if value is not None}
     for name, instead in (("sample_rate", "batch_size"), ("steps", "epochs")):
         if name in given and instead in given:
             raise TypeError(f"give either {name} or {instead}, not both")
@@ -107,7 +107,7 @@ def _checked(name: str, value: object) -> Cells:
         raise
 
 
-def _each(function: Any, *given: Cells) -> Cells:
+def _each(function: Callable[..., float], *given: Cells) -> Cells:
     """A function of plain numbers, cell by cell."""
     return np.asarray(np.frompyfunc(function, len(given), 1)(*given), dtype=np.float64)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastacct.core.inputs import COUNT, POSITIVE, as_number
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.error import ErrorLaw
@@ -11,7 +9,7 @@ from fastacct.mechanisms.error import ErrorLaw
 __all__ = ["ErrorLaw", "utility"]
 
 
-def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float = 1, **about: Any) -> ErrorLaw:
+def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float = 1, **about: object) -> ErrorLaw:
     """The law of the error of one release: its mean square, tail and quantiles.
 
     **Guarantee.** The exact law of the noise, to 1e-10; where only a bound is known, `is_exact` is False, and mean

@@ -13,22 +13,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 _NUMBERS: Final = (int, float, Fraction)
-_PLAIN: Final = (float, int, np.float64)
 _LARGE: Final = 1e300
 """Larger integers may not be floats."""
 Cells = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 Word = TypeVar("Word", bound=str)
-Real: TypeAlias = float | int | np.floating[Any] | np.integer[Any]
+Real: TypeAlias = float | int | np.floating | np.integer
 """A plain number.  (True and False are integers to a type checker; they are refused when called.)"""
 
-_Row: TypeAlias = NDArray[np.floating[Any] | np.integer[Any]] | Sequence[Real]
+_Row: TypeAlias = NDArray[np.floating | np.integer] | Sequence[Real]
 RealArray: TypeAlias = _Row | Sequence[_Row] | Sequence[Sequence[_Row]]
 """An array of numbers, or up to three nested sequences.  (An alias that refers to itself would admit strings.)"""
 
@@ -86,7 +85,7 @@ BILLION: Final = Domain(1.0, 1e9, integer=True)
 COUNT: Final = Domain(1.0, 2.0**52, integer=True)
 
 
-def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empty: bool | None = None) -> Cells:
+def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_empty: bool | None = None) -> Cells:
     """`value` as a float64 array of any shape, every entry checked against the domain of `name`.
 
     Empty arrays are cells too.  Arguments with a `domain` of their own may be lists without which there is no meaning:
@@ -94,8 +93,13 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     """
     may_be_empty = domain is None if may_be_empty is None else may_be_empty
     domain = DOMAINS[name] if domain is None else domain
-    if type(value) in _PLAIN and value < _LARGE and domain.has(value, value) and not (domain.integer and value % 1):
-        return np.array(value, dtype=np.float64)  # the usual case, quickly
+    if (  # the usual case, quickly
+        (type(value) is float or type(value) is int or type(value) is np.float64)
+        and value < _LARGE
+        and domain.has(value, value)
+        and not (domain.integer and value % 1)
+    ):
+        return np.array(value, dtype=np.float64)
     if type(value).__module__.partition(".")[0] in ("xarray", "dask") and getattr(value, "ndim", True):
         raise TypeError(f"{name} is a {type(value).__name__}, whose labels would be lost here: give its .values")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -127,14 +131,14 @@ def as_cells(name: str, value: Any, domain: Domain | None = None, *, may_be_empt
     return array
 
 
-def _check(name: str, array: NDArray[Any], good: NDArray[np.bool_], domain: Domain) -> None:
+def _check(name: str, array: NDArray[np.generic], good: NDArray[np.bool_], domain: Domain) -> None:
     if not good.all():
         index = np.unravel_index(int(np.argmin(good)), array.shape)
         where = f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
         raise ValueError(f"{name}{where} = {array.item(*index)!s} is out of range; allowed: {domain}")
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
 
@@ -184,7 +188,7 @@ def common_shape(named: Mapping[str, Cells | tuple[int, ...]]) -> tuple[int, ...
     return shape
 
 
-def as_common(**given: tuple[Any, Domain]) -> list[Cells]:
+def as_common(**given: tuple[object, Domain]) -> list[Cells]:
     """Several checked arguments, broadcast to one shape, in order."""
     read = {name: as_cells(name, value, domain) for name, (value, domain) in given.items()}
     shape = common_shape(read)
@@ -204,7 +208,7 @@ def one_thread() -> Iterator[None]:
         _ALONE.reset(before)
 
 
-def as_threads(threads: Any) -> int:
+def as_threads(threads: object) -> int:
     """Number of threads; None means all cores this process may use."""
     if threads is None:
         if _ALONE.get():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Final, Generic, Self, TypeVar, overload
+from typing import Final, Generic, Self, TypeVar, overload
 from weakref import WeakSet
 
 __all__ = ["Guarded", "cached"]
@@ -24,7 +24,7 @@ class cached(Generic[_T]):  # noqa: N801
     compute it together, and the first value stays.
     """
 
-    def __init__(self, compute: Callable[[Any], _T]) -> None:
+    def __init__(self, compute: Callable[..., _T]) -> None:
         self._compute = compute
         self.__doc__ = compute.__doc__
 

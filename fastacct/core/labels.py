@@ -12,13 +12,16 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 
 from fastacct.core.bounds import Bounds, Status
-from fastacct.core.inputs import common_shape, one_thread
+from fastacct.core.inputs import Cells, Codes, common_shape, one_thread
 from fastacct.core.version import __version__
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["NOTES", "labelled", "labels_of", "together"]
 
@@ -48,9 +51,26 @@ NOTES: Final = {
     "tpr": "largest true-positive rate of an attack",
 }
 """What the axes and answers are, as attributes of labelled arrays."""
-Function = TypeVar("Function", bound=Callable[..., Any])
-Call = Callable[..., Any]
-Arrays = Mapping[str, Any]
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+class Labelled(Protocol):
+    """What is used of arrays of the three libraries."""
+
+    attrs: dict[str, str]
+    name: str
+    shape: tuple[int, ...]
+    chunks: object  # of xarray and dask
+    index: pandas.Index  # of pandas, as what follows
+
+    def to_numpy(self) -> Cells: ...
+    def __len__(self) -> int: ...
+
+
+Plain = tuple[Cells | Codes, ...]
+Call = Callable[..., Plain]
+Arrays = Mapping[str, Labelled]
+Types = list[type[np.float64 | np.uint8]]
 
 
 _LIBRARY: Final[dict[type, str | None]] = {}
@@ -82,7 +102,7 @@ def labelled(name: str | None = None, *, outputs: Sequence[str] = _BOUNDS) -> Ca
         signature = inspect.signature(function)
 
         @functools.wraps(function)
-        def call(*arguments: Any, **options: Any) -> Any:
+        def call(*arguments: object, **options: object) -> object:
             kinds = {*map(type, arguments), *map(type, options.values())}
             if kinds <= _PLAIN or not any(map(_is_labelled, (*arguments, *options.values()))):
                 _PLAIN.update(kinds - {dict})
@@ -96,17 +116,19 @@ def labelled(name: str | None = None, *, outputs: Sequence[str] = _BOUNDS) -> Ca
     return decorate
 
 
-def _type(side: str) -> type:
+def _type(side: str) -> type[np.float64 | np.uint8]:
     return np.uint8 if side == "status" else np.float64
 
 
-def _is_labelled(value: Any) -> bool:
+def _is_labelled(value: object) -> bool:
     if type(value) is dict:
         return any(_library(type(one)) for one in value.values())
     return _library(type(value)) is not None
 
 
-def _applied(function: Callable[..., Any], arguments: Mapping[str, Any], name: str, outputs: Sequence[str]) -> Any:
+def _applied(
+    function: Callable[..., object], arguments: Mapping[str, Any], name: str, outputs: Sequence[str]
+) -> Bounds | Labelled:
     run = arguments.get("run", {})
     flat = run | {key: value for key, value in arguments.items() if key != "run"}
     given = {key: value for key, value in flat.items() if labels_of(value)}
@@ -120,27 +142,27 @@ def _applied(function: Callable[..., Any], arguments: Mapping[str, Any], name: s
         plain = (key for key, value in flat.items() if isinstance(value, np.ndarray | list | tuple))
         given |= {key: np.asarray(flat[key]) for key in plain if key != "history"}
 
-    def on_arrays(*arrays: Any) -> tuple[Any, ...]:
+    def on_arrays(*arrays: Cells) -> Plain:
         now = dict(zip(given, arrays, strict=True))
         called = {key: now.get(key, value) for key, value in arguments.items() if key != "run"}
         if "run" in arguments:
             called["run"] = {key: now.get(key, value) for key, value in run.items()}
         found = function(**called)
         wanted = found if isinstance(found, Bounds) else (found,)
-        shape = np.broadcast_shapes(*map(np.shape, arrays), np.shape(wanted[-1]))
+        shape = np.broadcast_shapes(*map(np.shape, arrays), np.asarray(wanted[-1]).shape)
         each = zip(outputs, wanted, strict=True)
         return tuple(np.broadcast_to(np.asarray(one, dtype=_type(side)), shape) for side, one in each)
 
     beside = {key: value for key, value in flat.items() if key not in given and key != "history"}
     about = [_attributes(name, side, flat) for side in outputs]
-    parts: Sequence[Any] = _APPLY[library](on_arrays, given, beside, [*map(_type, outputs)])
+    parts = _APPLY[library](on_arrays, given, beside, [*map(_type, outputs)])
     for part, attributes in zip(parts, about, strict=True):
         if library != "dask":
             part.attrs, part.name = attributes, name
     return Bounds(*parts) if len(parts) > 1 else parts[0]
 
 
-def _with_xarray(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) -> Sequence[Any]:
+def _with_xarray(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:
     """Over the outer grid of the dimensions, chunk by chunk where there are chunks."""
     import xarray
 
@@ -153,7 +175,7 @@ def _with_xarray(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]
     return found if len(types) > 1 else (found,)
 
 
-def _with_pandas(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) -> Sequence[Any]:
+def _with_pandas(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:
     """Row by row: the series have one index."""
     import pandas
 
@@ -167,7 +189,7 @@ def _with_pandas(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]
     return [pandas.Series(part, index=series.index) for part in found]
 
 
-def _with_dask(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) -> Sequence[Any]:
+def _with_dask(call: Call, given: Arrays, beside: Mapping[str, object], types: Types) -> Sequence[Labelled]:
     """Chunk by chunk, when it is computed."""
     import dask.array
 
@@ -185,10 +207,10 @@ def _with_dask(call: Call, given: Arrays, beside: Arrays, types: Sequence[Any]) 
 _APPLY: Final = {"xarray": _with_xarray, "pandas": _with_pandas, "dask": _with_dask}
 
 
-def _chunk(call: Call, alone: bool) -> Call:
+def _chunk(call: Call, alone: bool) -> Callable[..., object]:
     """What is applied to a chunk, in one thread where a scheduler has threads of its own."""
 
-    def work(*arrays: Any) -> Any:
+    def work(*arrays: Cells) -> object:
         with one_thread() if alone else nullcontext():
             found = call(*arrays)
         return found if len(found) > 1 else found[0]
@@ -215,7 +237,7 @@ def together(bounds: Bounds) -> Any:
     return bounds
 
 
-def _attributes(name: str, side: str, about: Mapping[str, Any]) -> dict[str, str]:
+def _attributes(name: str, side: str, about: Mapping[str, object]) -> dict[str, str]:
     """What an answer is, as attributes."""
     default = {"order": "RDP()", "approximation": "CLT()"}.get(side, "Exact()")
     accountant = about.get("accountant") or (None if name in ("rdp", "fnr", "tpr") else default)
@@ -227,4 +249,4 @@ def _attributes(name: str, side: str, about: Mapping[str, Any]) -> dict[str, str
         "accountant": accountant if isinstance(accountant, str | None) else repr(accountant),
         "fastacct_version": __version__,
     }
-    return {key: text for key, text in known.items() if text}
+    return {key: str(text) for key, text in known.items() if text}

@@ -8,18 +8,18 @@ be derived from it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
 from functools import cache
 from inspect import Parameter, Signature
-from typing import Any, ClassVar, Final, cast, dataclass_transform
+from typing import ClassVar, Final, cast, dataclass_transform
 
 import numpy as np
 
 __all__ = ["Compared", "Record", "fields_of"]
 
 
-fields_of: Final[Callable[[type[Any]], tuple[Field[Any], ...]]] = cache(fields)  # type: ignore[assignment]
+fields_of: Final[Callable[[type], tuple[Field[object], ...]]] = cache(fields)
 """They are built anew each time by the standard library."""
 _FIELD: Final = vars(dataclasses)["_FIELD"]
 """What tells a field from what the standard library only notes of a class."""
@@ -48,27 +48,27 @@ class _Signature:
 class Record(_Frozen):
     """A frozen value of the fields that its class annotates; equal to itself only."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]] = {}
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]] = {}
     __match_args__: ClassVar[tuple[str, ...]] = ()
-    __signature__: ClassVar[Any] = _Signature()
+    __signature__: ClassVar[_Signature] = _Signature()
     __replace__ = replace
     _defaults: ClassVar[dict[str, object]] = {}
 
-    def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
+    def __init_subclass__(cls, *, kw_only: bool = False, **options: bool) -> None:
         super().__init_subclass__(**options)
         known = dict(cls.__dataclass_fields__)
         # annotations that are text, as `from __future__ import annotations` makes them: no name has to be known here
         for name, annotation in vars(cls).get("__annotations__", {}).items():
             if "ClassVar" not in str(annotation):
                 given = vars(cls).get(name, MISSING)
-                one: Any = given if isinstance(given, Field) else field(default=given, kw_only=kw_only)
-                one.name, one.type, one._field_type = name, annotation, _FIELD
+                one: Field[object] = given if isinstance(given, Field) else field(default=given, kw_only=kw_only)
+                one.name, one.type, one._field_type = name, annotation, _FIELD  # type: ignore[attr-defined]
                 known[name] = one
         cls.__dataclass_fields__ = known
         cls._defaults = {name: one.default for name, one in known.items() if one.default is not MISSING}
         cls.__match_args__ = tuple(name for name, one in known.items() if one.kw_only is not True)  # type: ignore[misc]
 
-    def __init__(self, /, *given: Any, **named: Any) -> None:
+    def __init__(self, /, *given: object, **named: object) -> None:
         names, state = self.__match_args__[: len(given)], self.__dict__
         state |= self._defaults
         state |= zip(names, given, strict=False)
@@ -101,12 +101,12 @@ class Record(_Frozen):
 class Compared(Record):
     """A record that equals others of its class with the same fields."""
 
-    def _key(self) -> tuple[Hashable, ...]:
+    def _key(self) -> tuple[object, ...]:
         state = self.__dict__
         if (kept := state.get("_kept_key")) is not None:
-            return cast("tuple[Hashable, ...]", kept)
+            return cast("tuple[object, ...]", kept)
         values = [getattr(self, one.name) for one in fields_of(type(self))]
-        key: tuple[Any, ...] = (
+        key: tuple[object, ...] = (
             type(self),
             *((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values),
         )

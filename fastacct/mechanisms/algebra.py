@@ -54,7 +54,7 @@ class Mechanism(Refusals):
     no_sample: ClassVar[str] = ""
     """Why nothing is known of groups of records, and of samples, if that is so."""
 
-    def __init_subclass__(cls, **facts: Any) -> None:
+    def __init_subclass__(cls, **facts: object) -> None:
         """Take the above as keywords of the class, as in `class Mine(Mechanism, relations=ALL, tight=False)`."""
         super().__init_subclass__()
         for name, value in facts.items():

@@ -65,18 +65,18 @@ class SampledGaussian(NamedTuple):
         return self.noise, self.rate, self.steps
 
 
-def parameter(domain: Domain, default: Any = MISSING, about: str = "") -> Any:
+def parameter(domain: Domain, default: object = MISSING, about: str = "") -> Any:
     """A field of a mechanism that may be an array, with its allowed range, and what it is about, for the docstring."""
     return field(metadata={"domain": domain, "kind": f"float or array in {domain}", "about": about}, default=default)
 
 
-def constant(domain: Domain, default: Any = MISSING, about: str = "") -> Any:
+def constant(domain: Domain, default: object = MISSING, about: str = "") -> Any:
     """A field of a mechanism that is one number, with its allowed range; whole numbers are stored as int."""
     kind = str(domain).replace("numbers", "number") if domain.integer else f"float in {domain}"
     return field(metadata={"constant": domain, "kind": kind, "about": about}, default=default)
 
 
-def option(allowed: tuple[str, ...] | tuple[bool, ...], default: Any, about: str = "") -> Any:
+def option(allowed: tuple[str, ...] | tuple[bool, ...], default: object, about: str = "") -> Any:
     """A field of a mechanism that is one of a few words, or True or False."""
     kind = f"{{{', '.join(map(repr, allowed))}}}"
     return field(metadata={"allowed": allowed, "kind": kind, "about": about}, default=default)
@@ -123,7 +123,7 @@ class Value(Compared):
 
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__(**options)
         text, section = cls.__doc__ or "", _sections(cls)
         if section and "    Parameters\n" not in text:
@@ -201,18 +201,18 @@ class Refusals(Value):
         """Whether batches of fixed or bounded size are known."""
         return False
 
-    def fixed_size(self, batch_size: Reals, records: Reals) -> Any:
+    def fixed_size(self, batch_size: Reals, records: Reals) -> Value:
         """On a batch of `batch_size` of the `records`, drawn without replacement: known for Gaussian noise only."""
         raise ValueError(f"batches of fixed size are known for Gaussian noise only, not for {self!r}")
 
-    def with_replacement(self, draws: Reals, records: Reals) -> Any:
+    def with_replacement(self, draws: Reals, records: Reals) -> Value:
         """On a batch of independent draws: refused."""
         raise refuse_sampler("with_replacement")
 
-    def allocation(self, steps: Reals) -> Any:
+    def allocation(self, steps: Reals) -> Value:
         """In one random step of several: refused."""
         raise refuse_sampler("allocation")
 
-    def shuffled(self, steps: Reals) -> Any:
+    def shuffled(self, steps: Reals) -> Value:
         """In the batches of a random order of all records: refused."""
         raise refuse_sampler("shuffled")

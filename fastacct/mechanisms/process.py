@@ -70,7 +70,7 @@ class Process:
             raise TypeError(f"blocks must be a table {{mechanism: count}}, not {blocks!r}")
         self._blocks = _table(items)
         self._shape = _shape(self._blocks)
-        self._facts: dict[object, Any] = {}
+        self._facts: dict[object, object] = {}
         """What is known of the mechanisms, whatever their counts: processes of the same ones share it."""
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,8 +154,9 @@ def _draw_panel(axis: Axes, rates: Cells, noises: Cells, values: Cells, levels: 
     crossed = [level for level in levels if finite.min() < level < finite.max()]
     if crossed:
         # Lines are interpolated in log(epsilon), which spans decades from one cell to the next.
-        style: dict[str, Any] = {"colors": "black", "linewidths": 0.8, "linestyles": "solid"}
-        lines = axis.contour(rates, noises, np.log(finite), levels=np.log(crossed), **style)
+        lines = axis.contour(
+            rates, noises, np.log(finite), levels=np.log(crossed), colors="black", linewidths=0.8, linestyles="solid"
+        )
         for text in axis.clabel(lines, fmt=lambda level: f"{math.exp(level):g}", fontsize=SMALL):
             text.set_bbox({"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75})
     return filled

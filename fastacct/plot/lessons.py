@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,7 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
     return _finished(figure, axis, "Privacy loss")
 
 
-def _lines(named: Mapping[str, Any], what: str) -> tuple[Figure, Axes, list[Any]]:
+def _lines(named: Mapping[str, object], what: str) -> tuple[Figure, Axes, list[tuple[float, float, float, float]]]:
     """A figure with one panel, and a colour for each line."""
     if not named:
         raise ValueError(f"{what} is empty: nothing to draw")

@@ -7,7 +7,7 @@ docs/algorithms/compiled.md says what is assumed, and what the errors are.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,9 +193,9 @@ class Tilted:
             _densities.phases_along(weights, losses, h, first, np.empty((TOGETHER + 1) * losses.size), out)
         return np.asarray(panels[1].sum(axis=-1)), self._error(panels, np.arange(first, first + n) * h)
 
-    def _error(self, panels: list[Complex], t: Any) -> Any:
+    def _error(self, panels: list[Complex], t: float | NDArray[np.floating]) -> Cells:
         off = 10.0 * np.abs(panels[1] - panels[0]).sum(axis=-1) + self.dropped
-        return off + self.rounding + self.per_order * (self.c + t)
+        return np.asarray(off + self.rounding + self.per_order * (self.c + t))
 
 
 def log_moment(parts: list[Part], v: Cells) -> Cells:

@@ -54,7 +54,7 @@ def compiled(name: str, function: object) -> Callback:
     return made
 
 
-def _copied(function: FunctionType, seen: dict[int, Any], register: Callable[[FunctionType], None]) -> FunctionType:
+def _copied(function: FunctionType, seen: dict[int, object], register: Callable[[FunctionType], None]) -> FunctionType:
     """With globals of its own, in which there is nothing but what it reads; registered first: it may call itself."""
     code, names = function.__code__, dict[str, object]({"__name__": function.__module__, "__builtins__": builtins})
     cells = tuple(CellType() for _ in code.co_freevars)
@@ -70,7 +70,7 @@ def _copied(function: FunctionType, seen: dict[int, Any], register: Callable[[Fu
     return copy
 
 
-def _fresh(value: Any, attributes: set[str], seen: dict[int, Any]) -> Any:
+def _fresh(value: Any, attributes: set[str], seen: dict[int, object]) -> Any:
     """What is read, where it may change: functions that are not compiled yet, arrays, also in modules and tuples."""
     if type(value).__module__.startswith(_COMPILED_ONCE):
         raise ValueError(f"{value!r} was compiled with the values of its time; call functions of numba.njit instead")
