@@ -42,7 +42,7 @@ class PrivacyLoss:
         self._job, self._direction, self._threads = job, direction, threads
         parts = (job if isinstance(job, Process) else job * 1).decompose(direction)
         releases = sum(float(np.asarray(count)) for _, count in parts)
-        self._off = 0.0 if parts.is_sampled(direction) else 2.0 * WEIGHTS_OFF * releases
+        self._off = 0.0 if parts.sampled(direction, exactly=True) else 2.0 * WEIGHTS_OFF * releases
         """By how much the probabilities of a pair may miss 1: those that users give, do."""
         self._other: Direction = "add" if direction == "remove" else "remove"
         self._grids: dict[Direction, tuple[Cells, Cells, Cells]] = {}
@@ -60,7 +60,7 @@ class PrivacyLoss:
         """
         alpha = as_number("order", order, _ORDER)
         process = self._job if isinstance(self._job, Process) else self._job * 1
-        if alpha >= 1.0 and process.is_sampled(self._direction):
+        if alpha >= 1.0 and process.sampled(self._direction, exactly=True):
             found = rdp_bounds(process, alpha, neighbors=self._direction, threads=self._threads)
             if found.lower > 0.0 or found.upper in (0.0, math.inf):
                 return found

@@ -27,10 +27,10 @@ from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import rate_of_batch
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.base import Count, SampledGaussian
+from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.base import Run as Columns
 from fastacct.mechanisms.gaussian import Gaussian
-from fastacct.mechanisms.process import Process, are_proper
+from fastacct.mechanisms.process import Process, Sampled, are_proper
 from fastacct.samplers import REFUSED, refuse_sampler
 
 if TYPE_CHECKING:
@@ -129,39 +129,17 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
 class _Steps(Process):
     """Steps of sampled Gaussians, from checked numbers.  Readers take them as they are; few ask for the table."""
 
-    def __init__(self, run: Columns, shape: tuple[int, ...] | None = None) -> None:
-        """Of one mechanism whose parameters broadcast to a shape; without it, of several, in order."""
-        self._run, self._is_one, self._shape, self._facts = run, shape is not None, shape or (), {}
-
-    @cached
-    def _steps(self) -> Sequence[SampledGaussian]:
-        rows = [self._run] if self._is_one else zip(*self._run, strict=True)
-        return [SampledGaussian(noise, rate, True, steps) for noise, rate, steps in rows]
+    def __init__(self, steps: Sampled) -> None:
+        self._own, self._shape, self._facts = steps, steps.shape, {}
 
     @cached
     def _blocks(self) -> dict[Mechanism, Count]:
-        return dict(Process((Gaussian(one.noise).poisson(one.rate), one.steps) for one in self._steps))
+        table = (Gaussian(noise).poisson(rate) for noise, rate in zip(*self._own[:2], strict=True))
+        return dict(Process(zip(table, self._own.steps, strict=True)))
 
-    def is_sampled(self, relation: Relation) -> bool:
+    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sampled | None:
         """As given, but under replace-one, where a sample has losses of another kind."""
-        return relation != "replace_one" or super().is_sampled(relation)
-
-    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
-        """As given, but under replace-one."""
-        return super().sampled(relation, exactly=exactly) if relation == "replace_one" else self._steps
-
-    def run(self, relation: Relation, *, exactly: bool = False) -> Columns | None:
-        """As given, but under replace-one."""
-        is_many = not self._is_one and self._run[0].size > 1 and relation != "replace_one"
-        return None if is_many else super().run(relation, exactly=exactly)
-
-    def _kinds(self, relation: Relation) -> Sequence[SampledGaussian] | None:
-        return super()._kinds(relation) if relation == "replace_one" else self._steps
-
-    def columns(self, relation: Relation) -> Columns | None:
-        """As given, but under replace-one."""
-        is_own = not self._is_one and relation != "replace_one"
-        return None if not is_own else self._run if are_proper(*self._run[:2]) else None
+        return super().sampled(relation, exactly=exactly) if relation == "replace_one" else self._own
 
 
 def process_of(run: Run) -> Process:
@@ -177,7 +155,7 @@ def process_of(run: Run) -> Process:
     noise, rate, steps = found.values()
     if (batch := fixed_batch(run)) is not None:
         return Process({Gaussian(unwrap(noise)).fixed_size(*batch): cast("Count", unwrap(steps))})
-    return _Steps((noise, rate, steps), common_shape(found))
+    return _Steps(Sampled([noise], [rate], [steps], common_shape(found)))
 
 
 def fixed_batch(run: Run) -> tuple[Reals, Reals] | None:
@@ -213,7 +191,8 @@ def of_history(history: Iterable[Block]) -> Process:
     if not columns.size:
         raise ValueError("history is empty; give at least one (noise_multiplier, sample_rate, steps)")
     if columns[2].sum() < MAX_STEPS:
-        return _Steps(_merged(columns))
+        noise, rate, count = _merged(columns)
+        return _Steps(Sampled(noise, rate, count, order=slice(None) if are_proper(noise, rate) else None))
     try:
         return Process((Gaussian(noise).poisson(rate), int(steps)) for noise, rate, steps in rows)
     except ValueError as error:  # the sum of equal blocks is beyond 2**53

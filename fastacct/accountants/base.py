@@ -14,7 +14,7 @@ from fastacct.core.inputs import Cells, Codes
 from fastacct.core.record import Compared
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.base import Run
-from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.process import Process, Sampled
 
 if TYPE_CHECKING:
     from fastacct.readers.job import Ask
@@ -38,9 +38,8 @@ class Method(Compared):
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified bounds of epsilon or delta; lower ones are 0 where only upper ones are asked for."""
         self._refuse_lower(ask)
-        run = job.run(ask.relation)
+        run = self._sampled(job, ask.relation).run
         if run is None:
-            self._runs(job, ask.relation)
             raise self.cannot(f"{ask.quantity} of a heterogeneous history")
         return Bounds(np.zeros(ask.shape), *self._upper(run, ask))
 
@@ -60,9 +59,9 @@ class Method(Compared):
         if not ask.only_upper:
             raise ValueError(f"accountant {type(self).__name__} proves no lower bound; use fastacct.Exact()")
 
-    def _runs(self, job: Process, relation: Relation) -> list[Run]:
-        """The sampled Gaussians that a job consists of, flat over its cells, or a refusal."""
-        if (found := job.runs(relation)) is not None:
+    def _sampled(self, job: Process, relation: Relation) -> Sampled:
+        """The sampled Gaussians that a job consists of, or a refusal."""
+        if (found := job.sampled(relation)) is not None:
             return found
         other = next(one for one, _ in job.decompose(relation) if one.sampled_gaussian(relation) is None)
         raise ValueError(

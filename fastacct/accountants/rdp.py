@@ -84,13 +84,13 @@ class RDP(Method):
 
     def with_order(self, job: Process, ask: Ask) -> tuple[Cells, Codes, Cells]:
         """Upper bounds of a job of sampled Gaussians, and the order at which each was found."""
-        run, (conversion, orders) = job.run(ask.relation), self._options()
+        sampled, (conversion, orders) = self._sampled(job, ask.relation), self._options()
         quantity = _kernels.Quantity.DELTA if ask.quantity == "delta" else _kernels.Quantity.EPSILON
-        if run is not None:
+        if (run := sampled.run) is not None:
             kernel = partial(_kernels.renyi_upper, quantity=quantity, conversion=conversion, orders=orders)
             (values, order), status = run_kernel(partial(kernel, *run, ask.target), ask.shape, 2, ask.threads)
             return values, status, order
-        columns = self._runs(job, ask.relation)
+        columns = sampled.runs
         owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
         values, order, status = np.empty(target.size), np.empty(target.size), np.empty(target.size, dtype=np.uint8)
         for cell in range(math.prod(job.shape)):

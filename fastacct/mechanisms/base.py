@@ -57,12 +57,6 @@ class SampledGaussian(NamedTuple):
     rate: Cells
     is_exact: bool
     """If False the noise was rounded down, or it stands for something else that it bounds."""
-    steps: Cells = np.asarray(1.0)
-
-    @property
-    def run(self) -> Run:
-        """All steps of it."""
-        return self.noise, self.rate, self.steps
 
 
 def parameter(domain: Domain, default: object = MISSING, about: str = "") -> Any:

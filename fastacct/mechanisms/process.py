@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import comb, fsum, prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from fastacct.mechanisms.base import Count, DeltaOf, Run, SampledGaussian, Value
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
-__all__ = ["Cell", "Process", "are_proper", "cell_divergence", "cell_pure_epsilon", "merge"]
+__all__ = ["Cell", "Process", "Sampled", "are_proper", "cell_divergence", "cell_pure_epsilon", "merge"]
 
 _COUNT: Final = Domain(0.0, MAX_STEPS, integer=True)
 _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
@@ -35,6 +35,44 @@ _Fact = TypeVar("_Fact")
 Index = NDArray[np.intp]
 Cell = tuple[tuple["Mechanism", int], ...]
 """The mechanisms of one cell of a job in plain numbers, and how often each is run."""
+
+
+class Sampled(NamedTuple):
+    """Poisson-sampled Gaussians: columns of numbers, or of arrays that broadcast to a shape."""
+
+    noise: Cells | Sequence[Cells]
+    rate: Cells | Sequence[Cells]
+    steps: Cells | Sequence[Count]
+    shape: tuple[int, ...] = ()
+    is_exact: bool = True
+    order: Index | slice | None = None
+    """Of noise and rate, where each of several has noise and releases something of some records, in plain numbers."""
+
+    def _rows(self) -> Iterator[Run]:
+        for noise, rate, count in zip(self.noise, self.rate, self.steps, strict=True):
+            yield np.asarray(noise, np.float64), np.asarray(rate, np.float64), np.asarray(count, np.float64)
+
+    @property
+    def run(self) -> Run | None:
+        """The only one, in arrays that broadcast; None if there are several."""
+        return None if len(self.noise) > 1 else next(self._rows(), _NO_RUN)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All, flat over the cells."""
+
+        def flat(cells: Cells) -> Cells:
+            return np.broadcast_to(cells, self.shape).ravel() if self.shape else cells.reshape(1)
+
+        return [(flat(noise), flat(rate), flat(count)) for noise, rate, count in self._rows()]
+
+    @property
+    def columns(self) -> Run | None:
+        """Noise, rate and count in that order; None where there is none."""
+        if self.order is None:
+            return None
+        noise, rate, count = (np.asarray(one)[self.order] for one in self[:3])
+        return noise, rate, count
 
 
 class Process:
@@ -125,67 +163,28 @@ class Process:
         """Whether all losses are Gaussian mixtures that increase in the output, whatever the parameters."""
         return self._fact("gaussian", lambda: all(mechanism.is_gaussian for mechanism in self._blocks))
 
-    def is_sampled(self, relation: Relation) -> bool:
-        """Whether the job is sampled Gaussians, exactly."""
-        kinds = self._kinds(relation)
-        return kinds is not None and self._fact(("exact", relation), lambda: all(one.is_exact for one in kinds))
-
-    def _kinds(self, relation: Relation) -> Sequence[SampledGaussian] | None:
-        """The sampled Gaussian that one release of each is, or is bounded by; None if one is something else."""
-
-        def find() -> list[SampledGaussian] | None:
-            is_tight, found = self.tight, list[SampledGaussian]()
-            for mechanism in self.decompose(relation)._blocks:
-                if (one := mechanism.sampled_gaussian(relation)) is None:
-                    return None
-                found.append(one._replace(is_exact=one.is_exact and is_tight))
-            return found
-
-        return self._fact(("kinds", relation), find)
-
-    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sequence[SampledGaussian] | None:
+    def sampled(self, relation: Relation, *, exactly: bool = False) -> Sampled | None:
         """The sampled Gaussians that the job is or (but `exactly`) is bounded by; None if there is anything else."""
-        kinds = self._kinds(relation)
-        if kinds is None or (exactly and not self.is_sampled(relation)):
+        found = self._fact(("sampled", relation), lambda: self._sampled(relation))
+        if found is None or (exactly and not found.is_exact):
             return None
         counts = self.decompose(relation)._blocks.values()
-        return [one._replace(steps=np.asarray(n, np.float64)) for one, n in zip(kinds, counts, strict=True)]
+        return found._replace(steps=list(counts) if self._shape else np.fromiter(counts, np.float64, len(counts)))
 
-    def run(self, relation: Relation, *, exactly: bool = False) -> Run | None:
-        """The only one of them, in arrays that broadcast; None if there are several."""
-        kinds = self._kinds(relation)
-        found = self.sampled(relation, exactly=exactly) if kinds is not None and len(kinds) <= 1 else None
-        return None if found is None else found[0].run if found else _NO_RUN
-
-    def columns(self, relation: Relation) -> Run | None:
-        """Noise, rate and count, in order of noise and rate, of a job of plain numbers: several sampled Gaussians.
-
-        None for any other job, and where one of them releases nothing, has no noise, or samples all records.
-        """
-
-        def find() -> tuple[Cells, Cells, Index] | None:
-            kinds = (self.is_sampled(relation) and self._kinds(relation)) or ()
-            noise, rate = (
-                np.array([float(x) for x in row]) for row in ([k.noise for k in kinds], [k.rate for k in kinds])
-            )
-            order = np.lexsort((rate, noise))
-            return (noise[order], rate[order], order) if are_proper(noise[order], rate) else None
-
-        found = None if self._shape else self._fact(("columns", relation), find)
-        if found is None:
-            return None
-        noise, rate, order = found
-        counts = self.decompose(relation)._blocks.values()
-        return noise, rate, np.fromiter(counts, np.float64, len(counts))[order]
-
-    def runs(self, relation: Relation, *, exactly: bool = False) -> list[Run] | None:
-        """All of them, flat over the cells."""
-
-        def flat(cells: Cells) -> Cells:
-            return np.broadcast_to(cells, self._shape).ravel() if self._shape else cells.reshape(1)
-
-        found = self.sampled(relation, exactly=exactly)
-        return None if found is None else [(flat(one.noise), flat(one.rate), flat(one.steps)) for one in found]
+    def _sampled(self, relation: Relation) -> Sampled | None:
+        """Whatever the counts."""
+        kinds = list[SampledGaussian]()
+        for mechanism in self.decompose(relation)._blocks:
+            if (one := mechanism.sampled_gaussian(relation)) is None:
+                return None
+            kinds.append(one)
+        is_exact = self.tight and all(one.is_exact for one in kinds)
+        noise, rate = [one.noise for one in kinds], [one.rate for one in kinds]
+        if self._shape:
+            return Sampled(noise, rate, (), self._shape, is_exact)
+        noises, rates = np.array(list(map(float, noise))), np.array(list(map(float, rate)))
+        order = np.lexsort((rates, noises))
+        return Sampled(noises, rates, (), (), is_exact, order if are_proper(noises[order], rates) else None)
 
     def cells(self) -> Iterator[Cell]:
         """The mechanisms of every cell in plain numbers with their counts, equal ones merged, in an order of values."""

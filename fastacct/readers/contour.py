@@ -92,7 +92,8 @@ class Contour:
     @cached
     def _columns(self) -> list[Run] | None:
         """Noise, rate and count (flat arrays) of mechanisms that are all sampled Gaussians, unrounded, else None."""
-        return self._process.runs(self._relation, exactly=True)
+        sampled = self._process.sampled(self._relation, exactly=True)
+        return sampled.runs if sampled else None
 
     @cached
     def _cells(self) -> list[Cell]:
@@ -106,8 +107,8 @@ class Contour:
 
     def _steps(self) -> _Job | None:
         """A cell of at least two sampled Gaussians that release something, as the arrays they are, else None."""
-        columns = None if self.is_mirrored else self._process.columns(self._relation)
-        if columns is None:
+        sampled = None if self.is_mirrored else self._process.sampled(self._relation, exactly=True)
+        if not sampled or (columns := sampled.columns) is None:
             return None
         noise, rate, count = columns
         one, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)

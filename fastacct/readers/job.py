@@ -48,7 +48,7 @@ class Ask(NamedTuple):
 
 def exact(job: Process, ask: Ask) -> Bounds:
     """Certified bounds by the tightest readers there are."""
-    if job.is_sampled(ask.relation):
+    if job.sampled(ask.relation, exactly=True):
         return _mended(job, ask, _contour(job, ask))
     whole, mine = job.decompose(ask.relation), ask if job.tight else ask._replace(only_upper=True)
     if any(m.alternatives() for m, _ in whole):
@@ -134,7 +134,8 @@ def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
 
 
 def _contour(process: Process, ask: Ask) -> Bounds:
-    if run := process.run(ask.relation, exactly=True):
+    sampled = process.sampled(ask.relation, exactly=True)
+    if sampled and (run := sampled.run):
         ways, what = kernel_directions(ask.relation), WHAT[ask.quantity]
         read, status = read_run(run, ask.target, ask.shape, what, ways, ask.threads, only_upper=ask.only_upper)
         return Bounds(read[0], read[0] if ask.only_upper else read[1], status)

@@ -19,6 +19,7 @@ from fastacct.core.bounds import Bounds, Status, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
+from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
 from fastacct.readers.job import delta_of, owners
 from fastacct.readers.renyi import merged_runs
@@ -41,12 +42,16 @@ def divergences(
     if only_upper or relation != "add":
         return found
     whole, sampled = job.decompose(relation), np.zeros(job.shape, dtype=np.bool_)
-    for _, rate, count in whole.runs(relation) or []:
+    for _, rate, count in _runs(whole, relation):
         sampled |= ((rate > 0.0) & (rate < 1.0) & (count > 0.0)).reshape(job.shape)
     known = ~sampled.ravel()[owners(job.shape, shape)].reshape(shape)
     upper, status = np.asarray(found.upper), np.asarray(found.status)
     lower = np.where(known, found.lower, 0.0)
     return Bounds(lower, upper, np.where(known | (upper == np.inf), status, status_of(lower, upper)).astype(np.uint8))
+
+
+def _runs(whole: Process, relation: Relation) -> list[Run]:
+    return sampled.runs if (sampled := whole.sampled(relation)) else []
 
 
 def _of_larger(
@@ -80,7 +85,7 @@ def _at_one(whole: Process, relation: Relation, threads: int, only_upper: bool) 
     if only_upper:
         return Bounds(np.zeros(upper.size), upper, status)
     rise = np.zeros(shape)  # bound of K'', which adds up over the releases
-    for sigma, rate, count in whole.runs(relation) or []:
+    for sigma, rate, count in _runs(whole, relation):
         noise, share, times = (x.reshape(whole.shape) for x in (sigma, rate, count))
         twice = np.nextafter(1.0 + orders, 3.0)
         high = _of_run(noise, share, np.ones(whole.shape), twice, shape, threads, True).upper
@@ -97,7 +102,7 @@ def _at_infinity(whole: Process, relation: Relation) -> Bounds:
     upper = np.array([cell_pure_epsilon(cell, relation) for cell in whole.cells()])
     released = np.zeros(upper.size, dtype=np.bool_)  # by Gaussian noise: its loss is unbounded, but of "add"
     if relation != "add":
-        for sigma, rate, count in whole.runs(relation) or []:
+        for sigma, rate, count in _runs(whole, relation):
             released |= (sigma < np.inf) & (rate > 0.0) & (count > 0.0)
     lower = np.where(released & (upper == np.inf), np.inf, 0.0)
     status = np.where(upper == np.inf, Status.NOT_MET, np.where(upper > 0.0, Status.LOOSE, Status.TIGHT))
@@ -108,9 +113,10 @@ def _between(
     job: Process, orders: Cells, shape: tuple[int, ...], relation: Relation, threads: int, only_upper: bool
 ) -> Bounds:
     """At orders above 1 that are finite."""
-    if run := job.run(relation):
+    sampled = job.sampled(relation)
+    if sampled and (run := sampled.run):
         return _of_run(*run, orders, shape, threads, only_upper)
-    columns = job.runs(relation)
+    columns = sampled.runs if sampled else None
     if columns is None and not only_upper:
         whole = job.decompose(relation)
         raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {whole!r}; use rdp")
