@@ -169,7 +169,7 @@ def epsilon_approx(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
     >>> round(fa.dpsgd.epsilon_approx(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5), 4)
     1.6177
     """
-    return _approximately("epsilon", delta, run)
+    return unwrap(_approximated("epsilon", delta, run))
 
 
 def delta_approx(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
@@ -177,7 +177,7 @@ def delta_approx(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
 
     **No guarantee**: it may be below the truth.
     """
-    return _approximately("delta", epsilon, run)
+    return unwrap(_approximated("delta", epsilon, run))
 
 
 def rdp(*, orders: Reals, **run: Unpack[Run]) -> float | Floats:
@@ -286,10 +286,6 @@ def _both(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Bou
     if found is not None:
         return Bounds(found[0], found[1], _STATUSES[found[2]])
     return plain_bounds(_bounds(quantity, target, run))
-
-
-def _approximately(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> float | Floats:
-    return unwrap(_approximated(quantity, target, run))
 
 
 @labelled(outputs=("approximation",))

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fastacct.accountants.question import Job, answer, plain_bounds
+from fastacct.accountants.question import Job, answer, as_process, plain_bounds
 from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
 from fastacct.core.relations import DIRECTIONS, Direction
@@ -39,8 +39,8 @@ class PrivacyLoss:
     """log dP/dQ under P, for all releases of a job together; made by `fastacct.privacy_loss`."""
 
     def __init__(self, job: Job, direction: Direction, threads: int | None) -> None:
-        self._job, self._direction, self._threads = job, direction, threads
-        parts = (job if isinstance(job, Process) else job * 1).decompose(direction)
+        self._job, self._direction, self._threads = as_process(job), direction, threads
+        parts = self._job.decompose(direction)
         releases = sum(float(np.asarray(count)) for _, count in parts)
         self._off = 0.0 if parts.sampled(direction, exactly=True) else 2.0 * WEIGHTS_OFF * releases
         """By how much the probabilities of a pair may miss 1: those that users give, do."""
@@ -59,22 +59,21 @@ class PrivacyLoss:
         on are bounded above as by `fastacct.rdp`, the others and the lower bounds by integrals over certified deltas.
         """
         alpha = as_number("order", order, _ORDER)
-        process = self._job if isinstance(self._job, Process) else self._job * 1
-        if alpha >= 1.0 and process.sampled(self._direction, exactly=True):
-            found = rdp_bounds(process, alpha, neighbors=self._direction, threads=self._threads)
+        if alpha >= 1.0 and self._job.sampled(self._direction, exactly=True):
+            found = rdp_bounds(self._job, alpha, neighbors=self._direction, threads=self._threads)
             if found.lower > 0.0 or found.upper in (0.0, math.inf):
                 return found
         if alpha == 0.0:
             lost = float(self._deltas_of(self._other, np.array([_LARGEST]))[1][0]) + self._off
             lower, upper = 0.0, math.inf if lost >= 1.0 else -math.log1p(-lost) * (1.0 + 1e-14)
         elif alpha == math.inf:
-            least = answer("epsilon", process, 0.0, None, self._direction, self._threads)
-            known = float(rdp(process, alpha, neighbors=self._direction))
+            least = answer("epsilon", self._job, 0.0, None, self._direction, self._threads)
+            known = float(rdp(self._job, alpha, neighbors=self._direction))
             lower, upper = float(least.lower), min(float(least.upper), known)
         else:
             lower, upper = self._by_deltas(min(alpha, _MOST))  # divergences grow with the order
             if alpha >= 1.0:
-                upper = min(upper, float(rdp(process, alpha, neighbors=self._direction, threads=self._threads)))
+                upper = min(upper, float(rdp(self._job, alpha, neighbors=self._direction, threads=self._threads)))
                 lower = min(lower, upper)
         return _bounds(lower, upper)
 
@@ -123,8 +122,7 @@ class PrivacyLoss:
 
     def _growth(self, direction: Direction) -> tuple[float, float]:
         """rho of zero-concentrated DP and epsilon of pure DP in one direction; inf where none is known."""
-        process = self._job if isinstance(self._job, Process) else self._job * 1
-        parts = [(one, float(np.asarray(count))) for one, count in process.decompose(direction)]
+        parts = [(one, float(np.asarray(count))) for one, count in self._job.decompose(direction)]
         rho = sum(k * min(m.concentration(direction), m.unsampled().concentration(direction)) for m, k in parts)
         pure = sum(k * m.pure_epsilon(direction) for m, k in parts)
         if math.isinf(min(rho, pure)):

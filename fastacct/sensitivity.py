@@ -13,7 +13,9 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from fastacct.core.inputs import COUNT, POSITIVE, Domain, as_choice, as_number
-from fastacct.core.relations import ALL, Relation
+from fastacct.core.relations import Relation, as_relation
+from fastacct.core.relations import sensitivity as moved_by
+from fastacct.core.rounding import float_above
 
 __all__ = ["clipped", "count", "histogram", "mean", "sum", "top_k"]
 
@@ -30,7 +32,7 @@ def count(*, neighbors: Relation = "add_remove") -> float:
     >>> count(), count(neighbors="replace_one")
     (1.0, 1.0)
     """
-    _relation(neighbors)
+    as_relation(neighbors)
     return 1.0
 
 
@@ -41,8 +43,8 @@ def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float
     (5.0, 6.0)
     """
     low, high = _interval(low, high)
-    moved = _up(Fraction(high) - Fraction(low))
-    return moved if _relation(neighbors) == "replace_one" else max(abs(low), abs(high))
+    moved = float_above(Fraction(high) - Fraction(low))
+    return moved if as_relation(neighbors) == "replace_one" else max(abs(low), abs(high))
 
 
 def mean(low: float, high: float, *, records: int, neighbors: Relation = "replace_one") -> float:
@@ -56,10 +58,10 @@ def mean(low: float, high: float, *, records: int, neighbors: Relation = "replac
     """
     low, high = _interval(low, high)
     n = as_number("records", records, COUNT)
-    relation = _relation(neighbors)
+    relation = as_relation(neighbors)
     if relation == "zero_out":
-        return _up(Fraction(max(abs(low), abs(high))) / Fraction(n))
-    return _up((Fraction(high) - Fraction(low)) / Fraction(n if relation == "replace_one" else n + 1.0))
+        return float_above(Fraction(max(abs(low), abs(high))) / Fraction(n))
+    return float_above((Fraction(high) - Fraction(low)) / Fraction(n if relation == "replace_one" else n + 1.0))
 
 
 def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float:
@@ -70,8 +72,7 @@ def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float
     >>> histogram(), histogram(norm="l2", neighbors="replace_one")
     (1.0, 1.4142135623730951)
     """
-    moved = 2.0 if _relation(neighbors) == "replace_one" else 1.0
-    return _of_equal(1.0, moved, as_choice("norm", norm, _NORMS))
+    return _of_ones(moved_by(as_relation(neighbors)), as_choice("norm", norm, _NORMS))
 
 
 def clipped(
@@ -87,7 +88,7 @@ def clipped(
     by, norm = as_choice("by", by, _NORMS), as_choice("norm", norm, _NORMS)
     more = max(powers[norm] - powers[by], 0.0)  # the largest L_norm in a ball of L_by: all coordinates equal, or one
     spread = d if more == 1.0 else _root_up(d) if more == 0.5 else 1.0
-    return _up(Fraction(bound) * Fraction(spread)) * (2.0 if _relation(neighbors) == "replace_one" else 1.0)
+    return float_above(Fraction(bound) * Fraction(spread)) * moved_by(as_relation(neighbors))
 
 
 def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> float:
@@ -98,28 +99,18 @@ def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> f
     >>> top_k(4), top_k(4, norm="l1", neighbors="replace_one")
     (2.0, 8.0)
     """
-    moved = as_number("k", k, COUNT) * (2.0 if _relation(neighbors) == "replace_one" else 1.0)
-    return _of_equal(1.0, moved, as_choice("norm", norm, _NORMS))
+    moved = as_number("k", k, COUNT) * moved_by(as_relation(neighbors))
+    return _of_ones(moved, as_choice("norm", norm, _NORMS))
 
 
-def _of_equal(size: float, number: float, norm: Norm) -> float:
-    """The norm of a vector with so many coordinates of one size."""
-    return size * {"l1": number, "l2": _root_up(number), "linf": 1.0}[norm]
-
-
-def _up(value: Fraction) -> float:
-    """The smallest float that is not below a number."""
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+def _of_ones(number: float, norm: Norm) -> float:
+    """The norm of a vector of so many ones."""
+    return {"l1": number, "l2": _root_up(number), "linf": 1.0}[norm]
 
 
 def _root_up(value: float) -> float:
     near = math.sqrt(value)
     return near if Fraction(near) ** 2 >= Fraction(value) else math.nextafter(near, math.inf)
-
-
-def _relation(neighbors: object) -> Relation:
-    return as_choice("neighbors", neighbors, ALL)
 
 
 def _interval(low: float, high: float) -> tuple[float, float]:

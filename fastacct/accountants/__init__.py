@@ -6,14 +6,5 @@ from fastacct.accountants.older import CLT, AdvancedComposition, AnalyticGaussia
 from fastacct.accountants.pld import PLD
 from fastacct.accountants.rdp import RDP
 
-__all__ = [
-    "CLT",
-    "PLD",
-    "RDP",
-    "AdvancedComposition",
-    "AnalyticGaussian",
-    "BasicComposition",
-    "Exact",
-    "Method",
-    "ZCDPComposition",
-]
+__all__ = ["CLT", "PLD", "RDP", "AdvancedComposition", "AnalyticGaussian", "BasicComposition", "Exact", "Method"]
+__all__ += ["ZCDPComposition"]

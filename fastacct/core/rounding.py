@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells, Reals, unwrap
 
-__all__ = ["PADDING", "at_least", "divided_down", "multiplied_up", "quotient_up", "rate_of_batch", "sum_of"]
+__all__ = ["PADDING", "at_least", "divided_down", "float_above", "float_below", "multiplied_up", "quotient_up"]
+__all__ += ["raised", "rate_of_batch", "sum_of"]
 
+_Exact = TypeVar("_Exact", Fraction, Decimal)
 PADDING: Final = 1e-11
 """Relative error of closed forms, by far: checked against 50 digits."""
 
@@ -34,6 +38,22 @@ def quotient_up(value: Reals, divisor: Reals) -> float | Cells:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         moved = np.asarray(np.asarray(value) / np.asarray(divisor)) * (1.0 + 4e-16)
     return unwrap(np.where(moved > 0.0, np.nextafter(moved, np.inf), moved))
+
+
+def float_above(value: _Exact) -> float:
+    """The smallest float that is not below a number."""
+    near = float(value)
+    return near if type(value)(near) >= value else math.nextafter(near, math.inf)
+
+
+def float_below(value: _Exact) -> float:
+    """The largest float that is not above a number."""
+    return -float_above(-value)
+
+
+def raised(value: Cells, positive: NDArray[np.bool_]) -> Cells:
+    """Closed forms good to some ulps, rounded up; 0 only where nothing is released."""
+    return np.where(positive, np.nextafter(value * (1.0 + 4e-15), np.inf), 0.0)
 
 
 def rate_of_batch(batch_size: float, records: float) -> float:

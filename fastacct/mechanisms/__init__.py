@@ -27,45 +27,12 @@ from fastacct.mechanisms.selection import (
     Thresholdout,
 )
 
-__all__ = [
-    "DPFTRL",
-    "GDP",
-    "GOPA",
-    "ZCDP",
-    "AboveThreshold",
-    "ApproxDP",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Exponential",
-    "FixedSizeBatch",
-    "Gaussian",
-    "GaussianMixture",
-    "GradientWalk",
-    "Laplace",
-    "LaplaceL2",
-    "MeanConcentratedDP",
-    "Mechanism",
-    "NoisyIteration",
-    "Paprika",
-    "Parallel",
-    "PermuteAndFlip",
-    "PoissonSampled",
-    "Process",
-    "PureDP",
-    "RDPCurve",
-    "RandomWalk",
-    "RandomizedResponse",
-    "RepeatedSelection",
-    "Skellam",
-    "SparseVector",
-    "Staircase",
-    "Thresholdout",
-    "TreeAggregation",
-    "TruncatedLaplace",
-    "TruncatedPoisson",
-    "from_losses",
-    "from_pmf",
-]
+__all__ = ["DPFTRL", "GDP", "GOPA", "ZCDP", "AboveThreshold", "ApproxDP", "DiscreteGaussian", "DiscreteLaplace"]
+__all__ += ["Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk", "Laplace", "LaplaceL2"]
+__all__ += ["MeanConcentratedDP", "Mechanism", "NoisyIteration", "Paprika", "Parallel", "PermuteAndFlip"]
+__all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomWalk", "RandomizedResponse", "RepeatedSelection"]
+__all__ += ["Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation", "TruncatedLaplace"]
+__all__ += ["TruncatedPoisson", "from_losses", "from_pmf"]
 
 EVERY: Final = tuple(
     kind

@@ -18,6 +18,7 @@ import numpy as np
 
 from fastacct.core.inputs import MAX_STEPS, TINY, UNIT, Cells, Domain, Reals, as_number, unwrap
 from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
+from fastacct.core.rounding import float_above
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
 from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
 from fastacct.mechanisms.base import Count, DeltaOf, Divergence, Refusals, SampledGaussian, parameter, plain, scaled
@@ -303,9 +304,8 @@ class PoissonSampled(Mechanism):
         """A sample of the sample: the rates multiply.  A product that is not a float is rounded up."""
         rate = PoissonSampled(self.mechanism, sample_rate).sample_rate
         own, other = np.broadcast_arrays(np.asarray(self.sample_rate), np.asarray(rate))
-        exact = [Fraction(float(a)) * Fraction(float(b)) for a, b in zip(own.flat, other.flat, strict=True)]
-        near = [float(one) for one in exact]
-        up = [np.nextafter(value, 2.0) if value < one else value for value, one in zip(near, exact, strict=True)]
+        rates = zip(own.flat, other.flat, strict=True)
+        up = [float_above(Fraction(float(a)) * Fraction(float(b))) for a, b in rates]
         return PoissonSampled(self.mechanism, unwrap(np.array(up).reshape(own.shape)))
 
     def __repr__(self) -> str:

@@ -20,22 +20,8 @@ from fastacct.samplers import refuse_sampler
 if TYPE_CHECKING:
     from fastacct.mechanisms.process import Process
 
-__all__ = [
-    "WEIGHTS_OFF",
-    "Count",
-    "DeltaOf",
-    "Divergence",
-    "Refusals",
-    "Run",
-    "SampledGaussian",
-    "Value",
-    "constant",
-    "option",
-    "parameter",
-    "plain",
-    "scaled",
-    "store",
-]
+__all__ = ["WEIGHTS_OFF", "Count", "DeltaOf", "Divergence", "Refusals", "Run", "SampledGaussian", "Value", "constant"]
+__all__ += ["option", "parameter", "plain", "scaled", "store"]
 
 WEIGHTS_OFF: Final = 1e-12
 """How far from 1 given probabilities may add up: rounding of the sum, no more."""

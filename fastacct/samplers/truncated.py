@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
+from fastacct.core.rounding import float_above, float_below
 from fastacct.losses.loss import ROUNDING, Bracket, Loss, Nodes, OutOfReachError, Pair
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled, replaced
 
@@ -59,7 +60,8 @@ def truncation(rate: float, at_most: int, records: int) -> Truncation:
             (tau, rest), (more, _) = _tail(records - 1, p, at_most), _tail(records, p, at_most + 1)
         swapped = b / n * more / tau
         kept = rest * p + tau * swapped
-        return Truncation(_up(tau), _up(rest), _up(swapped), _down(kept))
+        taken, left, moved = (min(float_above(x * (1 + _OFF)), 1.0) for x in (tau, rest, swapped))
+        return Truncation(taken, left, moved, float_below(kept * (1 - _OFF)))
 
 
 def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
@@ -90,18 +92,6 @@ def _log_factorial(n: int) -> Decimal:
     x = Decimal(n + 1)
     series = sum(1 / (c * x ** (2 * i + 1)) for i, c in enumerate(_BERNOULLI))
     return (x - Decimal("0.5")) * x.ln() - x + _HALF_LOG_TWO_PI + series
-
-
-def _up(x: Decimal) -> float:
-    x *= 1 + _OFF
-    near = float(x)
-    return min(near if Decimal(near) >= x else math.nextafter(near, math.inf), 1.0)
-
-
-def _down(x: Decimal) -> float:
-    x *= 1 - _OFF
-    near = float(x)
-    return near if Decimal(near) <= x else math.nextafter(near, 0.0)
 
 
 class _EitherLoss(Loss):

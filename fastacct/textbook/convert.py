@@ -13,31 +13,17 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastacct.accountants.question import answer
 from fastacct.accountants.rdp import CONVERSIONS, RDP, Conversion
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Floats, Reals, as_choice, as_common, unwrap
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Domain, Floats, Reals, as_choice, as_common, unwrap
+from fastacct.core.rounding import raised
 from fastacct.mechanisms.gaussian import Gaussian
 
-__all__ = [
-    "approximate_to_advantage",
-    "approximate_to_probabilistic",
-    "bounded_range_to_zcdp",
-    "gdp_to_zcdp",
-    "pure_to_zcdp",
-    "rdp_to_delta",
-    "rdp_to_epsilon",
-    "zcdp_to_epsilon_closed_form",
-]
+__all__ = ["approximate_to_advantage", "approximate_to_probabilistic", "bounded_range_to_zcdp", "gdp_to_zcdp"]
+__all__ += ["pure_to_zcdp", "rdp_to_delta", "rdp_to_epsilon", "zcdp_to_epsilon_closed_form"]
 
-_UP: Final = 1.0 + 4e-15
 _ORDER: Final = Domain(1.0, 1e11, open_low=True)
-
-
-def _raised(value: Cells, positive: NDArray[np.bool_]) -> Cells:
-    """Round up; 0 only where nothing is released."""
-    return np.where(positive, np.nextafter(value * _UP, np.inf), 0.0)
 
 
 def pure_to_zcdp(epsilon: Reals) -> float | Floats:
@@ -47,21 +33,21 @@ def pure_to_zcdp(epsilon: Reals) -> float | Floats:
     0.46211715726
     """
     (e,) = as_common(epsilon=(epsilon, NONNEGATIVE))
-    return unwrap(_raised(e * np.tanh(0.5 * e), e > 0.0))
+    return unwrap(raised(e * np.tanh(0.5 * e), e > 0.0))
 
 
 def bounded_range_to_zcdp(epsilon: Reals) -> float | Floats:
     """Losses in a range of length epsilon (the exponential mechanism): rho = epsilon^2/8.  Cesar, Rogers 2021."""
     (e,) = as_common(epsilon=(epsilon, NONNEGATIVE))
     with np.errstate(over="ignore"):
-        return unwrap(_raised(e * e / 8.0, e > 0.0))
+        return unwrap(raised(e * e / 8.0, e > 0.0))
 
 
 def gdp_to_zcdp(mu: Reals) -> float | Floats:
     """mu-GDP is rho-zCDP with rho = mu^2/2.  (The converse is false.)"""
     (m,) = as_common(mu=(mu, NONNEGATIVE))
     with np.errstate(over="ignore"):
-        return unwrap(_raised(0.5 * m * m, m > 0.0))
+        return unwrap(raised(0.5 * m * m, m > 0.0))
 
 
 def zcdp_to_epsilon_closed_form(rho: Reals, delta: Reals) -> float | Floats:
@@ -73,7 +59,7 @@ def zcdp_to_epsilon_closed_form(rho: Reals, delta: Reals) -> float | Floats:
     r, d = as_common(rho=(rho, NONNEGATIVE), delta=(delta, Domain(0.0, 1.0, open_low=True)))
     with np.errstate(invalid="ignore"):
         value = np.where(r < np.inf, r + 2.0 * np.sqrt(r) * np.sqrt(-np.log(d)), np.inf)
-        return unwrap(_raised(value, r > 0.0))
+        return unwrap(raised(value, r > 0.0))
 
 
 def rdp_to_epsilon(
@@ -134,7 +120,7 @@ def approximate_to_advantage(epsilon: Reals, delta: Reals) -> float | Floats:
     0.462122536088
     """
     e, d = as_common(epsilon=(epsilon, NONNEGATIVE), delta=(delta, UNIT))
-    return unwrap(np.asarray(np.minimum(_raised(np.tanh(0.5 * e) * (1.0 - d) + d, (e > 0.0) | (d > 0.0)), 1.0)))
+    return unwrap(np.asarray(np.minimum(raised(np.tanh(0.5 * e) * (1.0 - d) + d, (e > 0.0) | (d > 0.0)), 1.0)))
 
 
 def approximate_to_probabilistic(epsilon: Reals, delta: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
@@ -146,5 +132,5 @@ def approximate_to_probabilistic(epsilon: Reals, delta: Reals, slack: Reals) -> 
     e, d, s = as_common(
         epsilon=(epsilon, NONNEGATIVE), delta=(delta, UNIT), slack=(slack, Domain(0.0, np.inf, open_low=True))
     )
-    share = np.minimum(_raised(d / -np.expm1(-s), d > 0.0), 1.0)
+    share = np.minimum(raised(d / -np.expm1(-s), d > 0.0), 1.0)
     return unwrap(np.asarray(np.nextafter(e + s, np.inf))), unwrap(np.asarray(share))
