@@ -82,6 +82,7 @@ cdef extern from "include/kernels.h" nogil:
     enum: FA_NO_MEMORY
     void fa_alloc_limit(int64_t n)
     double fa_seconds()
+    int fa_disagreed()
 
 cdef const fa_kernels *kernels() noexcept nogil
 

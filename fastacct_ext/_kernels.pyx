@@ -374,6 +374,11 @@ def limit_memory(int64_t allocations):
     fa_alloc_limit(allocations)
 
 
+def disagreed():
+    """Whether two certified intervals of one number did not meet since the last call: then one of them is wrong."""
+    return bool(fa_disagreed())
+
+
 def rdp_bounds_by_series(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] orders,
                          double[::1] lower, double[::1] upper, uint8_t[::1] status):
     """Renyi divergences at integer orders, by the binomial series alone."""

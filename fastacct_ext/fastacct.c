@@ -119,14 +119,17 @@ static void fa_give_below_largest_loss(const fa_call *call, int64_t i)
 {
     const fa_cells *in = &call->in;
     fa_found largest;
+    fa_interval both;
     double none = 0.0, slope;
     fa_cells one = {.n = 1, .sigma = in->sigma + i, .q = in->q + i, .steps = in->steps + i, .target = &none};
     fa_answers out = {.lower = &largest.lower, .upper = &largest.upper, .slope = &slope, .status = &largest.status};
     if (call->kernel(&one, &call->ask, INFINITY, &out) != 1 || !(largest.upper < call->upper[i]))
         return;
-    call->upper[i] = largest.upper;
+    both = fa_share((fa_interval){call->lower ? call->lower[i] : 0.0, call->upper[i]}, (fa_interval){0.0, largest.upper});
+    both = fa_safe(both, 0.0, INFINITY);
+    call->upper[i] = both.upper;
     if (call->lower)
-        call->lower[i] = fa_min(call->lower[i], largest.upper);
+        call->lower[i] = both.lower;
 }
 
 #define FA_CALL_CELLS 1024

@@ -288,3 +288,55 @@ def test_the_program_of_the_documentation_prints_what_it_says(compiled):
     (program,), (printed,) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("c", "text"))
     done = subprocess.run([compiled(program)], capture_output=True, text=True, check=True)
     assert done.stdout == printed
+
+
+MEETING = r"""
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+#include "exact/one_step.h"
+#include "../src/dispatch.c"
+
+const fa_kernels *fa_kernels_baseline(void) { return 0; }
+const fa_kernels *fa_kernels_v3(void) { return 0; }
+const fa_kernels *fa_kernels_v4(void) { return 0; }
+
+static int wrong;
+#define CHECK(what) if (!(what)) wrong = printf("line %d: %s\n", __LINE__, #what)
+
+int main(void)
+{
+    fa_interval low = {1.0, 2.0}, high = {3.0, 4.0}, none = {0.0, INFINITY}, nan = {NAN, 2.5}, r;
+    r = fa_share(low, (fa_interval){1.5, 3.0});
+    CHECK(r.lower == 1.5 && r.upper == 2.0 && !fa_disagreed());
+    r = fa_share(fa_share(none, low), (fa_interval){2.0, 2.0}); /* they meet in one point */
+    CHECK(r.lower == 2.0 && r.upper == 2.0 && !fa_disagreed());
+    r = fa_safe(fa_share(low, high), 0.0, INFINITY);
+    CHECK(r.lower == 0.0 && r.upper == 4.0 && fa_disagreed() && !fa_disagreed());
+    r = fa_safe(fa_share(high, low), 0.0, INFINITY);
+    CHECK(r.lower == 0.0 && r.upper == 4.0 && fa_disagreed());
+    r = fa_safe(fa_share(fa_share(low, high), low), 0.0, INFINITY); /* what agrees with one of both changes nothing */
+    CHECK(r.lower == 0.0 && r.upper == 4.0 && fa_disagreed());
+    r = fa_safe(fa_share(low, fa_share(high, low)), 0.0, INFINITY);
+    CHECK(r.lower == 0.0 && r.upper == 4.0 && fa_disagreed());
+    r = fa_safe((fa_interval){2.0, 1.0}, 0.0, INFINITY);
+    CHECK(r.lower == 0.0 && r.upper == 2.0 && fa_disagreed());
+    r = fa_safe((fa_interval){-3.0, -INFINITY}, -INFINITY, 0.0);
+    CHECK(r.lower == -INFINITY && r.upper == -3.0 && fa_disagreed());
+    r = fa_safe(fa_share(low, nan), 0.0, INFINITY); /* no number, no disagreement: the safe side */
+    CHECK(r.lower == 0.0 && r.upper == 2.5 && !fa_disagreed());
+    r = fa_safe((fa_interval){1.0, NAN}, 0.0, 7.0);
+    CHECK(r.lower == 1.0 && r.upper == 7.0 && !fa_disagreed());
+    return wrong;
+}
+"""
+
+
+def test_intervals_that_do_not_meet_give_the_larger_upper_bound_and_are_seen(tmp_path):
+    """Two certified intervals of one number that do not meet: one is wrong, and the smaller upper bound may be it."""
+    (tmp_path / "meeting.c").write_text(MEETING)
+    flags = ["-std=gnu11", "-O1", "-w", "-I", INCLUDE]
+    made = cc(*flags, "meeting.c", "-lm", "-o", "meeting", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    done = subprocess.run([tmp_path / "meeting"], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("", 0)

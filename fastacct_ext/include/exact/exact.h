@@ -160,8 +160,7 @@ FA_FUNC fa_interval fa_contour_log_delta(fa_contour *run, double eps, int points
     for (i = 0; i < 6 && fa_place(run, eps, NAN, log_size, points_max) >= 0.0; i++) {
         fa_contour_read(run, eps, &r);
         d = fa_bounds_of(&r);
-        out.lower = fa_max(out.lower, d.lower);
-        out.upper = fa_min(out.upper, d.upper);
+        out = fa_share(out, d);
         if (r.relative + r.alias < (run->tolerance < FA_TOLERANCE ? 10.0 * exp(-run->tolerance) : FA_GOOD) ||
             (r.log_value > -INFINITY && r.relative + r.alias < 0.3 && fabs(r.log_value - log_size) < 0.5))
             break;
@@ -214,9 +213,7 @@ FA_FUNC fa_interval fa_contour_eps_from(fa_contour *run, double log_delta, doubl
             return none;
     }
     (void)fa_ends(run, log_delta, eps, gap, &r, &out);
-    out.lower = fa_max(out.lower, none.lower);
-    out.upper = fa_min(out.upper, none.upper);
-    return out;
+    return fa_share(out, none);
 }
 
 /* eps at log delta in one direction: from the saddle-point approximation, or from another guess */

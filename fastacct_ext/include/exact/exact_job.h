@@ -111,14 +111,6 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 
 FA_FUNC double fa_one_sided_eps_end(const fa_exact *e, int way) { return way ? e->add_end : INFINITY; }
 
-/* what is not a number is on the safe side: fa_min and fa_max would drop it on either */
-FA_INLINE fa_interval fa_safe(fa_interval r, double low, double high)
-{
-    r.upper = r.upper <= high ? r.upper : high;
-    r.lower = r.lower >= low && r.lower <= r.upper ? r.lower : low;
-    return r;
-}
-
 /* whether the capped line takes this direction of the job: several steps of sampled Gaussians, and Gaussians; added
  * ones where their largest loss is so many deviations away that no end is in sight */
 FA_INLINE int fa_is_capped(const fa_exact *e, int way)

@@ -328,8 +328,9 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
         }
         r = fa_exact_eps(e, log(target));
         if (!(r.upper < INFINITY) || !(r.upper - r.lower <= FA_TIGHT * r.upper))
-            r.upper = fa_min(r.upper, fa_exact_fallback(e, target, 0));
-        *lower_out = fa_min(r.lower, r.upper);
+            r = fa_share(r, (fa_interval){0.0, fa_exact_fallback(e, target, 0)});
+        r = fa_safe(r, 0.0, INFINITY);
+        *lower_out = r.lower;
         *upper_out = r.upper;
         return fa_status_of(*lower_out, *upper_out, what);
     }
@@ -341,11 +342,11 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
     if (r.upper > -INFINITY && !(r.upper - r.lower <= FA_TIGHT)) {
         double d = fa_exact_fallback(e, target, 1);
         if (d < 1.0 && d > 0.0)
-            r.upper = fa_min(r.upper, log(d) * (1.0 - 2.0 * FA_EPS) + 2.0 * FA_EPS);
+            r = fa_share(r, (fa_interval){-INFINITY, log(d) * (1.0 - 2.0 * FA_EPS) + 2.0 * FA_EPS});
     }
-    r.upper = fa_min(r.upper, fa_participation(e));
+    r = fa_safe(fa_share(r, (fa_interval){-INFINITY, fa_participation(e)}), -INFINITY, 0.0);
     if (what == FA_GIVE_LOG_DELTA) {
-        *lower_out = fa_min(r.lower, r.upper);
+        *lower_out = r.lower;
         *upper_out = r.upper;
     }
     else {

@@ -40,7 +40,7 @@ typedef struct {
 FA_FUNC double fa_add_window_most(const fa_add_nodes *s, double x, double y, int side)
 {
     double u = x - s->edge, near = side > 0 ? fa_max(u, 0.0) : fa_min(u, 0.0);
-    return (u < 0.0 ? 1.0 : 0.0) + 0.5 * exp(fa_min(600.0, 0.5 * (y * y - near * near) / (s->width * s->width)));
+    return (u < 0.0 ? 1.0 : 0.0) + 0.5 * exp(0.5 * (y * y - near * near) / (s->width * s->width));
 }
 
 /* int |Q keep exp(-p l)| left and right of the nodes on the line turned by phi; at most that, too, is what nodes

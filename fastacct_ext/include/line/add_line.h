@@ -147,8 +147,7 @@ FA_FUNC int fa_add_eps(fa_add_work *w, double sigma, double q, double steps, dou
             found = fa_add_solve(&w->line, log_delta, &eta, &r);
         }
         if (found == FA_ADD_FOUND && fa_add_ends(&w->line, &run, log_delta, eta, &r, &d)) {
-            out->lower = known ? fa_max(out->lower, d.lower) : d.lower;
-            out->upper = known ? fa_min(out->upper, d.upper) : d.upper;
+            *out = known ? fa_share(*out, d) : d;
             known = 1;
             if (out->upper - out->lower <= FA_ADD_WIDTH * out->upper)
                 break;
@@ -173,6 +172,7 @@ FA_FUNC int fa_add_log_delta(fa_add_work *w, double sigma, double q, double step
     fa_add_run run;
     fa_add_saddle at;
     fa_add_reading r;
+    fa_interval found;
     double eta, slip, turn = 1.0;
     int i, known = 0;
     if (!fa_add_takes(sigma, q, steps) || !(eps >= 0.0) || !fa_add_work_reserve(w))
@@ -196,8 +196,9 @@ FA_FUNC int fa_add_log_delta(fa_add_work *w, double sigma, double q, double step
             continue;
         r.lower = fa_min(r.lower, fa_add_read(&w->line, eta - slip).lower);
         r.upper = fa_max(r.upper, fa_add_read(&w->line, eta + slip).upper);
-        out->lower = known ? fa_max(out->lower, r.lower) : r.lower;
-        out->upper = known ? fa_min(out->upper, r.upper) : r.upper;
+        found.lower = r.lower;
+        found.upper = r.upper;
+        *out = known ? fa_share(*out, found) : found;
         *slope_out = -r.slope;
         known = 1;
         if (out->upper - out->lower <= FA_ADD_WIDTH)

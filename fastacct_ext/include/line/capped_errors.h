@@ -55,7 +55,7 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
         double e0 = fa_min(600.0, inv_cap * (zi * zi - u0 * u0)),
                b = s2 * f * f + far * f * ph + 3.0 * ph + most * a * chi + bump, q, eb, x, loss_r, loss, ek;
         b += u0 > -8.0 * width ? 2.0 * inv_cap * (s2 * s2 * f * f + (fabs(u0) + fabs(zi) + step) * s2 * f * ph) : 0.0;
-        q = unit + half_inv * (zi * zi - zr * zr) + fa_min(40.0, cells * b) + (u0 < step ? 0.0 : e0);
+        q = unit + half_inv * (zi * zi - zr * zr) + cells * b + (u0 < step ? 0.0 : e0);
         size = (u0 < step ? 1.0 + 0.5 * fa_exp_plain_v(e0) : 0.5) * f_here;
         ek = size * fa_exp_plain_v(fa_min(600.0, q));
         eb = size * fa_exp_plain_v(fa_min(600.0, q + c * (lr - mean) + t * fabs(li)));
@@ -73,7 +73,7 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
                    more = u1 > -8.0 * floor_width
                               ? 2.0 * inv_floor * (s2 * s2 * f * f + (fabs(u1) + fabs(zi) + step) * s2 * f * ph)
                               : 0.0;
-            double grow = fa_exp_plain_v(fa_min(40.0, cells * more));
+            double grow = fa_cap_swell(cells * more);
             large[j] = grow * (u1 < step ? 1.0 + k1 : k1) * eb;
             q += u1 > -step ? 0.0 : e1;
             low[j] = grow * size * (u1 > -step ? 1.0 + k1 : 0.5) *
@@ -133,7 +133,7 @@ FA_INLINE void fa_cap_round(const fa_cap_block *block, const fa_cap_line *line, 
         double fine = fa_cap_fine(block, z, zs[j], rough[j], mixed);
         double loss = m * (fa_cap_loss_fine(plain, rough[j], mixed) + 4.0 * al + 2.0 * shift), grow = 5.0 + 16.0 * d,
                add = (14.0 + steps) * wj * d;
-        fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
+        fine += j >= edge ? 10.0 + 2.0 * (1.0 + fabs(fa_max(-9.0, xs[j]))) * (z + cap) * inv_width : 0.0;
         fine += grow * steps;
         far += fa_min(0.5 * x * x * m, 2.0 * m + wj * x) * fine + fa_min(x, 2.0) * u_max * loss + add * x * steps;
         near += fa_min(0.5 * y * y * m, 2.0 * m + wj * y) * fine + fa_min(y, 2.0) * near_c * loss + add * y * steps;
@@ -165,10 +165,10 @@ FA_INLINE double fa_cap_round_large(const fa_cap_block *block, const fa_cap_line
     int j, n = s->sum.n, edge = s->edge;
     FA_PRAGMA(omp simd reduction(+ : large))
     for (j = s->lifted; j < n; j++) {
-        double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fa_min(9.0, fabs(xs[j] * scale + offset)),
+        double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fabs(fa_min(9.0, xs[j] * scale + offset)),
                plain = al + shift;
         double fine = 80.0 + fa_cap_fine(block, z, zs[j], rough[j], mixed);
-        fine += (j >= edge ? 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0) +
+        fine += (j >= edge ? 2.0 * (1.0 + fabs(fa_max(-9.0, xs[j]))) * (z + cap) * inv_width : 0.0) +
                 2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
         large += above[j] * fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) *
                  (fine + 9.0 * steps + u_max * (fa_cap_loss_fine(plain, rough[j], mixed) + 4.0 * al + 2.0 * shift) +
@@ -191,7 +191,7 @@ FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int or
     double mean = fabs(s->mean - block->kappa), first = s->z[0] / block->sigma,
            x = u * fa_max(mean, fabs(s->sum.lr[0]));
     double left = block->pair ? fa_mix_left_end(block, v, u, order)
-                              : 0.5 * exp(-0.5 * first * first + fa_min(600.0, fa_max(0.0, -v * mean))) *
+                              : 0.5 * exp(-0.5 * first * first + fa_max(0.0, -v * mean)) *
                                     (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
     return left + fa_cap_right_end(block, v, u);
 }

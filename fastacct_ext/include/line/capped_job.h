@@ -222,6 +222,9 @@ FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
 /* exp of a bound's logarithm: inf beyond what any use of it can bring back */
 FA_INLINE double fa_cap_exp(double x) { return x > 300.0 ? INFINITY : exp(x); }
 
+/* the same in loops: a factor on an upper bound */
+FA_INLINE double fa_cap_swell(double x) { return x <= 690.0 ? fa_exp_plain_v(x) : INFINITY; }
+
 /* z where one step's loss is `loss` > log(1-q) */
 FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
 {

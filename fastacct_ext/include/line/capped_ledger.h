@@ -16,15 +16,22 @@ typedef struct {
 } fa_cap_ledger;
 
 /* what ends E_Q[e^(vl) low] at the last node of a block that is split, where its small losses end: as fa_cap_right_end,
- * erfc(y) <= exp(-y^2)/(y sqrt(pi)); where the window is still open it is at most 1 */
+ * erfc(y) <= exp(-y^2)/(y sqrt(pi)); where the window is still open it is at most 1.  inf where it does not fall */
 FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     int last = s->sum.n - 1;
     double y = s->x[last] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
-           log_low = y < 1.0 ? 0.0 : -y * y - log(y) - 1.26;
-    return (2.0 + 4.0 * block->strip / s->h) * exp(fa_min(600.0, v * s->sum.lr[last] + s->sum.log_w[last] + log_low));
+           log_low = y < 1.0 ? 0.0 : -y * y - log(y) - 1.26,
+           rise = v * fa_cap_posterior(block, s->z[last]) + (block->pair ? fa_max(0.0, v * -block->pair->q_low) : 0.0),
+           rate = (rise - s->z[last]) * block->inv_var - 2.0 * FA_HALF_ROOT * fa_max(0.0, y) / w->floor_width -
+                  2.0 * FA_HALF_ROOT * fa_max(0.0, s->x[last]) / w->width,
+           cells = -rate * s->h * block->sigma * block->sigma * s->slope[last]; /* d log/dz, and to the next node */
+    if (!(rate < 0.0))
+        return INFINITY;
+    return (fa_max(2.0, 2.0 / cells) + 4.0 * block->strip / s->h) *
+           exp(v * s->sum.lr[last] + s->sum.log_w[last] + log_low);
 }
 
 /* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T
@@ -42,10 +49,10 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
         fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
         error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;
         error += fa_cap_ends(block, real, v, 1) +
-                 (block->pair ? 1e-12 : 1e-13) * (fabs(expm1(fa_min(600.0, r.k / block->steps - x * s->mean))) +
+                 (block->pair ? 1e-12 : 1e-13) * (fabs(expm1(r.k / block->steps - x * s->mean)) +
                                                   v * sqrt(fa_max(0.0, r.d2 / block->steps)));
         k += block->steps * (x * s->mean + log1p(r.rest + error)) + slop;
-        none += block->split ? block->steps * log1p(-fa_min(0.9999999, 1.25 * r.jumps / block->steps + error)) : 0.0;
+        none += block->split ? block->steps * log1p(-fa_min(1.0, 1.25 * r.jumps / block->steps + error)) : 0.0;
     }
     if (!small_only && job->has_floor)
         k += log(-expm1(none));
@@ -71,7 +78,7 @@ FA_INLINE void fa_cap_weigh_some(fa_cap_block *block, const int mixed)
                b = f * f * s2 * s2 * stiff +
                    f * s->bend[j] * (fabs(s->z[j]) + h * s2 + u0 * s2 / (w->width * w->width)) + 3.0 * s->bend[j] + 0.5;
         double v = fa_exp_plain_v(fa_min(s->start + j * h, 300.0)), one = 1.0 + v;
-        beyond[j] = s->beyond[j] * fa_exp_plain_v(fa_max(-690.0, s->log_q[j] + raise) + fa_min(100.0, cell * b));
+        beyond[j] = s->beyond[j] * fa_cap_swell(fa_max(-690.0, s->log_q[j] + raise) + cell * b);
         bent[j] = cell * s->stretch * fa_min(v / (one * one), 1.0 / one); /* l'' = stretch v/(1 + v)^2 */
         if (mixed)
             bent[j] = cell * s->spread[j];
@@ -92,11 +99,11 @@ FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
 {
     double mean = fa_max(0.0, block->nodes.mean - block->kappa);
     if (!block->pair)
-        return (block->moduli.right + fa_cap_ends(block, 1.0, -a, 1)) * exp(fa_min(600.0, -a * mean));
+        return (block->moduli.right + fa_cap_ends(block, 1.0, -a, 1)) * exp(-a * mean);
     if (block->pair->n_q)
         return a >= FA_MIX_PUT ? block->moduli.back + fa_mix_ends(block, a, -a, 1) : INFINITY;
     return (block->moduli.right + fa_mix_ends(block, 0.0, -a, 1)) *
-           exp(fa_min(600.0, -a * (mean - log(cos(0.5 * block->strip)))));
+           exp(-a * (mean - log(cos(0.5 * block->strip))));
 }
 
 /* One block's share in the bound of `put` at a < 0: log of T J(a), J(a) = E_Q[e^{aL} (1 - keep)], its slope and
@@ -237,7 +244,8 @@ FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line 
     FA_PRAGMA(omp simd)
     for (k = 0; k < n; k++) {
         double x = share[k], y = x + large * inverse[k], small = log_small[k], bb = fa_exp_plain_v(small);
-        double low = steps * 1.000001 * fa_log_v(1.0 + fa_min(1e290, y / bb)),
+        double deep = small < -600.0 ? 1.0 : 0.0, /* |Bb| < e^-600, 1e-260: its quotients overflow */
+            low = steps * 1.000001 * (fa_log_v(deep > 0.0 ? 1e-260 + y : 1.0 + y / bb) - deep * small),
                all = steps * 1.000001 * fa_log_v(fa_max(1.0, bb) + y);
         small_all[k] = first ? (steps - 1.0) * small : small_all[k] + (steps - 1.0) * small;
         small_once[k] = first ? small : small_once[k] + small;
@@ -308,7 +316,8 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
     FA_PRAGMA(omp simd reduction(+ : sum, size, share))
     for (k = 0; k < n; k++) {
         double t = k * h, f = size_f[k] * scale, by;
-        (void)fa_exp_both_v(fa_min(600.0, grow[k]), &by);
+        (void)fa_exp_both_v(grow[k], &by);
+        by = grow[k] <= 690.0 ? by : INFINITY;
         sum += f * by;
         share += f * by * rule[k] / err[k];
         size += f * (fabs(log_f[k]) + ref + fabs(arg_f[k]) + (c - 1.0 + t) * eps + 30.0 + (fabs(tilt) + t) * drift +

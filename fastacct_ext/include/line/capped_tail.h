@@ -66,10 +66,11 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
            floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
-           swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, last, before;
+           swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0, last,
+           before, nothing = pay > 0.0 ? INFINITY : 300.0;
     double *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
-    FA_PRAGMA(omp simd reduction(+ : sum, swollen))
+    FA_PRAGMA(omp simd reduction(+ : sum, swollen) reduction(max : most))
     for (j = 0; j < n; j++) {
         double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 300.0), e = fa_exp_plain_v(xc),
                rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
@@ -83,26 +84,28 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         l1 = 1.45 * fa_min(1.5 * e, 1.0);
         b = s2 * f2 + (fabs(z) + s2 * h) * z2 + u * (l2 * f2 + l1 * z2) + 4.0 * bend[j] +
             2.5 * dt * f * (2.0 * f + bend[j]) + 1.6 * dt * dt * f * f;
-        k0 = 0.5 * fa_exp_plain_v(fa_min(
-                       600.0, inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2)) +
-                                  (large ? 0.0 : edge * b)));
-        k1 = large ? 0.5 * fa_exp_plain_v(
-                               fa_min(600.0, inv_floor * (y * y - u1 * u1 +
-                                                          2.0 * edge * (s2 * s2 * f2 + (fabs(u1) + step) * s2 * z2))))
-                   : 0.0;
+        k0 = inv_cap * (y * y - u0 * u0 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u0) + step) * s2 * z2)) +
+             (large ? 0.0 : edge * b);
+        k1 = inv_floor * (y * y - u1 * u1 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u1) + step) * s2 * z2));
+        most = fa_max(most, fa_max(k0, k1));
+        k0 = 0.5 * fa_exp_plain_v(k0);
+        k1 = large ? 0.5 * fa_exp_plain_v(k1) : 0.0;
         value = (u0 < step ? 1.0 + k0 : k0) * (large ? (u1 < step ? 1.0 + k1 : k1) : 1.0) * sqrt(1.0 + turn * turn);
         size = log_q[j] + c * (lr - mean) - t * li + 0.5 * s2 * theta * theta;
-        term[j] = value * fa_exp_plain_v(fa_min(600.0, size));
-        swell_term[j] = value * fa_exp_plain_v(fa_min(600.0, size + cells * b - kernel));
+        term[j] = value * fa_exp_plain_v(size);
+        swell_term[j] = value * fa_exp_plain_v(size + cells * b - kernel);
+        most = fa_max(most, fa_max(size, size + cells * b - kernel));
         sum += term[j];
         swollen += swell_term[j];
     }
     last = term[n - 1], before = term[n - 2];
     *slack_out = 0.0;
+    if (!(most < 690.0))
+        return nothing;
     if (last > 1e-20 * sum) { /* beyond the last node it falls at least like the last step */
         double ratio = last / fa_max(before, 1e-300);
         if (!(ratio < 0.9))
-            return 300.0;
+            return nothing;
         sum += last * ratio / (1.0 - ratio);
         swollen += 2.0 * swell_term[n - 1] * ratio / (1.0 - ratio);
     }
@@ -112,7 +115,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
     }
     *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * n);
-    return log(sum + fa_cap_left_mass(block, curve, risen) * exp(fa_min(600.0, fa_max(0.0, -c * mean))));
+    return log(sum + fa_cap_left_mass(block, curve, risen) * exp(fa_max(0.0, -c * mean)));
 }
 
 /* of either kind of block, on a curve of that height, the sum's own error added */

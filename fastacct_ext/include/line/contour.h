@@ -83,7 +83,7 @@ FA_FUNC double fa_line_ends(const fa_block *block, double left, double right, do
     mass_right = 0.5 * exp(-0.5 * z_right * z_right); /* Phi(-z) < exp(-z^2/2)/2 */
     end = fa_pair_loss(m, right, &A, &B) + off;
     tail = first_order ? fa_min(2.0, fa_max(x, u_max * fabs(off))) : fa_min(0.5 * x * x, 2.0 + x);
-    tail *= exp(fa_min(600.0, -0.5 * z_left * z_left + fa_max(0.0, a > 0.0 ? a * l_left : log(block->size))));
+    tail *= exp(-0.5 * z_left * z_left + fa_max(0.0, a > 0.0 ? a * l_left : log(block->size)));
     tail += mass_right * (1.0 + u_max * fabs(end) * 2.0 + (a > 0.0 ? 0.0 : exp(a * end)));
     if (a > 0.0)
         tail += 4.0 * fa_exp_plain_v(fa_min(690.0, a * end - 0.5 * z_right * z_right)) * fa_max(1.0, h / s);

@@ -28,7 +28,7 @@ FA_FUNC double fa_mix_beyond(const fa_cap_block *block, double rate, double v, i
         l = fa_pair_loss(m, to_left ? z - piece : z + piece, &next_a, &next_b) - l0;
         size = rate * ((to_left ? a - next_b : next_a - b) - (a0 - b0)) + fa_max(v * here, v * l) - fell +
                (to_left ? (first - z + piece) * top / s2 : 0.0) - 0.5 * (u1 * u1 - u0 * u0) / (w->width * w->width);
-        sum += piece * exp(fa_min(600.0, size));
+        sum += piece * exp(size);
         z += to_left ? -piece : piece;
         here = l;
         a = next_a;
@@ -78,7 +78,7 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
                b = s2 + (most * (1.0 + eta * eta / (co * co)) + t * eta / co) * spread[k] + 9.0 +
                    (u0 > -8.0 * width ? 2.0 * inv_cap * s2 * s2 : 0.0),
                x = u * (gross[k] + off + li + re), q, ek, eb, size, loss, more;
-        q = log_q[k] + grow + fa_min(40.0, cells * b) + (u0 < step ? 0.0 : e0);
+        q = log_q[k] + grow + cells * b + (u0 < step ? 0.0 : e0);
         size = u0 < step ? 1.0 + 0.5 * fa_exp_plain_v(e0) : 0.5;
         ek = size * fa_exp_plain_v(fa_min(600.0, q));
         eb = size * fa_exp_plain_v(fa_min(600.0, q + c * l + fabs(c) * pen + t * li));
@@ -95,7 +95,7 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
         mean2[j] = 0.5 * loss * loss * fa_max(ek, more);
         if (with_floor) {
             double e1 = fa_min(600.0, inv_floor * (y * y - u1 * u1)), k1 = 0.5 * fa_exp_plain_v(e1),
-                   bent = fa_exp_plain_v(fa_min(40.0, cells * 2.0 * inv_floor * s2 * s2)), edge;
+                   bent = fa_cap_swell(cells * 2.0 * inv_floor * s2 * s2), edge;
             large[j] = bent * (u1 < step ? 1.0 + k1 : k1) * eb;
             q += u1 > -step ? 0.0 : e1;
             edge = bent * size * (u1 > -step ? 1.0 + k1 : 0.5);

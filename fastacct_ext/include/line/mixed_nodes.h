@@ -101,12 +101,12 @@ FA_FUNC double fa_mix_left_end(const fa_cap_block *block, double v, double u, in
     mass = 0.5 * exp(-0.5 * first * first);
     if (m->n_q == 0 && v >= 0.0) { /* the loss stays between kappa and l, and Re(ul) below v times that */
         x = u * fa_max(fabs(l), fabs(s->mean - block->kappa));
-        grow = exp(fa_min(600.0, fa_max(0.0, v * l)));
+        grow = exp(fa_max(0.0, v * l));
         return mass * grow * (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
     }
     return mass * (2.0 + u * (fabs(l) + fabs(s->mean - block->kappa) + 2.0 / (s1 * first)) +
-                   exp(fa_min(600.0, fa_max(0.0, v * l)))) +
-           (v < 0.0 ? exp(fa_min(600.0, v * l + s->sum.log_w[0])) / (s->h * s1 * s1 * fall) : 0.0);
+                   exp(fa_max(0.0, v * l))) +
+           (v < 0.0 ? exp(v * l + s->sum.log_w[0]) / (s->h * s1 * s1 * fall) : 0.0);
 }
 
 /* what lies right of the last node, for either kind of block.  Up to where the window ends piece by piece: with A the
@@ -126,7 +126,7 @@ FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
            off = s->mean - block->kappa, unit = s->log_q[last] + 0.5 * z * z * inv_var,
            width = s->h * s1 * s1 * s->slope[last], end = w->cap + FA_CAP_CUT * w->width;
     for (i = 0; i < 200; i++) {
-        double more, rate, fall = (z - tilt * (most + moved)) * inv_var, here = exp(fa_min(600.0, tilt * l + size));
+        double more, rate, fall = (z - tilt * (most + moved)) * inv_var, here = exp(tilt * l + size);
         if (z >= end)
             return mass + 2.0 * beyond / width + (2.0 + 4.0 * block->strip / s->h) * here;
         if (fall > 1.0 / s1)
@@ -136,7 +136,7 @@ FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
         rate = fa_cap_posterior(block, z + piece);
         fall = (z - tilt * (rate + moved)) * inv_var;
         beyond += fa_min(piece, fall > 0.0 ? 1.0 / fall : piece) *
-                  exp(fa_min(600.0, size + fa_min(tilt * l + fa_max(0.0, -fall * piece), tilt * more)));
+                  exp(size + fa_min(tilt * l + fa_max(0.0, -fall * piece), tilt * more));
         l = more;
         z += piece;
         piece *= 1.05;

@@ -186,12 +186,12 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
     }
     *slack_out = 0.0;
     if (!(worst < 1e9))
-        return 300.0;
+        return pay > 0.0 ? INFINITY : 300.0;
     last = term[size - 1], before = term[size - 2];
     if (last > 1e-20 * sum) { /* beyond the last node it falls at least like the last step */
         double ratio = last / fa_max(before, 1e-300);
         if (!(ratio < 0.9))
-            return 300.0;
+            return pay > 0.0 ? INFINITY : 300.0;
         sum += last * ratio / (1.0 - ratio);
     }
     left = fa_mix_left_mass(block, curve, large);
