@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c' -o -name '*.pyx' -o -name '*.pxd') setup.py pyproject.toml
 
-.PHONY: help run test bench backends lint format types docs accuracy sanitize wheel clean
+.PHONY: help run test attack bench backends lint format types docs accuracy sanitize wheel clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -25,6 +25,11 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 
 test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2   # one core a worker: BLAS threads would fight for it
+
+JOBS ?= 3000
+SEED ?= 1
+attack: $(STAMP)   ## random jobs of all mechanisms and relations: no crash, no slow answer, monotone, not below a part (JOBS=3000 SEED=1)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.attack --jobs $(JOBS) --seed $(SEED)
 
 bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (PyTorch CPU build) in .venv
 	$(BIN)/python -m pip install --quiet torch==2.13.0

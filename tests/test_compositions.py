@@ -1,14 +1,55 @@
 """Different mechanisms together: a composition is never below one of its parts, and every count is seen."""
 
+import itertools
 import math
+from functools import cache
 
+import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.readers import cell
+from fastacct.readers.job import delta_of
+from fastacct.testing import examples
 
+EXAMPLES = list(examples())
+WAYS = ("remove", "add", "replace_one", "zero_out")
+COUNTS = ((1, 40), (40, 1))
+ROUNDING = 1.0 - 1e-9
 TRUNCATED = fa.Gaussian(8.0).poisson(0.02, at_most=40, records=1000)
 SMALL = fa.Gaussian(8.0).fixed_size(batch_size=20, records=1000)
 LARGE = fa.Gaussian(12.0).fixed_size(batch_size=50, records=1000)
+
+KINDS = [
+    fa.Gaussian(4.0),
+    fa.Gaussian(2.0).poisson(0.05),
+    TRUNCATED,
+    SMALL,
+    fa.Laplace(8.0),
+    fa.Laplace(4.0).poisson(0.1),
+    fa.RandomizedResponse(0.3),
+    fa.DiscreteGaussian(5.0),
+    fa.Exponential(0.2),
+    fa.PureDP(0.1),
+    fa.ApproxDP(0.1, 1e-7),
+    fa.ZCDP(0.01),
+    fa.GDP(0.1).group(3),
+    fa.TreeAggregation(20.0, 16, noise="laplace"),
+    fa.Parallel(fa.PureDP(0.2), fa.Gaussian(5.0)),
+    fa.GOPA(2.0, 20.0, parties=12),
+]
+"""One mechanism for each way in which losses are given and read."""
+
+
+def shared(*mechanisms):
+    """Relations that all of them support."""
+    return [way for way in WAYS if all(way in one.relations for one in mechanisms)]
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Grids that stop early: certified as ever, and wide."""
+    monkeypatch.setattr(cell, "TOLERANCE", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -27,3 +68,126 @@ def test_batches_beside_other_releases_keep_their_count(one, other, neighbors):
     alone = fa.epsilon_bounds(one, delta=1e-5, neighbors=neighbors)
     assert whole.upper > alone.lower
     assert whole.lower <= sum(fa.epsilon(part, delta=5e-6, neighbors=neighbors) for part in (one, other)) < math.inf
+
+
+@cache
+def least(mechanism, count, neighbors):
+    """Certified lower bound of epsilon of one part."""
+    return fa.epsilon_bounds(mechanism * count, delta=1e-3, neighbors=neighbors).lower
+
+
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize("first", KINDS, ids=repr)
+def test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less(first):
+    least.cache_clear()
+    for n, second in enumerate(KINDS):
+        ways = shared(first, second)
+        if second == first or not ways:
+            continue
+        neighbors = ways[n % len(ways)]
+        for counts in COUNTS:
+            parts = (first * counts[0], second * counts[1])
+            upper = fa.epsilon(parts[0] + parts[1], delta=1e-3, neighbors=neighbors)
+            floor = max(least(first, counts[0], neighbors), least(second, counts[1], neighbors))
+            assert upper >= floor * ROUNDING, (second, counts, neighbors)
+        fewer = fa.epsilon_bounds(first * 39 + second, delta=1e-3, neighbors=neighbors)
+        whole = fa.epsilon(first * 40 + second, delta=1e-3, neighbors=neighbors)
+        assert whole >= fewer.lower * ROUNDING, (second, neighbors)
+
+
+class Recorder:
+    """Stands for a reader, and keeps the parts that it was given."""
+
+    def __init__(self, parts, *_):
+        self.parts = parts
+
+
+def held(reader):
+    """Losses and counts that a reader holds: from above, and from below where another reader has those."""
+    if isinstance(reader, cell._Apart):
+        return reader._above.parts, reader._below.parts
+    return reader.parts, reader.parts
+
+
+def test_readers_of_losses_get_every_part_with_its_count(monkeypatch):
+    """All ordered pairs of the examples, relations and counts: a count that is read late gives parts another one."""
+    monkeypatch.setattr(cell, "Grid", Recorder)
+    seen = set()
+    for neighbors in WAYS:
+        used = {}
+        for mechanism in (one for one in EXAMPLES if neighbors in one.relations):
+            reader = cell.CellReader(
+                next((mechanism * 1).decompose(neighbors).cells()), neighbors, cell.Settings(), delta_of
+            )
+            if not isinstance(reader._pairs, str) and reader._pairs:
+                used[mechanism] = reader._pairs[0][0]
+        for (first, second), counts in itertools.product(itertools.permutations(used.values(), 2), COUNTS):
+            readers = cell._Readers(list(zip((first, second), counts, strict=True)), "remove", cell.Settings())
+            for name in {"grid", "two grids"}.intersection(readers._makers):
+                above, below = held(readers._makers[name]())
+                assert [part.count for part in above] == [part.count for part in below] == list(counts)
+                assert [part.upper for part in above] == [first.remove.upper, second.remove.upper]
+                assert [part.lower for part in below] == [first.remove.lower, second.remove.lower]
+                seen.add((name, counts))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("neighbors", WAYS)
+def test_divergences_of_all_pairs_of_examples_add_up(neighbors):
+    orders = np.array([1.5, 4.0, 32.0])
+    own = [one for one in EXAMPLES if neighbors in one.relations]
+    alone = {one: fa.rdp_bounds(one, orders, neighbors=neighbors) for one in own}
+    for (first, second), (m, n) in itertools.product(itertools.permutations(own[::2], 2), COUNTS):
+        lower, upper, _ = fa.rdp_bounds(first * m + second * n, orders, neighbors=neighbors)
+        a, b = alone[first], alone[second]
+        assert np.all(upper >= (m * a.lower + n * b.lower) * ROUNDING), (first, second, m, n)
+        assert np.all(lower <= (m * a.upper + n * b.upper) / ROUNDING), (first, second, m, n)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "mechanisms"),
+    [
+        (fa.BasicComposition(), [fa.PureDP(0.05), fa.ApproxDP(0.1, 1e-9), fa.Laplace(15.0)]),
+        (fa.AdvancedComposition(), [fa.PureDP(0.05), fa.ApproxDP(0.1, 1e-9), fa.Laplace(15.0)]),
+        (fa.ZCDPComposition(), [fa.PureDP(0.05), fa.ZCDP(1e-3), fa.Gaussian(12.0)]),
+        (fa.RDP(), [fa.PureDP(0.05), fa.ZCDP(1e-3), fa.Gaussian(12.0), SMALL]),
+        (fa.PLD(), [fa.PureDP(0.05), fa.Laplace(15.0), fa.Gaussian(12.0)]),
+    ],
+    ids=repr,
+)
+def test_every_accountant_sees_both_counts(accountant, mechanisms):
+    for first, second in itertools.permutations(mechanisms, 2):
+        for m, n in COUNTS:
+            told = {"delta": 1e-4, "neighbors": "remove"}
+            upper = fa.epsilon(first * m + second * n, accountant=accountant, **told)
+            for part in (first * m, second * n):
+                assert upper >= fa.epsilon_bounds(part, **told).lower * ROUNDING, (first, second, m, n)
+
+
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize("counts", COUNTS)
+def test_other_ways_to_compose_see_both_counts(counts):
+    """Histories, the ledger, parts of the data, groups and samples of whole jobs."""
+    m, n = counts
+    told = {"delta": 1e-3, "neighbors": "remove"}
+    part = fa.epsilon_bounds(fa.Gaussian(3.0) * m, **told).lower
+    other = fa.epsilon_bounds(TRUNCATED * n, **told).lower
+    job = fa.Gaussian(3.0) * m + TRUNCATED * n
+    floor = max(part, other) * ROUNDING
+    assert fa.epsilon(job, **told) >= floor
+    assert fa.epsilon(fa.Process({fa.Gaussian(3.0): m, TRUNCATED: n}), **told) >= floor
+    assert fa.epsilon(fa.Parallel(job, fa.PureDP(0.01)), **told) >= floor
+    assert fa.epsilon(TRUNCATED * n + fa.Parallel(fa.Gaussian(3.0) * m, fa.PureDP(0.01)), **told) >= floor
+    ledger = fa.Accountant(epsilon=100.0, delta=1e-3, neighbors="remove")
+    ledger.compose(fa.Gaussian(3.0) * m)
+    ledger.compose(TRUNCATED * n)
+    assert ledger.epsilon() >= floor
+    for whole, alone in (
+        ((fa.Gaussian(9.0) * m + fa.Laplace(30.0) * n).group(3), (fa.Gaussian(9.0) * m).group(3)),
+        ((fa.Laplace(3.0) * m + fa.PureDP(0.1) * n).poisson(0.2), (fa.Laplace(3.0) * m).poisson(0.2)),
+    ):
+        assert fa.epsilon(whole, **told) >= fa.epsilon_bounds(alone, **told).lower * ROUNDING
+    history = [(2.0, 0.01, m), (1.5, 0.02, n)]
+    for noise, rate, steps in history:
+        alone = fa.dpsgd.epsilon_bounds(noise_multiplier=noise, sample_rate=rate, steps=steps, **told)
+        assert fa.dpsgd.epsilon(history=history, **told) >= alone.lower * ROUNDING

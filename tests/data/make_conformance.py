@@ -271,6 +271,15 @@ def batches() -> Iterator[Question]:
         ("replaced-everybody", fixed(8.0, 1_000, 1_000, 4), 1e-5),
     ):  # fmt: skip
         yield name, [block], "replace_one", delta
+    for relation in ("add_remove", "replace_one"):
+        for name, blocks, delta in (
+            ("after-two-gaussians", [gaussian(1.0, 2), fixed(8.0, 20, 1_000)], 1e-4),
+            ("before-two-gaussians", [fixed(8.0, 20, 1_000), gaussian(1.0, 2)], 1e-4),
+            ("many-after-a-gaussian", [gaussian(6.0), fixed(8.0, 20, 1_000, 40)], 1e-5),
+            ("of-two-sizes", [fixed(8.0, 20, 1_000, 40), fixed(12.0, 50, 1_000, 5)], 1e-5),
+            ("beside-training", [poisson(1.0, 0.01, 1_000), fixed(4.0, 50, 1_000, 20)], 1e-6),
+        ):
+            yield f"{name}-{relation}", blocks, relation, delta
 
 
 # --- truths -----------------------------------------------------------------------------------------------------------
@@ -279,8 +288,8 @@ def batches() -> Iterator[Question]:
 def truth(blocks: list[Block], relation: str, delta: float) -> tuple[mpf, mpf, str]:
     """Bounds of the smallest epsilon, and where they come from."""
     kinds = {block["kind"] for block in blocks}
-    if kinds == {"fixed_size"}:
-        return of_fixed_size(blocks[0], relation, delta)
+    if "fixed_size" in kinds:
+        return of_fixed_size(blocks[0], relation, delta) if len(blocks) == 1 else of_batches(blocks, relation, delta)
     far = 2 if relation == "replace_one" else 1
     if all(kind == "gaussian" or block.get("sample_rate") == 1.0 for block in blocks for kind in [block["kind"]]):
         with mp.workdps(3 * DIGITS):
@@ -370,6 +379,27 @@ def of_fixed_size(block: Block, relation: str, delta: float) -> tuple[mpf, mpf, 
         return low, high, source
     most = composed_epsilon([Part("slot", sigma, count, q)], delta, DIGITS + 2)
     return low, around(most, "")[1], f"{source} (low), conformance_truths.composed_epsilon (high)"
+
+
+def of_batches(blocks: list[Block], relation: str, delta: float) -> tuple[mpf, mpf, str]:
+    """Batches of fixed size beside other releases, by the laws that bound each step (`of_fixed_size`)."""
+    ends = []
+    for replaced in ("sampled", "slot"):
+        parts = []
+        for block in blocks:
+            if block["kind"] != "fixed_size":
+                parts.append(part(block, relation))
+                continue
+            q = mpf(block["batch_size"]) / block["records"]
+            is_slot = replaced == "slot" and relation == "replace_one"
+            noise = block["noise_multiplier"] if is_slot else block["noise_multiplier"] / 2
+            parts.append(Part("slot" if is_slot else "sampled", noise, block["count"], q))
+        value = composed_epsilon(parts, delta, DIGITS + 2)
+        if relation != "replace_one" and not added_is_not_larger(parts, value, delta):
+            raise NotConverged("a record added needs a larger epsilon")
+        ends.append(value)
+    low, high = around(ends[0], "")[0], around(ends[1], "")[1]
+    return low, high, "conformance_truths.composed_epsilon"
 
 
 def around(value: mpf, source: str, digits: int = DIGITS) -> tuple[mpf, mpf, str]:
