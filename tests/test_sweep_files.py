@@ -219,23 +219,41 @@ def long_sweep(path):
     return subprocess.Popen([sys.executable, "-c", LONG, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+KILLED = """
+import os, signal, sys, time, numpy as np, fastacct as fa
+from fastacct.sweep import store
+from fastacct.sweep.grid import chunk_shape
+import dask.array, xarray, zarr  # once, before processes fork
+store.chunks_of = lambda plan: chunk_shape(plan.shape, 60)
+axes = dict(noise_multiplier=np.geomspace(0.6, 3, 40), sample_rate=np.geomspace(1e-3, 0.05, 30))
+rest = dict(steps=[100, 1000, 5000], delta=[1e-5, 1e-6], bounds=True, threads=1)
+
+def begin(path):
+    if (child := os.fork()) == 0:
+        fa.sweep(**axes, **rest).save(path)
+        os._exit(0)
+    return child
+
 def finish(path):
-    with long_sweep(path) as process:
-        return process.wait()
+    assert os.waitpid(begin(path), 0)[1] == 0
+
+whole, path = sys.argv[1:]
+finish(whole)
+rng, kills = np.random.default_rng(8), 0
+for _ in range(8):
+    child = begin(path)
+    time.sleep(rng.uniform(0.0, 0.4))
+    os.kill(child, signal.SIGKILL)
+    kills += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+finish(path)
+print(kills)
+"""
 
 
 def test_a_sweep_that_is_killed_at_any_moment_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
-    whole = tmp_path / "whole.zarr"
-    assert finish(whole) == 0
-    path, rng, kills = tmp_path / "killed.zarr", np.random.default_rng(8), 0
-    for _ in range(8):
-        with long_sweep(path) as process:
-            process.stdout.readline()
-            time.sleep(rng.uniform(0.0, 0.4))
-            process.kill()
-            kills += process.wait() == -signal.SIGKILL
-    assert kills >= 4
-    assert finish(path) == 0
+    whole, path = tmp_path / "whole.zarr", tmp_path / "killed.zarr"
+    words = [sys.executable, "-c", KILLED, str(whole), str(path)]
+    assert int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout) >= 4
     assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.zarr", "whole.zarr"]
     mine, theirs = (
         {str(p.relative_to(one)): p.read_bytes() for p in one.rglob("*") if p.is_file()} for one in (path, whole)
