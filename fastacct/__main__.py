@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, sweeps
-from fastacct.cli.answers import Answer
+from fastacct.cli.commands import Answer
 from fastacct.cli.options import OPTIONS, flags
 from fastacct.core.version import __version__
 

@@ -106,11 +106,7 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
 
 
 def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
-    """Largest epsilon that is proved to be needed at `delta`: no smaller one is true.
-
-    **Guarantee.** Certified lower bound of the true epsilon; 0 where none can be certified.  Parameters and errors as
-    in `epsilon`; the accountant must prove lower bounds, which `fastacct.Exact()` does.
-    """
+    """Epsilon that is needed at `delta`: a certified lower bound, or 0, by `fastacct.Exact()`; the rest as in `epsilon`."""
     return cast("float | Floats", _both("epsilon", delta, run).lower)
 
 

@@ -65,11 +65,7 @@ def epsilon(
 
 
 def epsilon_lower(job: Job, *, delta: Reals, **options: Unpack[Options]) -> float | Floats:
-    """Epsilon that no analysis of the job at `delta` can go below.
-
-    **Guarantee.** Certified lower bound of the smallest epsilon; 0 where none could be proved.  Arguments and errors as
-    in `epsilon`.
-    """
+    """Epsilon that no analysis at `delta` can go below: a certified lower bound, or 0; arguments as in `epsilon`."""
     return unwrap(answer("epsilon", job, delta, **options).lower)
 
 
@@ -99,10 +95,7 @@ def delta(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Fl
 
 
 def delta_lower(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Floats:
-    """Delta that no analysis of the job at `epsilon` can go below: a certified lower bound; 0 where none is proved.
-
-    Arguments and errors as in `delta`.
-    """
+    """Delta that no analysis at `epsilon` can go below: a certified lower bound, or 0; arguments as in `delta`."""
     return unwrap(answer("delta", job, epsilon, **options).lower)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.__main__ import COMMANDS, EXIT_CODES
-from fastacct.cli.answers import rounded_down, rounded_up
+from fastacct.cli.commands import rounded_down, rounded_up
 from fastacct.cli.options import (
     OPTIONS,
     accountant_by_name,

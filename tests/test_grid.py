@@ -18,8 +18,7 @@ from mpmath import mp, mpf
 import fastacct as fa
 from fastacct import reference
 from fastacct.core.bounds import Bounds, Status
-from fastacct.losses.atoms import epsilon_delta, exact_atoms, table
-from fastacct.losses.density import laplace_bracket
+from fastacct.losses.atoms import epsilon_delta, exact_atoms, laplace_bracket, table
 from fastacct.losses.loss import Part
 from fastacct.losses.mixture import mixture_bracket
 from fastacct.readers.grid.reader import Grid

@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp, mpf
 
 from fastacct import reference
-from fastacct.losses.density import laplace_bracket
+from fastacct.losses.atoms import laplace_bracket
 from fastacct.losses.loss import legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition

@@ -1,1 +1,1 @@
-"""The command line: `options` what people write, `commands` and `sweeps` what is answered, `answers` its wording."""
+"""The command line: `options` what people write, `commands` and `sweeps` what is answered."""

@@ -1,31 +1,95 @@
-"""The commands of `fastacct` but `sweep`."""
+"""The commands of `fastacct` but `sweep`, and their answers: one JSON document, or sentences with the guarantee."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 import fastacct.dpsgd as dpsgd
 import fastacct.plot as plot
 from fastacct.accountants import RDP, Exact, Method
-from fastacct.cli.answers import Answer, render, rounded_down, rounded_up
 from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse_orders, runs
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS, RELATIONS
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
 
-__all__ = ["calibration", "curve", "guarantee", "rdp"]
+__all__ = ["Answer", "calibration", "curve", "guarantee", "rdp", "render"]
 
+DIGITS: Final = 6
+UPPER: Final = ("epsilon", "delta", "rdp")
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
 _CURVES: Final[tuple[Literal["add_remove", "remove", "add"], ...]] = ("add_remove", "remove", "add")
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """What one command found out, as JSON and in words."""
+
+    document: Mapping[str, object]
+    sentences: Sequence[str]
+    exit_code: int = 0
+
+    def text(self, as_json: bool) -> str:
+        """The whole answer, ready to print."""
+        return json.dumps(_plain(self.document), allow_nan=False) if as_json else "\n".join(self.sentences)
+
+
+def rounded_up(value: float) -> str:
+    """`value` in at most 6 digits, never shown smaller than it is."""
+    return _rounded(value, ROUND_CEILING)
+
+
+def rounded_down(value: float) -> str:
+    """`value` in at most 6 digits, never shown larger than it is."""
+    return _rounded(value, ROUND_FLOOR)
+
+
+def render(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows with the same names as a table; bounds keep their side, and columns of numbers are set to the right."""
+    lines = [list(rows[0]), *([_shown(name, value) for name, value in row.items()] for row in rows)]
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    sides = [">" if any(text[:1].isdigit() for text in column[1:]) else "<" for column in columns]
+    shapes = list(zip(sides, widths, strict=True))
+    padded = ["  ".join(f"{text:{a}{n}}" for text, (a, n) in zip(line, shapes, strict=True)).rstrip() for line in lines]
+    return "\n".join([padded[0], "─" * (sum(widths) + 2 * (len(widths) - 1)), *padded[1:]])
+
+
+def _shown(name: str, value: object) -> str:
+    """A value of the column `name`; a bound is never shown on its wrong side."""
+    if not isinstance(value, float):
+        return str(value)
+    if name.endswith("_lower"):
+        return rounded_down(value)
+    return rounded_up(value) if name in UPPER or name.endswith("_upper") else f"{value:g}"
+
+
+def _rounded(value: float, direction: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    # The shortest decimal that reads back as this double is what a person calls its value.
+    return f"{float(Context(prec=DIGITS, rounding=direction).plus(Decimal(repr(float(value))))):.{DIGITS}g}"
+
+
+def _plain(value: object) -> object:
+    """JSON has no infinity: it becomes the string "inf". Floats keep every digit."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # -- one number ------------------------------------------------------------------------------------------------------

@@ -172,22 +172,18 @@ class PairOfLosses(Mechanism, relations=SAMPLED):
     def __post_init__(self) -> None:
         _keep(self, loss=_ABOVE, mass=UNIT)
         _refuse_total("mass", self.mass)
-        if (total := math.fsum(self._others())) > 1.0 + WEIGHTS_OFF:
+        if (total := math.fsum(self._finite()[2])) > 1.0 + WEIGHTS_OFF:
             raise ValueError(f"mass * exp(-loss) sums to {total!r}: at most 1, the mass of the other distribution")
 
-    def _finite(self) -> tuple[Cells, Cells]:
+    def _finite(self) -> tuple[Cells, Cells, Cells]:
+        """Finite losses with their masses, and those of the other distribution there."""
         loss, mass = np.array(self.loss), np.array(self.mass)
         keep = (loss < np.inf) & (mass > 0.0)
-        return loss[keep], mass[keep]
-
-    def _others(self) -> Cells:
-        """Masses of the other distribution where these are."""
-        loss, mass = self._finite()
         with np.errstate(over="ignore"):
-            return np.asarray(mass * np.exp(-loss))
+            return loss[keep], mass[keep], mass[keep] * np.exp(-loss[keep])
 
     def losses(self, relation: Relation) -> Pair:
-        (loss, mass), other = self._finite(), self._others()
+        loss, mass, other = self._finite()
         in_reach(float(np.abs(loss).max(initial=0.0)))
         infinite = np.array(self.mass)[np.isinf(self.loss)]
         nothing, relative = np.zeros_like(loss), ROUNDING * (8.0 + 2.0 * np.abs(loss))

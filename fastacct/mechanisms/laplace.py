@@ -11,8 +11,7 @@ import numpy as np
 from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import divided_down, quotient_up
-from fastacct.losses.atoms import both, everything, in_reach
-from fastacct.losses.density import LaplaceLoss, laplace_bracket
+from fastacct.losses.atoms import LaplaceLoss, both, everything, in_reach, laplace_bracket
 from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
 from fastacct.mechanisms import error

@@ -25,8 +25,7 @@ from fastacct.core.inputs import (
 )
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
-from fastacct.losses.atoms import both, epsilon_delta, in_reach
-from fastacct.losses.density import bounded_range
+from fastacct.losses.atoms import both, bounded_range, epsilon_delta, in_reach
 from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, Pair, legendre
 from fastacct.mechanisms import error

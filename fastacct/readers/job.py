@@ -16,17 +16,8 @@ from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
 from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour, kernel_directions, read_run
 
-__all__ = [
-    "Ask",
-    "bound_only",
-    "by_cells",
-    "contour_of",
-    "delta_of",
-    "delta_reader",
-    "exact",
-    "is_exact_curve",
-    "owners",
-]
+__all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "delta_reader", "exact", "is_exact_curve"]
+__all__ += ["owners"]
 
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _EXACTLY = Settings()

@@ -41,11 +41,8 @@ def basic(epsilons: Iterable[Real], deltas: Iterable[Real] = ()) -> tuple[float,
     """
     total = math.fsum(np.atleast_1d(as_cells("epsilons", list(epsilons), NONNEGATIVE)))
     rest = math.fsum(np.atleast_1d(as_cells("deltas", list(deltas) or [0.0], UNIT)))
-    return _next(total), min(_next(rest), 1.0)
-
-
-def _next(value: float) -> float:
-    return math.nextafter(value, math.inf) if value > 0.0 else value
+    up, other = (math.nextafter(value, math.inf) if value > 0.0 else value for value in (total, rest))
+    return up, min(other, 1.0)
 
 
 def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:
