@@ -106,7 +106,7 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
 
 
 def epsilon_lower(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
-    """Epsilon that is needed at `delta`: a certified lower bound, or 0, by `fastacct.Exact()`; the rest as in `epsilon`."""
+    """Epsilon that is needed at `delta`: a certified lower bound, or 0, by `fastacct.Exact()`; else as in `epsilon`."""
     return cast("float | Floats", _both("epsilon", delta, run).lower)
 
 
