@@ -98,9 +98,10 @@ def test_accountants_that_are_wrong_are_found(canary):
 
 
 def test_a_millionth_less_is_wrong_wherever_the_engine_is_that_tight(results):
-    for one in results:
-        if one.excess < 5e-7:
-            assert judge(one.case, one.answer * (1 - 1e-6))[0] == "wrong"
+    tight = [one for one in results if one.excess < 5e-7]
+    assert len(tight) >= 0.9 * len(results)
+    for one in tight:
+        assert judge(one.case, one.answer * (1 - 1e-6))[0] == "wrong"
 
 
 def test_looser_theorems_are_loose_and_not_wrong():

@@ -142,8 +142,13 @@ def test_zero_and_infinite_cells_are_drawn():
         noise_multiplier=[0.0, 0.5, 1.0, np.inf], sample_rate=[0.0, 0.01, 0.1], steps=[1], delta=[0.0, 1e-5],
         accountant=ACCOUNTANT,
     ).compute()  # fmt: skip
-    assert plot.epsilon_grid(grid.sel(delta=0.0)) is not None
-    assert plot.epsilon_grid(grid.sel(delta=1e-5)) is not None
+    for delta in (0.0, 1e-5):
+        figure = plot.epsilon_grid(grid.sel(delta=delta))
+        panel = figure.axes[0]
+        assert f"delta = {delta:g}," in figure.get_suptitle()
+        assert panel.get_xlim() == (0.01, 0.1)  # what a logarithmic axis can show
+        assert panel.get_ylim() == (0.5, 1.0)
+        assert panel.collections
 
 
 def test_nothing_is_left_in_pyplot(grid):

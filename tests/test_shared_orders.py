@@ -128,9 +128,12 @@ def test_levels_of_instructions_agree() -> None:
         except ValueError:
             continue
         try:
+            assert _kernels.level() == name
             answers.append(fa.dpsgd.epsilon(**run, accountant=fa.RDP(), threads=1))
         finally:
             _kernels.select()
+    if len(answers) == 1:
+        pytest.skip("this processor has one level of instructions: nothing to compare")
     for other in answers[1:]:
         np.testing.assert_allclose(other, answers[0], rtol=1e-12, atol=0)
 
