@@ -1,5 +1,5 @@
-"""Audits: algorithms are simulated on two neighbouring data sets, and what an attacker learns is compared with what is
-accounted for.
+"""Simulated releases: algorithms are run on two neighbouring data sets, and what an attacker learns is compared with
+what is accounted for.
 
 The lower bound is statistically valid: with probability 1 - 2 ALPHA (Clopper, Pearson), P(event | D) - exp(epsilon)
 P(event | D') is above it.  It must not exceed the accounted delta; with half the noise it must, or the audit would see
