@@ -56,6 +56,12 @@ def test_damage_is_an_error_and_never_another_label_or_value(tmp_path):
     assert refused > 300 > 20 * same, "only blanks in metadata may change"
 
 
+def test_checksums_do_not_go_by_the_order_of_a_folder():
+    grid = run(bounds=True)
+    other = grid[[*reversed(list(grid.variables))]].assign_attrs(grid.attrs)
+    assert list(export.checksums_of(other).items()) == list(export.checksums_of(grid).items())
+
+
 def test_labels_have_checksums_for_every_reader(tmp_path):
     path = tmp_path / "grid.zarr"
     plan().save(path)
