@@ -26,3 +26,8 @@ def encloses_gaussian(bounds: Bounds, mu: Any, delta: float, width: float) -> bo
     assert lower == 0.0 or mpf(delta) <= at_lower
     assert upper - lower <= width * upper
     return True
+
+
+def relative_error(value: Any, truth: Any) -> float:
+    """How far a value is from the truth, relative to it, in the working precision of mpmath."""
+    return float(abs(mpf(value) / mpf(truth) - 1))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from tests.densities import flat, gaussian_p, gaussian_q
 
 # -- compiled densities whose values are no normal numbers -----------------------------------------------------------
 
@@ -154,10 +155,6 @@ def twice_as_wide(x):
 # -- compiled mechanisms ---------------------------------------------------------------------------------------------
 
 
-def flat(x):
-    return 0.0
-
-
 def half(x):
     return math.log(2.0) if x < 0.5 else -math.inf
 
@@ -210,17 +207,9 @@ def test_a_loss_that_turns_inside_a_panel(panels):
         assert upper >= truth * (1.0 - 1e-12) - 1e-15
 
 
-def normal_p(x):
-    return -0.5 * (x - 1.0) ** 2 - 0.9189385332046727
-
-
-def normal_q(x):
-    return -0.5 * x * x - 0.9189385332046727
-
-
 def test_mass_outside_the_domain_is_paid():
     pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
-    cut = fa.jit.mechanism(log_density_p=normal_p, log_density_q=normal_q, domain=(-6.05, 7.05))
+    cut = fa.jit.mechanism(log_density_p=gaussian_p, log_density_q=gaussian_q, domain=(-6.05, 7.05))
     for neighbors in ("remove", "add"):
         assert fa.delta(cut, epsilon=7.0, neighbors=neighbors) >= 5.2e-12
         assert fa.delta(cut * 2, epsilon=9.0, neighbors=neighbors) >= fa.delta_lower(fa.Gaussian(1.0) * 2, epsilon=9.0)

@@ -16,26 +16,10 @@ import fastacct as fa
 import fastacct_ext
 from fastacct.readers.release import OneRelease
 from fastacct.testing import check_mechanism
+from tests.densities import flat, gaussian_p, gaussian_q, laplace_p, laplace_q, rising
 
 numba = pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LOG_ROOT = 0.9189385332046727
-
-
-def gauss_p(x):
-    return -0.5 * (x - 1.0) ** 2 - LOG_ROOT
-
-
-def gauss_q(x):
-    return -0.5 * x * x - LOG_ROOT
-
-
-def laplace_p(x):
-    return -abs(x - 1.0) - 0.6931471805599453
-
-
-def laplace_q(x):
-    return -abs(x) - 0.6931471805599453
 
 
 def cauchy_q(x):
@@ -48,7 +32,7 @@ def cauchy_p(x):
 
 @pytest.fixture(scope="module")
 def gaussian():
-    return fa.jit.mechanism(log_density_p=gauss_p, log_density_q=gauss_q)
+    return fa.jit.mechanism(log_density_p=gaussian_p, log_density_q=gaussian_q)
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +138,8 @@ def test_errors_of_masses_above_epsilon_widen_both_ends(gaussian, column, factor
 def test_only_bounded_losses_are_pure(gaussian):
     assert fa.epsilon(gaussian, delta=0.0) == math.inf
     assert fa.delta(gaussian, epsilon=60.0) > 0.0
-    cut = fa.jit.mechanism(log_density_p=gauss_p, log_density_q=gauss_q, domain=(-30.0, 31.0), panels=1024)
+    cut = fa.jit.mechanism(log_density_p=gaussian_p, log_density_q=gaussian_q, domain=(-30.0, 31.0), panels=1024)
     assert fa.epsilon(cut, delta=0.0) == math.inf  # its tails go on
-
-
-def rising(x):
-    return math.log(0.5 + x)
-
-
-def flat(x):
-    return 0.0
 
 
 def test_densities_that_end_where_the_domain_ends_are_pure():
@@ -200,14 +176,16 @@ def test_the_contract(laplace):
         ({"breakpoints": [5.0], "domain": (0.0, 1.0)}, ValueError, "breakpoints"),
         ({"panels": 3}, ValueError, "panels"),
         ({"relations": ["other"]}, ValueError, "relations"),
-        ({"log_density_p": lambda x: math.log(0.9) + gauss_p(x)}, ValueError, r"integrates to 0\.8999"),
+        ({"log_density_p": lambda x: math.log(0.9) + gaussian_p(x)}, ValueError, r"integrates to 0\.8999"),
         ({"log_density_p": lambda x: "text"}, ValueError, "cannot be compiled"),
         ({"log_density_p": lambda x: math.nan}, ValueError, "not a number"),
     ],
 )
 def test_bad_mechanisms_are_refused(keywords, error, message):
     with pytest.raises(error, match=message):
-        fa.jit.mechanism(**{"log_density_p": gauss_p, "log_density_q": gauss_q, "domain": (-40.0, 41.0), **keywords})
+        fa.jit.mechanism(
+            **{"log_density_p": gaussian_p, "log_density_q": gaussian_q, "domain": (-40.0, 41.0), **keywords}
+        )
 
 
 def test_an_unnamed_jump_is_refused():
@@ -221,13 +199,13 @@ def test_an_unnamed_jump_is_refused():
 def test_relations_are_those_named(gaussian):
     with pytest.raises(ValueError, match="replace_one"):
         fa.delta(gaussian, epsilon=1.0, neighbors="replace_one")
-    assert gaussian == fa.jit.mechanism(log_density_p=gauss_p, log_density_q=gauss_q)
-    assert gaussian != fa.jit.mechanism(log_density_p=gauss_q, log_density_q=gauss_p)
+    assert gaussian == fa.jit.mechanism(log_density_p=gaussian_p, log_density_q=gaussian_q)
+    assert gaussian != fa.jit.mechanism(log_density_p=gaussian_q, log_density_q=gaussian_p)
 
 
 def test_compiled_code_is_fast_to_make():
     start = time.process_time()
-    fa.jit.mechanism(log_density_p=lambda x: -0.5 * (x - 2.0) ** 2 - LOG_ROOT, log_density_q=gauss_q)
+    fa.jit.mechanism(log_density_p=lambda x: -0.5 * (x - 2.0) ** 2 - 0.9189385332046727, log_density_q=gaussian_q)
     assert time.process_time() - start < 3.0
 
 

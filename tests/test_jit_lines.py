@@ -6,35 +6,12 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from tests.densities import flat, gaussian_p, gaussian_q, laplace_p, laplace_q, rising
 
 pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 
 from fastacct.readers.line import CompiledLine
 from fastacct.readers.line_nodes import NoLineError, Tilted, nodes_of
-
-
-def gaussian_p(x):
-    return -0.5 * (x - 1.0) ** 2 - 0.9189385332046727
-
-
-def gaussian_q(x):
-    return -0.5 * x * x - 0.9189385332046727
-
-
-def rising(x):
-    return math.log(0.5 + x)
-
-
-def flat(x):
-    return 0.0
-
-
-def laplace_p(x):
-    return -abs(x - 1.0) - math.log(2.0)
-
-
-def laplace_q(x):
-    return -abs(x) - math.log(2.0)
 
 
 def wide(x):

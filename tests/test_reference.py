@@ -18,6 +18,8 @@ reference = pytest.importorskip("fastacct.reference")
 
 from mpmath import mp, mpf  # noqa: E402
 
+from tests.containment import relative_error  # noqa: E402
+
 DATA = Path(__file__).parent / "data" / "rdp_oracle.csv.gz"
 
 
@@ -25,10 +27,6 @@ DATA = Path(__file__).parent / "data" / "rdp_oracle.csv.gz"
 def _many_digits() -> Iterator[None]:
     with mp.workdps(60):
         yield
-
-
-def relative_error(a: Any, b: Any) -> float:
-    return float(abs(mpf(a) / mpf(b) - 1))
 
 
 def log_uniform(rng: random.Random, low: float, high: float) -> float:

@@ -14,6 +14,7 @@ from mpmath import mp, mpf  # noqa: E402
 
 import fastacct as fa  # noqa: E402
 from fastacct.reference import exact_delta, exact_epsilon  # noqa: E402
+from tests.containment import relative_error  # noqa: E402
 from tests.oracle_data import Question, truths  # noqa: E402
 
 
@@ -21,10 +22,6 @@ from tests.oracle_data import Question, truths  # noqa: E402
 def _many_digits() -> Iterator[None]:
     with mp.workdps(60):
         yield
-
-
-def relative_error(a: Any, b: Any) -> float:
-    return float(abs(mpf(a) / mpf(b) - 1))
 
 
 # --- methods against each other --------------------------------------------------------------------------------------
