@@ -163,6 +163,7 @@ class Grid:
     ) -> Found:
         """Bounds by the grids of the target, and by those of a target that is a little harder."""
         used, harder = grids(target)
+        self._work = Work()  # what the harder one uses does not depend on the target
         with suppress(OutOfReachError):
             used = grids(harder)[0] | used
         upper = min((ask(window) for window in used.values() if window.is_upper), default=worst[1])
