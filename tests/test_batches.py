@@ -111,8 +111,8 @@ ORACLE = [
 def test_of_many_steps_a_record_replaced_is_between_the_two_pairs(batch, records, noise, steps, epsilon):
     step, q = fa.Gaussian(noise).fixed_size(batch, records), mpf(batch) / records
     lower, upper, status = fa.delta_bounds(step * steps, epsilon=epsilon, neighbors="replace_one")
-    above = batch_delta([Branch(mpf(1), mpf(noise), q, "slot")], steps, epsilon)
-    below = batch_delta([Branch(mpf(1), mpf(noise) / 2, q, "sampled")], steps, epsilon)
+    above = batch_delta([Branch(mpf(1), mpf(noise), q, "slot")], steps, epsilon, digits=8)
+    below = batch_delta([Branch(mpf(1), mpf(noise) / 2, q, "sampled")], steps, epsilon, digits=8)
     assert above <= upper <= above * (1 + 2e-4)
     assert below * (1 - 2e-4) <= lower <= below
     assert status == fa.Status.LOOSE
@@ -136,7 +136,7 @@ def test_truncated_samples_agree_with_the_oracle_from_above(relation):
         kinds[1] = ("sampled", noise / 2)
     weights = ((1 - tau, mpf(rate)), (tau, swapped))
     branches = [Branch(w, mpf(s), q, kind) for (w, q), (kind, s) in zip(weights, kinds, strict=True)]
-    truth = batch_delta(branches, steps, epsilon, add=relation == "add")
+    truth = batch_delta(branches, steps, epsilon, add=relation == "add", digits=8)
     upper = fa.delta(step * steps, epsilon=epsilon, neighbors=relation)
     assert truth <= upper <= truth * (1 + 2e-4)
 
