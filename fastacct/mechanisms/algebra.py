@@ -21,8 +21,8 @@ from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
 from fastacct.core.rounding import float_above
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
 from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
-from fastacct.mechanisms.base import Count, DeltaOf, Divergence, Refusals, SampledGaussian, parameter, plain, scaled
-from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.base import Count, Divergence, Refusals, SampledGaussian, parameter, plain, scaled
+from fastacct.mechanisms.process import DeltaOf, Process
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
 __all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
@@ -112,6 +112,10 @@ class Mechanism(Refusals):
     def unsampled(self) -> Mechanism:
         """The mechanism on the whole data set, whose losses are never smaller."""
         return self
+
+    def local(self) -> Process:
+        """What somebody learns who sees every message; of decentralised mechanisms alone."""
+        raise ValueError(f"{self!r} is not decentralised: nobody sees less than all of its output")
 
     # -- of a random batch, and of a group of records -----------------------------------------------------------------
 

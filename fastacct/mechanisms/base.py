@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -17,19 +17,14 @@ from fastacct.core.relations import Relation
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.samplers import refuse_sampler
 
-if TYPE_CHECKING:
-    from fastacct.mechanisms.process import Process
-
-__all__ = ["WEIGHTS_OFF", "Count", "DeltaOf", "Divergence", "Refusals", "Run", "SampledGaussian", "Value", "constant"]
-__all__ += ["option", "parameter", "plain", "scaled", "store"]
+__all__ = ["WEIGHTS_OFF", "Count", "Divergence", "Refusals", "Run", "SampledGaussian", "Value", "constant", "option"]
+__all__ += ["parameter", "plain", "scaled", "store"]
 
 WEIGHTS_OFF: Final = 1e-12
 """How far from 1 given probabilities may add up: rounding of the sum, no more."""
 Count = int | Cells
 Divergence = Callable[[Cells, Relation], Cells]
 """Upper bounds of a Rényi divergence at orders, under a relation."""
-DeltaOf = Callable[["Process", Cells, Relation], Cells]
-"""Certified deltas of a job at epsilons, under a relation: how another job is evaluated, passed in by a reader."""
 
 
 Run = tuple[Cells, Cells, Cells]
@@ -166,15 +161,11 @@ class Value(Compared):
 
 
 class Refusals(Value):
-    """What is refused by name, unless a mechanism says otherwise: samplers, the law of its error, its local view."""
+    """What is refused by name, unless a mechanism says otherwise: samplers, the law of its error."""
 
     def error_law(self, *args: Any, **about: Any) -> ErrorLaw:
         """The law of the error of a release, in units of one record's contribution; each mechanism has keywords."""
         raise ValueError(f"the error of {self!r} is not known: it depends on more than the mechanism says")
-
-    def local(self) -> Process:
-        """What somebody learns who sees every message; of decentralised mechanisms alone."""
-        raise ValueError(f"{self!r} is not decentralised: nobody sees less than all of its output")
 
     @property
     def has_batches(self) -> bool:

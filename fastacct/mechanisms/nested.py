@@ -12,8 +12,7 @@ from fastacct.core.relations import ALL, Relation, both_ways
 from fastacct.core.rounding import at_least
 from fastacct.losses.divergence import ORDERS, unknown
 from fastacct.mechanisms.algebra import Mechanism
-from fastacct.mechanisms.base import DeltaOf
-from fastacct.mechanisms.process import Process
+from fastacct.mechanisms.process import DeltaOf, Process
 
 __all__ = ["Parallel", "RepeatedSelection", "as_plain_job"]
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
-from fastacct.mechanisms.base import Count, DeltaOf, Run, SampledGaussian, Value
+from fastacct.mechanisms.base import Count, Run, SampledGaussian, Value
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
-__all__ = ["Cell", "Process", "Sampled", "are_proper", "cell_divergence", "cell_pure_epsilon", "merge"]
+__all__ = ["Cell", "DeltaOf", "Process", "Sampled", "are_proper", "cell_divergence", "cell_pure_epsilon", "merge"]
 
 _COUNT: Final = Domain(0.0, MAX_STEPS, integer=True)
 _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
@@ -35,6 +35,8 @@ _Fact = TypeVar("_Fact")
 Index = NDArray[np.intp]
 Cell = tuple[tuple["Mechanism", int], ...]
 """The mechanisms of one cell of a job in plain numbers, and how often each is run."""
+DeltaOf = Callable[["Process", Cells, Relation], Cells]
+"""Certified deltas of a job at epsilons, under a relation: how another job is evaluated, passed in by a reader."""
 
 
 class Sampled(NamedTuple):

@@ -17,9 +17,8 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import OutOfReachError, Pair, Part
-from fastacct.mechanisms.base import DeltaOf
-from fastacct.mechanisms.compiled.table import CompiledPair
-from fastacct.mechanisms.process import Cell
+from fastacct.mechanisms.compiled.mechanism import CompiledPair
+from fastacct.mechanisms.process import Cell, DeltaOf
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.line import CompiledLine
 from fastacct.readers.line_nodes import NoLineError

@@ -16,8 +16,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.core.search import least
 from fastacct.losses.divergence import ORDERS
-from fastacct.mechanisms.base import DeltaOf
-from fastacct.mechanisms.process import Cell, cell_divergence, cell_pure_epsilon, merge
+from fastacct.mechanisms.process import Cell, DeltaOf, cell_divergence, cell_pure_epsilon, merge
 
 __all__ = ["CONVERSIONS", "Conversion", "Renyi", "merged_runs"]
 

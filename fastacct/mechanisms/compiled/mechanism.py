@@ -15,10 +15,11 @@ from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.losses.loss import ROUNDING, Pair
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
-from fastacct.mechanisms.compiled.table import CompiledPair, Table, at_nodes, largest_outside, losses_of, rule, table_of
+from fastacct.mechanisms.compiled.table import Table, at_nodes, largest_outside, losses_of, rule, table_of
+from fastacct.samplers.poisson import sample
 from fastacct_ext import _densities
 
-__all__ = ["Compiled"]
+__all__ = ["Compiled", "CompiledPair"]
 
 _COARSE: Final = 512
 """Panels of Rényi divergences."""
@@ -150,3 +151,16 @@ class Compiled(Mechanism):
         with np.errstate(invalid="ignore"):
             error = 10.0 * np.abs(sums[1] - sums[0]) + rounding
         return np.asarray(sums[1]), np.where(np.isfinite(error) & ~is_cut, error, np.inf)
+
+
+class CompiledPair(Pair):
+    """The losses of a compiled mechanism or of its Poisson sample, with the densities that they come from."""
+
+    def __init__(self, made: Compiled, rate: float, losses: Pair) -> None:
+        super().__init__(losses.remove, losses.add)
+        self.made = made
+        self.rate = rate
+
+    def sampled(self, rate: float) -> Pair | None:
+        """Of the sample."""
+        return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None

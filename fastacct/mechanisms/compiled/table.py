@@ -8,19 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
-from fastacct.samplers.poisson import sample
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket
 
-if TYPE_CHECKING:
-    from fastacct.mechanisms.compiled.mechanism import Compiled
-
-__all__ = ["CompiledPair", "Table", "at_nodes", "cut_evenly", "largest_outside", "losses_of", "rule", "table_of"]
+__all__ = ["Densities", "Table", "at_nodes", "cut_evenly", "largest_outside", "losses_of", "rule", "table_of"]
 
 UNRESOLVED: Final = 1e-7
 """Largest share of the mass that two quadrature rules may disagree about."""
@@ -63,19 +59,6 @@ class Table(Record):
         return max(0.0, float(mean.max(initial=0.0))), high
 
 
-class CompiledPair(Pair):
-    """The losses of a compiled mechanism or of its Poisson sample, with the densities that they come from."""
-
-    def __init__(self, made: Compiled, rate: float, losses: Pair) -> None:
-        super().__init__(losses.remove, losses.add)
-        self.made = made
-        self.rate = rate
-
-    def sampled(self, rate: float) -> Pair | None:
-        """Of the sample."""
-        return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
-
-
 def locked(array: Cells) -> Cells:
     """The array, which nobody can change any more."""
     array.flags.writeable = False
@@ -90,7 +73,22 @@ def rule(*sizes: int) -> tuple[Cells, Cells]:
     return locked(points), locked(weights)
 
 
-def at_nodes(made: Compiled, edges: Cells, *sizes: int) -> tuple[Cells, Cells, Cells, Cells, Cells]:
+class Densities(Protocol):
+    """What is asked of a compiled mechanism here."""
+
+    @property
+    def domain(self) -> tuple[float, float]: ...
+    @property
+    def breakpoints(self) -> tuple[float, ...]: ...
+    @property
+    def panels(self) -> int: ...
+    @property
+    def table(self) -> Table: ...
+    def evaluate(self, x: Cells, /) -> tuple[Cells, Cells, Cells]: ...
+    def rounding(self, log_p: Cells, log_q: Cells, loss: Cells, /) -> Cells: ...
+
+
+def at_nodes(made: Densities, edges: Cells, *sizes: int) -> tuple[Cells, Cells, Cells, Cells, Cells]:
     """Nodes of Gauss's rules, log-densities, loss and logarithms of the weights: panels x points."""
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
     points, weights = rule(*sizes)
@@ -98,7 +96,7 @@ def at_nodes(made: Compiled, edges: Cells, *sizes: int) -> tuple[Cells, Cells, C
     return x, *made.evaluate(x), np.log(half)[:, None] + np.log(weights)
 
 
-def table_of(made: Compiled) -> Table:
+def table_of(made: Densities) -> Table:
     """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
     table = _panels(made, _edges(made))
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
@@ -113,7 +111,7 @@ def table_of(made: Compiled) -> Table:
     return table
 
 
-def _panels(made: Compiled, edges: Cells) -> Table:
+def _panels(made: Densities, edges: Cells) -> Table:
     """Panels between increasing edges, each integrated by two rules."""
     half, (x, log_p, log_q, loss, log_size) = 0.5 * (edges[1:] - edges[:-1]), at_nodes(made, edges, 6, 10)
     for name, values in (("log_density_p", log_p), ("log_density_q", log_q)):
@@ -150,7 +148,7 @@ def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
     return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size)) + SUBNORMAL)
 
 
-def _edges(made: Compiled) -> Cells:
+def _edges(made: Densities) -> Cells:
     """Panels, ever shorter towards the ends of the domain and the breakpoints: a density may vanish there."""
     low, high = made.domain
     if math.isinf(low) or math.isinf(high):
@@ -174,7 +172,7 @@ def cut_evenly(low: float, high: float, breakpoints: Iterable[float], panels: in
     return np.concatenate([*pieces, [high]])
 
 
-def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:
+def _reach(made: Densities, low: float, high: float) -> tuple[float, float]:
     """Where a density is above exp(-720) of its largest value."""
     size = np.concatenate([[0.0], np.geomspace(1e-6, _WIDEST, 4000)])
     centre = low if math.isfinite(low) else high if math.isfinite(high) else 0.0
@@ -212,7 +210,7 @@ def losses_of(table: Table) -> Bracket:
     return Bracket(upper, Atoms(locked(mean - off), locked(pad * np.abs(mean)), below))
 
 
-def largest_outside(made: Compiled, bound: tuple[float, float]) -> tuple[float, float]:
+def largest_outside(made: Densities, bound: tuple[float, float]) -> tuple[float, float]:
     """Largest losses of both directions, known in the domain, where it cuts tails off: inf if they grow there.
 
     A finite end counts as a cut too if the densities are small at it: it may be the caller's.
