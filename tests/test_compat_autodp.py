@@ -149,3 +149,12 @@ def test_the_page_runs(capsys):
     example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]
     exec(compile(example, "autodp.md", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+@pytest.mark.parametrize("counts", [(1, 40), (40, 1)])
+def test_no_composition_is_below_a_part(counts):
+    parts = [fa.Gaussian(8.0).fixed_size(20, 1000) * counts[0], fa.Laplace(8.0) * counts[1]]
+    for job in (parts[0] + parts[1], parts[1] + parts[0]):
+        whole = FastMechanism(job, "replace_one").get_approxDP(1e-3)
+        for part in parts:
+            assert whole >= fa.epsilon_lower(part, delta=1e-3, neighbors="replace_one") * (1.0 - 1e-9)

@@ -205,3 +205,15 @@ def test_the_examples_of_the_page_run():
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(block, scope)
     assert scope["accountant"].total()[0] == fa.epsilon(fa.PureDP(0.05) * 100, delta=1e-6)
+
+
+@pytest.mark.parametrize("counts", [(1, 40), (40, 1)])
+def test_no_total_is_below_a_part(counts):
+    parts = [[(0.3, 1e-8)] * counts[0], [(0.1, 0.0)] * counts[1]]
+    for spends in (parts[0] + parts[1], parts[1] + parts[0]):
+        whole = FastBudgetAccountant(slack=1e-6)
+        for epsilon, delta in spends:
+            whole.spend(epsilon, delta)
+        epsilon, delta = whole.total()
+        for part in parts:
+            assert epsilon >= fa.epsilon_lower(job(part), delta=float(delta)) * (1.0 - 1e-9)

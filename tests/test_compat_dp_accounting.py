@@ -1,5 +1,6 @@
 """The accountant of dp_accounting's events: their own suites, random trees, and what must not pass."""
 
+import itertools
 import math
 import random
 import types
@@ -382,3 +383,27 @@ def test_a_pld_object_of_one_direction_composes_from_above(neighbors):
     for epsilon in (0.2, 0.5, 1.0):
         truth = fa.delta_bounds(job * 30, epsilon=epsilon, neighbors=neighbors)
         assert truth.lower * (1 - 1e-9) <= there.get_delta_for_epsilon(epsilon) <= truth.upper * 1.01 + 1e-9
+
+
+PARTS = [
+    dp_event.GaussianDpEvent(4.0),
+    dp_event.PoissonSampledDpEvent(0.02, dp_event.GaussianDpEvent(2.0)),
+    dp_event.SampledWithoutReplacementDpEvent(1000, 20, dp_event.GaussianDpEvent(8.0)),
+    dp_event.LaplaceDpEvent(8.0),
+]
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_no_composition_of_events_is_below_a_part(relation):
+    """Ordered pairs with the counts (1, 40), in one accountant and in one event."""
+
+    def alone(event, count):
+        made = FastAccountant(relation).compose(event, count)
+        return fa.epsilon_lower(made.process, delta=1e-3, neighbors=RELATIONS[relation])
+
+    for first, second in itertools.permutations(PARTS, 2):
+        whole = FastAccountant(relation).compose(first, 1).compose(second, 40)
+        event = dp_event.ComposedDpEvent([first, dp_event.SelfComposedDpEvent(second, 40)])
+        floor = max(alone(first, 1), alone(second, 40))
+        assert whole.get_epsilon(1e-3) >= floor * (1.0 - 1e-9), (first, second)
+        assert FastAccountant(relation).compose(event).get_epsilon(1e-3) >= floor * (1.0 - 1e-9), (first, second)

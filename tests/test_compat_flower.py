@@ -224,3 +224,17 @@ def test_the_examples_of_the_page_run():
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(block, scope)
     assert scope["released"] == 6
+
+
+@pytest.mark.parametrize("model", [POISSON, FIXED, WHOLE])
+@pytest.mark.parametrize("counts", [(1, 40), (40, 1)])
+def test_no_composition_is_below_a_part(model, counts):
+    rounds = [(event(8.0, 20), counts[0]), (event(12.0, 50), counts[1])]
+    whole = FastAccountant(config(model))
+    for one, count in rounds:
+        whole.compose(one, count)
+    for one, count in rounds:
+        part = FastAccountant(config(model))
+        part.compose(one, count)
+        relation = "replace_one" if model == FIXED else "add_remove"
+        assert whole.get_epsilon(1e-3) >= fa.epsilon_lower(part.process, delta=1e-3, neighbors=relation) * (1.0 - 1e-9)

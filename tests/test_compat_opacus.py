@@ -243,3 +243,12 @@ def test_steps_are_not_rounded():
     made.history = [(1.0, 0.01, 0.5)] * 10
     with pytest.raises(ValueError, match="steps"):
         made.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize("history", [[(2.0, 0.01, 1), (1.5, 0.02, 40)], [(2.0, 0.01, 40), (1.5, 0.02, 1)]])
+def test_no_history_is_below_one_of_its_blocks(history):
+    whole = fast.FastAccountant()
+    whole.history = history
+    for noise, rate, steps in history:
+        least = fa.dpsgd.epsilon_lower(noise_multiplier=noise, sample_rate=rate, steps=steps, delta=1e-5)
+        assert whole.get_epsilon(delta=1e-5) >= least > 0.0

@@ -173,3 +173,12 @@ def test_the_examples_of_the_page_run():
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(block, scope)
     assert scope["release"].map(1) == (fa.epsilon(fa.Gaussian(4.0) * 10, delta=1e-6), 1e-6)
+
+
+@pytest.mark.parametrize("counts", [(1, 40), (40, 1)])
+def test_no_composition_is_below_a_part(counts):
+    parts = [fa.Gaussian(8.0).fixed_size(20, 1000) * counts[0], fa.Laplace(8.0) * counts[1]]
+    for job in (parts[0] + parts[1], parts[1] + parts[0]):
+        whole = privacy_profile(job, neighbors="replace_one").delta(0.3)
+        for part in parts:
+            assert whole >= fa.delta_lower(part, epsilon=0.3, neighbors="replace_one") * (1.0 - 1e-9)

@@ -195,3 +195,13 @@ def test_the_examples_of_the_page_run():
         exec(block, scope)
     assert scope["accountant"].finalized
     assert {key for key, _ in scope["answers"]} == {"a", "b"}
+
+
+@pytest.mark.parametrize("counts", [(1, 40), (40, 1)])
+def test_no_part_of_a_pipeline_is_above_the_budget(counts):
+    requests = [GAUSSIAN | {"count": counts[0]}, LAPLACE | {"count": counts[1]}]
+    for order in (requests, requests[::-1]):
+        _, specs = computed(FastBudgetAccountant, order)
+        for spec in specs:
+            job, _ = job_of([spec])
+            assert fa.epsilon_lower(job, delta=DELTA) <= EPSILON * (1.0 + 1e-9)

@@ -1,5 +1,6 @@
 """The names of prv_accountant: certified intervals, foreign mechanisms, and what must not pass."""
 
+import itertools
 import random
 import subprocess
 import sys
@@ -178,3 +179,14 @@ def test_the_noise_found_meets_the_target_and_little_less_does_not(rate, steps, 
     assert dpsgd.DPSGDAccountant(noise * (1 - 1e-6), rate, steps).compute_epsilon(1e-5, steps)[0] > epsilon
     with pytest.raises(RuntimeError, match="mu_max"):
         dpsgd.find_noise_multiplier(rate, steps, epsilon, 1e-5, mu_max=0.5)
+
+
+def test_no_composition_is_below_a_part():
+    batch = fa.Gaussian(8.0).poisson(0.02, at_most=40, records=1000)
+    parts = [ours.GaussianMechanism(4.0), ours.LaplaceMechanism(0.1), fa.Gaussian(3.0).fixed_size(20, 1000), batch]
+    for first, second in itertools.permutations(parts, 2):
+        most = {"max_self_compositions": [40, 40]}
+        _, _, whole = PRVAccountant([first, second], 10.0, 1e-9, **most).compute_epsilon(1e-3, [1, 40])
+        for part, count in ((first, 1), (second, 40)):
+            least, _, _ = PRVAccountant(part, 10.0, 1e-9, max_self_compositions=[40]).compute_epsilon(1e-3, [count])
+            assert whole >= least * (1.0 - 1e-9), (first, second)

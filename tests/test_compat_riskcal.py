@@ -155,3 +155,12 @@ def test_the_page_runs(capsys):
     example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]
     exec(compile(example, "riskcal.md", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("counts", [(1, 40), (40, 1)])
+def test_no_composition_is_below_a_part(counts):
+    parts = [fa.Gaussian(8.0).fixed_size(20, 1000) * counts[0], fa.Laplace(8.0) * counts[1]]
+    for job in (parts[0] + parts[1], parts[1] + parts[0]):
+        whole = ours.get_advantage(job, neighbors="replace_one")
+        for part in parts:
+            assert whole >= fa.advantage_bounds(part, neighbors="replace_one").lower * (1.0 - 1e-9)
