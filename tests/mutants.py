@@ -29,7 +29,7 @@ MUTANTS = (
     ("losses/revealed.py", "nan=1.0) + 2e-12", "nan=1.0)", "network test_an_error_of_the_share"),
     ("losses/measure.py", "+ 4.0 * source.quadrature_near(2.0 * spacing) / whole", "",
      "grid_ledger test_the_error_of_a_rule"),
-    ("losses/cells.py", "2.0 * self.source.quadrature_near(2.0 * self.spacing) * mass +", "",
+    ("losses/measure.py", "2.0 * self.source.quadrature_near(2.0 * self.spacing) * mass +", "",
      "grid_ledger test_the_error_of_a_rule"),
     ("samplers/poisson.py", "only_q + side * 2.0 * base.slack", "only_q", "sampling test_the_slack_of_losses"),
     ("samplers/poisson.py", "* (1.0 + 2e-15 / (1.0 - rate))", "", "sampling test_pure_epsilon_of_a_sample"),
