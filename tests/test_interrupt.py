@@ -1,0 +1,47 @@
+"""Ctrl-C is heard within a second: nothing that answers keeps Python from looking at signals for longer."""
+
+import signal
+import time
+from itertools import pairwise
+
+import pytest
+
+import fastacct as fa
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+JOBS = {
+    "losses on a grid": (fa.from_pmf([0.3, 0.3, 0.4], [0.31, 0.2, 0.49]) * 200 + fa.Laplace(11.0) * 300, "add_remove"),
+    "40 different steps": (
+        sum((fa.Gaussian(1.0 + 0.01 * i).poisson(1e-4).group(2) * (10 + i) for i in range(40)), fa.Process()),
+        "add_remove",
+    ),
+    "a record replaced": (fa.Gaussian(1.0).poisson(1e-4) * 3, "replace_one"),
+}
+
+
+class EnoughError(Exception):
+    """The job has been watched for long enough."""
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_signals_are_looked_at_all_the_time(name):
+    job, relation = JOBS[name]
+    looked = [time.process_time()]
+
+    def look(*_):
+        looked.append(time.process_time())
+        if looked[-1] - looked[0] > 2.5:
+            raise EnoughError
+
+    before = signal.signal(signal.SIGPROF, look)
+    signal.setitimer(signal.ITIMER_PROF, 0.02, 0.02)
+    try:
+        fa.epsilon(job, delta=1e-7, neighbors=relation)
+    except EnoughError:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+    looked.append(time.process_time())
+    assert looked[-1] - looked[0] > 0.02  # of processor time: it was watched at all
+    assert max(after - at for at, after in pairwise(looked)) < 1.0
