@@ -161,3 +161,56 @@ def test_noise_of_gaussian_dp_is_not_above_the_inverse_of_mu(relation, far):
     ((gaussian, _),) = fa.GDP(mu).decompose(relation)
     for noise, one in zip(gaussian.noise_multiplier.tolist(), mu.tolist(), strict=True):
         assert far * (1 - Fraction(1, 10**15)) <= Fraction(noise) * Fraction(one) <= far
+
+
+def exact_group_delta(noise, rate, size, epsilon, direction):
+    """Delta of one release of a sample to a group, from all terms of the binomial law, to 30 digits."""
+    with mp.workdps(40):
+        s, q, e = mp.mpf(noise), mp.mpf(rate), mp.mpf(epsilon)
+        weights = [mp.binomial(size, k) * q**k * (1 - q) ** (size - k) for k in range(min(size, 60) + 1)]
+
+        def loss(z):
+            return mp.log(mp.fsum(w * mp.exp(k * (2 * z - k) / (2 * s * s)) for k, w in enumerate(weights)))
+
+        at, low, high = e if direction == "remove" else -e, mp.mpf(-40 * noise), mp.mpf(40 * noise)
+        for _ in range(130):
+            middle = (low + high) / 2
+            low, high = (middle, high) if loss(middle) < at else (low, middle)
+        if direction == "remove":
+            above = mp.fsum(w * mp.ncdf((k - low) / s) for k, w in enumerate(weights))
+            return float(above - mp.exp(e) * mp.ncdf(-low / s))
+        return float(mp.ncdf(low / s) - mp.exp(e) * mp.fsum(w * mp.ncdf((low - k) / s) for k, w in enumerate(weights)))
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("size", [64, 65, 100, 300, 1000])
+def test_a_large_group_is_bounded_from_above_and_not_by_much(size, direction):
+    epsilon = 3e-4 * size
+    exact = exact_group_delta(3.0, 0.001, size, epsilon, direction)
+    upper = fa.delta(fa.Gaussian(3.0).poisson(0.001).group(size), epsilon=epsilon, neighbors=direction)
+    assert exact > 1e-8
+    assert exact * (1.0 - 1e-15) <= upper <= exact * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("relation", ["remove", "add"])
+def test_bounds_of_large_groups_are_finite_and_grow_with_the_group(relation):
+    sizes = [64, 65, 100, 300, 1000]
+    jobs = [fa.Gaussian(3.0).poisson(0.001).group(size) * 1000 for size in sizes]
+    found = [fa.epsilon_bounds(job, delta=1e-5, neighbors=relation) for job in jobs]
+    upper = np.array([float(one.upper) for one in found])
+    assert np.isfinite(upper).all()
+    assert (np.diff(upper) > 0.0).all()
+    assert (upper > float(found[0].lower)).all()
+    for job, epsilon in zip(jobs, upper, strict=True):  # and the other way round
+        assert fa.delta(job, epsilon=epsilon, neighbors=relation) == pytest.approx(1e-5, rel=1e-3)
+
+
+def test_members_of_a_group_that_are_hardly_ever_drawn_are_paid():
+    """A component far out with weight r adds at most r to delta, and its bound is not below that of a nearer one."""
+    parts = [(0.9, 0.0), (0.1, 1.0)]
+    with_far = fa.GaussianMixture(1.0, p=[*parts, (1e-32, 1e4)]) * 40
+    near = fa.GaussianMixture(1.0, p=parts) * 40
+    for epsilon in (5.0, 20.0, 60.0):
+        upper = fa.delta(with_far, epsilon=epsilon, neighbors="remove")
+        assert upper >= fa.delta_lower(near, epsilon=epsilon, neighbors="remove") + 40e-32 * (1.0 - 1e-9)
+        assert upper <= fa.delta(near, epsilon=epsilon, neighbors="remove") * (1.0 + 1e-9) + 41e-32

@@ -38,6 +38,10 @@ CELLS_PER_TASK: Final = 8
 _CKS: Final = _kernels.Conversion.CANONNE_KAMATH_STEINKE
 _ULP: Final = 2.0**-52
 _LEAST: Final = 5e-324
+_FAR: Final = 30.0
+"""Beyond so many standard deviations a component that is hardly ever drawn may be left out ..."""
+_HARDLY: Final = 1e-30
+"""... where all of them together have at most that weight."""
 _SUBNORMAL: Final = -707.0
 """Logarithms below it are those of numbers that have lost digits."""
 
@@ -184,6 +188,17 @@ class _Job(NamedTuple):
     is_one: bool = False
     """Whether it is one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
+    near: tuple[_Job, float] | None = None
+    """The job without components far out, and the chance that a step draws one of them."""
+
+
+def _near(pair: Mixture) -> tuple[Mixture, float]:
+    """A pair without the components of P that are far out and hardly ever drawn, and their weight."""
+    far = [weight for weight, mean in pair.p if mean > _FAR * pair.noise]
+    lost = math.fsum(far) * (1.0 + _ULP)
+    if not far or len(far) == len(pair.p) or not lost <= _HARDLY:
+        return pair, 0.0
+    return pair._replace(p=tuple(part for part in pair.p if part[1] <= _FAR * pair.noise)), lost
 
 
 def _job_of(mixtures: Iterable[tuple[Mixture, float]]) -> _Job:
@@ -203,7 +218,12 @@ def _job_of(mixtures: Iterable[tuple[Mixture, float]]) -> _Job:
     if not n_q.any():
         runs = (noise / mean if is_one else np.nextafter(noise / mean, 0.0), weight, count)
     shift, is_plain = sum(4.0 * count * pair.rounding for pair, count in table), all(pair.is_plain for pair in pairs)
-    return _Job((count, noise, n_p, n_q, weight, mean), runs, shift, is_one, is_plain)
+    near, trimmed = None, [_near(pair) for pair in pairs]
+    lost = math.fsum(float(n) * left for n, (_, left) in zip(count, trimmed, strict=True)) * (1.0 + 4.0 * _ULP)
+    if lost > 0.0:
+        near = _job_of((pair, float(n)) for n, (pair, _) in zip(count, trimmed, strict=True)), lost
+        near = near[0]._replace(shift=near[0].shift + 2.0 * lost), lost
+    return _Job((count, noise, n_p, n_q, weight, mean), runs, shift, is_one, is_plain, near)
 
 
 def read_run(
@@ -245,6 +265,8 @@ def _read_job(job: _Job, target: Cells, what: Quantity, directions: Directions, 
         read = LOG_DELTA if what == DELTA else what
         above, below = (_call(job, _moved(target, what, s), read, directions) for s in (job.shift, -job.shift))
         reading = _widened(above, below, target, what, job.shift)
+    if job.near:
+        reading = _without_far(reading, *job.near, target, what, directions)
     return _with_fallback(reading, job.runs, target, what) if job.runs else reading
 
 
@@ -293,6 +315,30 @@ def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shif
         )
     low = np.minimum(low, high)
     return Reading(low, high, above.slope, status_of(low, high))
+
+
+# P = (1 - r) P' + r P'' with P'' far out: n steps of P are at most those of P' and 1 - (1 - r)^n <= n r besides, so
+# that delta <= delta' + n r; in direction add P >= (1 - r) P', which is paid as if it were rounding of weights.
+
+
+def _without_far(
+    reading: Reading, near: _Job, lost: float, target: Cells, what: Quantity, directions: Directions
+) -> Reading:
+    """Upper bounds where a job whose components reach far out could not be certified."""
+    at = np.flatnonzero((reading.upper >= _TOP[what]) & ((target > 2.0 * lost) | (what != EPSILON)))
+    if not at.size:
+        return reading
+    easier = (target[at] - lost) * (1.0 - 2.0 * _ULP) if what == EPSILON else target[at]
+    found = _read_job(near, easier, what, directions, False).upper
+    if what == DELTA:
+        found = (found + lost) * (1.0 + 2.0 * _ULP)
+    elif what == LOG_DELTA:
+        found = np.logaddexp(found, math.log(lost))
+        found += 8.0 * _ULP * (1.0 + np.abs(found))
+    upper, status = reading.upper.copy(), reading.status.copy()
+    upper[at] = np.minimum(found, _TOP[what])
+    status[at] = np.where(upper[at] < _TOP[what], Status.LOOSE, status[at])
+    return reading._replace(upper=upper, status=status)
 
 
 def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:
