@@ -1,0 +1,202 @@
+"""What is asked of every mechanism through the verbs, and what is known of it while it is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+import fastacct.mechanisms as m
+from fastacct.accountants import RDP
+from fastacct.core.bounds import Bounds
+from fastacct.core.record import Record
+from fastacct.core.relations import ALL, DIRECTIONS, Direction, Relation
+from fastacct.epsilon import delta, epsilon_bounds, rdp
+from fastacct.epsilon import epsilon as smallest_epsilon
+from fastacct.losses.loss import OutOfReachError
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.process import Process
+from fastacct.testing.sums import Sums
+
+__all__ = ["Contract", "ContractError"]
+__all__ += ["check_composition", "check_counts", "check_curve", "check_inverse", "check_same", "check_value"]
+
+EPSILONS: Final = (0.0, 0.11, 0.7, 2.5)
+_MANY: Final = 40
+_FEW: Final = 32
+Sides = dict[Direction, tuple[Sums, Sums]]
+
+
+class ContractError(AssertionError):
+    """A mechanism does not satisfy what every mechanism has to."""
+
+
+class Contract(Record):
+    """One mechanism under one relation, and what reads it.  Checks yield after every question."""
+
+    mechanism: Mechanism
+    relation: Relation
+    delta_bounds: Callable[..., Bounds]
+
+    def read(self, job: Mechanism | Process, epsilon: float | tuple[float, ...]) -> Bounds:
+        """What the hook says; a refusal breaks the contract."""
+        asked = np.array(epsilon) if isinstance(epsilon, tuple) else epsilon
+        try:
+            return self.delta_bounds(job, epsilon=asked, neighbors=self.relation)
+        except (TypeError, ValueError) as error:
+            raise ContractError(f"{job!r}, neighbors = {self.relation!r}, delta_bounds: refused: {error}") from error
+
+    def require(self, holds: object, verb: str, what: str) -> None:
+        """Refuse a mechanism for which something does not hold."""
+        if not holds:
+            raise ContractError(f"{self.mechanism!r}, neighbors = {self.relation!r}, {verb}: {what}")
+
+    def job(self, mechanism: Mechanism, count: int) -> Process:
+        """The same object each time, with which readers are kept."""
+        jobs: dict[tuple[Mechanism, int], Process] = self.__dict__.setdefault("jobs", {})
+        return jobs.setdefault((mechanism, count), mechanism * count)
+
+    def sums(self, part: Mechanism) -> Sides | None:
+        """The laws of its losses from below and from above, by direction; None where there are none to compare."""
+        kept: dict[Mechanism, Sides | None] = self.__dict__.setdefault("sides", {})
+        if part not in kept:
+            try:
+                pair = part.losses(self.relation)
+            except OutOfReachError:
+                pair = None
+            kept[part] = None
+            if pair is not None and not pair.is_nothing:
+                remove, *add = (
+                    (Sums(one.lower, -1.0), Sums(one.upper, 1.0))
+                    for one in ([pair.remove] if pair.is_mirrored else [pair.remove, pair.add])
+                )
+                kept[part] = {"remove": remove, "add": add[0] if add else remove}
+        return kept[part]
+
+    @property
+    def parts(self) -> list[Mechanism]:
+        """The mechanisms that are evaluated in its place, itself as a rule."""
+        return [part for part, _ in (self.mechanism * 1).decompose(self.relation)]
+
+    @property
+    def size(self) -> float:
+        """About the standard deviation of the loss: where the curve of a release is worth a look."""
+        found = rdp(self.job(self.mechanism, 1), 2.0, neighbors=self.relation)
+        return min(max(math.sqrt(found), 1e-6), 4.0) if found < math.inf else 1.0
+
+    def statement(self) -> bytes:
+        """A digest of all that is said of one release: relations with the same one have the same answers."""
+        told: list[object] = [self.mechanism.tight]
+        for process in (self.mechanism * 1).decompose(self.relation).alternatives(self.relation):
+            for part, count in process:
+                told += [type(part), count, part.tight, part.pure_epsilon(self.relation)]
+                told.append(np.asarray(rdp(part, np.array([1.5, 4.0, 20.0]), neighbors=self.relation)).tobytes())
+                told.append(part.sampled_gaussian(self.relation) is None)
+                if (sides := self.sums(part)) is not None:
+                    laws = (law for way in DIRECTIONS[self.relation] for law in sides[way])
+                    told += sorted({(x.total, x.loss.tobytes(), x.mass.tobytes()) for x in laws})
+        return hashlib.sha256(repr(told).encode()).digest()
+
+
+def check_value(mechanism: Mechanism, delta_bounds: Callable[..., Bounds]) -> Iterator[None]:
+    """Equality, and relations that are not supported."""
+    for other in ALL:
+        contract = Contract(mechanism, other, delta_bounds)
+        contract.require(mechanism == mechanism, "==", "does not equal itself")
+        contract.require(hash(mechanism) == hash(mechanism), "hash", "changes from call to call")
+        if other in mechanism.relations:
+            continue
+        try:
+            found = delta_bounds(mechanism, epsilon=1.0, neighbors=other)
+        except ValueError as error:
+            contract.require(other in str(error), "delta_bounds", f"the refusal does not name the relation: {error}")
+        else:
+            contract.require(False, "delta_bounds", f"answers {found} for a relation that is not supported")
+        yield
+
+
+def check_counts(contract: Contract) -> Iterator[None]:
+    """Sums and products, arrays of counts, no release at all, one more release."""
+    one, epsilon = contract.mechanism, 0.5
+    thrice = contract.read(one * 3, epsilon)
+    yield
+    total = contract.read(one + one + one, epsilon)
+    contract.require(total == thrice, "delta_bounds", f"sum {total} and product {thrice} differ at epsilon {epsilon}")
+    yield
+    cells = contract.read(one * np.array([1, 3]), epsilon)
+    same = (cells.lower[1], cells.upper[1]) == thrice[:2]
+    contract.require(same, "delta_bounds", f"cell 1 of {cells}, an array of counts, is not {thrice}")
+    nothing = contract.read(one * 0, epsilon)
+    contract.require(nothing[:2] == (0.0, 0.0), "delta_bounds", f"{nothing} for no release at all")
+    yield
+    once = contract.read(contract.job(one, 1), epsilon)
+    contract.require(once.lower <= thrice.upper, "delta_bounds", f"falls with the count: {once}, {thrice}")
+    counted = once.upper <= 1e-300 or thrice.upper > once.upper * 1.0001
+    contract.require(counted, "delta_bounds", f"the count is ignored: {once} once, {thrice} three times")
+
+
+def check_same(contract: Contract, first: Contract) -> Iterator[None]:
+    """What is said of one release is the same under another relation: so are the answers."""
+    found, known = (one.read(one.job(one.mechanism, 2), EPSILONS[2:]) for one in (contract, first))
+    good = all(np.allclose(a, b, rtol=1e-9, atol=1e-300) for a, b in zip(found[:2], known[:2], strict=True))
+    contract.require(good, "delta_bounds", f"{found}, and {known} under {first.relation!r}, by the same statement")
+    yield
+
+
+def check_curve(contract: Contract) -> Iterator[None]:
+    """Delta is a curve of privacy, and its bounds are in order."""
+    lower, upper, _ = contract.read(contract.job(contract.mechanism, 2), EPSILONS)
+    where = f"at epsilon {EPSILONS} (lower {lower}, upper {upper})"
+    in_order = (lower >= 0.0) & (lower <= upper) & (upper <= 1.0)
+    contract.require(in_order.all(), "delta_bounds", f"not 0 <= lower <= upper <= 1 {where}")
+    contract.require((lower[1:] <= upper[:-1]).all(), "delta_bounds", f"delta rises with epsilon {where}")
+    x = np.exp(EPSILONS)
+    share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
+    chord = (1.0 - share) * upper[:-2] + share * upper[2:]
+    convex = (lower[1:-1] <= chord * (1.0 + 1e-12)).all()
+    contract.require(convex, "delta_bounds", f"delta is not convex in exp(epsilon) {where}")
+    yield
+
+
+def check_composition(contract: Contract) -> Iterator[None]:
+    """A composition is never below one of its parts: every part keeps its count, whichever comes last.
+
+    40 releases of one and one of the other; 4 of a mechanism whose losses only a grid composes.
+    """
+    mechanism, size, at = contract.mechanism, contract.size, 2.0 * contract.size
+    is_gaussian = contract.job(mechanism, 1).decompose(contract.relation).is_gaussian
+    other = m.Gaussian(2.2 / size) if is_gaussian else m.PureDP(0.5 * size)  # what the same reader takes
+    sides = [law for part in contract.parts for two in (contract.sums(part) or {}).values() for law in two]
+    is_listed = all(law.loss.size <= _FEW for law in sides) and not mechanism.alternatives()
+    most = _MANY if is_gaussian or is_listed else 4
+    for many, one, count in ((mechanism, other, most), (other, mechanism, _MANY)):
+        part = contract.read(many * count, at)
+        yield
+        whole = contract.read(many * count + one, at)
+        least = part.lower if mechanism.tight or many is other else 0.99 * part.upper
+        where = f"at epsilon {at}: {whole}, and {part} of {count} {many!r} alone"
+        contract.require(whole.upper >= least, "delta_bounds", f"falls where {one!r} is added {where}")
+        yield
+
+
+def check_inverse(contract: Contract) -> Iterator[None]:
+    """Epsilon at the delta of an epsilon."""
+    job, relation = contract.job(contract.mechanism, 2), contract.relation
+    if job.decompose(relation).is_gaussian:
+        return  # tested on its own, more closely
+    for epsilon in (0.2, 1.0):
+        upper = delta(job, epsilon=epsilon, neighbors=relation)
+        yield
+        if not 1e-250 < upper < 0.5:
+            continue
+        found = epsilon_bounds(job, delta=upper * (1.0 + 1e-6), neighbors=relation)
+        good = found.lower <= epsilon * (1.0 + 1e-6)
+        contract.require(good, "epsilon_bounds", f"{found} at delta {upper!r}, which is the delta of {epsilon}")
+        yield
+        renyi = smallest_epsilon(job, delta=upper, neighbors=relation, accountant=RDP())
+        good = renyi >= found.lower
+        contract.require(good, "epsilon", f"Rényi's {renyi!r} is below the certified {found} at delta {upper!r}")
+        yield

@@ -1,0 +1,195 @@
+"""What a mechanism says of one release, compared with itself: losses, divergence, pure epsilon, samples and groups.
+
+Losses are taken as data (`sums.py`).  For a mechanism whose pair is exact all statements are of one fact and agree.
+Where it is a bound (`tight = False`), the losses dominate every pair of outputs and so have at least the divergence of
+each: a divergence that is a supremum over pairs may be smaller, and one above theirs says that losses are missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from fastacct.accountants import RDP
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import DIRECTIONS, SAMPLED, Relation
+from fastacct.epsilon import delta
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.process import Process
+from fastacct.testing.contract import Contract, Sides
+from fastacct.testing.sums import Sums
+
+__all__ = ["check_groups", "check_samples", "check_statements", "check_sums"]
+
+EPSILONS: Final = (0.11, 0.7, 2.5)
+_ORDERS: Final = (1.5, 2.0, 4.0, 8.0, 32.0)
+_PUBLISHED: Final = ("DiscreteGaussian", "Skellam")
+"""Kinds with an exact pair that state a published bound of their divergence, above that of the losses; and their samples."""
+_LAST: Final = 1e13
+"""An order whose divergence is the largest loss, almost."""
+_CLOSE: Final = 2e-4
+"""What a divergence that is computed from losses on a grid may be above theirs; no canary is that close."""
+_EXACT: Final = 1e-9
+_RATE: Final = 0.25
+_SIZE: Final = 3
+
+
+def _ways(sides: Sides, relation: Relation) -> list[tuple[Sums, Sums]]:
+    """Those of the directions of a relation, one where both are the same."""
+    return list(dict.fromkeys(sides[way] for way in DIRECTIONS[relation]))
+
+
+def check_statements(contract: Contract) -> Iterator[None]:
+    """Losses against each other in both directions, against the divergence and against the pure guarantee."""
+    for part in contract.parts:
+        if (sides := contract.sums(part)) is not None:
+            for low, high in _ways(sides, "add_remove"):
+                good = low.total <= 1.0 + 1e-12 and 1.0 - 1e-12 <= high.total <= 1.0 + 1e-6
+                masses = f"masses of {part!r} add up to {low.total!r} from below, {high.total!r} from above"
+                contract.require(good, "losses", masses)
+            _check_mirror(contract, part, sides)
+            yield
+            _check_divergence(contract, part, sides)
+            _check_largest(contract, part, sides)
+            yield
+        pure = part.pure_epsilon(contract.relation)
+        last = float(part.divergence(np.array([_LAST]), contract.relation)[0])
+        most = math.inf if contract.relation == "add" else 1e-3 * pure + 1e-12  # that of the larger direction
+        good = not math.isfinite(pure + last) or -1e-6 * pure - 1e3 / _LAST <= last - pure <= most
+        contract.require(good, "pure_epsilon", f"{pure!r} is not the divergence {last!r} of {part!r} at order {_LAST}")
+        yield
+
+
+def _check_mirror(contract: Contract, part: Mechanism, sides: Sides) -> None:
+    """E_P exp(s L) of P against Q is E_Q exp(-(1 + s) L) of Q against P; at s = -1 it is what Q has where P has mass.
+
+    Between -1 and 0 it falls where more is released: laws from above have the smaller one.
+    """
+    off = max(high.total - low.total for low, high in sides.values())
+    for s in (-1.0, -0.75, -0.5, -0.25, 0.0, 1.0):
+        found = []
+        for two, at in ((sides["remove"], s), (sides["add"], -1.0 - s)):
+            below, above = (one.moment(at) for one in two)
+            low, high = (above, below) if s <= 0.0 else (below, above)
+            found.append((-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high))
+        apart = max(low for low, _ in found) - min(high for _, high in found)
+        size = min(abs(x) for one in found for x in one)
+        good = not apart > (_EXACT if s <= 0.0 else _CLOSE) * size + 2.0 * off + 1e-15
+        contract.require(good, "losses", f"of {part!r}: remove and add differ at s = {s}: log-moments in {found}")
+
+
+def _moment(law: Sums, s: float) -> float:
+    return math.inf if law.is_infinite else law.moment(s) / s
+
+
+def _check_divergence(contract: Contract, part: Mechanism, sides: Sides) -> None:
+    """The divergence is that of the losses at real orders.
+
+    Of "add" alone it may be that of the larger direction.
+    """
+    known = part.divergence(np.array(_ORDERS), contract.relation)
+    most: Relation = "add_remove" if contract.relation == "add" else contract.relation
+    for order, value in zip(_ORDERS, known.tolist(), strict=True):
+        s, rounding = order - 1.0, 1e-12 / (order - 1.0)
+        low = max(_moment(below, s) for below, _ in _ways(sides, contract.relation))
+        high = max(_moment(above, s) for _, above in _ways(sides, most))
+        where = f"of {part!r} at order {order}: {value!r}, and by the losses from {low!r} to {high!r}"
+        small = part.tight and value < low * (1.0 - _EXACT) - rounding
+        contract.require(not small, "divergence", f"too small {where}")
+        is_loose = type(part.unsampled()).__name__ in _PUBLISHED or not math.isfinite(value)
+        large = not is_loose and value > high * (1.0 + _CLOSE) + rounding
+        contract.require(not large, "divergence", f"losses are missing {where}")
+
+
+def _check_largest(contract: Contract, part: Mechanism, sides: Sides) -> None:
+    """The pure guarantee is the largest loss, where there is one."""
+    pure, ways = part.pure_epsilon(contract.relation), _ways(sides, contract.relation)
+    low, high = max(below.largest() for below, _ in ways), max(above.largest() for _, above in ways)
+    good = pure == math.inf or (low * (1.0 - 1e-12) - 1e-14 <= pure and pure * (1.0 - _CLOSE) <= high)
+    where = f"the largest loss of {part!r}, from {low!r} to {high!r}"
+    contract.require(good, "pure_epsilon", f"{pure!r} is not {where}")
+
+
+def _agree(
+    contract: Contract, job: Process, at: Cells, low: Cells, high: Cells, what: str, by_losses: bool = True
+) -> None:
+    """What the hook says of a job agrees with sums."""
+    lower, upper, _ = contract.read(job, tuple(at))
+    where = f"{what}, from {low} to {high}, of {job!r} at epsilon {at}"
+    above = (lower <= high * (1.0 + _EXACT) + 1e-280).all()
+    contract.require(above, "delta_bounds", f"lower bound {lower} is above {where}")
+    below = (upper >= low * (1.0 - _EXACT)).all()
+    contract.require(below, "delta_bounds", f"upper bound {upper} is below {where}")
+    near = 1.01 if job.decompose(contract.relation).is_gaussian else 1.001  # that of replace-one may be LOOSE
+    close = (
+        not by_losses or (upper <= np.maximum(high * near, 1e-14)).all()
+    )  # an atom next to epsilon counts as above it
+    contract.require(close, "delta_bounds", f"upper bound {upper} is far above {where}")
+
+
+def check_sums(contract: Contract) -> Iterator[None]:
+    """Delta of one and of two releases against sums over the losses."""
+    for part in contract.parts:
+        if (sides := contract.sums(part)) is None:
+            continue
+        ways, at = _ways(sides, contract.relation), np.array([0.5 * contract.size, *EPSILONS])
+        if any(low.law is not high.law and high.delta(at[:1])[0] > 1.01 * low.delta(at[:1])[0] for low, high in ways):
+            at = at[[0, 2]]  # laws that are apart take many times as long to compose
+        for count, what in ((1, "the sum over losses"), (2, "the double sum over losses")):
+            low, high = (
+                np.max([law.delta(at) if count == 1 else law.delta_of_two(at) for law in laws], axis=0)
+                for laws in zip(*ways, strict=True)
+            )
+            yield
+            job = contract.job(part, count)
+            if not part.tight:  # the divergence, a supremum over pairs of outputs, may say more than the worst of all
+                low = np.minimum(low, delta(job, epsilon=at, neighbors=contract.relation, accountant=RDP()))
+            _agree(contract, job, at, low, high, what)
+            yield
+
+
+def check_samples(contract: Contract) -> Iterator[None]:
+    """A Poisson sample against its definition: ((1 - q) Q + q P, Q) for "remove", (Q, (1 - q) Q + q P) for "add"."""
+    for part in contract.parts:
+        sides = contract.sums(part)
+        if sides is None or not part.tight or contract.relation not in {*part.sample_relations} & {*SAMPLED}:
+            continue
+        try:
+            sample = part.poisson(_RATE)
+        except ValueError:
+            continue  # the class defines none
+        at, q = 0.25 * min(contract.size, 1.0), _RATE
+        rest = 1.0 - (1.0 - q) * math.exp(at)
+        inner = {"remove": (q, math.log1p(math.expm1(at) / q)), "add": (rest, at + math.log(q / max(rest, 1e-9)))}
+        found = []
+        for way in DIRECTIONS[contract.relation]:
+            share, x = inner[way]
+            found.append([max(share, 0.0) * law.delta(np.array([x])) for law in sides[way]])
+        low, high = np.max(found, axis=0)
+        has_losses = contract.sums(sample) is not None
+        _agree(contract, contract.job(sample, 1), np.array([at]), low, high, "the definition", has_losses)
+        yield
+
+
+def check_groups(contract: Contract) -> Iterator[None]:
+    """A group against its definition: as many changes, one after the other, of which the first is one record's."""
+    mechanism, relation, k, at = contract.mechanism, contract.relation, _SIZE, 0.5 * contract.size
+    try:
+        group = mechanism.group(k)
+        process = (group * 1).decompose(relation)
+    except ValueError:
+        return  # the class defines none
+    if relation not in group.relations:
+        return
+    once, all_of_it, far = contract.read(mechanism, at), contract.read(group, at), contract.read(group, k * at)
+    good = all_of_it.upper >= once.lower
+    contract.require(good, "delta_bounds", f"{all_of_it} of {group!r} is below {once} of one record at epsilon {at}")
+    good = far.lower <= once.upper * math.expm1(k * at) / math.expm1(at) * (1.0 + _EXACT)
+    contract.require(good, "delta_bounds", f"{far} of {group!r} at epsilon {k * at}, and {once} of one record at {at}")
+    yield
+    pure, whole = (mechanism * 1).pure_epsilon(relation), process.pure_epsilon(relation)
+    good = pure * (1.0 - 1e-12) <= whole
+    contract.require(good, "pure_epsilon", f"{whole!r} of {group!r}, and {pure!r} of one record")
