@@ -30,7 +30,6 @@ KINDS = [
     fa.Exponential(0.2),
     fa.ApproxDP(0.1, 1e-7),
     fa.ZCDP(0.01),
-    fa.Parallel(fa.PureDP(0.2), fa.Gaussian(5.0)),
     fa.GOPA(2.0, 20.0, parties=12),
 ]
 """One mechanism for each way in which losses are given and read."""
@@ -82,7 +81,7 @@ def test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less(first)
         neighbors, (m, k) = ways[n % len(ways)], COUNTS[n % 2]
         upper = fa.epsilon(first * m + second * k, delta=1e-3, neighbors=neighbors)
         floor = [least(first, m, neighbors), least(second, k, neighbors)]
-        if n % 4 == 0:
+        if n % 5 == 0:
             floor.append(fa.epsilon_bounds(first * (m - 1) + second * k, delta=1e-3, neighbors=neighbors).lower)
         assert upper >= max(floor) * ROUNDING, (second, m, k, neighbors)
 
@@ -128,20 +127,23 @@ def test_readers_of_losses_get_every_part_with_its_count(monkeypatch):
 def test_divergences_of_all_pairs_of_examples_add_up(neighbors):
     orders = np.array([1.5, 4.0, 32.0])
     own = [one for one in EXAMPLES if neighbors in one.relations]
-    alone = {one: fa.rdp_bounds(one, orders, neighbors=neighbors) for one in own}
-    for (first, second), (m, n) in itertools.product(itertools.permutations(own[::2], 2), COUNTS):
-        lower, upper, _ = fa.rdp_bounds(first * m + second * n, orders, neighbors=neighbors)
-        a, b = alone[first], alone[second]
-        assert np.all(upper >= (m * a.lower + n * b.lower) * ROUNDING), (first, second, m, n)
-        assert np.all(lower <= (m * a.upper + n * b.upper) / ROUNDING), (first, second, m, n)
+    alone = {one: fa.rdp(one, orders, neighbors=neighbors) for one in own}
+    for i, (first, second) in enumerate(itertools.permutations(own, 2)):
+        m, n = COUNTS[i % 2]
+        found = fa.rdp(first * m + second * n, orders, neighbors=neighbors)
+        total = m * alone[first] + n * alone[second]
+        assert np.all(found >= total * ROUNDING), (first, second, m, n)
+        assert np.all(found <= total * (1.0 + 1e-5)), (
+            first,
+            second,
+            m,
+            n,
+        )  # a part alone is at most its pure guarantee
 
 
 @pytest.mark.parametrize(
     ("accountant", "mechanisms"),
     [
-        (fa.BasicComposition(), [fa.PureDP(0.05), fa.ApproxDP(0.1, 1e-9), fa.Laplace(15.0)]),
-        (fa.AdvancedComposition(), [fa.PureDP(0.05), fa.ApproxDP(0.1, 1e-9), fa.Laplace(15.0)]),
-        (fa.ZCDPComposition(), [fa.PureDP(0.05), fa.ZCDP(1e-3), fa.Gaussian(12.0)]),
         (fa.RDP(), [fa.PureDP(0.05), fa.ZCDP(1e-3), fa.Gaussian(12.0), SMALL]),
         (fa.PLD(), [fa.PureDP(0.05), fa.Laplace(15.0), fa.Gaussian(12.0)]),
     ],
@@ -154,6 +156,14 @@ def test_every_accountant_sees_both_counts(accountant, mechanisms):
             upper = fa.epsilon(first * m + second * n, accountant=accountant, **told)
             for part in (first * m, second * n):
                 assert upper >= fa.epsilon_bounds(part, **told).lower * ROUNDING, (first, second, m, n)
+
+
+@pytest.mark.parametrize(
+    "accountant", [fa.BasicComposition(), fa.AdvancedComposition(), fa.ZCDPComposition()], ids=repr
+)
+def test_accountants_of_one_kind_of_step_refuse_several(accountant):
+    with pytest.raises(ValueError, match="heterogeneous"):
+        fa.epsilon(fa.Gaussian(12.0) + fa.Gaussian(20.0) * 40, delta=1e-4, accountant=accountant)
 
 
 @pytest.mark.usefixtures("coarse")
@@ -173,10 +183,10 @@ def test_other_ways_to_compose_see_both_counts(counts):
     ledger = fa.Accountant(epsilon=100.0, delta=1e-3, neighbors="remove")
     ledger.compose(fa.Gaussian(3.0) * m)
     ledger.compose(TRUNCATED * n)
-    assert ledger.epsilon() >= floor
+    assert ledger.spent() >= floor
     for whole, alone in (
         ((fa.Gaussian(9.0) * m + fa.Laplace(30.0) * n).group(3), (fa.Gaussian(9.0) * m).group(3)),
-        ((fa.Laplace(3.0) * m + fa.PureDP(0.1) * n).poisson(0.2), (fa.Laplace(3.0) * m).poisson(0.2)),
+        ((fa.Gaussian(9.0) * m + fa.Gaussian(4.0) * n).poisson(0.2), (fa.Gaussian(9.0) * m).poisson(0.2)),
     ):
         assert fa.epsilon(whole, **told) >= fa.epsilon_bounds(alone, **told).lower * ROUNDING
     history = [(2.0, 0.01, m), (1.5, 0.02, n)]

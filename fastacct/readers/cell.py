@@ -211,7 +211,7 @@ class CellReader(Guarded):
             largest = self._renyi.pure_epsilon
             if largest * (1.0 - _END) < target < largest < math.inf:
                 ends = [end for end in (_END, _NEAR) if largest * (1.0 - end) < target]
-                lower, upper = narrowed(*found[:2], min(self._before(end, quantity) for end in ends))
+                lower, upper = self._narrowed(*found[:2], min(self._before(end, quantity) for end in ends))
                 return found if upper == found.upper else Found(lower, upper, Status.LOOSE)
             return found
 
@@ -256,10 +256,10 @@ class CellReader(Guarded):
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
         # not above basic composition of pure guarantees, whose sum no grid hits
         least = 5e-324 if 0.0 < pure < math.inf and delta == 0.0 else 0.0
-        lower, upper = narrowed(found.lower, found.upper, pure)
+        lower, upper = self._narrowed(found.lower, found.upper, pure)
         upper = max(upper, least)
         if self._is_wide(lower, upper, _SMALL, is_exact):
-            lower, upper = narrowed(lower, upper, self._renyi.epsilon(delta).upper)
+            lower, upper = self._narrowed(lower, upper, self._renyi.epsilon(delta).upper)
         return _judged(lower, upper, math.inf)
 
     def _delta(self, epsilon: float, is_log: bool, only_upper: bool = False) -> Found:
@@ -279,10 +279,10 @@ class CellReader(Guarded):
         lower, upper = found.lower, found.upper
         if near:
             known = log_below(self._renyi.pure_epsilon, epsilon)
-            lower, upper = narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
+            lower, upper = self._narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         elif self._is_wide(lower, upper, 0.0, is_exact):
             known = min(self._renyi.log_delta(epsilon).upper, log_below(self._renyi.pure_epsilon, epsilon))
-            lower, upper = narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
+            lower, upper = self._narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
             upper = max(upper, 5e-324)
         found = _judged(lower, upper, 1.0)
@@ -309,6 +309,12 @@ class CellReader(Guarded):
         except OutOfReachError:
             return None, False
         return Found(least, max(one.upper for one in found), max(one.status for one in found)), is_exact
+
+    def _narrowed(self, lower: float, upper: float, known: float) -> tuple[float, float]:
+        """An interval with one more upper bound; where losses stand for a class, none of them is a lower bound."""
+        if self._is_bound:
+            return min(lower, upper, known), min(upper, known)
+        return narrowed(lower, upper, known)
 
     def _is_wide(self, lower: float, upper: float, least: float, is_exact: bool) -> bool:
         """Whether divergences may say more: not where losses are summed one by one and every rounding is small."""
