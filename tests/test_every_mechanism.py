@@ -3,6 +3,7 @@ that reads it: count ignored, one contribution instead of two under replace-one,
 
 import dataclasses
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 
 import fastacct as fa
 from fastacct.testing import examples
+from fastacct.testing.contract import Contract
 
 EXAMPLES = list(examples())
 METHODS = [fa.Exact(), fa.RDP()]
+OLDER = [fa.BasicComposition(), fa.AdvancedComposition(), fa.ZCDPComposition()]
 DELTA = 1e-6
 DOUBLED = (
     fa.Gaussian,
@@ -34,21 +37,14 @@ def epsilon(job, neighbors, method):
 
 
 def cases(mechanism):
-    """Relations and accountants; what an accountant says it does not cover is left out."""
-    for neighbors in mechanism.relations:
-        for method in METHODS:
-            if reads(mechanism, neighbors, method):
-                yield neighbors, method
+    """Relations and accountants: both read every mechanism, and a refusal is an error."""
+    return itertools.product(mechanism.relations, METHODS)
 
 
-def reads(mechanism, neighbors, method):
-    try:
-        epsilon(mechanism, neighbors, method)
-    except ValueError as refusal:
-        if method == fa.Exact() or "use fastacct.Exact()" not in str(refusal):
-            raise
-        return False
-    return True
+def is_sampled_gaussian(mechanism, neighbors):
+    """What the older accountants read, and nothing else."""
+    parts = (mechanism * 1).decompose(neighbors)
+    return all(one.sampled_gaussian(neighbors) is not None for one, _ in parts)
 
 
 @pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
@@ -65,8 +61,6 @@ def test_the_count_counts(mechanism):
 @pytest.mark.parametrize("mechanism", [m for m in EXAMPLES if "replace_one" in m.relations], ids=repr)
 def test_replacing_one_record_is_not_cheaper_and_moves_noise_twice(mechanism):
     for method in METHODS:
-        if not reads(mechanism, "replace_one", method):
-            continue
         replaced = epsilon(mechanism * 3, "replace_one", method)
         if "add_remove" in mechanism.relations:
             assert replaced >= epsilon(mechanism * 3, "add_remove", method) * (1.0 - 1e-9), method
@@ -79,8 +73,6 @@ def test_divergences_rise_with_the_order_and_are_not_interpolated(mechanism):
     """(order - 1) D is convex: a value between two orders is at most on the chord, and D itself is not linear there."""
     orders = np.array([1.2, 1.5, 2.0, 2.5, 3.0, 7.5, 8.0])
     for neighbors in mechanism.relations:
-        if not reads(mechanism, neighbors, fa.RDP()):
-            continue
         value = fa.rdp(mechanism * 2, orders, neighbors=neighbors)
         finite = np.isfinite(value)
         assert np.all(np.diff(value[finite]) >= -1e-9 * value[finite][:-1] - 1e-13), neighbors
@@ -120,16 +112,31 @@ def test_delta_falls_to_nothing_where_the_sum_of_pure_guarantees_is_reached(mech
 @pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
 def test_no_other_accountant_is_below_the_exact_one(mechanism):
     """`PLD()` stops refining a grid of its own at the same tolerance of 1e-4, anywhere below it."""
-    others = [fa.RDP(), fa.BasicComposition(), fa.AdvancedComposition(), fa.ZCDPComposition(), fa.PLD()]
+    seen = set()
     for neighbors in mechanism.relations:
         best = epsilon(mechanism * 3, neighbors, fa.Exact())
-        for other in others:
-            try:
-                answer = epsilon(mechanism * 3, neighbors, other)
-            except ValueError:
-                continue
-            slack = 1e-4 if isinstance(other, fa.PLD) else 1e-12
-            assert best <= answer * (1.0 + slack), (neighbors, other)
+        assert best <= epsilon(mechanism * 3, neighbors, fa.RDP()) * (1.0 + 1e-12), neighbors
+        for other in OLDER:
+            if is_sampled_gaussian(mechanism, neighbors):
+                assert best <= epsilon(mechanism * 3, neighbors, other) * (1.0 + 1e-12), (neighbors, other)
+            else:
+                with pytest.raises(ValueError, match=f"accountant {type(other).__name__} covers Gaussians"):
+                    epsilon(mechanism * 3, neighbors, other)
+        statement = Contract(mechanism, neighbors, fa.delta_bounds).statement()
+        if statement in seen:
+            continue  # the same losses: one grid says it
+        seen.add(statement)
+        if all(one.has_losses for one, _ in (mechanism * 1).decompose(neighbors)):
+            assert best <= epsilon(mechanism * 3, neighbors, fa.PLD()) * (1.0 + 1e-4), neighbors
+        else:
+            with pytest.raises(ValueError, match="accountant PLD: no dominating pair is known"):
+                epsilon(mechanism * 3, neighbors, fa.PLD())
+
+
+def test_the_older_accountants_read_what_they_read():
+    """A kind that begins to be refused is missing here."""
+    read = [(one, neighbors) for one in EXAMPLES for neighbors in one.relations if is_sampled_gaussian(one, neighbors)]
+    assert len(read) == 77
 
 
 @pytest.mark.parametrize(
@@ -180,11 +187,15 @@ def test_a_relation_that_is_not_supported_is_refused_by_every_reader(mechanism):
             fa.tradeoff(mechanism, 0.1, neighbors=neighbors)
 
 
-@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
-def test_parameters_that_are_not_numbers_are_refused(mechanism):
-    if not dataclasses.is_dataclass(mechanism):
-        return
-    for field in dataclasses.fields(mechanism):
-        if isinstance(getattr(mechanism, field.name), float) and field.init:
-            with pytest.raises((ValueError, TypeError)):
-                dataclasses.replace(mechanism, **{field.name: math.nan})
+FLOATS = [
+    (one, field.name)
+    for one in EXAMPLES
+    for field in dataclasses.fields(one)
+    if field.init and isinstance(getattr(one, field.name), float)
+]
+
+
+@pytest.mark.parametrize(("mechanism", "name"), FLOATS, ids=repr)
+def test_parameters_that_are_not_numbers_are_refused(mechanism, name):
+    with pytest.raises((ValueError, TypeError), match=name):
+        dataclasses.replace(mechanism, **{name: math.nan})

@@ -27,7 +27,7 @@ __all__ = ["check_groups", "check_samples", "check_statements", "check_sums"]
 EPSILONS: Final = (0.11, 0.7, 2.5)
 _ORDERS: Final = (1.5, 2.0, 4.0, 8.0, 32.0)
 _PUBLISHED: Final = ("DiscreteGaussian", "Skellam")
-"""Kinds with an exact pair that state a published bound of their divergence, above that of the losses; and their samples."""
+"""Kinds with an exact pair that state a published bound of their divergence, above that of the losses, and samples."""
 _LAST: Final = 1e13
 """An order whose divergence is the largest loss, almost."""
 _CLOSE: Final = 2e-4
