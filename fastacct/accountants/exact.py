@@ -9,7 +9,7 @@ from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells
 from fastacct.mechanisms.process import Process
 from fastacct.readers.contour import CELLS_PER_TASK, kernel_directions
-from fastacct.readers.job import Ask, exact
+from fastacct.readers.job import Ask, exact, falling
 from fastacct_ext import _kernels
 
 __all__ = ["Exact"]
@@ -40,7 +40,7 @@ class Exact(Method):
 
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified lower and upper bounds."""
-        return exact(job, ask)
+        return falling(job, ask, exact(job, ask))
 
     def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells | None:
         """Safe side of the boundary, within 1e-8 relative of it."""

@@ -16,8 +16,8 @@ from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
 from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour, kernel_directions, read_run
 
-__all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "delta_reader", "exact", "is_exact_curve"]
-__all__ += ["owners"]
+__all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "delta_reader", "exact", "falling"]
+__all__ += ["is_exact_curve", "owners"]
 
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _EXACTLY = Settings()
@@ -55,6 +55,29 @@ def exact(job: Process, ask: Ask) -> Bounds:
         other = by_cells(job, mine, _EXACTLY._replace(by_losses=False))
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     return bound_only(bounds, ask)
+
+
+def falling(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
+    """Bounds of one call: where an upper one is not tight, that of a harder target of the same cell holds, too.
+
+    Delta falls with epsilon, and epsilon with delta, but readers that give up at different targets may not.
+    """
+    loose = (bounds.status != Status.TIGHT).ravel()
+    if not loose.any() or math.prod(job.shape) == loose.size:
+        return bounds
+    lower, upper, status = (np.array(x).ravel() for x in bounds)
+    owner, target = owners(job.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+    order = np.lexsort((target, owner))
+    cells = np.unique(owner[loose])
+    ends = np.searchsorted(owner[order], np.stack([cells, cells + 1]))
+    for first, last in ends.T.tolist():
+        mine = order[first:last]
+        best = np.minimum.accumulate(upper[mine])
+        for i, harder in zip(mine.tolist(), best.tolist(), strict=True):
+            if loose[i] and harder < upper[i]:
+                least, most = narrowed(-math.inf if ask.only_upper else float(lower[i]), float(upper[i]), harder)
+                lower[i], upper[i], status[i] = most if ask.only_upper else least, most, Status.LOOSE
+    return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
 
 
 def delta_reader(job: Process, relation: Relation) -> Callable[[float], float]:
