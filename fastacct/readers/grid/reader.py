@@ -2,9 +2,8 @@
 
 Which exponential tilts and grids are used is a function of the job alone, on a fixed lattice: tilts five standard
 deviations of the tilted loss apart, spacings by powers of the square root of two.  A target picks its place on the
-lattice by itself, so that it has the same bits alone and among others, and targets near each other share what has been
-composed.  Nothing here needs to be right for the bounds to hold: guesses choose where the certified sums of
-`fastacct.readers.grid.composition` are taken, and when to stop refining.
+lattice by itself, so that it has the same bits alone and among others, and targets near each other share compositions.
+Guesses choose where the certified sums of `readers.grid.composition` are taken, and when to stop refining.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ __all__ = ["Grid"]
 _SMALLEST_DELTA: Final = 1e-290
 _LOG_NOTHING: Final = -666.0
 _MAX_ROUNDS: Final = 7
+_MAX_POINTS: Final = 1 << 22
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
@@ -43,8 +43,7 @@ _LARGEST_STEP: Final = 0.1
 _LITTLE: Final = 1e-6
 _SAFELY: Final = 0.5
 """Part of what is allowed that a target may use if those nearby shall not be asked."""
-_Key = tuple[int, int, int, bool]
-_Used = dict[_Key, Window]
+_Used = dict[tuple[int, int, int, bool], Window]
 
 
 class Grid:
@@ -53,11 +52,9 @@ class Grid:
     `spacing`: one grid for all targets, instead of grids that are refined until the width is within the tolerance.
     """
 
-    def __init__(
-        self, parts: Sequence[Part], tolerance: float, spacing: float | None = None, max_points: int = 1 << 22
-    ) -> None:
+    def __init__(self, parts: Sequence[Part], tolerance: float, spacing: float | None = None) -> None:
         self._parts = [part for part in parts if part.count]
-        self._tolerance, self._spacing, self._max_points = tolerance, spacing, max_points
+        self._tolerance, self._spacing = tolerance, spacing
         self._n_factors = sum(part.count for part in self._parts)
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
         self._whole = [
@@ -66,7 +63,7 @@ class Grid:
         self._tilts: list[tuple[float, Moment]] = []
         self._borders: list[Saddle | None] = []
         self._places: dict[int, Place] = {}
-        self._kept: OrderedDict[_Key, Window] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, int, bool], Window] = OrderedDict()
         self._work = Work()
         self._share = 0.0
         self._divisor = shared_spacing(self._parts)
@@ -84,8 +81,9 @@ class Grid:
             lower = self._composed(0, 0, 0, False).delta(epsilon) if upper > 0.0 else 0.0
             return judged(lower, upper, math.inf)
         index, near, step = self._before(epsilon)
-        if self._before(near - _LITTLE * step)[0] == index and (found := self._settled(index, epsilon)):
-            return found
+        with suppress(OutOfReachError):
+            if self._before(near - _LITTLE * step)[0] == index and (found := self._settled(index, epsilon)):
+                return found
 
         def grids(target: float) -> tuple[_Used, float]:
             index, near, step = self._before(target)
@@ -135,8 +133,7 @@ class Grid:
                     self._share = window.left_out(found) / max(near, SMALLEST_TAIL)
                 return found
 
-            ease = max(slope * guess, 1e-3)
-            used = self._refine(index, read, ease, 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
+            used = self._refine(index, read, max(slope * guess, 1e-3), 1e-6, (0.0, math.inf), lambda tail, _: 0.0)
             return used, log_near - _LITTLE * step
 
         wanted = _log(delta - self._infinite)
@@ -296,7 +293,7 @@ class Grid:
         window = min(2.2 * math.sqrt(-2.0 * log_budget) * width, whole)
         largest = max(max(abs(low), abs(high)) for low, high in spans)
         most = _MAX_LOSSES << all(part.upper.quadrature == 0.0 for part in self._parts)  # cells of atoms cost less
-        least = max(window / self._max_points, longest / most, 1e-12 * largest)
+        least = max(window / _MAX_POINTS, longest / most, 1e-12 * largest)
         return Place(tilt, moment, max(tail, SMALLEST_TAIL), log_budget, effective, spacing, least, floors, window)
 
     def _composed(self, index: int, level: int, care: int, is_upper: bool) -> Window:
@@ -305,7 +302,7 @@ class Grid:
         place = self._place(index)
         spacing = self._spacing_at(place, level)[0]
         sources = [part.upper if is_upper else part.lower for part in self._parts]
-        self._work.spend(key, place.cost(sources, spacing, care, is_upper, self._max_points))
+        self._work.spend(key, place.cost(sources, spacing, care, is_upper, _MAX_POINTS))
         if key not in self._kept:
             tail, budget = place.tail_at(care), place.budget_at(care)
             log_floor, floors = budget - math.log(self._n_factors), place.floors
@@ -316,7 +313,7 @@ class Grid:
             parts = list(zip(measures, (part.count for part in self._parts), strict=True))
             # beyond the largest tilt all the tilted mass is at the largest loss
             tilt = min(place.tilt, _MOST_TILT / spacing)
-            self._kept[key] = Composition(parts, is_upper).window(tilt, budget, self._max_points)
+            self._kept[key] = Composition(parts, is_upper).window(tilt, budget, _MAX_POINTS)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return self._kept[key]
@@ -353,24 +350,27 @@ class Grid:
                         continue
                     tail = 0.0 if self._is_whole else tails(self._place(index).tail_at(care), above)
                     share = max(self._share, tail) / (0.25 * self._tolerance)
-                    is_full = (window.is_cut or window.mass.size >= self._max_points) and self._share >= tail
+                    is_full = (window.is_cut or window.mass.size >= _MAX_POINTS) and self._share >= tail
                     if share <= 1.0 or care >= _MOST_CARE or is_full:  # a window of all points holds no more with care
                         break
                     care = min(care + math.ceil(math.log(min(share, 1e290)) / CARE), _MOST_CARE)
                 used[index, level, care, False] = window = self._composed(index, level, care, False)
                 lower = max(lower, read(window))
                 gap = upper - lower if math.isfinite(lower) else 0.0
-            except OutOfReachError:  # too fine: what coarser grids have shown holds
-                if upper == worst[1]:
+            except OutOfReachError:  # too fine: what coarser grids have shown holds, or those of smaller tilts
+                if upper < worst[1]:
+                    break
+                if not index:
                     raise
-                break
+                index //= 2
+                continue
             wanted = self._tolerance * max(upper, floor)
             if gap <= wanted or worst != (lower, upper) == known or self._spacing_at(self._place(index), level)[1]:
                 break
             before, place, ratio = level, self._place(index), wanted / gap if math.isfinite(gap) else 0.25
             level += math.ceil(-2.0 * math.log2(min(0.5, max(0.125, 0.8 * math.sqrt(ratio)))))
             finer = self._spacing_at(place, before)[0] / self._spacing_at(place, level)[0]
-            if care and window.mass.size * finer > self._max_points:
+            if care and window.mass.size * finer > _MAX_POINTS:
                 break  # no window of all points holds what care asks for
         return used
 
