@@ -21,6 +21,10 @@ FA_INLINE fa_interval fa_bounds_of(const fa_reading *r)
     double pad = 8.0 * FA_EPS * (1.0 + fabs(r->log_value));
     d.upper = r->relative < 0.5 ? fa_min(0.0, r->log_value + log1p(r->relative) + pad) : 0.0;
     d.lower = r->relative + r->alias < 0.5 ? r->log_value + log1p(-r->relative - r->alias) - pad : -INFINITY;
+    if (d.lower > 0.0) { /* delta is at most 1: a sum of rounding errors, to which its ledger is relative */
+        d.lower = -INFINITY;
+        d.upper = 0.0;
+    }
     return d;
 }
 
