@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The one file that knows both C and Python buffers: one function per kernel of the table in kernels.h.
-
-Array functions take broadcast inputs and then the arrays for their answers, and return a `Task`, which does any range
-of the cells.  Nothing here checks mathematical domains: `fastacct` does, before it calls.
+Array functions take broadcast inputs and arrays for their answers, and return a `Task`, which does any range of cells.
+Nothing here checks mathematical domains: `fastacct` does, before it calls.
 """
 import os
 
@@ -28,10 +27,8 @@ cdef Conversion _USUAL = Conversion.CANONNE_KAMATH_STEINKE      # where none is 
 cdef const fa_kernels *_active = fa_kernels_select(NULL)
 cdef int _running = 0
 
-
 cdef const fa_kernels *kernels() noexcept nogil:
     return _active
-
 
 def begin():
     """A call of several kernels begins: until `end`, all of them use the same instruction-set level."""
@@ -65,10 +62,8 @@ def level():
     """Name of the instruction-set level in use."""
     return _active.name.decode()
 
-
 if os.environ.get("FASTACCT_ISA"):
     select(os.environ["FASTACCT_ISA"])
-
 
 cdef int64_t checked(int64_t done) except -1:
     if done == FA_NO_MEMORY:
@@ -257,8 +252,8 @@ def advanced_composition_epsilon(noise_multiplier, sample_rate, steps, delta, va
 
 def clt_mu_approx(noise_multiplier, sample_rate, steps, value, status):
     """mu of the central limit theorem: no bound."""
-    cdef fa_kernel kernel = _active.clt_mu_approx
-    return on_runs(kernel, noise_multiplier, sample_rate, steps, None, status).write(FA_VALUE, value).ready()
+    cdef Task task = on_runs(_active.clt_mu_approx, noise_multiplier, sample_rate, steps, None, status)
+    return task.write(FA_VALUE, value).ready()
 
 
 # -- one job at many targets -------------------------------------------------------------------------------------------
@@ -383,8 +378,8 @@ def rdp_bounds_by_series(const double[::1] noise_multiplier, const double[::1] s
                          double[::1] lower, double[::1] upper, uint8_t[::1] status):
     """Renyi divergences at integer orders, by the binomial series alone."""
     cdef int64_t n = orders.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1)
-    fit(lower.shape[0] == upper.shape[0] == status.shape[0] == n)
+    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == lower.shape[0] == upper.shape[0] == n >= 1)
+    fit(status.shape[0] == n)
     _active.rdp_by_series(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &lower[0], &upper[0], &status[0])
 
 

@@ -125,8 +125,8 @@ static void fa_give_below_largest_loss(const fa_call *call, int64_t i)
     fa_answers out = {.lower = &largest.lower, .upper = &largest.upper, .slope = &slope, .status = &largest.status};
     if (call->kernel(&one, &call->ask, INFINITY, &out) != 1 || !(largest.upper < call->upper[i]))
         return;
-    both = fa_share((fa_interval){call->lower ? call->lower[i] : 0.0, call->upper[i]}, (fa_interval){0.0, largest.upper});
-    both = fa_safe(both, 0.0, INFINITY);
+    both = (fa_interval){call->lower ? call->lower[i] : 0.0, call->upper[i]};
+    both = fa_safe(fa_share(both, (fa_interval){0.0, largest.upper}), 0.0, INFINITY);
     call->upper[i] = both.upper;
     if (call->lower)
         call->lower[i] = both.lower;

@@ -66,8 +66,8 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
            floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
-           swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0, last,
-           before, nothing = pay > 0.0 ? INFINITY : 300.0;
+           swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0,
+           last, before, nothing = pay > 0.0 ? INFINITY : 300.0;
     double *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, swollen) reduction(max : most))
