@@ -88,18 +88,15 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
              (large ? 0.0 : edge * b);
         k1 = inv_floor * (y * y - u1 * u1 + 2.0 * edge * (s2 * s2 * f2 + (fabs(u1) + step) * s2 * z2));
         most = fa_max(most, fa_max(k0, k1));
-        k0 = 0.5 * fa_exp_plain_v(k0);
-        k1 = large ? 0.5 * fa_exp_plain_v(k1) : 0.0;
+        k0 = 0.5 * fa_exp_plain_v(k0), k1 = large ? 0.5 * fa_exp_plain_v(k1) : 0.0;
         value = (u0 < step ? 1.0 + k0 : k0) * (large ? (u1 < step ? 1.0 + k1 : k1) : 1.0) * sqrt(1.0 + turn * turn);
         size = log_q[j] + c * (lr - mean) - t * li + 0.5 * s2 * theta * theta;
         term[j] = value * fa_exp_plain_v(size);
         swell_term[j] = value * fa_exp_plain_v(size + cells * b - kernel);
         most = fa_max(most, fa_max(size, size + cells * b - kernel));
-        sum += term[j];
-        swollen += swell_term[j];
+        sum += term[j], swollen += swell_term[j];
     }
-    last = term[n - 1], before = term[n - 2];
-    *slack_out = 0.0;
+    last = term[n - 1], before = term[n - 2], *slack_out = 0.0;
     if (!(most < 690.0))
         return nothing;
     if (last > 1e-20 * sum) { /* beyond the last node it falls at least like the last step */
