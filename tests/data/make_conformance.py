@@ -399,7 +399,8 @@ def of_batches(blocks: list[Block], relation: str, delta: float) -> tuple[mpf, m
             raise NotConverged("a record added needs a larger epsilon")
         ends.append(value)
     low, high = around(ends[0], "")[0], around(ends[1], "")[1]
-    return low, high, "conformance_truths.composed_epsilon"
+    name = "conformance_truths.composed_epsilon"
+    return low, high, f"{name} (low), {name} (high)" if relation == "replace_one" else name
 
 
 def around(value: mpf, source: str, digits: int = DIGITS) -> tuple[mpf, mpf, str]:

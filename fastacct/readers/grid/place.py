@@ -21,8 +21,10 @@ CARE: Final = 27.0
 _MOST_WORK: Final = 4e6
 """What one question may cost, in about microseconds."""
 _CELL_COST: Final = (10.0, 3.0)
-"""Of a cell of a lower and of an upper measure."""
-_POINT_COST: Final = 0.6
+"""Of a cell of a lower and of an upper measure of a density."""
+_ATOMS: Final = 0.1
+"""Times as much: of a cell of atoms."""
+_POINT_COST: Final = 0.5
 """Of a point of a window, for each kind of release."""
 
 
@@ -61,7 +63,9 @@ class Place(NamedTuple):
     def cost(self, sources: Sequence[Loss], spacing: float, care: int, is_upper: bool, max_points: int) -> float:
         """About how long a composition on a grid takes, in microseconds."""
         spans = [source.extent(self.tail_at(care)) for source in sources]
-        cells = math.fsum(max(b - max(a, low), 0.0) for (a, b), low in zip(spans, self.floors, strict=True)) / spacing
+        weights = [1.0 if source.quadrature > 0.0 else _ATOMS for source in sources]
+        lengths = [max(b - max(a, low), 0.0) for (a, b), low in zip(spans, self.floors, strict=True)]
+        cells = math.fsum(map(math.prod, zip(weights, lengths, strict=True))) / spacing
         points = min(self.window * math.sqrt(self.budget_at(care) / self.log_budget) / spacing, max_points)
         return cells * _CELL_COST[is_upper] + points * len(sources) * _POINT_COST
 

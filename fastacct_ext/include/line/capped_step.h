@@ -14,18 +14,13 @@
 FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t, double eta, double stretch)
 {
     const double *l = s->sum.lr, *w = s->sum.wr;
-    double *size = s->scratch, sum = 0.0, most = 600.0, t_eta = t * eta, less = fa_max(0.0, -c) * (1.0 - cos(eta));
+    double sum = 0.0, t_eta = t * eta, less = fa_max(0.0, -c) * (1.0 - cos(eta));
     int j, n = s->sum.n;
-    FA_PRAGMA(omp simd reduction(max : most))
-    for (j = 0; j < n; j++) {
-        size[j] = c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) + less * fa_min(stretch, l[j]);
-        most = fa_max(most, size[j]);
-    }
-    most -= 600.0;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++)
-        sum += w[j] * fa_exp_plain_v(size[j] - most);
-    return most + log(fa_max(sum, 1e-300));
+        sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
+                                                       less * fa_min(stretch, l[j])));
+    return log(fa_max(sum, 1e-300));
 }
 
 /* an edge between windows: its width in the loss, the exponent that its quadrature needs on the real line, and how far
