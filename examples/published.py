@@ -22,7 +22,7 @@ from pathlib import Path
 
 import fastacct as fa
 from fastacct.accountants.rdp import CONVERSIONS
-from fastacct.cli.answers import render, rounded_down, rounded_up
+from fastacct.cli.commands import render, rounded_down, rounded_up
 from fastacct.cli.options import parse_orders
 from fastacct.core.inputs import as_choice
 from fastacct.run import rate_of_batch
