@@ -118,6 +118,8 @@ def _mended(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """What other readers say where the contour says little."""
     if ask.relation not in ("add", "replace_one") or not (bounds.status != Status.TIGHT).any():
         return bounds
+    if ask.only_upper:  # there is no lower bound
+        bounds = bounds._replace(lower=np.full(ask.shape, -np.inf if ask.quantity == "log_delta" else 0.0))
     whole = process.decompose(ask.relation)
     return _below_pure(whole, ask, bounds) if ask.relation == "add" else _improved(whole, ask, bounds)
 
