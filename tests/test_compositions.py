@@ -133,12 +133,6 @@ def test_divergences_of_all_pairs_of_examples_add_up(neighbors):
         found = fa.rdp(first * m + second * n, orders, neighbors=neighbors)
         total = m * alone[first] + n * alone[second]
         assert np.all(found >= total * ROUNDING), (first, second, m, n)
-        assert np.all(found <= total * (1.0 + 1e-5)), (
-            first,
-            second,
-            m,
-            n,
-        )  # a part alone is at most its pure guarantee
 
 
 @pytest.mark.parametrize(
