@@ -173,13 +173,14 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
         log_pmf = gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1)
         log_pmf = log_pmf + j * math.log(rate) + (a - j) * math.log1p(-rate)
         size = (j - 1) * each[: a - 1]
-        with np.errstate(over="ignore"):
-            gain = np.where(j == 2, np.expm1(size), 3.0 * np.exp(size) - 1.0)
+        small = np.minimum(size, 100.0)  # beyond, in logarithms: a factor overflows where another one underflows
+        gain = np.where(j == 2, np.expm1(small), 3.0 * np.exp(small) - 1.0)
+        if size[-1] < 100.0:
             total = float(np.sum(np.exp(log_pmf) * gain))
-        if math.isfinite(total):
             scaled[a] = max(math.log1p(total), TINY if size[-1] > 0.0 else 0.0)
         else:
-            terms = log_pmf + size + math.log(3.0)
+            with np.errstate(divide="ignore"):
+                terms = log_pmf + np.where(size < 100.0, np.log(gain), size + math.log(3.0))
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
     at = np.minimum(orders, top)
     low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
