@@ -11,6 +11,7 @@ import numpy as np
 from fastacct.accountants.question import Job, answer, as_process, plain_bounds
 from fastacct.core.bounds import Bounds, status_of
 from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
+from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.epsilon import rdp, rdp_bounds
 from fastacct.mechanisms.algebra import Mechanism, Process
@@ -77,7 +78,7 @@ class PrivacyLoss:
                 lower = min(lower, upper)
         return _bounds(lower, upper)
 
-    @property
+    @cached
     def variance(self) -> Bounds:
         """The variance under P: certified bounds, about 1e-6 of the second moment wide for losses of the size of 1.
 
@@ -136,8 +137,14 @@ class PrivacyLoss:
         if s > -1.0:
             high = self._by_deltas(1.0 + s)[1]
             return float(s * high) if math.isfinite(high) else -math.inf
+        return float((-s - 1.0) * self._back.divergence(-s).lower) if s < -1.0 else -math.inf
+
+    @cached
+    def _back(self) -> PrivacyLoss:
+        """The loss of the other direction."""
         back = PrivacyLoss(self._job, self._other, self._threads)
-        return float((-s - 1.0) * back.divergence(-s).lower) if s < -1.0 else -math.inf
+        back._grids = self._grids
+        return back
 
     def _log_moment(self, s: Cells) -> Cells:
         """Upper bounds of log E_P exp(s L), by divergences of either direction."""

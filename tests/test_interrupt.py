@@ -15,6 +15,10 @@ JOBS = {
         sum((fa.Gaussian(1.0 + 0.01 * i).poisson(1e-4).group(2) * (10 + i) for i in range(40)), fa.Process()),
         "add_remove",
     ),
+    "groups of 60": (
+        sum((fa.Gaussian(1.0 + 0.01 * i).poisson(0.01).group(60) * (10 + i) for i in range(20)), fa.Process()),
+        "add_remove",
+    ),
     "a record replaced": (fa.Gaussian(1.0).poisson(1e-4) * 3, "replace_one"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from fastacct_ext import _kernels
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["in_pieces", "run_kernel"]
+__all__ = ["aside", "in_pieces", "run_kernel"]
 
 _CELLS_PER_TASK: Final = 256
 _TASKS_PER_THREAD: Final = 16
@@ -91,6 +92,31 @@ def _in_threads(pool: ThreadPoolExecutor, edges: list[int], work: Work, bar: Bar
         while running:
             with contextlib.suppress(KeyboardInterrupt):
                 running = wait(running, _LISTEN).not_done
+
+
+def aside(work: Callable[[], None]) -> None:
+    """Do what may take seconds without a look at signals in a thread of its own, so that Ctrl-C is heard.
+
+    After Ctrl-C it goes on to its end: it must write nothing but what is its caller's own.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    from concurrent.futures import Future
+
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+            done.set_result(None)
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=run, name="fastacct-aside", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_LISTEN)
+    return done.result()
 
 
 def run_kernel(

@@ -381,6 +381,10 @@ class Grouped(Mechanism):
             )
         return sum(known, Process())
 
+    def unsampled(self) -> Mechanism:
+        whole = self.mechanism.unsampled()
+        return self if whole == self.mechanism else whole.group(self.size)
+
     def losses(self, relation: Relation) -> Pair | None:
         return self.mechanism.sample_losses(1.0, self.size, relation)
 

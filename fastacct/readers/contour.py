@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
-from fastacct.core.engine import in_pieces, run_kernel
+from fastacct.core.engine import aside, in_pieces, run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
@@ -42,6 +42,8 @@ _FAR: Final = 30.0
 """Beyond so many standard deviations a component that is hardly ever drawn may be left out ..."""
 _HARDLY: Final = 1e-30
 """... where all of them together have at most that weight."""
+_MOST_WORK: Final = 2.5e5
+"""Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
 _SUBNORMAL: Final = -707.0
 """Logarithms below it are those of numbers that have lost digits."""
 
@@ -258,7 +260,7 @@ def _read_job(job: _Job, target: Cells, what: Quantity, directions: Directions, 
     if job.is_one and job.runs:
         return _read_sampled(job.runs, target, what, directions, 1, only_upper)
     if not job.columns[1].min() > 0.0:
-        return _no_noise(target, what)
+        return _nothing(target, what)
     if job.shift == 0.0:
         reading = _call(job, target, what, directions)
     else:
@@ -270,7 +272,7 @@ def _read_job(job: _Job, target: Cells, what: Quantity, directions: Directions, 
     return _with_fallback(reading, job.runs, target, what) if job.runs else reading
 
 
-def _no_noise(target: Cells, what: Quantity) -> Reading:
+def _nothing(target: Cells, what: Quantity) -> Reading:
     """The safe side, as the vectorised kernel gives it."""
     trivial = target >= 1.0 if what == EPSILON else target == np.inf
     lower = np.full(target.shape, -np.inf if what == LOG_DELTA else 0.0)
@@ -279,9 +281,12 @@ def _no_noise(target: Cells, what: Quantity) -> Reading:
 
 
 def _call(job: _Job, target: Cells, what: Quantity, directions: Directions) -> Reading:
+    parts = job.columns[2] + job.columns[3]
+    if float(parts @ parts.astype(float)) > _MOST_WORK:
+        return _nothing(target, what)
     out = Reading.empty(target.size)
     columns = (*job.columns, np.ascontiguousarray(target))
-    _kernels.exact_job(*columns, *out, quantity=what, directions=directions)
+    aside(partial(_kernels.exact_job, *columns, *out, quantity=what, directions=directions))
     if job.is_plain:
         out.slope[:] = np.nan  # as in `_read_sampled`
     return out

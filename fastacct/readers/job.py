@@ -115,7 +115,13 @@ def _one(process: Process, ask: Ask) -> Bounds:
 
 
 def _mended(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
-    """What other readers say where the contour says little."""
+    """What other readers say where the contour says little, and the job without samples where it says nothing."""
+    whole = process.unsampled().decompose(ask.relation)
+    if (bounds.status == Status.NOT_MET).any() and whole.is_gaussian and whole != process:
+        known = _contour(whole, ask)
+        better = (bounds.status == Status.NOT_MET) & (known.upper < bounds.upper)
+        status = np.where(better, Status.LOOSE, bounds.status).astype(np.uint8)
+        bounds = Bounds(bounds.lower, np.where(better, known.upper, bounds.upper), status)
     if ask.relation not in ("add", "replace_one") or not (bounds.status != Status.TIGHT).any():
         return bounds
     if ask.only_upper:  # there is no lower bound

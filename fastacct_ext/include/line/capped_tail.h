@@ -218,10 +218,13 @@ FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_ca
         best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, 1.0));
         for (i = 0; i < (job->mixtures ? 1 : 2) && !(best < good); i++)
             best = fa_min(best, fa_cap_tail_beyond(job, line, eps, log_value, t, i ? 0.25 : 0.6));
-        more = (line->made / (job->mixtures ? 3 : 8) + FA_RUN - 1) / FA_RUN; /* theirs is the dearer bound */
+        /* that of mixtures is the dearer bound, and where none was found twice there is none further out */
+        more = job->mixtures ? (best > 1e9 * good ? line->made : line->made / 3) : line->made / 8;
+        more = (more + FA_RUN - 1) / FA_RUN;
         if (job->mixtures && (line->made + more * FA_RUN) * h > line->reach)
             more = (int)fa_max(1.0, (line->reach / h - line->made) / FA_RUN);
-        if (best < good || round > 40 || line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
+        if (best < good || round > 40 || (job->mixtures && round > 0 && best == INFINITY) ||
+            line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
             (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
             return best;
         if (!fa_cap_reserve_points(job, line, line->made + more * FA_RUN))
