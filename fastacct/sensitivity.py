@@ -48,20 +48,18 @@ def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float
 
 
 def mean(low: float, high: float, *, records: int, neighbors: Relation = "replace_one") -> float:
-    """Of the mean of values in [low, high] over `records` records (of the smaller data set for add and remove).
+    """Of the mean of values in [low, high] over `records` records, of the larger of two neighbouring data sets.
 
-    Replacing one: (high - low) / n.  Adding one to n records: at most (high - low) / (n + 1).  Zeroing one out, with
+    Replacing one, adding one to n - 1 records or removing one of n: at most (high - low) / n.  Zeroing one out, with
     the number of records kept: max(|low|, |high|) / n.
 
-    >>> mean(0.0, 10.0, records=100), mean(0.0, 10.0, records=99, neighbors="add_remove")
+    >>> mean(0.0, 10.0, records=100), mean(0.0, 10.0, records=100, neighbors="remove")
     (0.1, 0.1)
     """
     low, high = _interval(low, high)
     n = as_number("records", records, COUNT)
-    relation = as_relation(neighbors)
-    if relation == "zero_out":
-        return float_above(Fraction(max(abs(low), abs(high))) / Fraction(n))
-    return float_above((Fraction(high) - Fraction(low)) / Fraction(n if relation == "replace_one" else n + 1.0))
+    moved = max(abs(low), abs(high)) if as_relation(neighbors) == "zero_out" else Fraction(high) - Fraction(low)
+    return float_above(Fraction(moved) / Fraction(n))
 
 
 def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float:

@@ -45,7 +45,7 @@ def check_mechanism(
     And its answers with each other:
 
     * equality, hash and repr by value; relations that are not supported are refused, the others are not;
-    * `m * 3` and `m + m + m` and a cell of an array of counts have the same bits, `m * 0` releases nothing;
+    * `m * 3` equals `m + m + m` and has the same bits as a cell of an array of counts, `m * 0` releases nothing;
     * delta falls with epsilon and is convex in exp(epsilon), rises with the count, lower <= upper;
     * a composition with another mechanism is not below 40 releases of either;
     * epsilon at the delta found is not above the epsilon asked for, and Rényi bounds are not below what is certified.
