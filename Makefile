@@ -24,7 +24,7 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 	$(BIN)/fastacct show examples/results/plan.zarr --where "epsilon <= 3" --sort noise_multiplier --head 20
 
 test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2   # one core a worker: BLAS threads would fight for it
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal   # one core a worker: BLAS threads would fight for it
 
 JOBS ?= 3000
 SEED ?= 1

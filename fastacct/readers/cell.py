@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, judged, narrowed
+from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Found, Status, judged, narrowed, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
@@ -125,6 +125,13 @@ class _Readers:
         """Whether losses are rounded to a grid."""
         return "grid" in self._makers or "two grids" in self._makers
 
+    def listed(self) -> Listed | None:
+        """The reader that lists all losses, where it is the first one that takes them."""
+        if next(iter(self._makers)) != "listed":
+            return None
+        reader = self._made["listed"] = self._made.get("listed") or self._makers["listed"]()
+        return reader if isinstance(reader, Listed) else None
+
     def reached(self) -> float:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
         total = 0.0
@@ -214,6 +221,23 @@ class CellReader(Guarded):
                 lower, upper = self._narrowed(*found[:2], min(self._before(end, quantity) for end in ends))
                 return found if upper == found.upper else Found(lower, upper, Status.LOOSE)
             return found
+
+    def deltas(self, epsilon: Cells) -> Bounds | None:
+        """Bounds of delta at many epsilons at once, of losses that are listed: the bits of `answer`; else None."""
+        with self._lock:
+            if self._is_bound or not self._cell or isinstance(self._pairs, str):
+                return None
+            sides, largest = [side.listed() for side in self._sides], self._renyi.pure_epsilon
+            if None in sides or not epsilon.max() < largest * (1.0 - _END):
+                return None
+            found = [side.deltas(epsilon) for side in sides if side is not None]
+        lower, upper = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
+        if any((low > high).any() for low, high in found):
+            return None
+        if largest < math.inf:
+            upper = np.maximum(upper, 5e-324)
+        status = np.where(upper >= 1.0, np.uint8(Status.NOT_MET), status_of(lower, upper))
+        return Bounds(lower, upper, status)
 
     def _before(self, end: float, quantity: Quantity) -> float:
         """Upper bound of delta a little before the largest loss, and of all beyond: delta falls."""

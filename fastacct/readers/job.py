@@ -211,7 +211,11 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if total else []
 
     def work(start: int, _: int) -> int:
-        for i in pieces[start]:
+        piece = pieces[start]
+        if ask.quantity == "delta" and piece.size > 1 and (found := readers[owner[piece[0]]].deltas(wanted[piece])):
+            lower[piece], upper[piece], status[piece] = found
+            return start + 1
+        for i in piece:
             lower[i], upper[i], status[i] = readers[owner[i]].answer(ask.quantity, float(wanted[i]), ask.only_upper)
         return start + 1
 
