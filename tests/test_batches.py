@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 import fastacct as fa
 from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of
+from fastacct.readers import cell
 from fastacct.reference.batches import Branch, batch_delta
 from fastacct.reference.batches import truncation as oracle_of_truncation
 from fastacct.samplers.truncated import kept_at_most, truncation
@@ -191,7 +192,7 @@ def test_a_record_added_or_removed_is_the_poisson_sample_at_half_the_noise(a, b,
 @given(st.floats(0.2, 20.0), st.floats(1e-6, 0.999), st.floats(1.01, 300.0))
 def test_renyi_divergences_are_those_of_the_symmetric_pair(noise, rate, order):
     step = fa.FixedSizeBatch(fa.Gaussian(noise), round(rate * 10**7) or 1, 10**7)
-    with mp.workdps(40):
+    with mp.workdps(25):
         s, q, a = mpf(noise), mpf(step.sample_rate), mpf(order)
 
         def integrand(x):
@@ -200,7 +201,7 @@ def test_renyi_divergences_are_those_of_the_symmetric_pair(noise, rate, order):
 
         top = max(mpf(1), 2 * a)
         cuts = sorted({mpf(1) + s * k for k in (0, 0.5, 2, 5, 12, 40)} | {top + s * k for k in range(-12, 41, 4)})
-        total = mp.quad(integrand, [x for x in cuts if x >= 1])
+        total = mp.quad(integrand, [x for x in cuts if x >= 1], method="gauss-legendre")
         truth = mp.log1p(total) / (a - 1)
     found = fa.rdp(step, order, neighbors="replace_one")
     assert truth <= found
@@ -221,11 +222,12 @@ def test_keeping_all_or_drawing_all_is_no_sample(relation):
     assert fa.delta(kept * 3, epsilon=0.5, neighbors=relation) == fa.delta(sample * 3, epsilon=0.5, neighbors=relation)
 
 
-def test_truncation_that_never_happens_changes_nothing_that_can_be_seen():
+def test_truncation_that_never_happens_changes_nothing_that_can_be_seen(monkeypatch):
+    monkeypatch.setattr(cell, "TOLERANCE", 2e-4)
     rare, never = (fa.Gaussian(1.0).poisson(0.01, at_most=b, records=10_000) for b in (400, 2000))
-    sample = fa.delta(fa.Gaussian(1.0).poisson(0.01) * 100, epsilon=1.0)
+    sample = fa.delta(fa.Gaussian(1.0).poisson(0.01) * 20, epsilon=1.0)
     for step in (rare, never):
-        lower, upper, _ = fa.delta_bounds(step * 100, epsilon=1.0)
+        lower, upper, _ = fa.delta_bounds(step * 20, epsilon=1.0)
         assert lower == pytest.approx(sample, rel=3e-4)
         assert upper == pytest.approx(sample, rel=3e-4)
     assert fa.rdp(never, 2.0) >= fa.rdp(fa.Gaussian(1.0).poisson(0.01), 2.0)

@@ -211,7 +211,7 @@ def test_the_header_has_the_version_of_the_package():
 
 def test_a_program_without_python_has_the_bits_of_python(compiled, level):
     level("baseline")
-    compare(compiled(PROGRAM), 240)
+    compare(compiled(PROGRAM), 80)
 
 
 @pytest.mark.slow

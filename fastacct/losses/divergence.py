@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import TINY, Cells
-from fastacct.core.relations import DIRECTIONS, Relation
+from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
@@ -80,11 +80,17 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
 
 def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
     """The larger direction, of Gaussian mixtures."""
+    asked = DIRECTIONS[relation][: 1 if mixture.is_symmetric else 2]
+    found = [_of_direction(mixture, way, np.asarray(orders, dtype=np.float64).tobytes()) for way in asked]
+    return np.asarray(np.maximum.reduce(found)).reshape(orders.shape)
+
+
+@lru_cache(maxsize=256)
+def _of_direction(mixture: Mixture, direction: Direction, orders: bytes) -> Cells:
+    """One direction, kept: other counts and relations of a mechanism begin with the same orders."""
     p, q = mixture.sides()
     off = mixture.rounding if mixture.rounding > 8.0 * ROUNDING else 0.0  # less is in the errors of the losses
-    ways = {"remove": (p, q), "add": (q, p)}
-    asked = DIRECTIONS[relation][: 1 if mixture.is_symmetric else 2]
-    return np.asarray(np.maximum.reduce([of_weights(mixture.noise, *ways[way], orders, off) for way in asked]))
+    return of_weights(mixture.noise, *((p, q) if direction == "remove" else (q, p)), np.frombuffer(orders), off)
 
 
 def of_weights(sigma: float, p: Weights, q: Weights, orders: Cells, off: float) -> Cells:

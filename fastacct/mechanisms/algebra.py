@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
@@ -137,9 +138,7 @@ class Mechanism(Refusals):
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair | None:
         """Losses of a Poisson sample with a rate above 0, for `size` records that change together."""
         pair = self.losses(relation) if size == 1 else None
-        if pair is None or pair.is_nothing or rate == 1.0:
-            return pair
-        return pair.sampled(rate) or sample(pair, rate)
+        return pair if pair is None or pair.is_nothing or rate == 1.0 else pair.sampled(rate) or sample(pair, rate)
 
     def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
         """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
@@ -154,11 +153,10 @@ class Mechanism(Refusals):
 
     def _of_losses(self, orders: Cells, rate: float, relation: Relation) -> Cells:
         """Divergence of the losses, or of those of a Poisson sample; inf where they are not known."""
-        try:
+        with suppress(OutOfReachError):
             pair = self.losses(relation) if rate == 1.0 else self.sample_losses(rate, 1, relation)
-        except OutOfReachError:
-            pair = None
-        return unknown(orders) if pair is None else of_pair(pair, orders, relation)
+            return unknown(orders) if pair is None else of_pair(pair, orders, relation)
+        return unknown(orders)
 
     def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
         """This mechanism and others of its class, all on one Poisson sample, as one mechanism; None if not known."""
@@ -167,8 +165,7 @@ class Mechanism(Refusals):
     def group_exactly(self, size: int) -> Mechanism | None:
         """The same mechanism with other parameters for `size` records, where that is exact, rounding included."""
         moved = {name: scaled(getattr(self, name), size, power) for name, power in self.group_powers.items()}
-        is_exact = moved and all(value is not None for value in moved.values())
-        return replace(self, **moved) if is_exact else None
+        return replace(self, **moved) if moved and all(value is not None for value in moved.values()) else None
 
     def grouped(self, size: int, relation: Relation) -> Process | None:
         """A process that bounds the mechanism for `size` records that change together; None if none is known."""
@@ -177,8 +174,7 @@ class Mechanism(Refusals):
 
     def grouped_within(self, count: Count, size: int, relation: Relation) -> Process | None:
         """The same for `count` releases of a composition, of which members of the group may touch different ones."""
-        one = self.grouped(size, relation)
-        return None if one is None else one * count
+        return None if (one := self.grouped(size, relation)) is None else one * count
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 
@@ -393,8 +389,7 @@ class Grouped(Mechanism):
         inner = None if isinstance(self.mechanism, PoissonSampled) else self.mechanism.sampled_gaussian(relation)
         if inner is None:
             return None
-        exact = self.size * sensitivity(relation) <= 2.0
-        noise = inner.noise / self.size
+        noise, exact = inner.noise / self.size, self.size * sensitivity(relation) <= 2.0
         return SampledGaussian(noise if exact else np.asarray(np.nextafter(noise, 0.0)), inner.rate, exact)
 
     def group(self, size: int) -> Mechanism:
