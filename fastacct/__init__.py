@@ -17,6 +17,7 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.progress import progress
 from fastacct.core.version import __version__ as __version__
 from fastacct.core.version import get_include
+from fastacct.core.words import did_you_mean
 from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
@@ -68,7 +69,8 @@ if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of 
 
     def __getattr__(name):
         if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            hint = "" if name.startswith("_") else did_you_mean(name, __all__)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         module = import_module(f"fastacct.{_LATER[name]}")
         found = globals()[name] = getattr(module, name, module)
         return found

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Final, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
+from fastacct.core.words import did_you_mean, written_out
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
@@ -59,6 +60,12 @@ Delta = Reals | str
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+if not TYPE_CHECKING:  # a type checker would take any misspelt name for one of these
+
+    def __getattr__(name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{did_you_mean(name, __all__)}")
 
 
 def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
@@ -318,7 +325,8 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     chosen, history = as_accountant(run.get("accountant"), wanted), run.get("history")
     relation, threads = as_relation(run.get("neighbors", "add_remove")), as_threads(run.get("threads"))
     fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
-    refused(run, (wanted, *fixing), f"{{}} would fix {wanted}, which is asked for")
+    refused(run, (wanted,), "{} is what this function computes: do not give it")
+    refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
     batch = fixed_batch(run)
     if batch is not None and wanted == "sample_rate":
@@ -386,3 +394,6 @@ def _searched(wanted: Wanted, at: dict[str, float], spent: Process, options: Opt
             low, high = high, min(4 * high, most)
         bracket = low, high
     return calibrate(build, epsilon=at["epsilon"], delta=at["delta"], bracket=bracket, **options)
+
+
+written_out(Run.__annotations__, (globals()[name] for name in __all__))

@@ -14,6 +14,7 @@ from fastacct.accountants.question import CurveOptions, Job, Options, answer, pl
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Floats, Reals, unwrap
 from fastacct.core.relations import Relation
+from fastacct.core.words import written_out
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]
@@ -135,3 +136,7 @@ def rdp(job: Job, orders: Reals, *, neighbors: Relation = "add_remove", threads:
 def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Bounds:
     """Certified lower and upper bounds of the Rényi divergence, and a status.  Arguments and errors as in `rdp`."""
     return plain_bounds(renyi(job, orders, **options))
+
+
+written_out(CurveOptions.__annotations__, (log_delta_bounds, rdp_bounds))
+written_out({"accountant": None, **CurveOptions.__annotations__}, (globals()[name] for name in __all__))

@@ -26,6 +26,7 @@ from fastacct.core.inputs import (
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import rate_of_batch
+from fastacct.core.words import did_you_mean
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.base import Run as Columns
@@ -42,13 +43,12 @@ __all__ += ["rate_of_batch", "steps_of_epochs"]
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
 PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
-_POWER: Final = re.compile(r"1\s*/\s*n(?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
+_POWER: Final = re.compile(r"1\s*/\s*[nN](?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
+_NUMBER: Final = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 
 
 class Run(TypedDict, total=False):
     """Keywords of a run of DP-SGD; see `fastacct.dpsgd.epsilon`."""
-
-    sampling: str
 
     noise_multiplier: Reals | None
     sample_rate: Reals | None
@@ -57,6 +57,7 @@ class Run(TypedDict, total=False):
     batch_size: Reals | None
     epochs: Reals | None
     history: Iterable[Block] | None
+    sampling: str
     accountant: Method | None
     neighbors: Relation
     threads: int | None
@@ -161,8 +162,8 @@ def process_of(run: Run) -> Process:
 def fixed_batch(run: Run) -> tuple[Reals, Reals] | None:
     """Batch size and records where the batches have a fixed size; None where they are Poisson samples."""
     sampling = run.get("sampling", "poisson")
-    if isinstance(sampling, str) and sampling in REFUSED:
-        raise refuse_sampler(sampling)
+    if isinstance(sampling, str) and (refused := "shuffled" if sampling == "shuffle" else sampling) in REFUSED:
+        raise refuse_sampler(refused)
     if as_choice("sampling", sampling, ("poisson", "fixed_size")) == "poisson":
         return None
     batch, records = run.get("batch_size"), run.get("records")
@@ -174,7 +175,8 @@ def fixed_batch(run: Run) -> tuple[Reals, Reals] | None:
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
     """Refuse keywords by name, and those that are not known."""
     if unknown := run.keys() - Run.__annotations__.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+        hint = did_you_mean(min(unknown), Run.__annotations__)
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{hint}")
     beside = [name for name in names if run.get(name) is not None]
     if beside:
         raise TypeError(message.format(", ".join(beside)))
@@ -246,7 +248,9 @@ def as_delta(delta: Reals | str | None, run: Mapping[str, object]) -> Cells:
         return as_cells("delta", delta)
     match = _POWER.fullmatch(delta.strip())
     if match is None:
-        raise ValueError(f'delta = {delta!r} is neither a number nor a power of the records such as "1/n" or "1/n^1.1"')
+        hint = ": it is a text; write it without quotes" if _NUMBER.fullmatch(delta.strip()) else ""
+        allowed = 'neither a number nor a power of the records such as "1/n" or "1/n^1.1"'
+        raise ValueError(f"delta = {delta!r} is {allowed}{hint}")
     if run.get("records") is None:
         raise TypeError(f"delta = {delta!r} needs records, the number of records of the data set")
     power = float(match.group(1) or 1.0)

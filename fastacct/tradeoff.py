@@ -16,6 +16,7 @@ from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation
+from fastacct.core.words import written_out
 from fastacct.readers.attack import bayes_risk as risk_bounds
 from fastacct.readers.attack import rates
 from fastacct.readers.roc import PAD
@@ -178,3 +179,6 @@ def _rates(
 
 
 _misses, _hits = labelled("fnr")(_rates), labelled("tpr")(_rates)
+
+
+written_out(CurveOptions.__annotations__, (globals()[name] for name in __all__))

@@ -282,14 +282,14 @@ def test_a_delta_of_records_needs_records():
 @pytest.mark.parametrize(
     ("verb", "run", "message"),
     [
-        ("noise_multiplier", {"noise_multiplier": 1.0, **PLAIN}, "noise_multiplier would fix noise_multiplier"),
-        ("sample_rate", {"noise_multiplier": 1.0, **PLAIN}, "sample_rate would fix sample_rate, which is asked for"),
+        ("noise_multiplier", {"noise_multiplier": 1.0, **PLAIN}, "noise_multiplier is what this function computes"),
+        ("sample_rate", {"noise_multiplier": 1.0, **PLAIN}, "sample_rate is what this function computes"),
         (
             "sample_rate",
             {"noise_multiplier": 1.0, "steps": 9, "batch_size": 6, "records": 600},
             "batch_size would fix sample_rate, which is asked for",
         ),
-        ("steps", {"noise_multiplier": 1.0, **PLAIN}, "steps would fix steps, which is asked for"),
+        ("steps", {"noise_multiplier": 1.0, **PLAIN}, "steps is what this function computes"),
         (
             "steps",
             {"noise_multiplier": 1.0, "sample_rate": 0.1, "epochs": 3},

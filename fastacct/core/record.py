@@ -16,6 +16,8 @@ from typing import ClassVar, Final, cast, dataclass_transform
 
 import numpy as np
 
+from fastacct.core.words import did_you_mean
+
 __all__ = ["Compared", "Record", "fields_of"]
 
 
@@ -75,6 +77,9 @@ class Record(_Frozen):
         state |= named
         known = self.__dataclass_fields__.keys()
         if len(names) < len(given) or state.keys() != known or not named.keys().isdisjoint(names):
+            if unknown := [name for name in named if name not in known]:
+                hint = did_you_mean(unknown[0], known)
+                raise TypeError(f"{type(self).__name__}: got an unexpected keyword argument {unknown[0]!r}{hint}")
             try:
                 self.__signature__.bind(*given, **named)
             except TypeError as error:

@@ -116,18 +116,25 @@ def _one(process: Process, ask: Ask) -> Bounds:
 
 def _mended(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """What other readers say where the contour says little, and the job without samples where it says nothing."""
-    whole = process.unsampled().decompose(ask.relation)
-    if (bounds.status == Status.NOT_MET).any() and whole.is_gaussian and whole != process:
-        known = _contour(whole, ask)
-        better = (bounds.status == Status.NOT_MET) & (known.upper < bounds.upper)
-        status = np.where(better, Status.LOOSE, bounds.status).astype(np.uint8)
-        bounds = Bounds(bounds.lower, np.where(better, known.upper, bounds.upper), status)
+    if (bounds.status == Status.NOT_MET).any():
+        bounds = _below_unsampled(process, ask, bounds)
     if ask.relation not in ("add", "replace_one") or not (bounds.status != Status.TIGHT).any():
         return bounds
     if ask.only_upper:  # there is no lower bound
         bounds = bounds._replace(lower=np.full(ask.shape, -np.inf if ask.quantity == "log_delta" else 0.0))
     whole = process.decompose(ask.relation)
     return _below_pure(whole, ask, bounds) if ask.relation == "add" else _improved(whole, ask, bounds)
+
+
+def _below_unsampled(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
+    """Upper bounds of the job without samples, where the line says nothing of the job."""
+    whole = process.unsampled().decompose(ask.relation)
+    if whole == process or not whole.is_gaussian:
+        return bounds
+    known = _contour(whole, ask)
+    better = (bounds.status == Status.NOT_MET) & (known.upper < bounds.upper)
+    status = np.where(better, Status.LOOSE, bounds.status).astype(np.uint8)
+    return Bounds(bounds.lower, np.where(better, known.upper, bounds.upper), status)
 
 
 def _below_pure(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
