@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastacct.core.files import atomic_output
+from fastacct.core.html import table
 from fastacct.core.inputs import Cells, as_choice
 from fastacct.core.record import Compared
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
@@ -47,7 +48,19 @@ class Run(NamedTuple):
         return Gaussian(noise_multiplier=self.noise_multiplier).poisson(sample_rate=self.sample_rate) * self.steps
 
 
-class PrivacyCurve(Compared):
+class _Curve(Compared):
+    """What curves of points have in common."""
+
+    def points(self) -> Points:
+        """Rows of plain numbers."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        rows = self.points()
+        return table(type(self).__name__, ([*row.values()] for row in rows[:: max(1, len(rows) // 10)]), [*rows[0]])
+
+
+class PrivacyCurve(_Curve):
     """delta(epsilon) of one direction, as natural logarithms: deltas may be far below the smallest double."""
 
     run: Run
@@ -66,7 +79,7 @@ class PrivacyCurve(Compared):
         return _points({"direction": self.direction}, columns | logs)
 
 
-class TradeoffCurve(Compared):
+class TradeoffCurve(_Curve):
     """Certified bounds of the errors of the best attack: false negatives, and true positives, at false positives."""
 
     run: Run

@@ -9,6 +9,7 @@ import numpy as np
 from fastacct.accountants import PLD, RDP, Exact, Method
 from fastacct.accountants.question import Job, answer, as_accountant, as_process, plain_bounds
 from fastacct.core.bounds import Found, Status
+from fastacct.core.html import table
 from fastacct.core.inputs import as_number
 from fastacct.core.record import Compared
 from fastacct.core.relations import Relation, as_relation
@@ -39,6 +40,11 @@ class Explanation(Compared):
         rows += ["evaluated as " + " + ".join(self.parts)] if self.parts else ["nothing is released"]
         rows += [f"{'answered' if name in self.answered else 'also'} by {name}: {said}" for name, said in self.readers]
         return "\n".join(rows)
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{'answered' if name in self.answered else 'also'} by {name}", said) for name, said in self.readers]
+        title = f"{self.question}: between {self.lower!r} and {self.upper!r} ({self.status})"
+        return table(title, [("evaluated as", " + ".join(self.parts) or "nothing"), *rows])
 
 
 def explain(

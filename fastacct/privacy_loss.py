@@ -10,6 +10,7 @@ import numpy as np
 
 from fastacct.accountants.question import Job, answer, as_process, plain_bounds
 from fastacct.core.bounds import Bounds, status_of
+from fastacct.core.html import table
 from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction
@@ -47,6 +48,13 @@ class PrivacyLoss:
         """By how much the probabilities of a pair may miss 1: those that users give, do."""
         self._other: Direction = "add" if direction == "remove" else "remove"
         self._grids: dict[Direction, tuple[Cells, Cells, Cells]] = {}
+
+    def __repr__(self) -> str:
+        return f"PrivacyLoss({self._job!r}, neighbors={self._direction!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, *one[:2], one.status) for name, one in (("mean", self.mean), ("variance", self.variance))]
+        return table(repr(self), rows, ("", "lower", "upper", "status"))
 
     @property
     def mean(self) -> Bounds:

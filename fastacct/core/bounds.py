@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fastacct.core.html import bounds_table, names
 from fastacct.core.inputs import Cells, Codes
 
 __all__ = ["TIGHT_WIDTH", "Bounds", "DisjointBoundsWarning", "Found", "Status", "judged", "narrowed", "status_of"]
@@ -26,6 +27,12 @@ class Status(IntEnum):
     NOT_MET = 2
     """No finite answer satisfies the request; the value is the safe side."""
 
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, how: str) -> str:
+        return format(int(self), how) if how else self.name
+
 
 class Bounds(NamedTuple):
     """Lower and upper bounds (floats or float64 arrays) and the `Status` (or array of codes) of each."""
@@ -33,6 +40,13 @@ class Bounds(NamedTuple):
     lower: Any
     upper: Any
     status: Any
+
+    def __str__(self) -> str:
+        """As `repr`; of arrays also how many are TIGHT."""
+        return f"{self!r}\n{names(self.status)}" if np.ndim(self.status) else repr(self)
+
+    def _repr_html_(self) -> str:
+        return bounds_table(*self)
 
 
 class Found(NamedTuple):

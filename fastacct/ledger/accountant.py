@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from fastacct.accountants.question import Job, as_process
 from fastacct.calibrate import calibrate
+from fastacct.core.html import table
 from fastacct.core.inputs import SHARE, Domain, as_choice, as_number
 from fastacct.core.kept import Guarded
 from fastacct.core.relations import Relation, as_relation
@@ -278,6 +279,9 @@ class Accountant(Guarded):
             f"Accountant(epsilon={self.budget!r}, delta={self.delta!r}, filter={self.filter!r}, "
             f"neighbors={self.neighbors!r}, ledger of {sum(self._counts().values())} releases)"
         )
+
+    def _repr_html_(self) -> str:
+        return table(repr(self), self._counts().items(), ("mechanism", "releases"))
 
     def __getstate__(self) -> dict[str, object]:
         with self._lock:

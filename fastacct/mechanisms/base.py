@@ -93,6 +93,9 @@ def store(value: Value, name: str, cells: Cells) -> None:
     object.__setattr__(value, name, stored)
 
 
+_VERBS: Final = ("decompose", "fixed_size", "group", "local", "poisson", "relations", "tight")
+
+
 class Value(Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
@@ -104,6 +107,13 @@ class Value(Compared):
         if section and "    Parameters\n" not in text:
             before, heading, after = text.partition("    Examples\n")
             cls.__doc__ = f"{before.rstrip()}\n\n{section}\n\n{heading}{after}"
+
+    def __dir__(self) -> list[str]:
+        """Parameters, and what a person does with a mechanism; what a class of somebody else's adds."""
+        kind = type(self)
+        theirs = (one for one in kind.__mro__[:-1] if not one.__module__.startswith("fastacct."))
+        verbs = (name for name in dir(kind) if name in _VERBS or name.startswith("from_"))
+        return sorted({*(one.name for one in fields_of(kind)), *verbs, *(name for one in theirs for name in vars(one))})
 
     def __post_init__(self) -> None:
         for one in fields_of(type(self)):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
+from fastacct.core.html import table
 from fastacct.core.inputs import COUNT, Cells, Domain, Floats, Reals, as_cells, as_number, unwrap
 from fastacct.core.record import Record
 
@@ -39,6 +40,15 @@ class ErrorLaw(Record):
     but for rounding."""
     is_exact: bool = True
     source: str = ""
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.is_exact else "a bound"
+        return f"ErrorLaw(of={self.of!r}, root_mean_square={self.root_mean_square!r}, {kind})"
+
+    def _repr_html_(self) -> str:
+        rows = [(f"quantile({beta})", self.quantile(beta)) for beta in (0.5, 0.05)]
+        kind = "exact" if self.is_exact else "a bound"
+        return table(f"{self.of} ({kind})", [("root mean square", self.root_mean_square), *rows])
 
     @property
     def root_mean_square(self) -> float | Floats:

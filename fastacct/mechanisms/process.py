@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.core.html import table
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, common_shape, unwrap
 from fastacct.core.relations import Relation, refuse
 from fastacct.mechanisms.base import Count, Run, SampledGaussian, Value
@@ -306,6 +307,9 @@ class Process:
     def __repr__(self) -> str:
         rows = ", ".join(f"{mechanism!r}: {count!r}" for mechanism, count in self)
         return f"Process({{{rows}}})"
+
+    def _repr_html_(self) -> str:
+        return table("process", self, ("mechanism", "releases"))
 
 
 def _product(times: Cells, n: Count) -> Count:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -72,11 +74,19 @@ def new_figure(
 ) -> tuple[Figure, list[Axes]]:
     """A figure that pyplot does not know, and its panels, row by row."""
     figure: Figure = import_extra("matplotlib.figure", "plot").Figure(figsize=(width, height))
+    figure._repr_png_ = partial(_png, figure)  # type: ignore[attr-defined]
     figure.set_layout_engine("constrained", wspace=0.08)
     axes = np.atleast_1d(figure.subplots(rows, columns, sharex=share, sharey=share)).ravel().tolist()
     for axis in axes:
         axis.tick_params(labelsize=SMALL)
     return figure, axes
+
+
+def _png(figure: Figure) -> bytes:
+    """What a notebook shows."""
+    target = BytesIO()
+    figure.savefig(target, format="png")
+    return target.getvalue()
 
 
 def name_axes(axis: Axes, x: str, y: str) -> None:

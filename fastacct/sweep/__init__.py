@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fastacct.accountants import RDP, Exact, Method
 from fastacct.core.extras import import_extra
+from fastacct.core.html import table
 from fastacct.core.inputs import DOMAINS, Reals, as_cells, check_memory
 from fastacct.core.labels import labels_of
 from fastacct.core.relations import Relation, as_relation
@@ -49,6 +50,13 @@ class Sweep(Grid):
 
     `estimate` says what it takes, `compute` gives it in memory, `save` writes it to a file, resuming what was begun.
     """
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name} {len(values)}" for name, values in self.axes.items())
+        return f"Sweep({self.quantity} of {self.size:,} cells: {axes})"
+
+    def _repr_html_(self) -> str:
+        return table(repr(self), [*self.axes.items(), *self.settings.items()])
 
     def estimate(self) -> Estimate:
         """Predict what the sweep takes, from a cost model and some cells that are evaluated now (half a second)."""

@@ -1,0 +1,51 @@
+"""Small tables for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+__all__ = ["bounds_table", "names", "table"]
+
+_MOST_ROWS: Final = 12
+_NAMES: Final = ("TIGHT", "LOOSE", "NOT_MET")
+
+
+def table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """A table with a title; a few rows of a long one, and that there are more."""
+    given = iter(rows)
+    shown = [*islice(given, _MOST_ROWS)]
+    more = f"<p>and {left} more</p>" if (left := sum(1 for _ in given)) else ""
+    lines = [f"<tr>{''.join(f'<th>{html.escape(one)}</th>' for one in head)}</tr>"] if head else []
+    lines += [f"<tr>{''.join(f'<td>{html.escape(_text(one))}</td>' for one in row)}</tr>" for row in shown]
+    return f"<table><caption>{html.escape(title)}</caption>{''.join(lines)}</table>{more}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.10g}"
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"{value.size} values, {value.min():.6g} to {value.max():.6g}" if value.size else "no values"
+    return str(value)
+
+
+def names(status: object) -> str:
+    """A status by name; of many, how many have each."""
+    codes = np.asarray(status).ravel()
+    counted = [(name, int((codes == code).sum())) for code, name in enumerate(_NAMES)]
+    if np.asarray(status).ndim == 0:
+        return next((name for name, n in counted if n), "")
+    return ", ".join(f"{n} of {codes.size} {name}" for name, n in counted if n) or "none"
+
+
+def bounds_table(lower: object, upper: object, status: object) -> str:
+    """Lower and upper bounds, cell by cell, and how many are TIGHT."""
+    if not isinstance(upper, np.ndarray) or not isinstance(lower, np.ndarray):
+        return table("certified bounds", [(lower, upper, names(status))], ("lower", "upper", "status"))
+    codes = np.broadcast_to(np.asarray(status), upper.shape)
+    rows = ((f"{index}", lower[index], upper[index], names(codes[index])) for index in np.ndindex(upper.shape))
+    return table(f"certified bounds: {names(codes)}", rows, ("cell", "lower", "upper", "status"))

@@ -1,0 +1,73 @@
+"""What a notebook shows of the public objects: a picture or a small table, and never an address."""
+
+import re
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.core.html import table
+
+STEP = fa.Gaussian(1.0).poisson(0.01)
+
+
+def shown():
+    accountant = fa.Accountant(epsilon=3.0, delta=1e-5)
+    accountant.compose(STEP, 100)
+    run = fa.curve.Run(1.0, 0.01, 100)
+    return {
+        "job": STEP * 100 + fa.Laplace(2.0),
+        "array of jobs": fa.Gaussian(np.linspace(1.0, 2.0, 50)) * 3,
+        "bounds": fa.epsilon_bounds(STEP * 100, delta=1e-5),
+        "bounds of an array": fa.epsilon_bounds(STEP * 100, delta=np.geomspace(1e-9, 1e-3, 40)),
+        "accountant": accountant,
+        "explanation": fa.explain(fa.Laplace(2.0) * 5, delta=1e-6),
+        "privacy loss": fa.privacy_loss(fa.Laplace(2.0)),
+        "error": fa.utility(fa.Laplace(2.0)),
+        "sweep": fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=100, delta=1e-5),
+        "curve": fa.curve.privacy_curve(run, points=21),
+        "trade-off": fa.curve.tradeoff_curve(run),
+    }
+
+
+@pytest.mark.parametrize("name", shown())
+def test_public_objects_have_a_small_table_and_a_repr_without_an_address(name):
+    one = shown()[name]
+    found = one._repr_html_()
+    assert found.startswith("<table>")
+    assert found.count("<tr>") <= 14
+    for text in (repr(one), str(one), found):
+        assert not re.search(r"0x[0-9a-f]{6}|<function|<lambda>|object at", text)
+
+
+def test_what_is_shown_is_escaped():
+    assert table("<b>", [("<i>",)]).count("&lt;") == 2
+
+
+def test_statuses_are_shown_by_name():
+    assert str(fa.Status.TIGHT) == f"{fa.Status.TIGHT}" == "TIGHT"
+    assert f"{fa.Status.LOOSE:d}" == "1"
+    assert str(fa.divergence(fa.Laplace(1.0), 2.0).status) in {"TIGHT", "LOOSE"}
+    bounds = fa.epsilon_bounds(STEP * 100, delta=[1e-5, 1e-6, 0.0])
+    assert "2 of 3 TIGHT, 1 of 3 NOT_MET" in str(bounds)
+    assert "2 of 3 TIGHT, 1 of 3 NOT_MET" in bounds._repr_html_()
+
+
+def test_completion_of_a_mechanism_shows_what_a_person_uses():
+    words = "decompose fixed_size group local noise_multiplier poisson relations tight"
+    assert [name for name in dir(fa.Gaussian(1.0)) if name[0] != "_"] == words.split()
+    assert {"mechanism", "sample_rate"} < set(dir(STEP))
+
+    class Mine(fa.Mechanism):
+        mine: float
+
+        def of_mine(self):
+            return self.mine
+
+    assert {"mine", "of_mine", "poisson"} < set(dir(Mine(1.0)))
+
+
+def test_pictures_show_themselves():
+    pytest.importorskip("matplotlib")
+    figure = fa.plot.privacy_curves([fa.curve.privacy_curve(fa.curve.Run(1.0, 0.01, 100), points=21)])
+    assert figure._repr_png_().startswith(b"\x89PNG")
