@@ -33,6 +33,11 @@ def test_pictures_of_the_readme_have_absolute_addresses_of_files_that_exist():
         assert (ROOT / address.removeprefix(base)).is_file(), address
 
 
+def test_the_table_of_samplers_is_what_the_command_makes():
+    readme = pytest.importorskip("bench.readme")
+    assert f"{readme.MARK}\n{readme.samplers()}\n{readme.MARK}" in (ROOT / "README.md").read_text()
+
+
 def test_the_version_stands_in_one_place():
     assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
     for name in ("pyproject.toml", "setup.py", "CITATION.cff"):

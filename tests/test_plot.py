@@ -240,3 +240,31 @@ def test_lines_of_equal_epsilon_over_batch_size_and_epochs():
         plot.epsilon_plane(grid)
     with pytest.raises(ValueError, match="steps must be an axis of two and more positive finite values"):
         plot.epsilon_plane(grid, "steps")
+
+
+def test_pictures_of_runs_show_what_the_functions_compute():
+    sizes = {"records": 50_000, "delta": 1e-5}
+    figure = plot.epsilon_over_epochs([0.8, 1.5], **sizes, batch_size=512, epochs=[1, 10, 100])
+    (axis,) = figure.axes
+    exact, renyi = (line.get_ydata() for line in axis.lines[:2])
+    run = {"noise_multiplier": 0.8, "batch_size": 512, "epochs": np.array([1.0, 10.0, 100.0])}
+    np.testing.assert_array_equal(exact, fa.dpsgd.epsilon(**run, **sizes))
+    assert np.all(renyi >= exact)
+    step = fa.Gaussian(1.0).poisson(0.01) * 1000
+    (axis,) = plot.tradeoff({"run": step}, marked=[0.01]).axes
+    fpr, tpr = axis.lines[0].get_data()
+    np.testing.assert_array_equal(tpr, fa.tpr_at_fpr(step, fpr))
+    alone = axis.lines[1].get_ydata()
+    assert np.all(alone >= tpr * (1 - 1e-9))
+    assert any(text.get_text().endswith("% at 0.01") for text in texts(axis.get_figure()))
+
+
+def test_a_map_of_noise_is_drawn_into_an_axis_of_somebody_elses():
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axis = figure.subplots()
+    sizes = {"records": 50_000, "batch_size": [64, 512, 4096], "epochs": [1, 10, 100]}
+    assert plot.noise_map(epsilon=3.0, delta=1e-5, **sizes, axis=axis) is figure
+    labels = {text.get_text() for text in texts(figure)}
+    assert {"1", "2"} <= labels

@@ -1,8 +1,8 @@
-"""Pictures: sweeps, curves, accuracy beside privacy, losses and networks.
+"""Pictures: runs, sweeps, curves, accuracy beside privacy, losses and networks.
 
 Needs matplotlib (`pip install "fastacct[plot]"`), which is imported when the first picture is drawn. Every function
-returns a `matplotlib.figure.Figure` that is not registered with pyplot: nothing to close, safe in threads. `save`
-writes it as PNG, PDF or SVG.
+returns a `matplotlib.figure.Figure` that is not registered with pyplot: nothing to close, safe in threads. It shows
+itself in a notebook; `save` writes it as PNG, PDF or SVG.
 
 >>> import fastacct as fa
 >>> axes = {"noise_multiplier": [0.5, 1, 2, 4], "sample_rate": [0.001, 0.01, 0.1], "steps": [100, 1000]}
@@ -14,6 +14,7 @@ from fastacct.plot.curves import privacy_curves, tradeoff_curves
 from fastacct.plot.figures import as_picture, save
 from fastacct.plot.grids import epsilon_grid, epsilon_plane
 from fastacct.plot.lessons import accuracy, network_gain, prefix_error, privacy_loss
+from fastacct.plot.runs import epsilon_over_epochs, noise_map, tradeoff
 
-__all__ = ["accuracy", "as_picture", "epsilon_grid", "epsilon_plane", "network_gain", "prefix_error"]
-__all__ += ["privacy_curves", "privacy_loss", "save", "tradeoff_curves"]
+__all__ = ["accuracy", "as_picture", "epsilon_grid", "epsilon_over_epochs", "epsilon_plane", "network_gain"]
+__all__ += ["noise_map", "prefix_error", "privacy_curves", "privacy_loss", "save", "tradeoff", "tradeoff_curves"]

@@ -1,0 +1,81 @@
+"""What the first screen of README shows: the table of samplers and the picture.
+
+python -m bench.readme          # writes both
+python -m bench.readme --check  # whether the table is what the code computes
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import fastacct as fa
+from fastacct.plot.figures import new_figure
+
+ROOT: Final = Path(__file__).parent.parent
+MARK: Final = "<!-- made by python -m bench.readme -->"
+RUN: Final[dict[str, Any]] = {"records": 50_000, "batch_size": 512, "epochs": 30, "delta": 1e-5}
+NOISE: Final = 1.0408
+
+
+def up(value: Any, digits: int) -> str:
+    """Rounded to the safe side."""
+    return f"{math.ceil(float(value) * 10**digits) / 10**digits:.{digits}f}"
+
+
+def samplers() -> str:
+    """Epsilon of one noise multiplier, and noise for epsilon 3, of every sampler."""
+
+    def row(name: str, **how: Any) -> str:
+        epsilon = fa.dpsgd.epsilon(noise_multiplier=NOISE, **RUN, **how)
+        return f"| {name} | {up(epsilon, 2)} | {up(fa.dpsgd.noise_multiplier(epsilon=3.0, **RUN, **how), 4)} |"
+
+    whole: dict[str, Any] = {"delta": 1e-5, "neighbors": "zero_out"}
+    shuffled = fa.epsilon(fa.Gaussian(NOISE) * 30, **whole)
+    noise = fa.calibrate(lambda sigma: fa.Gaussian(sigma) * 30, epsilon=3.0, **whole)
+    return "\n".join(
+        [
+            f"| your batches | epsilon at noise {NOISE} | noise for epsilon 3 |",
+            "|---|---|---|",
+            row("Poisson: each record with probability 512/50,000 (Opacus' default)"),
+            row('Poisson, one record replaced (`neighbors="replace_one"`)', neighbors="replace_one"),
+            row('exactly 512 drawn without replacement (`sampling="fixed_size"`)', sampling="fixed_size"),
+            f"| shuffled (most loaders): one release an epoch is proved | {up(shuffled, 2)} | {up(noise, 4)} |",
+        ]
+    )
+
+
+def picture() -> Any:
+    """Epsilon over epochs, noise for epsilon 3, and what an attack can do."""
+    figure, axes = new_figure(13.0, 3.9, 1, 3)
+    sizes = {"records": 50_000, "delta": 1e-5}
+    epochs = np.geomspace(1.0, 100.0, 25).tolist()
+    fa.plot.epsilon_over_epochs([0.7, 0.8, 1.0, 1.5], **sizes, batch_size=512, epochs=epochs, axis=axes[0])
+    batches = np.geomspace(64, 8192, 29).round().astype(int).tolist()
+    fa.plot.noise_map(epsilon=3.0, **sizes, batch_size=batches, epochs=epochs, axis=axes[1])
+    step = fa.Gaussian(NOISE).poisson(512 / 50_000)
+    jobs = {f"{n} epochs": step * (n * 50_000 // 512 + 1) for n in (10, 30, 100)}
+    fa.plot.tradeoff(jobs, axis=axes[2])
+    return figure
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    page = ROOT / "README.md"
+    before, _, after = page.read_text().split(MARK)
+    made = f"{before}{MARK}\n{samplers()}\n{MARK}{after}"
+    if parser.parse_args().check:
+        return int(made != page.read_text())
+    page.write_text(made)
+    fa.plot.save(picture(), ROOT / "docs" / "images" / "first_screen.png", overwrite=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
