@@ -16,9 +16,11 @@ from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction
 from fastacct.epsilon import rdp, rdp_bounds
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import WEIGHTS_OFF
+from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
+from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.moments import Concentration, second_moment, smallest_tau
+from fastacct.readers.job import largest_finite
 
 __all__ = ["PrivacyLoss", "divergence", "privacy_loss"]
 
@@ -33,6 +35,8 @@ _REACH: Final = 300.0
 _INTERVALS: Final = 512
 _MOST: Final = 64.0
 """Order beyond which the lower bound is that of this one."""
+_DEFINED: Final = (("mu", 1), ("tau", 2))
+"""Parameters of mean-concentrated DP, and which of their powers add up."""
 _ROUNDED: Final = 1e-9
 """What is paid for the rounding of the sums."""
 
@@ -112,6 +116,10 @@ class PrivacyLoss:
         no bound is found: losses that are infinite, have heavier tails, or are beyond 700.  As `variance` it is of the
         pair that is analysed: mean-concentrated DP does not pass to what a pair dominates, nor to post-processing.
         """
+        parts = list(self._job)
+        if parts and all(isinstance(one, MeanConcentratedDP) for one, _ in parts):  # by definition; squares add up
+            mu, square = (math.fsum(n * plain(getattr(m, name)) ** k for m, n in parts) for name, k in _DEFINED)
+            return Concentration(mu * (1.0 + 4e-16), math.sqrt(square) * (1.0 + 4e-16))
         mean, variance = self.mean, self.variance
         if not math.isfinite(variance.upper) or not math.isfinite(mean.upper):
             return Concentration(mean.upper, math.inf)
@@ -136,6 +144,8 @@ class PrivacyLoss:
         pure = sum(k * m.pure_epsilon(direction) for m, k in parts)
         if math.isinf(min(rho, pure)):
             pure = PrivacyLoss(self._job, direction, self._threads).divergence(math.inf).upper
+        if math.isinf(pure) and direction == self._other:  # an outcome that P does not have has no loss under P
+            pure = largest_finite(self._job.decompose(direction), direction)
         return float(rho) * (1.0 + 1e-12), float(pure) * (1.0 + 1e-12)
 
     def _least_moment(self, s: float) -> float:
@@ -263,8 +273,22 @@ class PrivacyLoss:
         slope_low = np.maximum(np.nan_to_num(right, nan=0.0).max(axis=-1), 0.0)
         slope_high = np.where(np.isfinite(left), left, np.inf).min(axis=-1)
         lower = (low[..., n] + slope_low) * (1.0 - 1e-14) - 1e-300
-        upper = (high[..., n] + slope_high) * (1.0 + 1e-14) + 1e-300
+        upper = np.minimum((high[..., n] + slope_high) * (1.0 + 1e-14) + 1e-300, self._by_moments(epsilon))
         return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+
+    def _by_moments(self, epsilon: Cells) -> Cells:
+        """Chernoff's bound of P(L > epsilon), of jobs that are known by their divergences alone; else 1."""
+        if all(one.has_losses for one, _ in self._job.decompose(self._direction)):
+            return np.ones(epsilon.shape)
+        a = self._divergences[0] - 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.exp(a * (self._divergences[1] - epsilon[..., None])) * (1.0 + 1e-12)
+        return np.asarray(np.nan_to_num(found, nan=1.0).min(axis=-1))
+
+    @cached
+    def _divergences(self) -> tuple[Cells, Cells]:
+        orders = 1.0 + np.geomspace(1e-3, 1e4, 281)
+        return orders, self._renyi(self._direction, orders)
 
     def _deltas(self, epsilon: Cells) -> tuple[Cells, Cells]:
         """Bounds of delta at any epsilon: left of 0 by the other direction, with P and Q exchanged."""

@@ -49,7 +49,7 @@ def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float =
     [64.0, 64.0, 128.0, 384.0]
     """
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
+        raise TypeError(f"mechanism must be one mechanism, whose release has an error of its own, not {mechanism!r}")
     if mechanism.shape:
         raise TypeError(f"mechanism has parameters of shape {mechanism.shape}; ask for one mechanism at a time")
     by = as_number("contribution", contribution, POSITIVE) / as_number("records", records, COUNT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -43,6 +43,20 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
 
     epsilon: Reals = parameter(NONNEGATIVE)
     answers: int = constant(_ANSWERS, 2)
+
+    @classmethod
+    def from_truth(cls, probability: float, answers: int = 2) -> Self:
+        """The one that answers truthfully with this probability, of at least 1/answers, and else another value.
+
+        >>> import fastacct as fa
+        >>> round(fa.RandomizedResponse.from_truth(3 / 4).epsilon, 6)
+        1.098612
+        """
+        p, k = as_number("probability", probability, UNIT), int(as_number("answers", answers, _ANSWERS))
+        if p * k < 1.0:
+            raise ValueError(f"probability = {p!r} is below 1/answers: the truth would be the rarest answer")
+        odds = math.log(p * (k - 1) / (1.0 - p)) if p < 1.0 else math.inf
+        return cls(max(odds, 0.0) * (1.0 + 4e-15) + 4e-16 * (odds > 0.0), k)
 
     def losses(self, relation: Relation) -> Pair:
         epsilon, k = plain(self.epsilon), self.answers

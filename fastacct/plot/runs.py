@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastacct import dpsgd
+import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
 from fastacct.core.inputs import Reals
 from fastacct.epsilon import epsilon as smallest_epsilon

@@ -11,7 +11,8 @@ import numpy as np
 from fastacct.core.bounds import Bounds, Status, narrowed, status_of
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import Relation
+from fastacct.core.relations import Direction, Relation
+from fastacct.losses.loss import Atoms
 from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
 from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour, kernel_directions, read_run
@@ -243,6 +244,18 @@ def _readers(process: Process, relation: Relation, settings: Settings) -> list[C
 def delta_of(job: Process, epsilons: Cells, relation: Relation) -> Cells:
     """Deltas of another job, for mechanisms whose divergence needs them."""
     return np.asarray(exact(job, Ask("delta", epsilons, epsilons.shape, relation, only_upper=True)).upper)
+
+
+def largest_finite(whole: Process, direction: Direction) -> float:
+    """The largest finite loss of a job of plain numbers whose losses are atoms, rounded up; inf for other losses."""
+    total = 0.0
+    for mechanism, count in whole:
+        pair = mechanism.losses(direction)
+        law = None if pair is None else pair.side(direction).upper
+        if not isinstance(law, Atoms) or not law.loss.size:
+            return math.inf
+        total += float(np.asarray(count)) * (float((law.loss + law.loss_error).max()) + law.slack)
+    return total + 4e-16 * (len(whole) + 2.0) * abs(total)
 
 
 _FEW_KINDS: Final = 8

@@ -21,7 +21,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
-from fastacct.readers.job import delta_of, owners
+from fastacct.readers.job import Ask, delta_of, exact, owners
 from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels
 
@@ -38,16 +38,37 @@ def divergences(
 
     The kernel's are of direction remove, the larger one: of a sample's direction add they are bounds from above alone.
     """
+    whole = job.decompose(relation)
     found = _of_larger(job, orders, shape, relation, threads, only_upper)
+    if (orders == np.inf).any() or (relation == "add" and whole.is_gaussian):
+        largest = _largest(whole, relation, threads).ravel()[owners(job.shape, shape)].reshape(shape)
+        upper = np.minimum(found.upper, largest)
+        lower = np.minimum(found.lower, upper)
+        found = Bounds(lower, upper, np.where(upper < found.upper, status_of(lower, upper), found.status))
     if only_upper or relation != "add":
         return found
-    whole, sampled = job.decompose(relation), np.zeros(job.shape, dtype=np.bool_)
+    sampled = np.zeros(job.shape, dtype=np.bool_)
     for _, rate, count in _runs(whole, relation):
         sampled |= ((rate > 0.0) & (rate < 1.0) & (count > 0.0)).reshape(job.shape)
     known = ~sampled.ravel()[owners(job.shape, shape)].reshape(shape)
     upper, status = np.asarray(found.upper), np.asarray(found.status)
     lower = np.where(known, found.lower, 0.0)
     return Bounds(lower, upper, np.where(known | (upper == np.inf), status, status_of(lower, upper)).astype(np.uint8))
+
+
+def _largest(whole: Process, relation: Relation, threads: int) -> Cells:
+    """The largest loss of each cell, epsilon at delta 0: no divergence is above it."""
+    if not whole.sampled(relation):
+        ask = Ask("epsilon", np.zeros(whole.shape), whole.shape, relation, threads, only_upper=True)
+        return np.asarray(exact(whole, ask).upper)
+    total = np.zeros(math.prod(whole.shape))
+    with np.errstate(divide="ignore"):
+        for sigma, rate, count in _runs(whole, relation):
+            bound = -np.log1p(-rate) * (1.0 + 4e-15) if relation == "add" else np.inf
+            total = total + np.where(
+                (sigma < np.inf) & (rate > 0.0) & (count > 0.0), np.maximum(count, 1.0) * bound, 0.0
+            )
+    return np.asarray(total) * (1.0 + 4e-15)
 
 
 def _runs(whole: Process, relation: Relation) -> list[Run]:

@@ -21,9 +21,17 @@ from fastacct.core.rounding import raised
 from fastacct.mechanisms.gaussian import Gaussian
 
 __all__ = ["approximate_to_advantage", "approximate_to_probabilistic", "bounded_range_to_zcdp", "gdp_to_zcdp"]
-__all__ += ["pure_to_zcdp", "rdp_to_delta", "rdp_to_epsilon", "zcdp_to_epsilon_closed_form"]
+__all__ += [
+    "moments_to_rdp",
+    "pure_to_zcdp",
+    "rdp_to_delta",
+    "rdp_to_epsilon",
+    "rdp_to_moments",
+    "zcdp_to_epsilon_closed_form",
+]
 
 _ORDER: Final = Domain(1.0, 1e11, open_low=True)
+_POWER: Final = Domain(0.0, 1e11, open_low=True)
 
 
 def pure_to_zcdp(epsilon: Reals) -> float | Floats:
@@ -48,6 +56,31 @@ def gdp_to_zcdp(mu: Reals) -> float | Floats:
     (m,) = as_common(mu=(mu, NONNEGATIVE))
     with np.errstate(over="ignore"):
         return unwrap(raised(0.5 * m * m, m > 0.0))
+
+
+def moments_to_rdp(power: Reals, log_moment: Reals) -> tuple[float | Floats, float | Floats]:
+    """(order, divergence) from the moments accountant: alpha(lambda) = log E exp(lambda L) at order 1 + lambda.
+
+    D = alpha(lambda)/lambda (Abadi et al. 2016, [arXiv:1607.00133](https://arxiv.org/abs/1607.00133)).
+
+    >>> order, divergence = moments_to_rdp(32.0, 4.0)
+    >>> order, round(divergence, 12)
+    (33.0, 0.125)
+    """
+    t, m = as_common(power=(power, _POWER), log_moment=(log_moment, NONNEGATIVE))
+    return unwrap(np.asarray(1.0 + t)), unwrap(raised(m / t, m > 0.0))
+
+
+def rdp_to_moments(order: Reals, divergence: Reals) -> tuple[float | Floats, float | Floats]:
+    """(lambda, alpha(lambda)) of the moments accountant from a Rényi divergence: alpha(lambda) = lambda D(1 + lambda).
+
+    >>> power, log_moment = rdp_to_moments(33.0, 0.125)
+    >>> power, round(log_moment, 12)
+    (32.0, 4.0)
+    """
+    a, d = as_common(order=(order, _ORDER), divergence=(divergence, NONNEGATIVE))
+    with np.errstate(over="ignore"):
+        return unwrap(np.asarray(a - 1.0)), unwrap(raised((a - 1.0) * d, d > 0.0))
 
 
 def zcdp_to_epsilon_closed_form(rho: Reals, delta: Reals) -> float | Floats:
