@@ -57,8 +57,7 @@ class PrivacyLoss:
         return f"PrivacyLoss({self._job!r}, neighbors={self._direction!r})"
 
     def _repr_html_(self) -> str:
-        rows = [(name, *one[:2], one.status) for name, one in (("mean", self.mean), ("variance", self.variance))]
-        return table(repr(self), rows, ("", "lower", "upper", "status"))
+        return table(repr(self), [("mean", *self.mean[:2], self.mean.status)], ("", "lower", "upper", "status"))
 
     @property
     def mean(self) -> Bounds:

@@ -33,6 +33,37 @@ def test_pictures_of_the_readme_have_absolute_addresses_of_files_that_exist():
         assert (ROOT / address.removeprefix(base)).is_file(), address
 
 
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "course").glob("*.md"))]
+NOT_USED = (
+    r"\b(read by|is read|are read|laws?|paid|in the mean|known from below|Poisson samples? of|loss less its mean)\b"
+)
+MOST_WORDS = 30
+
+
+def prose(page):
+    """The text of a page without code, tables, addresses of links and comments."""
+    text = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
+    text = re.sub(r"^( {4}|\|).*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=[str(p.relative_to(ROOT)) for p in GUIDES])
+def test_guides_speak_the_language_of_the_field_in_short_sentences(page):
+    """docs/notation.md has the words; it quotes those that are not used."""
+    text = re.sub(r"Words that are not used:.*", "", prose(page))
+    assert re.findall(NOT_USED, text, re.IGNORECASE) == []
+    paragraphs = re.split(r"\n\s*\n|\n(?=[*#\d-])", text)
+    sentences = [one for part in paragraphs for one in re.split(r"(?<=[.!?:;])\s+", part.strip())]
+    assert [one for one in sentences if len(one.split()) > MOST_WORDS] == []
+
+
+@pytest.mark.parametrize(
+    "word", ["amplification by subsampling", "f-DP", "hockey-stick divergence", "parallel composition"]
+)
+def test_guides_have_the_words_that_people_search_for(word):
+    assert sum(word.lower() in page.read_text().lower() for page in GUIDES) >= 2, word
+
+
 def test_the_table_of_samplers_is_what_the_command_makes():
     readme = pytest.importorskip("bench.readme")
     assert f"{readme.MARK}\n{readme.samplers()}\n{readme.MARK}" in (ROOT / "README.md").read_text()
