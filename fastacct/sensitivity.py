@@ -2,8 +2,8 @@
 
 A sensitivity is the largest distance, in the norm asked for, between the answers on two neighbouring data sets.  Noise
 multipliers are noise divided by the contribution of one record: mechanisms know that replacing a record moves a sum
-twice as far.  So `contribution` is what `fa.utility` and noise multipliers are relative to, and `under` a relation what
-is usually called the sensitivity.
+twice as far.  A sensitivity under replace_one counts the replacement already: noise divided by it belongs to a verb
+under `add_remove`, and a verb under `replace_one` refuses it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from fastacct.core.inputs import COUNT, POSITIVE, Domain, as_choice, as_number
-from fastacct.core.relations import Relation, as_relation
+from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.relations import sensitivity as moved_by
 from fastacct.core.rounding import float_above
 
@@ -32,8 +32,7 @@ def count(*, neighbors: Relation = "add_remove") -> float:
     >>> count(), count(neighbors="replace_one")
     (1.0, 1.0)
     """
-    as_relation(neighbors)
-    return 1.0
+    return _under(as_relation(neighbors), 1.0)
 
 
 def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float:
@@ -44,7 +43,7 @@ def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float
     """
     low, high = _interval(low, high)
     moved = float_above(Fraction(high) - Fraction(low))
-    return moved if as_relation(neighbors) == "replace_one" else max(abs(low), abs(high))
+    return _under(as_relation(neighbors), moved) if neighbors == "replace_one" else max(abs(low), abs(high))
 
 
 def mean(low: float, high: float, *, records: int, neighbors: Relation = "replace_one") -> float:
@@ -59,7 +58,7 @@ def mean(low: float, high: float, *, records: int, neighbors: Relation = "replac
     low, high = _interval(low, high)
     n = as_number("records", records, COUNT)
     moved = max(abs(low), abs(high)) if as_relation(neighbors) == "zero_out" else Fraction(high) - Fraction(low)
-    return float_above(Fraction(moved) / Fraction(n))
+    return _under(neighbors, float_above(Fraction(moved) / Fraction(n)))
 
 
 def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float:
@@ -70,7 +69,7 @@ def histogram(*, norm: Norm = "l1", neighbors: Relation = "add_remove") -> float
     >>> histogram(), histogram(norm="l2", neighbors="replace_one")
     (1.0, 1.4142135623730951)
     """
-    return _of_ones(moved_by(as_relation(neighbors)), as_choice("norm", norm, _NORMS))
+    return _under(neighbors, _of_ones(moved_by(as_relation(neighbors)), as_choice("norm", norm, _NORMS)))
 
 
 def clipped(
@@ -86,7 +85,7 @@ def clipped(
     by, norm = as_choice("by", by, _NORMS), as_choice("norm", norm, _NORMS)
     more = max(powers[norm] - powers[by], 0.0)  # the largest L_norm in a ball of L_by: all coordinates equal, or one
     spread = d if more == 1.0 else _root_up(d) if more == 0.5 else 1.0
-    return float_above(Fraction(bound) * Fraction(spread)) * moved_by(as_relation(neighbors))
+    return _under(neighbors, float_above(Fraction(bound) * Fraction(spread)) * moved_by(as_relation(neighbors)))
 
 
 def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> float:
@@ -98,7 +97,7 @@ def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> f
     (2.0, 8.0)
     """
     moved = as_number("k", k, COUNT) * moved_by(as_relation(neighbors))
-    return _of_ones(moved, as_choice("norm", norm, _NORMS))
+    return _under(neighbors, _of_ones(moved, as_choice("norm", norm, _NORMS)))
 
 
 def _of_ones(number: float, norm: Norm) -> float:
@@ -109,6 +108,10 @@ def _of_ones(number: float, norm: Norm) -> float:
 def _root_up(value: float) -> float:
     near = math.sqrt(value)
     return near if Fraction(near) ** 2 >= Fraction(value) else math.nextafter(near, math.inf)
+
+
+def _under(relation: Relation, value: float) -> float:
+    return Replaced(value) if relation == "replace_one" else value
 
 
 def _interval(low: float, high: float) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -95,3 +96,20 @@ def test_roundings_are_not_below_the_truth():
     assert sensitivity.sum(-1.0, 1e-17, neighbors="replace_one") > 1.0
     assert Fraction(sensitivity.clipped(1.0, dimension=3, norm="l1")) ** 2 >= 3
     assert Fraction(sensitivity.mean(0.0, 1.0, records=3)) >= Fraction(1, 3)
+
+
+def test_a_replacement_is_not_counted_twice():
+    for far in (sensitivity.mean(0.0, 1.0, records=100), sensitivity.sum(0.0, 1.0, neighbors="replace_one")):
+        noisy = fa.Laplace(1.0 / far)
+        assert fa.epsilon(noisy, delta=0.0) == pytest.approx(float(far), rel=1e-12)
+        for job in (noisy, noisy * 3, noisy + fa.PureDP(0.1), pickle.loads(pickle.dumps(noisy)) * 2):
+            with pytest.raises(ValueError, match="would count the replacement again"):
+                fa.epsilon(job, delta=1e-6, neighbors="replace_one")
+    with pytest.raises(ValueError, match="would count the replacement again"):
+        fa.epsilon(
+            fa.Gaussian(2.0 / sensitivity.count(neighbors="replace_one")).poisson(0.1),
+            delta=1e-6,
+            neighbors="replace_one",
+        )
+    one = fa.Laplace(1.0 / sensitivity.sum(0.0, 1.0))
+    assert fa.epsilon(one, delta=0.0, neighbors="replace_one") == 2.0 * fa.epsilon(one, delta=0.0)

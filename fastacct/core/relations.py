@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from fastacct.core.inputs import as_choice
 
-__all__ = ["ALL", "DIRECTIONS", "RELATIONS", "SAMPLED", "Direction", "Relation"]
+__all__ = ["ALL", "DIRECTIONS", "RELATIONS", "SAMPLED", "Direction", "Relation", "Replaced"]
 __all__ += ["as_relation", "both_ways", "refuse", "sensitivity"]
 
 Relation = Literal["add_remove", "add", "remove", "zero_out", "replace_one"]
@@ -48,3 +48,14 @@ def refuse(what: object, relation: Relation, supported: tuple[Relation, ...]) ->
     return ValueError(
         f"neighbors = {relation!r} is not supported by {what!r}; supported: {', '.join(map(repr, supported))}"
     )
+
+
+class Replaced(float):
+    """A sensitivity to a record that is replaced, or noise divided by one.
+
+    A verb under replace_one counts the replacement by itself, and refuses to do it twice.
+    """
+
+    def __rtruediv__(self, noise: float) -> float:
+        found = noise / float(self)
+        return Replaced(found) if type(found) is float else found

@@ -13,7 +13,7 @@ import numpy as np
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
-from fastacct.core.relations import Relation
+from fastacct.core.relations import Relation, Replaced
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.samplers import refuse_sampler
 
@@ -99,6 +99,8 @@ _VERBS: Final = ("decompose", "fixed_size", "group", "local", "poisson", "relati
 class Value(Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
+    is_replaced: ClassVar[bool] = False
+    """Whether noise was divided by a sensitivity to a record that is replaced."""
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
 
     def __init_subclass__(cls, **options: bool) -> None:
@@ -118,6 +120,8 @@ class Value(Compared):
     def __post_init__(self) -> None:
         for one in fields_of(type(self)):
             given = getattr(self, one.name)
+            if type(given) is Replaced:
+                self.__dict__["is_replaced"] = True
             if domain := one.metadata.get("domain"):
                 if type(given) is float and not domain.integer and domain.has(given, given):
                     self.__dict__[one.name] = given + 0.0  # the usual case, quickly
