@@ -1,6 +1,7 @@
 """What a notebook shows of the public objects: a picture or a small table, and never an address."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from fastacct.core.html import table
 STEP = fa.Gaussian(1.0).poisson(0.01)
 
 
+@cache
 def shown():
     accountant = fa.Accountant(epsilon=3.0, delta=1e-5)
     accountant.compose(STEP, 100)
@@ -71,3 +73,40 @@ def test_pictures_show_themselves():
     pytest.importorskip("matplotlib")
     figure = fa.plot.privacy_curves([fa.curve.privacy_curve(fa.curve.Run(1.0, 0.01, 100), points=21)])
     assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+PICTURES = {
+    "epsilon_grid": "fa.plot.epsilon_grid(grid)",
+    "epsilon_plane": "fa.plot.epsilon_plane(grid.isel(noise_multiplier=0), x='steps', y='sample_rate')",
+    "epsilon_over_epochs": "fa.plot.epsilon_over_epochs([1.0], **sizes, batch_size=512, epochs=[1, 10])",
+    "noise_map": "fa.plot.noise_map(epsilon=3.0, **sizes, batch_size=[64, 512], epochs=[1, 10])",
+    "tradeoff": "fa.plot.tradeoff({'run': step * 100})",
+    "privacy_curves": "fa.plot.privacy_curves([fa.curve.privacy_curve(run, points=9)])",
+    "tradeoff_curves": "fa.plot.tradeoff_curves([fa.curve.tradeoff_curve(run)])",
+    "accuracy": "fa.plot.accuracy({'Laplace': fa.curve.accuracy_curve(fa.Laplace, [1.0, 2.0], delta=1e-6)})",
+    "prefix_error": "fa.plot.prefix_error({'tree': fa.utility(tree, step=[1, 2, 3])}, [1, 2, 3])",
+    "privacy_loss": "fa.plot.privacy_loss({'coin': fa.privacy_loss(fa.from_pmf([0.6, 0.4], [0.4, 0.6]) * 5)})",
+    "network_gain": "fa.plot.network_gain({'gradients': gains})",
+}
+SET_UP = """
+import fastacct as fa
+step, run = fa.Gaussian(1.0).poisson(0.01), fa.curve.Run(1.0, 0.01, 100)
+sizes = {"records": 50_000, "delta": 1e-5}
+axes = {"noise_multiplier": [1.0, 2.0], "sample_rate": [0.01, 0.1], "steps": [100, 1000]}
+grid = fa.sweep(**axes, delta=1e-5, accountant=fa.RDP()).compute()
+tree = fa.TreeAggregation(8.0, 16)
+gains = {n: fa.network_gain(fa.GradientWalk(4.0, 10, n), delta=1e-6) for n in (10, 100)}
+"""
+
+
+def test_every_picture_appears_in_a_notebook_that_is_run():
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    public = {name for name in fa.plot.__all__ if name not in ("save", "as_picture")}
+    assert public == PICTURES.keys()
+    cells = [nbformat.v4.new_code_cell(code) for code in (SET_UP, *PICTURES.values(), "step * 100", "fa.Status.TIGHT")]
+    book = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    for name, cell in zip(PICTURES, book.cells[1:], strict=False):
+        assert any("image/png" in output.get("data", {}) for output in cell.outputs), name
+    assert "text/html" in book.cells[-2].outputs[0]["data"]
+    assert "0x" not in str([cell.outputs[0]["data"].get("text/plain") for cell in book.cells[-2:]])
