@@ -325,7 +325,7 @@ def test_noise_is_calibrated_to_an_error():
     ("call", "error", "message"),
     [
         (lambda: fa.utility(fa.PureDP(1.0)), ValueError, "the error of PureDP.* is not known"),
-        (lambda: fa.utility(fa.Gaussian(1.0) * 3), TypeError, "must be a mechanism"),
+        (lambda: fa.utility(fa.Gaussian(1.0) * 3), TypeError, "must be one mechanism"),
         (lambda: fa.utility(fa.Gaussian([1.0, 2.0])), TypeError, r"parameters of shape \(2,\)"),
         (lambda: fa.utility(fa.Gaussian(1.0), dimension=0), ValueError, "dimension = 0"),
         (lambda: fa.utility(fa.Gaussian(1.0), step=1), TypeError, "unexpected keyword argument 'step'"),
