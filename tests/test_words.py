@@ -45,9 +45,7 @@ def test_verbs_show_their_keywords(function):
         (lambda: fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.1, T=1, delta=1e-5), "steps"),
         (lambda: fa.dpsgd.epsilon(**RUN, delta=1e-5, dataset_size=9), "records"),
         (lambda: fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbours="add"), "neighbors"),
-        (lambda: fa.Gaussian(sigma=1.0), "noise_multiplier"),
-        (lambda: fa.Laplace(scale=1.0), "noise_multiplier"),
-        (lambda: fa.RDP(conversion="cks"), "canonne_kamath_steinke"),
+        (lambda: fa.RDP(conversion="Mironof"), "mironov"),
         (lambda: fa.epsilon(fa.Gaussian(1.0), delta=1e-5, neighbors="add-remove"), "add_remove"),
         (lambda: fa.epsilom, "epsilon"),
         (lambda: fa.PRV, "PLD"),
@@ -63,6 +61,8 @@ def test_a_name_that_is_not_known_is_answered_with_the_one_that_was_meant(call, 
     ("call", "message"),
     [
         (lambda: fa.dpsgd.epsilon(**RUN, delta="1e-5"), "write it without quotes"),
+        (lambda: fa.Gaussian(sigma=1.0), "unexpected keyword argument 'sigma'; its parameters: noise_multiplier$"),
+        (lambda: fa.Laplace(scale=1.0), "unexpected keyword argument 'scale'; its parameters: noise_multiplier$"),
         (lambda: fa.dpsgd.epsilon(**RUN, delta=1e-5, sampling="shuffle"), "no amplification by shuffling is proved"),
         (lambda: fa.dpsgd.steps(**RUN, epsilon=1.0, delta=1e-5), "steps is what this function computes"),
         (lambda: fa.no_such_thing_at_all, r"no attribute 'no_such_thing_at_all'$"),
@@ -76,3 +76,7 @@ def test_other_mistakes_are_answered_with_what_to_do(call, message):
 def test_delta_may_be_a_power_of_the_records_in_capitals():
     run = {"noise_multiplier": 1.0, "records": 1000, "batch_size": 10, "epochs": 1}
     assert fa.dpsgd.epsilon(**run, delta="1/N") == fa.dpsgd.epsilon(**run, delta="1/n")
+
+
+def test_a_conversion_has_a_short_name():
+    assert fa.RDP(conversion="cks") == fa.RDP()

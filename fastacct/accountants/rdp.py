@@ -59,7 +59,7 @@ class RDP(Method):
     def __init__(self, orders: Reals | None = None, conversion: Conversion = "canonne_kamath_steinke") -> None:
         if orders is not None:
             object.__setattr__(self, "orders", _as_orders(orders))
-        if conversion != "canonne_kamath_steinke":
+        if conversion not in ("canonne_kamath_steinke", "cks"):
             object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
     @property

@@ -18,8 +18,6 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.words import did_you_mean
-
 _NUMBERS: Final = (int, float, Fraction)
 _LARGE: Final = 1e300
 """Larger integers may not be floats."""
@@ -228,7 +226,10 @@ def as_choice(name: str, value: object, allowed: Sequence[Word]) -> Word:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {_show(value)}")
     if value not in allowed:
-        meant = did_you_mean(value, allowed)
+        import difflib
+
+        near = difflib.get_close_matches(value.casefold(), allowed, 1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(repr, allowed))}{meant}")
     return allowed[allowed.index(value)]
 

@@ -16,8 +16,6 @@ from typing import ClassVar, Final, cast, dataclass_transform
 
 import numpy as np
 
-from fastacct.core.words import did_you_mean
-
 __all__ = ["Compared", "Record", "fields_of"]
 
 
@@ -78,8 +76,8 @@ class Record(_Frozen):
         known = self.__dataclass_fields__.keys()
         if len(names) < len(given) or state.keys() != known or not named.keys().isdisjoint(names):
             if unknown := [name for name in named if name not in known]:
-                hint = did_you_mean(unknown[0], known)
-                raise TypeError(f"{type(self).__name__}: got an unexpected keyword argument {unknown[0]!r}{hint}")
+                wrong = f"got an unexpected keyword argument {unknown[0]!r}"
+                raise TypeError(f"{type(self).__name__}: {wrong}; its parameters: {', '.join(known)}")
             try:
                 self.__signature__.bind(*given, **named)
             except TypeError as error:
