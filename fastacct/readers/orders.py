@@ -38,9 +38,11 @@ def divergences(
 
     The kernel's are of direction remove, the larger one: of a sample's direction add they are bounds from above alone.
     """
-    whole = job.decompose(relation)
     found = _of_larger(job, orders, shape, relation, threads, only_upper)
-    if (orders == np.inf).any() or (relation == "add" and whole.is_gaussian):
+    if not (orders == np.inf).any() and relation != "add":
+        return found
+    whole = job.decompose(relation)
+    if (orders == np.inf).any() or whole.is_gaussian:
         largest = _largest(whole, relation, threads).ravel()[owners(job.shape, shape)].reshape(shape)
         upper = np.minimum(found.upper, largest)
         lower = np.minimum(found.lower, upper)
