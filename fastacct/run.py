@@ -24,7 +24,7 @@ from fastacct.core.inputs import (
     unwrap,
 )
 from fastacct.core.kept import cached
-from fastacct.core.relations import Relation
+from fastacct.core.relations import Relation, Replaced
 from fastacct.core.rounding import rate_of_batch
 from fastacct.core.words import did_you_mean
 from fastacct.mechanisms.algebra import Mechanism
@@ -177,6 +177,8 @@ def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> No
     if unknown := run.keys() - Run.__annotations__.keys():
         hint = did_you_mean(min(unknown), Run.__annotations__)
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}{hint}")
+    if run.get("neighbors") == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
+        raise ValueError("noise_multiplier was divided by a sensitivity under replace_one, which would count twice")
     beside = [name for name in names if run.get(name) is not None]
     if beside:
         raise TypeError(message.format(", ".join(beside)))

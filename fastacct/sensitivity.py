@@ -3,7 +3,7 @@
 A sensitivity is the largest distance, in the norm asked for, between the answers on two neighbouring data sets.  Noise
 multipliers are noise divided by the contribution of one record: mechanisms know that replacing a record moves a sum
 twice as far.  A sensitivity under replace_one counts the replacement already: noise divided by it belongs to a verb
-under `add_remove`, and a verb under `replace_one` refuses it.
+under `add_remove`, and a verb under `replace_one` refuses a plain number that was divided by it.
 """
 
 from __future__ import annotations

@@ -191,6 +191,30 @@ def test_the_contract_catches_deltas_that_are_too_small_by_a_thousandth(kind):
         check_mechanism(KINDS[kind](1.5), neighbors="remove", delta_bounds=scaled)
 
 
+@dataclass(frozen=True)
+class Between(fa.Mechanism, relations=("add_remove", "add", "remove")):
+    """Laplace noise that says a smaller divergence between two orders."""
+
+    low: float
+    high: float
+
+    def losses(self, relation):
+        return fa.Laplace(1.0).losses(relation)
+
+    def pure_epsilon(self, relation):
+        return 1.0
+
+    def divergence(self, orders, relation):
+        value = fa.Laplace(1.0).divergence(orders, relation)
+        return np.where((orders > self.low) & (orders < self.high), 0.95 * value, value)
+
+
+@pytest.mark.parametrize(("low", "high"), [(32.0, 1e12), (1.0, 1.4), (50.0, 500.0), (9.0, 31.0), (5e5, 5e6)])
+def test_the_contract_catches_a_divergence_that_is_too_small_at_some_orders(low, high):
+    with pytest.raises(ContractError, match="divergence: too small"):
+        check_mechanism(Between(low, high), neighbors="add_remove")
+
+
 @pytest.mark.parametrize("change", ["swapped", "one way"])
 @pytest.mark.parametrize("kind", ["sampled laplace", "sampled gaussian", "lopsided tables"])
 def test_the_contract_catches_directions_that_are_exchanged(kind, change):

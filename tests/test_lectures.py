@@ -113,6 +113,8 @@ def test_the_classical_noise_of_dpsgd_holds_and_is_refused_where_its_proof_does_
         fa.classical.dpsgd_noise_multiplier(1.0, 1e-6, records=1000, batch_size=1, steps=1)
     with pytest.raises(ValueError, match="epsilon"):
         fa.classical.dpsgd_noise_multiplier(1.5, 1e-6, **run)
+    with pytest.raises(ValueError, match="steps = 1 are too few"):  # the delta of a step would be above 1
+        fa.classical.dpsgd_noise_multiplier(1e-6, 0.9, records=1000, batch_size=1, steps=1)
     with pytest.raises(ValueError, match="batch_size = 20 exceeds records = 10"):
         fa.classical.dpsgd_noise_multiplier(1.0, 1e-6, records=10, batch_size=20, steps=10**6)
 
@@ -122,6 +124,7 @@ def test_randomized_response_by_the_probability_of_the_truth():
     assert fa.RandomizedResponse.from_truth(0.75).epsilon >= math.log(3.0)
     assert fa.RandomizedResponse.from_truth(0.4, 4).epsilon == pytest.approx(math.log(0.4 * 3 / 0.6), rel=1e-14)
     assert fa.RandomizedResponse.from_truth(0.5).epsilon == 0.0
+    assert fa.RandomizedResponse.from_truth(0.1, 10).epsilon > 0.0  # the float 0.1 is above 1/10
     assert fa.RandomizedResponse.from_truth(1.0).epsilon == math.inf
     with pytest.raises(ValueError, match="below 1/answers"):
         fa.RandomizedResponse.from_truth(0.3)

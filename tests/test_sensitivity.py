@@ -111,5 +111,8 @@ def test_a_replacement_is_not_counted_twice():
             delta=1e-6,
             neighbors="replace_one",
         )
+    noise = 2.0 / sensitivity.clipped(1.0, neighbors="replace_one")
+    with pytest.raises(ValueError, match="which would count twice"):
+        fa.dpsgd.epsilon(noise_multiplier=noise, sample_rate=0.1, steps=1, delta=1e-6, neighbors="replace_one")
     one = fa.Laplace(1.0 / sensitivity.sum(0.0, 1.0))
     assert fa.epsilon(one, delta=0.0, neighbors="replace_one") == 2.0 * fa.epsilon(one, delta=0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Final, NamedTuple, Self, cast
 
 import numpy as np
@@ -53,10 +54,10 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         1.098612
         """
         p, k = as_number("probability", probability, UNIT), int(as_number("answers", answers, _ANSWERS))
-        if p * k < 1.0:
+        if Fraction(p) * k < 1:
             raise ValueError(f"probability = {p!r} is below 1/answers: the truth would be the rarest answer")
         odds = math.log(p * (k - 1) / (1.0 - p)) if p < 1.0 else math.inf
-        return cls(max(odds, 0.0) * (1.0 + 4e-15) + 4e-16 * (odds > 0.0), k)
+        return cls(max(odds, 0.0) * (1.0 + 4e-15) + 4e-16 * (Fraction(p) * k > 1), k)
 
     def losses(self, relation: Relation) -> Pair:
         epsilon, k = plain(self.epsilon), self.answers

@@ -65,8 +65,9 @@ def dpsgd_noise_multiplier(
     if (bad := m > n).any():
         raise ValueError(f"batch_size = {m[bad][0]:g} exceeds records = {n[bad][0]:g}")
     each = n * e / (4.0 * m * np.sqrt(2.0 * t * np.log(2.0 / d)))
-    if (each > 1.0).any():
-        least = math.ceil(float((t * each**2).max()))
-        raise ValueError(f"steps = {t[each > 1.0][0]:g} are too few for the theorem, which needs at least {least}")
+    few = (each > 1.0) | (d * n >= 2.0 * m * t)  # the delta of a step, amplified, is below 1
+    if few.any():
+        least = math.ceil(float(np.maximum(t * each**2, d * n / (2.0 * m) * (1.0 + 1e-9)).max()))
+        raise ValueError(f"steps = {t[few][0]:g} are too few for the theorem, which needs at least {least}")
     noise = 16.0 * m * np.sqrt(t * np.log(2.0 / d) * np.log(2.5 * m * t / (d * n))) / (n * e)
     return unwrap(np.asarray(noise * _UP))
