@@ -249,3 +249,10 @@ def test_the_kernels_are_called_from_cython(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     run = {"sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
     assert float(done.stdout) == sum(fa.dpsgd.epsilon(noise_multiplier=s, **run) for s in (1.0, 1.5))
+
+
+@pytest.mark.parametrize("panels", [1024, 4096])
+def test_divergences_next_to_a_kink_are_not_too_small_at_large_orders(panels):
+    made = fa.jit.mechanism(log_density_p=laplace_p, log_density_q=laplace_q, breakpoints=[0.0, 1.0], panels=panels)
+    orders = np.array([1.2, 2.0, 32.0, 100.0, 1e3, 1e4, 1e6])
+    assert np.all(fa.rdp(made, orders, neighbors="remove") >= fa.rdp(fa.Laplace(1.0), orders) * (1.0 - 1e-11))

@@ -22,6 +22,8 @@ from fastacct_ext import _densities
 __all__ = ["Compiled", "CompiledPair"]
 
 _COARSE: Final = 512
+_STEEP: Final = 30.0
+"""Growth within a panel, in logarithms, from which two rules may agree and both miss what is next to its end."""
 """Panels of Rényi divergences."""
 
 
@@ -130,6 +132,7 @@ class Compiled(Mechanism):
         for size in (6, 10):
             _, log_p, log_q, loss, _ = (values.ravel() for values in at_nodes(self, edges, size))
             log_p, loss = (log_q, -loss) if way else (log_p, loss)
+            unseen = _between_nodes(np.log(2.0 * half), log_p.reshape(-1, size), loss.reshape(-1, size), a)
             seen = ~np.isnan(loss) & (log_p > -np.inf)
             if (loss[seen] == np.inf).any():
                 return np.full(orders.shape, np.inf), np.zeros(orders.shape)
@@ -150,6 +153,7 @@ class Compiled(Mechanism):
             return np.asarray(sums[1]), np.full(orders.shape, np.inf)
         with np.errstate(invalid="ignore"):
             error = 10.0 * np.abs(sums[1] - sums[0]) + rounding
+            error = error + np.exp(np.minimum(unseen - a[..., 0] * sums[1], 700.0)) / a[..., 0]
         return np.asarray(sums[1]), np.where(np.isfinite(error) & ~is_cut, error, np.inf)
 
 
@@ -164,3 +168,19 @@ class CompiledPair(Pair):
     def sampled(self, rate: float) -> Pair | None:
         """Of the sample."""
         return CompiledPair(self.made, rate, sample(Pair(self.remove, self.add), rate)) if self.rate == 1.0 else None
+
+
+def _between_nodes(log_width: Cells, log_p: Cells, loss: Cells, a: Cells) -> Cells:
+    """Log of what panels may hold in which p exp(a loss) changes so fast that neither rule sees it near an end.
+
+    It is at most about as large as at the nodes next to that end, on either side.
+    """
+    with np.errstate(invalid="ignore"):
+        size = np.nan_to_num(log_p + a[..., None] * loss, nan=-np.inf, posinf=np.inf)
+    most, least = size.max(axis=-1), size.min(axis=-1)
+    beside = np.maximum(most, np.maximum(np.roll(size[..., 0], -1, axis=-1), np.roll(size[..., -1], 1, axis=-1)))
+    found = np.where(beside - least > _STEEP, log_width + beside + math.log(2.0), -np.inf)
+    top = found.max(axis=-1)
+    with np.errstate(invalid="ignore"):
+        total = top + np.log(np.sum(np.exp(found - top[..., None]), axis=-1))
+    return np.asarray(np.where(top > -np.inf, total, -np.inf))
