@@ -139,7 +139,8 @@ class Process:
         for mechanism in self._blocks:
             if relation not in mechanism.relations:
                 raise refuse(mechanism, relation, mechanism.relations)
-            if relation == "replace_one" and getattr(mechanism, "mechanism", mechanism).is_replaced:
+            inside = getattr(mechanism, "mechanism", mechanism)
+            if relation == "replace_one" and getattr(inside, "is_replaced", False):
                 raise ValueError(
                     f"the noise of {mechanism!r} was divided by a sensitivity under replace_one, and neighbors = "
                     "'replace_one' would count the replacement again: ask under 'add_remove', or take its sensitivity"

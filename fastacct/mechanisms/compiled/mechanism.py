@@ -22,9 +22,9 @@ from fastacct_ext import _densities
 __all__ = ["Compiled", "CompiledPair"]
 
 _COARSE: Final = 512
+"""Panels of Rényi divergences."""
 _STEEP: Final = 30.0
 """Growth within a panel, in logarithms, from which two rules may agree and both miss what is next to its end."""
-"""Panels of Rényi divergences."""
 
 
 class Compiled(Mechanism):
@@ -175,12 +175,11 @@ def _between_nodes(log_width: Cells, log_p: Cells, loss: Cells, a: Cells) -> Cel
 
     It is at most about as large as at the nodes next to that end, on either side.
     """
-    with np.errstate(invalid="ignore"):
-        size = np.nan_to_num(log_p + a[..., None] * loss, nan=-np.inf, posinf=np.inf)
-    most, least = size.max(axis=-1), size.min(axis=-1)
-    beside = np.maximum(most, np.maximum(np.roll(size[..., 0], -1, axis=-1), np.roll(size[..., -1], 1, axis=-1)))
-    found = np.where(beside - least > _STEEP, log_width + beside + math.log(2.0), -np.inf)
-    top = found.max(axis=-1)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size = np.nan_to_num(log_p + a[..., None] * loss, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        most, least = size.max(axis=-1), size.min(axis=-1)
+        beside = np.maximum(most, np.maximum(np.roll(size[..., 0], -1, axis=-1), np.roll(size[..., -1], 1, axis=-1)))
+        found = np.where(beside - least > _STEEP, log_width + beside + math.log(2.0), -np.inf)
+        top = found.max(axis=-1)
         total = top + np.log(np.sum(np.exp(found - top[..., None]), axis=-1))
     return np.asarray(np.where(top > -np.inf, total, -np.inf))
