@@ -76,7 +76,7 @@ COMMANDS: Final = {
     ),
     "curve": Command(
         "Privacy curves or trade-off curves of one or several training runs, as a table and a picture.\n\nOptions with "
-        "several numbers, separated by commas, are read side by side; a single number holds for every run.",
+        "several numbers, separated by commas, are taken side by side; a single number holds for every run.",
         commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite"),
         "--noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png",
     ),

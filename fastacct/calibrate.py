@@ -39,17 +39,17 @@ def calibrate(
 ) -> float:
     """The number x for which the job `build(x)` just meets a target.
 
-    **Guarantee.** Safe side: the readout of `build(x)` at the x returned is at most the target (it has been evaluated),
-    and at a number within 1e-9 relative (or at the next whole number) it is above, or x is an end of the bracket.
+    **Guarantee.** Safe side: at the x returned what is asked for is at most the target (it has been evaluated).  At a
+    number within 1e-9 relative (or at the next whole number) it is above, or x is an end of the bracket.
 
     Parameters
     ----------
     build : callable
-        From a number to a job, or to the law of its error.  What is asked for must be monotone in it, either way.
+        From a number to a job, or to the distribution of its error.  What is asked for must be monotone in it.
     epsilon, delta, advantage, tpr, fpr : float
         Target: epsilon at delta, or `fastacct.advantage`, or tpr, which is `fastacct.tpr_at_fpr` at fpr.
     error, beta : float
-        Target of a `build` that returns a law of errors (`fastacct.utility`): the root mean square error, or with beta
+        Target of a `build` that returns errors (`fastacct.utility`): the root mean square error, or with beta
         the error that is exceeded with probability beta.  Of a noise the largest that meets it: the smallest epsilon.
     bracket : (low, high), optional
         Where to search; two ints mean whole numbers.  Default: outwards from 1, to 1e-6 or 1e12, for noise multipliers.
@@ -92,7 +92,7 @@ def calibrate(
         )
     read, (name, target) = readouts[tuple(given)], next(iter(given.items()))
     if accountant is not None and name != "epsilon":
-        raise ValueError("accountant goes with epsilon and delta; the other targets are read exactly")
+        raise ValueError("accountant goes with epsilon and delta; the other targets are exact")
     seen: dict[float, float] = {}
 
     def level(x: float) -> float:
@@ -113,7 +113,7 @@ def calibrate(
 
 def _as_law(law: object) -> ErrorLaw:
     if not isinstance(law, ErrorLaw):
-        raise TypeError(f"with error=, build must return a law such as fastacct.utility(mechanism), not {law!r}")
+        raise TypeError(f"with error=, build must return an error such as fastacct.utility(mechanism), not {law!r}")
     return law
 
 

@@ -43,7 +43,7 @@ def mechanism(
     """A mechanism whose worst pair of outputs has these log-densities: P with the record, Q without.
 
     **Guarantee.** Certified for the densities as they are resolved: the domain is cut into panels; the masses of P
-    and Q in each are integrated by two Gauss rules, whose difference (times 10) is paid, and refused where it is
+    and Q in each are integrated by two Gauss rules, whose difference (times 10) is added, and refused where it is
     not small. Upper bounds split every panel between the smallest and the largest loss seen in it, lower bounds
     collect it in one loss; compositions of eight and more whose loss is smooth and monotone need no grid
     (docs/algorithms/compiled.md). What no one can see from outside is a feature narrower than a panel: name kinks

@@ -33,7 +33,7 @@ Sign = Callable[[Cells], NDArray[np.bool_]]
 
 
 class Concentration(NamedTuple):
-    """Mean-concentrated DP (Dwork, Rothblum 2016): the loss less its mean is subgaussian with standard tau."""
+    """Mean-concentrated DP (Dwork, Rothblum 2016): L - E L is subgaussian with standard tau."""
 
     mu: float
     """At least the mean of the loss."""

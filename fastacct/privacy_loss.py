@@ -38,7 +38,7 @@ _MOST: Final = 64.0
 _DEFINED: Final = (("mu", 1), ("tau", 2))
 """Parameters of mean-concentrated DP, and which of their powers add up."""
 _ROUNDED: Final = 1e-9
-"""What is paid for the rounding of the sums."""
+"""What is added for the rounding of the sums."""
 
 
 class PrivacyLoss:

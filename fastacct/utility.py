@@ -1,4 +1,4 @@
-"""Accuracy beside privacy: the law of the error of a release."""
+"""Accuracy beside privacy: the distribution of the error of a release."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["ErrorLaw", "utility"]
 
 
 def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float = 1, **about: object) -> ErrorLaw:
-    """The law of the error of one release: its mean square, tail and quantiles.
+    """The distribution of the error of one release: its mean square, tail and quantiles.
 
-    **Guarantee.** The exact law of the noise, to 1e-10; where only a bound is known, `is_exact` is False, and mean
+    **Guarantee.** Exact to 1e-10; where only a bound is known, `is_exact` is False, and mean
     square, tail and quantiles are never below the truth.  `published` is the quantile of the published theorem.
 
     Parameters
@@ -24,10 +24,10 @@ def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float =
     records : int
         Number of records of a mean: the error of the sum is divided by it.
     **about
-        What the law of this mechanism depends on: `dimension` of additive noise (default 1), the `step` of a tree or
-        of DP-FTRL (an array gives arrays), `scores` or number of `outcomes` of a selection, `queries` of
-        `AboveThreshold` and `SparseVector`, `gamma` of `Staircase`, `respondents` and `share`
-        of randomised response (rounded to whole people), `monotone` of `Exponential`.
+        What this mechanism's error depends on: `dimension` of additive noise (default 1), the `step` of a tree or
+        of DP-FTRL (an array gives arrays); `scores` or number of `outcomes` of a selection; `queries` of
+        `AboveThreshold` and `SparseVector`; `gamma` of `Staircase`; `respondents` and `share`
+        of randomised response (rounded to whole people); `monotone` of `Exponential`.
 
     Returns
     -------
@@ -37,13 +37,13 @@ def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float =
     Raises
     ------
     TypeError, ValueError
-        Naming what the law of the mechanism needs, or why it is not known.
+        Naming what the error of the mechanism depends on, or why it is not known.
 
     Examples
     --------
     >>> import fastacct as fa
-    >>> law = fa.utility(fa.Laplace(2.0), dimension=10)
-    >>> law.mean_square, round(law.quantile(0.05), 6), round(law.published(0.05), 6)
+    >>> error = fa.utility(fa.Laplace(2.0), dimension=10)
+    >>> error.mean_square, round(error.quantile(0.05), 6), round(error.published(0.05), 6)
     (80.0, 10.550688, 10.596635)
     >>> fa.utility(fa.TreeAggregation(8.0, steps=1000), step=[1, 2, 3, 1000]).mean_square.tolist()
     [64.0, 64.0, 128.0, 384.0]

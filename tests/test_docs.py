@@ -1,5 +1,8 @@
 """Documentation: links lead somewhere, and nothing is promised that does not exist."""
 
+import ast
+import inspect
+import operator
 import re
 import runpy
 import sys
@@ -52,9 +55,26 @@ def test_guides_speak_the_language_of_the_field_in_short_sentences(page):
     """docs/notation.md has the words; it quotes those that are not used."""
     text = re.sub(r"Words that are not used:.*", "", prose(page))
     assert re.findall(NOT_USED, text, re.IGNORECASE) == []
-    paragraphs = re.split(r"\n\s*\n|\n(?=[*#\d-])", text)
+    assert too_long(text) == []
+
+
+def too_long(text):
+    """The sentences of a text that have more words than a reader can hold."""
+    paragraphs = re.split(r"\n\s*\n|\n(?=\s*[*#\d-])|\n(?=\S.* : )", text)
     sentences = [one for part in paragraphs for one in re.split(r"(?<=[.!?:;])\s+", part.strip())]
-    assert [one for one in sentences if len(one.split()) > MOST_WORDS] == []
+    return [one for one in sentences if len(one.split()) > MOST_WORDS]
+
+
+@pytest.mark.parametrize("name", sorted(set(fa.__all__) | {f"dpsgd.{name}" for name in fa.dpsgd.__all__}))
+def test_public_docstrings_have_short_sentences(name):
+    text = inspect.getdoc(operator.attrgetter(name)(fa)) or ""
+    assert too_long(re.sub(r"(?m)^\s*(>>>|\.\.\.).*$", "\n", text)) == []
+
+
+@pytest.mark.parametrize("module", sorted((ROOT / "fastacct").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_docstrings_and_messages_speak_the_language_of_the_field(module):
+    strings = [node.value for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Constant)]
+    assert [one for one in strings if isinstance(one, str) and re.search(NOT_USED, one, re.IGNORECASE)] == []
 
 
 @pytest.mark.parametrize(

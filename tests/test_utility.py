@@ -315,7 +315,7 @@ def test_noise_is_calibrated_to_an_error():
     )
     assert fa.utility(fa.AboveThreshold(1.0), queries=steps).quantile(0.05) <= 40.0
     assert fa.utility(fa.AboveThreshold(1.0), queries=steps + 1).quantile(0.05) > 40.0
-    with pytest.raises(TypeError, match="build must return a law"):
+    with pytest.raises(TypeError, match="build must return an error"):
         fa.calibrate(fa.Laplace, error=3.0)
     with pytest.raises(TypeError, match="or error; not beta"):
         fa.calibrate(fa.Laplace, beta=0.1)

@@ -19,7 +19,7 @@ class Exact(Method):
     """The exact privacy curve, by one contour integral per answer.  The default accountant.
 
     **Guarantee.** `epsilon` and `delta` are upper bounds, `*_lower` lower bounds of the true value for Poisson sampling
-    and the neighbouring relation named, with truncation, aliasing, quadrature and rounding in the ledger.  They are
+    and the neighbouring relation named.  Truncation, aliasing, quadrature and rounding are in the ledger.  Bounds are
     5e-12 apart in the median (relative).  Where the integral cannot be certified the upper bound is that of Rényi DP
     (for "replace_one": of a group of two under "add_remove"), the lower bound may be 0, and the status of `*_bounds` is
     `LOOSE`.  Under "replace_one" each cell is a job of its own and slower, calibration much slower.

@@ -161,7 +161,7 @@ def flags(option: str) -> tuple[str, ...]:
 def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
     """The training runs, as keywords of `fastacct.dpsgd` without the one that is wanted.
 
-    Lists are read side by side; one number holds for every run.
+    Lists are taken side by side; one number holds for every run.
     """
     names = ("noise_multiplier", "sample_rate", "steps", "records", "batch_size", "epochs")
     lists = {name: values for name in names if name != wanted and (values := getattr(given, name, None)) is not None}

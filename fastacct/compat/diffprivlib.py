@@ -31,8 +31,8 @@ _Counts = tuple[tuple[float, int], ...]
 class FastBudgetAccountant(diffprivlib.BudgetAccountant):  # type: ignore[misc]
     """A budget accountant of diffprivlib whose totals are certified, and never looser than its theorems.
 
-    **Guarantee.** `total()` is (epsilon, delta) with delta = 1 - (1 - slack) prod(1 - delta_i), rounded up, and an
-    epsilon that all mechanisms spending (epsilon_i, delta_i) together keep at this delta, rounding included.  For up to
+    **Guarantee.** `total()` is (epsilon, delta) with delta = 1 - (1 - slack) prod(1 - delta_i), rounded up.
+    All mechanisms spending (epsilon_i, delta_i) together keep this epsilon at this delta, rounding included.  For up to
     24 different epsilons it is the smallest one (Kairouz, Oh, Viswanath 2015; Murtagh, Vadhan 2016): that of
     ``fa.ApproxDP(epsilon_i, delta_i)``.  The mechanisms may be chosen adaptively; with slack the amounts, and when to
     stop, must not be, as in the theorems that diffprivlib takes (without slack they may).  `spend` refuses what does

@@ -20,7 +20,7 @@ __all__ = ["FastAccountant"]
 
 _VERSION: Final = 1  # of the state
 _BACKENDS: Final = ("fastacct", "rdp")
-"""Whose states are read: Flower's `RdpAccountant` keeps the same events."""
+"""Whose states are understood: Flower's `RdpAccountant` keeps the same events."""
 _NEIGHBORS: Final[dict[str, Any]] = {"add-or-remove-one": "add_remove", "replace-one": "replace_one"}
 _EVENT: Final = ("noise_multiplier", "sample_size", "population_size")
 _CONFIG: Final = ("target_delta", "population_size", "neighboring_relation", "sampling_method", "max_epsilon")

@@ -33,7 +33,7 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
     """The accountant of a training run: certified epsilons of its Poisson-sampled Gaussian steps.
 
     **Guarantee.** `get_epsilon` is never below the truth for adding or removing one record and Poisson sampling,
-    rounding included, and for runs that the exact accountant certifies at most 1e-6 above it, relatively.
+    rounding included.  For runs that the exact accountant certifies it is at most 1e-6 above it, relatively.
 
     `history` is all the state there is: a list of (noise_multiplier, sample_rate, steps), of plain floats and ints.
     Checkpoints of Opacus' own accountants can be loaded.

@@ -68,7 +68,7 @@ class DpAccounting:
 
 
 class Opacus:
-    """A class with `step(...)`, `history` and `get_epsilon(delta=...)`: Poisson samples of Gaussian noise."""
+    """A class with `step(...)`, `history` and `get_epsilon(delta=...)`: Poisson-subsampled Gaussian noise."""
 
     def __init__(self, given: Callable[..., Any]) -> None:
         self._make = given

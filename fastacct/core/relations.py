@@ -21,7 +21,7 @@ RELATIONS: Final = {
 }
 """What a neighbouring relation does to a data set."""
 SAMPLED: Final[tuple[Relation, ...]] = ("add_remove", "add", "remove", "zero_out")
-"""Relations under which the Poisson sample of any dominating pair is known."""
+"""Relations under which any dominating pair can be Poisson-subsampled."""
 ALL: Final[tuple[Relation, ...]] = (*SAMPLED, "replace_one")
 _BOTH: Final[tuple[Direction, ...]] = ("remove", "add")
 DIRECTIONS: Final = {**dict.fromkeys(ALL, _BOTH), "add": _BOTH[1:], "remove": _BOTH[:1]}

@@ -118,7 +118,7 @@ def mean_of(orders: Cells, parts: Iterable[tuple[float, Cells]]) -> Cells:
 
 
 def padded(value: Cells) -> Cells:
-    """With what is paid for the rounding of closed forms."""
+    """With what is added for the rounding of closed forms."""
     return value * (1.0 + PADDING)
 
 

@@ -2,7 +2,8 @@
 
 A loss answers with `Nodes`: atoms, or Gauss-Legendre points of a density.  Each point carries bounds of its own
 rounding errors, so that a reader rounds to the safe side without knowing which mechanism made the loss.  What is known
-of a mechanism is a `Bracket` per direction, a law of losses from above and one from below, and a `Pair` of brackets.
+of a mechanism is a `Bracket` per direction, distributions that bound its loss from above and from below, and a `Pair`
+of brackets.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Atoms(Loss):
 
 
 class Bracket(Record):
-    """Laws of one direction that bound the true one: the delta of `upper` is never below it, that of `lower` never
+    """Distributions that bound the one of a direction: the delta of `upper` is never below it, that of `lower` never
     above it, at any epsilon."""
 
     upper: Loss
@@ -120,7 +121,7 @@ class Bracket(Record):
     """Whether the two differ by more than rounding, so that no finer evaluation brings the bounds together."""
 
     def halves(self) -> tuple[Bracket, Bracket]:
-        """The law from above alone, and the one from below."""
+        """The distribution from above alone, and the one from below."""
         return Bracket(self.upper, self.upper), Bracket(self.lower, self.lower)
 
 

@@ -50,7 +50,7 @@ class GaussianMixtures(Loss):
         return _FAR + spread
 
     def _reach(self, tail: float) -> float:
-        """Standard deviations outside which any normal law has a mass of at most `tail`."""
+        """Standard deviations outside which any normal distribution has a mass of at most `tail`."""
         log_tail = math.log(min(0.5, max(tail, _SMALLEST_TAIL)))
         reach = 1.0
         while -0.5 * reach * reach - math.log(reach * 1.25) > log_tail:  # 2 phi(x)/x <= exp(-x^2/2) / (1.25 x)
@@ -252,7 +252,7 @@ def _weights(components: Iterable[tuple[float, float]]) -> Weights:
 
 
 class MixturePair(Pair):
-    """A pair of Gaussian mixtures: read by the contour kernels, or as brackets made on demand."""
+    """A pair of Gaussian mixtures: computed by the contour kernels, or as brackets made on demand."""
 
     def __init__(self, mixture: Mixture) -> None:
         self.mixture = mixture
@@ -294,7 +294,7 @@ def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
 def mixture_bracket(sigma: float, p: Weights, q: Weights) -> Bracket:
     """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean.
 
-    The loss must increase with the output: p[m] / q[m] must not decrease in the mean m (it is refused otherwise).  The
+    The loss must increase with the output: p[m] / q[m] must not decrease as m grows (it is refused otherwise).  The
     weight of the mean that is heaviest in Q is taken as one minus the others.
     """
     means, p_all, q_all, reference = common_means(p, q)
@@ -303,7 +303,7 @@ def mixture_bracket(sigma: float, p: Weights, q: Weights) -> Bracket:
     # likelihood ratio order of the weights, hence of the mixtures (the normal kernel is totally positive)
     cross = p_all[None, :] * q_all[:, None]
     if (np.triu(cross.T - cross, 1) > 0.0).any():
-        raise ValueError("the loss must increase with the output: p_weights / q_weights decreases in the mean")
+        raise ValueError("the loss must increase with the output: p_weights / q_weights decreases as the mean grows")
     for weights in (p_all, q_all):
         weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
     source = GaussianMixtures(sigma, means, p_all, q_all, reference)

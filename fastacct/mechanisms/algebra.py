@@ -208,9 +208,9 @@ class PoissonSampled(Mechanism):
     """A mechanism on a Poisson sample: every record takes part independently with probability `sample_rate`.
 
     **Guarantee.** The amplification is that of Poisson sampling; shuffled or fixed-size batches are other mechanisms.
-    For a mechanism with a dominating pair (P, Q) the pair of its sample is ((1 - q) Q + q P, Q) for "remove" and
-    (Q, (1 - q) Q + q P) for "add" (Zhu, Dong, Wang 2022, theorem 11): exact where the pair is.  Where only Rényi
-    divergences are known, the bound of Zhu and Wang 2019 (factor 3, no condition).  Replace-one is supported for
+    Of a mechanism with a dominating pair (P, Q) the pair is ((1 - q) Q + q P, Q) for "remove", the same exchanged for
+    "add".  Source: Zhu, Dong, Wang 2022, theorem 11; exact where the pair is.  Where only
+    Rényi divergences are known, the bound of Zhu and Wang 2019 (factor 3, no condition).  Replace-one is supported for
     Gaussians only: the sample's pair needs more than the mechanism's own.  Under zero-out a record that is not drawn
     must be as if zeroed.  Of a group, `mechanism.group(k).poisson(q)` draws all of it or none,
     `mechanism.poisson(q).group(k)` each member.
@@ -243,7 +243,7 @@ class PoissonSampled(Mechanism):
             own, known = (", ".join(map(repr, one)) for one in (self.mechanism.relations, SAMPLED))
             why = self.mechanism.no_sample or f"it supports {own}, and a sample is known for {known}"
         if why:
-            raise ValueError(f"the Poisson sample of {self.mechanism!r} is not known: {why}")
+            raise ValueError(f"Poisson-subsampled {self.mechanism!r} is not known: {why}")
         super().__post_init__()
 
     relations = _inner("sample_relations")

@@ -175,10 +175,10 @@ class Value(Compared):
 
 
 class Refusals(Value):
-    """What is refused by name, unless a mechanism says otherwise: samplers, the law of its error."""
+    """What is refused by name, unless a mechanism says otherwise: samplers, the distribution of its error."""
 
     def error_law(self, *args: Any, **about: Any) -> ErrorLaw:
-        """The law of the error of a release, in units of one record's contribution; each mechanism has keywords."""
+        """The distribution of a release's error, in units of one record's contribution; each mechanism has keywords."""
         raise ValueError(f"the error of {self!r} is not known: it depends on more than the mechanism says")
 
     @property

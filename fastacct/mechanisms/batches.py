@@ -134,7 +134,7 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
 
 
 class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
-    """Gaussian noise on a Poisson sample of which at most `at_most` are kept; made by `.poisson(q, at_most=...)`.
+    """Gaussian noise on a Poisson batch of which at most `at_most` are kept; made by `.poisson(q, at_most=...)`.
 
     **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  From above it is revealed
     whether as many of the other records were drawn: then a record takes the place of another one, which moves the sum

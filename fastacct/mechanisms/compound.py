@@ -23,15 +23,15 @@ __all__ = ["DPFTRL", "NoisyIteration", "TreeAggregation"]
 _FEW: Final = Domain(1.0, 64.0, integer=True)
 _DIAMETER: Final = Domain(0.0, math.inf, open_low=True)
 _UP: Final = 1.0 + 1e-9
-"""What is paid for the rounding of mu."""
+"""What is added for the rounding of mu."""
 
 
 class TreeAggregation(Mechanism, relations=ALL):
     """All prefix sums of a stream from a binary tree of noisy partial sums (Dwork et al. 2010; Chan, Shi, Song 2011).
 
-    **Guarantee.** Exact for Gaussian noise and one participation: a record touches floor(log2 steps) + 1 of the
-    nodes that are released (one more than log2 says where steps is a power of two), and its contribution is at most
-    1. With several participations in one tree a node moves by as many at most, a bound (of Laplace noise: the sum
+    **Guarantee.** Exact for Gaussian noise and one participation of at most 1.  A record touches floor(log2 steps) + 1
+    of the nodes that are released (one more than log2 says where steps is a power of two).
+    With several participations in one tree a node moves by as many at most, a bound (of Laplace noise: the sum
     of all pure guarantees). The data may depend on what has been released. A record that is added or removed leaves
     the places of the others as they are (its own is empty).
 
@@ -160,8 +160,9 @@ class NoisyIteration(Mechanism, relations=ALL, tight=False):
         """One pass of noisy SGD over `steps` records, the one at `position` (from 1) changed; the last iterate.
 
         **Guarantee.** rho = 1 / (2 noise_multiplier^2 (steps - position + 1)), amplification by iteration (Feldman,
-        Mironov, Talwar, Thakurta 2018, theorem 23), for convex smooth losses, step size at most 2/smoothness, iterates
-        hidden.  Noise over the largest change of one gradient (2 L for L-Lipschitz losses).  The record at the end has
+        Mironov, Talwar, Thakurta 2018, theorem 23).  It needs convex smooth losses, a step size of at most
+        2/smoothness, and hidden iterates.
+        Noise over the largest change of one gradient (2 L for L-Lipschitz losses).  The record at the end has
         no amplification: take the worst position unless the order is random and hidden.
 
         Examples

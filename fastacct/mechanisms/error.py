@@ -1,6 +1,6 @@
-"""Accuracy of a release: the law of its error, as data.
+"""Accuracy of a release: the distribution of its error, as data.
 
-Each mechanism says its own law in its file (`error_law`).  Errors are in units of one record's contribution, as noise
+Each mechanism says its own in its file (`error_law`).  Errors are in units of one record's contribution, as noise
 multipliers are, or in the unit of the scores.
 """
 
@@ -25,9 +25,9 @@ _THRESHOLD: Final = Domain(0.0, math.inf)
 
 
 class ErrorLaw(Record):
-    """The law of an error: its mean square, the probability that it is larger than t, and its quantiles.
+    """The distribution of an error: its mean square, the probability that it is larger than t, and its quantiles.
 
-    Made by `fastacct.utility`.  `is_exact` says whether this is the law itself or a bound from above of all three.
+    Made by `fastacct.utility`.  `is_exact` says whether all three are exact or bounds from above.
     """
 
     mean_square: float | Floats
@@ -76,7 +76,7 @@ class ErrorLaw(Record):
         return unwrap(np.where(self.tail_of(np.zeros(shape)) <= wanted, 0.0, found))
 
     def scaled(self, by: float) -> ErrorLaw:
-        """The law of the error multiplied by a positive number."""
+        """The distribution of the error multiplied by a positive number."""
         tail, published = self.tail_of, self.published
         return ErrorLaw(
             unwrap(np.asarray(self.mean_square) * (by * by)),
@@ -106,7 +106,7 @@ def additive(
     published: Callable[[float], float] | None = None,
     source: str = "",
 ) -> ErrorLaw:
-    """Independent noise on each of `dimension` coordinates, `tail` the law of one."""
+    """Independent noise on each of `dimension` coordinates, `tail` the distribution of one."""
     what = "largest absolute error of a coordinate" if dimension > 1 else "absolute error"
     return ErrorLaw(dimension * variance, what, lambda t: of_largest(tail(t), dimension), published, source=source)
 
@@ -170,7 +170,7 @@ def sum_of_norms(scale: float, dimension: int, terms: NDArray[np.int64]) -> Erro
 
 
 def from_table(errors: Cells, probabilities: Cells, of: str, published: Callable[[float], float] | None) -> ErrorLaw:
-    """A finite law."""
+    """A finite distribution."""
     order = np.argsort(errors, kind="stable")
     sizes, mass = errors[order], probabilities[order]
     above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)  # small ones first

@@ -114,7 +114,7 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         """Shares of the population from how often each answer was given: unbiased, with exact intervals.
 
         **Guarantee.** Each interval contains the population's share with probability at least `level`, people drawn
-        independently (Clopper, Pearson 1934, for the share of the answer given, solved for the share of the true one).
+        independently.  Source: Clopper, Pearson 1934, for the share of the answer given, solved for the true one.
         Estimates may lie outside of [0, 1]; intervals are cut off there.
 
         Examples
@@ -179,7 +179,7 @@ class PairOfTables(Mechanism, relations=SAMPLED):
 
 
 class PairOfLosses(Mechanism, relations=SAMPLED):
-    """A finite law of the privacy loss; made by `from_losses`."""
+    """A finite distribution of the privacy loss; made by `from_losses`."""
 
     loss: tuple[float, ...]
     mass: tuple[float, ...]
@@ -234,7 +234,7 @@ def _refuse_total(name: str, table: tuple[float, ...]) -> None:
 def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
     """A mechanism whose worst pair of outputs has these probabilities: p with the record, q without.
 
-    **Guarantee.** Exact for the tables as they are: each sums to 1 within 1e-12, and is not normalised.  That
+    **Guarantee.** Exact for the tables as they are: each sums to 1 within 1e-12, not normalised.  That
     the pair dominates the mechanism is the caller's claim.  "remove" reads p against q, "add" q against p.
 
     Examples
@@ -250,8 +250,8 @@ def from_pmf(p: Iterable[float], q: Iterable[float]) -> PairOfTables:
 def from_losses(loss: Iterable[float], mass: Iterable[float]) -> PairOfLosses:
     """A mechanism by the distribution of its privacy loss: the losses, and their probabilities with the record.
 
-    **Guarantee.** Exact for the law as it is, rounding included: `mass` sums to 1 within 1e-12, and is not normalised.
-    That the pair with these losses dominates the mechanism is the caller's claim.  "remove" reads the law as given,
+    **Guarantee.** Exact for the masses as they are, rounding included: `mass` sums to 1 within 1e-12, not normalised.
+    That the pair with these losses dominates the mechanism is the caller's claim.  "remove" takes it as given,
     "add" the one of the other distribution: losses -loss with masses mass * exp(-loss), and an infinite loss with what
     these lack to 1 (nothing, if that is below 1e-12).
 
@@ -265,7 +265,7 @@ def from_losses(loss: Iterable[float], mass: Iterable[float]) -> PairOfLosses:
     Raises
     ------
     ValueError, TypeError
-        Sums, lengths or values that are no such law.
+        Sums, lengths or values that are no such distribution.
 
     Examples
     --------

@@ -32,7 +32,7 @@ _SMALLEST_WEIGHT: Final = 1e-290
 _LEFT_OVER: Final = 1e-35
 """Probability of the counts of a large group that are taken for all of it."""
 _FINE: Final = 512
-"""Values of a large binomial law before those that matter least are merged."""
+"""Values of a large binomial distribution before those that matter least are merged."""
 _MOST_DRAWN: Final = 1e5
 """Expected number of members drawn, beyond which a group counts as drawn altogether."""
 
@@ -139,7 +139,7 @@ def _binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
 
 
 def _coarse_binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
-    """A law of at most `MAX_COMPONENTS` values that is stochastically larger than the binomial one.
+    """A distribution of at most `MAX_COMPONENTS` values that is stochastically larger than the binomial one.
 
     The loss increases in the output, so that delta is P(X > t) - exp(epsilon) Q(X > t) at the best t, or with the tails
     exchanged: both increase where mass of P, whose Q is at 0, is moved to larger means.

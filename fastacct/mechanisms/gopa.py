@@ -23,7 +23,7 @@ __all__ = ["GOPA", "as_coalition"]
 _PARTIES: Final = Domain(1.0, 4096.0, integer=True)
 _VARIANCE: Final = Domain(0.0, 1e12)
 _UP: Final = 1.0 + 1e-9
-"""What is paid for the rounding of mu."""
+"""What is added for the rounding of mu."""
 
 
 class GOPA(Mechanism, relations=("replace_one",), tight=False):
@@ -37,8 +37,8 @@ class GOPA(Mechanism, relations=("replace_one",), tight=False):
     The graph is complete, or has the `edges` given, or is drawn at random: each party draws `draws` others, all sets
     equally likely. Then mu holds except with a probability of at most `graph_delta`, by a union bound over all sets of
     honest parties that might have few neighbours, none included; that probability is added to delta. It covers every
-    coalition of this size that is fixed before the graph is drawn, whoever is in it, and none that is chosen after
-    the graph is seen, for which a drawn graph's own `edges` and the coalition must be given: mu is exact then. Proofs:
+    coalition of this size that is fixed before the graph is drawn, whoever is in it.  For one that is chosen after
+    the graph is seen, give a drawn graph's own `edges` and the coalition: mu is exact then. Proofs:
     docs/algorithms/networks.md.
 
     Examples

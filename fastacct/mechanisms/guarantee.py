@@ -113,8 +113,8 @@ class ZCDP(Mechanism, relations=ALL, tight=False):
 
 
 class MeanConcentratedDP(Mechanism, relations=ALL, tight=False):
-    """(mu, tau)-concentrated DP of Dwork and Rothblum 2016: the loss has mean at most mu, and less its mean it is
-    subgaussian with standard tau.
+    """(mu, tau)-concentrated DP of Dwork and Rothblum 2016: the loss L has mean at most mu, and L - E L
+    is subgaussian with standard tau.
 
     **Guarantee.** For this very mechanism, not for what is computed from its output: the notion is not closed under
     post-processing (Bun and Steinke 2016).  Its divergences are at most mu + (alpha - 1) tau^2/2.

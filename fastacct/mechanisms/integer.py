@@ -125,8 +125,8 @@ class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}
 class Skellam(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
     """The difference of two Poisson variables, each of rate variance/2, added to a whole number.
 
-    **Guarantee.** Exact for one whole number, up to the accuracy of SciPy's Bessel functions, for which 3e-11 is
-    paid (against 45 digits, 8e-12 is the largest error seen up to a variance of 1e6). Rényi divergences by the
+    **Guarantee.** Exact for one whole number, up to the accuracy of SciPy's Bessel functions.  For it 3e-11 is
+    added; against 45 digits, 8e-12 is the largest error seen up to a variance of 1e6. Rényi divergences by the
     bound of Agarwal, Kairouz and Liu 2021.
     """
 

@@ -96,7 +96,7 @@ class LaplaceL2(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1})
 
     **Guarantee.** That of `Laplace` noise on one number with the same b, exact in one dimension and a bound in more:
     epsilon = 1/b at delta 0, and composed like Laplace noise.  (Along a line parallel to what a record adds the density
-    is log-concave and falls at most as exp(-|x|/b), so that f <= min(F, 1 - F)/b, with equality for Laplace noise: its
+    is log-concave and falls at most as exp(-|x|/b).  So f <= min(F, 1 - F)/b, with equality for Laplace noise: its
     trade-off curve is the lowest.  docs/mechanisms.md has the proof.)  The norm of the noise is Gamma distributed with
     shape `dimension`, its direction uniform.  Source: Chaudhuri, Monteleoni, Sarwate 2011.
 

@@ -94,8 +94,8 @@ class RepeatedSelection(Mechanism, relations=ALL):
     """The best of a random number of runs, as in tuning of hyper-parameters (Papernot, Steinke 2022).
 
     **Guarantee.** A bound, by Rényi divergences: those of `base`, plus what choosing costs.  If one run is epsilon-DP,
-    the best one is (2 + eta) epsilon-DP (3 epsilon with the geometric law), or with the Poisson law
-    epsilon + mean tanh(epsilon/2).  The number of runs must be drawn from the law named, before and independently of
+    the best one is (2 + eta) epsilon-DP (3 epsilon with the geometric distribution), or with the Poisson distribution
+    epsilon + mean tanh(epsilon/2).  The number of runs must be drawn so, before and independently of
     the data; for a fixed number of runs nothing better than their composition is known.  With `eta`, mean = 1 is one
     run.
 
@@ -104,9 +104,9 @@ class RepeatedSelection(Mechanism, relations=ALL):
     base : Mechanism or Process
         One run; plain numbers, no arrays.
     mean : float in [1, 1e15]
-        Expected number of runs of the Poisson law; or, with `eta`, of the truncated negative binomial one.
+        Expected number of runs of the Poisson distribution; or, with `eta`, of the truncated negative binomial one.
     eta : float >= -0.9, optional
-        1: geometric, 0: logarithmic.  Default: the Poisson law.
+        1: geometric, 0: logarithmic.  Default: the Poisson distribution.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class RepeatedSelection(Mechanism, relations=ALL):
         return self.job if self._is_one_run else None
 
     def pure_epsilon(self, relation: Relation) -> float:
-        """Of the best run, from that of one in both directions (Liu and Talwar 2019 for the geometric law).
+        """Of the best run, from that of one in both directions (Liu and Talwar 2019 for the geometric distribution).
 
         The number of runs has the generating function f, outcomes up to y have probability Q, and what is chosen has
         the density f'(Q) dQ.  Poisson: f' = mean exp(mean (Q - 1)), and Q changes by the total variation at most.
@@ -206,7 +206,7 @@ class RepeatedSelection(Mechanism, relations=ALL):
 
 
 def _log_share(eta: float, mean: float) -> float:
-    """log gamma of the truncated negative binomial law with this mean, rounded down (towards more runs)."""
+    """log gamma of the truncated negative binomial distribution with this mean, rounded down (towards more runs)."""
 
     def runs(log_gamma: float) -> float:
         more = -math.expm1(log_gamma) / math.exp(log_gamma)  # 1/gamma - 1

@@ -20,7 +20,7 @@ __all__ = ["connected_resistance", "kout_resistance"]
 _UP: Final = Context(prec=30, rounding=ROUND_CEILING, Emin=-(10**15), Emax=10**15)
 """Products and quotients rounded up, of whole numbers that are exact."""
 _ROUNDED: Final = 1.0 + 1e-9
-"""What is paid for the rounding of a few thousand sums."""
+"""What is added for the rounding of a few thousand sums."""
 
 
 def connected_resistance(parties: int) -> float:

@@ -41,8 +41,8 @@ class Exponential(Mechanism, relations=ALL, tight=False):
     """The exponential mechanism: outcome r with probability proportional to exp(epsilon score(r) / (2 sensitivity)).
 
     **Guarantee.** A bound, tight over all mechanisms of the class: `epsilon` is the range that the losses of one pair
-    of data sets can spread over (bounded range, Durfee and Rogers 2019), and the dominating pair of that class is used;
-    it holds when later steps are chosen adaptively.  With scores that all move the same way (monotone),
+    of data sets can spread over (bounded range, Durfee and Rogers 2019).  The dominating pair of that class is used; it
+    holds when later steps are chosen adaptively.  With scores that all move the same way (monotone),
     exp(epsilon score / sensitivity) has this range, too.
 
     Examples

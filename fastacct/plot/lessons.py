@@ -53,10 +53,10 @@ def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
     return _finished(figure, axis, "Accuracy and privacy over the noise")
 
 
-def prefix_error(laws: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure:
+def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure:
     """Draw the standard deviation of the noise in each prefix sum of a stream, over the step.
 
-    `laws` are those of `fastacct.utility(tree, step=steps)`.  ValueError without any, or of other lengths.
+    `errors` are those of `fastacct.utility(tree, step=steps)`.  ValueError without any, or of other lengths.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def prefix_error(laws: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure:
     >>> steps = list(range(1, 65))
     >>> figure = prefix_error({"tree": fa.utility(fa.TreeAggregation(1.0, 64), step=steps)}, steps)
     """
-    figure, axis, colors = _lines(laws, "laws")
-    for (name, law), color in zip(laws.items(), colors, strict=True):
+    figure, axis, colors = _lines(errors, "errors")
+    for (name, law), color in zip(errors.items(), colors, strict=True):
         height = np.broadcast_to(np.asarray(law.root_mean_square, dtype=np.float64), (len(steps),))
         axis.step(steps, height, where="mid", color=color, linewidth=1.4, label=name)
     axis.set_ylim(bottom=0.0)

@@ -70,7 +70,7 @@ class SideReader(Protocol):
 
 
 class _Apart:
-    """Two grids, of the laws from above and of those from below, each as fine as it needs."""
+    """Two grids, of the distributions from above and of those from below, each as fine as it needs."""
 
     def __init__(self, parts: list[Part], tolerance: float, spacing: float | None) -> None:
         halves = [(one.bracket.halves(), one.count) for one in parts]

@@ -91,7 +91,7 @@ def delta_reader(job: Process, relation: Relation) -> Callable[[float], float]:
 
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
-    """Of a job that is analysed by a pair that is not its own: nothing is known from below."""
+    """Of a job that is analysed by a pair that is not its own: there is no lower bound."""
     lower = np.full(ask.shape, -np.inf if ask.quantity == "log_delta" else 0.0)
     loose = (bounds.status == Status.TIGHT) & (bounds.upper > lower)
     return Bounds(lower, bounds.upper, np.where(loose, Status.LOOSE, bounds.status).astype(np.uint8))

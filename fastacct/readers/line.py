@@ -1,12 +1,12 @@
 """Compositions of compiled mechanisms by a vertical line in the complex plane, as the kernels do it for Gaussians.
 
-K(v) = sum of count log E_Q exp(v loss) by two Gauss rules on panels; ten times their difference is paid.  The sum over
+K(v) = sum of count log E_Q exp(v loss) by two Gauss rules on panels; ten times their difference is added.  The sum over
 the line is never below delta; aliases by Chernoff; the tail where |M| is seen to be small up to a point from
 which the variation of the density of the loss bounds it.  docs/algorithms/compiled.md has the proofs and what they
 assume.
 
 Where lines are is a function of the job alone: on a lattice of saddle points, `_APART` of their widths apart.  A target
-is read on the line next to its own saddle point, so that it has the same bits alone and among others.
+is computed on the line next to its own saddle point, so that it has the same bits alone and among others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _APART: Final = 1.5
 _LEFT_OF: Final = 0.1
 """How far left of a saddle point the line should be, in its widths: sums of errors are least there."""
 _REACH: Final = 0.55
-"""How far from a line targets are read, in distances of lines."""
+"""How far from a line targets are computed, in distances of lines."""
 _LEFT: Final = np.linspace(0.0, 0.98, 17)
 _RIGHT: Final = np.geomspace(0.02, 8.0, 24)
 """Where Chernoff's bounds are taken: distances from 1 and from the line, in distances of the line from 1."""

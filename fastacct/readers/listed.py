@@ -1,7 +1,7 @@
 """Compositions whose possible losses are few: all of them, with their masses, and no grid.
 
 n releases with k different losses have C(n + k - 1, k - 1) sums.  Up to `MOST_SUMS` of them are listed; masses are
-products of powers and binomial coefficients, taken in logarithms, and their errors are paid.
+products of powers and binomial coefficients, taken in logarithms, and their errors are added.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Branch(NamedTuple):
 
 
 def truncation(rate: float, at_most: int, records: int) -> tuple[mpf, mpf]:
-    """tau and p' of a Poisson sample of which at most so many are kept, by sums of exact terms."""
+    """tau and p' of a Poisson batch of which at most so many records are kept, by sums of exact terms."""
     p, q = mpf(rate), 1 - mpf(rate)
 
     def tail(n: int, k: int) -> mpf:

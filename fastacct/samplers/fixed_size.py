@@ -86,7 +86,7 @@ def zeroed(noise: float, rate: float) -> Pair:
 
 
 def poisson_sampled(noise: float, rate: float) -> Pair:
-    """The Poisson sample of Gaussian noise: also the pair of a batch in which all other records contribute nothing."""
+    """The Poisson-subsampled Gaussian: also the pair of a batch in which all other records contribute nothing."""
     return MixturePair(Mixture(noise, ((rate, 1.0),)))
 
 

@@ -1,4 +1,4 @@
-"""The privacy loss of Gaussian noise on a Poisson sample of which at most so many records are kept.
+"""The privacy loss of Gaussian noise on a Poisson batch of which at most so many records are kept.
 
 Records are drawn with probability p each; of more than B, a random B are kept.  Whether at least B of the others were
 drawn does not depend on the record, and is revealed: then (probability tau) the record that is drawn takes the place of

@@ -72,7 +72,7 @@ class Sweep(Grid):
         return self.labelled(in_memory(self, progress))
 
     def save(self, path: str | os.PathLike[str], *, progress: bool = False, overwrite: bool = False) -> xr.Dataset:
-        """Compute the grid chunk by chunk into a file, or go on where a sweep was stopped; the dataset is read lazily.
+        """Compute the grid chunk by chunk into a file, or go on where a sweep was stopped; the dataset loads lazily.
 
         **Guarantee.** As `fastacct.sweep`.  Whatever stops the process, nothing but the chunks in flight is lost: the
         same call goes on.  The file is complete when it opens with `open_sweep`.

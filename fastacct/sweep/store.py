@@ -1,6 +1,6 @@
 """Sweeps in files: a Zarr store that is resumed chunk by chunk, and netCDF and Parquet made of one.
 
-xarray, zarr and pyarrow write; what is here is which chunks are missing, who may write them, and whether what is read
+xarray, zarr and pyarrow write; what is here is which chunks are missing, who may write them, and whether what is loaded
 is what was written: values have checksums of their own, labels and notes those in the mark of a sweep.
 """
 
@@ -88,10 +88,10 @@ def _named(store: Path) -> Iterator[None]:
 
 
 def open_sweep(path: str | os.PathLike[str], *, partial: bool = False) -> xr.Dataset:
-    """Open a file that `Sweep.save` wrote, as the dataset that it returned; Zarr and netCDF are read when used.
+    """Open a file that `Sweep.save` wrote, as the dataset that it returned; Zarr and netCDF are loaded when used.
 
     **Guarantee.** Labels and values are those that were written, and a damaged store is an error, here or when values
-    are read; what they guarantee is recorded in the attributes.  A Zarr store that is not complete is a ValueError,
+    are loaded; what they guarantee is recorded in the attributes.  A Zarr store that is not complete is a ValueError,
     unless `partial`: cells that are not computed are NaN then (status 255).
 
     Raises

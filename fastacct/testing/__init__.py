@@ -37,8 +37,8 @@ def check_mechanism(
     What it says of one release is compared with itself, by sums over its losses that are none of the readers:
 
     * the masses of its losses add up to 1, and those of "add" are those of "remove", seen from the other side;
-    * its divergences are those of the losses at real orders, its pure epsilon is the largest loss (where `tight` is
-      False a divergence may be smaller, as a supremum over pairs of outputs is, but not larger);
+    * its divergences are those of the losses at real orders, its pure epsilon is the largest loss; where `tight` is
+      False a divergence may be smaller, as a supremum over pairs of outputs is, but not larger;
     * delta of one and of two releases agrees with the sum and the double sum over the losses, to 1e-9 on the unsafe
       side and 1e-3 on the other; delta of a Poisson sample with its definition, that of a group with one record's.
 

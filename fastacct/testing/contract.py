@@ -60,7 +60,7 @@ class Contract(Record):
         return jobs.setdefault((mechanism, count), mechanism * count)
 
     def sums(self, part: Mechanism) -> Sides | None:
-        """The laws of its losses from below and from above, by direction; None where there are none to compare."""
+        """Distributions that bound its losses from below and from above, by direction; None where there are none."""
         kept: dict[Mechanism, Sides | None] = self.__dict__.setdefault("sides", {})
         if part not in kept:
             try:

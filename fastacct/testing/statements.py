@@ -68,7 +68,7 @@ def check_statements(contract: Contract) -> Iterator[None]:
 def _check_mirror(contract: Contract, part: Mechanism, sides: Sides) -> None:
     """E_P exp(s L) of P against Q is E_Q exp(-(1 + s) L) of Q against P; at s = -1 it is what Q has where P has mass.
 
-    Between -1 and 0 it falls where more is released: laws from above have the smaller one.
+    Between -1 and 0 it falls where more is released: distributions from above have the smaller one.
     """
     off = max(high.total - low.total for low, high in sides.values())
     for s in (-1.0, -0.75, -0.5, -0.25, 0.0, 1.0):

@@ -1,4 +1,4 @@
-"""What a law of losses says by itself: sums over its nodes, by definitions alone.
+"""What a distribution of losses says by itself: sums over its nodes, by definitions alone.
 
 None of the readers has a part in them.
 """
@@ -24,7 +24,7 @@ _DEEP: Final = 40.0
 
 
 class Sums:
-    """A law of losses, all errors taken to one side: 1 for what bounds from above, -1 for what bounds from below."""
+    """A distribution of losses, all errors taken to one side: 1 for a bound from above, -1 for one from below."""
 
     def __init__(self, law: Loss, side: float) -> None:
         self.law, self.side = law, side

@@ -28,7 +28,7 @@ def expected_gap(epsilon: Reals, delta: Reals = 0.0) -> float | Floats:
     """Largest expectation of the chosen question's mean on the data less that in the population, or the reverse.
 
     tanh(epsilon/4), below epsilon/4, for delta = 0: given the answer, the likelihood of one record's value is 1 on
-    average and varies by a factor of at most exp(epsilon), so that it exceeds 1 by at most that on average.  Attained
+    average and varies by a factor of at most exp(epsilon).  So it exceeds 1 by at most that on average.  Attained
     for every n, by a random set whose odds of holding a value are exp(epsilon) times as large if it is in the data.
     For delta > 0 the total variation of two neighbours' outputs, (exp(epsilon) - 1 + 2 delta)/(exp(epsilon) + 1), up to
     twice as large; that of a job is `fa.advantage(job, neighbors="replace_one")`.
@@ -78,8 +78,8 @@ def statistical_query_error(tau: Reals, records: Reals, *, epsilon: float) -> fl
 
     2 exp(-n tau (2 tau - epsilon)), 1 where epsilon is 2 tau or more.  It is at most that of corollary 7,
     6 exp(-tau^2 n) for epsilon <= tau: the log-probability f of an answer changes by at most epsilon with a record, so
-    that E[e^(k f)] <= exp(k E[f] + k^2 n epsilon^2/8) (McDiarmid), the mean is off with probability exp(-2 n tau^2) to
-    one side (Hoeffding), and Hoelder's inequality with k = 4 tau/epsilon puts them together.
+    that E[e^(k f)] <= exp(k E[f] + k^2 n epsilon^2/8) (McDiarmid).  The mean is off with probability exp(-2 n tau^2) to
+    one side (Hoeffding).  Hoelder's inequality with k = 4 tau/epsilon puts them together.
 
     >>> f"{statistical_query_error(0.1, 2000, epsilon=0.1):.6e}", statistical_query_error(0.2, 200, epsilon=0.5)
     ('4.122307e-09', 1.0)

@@ -71,7 +71,7 @@ def _copied(function: FunctionType, seen: dict[int, object], register: Callable[
 
 
 def _fresh(value: Any, attributes: set[str], seen: dict[int, object]) -> Any:
-    """What is read, where it may change: functions that are not compiled yet, arrays, also in modules and tuples."""
+    """What it depends on that may change: functions that are not compiled yet, arrays, also in modules and tuples."""
     if type(value).__module__.startswith(_COMPILED_ONCE):
         raise ValueError(f"{value!r} was compiled with the values of its time; call functions of numba.njit instead")
     if isinstance(value, np.ndarray):  # compiled code reads a large one where it is

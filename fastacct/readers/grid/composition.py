@@ -6,7 +6,7 @@ one reading at epsilon, with w(l) = exp(-tilt (l - eps)) (1 - exp(eps - l))_+ <=
 
     delta(eps) = mass at infinity + M_total exp(-tilt eps) sum_l w(l) ptilted(l).
 
-What is paid for:
+What is added for:
 
 * window: the circular convolution adds to a point of the window the masses outside that alias to it.  They are at most
   the Chernoff bounds of both tails; an upper bound adds the upper tail, a lower one subtracts both;
