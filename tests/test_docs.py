@@ -7,6 +7,7 @@ import re
 import runpy
 import sys
 import tomllib
+from calendar import month_name
 from importlib import metadata
 from pathlib import Path
 
@@ -41,6 +42,7 @@ NOT_USED = (
     r"\b(read by|is read|are read|laws?|paid|in the mean|known from below|Poisson samples? of|loss less its mean)\b"
 )
 MOST_WORDS = 30
+REFERENCES = ROOT / "docs" / "references.md"
 
 
 def prose(page):
@@ -75,6 +77,17 @@ def test_public_docstrings_have_short_sentences(name):
 def test_docstrings_and_messages_speak_the_language_of_the_field(module):
     strings = [node.value for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Constant)]
     assert [one for one in strings if isinstance(one, str) and re.search(NOT_USED, one, re.IGNORECASE)] == []
+
+
+def test_every_source_that_is_named_has_a_link():
+    """Authors and year, as guides and docstrings write them, against the table of sources."""
+    name = r"[A-Z][\w'\-]+"
+    cited = re.compile(rf"\b({name})((?:,? and |, ){name})*,? \(?((?:19|20)\d\d)\b")
+    linked = re.findall(rf"^\| ({name}).* (\d{{4}}) \| \[[^\]]+\]\(https://", REFERENCES.read_text(), re.MULTILINE)
+    texts = [re.sub(r"\s+", " ", page.read_text()) for page in (*GUIDES, *(ROOT / "fastacct").rglob("*.py"))]
+    named = {(one[1], one[3]) for text in texts for one in cited.finditer(text) if one[1] not in month_name}
+    assert sorted(named - set(linked)) == []
+    assert len(linked) > 40
 
 
 @pytest.mark.parametrize(
