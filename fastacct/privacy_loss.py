@@ -33,6 +33,7 @@ _SEARCH: Final = 60
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
 _REACH: Final = 300.0
 _INTERVALS: Final = 512
+_AT_ONCE: Final = 64
 _MOST: Final = 64.0
 """Order beyond which the lower bound is that of this one."""
 _DEFINED: Final = (("mu", 1), ("tau", 2))
@@ -83,7 +84,8 @@ class PrivacyLoss:
             known = float(rdp(self._job, alpha, neighbors=self._direction))
             lower, upper = float(least.lower), min(float(least.upper), known)
         else:
-            lower, upper = self._by_deltas(min(alpha, _MOST))  # divergences grow with the order
+            low, high = self._by_deltas(np.array([min(alpha, _MOST)]))  # divergences grow with the order
+            lower, upper = low.item(), high.item()
             if alpha >= 1.0:
                 upper = min(upper, float(rdp(self._job, alpha, neighbors=self._direction, threads=self._threads)))
                 lower = min(lower, upper)
@@ -152,7 +154,7 @@ class PrivacyLoss:
         if s > 0.0:
             return float(s * self.divergence(1.0 + s).lower)
         if s > -1.0:
-            high = self._by_deltas(1.0 + s)[1]
+            high = self._by_deltas(np.array([1.0 + s]))[1].item()
             return float(s * high) if math.isfinite(high) else -math.inf
         return float((-s - 1.0) * self._back.divergence(-s).lower) if s < -1.0 else -math.inf
 
@@ -169,32 +171,34 @@ class PrivacyLoss:
         right, left = s > 0.0, s < -1.0
         found[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
         found[left] = (-s[left] - 1.0) * self._renyi(self._other, -s[left])
-        for k in np.flatnonzero(~right & ~left):
-            found[k] = s[k] * self._by_deltas(1.0 + s[k])[0] if s[k] > -1.0 else 0.0
+        near = (s > -1.0) & ~right
+        found[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
+        found[s == -1.0] = 0.0
         return found
 
     def _renyi(self, direction: Direction, orders: Cells) -> Cells:
         return np.asarray(rdp(self._job, orders, neighbors=direction, threads=self._threads))
 
-    def _by_deltas(self, alpha: float) -> tuple[float, float]:
-        """Of an order above 0, by the integral of both directions' deltas with weights (Sason, Verdu 2016):
+    def _by_deltas(self, alpha: Cells) -> tuple[Cells, Cells]:
+        """Of orders above 0, by the integral of both directions' deltas with weights (Sason, Verdu 2016):
 
         E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(x) + x^-3 f''(1/x) delta'(x), f = x^alpha or x log x.
         """
-        weights = ((self._direction, alpha - 1.0), (self._other, -alpha))
-        sums = [self._integral(direction, top) for direction, top in weights]
-        low, high = (sum(side) for side in zip(*sums, strict=True))
-        if alpha == 1.0:
-            return low, high
+        low, high = np.empty(alpha.size), np.empty(alpha.size)
+        for start in range(0, alpha.size, _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            ends = self._integral(self._direction, alpha[part] - 1.0), self._integral(self._other, -alpha[part])
+            low[part], high[part] = (sum(side) for side in zip(*ends, strict=True))
         a = 1.0 - alpha
-        low, high = alpha * low - self._off / abs(a), alpha * high + self._off / abs(a)
-        low = max(low, 0.0)  # of |1 - sum p^alpha q^(1 - alpha)| / |1 - alpha|
-        if alpha > 1.0:
-            return math.log1p(-a * low) / -a * (1.0 - 1e-14), math.inf
-        return -math.log1p(-a * low) / a * (1.0 - 1e-14), -math.log1p(-a * high) / a if a * high < 1.0 else math.inf
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = np.maximum(alpha * low - self._off / np.abs(a), 0.0)  # of |1 - sum p^alpha q^(1 - alpha)| / |a|
+            most = a * (alpha * high + self._off / np.abs(a))
+            lower = -np.log1p(-a * least) / a * (1.0 - 1e-14)
+            upper = np.where((alpha < 1.0) & (most < 1.0), -np.log1p(-np.minimum(most, 1.0)) / a, math.inf)
+        return np.where(alpha == 1.0, low, lower), np.where(alpha == 1.0, high, upper)
 
-    def _integral(self, direction: Direction, top: float) -> tuple[float, float]:
-        """Bounds of the integral of x^(top - 1) delta(log x) over x > 1: delta is convex in x and falls.
+    def _integral(self, direction: Direction, top: Cells) -> tuple[Cells, Cells]:
+        """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1: delta is convex in x and falls.
 
         From above by chords, from below by the chord of the next interval, prolonged.
         """
@@ -207,10 +211,12 @@ class PrivacyLoss:
             above = high[:-2] * whole + slope * (first - a * whole)
             next_slope = np.minimum((high[2:] - low[1:-1]) / width[1:], 0.0)
             below = np.maximum(low[1:-1] * whole + next_slope * (first - b * whole), low[1:-1] * whole)
-            most = float(np.fmin(above, high[:-2] * whole).sum())
-        below = np.where((top + 1.0) * at[1:-1] < _LARGEST - 10.0, below, 0.0)
-        far = float(high[-2]) * x[-2] ** top / -top if top < 0.0 else (math.inf if high[-2] > 0.0 else 0.0)
-        return float(below.sum()) * (1.0 - _ROUNDED), (most + far) * (1.0 + _ROUNDED)
+            most = np.fmin(above, high[:-2] * whole).sum(axis=1)
+            fall = np.where(top < 0.0, top, -1.0)
+            beyond = float(high[-2]) * x[-2] ** fall / -fall
+        below = np.where((top[:, None] + 1.0) * at[1:-1] < _LARGEST - 10.0, below, 0.0)
+        far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
+        return below.sum(axis=1) * (1.0 - _ROUNDED), (most + far) * (1.0 + _ROUNDED)
 
     def _grid(self, direction: Direction) -> tuple[Cells, Cells, Cells]:
         """Epsilons, and bounds of delta there; found once."""
@@ -311,10 +317,11 @@ def _bounds(lower: Cells | float, upper: Cells | float) -> Bounds:
     return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
 
 
-def _power_integral(top: float, at: Cells) -> Cells:
-    """Integrals of x^(top - 1) between the exponentials of all but the last of these."""
-    start, length = at[:-2], np.diff(at)[:-1]
-    return np.asarray(length if top == 0.0 else np.exp(top * start) * np.expm1(top * length) / top)
+def _power_integral(top: Cells, at: Cells) -> Cells:
+    """Integrals of x^(top - 1) between the exponentials of all but the last of these, a row for each top."""
+    start, length, rows = at[:-2], np.diff(at)[:-1], top[:, None]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(rows == 0.0, length, np.exp(rows * start) * np.expm1(rows * length) / rows))
 
 
 def divergence(

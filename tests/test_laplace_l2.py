@@ -13,13 +13,13 @@ import fastacct as fa
 
 def delta_by_integration(scale, dimension, epsilon, shift=1.0):
     """The hockey-stick divergence, over the place along the shift and the distance from its line."""
-    x = np.linspace(-60.0 * scale, 60.0 * scale + shift, 12_001)
-    h = (np.arange(3_000) + 0.5) / 3_000 * 45.0 * scale if dimension > 1 else np.zeros(1)
+    x = np.linspace(-60.0 * scale, 60.0 * scale + shift, 6_001)
+    h = (np.arange(1_000) + 0.5) / 1_000 * 45.0 * scale if dimension > 1 else np.zeros(1)
     total = 0.0
     step = (x[1] - x[0]) * (h[1] - h[0] if dimension > 1 else 1.0)
     surface = {1: 1.0, 2: 2.0, 3: 2.0 * math.pi}[dimension]
     whole = {1: 2.0 * scale, 2: 2.0 * math.pi * scale**2, 3: 8.0 * math.pi * scale**3}[dimension]
-    for near in np.array_split(h, 60):
+    for near in np.array_split(h, 20):
         radius = near[:, None] ** (dimension - 2.0) if dimension > 1 else 1.0
         p = np.exp(-np.hypot(x, near[:, None]) / scale) * radius
         q = np.exp(-np.hypot(x - shift, near[:, None]) / scale) * radius

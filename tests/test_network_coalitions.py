@@ -1,6 +1,7 @@
 """Networks with parties that collude: enumeration of tiny ones, and random graphs against simulation."""
 
 import math
+from collections import defaultdict
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, product
@@ -229,17 +230,18 @@ def test_gradient_steps_on_a_tiny_complete_graph(parties, coalition, order):
     rng = np.random.default_rng(parties)
     maps = [(1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 1.0), *map(tuple, rng.uniform(-1.0, 1.0, (8, 2)))]
     total, exact = 0.0, np.zeros(len(maps))
+    by_length = defaultdict(list)
     for path, mass in paths(parties, coalition, longest):
-        if not path:
-            total, exact = total + mass, exact + mass
-            continue
-        total += mass * math.exp(c * hidden(path))
+        total += mass * math.exp(c * hidden(path)) if path else mass
+        by_length[len(path)].append((path, mass))
+    for same_length in by_length.values():
+        steps, mass = np.array([path for path, _ in same_length]).T, np.array([mass for _, mass in same_length])
         for k, (own, other) in enumerate(maps):
-            shift = variance = 0.0
-            for one in path:  # x -> slope x + (1 where the user's gradient differs) + noise
-                slope = own if one else other
+            shift, variance = np.zeros(mass.size), np.zeros(mass.size)
+            for one in steps:  # x -> slope x + (1 where the user's gradient differs) + noise
+                slope = np.where(one, own, other)
                 shift, variance = slope * shift + one, slope * slope * variance + 1.0
-            exact[k] += mass * math.exp(c * shift * shift / variance)
+            exact[k] += mass @ np.exp(c * shift * shift / np.maximum(variance, 1.0))
     cycle = next(iter(fa.GradientWalk(noise, 1, parties, coalition - 1).decompose("remove")))[0]
     found = math.exp((order - 1.0) * float(fa.rdp(cycle, order)))
     rest = (1.0 - coalition / parties) ** (longest + 1)

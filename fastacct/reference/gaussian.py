@@ -7,7 +7,6 @@ from typing import Any
 from mpmath import mp, mpf
 
 from .certify import bits, certify, exact, noise_and_rate, probability, rounded
-from .excess import gauss_legendre
 from .root import root
 
 
@@ -46,23 +45,29 @@ def _gaussian_delta(mu: mpf, eps: mpf, goal: int, level: int) -> mpf:
 
 
 def _gaussian_delta_integral(mu: mpf, c: mpf, goal: int) -> mpf:
-    rule = gauss_legendre(goal + 6, -(-mp.prec // 64) * 64)
-    reach = mp.sqrt(2 * mp.log(10) * (goal + 8)) + 4
-    # around the peak at c > 0; from 0 with the decay rate -c otherwise
-    start = max(mpf(0), c - reach)
-    rate = 1 + max(-c, mpf(0))
-    stop = c + reach if c > 0 else min(reach, mp.log(10) * (goal + 8) / rate + 2 / rate)
-    widest = 2 / rate
-    width = min(widest, 1 / (mu + rate)) if start == 0 else widest
-    total, low = mpf(0), start
-    while low < stop:
-        half = width / 2
-        for node, weight in rule:
-            s = low + half * (1 + node)
-            total += half * weight * mp.exp(c * s - s * s / 2 - c * c / 2) * -mp.expm1(-mu * s)
-        low += width
-        width = min(widest, width * mpf(1.5))
-    return total / mp.sqrt(2 * mp.pi)
+    """By the trapezoid rule: around a peak far from 0 in s itself, else in x, s = e^(x - e^-x)."""
+    nats = mp.log(10) * (goal + 8)
+    reach = mp.sqrt(2 * nats)
+
+    def integrand(s: mpf) -> mpf:
+        return mp.exp(c * s - s * s / 2 - c * c / 2) * -mp.expm1(-mu * s)
+
+    if c > reach:
+        h = mp.pi * mp.sqrt(2 / nats)
+        n = int(reach / h)
+        total = mp.fsum(integrand(c + k * h) for k in range(-n, n + 1))
+        return total * h / mp.sqrt(2 * mp.pi)
+    h, total, scale = mpf("1.9") / ((goal + 8) * max(1, c / 3)), mpf(0), 1 / (1 + max(-c, mpf(0)))
+    for sign in (1, -1):
+        k = 0 if sign > 0 else 1
+        value = mpf(1)
+        while k * h < 1 or value > total * mp.eps:
+            x = sign * k * h
+            s = scale * mp.exp(x - mp.exp(-x))
+            value = integrand(s) * s * (1 + mp.exp(-x))
+            total += value
+            k += 1
+    return total * h / mp.sqrt(2 * mp.pi)
 
 
 def gaussian_epsilon(mu: Any, delta: Any, digits: int = 25) -> mpf:
