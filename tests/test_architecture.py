@@ -220,6 +220,16 @@ def test_headers_keep_their_limits(header):
             start = None
 
 
+def test_headers_include_what_the_design_allows():
+    order = re.search(r"includes go to the left: (.*); density includes none", DESIGN.read_text())[1]
+    rank = {folder: level for level, same in enumerate(order.split("<")) for folder in same.split()} | {"density": 0}
+    folders = {header: header.parent.name for header in HEADERS if header.parent.name != "include"}
+    assert set(folders.values()) == rank.keys()
+    for header, folder in folders.items():
+        for taken in re.findall(r'#include "\.\./(\w+)/', header.read_text()):
+            assert rank[taken] < rank[folder], (header.name, taken)
+
+
 def test_headers_are_found():
     assert len(HEADERS) > 50
 

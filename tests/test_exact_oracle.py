@@ -90,13 +90,14 @@ def test_epsilon_brackets_the_point_of_the_oracle(readings):
 def test_very_many_steps_keep_their_digits(direction, q, sigma, steps, epsilon):
     """A relative error of 1e-18 in the logarithm of one step's moment would show after 1e9 steps.
 
-    The logarithm of the composed moment is about epsilon: what rounds it is a share of delta that grows with epsilon.
+    The logarithm of the composed moment is about epsilon: what rounds it, and its sum, is a share of delta that grows
+    with epsilon.
     """
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "epsilon": epsilon}
     truth = fa.reference.exact_delta(**run, direction=direction)
     bounds = fa.dpsgd.delta_bounds(**run, neighbors=direction)
     assert bounds.lower <= truth <= bounds.upper
-    assert bounds.upper - bounds.lower <= (1e-9 + 1e-12 * epsilon) * bounds.upper
+    assert bounds.upper - bounds.lower <= (1e-9 + 2e-12 * epsilon) * bounds.upper
     ends = fa.dpsgd.epsilon_bounds(noise_multiplier=sigma, sample_rate=q, steps=steps, delta=1e-5, neighbors=direction)
     assert ends.upper - ends.lower <= 1e-9 * ends.upper
 

@@ -91,3 +91,24 @@ def test_delta_and_epsilon_are_inverse(sigma, q, steps, delta):
 def test_renyi_is_strictly_above_in_the_everyday_regime():
     run = {"noise_multiplier": [0.8, 1.0, 2.0], "sample_rate": 0.01, "steps": 10000, "delta": 1e-6}
     assert (fa.dpsgd.epsilon(**run) < 0.98 * fa.dpsgd.epsilon(**run, accountant=fa.RDP(conversion="optimal"))).all()
+
+
+def test_where_no_line_is_certified_delta_has_the_bound_of_its_windows():
+    """Between the losses of no and of one large step delta falls from 1e-66 to 1e-105: no line serves there."""
+    run = {"noise_multiplier": 4.0, "sample_rate": 0.00038, "steps": 1000}
+    epsilon = np.array([0.0545, 0.06, 0.1, 0.3, 1.0])
+    lower, upper, status = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
+    assert upper[0] <= 2.5e-66
+    assert (status[1:] == fa.Status.LOOSE).all()
+    assert (np.diff(upper) < 0.0).all()
+    assert (upper[1:] < [1e-64, 1e-80, 1e-138, 1e-210]).all()
+    assert (lower <= upper).all()
+    assert fa.dpsgd.delta(**run, epsilon=0.06, neighbors="remove", accountant=fa.RDP()) > 1e-10
+
+
+def test_epsilon_without_a_line_is_where_that_bound_is_met():
+    run = {"noise_multiplier": 0.1626896, "sample_rate": 0.0261977294, "steps": 32, "neighbors": "remove"}
+    lower, upper, status = fa.dpsgd.epsilon_bounds(**run, delta=6e-29)
+    assert status == fa.Status.LOOSE
+    assert lower < 427.79 < upper < 450.0, "the truth, by a line that is not asked any more, is 427.78"
+    assert fa.dpsgd.delta(**run, epsilon=upper) <= 6e-29

@@ -71,6 +71,35 @@ def test_series_and_quadrature_prove_overlapping_intervals_at_integer_orders(lev
     assert (high / low - 1).max() < RTOL
 
 
+def test_the_series_is_public_and_agrees_at_many_whole_orders():
+    rng = np.random.default_rng(6)
+    sigma, q = 10 ** rng.uniform(-1, 3, 100_000), 10 ** rng.uniform(-9, 0, 100_000)
+    run = {"noise_multiplier": sigma, "sample_rate": q, "steps": 10 ** rng.integers(0, 6, 100_000)}
+    orders = np.floor(10 ** rng.uniform(np.log10(2), 2.5, 100_000))
+    one, other = fa.dpsgd.rdp_bounds(**run, orders=orders, method="series"), fa.dpsgd.rdp_bounds(**run, orders=orders)
+    assert (np.maximum(one.lower, other.lower) <= np.minimum(one.upper, other.upper)).all()
+    assert (one.status == fa.Status.TIGHT).all()
+    assert (fa.dpsgd.rdp(**run, orders=orders, method="series") == one.upper).all()
+
+
+def test_the_series_has_closed_forms_at_its_ends_and_says_what_it_is_not_for():
+    ends = {"noise_multiplier": [0.0, 1.0, 1.0, np.inf, 1e-7], "sample_rate": [0.1, 0.0, 1.0, 0.1, 0.3], "steps": 7}
+    found = fa.dpsgd.rdp_bounds(**ends, orders=4, method="series")
+    expected = fa.dpsgd.rdp_bounds(**ends, orders=4)
+    np.testing.assert_array_equal(found.upper, expected.upper)
+    np.testing.assert_array_equal(found.lower, expected.lower)
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "method": "series"}
+    assert fa.dpsgd.rdp(**run, orders=[[2], [3]]).shape == (2, 1)
+    for wrong, said in (
+        ({"orders": 2.5}, "orders = 2.5"),
+        ({"orders": [2, 2e6]}, r"orders\[1\]"),
+        ({"orders": 2, "neighbors": "replace_one"}, "Poisson sampling"),
+        ({"orders": 2, "method": "serie"}, "did you mean 'series'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            fa.dpsgd.rdp(**(run | wrong))
+
+
 def test_a_fresh_sample_of_the_oracle_is_contained():
     rng = np.random.default_rng(20261120)
     n = 60

@@ -110,7 +110,7 @@ int fa_keep_begin(
 void fa_keep_end(void);
 double fa_seconds(void); /* of a clock that only rises */
 
-/* Two certified intervals of one number that do not meet (fa_share in exact/one_step.h): one of them is wrong. */
+/* Two certified intervals of one number that do not meet (fa_share in num/interval.h): one of them is wrong. */
 void fa_disagree(void);
 int fa_disagreed(void); /* for tests: whether any did, in any thread, since the last call */
 

@@ -74,14 +74,14 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
 static void fa_job_capped(fa_exact *e)
 {
     const fa_contour *run = &e->way[0];
-    int b, d, all = run->n_blocks <= FA_CAP_BLOCKS, sampled = 1;
+    int b, d, all = run->n_blocks <= FA_CAP_BLOCKS, one_sided = 1;
     for (b = 0; b < run->n_blocks && all; b++) {
-        sampled = sampled && run->blocks[b].pair.sample_rate > 0.0;
+        one_sided = one_sided && run->blocks[b].pair.n_q == 0;
         all = run->blocks[b].pair.sample_rate > 0.0 || fa_mix_is_served(&run->blocks[b].pair);
     }
     for (d = 0; d < 2; d++) {
         fa_cap_job *job = &e->capped[d].job;
-        all = all && (d == 0 || sampled); /* added mixtures have the line without cap alone */
+        all = all && (d == 0 || one_sided); /* added losses of others fall without end, too */
         fa_capped_begin(e->capped + d, all ? run->n_blocks : 0, d);
         for (b = 0; b < run->n_blocks && all && b < job->capacity; b++) {
             const fa_block *block = run->blocks + b;

@@ -7,7 +7,7 @@
 #define FA_CLASSICAL_H
 
 #include "../renyi/conversion.h"
-#include "gaussian_profile.h"
+#include "../loss/gaussian_profile.h"
 
 /* delta(eps) of a Gaussian, rounded up */
 FA_FUNC double fa_gaussian_delta(double mu, double eps)

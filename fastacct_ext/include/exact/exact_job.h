@@ -5,15 +5,16 @@
 
 #include "../choices.h"
 #include "../line/add_readout.h"
-#include "../line/capped_eps.h"
+#include "../line/capped_bound.h"
 #include "../line/many_steps.h"
 #include "../renyi/order_search.h"
+#include "one_step.h"
 
 #define FA_BEFORE_END 1e-6  /* relative distance from the largest loss where few added steps are still certified */
 #define FA_TIGHT      1e-6  /* relative width up to which the status is FA_OK */
 #define FA_SHARED     0.99  /* expected participations from which all targets near a round one share a line */
+#define FA_CLOSE      4e-9  /* width up to which a capped line of several answers: another line is far dearer */
 #define FA_FAR_END    300.0 /* square of the deviations between the mean and the largest loss of added steps */
-#define FA_CLOSE      4e-9  /* width up to which a capped line answers: another line is a hundred times as dear */
 
 typedef struct {
     fa_contour way[2]; /* [0] remove, [1] add: the same blocks, each with nodes of its own */
@@ -121,6 +122,16 @@ FA_INLINE int fa_is_capped(const fa_exact *e, int way)
         return 0;
     return job->n > 0 && (job->steps > 1.0 || job->mu2 > 0.0);
 }
+
+/* whether the capped line is the only one for direction remove: a vertical line without cap has never bettered it for
+ * one sampled Gaussian; of several different ones, and of mixtures, it serves some that the capped line gives up */
+FA_INLINE int fa_is_lone(const fa_exact *e)
+{
+    return e->capped->job.n == 1 && e->capped->job.mixtures == 0;
+}
+
+/* whether direction add asks the capped line first: mixtures that are far from their largest loss */
+FA_INLINE int fa_mixtures_first(const fa_exact *e) { return fa_is_capped(e, 1) && e->capped[1].job.mixtures > 0; }
 
 /* eps by the capped line: that of the nearest round target, but for one mechanism that hardly any record takes part
  * in: there a line serves one target */

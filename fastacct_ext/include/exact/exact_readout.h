@@ -28,7 +28,8 @@ FA_FUNC fa_interval fa_gaussian_log_delta_of(fa_exact *e, double eps)
 /* log delta(eps) of one direction */
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
-    fa_interval r = {-INFINITY, 0.0}, capped = r, d = r;
+    fa_interval r = {-INFINITY, 0.0}, d = r;
+    int found;
     if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
         r.upper = -INFINITY;
         return r;
@@ -45,9 +46,13 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         e->slope = NAN;
         return r;
     }
-    if (!way && fa_is_capped(e, 0) && fa_cap_log_delta(e->capped, eps, &capped, &e->slope) &&
-        capped.upper - capped.lower <= FA_CLOSE)
-        return capped;
+    if (!way && fa_is_capped(e, 0)) {
+        found = fa_cap_log_delta(e->capped, eps, &d, &e->slope);
+        if (!found && fa_is_lone(e))
+            d.upper = fa_cap_upper(e->capped, eps, &e->slope);
+        if ((d.lower > -INFINITY && d.upper - d.lower <= FA_CLOSE) || fa_is_lone(e))
+            return d;
+    }
     e->add_anchor = way ? 0.0 : e->add_anchor; /* the line is about to go elsewhere */
     /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
      */
@@ -59,7 +64,9 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     if (fa_few_added_first(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) &&
         fa_is_narrow(r))
         return r;
-    r = fa_share(capped, fa_contour_log_delta(&e->way[way], eps, e->points_max));
+    if (way && fa_mixtures_first(e) && fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope) && fa_is_narrow(d))
+        return d;
+    r = fa_share(d, fa_contour_log_delta(&e->way[way], eps, e->points_max));
     if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
         fa_reading reading;
         fa_contour_read(&e->way[way], eps, &reading);
@@ -70,7 +77,8 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) &&
         fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
         r = fa_share(r, d);
-    if (way && !fa_is_narrow(r) && fa_is_capped(e, 1) && fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope))
+    if (way && !fa_is_narrow(r) && fa_is_capped(e, 1) && !fa_mixtures_first(e) &&
+        fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope))
         r = fa_share(r, d);
     return r;
 }
@@ -89,20 +97,26 @@ FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
 /* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
-    fa_interval r = {0.0, INFINITY}, capped = r, d;
+    fa_interval r = {0.0, INFINITY}, added = r, d;
     double low, high, end = fa_one_sided_eps_end(e, way), mu;
     int i, side;
-    if (!way && fa_is_capped(e, 0) && fa_capped_eps(e->capped, log_delta, &capped) &&
-        capped.upper - capped.lower <= FA_CLOSE * capped.upper)
-        return capped;
+    if (!way && fa_is_capped(e, 0)) {
+        if (!fa_capped_eps(e->capped, log_delta, &r) && fa_is_lone(e))
+            r.upper = fa_cap_eps_upper(e->capped, log_delta);
+        if ((r.upper < INFINITY && r.upper - r.lower <= FA_CLOSE * r.upper) || fa_is_lone(e))
+            return r;
+    }
     e->add_anchor = way ? 0.0 : e->add_anchor;
     if (fa_few_added(&e->way[way]))
         return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0)) {
-        r = fa_share(capped, fa_contour_eps(&e->way[way], log_delta, e->points_max));
-        if (way && !(r.upper - r.lower <= FA_NARROW * r.upper) && fa_is_capped(e, 1) &&
-            fa_capped_eps(e->capped + 1, log_delta, &capped))
-            r = fa_share(r, capped);
+        int mixtures = way && fa_mixtures_first(e);
+        if (mixtures && fa_capped_eps(e->capped + 1, log_delta, &r) && r.upper - r.lower <= FA_NARROW * r.upper)
+            return r;
+        r = fa_share(r, fa_contour_eps(&e->way[way], log_delta, e->points_max));
+        if (way && !mixtures && !(r.upper - r.lower <= FA_NARROW * r.upper) && fa_is_capped(e, 1) &&
+            fa_capped_eps(e->capped + 1, log_delta, &added))
+            r = fa_share(r, added);
         return r;
     }
     mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;

@@ -7,7 +7,7 @@
 #define FA_ADD_LINE_H
 
 #include "../kernels.h"
-#include "../exact/one_step.h"
+#include "../num/interval.h"
 #include "add_points.h"
 
 #define FA_ADD_STEPS  100.0 /* most steps */

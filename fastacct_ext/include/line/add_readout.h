@@ -3,7 +3,7 @@
 #ifndef FA_ADD_READOUT_H
 #define FA_ADD_READOUT_H
 
-#include "../exact/exact.h"
+#include "contour_read.h"
 #include "add_line.h"
 
 #define FA_NARROW    1e-9 /* width, relative for eps, beyond which another way is tried */

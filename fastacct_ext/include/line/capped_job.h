@@ -19,6 +19,7 @@
 #define FA_CAP_BLOCKS  128  /* at most */
 #define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
 #define FA_CAP_CUT     8.6  /* standard widths beyond the cap where the window ends, at 4e-18 */
+#define FA_CAP_DEEPEST -800.0 /* log of the least delta that caps are placed for at once */
 #define FA_CAP_NOTHING 40.0 /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
 
 typedef struct {
@@ -98,6 +99,7 @@ typedef struct {
     int mixtures;                  /* how many blocks are mixtures */
     double dip; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
     fa_cap_lost lost;
+    double deepest; /* log of a delta that no cap is to be seen by */
     int has_floor; /* whether small losses are left to Chernoff's bound */
     int is_add;    /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
 } fa_cap_job;
@@ -146,9 +148,11 @@ FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
     job->n = job->has_floor = job->is_add = job->mixtures = 0;
     job->mu2 = job->steps = job->variance = job->least = job->dip = 0.0;
+    if (n > job->capacity)
+        fa_cap_job_free(job);
+    job->deepest = FA_CAP_DEEPEST;
     if (n <= job->capacity)
         return 1;
-    fa_cap_job_free(job);
     job->blocks = fa_alloc_zeroed(sizeof(fa_cap_block) * (size_t)n);
     job->capacity = job->blocks ? n : 0;
     return job->blocks != NULL;
@@ -347,8 +351,8 @@ FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, doubl
     job->has_floor = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double z = job->is_add ? fa_cap_nothing(job, block, 0.0, -800.0)
-                               : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, -800.0));
+        double z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
+                               : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
         block->is_low = 0;
         if (!fa_cap_begin_at(block, effort, z))
             return 0;

@@ -207,6 +207,19 @@ FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double ep
     return out->log_size == out->log_size;
 }
 
+/* the same for a delta that may be far below what doubles hold */
+FA_FUNC int fa_cap_place_deep(fa_cap_job *job, const fa_cap_effort *effort, double eps, double start,
+                              fa_cap_saddle *out)
+{
+    job->deepest = FA_CAP_DEEPEST;
+    if (!fa_cap_place(job, effort, eps, start, out))
+        return 0;
+    if (out->log_size > 0.8 * FA_CAP_DEEPEST)
+        return 1;
+    job->deepest = 4.0 * out->log_size;
+    return fa_cap_place(job, effort, eps, out->v, out);
+}
+
 /* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
  * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
 FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps) { return eps + 0.5 * job->mu2 - job->least; }

@@ -3,7 +3,7 @@
 #ifndef FA_LINE_CAPPED_READ_H
 #define FA_LINE_CAPPED_READ_H
 
-#include "../exact/one_step.h"
+#include "../num/interval.h"
 #include "capped_ledger.h"
 
 #define FA_CAP_WIDTH 8e-10 /* relative width of eps (or of delta) that is good enough at once */
@@ -143,6 +143,7 @@ FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, dou
            eps = fa_min(fa_cap_guess(job, effort, log_delta), 0.5 * high), next;
     int i;
     at->v = 0.0;
+    job->deepest = FA_CAP_DEEPEST;
     for (i = 0; i < 12; i++) {
         double gap;
         if (!fa_cap_place(job, effort, eps, at->v, at))
@@ -255,7 +256,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
     work->anchor = 0.0;
     for (round = 0; round < 3; round++) {
         work->certified = 0;
-        if (!fa_cap_place(job, &effort, eps, round ? at.v : 0.0, &at) ||
+        if (!fa_cap_place_deep(job, &effort, eps, round ? at.v : 0.0, &at) ||
             !fa_cap_draw(job, &work->line, &at, &eps, round ? size : at.log_size, NAN, effort, &with_floor))
             break;
         r = fa_cap_read(job, &work->line, eps);

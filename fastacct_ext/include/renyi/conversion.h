@@ -12,7 +12,6 @@
 #define FA_CONVERSION_H
 
 #include "../choices.h"
-#include "../choices.h"
 #include "../num/math.h"
 
 FA_INLINE double fa_eps_mironov(double k, double a, double log_delta)

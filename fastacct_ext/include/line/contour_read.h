@@ -1,14 +1,15 @@
-/* exact/exact.h -- certified bounds of log delta(eps) and eps(delta) of a composed run, both directions.
+/* line/contour_read.h -- certified bounds of log delta(eps) and eps(delta) of a composed run, both directions.
  *
  * Every answer is checked: an upper bound of eps is a point where the upper bound of delta(eps) has been evaluated and
  * is not above the target, a lower bound one where the lower bound of delta is not below it.  What cannot be certified
  * is (0, inf) with FA_LOOSE.
  */
-#ifndef FA_EXACT_H
-#define FA_EXACT_H
+#ifndef FA_CONTOUR_READ_H
+#define FA_CONTOUR_READ_H
 
-#include "one_step.h"
-#include "../line/contour.h"
+#include "../num/interval.h"
+#include "../loss/gaussian_profile.h"
+#include "contour.h"
 
 #define FA_GOOD      4.5e-10 /* relative error that is good enough at once ... */
 #define FA_MANY      16  /* more blocks than these: their errors add up, another line is no better, and costs as much */

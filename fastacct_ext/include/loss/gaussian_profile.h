@@ -1,4 +1,4 @@
-/* exact/gaussian_profile.h -- delta(eps) of the Gaussian mechanism with mu = sensitivity/sigma (the analytic Gaussian
+/* loss/gaussian_profile.h -- delta(eps) of the Gaussian mechanism with mu = sensitivity/sigma (the analytic Gaussian
  * mechanism), and inverse.
  *
  *   delta = Phi(a) - e^eps Phi(a - mu) = phi(a) [R(-a) - R(mu - a)],  a = mu/2 - eps/mu,  R Mills' ratio    (Balle and
