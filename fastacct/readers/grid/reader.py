@@ -335,7 +335,7 @@ class Grid:
         (lower, upper), level = worst, _first_level(ease)
         index, care, gap, moved = index_of(None), 0, math.inf, 0
         for _ in range(_MAX_ROUNDS):
-            known = lower, upper
+            known, last = (lower, upper), math.inf
             try:
                 while True:
                     self._share = 0.0
@@ -351,8 +351,9 @@ class Grid:
                     tail = 0.0 if self._is_whole else tails(self._place(index).tail_at(care), above)
                     share = max(self._share, tail) / (0.25 * self._tolerance)
                     is_full = (window.is_cut or window.mass.size >= _MAX_POINTS) and self._share >= tail
-                    if share <= 1.0 or care >= _MOST_CARE or is_full:  # a window of all points holds no more with care
-                        break
+                    if share <= 1.0 or care >= _MOST_CARE or is_full or share > 0.5 * last:
+                        break  # a window of all points holds no more with care, nor any where the last changed nothing
+                    last = share
                     care = min(care + math.ceil(math.log(min(share, 1e290)) / CARE), _MOST_CARE)
                 used[index, level, care, False] = window = self._composed(index, level, care, False)
                 lower = max(lower, read(window))
@@ -380,8 +381,7 @@ class Grid:
             return self._spacing, True
         wanted = place.spacing * 2.0 ** (-0.5 * level)
         spacing, is_final = max(wanted, place.least_spacing), wanted <= place.least_spacing
-        divisor = self._divisor
-        if divisor is None:
+        if (divisor := self._divisor) is None:
             return spacing, is_final
         if all(part.upper.quadrature == 0.0 and part.upper.lattice is not None for part in self._parts):
             return divisor * max(1, math.ceil(place.least_spacing / divisor)), True
