@@ -20,9 +20,9 @@ class Exact(Method):
 
     **Guarantee.** `epsilon` and `delta` are upper bounds, `*_lower` lower bounds of the true value for Poisson sampling
     and the neighbouring relation named.  Truncation, aliasing, quadrature and rounding are in the ledger.  Bounds are
-    5e-12 apart in the median (relative).  Where the integral cannot be certified the upper bound is that of Rényi DP
-    (for "replace_one": of a group of two under "add_remove"), the lower bound may be 0, and the status of `*_bounds` is
-    `LOOSE`.  Under "replace_one" each cell is a job of its own and slower, calibration much slower.
+    5e-12 apart in the median (relative).  Where the integral cannot be certified the upper bound is Chernoff's or Rényi
+    DP's (for "replace_one": of a group of two under "add_remove"), the lower bound may be 0, and the status of
+    `*_bounds` is `LOOSE`.  Under "replace_one" each cell is a job of its own and slower, calibration much slower.
 
     References
     ----------
