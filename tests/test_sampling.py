@@ -148,7 +148,7 @@ def test_rates_at_the_ends_and_array_rates():
     [
         (lambda: fa.PoissonSampled(fa.Laplace(1.0).poisson(0.1), 0.5), "sample once"),
         (lambda: fa.Gaussian(1.0).poisson(0.1).group(2).poisson(0.5), "sample once"),
-        (lambda: fa.GOPA(0.5, 2.0, parties=12).poisson(0.1), "Poisson sample"),
+        (lambda: fa.GOPA(0.5, 2.0, parties=12).poisson(0.1), "Poisson-subsampled"),
         (lambda: fa.delta(fa.SparseVector(0.1, 3).poisson(0.1), epsilon=1.0), "not the composition of their samples"),
         (lambda: fa.delta(fa.Laplace(1.0).poisson(0.1), epsilon=1.0, neighbors="replace_one"), "replace_one"),
         (lambda: fa.Laplace(1.0).poisson(1.5), "sample_rate"),
