@@ -11,7 +11,6 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Domain, Reals, as_cells, as_choice, common_shape
 from fastacct.core.labels import labelled
 from fastacct.core.relations import as_relation
-from fastacct.epsilon import rdp_bounds
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -55,10 +54,10 @@ def _by_series(orders: Reals, run: Run, method: RenyiMethod) -> Bounds:
         if own.size:
             low, high, codes = np.empty(own.size), np.empty(own.size), np.empty(own.size, dtype=np.uint8)
             _kernels.rdp_bounds_by_series(noise[own], rate[own], order[own], low, high, codes)
-            lower[own], upper[own] = low * steps[own] * (1.0 - 2.0**-52), high * steps[own] * (1.0 + 2.0**-52)
+            lower[own], upper[own] = low * steps[own] * (1.0 - 2.0**-51), high * steps[own] * (1.0 + 2.0**-51)
     if other.any():
         closed = Process({Gaussian(noise[other]).poisson(rate[other]): cast("Count", steps[other])})
-        lower[other], upper[other], _ = rdp_bounds(closed, order[other])
+        lower[other], upper[other], _ = renyi(closed, order[other])
     tight = np.isfinite(upper) & (np.nan_to_num(upper) - np.nan_to_num(lower) <= 1e-12 * upper)
     status = np.where(tight, Status.TIGHT, np.where(upper == np.inf, Status.NOT_MET, Status.LOOSE)).astype(np.uint8)
     return Bounds(*(one.reshape(shape) for one in (lower, upper, status)))

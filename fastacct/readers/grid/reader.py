@@ -346,7 +346,7 @@ class Grid:
                         return used
                     better = index_of(above)
                     if better != index and moved < 2:
-                        index, moved = better, moved + 1
+                        index, moved, last = better, moved + 1, math.inf
                         continue
                     tail = 0.0 if self._is_whole else tails(self._place(index).tail_at(care), above)
                     share = max(self._share, tail) / (0.25 * self._tolerance)

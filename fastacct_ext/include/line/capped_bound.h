@@ -44,7 +44,7 @@ FA_FUNC double fa_cap_upper(fa_cap_work *work, double eps, double *slope_out)
             fa_cap_put(job, line, eps, ref, &rate) +
             1.001 * fa_cap_exp(fa_cap_log_weight(job, eps, ref, plan.right, 0));
     *slope_out = fa_min(at.slope, -1e-300);
-    return value < INFINITY ? fa_min(0.0, ref + log(value) + 8.0 * FA_EPS * (4.0 + fabs(ref))) : 0.0;
+    return value > 0.0 && value < INFINITY ? fa_min(0.0, ref + log(value) + 8.0 * FA_EPS * (4.0 + fabs(ref))) : 0.0;
 }
 
 /* an eps at which that bound is at most log_delta: Newton's method in log eps, between one where it is above and one
@@ -56,10 +56,10 @@ FA_FUNC double fa_cap_eps_upper(fa_cap_work *work, double log_delta)
     int i;
     for (i = 0; i < 60 && !(high - low <= FA_CAP_LOOSE * high); i++) {
         double gap = fa_cap_upper(work, eps, &slope) - log_delta, next;
-        if (gap > 0.0)
-            low = eps;
-        else
+        if (gap <= 0.0) /* what is not a number proves nothing */
             high = eps;
+        else
+            low = eps;
         next = eps * exp(fa_max(-2.0, fa_min(2.0, -1.02 * gap / (slope * eps))));
         eps = next > low && next < high ? next : high < INFINITY ? sqrt(fa_max(low, 1e-6 * high) * high) : 4.0 * low;
         if (!(eps > 1e-300) || !(eps < 1e300))
