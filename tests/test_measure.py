@@ -12,6 +12,7 @@ from fastacct import reference
 from fastacct.losses.atoms import laplace_bracket
 from fastacct.losses.loss import legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
+from fastacct.losses.mixture import mixture_bracket
 from fastacct.readers.grid.composition import Composition
 from tests.grids import gaussian, step, window
 
@@ -135,3 +136,20 @@ def test_convolution_errors_are_inside_their_bounds(counts, tilt):
             assert worst <= tilted.each_error
             assert tilted.each_error < 1e-11
             assert mp.sqrt(norm) <= 1e-10
+
+
+RARE = [
+    (0.87, {55.5: 1.2e-161, 61.0: 2.2e-134, 79.4: 1.5e-201}),  # the density of the last is exp(800) times the first's
+    (1.0, {1.0: 1e-300, 40.0: 1e-250}),
+    (3.0, {2.0: 0.3, 50.0: 1e-9, 75.0: 5e-324}),
+]
+
+
+@pytest.mark.parametrize(("sigma", "rest"), RARE)
+def test_losses_of_rare_components_are_within_their_error(sigma, rest):
+    loss = mixture_bracket(sigma, {0.0: 1.0 - math.fsum(rest.values()), **rest}, {0.0: 1.0}).upper
+    outputs = np.linspace(-30.0 * sigma, max(rest) + 38.0 * sigma, 200)
+    with mp.workdps(400):
+        for x, value, error in zip(*map(np.ndarray.tolist, (outputs, *loss.loss(outputs)[:2])), strict=True):
+            more = (w * mp.expm1(m * (mpf(x) - mpf(m) / 2) / mpf(sigma) ** 2) for m, w in rest.items())
+            assert abs(mp.log1p(mp.fsum(more)) - value) <= error, x

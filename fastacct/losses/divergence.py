@@ -18,7 +18,7 @@ from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
-from fastacct.losses.mixture import GaussianMixtures, Mixture, MixturePair, Weights, common_means
+from fastacct.losses.mixture import GaussianMixtures, Mixture, MixturePair, Weights, common_means, lift
 from fastacct.losses.mixture_divergence import mixture_divergences
 from fastacct_ext import _kernels
 
@@ -111,7 +111,7 @@ def mean_of(orders: Cells, parts: Iterable[tuple[float, Cells]]) -> Cells:
     a, near, far = orders - 1.0, np.zeros(orders.shape), np.full(orders.shape, -np.inf)
     for weight, value in parts:
         if weight > 0.0:
-            near = near + weight * np.expm1(np.minimum(a * value, 700.0))
+            near = near + lift(weight, a * value)
             far = np.logaddexp(far, a * value + math.log(weight))
     value = np.where(far < 0.5, np.log1p(near), np.maximum(far, 0.0)) / a
     return np.asarray(value * (1.0 + 1e-14) + 1e-15 / a * (far >= 0.5))

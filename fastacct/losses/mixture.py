@@ -98,13 +98,11 @@ class GaussianMixtures(Loss):
             value = value + math.log(weight) if weight != 1.0 else value
             error = ROUNDING * (4.0 * np.abs(value) + 6.0 * size + 8.0 - 2.0 * math.log(weight))
             return value, error, np.full_like(x, mean)
-        total, highest = np.zeros_like(x), np.zeros_like(x)
-        for weight, _, y, _ in terms:
-            total += weight * np.expm1(np.minimum(y, 700.0))
-            highest = np.maximum(highest, y + math.log(weight))
-        near = (total > -0.5) & (highest < 600.0)
-        value = np.log1p(np.where(near, total, 0.0))
-        if not near.all():
+        lifts = [lift(weight, y) for weight, _, y, _ in terms]
+        total = np.sum(lifts, axis=0) if len(lifts) > 1 else lifts[0]
+        near = (total > -0.5) & (total < 1e260)
+        value, is_near = np.log1p(np.where(near, total, 0.0)), bool(near.all())
+        if not is_near:
             far = ~near
             logs = [y[far] + math.log(weight) for weight, _, y, _ in terms]
             if weights[self.reference] > 0.0:
@@ -112,23 +110,27 @@ class GaussianMixtures(Loss):
             top = np.max(logs, axis=0)
             value[far] = top + np.log(np.sum([np.exp(one - top) for one in logs], axis=0))
         error, mean_of = 4.0 * ROUNDING * np.abs(value), np.full_like(x, origin)
-        for weight, mean, y, size in terms:
-            share = np.exp(np.minimum(y + (math.log(weight) - value), 0.0))
-            with np.errstate(over="ignore"):
-                rest = weight * np.exp(np.minimum(-value, 700.0))
-            error += ROUNDING * (share * (6.0 * size + 8.0 - 2.0 * math.log(weight)) + 4.0 * np.minimum(rest, 2.0))
+        scale = 1.0 / (1.0 + total) if is_near else np.exp(np.minimum(-value, 700.0))
+        for (weight, mean, y, size), more in zip(terms, lifts, strict=True):
+            share = (more + weight) * scale if is_near else np.exp(np.minimum(y + (math.log(weight) - value), 0.0))
+            size *= 6.0
+            size += 8.0 - 2.0 * math.log(weight)
+            size *= share
+            size += 4.0 * np.minimum(weight * scale, 2.0)
+            error += ROUNDING * size
             mean_of += share * (mean - origin)
         return value, error, mean_of
 
     def _density(self, x: Cells) -> tuple[Cells, Cells]:
         """Density of P and a bound of its error."""
-        value, error = np.zeros_like(x), np.zeros_like(x)
+        value, error, size = np.zeros_like(x), np.zeros_like(x), np.abs(x) / self.sigma
         for weight, mean in zip(self.p, self.means, strict=True):
             if weight > 0.0:
-                z = (x - mean) / self.sigma
+                z = np.abs(x - mean) / self.sigma
                 term = (weight / (self.sigma * math.sqrt(2.0 * math.pi))) * np.exp(-0.5 * z * z)
                 value += term
-                error += term * (ROUNDING * (40.0 + 4.0 * np.abs(z) * (np.abs(z) + np.abs(x) / self.sigma)))
+                error += term * (10.0 + z * (z + size))
+        error *= 4.0 * ROUNDING
         return value, error
 
     @cached
@@ -189,6 +191,13 @@ class GaussianMixtures(Loss):
             density, density_error = self._density(x)
             loss, loss_error, _ = self.loss(x)
             yield Nodes(np.repeat(cell, points.size), loss, loss_error, scale * density, scale * density_error)
+
+
+def lift(weight: float, y: Cells) -> Cells:
+    """weight (exp(y) - 1), where only the product may be small enough to be held; at most about exp(700)."""
+    if y.max(initial=0.0) < 600.0:
+        return np.asarray(weight * np.expm1(y))
+    return np.where(y < 600.0, weight * np.expm1(np.minimum(y, 600.0)), np.exp(np.minimum(y + math.log(weight), 700.0)))
 
 
 class Mixture(NamedTuple):
