@@ -1,5 +1,6 @@
 """The C interface: a program compiled by `cc` alone has the bits of Python, and bad input gives the safe side."""
 
+import fcntl
 import math
 import os
 import re
@@ -106,11 +107,21 @@ def cc(*options, cwd=None):
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """From C text and an instruction-set level to a program; fastacct.c is compiled once a level."""
+    """From C text and an instruction-set level to a program; fastacct.c is compiled once a level for all workers."""
     folder = tmp_path_factory.mktemp("c")
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
 
     @cache
     def library(level):
+        done = shared / f"{level}.o"
+        with open(shared / f"{level}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                compile_library(level).rename(done)
+        return done
+
+    def compile_library(level):
         flags = ["-O2", *(() if level == "no vectors" else ("-fopenmp-simd", "-fno-math-errno", *FLAGS[level]))]
         made = cc(*flags, "-Wall", "-Werror", "-c", SOURCE, "-o", f"{level}.o", cwd=folder)
         assert made.returncode == 0, made.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
@@ -13,16 +12,13 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
+from fastacct.losses.balance import CLOSE, PARTS, Density, balanced
 from fastacct.losses.loss import ROUNDING, Index, Loss, OutOfReachError, log_moment, weighted
 
 __all__ = ["GridMeasure", "default_spacing", "lower_measure", "upper_measure"]
 
 _MAX_CELLS: Final = 1 << 23
-_PARTS: Final = 16
 _NEAR: Final = 300
-_CLOSE: Final = 8
-_FLAT: Final = 1.05
-_LEEWAY: Final = 0.02
 _FEW_CELLS: Final = 1 << 18
 _SMOOTH: Final = 0.9
 """Least ratio of the masses of cells around the mode where no density is steep."""
@@ -191,18 +187,18 @@ def _near_the_mode(
     if is_cut:
         cells.mass[0] = 0.0
     mode = int(np.argmax(cells.mass))
-    around = cells.mass[max(0, mode - _CLOSE) : mode + _CLOSE + 1]
+    around = cells.mass[max(0, mode - CLOSE) : mode + CLOSE + 1]
     first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
-    flat = around.size == 2 * _CLOSE + 1 and around.min() > _SMOOTH * around.max()
+    flat = around.size == 2 * CLOSE + 1 and around.min() > _SMOOTH * around.max()
     if flat or cells.hits_points():  # nothing is steep, or every atom stays amid its group whatever its last digit
         return origin, n, _points(origin, spacing, n + 2) - 0.5 * spacing, np.zeros(n + 2, dtype=np.bool_)
 
+    density = Density(cells, origin, n, (first, last, mode))
+
     @cache
     def left_over(phase: float) -> tuple[float, list[float]]:
-        parts = _points(origin + (first - phase) * spacing, spacing / _PARTS, (last - first + 1) * _PARTS + 1)
-        ends = (min(parts[0], origin) - spacing, max(parts[-1], origin + n * spacing) + spacing)
-        cells.split(np.concatenate([ends[:1], parts, ends[1:]]), 0.0)
-        return _balanced(cells.mass[1:-1], cells.right[1:-1], spacing, first == 0 and not is_cut)
+        parts = _points(origin + (first - phase) * spacing, spacing / PARTS, (last - first + 1) * PARTS + 1)
+        return balanced(*density.sums(parts), spacing, first == 0 and not is_cut)
 
     def cost(phase: float) -> float:
         rest = left_over(phase)[0]
@@ -223,56 +219,6 @@ def _near_the_mode(
     edges[first : first + size] += (0.5 - below[:size]) * spacing
     fixed[first + 1 : first + size - 1] = True
     return origin, n, edges, fixed
-
-
-def _balanced(mass: Cells, right: Cells, spacing: float, from_the_end: bool) -> tuple[float, list[float]]:
-    """What is left over in the heaviest group; distances (in spacings) of points to the lower edges of their groups.
-
-    From sums over `_PARTS` parts of each cell.
-    """
-    mass, right = mass.reshape(-1, _PARTS), right.reshape(-1, _PARTS)
-    n = mass.shape[0]
-    away = np.arange(_PARTS) * (spacing / _PARTS)
-    zero = np.zeros((n, 1))
-    # sums of mass (1 - exp(point - loss)) over the parts right of a point, and of minus that left of it, outwards
-    up = np.cumsum(np.maximum(mass - np.exp(-away) * (mass - right), 0.0), axis=1)
-    down = np.cumsum(
-        np.maximum(np.exp(np.minimum(spacing, 600.0) - away) * (mass - right) - mass, 0.0)[:, ::-1], axis=1
-    )
-    gains = [*np.concatenate([zero, up], axis=1).tolist(), [0.0] * (_PARTS + 1)]
-    losses = [[0.0] * (_PARTS + 1), *np.concatenate([zero, down], axis=1).tolist()]
-    mode = int(np.argmax(mass.sum(axis=1)))
-    # group i: losses of cell i - 1 down to below[i], gains of cell i up to 1 - below[i + 1]; where the density grows
-    # slowly, a group gives a little away rather than pass on an edge far from the middle
-    size = [*mass.sum(axis=1).tolist(), 0.0]
-    below = [0.5] * (n + 1)
-    for i in range(n - 1, mode, -1):
-        below[i] = _find_parts(losses[i], _read_parts(gains[i], 1.0 - below[i + 1]))
-        if i > mode + _CLOSE and size[i - 2] < _FLAT * size[i - 1]:
-            below[i] = min(below[i], 0.5 + _LEEWAY)
-    below[0] = 0.0 if from_the_end else 0.5
-    for i in range(0 if from_the_end else 1, mode):
-        reach = _find_parts(gains[i], _read_parts(losses[i], below[i]))
-        if i < mode - _CLOSE and size[i + 1] < _FLAT * size[i]:
-            reach = max(reach, 0.5 - _LEEWAY)
-        below[i + 1] = min(1.0 - reach, _find_parts(losses[i + 1], gains[i + 1][-1]))
-    return _read_parts(gains[mode], 1.0 - below[mode + 1]) - _read_parts(losses[mode], below[mode]), below
-
-
-def _read_parts(sums: list[float], position: float) -> float:
-    """Sum up to `position` in [0, 1], by a constant density within a part."""
-    part = min(int(position * _PARTS), _PARTS - 1)
-    rest = position * _PARTS - part
-    return sums[part] + (sums[part + 1] - sums[part]) * rest * (2 * part + rest) / (2 * part + 1)
-
-
-def _find_parts(sums: list[float], wanted: float) -> float:
-    """Inverse of `_read_parts`; 1 if the whole sum is less."""
-    if wanted >= sums[-1]:
-        return 1.0 if wanted > 0.0 else 0.0
-    part = bisect_right(sums, wanted) - 1
-    share = (wanted - sums[part]) / (sums[part + 1] - sums[part])
-    return (math.sqrt(part * part + share * (2 * part + 1))) / _PARTS
 
 
 def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float, int]:

@@ -29,7 +29,7 @@ class Sums:
     def __init__(self, law: Loss, side: float) -> None:
         self.law, self.side = law, side
         _, self.loss, self.mass = self.nodes()
-        self.total = math.fsum(self.mass) + law.infinite + law.bottom
+        self.total = float(np.sum(self.mass)) + law.infinite + law.bottom
         """Of all masses, of an infinite loss too."""
 
     def nodes(self, edges: Cells | None = None) -> tuple[Cells, Cells, Cells]:
@@ -77,7 +77,7 @@ class Sums:
             edges = np.unique([*np.linspace(low, high, _CELLS), *kinks[(kinks > low) & (kinks < high)]])
             edges[[0, -1]] = -np.inf, np.inf
             _, loss, mass = self.nodes(edges)
-        return math.fsum(mass * self.delta(epsilon - loss)) + self.law.infinite
+        return float(np.sum(mass * self.delta(epsilon - loss))) + self.law.infinite
 
     def moment(self, s: float) -> float:
         """log E exp(s loss) over the finite losses; nan where the nodes do not tell it."""
@@ -89,5 +89,5 @@ class Sums:
         if self.law.outside(_TAIL)[0] > 0.0 and max(terms[0], terms[-1]) > top - _DEEP:
             return math.nan
         if np.max(s * loss) < 1.0:
-            return math.log1p(math.fsum(mass * np.expm1(s * loss)) - self.law.infinite)
-        return top + math.log(math.fsum(np.exp(terms - top)))
+            return math.log1p(float(np.sum(mass * np.expm1(s * loss))) - self.law.infinite)
+        return top + math.log(float(np.sum(np.exp(terms - top))))
