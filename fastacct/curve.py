@@ -48,19 +48,12 @@ class Run(NamedTuple):
         return Gaussian(noise_multiplier=self.noise_multiplier).poisson(sample_rate=self.sample_rate) * self.steps
 
 
-class _Curve(Compared):
-    """What curves of points have in common."""
-
-    def points(self) -> Points:
-        """Rows of plain numbers."""
-        raise NotImplementedError
-
-    def _repr_html_(self) -> str:
-        rows = self.points()
-        return table(type(self).__name__, ([*row.values()] for row in rows[:: max(1, len(rows) // 10)]), [*rows[0]])
+def _html(curve: PrivacyCurve | TradeoffCurve) -> str:
+    rows = curve.points()
+    return table(type(curve).__name__, ([*row.values()] for row in rows[:: max(1, len(rows) // 10)]), [*rows[0]])
 
 
-class PrivacyCurve(_Curve):
+class PrivacyCurve(Compared):
     """delta(epsilon) of one direction, as natural logarithms: deltas may be far below the smallest double."""
 
     run: Run
@@ -68,6 +61,8 @@ class PrivacyCurve(_Curve):
     epsilon: Cells
     log_delta_lower: Cells
     log_delta_upper: Cells
+
+    _repr_html_ = _html
 
     def points(self) -> Points:
         """Rows of plain numbers; a delta in double precision never loses its side."""
@@ -79,7 +74,7 @@ class PrivacyCurve(_Curve):
         return _points({"direction": self.direction}, columns | logs)
 
 
-class TradeoffCurve(_Curve):
+class TradeoffCurve(Compared):
     """Certified bounds of the errors of the best attack: false negatives, and true positives, at false positives."""
 
     run: Run
@@ -89,6 +84,8 @@ class TradeoffCurve(_Curve):
     fnr_upper: Cells
     tpr_lower: Cells
     tpr_upper: Cells
+
+    _repr_html_ = _html
 
     def points(self) -> Points:
         """Rows of plain numbers."""

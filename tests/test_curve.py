@@ -121,11 +121,8 @@ def test_pictures_show_every_curve():
     assert len(drawn) == 4
     assert {line.get_linestyle() for line in drawn} == {"-", "--"}
     assert len({str(line.get_color()) for line in drawn}) == 2
-    figure = plot.tradeoff_curves([tradeoff_curve(RUN, fpr=[0.0, 0.1, 1.0])])
-    assert [panel.get_xscale() for panel in figure.axes] == ["linear", "log"]
-    for draw in (plot.privacy_curves, plot.tradeoff_curves):
-        with pytest.raises(ValueError, match="curves is empty"):
-            draw([])
+    with pytest.raises(ValueError, match="curves is empty"):
+        plot.privacy_curves([])
 
 
 def test_a_legend_names_every_run_once_and_stands_beside_the_curves():
@@ -140,8 +137,8 @@ def test_a_legend_names_every_run_once_and_stands_beside_the_curves():
     assert texts == [*map(str, runs), "remove a record", "add a record"]
     assert legend.get_window_extent().x0 >= axis.get_window_extent().x1
     assert legend.get_window_extent().x1 <= figure.bbox.x1
-    few = plot.tradeoff_curves([tradeoff_curve(run, fpr=[0.0, 0.1, 1.0]) for run in runs[:2]])
-    assert [text.get_text() for text in few.legends[0].get_texts()] == [*map(str, runs[:2]), "guessing"]
+    few = plot.tradeoff({str(run): run.job for run in runs[:2]}).axes[0].get_legend()
+    assert [text.get_text() for text in few.get_texts()] == [*map(str, runs[:2]), "guessing"]
 
 
 def test_unknown_bounds_are_shaded_and_not_drawn_as_lines():

@@ -82,7 +82,6 @@ PICTURES = {
     "noise_map": "fa.plot.noise_map(epsilon=3.0, **sizes, batch_size=[64, 512], epochs=[1, 10])",
     "tradeoff": "fa.plot.tradeoff({'run': step * 100})",
     "privacy_curves": "fa.plot.privacy_curves([fa.curve.privacy_curve(run, points=9)])",
-    "tradeoff_curves": "fa.plot.tradeoff_curves([fa.curve.tradeoff_curve(run)])",
     "accuracy": "fa.plot.accuracy({'Laplace': fa.curve.accuracy_curve(fa.Laplace, [1.0, 2.0], delta=1e-6)})",
     "prefix_error": "fa.plot.prefix_error({'tree': fa.utility(tree, step=[1, 2, 3])}, [1, 2, 3])",
     "privacy_loss": "fa.plot.privacy_loss({'coin': fa.privacy_loss(fa.from_pmf([0.6, 0.4], [0.4, 0.6]) * 5)})",

@@ -205,8 +205,8 @@ def curve(given: Namespace) -> Answer:
         figure = plot.privacy_curves(privacy) if given.picture else None
     else:
         promise = "certified lower and upper bounds of the error rates of the best attack"
-        found = tradeoff = [tradeoff_curve(run, relation) for run in asked]
-        figure = plot.tradeoff_curves(tradeoff) if given.picture else None
+        found = [tradeoff_curve(run, relation) for run in asked]
+        figure = plot.tradeoff({str(run): run.job for run in asked}, neighbors=relation) if given.picture else None
     if given.csv:
         write_csv(found, given.csv, overwrite=given.overwrite)
     if figure:

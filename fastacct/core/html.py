@@ -35,17 +35,15 @@ def _text(value: object) -> str:
 
 def names(status: object) -> str:
     """A status by name; of many, how many have each."""
-    codes = np.asarray(status).ravel()
-    counted = [(name, int((codes == code).sum())) for code, name in enumerate(_NAMES)]
-    if np.asarray(status).ndim == 0:
-        return next((name for name, n in counted if n), "")
+    codes = np.asarray(status)
+    if codes.ndim == 0:
+        return _NAMES[int(codes)]
+    counted = ((name, int((codes == code).sum())) for code, name in enumerate(_NAMES))
     return ", ".join(f"{n} of {codes.size} {name}" for name, n in counted if n) or "none"
 
 
 def bounds_table(lower: object, upper: object, status: object) -> str:
     """Lower and upper bounds, cell by cell, and how many are TIGHT."""
-    if not isinstance(upper, np.ndarray) or not isinstance(lower, np.ndarray):
-        return table("certified bounds", [(lower, upper, names(status))], ("lower", "upper", "status"))
-    codes = np.broadcast_to(np.asarray(status), upper.shape)
-    rows = ((f"{index}", lower[index], upper[index], names(codes[index])) for index in np.ndindex(upper.shape))
+    low, high, codes = np.broadcast_arrays(*map(np.asarray, (lower, upper, status)))
+    rows = ((f"{index or ''}", low[index], high[index], names(codes[index])) for index in np.ndindex(codes.shape))
     return table(f"certified bounds: {names(codes)}", rows, ("cell", "lower", "upper", "status"))

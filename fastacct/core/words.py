@@ -8,33 +8,22 @@ from typing import Final
 
 __all__ = ["did_you_mean", "written_out"]
 
-_SYNONYMS: Final = {
-    "sigma": "noise_multiplier",
-    "noise": "noise_multiplier",
-    "scale": "noise_multiplier",
-    "q": "sample_rate",
-    "rate": "sample_rate",
-    "sampling_rate": "sample_rate",
-    "sampling_probability": "sample_rate",
-    "t": "steps",
-    "num_steps": "steps",
-    "iterations": "steps",
-    "n": "records",
-    "dataset_size": "records",
-    "sample_size": "records",
-    "lot_size": "batch_size",
-    "eps": "epsilon",
-    "target_epsilon": "epsilon",
-    "target_delta": "delta",
-    "alpha": "orders",
-    "alphas": "orders",
-    "order": "orders",
-    "relation": "neighbors",
-    "prv": "PLD",
-    "kl": "divergence",
-    "mse": "utility",
-    "reconstruction": "tpr_at_fpr",
+_MEANT: Final = {
+    "noise_multiplier": "sigma noise scale",
+    "sample_rate": "q rate sampling_rate sampling_probability",
+    "steps": "t num_steps iterations",
+    "records": "n dataset_size sample_size",
+    "batch_size": "lot_size",
+    "epsilon": "eps target_epsilon",
+    "delta": "target_delta",
+    "orders": "alpha alphas order",
+    "neighbors": "relation",
+    "PLD": "prv",
+    "divergence": "kl",
+    "utility": "mse",
+    "tpr_at_fpr": "reconstruction",
 }
+_SYNONYMS: Final = {word: name for name, words in _MEANT.items() for word in words.split()}
 """What other libraries and papers call it."""
 
 _DEFAULTS: Final = {"neighbors": "add_remove", "sampling": "poisson"}

@@ -42,13 +42,11 @@ class ErrorLaw(Record):
     source: str = ""
 
     def __repr__(self) -> str:
-        kind = "exact" if self.is_exact else "a bound"
-        return f"ErrorLaw(of={self.of!r}, root_mean_square={self.root_mean_square!r}, {kind})"
+        return f"ErrorLaw({self.of!r}, {self.root_mean_square!r}, {'exact' if self.is_exact else 'a bound'})"
 
     def _repr_html_(self) -> str:
         rows = [(f"quantile({beta})", self.quantile(beta)) for beta in (0.5, 0.05)]
-        kind = "exact" if self.is_exact else "a bound"
-        return table(f"{self.of} ({kind})", [("root mean square", self.root_mean_square), *rows])
+        return table(repr(self), rows)
 
     @property
     def root_mean_square(self) -> float | Floats:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "WITH_LEGEND"]
-__all__ += ["as_picture", "legend", "log_scale", "name_axes", "new_figure", "save"]
+__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "WIDE", "Color"]
+__all__ += ["as_picture", "colors", "legend", "log_scale", "name_axes", "new_figure", "save"]
 
+Color = tuple[float, float, float, float]
 SUFFIXES: Final = (".png", ".pdf", ".svg")
 DPI: Final = 200
 SMALL: Final = 9.0
@@ -29,7 +30,7 @@ SMALL: Final = 9.0
 MEDIUM: Final = 10.0
 LARGE: Final = 12.0
 NARROWEST: Final = 6.4
-WITH_LEGEND: Final = 8.0
+WIDE: Final = 8.0
 LEGEND_ROWS: Final = 16
 
 
@@ -94,6 +95,14 @@ def name_axes(axis: Axes, x: str, y: str) -> None:
     axis.set_xlabel(x, fontsize=MEDIUM)
     axis.set_ylabel(y, fontsize=MEDIUM)
     axis.grid(True, color="#dddddd", linewidth=0.6)
+
+
+def colors(n: int, what: str) -> list[Color]:
+    """A colour for each of `n` lines; nothing to draw is refused."""
+    if not n:
+        raise ValueError(f"{what} is empty: nothing to draw")
+    viridis = import_extra("matplotlib", "plot").colormaps["viridis"]
+    return [viridis(x) for x in np.linspace(0.0, 0.85, n)]
 
 
 def legend(figure: Figure, entries: int) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastacct.core.inputs import Cells
 from fastacct.core.relations import RELATIONS
-from fastacct.plot.figures import LARGE, MEDIUM, NARROWEST, SMALL, WITH_LEGEND, log_scale, name_axes, new_figure
+from fastacct.plot.figures import LARGE, MEDIUM, NARROWEST, SMALL, WIDE, log_scale, name_axes, new_figure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.contour import QuadContourSet
     from matplotlib.figure import Figure
 
-__all__ = ["epsilon_grid", "epsilon_plane"]
+__all__ = ["draw_levels", "epsilon_grid", "epsilon_plane"]
 
-Cells = NDArray[np.float64]
 LEVELS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 TITLE_CHARACTERS: Final = 130.0  # per inch of line and point of height
 PANELS: Final = 8
@@ -71,18 +70,14 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     columns = math.ceil(len(steps) / rows)
     figure, axes = new_figure(max(NARROWEST, 2.55 * columns + 1.35), 1.3 + 3.0 * rows, rows, columns, share=True)
     for place, (axis, n_steps) in enumerate(zip(axes, steps, strict=False)):
-        filled = _draw_panel(axis, rates, noises, cells.sel(steps=n_steps).values, levels)
+        filled = draw_levels(axis, rates, noises, cells.sel(steps=n_steps).values, levels)
         axis.set_title(f"{n_steps:,} steps", fontsize=MEDIUM)
         axis.tick_params(labelleft=place % columns == 0, labelbottom=place + columns >= len(steps))
     for axis in axes[len(steps) :]:
         axis.remove()
     figure.supylabel(NAMES["noise_multiplier"], fontsize=MEDIUM)
     figure.supxlabel(NAMES["sample_rate"], fontsize=MEDIUM)
-    bar = figure.colorbar(filled, ax=axes[: len(steps)], extend="both", pad=0.015, aspect=28)
-    bar.set_label("epsilon", fontsize=MEDIUM)
-    bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
-    bar.ax.minorticks_off()
-    bar.ax.tick_params(labelsize=SMALL)
+    _colour_bar(filled, axes[: len(steps)], levels)
     known = dataset.attrs | dataset["epsilon"].attrs
     about = [str(known.get(name, f"unknown {name}")) for name in ("guarantee", "neighbors", "accountant")]
     first = f"DP-SGD epsilon at delta = {cells['delta'].item():g}, {about[0]} ({RELATIONS.get(about[1], about[1])})"
@@ -119,16 +114,21 @@ def epsilon_plane(
     }
     cells = cells.isel(dict.fromkeys(others, 0)).sortby([x, y]).transpose(y, x)
     cells = cells.where((cells[x] > 0) & (cells[y] > 0) & np.isfinite(cells[x]) & np.isfinite(cells[y]), drop=True)
-    figure, (axis,) = new_figure(WITH_LEGEND, 4.8)
-    filled = _draw_panel(axis, cells[x].values, cells[y].values, cells.values, sorted(map(float, levels)))
+    figure, (axis,) = new_figure(WIDE, 4.8)
+    filled = draw_levels(axis, cells[x].values, cells[y].values, cells.values, sorted(map(float, levels)))
     name_axes(axis, NAMES.get(x, x.replace("_", " ")), NAMES.get(y, y.replace("_", " ")))
-    bar = figure.colorbar(filled, ax=axis, extend="both", pad=0.015)
-    bar.set_label("epsilon (certified upper bound)", fontsize=MEDIUM)
-    bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
-    bar.ax.minorticks_off()
+    _colour_bar(filled, [axis], levels)
     places |= {name: str(value) for name, value in dataset.attrs.items() if name == "delta"}
     figure.suptitle(", ".join(f"{n} {v}".replace("_", " ") for n, v in places.items()), fontsize=MEDIUM)
     return figure
+
+
+def _colour_bar(filled: QuadContourSet, axes: list[Axes], levels: Sequence[float]) -> None:
+    bar = axes[0].figure.colorbar(filled, ax=axes, extend="both", pad=0.015, aspect=28)
+    bar.set_label("epsilon (certified upper bound)", fontsize=MEDIUM)
+    bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
+    bar.ax.minorticks_off()
+    bar.ax.tick_params(labelsize=SMALL)
 
 
 def _epsilon_lines(cells: xr.DataArray) -> Figure:
@@ -142,20 +142,21 @@ def _epsilon_lines(cells: xr.DataArray) -> Figure:
     return figure
 
 
-def _draw_panel(axis: Axes, rates: Cells, noises: Cells, values: Cells, levels: Sequence[float]) -> QuadContourSet:
+def draw_levels(axis: Axes, x: Cells, y: Cells, values: Cells, levels: Sequence[float]) -> QuadContourSet:
+    """Colours, and labelled lines at the levels, of values over two logarithmic axes."""
     from matplotlib.colors import LogNorm
 
     # Zero and infinity have no logarithm; far outside the levels they fall under the colour bar's two ends.
     finite = np.clip(values, levels[0] * 1e-6, levels[-1] * 1e6)
-    log_scale(axis, axis.xaxis, rates[0], rates[-1])
-    log_scale(axis, axis.yaxis, noises[0], noises[-1])
+    log_scale(axis, axis.xaxis, x[0], x[-1])
+    log_scale(axis, axis.yaxis, y[0], y[-1])
     fine, norm = np.geomspace(levels[0], levels[-1], 97), LogNorm(levels[0], levels[-1])
-    filled = axis.contourf(rates, noises, finite, levels=fine, norm=norm, cmap="viridis_r", extend="both")
+    filled = axis.contourf(x, y, finite, levels=fine, norm=norm, cmap="viridis_r", extend="both")
     crossed = [level for level in levels if finite.min() < level < finite.max()]
     if crossed:
         # Lines are interpolated in log(epsilon), which spans decades from one cell to the next.
         lines = axis.contour(
-            rates, noises, np.log(finite), levels=np.log(crossed), colors="black", linewidths=0.8, linestyles="solid"
+            x, y, np.log(finite), levels=np.log(crossed), colors="black", linewidths=0.8, linestyles="solid"
         )
         for text in axis.clabel(lines, fmt=lambda level: f"{math.exp(level):g}", fontsize=SMALL):
             text.set_bbox({"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75})

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastacct.core.extras import import_extra
-from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, log_scale, name_axes, new_figure
+from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, Color, colors, log_scale, name_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from fastacct.privacy_loss import PrivacyLoss
 
 __all__ = ["accuracy", "network_gain", "prefix_error", "privacy_loss"]
-
-Cells = NDArray[np.float64]
 
 
 def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
@@ -40,8 +36,8 @@ def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
     >>> curves = {one.__name__: fa.curve.accuracy_curve(one, noises, delta=1e-6) for one in (fa.Laplace, fa.Gaussian)}
     >>> figure = accuracy(curves)
     """
-    figure, axis, colors = _lines(curves, "curves")
-    for (name, curve), color in zip(curves.items(), colors, strict=True):
+    figure, axis, palette = _lines(curves, "curves")
+    for (name, curve), color in zip(curves.items(), palette, strict=True):
         axis.plot(curve.error, curve.epsilon, color=color, linewidth=1.6, label=name)
     errors, epsilons = (
         np.concatenate([getattr(one, side) for one in curves.values()]) for side in ("error", "epsilon")
@@ -64,8 +60,8 @@ def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure
     >>> steps = list(range(1, 65))
     >>> figure = prefix_error({"tree": fa.utility(fa.TreeAggregation(1.0, 64), step=steps)}, steps)
     """
-    figure, axis, colors = _lines(errors, "errors")
-    for (name, law), color in zip(errors.items(), colors, strict=True):
+    figure, axis, palette = _lines(errors, "errors")
+    for (name, law), color in zip(errors.items(), palette, strict=True):
         height = np.broadcast_to(np.asarray(law.root_mean_square, dtype=np.float64), (len(steps),))
         axis.step(steps, height, where="mid", color=color, linewidth=1.4, label=name)
     axis.set_ylim(bottom=0.0)
@@ -85,8 +81,8 @@ def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
     >>> gains = {n: fa.network_gain(fa.GradientWalk(4.0, 10, n), delta=1e-6) for n in sizes}
     >>> figure = network_gain({"gradient steps": gains})
     """
-    figure, axis, colors = _lines(gains, "gains")
-    for (name, line), color in zip(gains.items(), colors, strict=True):
+    figure, axis, palette = _lines(gains, "gains")
+    for (name, line), color in zip(gains.items(), palette, strict=True):
         sizes = sorted(line)
         axis.plot(sizes, [line[n].network for n in sizes], "-o", color=color, markersize=3.5, label=name)
         axis.plot(sizes, [line[n].local for n in sizes], ":", color=color)
@@ -109,8 +105,8 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
     >>> import fastacct as fa
     >>> figure = privacy_loss({"Laplace, 10 times": fa.privacy_loss(fa.Laplace(1.0) * 10)})
     """
-    figure, axis, colors = _lines(losses, "losses")
-    for (name, loss), color in zip(losses.items(), colors, strict=True):
+    figure, axis, palette = _lines(losses, "losses")
+    for (name, loss), color in zip(losses.items(), palette, strict=True):
         ends = float(loss.quantile(0.999).lower), float(loss.quantile(smallest).upper)
         low, high = max(ends[0], -700.0), min(ends[1], 700.0)
         at = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low) + 1e-9, 400)
@@ -125,13 +121,10 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
     return _finished(figure, axis, "Privacy loss")
 
 
-def _lines(named: Mapping[str, object], what: str) -> tuple[Figure, Axes, list[tuple[float, float, float, float]]]:
+def _lines(named: Mapping[str, object], what: str) -> tuple[Figure, Axes, list[Color]]:
     """A figure with one panel, and a colour for each line."""
-    if not named:
-        raise ValueError(f"{what} is empty: nothing to draw")
     figure, (axis,) = new_figure(NARROWEST, 4.3)
-    viridis = import_extra("matplotlib", "plot").colormaps["viridis"]
-    return figure, axis, [viridis(x) for x in np.linspace(0.0, 0.85, len(named))]
+    return figure, axis, colors(len(named), what)
 
 
 def _log_plane(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:

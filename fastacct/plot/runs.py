@@ -1,19 +1,22 @@
-"""Pictures of DP-SGD runs: epsilon over epochs, the noise that a target asks for, what an attack can do."""
+"""Pictures of DP-SGD runs: delta over epsilon, epsilon over epochs, the noise for a target, what an attack can do."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
 from fastacct.core.inputs import Reals
+from fastacct.core.relations import Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
-from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, log_scale, name_axes, new_figure
+from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, WIDE, colors, legend, log_scale, name_axes, new_figure
+from fastacct.plot.grids import draw_levels
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
@@ -21,11 +24,51 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fastacct.accountants.question import Job
+    from fastacct.curve import PrivacyCurve
 
-__all__ = ["epsilon_over_epochs", "noise_map", "tradeoff"]
+__all__ = ["epsilon_over_epochs", "noise_map", "privacy_curves", "tradeoff"]
 
 _STYLES: Final = (("#0072b2", "-"), ("#d55e00", "--"), ("#009e73", "-."), ("#cc79a7", ":"))
 """Colours that people tell apart (Okabe, Ito), and dashes for those who do not."""
+_DASHES: Final = {"remove": "-", "add": "--"}
+
+
+def privacy_curves(curves: Sequence[PrivacyCurve]) -> Figure:
+    """Draw delta over epsilon: one colour per run, adding a record dashed, the certified interval shaded.
+
+    **Guarantee.** The lines are the certified upper bounds; the shade reaches down to the lower bounds and is rarely
+    visible.
+
+    The vertical axis ends where the first curve ends that ends.  ValueError without any curve.
+
+    Examples
+    --------
+    >>> from fastacct.curve import Run, privacy_curve
+    >>> figure = privacy_curves([privacy_curve(Run(1.0, 0.01, 100), way, points=9) for way in ("remove", "add")])
+    """
+    runs = dict.fromkeys(curve.run for curve in curves)
+    color = dict(zip(runs, colors(len(runs), "curves"), strict=True))
+    figure, (axis,) = new_figure(WIDE, 4.3)
+    bounds = [np.stack([curve.log_delta_lower, curve.log_delta_upper]) / math.log(10.0) for curve in curves]
+    floor = min(-1.0, max(float(upper[np.isfinite(upper)].min(initial=0.0)) for _, upper in bounds))
+    for curve, both in zip(curves, bounds, strict=True):
+        lower, upper = np.clip(both, 2 * floor, 0.0)
+        axis.fill_between(curve.epsilon, lower, upper, color=color[curve.run], alpha=0.2, linewidth=0)
+        axis.plot(curve.epsilon, upper, _DASHES[curve.direction], color=color[curve.run], linewidth=1.6)
+    entries = [(str(run), "-", own) for run, own in color.items()]
+    ways = dict.fromkeys(curve.direction for curve in curves)
+    entries += [(f"{way} a record", _DASHES[way], (0.0, 0.0, 0.0, 1.0)) for way in ways]
+    for label, dash, own in entries:
+        axis.plot([], [], dash, color=own, linewidth=1.6, label=label)
+    axis.set(xlim=(0.0, max(float(curve.epsilon[-1]) for curve in curves)), ylim=(floor, 0.0))
+    name_axes(axis, "epsilon", "delta")
+    from matplotlib.ticker import MaxNLocator
+
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
+    legend(figure, len(entries))
+    figure.suptitle("Certified privacy curves (Poisson sampling)", fontsize=MEDIUM)
+    return figure
 
 
 def epsilon_over_epochs(
@@ -45,19 +88,11 @@ def epsilon_over_epochs(
     --------
     >>> figure = epsilon_over_epochs([0.8, 1.0], records=50_000, batch_size=512, epochs=[1, 10, 100], delta=1e-5)
     """
-    axis = _axis(axis)
-    x = np.sort(np.asarray(epochs, dtype=np.float64))
-    seen = []
+    figure, axis, seen = *_panel(axis), []
+    x, rate = np.sort(np.asarray(epochs, dtype=np.float64)), batch_size / records
     for noise, (color, dash) in zip(noise_multiplier, cycle(_STYLES)):
         for accountant, width in ((None, 2.2), (RDP(), 0.8)):
-            y = dpsgd.epsilon(
-                noise_multiplier=noise,
-                records=records,
-                batch_size=batch_size,
-                epochs=x,
-                delta=delta,
-                accountant=accountant,
-            )
+            y = dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, epochs=x, delta=delta, accountant=accountant)
             axis.plot(x, y, dash if width > 1.0 else "-", color=color, linewidth=width)
             seen.append(np.asarray(y))
         axis.text(x[-1], float(seen[-2][-1]), f" $\\sigma$ = {noise:g}", color=color, fontsize=SMALL, va="center")
@@ -65,7 +100,7 @@ def epsilon_over_epochs(
     log_scale(axis, axis.yaxis, 0.8 * float(np.min(seen)), 1.2 * float(np.max(seen)))
     name_axes(axis, "epochs", rf"$\varepsilon$ at $\delta$ = {delta:g}")
     axis.set_title("Privacy spent (thin: Rényi DP)", fontsize=MEDIUM)
-    return _figure(axis)
+    return figure
 
 
 def noise_map(
@@ -86,39 +121,41 @@ def noise_map(
     --------
     >>> figure = noise_map(epsilon=3.0, delta=1e-5, records=50_000, batch_size=[64, 512, 4096], epochs=[1, 10, 100])
     """
-    axis = _axis(axis)
+    figure, axis = _panel(axis)
     x, y = (np.sort(np.asarray(one, dtype=np.float64)) for one in (epochs, batch_size))
     found = dpsgd.noise_multiplier(epsilon=epsilon, delta=delta, records=records, batch_size=y[:, None], epochs=x)
-    values = np.log(np.maximum(np.asarray(found), 1e-3))
-    axis.contourf(x, y, values, levels=np.log(levels), cmap="cividis", extend="both")
-    lines = axis.contour(x, y, values, levels=np.log(levels), colors="white", linewidths=0.8, linestyles="solid")
-    axis.clabel(lines, fmt=lambda level: f"{np.exp(level):g}", fontsize=SMALL)
-    log_scale(axis, axis.xaxis, float(x[0]), float(x[-1]))
-    log_scale(axis, axis.yaxis, float(y[0]), float(y[-1]))
+    draw_levels(axis, x, y, np.asarray(found), levels)
     name_axes(axis, "epochs", f"batch size (of {records:,})")
     axis.set_title(rf"Noise multiplier for $\varepsilon$ = {epsilon:g}, $\delta$ = {delta:g}", fontsize=MEDIUM)
-    return _figure(axis)
+    return figure
 
 
 def tradeoff(
-    jobs: dict[str, Job], *, delta: float = 1e-5, smallest: float = 1e-4, axis: Axes | None = None, marked: Reals = ()
+    jobs: dict[str, Job],
+    *,
+    delta: float = 1e-5,
+    smallest: float = 1e-4,
+    axis: Axes | None = None,
+    marked: Reals = (),
+    neighbors: Relation = "add_remove",
 ) -> Figure:
     """Draw the largest true-positive rate of any attack; thin: what (epsilon, delta) alone would allow.
 
-    **Guarantee.** No attack is above a line, add or remove.  `marked`: false-positive rates with a labelled point.
+    **Guarantee.** No attack is above a line.  `marked`: false-positive rates with a labelled point.
 
     Examples
     --------
     >>> import fastacct as fa
     >>> figure = tradeoff({"my run": fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930}, marked=[0.01])
     """
-    axis, fpr = _axis(axis), np.geomspace(smallest, 1.0, 61)
+    figure, axis = _panel(axis)
+    fpr = np.geomspace(smallest, 1.0, 61)
     for (name, job), (color, dash) in zip(jobs.items(), cycle(_STYLES)):
-        epsilon = float(smallest_epsilon(job, delta=delta))
-        axis.plot(fpr, tpr_at_fpr(job, fpr), dash, color=color, linewidth=2.2, label=name)
+        epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
+        axis.plot(fpr, tpr_at_fpr(job, fpr, neighbors=neighbors), dash, color=color, linewidth=2.2, label=name)
         axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
         for at in np.atleast_1d(np.asarray(marked, dtype=np.float64)).tolist():
-            found = float(tpr_at_fpr(job, at))
+            found = float(tpr_at_fpr(job, at, neighbors=neighbors))
             axis.plot([at], [found], "o", color=color, markersize=4)
             axis.annotate(f"{found:.1%} at {at:.3g}", (at, found), (6, -12), textcoords="offset points", fontsize=SMALL)
     axis.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey", label="guessing")
@@ -127,13 +164,9 @@ def tradeoff(
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
     axis.legend(fontsize=SMALL, frameon=False, loc="lower right")
     axis.set_title(r"What an attack can do (thin: by $\varepsilon$, $\delta$ alone)", fontsize=MEDIUM)
-    return _figure(axis)
-
-
-def _axis(axis: Axes | None) -> Axes:
-    return new_figure(NARROWEST, 4.3)[1][0] if axis is None else axis
-
-
-def _figure(axis: Axes) -> Figure:
-    figure: Figure = axis.get_figure()  # type: ignore[assignment]
     return figure
+
+
+def _panel(axis: Axes | None) -> tuple[Figure, Axes]:
+    own = new_figure(NARROWEST, 4.3)[1][0] if axis is None else axis
+    return cast("Figure", own.get_figure()), own

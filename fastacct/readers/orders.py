@@ -67,9 +67,8 @@ def _largest(whole: Process, relation: Relation, threads: int) -> Cells:
     with np.errstate(divide="ignore"):
         for sigma, rate, count in _runs(whole, relation):
             bound = -np.log1p(-rate) * (1.0 + 4e-15) if relation == "add" else np.inf
-            total = total + np.where(
-                (sigma < np.inf) & (rate > 0.0) & (count > 0.0), np.maximum(count, 1.0) * bound, 0.0
-            )
+            is_used = (sigma < np.inf) & (rate > 0.0) & (count > 0.0)
+            total = total + np.where(is_used, np.maximum(count, 1.0) * bound, 0.0)
     return np.asarray(total) * (1.0 + 4e-15)
 
 

@@ -21,14 +21,8 @@ from fastacct.core.rounding import raised
 from fastacct.mechanisms.gaussian import Gaussian
 
 __all__ = ["approximate_to_advantage", "approximate_to_probabilistic", "bounded_range_to_zcdp", "gdp_to_zcdp"]
-__all__ += [
-    "moments_to_rdp",
-    "pure_to_zcdp",
-    "rdp_to_delta",
-    "rdp_to_epsilon",
-    "rdp_to_moments",
-    "zcdp_to_epsilon_closed_form",
-]
+__all__ += ["moments_to_rdp", "pure_to_zcdp", "rdp_to_delta", "rdp_to_epsilon", "rdp_to_moments"]
+__all__ += ["zcdp_to_epsilon_closed_form"]
 
 _ORDER: Final = Domain(1.0, 1e11, open_low=True)
 _POWER: Final = Domain(0.0, 1e11, open_low=True)
