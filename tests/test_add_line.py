@@ -1,4 +1,4 @@
-"""Few steps in direction add (line/add_line.h) against direct integration: truth inside, and intervals narrow."""
+"""Few steps in direction add (line/capped_closed.h) against direct integration: truth inside, and intervals narrow."""
 
 import csv
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_epsilon_and_delta_are_inverse():
     assert np.all(_delta(cells, lower[some])[1] >= cells["delta"])
 
 
-def test_the_hyperbola_and_the_vertical_line_agree_where_they_meet():
+def test_the_capped_and_the_vertical_line_agree_where_they_meet():
     """Next to the limit between the two lines, delta of one more step is larger, and by little."""
     cells = _random_cells(3, 200)
     cells["noise_multiplier"] = 12.0 / cells["steps"]  # steps * noise_multiplier is the limit

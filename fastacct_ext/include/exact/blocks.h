@@ -94,6 +94,7 @@ static void fa_job_capped(fa_exact *e)
             job->n = 0;
         job->mu2 = run->mu2;
     }
+    fa_exact_added(e);
 }
 
 /* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */

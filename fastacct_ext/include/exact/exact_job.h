@@ -4,8 +4,8 @@
 #define FA_EXACT_JOB_H
 
 #include "../choices.h"
-#include "../line/add_readout.h"
 #include "../line/capped_bound.h"
+#include "../line/contour_read.h"
 #include "../line/many_steps.h"
 #include "../renyi/order_search.h"
 #include "one_step.h"
@@ -15,6 +15,10 @@
 #define FA_SHARED     0.99  /* expected participations from which all targets near a round one share a line */
 #define FA_CLOSE      4e-9  /* width up to which a capped line of several answers: another line is far dearer */
 #define FA_FAR_END    300.0 /* square of the deviations between the mean and the largest loss of added steps */
+#define FA_NARROW     1e-9  /* width, relative for eps, beyond which another way is tried */
+#define FA_ADD_STEPS  100.0 /* added steps up to which their largest loss is in sight; to this steps * sigma ... */
+#define FA_ADD_WALLED 60.0  /* ... the capped line has the floor of few steps, and to this one ... */
+#define FA_ADD_FIRST  12.0  /* ... it is cheaper than the vertical line, as measured */
 
 typedef struct {
     fa_contour way[2]; /* [0] remove, [1] add: the same blocks, each with nodes of its own */
@@ -30,7 +34,6 @@ typedef struct {
     fa_many *many;          /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
     int refused;            /* ... and whether the last answer could not be certified there */
     double add_anchor;      /* capped[0].anchor that way[1]'s line is placed for; 0: none */
-    fa_add_work add;        /* direction add of few steps (line/add_line.h) */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -42,7 +45,6 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     free(e->way[0].blocks);
     free(e->way[1].blocks);
     free(e->moment);
-    fa_add_work_free(&e->add);
     memset(e, 0, sizeof(*e));
 }
 
@@ -59,7 +61,7 @@ FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions, int points_
         e->way[d].n_blocks = n_blocks;
         e->way[d].sign = d ? -1 : 1;
     }
-    if (fa_add_work_init(&e->add) && e->moment && e->way[0].blocks && e->way[1].blocks)
+    if (e->moment && e->way[0].blocks && e->way[1].blocks)
         return 1;
     fa_exact_free(e);
     return 0;
@@ -80,6 +82,35 @@ FA_FUNC void fa_capped_begin(fa_cap_work *capped, int n_blocks, int is_add)
     capped->job.is_add = is_add;
     capped->anchor = 0.0;
     capped->certified = 0;
+}
+
+/* whether the capped line takes this direction of the job: several steps of sampled Gaussians, and Gaussians; added
+ * ones where they are few, or their largest loss is so many deviations away that no end is in sight */
+FA_INLINE int fa_is_capped(const fa_exact *e, int way)
+{
+    const fa_cap_job *job = &e->capped[way].job;
+    int is_few = job->steps <= FA_ADD_STEPS, is_far = job->least * job->least > FA_FAR_END * job->variance;
+    if (way && !(job->mu2 > 0.0) && (is_few ? job->mixtures > 0 : !is_far))
+        return 0;
+    return job->n > 0 && (job->steps > 1.0 || job->mu2 > 0.0);
+}
+
+/* the product of all steps and the largest noise: how far the vertical line of few added steps is from being cheap */
+FA_FUNC double fa_added_size(const fa_cap_job *job)
+{
+    double sigma = 0.0;
+    int b;
+    for (b = 0; b < job->n; b++)
+        sigma = fa_max(sigma, job->blocks[b].sigma);
+    return job->steps * sigma;
+}
+
+/* how direction add is asked, once the job is whole */
+FA_FUNC void fa_exact_added(fa_exact *e)
+{
+    fa_cap_job *job = &e->capped[1].job;
+    job->walled = fa_is_capped(e, 1) && job->mu2 == 0.0 && job->mixtures == 0 && job->steps <= FA_ADD_STEPS &&
+                  (job->n > 1 || fa_added_size(job) <= FA_ADD_WALLED);
 }
 
 /* one sampled Gaussian block, sigma > 0, 0 < q <= 1, steps > 0 */
@@ -108,20 +139,10 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
         if (e->capped[d].job.capacity > 0 && !gaussian)
             fa_cap_job_add(&e->capped[d].job, sigma, q, steps);
     }
+    fa_exact_added(e);
 }
 
 FA_FUNC double fa_one_sided_eps_end(const fa_exact *e, int way) { return way ? e->add_end : INFINITY; }
-
-/* whether the capped line takes this direction of the job: several steps of sampled Gaussians, and Gaussians; added
- * ones where their largest loss is so many deviations away that no end is in sight */
-FA_INLINE int fa_is_capped(const fa_exact *e, int way)
-{
-    const fa_cap_job *job = &e->capped[way].job;
-    if (way && !(job->mu2 > 0.0) &&
-        !(job->steps > FA_ADD_STEPS && job->least * job->least > FA_FAR_END * job->variance))
-        return 0;
-    return job->n > 0 && (job->steps > 1.0 || job->mu2 > 0.0);
-}
 
 /* whether the capped line is the only one for direction remove: a vertical line without cap has never bettered it for
  * one sampled Gaussian; of several different ones, and of mixtures, it serves some that the capped line gives up */
@@ -130,15 +151,28 @@ FA_INLINE int fa_is_lone(const fa_exact *e)
     return e->capped->job.n == 1 && e->capped->job.mixtures == 0;
 }
 
-/* whether direction add asks the capped line first: mixtures that are far from their largest loss */
-FA_INLINE int fa_mixtures_first(const fa_exact *e) { return fa_is_capped(e, 1) && e->capped[1].job.mixtures > 0; }
+/* whether few steps of sampled Gaussians are added, and the capped line is asked first */
+FA_INLINE int fa_few_first(const fa_exact *e)
+{
+    const fa_cap_job *job = &e->capped[1].job;
+    return job->walled && (job->n > 1 || fa_added_size(job) <= FA_ADD_FIRST);
+}
+
+/* whether direction add asks the capped line first: also mixtures that are far from their largest loss */
+FA_INLINE int fa_added_first(const fa_exact *e)
+{
+    return fa_few_first(e) || (fa_is_capped(e, 1) && e->capped[1].job.mixtures > 0);
+}
+
+/* whether an interval of log delta is narrow; -inf on both sides is not */
+FA_INLINE int fa_is_narrow(fa_interval r) { return r.upper - r.lower <= FA_NARROW; }
 
 /* eps by the capped line: that of the nearest round target, but for one mechanism that hardly any record takes part
  * in: there a line serves one target */
 FA_INLINE int fa_capped_eps(fa_cap_work *capped, double log_delta, fa_interval *out)
 {
     const fa_cap_job *job = &capped->job;
-    return job->n > 1 || job->mu2 > 0.0 || job->steps * job->blocks[0].q >= FA_SHARED
+    return !job->walled && (job->n > 1 || job->mu2 > 0.0 || job->steps * job->blocks[0].q >= FA_SHARED)
                ? fa_cap_eps_anchored(capped, log_delta, out)
                : fa_cap_eps(capped, log_delta, out);
 }

@@ -56,15 +56,12 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     e->add_anchor = way ? 0.0 : e->add_anchor; /* the line is about to go elsewhere */
     /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
      */
-    if (way && eps > e->add_end * (1.0 - FA_BEFORE_END) && fa_few_added(&e->way[1]) &&
-        fa_few_added_log_delta(&e->add, &e->way[1], e->add_end * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
+    if (way && eps > e->add_end * (1.0 - FA_BEFORE_END) && e->capped[1].job.walled &&
+        fa_cap_log_delta(e->capped + 1, e->add_end * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
         r.upper = d.upper;
         return r;
     }
-    if (fa_few_added_first(&e->way[way]) && fa_few_added_log_delta(&e->add, &e->way[1], eps, &r, &e->slope) &&
-        fa_is_narrow(r))
-        return r;
-    if (way && fa_mixtures_first(e) && fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope) && fa_is_narrow(d))
+    if (way && fa_added_first(e) && fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope) && fa_is_narrow(d))
         return d;
     r = fa_share(d, fa_contour_log_delta(&e->way[way], eps, e->points_max));
     if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
@@ -74,10 +71,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
     }
     else
         e->slope = NAN;
-    if (!fa_is_narrow(r) && fa_few_added(&e->way[way]) &&
-        fa_few_added_log_delta(&e->add, &e->way[1], eps, &d, &e->slope))
-        r = fa_share(r, d);
-    if (way && !fa_is_narrow(r) && fa_is_capped(e, 1) && !fa_mixtures_first(e) &&
+    if (way && !fa_is_narrow(r) && fa_is_capped(e, 1) && !fa_added_first(e) &&
         fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope))
         r = fa_share(r, d);
     return r;
@@ -107,14 +101,12 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
             return r;
     }
     e->add_anchor = way ? 0.0 : e->add_anchor;
-    if (fa_few_added(&e->way[way]))
-        return fa_few_added_eps(&e->add, &e->way[1], log_delta, e->points_max);
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0)) {
-        int mixtures = way && fa_mixtures_first(e);
-        if (mixtures && fa_capped_eps(e->capped + 1, log_delta, &r) && r.upper - r.lower <= FA_NARROW * r.upper)
+        int first = way && fa_added_first(e);
+        if (first && fa_capped_eps(e->capped + 1, log_delta, &r) && r.upper - r.lower <= FA_NARROW * r.upper)
             return r;
         r = fa_share(r, fa_contour_eps(&e->way[way], log_delta, e->points_max));
-        if (way && !mixtures && !(r.upper - r.lower <= FA_NARROW * r.upper) && fa_is_capped(e, 1) &&
+        if (way && !first && !(r.upper < INFINITY && r.upper - r.lower <= FA_NARROW * r.upper) && fa_is_capped(e, 1) &&
             fa_capped_eps(e->capped + 1, log_delta, &added))
             r = fa_share(r, added);
         return r;
@@ -178,7 +170,7 @@ FA_FUNC int fa_add_near_anchor(fa_exact *e, double eps, fa_interval *out)
     const fa_cap_work *shared = e->capped;
     fa_contour *run = &e->way[1];
     fa_reading r;
-    if (!shared->certified || !(shared->anchor < 0.0) || fa_few_added_first(run))
+    if (!shared->certified || !(shared->anchor < 0.0) || fa_few_first(e))
         return 0;
     if (e->add_anchor != shared->anchor) {
         fa_contour_reset(run);
@@ -217,10 +209,10 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
         if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) + fa_slop(run, run->c) <= log_delta)
             return 1;
     }
-    if (fa_few_added_first(run)) {
+    if (fa_few_first(e)) {
         fa_interval d;
         double unused;
-        if (fa_few_added_log_delta(&e->add, run, eps, &d, &unused) && (d.upper <= log_delta || d.lower > log_delta))
+        if (fa_cap_log_delta(e->capped + 1, eps, &d, &unused) && (d.upper <= log_delta || d.lower > log_delta))
             return d.upper <= log_delta;
     }
     if (eps > 0.0) { /* a few digits settle most of the others */

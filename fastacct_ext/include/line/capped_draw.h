@@ -68,13 +68,15 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
 #define FA_CAP_SEARCH 9
 
 /* the floor's window on the nodes of a line, or none: then all losses are small */
-FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block)
+FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block, double v)
 {
     fa_cap_nodes *s = &block->nodes;
     if (!block->pair)
         fa_cap_bends(s);
     if (block->split) {
         fa_cap_set_floor(block, s);
+        if (block->walled)
+            block->w.low_cut = fa_cap_cut_low(block, s, v);
         return;
     }
     fa_cap_no_floor(s);
@@ -105,7 +107,7 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
         if (!fa_cap_fill_rough(block, &block->nodes, h, edge, narrow,
                                fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 1))
             return 0.0;
-        fa_cap_finish_nodes(job, block);
+        fa_cap_finish_nodes(job, block, line->plan.low);
     }
     for (i = 0; i < FA_CAP_SEARCH; i++) {
         double shift = effort->dead - 3.0 - log(t) - line->ref;
@@ -166,8 +168,11 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
         if (!(h > 0.0) || !(block->pair ? fa_mix_fill(block, &block->nodes, h, z_low, z_high)
                                         : fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high)))
             return 0;
-        fa_cap_finish_nodes(job, block);
-        fa_cap_centre(block, &block->nodes);
+        fa_cap_finish_nodes(job, block, line->plan.low);
+        if (block->walled)
+            fa_cap_centre_plain(&block->nodes, line->plan.tilt);
+        else
+            fa_cap_centre(block, &block->nodes);
     }
     return 1;
 }
@@ -235,7 +240,9 @@ FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_sa
     for (round = 0;; round++) {
         tol = size - effort->tolerance;
         plan->low = 1.0;
-        if (with_floor && !job->is_add)
+        if (with_floor && job->walled)
+            plan->low = fa_cap_choose_low(job, eps, tol);
+        else if (with_floor && !job->is_add)
             plan->low = fa_cap_choose_floor(job, effort, eps, tol, at);
         else
             fa_cap_try_floor(job, eps, 0.0);
@@ -314,7 +321,12 @@ FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, d
                 return 1;
             break;
         }
-        *eps *= 1.0 + fa_max(-0.5, fa_min(0.5, gap / (-at->slope * *eps)));
+        if (job->walled) {
+            double end = -job->least, eta = end - *eps;
+            *eps = fa_max(1e-9 * end, end - eta * exp(-fa_max(-1.0, fa_min(1.0, gap / fa_max(0.3, -at->slope * eta)))));
+        }
+        else
+            *eps *= 1.0 + fa_max(-0.5, fa_min(0.5, gap / (-at->slope * *eps)));
         if (!fa_cap_place(job, &effort, *eps, at->v, at))
             break;
         log_size = at->log_size;

@@ -56,7 +56,11 @@ FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_a
     g.quadrature *= line;
     g.rounding *= line * fa_max(1.0, eps / a->eps);
     g.put *= exp(g.put_rate * by - value);
-    g.floor *= exp(fa_max(-(p->low - 1.0) * by, p->is_bare ? -(p->right - 1.0) * by : -INFINITY) - value);
+    g.floor *= exp(fa_max(work->job.walled ? p->low * by : -(p->low - 1.0) * by,
+                          p->is_bare ? -(p->right - 1.0) * by : -INFINITY) -
+                   value);
+    if (work->job.walled)
+        g.put = fa_cap_wall_lost(&work->job, eps);
     g.alias *= exp(fa_max(-(p->left - 1.0) * by, -(p->right - 1.0) * by) - value);
     g.closed = fa_cap_closed_error(&work->job, eps, log_value);
     both = g.tail + g.quadrature + g.rounding + g.closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
@@ -89,7 +93,7 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
     fa_cap_saddle at;
     fa_interval found;
     double eps, size, width;
-    int round, near, harder = 0, with_floor = 0;
+    int round, near, harder = 0, with_floor = fa_cap_is_near_wall(job);
     if (!fa_cap_place_delta(job, &effort, log_delta, &eps, &at))
         return 0;
     size = at.log_size;

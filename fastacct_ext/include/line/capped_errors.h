@@ -36,7 +36,7 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
     double swell = 1.0 / (cos(0.5 * b1 * eta) * pow(cos(0.5 * eta), b1)),
            unit = log(g * s2 / block->sigma) - 0.918938533204672741780, cells = exp(2.0 * g) * g * g / 8.0,
            bump = 0.5 + 0.5 / (eta * eta);
-    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width),
+    double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width), plain = block->walled,
            floor_at = block->split ? w->floor : s->z[s->sum.n - 1] + 20.0 * w->floor_width,
            floor_width = with_floor ? w->floor_width : 1.0,
            inv_floor = with_floor ? 0.5 / (floor_width * floor_width) : 0.0;
@@ -60,8 +60,8 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
         ek = size * fa_exp_plain_v(fa_min(600.0, q));
         eb = size * fa_exp_plain_v(fa_min(600.0, q + c * (lr - mean) + t * fabs(li)));
         x = u * (lr + fabs(li) + fabs(mean));
-        line1[j] = eb + ek * (1.0 + x);
-        line2[j] = 0.5 * x * x * fa_max(ek, eb);
+        line1[j] = plain > 0.0 ? eb : eb + ek * (1.0 + x);
+        line2[j] = plain > 0.0 ? eb : 0.5 * x * x * fa_max(ek, eb);
         right[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_right * (lr - mean)));
         loss_r = lr + kappa;
         loss = loss_r * loss_r + li * li;
@@ -89,7 +89,7 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     const fa_cap_nodes *s = &block->nodes;
     double alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-    int n = s->sum.n / 2;
+    int j, n = s->sum.n / 2;
     if (block->pair)
         fa_mix_fill_moduli(block, line, t, right, job->has_floor);
     else if (job->has_floor)
@@ -103,6 +103,8 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
         out.back = alias * fa_cap_cells(s->large_i, s->sum.ei, n);
     if (job->has_floor) {
         out.large = alias * fa_cap_cells(s->scratch2, s->scratch2, n);
+        for (j = s->seen / 2 + 2; j < n; j++) /* small losses end before */
+            s->large_r[j] = 0.0;
         out.low = alias * fa_cap_cells(s->large_r, block->pair ? s->sum.fr : s->large_r, n);
     }
     return out;
@@ -183,6 +185,35 @@ FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_lin
                        : fa_cap_round_large(block, line, u_max, steps, 0);
 }
 
+/* walled: rounding of the plain sum of W exp(u l), relative to its node's weight */
+FA_FUNC double fa_cap_round_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
+    double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / block->w.width,
+           cap = fabs(block->w.cap), sum = 0.0;
+    int j, n = s->sum.n, edge = s->edge;
+    FA_PRAGMA(omp simd reduction(+ : sum))
+    for (j = 0; j < n; j++) {
+        double l = ls[j], al = fabs(l), z = fabs(zs[j]),
+               fine = 80.0 + 9.0 * steps + fa_cap_fine(block, z, zs[j], 0.0, 0),
+               loss = fa_cap_loss_fine(al + shift, 0.0, 0) + 10.0 * al + 2.0 * shift;
+        fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
+        sum += fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) * (fine + u_max * loss);
+    }
+    return FA_EPS * sum;
+}
+
+/* walled: what lies beyond the first and the last node of E_Q[exp(x l) keep], x < 0 or 1 */
+FA_FUNC double fa_cap_plain_ends(const fa_cap_block *block, double x)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    double first = s->z[0] / block->sigma, mean = s->mean - block->kappa, last = s->sum.lr[s->sum.n - 1];
+    return 0.5 * exp(fa_min(600.0, fa_max(0.0, -x * mean) - 0.5 * first * first)) +
+           (2.0 + 4.0 * block->strip / s->h) *
+               exp(fa_min(600.0, s->sum.log_w[s->sum.n - 1] + (x < 0.0 ? x * cos(block->strip) : x) * last));
+}
+
 /* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order
  * 1) or exp(ul) - 1 - ul (order 2) */
 FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int order)
@@ -201,6 +232,18 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
 {
     double t = line->n * line->plan.h, c = line->plan.tilt, u = sqrt(c * c + t * t),
            steps = fa_min(FA_CAP_SYNC, line->n), ends;
+    if (block->walled) {
+        double b0 = exp(fa_min(600.0, block->k / block->steps - c * block->nodes.mean));
+        ends = fa_cap_plain_ends(block, c);
+        errors->near = fa_cap_round_plain(block, line, fabs(c), steps);
+        errors->far = fa_cap_round_plain(block, line, u, steps);
+        errors->fixed = block->moduli.line + ends;
+        errors->mean = errors->large = 0.0;
+        if (block->split)
+            errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + ends +
+                            2.0 * (fa_cap_unseen(block) + block->w.low_cut) * b0;
+        return;
+    }
     fa_cap_rounding(block, line, u, steps, errors);
     ends = fa_cap_ends(block, c, u, 2);
     errors->fixed = block->moduli.line + ends;

@@ -30,6 +30,8 @@ typedef struct {
     double lost;               /* q J0 over q P_1: what the difference J1 - J0 takes away */
     double share_p, share_q;   /* of the blocks' steps q P_1 and steps J0 */
     double floor, floor_width; /* small losses, z below the floor, are left to Chernoff's bound */
+    double low_q, low_more; /* walled, low the floor's window: log of Q_low = E_Q[low], E_Q[(e^l - 1) low]/Q_low ... */
+    double low_depth, low_cut; /* ... how far out Q_low is; low where it is cut off, and counts as 0 from there on */
 } fa_cap_windows;
 
 /* what all blocks lose beyond their caps: log of sum n q P_1 and of sum n J0; sum n log(1-J0), and what log(1-J1) adds;
@@ -37,10 +39,6 @@ typedef struct {
 typedef struct {
     double log_p, log_q, gone, gains, taken, kept, log_first, log_f;
 } fa_cap_lost;
-
-typedef struct {
-    double value, first, fall; /* over exp(ref): the closed part, f(J1) - f(J0), -d/d eps of all */
-} fa_cap_closed;
 
 /* nodes of one block: losses and weights on the real axis (line/capped_nodes.h) */
 typedef struct {
@@ -60,6 +58,7 @@ typedef struct {
     double *first_r, *first_i;      /* what the first step adds to a phasor of `sum` */
     double *gross, *moved, *spread; /* of mixtures: log(1 + w_P) + log(1 + w_Q), A - B, bound of their variances ... */
     double *rough;                  /* ... and what log(1 + w) rounds, of both sides, in units of the last place */
+    int seen; /* small losses have no node from here on: where exp(v l) would outweigh the floor's window */
     double *scratch, *scratch2;
     double *memory;
 } fa_cap_nodes;
@@ -82,6 +81,8 @@ typedef struct {
     int is_low;                 /* whether the cap is where what is beyond is worth nothing, not where it reaches eps */
     int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
     double strip;               /* |Im xi| that the nodes' step was chosen for */
+    int walled;                 /* as its job */
+    double deep;                /* walled: how far left of 0 a step of the tilt is */
     double k, d1, jumps;        /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
     double *inverse;            /* at the points: 1/|B0 exp(-u mu)| */
     double *log_small, *ratio;  /* with a floor: log |Bb/B0|, |D/B0| */
@@ -102,6 +103,8 @@ typedef struct {
     double deepest; /* log of a delta that no cap is to be seen by */
     int has_floor; /* whether small losses are left to Chernoff's bound */
     int is_add;    /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
+    int walled; /* direction add of few steps (line/capped_closed.h) */
+    double low_q, low_p; /* walled: sums of n log Q_low and of n log of P_low/Q_low, P_low = E_Q[e^l low] */
 } fa_cap_job;
 
 /* the exponent on the nodes where K of the job is asked for v */
@@ -146,7 +149,7 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 /* an empty job with room for n blocks; their nodes get memory when they are filled.  0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    job->n = job->has_floor = job->is_add = job->mixtures = 0;
+    job->n = job->has_floor = job->is_add = job->mixtures = job->walled = 0;
     job->mu2 = job->steps = job->variance = job->least = job->dip = 0.0;
     if (n > job->capacity)
         fa_cap_job_free(job);
@@ -162,6 +165,8 @@ FA_FUNC void fa_cap_job_add(fa_cap_job *job, double sigma, double q, double step
 {
     fa_cap_block *block = job->blocks + job->n++;
     block->pair = NULL;
+    block->deep = 0.0;
+    block->walled = 0;
     block->sigma = sigma;
     block->q = q;
     block->steps = steps;
@@ -332,67 +337,6 @@ FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
         lost.log_f = lost.log_q < -600.0 ? lost.log_q : log(-expm1(lost.gone));
     }
     job->lost = lost;
-}
-
-/* z beyond which the chance of a step under Q, times e^eps, is nothing of delta = exp(log_size) */
-FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block, double eps, double log_size)
-{
-    return block->sigma * sqrt(2.0 * (FA_CAP_NOTHING + eps + log(job->steps) - log_size));
-}
-
-/* the caps for eps, in every block at the loss that reaches eps whatever all others take back, or where no delta
- * notices what is beyond */
-FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
-{
-    double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
-           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, job->dip)
-                                 : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
-    int b;
-    job->has_floor = 0;
-    for (b = 0; b < job->n; b++) {
-        fa_cap_block *block = job->blocks + b;
-        double z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
-                               : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
-        block->is_low = 0;
-        if (!fa_cap_begin_at(block, effort, z))
-            return 0;
-    }
-    fa_cap_count_lost(job);
-    return 1;
-}
-
-/* the closed part at eps.  With f(J) = 1 - prod (1-J_b)^n_b it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without
- * cancellation */
-FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, double eps, double ref)
-{
-    fa_cap_closed out = {0.0, 0.0, 0.0};
-    const fa_cap_lost *all = &job->lost;
-    if (job->is_add || !(fa_max(all->log_p, all->log_f + eps) - ref > -60.0))
-        return out;
-    out.first = exp(all->log_first - ref);
-    out.fall = exp(eps - ref + all->log_f);
-    out.value = out.first - (eps > 40.0 ? out.fall : out.fall * -expm1(-eps));
-    return out;
-}
-
-/* bound of its rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0, each block's by its share */
-FA_FUNC double fa_cap_closed_error(const fa_cap_job *job, double eps, double ref)
-{
-    fa_cap_closed closed = fa_cap_closed_part(job, eps, ref);
-    const fa_cap_lost *all = &job->lost;
-    double error = 1e-25, fall = closed.first - closed.value,   /* (e^eps - 1) f(J0) */
-        most = closed.fall > 0.0 ? exp(all->log_p - ref) : 0.0; /* at least f(J1) - f(J0) */
-    int b;
-    for (b = 0; b < job->n && closed.fall > 0.0; b++) {
-        const fa_cap_block *block = job->blocks + b;
-        const fa_cap_windows *w = &block->w;
-        double fine = 64.0 + 16.0 * w->depth * w->depth +
-                      8.0 * (fabs(log(block->q)) + eps + fabs(ref) + fabs(all->log_first) + block->log_steps);
-        double q_share = w->share_q * (fall + (job->n > 1 ? closed.first * all->taken : 0.0)),
-               p_share = w->share_p * most * (1.0 + w->lost);
-        error += FA_EPS * fine * (p_share * (1.0 + all->taken) + q_share * (1.0 + all->taken));
-    }
-    return error;
 }
 
 #endif

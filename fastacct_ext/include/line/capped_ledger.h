@@ -3,7 +3,7 @@
 #ifndef FA_LINE_CAPPED_LEDGER_H
 #define FA_LINE_CAPPED_LEDGER_H
 
-#include "capped_errors.h"
+#include "capped_chernoff.h"
 
 #define FA_CAP_SMALL 1e-10 /* an entry that a second, dearer bound need not better */
 
@@ -14,50 +14,6 @@ typedef struct {
     double alias;                                    /* down only: the sum is never below its integral */
     double put_rate;                                 /* how fast `put` grows with eps */
 } fa_cap_ledger;
-
-/* what ends E_Q[e^(vl) low] at the last node of a block that is split, where its small losses end: as fa_cap_right_end,
- * erfc(y) <= exp(-y^2)/(y sqrt(pi)); where the window is still open it is at most 1.  inf where it does not fall */
-FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
-{
-    const fa_cap_nodes *s = &block->nodes;
-    const fa_cap_windows *w = &block->w;
-    int last = s->sum.n - 1;
-    double y = s->x[last] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
-           log_low = y < 1.0 ? 0.0 : -y * y - log(y) - 1.26,
-           rise = v * fa_cap_posterior(block, s->z[last]) + (block->pair ? fa_max(0.0, v * -block->pair->q_low) : 0.0),
-           rate = (rise - s->z[last]) * block->inv_var - 2.0 * FA_HALF_ROOT * fa_max(0.0, y) / w->floor_width -
-                  2.0 * FA_HALF_ROOT * fa_max(0.0, s->x[last]) / w->width,
-           cells = -rate * s->h * block->sigma * block->sigma * s->slope[last]; /* d log/dz, and to the next node */
-    if (!(rate < 0.0))
-        return INFINITY;
-    return (fa_max(2.0, 2.0 / cells) + 4.0 * block->strip / s->h) *
-           exp(v * s->sum.lr[last] + s->sum.log_w[last] + log_low);
-}
-
-/* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T
- * - Bb^T).  Beyond the last node of a block that is split all losses are large */
-FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
-{
-    double k = 0.5 * job->mu2 * v * (v - 1.0) * (1.0 + 8.0 * FA_EPS), none = 0.0;
-    int b;
-    for (b = 0; b < job->n; b++) {
-        const fa_cap_block *block = job->blocks + b;
-        const fa_cap_nodes *s = &block->nodes;
-        double slop = 64.0 * FA_EPS * block->steps * (v + 1.0) * (fabs(s->mean) + fabs(block->kappa)),
-               error = small_only ? block->moduli.low : block->moduli.right, x = fa_cap_tilt(job, v),
-               real = small_only && block->split ? 1.0 : x;
-        fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
-        error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;
-        error += fa_cap_ends(block, real, v, 1) +
-                 (block->pair ? 1e-12 : 1e-13) * (fabs(expm1(r.k / block->steps - x * s->mean)) +
-                                                  v * sqrt(fa_max(0.0, r.d2 / block->steps)));
-        k += block->steps * (x * s->mean + log1p(r.rest + error)) + slop;
-        none += block->split ? block->steps * log1p(-fa_min(1.0, 1.25 * r.jumps / block->steps + error)) : 0.0;
-    }
-    if (!small_only && job->has_floor)
-        k += log(-expm1(none));
-    return k;
-}
 
 /* log of a factor that keeps what is beyond a block's cap within doubles */
 FA_INLINE double fa_cap_raise(const fa_cap_block *block) { return fa_max(0.0, -600.0 - block->w.log_q); }
@@ -183,6 +139,10 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
            best = INFINITY, value, next;
     int i, b;
     *rate_out = 1.0;
+    if (job->walled) {
+        *rate_out = 0.0;
+        return fa_cap_wall_lost(job, eps);
+    }
     if (job->is_add) { /* the payoff is at most 1 */
         *rate_out = 0.0;
         return fa_cap_exp(job->lost.log_q - log_value);
@@ -333,7 +293,7 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
 FA_FUNC double fa_cap_log_weight(const fa_cap_job *job, double eps, double log_value, double v, int small_only)
 {
     double k = v > 1.0 ? fa_cap_chernoff(job, v, small_only) : 0.0;
-    return k + fa_cap_log_b(v) - (v - 1.0) * eps - log_value;
+    return k + fa_cap_log_b(v) + (small_only && job->walled ? v : 1.0 - v) * eps - log_value;
 }
 
 /* what aliases with v's weight, over exp(log_value), by Chernoff's bound there: that over e^x - 1, x = 2 pi |v - c|/h

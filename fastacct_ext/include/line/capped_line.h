@@ -9,7 +9,7 @@
 #ifndef FA_LINE_CAPPED_LINE_H
 #define FA_LINE_CAPPED_LINE_H
 
-#include "capped_place.h"
+#include "capped_floor.h"
 
 #define FA_CAP_SCRATCH 7   /* arrays over the points for the ledger */
 #define FA_CAP_SYNC    128 /* points between fresh starts of the phasors; a multiple of FA_RUN */
@@ -103,6 +103,28 @@ FA_INLINE void fa_cap_centre_some(const fa_cap_block *block, fa_cap_nodes *s, co
         l[j] += shift;
 }
 
+/* walled: losses relative to their tilted mean */
+FA_FUNC void fa_cap_centre_plain(fa_cap_nodes *s, double c)
+{
+    double s0 = 0.0, s1 = 0.0, top = -INFINITY, shift;
+    double *l = s->sum.lr;
+    const double *log_w = s->sum.log_w;
+    int j, n = s->sum.n;
+    for (j = 0; j < n; j++)
+        top = fa_max(top, c * l[j] + log_w[j]);
+    FA_PRAGMA(omp simd reduction(+ : s0, s1))
+    for (j = 0; j < n; j++) {
+        double e = fa_exp_plain_v(fa_max(-690.0, c * l[j] + log_w[j] - top));
+        s0 += e;
+        s1 += e * l[j];
+    }
+    shift = s1 / s0;
+    s->mean += shift;
+    s->mean_error = s->linear = 0.0;
+    for (j = 0; j < n; j++)
+        l[j] -= shift;
+}
+
 FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
 {
     if (block->pair)
@@ -165,6 +187,38 @@ FA_FUNC void fa_cap_start(fa_cap_nodes *s, double c, double t, double steps)
     }
 }
 
+/* walled: phasors of W exp(u l) at u = c + i t */
+FA_FUNC void fa_cap_start_plain(fa_cap_nodes *s, double c, double t)
+{
+    const double *l = s->sum.lr, *log_w = s->sum.log_w;
+    double *vr = s->sum.vr, *vi = s->sum.vi;
+    int j, n = s->sum.n;
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double size = c * l[j] + log_w[j], co, si = fa_sincos_v(t * l[j], &co),
+               e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+        vr[j] = e * co;
+        vi[j] = e * si;
+    }
+}
+
+/* walled: K and its angle at FA_RUN points from the plain sum of W exp(u l), which may be far below 1 */
+FA_FUNC void fa_cap_run_plain(fa_cap_nodes *s, int first, double c, double h, double mean, double steps, double *re,
+                              double *im, double *log_f, double *arg_f, double *gross, double *inverse)
+{
+    const fa_turning all = {s->sum.vr, s->sum.vi, NULL, NULL, s->sum.er, s->sum.ei, NULL, NULL};
+    int i;
+    fa_turn_run(&all, 0, s->sum.n, 0, re, im);
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < FA_RUN; i++) {
+        double lr = 0.5 * fa_log_v(re[i] * re[i] + im[i] * im[i]), li = fa_angle_v(im[i], re[i]);
+        log_f[i] += steps * FA_FMA(c, mean, lr);
+        arg_f[i] += steps * FA_FMA((first + i) * h, mean, li);
+        gross[i] += steps * (fabs(lr) + fabs(li));
+        inverse[i] = fa_exp_plain_v(-lr);
+    }
+}
+
 /* start the large losses' phasors at u = c + i t, and advance both sums by FA_RUN points: E2 in re, im, D in large_re,
  * large_im */
 FA_FUNC void fa_cap_start_large(fa_cap_nodes *s, double c, double t)
@@ -202,21 +256,28 @@ FA_FUNC void fa_cap_block_points(const fa_cap_job *job, fa_cap_block *block, fa_
     if (first % FA_CAP_SYNC == 0) {
         if (first == 0)
             fa_cap_first_step(s, c, h);
-        fa_cap_start(s, c, first * h, first);
+        if (block->walled)
+            fa_cap_start_plain(s, c, first * h);
+        else
+            fa_cap_start(s, c, first * h, first);
         if (job->has_floor)
             fa_cap_start_large(s, c, first * h);
     }
-    fa_phasor_run(&s->sum, re, im);
-    FA_PRAGMA(omp simd)
-    for (i = 0; i < FA_RUN; i++) {
-        double t = (first + i) * h, x = re[i] - missing + c * linear, y = FA_FMA(t, linear, im[i]), li,
-               lr = fa_clog1p_v(x, y, &li);
-        re[i] = 1.0 + x;
-        im[i] = y;
-        log_f[i] += steps * FA_FMA(c, mean, lr);
-        arg_f[i] += steps * FA_FMA(t, mean, li);
-        gross[i] += steps * (fabs(lr) + fabs(li));
-        inverse[i] = fa_exp_plain_v(-lr);
+    if (block->walled)
+        fa_cap_run_plain(s, first, c, h, mean, steps, re, im, log_f, arg_f, gross, inverse);
+    else {
+        fa_phasor_run(&s->sum, re, im);
+        FA_PRAGMA(omp simd)
+        for (i = 0; i < FA_RUN; i++) {
+            double t = (first + i) * h, x = re[i] - missing + c * linear, y = FA_FMA(t, linear, im[i]), li,
+                   lr = fa_clog1p_v(x, y, &li);
+            re[i] = 1.0 + x;
+            im[i] = y;
+            log_f[i] += steps * FA_FMA(c, mean, lr);
+            arg_f[i] += steps * FA_FMA(t, mean, li);
+            gross[i] += steps * (fabs(lr) + fabs(li));
+            inverse[i] = fa_exp_plain_v(-lr);
+        }
     }
     if (!job->has_floor)
         return;
@@ -258,7 +319,7 @@ FA_FUNC void fa_cap_points(fa_cap_job *job, fa_cap_line *line, int first)
             double ei, er = fa_cexpm1_v(low_r[i], low_i[i], &ei);
             log_all[i] = log_f[i];
             log_f[i] += 0.5 * fa_log_v(fa_max(er * er + ei * ei, 1e-290));
-            arg_f[i] += fa_angle_v(-ei, -er);
+            arg_f[i] += turn * fa_angle_v(-ei, -er);
         }
     }
     FA_PRAGMA(omp simd)

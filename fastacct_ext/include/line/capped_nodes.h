@@ -10,7 +10,7 @@
 #ifndef FA_LINE_CAPPED_NODES_H
 #define FA_LINE_CAPPED_NODES_H
 
-#include "capped_job.h"
+#include "capped_closed.h"
 
 #define FA_CAP_NODES_MAX 8192
 #define FA_MIX_NODES_MAX 32768 /* of mixtures, whose nodes are uniform in z */
@@ -81,6 +81,7 @@ FA_FUNC void fa_cap_set_floor(const fa_cap_block *block, fa_cap_nodes *s)
     for (from = n; from > 0 && x[from - 1] * scale + shift > seen; from--)
         ;
     s->lifted = from = from / FA_LANE * FA_LANE;
+    s->seen = n;
     memset(above, 0, sizeof(double) * (size_t)from);
     memset(large, 0, sizeof(double) * (size_t)from);
     memcpy(small, weight, sizeof(double) * (size_t)from);
@@ -94,10 +95,40 @@ FA_FUNC void fa_cap_set_floor(const fa_cap_block *block, fa_cap_nodes *s)
     }
 }
 
+/* log of the floor's window at a node, from above: erfc(y) <= exp(-y^2)/(y sqrt(pi)) */
+FA_INLINE double fa_cap_log_low(const fa_cap_block *block, const fa_cap_nodes *s, int j)
+{
+    const fa_cap_windows *w = &block->w;
+    double y = s->x[j] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT;
+    return y < 1.0 ? 0.0 : -y * y - log(y) - 1.26;
+}
+
+/* walled: small losses end where exp(v l) begins to outweigh their window, which is negligible there; what is beyond
+ * counts as large.  Returns the window where it is cut off */
+FA_FUNC double fa_cap_cut_low(const fa_cap_block *block, fa_cap_nodes *s, double v)
+{
+    double least = INFINITY;
+    int j, n = s->sum.n, last = n - 1;
+    for (j = s->lifted; j < n; j++) {
+        double low = fa_cap_log_low(block, s, j), size = v * s->sum.lr[j] + s->sum.log_w[j] + low;
+        if (low < -9.0 && size < least) {
+            least = size;
+            last = j;
+        }
+    }
+    s->seen = last + 1;
+    for (j = s->seen; j < n; j++) {
+        s->small[j] = 0.0;
+        s->above[j] = 1.0;
+        s->large[j] = s->sum.wr[j];
+    }
+    return last < n - 1 ? exp(fa_cap_log_low(block, s, last)) : 0.0;
+}
+
 /* no floor, and none of the losses counts as large */
 FA_FUNC void fa_cap_no_floor(fa_cap_nodes *s)
 {
-    s->lifted = s->sum.n;
+    s->lifted = s->seen = s->sum.n;
     memset(s->large, 0, sizeof(double) * (size_t)s->sum.n);
     memset(s->above, 0, sizeof(double) * (size_t)s->sum.n);
 }
@@ -200,6 +231,8 @@ FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, doub
     if (block->pair) /* sums of both sides come back by Q's own means */
         return -(deviations + (block->pair->n_q ? 3.0 : 0.0)) * block->sigma +
                block->pair->q_low * (1.0 - (block->pair->n_q ? FA_MIX_PUT : 0.0));
+    if (block->walled)
+        return -deviations * block->sigma - block->deep;
     return -deviations * block->sigma + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
 }
 
@@ -210,6 +243,8 @@ FA_FUNC double fa_cap_line_end(const fa_cap_job *job, const fa_cap_block *block,
 {
     const fa_cap_windows *w = &block->w;
     double end = fa_cap_end(block, fa_cap_tilt(job, right), deviations);
+    if (job->walled)
+        return w->cap + FA_CAP_CUT * w->width;
     if (!job->has_floor)
         return end;
     return block->split ? fa_max(end, fa_min(w->floor + 9.0 * w->floor_width, w->cap + FA_CAP_CUT * w->width))

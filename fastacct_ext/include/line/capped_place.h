@@ -65,7 +65,8 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, double eps, doub
 /* coarse nodes of one block for real exponents from v_min to v_max, or to the cap.  0: none */
 FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
 {
-    double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width, z_high = fa_min(end, v_max + 9.0 * s1),
+    double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width,
+           z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1),
            edge = 1.0, narrow = INFINITY, h = fa_min(1.0 / (1.25 * s1), 0.9),
            z_low = fa_cap_begin(block, block->pair ? 8.3 : 6.5, v_min);
     if (z_high == end) {
@@ -73,7 +74,7 @@ FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
         edge = narrow * block->inv_var * fa_cap_posterior(block, block->w.cap);
     }
     if (!fa_cap_fill_rough(block, &block->coarse, h, edge, narrow, z_low, z_high,
-                           2.0 * v_max * fa_cap_l(block, z_high) > FA_CAP_FAR))
+                           block->walled || 2.0 * v_max * fa_cap_l(block, z_high) > FA_CAP_FAR))
         return 0;
     fa_cap_no_floor(&block->coarse);
     return 1;
@@ -183,7 +184,7 @@ FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double ep
         *out = fa_cap_find_saddle(job, eps, v, 0);
         fa_cap_guess_size(job, eps, out);
         if (job->is_add) {
-            if (out->v - 1.0 < -v_min || round == 3)
+            if (job->walled || out->v - 1.0 < -v_min || round == 3)
                 break;
             v_min = -1.5 * (out->v - 1.0);
             continue;
@@ -218,82 +219,6 @@ FA_FUNC int fa_cap_place_deep(fa_cap_job *job, const fa_cap_effort *effort, doub
         return 1;
     job->deepest = 4.0 * out->log_size;
     return fa_cap_place(job, effort, eps, out->v, out);
-}
-
-/* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
- * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
-FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps) { return eps + 0.5 * job->mu2 - job->least; }
-
-/* floors where a step brings `ratio` times what has to be brought, or none (ratio = 0) */
-FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
-{
-    double lift = fa_cap_lift(job, eps);
-    int b;
-    job->has_floor = ratio > 0.0;
-    for (b = 0; b < job->n; b++) {
-        fa_cap_block *block = job->blocks + b;
-        fa_cap_windows *w = &block->w;
-        if (job->has_floor) {
-            w->floor = fa_cap_z(block, ratio * lift + block->kappa);
-            w->floor_width = fa_min((fa_cap_z(block, lift + block->kappa) - w->floor) / 7.0,
-                                    0.35 * block->sigma * block->sigma);
-            fa_cap_set_floor(block, &block->coarse);
-        }
-        else
-            fa_cap_no_floor(&block->coarse);
-    }
-}
-
-/* how often exp(-x) the share of prod B0^T at v is that no large loss has a part in: x = -T log(1 - p), p the tilted
- * chance of one */
-FA_INLINE double fa_cap_certain(const fa_cap_block *block, double jumps)
-{
-    return -block->steps * log1p(-fa_min(jumps / block->steps, 1.0 - FA_EPS));
-}
-
-FA_FUNC double fa_cap_all_certain(const fa_cap_job *job, double v)
-{
-    double sum = 0.0;
-    int b;
-    for (b = 0; b < job->n; b++)
-        sum += fa_cap_certain(job->blocks + b,
-                              fa_cap_block_k(job->blocks + b, &job->blocks[b].coarse, v, 0, 0.0).jumps);
-    return sum;
-}
-
-/* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below
- * which Chernoff's bound of the small losses is negligible; none where every sum of interest has many large losses.
- * Returns Chernoff's point, 1 without a floor */
-FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort, double eps, double log_tol,
-                                   const fa_cap_saddle *at)
-{
-    static const double ratios[] = {0.62, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015, 0.007, 0.003};
-    int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high, b;
-    double point = 1.0, jumps;
-    for (b = 0; b < job->n; b++)
-        fa_cap_hard_floor(&job->blocks[b].coarse, 0.05 * fa_cap_lift(job, eps));
-    jumps = fa_cap_all_certain(job, at->v);
-    job->has_floor = 0;
-    while (jumps < effort->tolerance + 1.0 && low < high) {
-        int mid = (low + high) / 2;
-        fa_cap_saddle small;
-        fa_cap_try_floor(job, eps, ratios[mid]);
-        small = fa_cap_find_saddle(job, eps, at->v, 1);
-        if (small.k + fa_cap_log_b(small.v) - (small.v - 1.0) * eps < log_tol) {
-            high = mid;
-            point = small.v;
-        }
-        else
-            low = mid + 1;
-    }
-    if (high < count && jumps < effort->tolerance + 1.0) {
-        fa_cap_try_floor(job, eps, ratios[high]);
-        jumps = fa_cap_all_certain(job, at->v);
-        if (jumps < effort->tolerance + 1.0)
-            return point;
-    }
-    fa_cap_try_floor(job, eps, 0.0);
-    return 1.0;
 }
 
 typedef struct {
@@ -374,7 +299,8 @@ FA_FUNC int fa_cap_choose_line(const fa_cap_job *job, const fa_cap_probes *p, do
     }
     for (i = 1; i < p->n - 1; i++) {
         double excess = p->log_f[i] - p->least,
-               x = fa_max(fa_cap_period(p, i, log_tol, &left, &right), 1e-3 * fa_min(eps, 1.0));
+               x = fa_max(fa_cap_period(p, i, log_tol, &left, &right),
+                      1e-3 * fa_min(job->walled ? -job->least - eps : eps, 1.0));
         double noise = FA_EPS * exp(fa_min(100.0, p->noise[i] - log_size)),
                cost = x * (1.0 + 0.03 * excess + fa_min(quiet, 1e8 * noise));
         if (p->log_f[i] - log_size < fa_max(4.0, lowest - log_size + 1.0) && cost < best) {

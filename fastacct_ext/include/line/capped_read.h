@@ -144,6 +144,8 @@ FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, dou
     int i;
     at->v = 0.0;
     job->deepest = FA_CAP_DEEPEST;
+    if (job->walled)
+        return fa_cap_place_wall(job, effort, log_delta, eps_out, at);
     for (i = 0; i < 12; i++) {
         double gap;
         if (!fa_cap_place(job, effort, eps, at->v, at))
@@ -186,6 +188,8 @@ FA_FUNC int fa_cap_newton(const fa_cap_job *job, const fa_cap_line *line, double
         step = gap / r->slope;
         step /= fa_max(0.7, fa_min(1.5, 1.0 + 0.5 * gap * (r->bend / (r->slope * r->slope) - 1.0)));
         step = fa_cap_stride(r, step);
+        if (job->walled)
+            step = fa_min(step, 0.5 * (-job->least - r->eps));
         *eps = r->eps + step;
         if (fabs(step) < FA_CAP_SHORT * *eps && fabs(step * r->slope) < FA_CAP_SHORT)
             return 1;
@@ -252,7 +256,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
     fa_cap_ledger g;
     fa_cap_reading r;
     double pad, size = NAN;
-    int round, with_floor = 0;
+    int round, with_floor = fa_cap_is_near_wall(job);
     work->anchor = 0.0;
     for (round = 0; round < 3; round++) {
         work->certified = 0;
@@ -297,7 +301,7 @@ FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_re
 {
     double put = g->put < 1e-12 * g->up ? g->put_rate / FA_CAP_FREE : g->put_rate,
            closed = g->closed < 1e-12 * fa_min(g->up, g->down) ? 1.0 / FA_CAP_FREE : 1.0;
-    return fa_max(fa_max(fa_max(put, closed), fa_max(line->plan.right, line->plan.low) - 1.0),
+    return fa_max(fa_max(fa_max(put, closed), fa_max(line->plan.right - 1.0, line->plan.low)),
                   fa_max(-r->slope, 1.0 / eps));
 }
 

@@ -25,7 +25,8 @@ FA_FUNC void fa_cap_far_sums(const fa_cap_block *block, const fa_cap_nodes *s, d
     int j;
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, many))
     for (j = 0; j < n; j++) {
-        double y = x[j] * scale + shift, far = y > 5.0 ? y : 5.0, share = small_only && y <= 5.0 ? 1.0 - above[j] : 1.0,
+        double y = x[j] * scale + shift, far = y > 5.0 ? y : 5.0,
+               share = !small_only ? 1.0 : j >= s->seen ? 0.0 : y <= 5.0 ? 1.0 - above[j] : 1.0,
                size = v * l[j] + log_w[j] - (y > 5.0 ? far * far + fa_log_v(far) + 1.265512123484645 : 0.0),
                e = size > -690.0 ? fa_exp_plain_v(fa_min(size, 690.0)) : 0.0, in = share * e;
         s0 += in - (small_only ? small[j] : weight[j]);
@@ -45,6 +46,8 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
     const double *l = s->sum.lr, *weight = small_only ? s->small : s->sum.wr, *large = s->large;
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0, missing = block->w.q_mass, one, mean;
     int j, n = s->sum.n;
+    if (small_only && s->seen < n)
+        n = (s->seen + FA_LANE - 1) / FA_LANE * FA_LANE;
     while (small_only && n > 16 && weight[n - 9] < 1e-300)
         n -= FA_LANE;
     if (v * l[0] > FA_CAP_FAR)
@@ -72,14 +75,14 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
         missing += large[j];
     out.rest = s0 - missing + add;
     one = 1.0 + out.rest;
-    if (v < 0.0 && out.rest < -0.5) { /* losses counted from log(1-q): the sum itself has more digits */
+    if ((v < 0.0 || block->walled) && out.rest < -0.5) { /* losses from log(1-q) on: the sum itself has more digits */
         one = add;
         for (j = 0; j < n; j++)
             one += weight[j] * exp(v * l[j]);
         out.rest = one - 1.0;
     }
     mean = s1 / one;
-    out.k = block->steps * (v * s->mean + (v < 0.0 && out.rest < -0.5 ? log(one) : log1p(out.rest)));
+    out.k = block->steps * (v * s->mean + ((v < 0.0 || block->walled) && out.rest < -0.5 ? log(one) : log1p(out.rest)));
     out.d1 = block->steps * (s->mean + mean);
     out.d2 = block->steps * (s2 / one - mean * mean);
     out.jumps = block->steps * many / one;

@@ -14,13 +14,17 @@
 FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t, double eta, double stretch)
 {
     const double *l = s->sum.lr, *w = s->sum.wr;
-    double sum = 0.0, t_eta = t * eta, less = fa_max(0.0, -c) * (1.0 - cos(eta));
+    double sum = 0.0, t_eta = t * eta, less = fa_max(0.0, -c) * (1.0 - cos(eta)), top = 0.0;
     int j, n = s->sum.n;
+    FA_PRAGMA(omp simd reduction(max : top))
+    for (j = 0; j < n; j++)
+        top = fa_max(top, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
+                              less * fa_min(stretch, l[j]) - 300.0);
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++)
-        sum += w[j] * fa_exp_plain_v(fa_min(600.0, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
-                                                       less * fa_min(stretch, l[j])));
-    return log(fa_max(sum, 1e-300));
+        sum += w[j] * fa_exp_plain_v(c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
+                                     less * fa_min(stretch, l[j]) - top);
+    return top + log(fa_max(sum, 1e-300));
 }
 
 /* an edge between windows: its width in the loss, the exponent that its quadrature needs on the real line, and how far
@@ -77,14 +81,15 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *
     out.cap.width = INFINITY;
     out.cap.need = -INFINITY;
     out.right = out.low = out.lower = out.cap;
-    if (!job->is_add) { /* else the nodes end long before it begins */
+    if (!job->is_add || job->walled) { /* else the nodes end long before it begins */
         out.cap = fa_cap_rim_at(block, w->cap, w->width, tilt, out.log_m, effort->need + ampl + log_t, 1.0);
         out.right = fa_cap_rim_at(block, w->cap, w->width, right,
-                                  log1p(fa_cap_block_k(block, &block->coarse, right, 0, 0.0).rest), 11.0 + log_t,
-                                  INFINITY);
+                                  job->walled ? out.right_log_m
+                                              : log1p(fa_cap_block_k(block, &block->coarse, right, 0, 0.0).rest),
+                                  11.0 + log_t, INFINITY);
     }
     if (block->split) {
-        out.low = fa_cap_rim_at(block, w->floor, w->floor_width, c, out.log_m, effort->need + ampl + out.share,
+        out.low = fa_cap_rim_at(block, w->floor, w->floor_width, tilt, out.log_m, effort->need + ampl + out.share,
                                 log(block->jumps / block->steps));
         out.lower = fa_cap_rim_at(block, w->floor, w->floor_width, plan->low,
                                   log1p(fa_cap_block_k(block, &block->coarse, plan->low, 1, 0.0).rest), 11.0 + log_t,
@@ -111,9 +116,9 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
                                    double z_high, double eta)
 {
     fa_cap_mesh best = {INFINITY, 0.0, 1.0, 0};
-    double l_end = fa_cap_l(block, z_high), a;
+    double l_end = fa_cap_l(block, z_high), a, first = block->walled ? fa_min(1.0, 2.0 * l_end) : 1.0;
     int worse = 0;
-    for (a = 1.0; a > 1e-6; a *= 0.7) {
+    for (a = first; a > (block->walled ? 1e-3 * first : 1e-6); a *= 0.7) {
         double growth = fa_cap_growth(&block->coarse, c, n->mean, t, eta, a) + c * n->mean - n->log_m,
                right = c < 0.0 ? fa_cap_growth(&block->coarse, n->right_tilt, 0.0, 0.0, eta, a) - n->right_log_m + 6.0
                                : 0.0,

@@ -48,7 +48,7 @@ FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *c
            e = exp(fa_min(300.0, block->log_odds + (block->nodes.z[0] - 0.5) * block->inv_var));
     if (curve->c < 0.0 && !(curve->top * e / (e + risen) < 0.5 * FA_PI))
         return INFINITY;
-    return fa_max(1e-16, exp(-0.5 * first * first) / (2.5 * fa_max(first, 0.4)));
+    return fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * first * first) / (2.5 * fa_max(first, 0.4)));
 }
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
@@ -106,13 +106,14 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         sum += last * ratio / (1.0 - ratio);
         swollen += 2.0 * swell_term[n - 1] * ratio / (1.0 - ratio);
     }
+    before = fa_cap_left_mass(block, curve, risen) * exp(fa_max(0.0, -c * mean));
     if (large) { /* left of the nodes the floor's window is closed: it only closes further */
         double u1 = fa_max(0.0, floor_at - zs[0]), e = exp(fa_min(300.0, odds + (zs[0] - 0.5) * inv_var)),
                y = s2 * top * e / (e + risen);
-        return log(swollen + 1e-16 * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
+        return log(swollen + (block->walled ? before : 1e-16) * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
     }
     *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * n);
-    return log(sum + fa_cap_left_mass(block, curve, risen) * exp(fa_max(0.0, -c * mean)));
+    return log(sum + before);
 }
 
 /* of either kind of block, on a curve of that height, the sum's own error added */

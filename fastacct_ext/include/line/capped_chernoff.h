@@ -1,0 +1,73 @@
+/* line/capped_chernoff.h -- K of a capped line at Chernoff's points, with a bound of its error added.
+ */
+#ifndef FA_LINE_CAPPED_CHERNOFF_H
+#define FA_LINE_CAPPED_CHERNOFF_H
+
+#include "capped_errors.h"
+
+/* what ends E_Q[e^(vl) low] at the last node of a block that is split, where its small losses end: as fa_cap_right_end,
+ * erfc(y) <= exp(-y^2)/(y sqrt(pi)); where the window is still open it is at most 1.  inf where it does not fall */
+FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    int last = s->seen - 1;
+    double y = s->x[last] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
+           log_low = fa_cap_log_low(block, s, last),
+           rise = v * fa_cap_posterior(block, s->z[last]) + (block->pair ? fa_max(0.0, v * -block->pair->q_low) : 0.0),
+           rate = (rise - s->z[last]) * block->inv_var - 2.0 * FA_HALF_ROOT * fa_max(0.0, y) / w->floor_width -
+                  2.0 * FA_HALF_ROOT * fa_max(0.0, s->x[last]) / w->width,
+           cells = -rate * s->h * block->sigma * block->sigma * s->slope[last]; /* d log/dz, and to the next node */
+    if (s->seen < s->sum.n) /* they are cut off there */
+        return (2.0 + 4.0 * block->strip / s->h) * exp(v * s->sum.lr[last] + s->sum.log_w[last] + log_low);
+    if (!(rate < 0.0))
+        return INFINITY;
+    return (fa_max(2.0, 2.0 / cells) + 4.0 * block->strip / s->h) *
+           exp(v * s->sum.lr[last] + s->sum.log_w[last] + log_low);
+}
+
+/* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T
+ * - Bb^T).  Beyond the last node of a block that is split all losses are large */
+FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
+{
+    double k = 0.5 * job->mu2 * v * (v - 1.0) * (1.0 + 8.0 * FA_EPS), none = 0.0;
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const fa_cap_nodes *s = &block->nodes;
+        double slop = 64.0 * FA_EPS * block->steps * (v + 1.0) * (fabs(s->mean) + fabs(block->kappa)),
+               error = small_only ? block->moduli.low : block->moduli.right,
+               x = small_only && job->walled ? v : fa_cap_tilt(job, v), real = small_only && block->split ? 1.0 : x;
+        fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
+        error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;
+        if (job->walled)
+            error += fa_cap_plain_ends(block, real) + 1e-12 * (1.0 + r.rest) * (1.0 + fabs(r.k));
+        else
+            error += fa_cap_ends(block, real, v, 1) +
+                     (block->pair ? 1e-12 : 1e-13) * (fabs(expm1(r.k / block->steps - x * s->mean)) +
+                                                      v * sqrt(fa_max(0.0, r.d2 / block->steps)));
+        k += block->steps * (x * s->mean + log1p(r.rest + error)) + slop;
+        if (block->split)
+            none += block->steps * log1p(-fa_min(1.0, 1.25 * r.jumps / block->steps +
+                                                          error / (job->walled ? 1.0 + r.rest : 1.0)));
+    }
+    if (!small_only && job->has_floor)
+        k += log(-expm1(none));
+    return k;
+}
+
+/* walled: what the caps take from delta, over delta.  Where the sum is below eta, so is every loss, and its window is
+ * at least 1 - Phi(-x) */
+FA_FUNC double fa_cap_wall_lost(const fa_cap_job *job, double eps)
+{
+    double lost = 0.0;
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        double x = (block->w.cap - fa_cap_z(block, block->kappa - job->least - eps)) / block->w.width;
+        lost += block->steps * exp(fa_log_tail(0.9999 * x));
+    }
+    return lost < 0.1 ? 1.2 * lost : INFINITY;
+}
+
+#endif

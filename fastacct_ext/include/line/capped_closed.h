@@ -1,0 +1,151 @@
+/* line/capped_closed.h -- the caps for an eps, and what a capped line leaves to closed forms: beyond the caps in
+ * direction remove, and next to the wall in direction add of few steps.
+ *
+ * Such a job is `walled`: no loss is above its end, -least.  With S the sum of what every step brings beyond log(1-q)
+ * and eta = -least - eps, delta = E_Q[(1 - e^(S - eta))_+]: small sums count, nearly in full.  Where every step is
+ * below its floor the payoff is taken for 1 - e^(S - eta) without its end at 0, two products of tails; the line is of
+ * the rest, and Chernoff's bound of what the payoff lacks (docs/algorithms/line.md, "Direction add of few steps").
+ */
+#ifndef FA_LINE_CAPPED_CLOSED_H
+#define FA_LINE_CAPPED_CLOSED_H
+
+#include "capped_job.h"
+
+#define FA_WALL_CAP  1.15 /* over eta: the loss where a walled job's caps begin, and ... */
+#define FA_WALL_WIDE 1.4  /* ... how many times that they are wide */
+
+typedef struct {
+    double value, first, fall; /* over exp(ref): the closed part, f(J1) - f(J0), -d/d eps of all */
+} fa_cap_closed;
+
+/* z beyond which the chance of a step under Q, times e^eps, is nothing of delta = exp(log_size) */
+FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block, double eps, double log_size)
+{
+    return block->sigma * sqrt(2.0 * (FA_CAP_NOTHING + eps + log(job->steps) - log_size));
+}
+
+/* the cap of a walled job: where the sum is below eta, so is every loss.  0: none in doubles */
+FA_FUNC int fa_cap_begin_wall(const fa_cap_job *job, fa_cap_block *block, double eps)
+{
+    double eta = -job->least - eps, s2 = block->sigma * block->sigma,
+           z = fa_cap_z(block, FA_WALL_CAP * eta + block->kappa),
+           end = fa_cap_z(block, FA_WALL_WIDE * FA_WALL_CAP * eta + block->kappa);
+    block->walled = 1;
+    block->deep = fa_max(0.0, -fa_cap_z(block, eta / job->steps + block->kappa));
+    (void)fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, 0.6 * s2)); /* what is beyond is not counted */
+    return block->w.width > 1e-12 * fabs(block->w.cap);
+}
+
+/* the caps for eps, in every block at the loss that reaches eps whatever all others take back, or where no delta
+ * notices what is beyond */
+FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
+{
+    double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
+           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, job->dip)
+                                 : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
+    int b;
+    job->has_floor = 0;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        double z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
+                               : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
+        block->is_low = 0;
+        if (!(job->walled ? fa_cap_begin_wall(job, block, eps) : fa_cap_begin_at(block, effort, z)))
+            return 0;
+    }
+    fa_cap_count_lost(job);
+    return 1;
+}
+
+/* walled: the masses below the floors */
+FA_FUNC void fa_cap_count_low(fa_cap_job *job)
+{
+    int b;
+    job->low_q = job->low_p = 0.0;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        fa_cap_windows *w = &block->w;
+        double sd = sqrt(block->sigma * block->sigma + w->floor_width * w->floor_width);
+        w->low_depth = w->floor / sd;
+        w->low_q = fa_log_tail(-w->low_depth);
+        w->low_more = exp(block->log_odds + fa_log_tail((1.0 - w->floor) / sd) - w->low_q);
+        w->low_cut = 0.0;
+        job->low_q += block->steps * w->low_q;
+        job->low_p += block->steps * log1p(w->low_more);
+    }
+}
+
+/* walled: over exp(ref), Q_low^n - e^(-eta) P_low^n */
+FA_FUNC fa_cap_closed fa_cap_closed_low(const fa_cap_job *job, double eps, double ref)
+{
+    fa_cap_closed out = {0.0, 0.0, 0.0};
+    double x = eps + job->least + job->low_p, size = job->low_q - ref;
+    if (!job->has_floor || !(size > -60.0))
+        return out;
+    out.fall = exp(size + x);
+    out.value = out.first = -exp(size) * expm1(x);
+    return out;
+}
+
+/* Bound of its error: rounding, of tails 8 (1 + depth^2) u; and the floor's window stands in for its product with the
+ * cap's, cut off: of one step that is at most Phi(-(cap - floor)/sqrt(width^2 + floor_width^2)) + low_cut, under Q and,
+ * P being one, (1 - q) times that of e^l */
+FA_FUNC double fa_cap_closed_low_error(const fa_cap_job *job, double eps, double ref)
+{
+    double x = eps + job->least + job->low_p, size = job->low_q - ref, a = 8.0 + fabs(ref) + fabs(job->low_q),
+           c = 8.0 * (eps + fabs(job->least)), apart = 0.0;
+    int b;
+    if (!job->has_floor || !(size > -60.0))
+        return 1e-25;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        double n = block->steps, fine = 16.0 + 16.0 * w->low_depth * w->low_depth + 8.0 * block->inv_var,
+               gap = (w->cap - w->floor) / sqrt(w->width * w->width + w->floor_width * w->floor_width);
+        a += n * fine;
+        c += n * (w->low_more * 2.0 * (fine + fabs(block->log_odds)) + 4.0 * log1p(w->low_more));
+        apart += n * fa_cap_exp(size - w->low_q) * (exp(fa_log_tail(gap)) + w->low_cut) *
+                 (1.0 + exp(x - block->kappa) / (1.0 + w->low_more));
+    }
+    return 1e-25 + apart * (1.0 + 1e-9) + FA_EPS * exp(size) * (fabs(expm1(x)) * a + exp(x) * c);
+}
+
+/* the closed part at eps.  With f(J) = 1 - prod (1-J_b)^n_b it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without
+ * cancellation */
+FA_FUNC fa_cap_closed fa_cap_closed_part(const fa_cap_job *job, double eps, double ref)
+{
+    fa_cap_closed out = {0.0, 0.0, 0.0};
+    const fa_cap_lost *all = &job->lost;
+    if (job->walled)
+        return fa_cap_closed_low(job, eps, ref);
+    if (job->is_add || !(fa_max(all->log_p, all->log_f + eps) - ref > -60.0))
+        return out;
+    out.first = exp(all->log_first - ref);
+    out.fall = exp(eps - ref + all->log_f);
+    out.value = out.first - (eps > 40.0 ? out.fall : out.fall * -expm1(-eps));
+    return out;
+}
+
+/* bound of its rounding: J's own 8 (1 + depth^2) u, exponents, and the difference J1 - J0, each block's by its share */
+FA_FUNC double fa_cap_closed_error(const fa_cap_job *job, double eps, double ref)
+{
+    fa_cap_closed closed = fa_cap_closed_part(job, eps, ref);
+    const fa_cap_lost *all = &job->lost;
+    double error = 1e-25, fall = closed.first - closed.value,   /* (e^eps - 1) f(J0) */
+        most = closed.fall > 0.0 ? exp(all->log_p - ref) : 0.0; /* at least f(J1) - f(J0) */
+    int b;
+    if (job->walled)
+        return fa_cap_closed_low_error(job, eps, ref);
+    for (b = 0; b < job->n && closed.fall > 0.0; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        double fine = 64.0 + 16.0 * w->depth * w->depth +
+                      8.0 * (fabs(log(block->q)) + eps + fabs(ref) + fabs(all->log_first) + block->log_steps);
+        double q_share = w->share_q * (fall + (job->n > 1 ? closed.first * all->taken : 0.0)),
+               p_share = w->share_p * most * (1.0 + w->lost);
+        error += FA_EPS * fine * (p_share * (1.0 + all->taken) + q_share * (1.0 + all->taken));
+    }
+    return error;
+}
+
+#endif
