@@ -84,9 +84,9 @@ typedef struct {
     void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
                         double *d1_out, double *d2_out);
     /* one capped line with a budget of one's own, to check its ledger: budget is tolerance, dead, need, cap_ratio,
-     * cap_back, left, right, floor (1: use one), records (0: sampled Gaussians; k: of groups of k; -1: one is
-     * replaced); out is log delta, then relative to it the ledger's up, down, tail, quadrature, rounding, ends, closed,
-     * put, floor, alias.  0: no line */
+     * cap_back, left, right, floor (1: use one; 2: that of few added steps), records (0: sampled Gaussians; k: of
+     * groups of k; -1: one is replaced); out is log delta, then relative to it the ledger's up, down, tail, quadrature,
+     * rounding, ends, closed, put, floor, alias.  0: no line */
     int (*capped_line)(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
                        const double *budget, double *out);
 } fa_kernels;

@@ -215,6 +215,7 @@ static int fa_capped_line(int n, const double *sigma, const double *q, const dou
         }
     }
     work.job.mu2 = mu2;
+    work.job.is_add = work.job.walled = budget[7] == 2.0;
     ok = ok && fa_cap_read_once(&work, eps, &effort, budget[7] != 0.0, &r, &g);
     if (ok) {
         double entries[] = {r.log_value, g.up,     g.down, g.tail,  g.quadrature, g.rounding,

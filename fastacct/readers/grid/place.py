@@ -60,11 +60,19 @@ class Place(NamedTuple):
         """Mass that is left out of each part."""
         return max(self.tail * math.exp(-CARE * care), SMALLEST_TAIL)
 
-    def cost(self, sources: Sequence[Loss], spacing: float, care: int, is_upper: bool, max_points: int) -> float:
+    def cost(
+        self,
+        sources: Sequence[Loss],
+        floors: Sequence[float],
+        spacing: float,
+        care: int,
+        is_upper: bool,
+        max_points: int,
+    ) -> float:
         """About how long a composition on a grid takes, in microseconds."""
         spans = [source.extent(self.tail_at(care)) for source in sources]
         weights = [1.0 if source.quadrature > 0.0 else _ATOMS for source in sources]
-        lengths = [max(b - max(a, low), 0.0) for (a, b), low in zip(spans, self.floors, strict=True)]
+        lengths = [max(b - max(a, low), 0.0) for (a, b), low in zip(spans, floors, strict=True)]
         cells = math.fsum(map(math.prod, zip(weights, lengths, strict=True))) / spacing
         points = min(self.window * math.sqrt(self.budget_at(care) / self.log_budget) / spacing, max_points)
         return cells * _CELL_COST[is_upper] + points * len(sources) * _POINT_COST

@@ -57,12 +57,12 @@ class Grid:
         self._tolerance, self._spacing = tolerance, spacing
         self._n_factors = sum(part.count for part in self._parts)
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
-        self._whole = [
-            (part.count, *one[1:]) for part, one in zip(self._parts, self._sketches, strict=True) if one[1].size
-        ]
+        sketched = zip(self._parts, self._sketches, strict=True)
+        self._whole = [(part.count, *one[1:]) for part, one in sketched if one[1].size]
         self._tilts: list[tuple[float, Moment]] = []
         self._borders: list[Saddle | None] = []
         self._places: dict[int, Place] = {}
+        self._floors: dict[tuple[int, int], tuple[float, ...]] = {}
         self._kept: OrderedDict[tuple[int, int, int, bool], Window] = OrderedDict()
         self._work = Work()
         self._share = 0.0
@@ -302,12 +302,12 @@ class Grid:
         place = self._place(index)
         spacing = self._spacing_at(place, level)[0]
         sources = [part.upper if is_upper else part.lower for part in self._parts]
-        self._work.spend(key, place.cost(sources, spacing, care, is_upper, _MAX_POINTS))
+        tail, budget = place.tail_at(care), place.budget_at(care)
+        if (floors := place.floors if not care else self._floors.get((index, care))) is None:
+            log_floor = budget - math.log(self._n_factors)
+            floors = self._floors[index, care] = tuple(floor_of(s, place.tilt, log_floor) for s in self._sketches)
+        self._work.spend(key, place.cost(sources, floors, spacing, care, is_upper, _MAX_POINTS))
         if key not in self._kept:
-            tail, budget = place.tail_at(care), place.budget_at(care)
-            log_floor, floors = budget - math.log(self._n_factors), place.floors
-            if care:
-                floors = tuple(floor_of(sketch, place.tilt, log_floor) for sketch in self._sketches)
             measure = upper_measure if is_upper else lower_measure
             measures = [measure(source, spacing, tail, floor) for source, floor in zip(sources, floors, strict=True)]
             parts = list(zip(measures, (part.count for part in self._parts), strict=True))

@@ -97,12 +97,10 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         sum += term[j], swollen += swell_term[j];
     }
     last = term[n - 1], before = term[n - 2], *slack_out = 0.0;
-    if (!(most < 690.0))
+    if (!(most < 690.0) || (last > 1e-20 * sum && !(last < 0.9 * before)))
         return nothing;
     if (last > 1e-20 * sum) { /* beyond the last node it falls at least like the last step */
-        double ratio = last / fa_max(before, 1e-300);
-        if (!(ratio < 0.9))
-            return nothing;
+        double ratio = last / before;
         sum += last * ratio / (1.0 - ratio);
         swollen += 2.0 * swell_term[n - 1] * ratio / (1.0 - ratio);
     }
