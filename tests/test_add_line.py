@@ -128,6 +128,25 @@ def test_hostile_runs_are_ordered_and_bounded():
     assert np.all(lower <= _epsilon(more)[1] * (1.0 + 1e-14))
 
 
+def test_exponents_beyond_1e15_keep_their_digits():
+    """The truth is a contour integral at 30 digits: log delta changes by 4e-9 between its ends."""
+    run = {"noise_multiplier": 0.17445314415963772, "sample_rate": 1.6751452295227267e-11, "steps": 80}
+    lower, upper, _ = fa.dpsgd.epsilon_bounds(**run, delta=2.4011666131034076e-21, neighbors="add")
+    assert lower <= 1.3401136496414062e-09
+    assert upper >= 1.3401136496414043e-09
+    assert upper - lower <= 1e-9 * upper
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.06, 0.1])
+def test_little_noise_hides_nothing_and_epsilon_is_next_to_the_largest_loss(noise):
+    steps = np.array([2.0, 7.0, 30.0, 100.0, 500.0])
+    run = {"noise_multiplier": noise, "sample_rate": 1e-3, "steps": steps}
+    lower, upper, _ = fa.dpsgd.epsilon_bounds(**run, delta=1e-12, neighbors="add")
+    end = -steps * np.log1p(-1e-3)
+    assert np.all(upper <= end * (1.0 + 1e-13))
+    assert np.all(lower >= end * (1.0 - 2e-9))
+
+
 def test_every_answer_is_the_same_alone_and_in_company():
     cells = _random_cells(5, 40)
     together = _epsilon(cells)

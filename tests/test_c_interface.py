@@ -228,7 +228,7 @@ def test_a_program_without_python_has_the_bits_of_python(compiled, level):
 @pytest.mark.slow
 def test_so_it_has_at_the_best_level_of_this_processor(compiled, level):
     best = level()
-    compare(compiled(PROGRAM, best), 200)
+    compare(compiled(PROGRAM, best), 100)
 
 
 @pytest.mark.slow

@@ -83,7 +83,7 @@ def test_divergences_near_order_one_prove_epsilon_zero_where_the_conversion_does
 def test_optimal_conversion_is_certified_and_between_truth_and_the_default():
     run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
     best = epsilon_of(**run, accountant=fa.RDP(conversion="optimal"))
-    truth, _ = reference.rdp_epsilon(1.0, 0.01, 1000, 1e-5, "optimal", digits=15)
+    truth, _ = reference.rdp_epsilon(1.0, 0.01, 1000, 1e-5, "optimal", digits=10)
     assert truth <= best <= truth * (1 + mpf("1e-7"))
     assert best < epsilon_of(**run) < epsilon_of(**run, accountant=fa.RDP(conversion="mironov"))
     exact = 1.828236666516577  # contour integral at 30 digits

@@ -98,7 +98,7 @@ class _Line:
         for v in (c + (c - 1.0) * _RIGHT, 1.0 + (c - 1.0) * _LEFT):
             log_k = log_moment(parts, v)
             with np.errstate(divide="ignore", invalid="ignore"):
-                base = log_k + np.where(v > 1.0, (v - 1.0) * np.log(v - 1.0) - v * np.log(v), 0.0)
+                base = log_k + np.where(v > 1.0, (v - 1.0) * np.log1p(-1.0 / v) - np.log(v), 0.0)
             base[v == 1.0] = 0.0  # delta <= 1
             rate = (base - (v - 1.0) * epsilon - target) / np.abs(v - c)
             rate = np.where(np.isfinite(rate) & (rate > 0.0), rate, np.inf)

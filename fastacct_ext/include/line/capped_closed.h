@@ -87,27 +87,39 @@ FA_FUNC fa_cap_closed fa_cap_closed_low(const fa_cap_job *job, double eps, doubl
     return out;
 }
 
-/* Bound of its error: rounding, of tails 8 (1 + depth^2) u; and the floor's window stands in for its product with the
- * cap's, cut off: of one step that is at most Phi(-(cap - floor)/sqrt(width^2 + floor_width^2)) + low_cut, under Q and,
- * P being one, (1 - q) times that of e^l */
+/* Over exp(ref), what the closed part is off by since the floor's window stands there for its product with the cap's,
+ * cut off.  Of one step that is at most Phi(-(cap - floor)/sqrt(width^2 + floor_width^2)) + low_cut under Q, and, P
+ * being one, (1 - q) times that of e^l */
+FA_FUNC double fa_cap_low_apart(const fa_cap_job *job, double eps, double ref)
+{
+    double x = eps + job->least + job->low_p, sum = 0.0;
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        double gap = (w->cap - w->floor) / sqrt(w->width * w->width + w->floor_width * w->floor_width);
+        sum += block->steps * fa_cap_exp(job->low_q - ref - w->low_q) * (exp(fa_log_tail(gap)) + w->low_cut) *
+               (1.0 + exp(x - block->kappa) / (1.0 + w->low_more));
+    }
+    return sum * (1.0 + 1e-9);
+}
+
+/* bound of its error: that, and rounding, of tails 8 (1 + depth^2) u */
 FA_FUNC double fa_cap_closed_low_error(const fa_cap_job *job, double eps, double ref)
 {
     double x = eps + job->least + job->low_p, size = job->low_q - ref, a = 8.0 + fabs(ref) + fabs(job->low_q),
-           c = 8.0 * (eps + fabs(job->least)), apart = 0.0;
+           c = 8.0 * (eps + fabs(job->least));
     int b;
     if (!job->has_floor || !(size > -60.0))
         return 1e-25;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
-        double n = block->steps, fine = 16.0 + 16.0 * w->low_depth * w->low_depth + 8.0 * block->inv_var,
-               gap = (w->cap - w->floor) / sqrt(w->width * w->width + w->floor_width * w->floor_width);
+        double n = block->steps, fine = 16.0 + 16.0 * w->low_depth * w->low_depth + 8.0 * block->inv_var;
         a += n * fine;
         c += n * (w->low_more * 2.0 * (fine + fabs(block->log_odds)) + 4.0 * log1p(w->low_more));
-        apart += n * fa_cap_exp(size - w->low_q) * (exp(fa_log_tail(gap)) + w->low_cut) *
-                 (1.0 + exp(x - block->kappa) / (1.0 + w->low_more));
     }
-    return 1e-25 + apart * (1.0 + 1e-9) + FA_EPS * exp(size) * (fabs(expm1(x)) * a + exp(x) * c);
+    return 1e-25 + fa_cap_low_apart(job, eps, ref) + FA_EPS * exp(size) * (fabs(expm1(x)) * a + exp(x) * c);
 }
 
 /* the closed part at eps.  With f(J) = 1 - prod (1-J_b)^n_b it is f(J1) - f(J0) - (e^eps - 1) f(J0), every term without

@@ -6,7 +6,8 @@
 
 #include "capped_place.h"
 
-#define FA_WALL_FEW 3.0 /* steps times noise up to which a walled job has a floor at once */
+#define FA_WALL_FEW   3.0  /* steps times noise up to which a walled job has a floor at once */
+#define FA_WALL_APART 20.0 /* what floors next to the caps may cost, over what is left out below them */
 
 /* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
  * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
@@ -67,7 +68,7 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
         fa_cap_saddle small;
         fa_cap_try_floor(job, eps, ratios[mid]);
         small = fa_cap_find_saddle(job, eps, at->v, 1);
-        if (small.k + fa_cap_log_b(small.v) - (small.v - 1.0) * eps < log_tol) {
+        if (small.k + fa_log_b(small.v) - (small.v - 1.0) * eps < log_tol) {
             high = mid;
             point = small.v;
         }
@@ -102,7 +103,7 @@ FA_FUNC double fa_cap_low_rest(const fa_cap_job *job, double eps, double enough,
             x -= 1.0;
             continue;
         }
-        value = k + fa_cap_log_b(v) + v * eps;
+        value = k + fa_log_b(v) + v * eps;
         if (value < best) {
             best = value;
             *v_out = v;
@@ -145,7 +146,8 @@ FA_FUNC double fa_cap_choose_low(fa_cap_job *job, double eps, double log_tol)
     for (i = 0; i < 12 && high - low > 0.1; i++) {
         double v = point;
         fa_cap_set_low(job, eps, exp(x), wide);
-        if (fa_cap_low_rest(job, eps, log_tol, &v) < log_tol) {
+        if (fa_cap_low_apart(job, eps, log_tol) < FA_WALL_APART &&
+            fa_cap_low_rest(job, eps, log_tol, &v) < log_tol) {
             low = x;
             point = v;
             x = high < INFINITY ? 0.5 * (low + high) : x + 0.15;
@@ -172,7 +174,7 @@ FA_FUNC int fa_cap_place_wall(fa_cap_job *job, const fa_cap_effort *effort, doub
     int i;
     for (i = 0; i < 30; i++) {
         double gap, eta;
-        x = fa_min(x, top);
+        x = fa_max(fa_min(x, top), top - 28.0); /* nearer to the wall eps has too few digits */
         *eps_out = fa_max(end - exp(x), 1e-9 * end);
         eta = end - *eps_out;
         if (!fa_cap_place(job, effort, *eps_out, i ? at->v : 1.0 + 5.0 / eta, at))

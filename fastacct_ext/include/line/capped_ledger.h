@@ -293,7 +293,7 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
 FA_FUNC double fa_cap_log_weight(const fa_cap_job *job, double eps, double log_value, double v, int small_only)
 {
     double k = v > 1.0 ? fa_cap_chernoff(job, v, small_only) : 0.0;
-    return k + fa_cap_log_b(v) + (small_only && job->walled ? v : 1.0 - v) * eps - log_value;
+    return k + fa_log_b(v) + (small_only && job->walled ? v : 1.0 - v) * eps - log_value;
 }
 
 /* what aliases with v's weight, over exp(log_value), by Chernoff's bound there: that over e^x - 1, x = 2 pi |v - c|/h

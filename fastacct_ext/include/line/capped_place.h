@@ -25,8 +25,6 @@ typedef struct {
     double d2, jumps;        /* of K at c: curvature, and how many large losses the tilt expects */
 } fa_cap_plan;
 
-FA_INLINE double fa_cap_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
-
 /* the saddle for eps by Newton's method in log(v - 1), from v = start */
 FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, double eps, double start, int small_only)
 {
@@ -251,7 +249,7 @@ FA_FUNC void fa_cap_probe(const fa_cap_job *job, double eps, const fa_cap_saddle
         out->noise[out->n] = (job->has_floor ? fa_max(k, fa_cap_k(job, v, 1).k) : k) - k + out->log_f[out->n] -
                              0.5 * log(2.0 * FA_PI * (d2 + 1.0 / (v * v) + own)) +
                              log(1e4 + v * eps + 100.0 * v * v * fa_min(d2, own));
-        out->chernoff[out->n] = k + fa_cap_log_b(v) - (v - 1.0) * eps - log_tol;
+        out->chernoff[out->n] = k + fa_log_b(v) - (v - 1.0) * eps - log_tol;
         out->least = fa_min(out->least, out->log_f[out->n]);
         out->n++;
     }

@@ -374,7 +374,7 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
             d1 += r.d1;
             d2 += r.d2;
         }
-        value = value + fa_cap_log_b(v) - (v - 1.0) * eps;
+        value = value + fa_log_b(v) - (v - 1.0) * eps;
         if (value == value)
             best = fa_min(best, value);
         if (best <= wanted)

@@ -131,7 +131,7 @@ FA_FUNC double fa_cap_block_last_v(const fa_cap_block *block)
 
 FA_FUNC double fa_cap_last_v(const fa_cap_job *job)
 {
-    double last = 1e15;
+    double last = job->walled ? 1e30 : 1e15; /* about 1/eta */
     int b;
     for (b = 0; b < job->n && !job->is_add; b++)
         last = fa_min(last, fa_cap_block_last_v(job->blocks + b));

@@ -175,9 +175,6 @@ FA_FUNC void fa_share_real(fa_contour *run, const fa_contour *other)
 
 FA_INLINE double fa_line_u(const fa_contour *run, double v) { return run->sign > 0 ? v : 1.0 - v; }
 
-/* Chernoff: delta(eps) <= B(v) exp(K(v) - (v-1) eps), v > 1 */
-FA_INLINE double fa_log_b(double v) { return v > 1.0 ? (v - 1.0) * log(v - 1.0) - v * log(v) : 0.0; }
-
 /* K at v real, with derivatives in v; +inf where a term would overflow, NaN out of memory or nodes */
 FA_FUNC double fa_real_k(fa_contour *run, double v, double *d1_out, double *d2_out)
 {

@@ -278,4 +278,7 @@ FA_FUNC fa_dd fa_log_dd(double x)
     return fa_dd_add_d(r, e * FA_LN2_HI);
 }
 
+/* Chernoff: delta(eps) <= B(v) exp(K(v) - (v-1) eps), v > 1.  log B = (v-1) log(v-1) - v log v, without cancellation */
+FA_FUNC double fa_log_b(double v) { return v > 1.0 ? (v - 1.0) * log1p(-1.0 / v) - log(v) : 0.0; }
+
 #endif
