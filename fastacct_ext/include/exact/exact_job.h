@@ -19,7 +19,8 @@
 #define FA_ADD_STEPS  100.0 /* added steps up to which their largest loss is in sight; to this steps * sigma ... */
 #define FA_ADD_WALLED 60.0  /* ... the capped line has the floor of few steps, and to this one ... */
 #define FA_ADD_FIRST  12.0  /* ... it is cheaper than the vertical line, as measured */
-#define FA_AT_END     4e-10 /* distance from the largest loss, relative, within which eps is known well enough */
+#define FA_AT_END     4e-10 /* distance from the largest loss, relative, within which eps is known well enough ... */
+#define FA_NEAR_END   4e-7  /* ... and within which it is where no line is certified */
 
 typedef struct {
     fa_contour way[2]; /* [0] remove, [1] add: the same blocks, each with nodes of its own */
@@ -152,12 +153,12 @@ FA_INLINE int fa_is_lone(const fa_exact *e)
     return e->capped->job.n == 1 && e->capped->job.mixtures == 0;
 }
 
-/* Whether eps at log_delta is next to the largest loss: with eta = FA_AT_END of it, delta there is at least (1 -
+/* Whether eps at log_delta is next to the largest loss: with eta = `near` of it, delta there is at least (1 -
  * e^(-eta/2)) times the chance that no step brings more than eta/2 over their number beyond log(1-q) */
-FA_FUNC int fa_add_is_at_end(const fa_exact *e, double log_delta)
+FA_FUNC int fa_add_is_at_end(const fa_exact *e, double log_delta, double near, fa_interval *out)
 {
     const fa_cap_job *job = &e->capped[1].job;
-    double eta = FA_AT_END * e->add_end, chance = 0.0;
+    double eta = near * e->add_end, chance = 0.0;
     int b;
     if (!(job->n > 0) || job->mixtures > 0 || !(e->add_end > 1e-290) || !(e->add_end < INFINITY))
         return 0;
@@ -166,7 +167,10 @@ FA_FUNC int fa_add_is_at_end(const fa_exact *e, double log_delta)
         double z = fa_cap_z(block, 0.499999 * eta / job->steps + block->kappa); /* to 1e-6 of eta */
         chance += block->steps * fa_log_tail(-z / block->sigma);
     }
-    return log(-expm1(-0.5 * eta)) + chance * (1.0 + 1e-9) - 1e-9 > log_delta;
+    if (!(log(-expm1(-0.5 * eta)) + chance * (1.0 + 1e-9) - 1e-9 > log_delta))
+        return 0;
+    *out = fa_share(*out, (fa_interval){e->add_end * (1.0 - near - 8.0 * FA_EPS), e->add_end * (1.0 + 8.0 * FA_EPS)});
+    return 1;
 }
 
 /* whether few steps of sampled Gaussians are added, and the capped line is asked first */

@@ -101,14 +101,13 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
             return r;
     }
     e->add_anchor = way ? 0.0 : e->add_anchor;
-    if (way && fa_add_is_at_end(e, log_delta)) {
-        r.lower = e->add_end * (1.0 - FA_AT_END - 8.0 * FA_EPS);
-        r.upper = e->add_end * (1.0 + 8.0 * FA_EPS);
+    if (way && fa_add_is_at_end(e, log_delta, FA_AT_END, &r))
         return r;
-    }
     if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0)) {
         int first = way && fa_added_first(e);
         if (first && fa_capped_eps(e->capped + 1, log_delta, &r) && r.upper - r.lower <= FA_NARROW * r.upper)
+            return r;
+        if (first && fa_add_is_at_end(e, log_delta, FA_NEAR_END, &r))
             return r;
         r = fa_share(r, fa_contour_eps(&e->way[way], log_delta, e->points_max));
         if (way && !first && !(r.upper < INFINITY && r.upper - r.lower <= FA_NARROW * r.upper) && fa_is_capped(e, 1) &&
