@@ -164,7 +164,7 @@ FA_FUNC int fa_add_is_at_end(const fa_exact *e, double log_delta, double near, f
         return 0;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
-        double z = fa_cap_z(block, 0.499999 * eta / job->steps + block->kappa); /* to 1e-6 of eta */
+        double z = block->sigma * block->sigma * (log(expm1(0.499999 * eta / job->steps)) - block->log_odds) + 0.5;
         chance += block->steps * fa_log_tail(-z / block->sigma);
     }
     if (!(log(-expm1(-0.5 * eta)) + chance * (1.0 + 1e-9) - 1e-9 > log_delta))

@@ -7,6 +7,7 @@
 
 #include "capped_step.h"
 
+#define FA_CAP_DEEP  1e120 /* 1/|B0| at the first point, which falls further: its square is to stay a normal number */
 #define FA_CAP_NOISE 16.0 /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
 
 /* whether doubles hold F and the moment of every step, the square of its modulus included, at the first point, where
@@ -15,7 +16,7 @@ FA_FUNC int fa_cap_is_held(const fa_cap_job *job, const fa_cap_line *line)
 {
     int b, held = line->log_f[0] < 500.0;
     for (b = 0; b < job->n; b++)
-        held = held && job->blocks[b].inverse[0] > 1e-130;
+        held = held && job->blocks[b].inverse[0] > 1e-130 && job->blocks[b].inverse[0] < FA_CAP_DEEP;
     return held;
 }
 
@@ -223,7 +224,7 @@ FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
         block->jumps = r.jumps;
         plan->d2 += r.d2;
         plan->jumps += r.jumps;
-        block->split = job->has_floor && (job->n == 1 || r.jumps > FA_CAP_NO_JUMPS ||
+        block->split = job->has_floor && (job->n == 1 || job->walled || r.jumps > FA_CAP_NO_JUMPS ||
                                           fa_cap_block_k(block, &block->coarse, plan->low, 0, 0.0).jumps > FA_CAP_FEW);
     }
 }

@@ -133,7 +133,11 @@ FA_FUNC void fa_cap_set_low(fa_cap_job *job, double eps, double ratio, double wi
 /* whether a line without a floor is not worth a try */
 FA_INLINE int fa_cap_is_near_wall(const fa_cap_job *job)
 {
-    return job->walled && job->steps * job->blocks->sigma <= FA_WALL_FEW;
+    double sigma = 0.0;
+    int b;
+    for (b = 0; b < job->n; b++)
+        sigma = fa_max(sigma, job->blocks[b].sigma);
+    return job->walled && job->steps * sigma <= FA_WALL_FEW;
 }
 
 /* walled: the highest floor below which what is left out is negligible.  Two steps have a shorter line where the window

@@ -211,7 +211,8 @@ FA_FUNC void fa_cap_run_plain(fa_cap_nodes *s, int first, double c, double h, do
     fa_turn_run(&all, 0, s->sum.n, 0, re, im);
     FA_PRAGMA(omp simd)
     for (i = 0; i < FA_RUN; i++) {
-        double lr = 0.5 * fa_log_v(re[i] * re[i] + im[i] * im[i]), li = fa_angle_v(im[i], re[i]);
+        double square = re[i] * re[i] + im[i] * im[i], li = fa_angle_v(im[i], re[i]),
+               lr = square > 1e-290 ? 0.5 * fa_log_v(square) : NAN; /* no reading where it has no digits */
         log_f[i] += steps * FA_FMA(c, mean, lr);
         arg_f[i] += steps * FA_FMA((first + i) * h, mean, li);
         gross[i] += steps * (fabs(lr) + fabs(li));

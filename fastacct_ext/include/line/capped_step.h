@@ -14,16 +14,17 @@
 FA_FUNC double fa_cap_growth(const fa_cap_nodes *s, double c, double m, double t, double eta, double stretch)
 {
     const double *l = s->sum.lr, *w = s->sum.wr;
-    double sum = 0.0, t_eta = t * eta, less = fa_max(0.0, -c) * (1.0 - cos(eta)), top = 0.0;
-    int j, n = s->sum.n;
+    double sum = 0.0, t_eta = t * eta, less = fa_max(0.0, -c) * (1.0 - cos(eta)), top = 0.0,
+           clip = c < 0.0 ? INFINITY : 600.0; /* a negative exponent has large ones far from the weight */
+    int j, n = s->sum.n, seen = c < 0.0 ? n : 0;
     FA_PRAGMA(omp simd reduction(max : top))
-    for (j = 0; j < n; j++)
+    for (j = 0; j < seen; j++)
         top = fa_max(top, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
                               less * fa_min(stretch, l[j]) - 300.0);
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++)
-        sum += w[j] * fa_exp_plain_v(c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
-                                     less * fa_min(stretch, l[j]) - top);
+        sum += w[j] * fa_exp_plain_v(fa_min(clip, c * (l[j] - m) + t_eta * fa_min(stretch, l[j] * (1.0 + l[j])) +
+                                                      less * fa_min(stretch, l[j])) - top);
     return top + log(fa_max(sum, 1e-300));
 }
 
