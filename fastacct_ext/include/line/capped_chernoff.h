@@ -41,15 +41,15 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
         fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
         error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;
         if (job->walled)
-            error += fa_cap_plain_ends(block, real) + 1e-12 * (1.0 + r.rest) * (1.0 + fabs(r.k));
+            error += fa_cap_plain_ends(block, real) + 1e-12 * r.one * (1.0 + fabs(r.k));
         else
             error += fa_cap_ends(block, real, v, 1) +
                      (block->pair ? 1e-12 : 1e-13) * (fabs(expm1(r.k / block->steps - x * s->mean)) +
                                                       v * sqrt(fa_max(0.0, r.d2 / block->steps)));
-        k += block->steps * (x * s->mean + log1p(r.rest + error)) + slop;
+        k += block->steps * (x * s->mean + (job->walled ? log(r.one + error) : log1p(r.rest + error))) + slop;
         if (block->split)
             none += block->steps * log1p(-fa_min(1.0, 1.25 * r.jumps / block->steps +
-                                                          error / (job->walled ? 1.0 + r.rest : 1.0)));
+                                                          error / (job->walled ? r.one : 1.0)));
     }
     if (!small_only && job->has_floor)
         k += log(-expm1(none));

@@ -6,10 +6,10 @@
 
 #define FA_CAP_FAR 600.0 /* exponents up to here stand alone */
 
-/* K(v) = steps log E_Q[exp(v L) window], with derivatives, and steps times the tilted chance of a large loss; rest:
- * E_Q[exp(v l) window] - 1 */
+/* K(v) = steps log E_Q[exp(v L) window], with derivatives, and steps times the tilted chance of a large loss; one:
+ * E_Q[exp(v l) window], and rest: that less 1 */
 typedef struct {
-    double k, d1, d2, jumps, rest;
+    double k, d1, d2, jumps, rest, one;
 } fa_cap_real;
 
 /* the sums of fa_cap_k where exp(v l) overflows and its product with the weight does not.  The floor's window is a
@@ -42,7 +42,7 @@ FA_FUNC void fa_cap_far_sums(const fa_cap_block *block, const fa_cap_nodes *s, d
 FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes *s, double v, int small_only,
                                    double add)
 {
-    fa_cap_real out = {INFINITY, 0.0, 0.0, 0.0, INFINITY};
+    fa_cap_real out = {INFINITY, 0.0, 0.0, 0.0, INFINITY, INFINITY};
     const double *l = s->sum.lr, *weight = small_only ? s->small : s->sum.wr, *large = s->large;
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, many = 0.0, missing = block->w.q_mass, one, mean;
     int j, n = s->sum.n;
@@ -81,6 +81,7 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
             one += weight[j] * exp(v * l[j]);
         out.rest = one - 1.0;
     }
+    out.one = one;
     mean = s1 / one;
     out.k = block->steps * (v * s->mean + ((v < 0.0 || block->walled) && out.rest < -0.5 ? log(one) : log1p(out.rest)));
     out.d1 = block->steps * (s->mean + mean);
@@ -93,7 +94,7 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
  * not set */
 FA_FUNC fa_cap_real fa_cap_k(const fa_cap_job *job, double v, int small_only)
 {
-    fa_cap_real out = {0.5 * job->mu2 * v * (v - 1.0), job->mu2 * (v - 0.5), job->mu2, 0.0, 0.0};
+    fa_cap_real out = {0.5 * job->mu2 * v * (v - 1.0), job->mu2 * (v - 0.5), job->mu2, 0.0, 0.0, 0.0};
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_real r = fa_cap_block_k(job->blocks + b, &job->blocks[b].coarse, fa_cap_tilt(job, v), small_only, 0.0);
