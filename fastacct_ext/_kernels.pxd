@@ -76,6 +76,7 @@ cdef extern from "include/kernels.h" nogil:
                               double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
         void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,
                             double *k_out, double *d1_out, double *d2_out) noexcept nogil
+        int (*moment_ledger)(double sigma, double q, double order, const double *budget, double *out) noexcept nogil
         int (*capped_line)(int n, const double *sigma, const double *q, const double *steps, double mu2, double eps,
                            const double *budget, double *out) noexcept nogil
     const fa_kernels *fa_kernels_select(const char *name)

@@ -148,6 +148,9 @@ def rdp_bounds_by_series(
 def log_moments(
     noise_multiplier: Cells, sample_rate: Cells, orders: Cells, k: Cells, d1: Cells, d2: Cells
 ) -> None: ...
+def moment_ledger(
+    noise_multiplier: float, sample_rate: float, order: float, budget: Cells, out: Cells
+) -> bool: ...
 def capped_line(
     noise_multiplier: Cells, sample_rate: Cells, steps: Cells, mu2: float, epsilon: float, budget: Cells, out: Cells
 ) -> bool: ...

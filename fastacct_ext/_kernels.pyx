@@ -391,6 +391,13 @@ def log_moments(const double[::1] noise_multiplier, const double[::1] sample_rat
     _active.log_moments(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &k[0], &d1[0], &d2[0])
 
 
+def moment_ledger(double noise_multiplier, double sample_rate, double order, const double[::1] budget,
+                  double[::1] out):
+    """A log-moment with a budget of one's own; see `moment_ledger` in kernels.h."""
+    fit(budget.shape[0] == 3 and out.shape[0] == 5)
+    return bool(_active.moment_ledger(noise_multiplier, sample_rate, order, &budget[0], &out[0]))
+
+
 def capped_line(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] steps, double mu2,
                 double epsilon, const double[::1] budget, double[::1] out):
     """One capped line with a budget of one's own; see `capped_line` in kernels.h."""

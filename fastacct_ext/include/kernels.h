@@ -83,6 +83,10 @@ typedef struct {
                           double *upper_out, uint8_t *status_out);
     void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order, double *k_out,
                         double *d1_out, double *d2_out);
+    /* K with a budget of one's own, to check its ledger: budget is the step over the usual one, the limit of near nodes
+     * and what may be passed over (renyi/quadrature.h); out is K, then the errors of K by aliasing, what is left out,
+     * rounding of near and of far terms.  0: too many nodes, or M overflows */
+    int (*moment_ledger)(double sigma, double q, double order, const double *budget, double *out);
     /* one capped line with a budget of one's own, to check its ledger: budget is tolerance, dead, need, cap_ratio,
      * cap_back, left, right, floor (1: use one; 2: that of few added steps), records (0: sampled Gaussians; k: of
      * groups of k; -1: one is replaced); out is log delta, then relative to it the ledger's up, down, tail, quadrature,

@@ -20,8 +20,6 @@
 /* measured: one series term costs about 60 ns, one streamed node about 10 ns */
 #define FA_SERIES_NODES_PER_TERM 6.0
 
-#define FA_ORDERS_AT_ONCE 32
-
 /* whether the binomial series is cheaper than streaming nodes */
 static int fa_series_is_cheaper(const fa_log_moment *lm, double a)
 {
@@ -31,41 +29,30 @@ static int fa_series_is_cheaper(const fa_log_moment *lm, double a)
            (a + 1.0) * FA_SERIES_NODES_PER_TERM < fa_right_end(&lm->mech, a) / lm->mech.h;
 }
 
-/* up to FA_ORDERS_AT_ONCE orders of one (sigma, q) */
-static void fa_rdp_orders(fa_log_moment *lm, int n, const double *order, const double *steps, double *lower_out,
-                          double *upper_out, uint8_t *status_out)
+static void fa_rdp_order(const fa_log_moment *lm, double order, double steps, double *lower_out, double *upper_out,
+                         uint8_t *status_out)
 {
-    fa_sums sums[FA_ORDERS_AT_ONCE];
-    fa_moment moment[FA_ORDERS_AT_ONCE];
-    double omitted[FA_ORDERS_AT_ONCE];
-    int done[FA_ORDERS_AT_ONCE], i;
-    for (i = 0; i < n; i++) {
-        double a = order[i] - 1.0;
-        done[i] = 1;
-        if (fa_series_is_cheaper(lm, a) && !fa_moment_sandwich(lm, a, moment + i))
-            fa_series(lm->mech.sigma, lm->mech.q, order[i], moment + i);
-        else
-            done[i] = fa_moment_begin(lm, a, FA_BOUNDS, sums + i, omitted + i, moment + i);
+    double a = order - 1.0, count = steps / a;
+    fa_moment moment;
+    if (fa_series_is_cheaper(lm, a) && !fa_moment_sandwich(lm, a, &moment)) {
+        fa_series(lm->mech.sigma, lm->mech.q, order, &moment);
+        fa_moment_finish(lm, a, &moment);
     }
-    for (i = 0; i < n; i++) {
-        double a = order[i] - 1.0, count = steps[i] / a;
-        if (!done[i])
-            fa_moment_end(lm, sums + i, a, omitted[i], FA_BOUNDS, moment + i);
-        fa_moment_finish(lm, a, moment + i);
-        lower_out[i] = upper_out[i] = 0.0;
-        status_out[i] = FA_OK;
-        if (!(count > 0.0))
-            continue;
-        lower_out[i] = count * moment[i].lower * (1.0 - 4.0 * FA_EPS);
-        upper_out[i] = count * moment[i].upper * (1.0 + 4.0 * FA_EPS);
-        status_out[i] = (uint8_t)moment[i].status;
-        if (!(upper_out[i] <= DBL_MAX)) { /* overflow: the safe side */
-            upper_out[i] = INFINITY;
-            status_out[i] = FA_NOT_MET;
-        }
-        if (lm->mech.sigma > 0.0 && !(lower_out[i] <= DBL_MAX))
-            lower_out[i] = lower_out[i] > 0.0 ? DBL_MAX : 0.0;
+    else
+        fa_log_moment_at(lm, a, &moment, FA_BOUNDS);
+    *lower_out = *upper_out = 0.0;
+    *status_out = FA_OK;
+    if (!(count > 0.0))
+        return;
+    *lower_out = count * moment.lower * (1.0 - 4.0 * FA_EPS);
+    *upper_out = count * moment.upper * (1.0 + 4.0 * FA_EPS);
+    *status_out = (uint8_t)moment.status;
+    if (!(*upper_out <= DBL_MAX)) { /* overflow: the safe side */
+        *upper_out = INFINITY;
+        *status_out = FA_NOT_MET;
     }
+    if (lm->mech.sigma > 0.0 && !(*lower_out <= DBL_MAX))
+        *lower_out = *lower_out > 0.0 ? DBL_MAX : 0.0;
 }
 
 static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds, const fa_answers *out)
@@ -81,9 +68,8 @@ static int64_t fa_rdp(const fa_cells *in, const fa_question *ask, double seconds
         fa_log_moment_init(&lm, in->sigma[i], in->q[i]);
         if (lm.a_limit > 0.0)
             fa_log_moment_cache(&lm, fa_min(fa_max(top, 1.0), lm.a_limit));
-        for (k = i; k < j; k += FA_ORDERS_AT_ONCE)
-            fa_rdp_orders(&lm, j - k < FA_ORDERS_AT_ONCE ? (int)(j - k) : FA_ORDERS_AT_ONCE, in->target + k,
-                          in->steps + k, out->lower + k, out->upper + k, out->status + k);
+        for (k = i; k < j; k++)
+            fa_rdp_order(&lm, in->target[k], in->steps[k], out->lower + k, out->upper + k, out->status + k);
     }
     return in->n;
 }
@@ -175,6 +161,25 @@ static void fa_log_moments(int64_t n, const double *sigma, const double *q, cons
     }
 }
 
+static int fa_moment_ledger(double sigma, double q, double order, const double *budget, double *out)
+{
+    fa_log_moment lm;
+    fa_sums s = {.reference = -INFINITY};
+    double a = order - 1.0, omitted, far, m;
+    fa_log_moment_init(&lm, sigma, q);
+    fa_sgm_lay(&lm.mech, budget[0] * lm.mech.h);
+    if (!fa_sums_all(&lm.mech, a, budget[1], budget[2], &s, &omitted))
+        return 0;
+    far = s.s0 > 0.0 ? lm.mech.unit * s.s0 * exp(s.reference) : 0.0;
+    m = s.e2 + a * s.kl + far;
+    out[0] = log1p(m);
+    out[1] = lm.mech.alias * m / (1.0 + m);
+    out[2] = omitted * exp(fa_shift(&s)) / (1.0 + m);
+    out[3] = s.near / (1.0 + m);
+    out[4] = far > 0.0 ? far * fa_far_error(&lm, &s, a) / (1.0 + m) : 0.0;
+    return m < INFINITY;
+}
+
 /* the pair of one step of a sampled Gaussian for a group of so many records, or for a record that is replaced (-1) */
 static void fa_hook_pair(fa_pair *pair, double sigma, double q, int records)
 {
@@ -244,6 +249,7 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .exact_job = fa_exact_job,
         .rdp_by_series = fa_rdp_series_block,
         .log_moments = fa_log_moments,
+        .moment_ledger = fa_moment_ledger,
         .capped_line = fa_capped_line,
     };
     return &table;

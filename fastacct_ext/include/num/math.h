@@ -1,4 +1,4 @@
-/* num/math.h -- double-double arithmetic and the few elementary functions the kernels need.
+/* num/math.h -- the few elementary functions the kernels need, and double-double arithmetic for set-up code.
  *
  * Everything here is branch free, so that compilers turn loops over these functions into vector code, and
  * free of libm in its vector part, so that the same source means the same arithmetic on every platform.
@@ -34,9 +34,8 @@
 #define FA_HALF_ROOT    0.70710678118654752440 /* 1/sqrt(2) */
 #define FA_LOG_SQRT_2PI 0.918938533204672741780
 #define FA_LN2          0.693147180559945309417232121458
-#define FA_LN2_HI       0x1.62e42fefa3800p-1 /* ln 2 = HI + MID + LO; k*HI is exact for |k| < 2^11 */
+#define FA_LN2_HI       0x1.62e42fefa3800p-1 /* ln 2 = HI + MID; k*HI is exact for |k| < 2^11 */
 #define FA_LN2_MID      0x1.ef35793c76730p-45
-#define FA_LN2_LO       0x1.f97b57a079a19p-103
 #define FA_LOG2E        1.44269504088896340735992468100
 #define FA_ROUND_SHIFT  0x1.8p52 /* adding it rounds a small double to an integer */
 #define FA_EXP_MAX      700.0    /* |t| beyond it is clamped: callers scale instead */
@@ -172,41 +171,21 @@ FA_INLINE double fa_exp_tail_v(double r)
     return poly;
 }
 
-/* fa_expm1_minus_v -- E2(t) = exp(t) - 1 - t for t = hi + lo, and exp(t) itself.
- *   domain   t <= 700; below -700 exp(t) is taken at -700, negligible beside -1 - t       result nearest
- *   error    E2: 32 u relative (measured 22), exp: 4 u relative (docs/algorithms/arithmetic.md); no cancellation at t
- * -> 0 cost     about 0.6 ns a point with 512-bit vectors exp(t) = 2^k exp(r), |r| <= ln2/2, exp(r) = 1 + r + r^2 p(r).
- * Then E2 = (2^k - 1) + (2^k r - t) + 2^k r^2 p(r), where the first two brackets are exactly 0 for k = 0. */
-FA_INLINE double fa_expm1_minus_v(double hi, double lo, double *exp_out)
-{
-    double t, k, r, scale, poly, square;
-    t = fa_min(FA_EXP_MAX, hi); /* one instruction each */
-    t = fa_max(-FA_EXP_MAX, t);
-    scale = fa_power_of_two_v(t, &k);
-    r = FA_FMA(-k, FA_LN2_HI, t) + FA_FMA(-k, FA_LN2_MID, lo);
-    poly = fa_exp_tail_v(r);
-    square = scale * (r * r * poly);
-    *exp_out = FA_FMA(scale, r, scale) + square;
-    return ((scale - 1.0) + FA_FMA(scale, r, -(hi + lo))) + square; /* hi, not t: right for hi < -700 too */
-}
-
-/* fa_expm1_minus_plain_v -- the same for a plain double |t| <= 600: a third fewer operations */
+/* fa_expm1_minus_plain_v -- E2(t) = exp(t) - 1 - t, and exp(t) itself.
+ *   domain   t <= 600; below -700 exp(t) is taken at -700, negligible beside -1 - t       result nearest
+ *   error    E2: 28 u relative (measured 22), exp: 4 u relative (docs/algorithms/arithmetic.md); no cancellation at t
+ * -> 0 cost     about 0.4 ns a point with 512-bit vectors
+ * exp(t) = 2^k exp(r), |r| <= ln2/2, exp(r) = 1 + r + r^2 p(r). Then E2 = (2^k - 1) + (2^k r - t) + 2^k r^2 p(r), where
+ * the first two brackets are exactly 0 for k = 0. */
 FA_INLINE double fa_expm1_minus_plain_v(double t, double *exp_out)
 {
-    double k, r, scale, poly, square;
-    scale = fa_power_of_two_v(t, &k);
-    r = FA_FMA(-k, FA_LN2_MID, FA_FMA(-k, FA_LN2_HI, t));
+    double k, r, scale, poly, square, s = fa_max(-FA_EXP_MAX, t);
+    scale = fa_power_of_two_v(s, &k);
+    r = FA_FMA(-k, FA_LN2_MID, FA_FMA(-k, FA_LN2_HI, s));
     poly = fa_exp_tail_v(r);
     square = r * r * poly;
     *exp_out = FA_FMA(scale, square, FA_FMA(scale, r, scale));
-    return FA_FMA(scale, square, (scale - 1.0) + FA_FMA(scale, r, -t));
-}
-
-FA_INLINE double fa_exp_v(double hi, double lo)
-{
-    double e;
-    (void)fa_expm1_minus_v(hi, lo, &e);
-    return e;
+    return FA_FMA(scale, square, (scale - 1.0) + FA_FMA(scale, r, -t)); /* t, not s: right for t < -700 too */
 }
 
 /* fa_log1p_v -- log(1 + x) as a double-double, for a double-double x > -1.
@@ -239,43 +218,6 @@ FA_INLINE fa_dd fa_log1p_v(fa_dd x)
     result = fa_fast_two_sum(head.hi, head.lo + (2.0 * s.lo + k * FA_LN2_MID));
     head = fa_fast_two_sum(result.hi, tail.hi);
     return fa_fast_two_sum(head.hi, head.lo + (result.lo + tail.lo));
-}
-
-/* exp of a double-double, relative error below 2^-78, |x| <= 700.  Scalar set-up code. */
-FA_FUNC fa_dd fa_exp_dd(fa_dd x)
-{
-    double k = nearbyint(x.hi * FA_LOG2E);
-    fa_dd r = fa_dd_add_d(x, -k * FA_LN2_HI), sum, term;
-    int i;
-    r = fa_dd_add(r, fa_dd_mul_d(fa_dd_make(-FA_LN2_MID, -FA_LN2_LO), k));
-    r.hi *= 0x1p-6;
-    r.lo *= 0x1p-6; /* |r| <= 0.0055 */
-    double u = r.hi,
-           high = u * u * u * u * (1.0 / 24 + u * (1.0 / 120 + u * (1.0 / 720 + u * (1.0 / 5040 + u / 40320))));
-    term = fa_dd_mul(r, r);
-    sum = fa_dd_mul(fa_dd_mul(term, r), fa_dd_make(0x1.5555555555555p-3, 0x1.5555555555555p-57));
-    sum = fa_dd_add_d(sum, high);
-    sum = fa_dd_add(sum, fa_dd_make(0.5 * term.hi, 0.5 * term.lo));
-    sum = fa_dd_add(sum, r); /* expm1(r) */
-    for (i = 0; i < 6; i++)  /* expm1(2r) = 2 e + e^2 */
-        sum = fa_dd_add(fa_dd_make(2.0 * sum.hi, 2.0 * sum.lo), fa_dd_mul(sum, sum));
-    sum = fa_dd_add_d(sum, 1.0);
-    sum.hi = ldexp(sum.hi, (int)k);
-    sum.lo = ldexp(sum.lo, (int)k);
-    return sum;
-}
-
-/* natural logarithm of a positive double as a double-double, error below 2^-78 max(1, |log x|).  Scalar set-up code. */
-FA_FUNC fa_dd fa_log_dd(double x)
-{
-    int e;
-    double m = frexp(x, &e), y = log(m);
-    fa_dd back = fa_dd_mul_d(fa_exp_dd(fa_dd_make(-y, 0.0)), m); /* 1 + tiny */
-    fa_dd tiny = fa_dd_add_d(back, -1.0);
-    fa_dd r = fa_dd_add(fa_dd_make(y, 0.0), fa_dd_add_d(tiny, -0.5 * tiny.hi * tiny.hi));
-    fa_dd shift = fa_dd_mul_d(fa_dd_make(FA_LN2_MID, FA_LN2_LO), (double)e);
-    r = fa_dd_add(r, shift);
-    return fa_dd_add_d(r, e * FA_LN2_HI);
 }
 
 /* Chernoff: delta(eps) <= B(v) exp(K(v) - (v-1) eps), v > 1.  log B = (v-1) log(v-1) - v log v, without cancellation */

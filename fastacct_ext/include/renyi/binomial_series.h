@@ -20,6 +20,13 @@ typedef struct {
     double exponent;
 } fa_scaled;
 
+/* exp(x), |x| <= 1: 6 u */
+FA_INLINE fa_dd fa_exp_rest(fa_dd x)
+{
+    double e = fa_exp_plain_v(x.hi);
+    return fa_dd_make(FA_FMA(e, x.lo, e), 0.0);
+}
+
 FA_INLINE void fa_renormalise(fa_scaled *s)
 {
     int e;
@@ -43,7 +50,7 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
     odds = fa_dd_div(fa_dd_make(q, 0.0), fa_two_sum(1.0, -q));
     log_start = fa_dd_mul_d(fa_log1p_v(fa_dd_make(-q, 0.0)), alpha);
     b.exponent = nearbyint(log_start.hi / FA_LN2);
-    b.value = fa_exp_dd(fa_dd_add(log_start, fa_dd_mul_d(ln2, -b.exponent)));
+    b.value = fa_exp_rest(fa_dd_add(log_start, fa_dd_mul_d(ln2, -b.exponent)));
     for (k = 0.0; k < alpha; k += 1.0) {
         double j = k + 1.0, e, factor, shift = 0.0, term, at;
         b.value = fa_dd_mul(fa_dd_div(fa_dd_mul_d(b.value, alpha - k), fa_dd_make(j, 0.0)), odds);
@@ -51,12 +58,14 @@ FA_FUNC void fa_series(double sigma, double q, double alpha, fa_moment *out)
         if (j < 2.0)
             continue;
         fa_dd c = fa_dd_mul(half_inv, fa_two_prod(j, j - 1.0));
-        if (c.hi < 40.0)
-            factor = fa_expm1_minus_v(c.hi, c.lo, &e) + c.hi;
+        if (c.hi < 40.0) {
+            double whole = fa_exp_both_v(c.hi, &e);
+            factor = FA_FMA(c.lo, whole, e);
+        }
         else {
             shift = nearbyint(c.hi / FA_LN2);
             c = fa_dd_add(c, fa_dd_mul_d(ln2, -shift));
-            factor = fa_exp_v(c.hi, c.lo); /* the -1 is below e^-40 */
+            factor = fa_exp_rest(c).hi; /* the -1 is below e^-40 */
         }
         term = b.value.hi * factor;
         at = b.exponent + shift;

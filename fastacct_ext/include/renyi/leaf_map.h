@@ -33,13 +33,13 @@ FA_INLINE double fa_leaf_end(double a) { return fa_from_bits(fa_bits(a) >> 27 <<
 FA_FUNC void fa_leaf_map_init(fa_leaf_map *map, const fa_log_moment *lm)
 {
     const fa_sgm *m = &lm->mech;
-    double s = 0.5 * m->inv_var.hi, valley = fa_max(-0.5 * (m->log_q_d / s + 1.0), FA_LEAF_MIN);
-    double crossing = 2.0 * valley, growth, body, depth, narrow = -2.0 * (m->log_odds + m->log_q_d);
+    double s = 0.5 * m->inv_var, valley = fa_max(-0.5 * (m->log_q / s + 1.0), FA_LEAF_MIN);
+    double crossing = 2.0 * valley, growth, body, depth, narrow = -2.0 * (m->log_odds + m->log_q);
     (void)fa_exp_both_v(2.0 * s, &growth);
     map->variance = m->q * m->q * growth;
     map->skew = m->q * growth * (growth + 3.0);
-    map->bottom = (1.0 + valley) * (valley * s + m->log_q_d);
-    body = fa_log_v(0.5 * growth * crossing * (1.0 + crossing)) + 2.0 * m->log_q_d;
+    map->bottom = (1.0 + valley) * (valley * s + m->log_q);
+    body = fa_log_v(0.5 * growth * crossing * (1.0 + crossing)) + 2.0 * m->log_q;
     depth = body - FA_LEAF_HIDDEN - map->bottom;
     map->valley = valley;
     map->root_s = sqrt(s);

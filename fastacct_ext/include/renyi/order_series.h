@@ -15,9 +15,8 @@
 
 #define FA_TERMS           42 /* powers of a series: 2 and five strides */
 #define FA_STRIDE          8
-#define FA_LEAF_FAR        60.0    /* of c loss: from here 1 + (1+a) x is nothing beside (1+x)^(1+a) */
 #define FA_LEAF_REACH      34.0    /* of r loss: nodes further out are left out */
-#define FA_LEAF_LEDGER     4e-13   /* a series that is less certain is not used */
+#define FA_LEAF_LEDGER     4e-12   /* a series that is less certain is not used */
 #define FA_LEAF_ROUNDING   3.7e-14 /* of coefficients and of the sum of the series: 333 u */
 #define FA_LEAF_HUGE       200.0   /* of log M: 1 is nothing beside it */
 #define FA_LEAF_LEAST      1e-150  /* of M - 1: no allowance for underflow is needed above it */
@@ -63,9 +62,11 @@ FA_INLINE double fa_exp_above_v(double t)
 
 /* the nodes that a series sums, block by block, each block with its share of one power of t; and what it leaves out */
 typedef struct {
-    int n, direct;                  /* blocks; those before `direct` are summed with E2 */
+    int n, direct;                  /* blocks; those before `direct` have near nodes ... */
+    int near;                       /* ... all nodes of the cache before this one */
     int block[FA_CACHE / FA_LANES]; /* which they are: losses increase */
     double rest;                    /* bound of the other nodes, over the leaf */
+    double worst;                   /* error of a far node's exponent, in u; below 0 where there is none */
     double x[FA_CACHE];             /* r loss */
     double power[FA_CACHE];         /* w e^((1+c) loss) x^k */
 } fa_leaf_nodes;
@@ -76,16 +77,18 @@ typedef struct {
 FA_FUNC void fa_leaf_choose(const fa_log_moment *lm, const fa_leaf *leaf, int n, fa_leaf_nodes *out)
 {
     double a = leaf->begin + leaf->radius, peak[FA_CACHE / FA_LANES], total[FA_LANES] = {0.0}, least;
-    double width = (FA_LANES - 1) * lm->mech.h, bend = 0.125 * width * width * lm->mech.inv_var.hi + 1e-9;
-    double unit = FA_LANES * lm->mech.unit, square = 0.5 * a * (1.0 + a);
-    double rest = leaf->less * (2.0 + a) * fa_exp_v(-leaf->reference, 0.0); /* losses below 0, where M is huge */
+    double width = (FA_LANES - 1) * lm->mech.h, bend = 0.125 * width * width * lm->mech.inv_var + 1e-9;
+    double unit = FA_LANES * lm->mech.unit, square = 0.5 * a * (1.0 + a), half = 0.5 * lm->mech.inv_var,
+           step = FA_LANES * lm->mech.h;
+    double rest = leaf->less * (2.0 + a) * fa_exp_plain_v(-leaf->reference); /* losses below 0, where M is huge */
     int blocks = n / FA_LANES, summed = 0, direct = 0, i, k;
+    out->near = fa_count_near(lm->loss, n, leaf->begin, FA_NEAR);
     for (i = 0; i < blocks; i += FA_LANES) {
         FA_PRAGMA(omp simd)
         for (k = 0; k < FA_LANES; k++) {
-            double first = lm->first_loss[i + k], last = lm->last_loss[i + k];
-            double e = fa_max(FA_FMA(a, fa_max(first, 0.0), first + lm->first_base[i + k]),
-                              FA_FMA(a, fa_max(last, 0.0), last + lm->last_base[i + k]));
+            double first = lm->first_loss[i + k], last = lm->last_loss[i + k], z = lm->z_first + (i + k) * step;
+            double e = fa_max(FA_FMA(a, fa_max(first, 0.0), first - half * z * z),
+                              FA_FMA(a, fa_max(last, 0.0), last - half * (z + width) * (z + width)));
             peak[i + k] = unit * fa_exp_above_v(fa_min(e + (bend - leaf->reference), 699.0)) *
                           fa_min(1.0, square * last * last);
             total[k] += peak[i + k];
@@ -98,7 +101,7 @@ FA_FUNC void fa_leaf_choose(const fa_log_moment *lm, const fa_leaf *leaf, int n,
                        ((peak[i] <= least) | (leaf->radius * loss > FA_LEAF_REACH));
         out->block[summed] = i;
         summed += !left_out;
-        direct += !left_out & (i < lm->n_direct / FA_LANES) & !(leaf->begin * loss > FA_LEAF_FAR);
+        direct += !left_out & (FA_LANES * i < out->near);
         rest += left_out ? peak[i] : 0.0;
     }
     out->n = summed;
@@ -106,37 +109,41 @@ FA_FUNC void fa_leaf_choose(const fa_log_moment *lm, const fa_leaf *leaf, int n,
     out->rest = least < 1e232 ? rest : INFINITY; /* beyond, exponents may have been clamped */
 }
 
-/* One block's shares of the first two coefficients: p E2(c loss) and p (e^(c loss) - 1) x, or all of the term, which is
- * above; and w e^((1+c) loss) x */
-FA_INLINE void fa_leaf_block(const fa_log_moment *lm, const fa_leaf *leaf, int direct, int begin, double *x,
-                             double *power, double *zero, double *one)
+/* A block's shares of the first two coefficients, each lane near or far: p E2(c loss) and p (e^(c loss) - 1) x, or all
+ * of the term, which is above; and w e^((1+c) loss) x */
+FA_INLINE void fa_leaf_near(const fa_log_moment *lm, const fa_leaf *leaf, int begin, int near, double *x,
+                            double *power, double *zero, double *one)
 {
-    const double *hi = lm->loss_hi + begin, *lo = lm->loss_lo + begin, *weight = lm->weight + begin,
-                 *base_hi = lm->base_hi + begin, *base_lo = lm->base_lo + begin;
+    const double *loss = lm->loss + begin, *weight = lm->weight + begin;
     double c = leaf->begin;
     int i;
-    if (direct) {
-        FA_PRAGMA(omp simd)
-        for (i = 0; i < FA_LANES; i++) {
-            double e, t, e2 = fa_e2_node(hi[i], lo[i], c, FA_PRECISE, &t, &e);
-            x[i] = leaf->radius * hi[i];
-            zero[i] += weight[i] * e2;
-            one[i] += weight[i] * x[i] * (fabs(t) < 0.5 ? e2 + t : e - 1.0);
-            power[i] = weight[i] * x[i] * e;
-        }
-        return;
-    }
     FA_PRAGMA(omp simd)
     for (i = 0; i < FA_LANES; i++) {
-        fa_dd loss = fa_dd_make(hi[i], lo[i]);
-        fa_dd e = fa_dd_add(fa_dd_add(fa_dd_mul_d(loss, c), loss), fa_dd_make(base_hi[i], base_lo[i]));
-        double term;
-        e = fa_dd_add_d(e, -leaf->reference);
-        term = lm->mech.unit * fa_exp_v(e.hi, e.lo);
-        x[i] = leaf->radius * hi[i];
+        double t = fa_min(c * loss[i], FA_NEAR), e, e2 = fa_expm1_minus_plain_v(t, &e), w = i < near ? weight[i] : 0.0;
+        x[i] = leaf->radius * loss[i];
+        zero[i] += w * e2;
+        one[i] += w * x[i] * (fabs(t) < 0.5 ? e2 + t : e - 1.0);
+        power[i] = w * x[i] * e;
+    }
+}
+
+FA_INLINE void fa_leaf_far(const fa_log_moment *lm, const fa_leaf *leaf, const fa_bump *bump, int begin, int skip,
+                           double *x, double *power, double *zero, double *one, double *worst)
+{
+    const double *loss = lm->loss + begin, *tail = lm->tail + begin;
+    double from = (double)(lm->j_first + begin), reference = leaf->reference;
+    int i;
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < FA_LANES; i++) {
+        double error, exponent = fa_far_exponent(bump, from + i, loss[i], tail[i], &error),
+                      term = lm->mech.unit * fa_exp_plain_v(exponent - reference);
+        term = i < skip ? 0.0 : term;
+        x[i] = leaf->radius * loss[i];
         zero[i] += term;
-        power[i] = term * x[i];
-        one[i] += power[i];
+        worst[i] = i < skip ? worst[i] : fa_max(worst[i], error);
+        term *= x[i];
+        one[i] += term;
+        power[i] = i < skip ? power[i] : term;
     }
 }
 
@@ -193,13 +200,25 @@ static const double fa_factor[FA_TERMS] = {
 FA_FUNC void fa_leaf_sum(const fa_log_moment *lm, fa_leaf *leaf, fa_leaf_nodes *nodes)
 {
     static const double reach[FA_TERMS / FA_STRIDE] = {0.0, 0.0337, 0.694, 2.21, 4.24};
-    double zero[FA_LANES], one[FA_LANES], kl = nodes->direct ? lm->kl[nodes->block[nodes->direct - 1] + 1] : 0.0;
+    double zero[FA_LANES] = {0.0}, one[FA_LANES] = {0.0}, worst[FA_LANES];
+    double kl = nodes->direct ? lm->kl[nodes->block[nodes->direct - 1] + 1] : 0.0;
+    fa_bump bump = {.a = leaf->begin};
     int i, k, begin = 0;
-    memset(zero, 0, sizeof(zero));
-    memset(one, 0, sizeof(one));
-    for (i = 0; i < nodes->n; i++)
-        fa_leaf_block(lm, leaf, i < nodes->direct, FA_LANES * nodes->block[i], nodes->x + FA_LANES * i,
-                      nodes->power + FA_LANES * i, zero, one);
+    for (i = 0; i < FA_LANES; i++)
+        worst[i] = -1.0;
+    if (nodes->near < FA_LANES * (nodes->block[nodes->n - 1] + 1))
+        fa_bump_place(&lm->mech, lm->z_first + FA_LANES * (nodes->block[nodes->n - 1] + 1) * lm->mech.h, &bump);
+    for (i = 0; i < nodes->n; i++) {
+        int from = FA_LANES * nodes->block[i], near = nodes->near - from;
+        double *x = nodes->x + FA_LANES * i, *power = nodes->power + FA_LANES * i;
+        if (near > 0)
+            fa_leaf_near(lm, leaf, from, near, x, power, zero, one);
+        if (near < FA_LANES)
+            fa_leaf_far(lm, leaf, &bump, from, near, x, power, zero, one, worst);
+    }
+    nodes->worst = -1.0;
+    for (i = 0; i < FA_LANES; i++)
+        nodes->worst = fa_max(nodes->worst, worst[i]);
     for (k = 2, i = 0; k < FA_TERMS; k += FA_STRIDE, i++) {
         begin = fa_leaf_from(nodes, reach[i], begin);
         if (begin == nodes->n) {
@@ -273,16 +292,37 @@ FA_FUNC double fa_leaf_remainder(const fa_leaf *leaf, const fa_leaf_nodes *nodes
     return 1.001 * leaf->coefficient[FA_TERMS - 1] * most / (FA_TERMS - most);
 }
 
+/* What rounding of nodes makes of M - 1, relatively, at every order of the leaf: that of near terms at its right end,
+ * that of far ones at its left end and of the powers of r loss, which is at most FA_LEAF_REACH */
+FA_FUNC double fa_leaf_error(const fa_log_moment *lm, const fa_leaf *leaf, const fa_leaf_nodes *nodes)
+{
+    const fa_sgm *m = &lm->mech;
+    double top = leaf->begin + leaf->radius, near = 0.0, far = 0.0;
+    if (nodes->direct) {
+        int end = FA_LANES * (nodes->block[nodes->direct - 1] + 1);
+        end = (end < nodes->near ? end : nodes->near) - 1;
+        near = fa_near_error(m, top, lm->loss[0], lm->z_first + end * m->h, lm->loss[end]);
+    }
+    if (nodes->worst >= 0.0) {
+        int end = FA_LANES * (nodes->block[nodes->n - 1] + 1);
+        double y = (lm->z_first + end * m->h) * m->inv_var;
+        far = FA_EPS * (200.0 + nodes->worst + leaf->radius * (9.0 + (y > FA_SGM_FAR ? 10.0 : 3.0) * y) +
+                        4.0 * fa_max(FA_LEAF_HUGE + 50.0, leaf->reference)) +
+              fa_center_error(m, top);
+    }
+    return fa_max(near, far);
+}
+
 /* fa_leaf_fill -- the series of one leaf, or its ends alone (relative INFINITY) where no series is certain enough.
  *   domain   0 < q < 1, the leaf's right end at most lm->a_cap
  *   cost     about 3 ns a node */
 FA_FUNC void fa_leaf_fill(fa_log_moment *lm, fa_leaf *leaf, fa_sides ask)
 {
-    double top = leaf->begin + leaf->radius, y = -leaf->radius * lm->loss_hi[0], low, omitted;
+    double top = leaf->begin + leaf->radius, y = -leaf->radius * lm->loss[0], low, omitted;
     int n = fa_cached_nodes(lm, top, lm->z_first);
     fa_leaf_nodes nodes;
     leaf->relative = INFINITY;
-    leaf->reference = (1.0 + leaf->begin) * (0.5 * leaf->begin * lm->mech.inv_var.hi + lm->mech.log_q_d);
+    leaf->reference = (1.0 + leaf->begin) * (0.5 * leaf->begin * lm->mech.inv_var + lm->mech.log_q);
     leaf->less = leaf->reference > FA_LEAF_HUGE;
     leaf->reference *= leaf->less;
     fa_leaf_choose(lm, leaf, n, &nodes);
@@ -290,12 +330,12 @@ FA_FUNC void fa_leaf_fill(fa_log_moment *lm, fa_leaf *leaf, fa_sides ask)
         fa_leaf_sum(lm, leaf, &nodes);
         low = leaf->coefficient[0];
         omitted = fa_omitted_left(&lm->mech, top, lm->z_first, leaf->reference) +
-                  fa_omitted_right(&lm->mech, top, lm->z_first + (n - 1) * lm->mech.h, lm->loss_hi[n - 1],
+                  fa_omitted_right(&lm->mech, top, lm->z_first + (n - 1) * lm->mech.h, lm->loss[n - 1],
                                    leaf->reference);
         leaf->relative = lm->mech.alias + FA_LEAF_ROUNDING * (1.0 + 2.0 / 3.0 * y * (1.0 + 6.4 * y)) +
-                         (2.0 + top) * fa_max(fabs(lm->loss_hi[0]), lm->loss_hi[n - 1]) * 0x1p-63 +
+                         fa_leaf_error(lm, leaf, &nodes) +
                          1.001 * (omitted + nodes.rest + fa_leaf_remainder(leaf, &nodes)) / low;
-        if (low >= FA_LEAF_LEAST && leaf->relative <= FA_LEAF_LEDGER) {
+        if (low >= FA_LEAF_LEAST && leaf->relative <= FA_LEAF_LEDGER * fa_max(1.0, leaf->reference)) {
             fa_leaf_balances(leaf, ask);
             return;
         }
