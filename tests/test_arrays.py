@@ -323,7 +323,7 @@ def test_tight_renyi_divergences_are_narrow():
     kernel = partial(_kernels.rdp_bounds, sigma, rate, steps, order)
     (lower, upper), codes = run_kernel(kernel, sigma.shape, 2, 2)
     tight = codes == fa.Status.TIGHT
-    assert (upper[tight] - lower[tight] <= 1.1e-12 * upper[tight]).all()
+    assert (upper[tight] - lower[tight] <= 1.1e-11 * upper[tight]).all()
     assert (codes[upper == np.inf] == fa.Status.NOT_MET).all()
     assert (upper == np.inf).any()
     assert tight.any()

@@ -163,20 +163,20 @@ static void fa_log_moments(int64_t n, const double *sigma, const double *q, cons
 
 static int fa_moment_ledger(double sigma, double q, double order, const double *budget, double *out)
 {
-    fa_log_moment lm;
+    fa_sgm mech;
     fa_sums s = {.reference = -INFINITY};
     double a = order - 1.0, omitted, far, m;
-    fa_log_moment_init(&lm, sigma, q);
-    fa_sgm_lay(&lm.mech, budget[0] * lm.mech.h);
-    if (!fa_sums_all(&lm.mech, a, budget[1], budget[2], &s, &omitted))
+    fa_sgm_init(&mech, sigma, q);
+    fa_sgm_lay(&mech, budget[0] * mech.h);
+    if (!fa_sums_all(&mech, a, budget[1], budget[2], &s, &omitted))
         return 0;
-    far = s.s0 > 0.0 ? lm.mech.unit * s.s0 * exp(s.reference) : 0.0;
+    far = s.s0 > 0.0 ? mech.unit * s.s0 * exp(s.reference) : 0.0;
     m = s.e2 + a * s.kl + far;
     out[0] = log1p(m);
-    out[1] = lm.mech.alias * m / (1.0 + m);
+    out[1] = mech.alias * m / (1.0 + m);
     out[2] = omitted * exp(fa_shift(&s)) / (1.0 + m);
     out[3] = s.near / (1.0 + m);
-    out[4] = far > 0.0 ? far * fa_far_error(&lm, &s, a) / (1.0 + m) : 0.0;
+    out[4] = far > 0.0 ? far * fa_far_error(&mech, &s, a) / (1.0 + m) : 0.0;
     return m < INFINITY;
 }
 

@@ -36,9 +36,9 @@ typedef struct {
 } fa_moment;
 
 /* relative rounding error of the far sum */
-FA_INLINE double fa_far_error(const fa_log_moment *lm, const fa_sums *s, double a)
+FA_INLINE double fa_far_error(const fa_sgm *m, const fa_sums *s, double a)
 {
-    return FA_EPS * (60.0 + s->far / s->s0 + 4.0 * fabs(s->reference)) + fa_center_error(&lm->mech, a);
+    return FA_EPS * (60.0 + s->far / s->s0 + 4.0 * fabs(s->reference)) + fa_center_error(m, a);
 }
 
 /* the last step: M is off by at most `error`, relative to itself, and from below by `dropped` more */
@@ -65,7 +65,8 @@ FA_FUNC void fa_moment_from_far(const fa_log_moment *lm, const fa_sums *s, doubl
     out->d1 = (s->s1 + (s->slope + head) * c) / total;
     out->d2 = (s->s2 + s->curve * c) / total - out->d1 * out->d1;
     out->excess = out->d1 - out->k;
-    fa_moment_bound(out, lm->mech.alias + FA_ROUNDING + fa_far_error(lm, s, a) + omitted * exp(fa_shift(s) - out->k),
+    omitted *= exp(fa_shift(s) - out->k);
+    fa_moment_bound(out, lm->mech.alias + FA_ROUNDING + fa_far_error(&lm->mech, s, a) + omitted,
                     (2.0 + a) * FA_NEAR_REST, need);
 }
 
@@ -82,7 +83,7 @@ FA_FUNC void fa_moment_from_sums(const fa_log_moment *lm, const fa_sums *s, doub
     if (s->s0 > 0.0) {
         far = exp(log_far);
         scale = far / s->s0;
-        error = omitted * exp(fa_shift(s)) + s->near + far * fa_far_error(lm, s, a);
+        error = omitted * exp(fa_shift(s)) + s->near + far * fa_far_error(&lm->mech, s, a);
     }
     m = head + far;
     inv = 1.0 / (1.0 + m);
