@@ -220,14 +220,64 @@ def test_headers_keep_their_limits(header):
             start = None
 
 
-def test_headers_include_what_the_design_allows():
-    order = re.search(r"includes go to the left: (.*); density includes none", DESIGN.read_text())[1]
-    rank = {folder: level for level, same in enumerate(order.split("<")) for folder in same.split()} | {"density": 0}
-    folders = {header: header.parent.name for header in HEADERS if header.parent.name != "include"}
-    assert set(folders.values()) == rank.keys()
-    for header, folder in folders.items():
-        for taken in re.findall(r'#include "\.\./(\w+)/', header.read_text()):
-            assert rank[taken] < rank[folder], (header.name, taken)
+INCLUDE = ROOT / "fastacct_ext" / "include"
+
+
+@cache
+def header_groups():
+    """[(folders, or files at the top, that stand together; the names of folders and files that they may include)]."""
+    return [
+        (names.replace("`", "").split(", "), [one for one in allowed.split(", ") if one])
+        for names, allowed in rows("Kernels")
+    ]
+
+
+def group_of(header):
+    """The folder of a header, or its own name at the top."""
+    return header.relative_to(INCLUDE).parts[0]
+
+
+@cache
+def includes(header):
+    """The headers that a header includes, those of the system and of the compiler left out."""
+    found = re.findall(r'^ *#include "([^"]+)"', header.read_text(), re.MULTILINE)
+    return tuple((header.parent / name).resolve() for name in found)
+
+
+def test_every_header_stands_in_the_table_and_its_arrows_go_up_to_what_is_simpler():
+    named = [name for names, _ in header_groups() for name in names]
+    assert sorted(named) == sorted({group_of(header) for header in HEADERS})
+    above = set()
+    for names, allowed in header_groups():
+        assert set(allowed) <= above, names
+        above |= set(names)
+
+
+def test_headers_include_what_the_table_allows():
+    for header in HEADERS:
+        mine = group_of(header)
+        own, allowed = next((names, allowed) for names, allowed in header_groups() if mine in names)
+        for taken in includes(header):
+            assert taken.exists(), (header.name, taken.name)
+            other = group_of(taken)
+            assert other in own or other in allowed, (header.name, f"{other}: {taken.name}")
+
+
+def test_headers_include_no_header_twice_and_none_in_a_circle():
+    seen = {}
+
+    def reach(header, path):
+        assert header not in path, [one.name for one in (*path, header)]
+        if header not in seen:
+            taken = includes(header)
+            assert len(taken) == len(set(taken)), header.name
+            for one in taken:
+                reach(one, (*path, header))
+            seen[header] = True
+
+    for header in HEADERS:
+        reach(header.resolve(), ())
+    assert len(seen) == len(HEADERS)
 
 
 def test_headers_are_found():
