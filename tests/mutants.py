@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,11 +56,12 @@ MUTANTS = (
 # fmt: on
 
 
-def passes(copy: Path, tests: list[str]) -> bool:
+def passes(copy: Path, tests: Iterable[str], *options: str) -> bool:
     """Whether tests pass in a copy."""
-    files, names = zip(*(one.split() for one in tests), strict=True)
-    wanted = ["-k", " or ".join(names), *(f"tests/test_{one}.py" for one in dict.fromkeys(files))]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *wanted]
+    files, names = zip(*(one.split(maxsplit=1) for one in tests), strict=True)
+    chosen = " or ".join(f"test_{file} and {name}" for file, name in zip(files, names, strict=True))
+    wanted = ["-k", chosen, *(f"tests/test_{one}.py" for one in dict.fromkeys(files))]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *options, *wanted]
     env = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}  # of a file that changes every second
     run = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, check=False)
     if run.returncode not in (0, 1):
@@ -67,23 +69,23 @@ def passes(copy: Path, tests: list[str]) -> bool:
     return run.returncode == 0
 
 
-def main(parts: list[str]) -> int:
-    """0 if every rule in whose row one of these parts occurs is noticed."""
-    chosen = [row for row in MUTANTS if not parts or any(part in field for part in parts for field in row)]
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
+def take_out(mutants: Iterable[tuple[str, str, str, str]], folder: str, parts: list[str], *options: str) -> int:
+    """0 if every rule in whose row one of these parts occurs is noticed; pytest is called with these options."""
+    chosen = [row for row in mutants if not parts or any(part in field for part in parts for field in row)]
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "copy"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "__pycache__", "build", ".*_cache"))
-        if not passes(copy, [row[-1] for row in chosen]):
+        if not passes(copy, dict.fromkeys(row[-1] for row in chosen), *options):
             print("tests fail where no rule is taken out")
             return 1
         missed = 0
         for file, text, without, test in chosen:
-            path = copy / "fastacct" / file
+            path = copy / folder / file
             whole = path.read_text(encoding="utf-8")
             if whole.count(text) != 1:
                 raise ValueError(f"{file} has {whole.count(text)} times: {text}")
             path.write_text(whole.replace(text, without), encoding="utf-8")
-            is_missed = passes(copy, [test])
+            is_missed = passes(copy, [test], *options)
             path.write_text(whole, encoding="utf-8")
             missed += is_missed
             print("MISSED " if is_missed else "noticed", f"{file}: {text!r} -> {without!r}: {test}", flush=True)
@@ -92,4 +94,4 @@ def main(parts: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(take_out(MUTANTS, "fastacct", sys.argv[1:]))

@@ -103,6 +103,17 @@ def test_what_lies_right_of_the_nodes_is_paid(job, right):
     assert not _holds(short | {"up": whole["up"], "down": whole["down"]}, truth), short
 
 
+@pytest.mark.parametrize(
+    "budget", [{}, {"floor": 1.0}, {"floor": 1.0, "need": 9.0, "tolerance": 5.0, "dead": 8.0}, {"cap_ratio": 1.05}]
+)
+@pytest.mark.parametrize("job", JOBS)
+def test_all_entries_are_added_up(job, budget):
+    ledger = _line(job, **budget)
+    both = sum(ledger[name] for name in ("tail", "quadrature", "rounding", "closed"))
+    assert ledger["up"] >= (both + ledger["put"] + ledger["floor"]) * (1.0 - 1e-12)
+    assert ledger["down"] >= (both + ledger["alias"]) * (1.0 - 1e-12)
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_coarse_lines_hold_the_truth(job):
     truth = _truth(job)

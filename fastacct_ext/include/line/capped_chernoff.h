@@ -5,25 +5,16 @@
 
 #include "capped_errors.h"
 
-/* what ends E_Q[e^(vl) low] at the last node of a block that is split, where its small losses end: as fa_cap_right_end,
- * erfc(y) <= exp(-y^2)/(y sqrt(pi)); where the window is still open it is at most 1.  inf where it does not fall */
+/* what ends E_Q[e^(vl) low] at the last node of a block that is split, or at the one where its small losses are cut off
+ */
 FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_cap_windows *w = &block->w;
     int last = s->seen - 1;
-    double y = s->x[last] * w->width / w->floor_width + (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
-           log_low = fa_cap_log_low(block, s, last),
-           rise = v * fa_cap_posterior(block, s->z[last]) + (block->pair ? fa_max(0.0, v * -block->pair->q_low) : 0.0),
-           rate = (rise - s->z[last]) * block->inv_var - 2.0 * FA_HALF_ROOT * fa_max(0.0, y) / w->floor_width -
-                  2.0 * FA_HALF_ROOT * fa_max(0.0, s->x[last]) / w->width,
-           cells = -rate * s->h * block->sigma * block->sigma * s->slope[last]; /* d log/dz, and to the next node */
-    if (s->seen < s->sum.n) /* they are cut off there */
-        return (2.0 + 4.0 * block->strip / s->h) * exp(v * s->sum.lr[last] + s->sum.log_w[last] + log_low);
-    if (!(rate < 0.0))
-        return INFINITY;
-    return (fa_max(2.0, 2.0 / cells) + 4.0 * block->strip / s->h) *
-           exp(v * s->sum.lr[last] + s->sum.log_w[last] + log_low);
+    if (s->seen == s->sum.n)
+        return fa_cap_past(block, v, last, 1, 0.0);
+    return (2.0 + 4.0 * block->strip / s->h) *
+           exp(v * s->sum.lr[last] + s->sum.log_w[last] + fa_cap_log_low(block, s, last));
 }
 
 /* K at a Chernoff point on the nodes of the line, with a bound of its error added; large losses enlarged, for log(B0^T

@@ -93,7 +93,7 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
     out->log_m = log(exp(r.k / block->steps) + j0 * exp(-raise));
     out->d1 = r.d1;
     out->d2 = r.d2;
-    out->slop = 64.0 * FA_EPS * block->steps * (1.0 - a) * (fabs(s->mean) + fabs(block->kappa));
+    out->slop = 64.0 * FA_EPS * block->steps * (1.0 + (1.0 - a) * (fabs(s->mean) + fabs(block->kappa)));
     return some;
 }
 

@@ -1,0 +1,108 @@
+"""Entries of the kernels' ledgers that were taken out one by one: python -m tests.kernel_mutants [part of a row ...].
+
+As tests/mutants.py, for rules in C headers: each row is a header, a piece of its text and what stands there without the
+rule, and a test.  No row needs a build of the package: tests/test_sums.py compiles its programs from the headers of the
+scratch copy, and elsewhere tests/kernel_hook.py compiles what draws a line.  All rows take 10 to 25 minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.mutants import take_out
+
+SUMS = "sums test_bounds_of_a_line_hold and "
+ROWS = "sums test_bounds_of_the_rows"
+ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
+# fmt: off
+MUTANTS = (
+    # quadrature
+    (ERRORS, "errors->fixed = block->moduli.line + ends;\n    errors->mean = block",
+     "errors->fixed = ends;\n    errors->mean = block", SUMS + "sampled"),
+    (ERRORS, "errors->fixed = block->moduli.line + ends;\n        errors->mean = errors->large",
+     "errors->fixed = ends;\n        errors->mean = errors->large", SUMS + "few and added"),
+    (ERRORS, "errors->mean = block->moduli.mean + fa_cap_ends", "errors->mean = fa_cap_ends", SUMS + "sampled"),
+    (ERRORS, "steps) + block->moduli.large + fa_cap_unseen(block) * b0 +",
+     "steps) + fa_cap_unseen(block) * b0 +", SUMS + "participations"),
+    (ERRORS, "steps) + block->moduli.large + ends +", "steps) + ends +", SUMS + "few and added"),
+    (LEDGER, "out->quadrature = 1.02 * h / FA_PI * share;", "", "line test_every_entry and quadrature"),
+    (LEDGER, "        low = fa_cap_weigh_floor(job, line, errors, log_scale);", "        low = 0.0;",
+     SUMS + "participations"),
+    ("line/capped_chernoff.h", "block->moduli.low : block->moduli.right", "block->moduli.low : 0.0", SUMS + "sampled"),
+    ("line/capped_chernoff.h", "block->moduli.low : block->moduli.right", "0.0 : block->moduli.right",
+     SUMS + "participations"),
+    ("line/mixed_errors.h", "line1[j] = eb + ek * (1.0 + x);", "line1[j] = 0.0;", SUMS + "group"),
+    # moduli beyond the nodes
+    (ERRORS, "return sum + 1e4 * last;", "return sum;", SUMS + "added and not few"),
+    (ERRORS, "sum = 1e4 * fa_min(f1[0], f2[0]), last", "sum = 0.0, last", SUMS + "added and not few"),
+    ("line/mixed_errors.h", "one[0] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 1));", "",
+     SUMS + "replaced"),
+    # ends
+    (ERRORS, "errors->fixed = block->moduli.line + ends;\n    errors->mean = block",
+     "errors->fixed = block->moduli.line;\n    errors->mean = block", SUMS + "sampled"),
+    (ERRORS, "errors->fixed = block->moduli.line + ends;\n        errors->mean = errors->large",
+     "errors->fixed = block->moduli.line;\n        errors->mean = errors->large", SUMS + "few and added"),
+    (ERRORS, "block->moduli.mean + fa_cap_ends(block, 1.0, 1.0, 2)", "block->moduli.mean", SUMS + "sampled"),
+    (ERRORS, "return left + fa_cap_right_end(block, v, u);", "return left;", SUMS + "sampled"),
+    (ERRORS, "return left + fa_cap_right_end(block, v, u);", "return fa_cap_right_end(block, v, u);", SUMS + "sampled"),
+    ("line/capped_chernoff.h", "error += fa_cap_ends(block, real, v, 1) +", "error +=", SUMS + "sampled"),
+    ("line/capped_chernoff.h", "error += fa_cap_plain_ends(block, real) +", "error +=", SUMS + "few and added"),
+    ("line/capped_chernoff.h", "error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;", "",
+     SUMS + "outweigh"),
+    ("line/mixed_nodes.h", "return mass + first + 2.0 * (beyond + here / fall) / width;", "return mass + first;",
+     SUMS + "sampled"),
+    ("line/mixed_nodes.h", "if (z >= end && !is_low)", "if (z >= end)", SUMS + "outweigh"),
+    ("line/mixed_nodes.h", "return mass * grow * (order == 1", "return 0.0 * (order == 1", SUMS + "group"),
+    # tail
+    (LEDGER, "out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);",
+     "(void)fa_cap_close_tail(job, line, effort, eps, log_value);", "line test_every_entry and tail"),
+    (TAIL, "return log(sum + before);", "return log(sum);", SUMS + "sampled"),
+    (TAIL, "*slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * n);", "", SUMS + "sampled"),
+    (TAIL, "sum += last * ratio / (1.0 - ratio);", "", SUMS + "sampled"),
+    ("line/mixed_tail.h", "return log(sum + fa_max(left, 1e-16));", "return log(sum);", SUMS + "replaced"),
+    ("line/mixed_tail.h", "*slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * (n + 64.0));", "",
+     SUMS + "group"),
+    # rounding
+    (LEDGER, "(sum - share + low + 8.0 * FA_EPS * size)", "(low + 8.0 * FA_EPS * size)",
+     "line test_rounding_is_needed"),
+    (ERRORS, "out->near = FA_EPS * (near + 10.0 * w->q_mass) +", "out->near =", SUMS + "added and not few"),
+    (ERRORS, "out->far = FA_EPS * (far + 10.0 * w->q_mass) +", "out->far =", SUMS + "added and not few"),
+    (ERRORS, "errors->near = fa_cap_round_plain(block, line, fabs(c), steps);", "errors->near = 0.0;",
+     SUMS + "few and added"),
+    (ERRORS, "errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + ends +",
+     "errors->large = block->moduli.large + ends +", SUMS + "few and added"),
+    ("line/capped_line.h", "FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass)) +", "", SUMS + "sampled"),
+    # put
+    (LEDGER, "    out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);\n    if (job->has_floor)",
+     "    if (job->has_floor)", "line test_every_entry and put"),
+    (LEDGER, "s->log_q[j] + raise) + cell * b);", "s->log_q[j] + raise));", SUMS + "sampled"),
+    (LEDGER, "a * loss - a * bent[j])", "a * loss)", SUMS + "sampled"),
+    (LEDGER, "a, 0, fa_cap_back_error(block, a));", "a, 0, 0.0);", SUMS + "sampled"),
+    (LEDGER, "FA_EPS * block->steps * (1.0 + (1.0 - a)", "FA_EPS * block->steps * ((1.0 - a)",
+     SUMS + "participations"),
+    # rest, aliases, closed parts, and their sum
+    (LEDGER, "        out->floor = fa_cap_exp(fa_cap_log_weight(job, eps, log_value, p->low, 1));", "        ;",
+     "line test_every_entry and floor"),
+    (LEDGER, "out->alias = fa_cap_alias(job, line, eps, log_value, p->right);", "", "line test_every_entry and alias"),
+    (LEDGER, "    out->alias += left;", "", "line test_every_entry and alias"),
+    (LEDGER, "out->closed = fa_cap_closed_error(job, eps, log_value);", "", SUMS + "participations"),
+    (LEDGER, "out->rounding + out->closed +", "out->rounding +", "line test_all_entries"),
+    (LEDGER, "out->up = both + out->put + out->floor;", "out->up = both + out->put;", "line test_all_entries"),
+    ("line/capped_closed.h", "1e-25 + fa_cap_low_apart(job, eps, ref) +", "1e-25 +", SUMS + "few and added"),
+    ("line/capped_closed.h", "(exp(fa_log_tail(gap)) + w->low_cut)", "exp(fa_log_tail(gap))",
+     SUMS + "few and added"),
+    ("line/capped_closed.h", "fa_cap_low_apart(job, eps, ref) + FA_EPS * exp(size) *",
+     "fa_cap_low_apart(job, eps, ref) + 0.0 *", SUMS + "few and added"),
+    ("line/capped_chernoff.h", "return lost < 0.1 ? 1.2 * lost : INFINITY;", "return 0.0 * lost;",
+     SUMS + "few and added"),
+    # rows of a lattice
+    ("line/many_line.h", "run->relative += count * row[lane]->error;", "", ROWS),
+    ("line/many_line.h", "turning += 10.0 * FA_EPS * count * row[lane]->at_a;", "", ROWS),
+    ("line/many_nodes.h", "g->error[lane] += w * (80.0 + 4.0 * (fabs(lw) + fabs(a * l)) + u_max * off);", "", ROWS),
+    ("line/contour_tail.h", "return log(sum + one * exp(log_slack) +", "return log(sum +", ROWS),
+)
+# fmt: on
+
+
+if __name__ == "__main__":
+    sys.exit(take_out(MUTANTS, "fastacct_ext/include", sys.argv[1:], "-p", "tests.kernel_hook"))
