@@ -114,6 +114,14 @@ def test_all_entries_are_added_up(job, budget):
     assert ledger["down"] >= (both + ledger["alias"]) * (1.0 - 1e-12)
 
 
+@pytest.mark.parametrize("job", ["everyday", "a large jump", "few participations"])
+def test_aliases_of_very_coarse_lines_are_paid(job):
+    """So coarse that those on the left of the line are seen beside those on its right."""
+    for tolerance in (2.0, 2.1, 2.25, 2.5, 2.75, 3.05):
+        ledger = _line(job, tolerance=tolerance, dead=45.0)
+        assert _holds(ledger, _truth(job)), ledger
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_coarse_lines_hold_the_truth(job):
     truth = _truth(job)

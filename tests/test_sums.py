@@ -29,7 +29,7 @@ FLAGS = ["-std=gnu11", "-O1", "-fopenmp-simd", "-DFA_OPENMP_SIMD=1", "-fno-math-
 KINDS = {  # and how many lines
     "sampled": 26,
     "few participations": 14,
-    "added": 14,
+    "added": 60,
     "few added steps": 12,
     "a group": 16,
     "a replaced record": 16,

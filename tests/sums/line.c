@@ -95,6 +95,8 @@ static fa_cap_effort effort_of(const cell *a)
     }
     if (a->starved == 3)
         e.left = uniform(1.0, 4.0);
+    if (a->kind == WALLED && a->starved == 4) /* floors next to the caps */
+        e.tolerance = uniform(1.0, 8.0);
     if (a->starved == 5) {
         e.left = 12.0;
         e.right = uniform(1.0, 3.0);
@@ -243,6 +245,20 @@ static void check_sum(drawn *d)
     }
     compare(d, "all points", measured * d->p->h / PI * expl((ld)line->ref - d->r.log_value),
             d->g.quadrature + d->g.rounding, 1e-17L);
+}
+
+/* what errors of D make of the points is in the ledger */
+static void check_floor(drawn *d)
+{
+    fa_cap_errors e;
+    fa_cap_line *line = &d->work.line;
+    if (!d->work.job.has_floor)
+        return;
+    fa_cap_count_errors(d->b, line, &e);
+    fa_cap_gather(&d->work.job, d->b, line, &e, 1);
+    compare(d, "errors of D at the points",
+            1.02 * d->p->h / FA_PI * fa_cap_weigh_floor(&d->work.job, line, &e, line->ref - d->r.log_value),
+            d->g.rounding * (1.0 + 1e-9), 0.0L);
 }
 
 /* K at Chernoff's points, over what it is without its error */
@@ -507,6 +523,7 @@ int main(int argc, char **argv)
         if (!d.p->is_bare) {
             check_points(&d);
             check_sum(&d);
+            check_floor(&d);
             check_modulus_sum(&d);
             check_beyond(&d);
             check_tail(&d);
