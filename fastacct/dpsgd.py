@@ -40,6 +40,7 @@ from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_t
 from fastacct.core.labels import labelled, labels_of
 from fastacct.core.relations import as_relation
 from fastacct.core.words import did_you_mean, written_out
+from fastacct.gradient import delta_gradient, epsilon_gradient
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
@@ -49,7 +50,7 @@ from fastacct_ext import _kernels
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
 __all__ += ["best_order", "delta_approx", "epsilon_approx", "rdp", "rdp_bounds"]
-__all__ += ["noise_multiplier", "sample_rate", "steps"]
+__all__ += ["delta_gradient", "epsilon_gradient", "noise_multiplier", "sample_rate", "steps"]
 
 _RENYI: Final = RDP()
 _EPSILON, _DELTA = _kernels.Quantity.EPSILON, _kernels.Quantity.DELTA

@@ -72,6 +72,8 @@ cdef extern from "include/kernels.h" nogil:
                                     const fa_answers *out) noexcept nogil
         int64_t (*exact_job)(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
                              const fa_answers *out) noexcept nogil
+        int64_t (*gradients)(const fa_cells *cells, const fa_question *ask, double seconds, double *rows_out,
+                             uint8_t *status_out) noexcept nogil
         void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order,
                               double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
         void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,

@@ -173,11 +173,9 @@ def rdp_bounds(noise_multiplier, sample_rate, steps, orders, lower, upper, statu
     cdef Task task = on_runs(_active.rdp, noise_multiplier, sample_rate, steps, orders, status)
     return task.write(FA_LOWER, lower).write(FA_UPPER, upper).ready()
 
-
 def rdp_upper(noise_multiplier, sample_rate, steps, orders, upper, status):
     """Upper bounds of the same."""
     return on_runs(_active.rdp, noise_multiplier, sample_rate, steps, orders, status).write(FA_UPPER, upper).ready()
-
 
 def renyi_upper(noise_multiplier, sample_rate, steps, target, upper, order, status, *, Quantity quantity,
                 Conversion conversion, const double[::1] orders=None):
@@ -186,7 +184,6 @@ def renyi_upper(noise_multiplier, sample_rate, steps, target, upper, order, stat
     task.asks(quantity, Directions.BOTH, conversion, orders)
     return task.write(FA_UPPER, upper).write(FA_ORDER, order).ready()
 
-
 def exact_bounds(noise_multiplier, sample_rate, steps, target, lower, upper, slope, status, *, Quantity quantity,
                  Directions directions):
     """Epsilon, delta or log delta; slope: d log delta/d epsilon at a delta read, NaN where not known."""
@@ -194,13 +191,11 @@ def exact_bounds(noise_multiplier, sample_rate, steps, target, lower, upper, slo
     task.asks(quantity, directions, _USUAL, None)
     return task.write(FA_LOWER, lower).write(FA_UPPER, upper).write(FA_SLOPE, slope).ready()
 
-
 def exact_upper(noise_multiplier, sample_rate, steps, target, upper, status, *, Quantity quantity,
                 Directions directions):
     """Upper bounds of the same."""
     cdef Task task = on_runs(_active.exact, noise_multiplier, sample_rate, steps, target, status)
     return task.asks(quantity, directions, _USUAL, None).write(FA_UPPER, upper).ready()
-
 
 cdef Task calibrated(Task task, noise_multiplier, sample_rate, steps, epsilon, value):
     if (noise_multiplier is None) + (sample_rate is None) + (steps is None) != 1:
@@ -209,14 +204,12 @@ cdef Task calibrated(Task task, noise_multiplier, sample_rate, steps, epsilon, v
                        else FA_FIND_SAMPLE_RATE if sample_rate is None else FA_FIND_STEPS)
     return task.read(FA_EPS_OF_TARGET, epsilon).write(FA_VALUE, value).ready()
 
-
 def calibrate_renyi(epsilon, delta, value, status, *, noise_multiplier=None, sample_rate=None, steps=None,
                     Conversion conversion, const double[::1] orders=None):
     """That one of noise_multiplier, sample_rate and steps which is not given, for a target, by Renyi DP."""
     cdef Task task = on_runs(_active.calibrate_renyi, noise_multiplier, sample_rate, steps, delta, status)
     task.asks(Quantity.EPSILON, Directions.BOTH, conversion, orders)
     return calibrated(task, noise_multiplier, sample_rate, steps, epsilon, value)
-
 
 def calibrate_exact(epsilon, delta, value, status, *, noise_multiplier=None, sample_rate=None, steps=None,
                     Directions directions):
@@ -225,30 +218,25 @@ def calibrate_exact(epsilon, delta, value, status, *, noise_multiplier=None, sam
     task.asks(Quantity.EPSILON, directions, _USUAL, None)
     return calibrated(task, noise_multiplier, sample_rate, steps, epsilon, value)
 
-
 def gaussian_epsilon(mu, delta, value, status):
     """Epsilon of N(mu, 1) against N(0, 1)."""
     cdef Task task = on_runs(_active.gaussian_epsilon, None, None, None, delta, status)
     return task.read(FA_MU, mu).write(FA_VALUE, value).ready()
-
 
 def gaussian_delta(mu, epsilon, value, status):
     """Delta of the same."""
     cdef Task task = on_runs(_active.gaussian_delta, None, None, None, epsilon, status)
     return task.read(FA_MU, mu).write(FA_VALUE, value).ready()
 
-
 def basic_composition_epsilon(noise_multiplier, sample_rate, steps, delta, value, status):
     """Epsilon where epsilons and deltas of the steps add up."""
     cdef fa_kernel kernel = _active.basic_composition_epsilon
     return on_runs(kernel, noise_multiplier, sample_rate, steps, delta, status).write(FA_VALUE, value).ready()
 
-
 def advanced_composition_epsilon(noise_multiplier, sample_rate, steps, delta, value, status):
     """Epsilon by the strong composition theorem."""
     cdef fa_kernel kernel = _active.advanced_composition_epsilon
     return on_runs(kernel, noise_multiplier, sample_rate, steps, delta, status).write(FA_VALUE, value).ready()
-
 
 def clt_mu_approx(noise_multiplier, sample_rate, steps, value, status):
     """mu of the central limit theorem: no bound."""
@@ -315,16 +303,29 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
         PyErr_CheckSignals()
 
 
+def gradients(const double[:, ::1] runs, double[:, ::1] rows, uint8_t[::1] status, int64_t start, int64_t stop, *,
+              Quantity quantity, Directions directions):
+    """Derivatives of columns start to stop of `runs` (noise_multiplier, sample_rate, steps, target), and the first one
+    that is not done, as a `Task`; `gradients` in kernels.h says what is in their rows."""
+    cdef const fa_kernels *k = _active
+    cdef fa_question ask = question(quantity, directions, _USUAL, None)
+    cdef fa_cells cells
+    fit(runs.shape[0] == 4 and rows.shape[1] == 9 and runs.shape[1] == rows.shape[0] == status.shape[0])
+    fit(0 <= start < stop <= status.shape[0])
+    cells = fa_cells(stop - start, &runs[0, start], &runs[1, start], &runs[2, start], &runs[3, start], NULL, NULL)
+    with nogil:
+        stop = k.gradients(&cells, &ask, LISTEN, &rows[start, 0], &status[start])
+    return start + checked(stop)
+
+
 # -- one run of plain numbers ------------------------------------------------------------------------------------------
 
 
 cdef double dpsgd_epsilon(double noise_multiplier, double sample_rate, double steps, double delta) noexcept nogil:
     return fa_safe_upper_of_run(_active.exact, Quantity.EPSILON, noise_multiplier, sample_rate, steps, delta)
 
-
 cdef double dpsgd_delta(double noise_multiplier, double sample_rate, double steps, double epsilon) noexcept nogil:
     return fa_safe_upper_of_run(_active.exact, Quantity.DELTA, noise_multiplier, sample_rate, steps, epsilon)
-
 
 cdef double dpsgd_rdp(double noise_multiplier, double sample_rate, double steps, double order) noexcept nogil:
     return fa_safe_rdp_of_run(_active.rdp, noise_multiplier, sample_rate, steps, order)
@@ -367,7 +368,6 @@ def bounds_of_numbers(str by, dict run, target, Quantity quantity=Quantity.DELTA
 def limit_memory(int64_t allocations):
     """This thread's next allocations inside kernels succeed, those after them fail; negative: no limit."""
     fa_alloc_limit(allocations)
-
 
 def disagreed():
     """Whether two certified intervals of one number did not meet since the last call: then one of them is wrong."""

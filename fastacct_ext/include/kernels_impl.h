@@ -11,6 +11,7 @@
 #include "renyi/cells.h"
 #include "exact/blocks.h"
 #include "exact/classical_blocks.h"
+#include "exact/gradient.h"
 #include "invert/blocks.h"
 #include "kernels.h"
 
@@ -247,6 +248,7 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .clt_mu_approx = fa_clt_mu_approx_block,
         .renyi_of_history = fa_renyi_of_history,
         .exact_job = fa_exact_job,
+        .gradients = fa_gradient_block,
         .rdp_by_series = fa_rdp_series_block,
         .log_moments = fa_log_moments,
         .moment_ledger = fa_moment_ledger,
