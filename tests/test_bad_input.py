@@ -36,6 +36,14 @@ VERBS = {
     "noise_multiplier": (fa.dpsgd.noise_multiplier, ("epsilon", "delta", "sample_rate", "steps")),
     "steps": (fa.dpsgd.steps, ("epsilon", "delta", "noise_multiplier", "sample_rate")),
     "sample_rate": (fa.dpsgd.sample_rate, ("epsilon", "delta", "noise_multiplier", "steps")),
+    "epsilon_gradient": (
+        functools.partial(fa.dpsgd.epsilon_gradient, steps=100),
+        ("noise_multiplier", "sample_rate", "delta"),
+    ),
+    "delta_gradient": (
+        functools.partial(fa.dpsgd.delta_gradient, steps=100),
+        ("noise_multiplier", "sample_rate", "epsilon"),
+    ),
     "sweep": (fa.sweep, ("noise_multiplier", "sample_rate", "steps", "delta")),
 }
 CASES = [(verb, name) for verb, (_, names) in VERBS.items() for name in names]
@@ -116,7 +124,7 @@ def test_garbage_is_refused_with_a_message_that_names_the_argument(verb, name):
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_anything_at_all_gives_a_valid_answer_or_a_clear_error(data):
-    verb = data.draw(st.sampled_from(sorted(VERBS.keys() - {"sweep"})))
+    verb = data.draw(st.sampled_from(sorted(VERBS.keys() - {"sweep", "epsilon_gradient", "delta_gradient"})))
     function, names = VERBS[verb]
     anything = st.floats() | st.integers() | st.lists(st.floats(), max_size=3) | WRONG_TYPE
     kwargs = {name: data.draw(anything | st.just(GOOD[name])) for name in names}

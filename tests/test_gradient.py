@@ -302,12 +302,12 @@ def test_results_larger_than_memory_are_refused(monkeypatch):
 
 
 def test_the_oracle_is_the_derivative_of_the_reference():
-    at, h = (1.5, 0.2, 100, 3.0), mp.mpf(10) ** -6
+    at, h = (6.0, 0.24, 4915, 23.4), mp.mpf(10) ** -5
     found = log_gradient(*at, "remove")
     for i in (0, 1):
         ends = []
         for side in (1, -1):
             moved = [mp.mpf(x) + (side * h if i == j else 0) for j, x in enumerate(at)]
-            value = reference.exact_delta(moved[0], moved[1], at[2], at[3], direction="remove", digits=18)
+            value = reference.exact_delta(moved[0], moved[1], at[2], at[3], direction="remove", digits=14)
             ends.append(mp.log(value))
-        assert found[1 + i] == pytest.approx(float((ends[0] - ends[1]) / (2 * h)), rel=1e-9)
+        assert found[1 + i] == pytest.approx(float((ends[0] - ends[1]) / (2 * h)), rel=1e-6)

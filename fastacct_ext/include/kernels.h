@@ -78,7 +78,7 @@ typedef struct {
     int64_t (*exact_job)(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
                          const fa_answers *out);
     /* derivatives of runs, quantity FA_GIVE_EPSILON: of eps at target, FA_GIVE_LOG_DELTA: of log delta at target: nine
-     * numbers a cell, by sigma, q, steps and eps, estimates of their errors, and which direction they are of (fa_decides
+     * numbers a cell, by sigma, q, steps and eps, estimates of their errors, and whose direction they are (fa_decides
      * in exact/gradient.h); FA_NOT_MET: there is no finite number to be derived */
     int64_t (*gradients)(const fa_cells *in, const fa_question *ask, double seconds, double *rows_out,
                          uint8_t *status_out);
