@@ -92,8 +92,8 @@ def epsilon_gradient(*, delta: Reals | str, **run: Unpack[Run]) -> EpsilonGradie
 
     Notes
     -----
-    Edge cases are in the table of `fastacct.gradient`; the derivation in docs/algorithms/line.md.  A cell costs 1.2 to 2
-    times its epsilon.
+    Edge cases are in the table of `fastacct.gradient`; the derivation in docs/algorithms/line.md.  A cell costs
+    1.2 to 2 times its epsilon.
 
     Examples
     --------
