@@ -49,9 +49,7 @@ MUTANTS = (
     ("line/capped_chernoff.h", "error += fa_cap_plain_ends(block, real) +", "error +=", SUMS + "few and added"),
     ("line/capped_chernoff.h", "error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;", "",
      SUMS + "outweigh"),
-    ("line/mixed_nodes.h", "return mass + first + 2.0 * (beyond + here / fall) / width;", "return mass + first;",
-     SUMS + "sampled"),
-    ("line/mixed_nodes.h", "if (z >= end && !is_low)", "if (z >= end)", SUMS + "outweigh"),
+    ("line/mixed_nodes.h", "return mass + 2.0 * (beyond + here / fall) / width;", "return mass;", SUMS + "sampled"),
     ("line/mixed_nodes.h", "return mass * grow * (order == 1", "return 0.0 * (order == 1", SUMS + "group"),
     # tail
     (LEDGER, "out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);",

@@ -101,8 +101,6 @@ def test_bounds_of_a_line_hold(lines, kind):
         ("tail", 0.1),
         ("sum of moduli", 1e-8),
         ("losses beyond the nodes", 0.1),
-        ("small losses beyond the nodes", 0.01),
-        ("small losses beyond the nodes cut", 0.01),
         ("moduli right, line", 0.9),
         ("moduli right, K", 0.9),
         ("moduli right, mean", 0.9),

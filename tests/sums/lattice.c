@@ -114,7 +114,9 @@ static void check_line(fa_many_scratch *s)
     double noise[2] = {between(0.7, 4.0), between(0.7, 4.0)}, rate[2] = {between(3e-3, 0.2), between(3e-3, 0.2)},
            steps[2] = {floor(between(1.0, 2000.0)), floor(between(1.0, 2000.0))}, size[FA_LANE], chance[FA_LANE];
     fa_many *m = fa_many_new(2, FA_WAYS_BOTH);
-    fa_contour *run = m->line + way;
+    const fa_many_read *run = m->line + way;
+    const fa_cap_line *line = &run->line;
+    const double *inverse;
     fa_interval out;
     for (b = 0; b < 2; b++)
         fa_many_add(m, noise[b], rate[b], steps[b]);
@@ -129,36 +131,34 @@ static void check_line(fa_many_scratch *s)
     }
     fa_many_take(&s->group, size, chance);
     {
-        double a = fa_line_u(run, run->c), least[2];
-        fa_many_wish w = {.a = a, .h = run->h, .t_max = (run->n - 1) * run->h, .need = FA_MANY_NEED,
-                          .high = fa_max(a, 0.0), .low = fa_min(a, 0.0), .giants = run->n / FA_MANY_GIANT};
-        ld first = 0.0L, last = 0.0L;
+        double a = line->plan.tilt, h = line->plan.h, least[2];
+        fa_many_wish w = {.a = a, .h = h, .t_max = (line->n - 1) * h, .need = FA_MANY_NEED,
+                          .high = fa_max(a, 0.0), .low = fa_min(a, 0.0), .giants = line->n / FA_MANY_GIANT};
+        ld first = 0.0L, last = 0.0L, c = line->plan.c;
+        inverse = line->scratch[0];
         if (fa_many_sum(s, &w)) {
             for (i = 0; i < 2; i++) {
-                lc sum = 0.0L, u = a + (lc)I * ((k = i ? run->n - 1 : 0) * (ld)run->h);
-                ld v = run->c, t = k * (ld)run->h, real, angle;
+                lc sum = 0.0L, u = a + (lc)I * ((k = i ? line->n - 1 : 0) * (ld)h);
+                ld t = k * (ld)h, real, angle;
                 for (b = 0, least[i] = INFINITY; b < 2; b++) {
                     lc value = clogl(moment(noise[b], rate[b], u));
                     value += (lc)I * 2.0L * PI * roundl((s->zi[k][b] - cimagl(value)) / (2.0L * PI));
                     sum += steps[b] * value;
                     least[i] = fa_min(least[i], s->zr[k][b]);
                 }
-                real = creall(sum) - 0.5L * (logl(v * v + t * t) + logl((v - 1.0L) * (v - 1.0L) + t * t));
-                if (way) {
-                    real = creall(sum) - 0.5L * (logl((ld)a * a + t * t) + logl((a - 1.0L) * (a - 1.0L) + t * t));
-                    v = a;
-                }
-                angle = cimagl(sum) - atan2l(t, v) - atan2l(t, v - 1.0L);
-                compare(4, cabsl(cexpl(run->zr[k] - real + (lc)I * (run->zi[k] - angle)) - 1.0L),
-                        run->relative * (ld)run->inverse[k] + 2.0L * FA_EPS * (4.0L + fabsl(real) + fabsl(angle)));
+                real = creall(sum) - 0.5L * (logl(c * c + t * t) + logl((c - 1.0L) * (c - 1.0L) + t * t)) -
+                       (c - 1.0L) * line->eps - line->ref;
+                angle = (way ? -1.0L : 1.0L) * cimagl(sum) - atan2l(t, c) - atan2l(t, c - 1.0L) - t * line->eps;
+                compare(4, cabsl(cexpl(line->log_f[k] - real + (lc)I * (line->arg_f[k] - angle)) - 1.0L),
+                        run->relative * (ld)inverse[k] + 2.0L * FA_EPS * (8.0L + fabsl(creall(sum)) + fabsl(real) + fabsl(angle) + 2.0L * t * line->eps));
             }
             for (k = 0; k < FA_MANY_GIANT; k++)
                 first = fmaxl(first, steps[0] * turned(&s->group, s, &w, 0, k) +
                                          steps[1] * turned(&s->group, s, &w, 1, k));
             for (b = 0; b < 2; b++)
-                last += steps[b] * turned(&s->group, s, &w, b, run->n - 1);
+                last += steps[b] * turned(&s->group, s, &w, b, line->n - 1);
             compare(1, last - first,
-                    run->relative * (run->inverse[run->n - 1] * expl(least[1]) - run->inverse[0] * expl(least[0])));
+                    run->relative * (inverse[line->n - 1] * expl(least[1]) - inverse[0] * expl(least[0])));
         }
     }
     fa_many_free(m);

@@ -250,14 +250,13 @@ static void check_sum(drawn *d)
 /* what errors of D make of the points is in the ledger */
 static void check_floor(drawn *d)
 {
-    fa_cap_errors e;
     fa_cap_line *line = &d->work.line;
     if (!d->work.job.has_floor)
         return;
-    fa_cap_count_errors(d->b, line, &e);
-    fa_cap_gather(&d->work.job, d->b, line, &e, 1);
+    fa_cap_count_errors(d->b, line, &d->b->errors);
+    fa_cap_gather(&d->work.job, d->b, line, 1);
     compare(d, "errors of D at the points",
-            1.02 * d->p->h / FA_PI * fa_cap_weigh_floor(&d->work.job, line, &e, line->ref - d->r.log_value),
+            1.02 * d->p->h / FA_PI * fa_cap_weigh_floor(&d->work.job, line, line->ref - d->r.log_value),
             d->g.rounding * (1.0 + 1e-9), 0.0L);
 }
 
@@ -275,10 +274,10 @@ static void check_chernoff(drawn *d)
         if (!(v > 1.0) || (small && !job->has_floor) || (i == 1 && d->p->is_bare))
             continue;
         fa_cap_measure(job, &d->work.line, d->t, fa_cap_tilt(job, i == 1 ? d->p->left : d->p->right));
-        if (small && job->walled)
+        if (small)
             quad = creall(moment(&d->law, d->b, SMALL, x, 0, d->shift, -INFINITY, d->b->nodes.z[d->b->nodes.seen - 1]));
         else
-            quad = creall(whole(&d->law, d->b, small ? SMALL : KEEP, x, 0, d->shift));
+            quad = creall(whole(&d->law, d->b, KEEP, x, 0, d->shift));
         k = n * (logl(quad) + x * mean);
         bound = fa_cap_chernoff(job, v, small);
         r = fa_cap_block_k(d->b, &d->b->nodes, x, small, 0.0);
@@ -467,21 +466,17 @@ static void check_beyond(drawn *d)
 static void check_ends(drawn *d)
 {
     fa_cap_nodes *s = &d->b->nodes;
-    int i, n = s->sum.n, seen = s->seen;
-    for (i = 0; i < 4; i++) {
-        double v = i < 2 ? (d->work.job.walled ? 1.0 : fa_cap_tilt(&d->work.job, d->p->right)) : d->p->low;
-        int last = i % 2 ? n - 1 - (int)uniform(1.0, 0.3 * n) : n - 1, small = i > 1;
-        ld beyond;
-        if ((small && !(d->b->split && !d->b->walled)) || !(v > 0.0))
+    int i, n = s->sum.n;
+    for (i = 0; i < 2; i++) {
+        double v = d->work.job.walled ? 1.0 : fa_cap_tilt(&d->work.job, d->p->right);
+        int last = i ? n - 1 - (int)uniform(1.0, 0.3 * n) : n - 1;
+        if (!(v > 0.0))
             continue;
-        s->sum.n = s->seen = last + 1;
-        beyond = creall(moment(&d->law, d->b, small ? SMALL : KEEP, v, 0, d->shift, s->z[last], INFINITY));
-        if (small)
-            compare(d, i % 2 ? "small losses beyond the nodes cut" : "small losses beyond the nodes", beyond, fa_cap_low_end(d->b, v), 1e-300L);
-        else
-            compare(d, "losses beyond the nodes", beyond, fa_cap_right_end(d->b, v, fabs(v)), 1e-300L);
+        s->sum.n = last + 1;
+        compare(d, "losses beyond the nodes",
+                creall(moment(&d->law, d->b, KEEP, v, 0, d->shift, s->z[last], INFINITY)),
+                fa_cap_right_end(d->b, v, fabs(v)), 1e-300L);
         s->sum.n = n;
-        s->seen = seen;
     }
 }
 

@@ -44,7 +44,7 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
     double end = fa_end_of(seconds);
     int64_t i;
     (void)fa_alloc_failed();
-    if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
+    if (!fa_exact_init(&e, 0, (int)ask->ways))
         return FA_NO_MEMORY;
     for (i = 0; i < in->n && !fa_is_late(i, end); i++) {
         double sigma = in->sigma[i], q = in->q[i], steps = in->steps[i];
@@ -56,9 +56,7 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
             fa_give_no_noise(i, in->target[i], ask->quantity, out);
             continue;
         }
-        if (i && ask->quantity == FA_GIVE_EPSILON && e.sigma == sigma && e.q == q && e.steps == steps)
-            fa_exact_again(&e);
-        else
+        if (!(i && ask->quantity == FA_GIVE_EPSILON && e.sigma == sigma && e.q == q && e.steps == steps))
             fa_exact_set(&e, sigma, q, steps);
         if (!fa_exact_give(&e, i, in->target[i], ask->quantity, out)) {
             i = FA_NO_MEMORY;
@@ -69,90 +67,88 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
     return i;
 }
 
-/* the jobs for the capped lines: sampled Gaussians and Gaussians; empty where there is anything else, or more blocks
- * than they take */
-static void fa_job_capped(fa_exact *e)
+/* the jobs for the capped lines, of the blocks' pairs and counts; empty where there are more than they take.  A
+ * direction whose losses all have an end is the other one at exponents 1 - u */
+FA_FUNC void fa_job_capped(fa_exact *e, const double *count)
 {
-    const fa_contour *run = &e->way[0];
-    int b, d, all = run->n_blocks <= FA_CAP_BLOCKS, one_sided = 1;
-    for (b = 0; b < run->n_blocks && all; b++) {
-        one_sided = one_sided && run->blocks[b].pair.n_q == 0;
-        all = run->blocks[b].pair.sample_rate > 0.0 || fa_mix_is_served(&run->blocks[b].pair);
-    }
+    int b, d, n = e->n_blocks, ends;
     for (d = 0; d < 2; d++) {
         fa_cap_job *job = &e->capped[d].job;
-        all = all && (d == 0 || one_sided); /* added losses of others fall without end, too */
-        fa_capped_begin(e->capped + d, all ? run->n_blocks : 0, d);
-        for (b = 0; b < run->n_blocks && all && b < job->capacity; b++) {
-            const fa_block *block = run->blocks + b;
-            if (block->pair.sample_rate > 0.0)
-                fa_cap_job_add(job, block->pair.sigma, block->pair.sample_rate, block->count);
+        const fa_pair *own = e->pairs + d * n, *other = e->pairs + (1 - d) * n;
+        for (b = 0, ends = 1; b < n; b++)
+            ends = ends && !fa_pair_grows(own + b);
+        fa_capped_begin(e->capped + d, n <= FA_CAP_BLOCKS ? n : 0, ends);
+        for (b = 0; b < n && n <= job->capacity; b++) {
+            const fa_pair *pair = (ends ? other : own) + b;
+            if (pair->sample_rate > 0.0)
+                fa_cap_job_add(job, pair->sigma, pair->sample_rate, count[b]);
             else
-                fa_cap_job_add_mixture(job, &block->pair, block->count);
+                fa_cap_job_add_mixture(job, pair, count[b]);
         }
-        if (job->n < run->n_blocks)
-            job->n = 0;
-        job->mu2 = run->mu2;
+        job->mu2 = e->mu2;
     }
-    fa_exact_added(e);
+}
+
+/* one block of a job as pairs of both directions; whether its mirror image is itself */
+FA_FUNC int fa_job_pairs(double sigma, int n_p, int n_q, const double *weight, const double *mean, fa_pair *remove,
+                         fa_pair *add)
+{
+    double share[2], moved[2] = {0.0, 1.0}, one = 1.0, apart;
+    int is_sampled = n_p == 2 && n_q == 1 && mean[0] == mean[2];
+    if (n_q && !is_sampled) {
+        fa_pair_mixture(remove, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);
+        fa_pair_flip(add, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);
+        return remove->symmetric;
+    }
+    apart = is_sampled ? mean[1] - mean[0] : mean[0];
+    share[1] = weight[is_sampled];
+    share[0] = 1.0 - share[1];
+    fa_pair_sampled(remove, sigma / apart, share[1]);
+    fa_pair_flip(add, sigma / apart, 2, share, moved, 1, &one, moved);
+    return 0;
 }
 
 /* the blocks of a job; 0: nothing is released.  `many`: only sampled Gaussians are expected, and they go there */
-static int fa_job_blocks(fa_exact *e, fa_many *many, const fa_job *job)
+static int fa_job_blocks(fa_exact *e, fa_many *many, const fa_job *job, double *counts)
 {
     const double *weight = job->weight, *mean = job->mean;
-    int b, d, used = 0, mirror = 1, lone = 0;
-    double total = 0.0;
-    fa_dd add_end = {0.0, 0.0};
-    fa_dd mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
-    for (b = 0; b < job->n_blocks; weight += job->n_p[b] + job->n_q[b], mean += job->n_p[b] + job->n_q[b], b++) {
+    int b, d, used = 0, lone = 0, n = job->n_blocks;
+    fa_dd end[2] = {{0.0, 0.0}, {0.0, 0.0}}, mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
+    e->symmetric = 1;
+    e->total = 0.0;
+    for (b = 0; b < n; weight += job->n_p[b] + job->n_q[b], mean += job->n_p[b] + job->n_q[b], b++) {
         double count = job->count[b], sigma = job->sigma[b];
         int n_p = job->n_p[b], n_q = job->n_q[b];
-        fa_pair pair;
+        fa_pair *pair[2] = {e->pairs + used, e->pairs + n + used};
         if (!(count > 0.0) || sigma == INFINITY || (n_q == 0 && !(weight[0] > 0.0)))
             continue;
-        if (n_q == 0 && weight[0] < 1.0) {
-            if (many)
-                fa_many_add(many, sigma / mean[0], weight[0], count);
-            else
-                fa_pair_sampled(&pair, sigma / mean[0], weight[0]);
-            add_end = add_end.hi < INFINITY ? fa_dd_add_d(add_end, -count * log1p(-weight[0])) : add_end;
-        }
-        else if (n_q == 0 || (n_p == 1 && n_q == 1)) {
+        if (n_q == 0 ? weight[0] >= 1.0 : n_p == 1 && n_q == 1) {
             double m = (mean[0] - (n_q ? mean[1] : 0.0)) / sigma;
             mu2 = fa_dd_add(mu2, fa_dd_mul_d(fa_two_prod(m, m), count));
-            add_end = fa_dd_make(INFINITY, 0.0);
             lone = 1;
             continue;
         }
-        else {
-            fa_pair_mixture(&pair, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);
-            mirror &= pair.symmetric;
-            add_end = n_q == 1 && mean[0] == mean[n_p] && add_end.hi < INFINITY
-                          ? fa_dd_add_d(add_end, -count * pair.kappa)
-                          : fa_dd_make(INFINITY, 0.0);
+        if (many) {
+            fa_many_add(many, sigma / mean[0], weight[0], count);
+            end[1] = fa_dd_add_d(end[1], -count * log1p(-weight[0]));
+            continue;
         }
-        if (n_q == 0)
-            mirror = 0;
-        for (d = 0; d < 2 && !many; d++) {
-            e->way[d].blocks[used].pair = pair;
-            e->way[d].blocks[used].count = count;
-        }
-        total += count;
-        used++;
+        e->symmetric &= fa_job_pairs(sigma, n_p, n_q, weight, mean, pair[0], pair[1]);
+        for (d = 0; d < 2; d++)
+            end[d] = fa_pair_grows(pair[d]) || !(end[d].hi < INFINITY) ? fa_dd_make(INFINITY, 0.0)
+                                                                      : fa_dd_add_d(end[d], count * pair[d]->kappa);
+        e->total += count;
+        counts[used++] = count;
     }
-    e->add_end = add_end.hi;
+    for (d = 0; d < 2; d++)
+        e->end[d] = lone ? INFINITY : end[d].hi;
+    e->mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
     if (many)
-        return fa_many_ready(many, lone ? fa_max(mu2.hi, 1e-306) : mu2.hi, add_end.hi);
-    for (d = 0; d < 2; d++) {
-        e->way[d].n_blocks = used;
-        e->way[d].mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
-        e->way[d].total = total;
-        fa_contour_reset(e->way + d);
-    }
-    e->symmetric = mirror;
+        return fa_many_ready(many, e->mu2, e->end[1]);
+    memmove(e->pairs + used, e->pairs + n, sizeof(fa_pair) * (size_t)used);
+    e->n_blocks = used;
     e->only_gaussian = used == 0 && lone;
-    fa_job_capped(e);
+    fa_job_capped(e, counts);
     return used > 0 || lone;
 }
 
@@ -178,11 +174,10 @@ static int64_t fa_exact_many(const fa_job *job, const fa_cells *at, const fa_que
     fa_exact e;
     int64_t i;
     int ready;
-    if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
+    if (!fa_exact_init(&e, 0, (int)ask->ways))
         return FA_NO_MEMORY;
-    e.way[0].n_blocks = e.way[1].n_blocks = 0;
     e.many = fa_many_new(job->n_blocks, (int)ask->ways);
-    ready = e.many && fa_job_blocks(&e, e.many, job);
+    ready = e.many && fa_job_blocks(&e, e.many, job, NULL);
     for (i = 0; i < at->n && ready && !fa_is_late(i, end); i++) {
         int status;
         e.refused = 0;
@@ -202,10 +197,16 @@ static int64_t fa_exact_blocks(const fa_job *job, const fa_cells *at, int64_t n,
 {
     fa_exact e;
     int64_t i;
-    int d, released;
-    if (!fa_exact_init(&e, job->n_blocks, (int)ask->ways, FA_POINTS_MAX))
+    int released;
+    double *counts;
+    if (!fa_exact_init(&e, job->n_blocks, (int)ask->ways))
         return FA_NO_MEMORY;
-    released = fa_job_blocks(&e, 0, job);
+    if (!(counts = fa_alloc(sizeof(double) * (size_t)(job->n_blocks + 1)))) {
+        fa_exact_free(&e);
+        return FA_NO_MEMORY;
+    }
+    released = fa_job_blocks(&e, NULL, job, counts);
+    free(counts);
     for (i = 0; i < n && !fa_is_late(i, end); i++) {
         if (out->status[i] != FA_NOT_DONE)
             continue;
@@ -213,14 +214,11 @@ static int64_t fa_exact_blocks(const fa_job *job, const fa_cells *at, int64_t n,
             fa_give_nothing(i, ask->quantity, out);
             continue;
         }
-        fa_exact_again(&e);
         if (!fa_exact_give(&e, i, at->target[i], ask->quantity, out)) {
             i = FA_NO_MEMORY;
             break;
         }
     }
-    for (d = 0; d < 2; d++)
-        e.way[d].n_blocks = job->n_blocks;
     fa_exact_free(&e);
     return i;
 }

@@ -12,7 +12,7 @@
 FA_FUNC fa_interval fa_gaussian_log_delta_of(fa_exact *e, double eps)
 {
     fa_interval r = {-INFINITY, 0.0};
-    double mu = sqrt(e->way[0].mu2), a = 0.5 * mu - eps / mu, unused;
+    double mu = sqrt(e->mu2), a = 0.5 * mu - eps / mu, unused;
     if (mu > 1e150 || !(mu > 1e-150)) {
         r.upper = mu > 1.0 ? 0.0 : log(mu);
         return r;
@@ -25,106 +25,89 @@ FA_FUNC fa_interval fa_gaussian_log_delta_of(fa_exact *e, double eps)
     return r;
 }
 
+/* Log delta in a direction with a largest loss: next to it by plain sums of few steps, away from it by sums of second
+ * order; by both where one is not narrow */
+FA_FUNC fa_interval fa_ended_log_delta(fa_exact *e, int way, double eps)
+{
+    fa_interval r = {-INFINITY, 0.0}, d;
+    fa_cap_work *work = e->capped + way;
+    int i, walled = fa_walled_first(&work->job), found = 0;
+    double slope;
+    /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
+     */
+    if (walled && eps > e->end[way] * (1.0 - FA_BEFORE_END)) {
+        fa_set_wall(work, 1);
+        if (fa_cap_log_delta(work, e->end[way] * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
+            r.upper = d.upper;
+            return r;
+        }
+    }
+    for (i = 0; i < 2 && !fa_is_narrow(r); i++, walled = !walled) {
+        if (walled && !fa_may_be_walled(&work->job))
+            continue;
+        fa_set_wall(work, walled);
+        if (fa_cap_log_delta(work, eps, &d, &slope)) {
+            r = fa_share(r, d);
+            e->slope = slope;
+            found = 1;
+        }
+    }
+    if (!found) {
+        fa_set_wall(work, 0);
+        r.upper = fa_cap_upper(work, eps, &e->slope);
+    }
+    return r;
+}
+
 /* log delta(eps) of one direction */
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
-    fa_interval r = {-INFINITY, 0.0}, d = r;
-    int found;
-    if (way && eps >= e->add_end * (1.0 + 8.0 * FA_EPS)) {
+    fa_interval r = {-INFINITY, 0.0};
+    e->slope = NAN;
+    if (eps >= e->end[way] * (1.0 + 8.0 * FA_EPS)) {
         r.upper = -INFINITY;
         return r;
     }
     if (e->only_gaussian)
         return fa_gaussian_log_delta_of(e, eps);
-    if (e->q > 0.0 && e->steps == 1.0) {
-        r = fa_one_step(e->sigma, e->q, way ? -1 : 1, eps);
-        e->slope = NAN;
+    if (fa_is_one_step(e))
+        return e->q > 0.0 ? fa_one_step(e->sigma, e->q, way ? -1 : 1, eps)
+                          : fa_one_step_mixture(e->pairs, way ? -1 : 1, eps);
+    if (e->capped[way].job.n == 0)
         return r;
-    }
-    if (e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0) {
-        r = fa_one_step_mixture(&e->way[way].blocks[0].pair, way ? -1 : 1, eps);
-        e->slope = NAN;
-        return r;
-    }
-    if (!way && fa_is_capped(e, 0)) {
-        found = fa_cap_log_delta(e->capped, eps, &d, &e->slope);
-        if (!found && fa_is_lone(e))
-            d.upper = fa_cap_upper(e->capped, eps, &e->slope);
-        if ((d.lower > -INFINITY && d.upper - d.lower <= FA_CLOSE) || fa_is_lone(e))
-            return d;
-    }
-    e->add_anchor = way ? 0.0 : e->add_anchor; /* the line is about to go elsewhere */
-    /* next to the largest loss what is certified changes from point to point: delta is not above that a little before
-     */
-    if (way && eps > e->add_end * (1.0 - FA_BEFORE_END) && e->capped[1].job.walled &&
-        fa_cap_log_delta(e->capped + 1, e->add_end * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
-        r.upper = d.upper;
-        return r;
-    }
-    if (way && fa_added_first(e) && fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope) && fa_is_narrow(d))
-        return d;
-    r = fa_share(d, fa_contour_log_delta(&e->way[way], eps, e->points_max));
-    if (r.upper < 0.0 && r.lower > -INFINITY && fa_has_line(&e->way[way])) {
-        fa_reading reading;
-        fa_contour_read(&e->way[way], eps, &reading);
-        e->slope = reading.slope;
-    }
-    else
-        e->slope = NAN;
-    if (way && !fa_is_narrow(r) && fa_is_capped(e, 1) && !fa_added_first(e) &&
-        fa_cap_log_delta(e->capped + 1, eps, &d, &e->slope))
-        r = fa_share(r, d);
+    if (e->capped[way].job.is_add)
+        return fa_ended_log_delta(e, way, eps);
+    if (!fa_cap_log_delta(e->capped + way, eps, &r, &e->slope))
+        r.upper = fa_cap_upper(e->capped + way, eps, &e->slope);
     return r;
 }
 
 FA_FUNC fa_interval fa_exact_log_delta_way(fa_exact *e, int way, double eps)
 {
     fa_interval r = fa_log_delta_way(e, way, eps);
-    if (way && eps == 0.0 && !fa_is_narrow(r)) { /* the total variation, in either direction; its slopes differ */
+    if (eps == 0.0 && !fa_is_narrow(r)) { /* the total variation, in either direction; its slopes differ */
         double slope = e->slope;
-        r = fa_share(r, fa_log_delta_way(e, 0, 0.0));
+        r = fa_share(r, fa_log_delta_way(e, !way, 0.0));
         e->slope = slope;
     }
     return fa_safe(r, -INFINITY, 0.0);
 }
 
-/* eps at log_delta < 0 of one direction: bisection and secant where delta has a closed form, the line elsewhere */
-FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
+/* eps at log_delta < 0 where delta has a closed form: bisection, once for the smallest eps proved enough, once for the
+ * largest proved not enough */
+FA_FUNC fa_interval fa_closed_eps(fa_exact *e, int way, double log_delta)
 {
-    fa_interval r = {0.0, INFINITY}, added = r, d;
-    double low, high, end = fa_one_sided_eps_end(e, way), mu;
+    double mu = e->only_gaussian ? sqrt(e->mu2) : 1.0 / (e->q > 0.0 ? e->sigma : e->pairs->sigma), end = e->end[way];
+    fa_interval r = {0.0, INFINITY}, d;
     int i, side;
-    if (!way && fa_is_capped(e, 0)) {
-        if (!fa_capped_eps(e->capped, log_delta, &r) && fa_is_lone(e))
-            r.upper = fa_cap_eps_upper(e->capped, log_delta);
-        if ((r.upper < INFINITY && r.upper - r.lower <= FA_CLOSE * r.upper) || fa_is_lone(e))
-            return r;
-    }
-    e->add_anchor = way ? 0.0 : e->add_anchor;
-    if (way && fa_add_is_at_end(e, log_delta, FA_AT_END, &r))
-        return r;
-    if (!e->only_gaussian && !(e->way[way].n_blocks == 1 && e->way[way].total == 1.0 && e->way[way].mu2 == 0.0)) {
-        int first = way && fa_added_first(e);
-        if (first && fa_capped_eps(e->capped + 1, log_delta, &r) && r.upper - r.lower <= FA_NARROW * r.upper)
-            return r;
-        if (first && fa_add_is_at_end(e, log_delta, FA_NEAR_END, &r))
-            return r;
-        r = fa_share(r, fa_contour_eps(&e->way[way], log_delta, e->points_max));
-        if (way && !first && !(r.upper < INFINITY && r.upper - r.lower <= FA_NARROW * r.upper) && fa_is_capped(e, 1) &&
-            fa_capped_eps(e->capped + 1, log_delta, &added))
-            r = fa_share(r, added);
-        return r;
-    }
-    mu = e->only_gaussian ? sqrt(e->way[0].mu2) : 1.0 / e->way[way].blocks[0].pair.sigma;
-    for (side = 0; side < 2; side++) { /* side 0: smallest eps proved enough; 1: largest proved not enough */
-        low = 0.0;
+    for (side = 0; side < 2; side++) {
+        double low = 0.0, high = fa_min(0.5 * mu * mu + 3.0 * mu + 1.0, end);
         d = fa_exact_log_delta_way(e, way, 0.0);
         if (side == 0 ? d.upper <= log_delta : d.lower < log_delta) {
             if (side == 0)
                 r.upper = 0.0;
             continue;
         }
-        high = fa_min(0.5 * mu * mu + 3.0 * mu + 1.0, end);
         for (i = 0; i < 1100 && high < end; i++) {
             d = fa_exact_log_delta_way(e, way, high);
             if (side == 0 ? d.upper <= log_delta : d.lower < log_delta)
@@ -150,6 +133,44 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
     return r;
 }
 
+/* eps in a direction with a largest loss, as fa_ended_log_delta */
+FA_FUNC fa_interval fa_ended_eps(fa_exact *e, int way, double log_delta)
+{
+    fa_interval r = {0.0, INFINITY}, found;
+    fa_cap_work *work = e->capped + way;
+    int i, walled = fa_walled_first(&work->job);
+    if (fa_is_at_end(e, way, log_delta, FA_AT_END, &r))
+        return r;
+    for (i = 0; i < 2 && !fa_is_narrow_eps(r); i++, walled = !walled) {
+        if (walled && !fa_may_be_walled(&work->job))
+            continue;
+        fa_set_wall(work, walled);
+        if (fa_capped_eps(work, log_delta, &found))
+            r = fa_share(r, found);
+        else if (walled && fa_is_at_end(e, way, log_delta, FA_NEAR_END, &r))
+            return r;
+    }
+    if (r.upper == INFINITY) {
+        fa_set_wall(work, 0);
+        r.upper = fa_min(fa_cap_eps_upper(work, log_delta), e->end[way] * (1.0 + 8.0 * FA_EPS));
+    }
+    return r;
+}
+
+FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
+{
+    fa_interval r = {0.0, INFINITY};
+    if (e->only_gaussian || fa_is_one_step(e))
+        return fa_closed_eps(e, way, log_delta);
+    if (e->capped[way].job.n == 0)
+        return r;
+    if (e->capped[way].job.is_add)
+        return fa_ended_eps(e, way, log_delta);
+    if (!fa_capped_eps(e->capped + way, log_delta, &r))
+        r.upper = fa_cap_eps_upper(e->capped + way, log_delta);
+    return r;
+}
+
 FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
 {
     return fa_safe(fa_eps_way(e, way, log_delta), 0.0, INFINITY);
@@ -157,77 +178,14 @@ FA_FUNC fa_interval fa_exact_eps_way(fa_exact *e, int way, double log_delta)
 
 /* whether delta_add(eps) <= exp(log_delta) by what costs next to nothing: the largest loss, one step's closed form, or
  * Chernoff's bound on the nodes of the other direction's line */
-FA_FUNC int fa_add_is_far_below(fa_exact *e, double eps, double log_delta)
-{
-    if (e->symmetric || eps >= e->add_end * (1.0 + 8.0 * FA_EPS))
-        return 1;
-    if (e->way[1].total == 1.0 && e->way[1].mu2 == 0.0)
-        return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
-    return e->capped[0].certified && eps > 0.0 &&
-           fa_cap_add_bound(&e->capped[0].job, &e->capped[0].line, eps, log_delta) <= log_delta;
-}
-
-/* log delta_add(eps) to a few digits, by the line placed where the other direction's shared line is: all targets near
- * it share both.  0: nothing is known */
-FA_FUNC int fa_add_near_anchor(fa_exact *e, double eps, fa_interval *out)
-{
-    const fa_cap_work *shared = e->capped;
-    fa_contour *run = &e->way[1];
-    fa_reading r;
-    if (!shared->certified || !(shared->anchor < 0.0) || fa_few_first(e))
-        return 0;
-    if (e->add_anchor != shared->anchor) {
-        fa_contour_reset(run);
-        run->tolerance = FA_COARSE;
-        (void)fa_place(run, shared->anchored.eps, NAN, NAN, e->points_max);
-        run->tolerance = FA_TOLERANCE;
-        e->add_anchor = shared->anchor;
-    }
-    if (!fa_has_line(run))
-        return 0;
-    fa_contour_read(run, eps, &r);
-    *out = fa_bounds_of(&r);
-    return 1;
-}
-
-/* whether delta_add(eps) <= exp(log_delta) is proved */
 FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
 {
-    fa_contour *run = &e->way[1];
-    int is_there = e->capped[0].certified && e->add_anchor < 0.0 && e->add_anchor == e->capped[0].anchor;
-    double at;
-    if (!is_there && fa_add_is_far_below(e, eps, log_delta)) /* a line that is there costs less to read */
+    if (e->symmetric || eps >= e->end[1] * (1.0 + 8.0 * FA_EPS))
         return 1;
-    if (eps > 0.0) {
-        fa_interval d;
-        if (fa_add_near_anchor(e, eps, &d) && (d.upper <= log_delta || d.lower > log_delta))
-            return d.upper <= log_delta;
-    }
-    if (is_there && fa_add_is_far_below(e, eps, log_delta))
-        return 1;
-    fa_contour_reset(run); /* as when no other target has been asked */
-    e->add_anchor = 0.0;
-    fa_share_real(run, &e->way[0]);
-    if (eps > 0.0 && fa_saddle(run, eps, NAN, &at)) {
-        double chernoff = run->saddle_k + fa_log_b(run->c) - (run->c - 1.0) * eps;
-        if (chernoff + 1e-9 * (1.0 + fabs(run->saddle_k)) + fa_slop(run, run->c) <= log_delta)
-            return 1;
-    }
-    if (fa_few_first(e)) {
-        fa_interval d;
-        double unused;
-        if (fa_cap_log_delta(e->capped + 1, eps, &d, &unused) && (d.upper <= log_delta || d.lower > log_delta))
-            return d.upper <= log_delta;
-    }
-    if (eps > 0.0) { /* a few digits settle most of the others */
-        fa_interval d;
-        run->tolerance = FA_COARSE;
-        d = fa_contour_log_delta(run, eps, e->points_max);
-        run->tolerance = FA_TOLERANCE;
-        if (d.upper <= log_delta || d.lower > log_delta)
-            return d.upper <= log_delta;
-    }
-    return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
+    if (fa_is_one_step(e))
+        return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
+    return e->capped[0].certified && !e->capped[0].job.is_add && eps > 0.0 &&
+           fa_cap_add_bound(&e->capped[0].job, &e->capped[0].line, eps, log_delta) <= log_delta;
 }
 
 FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
@@ -248,7 +206,6 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
         e->slope = slope;
         return r;
     }
-    fa_contour_reset(&e->way[1]); /* as when asked alone */
     add = fa_exact_log_delta_way(e, 1, eps);
     if (add.upper < r.upper)
         e->slope = slope;
@@ -271,7 +228,6 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
     if (e->directions == FA_WAYS_REMOVE || e->symmetric ||
         (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
         return r;
-    fa_contour_reset(&e->way[1]);
     add = fa_exact_eps_way(e, 1, log_delta);
     r.lower = fa_max(r.lower, add.lower);
     r.upper = fa_max(r.upper, add.upper);
@@ -325,9 +281,9 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
         }
         if (!(target > 0.0)) {
             *lower_out = *upper_out = INFINITY;
-            if (e->directions == FA_WAYS_ADD && e->add_end < INFINITY) {
-                *lower_out = e->add_end * (1.0 - 8.0 * FA_EPS);
-                *upper_out = e->add_end * (1.0 + 8.0 * FA_EPS);
+            if (e->directions == FA_WAYS_ADD && e->end[1] < INFINITY) {
+                *lower_out = e->end[1] * (1.0 - 8.0 * FA_EPS);
+                *upper_out = e->end[1] * (1.0 + 8.0 * FA_EPS);
                 return FA_OK;
             }
             return FA_NOT_MET;

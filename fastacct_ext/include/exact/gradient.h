@@ -69,8 +69,8 @@ FA_FUNC int fa_gradient_way(fa_exact *e, int way, double eps, double log_delta, 
         fa_gradient_one_step(e->sigma, e->q, way, eps, log_delta, out->by);
     else if (capped->certified)
         fa_gradient_capped(capped, eps, target, width, out);
-    else if (!(way && fa_gradient_contour(e->way + 1, eps, target, out))) {
-        if (!fa_is_capped(e, way) || !fa_cap_log_delta(capped, eps, &at, &slope) || !capped->certified)
+    else {
+        if (capped->job.n == 0 || !fa_cap_log_delta(capped, eps, &at, &slope) || !capped->certified)
             return 0;
         fa_gradient_capped(capped, eps, NAN, at.upper - at.lower, out);
     }
@@ -100,7 +100,6 @@ FA_FUNC fa_decides fa_gradient_decide(fa_exact *e, double eps, double log_delta,
     if (of_eps ? out->upper < INFINITY && (out->upper == 0.0 || fa_add_is_below(e, out->upper, log_delta))
                : out->lower > -INFINITY && fa_add_is_below(e, eps, out->lower))
         return FA_DECIDES_REMOVE;
-    fa_contour_reset(&e->way[1]);
     add = fa_gradient_answer(e, 1, eps, log_delta);
     if (add.upper < out->lower || !(add.lower > out->upper))
         return add.upper < out->lower ? FA_DECIDES_REMOVE : FA_DECIDES_BOTH;
@@ -130,7 +129,7 @@ FA_FUNC int fa_gradient_trivial(const fa_exact *e, double sigma, double target, 
         (nothing || target >= 1.0 ||
          (sigma > 0.0 && target > 0.0 && fa_participation(e) <= log(target) - 4.0 * FA_EPS * (1.0 - log(target)))))
         return 1;
-    if (of_eps && !(target > 0.0) && sigma > 0.0 && is_one_way && e->add_end < INFINITY) { /* the largest loss */
+    if (of_eps && !(target > 0.0) && sigma > 0.0 && is_one_way && e->end[1] < INFINITY) { /* the largest loss */
         row[FA_BY_Q] = e->steps / (1.0 - e->q);
         row[FA_BY_STEPS] = -log1p(-e->q);
         row[FA_PARTIALS + FA_BY_Q] = 4.0 * FA_EPS * row[FA_BY_Q];
@@ -139,7 +138,7 @@ FA_FUNC int fa_gradient_trivial(const fa_exact *e, double sigma, double target, 
         return 1;
     }
     *status_out = fa_gradient_plain(NAN, FA_NOT_MET, row);
-    if (nothing || !(sigma > 0.0) || (of_eps ? !(target > 0.0) : target >= (is_one_way ? e->add_end : INFINITY)))
+    if (nothing || !(sigma > 0.0) || (of_eps ? !(target > 0.0) : target >= (is_one_way ? e->end[1] : INFINITY)))
         return 1;
     *status_out = FA_LOOSE;
     return e->q < 1.0 && e->steps < FA_GRADIENT_WHOLE && e->steps != floor(e->steps);
@@ -187,7 +186,7 @@ static int64_t fa_gradient_block(const fa_cells *in, const fa_question *ask, dou
     int of_eps = ask->quantity == FA_GIVE_EPSILON, status;
     int64_t i;
     (void)fa_alloc_failed();
-    if (!fa_exact_init(&e, 1, (int)ask->ways, FA_POINTS_MAX))
+    if (!fa_exact_init(&e, 0, (int)ask->ways))
         return FA_NO_MEMORY;
     for (i = 0; i < in->n && !fa_is_late(i, end); i++, row += FA_GRADIENT_ROW) {
         fa_exact_set(&e, in->sigma[i], in->q[i], in->steps[i]);

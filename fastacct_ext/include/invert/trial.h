@@ -55,13 +55,13 @@ FA_INLINE double fa_excess(double eps, double target)
 }
 
 /* fa_try_exact -- a run by the exact accountant, from a cold start, as a caller would ask.
- *   why      in direction add no loss is above add_end, and how far below it epsilon is need not be known */
+ *   why      in direction add no loss is above its end, and how far below it epsilon is need not be known */
 FA_FUNC fa_trial fa_try_exact(const fa_target *run)
 {
     fa_exact *e = run->exact;
     double eps, lower;
     fa_exact_set(e, run->sigma, run->q, run->steps);
-    if (e->directions == FA_WAYS_ADD && e->add_end * (1.0 + 8.0 * FA_EPS) <= run->eps)
+    if (e->directions == FA_WAYS_ADD && e->end[1] * (1.0 + 8.0 * FA_EPS) <= run->eps)
         return (fa_trial){.excess = -0.5, .log_a = NAN};
     fa_exact_read(e, run->delta, FA_GIVE_EPSILON, &lower, &eps);
     return (fa_trial){.excess = fa_max(-2.0, fa_excess(eps, run->eps)), .log_a = NAN};

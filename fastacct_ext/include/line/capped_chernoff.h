@@ -5,14 +5,11 @@
 
 #include "capped_errors.h"
 
-/* what ends E_Q[e^(vl) low] at the last node of a block that is split, or at the one where its small losses are cut off
- */
+/* what ends E_Q[e^(vl) low] at the node where small losses are cut off: the trapezoid rule there */
 FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)
 {
     const fa_cap_nodes *s = &block->nodes;
     int last = s->seen - 1;
-    if (s->seen == s->sum.n)
-        return fa_cap_past(block, v, last, 1, 0.0);
     return (2.0 + 4.0 * block->strip / s->h) *
            exp(v * s->sum.lr[last] + s->sum.log_w[last] + fa_cap_log_low(block, s, last));
 }
@@ -47,9 +44,9 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
     return k;
 }
 
-/* walled: what the caps take from delta, over delta.  Where the sum is below eta, so is every loss, and its window is
- * at least 1 - Phi(-x) */
-FA_FUNC double fa_cap_wall_lost(const fa_cap_job *job, double eps)
+/* walled: what the caps take from delta, over delta = exp(log_value).  Where the sum is below eta, so is every loss,
+ * and its window is at least 1 - Phi(-x); and the payoff is at most 1 */
+FA_FUNC double fa_cap_wall_lost(const fa_cap_job *job, double eps, double log_value)
 {
     double lost = 0.0;
     int b;
@@ -58,7 +55,7 @@ FA_FUNC double fa_cap_wall_lost(const fa_cap_job *job, double eps)
         double x = (block->w.cap - fa_cap_z(block, block->kappa - job->least - eps)) / block->w.width;
         lost += block->steps * exp(fa_log_tail(0.9999 * x));
     }
-    return lost < 0.1 ? 1.2 * lost : INFINITY;
+    return fa_min(lost < 0.1 ? 1.2 * lost : INFINITY, fa_cap_exp(job->lost.log_q - log_value));
 }
 
 #endif

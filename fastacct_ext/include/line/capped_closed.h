@@ -13,10 +13,17 @@
 
 #define FA_WALL_CAP  1.15 /* over eta: the loss where a walled job's caps begin, and ... */
 #define FA_WALL_WIDE 1.4  /* ... how many times that they are wide */
+#define FA_WALL_FAR  300.0 /* square of the deviations from which on no wall is in sight */
 
 typedef struct {
     double value, first, fall; /* over exp(ref): the closed part, f(J1) - f(J0), -d/d eps of all */
 } fa_cap_closed;
+
+/* whether the wall is as near as the deviations between it and the mean say */
+FA_INLINE int fa_cap_sees_end(const fa_cap_job *job)
+{
+    return job->least * job->least < FA_WALL_FAR * job->variance;
+}
 
 /* z beyond which the chance of a step under Q, times e^eps, is nothing of delta = exp(log_size) */
 FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block, double eps, double log_size)
@@ -24,16 +31,19 @@ FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block
     return block->sigma * sqrt(2.0 * (FA_CAP_NOTHING + eps + log(job->steps) - log_size));
 }
 
-/* the cap of a walled job: where the sum is below eta, so is every loss.  0: none in doubles */
+/* the cap of a walled job: where the sum is below eta, so is every loss; or where nothing notices what is beyond.  0:
+ * none in doubles */
 FA_FUNC int fa_cap_begin_wall(const fa_cap_job *job, fa_cap_block *block, double eps)
 {
-    double eta = -job->least - eps, s2 = block->sigma * block->sigma,
-           z = fa_cap_z(block, FA_WALL_CAP * eta + block->kappa),
-           end = fa_cap_z(block, FA_WALL_WIDE * FA_WALL_CAP * eta + block->kappa);
+    double eta = -job->least - eps, s = block->sigma,
+           z = fa_cap_z(block, FA_WALL_CAP * eta + block->kappa), end;
+    if (!fa_cap_sees_end(job)) /* a floor may lie beyond where nothing notices what is beyond */
+        z = fa_min(z, fa_cap_nothing(job, block, 0.0, job->deepest));
+    end = fa_cap_z(block, FA_WALL_WIDE * fa_cap_l(block, z) + block->kappa);
     block->walled = 1;
     block->deep = fa_max(0.0, -fa_cap_z(block, eta / job->steps + block->kappa));
-    (void)fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, 0.6 * s2)); /* what is beyond is not counted */
-    return block->w.width > 1e-12 * fabs(block->w.cap);
+    (void)fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, fa_min(0.5 * s, 0.6 * s * s)));
+    return block->w.width > 1e-12 * fabs(block->w.cap); /* what is beyond is not counted */
 }
 
 /* the caps for eps, in every block at the loss that reaches eps whatever all others take back, or where no delta
@@ -41,7 +51,7 @@ FA_FUNC int fa_cap_begin_wall(const fa_cap_job *job, fa_cap_block *block, double
 FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
 {
     double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
-           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, job->dip)
+           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->cap_dip * job->dip)
                                  : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
     int b;
     job->has_floor = 0;
@@ -68,7 +78,9 @@ FA_FUNC void fa_cap_count_low(fa_cap_job *job)
         double sd = sqrt(block->sigma * block->sigma + w->floor_width * w->floor_width);
         w->low_depth = w->floor / sd;
         w->low_q = fa_log_tail(-w->low_depth);
-        w->low_more = exp(block->log_odds + fa_log_tail((1.0 - w->floor) / sd) - w->low_q);
+        w->low_more = exp((block->pair ? fa_mix_log_low(block->pair, w->floor, sd)
+                                       : block->log_odds + fa_log_tail((1.0 - w->floor) / sd)) -
+                          w->low_q);
         w->low_cut = 0.0;
         job->low_q += block->steps * w->low_q;
         job->low_p += block->steps * log1p(w->low_more);
@@ -117,7 +129,7 @@ FA_FUNC double fa_cap_closed_low_error(const fa_cap_job *job, double eps, double
         const fa_cap_windows *w = &block->w;
         double n = block->steps, fine = 16.0 + 16.0 * w->low_depth * w->low_depth + 8.0 * block->inv_var;
         a += n * fine;
-        c += n * (w->low_more * 2.0 * (fine + fabs(block->log_odds)) + 4.0 * log1p(w->low_more));
+        c += n * (w->low_more * 2.0 * (fine + block->log_most) + 4.0 * log1p(w->low_more));
     }
     return 1e-25 + fa_cap_low_apart(job, eps, ref) + FA_EPS * exp(size) * (fabs(expm1(x)) * a + exp(x) * c);
 }
@@ -148,11 +160,14 @@ FA_FUNC double fa_cap_closed_error(const fa_cap_job *job, double eps, double ref
     int b;
     if (job->walled)
         return fa_cap_closed_low_error(job, eps, ref);
+    for (b = 0; b < job->n; b++)
+        if (!fa_cap_grows(job->blocks + b))
+            error += fa_cap_exp(job->blocks[b].w.log_q + job->blocks[b].log_steps + eps - ref);
     for (b = 0; b < job->n && closed.fall > 0.0; b++) {
         const fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
         double fine = 64.0 + 16.0 * w->depth * w->depth +
-                      8.0 * (fabs(log(block->q)) + eps + fabs(ref) + fabs(all->log_first) + block->log_steps);
+                      8.0 * (block->log_most + eps + fabs(ref) + fabs(all->log_first) + block->log_steps);
         double q_share = w->share_q * (fall + (job->n > 1 ? closed.first * all->taken : 0.0)),
                p_share = w->share_p * most * (1.0 + w->lost);
         error += FA_EPS * fine * (p_share * (1.0 + all->taken) + q_share * (1.0 + all->taken));

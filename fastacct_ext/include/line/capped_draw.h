@@ -76,8 +76,7 @@ FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block, dou
         fa_cap_bends(s);
     if (block->split) {
         fa_cap_set_floor(block, s);
-        if (block->walled)
-            block->w.low_cut = fa_cap_cut_low(block, s, v);
+        block->w.low_cut = fa_cap_cut_low(block, s, v);
         return;
     }
     fa_cap_no_floor(s);
@@ -143,7 +142,7 @@ FA_FUNC double fa_cap_guess_reach(const fa_cap_job *job, const fa_cap_line *line
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
         sigma = fa_max(sigma, block->sigma);
-        if (job->has_floor)
+        if (block->split)
             sharp = fa_max(sharp,
                            8.0 / (block->w.floor_width * block->inv_var * fa_cap_posterior(block, block->w.floor)));
     }
@@ -182,7 +181,7 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
 FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double dephase)
 {
     int round, done, found = 0;
-    line->n = line->made = 0;
+    line->n = line->made = line->closed = 0;
     if (line->plan.is_bare)
         return fa_cap_lay_nodes(job, line, effort, 0.0);
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);

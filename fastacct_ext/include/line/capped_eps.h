@@ -11,6 +11,7 @@
 #define FA_CAP_CALM    1.2 /* noise from which on it is every third: below, one step's loss moves epsilon further ... */
 #define FA_CAP_JUMPY   0.8 /* ... and below this every one, but for more than so many mechanisms: */
 #define FA_CAP_SEVERAL 8
+#define FA_CAP_FINE    4e-9 /* width of eps that another line need not better */
 
 /* what a line is drawn for: how small its errors are to be, from which width of eps on it is drawn once more, how near
  * its target, in log delta, its ledger may be closed, and where bounds of eps are kept before it is drawn once more, or
@@ -60,7 +61,7 @@ FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_a
                           p->is_bare ? -(p->right - 1.0) * by : -INFINITY) -
                    value);
     if (work->job.walled)
-        g.put = fa_cap_wall_lost(&work->job, eps);
+        g.put = fa_cap_wall_lost(&work->job, eps, log_value);
     g.alias *= exp(fa_max(-(p->left - 1.0) * by, -(p->right - 1.0) * by) - value);
     g.closed = fa_cap_closed_error(&work->job, eps, log_value);
     both = g.tail + g.quadrature + g.rounding + g.closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
@@ -134,10 +135,17 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
     fa_interval kept = {0.0, INFINITY}, found;
     fa_cap_aim aim = {fa_cap_usual_effort(), FA_CAP_WIDTH, 0.0, &kept};
     fa_cap_answer a;
+    int round, rounds = work->job.dip > 0.0 ? 2 : 1;
     work->anchor = 0.0;
-    work->certified = fa_cap_settle(work, log_delta, &aim, &a) && fa_cap_eps_on(work, &a, log_delta, INFINITY, &found);
-    if (work->certified)
-        kept = fa_share(kept, found);
+    for (round = 0; round < rounds; round++) {
+        if (kept.upper < INFINITY && kept.upper - kept.lower <= FA_CAP_FINE * kept.upper)
+            break;
+        aim.effort.cap_dip = 1.0 - round;
+        work->certified =
+            fa_cap_settle(work, log_delta, &aim, &a) && fa_cap_eps_on(work, &a, log_delta, INFINITY, &found);
+        if (work->certified)
+            kept = fa_share(kept, found);
+    }
     if (kept.upper < INFINITY) {
         *out = kept;
         return 1;

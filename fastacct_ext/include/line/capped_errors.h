@@ -102,18 +102,13 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     if (block->pair)
         out.back = alias * fa_cap_cells(s->large_i, s->sum.ei, n);
     if (job->has_floor) {
-        out.large = alias * fa_cap_cells(s->scratch2, s->scratch2, n);
+        out.large = alias * fa_cap_cells(s->scratch2, block->pair ? s->sum.fi : s->scratch2, n);
         for (j = s->seen / 2 + 2; j < n; j++) /* small losses end before */
             s->large_r[j] = 0.0;
         out.low = alias * fa_cap_cells(s->large_r, block->pair ? s->sum.fr : s->large_r, n);
     }
     return out;
 }
-
-/* errors of B0 exp(-u mu) at a point: quadrature fixed + mean |u|, rounding min(far, near |u|^2/c^2); and of D */
-typedef struct {
-    double fixed, mean, near, far, large;
-} fa_cap_errors;
 
 /* Rounding of sum W (exp(u l) - 1 - u l) at |u| = c (near) and for |u| <= u_max (far).  Per node: weights 40 u, what
  * z's own rounding makes of the Gaussian (|z| (14 + 6 |X| + 2 |log odds|) u) and of a window; l to 8 u of the loss; a
@@ -186,32 +181,46 @@ FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_lin
 }
 
 /* walled: rounding of the plain sum of W exp(u l), relative to its node's weight */
-FA_FUNC double fa_cap_round_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
+FA_INLINE double fa_cap_round_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
+                                    const int mixed)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *rough = mixed ? s->rough : s->z;
     double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / block->w.width,
            cap = fabs(block->w.cap), sum = 0.0;
     int j, n = s->sum.n, edge = s->edge;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++) {
         double l = ls[j], al = fabs(l), z = fabs(zs[j]),
-               fine = 80.0 + 9.0 * steps + fa_cap_fine(block, z, zs[j], 0.0, 0),
-               loss = fa_cap_loss_fine(al + shift, 0.0, 0) + 10.0 * al + 2.0 * shift;
+               fine = 80.0 + 9.0 * steps + fa_cap_fine(block, z, zs[j], rough[j], mixed),
+               loss = fa_cap_loss_fine(al + shift, rough[j], mixed) + 10.0 * al + 2.0 * shift;
         fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
         sum += fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) * (fine + u_max * loss);
     }
     return FA_EPS * sum;
 }
 
-/* walled: what lies beyond the first and the last node of E_Q[exp(x l) keep], x < 0 or 1 */
+FA_FUNC double fa_cap_rounding_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
+{
+    return block->pair ? fa_cap_round_plain(block, line, u_max, steps, 1)
+                       : fa_cap_round_plain(block, line, u_max, steps, 0);
+}
+
+/* walled: what lies beyond the first and the last node of E_Q[exp(x l) keep], x < 0 or 1.  Left of the first l is at
+ * least that of log(1-q), and the logarithm of exp(x l) Q falls by as much as there, or more */
 FA_FUNC double fa_cap_plain_ends(const fa_cap_block *block, double x)
 {
     const fa_cap_nodes *s = &block->nodes;
-    double first = s->z[0] / block->sigma, mean = s->mean - block->kappa, last = s->sum.lr[s->sum.n - 1];
-    return 0.5 * exp(fa_min(600.0, fa_max(0.0, -x * mean) - 0.5 * first * first)) +
-           (2.0 + 4.0 * block->strip / s->h) *
-               exp(fa_min(600.0, s->sum.log_w[s->sum.n - 1] + (x < 0.0 ? x * cos(block->strip) : x) * last));
+    int end = s->sum.n - 1;
+    double first = s->z[0] / block->sigma, mean = s->mean - block->kappa, last = s->sum.lr[end],
+           fall = -s->z[0] + fa_min(0.0, x) * fa_cap_posterior(block, s->z[0]), /* in X */
+           left = 0.5 * exp(fa_min(600.0, fa_max(0.0, -x * mean) - 0.5 * first * first));
+    if (fall > 0.0 && x < 0.0)
+        left = fa_min(left, exp(fa_min(600.0, s->sum.log_w[0] + x * s->sum.lr[0])) *
+                                (1.0 + 1.0 / (fall * s->h * s->slope[0])));
+    if (x < 0.0) /* off the real line the loss may be less */
+        last = block->pair ? last + log(cos(0.5 * block->strip)) : last * cos(block->strip);
+    return left + (2.0 + 4.0 * block->strip / s->h) * exp(fa_min(600.0, s->sum.log_w[end] + x * last));
 }
 
 /* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order
@@ -235,8 +244,8 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
     if (block->walled) {
         double b0 = exp(fa_min(600.0, block->k / block->steps - c * block->nodes.mean));
         ends = fa_cap_plain_ends(block, c);
-        errors->near = fa_cap_round_plain(block, line, fabs(c), steps);
-        errors->far = fa_cap_round_plain(block, line, u, steps);
+        errors->near = fa_cap_rounding_plain(block, line, fabs(c), steps);
+        errors->far = fa_cap_rounding_plain(block, line, u, steps);
         errors->fixed = block->moduli.line + ends;
         errors->mean = errors->large = 0.0;
         if (block->split)
@@ -251,8 +260,8 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
     errors->large = 0.0;
     if (block->split) {
         double b0 = exp(fa_cap_block_k(block, &block->nodes, c, 0, 0.0).k / block->steps - c * block->nodes.mean);
-        errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + fa_cap_unseen(block) * b0 +
-                        ends;
+        errors->large = fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + ends +
+                        (fa_cap_unseen(block) + 2.0 * block->w.low_cut) * b0;
     }
 }
 

@@ -16,7 +16,7 @@
 #include "../loss/phasors.h"
 #include "mixed_loss.h"
 
-#define FA_CAP_BLOCKS  128  /* at most */
+#define FA_CAP_BLOCKS  1024 /* at most: their nodes take some 100 MB */
 #define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
 #define FA_CAP_CUT     8.6  /* standard widths beyond the cap where the window ends, at 4e-18 */
 #define FA_CAP_DEEPEST -800.0 /* log of the least delta that caps are placed for at once */
@@ -31,7 +31,8 @@ typedef struct {
     double share_p, share_q;   /* of the blocks' steps q P_1 and steps J0 */
     double floor, floor_width; /* small losses, z below the floor, are left to Chernoff's bound */
     double low_q, low_more; /* walled, low the floor's window: log of Q_low = E_Q[low], E_Q[(e^l - 1) low]/Q_low ... */
-    double low_depth, low_cut; /* ... how far out Q_low is; low where it is cut off, and counts as 0 from there on */
+    double low_depth;       /* ... how far out Q_low is */
+    double low_cut; /* with a floor: keep low where small losses are cut off, which counts as 0 from there on */
 } fa_cap_windows;
 
 /* what all blocks lose beyond their caps: log of sum n q P_1 and of sum n J0; sum n log(1-J0), and what log(1-J1) adds;
@@ -69,11 +70,23 @@ typedef struct {
     double line, large, right, low, mean, back;
 } fa_cap_moduli;
 
+/* errors of B0 exp(-u mu) at a point: quadrature fixed + mean |u|, rounding min(far, near |u|^2/c^2); and of D */
+typedef struct {
+    double fixed, mean, near, far, large;
+} fa_cap_errors;
+
+/* One block's share in the bound of `put` at a < 0: log of T J(a), J(a) = E_Q[e^{aL} (1 - keep)], its slope and
+ * curvature, and log M(a), all enlarged by what they may be off by */
+typedef struct {
+    double log_j, slope, curve, log_m, d1, d2, slop;
+} fa_cap_beyond;
+
 /* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 typedef struct {
     const fa_pair *pair; /* mixtures; NULL: a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
+    double log_most;                 /* the largest |log| of a weight */
     double variance;                 /* steps q^2 (exp(1/sigma^2) - 1), about that of the sum */
     fa_cap_windows w;
     fa_cap_nodes coarse, nodes; /* for placing; of the line */
@@ -83,6 +96,9 @@ typedef struct {
     double strip;               /* |Im xi| that the nodes' step was chosen for */
     int walled;                 /* as its job */
     double deep;                /* walled: how far left of 0 a step of the tilt is */
+    fa_cap_errors errors;       /* set with the ledger, as those of `put` and log of bounds of |B0| and |D| beyond t */
+    fa_cap_beyond beyond;
+    double most, large;
     double k, d1, jumps;        /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
     double *inverse;            /* at the points: 1/|B0 exp(-u mu)| */
     double *log_small, *ratio;  /* with a floor: log |Bb/B0|, |D/B0| */
@@ -110,7 +126,7 @@ typedef struct {
 /* the exponent on the nodes where K of the job is asked for v */
 FA_INLINE double fa_cap_tilt(const fa_cap_job *job, double v) { return job->is_add ? 1.0 - v : v; }
 
-#define FA_CAP_ARRAYS 34 /* of nodes ... */
+#define FA_CAP_ARRAYS 31 /* of nodes ... */
 #define FA_CAP_GAP    8  /* ... and room between them, so that no two are a whole number of pages apart */
 
 FA_INLINE double *fa_cap_align(double *memory) { return (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63); }
@@ -119,18 +135,15 @@ FA_INLINE double *fa_cap_align(double *memory) { return (double *)(((uintptr_t)m
 FA_FUNC void fa_cap_nodes_lay(fa_cap_nodes *s, double *at, size_t c)
 {
     fa_nodes *sum = &s->sum;
-    double **arrays[FA_CAP_ARRAYS] = {&sum->lr,    &sum->wr,    &sum->log_w, &s->z,       &s->log_q,   &s->slope,
-                                      &s->x,       &s->keep,    &s->beyond,  &s->above,   &s->large,   &s->small,
-                                      &sum->li,    &sum->wi,    &sum->arg_w, &s->bend,    &sum->vr,    &sum->vi,
-                                      &sum->er,    &sum->ei,    &sum->gr,    &sum->gi,    &sum->fr,    &sum->fi,
-                                      &s->large_r, &s->large_i, &s->first_r, &s->first_i, &s->scratch, &s->scratch2,
-                                      &s->gross,   &s->moved,   &s->spread,  &s->rough};
+    double **arrays[FA_CAP_ARRAYS] = {&sum->lr,    &sum->wr,    &sum->log_w, &s->z,       &s->log_q,    &s->slope,
+                                      &s->x,       &s->keep,    &s->beyond,  &s->above,   &s->large,    &s->small,
+                                      &s->bend,    &sum->vr,    &sum->vi,    &sum->er,    &sum->ei,     &sum->gr,
+                                      &sum->gi,    &sum->fr,    &sum->fi,    &s->large_r, &s->large_i,  &s->first_r,
+                                      &s->first_i, &s->scratch, &s->scratch2, &s->gross,  &s->moved,    &s->spread,
+                                      &s->rough};
     int i;
     for (i = 0; i < FA_CAP_ARRAYS; i++)
         *arrays[i] = at + (size_t)i * (c + FA_CAP_GAP);
-    memset(sum->li, 0, sizeof(double) * c); /* the nodes are real */
-    memset(sum->wi, 0, sizeof(double) * c);
-    memset(sum->arg_w, 0, sizeof(double) * c);
     s->capacity = (int)c;
 }
 
@@ -173,6 +186,7 @@ FA_FUNC void fa_cap_job_add(fa_cap_job *job, double sigma, double q, double step
     block->log_steps = log(steps);
     block->kappa = log1p(-q);
     block->log_odds = log(q) - block->kappa;
+    block->log_most = fabs(block->log_odds);
     block->inv_var = 1.0 / (sigma * sigma);
     block->variance = steps * q * q * expm1(fa_min(block->inv_var, 50.0));
     job->steps += steps;
@@ -193,13 +207,16 @@ FA_FUNC int fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps
 FA_FUNC void fa_cap_job_add_mixture(fa_cap_job *job, const fa_pair *pair, double steps)
 {
     fa_cap_block *block = job->blocks + job->n;
+    int i;
     fa_cap_job_add(job, pair->sigma, -expm1(pair->p_weight[0]), steps);
     job->variance -= block->variance;
     job->least += steps * (pair->kappa - block->kappa);
     job->mixtures++;
     block->pair = pair;
     block->kappa = pair->kappa;
-    block->log_odds = 0.0;
+    block->log_odds = block->log_most = 0.0;
+    for (i = 0; i <= pair->n_p; i++)
+        block->log_most = fa_max(block->log_most, 2.0 * fabs(pair->p_weight[i]));
     block->variance = steps * fa_mix_chi_square(pair);
     job->variance += block->variance;
     job->dip = fa_max(job->dip, fa_mix_dip(pair));
@@ -215,6 +232,7 @@ typedef struct {
     double far;       /* factor on the first guess of where the points end */
     double cap_ratio; /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
     double cap_back;  /* share of what the other steps may take back that the cap allows for */
+    double cap_dip;   /* share of what one step may take back where losses fall without end */
     double quiet;     /* what a line may cost more, as a share, so that rounding is less */
     double left,
         right; /* standard deviations of Q left of 0 where the nodes begin, and by which they go on at the end */
@@ -224,7 +242,7 @@ typedef struct {
 
 FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
 {
-    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 2.0, 8.3, 9.0};
+    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 1.0, 2.0, 8.3, 9.0};
     return out;
 }
 
@@ -242,6 +260,9 @@ FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
         return fa_mix_z(block->pair, l);
     return block->sigma * block->sigma * ((l > 30.0 ? l : log(expm1(l))) - block->log_odds) + 0.5;
 }
+
+/* whether its losses grow without end */
+FA_INLINE int fa_cap_grows(const fa_cap_block *block) { return !block->pair || fa_pair_grows(block->pair); }
 
 /* l(z) = loss - log(1-q) >= 0 */
 FA_INLINE double fa_cap_l(const fa_cap_block *block, double z)
@@ -273,6 +294,10 @@ FA_FUNC void fa_cap_set_tails(fa_cap_block *block, double sd)
         w->q_mass = exp(w->log_q);
         w->gain = exp(w->log_p) - exp(less);
         w->lost = exp(less - w->log_p);
+        if (!fa_pair_grows(block->pair)) { /* what is beyond is worth nothing, and counted as an error */
+            w->gain = w->lost = 0.0;
+            w->log_p = w->log_q - 50.0;
+        }
         return;
     }
     w->depth = w->cap / sd;
@@ -299,7 +324,8 @@ FA_FUNC int fa_cap_set_cap(fa_cap_block *block, double z, double width)
  * noise outweigh its left end.  0 where there is none */
 FA_FUNC int fa_cap_begin_at(fa_cap_block *block, const fa_cap_effort *effort, double z)
 {
-    double s = block->sigma, end = fa_cap_z(block, effort->cap_ratio * fa_cap_l(block, z) + block->kappa);
+    double s = block->sigma, l = fa_cap_l(block, z),
+           end = l > 0.0 ? fa_cap_z(block, effort->cap_ratio * l + block->kappa) : INFINITY;
     return fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, fa_min(0.5 * s, 5.0 * s * s / fa_max(z, s))));
 }
 

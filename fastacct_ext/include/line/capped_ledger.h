@@ -56,18 +56,13 @@ FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
     double mean = fa_max(0.0, block->nodes.mean - block->kappa);
     if (!block->pair)
         return (block->moduli.right + fa_cap_ends(block, 1.0, -a, 1)) * exp(-a * mean);
-    if (block->pair->n_q)
+    if (fa_pair_falls(block->pair))
         return a >= FA_MIX_PUT ? block->moduli.back + fa_mix_ends(block, a, -a, 1) : INFINITY;
     return (block->moduli.right + fa_mix_ends(block, 0.0, -a, 1)) *
            exp(-a * (mean - log(cos(0.5 * block->strip))));
 }
 
-/* One block's share in the bound of `put` at a < 0: log of T J(a), J(a) = E_Q[e^{aL} (1 - keep)], its slope and
- * curvature, and log M(a), all enlarged by what they may be off by.  0: J(a) vanishes */
-typedef struct {
-    double log_j, slope, curve, log_m, d1, d2, slop;
-} fa_cap_beyond;
-
+/* 0: J(a) vanishes */
 FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond *out)
 {
     const fa_cap_nodes *s = &block->nodes;
@@ -98,30 +93,31 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
 }
 
 /* log of the bound of `put` at a < 0, and the next a by Newton's method.  NaN: no steps beyond the caps */
-FA_FUNC double fa_cap_put_at(const fa_cap_job *job, double eps, double a, double *next_out)
+FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next_out)
 {
     double others = 0.0, once = 0.0, slop = 0.0, d1 = job->mu2 * (a - 0.5), d2 = job->mu2, slope = 0.0, curve = 0.0,
            value;
-    fa_cap_beyond at[FA_CAP_BLOCKS];
     fa_cap_total total = {-INFINITY, 0.0};
     int b, some = 0;
     for (b = 0; b < job->n; b++) {
-        some |= fa_cap_beyond_at(job->blocks + b, a, at + b);
-        others += (job->blocks[b].steps - 1.0) * at[b].log_m;
-        once += at[b].log_m;
-        slop += at[b].slop;
-        d1 += at[b].d1;
-        d2 += at[b].d2;
+        fa_cap_beyond *at = &job->blocks[b].beyond;
+        some |= fa_cap_beyond_at(job->blocks + b, a, at);
+        others += (job->blocks[b].steps - 1.0) * at->log_m;
+        once += at->log_m;
+        slop += at->slop;
+        d1 += at->d1;
+        d2 += at->d2;
     }
     if (!some)
         return NAN;
     for (b = 0; b < job->n; b++)
-        fa_cap_add_log(&total, at[b].log_j + (once - at[b].log_m));
+        fa_cap_add_log(&total, job->blocks[b].beyond.log_j + (once - job->blocks[b].beyond.log_m));
     value = fa_cap_log_total(&total);
     for (b = 0; b < job->n; b++) {
-        double share = exp(at[b].log_j + (once - at[b].log_m) - value);
-        slope += share * at[b].slope;
-        curve += share * at[b].curve;
+        const fa_cap_beyond *at = &job->blocks[b].beyond;
+        double share = exp(at->log_j + (once - at->log_m) - value);
+        slope += share * at->slope;
+        curve += share * at->curve;
     }
     value = value + others + 0.5 * job->mu2 * a * (a - 1.0) - (a - 1.0) * eps - a * log(-a) - (1.0 - a) * log(1.0 - a);
     slope = slope + d1 - eps;
@@ -141,7 +137,7 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
     *rate_out = 1.0;
     if (job->walled) {
         *rate_out = 0.0;
-        return fa_cap_wall_lost(job, eps);
+        return fa_cap_wall_lost(job, eps, log_value);
     }
     if (job->is_add) { /* the payoff is at most 1 */
         *rate_out = 0.0;
@@ -171,9 +167,9 @@ FA_INLINE int fa_cap_whole_runs(const fa_cap_line *line) { return (line->n + FA_
 
 /* what the errors of one block make of every point, with those of the blocks before it: log of the factor by which |F|
  * may be too small, and the errors and what of them is no rounding, in units of the first block's */
-FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line,
-                             const fa_cap_errors *errors, const int first)
+FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line, const int first)
 {
+    const fa_cap_errors *errors = &block->errors;
     double c = line->plan.tilt, h = line->plan.h, inv_c2 = 1.0 / (c * c), steps = block->steps,
            power = job->has_floor ? 1.06 * steps : steps, weight = steps / job->blocks[0].steps;
     double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, *share = block->share,
@@ -195,9 +191,10 @@ FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const f
 
 /* with a floor, one block's part: sum of (T-1) log |Bb/B0|, of log |Bb/B0|, of the logs of the factors by which |B0|
  * and |Bb| may be too small, and of max(|B0|, |Bb|) with all errors, over |B0|; the largest error */
-FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line *line, double large, const int first)
+FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line *line, const int first)
 {
-    double steps = block->steps, *small_all = line->scratch[0], *small_once = line->scratch[1],
+    double steps = block->steps, large = block->errors.large;
+    double *small_all = line->scratch[0], *small_once = line->scratch[1],
            *grow = line->scratch[2], *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5];
     const double *log_small = block->log_small, *inverse = block->inverse, *share = block->share;
     int k, n = fa_cap_whole_runs(line);
@@ -219,8 +216,7 @@ FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line 
 /* what errors e of B0 and e_D of D make of the points with floors, over exp(log_value), but for |R| sum of T e/|B0|
  * (with the other points).  x = e/|B0|, y = (e + e_D)/|B0|; where some x >= 0.1, |B0|^T and |Bb|^T as a whole, errors
  * included */
-FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_errors *errors,
-                                  double log_scale)
+FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line, double log_scale)
 {
     const double *small_all = line->scratch[0], *small_once = line->scratch[1], *grow = line->scratch[2],
                  *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5],
@@ -229,15 +225,15 @@ FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line
     int b, k, n = fa_cap_whole_runs(line);
     for (b = 0; b < job->n; b++)
         if (b == 0)
-            fa_cap_gather_floor(job->blocks, line, errors[0].large, 1);
+            fa_cap_gather_floor(job->blocks, line, 1);
         else
-            fa_cap_gather_floor(job->blocks + b, line, errors[b].large, 0);
+            fa_cap_gather_floor(job->blocks + b, line, 0);
     memset(parts, 0, sizeof(double) * (size_t)n);
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
         const double *log_small = block->log_small, *ratio = block->ratio, *inverse = block->inverse,
                      *share = block->share;
-        double large = errors[b].large, log_t = block->log_steps;
+        double large = block->errors.large, log_t = block->log_steps;
         FA_PRAGMA(omp simd)
         for (k = 0; k < n; k++) {
             double first = log_all[k] + log_scale + log_t + (small_all[k] + (small_once[k] - log_small[k])) + grow[k] +
@@ -257,7 +253,7 @@ FA_FUNC double fa_cap_weigh_floor(const fa_cap_job *job, const fa_cap_line *line
 /* what errors of B0 and D make of the sum, over exp(log_value): n factors (1 + e/|B0|), and the errors of log F and its
  * angle, sums over blocks included */
 FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, double eps, double log_value,
-                                 const fa_cap_errors *errors, fa_cap_ledger *out)
+                                 fa_cap_ledger *out)
 {
     const double *log_f = line->log_f, *arg_f = line->arg_f, *size_f = line->size, *gross = line->gross,
                  *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2];
@@ -269,9 +265,9 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
     for (b = 0; b < job->n; b++) {
         drift += job->blocks[b].steps * fabs(job->blocks[b].nodes.mean);
         if (b == 0)
-            fa_cap_gather(job, job->blocks, line, errors, 1);
+            fa_cap_gather(job, job->blocks, line, 1);
         else
-            fa_cap_gather(job, job->blocks + b, line, errors + b, 0);
+            fa_cap_gather(job, job->blocks + b, line, 0);
     }
     FA_PRAGMA(omp simd reduction(+ : sum, size, share))
     for (k = 0; k < n; k++) {
@@ -284,7 +280,7 @@ FA_FUNC void fa_cap_weigh_points(const fa_cap_job *job, fa_cap_line *line, doubl
                      more * gross[k] + wide * (c * c + t * t));
     }
     if (job->has_floor)
-        low = fa_cap_weigh_floor(job, line, errors, log_scale);
+        low = fa_cap_weigh_floor(job, line, log_scale);
     out->quadrature = 1.02 * h / FA_PI * share;
     out->rounding = log_scale < 600.0 ? 1.02 * h / FA_PI * (sum - share + low + 8.0 * FA_EPS * size) : INFINITY;
 }
@@ -309,14 +305,13 @@ FA_FUNC void fa_cap_close_points(fa_cap_job *job, fa_cap_line *line, double t, d
                                  fa_cap_ledger *out)
 {
     const fa_cap_plan *p = &line->plan;
-    fa_cap_errors errors[FA_CAP_BLOCKS];
     double left;
     int b;
     for (b = 0; b < job->n; b++) {
-        fa_cap_count_errors(job->blocks + b, line, errors + b);
-        out->ends = fa_max(out->ends, errors[b].fixed - job->blocks[b].moduli.line);
+        fa_cap_count_errors(job->blocks + b, line, &job->blocks[b].errors);
+        out->ends = fa_max(out->ends, job->blocks[b].errors.fixed - job->blocks[b].moduli.line);
     }
-    fa_cap_weigh_points(job, line, eps, log_value, errors, out);
+    fa_cap_weigh_points(job, line, eps, log_value, out);
     out->alias = fa_cap_alias(job, line, eps, log_value, p->right);
     left = fa_cap_alias(job, line, eps, log_value, p->left);
     if (!(left + out->put < FA_CAP_SMALL)) { /* the moduli at the right point may say nothing left of it */

@@ -19,6 +19,7 @@ typedef struct {
     double eps, ref;              /* F is kept at eps, over exp(ref) */
     double reach;                 /* Im u up to which the nodes are fine enough */
     int n, made, capacity;        /* points read, points computed */
+    int closed;                   /* whether the tail is bounded: the nodes' phasors are scratch from then on */
     double *log_f, *arg_f, *size; /* log |F|, its angle, |F|; the first point counts half */
     double *log_all;              /* with a floor: log of |B0^T/(u (u-1))| likewise */
     double *gross;                /* several blocks: the sizes of what is added up in log F and its angle */
@@ -295,25 +296,45 @@ FA_FUNC void fa_cap_block_points(const fa_cap_job *job, fa_cap_block *block, fa_
     }
 }
 
-/* log F at points first .. first + FA_RUN - 1; they follow each other without gap */
-FA_FUNC void fa_cap_points(fa_cap_job *job, fa_cap_line *line, int first)
+/* what else is in log F: Gaussians, eps, and what divides; the sums over the blocks are there */
+FA_FUNC void fa_cap_divide(const fa_cap_job *job, const fa_cap_line *line, int first, int n)
 {
-    double low_r[FA_RUN] = {0.0}, low_i[FA_RUN] = {0.0}, c = line->plan.c, h = line->plan.h, eps = line->eps,
-           ref = line->ref, mu2 = job->mu2, turn = job->is_add ? -1.0 : 1.0, *log_f = line->log_f + first,
-           *arg_f = line->arg_f + first, *size = line->size + first, *log_all = line->log_all + first,
-           *gross = line->gross + first;
-    int i, b;
-    for (i = 0; i < FA_RUN; i++)
-        log_f[i] = arg_f[i] = gross[i] = 0.0;
-    for (b = 0; b < job->n; b++)
-        fa_cap_block_points(job, job->blocks + b, line, first, low_r, low_i);
+    double c = line->plan.c, h = line->plan.h, eps = line->eps, ref = line->ref, mu2 = job->mu2,
+           turn = job->is_add ? -1.0 : 1.0, *log_f = line->log_f + first, *arg_f = line->arg_f + first;
+    int i;
     FA_PRAGMA(omp simd)
-    for (i = 0; i < FA_RUN; i++) {
+    for (i = 0; i < n; i++) {
         double t = (first + i) * h;
         log_f[i] = log_f[i] + 0.5 * mu2 * (c * (c - 1.0) - t * t) - (c - 1.0) * eps -
                    0.5 * (fa_log_v(c * c + t * t) + fa_log_v((c - 1.0) * (c - 1.0) + t * t)) - ref;
         arg_f[i] = turn * arg_f[i] + mu2 * (c - 0.5) * t - t * eps - (fa_angle_v(t, c) + fa_angle_v(t, c - 1.0));
     }
+}
+
+/* |F| at points; the first one counts half */
+FA_FUNC void fa_cap_weigh(const fa_cap_line *line, int first, int n)
+{
+    const double *log_f = line->log_f + first;
+    double *size = line->size + first;
+    int i;
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < n; i++)
+        size[i] = fa_exp_plain_v(fa_min(600.0, log_f[i]));
+    if (first == 0)
+        size[0] *= 0.5;
+}
+
+/* log F at points first .. first + FA_RUN - 1; they follow each other without gap */
+FA_FUNC void fa_cap_points(fa_cap_job *job, fa_cap_line *line, int first)
+{
+    double low_r[FA_RUN] = {0.0}, low_i[FA_RUN] = {0.0}, turn = job->is_add ? -1.0 : 1.0, *log_f = line->log_f + first,
+           *arg_f = line->arg_f + first, *log_all = line->log_all + first, *gross = line->gross + first;
+    int i, b;
+    for (i = 0; i < FA_RUN; i++)
+        log_f[i] = arg_f[i] = gross[i] = 0.0;
+    for (b = 0; b < job->n; b++)
+        fa_cap_block_points(job, job->blocks + b, line, first, low_r, low_i);
+    fa_cap_divide(job, line, first, FA_RUN);
     if (job->has_floor) {
         FA_PRAGMA(omp simd)
         for (i = 0; i < FA_RUN; i++) { /* -expm1(T log1p(-D/B0)) */
@@ -323,11 +344,7 @@ FA_FUNC void fa_cap_points(fa_cap_job *job, fa_cap_line *line, int first)
             arg_f[i] += turn * fa_angle_v(-ei, -er);
         }
     }
-    FA_PRAGMA(omp simd)
-    for (i = 0; i < FA_RUN; i++)
-        size[i] = fa_exp_plain_v(fa_min(600.0, log_f[i]));
-    if (first == 0)
-        size[0] *= 0.5;
+    fa_cap_weigh(line, first, FA_RUN);
     line->made = first + FA_RUN;
 }
 

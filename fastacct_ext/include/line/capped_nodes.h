@@ -103,8 +103,8 @@ FA_INLINE double fa_cap_log_low(const fa_cap_block *block, const fa_cap_nodes *s
     return y < 1.0 ? 0.0 : -y * y - log(y) - 1.26;
 }
 
-/* walled: small losses end where exp(v l) begins to outweigh their window, which is negligible there; what is beyond
- * counts as large.  Returns the window where it is cut off */
+/* Small losses end where exp(v l) begins to outweigh their window, which is negligible there, or at the last node; what
+ * is beyond counts as large.  Returns both windows where they are cut off */
 FA_FUNC double fa_cap_cut_low(const fa_cap_block *block, fa_cap_nodes *s, double v)
 {
     double least = INFINITY;
@@ -122,7 +122,7 @@ FA_FUNC double fa_cap_cut_low(const fa_cap_block *block, fa_cap_nodes *s, double
         s->above[j] = 1.0;
         s->large[j] = s->sum.wr[j];
     }
-    return last < n - 1 ? exp(fa_cap_log_low(block, s, last)) : 0.0;
+    return s->keep[last] * exp(fa_cap_log_low(block, s, last));
 }
 
 /* no floor, and none of the losses counts as large */
@@ -224,16 +224,28 @@ FA_FUNC double fa_cap_end(const fa_cap_block *block, double v, double deviations
     return fa_min(z, block->w.cap + FA_CAP_CUT * block->w.width);
 }
 
+/* where exp(tilt l) Q is largest, tilt < 0, from below: z = tilt A(z), A = 1 - exp(-l) or the posterior mean */
+FA_FUNC double fa_cap_bottom(const fa_cap_block *block, double tilt)
+{
+    double low = tilt * fa_cap_posterior(block, 0.0), high = 0.0;
+    int i;
+    for (i = 0; i < 30 && high - low > block->sigma; i++) {
+        double mid = 0.5 * (low + high);
+        *(mid > tilt * fa_cap_posterior(block, mid) ? &high : &low) = mid;
+    }
+    return low;
+}
+
 /* the first node of a line: the noise falls by so many standard deviations, from where a negative tilt moves its centre
  */
 FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, double tilt)
 {
-    if (block->pair) /* sums of both sides come back by Q's own means */
-        return -(deviations + (block->pair->n_q ? 3.0 : 0.0)) * block->sigma +
-               block->pair->q_low * (1.0 - (block->pair->n_q ? FA_MIX_PUT : 0.0));
-    if (block->walled)
-        return -deviations * block->sigma - block->deep;
-    return -deviations * block->sigma + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
+    double far = deviations * block->sigma;
+    if (block->pair && fa_pair_falls(block->pair)) /* sums of both sides come back by Q's own means */
+        return -far - 3.0 * block->sigma + block->pair->q_low * (1.0 - FA_MIX_PUT) + FA_MIX_PUT * block->pair->p_from;
+    if (block->walled || block->pair)
+        return -far + fa_min(-block->deep, tilt < 0.0 ? fa_cap_bottom(block, tilt) : 0.0);
+    return -far + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
 }
 
 /* the last node of a line: with floors, a block that is split goes on to where its floor's window is open, and one that

@@ -132,6 +132,23 @@ FA_FUNC double fa_cap_tilted_beyond(fa_cap_block *block, double v, double z)
     return jumps;
 }
 
+/* z beyond which a step's chance is nothing where losses fall without end: the others take the sum back by x with a
+ * chance of at most E[exp(a L)]^T e^(a x), a = FA_MIX_PUT */
+FA_FUNC double fa_cap_nothing_back(const fa_cap_job *job, const fa_cap_block *block, double eps, double log_size)
+{
+    double high = fa_cap_nothing(job, block, eps, log_size), low = fa_cap_z(block, eps),
+           need = 0.5 * high * high * block->inv_var;
+    int b, i;
+    need += 0.5 * job->mu2 * FA_MIX_PUT * (FA_MIX_PUT - 1.0);
+    for (b = 0; b < job->n; b++)
+        need += fa_max(0.0, fa_cap_block_k(job->blocks + b, &job->blocks[b].coarse, FA_MIX_PUT, 0, 0.0).k);
+    for (i = 0; i < 40 && high - low > 1e-3 * block->sigma; i++) {
+        double mid = 0.5 * (low + high), back = fa_cap_l(block, mid) + block->kappa - eps;
+        *(0.5 * mid * mid * block->inv_var - FA_MIX_PUT * back > need ? &high : &low) = mid;
+    }
+    return high;
+}
+
 /* Caps where all that is beyond is worth nothing to a delta of about exp(log_size), where the tilt v sees little else
  * than that: exponents would outweigh chances.  Those that are low already follow log_size.  How many moved, or -1:
  * none in doubles */
@@ -141,7 +158,9 @@ FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double ep
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
-        double z = fa_cap_nothing(job, block, eps, log_size), start = w->cap - FA_CAP_DEPTH * w->width;
+        double z = job->dip > 0.0 ? fa_cap_nothing_back(job, block, eps, log_size)
+                                  : fa_cap_nothing(job, block, eps, log_size),
+               start = w->cap - FA_CAP_DEPTH * w->width;
         if (block->is_low ? !(z > start + w->width)
                           : !(z < start - w->width) || !(fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
             continue;
@@ -159,7 +178,7 @@ FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double ep
 FA_FUNC void fa_cap_guess_size(const fa_cap_job *job, double eps, fa_cap_saddle *out)
 {
     double v = out->v, bulk = out->k - (v - 1.0) * eps - log(v * (v - 1.0)) - 0.5 * log(2.0 * FA_PI * out->curvature),
-           ref = fa_max(bulk, fa_min(job->lost.log_p, 0.0)), share = exp(bulk - ref);
+           ref = job->is_add ? bulk : fa_max(bulk, fa_min(job->lost.log_p, 0.0)), share = exp(bulk - ref);
     fa_cap_closed closed = fa_cap_closed_part(job, eps, ref);
     out->slope = -((v - 1.0) * share + closed.fall) / (share + fa_max(closed.value, 0.0));
     out->log_size = fa_min(ref + log(share + fa_max(closed.value, 0.0)), -1e-3);

@@ -260,9 +260,13 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
     work->anchor = 0.0;
     for (round = 0; round < 3; round++) {
         work->certified = 0;
-        if (!fa_cap_place_deep(job, &effort, eps, round ? at.v : 0.0, &at) ||
-            !fa_cap_draw(job, &work->line, &at, &eps, round ? size : at.log_size, NAN, effort, &with_floor))
-            break;
+        if (!fa_cap_place_deep(job, &effort, eps, size == size ? at.v : 0.0, &at) ||
+            !fa_cap_draw(job, &work->line, &at, &eps, size == size ? size : at.log_size, NAN, effort, &with_floor)) {
+            if (!(job->dip > 0.0) || round)
+                break;
+            effort.cap_dip = 0.0;
+            continue;
+        }
         r = fa_cap_read(job, &work->line, eps);
         if (!fa_cap_close(job, &work->line, &effort, eps, &r, &g))
             break;
@@ -363,8 +367,8 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
             const fa_cap_nodes *s = &block->nodes;
             double mean = fa_max(0.0, s->mean - block->kappa), back = exp(fa_min(600.0, (v - 1.0) * mean)),
                    extra = !block->pair ? (block->w.q_mass + block->moduli.right + fa_cap_ends(block, 1.0, v, 1)) * back
-                           : block->pair->n_q ? INFINITY /* losses beyond the window's left side are not bounded */
-                                              : block->w.q_mass * back + fa_cap_back_error(block, 1.0 - v);
+                           : fa_pair_falls(block->pair) ? INFINITY /* what is left of the nodes is not bounded */
+                                                        : block->w.q_mass * back + fa_cap_back_error(block, 1.0 - v);
             fa_cap_real r = fa_cap_block_k(block, s, 1.0 - v, 0, extra);
             double slop = FA_EPS * block->steps *
                           (64.0 * v * (fabs(s->mean) + fabs(block->kappa)) +

@@ -145,7 +145,7 @@ FA_FUNC double fa_cap_last_small_v(const fa_cap_job *job)
     double last = INFINITY;
     int b;
     for (b = 0; b < job->n; b++)
-        last = fa_min(last, 0.8 * FA_CAP_FAR / fa_cap_l(job->blocks + b, job->blocks[b].w.floor));
+        last = fa_min(last, 0.8 * FA_CAP_FAR / fa_max(1e-300, fa_cap_l(job->blocks + b, job->blocks[b].w.floor)));
     return last;
 }
 

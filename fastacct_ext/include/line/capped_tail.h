@@ -41,14 +41,36 @@ FA_INLINE double fa_cap_cos_below(double x)
     return FA_FMA(y, sum, 1.0) - 1e-15;
 }
 
-/* Q's mass left of the nodes; inf where the curve turns there by more than pi/2, so that Re l may be negative */
-FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *curve, double risen)
+/* What lies left of the nodes on the curve, `first` being the first node's term.  At most Q's mass times exp(-c mean),
+ * and for c < 0 what falls in X by as much as it does there: the real part of log(1 + e^(X + i theta)) rises by at most
+ * e^X (1 + theta), its angle by 2 theta e^X.  inf where the curve turns there by more than pi/2, so that Re l may be
+ * negative */
+FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
 {
-    double first = -block->nodes.z[0] / block->sigma,
-           e = exp(fa_min(300.0, block->log_odds + (block->nodes.z[0] - 0.5) * block->inv_var));
-    if (curve->c < 0.0 && !(curve->top * e / (e + risen) < 0.5 * FA_PI))
+    const fa_cap_nodes *s = &block->nodes;
+    double far = -s->z[0] / block->sigma, e = exp(fa_min(300.0, block->log_odds + (s->z[0] - 0.5) * block->inv_var)),
+           theta = curve->top * e / (e + risen),
+           mass = fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * far * far) / (2.5 * fa_max(far, 0.4))) *
+                  exp(fa_max(0.0, -curve->c * curve->mean)),
+           fall = -s->z[0] - e * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
+    if (!(curve->c < 0.0))
+        return mass;
+    if (!(theta < 0.5 * FA_PI))
         return INFINITY;
-    return fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * first * first) / (2.5 * fa_max(first, 0.4)));
+    return fall > 0.0 ? fa_min(mass, first / (s->h * s->slope[0] * fall)) : mass;
+}
+
+/* the same of the large losses: left of the nodes the floor's window is closed, and only closes further */
+FA_FUNC double fa_cap_left_large(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
+{
+    const fa_cap_windows *w = &block->w;
+    double z = block->nodes.z[0], u1 = fa_max(0.0, w->floor - z),
+           e = exp(fa_min(300.0, block->log_odds + (z - 0.5) * block->inv_var)),
+           y = block->sigma * block->sigma * curve->top * e / (e + risen),
+           shut = exp(fa_min(0.0, 0.5 * (y * y - u1 * u1) / (w->floor_width * w->floor_width)));
+    return block->walled ? fa_min(fa_cap_left_mass(block, curve, risen, INFINITY) * shut,
+                                  fa_cap_left_mass(block, curve, risen, first))
+                         : 1e-16 * shut;
 }
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t;
@@ -104,12 +126,9 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         sum += last * ratio / (1.0 - ratio);
         swollen += 2.0 * swell_term[n - 1] * ratio / (1.0 - ratio);
     }
-    before = fa_cap_left_mass(block, curve, risen) * exp(fa_max(0.0, -c * mean));
-    if (large) { /* left of the nodes the floor's window is closed: it only closes further */
-        double u1 = fa_max(0.0, floor_at - zs[0]), e = exp(fa_min(300.0, odds + (zs[0] - 0.5) * inv_var)),
-               y = s2 * top * e / (e + risen);
-        return log(swollen + (block->walled ? before : 1e-16) * exp(fa_min(0.0, inv_floor * (y * y - u1 * u1))));
-    }
+    if (large)
+        return log(swollen + fa_cap_left_large(block, curve, risen, swell_term[0]));
+    before = fa_cap_left_mass(block, curve, risen, term[0]);
     *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * n);
     return log(sum + before);
 }
@@ -161,15 +180,14 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *li
 
 /* log of a bound of |F u (u-1)| at eps for all Im u >= t.  |R| <= prod |B0|^T, with floors the sum over blocks of T |D|
  * max(|B0|, |Bb|)^(T-1) times the other blocks' max(|B0|, |Bb|)^T.  lower: factor on the curves' heights */
-FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double t, double lower,
+FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, double eps, double t, double lower,
                                  double pay)
 {
-    double c = line->plan.c, tilt = line->plan.tilt, log_r = 0.0, slop = 0.0, drift = 0.0, once = 0.0,
-           large[FA_CAP_BLOCKS], most[FA_CAP_BLOCKS];
+    double c = line->plan.c, tilt = line->plan.tilt, log_r = 0.0, slop = 0.0, drift = 0.0, once = 0.0;
     fa_cap_total total = {-INFINITY, 0.0};
     int b;
     for (b = 0; b < job->n; b++) {
-        const fa_cap_block *block = job->blocks + b;
+        fa_cap_block *block = job->blocks + b;
         double s2 = block->sigma * block->sigma, top = lower * fa_cap_curve_top(block, line, t), slack, log_b,
                mean = block->nodes.mean;
         log_b = fa_cap_majorant_all(block, line, t, fa_max(1e-4, top), pay, &slack);
@@ -177,13 +195,14 @@ FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line,
             double stiff = s2 / block->w.floor_width, log_d;
             top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
             log_d = fa_cap_majorant_large(block, line, t, fa_max(1e-4, top), pay);
-            most[b] = log_b + log1p(exp(log_d + slack - log_b));
-            large[b] = block->log_steps + log_d + slack;
-            once += most[b];
-            log_r += (block->steps - 1.0) * most[b];
+            log_d = log(exp(log_d) + block->w.low_cut * exp(block->k / block->steps - tilt * mean));
+            block->most = log_b + log1p(exp(log_d + slack - log_b));
+            block->large = block->log_steps + log_d + slack;
+            once += block->most;
+            log_r += (block->steps - 1.0) * block->most;
         }
         else { /* |Bb| = |B0|, D = 0 */
-            most[b] = log_b;
+            block->most = log_b;
             log_r += (job->has_floor ? block->steps - 1.0 : block->steps) * log_b;
             once += log_b;
         }
@@ -192,7 +211,7 @@ FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line,
     }
     for (b = 0; b < job->n; b++)
         if (job->blocks[b].split)
-            fa_cap_add_log(&total, large[b] + (once - most[b]));
+            fa_cap_add_log(&total, job->blocks[b].large + (once - job->blocks[b].most));
     if (job->has_floor)
         log_r = fa_cap_log_total(&total) + log_r;
     log_r += slop;
@@ -200,13 +219,14 @@ FA_FUNC double fa_cap_log_beyond(const fa_cap_job *job, const fa_cap_line *line,
 }
 
 /* what the sum leaves out beyond t, over exp(log_value): h/pi sum of |R|/|u (u-1)| beyond t <= max |R|/(pi t) */
-FA_FUNC double fa_cap_tail_beyond(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
+FA_FUNC double fa_cap_tail_beyond(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
                                   double t, double lower)
 {
     return fa_cap_exp(fa_cap_log_beyond(job, line, eps, t, lower, 1.0) - log(FA_PI * t) - log_value);
 }
 
-/* bound of the tail; further points, as far as the nodes are fine enough, while it is too large.  Changes the line */
+/* bound of the tail; further points, once, as far as the nodes are fine enough, while it is too large: the line is
+ * another one then */
 FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, double eps,
                                  double log_value)
 {
@@ -222,16 +242,17 @@ FA_FUNC double fa_cap_close_tail(fa_cap_job *job, fa_cap_line *line, const fa_ca
         more = (more + FA_RUN - 1) / FA_RUN;
         if (job->mixtures && (line->made + more * FA_RUN) * h > line->reach)
             more = (int)fa_max(1.0, (line->reach / h - line->made) / FA_RUN);
-        if (best < good || round > 40 || (job->mixtures && round > 0 && best == INFINITY) ||
+        if (best < good || line->closed || round > 40 || (job->mixtures && round > 0 && best == INFINITY) ||
             line->made + (more + 1) * FA_RUN > FA_CAP_POINTS_MAX ||
-            (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h)
-            return best;
-        if (!fa_cap_reserve_points(job, line, line->made + more * FA_RUN))
-            return best;
+            (line->made + FA_RUN - 1) * h > line->reach * 1.001 + FA_RUN * h ||
+            !fa_cap_reserve_points(job, line, line->made + more * FA_RUN))
+            break;
         for (i = 0; i < more; i++)
             fa_cap_points(job, line, line->made);
         line->n = line->made;
     }
+    line->closed = 1;
+    return best;
 }
 
 #endif

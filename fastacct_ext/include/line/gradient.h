@@ -11,7 +11,6 @@
 #define FA_LINE_GRADIENT_H
 
 #include "capped_bound.h"
-#include "contour_read.h"
 
 #define FA_GRADIENT_SYNC 64 /* points between fresh starts of the phasors; a multiple of FA_RUN */
 
@@ -73,9 +72,10 @@ FA_FUNC void fa_gradient_start(fa_gradient_line *g, double t)
     int i, n = s->n, m;
     g->gross = t > 0.0 ? g->gross : 0.0;
     for (i = 0; i < n; i++) {
-        double l = s->lr[i], k = s->li[i], size = g->tilt * l - t * k + s->log_w[i], co,
-               si = fa_sincos_v(g->tilt * k + t * l + s->arg_w[i], &co), e = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
-        fa_complex p = -fa_cexpm1(fa_of(g->kappa - g->mean - l, -k)), x = -fa_cexpm1(fa_of(-g->mean - l, -k)), v[3];
+        double l = s->lr[i], size = g->tilt * l + s->log_w[i], co, si = fa_sincos_v(t * l, &co),
+               e = size > -690.0 ? fa_exp_plain_v(size) : 0.0, p = -expm1(fa_min(600.0, g->kappa - g->mean - l)),
+               x = -expm1(fa_min(600.0, -g->mean - l));
+        fa_complex v[3];
         v[0] = fa_of(e * co, e * si);
         v[1] = v[0] * p * p;
         v[2] = v[0] * x;
@@ -199,33 +199,6 @@ FA_FUNC void fa_gradient_capped(fa_cap_work *work, double eps, double log_delta,
     out->by[FA_BY_EPS] = -r.fall;
     fa_gradient_closed(&work->job, r.eps, r.log_value, out->by);
     fa_gradient_sum(&g, log_delta == log_delta ? width * -r.slope : width, out);
-}
-
-/* by a vertical line without windows, likewise.  0: there is none */
-FA_FUNC int fa_gradient_contour(fa_contour *run, double eps, double log_delta, fa_gradient *out)
-{
-    fa_block *block = run->blocks;
-    fa_nodes *s = &block->line;
-    fa_reading r;
-    fa_gradient_line g;
-    if (!fa_has_line(run))
-        return 0;
-    fa_contour_read(run, eps, &r);
-    if (fabs(r.log_value - log_delta) < 1e-3) {
-        eps += (log_delta - r.log_value) / r.slope;
-        fa_contour_read(run, eps, &r);
-    }
-    if (!(r.relative + r.alias < 0.1))
-        return 0;
-    fa_gradient_use(&g, s, NULL, NULL, run->n, run->h);
-    g.log_f = run->zr, g.arg_f = run->zi, g.turn = 1.0, g.sign = run->sign, g.shift = -g.sign * eps;
-    g.log_over = -(run->c - 1.0) * eps - r.log_value;
-    g.sigma = block->pair.sigma, g.q = block->pair.sample_rate, g.steps = block->count;
-    g.mean = block->mean, g.kappa = block->pair.kappa, g.tilt = fa_line_u(run, run->c), g.c = run->c;
-    out->eps = eps;
-    out->log_value = r.log_value;
-    fa_gradient_sum(&g, r.relative + r.alias, out);
-    return 1;
 }
 
 #endif

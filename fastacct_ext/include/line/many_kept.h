@@ -6,7 +6,7 @@
 #ifndef FA_MANY_KEPT_H
 #define FA_MANY_KEPT_H
 
-#include "contour_read.h"
+#include "capped_eps.h"
 #include "many_nodes.h"
 
 #define FA_KEPT_STEPS 256                 /* of jobs with more, nothing is kept */

@@ -9,9 +9,10 @@
 #ifndef FA_MANY_NODES_H
 #define FA_MANY_NODES_H
 
-#include "../loss/nodes.h"
+#include "../loss/phasors.h"
 
 #define FA_MANY_NODES  2048
+#define FA_NODES_MAX   16384 /* of a tail */
 #define FA_MANY_CHUNK  8 /* nodes that are summed while they are in the nearest cache */
 #define FA_MANY_BABY   4 /* points on either side of a giant step's */
 #define FA_MANY_GIANT  (2 * FA_MANY_BABY + 1)

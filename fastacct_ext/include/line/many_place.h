@@ -10,6 +10,18 @@
 
 #define FA_MANY_LEAST   2  /* fewer have the capped line */
 #define FA_MANY_LONGEST 16 /* giant steps of lines that are kept */
+#define FA_AMPLIFY      2.5 /* log of how far |F| on a line may exceed its least over all lines */
+
+/* a line of the lattice: points as those of a capped line, and what they may be off by */
+typedef struct {
+    fa_cap_job job; /* no blocks: what closed parts there are is 0 */
+    fa_cap_line line;
+    double log_tail;            /* log of the bound of what is beyond the points, at eps = 0 */
+    double right_log, left_log; /* K + log B at Chernoff's points, and what they may be off by */
+    double slop;
+    double relative; /* sum of count * error of M, to be multiplied by 1/|M|, the line's first scratch */
+    double turning;  /* what of it the phasors' turns make, a point */
+} fa_many_read;
 
 typedef struct { /* equal steps */
     double sigma, rate, count;
@@ -18,7 +30,7 @@ typedef struct { /* equal steps */
 typedef struct {
     int n, directions;
     double total, mu2, add_end, variance; /* the last one about, of the loss */
-    fa_contour line[2];                   /* [0] remove, [1] add: what is read */
+    fa_many_read line[2];                 /* [0] remove, [1] add: what is read */
     double other_v, other_k;   /* direction add: a point and K there, from the rows of the other direction; 0: none */
     double slope;              /* d log delta/d eps of the line read last */
     uint8_t has[2 * FA_PAGES]; /* which pages of sums are there */
@@ -38,10 +50,8 @@ FA_FUNC void fa_many_free(fa_many *m)
         return;
     if (m->kept)
         fa_keep_end();
-    for (d = 0; d < 2; d++) {
-        m->line[d].n_blocks = 0;
-        fa_contour_free(m->line + d);
-    }
+    for (d = 0; d < 2; d++)
+        fa_cap_line_free(&m->line[d].line);
     free(m->own);
     free(m->scratch);
     free(m);
@@ -83,10 +93,9 @@ FA_FUNC int fa_many_ready(fa_many *m, double mu2, double add_end)
     m->mu2 = mu2;
     m->add_end = add_end;
     for (d = 0; d < 2; d++) {
-        m->line[d].mu2 = mu2;
-        m->line[d].total = m->total;
-        m->line[d].sign = d ? -1 : 1;
-        m->line[d].n_blocks = m->n;
+        m->line[d].job.mu2 = mu2;
+        m->line[d].job.is_add = d;
+        m->line[d].job.lost.log_p = m->line[d].job.lost.log_f = -INFINITY;
     }
     if (m->n > FA_KEPT_STEPS || !(m->kept = fa_kept_begin()))
         return 1;
@@ -328,7 +337,7 @@ FA_FUNC double fa_many_best(fa_many *m, int way, int from, double eps, double lo
  * there, about.  0: none */
 FA_FUNC int fa_many_choose(fa_many *m, int way, double tolerance, double *eps, double *log_delta, fa_many_where *out)
 {
-    fa_contour *run = m->line + way;
+    fa_cap_plan *plan = &m->line[way].line.plan;
     double v, rate, curvature, given = *log_delta;
     fa_many_point_at at, below;
     int by_eps = *eps == *eps, j = fa_many_bracket(m, way, by_eps, by_eps ? *eps : -*log_delta, &below, &at);
@@ -346,8 +355,10 @@ FA_FUNC int fa_many_choose(fa_many *m, int way, double tolerance, double *eps, d
     out->giants = fa_many_length(
         (1.2 * sqrt(2.0 * (tolerance + 5.0) / fa_min(curvature, at.curvature)) / exp2(0.125 * out->step) + 1.0) /
         FA_MANY_GIANT);
-    run->c = at.v;
-    run->h = fa_from_bits(fa_bits(exp2(0.125 * out->step)) & ~((1ULL << 20) - 1)); /* k h is exact */
+    plan->c = at.v;
+    plan->tilt = way ? 1.0 - at.v : at.v;
+    plan->low = 1.0;
+    plan->h = fa_from_bits(fa_bits(exp2(0.125 * out->step)) & ~((1ULL << 20) - 1)); /* k h is exact */
     return out->giants > 0;
 }
 

@@ -9,6 +9,8 @@
 
 #include "many_line.h"
 
+#define FA_MANY_GOOD      4.5e-10 /* relative error that will do ... */
+#define FA_MANY_COMMON    128     /* ... of up to so many different steps */
 #define FA_MANY_TOLERANCE 24.0 /* -log of the relative error aimed at ... */
 #define FA_MANY_LONGER    4.0  /* a line that must be so many times longer is given up */
 #define FA_MANY_RETRY     5.0  /* ... and how much more where that was not enough */
@@ -24,9 +26,9 @@ FA_FUNC int fa_many_place(fa_many *m, int way, double more, double *eps, double 
         return 0;
     for (tries = 0; tries < 3 && where.giants; tries++) {
         double left, longer;
-        if (!fa_many_pass(m, &where))
+        if (!fa_many_pass(m, &where, *eps, *log_delta))
             return 0;
-        left = m->line[way].log_tail - (m->line[way].c - 1.0) * *eps - *log_delta;
+        left = m->line[way].log_tail - (m->line[way].line.plan.c - 1.0) * *eps - *log_delta;
         if (left < 4.0 - tolerance)
             return 1;
         longer = 1.05 * pow((tolerance - 4.0) / fa_max(-left, 1e-3), 0.8);
@@ -37,23 +39,63 @@ FA_FUNC int fa_many_place(fa_many *m, int way, double more, double *eps, double 
     return where.giants > 0;
 }
 
-/* the error that will do: other lines do better where they take so many blocks */
-FA_INLINE double fa_many_good(const fa_many *m) { return (m->n > FA_CAP_BLOCKS ? 10.0 : 1.0) * FA_GOOD; }
+/* the error that will do: where there are so many steps another line costs as much, and its errors add up too */
+FA_INLINE double fa_many_good(const fa_many *m) { return (m->n > FA_MANY_COMMON ? 10.0 : 1.0) * FA_MANY_GOOD; }
+
+/* every error of a line of the lattice at eps, over delta = exp(log_value).  |M|^n with M off by an error e: n factors
+ * (1 + e/|M|) */
+FA_FUNC fa_cap_ledger fa_many_ledger(const fa_many *m, int way, double eps, double log_value)
+{
+    const fa_many_read *run = m->line + way;
+    const fa_cap_line *line = &run->line;
+    const fa_cap_plan *p = &line->plan;
+    const double *log_f = line->log_f, *arg_f = line->arg_f, *size = line->size, *gross = line->gross,
+                 *inverse = line->scratch[0];
+    double c1 = p->c - 1.0, h = p->h, shift = line->ref - log_value - c1 * (eps - line->eps), spread = 2.0 * FA_PI / h,
+           n = fa_max(m->total, 1.0), sum = 0.0, rounds = 0.0, ref = fabs(line->ref), both,
+           more = (4.0 + m->n) / 8.0;
+    fa_cap_ledger out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    int k;
+    FA_PRAGMA(omp simd reduction(+ : sum, rounds))
+    for (k = 0; k < line->n; k++) {
+        double by, x = run->relative * inverse[k], far = n * (1.0 + 1e-9) * fa_log_v(1.0 + x / n);
+        (void)fa_exp_both_v(fa_min(690.0, x < 1.0 ? x : far), &by);
+        sum += size[k] * by;
+        rounds += size[k] * (fabs(log_f[k]) + ref + fabs(arg_f[k]) + (2.0 * c1 + k * h) * eps + 30.0 + more * gross[k]);
+    }
+    sum = 1.01 * h / FA_PI * exp(fa_min(600.0, shift)) * (sum + 8.0 * FA_EPS * rounds);
+    out.rounding = shift < 600.0 ? sum : INFINITY;
+    out.tail = fa_cap_exp(run->log_tail - c1 * eps - log_value);
+    out.alias = 1.0001 * fa_cap_exp(run->slop) *
+                (fa_cap_exp(run->right_log - (p->right - 1.0) * eps - log_value) / expm1((p->right - p->c) * spread) +
+                 fa_cap_exp(run->left_log - (p->left - 1.0) * eps - log_value) / expm1((p->c - p->left) * spread));
+    both = out.tail + out.rounding + 8.0 * FA_EPS * (4.0 + fabs(log_value));
+    out.up = both < INFINITY ? both : INFINITY;
+    out.down = both + out.alias < INFINITY ? both + out.alias : INFINITY;
+    return out;
+}
 
 /* eps at log delta in one direction; 0: not certified here */
 FA_FUNC int fa_many_eps_way(fa_many *m, int way, double log_delta, fa_interval *out)
 {
-    fa_contour *run = m->line + way;
-    double eps = NAN, size = log_delta, gap, more;
-    fa_reading r;
+    fa_many_read *run = m->line + way;
+    double at = NAN, eps, size = log_delta, more;
+    fa_cap_answer a;
+    fa_cap_ledger g;
+    fa_cap_reading r;
     for (more = 0.0; more <= FA_MANY_RETRY; more += FA_MANY_RETRY) {
-        if (!fa_many_place(m, way, more, &eps, &size))
+        if (!fa_many_place(m, way, more, &at, &size))
             return 0;
-        fa_newton(run, log_delta, &eps, &gap, &r);
-        if (!(gap < 1e-3) || !(eps > 0.0))
+        a.eps = eps = at;
+        a.r = r = fa_cap_read(&run->job, &run->line, at);
+        if (!fa_cap_newton(&run->job, &run->line, log_delta, &eps, &r) || !(eps > 0.0))
             return 0;
-        if (r.relative + r.alias < fa_many_good(m) * fa_max(1.0, -r.slope * eps))
-            return fa_ends(run, log_delta, eps, gap, &r, out) && out->lower > 0.0;
+        g = fa_many_ledger(m, way, eps, log_delta);
+        if (g.up + g.down < fa_many_good(m) * fa_max(1.0, -r.slope * eps)) {
+            fa_cap_bound_series(&run->line, &a);
+            return fa_cap_ends_of(&run->job, &run->line, log_delta, eps, &a, &r, &g, out);
+        }
+        at = eps;
     }
     return 0;
 }
@@ -61,8 +103,10 @@ FA_FUNC int fa_many_eps_way(fa_many *m, int way, double log_delta, fa_interval *
 /* log delta at eps > 0 in one direction; 0: not certified here */
 FA_FUNC int fa_many_log_delta_way(fa_many *m, int way, double eps, fa_interval *out)
 {
-    double size = NAN, more;
-    fa_reading r;
+    double size = NAN, more, pad;
+    fa_many_read *run = m->line + way;
+    fa_cap_ledger g;
+    fa_cap_reading r;
     out->lower = out->upper = -INFINITY;
     m->slope = NAN;
     if (way && eps >= m->add_end * (1.0 + 8.0 * FA_EPS))
@@ -70,11 +114,17 @@ FA_FUNC int fa_many_log_delta_way(fa_many *m, int way, double eps, fa_interval *
     for (more = 0.0; more <= FA_MANY_RETRY; more += FA_MANY_RETRY) {
         if (!fa_many_place(m, way, more, &eps, &size))
             return 0;
-        fa_contour_read(m->line + way, eps, &r);
-        *out = fa_bounds_of(&r);
-        m->slope = r.slope;
-        if (r.relative + r.alias < fa_many_good(m))
-            return 1;
+        r = fa_cap_read(&run->job, &run->line, eps);
+        if (!(r.log_value == r.log_value))
+            return 0;
+        g = fa_many_ledger(m, way, eps, r.log_value);
+        pad = 8.0 * FA_EPS * (1.0 + fabs(r.log_value));
+        if (g.up + g.down < fa_many_good(m)) {
+            out->upper = fa_min(0.0, r.log_value + log1p(g.up) + pad);
+            out->lower = r.log_value + log1p(-g.down) - pad;
+            m->slope = r.slope;
+            return out->lower <= 0.0;
+        }
     }
     return 0;
 }

@@ -45,7 +45,7 @@ FA_FUNC void fa_mix_close_moduli(const fa_cap_block *block, double rate, double 
     int last = block->nodes.sum.n / 2 - 1;
     one[last] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 0));
     two[last] = one[last];
-    if (!block->pair->n_q)
+    if (!fa_pair_falls(block->pair))
         return;
     one[0] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, rate, v, 1));
     two[0] = one[0];
@@ -56,47 +56,47 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
 {
     fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
-    const double *ls = s->sum.lr, *log_q = s->log_q, *moved = s->moved, *spread = s->spread, *gross = s->gross,
-                 *zs = s->z;
+    const double *ls = s->sum.lr, *log_q = s->log_q, *spread = s->spread, *gross = s->gross, *zs = s->z;
     double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
-           *right2 = s->sum.er, *large = s->scratch2, *low = s->large_r, *low2 = s->sum.fr, *back = s->large_i,
-           *back2 = s->sum.ei;
+           *right2 = s->sum.er, *large = s->scratch2, *large2 = s->sum.fi, *low = s->large_r, *low2 = s->sum.fr,
+           *back = s->large_i, *back2 = s->sum.ei;
     double eta = block->strip, co = cos(0.5 * eta), pen = -log(co), g = 2.0 * s->h, s2 = block->sigma * block->sigma,
            c = line->plan.tilt, u = sqrt(c * c + t * t), v_low = line->plan.low, y = eta * s2,
-           v_back = block->pair->n_q ? FA_MIX_PUT : 0.0, mean = s->mean, off = fabs(mean - block->kappa),
+           v_back = fa_pair_falls(block->pair) ? FA_MIX_PUT : 0.0, mean = s->mean, off = fabs(mean - block->kappa),
            most = fa_max(fa_max(fabs(c), fabs(v_right)), fa_max(fabs(v_back), with_floor ? v_low : 0.0)),
            cells = exp(2.0 * g) * g * g / 8.0, grow = 0.5 * s2 * eta * eta + 0.693147180559945309, step = g * s2;
     double cap = w->cap, width = w->width, inv_cap = 0.5 / (width * width),
-           floor_at = block->split ? w->floor : zs[s->sum.n - 1] + 20.0 * w->floor_width,
+           plain = block->walled, floor_at = block->split ? w->floor : zs[s->sum.n - 1] + 20.0 * w->floor_width,
            floor_width = with_floor ? w->floor_width : 1.0, inv_floor = 0.5 / (floor_width * floor_width);
     int j, n = s->sum.n / 2;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
         int k = 2 * j;
-        double l = ls[k], d = moved[k], li = eta * d / co, re = eta * eta * d / (co * co), u0 = zs[k] - cap,
+        double l = ls[k], d = s->moved[k], li = eta * d / co, re = eta * eta * d / (co * co), u0 = zs[k] - cap,
                u1 = floor_at - zs[k], e0 = fa_min(600.0, inv_cap * (y * y - u0 * u0)),
                b = s2 + (most * (1.0 + eta * eta / (co * co)) + t * eta / co) * spread[k] + 9.0 +
                    (u0 > -8.0 * width ? 2.0 * inv_cap * s2 * s2 : 0.0),
-               x = u * (gross[k] + off + li + re), q, ek, eb, size, loss, more;
+               x = u * (gross[k] + off + li + re), q, ek, eb, line_re, size, loss;
         q = log_q[k] + grow + cells * b + (u0 < step ? 0.0 : e0);
         size = u0 < step ? 1.0 + 0.5 * fa_exp_plain_v(e0) : 0.5;
         ek = size * fa_exp_plain_v(fa_min(600.0, q));
         eb = size * fa_exp_plain_v(fa_min(600.0, q + c * l + fabs(c) * pen + t * li));
-        line1[j] = eb + ek * (1.0 + x);
-        line2[j] = 0.5 * x * x * fa_max(ek, size * fa_exp_plain_v(fa_min(600.0, q + c * l + fabs(c) * re + t * li)));
+        line_re = size * fa_exp_plain_v(fa_min(600.0, q + c * l + fabs(c) * re + t * li));
+        line1[j] = plain > 0.0 ? eb : eb + ek * (1.0 + x);
+        line2[j] = plain > 0.0 ? line_re : 0.5 * x * x * fa_max(ek, line_re);
         right[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_right * l + fabs(v_right) * pen));
         right2[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_right * l + fabs(v_right) * re));
         back[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_back * l + fabs(v_back) * pen));
         back2[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_back * l + fabs(v_back) * re));
         loss = gross[k] + fabs(block->kappa) + li + re;
         x = size * fa_exp_plain_v(fa_min(600.0, q + l + mean + pen));
-        more = size * fa_exp_plain_v(fa_min(600.0, q + l + mean + re));
         mean1[j] = x + ek * (1.0 + loss);
-        mean2[j] = 0.5 * loss * loss * fa_max(ek, more);
+        mean2[j] = 0.5 * loss * loss * fa_max(ek, size * fa_exp_plain_v(fa_min(600.0, q + l + mean + re)));
         if (with_floor) {
             double e1 = fa_min(600.0, inv_floor * (y * y - u1 * u1)), k1 = 0.5 * fa_exp_plain_v(e1),
                    bent = fa_cap_swell(cells * 2.0 * inv_floor * s2 * s2), edge;
             large[j] = bent * (u1 < step ? 1.0 + k1 : k1) * eb;
+            large2[j] = bent * (u1 < step ? 1.0 + k1 : k1) * line_re;
             q += u1 > -step ? 0.0 : e1;
             edge = bent * size * (u1 > -step ? 1.0 + k1 : 0.5);
             low[j] = edge * (fa_exp_plain_v(fa_min(600.0, q)) + fa_exp_plain_v(fa_min(600.0, q + v_low * (l + pen))));
@@ -108,7 +108,7 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
     fa_mix_close_moduli(block, 0.0, v_back, back, back2);
     fa_mix_close_moduli(block, 0.0, 1.0, mean1, mean2);
     if (with_floor)
-        large[n - 1] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, t * eta / co, c, 0));
+        large2[n - 1] = large[n - 1] *= fa_max(1.0, 2e-4 * fa_mix_beyond(block, t * eta / co, c, 0));
 }
 
 #endif

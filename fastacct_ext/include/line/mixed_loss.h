@@ -1,17 +1,15 @@
 /* line/mixed_loss.h -- a step of Gaussian mixtures on the capped line, at real points: its loss, where it reaches a
  * value, and how much of it lies beyond a window.
  *
- * P = p_0 N(0, s^2) + sum p_i N(m_i, s^2), Q = q_0 N(0, s^2) + sum q_j N(-m_j, s^2), 0 < m <= 1: groups, replace-one
- * and users' mixtures of sampled Gaussians.  l = log(1 + w_P) - log(1 + w_Q) is the loss less kappa = log(p_0/q_0).
+ * P = p_0 N(f, s^2) + sum p_i N(f + m_i, s^2), Q = q_0 N(0, s^2) + sum q_j N(-m_j, s^2), f >= 0, 0 < m <= 1: groups,
+ * replace-one and users' mixtures of sampled Gaussians.  l = f (z - f/2)/s^2 + log(1 + w_P) - log(1 + w_Q) is the loss
+ * less kappa = log(p_0/q_0).
  */
 #ifndef FA_LINE_MIXED_LOSS_H
 #define FA_LINE_MIXED_LOSS_H
 
 #include "../loss/mixtures.h"
 #include "window.h"
-
-/* whether the capped line takes a pair: both sides know a record that nothing happened to, and some losses grow */
-FA_INLINE int fa_mix_is_served(const fa_pair *m) { return m->slope == 0.0 && m->n_p > 0; }
 
 /* l at z; *moved_out: A - B, the posterior means' distance, s^2 times its slope */
 FA_FUNC double fa_mix_l(const fa_pair *m, double z, double *moved_out)
@@ -21,17 +19,20 @@ FA_FUNC double fa_mix_l(const fa_pair *m, double z, double *moved_out)
     return l;
 }
 
-/* z where l is reached, to a few digits; NaN where it never is */
+/* z where l is reached, to a few digits; NaN left of all of them, inf right of all */
 FA_FUNC double fa_mix_z(const fa_pair *m, double l)
 {
-    double s2 = m->sigma * m->sigma, moved, low = -INFINITY, high = INFINITY,
-           z = s2 * (fa_max(l, -20.0) - m->p_log[m->n_p - 1]) / m->p_top;
+    double s2 = m->sigma * m->sigma, moved, low = -INFINITY, high = INFINITY, z = s2 * fa_max(l, -20.0);
     int i;
-    if (!(l > 0.0) && m->n_q == 0)
+    if (!(l > 0.0) && !fa_pair_falls(m))
         return NAN;
+    if (!(l < 0.0) && !fa_pair_grows(m))
+        return INFINITY;
+    if (m->n_p)
+        z = (z - s2 * m->p_log[m->n_p - 1]) / m->p_top;
     for (i = 0; i < 100; i++) {
         double gap = fa_mix_l(m, z, &moved) - l, next, step;
-        if (m->n_q == 0 && gap + l > 0.0) /* log l is the straighter one */
+        if (!fa_pair_falls(m) && gap + l > 0.0) /* log l is the straighter one */
             step = -log((gap + l) / l) * (gap + l) * s2 / fa_max(moved, 1e-300);
         else
             step = -gap * s2 / fa_max(moved, 1e-300);
@@ -53,7 +54,7 @@ FA_FUNC double fa_mix_z(const fa_pair *m, double l)
 /* E_Q[(e^L - 1)^2], about, without what both sides have in common */
 FA_FUNC double fa_mix_chi_square(const fa_pair *m)
 {
-    double sum = 0.0;
+    double sum = expm1(fa_min(50.0, m->p_from * m->p_from * m->inv_var));
     int side, i, j;
     for (side = 0; side < 2; side++) {
         int n = side ? m->n_q : m->n_p;
@@ -73,9 +74,14 @@ FA_FUNC void fa_mix_tails(const fa_pair *m, double cap, double sd, double *log_q
     fa_cap_total q = {-INFINITY, 0.0}, more = q, less = q;
     int i;
     fa_cap_add_log(&q, own);
-    fa_cap_add_log(both > 0.0 ? &more : &less, own + log(fa_max(fabs(both), 1e-300)));
+    if (m->p_from > 0.0) {
+        fa_cap_add_log(&more, m->p_weight[0] + fa_log_tail((cap - m->p_from) / sd));
+        fa_cap_add_log(&less, own);
+    }
+    else
+        fa_cap_add_log(both > 0.0 ? &more : &less, own + log(fa_max(fabs(both), 1e-300)));
     for (i = 0; i < m->n_p; i++)
-        fa_cap_add_log(&more, m->p_weight[i + 1] + fa_log_tail((cap - m->p_mean[i]) / sd));
+        fa_cap_add_log(&more, m->p_weight[i + 1] + fa_log_tail((cap - m->p_from - m->p_mean[i]) / sd));
     for (i = 0; i < m->n_q; i++) {
         double term = m->q_weight[i + 1] + fa_log_tail((cap - m->q_mean[i]) / sd);
         fa_cap_add_log(&less, term);
@@ -86,11 +92,21 @@ FA_FUNC void fa_mix_tails(const fa_pair *m, double cap, double sd, double *log_q
     *log_less = fa_cap_log_total(&less);
 }
 
+/* walled: log of E_Q[(e^l - 1) low], the window at `floor`, sd that of z + window */
+FA_FUNC double fa_mix_log_low(const fa_pair *m, double floor, double sd)
+{
+    fa_cap_total sum = {-INFINITY, 0.0};
+    int i;
+    for (i = 0; i < m->n_p; i++)
+        fa_cap_add_log(&sum, m->p_weight[i + 1] - m->p_weight[0] + fa_log_tail((m->p_mean[i] - floor) / sd));
+    return fa_cap_log_total(&sum);
+}
+
 /* the loss of the lowest point that Q is worth looking at */
 FA_INLINE double fa_mix_dip(const fa_pair *m)
 {
     double moved;
-    return m->n_q ? fa_max(0.0, -fa_mix_l(m, m->q_low - 7.0 * m->sigma, &moved)) : 0.0;
+    return fa_pair_falls(m) ? fa_max(0.0, -fa_mix_l(m, m->q_low - 7.0 * m->sigma, &moved)) : 0.0;
 }
 
 /* the largest exponent of one side's terms at z, 1 = e^0 included */

@@ -16,19 +16,20 @@
 FA_FUNC void fa_mix_lay(const fa_pair *m, fa_cap_nodes *s)
 {
     double *l = s->sum.lr, *gross = s->gross, *moved = s->moved, *spread = s->spread, *b = s->large_i,
-           *rough = s->rough, *more = s->large_r, top_p = m->p_top, top_q = -m->q_low;
+           *rough = s->rough, *more = s->large_r, top_p = m->p_top - m->p_from, top_q = -m->q_low, slope = m->slope,
+           offset = m->offset;
     int j, n = s->sum.n;
     fa_mix_side(m->n_p, m->p_mean, m->p_log, m->inv_var, n, s->z, s->scratch, s->scratch2, l, moved, rough);
     fa_mix_side(m->n_q, m->q_mean, m->q_log, m->inv_var, n, s->z, s->scratch, s->scratch2, gross, b, more);
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        double a = moved[j], p = l[j];
+        double a = moved[j], p = l[j], line = FA_FMA(slope, s->z[j], offset);
         spread[j] = fa_max(0.0, fa_min(a, top_p - a)) + fa_max(0.0, fa_min(-b[j], top_q + b[j]));
-        moved[j] = a - b[j];
-        l[j] = p - gross[j];
+        moved[j] = a - b[j] + m->p_from;
+        l[j] = p - gross[j] + line;
         s->log_q[j] = gross[j];
-        gross[j] += p;
-        rough[j] += more[j];
+        gross[j] += p + fabs(line);
+        rough[j] += more[j] + 4.0 * (fabs(slope * s->z[j]) + fabs(offset));
     }
 }
 
@@ -99,67 +100,51 @@ FA_FUNC double fa_mix_left_end(const fa_cap_block *block, double v, double u, in
     if (!(fall > 1.0 / s1) || !(first > 1.0))
         return INFINITY;
     mass = 0.5 * exp(-0.5 * first * first);
-    if (m->n_q == 0 && v >= 0.0) { /* the loss stays between kappa and l, and Re(ul) below v times that */
+    if (!fa_pair_falls(m) && v >= 0.0) { /* the loss stays between kappa and l, and Re(ul) below v times that */
         x = u * fa_max(fabs(l), fabs(s->mean - block->kappa));
         grow = exp(fa_max(0.0, v * l));
         return mass * grow * (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
     }
-    return mass * (2.0 + u * (fabs(l) + fabs(s->mean - block->kappa) + 2.0 / (s1 * first)) +
-                   exp(fa_max(0.0, v * l))) +
+    x = u * (fabs(l) + fabs(s->mean - block->kappa) + 2.0 * fa_max(1.0, m->p_top + low) / (s1 * first));
+    return mass * (2.0 + x + exp(fa_max(0.0, v * l))) +
            (v < 0.0 ? exp(v * l + s->sum.log_w[0]) / (s->h * s1 * s1 * fall) : 0.0);
 }
 
-/* What lies right of a node of exp(vl) times the cap's window, and with is_low times the floor's too, v >= 0, added to
- * `mass`; for either kind of block.  Piece by piece: with A the posterior mean under P, which grows, and |B| that under
- * Q, which falls to the right, on a piece d/dz log(Q e^(vl) windows) is at most (-z + v (A(right) + |B(left)|))/s^2,
- * less what windows fall by, at least x/width for Phi(-x), and l at most l(right).  Where the cap's window ends the
- * trapezoid rule is closed by a segment across the strip, on which its kernel falls faster than the modulus grows; v
- * may be too large for that with the floor's window, so that pieces go on */
-FA_FUNC double fa_cap_past(const fa_cap_block *block, double v, int last, int is_low, double mass)
+/* what lies right of the last node, for either kind of block.  Up to where the window ends piece by piece: with A the
+ * posterior mean under P, which grows, and |B| that under Q, which falls to the right, on a piece d/dz log(Q e^(vl)
+ * keep) is at most (-z + v (A(right) + |B(left)|))/s^2, and l at most l(right).  There the trapezoid rule is closed by
+ * a segment across the strip, on which its kernel falls faster than the modulus grows */
+FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const fa_pair *m = block->pair;
-    int i;
-    double z = s->z[last], l = s->sum.lr[last], s1 = block->sigma, inv_var = block->inv_var, piece = 0.7 * s1 * s1,
-           beyond = 0.0, size = s->sum.log_w[last] + (is_low ? fa_cap_log_low(block, s, last) : 0.0),
-           most = m ? m->p_top : 1.0, low = m ? -m->q_low : 0.0, moved = m ? fa_min(s->moved[last], low) : 0.0,
+    int last = s->sum.n - 1, i;
+    double z = s->z[last], l = s->sum.lr[last], s1 = block->sigma, inv_var = block->inv_var, tilt = fa_max(0.0, v),
+           piece = 0.7 * s1 * s1, beyond = 0.0, size = s->sum.log_w[last], most = m ? m->p_top : 1.0,
+           low = m ? -m->q_low : 0.0, moved = m ? fa_min(s->moved[last], low) : 0.0,
+           mass = (2.0 + u * (fabs(l) + 4.0 + 4.0 / s1)) * s->keep[last] * 0.5 * exp(-0.5 * z * z * inv_var),
            off = s->mean - block->kappa, unit = s->log_q[last] + 0.5 * z * z * inv_var,
-           width = s->h * s1 * s1 * s->slope[last], end = w->cap + FA_CAP_CUT * w->width,
-           first = is_low ? (2.0 + 4.0 * block->strip / s->h) * exp(v * l + size) : 0.0;
+           width = s->h * s1 * s1 * s->slope[last], end = w->cap + FA_CAP_CUT * w->width;
     for (i = 0; i < 200; i++) {
-        double more, rate, x = is_low ? (z - w->floor) / w->floor_width : 0.0,
-               y = is_low ? (z - w->cap) / w->width : 0.0,
-               own = z * inv_var + fa_max(0.0, x) / w->floor_width + fa_max(0.0, y) / w->width,
-               fall = own - v * (most + moved) * inv_var, here = exp(v * l + size);
-        if (z >= end && !is_low)
-            return mass + first + 2.0 * beyond / width + (2.0 + 4.0 * block->strip / s->h) * here;
+        double more, rate, fall = (z - tilt * (most + moved)) * inv_var, here = exp(tilt * l + size);
+        if (z >= end)
+            return mass + 2.0 * beyond / width + (2.0 + 4.0 * block->strip / s->h) * here;
         if (fall > 1.0 / s1)
-            return mass + first + 2.0 * (beyond + here / fall) / width;
-        piece = fa_min(piece, is_low ? piece : end - z) + 1e-12 * fabs(z);
+            return mass + 2.0 * (beyond + here / fall) / width;
+        piece = fa_min(piece, end - z) + 1e-12 * fabs(z);
         more = fa_cap_l(block, z + piece) - off;
         rate = fa_cap_posterior(block, z + piece);
-        fall = own - v * (rate + moved) * inv_var;
+        fall = (z - tilt * (rate + moved)) * inv_var;
         beyond += fa_min(piece, fall > 0.0 ? 1.0 / fall : piece) *
-                  exp(size + fa_min(v * l + fa_max(0.0, -fall * piece), v * more));
+                  exp(size + fa_min(tilt * l + fa_max(0.0, -fall * piece), tilt * more));
         l = more;
         z += piece;
         piece *= 1.05;
         moved = fa_min(rate, low);
-        size = unit - 0.5 * z * z * inv_var + fa_log_tail((z - w->cap) / w->width) +
-               (is_low ? fa_log_tail((z - w->floor) / w->floor_width) : 0.0);
+        size = unit - 0.5 * z * z * inv_var + fa_log_tail((z - w->cap) / w->width);
     }
     return INFINITY;
-}
-
-/* what lies right of the last node, of exp(ul) - 1 - ul and of exp(ul) - 1, |u| <= u, Re u = v */
-FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
-{
-    const fa_cap_nodes *s = &block->nodes;
-    int last = s->sum.n - 1;
-    double z = s->z[last], mass = (2.0 + u * (fabs(s->sum.lr[last]) + 4.0 + 4.0 / block->sigma)) * s->keep[last] * 0.5 *
-                                  exp(-0.5 * z * z * block->inv_var);
-    return fa_cap_past(block, fa_max(0.0, v), last, 0, mass);
 }
 
 FA_FUNC double fa_mix_ends(const fa_cap_block *block, double v, double u, int order)

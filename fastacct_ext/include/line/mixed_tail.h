@@ -44,7 +44,7 @@ FA_FUNC fa_mix_curve fa_mix_curve_of(const fa_cap_block *block, const fa_cap_lin
     level = (0.02 + s2) * out.top / t; /* about where s^2 theta^2/2 - t A theta is least */
     out.up = fa_mix_where(m, level, 0, z0, z1);
     out.down = m->n_q ? fa_mix_where(m, level, 1, z0, z1) : -1e300;
-    out.up_rate = m->p_mean[0];
+    out.up_rate = m->n_p ? m->p_mean[0] : 1.0;
     out.down_rate = m->n_q ? -m->q_mean[0] : 1.0;
     out.fade = fa_min(out.up + 3.0 / out.up_rate, block->w.cap * block->inv_var - 2.0);
     out.strip = fa_min(fa_min(FA_MIX_STRIP, 2.6 - (m->n_q ? 2.2 : 1.1) * out.top), FA_PI / (s->h * s2));
@@ -125,19 +125,40 @@ FA_INLINE double fa_mix_bend(const fa_mix_curve *curve, double s2, double xi, do
            more * more + (phase < 3.0 && swing < 0.9 ? 0.0 : 1e9);
 }
 
-/* what lies left of the nodes on the curve; with a floor its window is closed there */
-FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *curve, int large)
+/* Log of a bound of |exp(u l)| over exp(c l) left of the nodes, where the curve turns by theta at most and by `down` at
+ * least on Q's side: Im l >= |B| sin, and |1 + w| >= 1 + w cos theta or cos(theta/2) (1 + w).  With W = w_Q/(1 + w_Q),
+ * which grows to the left, the former are at most (c (1/cos theta - 1) - t sin m) W, m the least mean */
+FA_FUNC double fa_mix_turned(const fa_cap_block *block, const fa_mix_curve *curve, double theta, double down)
+{
+    const fa_pair *m = block->pair;
+    double half = -(1.0 + fabs(curve->c)) * log(cos(0.5 * theta)), turn = fa_min(sin(down), sin(theta)), rate, w;
+    if (!m->n_q)
+        return curve->c < 0.0 ? half : 0.0;
+    if (!(curve->c > 0.0) || !(theta < 1.5))
+        return half;
+    rate = curve->c * (1.0 / cos(theta) - 1.0) - curve->t * turn * -m->q_mean[0];
+    w = fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, block->nodes.z[0]);
+    return fa_min(half, rate < 0.0 ? rate * -expm1(-w) : rate);
+}
+
+/* What lies left of the nodes on the curve; with a floor its window is closed there.  Where losses do not fall without
+ * end and c < 0, as fa_cap_left_mass, `first` being the first node's term */
+FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *curve, double first, int large)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
-    double s2 = block->sigma * block->sigma, first = (block->pair->q_low - s->z[0]) / block->sigma, theta = curve->top,
-           u1 = fa_max(0.0, w->floor - s->z[0]), size;
-    theta *= (block->pair->n_q ? 1.0 : 0.0) +
-             1.0 / (1.0 + exp(curve->up_rate * (curve->up - s->z[0] * block->inv_var)));
-    size = 0.5 * s2 * theta * theta - 0.5 * first * first - (1.0 + fabs(curve->c)) * log(cos(0.5 * theta)) +
-           fa_max(0.0, curve->c * s->sum.lr[0]);
+    const fa_pair *m = block->pair;
+    double s2 = block->sigma * block->sigma, xi = s->z[0] * block->inv_var, far = (m->q_low - s->z[0]) / block->sigma,
+           up = curve->top / (1.0 + exp(curve->up_rate * (curve->up - xi))),
+           down = m->n_q ? curve->top / (1.0 + exp(curve->down_rate * (xi - curve->down))) : 0.0,
+           theta = up + (m->n_q ? curve->top : 0.0), u1 = fa_max(0.0, w->floor - s->z[0]), size, fall;
+    size = 0.5 * s2 * theta * theta - 0.5 * far * far + fa_mix_turned(block, curve, theta, down) +
+           fa_max(0.0, curve->c * (fa_pair_falls(m) ? s->sum.lr[0] : -curve->drift));
     if (large)
         size += fa_min(0.0, 0.5 * (s2 * theta - u1) * (s2 * theta + u1) / (w->floor_width * w->floor_width));
+    fall = -s->z[0] - expm1(s->sum.lr[0] + curve->drift) * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
+    if (curve->c < 0.0 && !fa_pair_falls(m) && fall > 0.0)
+        return fa_min(2.0 * exp(size), first / (s->h * fall));
     return 2.0 * exp(size);
 }
 
@@ -153,10 +174,11 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
            cell = pay * exp(2.0 * h) * h * h / 8.0, inv_cap = 0.5 / (w->width * w->width),
            inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0,
            unit = log(h * block->sigma) - FA_LOG_SQRT_2PI + block->pair->log_q0, step = 1.5 * h * s2, cap = w->cap,
-           floor_at = w->floor, sum = 0.0, swollen = 0.0, last, before, left, worst = 0.0,
+           floor_at = w->floor, sum = 0.0, swollen = 0.0, last, before, left, worst = 0.0, begin = 0.0,
            in_strip = pay * exp(2.0 * h) * (0.5 * curve->strip * curve->strip + h * h / 8.0),
            far = cos(0.5 * curve->strip / FA_MIX_FADE), stiff = 1.0 / (FA_MIX_FADE * FA_MIX_FADE * far * far),
-           kernel = 2.0 * FA_PI * curve->strip / h, term[FA_MIX_CHUNK];
+           kernel = 2.0 * FA_PI * curve->strip / h, slope = block->pair->slope, offset = block->pair->offset,
+           term[FA_MIX_CHUNK];
     fa_mix_chunk at;
     int i, j, n = s->sum.n, size = 0;
     for (i = 0; i < n; i += FA_MIX_CHUNK) {
@@ -170,7 +192,8 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
                    b = pay > 0.0 ? fa_mix_bend(curve, s2, xi, moved[j], spread[j], th, swing) : 0.0,
                    x = (xi - curve->fade) / FA_MIX_FADE, fade = large ? 0.0 : 1.0 / (1.0 + fa_exp_plain_v(x)), k1 = 1.0,
                    log_g = unit - 0.5 * (z - y) * ((z + y) * inv_var) + at.qr[j] +
-                           curve->c * (at.pr[j] - at.qr[j] - curve->drift) - curve->t * (at.pi[j] - at.qi[j]) +
+                           curve->c * (at.pr[j] - at.qr[j] + FA_FMA(slope, z, offset) - curve->drift) -
+                           curve->t * (at.pi[j] - at.qi[j] + slope * y) +
                            0.5 * fa_log1p_plain_v(at.turn[j] * at.turn[j]),
                    grown = log_g + in_strip * (b + stiff * fade * (1.0 - fade)) - fa_max(0.0, x) - kernel,
                    paid = log_g + cell * (b + 1.0), edge = paid + inv_cap * (y2 - u0 * u0),
@@ -183,6 +206,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
             swollen += large ? 0.0 : fa_exp_plain_v(fa_min(600.0, grown)); /* nor is fade more than exp(-x) */
             worst = fa_max(worst, fa_max(paid, edge) < 600.0 ? b : 1e9);
         }
+        begin = i ? begin : term[0];
     }
     *slack_out = 0.0;
     if (!(worst < 1e9))
@@ -194,11 +218,11 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
             return pay > 0.0 ? INFINITY : 300.0;
         sum += last * ratio / (1.0 - ratio);
     }
-    left = fa_mix_left_mass(block, curve, large);
+    left = fa_mix_left_mass(block, curve, begin, large);
     if (large)
         return log(sum + left);
     *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * (n + 64.0));
-    return log(sum + fa_max(left, 1e-16));
+    return log(sum + fa_max(left, block->walled ? 0.0 : 1e-16));
 }
 
 /* of all losses, the sum's own error added: in narrower strips while that error, a step at a time, is not small */

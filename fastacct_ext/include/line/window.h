@@ -54,6 +54,9 @@ FA_INLINE void fa_cap_add_log(fa_cap_total *total, double x)
         total->sum += exp(x - total->peak);
 }
 
-FA_INLINE double fa_cap_log_total(const fa_cap_total *total) { return total->peak + log(total->sum); }
+FA_INLINE double fa_cap_log_total(const fa_cap_total *total)
+{
+    return total->sum > 0.0 ? total->peak + log(total->sum) : -INFINITY;
+}
 
 #endif

@@ -25,6 +25,7 @@ typedef struct {
     double log_q0;
     double p_weight[FA_COMPONENTS + 1], q_weight[FA_COMPONENTS + 1]; /* log weights, the reference first */
     double slope, offset; /* l = slope z + offset + log1p(w_P) - log1p(w_Q); 0 when P has a component at 0 */
+    double p_from;        /* P's reference: slope sigma^2 */
     int n_p, n_q;         /* components beside the reference */
     double p_mean[FA_COMPONENTS],
         p_log[FA_COMPONENTS]; /* mean relative to the reference, log weight with -mean^2/(2 sigma^2) */
@@ -39,7 +40,7 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
 {
     m->sigma = sigma;
     m->inv_var = 1.0 / (sigma * sigma);
-    m->log_q0 = m->slope = m->offset = m->q_low = 0.0;
+    m->log_q0 = m->slope = m->offset = m->p_from = m->q_low = 0.0;
     m->p_top = 1.0;
     m->n_p = 1;
     m->n_q = m->symmetric = 0;
@@ -66,7 +67,8 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
     m->sample_rate = 0.0;
     m->n_p = n_p - 1;
     m->n_q = n_q - 1;
-    m->slope = (p_mean[0] - base) / range * m->inv_var;
+    m->p_from = (p_mean[0] - base) / range;
+    m->slope = m->p_from * m->inv_var;
     m->offset = -0.5 * (p_mean[0] - base) / range * (p_mean[0] - base) / range * m->inv_var;
     m->p_weight[0] = n_p == 2 ? log1p(-p_weight[1]) : log(p_weight[0]);
     m->q_weight[0] = m->log_q0 = n_q == 2 ? log1p(-q_weight[1]) : log(q_weight[0]);
@@ -92,11 +94,27 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
         m->symmetric = p_mean[i] == -q_mean[i] && p_weight[i] == q_weight[i];
 }
 
-/* log(1 + sum exp(mean z/sigma^2 + log)) at z = x + i y, on the branch continuous from the real line */
-FA_INLINE double fa_log1p_sum(int n, const double *mean, const double *log_weight, double inv_var, double x, double y,
-                              double *im_out)
+/* the pair in the other direction: P and Q change places, mirrored */
+FA_FUNC void fa_pair_flip(fa_pair *m, double sigma, int n_p, const double *p_weight, const double *p_mean, int n_q,
+                          const double *q_weight, const double *q_mean)
 {
-    double top = -INFINITY, re = 0.0, im = 0.0, top_im = 0.0, far_im, r;
+    double p[FA_COMPONENTS + 1], q[FA_COMPONENTS + 1];
+    int i;
+    for (i = 0; i < n_p; i++)
+        p[i] = -p_mean[i];
+    for (i = 0; i < n_q; i++)
+        q[i] = -q_mean[i];
+    fa_pair_mixture(m, sigma, n_q, q_weight, q, n_p, p_weight, p);
+}
+
+/* whether losses fall without end, and whether they grow without end */
+FA_INLINE int fa_pair_falls(const fa_pair *m) { return m->n_q > 0 || m->slope > 0.0; }
+FA_INLINE int fa_pair_grows(const fa_pair *m) { return m->n_p > 0 || m->slope > 0.0; }
+
+/* log(1 + sum exp(mean x/sigma^2 + log)) */
+FA_INLINE double fa_log1p_sum(int n, const double *mean, const double *log_weight, double inv_var, double x)
+{
+    double top = 0.0, rest = 0.0;
     int i, at = -1;
     for (i = 0; i < n; i++) {
         double e = FA_FMA(mean[i] * inv_var, x, log_weight[i]);
@@ -105,47 +123,15 @@ FA_INLINE double fa_log1p_sum(int n, const double *mean, const double *log_weigh
             at = i;
         }
     }
-    *im_out = 0.0;
-    if (at < 0)
-        return 0.0;
-    if (!(top > 0.0)) {
-        top = 0.0;
-        at = -1;
-    }
-    else {
-        top_im = mean[at] * inv_var * y;
-        re = exp(-top) * cos(top_im);
-        im = -exp(-top) * sin(top_im);
-    }
-    for (i = 0; i < n; i++) {
-        double e, a;
-        if (i == at)
-            continue;
-        e = exp(FA_FMA(mean[i] * inv_var, x, log_weight[i]) - top);
-        a = mean[i] * inv_var * y - top_im;
-        re += e * cos(a);
-        im += e * sin(a);
-    }
-    r = fa_clog1p_v(re, im, &far_im);
-    *im_out = top_im + far_im;
-    return top + r;
-}
-
-/* the same for one component, branch free: log(1 + exp(e)), e = ex + i ey */
-FA_INLINE double fa_log1p_exp_v(double ex, double ey, double *im_out)
-{
-    double w, s, c, sign = ex > 0.0 ? -1.0 : 1.0, lr, li;
-    w = fa_exp_plain_v(-fabs(ex));
-    s = fa_sincos_v(ey, &c);
-    lr = fa_clog1p_v(w * c, sign * w * s, &li);
-    *im_out = li + (ex > 0.0 ? ey : 0.0);
-    return lr + fa_max(ex, 0.0);
+    for (i = 0; i < n; i++)
+        rest += i == at ? exp(-top) : exp(FA_FMA(mean[i] * inv_var, x, log_weight[i]) - top);
+    return top + log1p(rest);
 }
 
 /* real loss l(x), with posterior means A(x) of P and B(x) of Q */
 FA_FUNC double fa_pair_loss(const fa_pair *m, double x, double *a_out, double *b_out)
 {
-    double im, l = m->slope * x + m->offset, side[2] = {0.0, 0.0};
+    double l = m->slope * x + m->offset, side[2] = {0.0, 0.0};
     int s, i;
     if (m->n_p == 1 && m->n_q == 0 && m->slope == 0.0) {
         double e = FA_FMA(m->p_mean[0] * m->inv_var, x, m->p_log[0]), w = exp(-fabs(e));
@@ -156,12 +142,12 @@ FA_FUNC double fa_pair_loss(const fa_pair *m, double x, double *a_out, double *b
     for (s = 0; s < 2; s++) {
         int n = s ? m->n_q : m->n_p;
         const double *mean = s ? m->q_mean : m->p_mean, *lw = s ? m->q_log : m->p_log;
-        double f = fa_log1p_sum(n, mean, lw, m->inv_var, x, 0.0, &im);
+        double f = fa_log1p_sum(n, mean, lw, m->inv_var, x);
         for (i = 0; i < n; i++)
             side[s] += mean[i] * exp(FA_FMA(mean[i] * m->inv_var, x, lw[i]) - f);
         l += s ? -f : f;
     }
-    *a_out = side[0] + m->slope / m->inv_var;
+    *a_out = side[0] + m->p_from;
     *b_out = side[1];
     return l;
 }
