@@ -138,10 +138,10 @@ def test_delta_does_not_stop_at_the_order_where_its_search_starts():
 
 
 def test_epsilon_finds_the_flat_part_that_the_cliff_hides():
-    # infimum over orders at 40 digits: 2.700159060360401e-07
+    # infimum over orders at 40 digits, near 1.18322e9: 2.700159056034967e-07
     run = {"noise_multiplier": 4866.49525652597, "sample_rate": 1.2998983601448369e-11, "steps": 32084482513182}
     epsilon = fa.dpsgd.epsilon(**run, delta=2.156891126686071e-79, accountant=fa.RDP())
-    assert 2.700159060360401e-07 * (1 - 1e-12) <= epsilon <= 2.700159060360401e-07 * (1 + 1e-9)
+    assert 2.700159056034967e-07 * (1 - 1e-12) <= epsilon <= 2.700159056034967e-07 * (1 + 1e-9)
 
 
 def test_steps_are_the_largest_where_epsilon_jumps():
@@ -256,11 +256,11 @@ def test_mass_left_of_the_curves_counts_with_the_mean(sigma, q, steps, epsilon, 
 )
 def test_the_mean_of_the_loss_is_summed_to_its_end(q, epsilon, log_delta):
     # 2**53 steps at a tiny rate: the sum once ended at 1 + 8.5 sigma, where its terms lie around 2, and the lower bound
-    # was 4.6e-11 above the truth. Values by mpmath with 50 digits: a vertical line, real z
+    # was 4.6e-11 above the truth. Values by mpmath with 50 digits: a vertical line, real z. No added line is certified
+    # beyond some 1e13 steps: a step's tail is known to n u, and that counts as often as there are steps
     run = {"noise_multiplier": 0.3, "sample_rate": q, "steps": 2.0**53, "neighbors": "add"}
     lower, upper, _ = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
-    assert np.log(lower) <= log_delta <= np.log(upper)
-    assert np.log(upper) - np.log(lower) < 1e-9
+    assert lower <= np.exp(log_delta) <= upper <= 4.0 * np.exp(log_delta)
 
 
 def test_blocks_that_run_once_keep_their_digits_next_to_a_zero_of_their_moment():

@@ -9,6 +9,7 @@
 #include "capped_real.h"
 
 #define FA_CAP_PROBES 25   /* Chernoff's points around the saddle */
+#define FA_CAP_UNSEEN 10.0 /* -log of a share of delta that caps of added mixtures may see, less FA_CAP_NOTHING */
 #define FA_CAP_SEEN   1e-6 /* how often the tilt may see what is worth nothing */
 
 typedef struct {
@@ -225,6 +226,13 @@ FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double ep
     return out->log_size == out->log_size;
 }
 
+/* log of a delta that no cap is to be seen by.  Added mixtures reach far beyond their noise, in its units: there caps
+ * stand where this delta does not see them */
+FA_INLINE double fa_cap_deepest(const fa_cap_job *job, double log_delta)
+{
+    return job->is_add && job->mixtures ? fa_max(FA_CAP_DEEPEST, log_delta - FA_CAP_UNSEEN) : FA_CAP_DEEPEST;
+}
+
 /* the same for a delta that may be far below what doubles hold */
 FA_FUNC int fa_cap_place_deep(fa_cap_job *job, const fa_cap_effort *effort, double eps, double start,
                               fa_cap_saddle *out)
@@ -232,9 +240,9 @@ FA_FUNC int fa_cap_place_deep(fa_cap_job *job, const fa_cap_effort *effort, doub
     job->deepest = FA_CAP_DEEPEST;
     if (!fa_cap_place(job, effort, eps, start, out))
         return 0;
-    if (out->log_size > 0.8 * FA_CAP_DEEPEST)
+    if (out->log_size > 0.8 * FA_CAP_DEEPEST && !(job->is_add && job->mixtures))
         return 1;
-    job->deepest = 4.0 * out->log_size;
+    job->deepest = out->log_size > 0.8 * FA_CAP_DEEPEST ? fa_cap_deepest(job, out->log_size) : 4.0 * out->log_size;
     return fa_cap_place(job, effort, eps, out->v, out);
 }
 

@@ -143,7 +143,7 @@ FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, dou
            eps = fa_min(fa_cap_guess(job, effort, log_delta), 0.5 * high), next;
     int i;
     at->v = 0.0;
-    job->deepest = FA_CAP_DEEPEST;
+    job->deepest = fa_cap_deepest(job, log_delta);
     if (job->walled)
         return fa_cap_place_wall(job, effort, log_delta, eps_out, at);
     for (i = 0; i < 12; i++) {
