@@ -56,7 +56,7 @@ FA_FUNC double fa_cap_eps_upper(fa_cap_work *work, double log_delta)
     int i;
     if (fa_cap_upper(work, 0.0, &slope) <= log_delta)
         return 0.0;
-    for (i = 0; i < (work->job.mixtures ? 16 : 60) && !(high < INFINITY && high - low <= FA_CAP_LOOSE * high); i++) {
+    for (i = 0; i < (work->job.mixtures ? 8 : 60) && !(high < INFINITY && high - low <= FA_CAP_LOOSE * high); i++) {
         double gap = fa_cap_upper(work, eps, &slope) - log_delta, next;
         if (gap <= 0.0) /* what is not a number proves nothing */
             high = eps;

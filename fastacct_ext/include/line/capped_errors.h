@@ -219,7 +219,7 @@ FA_FUNC double fa_cap_plain_ends(const fa_cap_block *block, double x)
         left = fa_min(left, exp(fa_min(600.0, s->sum.log_w[0] + x * s->sum.lr[0])) *
                                 (1.0 + 1.0 / (fall * s->h * s->slope[0])));
     if (x < 0.0) /* off the real line the loss may be less */
-        last = block->pair ? last + log(cos(0.5 * block->strip)) : last * cos(block->strip);
+        last = block->pair ? last + log(cos(0.5 * block->strip)) : (last + mean) * cos(block->strip) - mean;
     return left + (2.0 + 4.0 * block->strip / s->h) * exp(fa_min(600.0, s->sum.log_w[end] + x * last));
 }
 
@@ -256,7 +256,8 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
     fa_cap_rounding(block, line, u, steps, errors);
     ends = fa_cap_ends(block, c, u, 2);
     errors->fixed = block->moduli.line + ends;
-    errors->mean = block->moduli.mean + fa_cap_ends(block, 1.0, 1.0, 2);
+    errors->mean = block->moduli.mean + fa_cap_ends(block, 1.0, 1.0, 2) +
+                   (fa_cap_grows(block) ? 0.0 : block->w.q_mass); /* what P has less beyond such a cap is in no sum */
     errors->large = 0.0;
     if (block->split) {
         double b0 = exp(fa_cap_block_k(block, &block->nodes, c, 0, 0.0).k / block->steps - c * block->nodes.mean);

@@ -65,6 +65,10 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
     static const double ratios[] = {0.62, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015, 0.007, 0.003};
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high, b;
     double point = 1.0, jumps;
+    if (!(fa_cap_lift(job, eps) > 0.0)) { /* the others at their least reach eps by themselves */
+        fa_cap_try_floor(job, eps, 0.0);
+        return 1.0;
+    }
     for (b = 0; b < job->n; b++)
         fa_cap_hard_floor(&job->blocks[b].coarse, 0.05 * fa_cap_lift(job, eps));
     jumps = fa_cap_all_certain(job, at->v);

@@ -104,7 +104,8 @@ FA_INLINE double fa_cap_log_low(const fa_cap_block *block, const fa_cap_nodes *s
 }
 
 /* Small losses end where exp(v l) begins to outweigh their window, which is negligible there, or at the last node; what
- * is beyond counts as large.  Returns both windows where they are cut off */
+ * is beyond counts as large.  Returns the window where it is cut off, times the cap's where the nodes end, beyond which
+ * all losses are counted as ends */
 FA_FUNC double fa_cap_cut_low(const fa_cap_block *block, fa_cap_nodes *s, double v)
 {
     double least = INFINITY;
@@ -122,7 +123,7 @@ FA_FUNC double fa_cap_cut_low(const fa_cap_block *block, fa_cap_nodes *s, double
         s->above[j] = 1.0;
         s->large[j] = s->sum.wr[j];
     }
-    return s->keep[last] * exp(fa_cap_log_low(block, s, last));
+    return (last < n - 1 ? 1.0 : s->keep[last]) * exp(fa_cap_log_low(block, s, last));
 }
 
 /* no floor, and none of the losses counts as large */

@@ -50,7 +50,7 @@ FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *c
     const fa_cap_nodes *s = &block->nodes;
     double far = -s->z[0] / block->sigma, e = exp(fa_min(300.0, block->log_odds + (s->z[0] - 0.5) * block->inv_var)),
            theta = curve->top * e / (e + risen),
-           mass = fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * far * far) / (2.5 * fa_max(far, 0.4))) *
+           mass = fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * far * far) / (2.0 * fa_max(far, 0.4))) *
                   exp(fa_max(0.0, -curve->c * curve->mean)),
            fall = -s->z[0] - e * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
     if (!(curve->c < 0.0))

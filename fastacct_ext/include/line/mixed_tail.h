@@ -157,7 +157,7 @@ FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *c
     if (large)
         size += fa_min(0.0, 0.5 * (s2 * theta - u1) * (s2 * theta + u1) / (w->floor_width * w->floor_width));
     fall = -s->z[0] - expm1(s->sum.lr[0] + curve->drift) * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
-    if (curve->c < 0.0 && !fa_pair_falls(m) && fall > 0.0)
+    if (curve->c < 0.0 && !fa_pair_falls(m) && fall > 0.0 && theta < 0.5 * FA_PI)
         return fa_min(2.0 * exp(size), first / (s->h * fall));
     return 2.0 * exp(size);
 }
