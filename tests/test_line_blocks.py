@@ -169,7 +169,7 @@ def test_equal_blocks_are_one_block(parts):
 
 
 def test_more_blocks_than_there_is_room_for_are_refused():
-    assert _ledger([(1.0, 0.01, 1)] * 1025, 0.0, 1.0) is None
+    assert _ledger([(1.0, 0.01, 1)] * 65537, 0.0, 1.0) is None
 
 
 def test_random_jobs_are_certified_and_meet_their_own_delta():

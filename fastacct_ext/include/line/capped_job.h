@@ -16,7 +16,7 @@
 #include "../loss/phasors.h"
 #include "mixed_loss.h"
 
-#define FA_CAP_BLOCKS  1024 /* at most: their nodes take some 100 MB */
+#define FA_CAP_BLOCKS  65536 /* at most: their nodes take some 40 kB each */
 #define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
 #define FA_CAP_CUT     8.6  /* standard widths beyond the cap where the window ends, at 4e-18 */
 #define FA_CAP_DEEPEST -800.0 /* log of the least delta that caps are placed for at once */
