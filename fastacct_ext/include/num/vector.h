@@ -120,39 +120,4 @@ FA_INLINE double fa_cexpm1_v(double p, double t, double *im_out)
     return m * (1.0 - versine) - versine;
 }
 
-/* one step of Horner's scheme in s = p + i t */
-#define FA_HORNER_COMPLEX(coefficient)                                                                                 \
-    do {                                                                                                               \
-        double r_ = FA_FMA(xr, p, FA_FMA(-xi, t, coefficient));                                                        \
-        xi = FA_FMA(xr, t, xi * p);                                                                                    \
-        xr = r_;                                                                                                       \
-    } while (0)
-
-/* exp(s) - 1 - s for s = p + i t, p <= 690: 16 u of its modulus, plus u |s| |exp(s) - 1| for |s| >= 1/2.  Taylor below
- */
-FA_INLINE double fa_cexp2_v(double p, double t, double *im_out)
-{
-    double xr = 1.0 / 1307674368000.0, xi = 0.0, far_i, far_r = fa_cexpm1_v(p, t, &far_i) - p,
-           sr = FA_FMA(p, p, -t * t), si = 2.0 * p * t;
-    double size = FA_FMA(p, p, t * t), near_r, near_i;
-    far_i -= t;
-    FA_HORNER_COMPLEX(1.0 / 87178291200.0);
-    FA_HORNER_COMPLEX(1.0 / 6227020800.0);
-    FA_HORNER_COMPLEX(1.0 / 479001600.0);
-    FA_HORNER_COMPLEX(1.0 / 39916800.0);
-    FA_HORNER_COMPLEX(1.0 / 3628800.0);
-    FA_HORNER_COMPLEX(1.0 / 362880.0);
-    FA_HORNER_COMPLEX(1.0 / 40320.0);
-    FA_HORNER_COMPLEX(1.0 / 5040.0);
-    FA_HORNER_COMPLEX(1.0 / 720.0);
-    FA_HORNER_COMPLEX(1.0 / 120.0);
-    FA_HORNER_COMPLEX(1.0 / 24.0);
-    FA_HORNER_COMPLEX(1.0 / 6.0);
-    FA_HORNER_COMPLEX(0.5);
-    near_r = sr * xr - si * xi;
-    near_i = FA_FMA(sr, xi, si * xr);
-    *im_out = size < 0.25 ? near_i : far_i;
-    return size < 0.25 ? near_r : far_r;
-}
-
 #endif
