@@ -49,7 +49,7 @@ def extension(name: str, *sources: str) -> Extension:
         f"fastacct_ext.{name}",
         sources=[f"fastacct_ext/{name}.pyx", *sources],
         include_dirs=["fastacct_ext"],
-        depends=found("**/*.h"),
+        depends=[*found("**/*.h"), *found("*.pxi")],
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )

@@ -173,9 +173,11 @@ def rdp_bounds(noise_multiplier, sample_rate, steps, orders, lower, upper, statu
     cdef Task task = on_runs(_active.rdp, noise_multiplier, sample_rate, steps, orders, status)
     return task.write(FA_LOWER, lower).write(FA_UPPER, upper).ready()
 
+
 def rdp_upper(noise_multiplier, sample_rate, steps, orders, upper, status):
     """Upper bounds of the same."""
     return on_runs(_active.rdp, noise_multiplier, sample_rate, steps, orders, status).write(FA_UPPER, upper).ready()
+
 
 def renyi_upper(noise_multiplier, sample_rate, steps, target, upper, order, status, *, Quantity quantity,
                 Conversion conversion, const double[::1] orders=None):
@@ -184,6 +186,7 @@ def renyi_upper(noise_multiplier, sample_rate, steps, target, upper, order, stat
     task.asks(quantity, Directions.BOTH, conversion, orders)
     return task.write(FA_UPPER, upper).write(FA_ORDER, order).ready()
 
+
 def exact_bounds(noise_multiplier, sample_rate, steps, target, lower, upper, slope, status, *, Quantity quantity,
                  Directions directions):
     """Epsilon, delta or log delta; slope: d log delta/d epsilon at a delta read, NaN where not known."""
@@ -191,11 +194,13 @@ def exact_bounds(noise_multiplier, sample_rate, steps, target, lower, upper, slo
     task.asks(quantity, directions, _USUAL, None)
     return task.write(FA_LOWER, lower).write(FA_UPPER, upper).write(FA_SLOPE, slope).ready()
 
+
 def exact_upper(noise_multiplier, sample_rate, steps, target, upper, status, *, Quantity quantity,
                 Directions directions):
     """Upper bounds of the same."""
     cdef Task task = on_runs(_active.exact, noise_multiplier, sample_rate, steps, target, status)
     return task.asks(quantity, directions, _USUAL, None).write(FA_UPPER, upper).ready()
+
 
 cdef Task calibrated(Task task, noise_multiplier, sample_rate, steps, epsilon, value):
     if (noise_multiplier is None) + (sample_rate is None) + (steps is None) != 1:
@@ -204,12 +209,14 @@ cdef Task calibrated(Task task, noise_multiplier, sample_rate, steps, epsilon, v
                        else FA_FIND_SAMPLE_RATE if sample_rate is None else FA_FIND_STEPS)
     return task.read(FA_EPS_OF_TARGET, epsilon).write(FA_VALUE, value).ready()
 
+
 def calibrate_renyi(epsilon, delta, value, status, *, noise_multiplier=None, sample_rate=None, steps=None,
                     Conversion conversion, const double[::1] orders=None):
     """That one of noise_multiplier, sample_rate and steps which is not given, for a target, by Renyi DP."""
     cdef Task task = on_runs(_active.calibrate_renyi, noise_multiplier, sample_rate, steps, delta, status)
     task.asks(Quantity.EPSILON, Directions.BOTH, conversion, orders)
     return calibrated(task, noise_multiplier, sample_rate, steps, epsilon, value)
+
 
 def calibrate_exact(epsilon, delta, value, status, *, noise_multiplier=None, sample_rate=None, steps=None,
                     Directions directions):
@@ -218,25 +225,30 @@ def calibrate_exact(epsilon, delta, value, status, *, noise_multiplier=None, sam
     task.asks(Quantity.EPSILON, directions, _USUAL, None)
     return calibrated(task, noise_multiplier, sample_rate, steps, epsilon, value)
 
+
 def gaussian_epsilon(mu, delta, value, status):
     """Epsilon of N(mu, 1) against N(0, 1)."""
     cdef Task task = on_runs(_active.gaussian_epsilon, None, None, None, delta, status)
     return task.read(FA_MU, mu).write(FA_VALUE, value).ready()
+
 
 def gaussian_delta(mu, epsilon, value, status):
     """Delta of the same."""
     cdef Task task = on_runs(_active.gaussian_delta, None, None, None, epsilon, status)
     return task.read(FA_MU, mu).write(FA_VALUE, value).ready()
 
+
 def basic_composition_epsilon(noise_multiplier, sample_rate, steps, delta, value, status):
     """Epsilon where epsilons and deltas of the steps add up."""
     cdef fa_kernel kernel = _active.basic_composition_epsilon
     return on_runs(kernel, noise_multiplier, sample_rate, steps, delta, status).write(FA_VALUE, value).ready()
 
+
 def advanced_composition_epsilon(noise_multiplier, sample_rate, steps, delta, value, status):
     """Epsilon by the strong composition theorem."""
     cdef fa_kernel kernel = _active.advanced_composition_epsilon
     return on_runs(kernel, noise_multiplier, sample_rate, steps, delta, status).write(FA_VALUE, value).ready()
+
 
 def clt_mu_approx(noise_multiplier, sample_rate, steps, value, status):
     """mu of the central limit theorem: no bound."""
@@ -324,8 +336,10 @@ def gradients(const double[:, ::1] runs, double[:, ::1] rows, uint8_t[::1] statu
 cdef double dpsgd_epsilon(double noise_multiplier, double sample_rate, double steps, double delta) noexcept nogil:
     return fa_safe_upper_of_run(_active.exact, Quantity.EPSILON, noise_multiplier, sample_rate, steps, delta)
 
+
 cdef double dpsgd_delta(double noise_multiplier, double sample_rate, double steps, double epsilon) noexcept nogil:
     return fa_safe_upper_of_run(_active.exact, Quantity.DELTA, noise_multiplier, sample_rate, steps, epsilon)
+
 
 cdef double dpsgd_rdp(double noise_multiplier, double sample_rate, double steps, double order) noexcept nogil:
     return fa_safe_rdp_of_run(_active.rdp, noise_multiplier, sample_rate, steps, order)
@@ -362,46 +376,4 @@ def bounds_of_numbers(str by, dict run, target, Quantity quantity=Quantity.DELTA
     return None if done == FA_OUT_OF_RANGE or checked(done) != 1 else (found.lower, found.upper, found.status)
 
 
-# -- for tests ---------------------------------------------------------------------------------------------------------
-
-
-def limit_memory(int64_t allocations):
-    """This thread's next allocations inside kernels succeed, those after them fail; negative: no limit."""
-    fa_alloc_limit(allocations)
-
-def disagreed():
-    """Whether two certified intervals of one number did not meet since the last call: then one of them is wrong."""
-    return bool(fa_disagreed())
-
-
-def rdp_bounds_by_series(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] orders,
-                         double[::1] lower, double[::1] upper, uint8_t[::1] status):
-    """Renyi divergences at integer orders, by the binomial series alone."""
-    cdef int64_t n = orders.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == lower.shape[0] == upper.shape[0] == n >= 1)
-    fit(status.shape[0] == n)
-    _active.rdp_by_series(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &lower[0], &upper[0], &status[0])
-
-
-def log_moments(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] orders,
-                double[::1] k, double[::1] d1, double[::1] d2):
-    """The log-moment and its derivatives with respect to the order, uncertified, as the search for orders sees them."""
-    cdef int64_t n = orders.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == k.shape[0] == d1.shape[0] == d2.shape[0] == n >= 1)
-    _active.log_moments(n, &noise_multiplier[0], &sample_rate[0], &orders[0], &k[0], &d1[0], &d2[0])
-
-
-def moment_ledger(double noise_multiplier, double sample_rate, double order, const double[::1] budget,
-                  double[::1] out):
-    """A log-moment with a budget of one's own; see `moment_ledger` in kernels.h."""
-    fit(budget.shape[0] == 3 and out.shape[0] == 5)
-    return bool(_active.moment_ledger(noise_multiplier, sample_rate, order, &budget[0], &out[0]))
-
-
-def capped_line(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] steps, double mu2,
-                double epsilon, const double[::1] budget, double[::1] out):
-    """One capped line with a budget of one's own; see `capped_line` in kernels.h."""
-    cdef int n = <int>steps.shape[0]
-    fit(noise_multiplier.shape[0] == sample_rate.shape[0] == n >= 1 and budget.shape[0] == 9 and out.shape[0] == 11)
-    return bool(_active.capped_line(
-        n, &noise_multiplier[0], &sample_rate[0], &steps[0], mu2, epsilon, &budget[0], &out[0]))
+include "_hooks.pxi"
