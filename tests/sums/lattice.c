@@ -1,26 +1,7 @@
 /* lattice.c -- rows of a lattice (line/many_nodes.h, many_line.h) against direct sums in 80 bits: program SEED GROUPS;
  * as line.c.
  */
-#include <complex.h>
-#include <float.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "exact/blocks.h"
-
-#include "../src/dispatch.c"
-
-typedef long double ld;
-typedef long double complex lc;
-
-const fa_kernels *fa_kernels_baseline(void) { return 0; }
-const fa_kernels *fa_kernels_v3(void) { return 0; }
-const fa_kernels *fa_kernels_v4(void) { return 0; }
-
-#define PI 3.14159265358979323846264338327950288L
+#include "sums.h"
 
 /* E_Q[exp(u L)] of one step */
 static lc moment(double noise, double rate, lc u)
@@ -52,16 +33,6 @@ static void compare(int i, ld measured, ld bound)
     most[i] = share > most[i] ? share : most[i];
     broken[i] += share > 1.0;
 }
-
-static uint64_t state;
-static double uniform(double low, double high)
-{
-    uint64_t x = state += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return low + (high - low) * (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
-}
-static double between(double low, double high) { return exp(uniform(log(low), log(high))); }
 
 /* rows of one group: M at points of the line with its error, which grows by the phasors' from point to point; K at real
  * exponents; and the bound of what follows */
@@ -150,7 +121,8 @@ static void check_line(fa_many_scratch *s)
                        (c - 1.0L) * line->eps - line->ref;
                 angle = (way ? -1.0L : 1.0L) * cimagl(sum) - atan2l(t, c) - atan2l(t, c - 1.0L) - t * line->eps;
                 compare(4, cabsl(cexpl(line->log_f[k] - real + (lc)I * (line->arg_f[k] - angle)) - 1.0L),
-                        run->relative * (ld)inverse[k] + 2.0L * FA_EPS * (8.0L + fabsl(creall(sum)) + fabsl(real) + fabsl(angle) + 2.0L * t * line->eps));
+                        run->relative * (ld)inverse[k] + 2.0L * FA_EPS * (8.0L + fabsl(creall(sum)) + fabsl(real) +
+                                                                         fabsl(angle) + 2.0L * t * line->eps));
             }
             for (k = 0; k < FA_MANY_GIANT; k++)
                 first = fmaxl(first, steps[0] * turned(&s->group, s, &w, 0, k) +

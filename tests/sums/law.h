@@ -3,20 +3,7 @@
  *
  * Nothing here is taken from the kernels but where nodes and windows are.
  */
-#include <complex.h>
-#include <float.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "line/capped_bound.h"
-
-typedef long double ld;
-typedef long double complex lc;
-
-#define PI 3.14159265358979323846264338327950288L
+#include "sums.h"
 
 /* weights and means of both sides in units of the widest range, reference first: of a pair; the doubles of the kernel
  * are roundings of these */
