@@ -116,3 +116,11 @@ def test_a_reading_without_digits_places_no_further_line(sigma, q, steps, epsilo
     run = {"noise_multiplier": sigma, "sample_rate": q, "steps": steps, "neighbors": "remove"}
     bounds = fa.dpsgd.delta_bounds(**run, epsilon=epsilon)
     assert 0.0 <= bounds.lower <= bounds.upper < 1e-60
+
+
+def test_epsilon_where_no_line_is_certified_is_chernoffs_bound():
+    """A third of Renyi DP's and less: the search once ended before its first step."""
+    run = {"noise_multiplier": 2.112, "sample_rate": 2.922e-4, "steps": 3057, "neighbors": "remove"}
+    epsilon = fa.dpsgd.epsilon(**run, delta=4.42e-33)
+    assert 0.0 < epsilon < 0.4 * fa.dpsgd.epsilon(**run, delta=4.42e-33, accountant=fa.RDP())
+    assert fa.dpsgd.delta(**run, epsilon=epsilon) <= 4.42e-33 * (1.0 + 1e-12)
