@@ -86,9 +86,11 @@ MUTANTS = (
     ("line/capped_chernoff.h", "return fa_min(lost < 0.1 ? 1.2 * lost : INFINITY,", "return fa_min(0.0 * lost,",
      SUMS + "few and added"),
     # rows of a lattice
-    ("line/many_line.h", "run->relative += count * row[lane]->error;", "", ROWS),
-    ("line/many_line.h", "turning += 10.0 * FA_EPS * count * row[lane]->at_a;", "", ROWS),
-    ("line/many_nodes.h", "FA_EPS * (g->error[lane] + g->nodes[lane] * g->at_a[lane]) +", "", ROWS),
+    ("line/many_steps.h", "    run->relative += count * row->error;", "", ROWS),
+    ("line/many_rows.h", " +\n                  fa_cap_rounding_plain(block, line, sqrt(c * c + t * t), fa_min(FA_CAP_SYNC, w->points)));",
+     ");", ROWS),
+    ("line/many_rows.h", "    row->error = exp(c * block->kappa) *", "    row->error =", ROWS),
+    ("line/many_rows.h", "log(r.one * (1.0 + 1e-10 * (1.0 + fabs(r.k)))", "log(r.one * (1.0 - 1e-10)", ROWS),
 )
 # fmt: on
 

@@ -136,7 +136,7 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
             best.by_edge = edge > 2.0 * e || (c < 0.0 && fa_max(growth, right) > 0.5 * n->need);
             worse = 0;
         }
-        else if (++worse > 2 && nodes > 1.5 * best.nodes)
+        else if (++worse > 2 ? nodes > 1.5 * best.nodes : block->walled)
             break;
     }
     return best;
@@ -206,16 +206,15 @@ FA_FUNC double fa_mix_step(const fa_cap_job *job, fa_cap_block *block, const fa_
 
 /* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
  * exp(-need), relative. A guess, checked by the ledger; returns the step */
-FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
-                           const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
+FA_FUNC double fa_cap_step_for(fa_cap_block *block, double tilt, const fa_cap_needs *needs, double t, double z_low,
+                               double z_high, double log_steps, double *stretch_out)
 {
-    fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
-    double eta = fa_min(1.5, sqrt(2.0 * needs.need) / block->sigma), tail = log(job->steps) + 3.0, h;
-    fa_cap_mesh mesh = fa_cap_mesh_at(block, plan->tilt, &needs, t, z_low, z_high, eta), next;
+    double eta = fa_min(1.5, sqrt(2.0 * needs->need) / block->sigma), tail = log_steps + 3.0, h;
+    fa_cap_mesh mesh = fa_cap_mesh_at(block, tilt, needs, t, z_low, z_high, eta), next;
     block->strip = eta;
     while (mesh.by_edge && eta > 1e-3) { /* narrow windows grow fast off the real line */
         eta *= 0.6;
-        next = fa_cap_mesh_at(block, plan->tilt, &needs, t, z_low, z_high, eta);
+        next = fa_cap_mesh_at(block, tilt, needs, t, z_low, z_high, eta);
         if (!(next.nodes < mesh.nodes))
             break;
         mesh = next;
@@ -227,6 +226,13 @@ FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_block *block, const fa_
     h = block->sigma > sqrt(tail) / 0.8 ? FA_PI / (sqrt(tail) * block->sigma)
                                         : 2.0 * FA_PI * 0.8 / (tail + 0.64 * block->sigma * block->sigma);
     return fa_min(fa_min(mesh.h, h), 0.9);
+}
+
+FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
+                           const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
+{
+    fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
+    return fa_cap_step_for(block, plan->tilt, &needs, t, z_low, z_high, log(job->steps), stretch_out);
 }
 
 #endif

@@ -41,17 +41,17 @@ FA_INLINE double fa_cap_cos_below(double x)
     return FA_FMA(y, sum, 1.0) - 1e-15;
 }
 
-/* What lies left of the nodes on the curve, `first` being the first node's term.  At most Q's mass times exp(-c mean),
- * and for c < 0 what falls in X by as much as it does there: the real part of log(1 + e^(X + i theta)) rises by at most
- * e^X (1 + theta), its angle by 2 theta e^X.  inf where the curve turns there by more than pi/2, so that Re l may be
- * negative */
+/* What lies left of the nodes on the curve, `first` being the first node's term.  At most Q's mass times the largest
+ * exp(c l), and for c < 0 what falls in X by as much as it does there: the real part of log(1 + e^(X + i theta)) rises
+ * by at most e^X (1 + theta), its angle by 2 theta e^X.  inf where the curve turns there by more than pi/2, so that Re
+ * l may be negative */
 FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *curve, double risen, double first)
 {
     const fa_cap_nodes *s = &block->nodes;
     double far = -s->z[0] / block->sigma, e = exp(fa_min(300.0, block->log_odds + (s->z[0] - 0.5) * block->inv_var)),
            theta = curve->top * e / (e + risen),
            mass = fa_max(block->walled ? 0.0 : 1e-16, exp(-0.5 * far * far) / (2.0 * fa_max(far, 0.4))) *
-                  exp(fa_max(0.0, -curve->c * curve->mean)),
+                  exp(fa_max(0.0, fa_max(-curve->c * curve->mean, curve->c * s->sum.lr[0]))),
            fall = -s->z[0] - e * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
     if (!(curve->c < 0.0))
         return mass;

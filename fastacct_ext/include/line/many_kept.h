@@ -6,8 +6,7 @@
 #ifndef FA_MANY_KEPT_H
 #define FA_MANY_KEPT_H
 
-#include "capped_eps.h"
-#include "many_nodes.h"
+#include "many_rows.h"
 
 #define FA_KEPT_STEPS 256                 /* of jobs with more, nothing is kept */
 #define FA_KEPT_HASH  (4 * FA_KEPT_STEPS) /* slots */
@@ -18,18 +17,14 @@
 
 FA_INLINE double fa_place_v(int j) { return 1.0 + exp2(0.25 * (j - FA_PLACE_ONE)); }
 
-typedef struct { /* a line of the lattice: c at a place, h = 2^(step / 8), giants times nine points; the places of
-                    Chernoff's points, -1: v = 1 or none */
-    int way, place, step, giants, real[FA_MANY_REALS];
+typedef struct { /* a line of the lattice: c at a place, h = 2^(step / 8), FA_RUN points a run; the places of Chernoff's
+                    points, -1: v = 1 or none */
+    int way, place, step, runs, real[FA_MANY_REALS];
 } fa_many_where;
 
 typedef struct { /* K and its derivatives in v of one step at the places of a page, to a few digits */
     double k[3][FA_MANY_PLACES];
 } fa_many_page;
-
-typedef struct { /* of one step on one line; log M follows, real parts, then imaginary ones */
-    double error, at_a, tail, real[FA_MANY_REALS];
-} fa_many_row;
 
 typedef struct {
     fa_many_where where;
@@ -115,15 +110,12 @@ FA_FUNC void fa_kept_places(fa_many_kept *kept, int n, const double *sigma, cons
     }
 }
 
-FA_INLINE size_t fa_row_size(int giants)
-{
-    return sizeof(fa_many_row) / sizeof(double) + 2 * FA_MANY_GIANT * (size_t)giants;
-}
+FA_INLINE size_t fa_row_size(int runs) { return sizeof(fa_many_row) / sizeof(double) + 2 * FA_RUN * (size_t)runs; }
 
 /* the shelf of a line, in the place of the one not used for longest; NULL: no memory */
 FA_FUNC fa_many_shelf *fa_kept_shelf(fa_many_kept *kept, const fa_many_where *where)
 {
-    size_t size = fa_row_size(where->giants) * FA_KEPT_STEPS;
+    size_t size = fa_row_size(where->runs) * FA_KEPT_STEPS;
     fa_many_shelf *oldest = kept->shelf;
     int i;
     for (i = 0; i < FA_KEPT_LINES; i++) {

@@ -9,7 +9,8 @@
 #include "many_kept.h"
 
 #define FA_MANY_LEAST   2  /* fewer have the capped line */
-#define FA_MANY_LONGEST 16 /* giant steps of lines that are kept */
+#define FA_MANY_LONGEST 17 /* runs of lines that are kept */
+#define FA_MANY_RUNS    142 /* the longest line */
 #define FA_AMPLIFY      2.5 /* log of how far |F| on a line may exceed its least over all lines */
 
 /* a line of the lattice: points as those of a capped line, and what they may be off by */
@@ -18,9 +19,8 @@ typedef struct {
     fa_cap_line line;
     double log_tail;            /* log of the bound of what is beyond the points, at eps = 0 */
     double right_log, left_log; /* K + log B at Chernoff's points, and what they may be off by */
-    double slop;
-    double relative; /* sum of count * error of M, to be multiplied by 1/|M|, the line's first scratch */
-    double turning;  /* what of it the phasors' turns make, a point */
+    double other_v, other_log; /* the same at a point of the other direction; v = 0: none */
+    double relative;           /* sum of count * error of M, to be multiplied by 1/|M|, the line's first scratch */
 } fa_many_read;
 
 typedef struct { /* equal steps */
@@ -31,15 +31,14 @@ typedef struct {
     int n, directions;
     double total, mu2, add_end, variance; /* the last one about, of the loss */
     fa_many_read line[2];                 /* [0] remove, [1] add: what is read */
-    double other_v, other_k;   /* direction add: a point and K there, from the rows of the other direction; 0: none */
     double slope;              /* d log delta/d eps of the line read last */
     uint8_t has[2 * FA_PAGES]; /* which pages of sums are there */
     fa_many_page sums[2 * FA_PAGES];
-    fa_many_kept *kept;       /* of single steps, or NULL: `own` has a group at a time */
+    fa_many_kept *kept;       /* of single steps, or NULL: `own` has one at a time */
     int place[FA_KEPT_STEPS]; /* of each item there */
     double *own;
     size_t own_size;
-    fa_many_scratch *scratch;
+    fa_many_alone alone;
     fa_many_item items[]; /* by sigma and rate, once all are there */
 } fa_many;
 
@@ -53,7 +52,7 @@ FA_FUNC void fa_many_free(fa_many *m)
     for (d = 0; d < 2; d++)
         fa_cap_line_free(&m->line[d].line);
     free(m->own);
-    free(m->scratch);
+    fa_many_alone_free(&m->alone);
     free(m);
 }
 
@@ -107,79 +106,34 @@ FA_FUNC int fa_many_ready(fa_many *m, double mu2, double add_end)
     return 1;
 }
 
-/* FA_LANE items from number b on; where there are fewer, the last one stands in.  NULL: no memory */
-FA_FUNC fa_many_scratch *fa_many_group_of(fa_many *m, int b)
-{
-    double sigma[FA_LANE], rate[FA_LANE];
-    int lane;
-    if (!m->scratch && !(m->scratch = fa_alloc(sizeof(fa_many_scratch))))
-        return 0;
-    for (lane = 0; lane < FA_LANE; lane++) {
-        const fa_many_item *item = m->items + (b + lane < m->n ? b + lane : m->n - 1);
-        sigma[lane] = item->sigma;
-        rate[lane] = item->rate;
-    }
-    fa_many_take(&m->scratch->group, sigma, rate);
-    return m->scratch;
-}
-
-/* K, K', K'' of the items from number b on at the places of a page, where each goes; 0: failure */
-FA_FUNC int fa_many_read_page(fa_many *m, int way, int page, int b, fa_many_page **to)
-{
-    fa_many_scratch *s = fa_many_group_of(m, b);
-    fa_many_wish w = {.need = FA_MANY_LOOK};
-    int i, lane;
-    if (!s)
-        return 0;
-    for (i = 0; i < FA_MANY_PLACES; i++) {
-        double v = fa_place_v(page * FA_MANY_PLACES + i);
-        w.look[i] = way ? 1.0 - v : v;
-    }
-    w.high = way ? w.look[0] : w.look[FA_MANY_PLACES - 1];
-    w.low = way ? w.look[FA_MANY_PLACES - 1] : 0.0;
-    if (!fa_many_look(&s->group, &w))
-        return 0;
-
-    for (i = 0; i < FA_MANY_PLACES; i++)
-        for (lane = 0; lane < FA_LANE && b + lane < m->n; lane++) {
-            double sum = s->group.sum[0][i][lane], first = s->group.sum[1][i][lane] / sum;
-            int is_there = sum > 1e-280 && sum < 1e280;
-            to[lane]->k[0][i] = is_there ? fa_log_v(sum) : INFINITY;
-            to[lane]->k[1][i] = way ? -first : first;
-            to[lane]->k[2][i] = s->group.sum[2][i][lane] / sum - first * first;
-        }
-    return 1;
-}
-
 /* the sums over all items at the places of a page; 0: failure */
 FA_FUNC int fa_many_sum_page(fa_many *m, int way, int page)
 {
-    int at = way * FA_PAGES + page, b, lane, i, j;
-    fa_many_page own[FA_LANE], *to[FA_LANE], *sum = m->sums + at;
+    int at = way * FA_PAGES + page, b, i, j;
+    fa_many_page own, *sum = m->sums + at;
+    double v[FA_MANY_PLACES], tilt[FA_MANY_PLACES];
     if (m->has[at])
         return 1;
     memset(sum, 0, sizeof(*sum));
-    for (b = 0; b < m->n; b += FA_LANE) {
-        int used = m->n - b < FA_LANE ? m->n - b : FA_LANE, all = m->kept != 0;
-        for (lane = 0; lane < used; lane++) {
-            to[lane] = m->kept ? m->kept->page[at] + m->place[b + lane] : own + lane;
-            all = all && m->kept->has[m->place[b + lane]] >> at & 1;
-        }
-        if (!all && !fa_many_read_page(m, way, page, b, to))
+    for (j = 0; j < FA_MANY_PLACES; j++) {
+        v[j] = fa_place_v(page * FA_MANY_PLACES + j);
+        tilt[j] = way ? 1.0 - v[j] : v[j];
+    }
+    for (b = 0; b < m->n; b++) {
+        const fa_many_item *item = m->items + b;
+        fa_many_page *to = m->kept ? m->kept->page[at] + m->place[b] : &own;
+        uint64_t *has = m->kept ? m->kept->has + m->place[b] : NULL;
+        if (!(has && *has >> at & 1) && !fa_many_look(&m->alone, way, item->sigma, item->rate, tilt, to->k))
             return 0;
-        for (lane = 0; lane < used; lane++) {
-            double count = m->items[b + lane].count;
-            for (i = 0; i < 3; i++)
-                for (j = 0; j < FA_MANY_PLACES; j++)
-                    sum->k[i][j] += count * to[lane]->k[i][j];
-            if (m->kept)
-                m->kept->has[m->place[b + lane]] |= 1ULL << at;
-        }
+        if (has)
+            *has |= 1ULL << at;
+        for (i = 0; i < 3; i++)
+            for (j = 0; j < FA_MANY_PLACES; j++)
+                sum->k[i][j] += item->count * to->k[i][j];
     }
     for (j = 0; j < FA_MANY_PLACES; j++) {
-        double v = fa_place_v(page * FA_MANY_PLACES + j);
-        sum->k[0][j] += 0.5 * v * (v - 1.0) * m->mu2;
-        sum->k[1][j] += (v - 0.5) * m->mu2;
+        sum->k[0][j] += 0.5 * v[j] * (v[j] - 1.0) * m->mu2;
+        sum->k[1][j] += (v[j] - 0.5) * m->mu2;
         sum->k[2][j] += m->mu2;
     }
     m->has[at] = 1;
@@ -254,16 +208,13 @@ FA_FUNC int fa_many_other(fa_many *m, double eps)
     return best;
 }
 
-/* lengths of lines, in giant steps */
-FA_FUNC int fa_many_length(double giants)
+/* lengths of lines, in runs; 0: there is none so long */
+FA_FUNC int fa_many_length(double runs)
 {
-    static const int length[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 12,  14, 16,
-                                 19, 22, 26, 31, 37, 44, 53, 64, 77, 92, 110, 128};
-    size_t i, n = sizeof(length) / sizeof(length[0]);
-    for (i = 0; i < n; i++)
-        if (length[i] >= giants)
-            return length[i];
-    return 0;
+    int length = 1;
+    while (length < runs && length < FA_MANY_RUNS)
+        length += 1 + length / 10 * (length > 10);
+    return length < runs ? 0 : length;
 }
 
 /* the first place whose eps, or -log delta, is at least `wanted`, and the one before it; 0: none */
@@ -352,14 +303,14 @@ FA_FUNC int fa_many_choose(fa_many *m, int way, double tolerance, double *eps, d
         return 0;
     out->real[FA_MANY_OTHER] = way ? -1 : fa_many_other(m, *eps);
     out->step = (int)floor(8.0 * log2(2.0 * FA_PI / rate));
-    out->giants = fa_many_length(
+    out->runs = fa_many_length(
         (1.2 * sqrt(2.0 * (tolerance + 5.0) / fa_min(curvature, at.curvature)) / exp2(0.125 * out->step) + 1.0) /
-        FA_MANY_GIANT);
+        FA_RUN);
     plan->c = at.v;
     plan->tilt = way ? 1.0 - at.v : at.v;
     plan->low = 1.0;
     plan->h = fa_from_bits(fa_bits(exp2(0.125 * out->step)) & ~((1ULL << 20) - 1)); /* k h is exact */
-    return out->giants > 0;
+    return out->runs > 0;
 }
 
 #endif

@@ -2,18 +2,133 @@
  * over the steps.
  *
  * Their log-moments at real points say which line of a lattice is best (line/many_place.h).  Then every step is read
- * once along it (line/many_line.h).  docs/algorithms/contour.md, "Different steps".
+ * once along it (line/many_rows.h).  docs/algorithms/contour.md, "Different steps".
  */
 #ifndef FA_MANY_STEPS_H
 #define FA_MANY_STEPS_H
 
-#include "many_line.h"
+#include "many_place.h"
 
 #define FA_MANY_GOOD      4.5e-10 /* relative error that will do ... */
 #define FA_MANY_COMMON    128     /* ... of up to so many different steps */
 #define FA_MANY_TOLERANCE 24.0 /* -log of the relative error aimed at ... */
 #define FA_MANY_LONGER    4.0  /* a line that must be so many times longer is given up */
 #define FA_MANY_RETRY     5.0  /* ... and how much more where that was not enough */
+
+/* room for a row of one's own, where nothing is kept; 0: no memory */
+FA_FUNC int fa_many_own(fa_many *m, size_t size)
+{
+    if (m->own_size < size) {
+        free(m->own);
+        m->own = fa_alloc(sizeof(double) * size);
+        m->own_size = m->own ? size : 0;
+    }
+    return m->own_size >= size;
+}
+
+/* what is wanted of each step on a line */
+FA_FUNC fa_many_wish fa_many_wish_of(const fa_many *m, const fa_many_where *where)
+{
+    fa_many_wish w = {.plan = m->line[where->way].line.plan, .points = where->runs * FA_RUN};
+    int i;
+    for (i = 0; i < FA_MANY_REALS; i++) {
+        double v = where->real[i] < 0 ? 1.0 : fa_place_v(where->real[i]);
+        w.real[i] = where->real[i] < 0 ? 0.0 : where->way != (i == FA_MANY_OTHER) ? 1.0 - v : v;
+    }
+    return w;
+}
+
+/* an empty line of so many points; 0: no memory */
+FA_FUNC int fa_many_begin(fa_many *m, fa_many_read *run, int points)
+{
+    fa_cap_line *line = &run->line;
+    double c = line->plan.c, t = (points - 1) * line->plan.h;
+    int i;
+    line->n = line->made = 0;
+    if (!fa_cap_reserve_points(&run->job, line, points))
+        return 0;
+    for (i = 0; i < points; i++) {
+        line->log_f[i] = line->arg_f[i] = line->gross[i] = 0.0;
+        line->scratch[0][i] = INFINITY;
+    }
+    run->relative = run->right_log = run->left_log = run->other_log = 0.0;
+    run->log_tail = -log(FA_PI * t) + 0.5 * (c * (c - 1.0) - t * t) * m->mu2 + 1e-9;
+    return 1;
+}
+
+/* a step's row, counted: log M and its angle, their sizes, the least log |M| */
+FA_FUNC void fa_many_add_row(fa_many_read *run, int points, double count, fa_many_row *row)
+{
+    const double *re = fa_row_points(row), *im = re + points;
+    double *log_f = run->line.log_f, *arg_f = run->line.arg_f, *gross = run->line.gross, *least = run->line.scratch[0];
+    int i;
+    FA_PRAGMA(omp simd)
+    for (i = 0; i < points; i++) {
+        log_f[i] = FA_FMA(count, re[i], log_f[i]);
+        arg_f[i] = FA_FMA(count, im[i], arg_f[i]);
+        gross[i] += count * (fabs(re[i]) + fabs(im[i]));
+        least[i] = fa_min(least[i], re[i]);
+    }
+    run->relative += count * row->error;
+    run->log_tail += count * row->tail;
+    run->right_log += count * row->real[FA_MANY_RIGHT];
+    run->left_log += count * row->real[FA_MANY_LEFT];
+    run->other_log += count * row->real[FA_MANY_OTHER];
+}
+
+/* what the points are, all rows counted, at eps over exp(ref); 0: they will not do */
+FA_FUNC int fa_many_finish(fa_many *m, const fa_many_where *where, int points, double eps, double ref)
+{
+    fa_many_read *run = m->line + where->way;
+    fa_cap_line *line = &run->line;
+    double *inverse = line->scratch[0], v[FA_MANY_REALS],
+           *k[FA_MANY_REALS] = {&run->right_log, &run->left_log, &run->other_log},
+           round = (64.0 + m->n) * FA_EPS;
+    int i;
+    for (i = 0; i < points; i++)
+        inverse[i] = exp(fa_min(-inverse[i], 600.0));
+    for (i = 0; i < FA_MANY_REALS; i++) {
+        v[i] = where->real[i] < 0 ? 1.0 : fa_place_v(where->real[i]);
+        *k[i] += 0.5 * v[i] * (v[i] - 1.0) * m->mu2 + fa_log_b(v[i]);
+        *k[i] += round * (fabs(*k[i]) + v[i] * v[i] * m->mu2);
+    }
+    run->log_tail += round * fabs(run->log_tail);
+    line->plan.right = v[FA_MANY_RIGHT];
+    line->plan.left = v[FA_MANY_LEFT];
+    run->other_v = where->real[FA_MANY_OTHER] < 0 ? 0.0 : v[FA_MANY_OTHER];
+    if (!(run->relative * inverse[0] < 1e-3) || !(run->log_tail < 1e300) || !(run->right_log < 1e300) ||
+        !(run->left_log < 1e300))
+        return 0;
+    line->eps = eps;
+    line->ref = ref;
+    fa_cap_divide(&run->job, line, 0, points);
+    fa_cap_weigh(line, 0, points);
+    line->n = line->made = points;
+    return 1;
+}
+
+/* the line chosen by fa_many_choose, evaluated over all items; 0: it will not do */
+FA_FUNC int fa_many_pass(fa_many *m, const fa_many_where *where, double eps, double ref)
+{
+    fa_many_read *run = m->line + where->way;
+    fa_many_wish wish = fa_many_wish_of(m, where);
+    int b;
+    size_t row_size = fa_row_size(where->runs);
+    fa_many_shelf *shelf = m->kept && where->runs <= FA_MANY_LONGEST ? fa_kept_shelf(m->kept, where) : 0;
+    if (!fa_many_begin(m, run, wish.points) || (!shelf && !fa_many_own(m, row_size)))
+        return 0;
+    for (b = 0; b < m->n; b++) {
+        const fa_many_item *item = m->items + b;
+        uint8_t *has = shelf ? shelf->has + m->place[b] : NULL;
+        fa_many_row *row = (fa_many_row *)(shelf ? shelf->rows + row_size * (size_t)m->place[b] : m->own);
+        if (!(has && *has) && !fa_many_row_of(&m->alone, item->sigma, item->rate, &wish, row))
+            return 0;
+        if (has)
+            *has = 1;
+        fa_many_add_row(run, wish.points, item->count, row);
+    }
+    return fa_many_finish(m, where, wish.points, eps, ref);
+}
 
 /* a line of the lattice for eps, or for log_delta where eps is NaN, evaluated over all steps; eps and log delta there,
  * about. more: to add to the tolerance.  0: no such line */
@@ -24,7 +139,7 @@ FA_FUNC int fa_many_place(fa_many *m, int way, double more, double *eps, double 
     int tries;
     if (!fa_many_choose(m, way, tolerance, eps, log_delta, &where))
         return 0;
-    for (tries = 0; tries < 3 && where.giants; tries++) {
+    for (tries = 0; tries < 3 && where.runs; tries++) {
         double left, longer;
         if (!fa_many_pass(m, &where, *eps, *log_delta))
             return 0;
@@ -34,9 +149,9 @@ FA_FUNC int fa_many_place(fa_many *m, int way, double more, double *eps, double 
         longer = 1.05 * pow((tolerance - 4.0) / fa_max(-left, 1e-3), 0.8);
         if (longer > FA_MANY_LONGER)
             return 0;
-        where.giants = fa_many_length(fa_max(longer * where.giants, where.giants + 1.0));
+        where.runs = fa_many_length(fa_max(longer * where.runs, where.runs + 1.0));
     }
-    return where.giants > 0;
+    return where.runs > 0;
 }
 
 /* the error that will do: where there are so many steps another line costs as much, and its errors add up too */
@@ -66,7 +181,7 @@ FA_FUNC fa_cap_ledger fa_many_ledger(const fa_many *m, int way, double eps, doub
     sum = 1.01 * h / FA_PI * exp(fa_min(600.0, shift)) * (sum + 8.0 * FA_EPS * rounds);
     out.rounding = shift < 600.0 ? sum : INFINITY;
     out.tail = fa_cap_exp(run->log_tail - c1 * eps - log_value);
-    out.alias = 1.0001 * fa_cap_exp(run->slop) *
+    out.alias = 1.0001 *
                 (fa_cap_exp(run->right_log - (p->right - 1.0) * eps - log_value) / expm1((p->right - p->c) * spread) +
                  fa_cap_exp(run->left_log - (p->left - 1.0) * eps - log_value) / expm1((p->c - p->left) * spread));
     both = out.tail + out.rounding + 8.0 * FA_EPS * (4.0 + fabs(log_value));
@@ -132,10 +247,10 @@ FA_FUNC int fa_many_log_delta_way(fa_many *m, int way, double eps, fa_interval *
 /* whether delta_add(eps) <= exp(log_delta) is proved by Chernoff's bound, after a line of the other direction */
 FA_FUNC int fa_many_add_is_below(const fa_many *m, double eps, double log_delta)
 {
-    double v = m->other_v;
+    const fa_many_read *run = m->line;
     if (eps >= m->add_end * (1.0 + 8.0 * FA_EPS))
         return 1;
-    return v > 1.0 && m->other_k + fa_log_b(v) - (v - 1.0) * eps + 1e-9 * (1.0 + fabs(m->other_k)) <= log_delta;
+    return run->other_v > 1.0 && run->other_log - (run->other_v - 1.0) * eps <= log_delta;
 }
 
 /* as fa_exact_eps, for log_delta < 0; 0: not certified here */
