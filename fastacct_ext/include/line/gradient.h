@@ -42,39 +42,25 @@ FA_INLINE fa_complex fa_cexpm1(fa_complex z)
  * turn arg_f + shift t, t = k h, along u = tilt + i t.  Three sums are of all losses, three of large ones: with weights
  * 1, p^2 and 1 - exp(-L) */
 typedef struct {
-    fa_nodes *s;
-    const double *above, *log_f, *arg_f; /* above: the share of a node that is large, from `lifted` on; or NULL */
+    const fa_cap_block *block;
+    const fa_cap_line *line;
     double *v[6][2], turn, shift, log_over;
-    int lifted, n;
-    double sigma, q, steps, mean, kappa; /* mean: of the losses on the nodes */
-    double tilt, h, c, sign, gross;      /* gross: E_Q[|1 - exp(-L)| exp(u L)] at the first point */
+    int is_split;
+    double gross; /* E_Q[|1 - exp(-L)| exp(u L)] at the first point */
 } fa_gradient_line;
-
-/* the nodes, and where their sums' phasors are; with large losses, `capped` has the room */
-FA_FUNC void fa_gradient_use(fa_gradient_line *g, fa_nodes *s, const fa_cap_nodes *capped, const double *above, int n,
-                             double h)
-{
-    memset(g, 0, sizeof(*g));
-    g->s = s, g->n = n, g->h = h, g->above = above;
-    g->v[0][0] = s->vr, g->v[0][1] = s->vi, g->v[1][0] = s->gr, g->v[1][1] = s->gi;
-    g->v[2][0] = s->fr, g->v[2][1] = s->fi;
-    if (!above)
-        return;
-    g->lifted = capped->lifted;
-    g->v[3][0] = capped->large_r, g->v[3][1] = capped->large_i, g->v[4][0] = capped->first_r;
-    g->v[4][1] = capped->first_i, g->v[5][0] = capped->scratch, g->v[5][1] = capped->scratch2;
-}
 
 /* phasors of all sums at u = tilt + i t */
 FA_FUNC void fa_gradient_start(fa_gradient_line *g, double t)
 {
-    const fa_nodes *s = g->s;
-    int i, n = s->n, m;
+    const fa_cap_nodes *nodes = &g->block->nodes;
+    const fa_nodes *s = &nodes->sum;
+    double kappa = g->block->kappa, mean = nodes->mean, tilt = g->line->plan.tilt;
+    int i, m;
     g->gross = t > 0.0 ? g->gross : 0.0;
-    for (i = 0; i < n; i++) {
-        double l = s->lr[i], size = g->tilt * l + s->log_w[i], co, si = fa_sincos_v(t * l, &co),
-               e = size > -690.0 ? fa_exp_plain_v(size) : 0.0, p = -expm1(fa_min(600.0, g->kappa - g->mean - l)),
-               x = -expm1(fa_min(600.0, -g->mean - l));
+    for (i = 0; i < s->n; i++) {
+        double l = s->lr[i], size = tilt * l + s->log_w[i], co, si = fa_sincos_v(t * l, &co),
+               e = size > -690.0 ? fa_exp_plain_v(size) : 0.0, p = -expm1(fa_min(600.0, kappa - mean - l)),
+               x = -expm1(fa_min(600.0, -mean - l));
         fa_complex v[3];
         v[0] = fa_of(e * co, e * si);
         v[1] = v[0] * p * p;
@@ -83,9 +69,9 @@ FA_FUNC void fa_gradient_start(fa_gradient_line *g, double t)
         for (m = 0; m < 3; m++) {
             g->v[m][0][i] = __real__ v[m];
             g->v[m][1][i] = __imag__ v[m];
-            if (g->above && i >= g->lifted) {
-                g->v[3 + m][0][i] = g->above[i] * __real__ v[m];
-                g->v[3 + m][1][i] = g->above[i] * __imag__ v[m];
+            if (g->is_split && i >= nodes->lifted) {
+                g->v[3 + m][0][i] = nodes->above[i] * __real__ v[m];
+                g->v[3 + m][1][i] = nodes->above[i] * __imag__ v[m];
             }
         }
     }
@@ -96,9 +82,10 @@ FA_FUNC void fa_gradient_start(fa_gradient_line *g, double t)
 FA_FUNC void fa_gradient_factors(const fa_gradient_line *g, double t, const fa_complex *sum, fa_complex log_bt,
                                  double angle, fa_complex *out)
 {
-    fa_complex u = fa_of(g->tilt, t), by_sigma = sum[1] / sum[0], by_q = sum[2] / sum[0], log_rho = 0.0, rest = 1.0;
-    double steps = g->steps, im;
-    if (g->above) { /* rho = Bb/B0: R'/R is T times B0'/B0 + rho^(T-1)/(1 - rho^T) (D'/B0 - B0'/B0 D/B0) */
+    fa_complex u = fa_of(g->line->plan.tilt, t), by_sigma = sum[1] / sum[0], by_q = sum[2] / sum[0], log_rho = 0.0,
+               rest = 1.0;
+    double steps = g->block->steps, sigma = g->block->sigma, im;
+    if (g->is_split) { /* rho = Bb/B0: R'/R is T times B0'/B0 + rho^(T-1)/(1 - rho^T) (D'/B0 - B0'/B0 D/B0) */
         fa_complex share = sum[3] / sum[0], power;
         log_rho = fa_clog1p_v(-__real__ share, -__imag__ share, &im);
         __imag__ log_rho = im;
@@ -108,11 +95,12 @@ FA_FUNC void fa_gradient_factors(const fa_gradient_line *g, double t, const fa_c
         by_q += power * (sum[5] / sum[0] - by_q * share);
     }
     log_bt -= fa_of(log(fa_modulus(rest)), fa_angle(rest));
-    __imag__ log_bt += 2.0 * FA_PI * rint((steps * (angle + t * g->mean) - __imag__ log_bt) / (2.0 * FA_PI));
-    out[FA_BY_SIGMA] = -steps / (g->sigma * g->sigma * g->sigma) * u * (u - 1.0) * by_sigma;
-    out[FA_BY_Q] = steps / g->q * u * by_q;
+    angle += t * g->block->nodes.mean;
+    __imag__ log_bt += 2.0 * FA_PI * rint((steps * angle - __imag__ log_bt) / (2.0 * FA_PI));
+    out[FA_BY_SIGMA] = -steps / (sigma * sigma * sigma) * u * (u - 1.0) * by_sigma;
+    out[FA_BY_Q] = steps / g->block->q * u * by_q;
     out[FA_BY_STEPS] = log_bt / steps - (1.0 - rest) / rest * log_rho;
-    out[FA_BY_EPS] = fa_of(1.0 - g->c, -g->sign * t);
+    out[FA_BY_EPS] = fa_of(1.0 - g->line->plan.c, -g->turn * t);
 }
 
 /* The sums on the line, over the value, are added to out->by.  spread: relative error of the value.  Errors are
@@ -121,37 +109,41 @@ FA_FUNC void fa_gradient_factors(const fa_gradient_line *g, double t, const fa_c
 FA_FUNC void fa_gradient_sum(fa_gradient_line *g, double spread, fa_gradient *out)
 {
     double plain = 0.0, angle = 0.0, mass = 0.0, size[FA_PARTIALS] = {0.0}, re[6][FA_RUN], im[6][FA_RUN];
-    int k, m, i, count = g->above ? 6 : 3;
-    for (k = 0; k < g->n; k++) {
-        double t = k * g->h, a = g->tilt, f, co, si, log_u;
+    const fa_cap_nodes *nodes = &g->block->nodes;
+    const fa_nodes *s = &nodes->sum;
+    const fa_cap_line *line = g->line;
+    int k, m, i, n = line->n, count = g->is_split ? 6 : 3;
+    for (k = 0; k < n; k++) {
+        double t = k * line->plan.h, a = line->plan.tilt, f, co, si, log_u;
         fa_complex sum[6], factor[FA_PARTIALS], log_f;
         i = k % FA_RUN;
         if (k % FA_GRADIENT_SYNC == 0)
             fa_gradient_start(g, t);
         for (m = 0; m < count && i == 0; m++) {
-            const fa_turning all = {g->v[m][0], g->v[m][1], NULL, NULL, g->s->er, g->s->ei, NULL, NULL};
-            fa_turn_run(&all, m < 3 ? 0 : g->lifted, g->s->n, 0, re[m], im[m]);
+            const fa_turning all = {g->v[m][0], g->v[m][1], NULL, NULL, s->er, s->ei, NULL, NULL};
+            fa_turn_run(&all, m < 3 ? 0 : nodes->lifted, s->n, 0, re[m], im[m]);
         }
         for (m = 0; m < count; m++)
             sum[m] = fa_of(re[m][i], im[m][i]);
-        log_f = fa_of(g->log_f[k] + g->log_over, g->turn * g->arg_f[k] + g->shift * t);
-        f = exp(__real__ log_f) * g->h / FA_PI * (k ? 1.0 : 0.5);
+        log_f = fa_of(line->log_f[k] + g->log_over, g->turn * line->arg_f[k] + g->shift * t);
+        f = exp(__real__ log_f) * line->plan.h / FA_PI * (k ? 1.0 : 0.5);
         si = fa_sincos_v(__imag__ log_f, &co);
         plain = k ? plain : fa_modulus(sum[0]);
         angle += remainder(fa_angle(sum[0]) - angle, 2.0 * FA_PI);
         log_u = 0.5 * (log(a * a + t * t) + log((a - 1.0) * (a - 1.0) + t * t));
         log_f += out->log_value +
-                 fa_of((g->c - 1.0) * out->eps + log_u, g->sign * t * out->eps + atan2(t, a) + atan2(t, a - 1.0));
+                 fa_of((line->plan.c - 1.0) * out->eps + log_u,
+                       g->turn * t * out->eps + atan2(t, a) + atan2(t, a - 1.0));
         fa_gradient_factors(g, t, sum, log_f, angle, factor);
         mass += f;
         for (m = 0; m < FA_PARTIALS; m++) {
             double far = fa_modulus(factor[m]), rough = far;
             if (m == FA_BY_Q)
-                rough += g->steps / g->q * hypot(a, t) * g->gross / plain;
+                rough += g->block->steps / g->block->q * hypot(a, t) * g->gross / plain;
             out->by[m] += f * (co * __real__ factor[m] - si * __imag__ factor[m]);
             size[m] += f * far;
             out->error[m] += 64.0 * FA_EPS * f * rough * plain / fa_modulus(sum[0]);
-            out->error[m] += far * (k == 0 ? 4.0 * spread : k < g->n - 1 ? 0.0 : fa_min(spread, g->n * f));
+            out->error[m] += far * (k == 0 ? 4.0 * spread : k < n - 1 ? 0.0 : fa_min(spread, n * f));
         }
     }
     for (m = 0; m < FA_PARTIALS; m++)
@@ -181,22 +173,23 @@ FA_FUNC void fa_gradient_closed(const fa_cap_job *job, double eps, double log_va
  * was searched for log_delta, which is NaN else, of that of eps */
 FA_FUNC void fa_gradient_capped(fa_cap_work *work, double eps, double log_delta, double width, fa_gradient *out)
 {
-    fa_cap_block *block = work->job.blocks;
-    fa_cap_nodes *s = &block->nodes;
-    fa_cap_line *line = &work->line;
-    fa_cap_reading r = fa_cap_read(&work->job, line, eps);
-    fa_gradient_line g;
+    const fa_cap_job *job = &work->job;
+    const fa_cap_line *line = &work->line;
+    const fa_cap_nodes *s = &job->blocks->nodes;
+    fa_cap_reading r = fa_cap_read(job, line, eps);
+    fa_gradient_line g = {.block = job->blocks,
+                          .line = line,
+                          .turn = job->is_add ? -1.0 : 1.0,
+                          .is_split = job->has_floor,
+                          .v = {{s->sum.vr, s->sum.vi}, {s->sum.gr, s->sum.gi}, {s->sum.fr, s->sum.fi},
+                                {s->large_r, s->large_i}, {s->first_r, s->first_i}, {s->scratch, s->scratch2}}};
     if (fabs(r.log_value - log_delta) < 1e-3)
-        r = fa_cap_read(&work->job, line, eps + (log_delta - r.log_value) / r.slope);
-    fa_gradient_use(&g, &s->sum, s, work->job.has_floor ? s->above : NULL, line->n, line->plan.h);
-    g.log_f = line->log_f, g.arg_f = line->arg_f, g.turn = g.sign = work->job.is_add ? -1.0 : 1.0;
-    g.shift = -g.sign * (r.eps - line->eps);
+        r = fa_cap_read(job, line, eps + (log_delta - r.log_value) / r.slope);
+    g.shift = -g.turn * (r.eps - line->eps);
     g.log_over = line->ref - (line->plan.c - 1.0) * (r.eps - line->eps) - r.log_value;
-    g.sigma = block->sigma, g.q = block->q, g.steps = block->steps, g.mean = s->mean, g.kappa = block->kappa;
-    g.tilt = line->plan.tilt, g.c = line->plan.c;
     out->eps = r.eps;
     out->log_value = r.log_value;
-    out->by[FA_BY_EPS] = -r.fall;
+    out->by[FA_BY_EPS] = -fa_cap_closed_part(&work->job, r.eps, r.log_value).fall;
     fa_gradient_closed(&work->job, r.eps, r.log_value, out->by);
     fa_gradient_sum(&g, log_delta == log_delta ? width * -r.slope : width, out);
 }
