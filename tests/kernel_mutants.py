@@ -87,8 +87,7 @@ MUTANTS = (
      SUMS + "few and added"),
     # rows of a lattice
     ("line/many_steps.h", "    run->relative += count * row->error;", "", ROWS),
-    ("line/many_rows.h", " +\n                  fa_cap_rounding_plain(block, line, sqrt(c * c + t * t), fa_min(FA_CAP_SYNC, w->points)));",
-     ");", ROWS),
+    ("line/many_rows.h", "fa_cap_rounding_plain(block, line, sqrt(c * c + t * t),", "0.0 * fa_max(c,", ROWS),
     ("line/many_rows.h", "    row->error = exp(c * block->kappa) *", "    row->error =", ROWS),
     ("line/many_rows.h", "log(r.one * (1.0 + 1e-10 * (1.0 + fabs(r.k)))", "log(r.one * (1.0 - 1e-10)", ROWS),
 )

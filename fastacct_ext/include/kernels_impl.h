@@ -217,7 +217,7 @@ static int fa_capped_line(int n, const double *sigma, const double *q, const dou
             fa_cap_job_add(&work.job, sigma[b], q[b], steps[b]);
         else {
             fa_hook_pair(pairs + b, sigma[b], q[b], records);
-            fa_cap_job_add_mixture(&work.job, pairs + b, steps[b]);
+            fa_cap_job_add_pair(&work.job, pairs + b, steps[b]);
         }
     }
     work.job.mu2 = mu2;

@@ -109,7 +109,7 @@ static int job_of(drawn *d)
         }
         other[0] = a->records < 0 ? other[0] : 1.0;
         fa_pair_mixture(&d->pair, a->noise, k + 1, weight, mean, a->records < 0 ? 2 : 1, other, other_mean);
-        fa_cap_job_add_mixture(job, &d->pair, a->steps);
+        fa_cap_job_add_pair(job, &d->pair, a->steps);
     }
     job->is_add = a->kind == ADDED || a->kind == WALLED;
     job->walled = a->kind == WALLED;

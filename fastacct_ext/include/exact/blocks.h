@@ -78,13 +78,8 @@ FA_FUNC void fa_job_capped(fa_exact *e, const double *count)
         for (b = 0, ends = 1; b < n; b++)
             ends = ends && !fa_pair_grows(own + b);
         fa_capped_begin(e->capped + d, n <= FA_CAP_BLOCKS ? n : 0, ends);
-        for (b = 0; b < n && n <= job->capacity; b++) {
-            const fa_pair *pair = (ends ? other : own) + b;
-            if (pair->sample_rate > 0.0)
-                fa_cap_job_add(job, pair->sigma, pair->sample_rate, count[b]);
-            else
-                fa_cap_job_add_mixture(job, pair, count[b]);
-        }
+        for (b = 0; b < n && n <= job->capacity; b++)
+            fa_cap_job_add_pair(job, (ends ? other : own) + b, count[b]);
         job->mu2 = e->mu2;
     }
 }
@@ -114,7 +109,7 @@ static int fa_job_blocks(fa_exact *e, fa_many *many, const fa_job *job, double *
     const double *weight = job->weight, *mean = job->mean;
     int b, d, used = 0, lone = 0, n = job->n_blocks;
     fa_dd end[2] = {{0.0, 0.0}, {0.0, 0.0}}, mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
-    e->symmetric = 1;
+    e->symmetric = !many;
     e->total = 0.0;
     for (b = 0; b < n; weight += job->n_p[b] + job->n_q[b], mean += job->n_p[b] + job->n_q[b], b++) {
         double count = job->count[b], sigma = job->sigma[b];
@@ -141,7 +136,7 @@ static int fa_job_blocks(fa_exact *e, fa_many *many, const fa_job *job, double *
         counts[used++] = count;
     }
     for (d = 0; d < 2; d++)
-        e->end[d] = lone ? INFINITY : end[d].hi;
+        e->end[d] = lone || (many && d == 0) ? INFINITY : end[d].hi;
     e->mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
     if (many)
         return fa_many_ready(many, e->mu2, e->end[1]);

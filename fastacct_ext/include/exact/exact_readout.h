@@ -68,6 +68,11 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         r.upper = -INFINITY;
         return r;
     }
+    if (e->many) {
+        e->refused |= !(eps > 0.0) || !fa_many_log_delta_way(e->many, way, eps, &r);
+        e->slope = e->many->slope;
+        return r;
+    }
     if (e->only_gaussian)
         return fa_gaussian_log_delta_of(e, eps);
     if (fa_is_one_step(e))
@@ -160,6 +165,10 @@ FA_FUNC fa_interval fa_ended_eps(fa_exact *e, int way, double log_delta)
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
     fa_interval r = {0.0, INFINITY};
+    if (e->many) {
+        e->refused |= !fa_many_eps_way(e->many, way, log_delta, &r);
+        return r;
+    }
     if (e->only_gaussian || fa_is_one_step(e))
         return fa_closed_eps(e, way, log_delta);
     if (e->capped[way].job.n == 0)
@@ -182,6 +191,8 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
 {
     if (e->symmetric || eps >= e->end[1] * (1.0 + 8.0 * FA_EPS))
         return 1;
+    if (e->many)
+        return fa_many_add_is_below(e->many, eps, log_delta);
     if (fa_is_one_step(e))
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
     return e->capped[0].certified && !e->capped[0].job.is_add && eps > 0.0 &&
@@ -192,16 +203,11 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
 {
     fa_interval r = {-INFINITY, 0.0}, add;
     double slope;
-    if (e->many) {
-        e->refused = !(eps > 0.0) || !fa_many_log_delta(e->many, eps, &r);
-        e->slope = e->many->slope;
-        return fa_safe(r, -INFINITY, 0.0);
-    }
     if (e->directions == FA_WAYS_ADD && !e->symmetric)
         return fa_exact_log_delta_way(e, 1, eps);
     r = fa_exact_log_delta_way(e, 0, eps);
     slope = e->slope;
-    if (e->directions == FA_WAYS_REMOVE || e->symmetric || eps == 0.0 ||
+    if (e->directions == FA_WAYS_REMOVE || e->symmetric || e->refused || eps == 0.0 ||
         (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {
         e->slope = slope;
         return r;
@@ -217,15 +223,11 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
 FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
 {
     fa_interval r = {0.0, INFINITY}, add;
-    if (e->many) {
-        e->refused = !fa_many_eps(e->many, log_delta, &r);
-        return fa_safe(r, 0.0, INFINITY);
-    }
     if (e->directions == FA_WAYS_ADD && !e->symmetric)
         return fa_exact_eps_way(e, 1, log_delta);
     r = fa_exact_eps_way(e, 0, log_delta);
     /* at eps = 0 both directions are the total variation distance */
-    if (e->directions == FA_WAYS_REMOVE || e->symmetric ||
+    if (e->directions == FA_WAYS_REMOVE || e->symmetric || e->refused ||
         (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
         return r;
     add = fa_exact_eps_way(e, 1, log_delta);

@@ -32,8 +32,8 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
             error += fa_cap_plain_ends(block, real) + 1e-12 * r.one * (1.0 + fabs(r.k));
         else
             error += fa_cap_ends(block, real, v, 1) +
-                     (block->pair ? 1e-12 : 1e-13) * (fabs(expm1(r.k / block->steps - x * s->mean)) +
-                                                      v * sqrt(fa_max(0.0, r.d2 / block->steps)));
+                     1e-12 * (fabs(expm1(r.k / block->steps - x * s->mean)) +
+                              v * sqrt(fa_max(0.0, r.d2 / block->steps)));
         k += block->steps * (x * s->mean + (job->walled ? log(r.one + error) : log1p(r.rest + error))) + slop;
         if (block->split)
             none += block->steps * log1p(-fa_min(1.0, 1.25 * r.jumps / block->steps +

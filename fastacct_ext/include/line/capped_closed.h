@@ -78,9 +78,7 @@ FA_FUNC void fa_cap_count_low(fa_cap_job *job)
         double sd = sqrt(block->sigma * block->sigma + w->floor_width * w->floor_width);
         w->low_depth = w->floor / sd;
         w->low_q = fa_log_tail(-w->low_depth);
-        w->low_more = exp((block->pair ? fa_mix_log_low(block->pair, w->floor, sd)
-                                       : block->log_odds + fa_log_tail((1.0 - w->floor) / sd)) -
-                          w->low_q);
+        w->low_more = exp(fa_mix_log_low(block->pair, w->floor, sd) - w->low_q);
         w->low_cut = 0.0;
         job->low_q += block->steps * w->low_q;
         job->low_p += block->steps * log1p(w->low_more);

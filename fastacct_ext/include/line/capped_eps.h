@@ -82,7 +82,7 @@ FA_FUNC int fa_cap_eps_on(fa_cap_work *work, const fa_cap_answer *a, double log_
         return 0;
     g = fa_cap_move_ledger(work, a, eps, log_delta);
     return g.up + g.down < good * -r.slope * eps &&
-           fa_cap_ends_of(&work->job, &work->line, log_delta, eps, a, &r, &g, out);
+           fa_cap_ends_of(&work->job, &work->line, log_delta, eps, &r, &g, out);
 }
 
 /* a line near eps(delta), its reading there, and its ledger; 0: none */
@@ -112,7 +112,6 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
         if (near == 2) {
             if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g))
                 return 0;
-            fa_cap_bound_series(line, a);
             width = 1.0 / (-a->r.slope * a->eps);
             if (harder == 2 || (a->g.up + a->g.down) * width < aim->good)
                 return a->r.slope < 0.0;

@@ -90,7 +90,7 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     double alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     int j, n = s->sum.n / 2;
-    if (block->pair)
+    if (!block->is_sampled)
         fa_mix_fill_moduli(block, line, t, right, job->has_floor);
     else if (job->has_floor)
         fa_cap_fill_moduli(block, line, t, right, 1);
@@ -98,38 +98,34 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
         fa_cap_fill_moduli(block, line, t, right, 0);
     out.line = alias * fa_cap_cells(s->sum.vr, s->sum.vi, n);
     out.mean = alias * fa_cap_cells(s->sum.gr, s->sum.gi, n);
-    out.right = alias * fa_cap_cells(s->scratch, block->pair ? s->sum.er : s->scratch, n);
-    if (block->pair)
+    out.right = alias * fa_cap_cells(s->scratch, block->is_sampled ? s->scratch : s->sum.er, n);
+    if (!block->is_sampled)
         out.back = alias * fa_cap_cells(s->large_i, s->sum.ei, n);
     if (job->has_floor) {
-        out.large = alias * fa_cap_cells(s->scratch2, block->pair ? s->sum.fi : s->scratch2, n);
+        out.large = alias * fa_cap_cells(s->scratch2, block->is_sampled ? s->scratch2 : s->sum.fi, n);
         for (j = s->seen / 2 + 2; j < n; j++) /* small losses end before */
             s->large_r[j] = 0.0;
-        out.low = alias * fa_cap_cells(s->large_r, block->pair ? s->sum.fr : s->large_r, n);
+        out.low = alias * fa_cap_cells(s->large_r, block->is_sampled ? s->large_r : s->sum.fr, n);
     }
     return out;
 }
 
-/* Rounding of sum W (exp(u l) - 1 - u l) at |u| = c (near) and for |u| <= u_max (far).  Per node: weights 40 u, what
- * z's own rounding makes of the Gaussian (|z| (14 + 6 |X| + 2 |log odds|) u) and of a window; l to 8 u of the loss; a
- * phasor step as in contour.md.  Every entry grows at most like |u|^2 */
-FA_INLINE void fa_cap_round(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
-                            fa_cap_errors *out, const int mixed)
+/* Rounding of sum W (exp(u l) - 1 - u l) at |u| = c (near) and for |u| <= u_max (far): of weights, of losses, what z's
+ * own makes of a window, and a phasor step as in contour.md.  Every entry grows at most like |u|^2 */
+FA_FUNC void fa_cap_rounding(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
+                             fa_cap_errors *out)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
-    const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x,
-                 *rough = mixed ? s->rough : s->z;
+    const double *ls = s->sum.lr, *weight = s->sum.wr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
     double c = line->plan.tilt, near_c = fabs(c), h = line->plan.h, shift = fabs(block->kappa - s->mean),
            inv_width = 1.0 / w->width, cap = fabs(w->cap), near = 0.0, far = 0.0;
     int j, n = s->sum.n, edge = s->edge;
     FA_PRAGMA(omp simd reduction(+ : near, far))
     for (j = 0; j < n; j++) {
         double l = ls[j], al = fabs(l), x = u_max * al, y = near_c * al, d = fa_min(2.0, h * al), z = fabs(zs[j]);
-        double wj = weight[j], m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l))), plain = al + shift;
-        double fine = fa_cap_fine(block, z, zs[j], rough[j], mixed);
-        double loss = m * (fa_cap_loss_fine(plain, rough[j], mixed) + 4.0 * al + 2.0 * shift), grow = 5.0 + 16.0 * d,
-               add = (14.0 + steps) * wj * d;
+        double wj = weight[j], m = fa_max(wj, fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l))), fine = s->fine[j],
+               loss = m * (s->slip[j] + 4.0 * al + 2.0 * shift), grow = 5.0 + 16.0 * d, add = (14.0 + steps) * wj * d;
         fine += j >= edge ? 10.0 + 2.0 * (1.0 + fabs(fa_max(-9.0, xs[j]))) * (z + cap) * inv_width : 0.0;
         fine += grow * steps;
         far += fa_min(0.5 * x * x * m, 2.0 * m + wj * x) * fine + fa_min(x, 2.0) * u_max * loss + add * x * steps;
@@ -139,23 +135,12 @@ FA_INLINE void fa_cap_round(const fa_cap_block *block, const fa_cap_line *line, 
     out->far = FA_EPS * (far + 10.0 * w->q_mass) + u_max * s->mean_error;
 }
 
-FA_FUNC void fa_cap_rounding(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
-                             fa_cap_errors *out)
-{
-    if (block->pair)
-        fa_cap_round(block, line, u_max, steps, out, 1);
-    else
-        fa_cap_round(block, line, u_max, steps, out, 0);
-}
-
 /* rounding of the large losses' sum D */
-FA_INLINE double fa_cap_round_large(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
-                                    const int mixed)
+FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
-    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above,
-                 *rough = mixed ? s->rough : s->z;
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *above = s->above;
     double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / w->width, cap = fabs(w->cap),
            scale = w->width / w->floor_width, offset = (w->cap - w->floor) / w->floor_width * FA_HALF_ROOT,
            inv_floor = 1.0 / w->floor_width, floor_at = fabs(w->floor), large = 0.0;
@@ -163,47 +148,31 @@ FA_INLINE double fa_cap_round_large(const fa_cap_block *block, const fa_cap_line
     FA_PRAGMA(omp simd reduction(+ : large))
     for (j = s->lifted; j < n; j++) {
         double l = ls[j], al = fabs(l), z = fabs(zs[j]), y = fabs(fa_min(9.0, xs[j] * scale + offset)),
-               plain = al + shift;
-        double fine = 80.0 + fa_cap_fine(block, z, zs[j], rough[j], mixed);
+               fine = 80.0 + s->fine[j];
         fine += (j >= edge ? 2.0 * (1.0 + fabs(fa_max(-9.0, xs[j]))) * (z + cap) * inv_width : 0.0) +
                 2.0 * (1.0 + y) * (z + floor_at + cap) * inv_floor;
         large += above[j] * fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) *
-                 (fine + 9.0 * steps + u_max * (fa_cap_loss_fine(plain, rough[j], mixed) + 4.0 * al + 2.0 * shift) +
-                  6.0 * u_max * al);
+                 (fine + 9.0 * steps + u_max * (s->slip[j] + 10.0 * al + 2.0 * shift));
     }
     return FA_EPS * large;
 }
 
-FA_FUNC double fa_cap_rounding_large(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
-{
-    return block->pair ? fa_cap_round_large(block, line, u_max, steps, 1)
-                       : fa_cap_round_large(block, line, u_max, steps, 0);
-}
-
 /* walled: rounding of the plain sum of W exp(u l), relative to its node's weight */
-FA_INLINE double fa_cap_round_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps,
-                                    const int mixed)
+FA_FUNC double fa_cap_rounding_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x, *rough = mixed ? s->rough : s->z;
+    const double *ls = s->sum.lr, *log_w = s->sum.log_w, *zs = s->z, *xs = s->x;
     double c = line->plan.tilt, shift = fabs(block->kappa - s->mean), inv_width = 1.0 / block->w.width,
            cap = fabs(block->w.cap), sum = 0.0;
     int j, n = s->sum.n, edge = s->edge;
     FA_PRAGMA(omp simd reduction(+ : sum))
     for (j = 0; j < n; j++) {
-        double l = ls[j], al = fabs(l), z = fabs(zs[j]),
-               fine = 80.0 + 9.0 * steps + fa_cap_fine(block, z, zs[j], rough[j], mixed),
-               loss = fa_cap_loss_fine(al + shift, rough[j], mixed) + 10.0 * al + 2.0 * shift;
+        double l = ls[j], al = fabs(l), z = fabs(zs[j]), fine = 80.0 + 9.0 * steps + s->fine[j],
+               loss = s->slip[j] + 10.0 * al + 2.0 * shift;
         fine += j >= edge ? 10.0 + 2.0 * (1.0 + fa_min(9.0, fabs(xs[j]))) * (z + cap) * inv_width : 0.0;
         sum += fa_exp_plain_v(fa_min(690.0, log_w[j] + c * l)) * (fine + u_max * loss);
     }
     return FA_EPS * sum;
-}
-
-FA_FUNC double fa_cap_rounding_plain(const fa_cap_block *block, const fa_cap_line *line, double u_max, double steps)
-{
-    return block->pair ? fa_cap_round_plain(block, line, u_max, steps, 1)
-                       : fa_cap_round_plain(block, line, u_max, steps, 0);
 }
 
 /* walled: what lies beyond the first and the last node of E_Q[exp(x l) keep], x < 0 or 1.  Left of the first l is at
@@ -218,22 +187,9 @@ FA_FUNC double fa_cap_plain_ends(const fa_cap_block *block, double x)
     if (fall > 0.0 && x < 0.0)
         left = fa_min(left, exp(fa_min(600.0, s->sum.log_w[0] + x * s->sum.lr[0])) *
                                 (1.0 + 1.0 / (fall * s->h * s->slope[0])));
-    if (x < 0.0) /* off the real line the loss may be less */
-        last = block->pair ? last + log(cos(0.5 * block->strip)) : (last + mean) * cos(block->strip) - mean;
+    if (x < 0.0) /* off the real line the loss may be less: |1 + w| >= 1 + w cos(strip) >= (1 + w)^cos(strip) */
+        last = fa_max(last + s->stretch * log(cos(0.5 * block->strip)), (last + mean) * cos(block->strip) - mean);
     return left + (2.0 + 4.0 * block->strip / s->h) * exp(fa_min(600.0, s->sum.log_w[end] + x * last));
-}
-
-/* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order
- * 1) or exp(ul) - 1 - ul (order 2) */
-FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int order)
-{
-    const fa_cap_nodes *s = &block->nodes;
-    double mean = fabs(s->mean - block->kappa), first = s->z[0] / block->sigma,
-           x = u * fa_max(mean, fabs(s->sum.lr[0]));
-    double left = block->pair ? fa_mix_left_end(block, v, u, order)
-                              : 0.5 * exp(-0.5 * first * first + fa_max(0.0, -v * mean)) *
-                                    (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
-    return left + fa_cap_right_end(block, v, u);
 }
 
 /* the errors of one block's B0 and D on the line */

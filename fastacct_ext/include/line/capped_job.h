@@ -57,8 +57,9 @@ typedef struct {
     double *above, *large, *small;  /* 1 - the floor's window, and the weights times it and times the window */
     double *large_r, *large_i;      /* phasors of `large` */
     double *first_r, *first_i;      /* what the first step adds to a phasor of `sum` */
-    double *gross, *moved, *spread; /* of mixtures: log(1 + w_P) + log(1 + w_Q), A - B, bound of their variances ... */
-    double *rough;                  /* ... and what log(1 + w) rounds, of both sides, in units of the last place */
+    double *gross, *moved; /* of mixtures: log(1 + w_P) + log(1 + w_Q), A - B; of others A - B at both ends alone */
+    double *spread;        /* bound of l'' */
+    double *fine, *slip;   /* what a weight rounds, relative, and a loss, in units of the last place */
     int seen; /* small losses have no node from here on: where exp(v l) would outweigh the floor's window */
     double *scratch, *scratch2;
     double *memory;
@@ -83,7 +84,9 @@ typedef struct {
 
 /* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 typedef struct {
-    const fa_pair *pair; /* mixtures; NULL: a sampled Gaussian */
+    const fa_pair *pair;
+    fa_pair own;    /* that of a sampled Gaussian ... */
+    int is_sampled; /* ... whose nodes are uniform in the loss on the right; those of other mixtures are uniform in z */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
     double log_most;                 /* the largest |log| of a weight */
@@ -126,7 +129,7 @@ typedef struct {
 /* the exponent on the nodes where K of the job is asked for v */
 FA_INLINE double fa_cap_tilt(const fa_cap_job *job, double v) { return job->is_add ? 1.0 - v : v; }
 
-#define FA_CAP_ARRAYS 31 /* of nodes ... */
+#define FA_CAP_ARRAYS 32 /* of nodes ... */
 #define FA_CAP_GAP    8  /* ... and room between them, so that no two are a whole number of pages apart */
 
 FA_INLINE double *fa_cap_align(double *memory) { return (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63); }
@@ -140,7 +143,7 @@ FA_FUNC void fa_cap_nodes_lay(fa_cap_nodes *s, double *at, size_t c)
                                       &s->bend,    &sum->vr,    &sum->vi,    &sum->er,    &sum->ei,     &sum->gr,
                                       &sum->gi,    &sum->fr,    &sum->fi,    &s->large_r, &s->large_i,  &s->first_r,
                                       &s->first_i, &s->scratch, &s->scratch2, &s->gross,  &s->moved,    &s->spread,
-                                      &s->rough};
+                                      &s->fine,    &s->slip};
     int i;
     for (i = 0; i < FA_CAP_ARRAYS; i++)
         *arrays[i] = at + (size_t)i * (c + FA_CAP_GAP);
@@ -174,24 +177,39 @@ FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
     return job->blocks != NULL;
 }
 
-FA_FUNC void fa_cap_job_add(fa_cap_job *job, double sigma, double q, double steps)
+/* steps of a pair of mixtures, which stays where it is */
+FA_FUNC void fa_cap_job_add_pair(fa_cap_job *job, const fa_pair *pair, double steps)
 {
     fa_cap_block *block = job->blocks + job->n++;
-    block->pair = NULL;
+    int i;
+    block->pair = pair;
+    block->is_sampled = pair->sample_rate > 0.0;
     block->deep = 0.0;
     block->walled = 0;
-    block->sigma = sigma;
-    block->q = q;
+    block->sigma = pair->sigma;
+    block->q = block->is_sampled ? pair->sample_rate : -expm1(pair->p_weight[0]);
     block->steps = steps;
     block->log_steps = log(steps);
-    block->kappa = log1p(-q);
-    block->log_odds = log(q) - block->kappa;
-    block->log_most = fabs(block->log_odds);
-    block->inv_var = 1.0 / (sigma * sigma);
-    block->variance = steps * q * q * expm1(fa_min(block->inv_var, 50.0));
+    block->kappa = pair->kappa;
+    block->log_odds = block->is_sampled ? pair->p_weight[1] - pair->kappa : 0.0;
+    block->log_most = 0.0;
+    for (i = 0; i <= pair->n_p; i++)
+        block->log_most = fa_max(block->log_most, 2.0 * fabs(pair->p_weight[i]));
+    block->inv_var = pair->inv_var;
+    block->variance = steps * fa_mix_chi_square(pair);
     job->steps += steps;
     job->variance += block->variance;
     job->least += steps * block->kappa;
+    job->mixtures += !block->is_sampled;
+    job->dip = fa_max(job->dip, fa_mix_dip(pair));
+}
+
+/* of a sampled Gaussian */
+FA_FUNC void fa_cap_job_add(fa_cap_job *job, double sigma, double q, double steps)
+{
+    fa_pair *own = &job->blocks[job->n].own;
+    fa_pair_sampled(own, sigma, q);
+    fa_cap_job_add_pair(job, own, steps);
 }
 
 /* steps of one sampled Gaussian alone; 0: no memory */
@@ -201,25 +219,6 @@ FA_FUNC int fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps
         return 0;
     fa_cap_job_add(job, sigma, q, steps);
     return 1;
-}
-
-/* steps of a pair of mixtures, which stays where it is */
-FA_FUNC void fa_cap_job_add_mixture(fa_cap_job *job, const fa_pair *pair, double steps)
-{
-    fa_cap_block *block = job->blocks + job->n;
-    int i;
-    fa_cap_job_add(job, pair->sigma, -expm1(pair->p_weight[0]), steps);
-    job->variance -= block->variance;
-    job->least += steps * (pair->kappa - block->kappa);
-    job->mixtures++;
-    block->pair = pair;
-    block->kappa = pair->kappa;
-    block->log_odds = block->log_most = 0.0;
-    for (i = 0; i <= pair->n_p; i++)
-        block->log_most = fa_max(block->log_most, 2.0 * fabs(pair->p_weight[i]));
-    block->variance = steps * fa_mix_chi_square(pair);
-    job->variance += block->variance;
-    job->dip = fa_max(job->dip, fa_mix_dip(pair));
 }
 
 /* The budget of work.  Every bound holds for any of these; they decide how narrow it is, and what it costs */
@@ -253,32 +252,23 @@ FA_INLINE double fa_cap_exp(double x) { return x > 300.0 ? INFINITY : exp(x); }
 FA_INLINE double fa_cap_swell(double x) { return x <= 690.0 ? fa_exp_plain_v(x) : INFINITY; }
 
 /* z where one step's loss is `loss` > log(1-q) */
-FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
-{
-    double l = loss - block->kappa;
-    if (block->pair)
-        return fa_mix_z(block->pair, l);
-    return block->sigma * block->sigma * ((l > 30.0 ? l : log(expm1(l))) - block->log_odds) + 0.5;
-}
+FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss) { return fa_mix_z(block->pair, loss - block->kappa); }
 
-/* whether its losses grow without end */
-FA_INLINE int fa_cap_grows(const fa_cap_block *block) { return !block->pair || fa_pair_grows(block->pair); }
+/* whether its losses grow without end, and whether they fall */
+FA_INLINE int fa_cap_grows(const fa_cap_block *block) { return fa_pair_grows(block->pair); }
+FA_INLINE int fa_cap_falls(const fa_cap_block *block) { return fa_pair_falls(block->pair); }
 
 /* l(z) = loss - log(1-q) >= 0 */
 FA_INLINE double fa_cap_l(const fa_cap_block *block, double z)
 {
-    double x = block->log_odds + (z - 0.5) * block->inv_var, moved;
-    if (block->pair)
-        return fa_mix_l(block->pair, z, &moved);
-    return x > 30.0 ? x : log1p(exp(x));
+    double moved;
+    return fa_mix_l(block->pair, z, &moved);
 }
 
-/* dl/dz sigma^2, 1 - exp(-l): 0 where a record is hardly touched, 1 where it surely took part */
+/* dl/dz sigma^2: 0 where a record is hardly touched, 1 where it surely took part */
 FA_INLINE double fa_cap_posterior(const fa_cap_block *block, double z)
 {
     double moved;
-    if (!block->pair)
-        return -expm1(-fa_cap_l(block, z));
     (void)fa_mix_l(block->pair, z, &moved);
     return fa_max(moved, 1e-300);
 }
@@ -288,24 +278,15 @@ FA_FUNC void fa_cap_set_tails(fa_cap_block *block, double sd)
 {
     fa_cap_windows *w = &block->w;
     double less;
-    if (block->pair) {
-        fa_mix_tails(block->pair, w->cap, sd, &w->log_q, &w->log_p, &less);
-        w->depth = (w->cap - block->pair->q_low) / sd;
-        w->q_mass = exp(w->log_q);
-        w->gain = exp(w->log_p) - exp(less);
-        w->lost = exp(less - w->log_p);
-        if (!fa_pair_grows(block->pair)) { /* what is beyond is worth nothing, and counted as an error */
-            w->gain = w->lost = 0.0;
-            w->log_p = w->log_q - 50.0;
-        }
-        return;
-    }
-    w->depth = w->cap / sd;
-    w->log_q = fa_log_tail(w->depth);
-    w->log_p = log(block->q) + fa_log_tail((w->cap - 1.0) / sd);
+    fa_mix_tails(block->pair, w->cap, sd, &w->log_q, &w->log_p, &less);
+    w->depth = (w->cap - block->pair->q_low) / sd;
     w->q_mass = exp(w->log_q);
-    w->gain = exp(w->log_p) - block->q * w->q_mass;
-    w->lost = exp(log(block->q) + w->log_q - w->log_p);
+    w->gain = exp(w->log_p) - exp(less);
+    w->lost = exp(less - w->log_p);
+    if (!fa_cap_grows(block)) { /* what is beyond is worth nothing, and counted as an error */
+        w->gain = w->lost = 0.0;
+        w->log_p = w->log_q - 50.0;
+    }
 }
 
 /* a cap of this width whose window begins at z; 0 where there is none in doubles */

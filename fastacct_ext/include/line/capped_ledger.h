@@ -20,7 +20,7 @@ FA_INLINE double fa_cap_raise(const fa_cap_block *block) { return fa_max(0.0, -6
 
 /* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature paid, in the nodes' scratch; in scratch2
  * what the curvature of the loss costs for each unit of a */
-FA_INLINE void fa_cap_weigh_some(fa_cap_block *block, const int mixed)
+FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
 {
     fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
@@ -33,33 +33,19 @@ FA_INLINE void fa_cap_weigh_some(fa_cap_block *block, const int mixed)
         double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2 + 0.8 * w->width,
                b = f * f * s2 * s2 * stiff +
                    f * s->bend[j] * (fabs(s->z[j]) + h * s2 + u0 * s2 / (w->width * w->width)) + 3.0 * s->bend[j] + 0.5;
-        double v = fa_exp_plain_v(fa_min(s->start + j * h, 300.0)), one = 1.0 + v;
         beyond[j] = s->beyond[j] * fa_cap_swell(fa_max(-690.0, s->log_q[j] + raise) + cell * b);
-        bent[j] = cell * s->stretch * fa_min(v / (one * one), 1.0 / one); /* l'' = stretch v/(1 + v)^2 */
-        if (mixed)
-            bent[j] = cell * s->spread[j];
+        bent[j] = cell * s->spread[j];
     }
 }
 
-FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
-{
-    if (block->pair)
-        fa_cap_weigh_some(block, 1);
-    else
-        fa_cap_weigh_some(block, 0);
-}
-
-/* what E_Q[e^(al) keep], a < 0, may be off by: its nodes' quadrature and ends.  |1 + w_P| >= cos(strip/2) (1 + w) off
- * the real line; where Q is a mixture too, the moduli are for FA_MIX_PUT as well */
+/* what E_Q[e^(al) keep], a < 0, may be off by: its nodes' quadrature and ends.  Re l >= 0 in the strip, where no loss
+ * falls without end; else the moduli are for FA_MIX_PUT as well */
 FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
 {
-    double mean = fa_max(0.0, block->nodes.mean - block->kappa);
-    if (!block->pair)
-        return (block->moduli.right + fa_cap_ends(block, 1.0, -a, 1)) * exp(-a * mean);
-    if (fa_pair_falls(block->pair))
-        return a >= FA_MIX_PUT ? block->moduli.back + fa_mix_ends(block, a, -a, 1) : INFINITY;
-    return (block->moduli.right + fa_mix_ends(block, 0.0, -a, 1)) *
-           exp(-a * (mean - log(cos(0.5 * block->strip))));
+    if (fa_cap_falls(block))
+        return a >= FA_MIX_PUT ? block->moduli.back + fa_cap_ends(block, a, -a, 1) : INFINITY;
+    return (block->moduli.right + fa_cap_ends(block, 0.0, -a, 1)) *
+           exp(-a * fa_max(0.0, block->nodes.mean - block->kappa));
 }
 
 /* 0: J(a) vanishes */

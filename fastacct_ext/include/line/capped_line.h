@@ -76,11 +76,11 @@ FA_FUNC int fa_cap_reserve_points(fa_cap_job *job, fa_cap_line *line, int n)
     return 1;
 }
 
-/* mu = -E_Q[keep (e^L - 1 - L)], its rounding error, and the losses relative to it */
-FA_INLINE void fa_cap_centre_some(const fa_cap_block *block, fa_cap_nodes *s, const int mixed)
+/* mu = -E_Q[keep (e^L - 1 - L)], its rounding error and what is beyond the nodes, and the losses relative to it */
+FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
 {
     const fa_cap_windows *w = &block->w;
-    const double *log_w = s->sum.log_w, *weight = s->sum.wr, *z = s->z, *rough = mixed ? s->rough : s->z;
+    const double *log_w = s->sum.log_w, *weight = s->sum.wr, *fine = s->fine, *slip = s->slip;
     double kappa = block->kappa, sum = 0.0, error = 0.0, shift, first = s->z[0] / block->sigma, *l = s->sum.lr;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum, error))
@@ -88,20 +88,19 @@ FA_INLINE void fa_cap_centre_some(const fa_cap_block *block, fa_cap_nodes *s, co
         double loss = l[j] + kappa, e, tiny = fa_expm1_minus_plain_v(fa_max(-600.0, fa_min(loss, 1.0)), &e),
                size = loss + log_w[j];
         double big = size > -690.0 ? fa_exp_plain_v(size) : 0.0,
-               value = loss < 1.0 ? weight[j] * tiny : big - weight[j] * (1.0 + loss), far = fabs(z[j]);
-        double fine = 8.0 + fa_cap_fine(block, far, z[j], rough[j], mixed),
-               slack = fa_cap_loss_fine(fabs(l[j]), rough[j], mixed) + fabs(l[j]) + 2.0 * fabs(kappa);
+               value = loss < 1.0 ? weight[j] * tiny : big - weight[j] * (1.0 + loss);
         sum += value;
-        error += fabs(value) * fine + (loss < 1.0 ? weight[j] * fabs(e - 1.0) : big) * slack;
+        error += fabs(value) * (8.0 + fine[j]) +
+                 (loss < 1.0 ? weight[j] * fabs(e - 1.0) : big) * (slip[j] + fabs(l[j]) + 2.0 * fabs(kappa));
     }
     s->mean = -sum;
-    s->mean_error = FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass)) +
-                    (mixed ? fa_mix_left_end(block, 0.0, 1.0, 2) + fa_cap_right_end(block, 1.0, 1.0)
-                           : 0.5 * exp(-0.5 * first * first) * kappa * kappa);
     s->linear = s->mean * w->q_mass - w->gain;
     shift = kappa - s->mean;
     for (j = 0; j < n; j++)
         l[j] += shift;
+    s->mean_error = FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass)) + fa_cap_right_end(block, 1.0, 1.0) +
+                    (fa_cap_falls(block) ? fa_cap_left_end(block, 0.0, 1.0, 2)
+                                         : 0.5 * exp(-0.5 * first * first) * kappa * kappa);
 }
 
 /* walled: losses relative to their tilted mean */
@@ -124,14 +123,6 @@ FA_FUNC void fa_cap_centre_plain(fa_cap_nodes *s, double c)
     s->mean_error = s->linear = 0.0;
     for (j = 0; j < n; j++)
         l[j] -= shift;
-}
-
-FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
-{
-    if (block->pair)
-        fa_cap_centre_some(block, s, 1);
-    else
-        fa_cap_centre_some(block, s, 0);
 }
 
 /* cos(x) - 1, sin(x) and sin(x) - x */

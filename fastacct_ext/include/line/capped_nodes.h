@@ -134,20 +134,27 @@ FA_FUNC void fa_cap_no_floor(fa_cap_nodes *s)
     memset(s->above, 0, sizeof(double) * (size_t)s->sum.n);
 }
 
-/* bounds of |f'/f| for |Im xi| <= FA_CAP_STRIP: min(1 + p/C, b w p/(2 C))/(cos(eta/2) (1 + w)), p = a w/(e^l - 1), b =
- * 1 - a, C = cos(b eta/2) */
-FA_FUNC void fa_cap_bends(fa_cap_nodes *s)
+/* What the bounds of a line's nodes are made of.  |f'/f| for |Im xi| <= FA_CAP_STRIP: min(1 + p/C, b w p/(2 C))/(cos(
+ * eta/2) (1 + w)), p = a w/(e^l - 1), b = 1 - a, C = cos(b eta/2); l'' = a w/(1 + w)^2; rounding, z's own in it */
+FA_FUNC void fa_cap_bends(const fa_cap_block *block, fa_cap_nodes *s)
 {
     double b = 1.0 - s->stretch, inv_c = 1.0 / cos(0.5 * FA_CAP_STRIP * b), inv_h = 1.0 / cos(0.5 * FA_CAP_STRIP),
-           h = s->h, start = s->start;
-    const double *slope = s->slope, *l = s->sum.lr;
-    double *bend = s->bend;
+           h = s->h, start = s->start, inv_var = block->inv_var, odds = block->log_odds;
+    const double *slope = s->slope, *l = s->sum.lr, *zs = s->z;
+    double *bend = s->bend, *spread = s->spread, *fine = s->fine, *slip = s->slip;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        double w = fa_exp_plain_v(fa_min(start + j * h, 300.0)), p = slope[j] * (1.0 + w) * fa_exp_plain_v(-l[j]);
-        bend[j] = fa_min(1.0 + p * inv_c, 0.5 * b * w * p * inv_c) * inv_h / (1.0 + w);
+        double w = fa_exp_plain_v(fa_min(start + j * h, 300.0)), p = slope[j] * (1.0 + w) * fa_exp_plain_v(-l[j]),
+               one = 1.0 + w, z = fabs(zs[j]);
+        bend[j] = fa_min(1.0 + p * inv_c, 0.5 * b * w * p * inv_c) * inv_h / one;
+        spread[j] = s->stretch * fa_min(w / (one * one), 1.0 / one);
+        fine[j] = 40.0 + 2.0 * z * z * inv_var +
+                  z * (14.0 + 6.0 * fabs(odds + (zs[j] - 0.5) * inv_var) + 2.0 * fabs(odds));
+        slip[j] = 8.0 * l[j];
     }
+    s->moved[0] = -expm1(-l[0]);
+    s->moved[n - 1] = -expm1(-l[n - 1]);
 }
 
 /* nodes from z_low to z_high with the cap's window; losses counted from log(1-q).  Without `all`, losses and weights
@@ -216,11 +223,7 @@ FA_FUNC double fa_cap_end(const fa_cap_block *block, double v, double deviations
 {
     double far = block->sigma * sqrt(deviations * deviations + 2.0 * log1p(1e-6 * block->steps)), z = v + far;
     int i;
-    for (i = 0; i < 3 && !block->pair; i++) {
-        double e = exp(fa_min(50.0, block->log_odds + (z - 0.5) * block->inv_var));
-        z = fa_max(fa_min(z, v * e / (1.0 + e) + far), 1.0 + far);
-    }
-    for (i = 0; i < 3 && block->pair; i++)
+    for (i = 0; i < 3; i++)
         z = fa_max(fa_min(z, v * fa_cap_posterior(block, z) + far), 1.0 + far);
     return fa_min(z, block->w.cap + FA_CAP_CUT * block->w.width);
 }
@@ -242,9 +245,9 @@ FA_FUNC double fa_cap_bottom(const fa_cap_block *block, double tilt)
 FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, double tilt)
 {
     double far = deviations * block->sigma;
-    if (block->pair && fa_pair_falls(block->pair)) /* sums of both sides come back by Q's own means */
+    if (fa_cap_falls(block)) /* sums of both sides come back by Q's own means */
         return -far - 3.0 * block->sigma + block->pair->q_low * (1.0 - FA_MIX_PUT) + FA_MIX_PUT * block->pair->p_from;
-    if (block->walled || block->pair)
+    if (block->walled || !block->is_sampled)
         return -far + fa_min(-block->deep, tilt < 0.0 ? fa_cap_bottom(block, tilt) : 0.0);
     return -far + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
 }

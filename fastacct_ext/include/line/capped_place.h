@@ -67,7 +67,7 @@ FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
     double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width,
            z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1),
            edge = 1.0, narrow = INFINITY, h = fa_min(1.0 / (1.25 * s1), 0.9),
-           z_low = fa_cap_begin(block, block->pair ? 8.3 : 6.5, v_min);
+           z_low = fa_cap_begin(block, block->is_sampled ? 6.5 : 8.3, v_min);
     if (z_high == end) {
         narrow = block->w.width;
         edge = narrow * block->inv_var * fa_cap_posterior(block, block->w.cap);

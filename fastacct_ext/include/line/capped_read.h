@@ -10,16 +10,14 @@
 #define FA_CAP_NEAR  0.7   /* a place whose estimate is so near the target, in log delta, is near enough ... */
 #define FA_CAP_CLOSE 1.2   /* ... and a line that many targets share, whose reading is */
 
-/* V, the sum and the closed part, at eps: log V, V'/V, negative, V''/V, and -V' of the closed part, over V.  NaN: no
- * reading */
+/* V, the sum and the closed part, at eps: log V, V'/V, negative, and V''/V.  NaN: no reading */
 typedef struct {
-    double eps, log_value, slope, bend, fall;
+    double eps, log_value, slope, bend;
 } fa_cap_reading;
 
-/* an eps, the line's reading there, its ledger, and bounds of the sum's third derivative there and, in units of the
- * last place, of what its first one rounds, over exp(line->ref) */
+/* an eps, the line's reading there, and its ledger */
 typedef struct {
-    double eps, third, rounds;
+    double eps;
     fa_cap_reading r;
     fa_cap_ledger g;
 } fa_cap_answer;
@@ -44,7 +42,7 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
     double sum = 0.0, fall = 0.0, bend = 0.0, de = eps - line->eps, c1 = line->plan.c - 1.0, h = line->plan.h,
            scale = h / FA_PI * exp(fa_min(600.0, -c1 * de)), value;
     fa_cap_closed closed = fa_cap_closed_part(job, eps, line->ref);
-    fa_cap_reading out = {eps, NAN, NAN, NAN, NAN};
+    fa_cap_reading out = {eps, NAN, NAN, NAN};
     int k, n = line->n;
     FA_PRAGMA(omp simd reduction(+ : sum, fall, bend))
     for (k = 0; k < n; k++) {
@@ -58,26 +56,8 @@ FA_FUNC fa_cap_reading fa_cap_read(const fa_cap_job *job, const fa_cap_line *lin
         out.log_value = line->ref + log(value);
         out.slope = -(fall * scale + closed.fall) / value;
         out.bend = (bend * scale - closed.fall) / value;
-        out.fall = closed.fall / value;
     }
     return out;
-}
-
-/* bounds that a Taylor series at a->eps, and near it, is cut off and rounded by */
-FA_FUNC void fa_cap_bound_series(const fa_cap_line *line, fa_cap_answer *a)
-{
-    const double *size = line->size, *arg_f = line->arg_f;
-    double third = 0.0, rounds = 0.0, c1 = line->plan.c - 1.0, h = line->plan.h, de = a->eps - line->eps,
-           plain = 64.0 + line->n / 8.0, scale = 1.01 * h / FA_PI * exp(fa_min(600.0, -c1 * de));
-    int k, n = line->n;
-    FA_PRAGMA(omp simd reduction(+ : third, rounds))
-    for (k = 0; k < n; k++) {
-        double t = k * h, u2 = c1 * c1 + t * t, f = size[k] * sqrt(u2);
-        third += f * u2;
-        rounds += f * (plain + 4.0 * (fabs(arg_f[k]) + t * fabs(de)));
-    }
-    a->third = third * scale;
-    a->rounds = rounds * scale;
 }
 
 /* K'(1) + x sqrt(K''(1)), mean and deviation of the losses under P: eps where x of them are wanted */
@@ -121,12 +101,11 @@ FA_FUNC double fa_cap_guess(fa_cap_job *job, const fa_cap_effort *effort, double
     int b;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
-        int i, n = block->pair ? block->pair->n_p : 1;
-        for (i = 0; i < n; i++) {
-            double q = block->pair ? exp(block->pair->p_weight[i + 1]) : block->q,
-                   mean = block->pair ? block->pair->p_mean[i] : 1.0, log_p = log_delta - log(block->steps * q);
+        int i;
+        for (i = 0; i < block->pair->n_p; i++) {
+            double log_p = log_delta - block->log_steps - block->pair->p_weight[i + 1];
             if (log_p < -0.92) {
-                double y = sqrt(-2.0 * log_p), z = mean + block->sigma * (y - log(2.5 * y + 1.0) / y);
+                double y = sqrt(-2.0 * log_p), z = block->pair->p_mean[i] + block->sigma * (y - log(2.5 * y + 1.0) / y);
                 jump = fa_max(jump, block->kappa + fa_cap_l(block, z));
             }
         }
@@ -166,7 +145,7 @@ FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, dou
     return 1;
 }
 
-#define FA_CAP_SHORT 1e-5 /* relative steps that three terms of Taylor's series end */
+#define FA_CAP_SHORT 1e-5 /* a relative step that needs no other reading */
 
 /* a step as far as the reading says something: half of eps, or up by half of what delta changes over */
 FA_INLINE double fa_cap_stride(const fa_cap_reading *r, double step)
@@ -309,48 +288,20 @@ FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_re
                   fa_max(-r->slope, 1.0 / eps));
 }
 
-/* bounds of log V at eps, from the reading r near by: three terms of Taylor's series, the fourth's bound, and what the
- * derivatives round.  Where that says little, from a reading there */
-FA_FUNC fa_interval fa_cap_read_near(const fa_cap_job *job, const fa_cap_line *line, const fa_cap_answer *a,
-                                     const fa_cap_reading *r, double eps)
-{
-    double d = eps - r->eps, far = fabs(d), moved = fabs(r->eps - a->eps), c1 = line->plan.c - 1.0,
-           t = line->n * line->plan.h, sum = d * (r->slope + 0.5 * d * r->bend),
-           scale = 1.1 * exp(fa_min(600.0, line->ref - r->log_value + c1 * moved)), slack;
-    fa_interval out;
-    slack = scale *
-                (a->third * far * far / 6.0 + FA_EPS * a->rounds * (1.0 + t * moved / 16.0) * (1.0 + far * (c1 + t))) +
-            r->fall * (far * far + 64.0 * FA_EPS);
-    slack *= far;
-    if (!(slack < 1e-11) || !(far * fa_max(c1, 1.0) < 0.05)) {
-        out.lower = out.upper = fa_cap_read(job, line, eps).log_value;
-        return out;
-    }
-    out.upper = r->log_value + log1p(sum + slack);
-    out.lower = r->log_value + log1p(sum - slack);
-    return out;
-}
-
 /* checked ends around eps, where the ledger is for.  Entries change by less than 1 % over that, which is paid */
 FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps,
-                           const fa_cap_answer *a, const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
+                           const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
 {
-    fa_interval at = fa_cap_read_near(job, line, a, r, eps);
-    double off = fa_max(fabs(at.upper - log_delta), fabs(at.lower - log_delta)) + at.upper - at.lower +
-                 8.0 * FA_EPS * (2.0 + fabs(log_delta)),
+    double off = fabs(fa_cap_read(job, line, eps).log_value - log_delta) + 8.0 * FA_EPS * (2.0 + fabs(log_delta)),
            least = 2.0 * FA_EPS * eps, above = fa_max(1.05 * (g->up + off) / -r->slope, least),
-           below = fa_max(1.05 * (g->down + off) / -r->slope, least), steep = fa_cap_steep(line, eps, r, g);
+           below = fa_max(1.05 * (g->down + off) / -r->slope, least), steep = fa_cap_steep(line, eps, r, g),
+           round = 8.0 * FA_EPS * (1.0 + fabs(log_delta));
     if (!(fa_max(above, below) * steep < FA_CAP_CHANGE) || !(g->down < 0.5) || !(eps - below > 0.0))
         return 0;
-    at = fa_cap_read_near(job, line, a, r, eps + above);
-    if (!(at.upper + log1p(1.01 * g->up) + 8.0 * FA_EPS * (1.0 + fabs(log_delta)) <= log_delta))
-        return 0;
     out->upper = eps + above;
-    at = fa_cap_read_near(job, line, a, r, eps - below);
-    if (!(at.lower + log1p(-1.01 * g->down) - 8.0 * FA_EPS * (1.0 + fabs(log_delta)) >= log_delta))
-        return 0;
     out->lower = eps - below;
-    return 1;
+    return fa_cap_read(job, line, out->upper).log_value + log1p(1.01 * g->up) + round <= log_delta &&
+           fa_cap_read(job, line, out->lower).log_value + log1p(-1.01 * g->down) - round >= log_delta;
 }
 
 /* Chernoff's bound of log delta in direction add, delta_add <= B(v) E_Q[e^{(1-v) L}]^T e^{-(v-1) eps}, on the nodes of
@@ -366,9 +317,8 @@ FA_FUNC double fa_cap_add_bound(const fa_cap_job *job, const fa_cap_line *line, 
             const fa_cap_block *block = job->blocks + b;
             const fa_cap_nodes *s = &block->nodes;
             double mean = fa_max(0.0, s->mean - block->kappa), back = exp(fa_min(600.0, (v - 1.0) * mean)),
-                   extra = !block->pair ? (block->w.q_mass + block->moduli.right + fa_cap_ends(block, 1.0, v, 1)) * back
-                           : fa_pair_falls(block->pair) ? INFINITY /* what is left of the nodes is not bounded */
-                                                        : block->w.q_mass * back + fa_cap_back_error(block, 1.0 - v);
+                   extra = fa_cap_falls(block) ? INFINITY /* what is left of the nodes is not bounded */
+                                               : block->w.q_mass * back + fa_cap_back_error(block, 1.0 - v);
             fa_cap_real r = fa_cap_block_k(block, s, 1.0 - v, 0, extra);
             double slop = FA_EPS * block->steps *
                           (64.0 * v * (fabs(s->mean) + fabs(block->kappa)) +

@@ -53,6 +53,7 @@ typedef struct {
     double need, least, mean, log_m; /* exponents of the sum, of K at Chernoff's points; tilted mean, log E_Q[e^(cl)] */
     double right_tilt, right_log_m;  /* of Chernoff's right point where its exponent is negative */
     double ampl, share;              /* |F(c)| over delta; steps over what the sum of large losses is worth */
+    int quick;                         /* whether the first stretch that needs more nodes ends the search */
     fa_cap_rim cap, right, low, lower; /* edges at the cap and the floor, for the line and for Chernoff's points */
 } fa_cap_needs;
 
@@ -66,6 +67,7 @@ FA_FUNC fa_cap_needs fa_cap_needs_of(const fa_cap_job *job, const fa_cap_block *
                   log(fa_min(0.5 * FA_PI * c * (c - 1.0) / (2.0 * c - 1.0),
                              1.0 / sqrt(2.0 * FA_PI * (plan->d2 + 1.0 / (c * c) + 1.0 / ((c - 1.0) * (c - 1.0))))));
     fa_cap_needs out;
+    out.quick = 0;
     out.ampl = ampl = fa_max(0.0, ampl);
     out.share = log(job->steps / expm1(fa_min(600.0, fa_max(plan->jumps, 1e-9))));
     out.least = 5.0 + log_t;
@@ -119,7 +121,7 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
     fa_cap_mesh best = {INFINITY, 0.0, 1.0, 0};
     double l_end = fa_cap_l(block, z_high), a, first = block->walled ? fa_min(1.0, 2.0 * l_end) : 1.0;
     int worse = 0;
-    for (a = first; a > (block->walled ? 1e-3 * first : 1e-6); a *= 0.7) {
+    for (a = first; a > (block->walled ? 1e-3 * first : 1e-6); a *= c < 0.0 || n->quick ? 0.5 : 0.7) {
         double growth = fa_cap_growth(&block->coarse, c, n->mean, t, eta, a) + c * n->mean - n->log_m,
                right = c < 0.0 ? fa_cap_growth(&block->coarse, n->right_tilt, 0.0, 0.0, eta, a) - n->right_log_m + 6.0
                                : 0.0,
@@ -136,7 +138,7 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
             best.by_edge = edge > 2.0 * e || (c < 0.0 && fa_max(growth, right) > 0.5 * n->need);
             worse = 0;
         }
-        else if (++worse > 2 ? nodes > 1.5 * best.nodes : block->walled)
+        else if (n->quick || (++worse > 2 && nodes > 1.5 * best.nodes))
             break;
     }
     return best;

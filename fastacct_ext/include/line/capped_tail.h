@@ -138,7 +138,7 @@ FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_line 
                                    double *slack_out)
 {
     fa_cap_curve curve;
-    if (block->pair)
+    if (!block->is_sampled)
         return fa_mix_majorant_all(block, line, t, top, pay, slack_out);
     curve = fa_cap_curve_of(block, line, t, top);
     return fa_cap_majorant(block, &curve, pay, 0, slack_out) + *slack_out;
@@ -149,7 +149,7 @@ FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_lin
 {
     double slack;
     fa_cap_curve curve;
-    if (block->pair)
+    if (!block->is_sampled)
         return fa_mix_majorant_large(block, line, t, top, pay);
     curve = fa_cap_curve_of(block, line, t, top);
     return fa_cap_majorant(block, &curve, pay, 1, &slack);

@@ -74,6 +74,7 @@ FA_FUNC int fa_many_lay(fa_many_alone *m, const fa_many_wish *w, double end)
     fa_cap_real at = fa_cap_block_k(block, &block->coarse, plan->tilt, 0, 0.0);
     double h, stretch, low = fa_cap_begin(block, 8.3, fa_min(w->real[FA_MANY_RIGHT], w->real[FA_MANY_OTHER]));
     memset(&needs, 0, sizeof(needs));
+    needs.quick = 1;
     needs.need = FA_MANY_NEED;
     needs.least = FA_MANY_SLOPPY;
     needs.mean = fa_max(0.0, at.d1 - block->kappa);
@@ -87,7 +88,7 @@ FA_FUNC int fa_many_lay(fa_many_alone *m, const fa_many_wish *w, double end)
     h = fa_cap_step_for(block, plan->tilt, &needs, (w->points - 1) * plan->h, low, end, log(FA_MANY_TOTAL), &stretch);
     if (!(needs.log_m < 600.0) || !(h > 0.0) || !fa_cap_fill(block, &block->nodes, h, stretch, low, end))
         return 0;
-    fa_cap_bends(&block->nodes);
+    fa_cap_bends(block, &block->nodes);
     fa_cap_no_floor(&block->nodes);
     return 1;
 }

@@ -195,21 +195,18 @@ FA_FUNC int fa_many_eps_way(fa_many *m, int way, double log_delta, fa_interval *
 {
     fa_many_read *run = m->line + way;
     double at = NAN, eps, size = log_delta, more;
-    fa_cap_answer a;
     fa_cap_ledger g;
     fa_cap_reading r;
     for (more = 0.0; more <= FA_MANY_RETRY; more += FA_MANY_RETRY) {
         if (!fa_many_place(m, way, more, &at, &size))
             return 0;
-        a.eps = eps = at;
-        a.r = r = fa_cap_read(&run->job, &run->line, at);
+        eps = at;
+        r = fa_cap_read(&run->job, &run->line, at);
         if (!fa_cap_newton(&run->job, &run->line, log_delta, &eps, &r) || !(eps > 0.0))
             return 0;
         g = fa_many_ledger(m, way, eps, log_delta);
-        if (g.up + g.down < fa_many_good(m) * fa_max(1.0, -r.slope * eps)) {
-            fa_cap_bound_series(&run->line, &a);
-            return fa_cap_ends_of(&run->job, &run->line, log_delta, eps, &a, &r, &g, out);
-        }
+        if (g.up + g.down < fa_many_good(m) * fa_max(1.0, -r.slope * eps))
+            return fa_cap_ends_of(&run->job, &run->line, log_delta, eps, &r, &g, out);
         at = eps;
     }
     return 0;
@@ -224,8 +221,6 @@ FA_FUNC int fa_many_log_delta_way(fa_many *m, int way, double eps, fa_interval *
     fa_cap_reading r;
     out->lower = out->upper = -INFINITY;
     m->slope = NAN;
-    if (way && eps >= m->add_end * (1.0 + 8.0 * FA_EPS))
-        return 1;
     for (more = 0.0; more <= FA_MANY_RETRY; more += FA_MANY_RETRY) {
         if (!fa_many_place(m, way, more, &eps, &size))
             return 0;
@@ -248,51 +243,7 @@ FA_FUNC int fa_many_log_delta_way(fa_many *m, int way, double eps, fa_interval *
 FA_FUNC int fa_many_add_is_below(const fa_many *m, double eps, double log_delta)
 {
     const fa_many_read *run = m->line;
-    if (eps >= m->add_end * (1.0 + 8.0 * FA_EPS))
-        return 1;
     return run->other_v > 1.0 && run->other_log - (run->other_v - 1.0) * eps <= log_delta;
-}
-
-/* as fa_exact_eps, for log_delta < 0; 0: not certified here */
-FA_FUNC int fa_many_eps(fa_many *m, double log_delta, fa_interval *out)
-{
-    fa_interval add;
-    if (m->directions == FA_WAYS_ADD)
-        return fa_many_eps_way(m, 1, log_delta, out);
-    if (!fa_many_eps_way(m, 0, log_delta, out))
-        return 0;
-    if (m->directions == FA_WAYS_REMOVE || fa_many_add_is_below(m, out->upper, log_delta))
-        return 1;
-    if (!fa_many_log_delta_way(m, 1, out->upper, &add))
-        return 0;
-    if (add.upper <= log_delta)
-        return 1;
-    if (!fa_many_eps_way(m, 1, log_delta, &add))
-        return 0;
-    out->lower = fa_max(out->lower, add.lower);
-    out->upper = fa_max(out->upper, add.upper);
-    return 1;
-}
-
-/* as fa_exact_log_delta, for eps > 0; 0: not certified here */
-FA_FUNC int fa_many_log_delta(fa_many *m, double eps, fa_interval *out)
-{
-    fa_interval add;
-    double slope;
-    if (m->directions == FA_WAYS_ADD)
-        return fa_many_log_delta_way(m, 1, eps, out);
-    if (!fa_many_log_delta_way(m, 0, eps, out))
-        return 0;
-    slope = m->slope;
-    if (m->directions == FA_WAYS_REMOVE || fa_many_add_is_below(m, eps, out->lower))
-        return 1;
-    if (!fa_many_log_delta_way(m, 1, eps, &add))
-        return 0;
-    if (add.upper < out->upper)
-        m->slope = slope;
-    out->lower = fa_max(out->lower, add.lower);
-    out->upper = fa_max(out->upper, add.upper);
-    return 1;
 }
 
 #endif

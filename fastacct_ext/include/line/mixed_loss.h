@@ -19,13 +19,15 @@ FA_FUNC double fa_mix_l(const fa_pair *m, double z, double *moved_out)
     return l;
 }
 
-/* z where l is reached, to a few digits; NaN left of all of them, inf right of all */
+/* z where l is reached, in closed form or to a few digits; NaN left of all of them, inf right of all */
 FA_FUNC double fa_mix_z(const fa_pair *m, double l)
 {
     double s2 = m->sigma * m->sigma, moved, low = -INFINITY, high = INFINITY, z = s2 * fa_max(l, -20.0);
     int i;
     if (!(l > 0.0) && !fa_pair_falls(m))
         return NAN;
+    if (m->n_p == 1 && !fa_pair_falls(m))
+        return s2 / m->p_mean[0] * ((l > 30.0 ? l : log(expm1(l))) - m->p_log[0]);
     if (!(l < 0.0) && !fa_pair_grows(m))
         return INFINITY;
     if (m->n_p)

@@ -16,7 +16,7 @@
 FA_FUNC void fa_mix_lay(const fa_pair *m, fa_cap_nodes *s)
 {
     double *l = s->sum.lr, *gross = s->gross, *moved = s->moved, *spread = s->spread, *b = s->large_i,
-           *rough = s->rough, *more = s->large_r, top_p = m->p_top - m->p_from, top_q = -m->q_low, slope = m->slope,
+           *rough = s->slip, *more = s->large_r, top_p = m->p_top - m->p_from, top_q = -m->q_low, slope = m->slope,
            offset = m->offset;
     int j, n = s->sum.n;
     fa_mix_side(m->n_p, m->p_mean, m->p_log, m->inv_var, n, s->z, s->scratch, s->scratch2, l, moved, rough);
@@ -30,6 +30,8 @@ FA_FUNC void fa_mix_lay(const fa_pair *m, fa_cap_nodes *s)
         s->log_q[j] = gross[j];
         gross[j] += p + fabs(line);
         rough[j] += more[j] + 4.0 * (fabs(slope * s->z[j]) + fabs(offset));
+        s->fine[j] = 48.0 + 2.0 * s->z[j] * s->z[j] * m->inv_var + rough[j];
+        rough[j] += 2.0 * fabs(l[j]);
     }
 }
 
@@ -71,43 +73,24 @@ FA_FUNC int fa_mix_fill(const fa_cap_block *block, fa_cap_nodes *s, double h, do
     return 1;
 }
 
-/* rounding of a node's weight, relative, in units of the last place; z = |at|.  Mixtures' nodes are exact, and their
- * weights have log(1 + w_Q) */
-FA_INLINE double fa_cap_fine(const fa_cap_block *block, double z, double at, double rough, const int mixed)
-{
-    double inv_var = block->inv_var;
-    if (mixed)
-        return 48.0 + 2.0 * z * z * inv_var + rough;
-    return 40.0 + 2.0 * z * z * inv_var +
-           z * (14.0 + 6.0 * fabs(block->log_odds + (at - 0.5) * inv_var) + 2.0 * fabs(block->log_odds));
-}
-
-/* of its loss, without what centring rounds: `plain` is the loss less kappa */
-FA_INLINE double fa_cap_loss_fine(double plain, double rough, const int mixed)
-{
-    return mixed ? 2.0 * plain + rough : 8.0 * plain;
-}
-
 /* what lies left of the first node, of exp(ul) - 1 (order 1) or exp(ul) - 1 - ul (order 2), |u| <= u, Re u = v, l less
  * its mean.  d/dz log(Q e^(vl)) = (-z + B + v D)/s^2, and B >= q_low, A falls to the left.  inf where it does not fall
  */
-FA_FUNC double fa_mix_left_end(const fa_cap_block *block, double v, double u, int order)
+FA_FUNC double fa_cap_left_end(const fa_cap_block *block, double v, double u, int order)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_pair *m = block->pair;
-    double z = s->z[0], l = s->sum.lr[0], a = s->moved[0], low = -m->q_low, s1 = block->sigma,
-           first = (m->q_low - z) / s1, fall = (-z - low - fa_max(0.0, -v) * (a + low)) * block->inv_var, mass, x, grow;
-    if (!(fall > 1.0 / s1) || !(first > 1.0))
-        return INFINITY;
-    mass = 0.5 * exp(-0.5 * first * first);
-    if (!fa_pair_falls(m) && v >= 0.0) { /* the loss stays between kappa and l, and Re(ul) below v times that */
-        x = u * fa_max(fabs(l), fabs(s->mean - block->kappa));
-        grow = exp(fa_max(0.0, v * l));
-        return mass * grow * (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
-    }
-    x = u * (fabs(l) + fabs(s->mean - block->kappa) + 2.0 * fa_max(1.0, m->p_top + low) / (s1 * first));
-    return mass * (2.0 + x + exp(fa_max(0.0, v * l))) +
-           (v < 0.0 ? exp(v * l + s->sum.log_w[0]) / (s->h * s1 * s1 * fall) : 0.0);
+    double z = s->z[0], l = s->sum.lr[0], a = s->moved[0], low = -block->pair->q_low, s1 = block->sigma,
+           first = -(low + z) / s1, fall = (-z - low - fa_max(0.0, -v) * (a + low)) * block->inv_var,
+           off = fabs(s->mean - block->kappa), mass = 0.5 * exp(-0.5 * fa_max(0.0, first) * first), least = INFINITY,
+           x = u * fa_max(fabs(l), off);
+    if (!fa_cap_falls(block)) /* the loss stays between kappa and l, and Re(ul) below v times that */
+        least = mass * exp(fa_max(0.0, fa_max(v * l, -v * off))) *
+                (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
+    if ((v >= 0.0 && least < INFINITY) || !(fall > 1.0 / s1) || !(first > 1.0))
+        return least;
+    x = u * (fabs(l) + off + 2.0 * fa_max(1.0, block->pair->p_top + low) / (s1 * first));
+    return fa_min(least, mass * (2.0 + x + exp(fa_max(0.0, v * l))) +
+                             (v < 0.0 ? exp(v * l + s->sum.log_w[0]) / (s->h * s->slope[0] * s1 * s1 * fall) : 0.0));
 }
 
 /* what lies right of the last node, for either kind of block.  Up to where the window ends piece by piece: with A the
@@ -118,11 +101,10 @@ FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
-    const fa_pair *m = block->pair;
     int last = s->sum.n - 1, i;
     double z = s->z[last], l = s->sum.lr[last], s1 = block->sigma, inv_var = block->inv_var, tilt = fa_max(0.0, v),
-           piece = 0.7 * s1 * s1, beyond = 0.0, size = s->sum.log_w[last], most = m ? m->p_top : 1.0,
-           low = m ? -m->q_low : 0.0, moved = m ? fa_min(s->moved[last], low) : 0.0,
+           piece = 0.7 * s1 * s1, beyond = 0.0, size = s->sum.log_w[last], most = block->pair->p_top,
+           low = -block->pair->q_low, moved = fa_min(s->moved[last], low),
            mass = (2.0 + u * (fabs(l) + 4.0 + 4.0 / s1)) * s->keep[last] * 0.5 * exp(-0.5 * z * z * inv_var),
            off = s->mean - block->kappa, unit = s->log_q[last] + 0.5 * z * z * inv_var,
            width = s->h * s1 * s1 * s->slope[last], end = w->cap + FA_CAP_CUT * w->width;
@@ -147,9 +129,11 @@ FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
     return INFINITY;
 }
 
-FA_FUNC double fa_mix_ends(const fa_cap_block *block, double v, double u, int order)
+/* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order
+ * 1) or exp(ul) - 1 - ul (order 2) */
+FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int order)
 {
-    return fa_mix_left_end(block, v, u, order) + fa_cap_right_end(block, v, u);
+    return fa_cap_left_end(block, v, u, order) + fa_cap_right_end(block, v, u);
 }
 
 /* nodes with steps of about h, or of 1.2 widths of the narrowest edge: `edge` in the loss where it lies, `narrow` in z
@@ -158,7 +142,7 @@ FA_FUNC int fa_cap_fill_rough(const fa_cap_block *block, fa_cap_nodes *s, double
                               double z_low, double z_high, int all)
 {
     double stretch = fa_min(1.0, 1.2 * edge / h);
-    if (block->pair)
+    if (!block->is_sampled)
         return fa_mix_fill(block, s, fa_min(h, 1.2 * narrow * block->inv_var), z_low, z_high);
     return all ? fa_cap_fill(block, s, h, stretch, z_low, z_high)
                : fa_cap_fill_coarse(block, s, h, stretch, z_low, z_high);

@@ -53,8 +53,19 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
     m->q_weight[0] = 0.0;
 }
 
-/* general mixtures; weights positive, summing to 1, the first of two being what the second leaves; means sorted
- * outwards from 0 (|mean| increasing).  The caller has checked. */
+/* log of the first of n weights: one of two, or most of them, it is what the others leave, for it has fewer digits than
+ * they say together, and steps may be many */
+FA_INLINE double fa_log_first(int n, const double *weight)
+{
+    double others = 0.0;
+    int i;
+    for (i = 1; i < n; i++)
+        others += weight[i];
+    return n == 2 || others < 0.5 ? log1p(-others) : log(weight[0]);
+}
+
+/* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has
+ * checked. */
 FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_weight, const double *p_mean, int n_q,
                              const double *q_weight, const double *q_mean)
 {
@@ -70,8 +81,8 @@ FA_FUNC void fa_pair_mixture(fa_pair *m, double sigma, int n_p, const double *p_
     m->p_from = (p_mean[0] - base) / range;
     m->slope = m->p_from * m->inv_var;
     m->offset = -0.5 * (p_mean[0] - base) / range * (p_mean[0] - base) / range * m->inv_var;
-    m->p_weight[0] = n_p == 2 ? log1p(-p_weight[1]) : log(p_weight[0]);
-    m->q_weight[0] = m->log_q0 = n_q == 2 ? log1p(-q_weight[1]) : log(q_weight[0]);
+    m->p_weight[0] = fa_log_first(n_p, p_weight);
+    m->q_weight[0] = m->log_q0 = fa_log_first(n_q, q_weight);
     m->kappa = m->p_weight[0] - m->q_weight[0];
     for (i = 1; i < n_p; i++)
         m->p_weight[i] = log(p_weight[i]);
