@@ -5,6 +5,8 @@
  */
 #include "sums.h"
 
+static int is_mixture(const fa_cap_block *b) { return b->family == &fa_mixture_family; }
+
 /* weights and means of both sides in units of the widest range, reference first: of a pair; the doubles of the kernel
  * are roundings of these */
 typedef struct {
@@ -162,7 +164,7 @@ static void node(const law *a, const fa_cap_block *b, int j, ld *z, ld *l, ld *w
 {
     const fa_cap_nodes *s = &b->nodes;
     ld s2 = a->sigma * a->sigma;
-    if (b->pair) {
+    if (is_mixture(b)) {
         *z = s->z[j];
         *l = loss_at(a, *z);
         *weight = expl(log_density_q(a, *z)) * ((ld)s->z[1] - s->z[0]);

@@ -236,9 +236,11 @@ static int other_nodes(const drawn *d, fa_cap_block *out, int finer, double firs
     int j;
     *out = *d->b;
     memset(&out->nodes, 0, sizeof(out->nodes));
-    if (!(out->pair ? fa_mix_fill(out, &out->nodes, s->h / finer * (1.0 + 1e-9), first, end)
-                    : fa_cap_fill(out, &out->nodes, s->h / finer, s->stretch, first, end)))
+    if (!(is_mixture(out) ? fa_mix_fill(out, &out->nodes, s->h / finer * (1.0 + 1e-9), first, end)
+                          : fa_cap_fill(out, &out->nodes, s->h / finer, s->stretch, first, end)))
         return 0;
+    if (!is_mixture(out))
+        fa_cap_bends(out, &out->nodes);
     fa_cap_finish_nodes(&d->work.job, out, d->p->low);
     moved = s->mean - out->nodes.mean;
     for (j = 0; j < out->nodes.sum.n; j++)
@@ -264,7 +266,7 @@ static void check_modulus_sum(drawn *d)
     if (d->effort.left < 10.0 || !(d->b->w.cap > d->b->nodes.z[d->b->nodes.sum.n - 1] + 9.0 * d->b->w.width))
         return; /* ends, and the window's own part, are paid elsewhere */
     if (other_nodes(d, &other, 8, near_first(d, 8), d->b->nodes.z[d->b->nodes.sum.n - 1])) {
-        if (d->b->pair) {
+        if (is_mixture(d->b)) {
             fa_mix_curve curve = fa_mix_curve_of(d->b, line, t, top);
             coarse = fa_mix_majorant(d->b, &curve, 1.0, 0, &slack);
             fine = fa_mix_majorant(&other, &curve, 0.0, 0, &none);

@@ -3,7 +3,7 @@
 #ifndef FA_LINE_CAPPED_CHERNOFF_H
 #define FA_LINE_CAPPED_CHERNOFF_H
 
-#include "capped_errors.h"
+#include "families.h"
 
 /* what ends E_Q[e^(vl) low] at the node where small losses are cut off: the trapezoid rule there */
 FA_FUNC double fa_cap_low_end(const fa_cap_block *block, double v)

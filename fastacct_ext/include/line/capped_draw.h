@@ -72,8 +72,6 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
 FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block, double v)
 {
     fa_cap_nodes *s = &block->nodes;
-    if (block->is_sampled)
-        fa_cap_bends(block, s);
     if (block->split) {
         fa_cap_set_floor(block, s);
         block->w.low_cut = fa_cap_cut_low(block, s, v);
@@ -104,8 +102,8 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
             narrow = fa_min(narrow, w->floor_width);
             edge = fa_min(edge, w->floor_width * block->inv_var * fa_cap_posterior(block, w->floor));
         }
-        if (!fa_cap_fill_rough(block, &block->nodes, h, edge, narrow,
-                               fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 1))
+        if (!block->family->rough(block, &block->nodes, h, edge, narrow,
+                                  fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)), z_high, 2))
             return 0.0;
         fa_cap_finish_nodes(job, block, line->plan.low);
     }
@@ -162,11 +160,8 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)),
-               z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right), stretch = 1.0,
-               h = block->is_sampled ? fa_cap_step(job, block, &line->plan, effort, t, z_low, z_high, &stretch)
-                                     : fa_mix_step(job, block, &line->plan, effort, t);
-        if (!(h > 0.0) || !(block->is_sampled ? fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high)
-                                              : fa_mix_fill(block, &block->nodes, h, z_low, z_high)))
+               z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right);
+        if (!block->family->lay(job, block, &line->plan, effort, t, z_low, z_high))
             return 0;
         fa_cap_finish_nodes(job, block, line->plan.low);
         if (block->walled)

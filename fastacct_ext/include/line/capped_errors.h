@@ -3,12 +3,13 @@
 #ifndef FA_LINE_CAPPED_ERRORS_H
 #define FA_LINE_CAPPED_ERRORS_H
 
-#include "mixed_errors.h"
+#include "mixture_moduli.h"
 
 /* sums of min(f1, f2) over cells of two steps, each function by its own chord (the cell lemma); beyond the last node as
  * a geometric series */
-FA_INLINE double fa_cap_cells(const double *f1, const double *f2, int n)
+FA_INLINE double fa_cap_cells(double *const *f, int n)
 {
+    const double *f1 = f[0], *f2 = f[1];
     double sum = 1e4 * fa_min(f1[0], f2[0]), last; /* left it falls by 8 sigma f a unit of xi, f >= stretch */
     int j;
     FA_PRAGMA(omp simd reduction(+ : sum))
@@ -82,6 +83,19 @@ FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, 
     }
 }
 
+FA_FUNC void fa_cap_moduli_of(fa_cap_block *block, const fa_cap_line *line, double t, double v_right, int with_floor,
+                              fa_cap_cells_of *out)
+{
+    fa_cap_nodes *s = &block->nodes;
+    double *right = s->scratch, *large = s->scratch2, *low = s->large_r;
+    *out = (fa_cap_cells_of){{s->sum.vr, s->sum.vi}, {s->sum.gr, s->sum.gi}, {right, right}, {NULL, NULL},
+                             {large, large},         {low, low}};
+    if (with_floor)
+        fa_cap_fill_moduli(block, line, t, v_right, 1);
+    else
+        fa_cap_fill_moduli(block, line, t, v_right, 0);
+}
+
 /* bounds of quadrature errors; out.right is for v <= `right` */
 FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *block, const fa_cap_line *line, double t,
                                         double right)
@@ -89,23 +103,18 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
     const fa_cap_nodes *s = &block->nodes;
     double alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    fa_cap_cells_of f;
     int j, n = s->sum.n / 2;
-    if (!block->is_sampled)
-        fa_mix_fill_moduli(block, line, t, right, job->has_floor);
-    else if (job->has_floor)
-        fa_cap_fill_moduli(block, line, t, right, 1);
-    else
-        fa_cap_fill_moduli(block, line, t, right, 0);
-    out.line = alias * fa_cap_cells(s->sum.vr, s->sum.vi, n);
-    out.mean = alias * fa_cap_cells(s->sum.gr, s->sum.gi, n);
-    out.right = alias * fa_cap_cells(s->scratch, block->is_sampled ? s->scratch : s->sum.er, n);
-    if (!block->is_sampled)
-        out.back = alias * fa_cap_cells(s->large_i, s->sum.ei, n);
+    block->family->moduli(block, line, t, right, job->has_floor, &f);
+    out.line = alias * fa_cap_cells(f.line, n);
+    out.mean = alias * fa_cap_cells(f.mean, n);
+    out.right = alias * fa_cap_cells(f.right, n);
+    out.back = f.back[0] ? alias * fa_cap_cells(f.back, n) : 0.0;
     if (job->has_floor) {
-        out.large = alias * fa_cap_cells(s->scratch2, block->is_sampled ? s->scratch2 : s->sum.fi, n);
+        out.large = alias * fa_cap_cells(f.large, n);
         for (j = s->seen / 2 + 2; j < n; j++) /* small losses end before */
-            s->large_r[j] = 0.0;
-        out.low = alias * fa_cap_cells(s->large_r, block->is_sampled ? s->large_r : s->sum.fr, n);
+            f.low[0][j] = 0.0;
+        out.low = alias * fa_cap_cells(f.low, n);
     }
     return out;
 }

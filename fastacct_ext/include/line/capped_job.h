@@ -14,7 +14,7 @@
 #define FA_LINE_CAPPED_JOB_H
 
 #include "../loss/phasors.h"
-#include "mixed_loss.h"
+#include "mixture_loss.h"
 
 #define FA_CAP_BLOCKS  65536 /* at most: their nodes take some 40 kB each */
 #define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
@@ -82,11 +82,43 @@ typedef struct {
     double log_j, slope, curve, log_m, d1, d2, slop;
 } fa_cap_beyond;
 
-/* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
+typedef struct fa_cap_block fa_cap_block;
+typedef struct fa_cap_job fa_cap_job;
+typedef struct fa_cap_plan fa_cap_plan;
+typedef struct fa_cap_line fa_cap_line;
+typedef struct fa_cap_effort fa_cap_effort;
+
+/* moduli at every second node, in cells between which the smaller one of two counts; low, large: with a floor; back:
+ * for v >= FA_MIX_PUT, or NULL */
 typedef struct {
+    double *line[2], *mean[2], *right[2], *back[2], *large[2], *low[2];
+} fa_cap_cells_of;
+
+/* What a kind of loss does in a way of its own, on whole arrays: line/families.h */
+typedef struct {
+    double begin; /* standard deviations left of 0 where nodes for placing begin */
+    /* nodes with steps of about h, or of 1.2 widths of the narrowest edge: `edge` in the loss where it lies, `narrow`
+     * in z.  all: with logarithms (1), and with what bounds are made of (2) */
+    int (*rough)(const fa_cap_block *, fa_cap_nodes *, double h, double edge, double narrow, double z_low,
+                 double z_high, int all);
+    /* nodes of a line for Im u up to t; 0: too many, or no memory */
+    int (*lay)(const fa_cap_job *, fa_cap_block *, const fa_cap_plan *, const fa_cap_effort *, double t, double z_low,
+               double z_high);
+    /* for real exponents up to v_right */
+    void (*moduli)(fa_cap_block *, const fa_cap_line *, double t, double v_right, int with_floor, fa_cap_cells_of *);
+    /* log of a bound of |E_Q[exp(u l) keep]|, and of that with 1 - the floor's window, for all Im u >= t, on a curve of
+     * that height; the sum's own error, *slack_out, is added.  pay = 0: about */
+    double (*majorant)(const fa_cap_block *, const fa_cap_line *, double t, double top, double pay, double *slack_out);
+    double (*majorant_large)(const fa_cap_block *, const fa_cap_line *, double t, double top, double pay);
+} fa_family;
+
+static const fa_family fa_sampled_family, fa_mixture_family;
+
+/* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
+struct fa_cap_block {
+    const fa_family *family;
     const fa_pair *pair;
-    fa_pair own;    /* that of a sampled Gaussian ... */
-    int is_sampled; /* ... whose nodes are uniform in the loss on the right; those of other mixtures are uniform in z */
+    fa_pair own; /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
     double log_most;                 /* the largest |log| of a weight */
@@ -108,10 +140,10 @@ typedef struct {
     double *share;              /* in the ledger: what B0 may be off by, over |B0| */
     double *memory;
     int capacity; /* points that they have room for */
-} fa_cap_block;
+};
 
 /* a job: blocks of sampled Gaussians, and Gaussians that see every record as one, exp(u (u-1) mu2/2) */
-typedef struct {
+struct fa_cap_job {
     int n, capacity;
     fa_cap_block *blocks;
     double mu2;
@@ -124,7 +156,7 @@ typedef struct {
     int is_add;    /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
     int walled; /* direction add of few steps (line/capped_closed.h) */
     double low_q, low_p; /* walled: sums of n log Q_low and of n log of P_low/Q_low, P_low = E_Q[e^l low] */
-} fa_cap_job;
+};
 
 /* the exponent on the nodes where K of the job is asked for v */
 FA_INLINE double fa_cap_tilt(const fa_cap_job *job, double v) { return job->is_add ? 1.0 - v : v; }
@@ -181,17 +213,17 @@ FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 FA_FUNC void fa_cap_job_add_pair(fa_cap_job *job, const fa_pair *pair, double steps)
 {
     fa_cap_block *block = job->blocks + job->n++;
-    int i;
+    int i, is_sampled = pair->sample_rate > 0.0;
     block->pair = pair;
-    block->is_sampled = pair->sample_rate > 0.0;
+    block->family = is_sampled ? &fa_sampled_family : &fa_mixture_family;
     block->deep = 0.0;
     block->walled = 0;
     block->sigma = pair->sigma;
-    block->q = block->is_sampled ? pair->sample_rate : -expm1(pair->p_weight[0]);
+    block->q = is_sampled ? pair->sample_rate : -expm1(pair->p_weight[0]);
     block->steps = steps;
     block->log_steps = log(steps);
     block->kappa = pair->kappa;
-    block->log_odds = block->is_sampled ? pair->p_weight[1] - pair->kappa : 0.0;
+    block->log_odds = is_sampled ? pair->p_weight[1] - pair->kappa : 0.0;
     block->log_most = 0.0;
     for (i = 0; i <= pair->n_p; i++)
         block->log_most = fa_max(block->log_most, 2.0 * fabs(pair->p_weight[i]));
@@ -200,7 +232,7 @@ FA_FUNC void fa_cap_job_add_pair(fa_cap_job *job, const fa_pair *pair, double st
     job->steps += steps;
     job->variance += block->variance;
     job->least += steps * block->kappa;
-    job->mixtures += !block->is_sampled;
+    job->mixtures += !is_sampled;
     job->dip = fa_max(job->dip, fa_mix_dip(pair));
 }
 
@@ -222,7 +254,7 @@ FA_FUNC int fa_cap_job_set(fa_cap_job *job, double sigma, double q, double steps
 }
 
 /* The budget of work.  Every bound holds for any of these; they decide how narrow it is, and what it costs */
-typedef struct {
+struct fa_cap_effort {
     int points;       /* a line that needs more is given up ... */
     double pairs;     /* ... and one that needs more points times nodes */
     double tolerance; /* -log of the relative size of what aliases and the floor may add */
@@ -235,7 +267,7 @@ typedef struct {
     double quiet;     /* what a line may cost more, as a share, so that rounding is less */
     double left,
         right; /* standard deviations of Q left of 0 where the nodes begin, and by which they go on at the end */
-} fa_cap_effort;
+};
 
 #define FA_CAP_POINTS_MAX 16384
 

@@ -14,7 +14,7 @@
 #define FA_CAP_SCRATCH 7   /* arrays over the points for the ledger */
 #define FA_CAP_SYNC    128 /* points between fresh starts of the phasors; a multiple of FA_RUN */
 
-typedef struct {
+struct fa_cap_line {
     fa_cap_plan plan;
     double eps, ref;              /* F is kept at eps, over exp(ref) */
     double reach;                 /* Im u up to which the nodes are fine enough */
@@ -25,7 +25,7 @@ typedef struct {
     double *gross;                /* several blocks: the sizes of what is added up in log F and its angle */
     double *scratch[FA_CAP_SCRATCH];
     double *memory;
-} fa_cap_line;
+};
 
 FA_FUNC void fa_cap_line_free(fa_cap_line *line)
 {

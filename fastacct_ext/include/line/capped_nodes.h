@@ -15,7 +15,7 @@
 #define FA_CAP_NODES_MAX 8192
 #define FA_MIX_NODES_MAX 32768 /* of mixtures, whose nodes are uniform in z */
 #define FA_CAP_STRIP     0.8   /* |Im xi| that `bend` is made for */
-#define FA_MIX_PUT       -4.0  /* the least exponent that mixtures on both sides have nodes for: line/mixed_nodes.h */
+#define FA_MIX_PUT       -4.0  /* the least exponent that mixtures on both sides have nodes for: line/mixture_nodes.h */
 
 /* room for n nodes; 0 when out of memory */
 FA_FUNC int fa_cap_nodes_reserve(fa_cap_nodes *s, int n)
@@ -247,9 +247,7 @@ FA_INLINE double fa_cap_begin(const fa_cap_block *block, double deviations, doub
     double far = deviations * block->sigma;
     if (fa_cap_falls(block)) /* sums of both sides come back by Q's own means */
         return -far - 3.0 * block->sigma + block->pair->q_low * (1.0 - FA_MIX_PUT) + FA_MIX_PUT * block->pair->p_from;
-    if (block->walled || !block->is_sampled)
-        return -far + fa_min(-block->deep, tilt < 0.0 ? fa_cap_bottom(block, tilt) : 0.0);
-    return -far + fa_min(0.0, tilt) * fa_cap_posterior(block, 0.0);
+    return -far + fa_min(-block->deep, tilt < 0.0 ? fa_cap_bottom(block, tilt) : 0.0);
 }
 
 /* the last node of a line: with floors, a block that is split goes on to where its floor's window is open, and one that

@@ -17,14 +17,14 @@ typedef struct {
     double log_size, slope; /* about log delta, and its derivative in eps */
 } fa_cap_saddle;
 
-typedef struct {
+struct fa_cap_plan {
     double c, h;             /* the line u = c + i k h */
     double tilt;             /* c's exponent on the nodes */
     double left, right, low; /* Chernoff's points: aliases from either side, and the floor's (1: no floor) */
     double excess;           /* log |F(c)| - log delta, about */
     int is_bare;             /* no points: Chernoff's bound at c is negligible beside the closed part */
     double d2, jumps;        /* of K at c: curvature, and how many large losses the tilt expects */
-} fa_cap_plan;
+};
 
 /* the saddle for eps by Newton's method in log(v - 1), from v = start */
 FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, double eps, double start, int small_only)
@@ -67,13 +67,13 @@ FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
     double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width,
            z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1),
            edge = 1.0, narrow = INFINITY, h = fa_min(1.0 / (1.25 * s1), 0.9),
-           z_low = fa_cap_begin(block, block->is_sampled ? 6.5 : 8.3, v_min);
+           z_low = fa_cap_begin(block, block->family->begin, v_min);
     if (z_high == end) {
         narrow = block->w.width;
         edge = narrow * block->inv_var * fa_cap_posterior(block, block->w.cap);
     }
-    if (!fa_cap_fill_rough(block, &block->coarse, h, edge, narrow, z_low, z_high,
-                           block->walled || 2.0 * v_max * fa_cap_l(block, z_high) > FA_CAP_FAR))
+    if (!block->family->rough(block, &block->coarse, h, edge, narrow, z_low, z_high,
+                              block->walled || 2.0 * v_max * fa_cap_l(block, z_high) > FA_CAP_FAR))
         return 0;
     fa_cap_no_floor(&block->coarse);
     return 1;

@@ -2,7 +2,7 @@
 #ifndef FA_LINE_CAPPED_REAL_H
 #define FA_LINE_CAPPED_REAL_H
 
-#include "mixed_nodes.h"
+#include "capped_ends.h"
 
 #define FA_CAP_FAR 600.0 /* exponents up to here stand alone */
 

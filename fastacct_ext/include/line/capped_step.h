@@ -121,7 +121,7 @@ FA_FUNC fa_cap_mesh fa_cap_mesh_at(const fa_cap_block *block, double c, const fa
     fa_cap_mesh best = {INFINITY, 0.0, 1.0, 0};
     double l_end = fa_cap_l(block, z_high), a, first = block->walled ? fa_min(1.0, 2.0 * l_end) : 1.0;
     int worse = 0;
-    for (a = first; a > (block->walled ? 1e-3 * first : 1e-6); a *= c < 0.0 || n->quick ? 0.5 : 0.7) {
+    for (a = first; a > (block->walled ? 1e-3 * first : 1e-6); a *= n->quick ? 0.5 : 0.7) {
         double growth = fa_cap_growth(&block->coarse, c, n->mean, t, eta, a) + c * n->mean - n->log_m,
                right = c < 0.0 ? fa_cap_growth(&block->coarse, n->right_tilt, 0.0, 0.0, eta, a) - n->right_log_m + 6.0
                                : 0.0,
@@ -172,9 +172,9 @@ FA_FUNC double fa_mix_modulus(const fa_cap_block *block, double v, double t, dou
     return top + log(sum) + 0.5 * s2 * eta * eta;
 }
 
-/* Step in xi of the nodes of mixtures, as fa_cap_step */
-FA_FUNC double fa_mix_step(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
-                           const fa_cap_effort *effort, double t)
+/* nodes of mixtures */
+FA_FUNC int fa_mix_lay_line(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
+                            const fa_cap_effort *effort, double t, double z_low, double z_high)
 {
     fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
     double s2 = block->sigma * block->sigma, best = 0.0, right = plan->right, log_t = log(job->steps), worst, bend, h,
@@ -202,8 +202,8 @@ FA_FUNC double fa_mix_step(const fa_cap_job *job, fa_cap_block *block, const fa_
             block->strip = eta;
         }
     }
-    h = 2.0 * FA_PI * strip / (tail + 0.5 * s2 * strip * strip);
-    return fa_min(fa_min(best, h), 0.9);
+    h = fa_min(fa_min(best, 2.0 * FA_PI * strip / (tail + 0.5 * s2 * strip * strip)), 0.9);
+    return h > 0.0 && fa_mix_fill(block, &block->nodes, h, z_low, z_high);
 }
 
 /* Step and stretch of the nodes for Im u up to t: the least number of nodes for which the quadrature's error is below
@@ -230,11 +230,16 @@ FA_FUNC double fa_cap_step_for(fa_cap_block *block, double tilt, const fa_cap_ne
     return fa_min(fa_min(mesh.h, h), 0.9);
 }
 
-FA_FUNC double fa_cap_step(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
-                           const fa_cap_effort *effort, double t, double z_low, double z_high, double *stretch_out)
+/* nodes of a sampled Gaussian, and what bounds are made of */
+FA_FUNC int fa_cap_lay_line(const fa_cap_job *job, fa_cap_block *block, const fa_cap_plan *plan,
+                            const fa_cap_effort *effort, double t, double z_low, double z_high)
 {
     fa_cap_needs needs = fa_cap_needs_of(job, block, plan, effort, t);
-    return fa_cap_step_for(block, plan->tilt, &needs, t, z_low, z_high, log(job->steps), stretch_out);
+    double stretch, h = fa_cap_step_for(block, plan->tilt, &needs, t, z_low, z_high, log(job->steps), &stretch);
+    if (!(h > 0.0) || !fa_cap_fill(block, &block->nodes, h, stretch, z_low, z_high))
+        return 0;
+    fa_cap_bends(block, &block->nodes);
+    return 1;
 }
 
 #endif

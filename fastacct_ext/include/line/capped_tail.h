@@ -7,7 +7,7 @@
 #ifndef FA_LINE_CAPPED_TAIL_H
 #define FA_LINE_CAPPED_TAIL_H
 
-#include "mixed_tail.h"
+#include "mixture_tail.h"
 
 /* the curve, and constants of the bounds along it */
 typedef struct {
@@ -133,14 +133,10 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
     return log(sum + before);
 }
 
-/* of either kind of block, on a curve of that height, the sum's own error added */
 FA_FUNC double fa_cap_majorant_all(const fa_cap_block *block, const fa_cap_line *line, double t, double top, double pay,
                                    double *slack_out)
 {
-    fa_cap_curve curve;
-    if (!block->is_sampled)
-        return fa_mix_majorant_all(block, line, t, top, pay, slack_out);
-    curve = fa_cap_curve_of(block, line, t, top);
+    fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
     return fa_cap_majorant(block, &curve, pay, 0, slack_out) + *slack_out;
 }
 
@@ -148,10 +144,7 @@ FA_FUNC double fa_cap_majorant_large(const fa_cap_block *block, const fa_cap_lin
                                      double pay)
 {
     double slack;
-    fa_cap_curve curve;
-    if (!block->is_sampled)
-        return fa_mix_majorant_large(block, line, t, top, pay);
-    curve = fa_cap_curve_of(block, line, t, top);
+    fa_cap_curve curve = fa_cap_curve_of(block, line, t, top);
     return fa_cap_majorant(block, &curve, pay, 1, &slack);
 }
 
@@ -190,11 +183,11 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
         fa_cap_block *block = job->blocks + b;
         double s2 = block->sigma * block->sigma, top = lower * fa_cap_curve_top(block, line, t), slack, log_b,
                mean = block->nodes.mean;
-        log_b = fa_cap_majorant_all(block, line, t, fa_max(1e-4, top), pay, &slack);
+        log_b = block->family->majorant(block, line, t, fa_max(1e-4, top), pay, &slack);
         if (block->split) {
             double stiff = s2 / block->w.floor_width, log_d;
             top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
-            log_d = fa_cap_majorant_large(block, line, t, fa_max(1e-4, top), pay);
+            log_d = block->family->majorant_large(block, line, t, fa_max(1e-4, top), pay);
             log_d = log(exp(log_d) + block->w.low_cut * exp(block->k / block->steps - tilt * mean));
             block->most = log_b + log1p(exp(log_d + slack - log_b));
             block->large = block->log_steps + log_d + slack;

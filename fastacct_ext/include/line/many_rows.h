@@ -57,9 +57,10 @@ FA_FUNC double fa_many_take(fa_many_alone *m, int is_add, double sigma, double r
     block->w.width = sigma;
     block->w.cap = INFINITY;
     end = fa_cap_end(block, fa_max(0.0, high), deviations);
+    low = fa_cap_begin(block, deviations - 2.5, low);
     block->w.cap = end + 20.0 * sigma;
-    if (!fa_cap_fill_rough(block, &block->coarse, fa_min(1.0 / (1.25 * sigma), 0.9), 1.0, INFINITY,
-                           fa_cap_begin(block, deviations - 2.5, low), end, high * fa_cap_l(block, end) > FA_CAP_FAR))
+    if (!block->family->rough(block, &block->coarse, fa_min(1.0 / (1.25 * sigma), 0.9), 1.0, INFINITY, low, end,
+                              high * fa_cap_l(block, end) > FA_CAP_FAR))
         return NAN;
     fa_cap_no_floor(&block->coarse);
     return end;
@@ -141,8 +142,8 @@ FA_FUNC int fa_many_row_of(fa_many_alone *m, double sigma, double rate, const fa
                   fa_cap_rounding_plain(block, line, sqrt(c * c + t * t), fa_min(FA_CAP_SYNC, w->points)));
     for (i = 0; i < FA_MANY_REALS; i++)
         row->real[i] = w->real[i] != 0.0 ? fa_many_real(block, w->real[i]) : 0.0;
-    row->tail = c * block->kappa + fa_cap_majorant_all(block, line, t, fa_cap_curve_top(block, line, t), 1.0, &slack) +
-                64.0 * FA_EPS * (fabs(c) + 1.0) * fabs(block->kappa);
+    row->tail = block->family->majorant(block, line, t, fa_cap_curve_top(block, line, t), 1.0, &slack) +
+                c * block->kappa + 64.0 * FA_EPS * (fabs(c) + 1.0) * fabs(block->kappa);
     return row->error < INFINITY && row->real[FA_MANY_RIGHT] < 600.0;
 }
 

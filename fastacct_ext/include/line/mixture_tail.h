@@ -1,10 +1,10 @@
-/* line/mixed_tail.h -- majorants of a step of Gaussian mixtures for all Im u >= t: the tail of a capped line.
+/* line/mixture_tail.h -- majorants of a step of Gaussian mixtures for all Im u >= t: the tail of a capped line.
  *
  * |E_Q[exp(u l) keep]| <= integral of |Q keep| exp(c Re l - t Im l) |dz| on z = s^2 (xi + i theta(xi)), theta >= 0 a
  * rise on either side, of height `top`: Im l >= 0 there.  docs/algorithms/line.md, "Mixtures".
  */
-#ifndef FA_LINE_MIXED_TAIL_H
-#define FA_LINE_MIXED_TAIL_H
+#ifndef FA_LINE_MIXTURE_TAIL_H
+#define FA_LINE_MIXTURE_TAIL_H
 
 #include "capped_line.h"
 

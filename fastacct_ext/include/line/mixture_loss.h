@@ -1,12 +1,12 @@
-/* line/mixed_loss.h -- a step of Gaussian mixtures on the capped line, at real points: its loss, where it reaches a
+/* line/mixture_loss.h -- a step of Gaussian mixtures on the capped line, at real points: its loss, where it reaches a
  * value, and how much of it lies beyond a window.
  *
  * P = p_0 N(f, s^2) + sum p_i N(f + m_i, s^2), Q = q_0 N(0, s^2) + sum q_j N(-m_j, s^2), f >= 0, 0 < m <= 1: groups,
  * replace-one and users' mixtures of sampled Gaussians.  l = f (z - f/2)/s^2 + log(1 + w_P) - log(1 + w_Q) is the loss
  * less kappa = log(p_0/q_0).
  */
-#ifndef FA_LINE_MIXED_LOSS_H
-#define FA_LINE_MIXED_LOSS_H
+#ifndef FA_LINE_MIXTURE_LOSS_H
+#define FA_LINE_MIXTURE_LOSS_H
 
 #include "../loss/mixtures.h"
 #include "window.h"

@@ -1,7 +1,8 @@
-/* line/mixed_errors.h -- moduli of a step of Gaussian mixtures off the real line: the step of its nodes, and bounds of
- * their quadrature's error.  docs/algorithms/line.md, "Mixtures". */
-#ifndef FA_LINE_MIXED_ERRORS_H
-#define FA_LINE_MIXED_ERRORS_H
+/* line/mixture_moduli.h -- moduli of a step of Gaussian mixtures off the real line: bounds of their quadrature's error.
+ * docs/algorithms/line.md, "Mixtures".
+ */
+#ifndef FA_LINE_MIXTURE_MODULI_H
+#define FA_LINE_MIXTURE_MODULI_H
 
 #include "capped_draw.h"
 
@@ -51,15 +52,17 @@ FA_FUNC void fa_mix_close_moduli(const fa_cap_block *block, double rate, double 
     two[0] = one[0];
 }
 
-/* the moduli of fa_cap_fill_moduli, in the same arrays */
-FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, double t, double v_right, int with_floor)
+/* moduli of mixtures */
+FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, double t, double v_right, int with_floor,
+                                fa_cap_cells_of *out)
 {
     fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const double *ls = s->sum.lr, *log_q = s->log_q, *spread = s->spread, *gross = s->gross, *zs = s->z;
-    double *line1 = s->sum.vr, *line2 = s->sum.vi, *mean1 = s->sum.gr, *mean2 = s->sum.gi, *right = s->scratch,
-           *right2 = s->sum.er, *large = s->scratch2, *large2 = s->sum.fi, *low = s->large_r, *low2 = s->sum.fr,
-           *back = s->large_i, *back2 = s->sum.ei;
+    double *line1 = out->line[0] = s->sum.vr, *line2 = out->line[1] = s->sum.vi, *mean1 = out->mean[0] = s->sum.gr,
+           *mean2 = out->mean[1] = s->sum.gi, *right = out->right[0] = s->scratch, *right2 = out->right[1] = s->sum.er,
+           *back = out->back[0] = s->large_i, *back2 = out->back[1] = s->sum.ei, *large = out->large[0] = s->scratch2,
+           *large2 = out->large[1] = s->sum.fi, *low = out->low[0] = s->large_r, *low2 = out->low[1] = s->sum.fr;
     double eta = block->strip, co = cos(0.5 * eta), pen = -log(co), g = 2.0 * s->h, s2 = block->sigma * block->sigma,
            c = line->plan.tilt, u = sqrt(c * c + t * t), v_low = line->plan.low, y = eta * s2,
            v_back = fa_pair_falls(block->pair) ? FA_MIX_PUT : 0.0, mean = s->mean, off = fabs(mean - block->kappa),
@@ -90,8 +93,7 @@ FA_FUNC void fa_mix_fill_moduli(fa_cap_block *block, const fa_cap_line *line, do
         back[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_back * l + fabs(v_back) * pen));
         back2[j] = ek + size * fa_exp_plain_v(fa_min(600.0, q + v_back * l + fabs(v_back) * re));
         loss = gross[k] + fabs(block->kappa) + li + re;
-        x = size * fa_exp_plain_v(fa_min(600.0, q + l + mean + pen));
-        mean1[j] = x + ek * (1.0 + loss);
+        mean1[j] = size * fa_exp_plain_v(fa_min(600.0, q + l + mean + pen)) + ek * (1.0 + loss);
         mean2[j] = 0.5 * loss * loss * fa_max(ek, size * fa_exp_plain_v(fa_min(600.0, q + l + mean + re)));
         if (with_floor) {
             double e1 = fa_min(600.0, inv_floor * (y * y - u1 * u1)), k1 = 0.5 * fa_exp_plain_v(e1),

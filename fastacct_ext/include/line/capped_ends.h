@@ -1,0 +1,70 @@
+/* line/capped_ends.h -- what lies beyond the nodes of a capped line, for either kind of loss. */
+#ifndef FA_LINE_CAPPED_ENDS_H
+#define FA_LINE_CAPPED_ENDS_H
+
+#include "mixture_nodes.h"
+
+/* what lies left of the first node, of exp(ul) - 1 (order 1) or exp(ul) - 1 - ul (order 2), |u| <= u, Re u = v, l less
+ * its mean.  d/dz log(Q e^(vl)) = (-z + B + v D)/s^2, and B >= q_low, A falls to the left.  inf where it does not fall
+ */
+FA_FUNC double fa_cap_left_end(const fa_cap_block *block, double v, double u, int order)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    double z = s->z[0], l = s->sum.lr[0], a = s->moved[0], low = -block->pair->q_low, s1 = block->sigma,
+           first = -(low + z) / s1, fall = (-z - low - fa_max(0.0, -v) * (a + low)) * block->inv_var,
+           off = fabs(s->mean - block->kappa), mass = 0.5 * exp(-0.5 * fa_max(0.0, first) * first), least = INFINITY,
+           x = u * fa_max(fabs(l), off);
+    if (!fa_cap_falls(block)) /* the loss stays between kappa and l, and Re(ul) below v times that */
+        least = mass * exp(fa_max(0.0, fa_max(v * l, -v * off))) *
+                (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
+    if ((v >= 0.0 && least < INFINITY) || !(fall > 1.0 / s1) || !(first > 1.0))
+        return least;
+    x = u * (fabs(l) + off + 2.0 * fa_max(1.0, block->pair->p_top + low) / (s1 * first));
+    return fa_min(least, mass * (2.0 + x + exp(fa_max(0.0, v * l))) +
+                             (v < 0.0 ? exp(v * l + s->sum.log_w[0]) / (s->h * s->slope[0] * s1 * s1 * fall) : 0.0));
+}
+
+/* what lies right of the last node, for either kind of block.  Up to where the window ends piece by piece: with A the
+ * posterior mean under P, which grows, and |B| that under Q, which falls to the right, on a piece d/dz log(Q e^(vl)
+ * keep) is at most (-z + v (A(right) + |B(left)|))/s^2, and l at most l(right).  There the trapezoid rule is closed by
+ * a segment across the strip, on which its kernel falls faster than the modulus grows */
+FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_cap_windows *w = &block->w;
+    int last = s->sum.n - 1, i;
+    double z = s->z[last], l = s->sum.lr[last], s1 = block->sigma, inv_var = block->inv_var, tilt = fa_max(0.0, v),
+           piece = 0.7 * s1 * s1, beyond = 0.0, size = s->sum.log_w[last], most = block->pair->p_top,
+           low = -block->pair->q_low, moved = fa_min(s->moved[last], low),
+           mass = (2.0 + u * (fabs(l) + 4.0 + 4.0 / s1)) * s->keep[last] * 0.5 * exp(-0.5 * z * z * inv_var),
+           off = s->mean - block->kappa, unit = s->log_q[last] + 0.5 * z * z * inv_var,
+           width = s->h * s1 * s1 * s->slope[last], end = w->cap + FA_CAP_CUT * w->width;
+    for (i = 0; i < 200; i++) {
+        double more, rate, fall = (z - tilt * (most + moved)) * inv_var, here = exp(tilt * l + size);
+        if (z >= end)
+            return mass + 2.0 * beyond / width + (2.0 + 4.0 * block->strip / s->h) * here;
+        if (fall > 1.0 / s1)
+            return mass + 2.0 * (beyond + here / fall) / width;
+        piece = fa_min(piece, end - z) + 1e-12 * fabs(z);
+        more = fa_cap_l(block, z + piece) - off;
+        rate = fa_cap_posterior(block, z + piece);
+        fall = (z - tilt * (rate + moved)) * inv_var;
+        beyond += fa_min(piece, fall > 0.0 ? 1.0 / fall : piece) *
+                  exp(size + fa_min(tilt * l + fa_max(0.0, -fall * piece), tilt * more));
+        l = more;
+        z += piece;
+        piece *= 1.05;
+        moved = fa_min(rate, low);
+        size = unit - 0.5 * z * z * inv_var + fa_log_tail((z - w->cap) / w->width);
+    }
+    return INFINITY;
+}
+
+/* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order
+ * 1) or exp(ul) - 1 - ul (order 2) */
+FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int order)
+{
+    return fa_cap_left_end(block, v, u, order) + fa_cap_right_end(block, v, u);
+}
+
+#endif
