@@ -3,7 +3,7 @@
 #ifndef FA_EXACT_JOB_H
 #define FA_EXACT_JOB_H
 
-#include "../choices.h"
+#include "../kernels.h"
 #include "../line/capped_bound.h"
 #include "../line/many_steps.h"
 #include "../renyi/order_search.h"
@@ -31,30 +31,27 @@ typedef struct {
     double slope;           /* d log delta/d eps at the last delta read, of the direction that decided */
     fa_cap_work capped[2];  /* lines of directions remove and add */
     fa_pair *pairs;         /* of the blocks of a job: those of direction remove, then those of direction add */
-    fa_many *many;          /* or, instead of blocks, very many sampled Gaussians (line/many_steps.h) ... */
-    int refused;            /* ... and whether the last answer could not be certified there */
+    fa_many *many;          /* different sampled Gaussians: their lattice, which is asked first, or NULL ... */
+    const fa_job *job;      /* ... and whose blocks are not there yet, or NULL */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
 {
     fa_cap_work_free(e->capped);
     fa_cap_work_free(e->capped + 1);
+    fa_many_free(e->many);
     free(e->pairs);
     free(e->moment);
     memset(e, 0, sizeof(*e));
 }
 
-/* room for n blocks of a job, 0 for one sampled Gaussian by fa_exact_set; 0 when out of memory */
-FA_FUNC int fa_exact_init(fa_exact *e, int n_blocks, int directions)
+/* 0 when out of memory */
+FA_FUNC int fa_exact_init(fa_exact *e, int directions)
 {
     memset(e, 0, sizeof(*e));
     e->directions = directions;
     e->moment = fa_alloc(sizeof(fa_log_moment));
-    e->pairs = fa_alloc(sizeof(fa_pair) * 2 * (size_t)(n_blocks > 0 ? n_blocks : 1));
-    if (e->moment && e->pairs)
-        return 1;
-    fa_exact_free(e);
-    return 0;
+    return e->moment != NULL;
 }
 
 /* an empty job for the capped line; without memory it has no capacity and stays empty */
@@ -86,6 +83,102 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
         if (e->capped[d].job.capacity > 0 && !gaussian)
             fa_cap_job_add(&e->capped[d].job, sigma, q, steps);
     }
+}
+
+/* the jobs for the capped lines, of the blocks' pairs and counts; empty where there are more than they take.  A
+ * direction whose losses all have an end is the other one at exponents 1 - u */
+FA_FUNC void fa_job_capped(fa_exact *e, const double *count)
+{
+    int b, d, n = e->n_blocks, ends;
+    for (d = 0; d < 2; d++) {
+        fa_cap_job *job = &e->capped[d].job;
+        const fa_pair *own = e->pairs + d * n, *other = e->pairs + (1 - d) * n;
+        for (b = 0, ends = 1; b < n; b++)
+            ends = ends && !fa_pair_grows(own + b);
+        fa_capped_begin(e->capped + d, n <= FA_CAP_BLOCKS ? n : 0, ends);
+        for (b = 0; b < n && n <= job->capacity; b++)
+            fa_cap_job_add_pair(job, (ends ? other : own) + b, count[b]);
+        job->mu2 = e->mu2;
+    }
+}
+
+/* one block of a job as pairs of both directions; whether its mirror image is itself */
+FA_FUNC int fa_job_pairs(double sigma, int n_p, int n_q, const double *weight, const double *mean, fa_pair *remove,
+                         fa_pair *add)
+{
+    double share[2], moved[2] = {0.0, 1.0}, one = 1.0, apart;
+    int is_sampled = n_p == 2 && n_q == 1 && mean[0] == mean[2];
+    if (n_q && !is_sampled) {
+        fa_pair_mixture(remove, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);
+        fa_pair_flip(add, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);
+        return remove->symmetric;
+    }
+    apart = is_sampled ? mean[1] - mean[0] : mean[0];
+    share[1] = weight[is_sampled];
+    share[0] = 1.0 - share[1];
+    fa_pair_sampled(remove, sigma / apart, share[1]);
+    fa_pair_flip(add, sigma / apart, 2, share, moved, 1, &one, moved);
+    return 0;
+}
+
+/* the blocks of a job; many: only sampled Gaussians are expected, and they go there, or NULL.  0: nothing is released,
+ * they are not for there, or there is no memory */
+static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
+{
+    const double *weight = job->weight, *mean = job->mean;
+    int b, d, used = 0, lone = 0, n = job->n_blocks;
+    double *counts = many ? NULL : fa_alloc(sizeof(double) * (size_t)(n + 1));
+    fa_dd end[2] = {{0.0, 0.0}, {0.0, 0.0}}, mu2 = {0.0, 0.0}; /* 50,000 different Gaussians lose no digit */
+    e->symmetric = !many;
+    e->total = 0.0;
+    e->pairs = counts ? fa_alloc(sizeof(fa_pair) * 2 * (size_t)(n + 1)) : NULL;
+    if (!many && !e->pairs) {
+        free(counts);
+        return 0;
+    }
+    for (b = 0; b < n; weight += job->n_p[b] + job->n_q[b], mean += job->n_p[b] + job->n_q[b], b++) {
+        double count = job->count[b], sigma = job->sigma[b];
+        int n_p = job->n_p[b], n_q = job->n_q[b];
+        fa_pair *pair[2] = {e->pairs + used, e->pairs + n + used};
+        if (!(count > 0.0) || sigma == INFINITY || (n_q == 0 && !(weight[0] > 0.0)))
+            continue;
+        if (n_q == 0 ? weight[0] >= 1.0 : n_p == 1 && n_q == 1) {
+            double m = (mean[0] - (n_q ? mean[1] : 0.0)) / sigma;
+            mu2 = fa_dd_add(mu2, fa_dd_mul_d(fa_two_prod(m, m), count));
+            lone = 1;
+            continue;
+        }
+        if (many) {
+            fa_many_add(many, sigma / mean[0], weight[0], count);
+            end[1] = fa_dd_add_d(end[1], -count * log1p(-weight[0]));
+            continue;
+        }
+        e->symmetric &= fa_job_pairs(sigma, n_p, n_q, weight, mean, pair[0], pair[1]);
+        for (d = 0; d < 2; d++)
+            end[d] = fa_pair_grows(pair[d]) || !(end[d].hi < INFINITY) ? fa_dd_make(INFINITY, 0.0)
+                                                                      : fa_dd_add_d(end[d], count * pair[d]->kappa);
+        e->total += count;
+        counts[used++] = count;
+    }
+    for (d = 0; d < 2; d++)
+        e->end[d] = lone || (many && d == 0) ? INFINITY : end[d].hi;
+    e->mu2 = lone ? fa_max(mu2.hi, 1e-306) : mu2.hi; /* more than nothing */
+    if (many)
+        return fa_many_ready(many, e->mu2, e->end[1]);
+    memmove(e->pairs + used, e->pairs + n, sizeof(fa_pair) * (size_t)used);
+    e->n_blocks = used;
+    e->only_gaussian = used == 0 && lone;
+    fa_job_capped(e, counts);
+    free(counts);
+    return used > 0 || lone;
+}
+
+/* the blocks of a job that has been on its lattice alone */
+FA_FUNC void fa_exact_open(fa_exact *e)
+{
+    if (e->job)
+        (void)fa_job_blocks(e, e->job, NULL);
+    e->job = NULL;
 }
 
 /* whether the job is one step, for which there is a closed form */

@@ -68,11 +68,12 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         r.upper = -INFINITY;
         return r;
     }
-    if (e->many) {
-        e->refused |= !(eps > 0.0) || !fa_many_log_delta_way(e->many, way, eps, &r);
+    if (e->many && eps > 0.0 && fa_many_log_delta_way(e->many, way, eps, &r)) {
         e->slope = e->many->slope;
         return r;
     }
+    r.lower = -INFINITY, r.upper = 0.0;
+    fa_exact_open(e);
     if (e->only_gaussian)
         return fa_gaussian_log_delta_of(e, eps);
     if (fa_is_one_step(e))
@@ -165,10 +166,10 @@ FA_FUNC fa_interval fa_ended_eps(fa_exact *e, int way, double log_delta)
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
     fa_interval r = {0.0, INFINITY};
-    if (e->many) {
-        e->refused |= !fa_many_eps_way(e->many, way, log_delta, &r);
+    if (e->many && fa_many_eps_way(e->many, way, log_delta, &r))
         return r;
-    }
+    r.lower = 0.0, r.upper = INFINITY;
+    fa_exact_open(e);
     if (e->only_gaussian || fa_is_one_step(e))
         return fa_closed_eps(e, way, log_delta);
     if (e->capped[way].job.n == 0)
@@ -191,8 +192,8 @@ FA_FUNC int fa_add_is_below(fa_exact *e, double eps, double log_delta)
 {
     if (e->symmetric || eps >= e->end[1] * (1.0 + 8.0 * FA_EPS))
         return 1;
-    if (e->many)
-        return fa_many_add_is_below(e->many, eps, log_delta);
+    if (e->many && fa_many_add_is_below(e->many, eps, log_delta))
+        return 1;
     if (fa_is_one_step(e))
         return fa_exact_log_delta_way(e, 1, eps).upper <= log_delta;
     return e->capped[0].certified && !e->capped[0].job.is_add && eps > 0.0 &&
@@ -207,7 +208,7 @@ FA_FUNC fa_interval fa_exact_log_delta(fa_exact *e, double eps)
         return fa_exact_log_delta_way(e, 1, eps);
     r = fa_exact_log_delta_way(e, 0, eps);
     slope = e->slope;
-    if (e->directions == FA_WAYS_REMOVE || e->symmetric || e->refused || eps == 0.0 ||
+    if (e->directions == FA_WAYS_REMOVE || e->symmetric || eps == 0.0 ||
         (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {
         e->slope = slope;
         return r;
@@ -227,7 +228,7 @@ FA_FUNC fa_interval fa_exact_eps(fa_exact *e, double log_delta)
         return fa_exact_eps_way(e, 1, log_delta);
     r = fa_exact_eps_way(e, 0, log_delta);
     /* at eps = 0 both directions are the total variation distance */
-    if (e->directions == FA_WAYS_REMOVE || e->symmetric || e->refused ||
+    if (e->directions == FA_WAYS_REMOVE || e->symmetric ||
         (r.upper < INFINITY && (r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))))
         return r;
     add = fa_exact_eps_way(e, 1, log_delta);

@@ -186,7 +186,7 @@ static int64_t fa_gradient_block(const fa_cells *in, const fa_question *ask, dou
     int of_eps = ask->quantity == FA_GIVE_EPSILON, status;
     int64_t i;
     (void)fa_alloc_failed();
-    if (!fa_exact_init(&e, 0, (int)ask->ways))
+    if (!fa_exact_init(&e, (int)ask->ways))
         return FA_NO_MEMORY;
     for (i = 0; i < in->n && !fa_is_late(i, end); i++, row += FA_GRADIENT_ROW) {
         fa_exact_set(&e, in->sigma[i], in->q[i], in->steps[i]);

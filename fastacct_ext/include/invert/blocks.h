@@ -40,7 +40,7 @@ static int64_t fa_calibrate_exact_block(const fa_cells *in, const fa_question *a
     fa_exact e;
     fa_target t = {.wanted = ask->wanted, .exact = &e};
     int64_t done;
-    if (!fa_exact_init(&e, 0, (int)ask->ways))
+    if (!fa_exact_init(&e, (int)ask->ways))
         return FA_NO_MEMORY;
     done = fa_calibrate_cells(t, in, seconds, out);
     fa_exact_free(&e);

@@ -51,7 +51,7 @@ FA_FUNC int fa_many_begin(fa_many *m, fa_many_read *run, int points)
         line->log_f[i] = line->arg_f[i] = line->gross[i] = 0.0;
         line->scratch[0][i] = INFINITY;
     }
-    run->relative = run->right_log = run->left_log = run->other_log = 0.0;
+    run->relative = run->right_log = run->left_log = run->other_log = run->other_v = 0.0;
     run->log_tail = -log(FA_PI * t) + 0.5 * (c * (c - 1.0) - t * t) * m->mu2 + 1e-9;
     return 1;
 }
