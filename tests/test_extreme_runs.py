@@ -386,3 +386,11 @@ def test_sample_rate_where_renyi_leads_astray():
     rate = fa.dpsgd.sample_rate(**run, epsilon=0.0034801842920286936, neighbors="remove")
     assert 6.9e-6 < rate < 7e-6
     assert fa.dpsgd.epsilon(**run, sample_rate=rate, neighbors="remove") <= 0.0034801842920286936
+
+
+def test_what_the_tail_of_a_line_rounds_is_paid_for_every_step():
+    """9e14 steps raise what the nodes of noise 9,000 round, 2.5e-13, to e^224: the bound of what is beyond the line's
+    points was e^100 below the last of them, and the answer was called TIGHT."""
+    run = {"noise_multiplier": 9e3, "sample_rate": 1e-3, "delta": 1e-6}
+    assert fa.dpsgd.epsilon_bounds(**run, steps=9 * 10**14).status is fa.Status.LOOSE
+    assert fa.dpsgd.epsilon_bounds(**run, steps=9 * 10**9).status is fa.Status.TIGHT

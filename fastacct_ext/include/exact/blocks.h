@@ -89,8 +89,14 @@ static int64_t fa_exact_job(const fa_job *job, const fa_cells *at, const fa_ques
     (void)fa_alloc_failed();
     if (!fa_exact_init(&e, (int)ask->ways))
         return FA_NO_MEMORY;
-    if (fa_is_many(job) && (e.many = fa_many_new(job->n_blocks, e.directions)))
-        e.job = fa_job_blocks(&e, job, e.many) ? job : NULL;
+    if (fa_is_many(job) && (e.many = fa_many_new(job->n_blocks, e.directions))) {
+        if (fa_job_blocks(&e, job, e.many))
+            e.job = job;
+        else {
+            fa_many_free(e.many);
+            e.many = NULL;
+        }
+    }
     released = e.job || fa_job_blocks(&e, job, NULL);
     for (i = 0; i < at->n && !fa_is_late(i, end); i++) {
         if (!released && !fa_alloc_failed())

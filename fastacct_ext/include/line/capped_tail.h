@@ -85,14 +85,14 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
     double s2 = block->sigma * block->sigma, inv_var = block->inv_var, odds = block->log_odds, h = s->h,
            grow = exp(2.0 * h), top = curve->top, strip = curve->strip;
     double risen = exp(fa_min(curve->at, 300.0)), cap = w->cap, inv_cap = 0.5 / (w->width * w->width),
-           floor_at = large ? w->floor : -1e300, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
+           floor_at = large ? w->floor : -1e100, inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0;
     double cells = pay * grow * (large ? h * h / 8.0 : 0.5 * strip * strip + h * h / 8.0),
            edge = pay * grow * h * h / 8.0, c = curve->c, t = curve->t, u = curve->u, mean = curve->mean,
            swell = curve->swell, kernel = large ? 0.0 : 2.0 * FA_PI * strip / h, sum = 0.0, swollen = 0.0, most = 0.0,
-           last, before, nothing = pay > 0.0 ? INFINITY : 300.0;
+           fuzzy = 0.0, last, before, nothing = pay > 0.0 ? INFINITY : 300.0;
     double *term = s->scratch, *swell_term = s->scratch2;
     int j, n = s->sum.n;
-    FA_PRAGMA(omp simd reduction(+ : sum, swollen) reduction(max : most))
+    FA_PRAGMA(omp simd reduction(+ : sum, swollen, fuzzy) reduction(max : most))
     for (j = 0; j < n; j++) {
         double z = zs[j], x = odds + (z - 0.5) * inv_var, xc = fa_min(x, 300.0), e = fa_exp_plain_v(xc),
                rise = e / (e + risen), theta = top * rise, turn = theta * (1.0 - rise), si, co;
@@ -116,7 +116,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
         term[j] = value * fa_exp_plain_v(size);
         swell_term[j] = value * fa_exp_plain_v(size + cells * b - kernel);
         most = fa_max(most, fa_max(size, size + cells * b - kernel));
-        sum += term[j], swollen += swell_term[j];
+        sum += term[j], swollen += swell_term[j], fuzzy += term[j] * s->fine[j];
     }
     last = term[n - 1], before = term[n - 2], *slack_out = 0.0;
     if (!(most < 690.0) || (last > 1e-20 * sum && !(last < 0.9 * before)))
@@ -129,7 +129,7 @@ FA_INLINE double fa_cap_majorant(const fa_cap_block *block, const fa_cap_curve *
     if (large)
         return log(swollen + fa_cap_left_large(block, curve, risen, swell_term[0]));
     before = fa_cap_left_mass(block, curve, risen, term[0]);
-    *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * n);
+    *slack_out = pay * (2.1 * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum));
     return log(sum + before);
 }
 

@@ -174,7 +174,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
            cell = pay * exp(2.0 * h) * h * h / 8.0, inv_cap = 0.5 / (w->width * w->width),
            inv_floor = large ? 0.5 / (w->floor_width * w->floor_width) : 0.0,
            unit = log(h * block->sigma) - FA_LOG_SQRT_2PI + block->pair->log_q0, step = 1.5 * h * s2, cap = w->cap,
-           floor_at = w->floor, sum = 0.0, swollen = 0.0, last, before, left, worst = 0.0, begin = 0.0,
+           floor_at = w->floor, sum = 0.0, swollen = 0.0, fuzzy = 0.0, last, before, left, worst = 0.0, begin = 0.0,
            in_strip = pay * exp(2.0 * h) * (0.5 * curve->strip * curve->strip + h * h / 8.0),
            far = cos(0.5 * curve->strip / FA_MIX_FADE), stiff = 1.0 / (FA_MIX_FADE * FA_MIX_FADE * far * far),
            kernel = 2.0 * FA_PI * curve->strip / h, slope = block->pair->slope, offset = block->pair->offset,
@@ -182,10 +182,10 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
     fa_mix_chunk at;
     int i, j, n = s->sum.n, size = 0;
     for (i = 0; i < n; i += FA_MIX_CHUNK) {
-        const double *zs = s->z + i, *moved = s->moved + i, *spread = s->spread + i;
+        const double *zs = s->z + i, *moved = s->moved + i, *spread = s->spread + i, *fine = s->fine + i;
         size = n - i < FA_MIX_CHUNK ? n - i : FA_MIX_CHUNK;
         fa_mix_fill_chunk(block, curve, i, size, &at);
-        FA_PRAGMA(omp simd reduction(+ : sum, swollen) reduction(max : worst))
+        FA_PRAGMA(omp simd reduction(+ : sum, swollen, fuzzy) reduction(max : worst))
         for (j = 0; j < size; j++) {
             double z = zs[j], xi = z * inv_var, th = at.theta[j], swing = at.swing[j], y = s2 * th, u0 = z - cap,
                    u1 = floor_at - z, y2 = s2 * s2 * (th * th + 2.0 * cell * (1.0 + th * swing)),
@@ -202,7 +202,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
             if (large)
                 k1 = (u1 < step ? 1.0 : 0.0) + 0.5 * fa_exp_plain_v(fa_min(600.0, inv_floor * (y2 - u1 * u1)));
             term[j] = body + k1 * (fa_exp_plain_v(fa_min(600.0, paid)) + 0.5 * fa_exp_plain_v(fa_min(600.0, edge)));
-            sum += term[j];
+            sum += term[j], fuzzy += term[j] * fine[j];
             swollen += large ? 0.0 : fa_exp_plain_v(fa_min(600.0, grown)); /* nor is fade more than exp(-x) */
             worst = fa_max(worst, fa_max(paid, edge) < 600.0 ? b : 1e9);
         }
@@ -221,7 +221,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
     left = fa_mix_left_mass(block, curve, begin, large);
     if (large)
         return log(sum + left);
-    *slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * (n + 64.0));
+    *slack_out = pay * (2.1 * swollen / sum + FA_EPS * (4.0 * (n + 64.0) + fuzzy / sum));
     return log(sum + fa_max(left, block->walled ? 0.0 : 1e-16));
 }
 
