@@ -205,7 +205,7 @@ FA_FUNC double fa_cap_plain_ends(const fa_cap_block *block, double x)
 FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *line, fa_cap_errors *errors)
 {
     double t = line->n * line->plan.h, c = line->plan.tilt, u = sqrt(c * c + t * t),
-           steps = fa_min(FA_CAP_SYNC, line->n), ends;
+           steps = fa_min(block->sync, line->n), ends;
     if (block->walled) {
         double b0 = exp(fa_min(600.0, block->k / block->steps - c * block->nodes.mean));
         ends = fa_cap_plain_ends(block, c);

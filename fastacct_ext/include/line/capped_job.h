@@ -20,6 +20,7 @@
 #define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
 #define FA_CAP_CUT     8.6  /* standard widths beyond the cap where the window ends, at 4e-18 */
 #define FA_CAP_DEEPEST -800.0 /* log of the least delta that caps are placed for at once */
+#define FA_CAP_SYNC    128    /* points between fresh starts of the phasors of a line; a multiple of FA_RUN */
 #define FA_CAP_NOTHING 40.0 /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
 
 typedef struct {
@@ -130,6 +131,7 @@ struct fa_cap_block {
     int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
     double strip;               /* |Im xi| that the nodes' step was chosen for */
     int walled;                 /* as its job */
+    int sync;                   /* points between fresh starts of the phasors */
     double deep;                /* walled: how far left of 0 a step of the tilt is */
     fa_cap_errors errors;       /* set with the ledger, as those of `put` and log of bounds of |B0| and |D| beyond t */
     fa_cap_beyond beyond;
@@ -218,6 +220,7 @@ FA_FUNC void fa_cap_job_add_pair(fa_cap_job *job, const fa_pair *pair, double st
     block->family = is_sampled ? &fa_sampled_family : &fa_mixture_family;
     block->deep = 0.0;
     block->walled = 0;
+    block->sync = FA_CAP_SYNC;
     block->sigma = pair->sigma;
     block->q = is_sampled ? pair->sample_rate : -expm1(pair->p_weight[0]);
     block->steps = steps;

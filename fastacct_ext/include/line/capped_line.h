@@ -11,8 +11,7 @@
 
 #include "capped_floor.h"
 
-#define FA_CAP_SCRATCH 7   /* arrays over the points for the ledger */
-#define FA_CAP_SYNC    128 /* points between fresh starts of the phasors; a multiple of FA_RUN */
+#define FA_CAP_SCRATCH 7 /* arrays over the points for the ledger */
 
 struct fa_cap_line {
     fa_cap_plan plan;
@@ -246,7 +245,7 @@ FA_FUNC void fa_cap_block_points(const fa_cap_job *job, fa_cap_block *block, fa_
            *arg_f = line->arg_f + first, *gross = line->gross + first, *inverse = block->inverse + first,
            *log_small = block->log_small + first, *ratio = block->ratio + first;
     int i;
-    if (first % FA_CAP_SYNC == 0) {
+    if (first % block->sync == 0) {
         if (first == 0)
             fa_cap_first_step(s, c, h);
         if (block->walled)

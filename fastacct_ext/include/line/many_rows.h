@@ -53,6 +53,7 @@ FA_FUNC double fa_many_take(fa_many_alone *m, int is_add, double sigma, double r
     job->is_add = is_add;
     job->walled = block->walled = 1;
     block->split = 0;
+    block->sync = FA_RUN; /* of first order, what a turn rounds counts more than what a start costs */
     block->w.log_q = -INFINITY;
     block->w.width = sigma;
     block->w.cap = INFINITY;
@@ -139,7 +140,7 @@ FA_FUNC int fa_many_row_of(fa_many_alone *m, double sigma, double rate, const fa
     block->moduli = fa_cap_quadrature(&m->job, block, line, t, right);
     row->error = exp(c * block->kappa) *
                  (block->moduli.line + fa_many_ends(block, c) +
-                  fa_cap_rounding_plain(block, line, sqrt(c * c + t * t), fa_min(FA_CAP_SYNC, w->points)));
+                  fa_cap_rounding_plain(block, line, sqrt(c * c + t * t), block->sync));
     for (i = 0; i < FA_MANY_REALS; i++)
         row->real[i] = w->real[i] != 0.0 ? fa_many_real(block, w->real[i]) : 0.0;
     row->tail = block->family->majorant(block, line, t, fa_cap_curve_top(block, line, t), 1.0, &slack) +
