@@ -43,7 +43,7 @@ static void check_row(fa_many_row *row, double noise, double rate, const fa_many
     for (i = 0; i < 4; i++) {
         lc true_m = moment(noise, rate, a + (lc)I * (at[i] * (ld)h)),
            mine = cexpl((ld)re[at[i]] + (lc)I * (ld)im[at[i]]);
-        ld logs = 16.0L * FA_EPS * cabsl(mine) * (1.0L + fabs(re[at[i]]) + fabs(im[at[i]]));
+        ld logs = 2.0L * FA_EPS * cabsl(mine) * (1.0L + fabs(re[at[i]]) + fabs(im[at[i]]));
         compare(0, cabsl(mine - true_m), row->error + logs);
     }
     for (k = 0; k < FA_MANY_REALS; k++)
