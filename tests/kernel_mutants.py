@@ -56,7 +56,7 @@ MUTANTS = (
     (LEDGER, "out->tail = fa_cap_close_tail(job, line, effort, eps, log_value);",
      "(void)fa_cap_close_tail(job, line, effort, eps, log_value);", "line test_every_entry and tail"),
     (TAIL, "return log(sum + before);", "return log(sum);", SUMS + "added and not few"),
-    (TAIL, "*slack_out = pay * (2.1 * swollen / sum + 4.0 * FA_EPS * n);", "", SUMS + "sampled"),
+    (TAIL, "*slack_out = pay * (2.1 * swollen / sum + FA_EPS * (4.0 * n + fuzzy / sum));", "", SUMS + "sampled"),
     # rounding
     (LEDGER, "(sum - share + low + 8.0 * FA_EPS * size)", "(0.0 * size)",
      "line test_rounding_is_needed"),

@@ -69,6 +69,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         return r;
     }
     if (e->many && eps > 0.0 && fa_many_log_delta_way(e->many, way, eps, &r)) {
+        e->capped[way].certified = 0; /* no line of an earlier target settles this one */
         e->slope = e->many->slope;
         return r;
     }
@@ -166,8 +167,10 @@ FA_FUNC fa_interval fa_ended_eps(fa_exact *e, int way, double log_delta)
 FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
 {
     fa_interval r = {0.0, INFINITY};
-    if (e->many && fa_many_eps_way(e->many, way, log_delta, &r))
+    if (e->many && fa_many_eps_way(e->many, way, log_delta, &r)) {
+        e->capped[way].certified = 0;
         return r;
+    }
     r.lower = 0.0, r.upper = INFINITY;
     fa_exact_open(e);
     if (e->only_gaussian || fa_is_one_step(e))

@@ -12,8 +12,8 @@ FA_FUNC double fa_cap_left_end(const fa_cap_block *block, double v, double u, in
     const fa_cap_nodes *s = &block->nodes;
     double z = s->z[0], l = s->sum.lr[0], a = s->moved[0], low = -block->pair->q_low, s1 = block->sigma,
            first = -(low + z) / s1, fall = (-z - low - fa_max(0.0, -v) * (a + low)) * block->inv_var,
-           off = fabs(s->mean - block->kappa), mass = 0.5 * exp(-0.5 * fa_max(0.0, first) * first), least = INFINITY,
-           x = u * fa_max(fabs(l), off);
+           mass = first > 0.0 ? 0.5 * exp(-0.5 * first * first) : 1.0, off = fabs(s->mean - block->kappa),
+           least = INFINITY, x = u * fa_max(fabs(l), off);
     if (!fa_cap_falls(block)) /* the loss stays between kappa and l, and Re(ul) below v times that */
         least = mass * exp(fa_max(0.0, fa_max(v * l, -v * off))) *
                 (order == 1 ? fa_min(x, 2.0) : fa_min(0.5 * x * x, 2.0 + x));
@@ -58,6 +58,20 @@ FA_FUNC double fa_cap_right_end(const fa_cap_block *block, double v, double u)
         size = unit - 0.5 * z * z * inv_var + fa_log_tail((z - w->cap) / w->width);
     }
     return INFINITY;
+}
+
+/* what lies left of the first node of E_Q[exp(x l)], no loss falling without end: l is at least that of log(1-q), and
+ * at most its value at the node; and for x < 0 the logarithm of exp(x l) Q falls by as much as there, or more */
+FA_FUNC double fa_cap_plain_left(const fa_cap_block *block, double x)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    double first = s->z[0] / block->sigma, fall = -s->z[0] + x * fa_cap_posterior(block, s->z[0]), /* in X */
+           most = fa_max(0.0, fa_max(x * s->sum.lr[0], -x * (s->mean - block->kappa))),
+           left = 0.5 * exp(fa_min(600.0, most - 0.5 * first * first));
+    if (x < 0.0 && fall > 0.0)
+        left = fa_min(left, exp(fa_min(600.0, s->sum.log_w[0] + x * s->sum.lr[0])) *
+                                (1.0 + 1.0 / (fall * s->h * s->slope[0])));
+    return left;
 }
 
 /* what lies beyond the first and the last node, for exponents with real part v and |u| up to u, of exp(ul) - 1 (order

@@ -184,21 +184,16 @@ FA_FUNC double fa_cap_rounding_plain(const fa_cap_block *block, const fa_cap_lin
     return FA_EPS * sum;
 }
 
-/* walled: what lies beyond the first and the last node of E_Q[exp(x l) keep], x < 0 or 1.  Left of the first l is at
- * least that of log(1-q), and the logarithm of exp(x l) Q falls by as much as there, or more */
+/* walled: what lies beyond the first and the last node of E_Q[exp(x l) keep], x < 0 or 1 */
 FA_FUNC double fa_cap_plain_ends(const fa_cap_block *block, double x)
 {
     const fa_cap_nodes *s = &block->nodes;
     int end = s->sum.n - 1;
-    double first = s->z[0] / block->sigma, mean = s->mean - block->kappa, last = s->sum.lr[end],
-           fall = -s->z[0] + fa_min(0.0, x) * fa_cap_posterior(block, s->z[0]), /* in X */
-           left = 0.5 * exp(fa_min(600.0, fa_max(0.0, -x * mean) - 0.5 * first * first));
-    if (fall > 0.0 && x < 0.0)
-        left = fa_min(left, exp(fa_min(600.0, s->sum.log_w[0] + x * s->sum.lr[0])) *
-                                (1.0 + 1.0 / (fall * s->h * s->slope[0])));
+    double mean = s->mean - block->kappa, last = s->sum.lr[end];
     if (x < 0.0) /* off the real line the loss may be less: |1 + w| >= 1 + w cos(strip) >= (1 + w)^cos(strip) */
         last = fa_max(last + s->stretch * log(cos(0.5 * block->strip)), (last + mean) * cos(block->strip) - mean);
-    return left + (2.0 + 4.0 * block->strip / s->h) * exp(fa_min(600.0, s->sum.log_w[end] + x * last));
+    return fa_cap_plain_left(block, x) +
+           (2.0 + 4.0 * block->strip / s->h) * exp(fa_min(600.0, s->sum.log_w[end] + x * last));
 }
 
 /* the errors of one block's B0 and D on the line */

@@ -98,13 +98,7 @@ FA_FUNC int fa_many_lay(fa_many_alone *m, const fa_many_wish *w, double end)
 /* what lies beyond its nodes, of exp(x l) */
 FA_INLINE double fa_many_ends(const fa_cap_block *block, double x)
 {
-    const fa_cap_nodes *s = &block->nodes;
-    double first = s->z[0] / block->sigma, fall = -s->z[0] + x * fa_cap_posterior(block, s->z[0]),
-           left = 0.5 * exp(fa_max(0.0, x * s->sum.lr[0]) - 0.5 * first * first);
-    if (x < 0.0 && fall > 0.0)
-        left = fa_min(left, exp(fa_min(600.0, s->sum.log_w[0] + x * s->sum.lr[0])) *
-                                (1.0 + 1.0 / (fall * s->h * s->slope[0])));
-    return left + fa_cap_right_end(block, x, 0.0);
+    return fa_cap_plain_left(block, x) + fa_cap_right_end(block, x, 0.0);
 }
 
 /* K at a real exponent, its error added; inf: not known */
