@@ -134,7 +134,7 @@ def rdp(job: Job, orders: Reals, *, neighbors: Relation = "add_remove", threads:
 
 
 def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Bounds:
-    """Certified lower and upper bounds of the Rényi divergence, and a status.  Arguments and errors as in `rdp`."""
+    """Certified bounds of the Rényi divergence of Gaussians and their mixtures, and a status.  As `rdp`."""
     return plain_bounds(renyi(job, orders, **options))
 
 

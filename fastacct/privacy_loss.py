@@ -14,13 +14,14 @@ from fastacct.core.html import table
 from fastacct.core.inputs import MAX_ORDER, Cells, Domain, Reals, as_cells, as_choice, as_number
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Direction
-from fastacct.epsilon import rdp, rdp_bounds
+from fastacct.epsilon import rdp
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.moments import Concentration, second_moment, smallest_tau
 from fastacct.readers.job import largest_finite
+from fastacct.readers.moments import moments
 
 __all__ = ["PrivacyLoss", "divergence", "privacy_loss"]
 
@@ -38,6 +39,7 @@ _MOST: Final = 64.0
 """Order beyond which the lower bound is that of this one."""
 _DEFINED: Final = (("mu", 1), ("tau", 2))
 """Parameters of mean-concentrated DP, and which of their powers add up."""
+_OUTWARDS: Final = np.array([1.0 - 4e-16, 1.0 + 4e-16])
 _ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
 
@@ -68,21 +70,23 @@ class PrivacyLoss:
     def divergence(self, order: float) -> Bounds:
         """The Rényi divergence of P from Q of an order in [0, 1e11] or inf: certified bounds.
 
-        0: -log Q(P > 0), from above only.  1: the Kullback-Leibler divergence.  inf: the largest loss.  Orders from 1
-        on are bounded above as by `fastacct.rdp`, the others and the lower bounds by integrals over certified deltas.
+        0: -log Q(P > 0), from above only.  1: the Kullback-Leibler divergence.  inf: the largest loss.  Others of
+        Gaussians, their samples, groups and mixtures are integrals over the output.  Of other jobs orders from 1 on
+        are bounded above as by `fastacct.rdp`, the rest by integrals over certified deltas.
         """
         alpha = as_number("order", order, _ORDER)
-        if alpha >= 1.0 and self._job.sampled(self._direction, exactly=True):
-            found = rdp_bounds(self._job, alpha, neighbors=self._direction, threads=self._threads)
-            if found.lower > 0.0 or found.upper in (0.0, math.inf):
-                return found
+        a = np.array([alpha - 1.0])
+        if 0.0 < alpha < math.inf and (known := self._moments(a)) is not None:
+            ends = known[2:4, 0] if alpha == 1.0 else np.sort(known[:2, 0] / a)
+            lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
+            return _bounds(lower, upper)
         if alpha == 0.0:
             lost = float(self._deltas_of(self._other, np.array([_LARGEST]))[1][0]) + self._off
             lower, upper = 0.0, math.inf if lost >= 1.0 else -math.log1p(-lost) * (1.0 + 1e-14)
         elif alpha == math.inf:
             least = answer("epsilon", self._job, 0.0, None, self._direction, self._threads)
-            known = float(rdp(self._job, alpha, neighbors=self._direction))
-            lower, upper = float(least.lower), min(float(least.upper), known)
+            largest = float(rdp(self._job, alpha, neighbors=self._direction))
+            lower, upper = float(least.lower), min(float(least.upper), largest)
         else:
             low, high = self._by_deltas(np.array([min(alpha, _MOST)]))  # divergences grow with the order
             lower, upper = low.item(), high.item()
@@ -93,11 +97,15 @@ class PrivacyLoss:
 
     @cached
     def variance(self) -> Bounds:
-        """The variance under P: certified bounds, about 1e-6 of the second moment wide for losses of the size of 1.
+        """The variance under P: certified bounds.
 
-        Wider for very small ones; from above inf where losses beyond 700 matter.  Of the pair that is analysed: a
-        mechanism that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
+        Of Gaussians, their samples, groups and mixtures to 1e-9 of itself.  Of other jobs about 1e-6 of the second
+        moment wide for losses of the size of 1, wider for very small ones, and from above inf where losses beyond 700
+        matter.  Of the pair that is analysed: a mechanism that a guarantee describes (`PureDP`, `GDP`), or
+        post-processing, may have a larger one.
         """
+        if (known := self._moments(np.zeros(1))) is not None:
+            return _bounds(known[4].item(), known[5].item())
         low, high = second_moment(
             lambda e: self._deltas_of(self._direction, e),
             lambda e: self._deltas_of(self._other, e),
@@ -151,6 +159,8 @@ class PrivacyLoss:
 
     def _least_moment(self, s: float) -> float:
         """A lower bound of log E_P exp(s L)."""
+        if (known := self._moments(np.array([s]))) is not None:
+            return float(known[0, 0])
         if s > 0.0:
             return float(s * self.divergence(1.0 + s).lower)
         if s > -1.0:
@@ -167,6 +177,8 @@ class PrivacyLoss:
 
     def _log_moment(self, s: Cells) -> Cells:
         """Upper bounds of log E_P exp(s L), by divergences of either direction."""
+        if (known := self._moments(s)) is not None:
+            return np.asarray(known[1])
         found = np.empty(s.shape)
         right, left = s > 0.0, s < -1.0
         found[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
@@ -175,6 +187,11 @@ class PrivacyLoss:
         found[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
         found[s == -1.0] = 0.0
         return found
+
+    def _moments(self, s: Cells) -> Cells | None:
+        parts = self._job.decompose(self._direction)
+        found = moments(parts, self._direction, self._direction, s) if parts.is_gaussian else None
+        return found if found is not None and np.isfinite(found).all() else None
 
     def _renyi(self, direction: Direction, orders: Cells) -> Cells:
         return np.asarray(rdp(self._job, orders, neighbors=direction, threads=self._threads))

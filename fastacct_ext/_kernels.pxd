@@ -74,6 +74,8 @@ cdef extern from "include/kernels.h" nogil:
                              const fa_answers *out) noexcept nogil
         int64_t (*gradients)(const fa_cells *cells, const fa_question *ask, double seconds, double *rows_out,
                              uint8_t *status_out) noexcept nogil
+        void (*mixture_moments)(int components, const double *mean, const double *p, const double *q, int origin,
+                                double sigma, int64_t n, const double *u, double *rows_out) noexcept nogil
         void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order,
                               double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
         void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,

@@ -330,6 +330,19 @@ def gradients(const double[:, ::1] runs, double[:, ::1] rows, uint8_t[::1] statu
     return start + checked(stop)
 
 
+def mixture_moments(const double[::1] mean, const double[::1] p, const double[::1] q, int origin, double noise,
+                    const double[::1] u, double[:, ::1] rows):
+    """Bounds of K(u), K'(u) and K''(u), six in a row; `mixture_moments` in kernels.h says of what."""
+    cdef const fa_kernels *k = _active
+    cdef int64_t i
+    fit(0 <= origin < mean.shape[0] == p.shape[0] == q.shape[0] <= 1 << 20)
+    fit(rows.shape[0] == u.shape[0] and rows.shape[1] == 6)
+    for i in range(u.shape[0]):
+        with nogil:
+            k.mixture_moments(<int> mean.shape[0], &mean[0], &p[0], &q[0], origin, noise, 1, &u[i], &rows[i, 0])
+        PyErr_CheckSignals()
+
+
 # -- one run of plain numbers ------------------------------------------------------------------------------------------
 
 

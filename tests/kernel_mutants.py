@@ -13,6 +13,7 @@ from tests.mutants import take_out
 
 SUMS = "sums test_bounds_of_a_line_hold and "
 ROWS = "sums test_bounds_of_the_rows"
+MOMENTS, MIXTURE, SUMMED = "sums test_bounds_of_the_moments", "renyi/mixture_moments.h", "renyi/moments.h"
 ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
 # fmt: off
 MUTANTS = (
@@ -91,6 +92,17 @@ MUTANTS = (
     ("line/many_rows.h", "fa_cap_rounding_plain(block, line, sqrt(c * c + t * t),", "0.0 * fa_max(c,", ROWS),
     ("line/many_rows.h", "    row->error = exp(c * block->kappa) *", "    row->error =", ROWS),
     ("line/many_rows.h", "log(r.one * (1.0 + 1e-10 * (1.0 + fabs(r.k)))", "log(r.one * (1.0 - 1e-10)", ROWS),
+    # moments of mixtures
+    (MIXTURE, "s->slack += 4.0 * alias *", "s->slack += 0.0 * alias *", MOMENTS),
+    (MIXTURE, "s->slack += 2.0 * size * (1.0 + step) * left * left", "s->slack += 0.0 * left", MOMENTS),
+    (MIXTURE, "s->slack += 2.0 * size * (1.0 + step) * right * right", "s->slack += 0.0 * right", MOMENTS),
+    (MIXTURE, "s->slack += 2.0 * size * reach * reach * count", "s->slack += 0.0 * count", MOMENTS),
+    (MIXTURE, "rough[j] / all[j] +", "0.0 +", MOMENTS),
+    (SUMMED, "more * (s->e2_off + fabs(u) * s->back_off)", "0.0", MOMENTS),
+    (SUMMED, "more * (s->first_off + s->back_off)", "0.0", MOMENTS),
+    (SUMMED, "more * s->moved_off", "0.0", MOMENTS),
+    (SUMMED, "fa_max(0.0, raw.lower - far * far", "fa_max(0.0, raw.lower - near * near", MOMENTS),
+    (SUMMED, "variance.upper = raw.upper - near * near", "variance.upper = raw.upper - far * far", MOMENTS),
 )
 # fmt: on
 

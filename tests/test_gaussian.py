@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.losses.divergence import of_weights
+from fastacct.losses.mixture import Mixture
+from fastacct.losses.mixture_moments import mixture_divergences, mixture_moments
 from fastacct.mechanisms.gaussian import _joint_noise
 
 
@@ -48,11 +49,55 @@ CASES = [
 ]
 
 
+def mixture_of(sigma, p, q):
+    return Mixture(sigma, *(tuple((weight, mean) for mean, weight in side.items()) for side in (p, q)))
+
+
 @pytest.mark.parametrize(("sigma", "p", "q", "order", "exact"), CASES)
 def test_divergences_of_mixtures_are_certified_and_tight(sigma, p, q, order, exact):
     exact = mp.mpf(exact)  # by `exact_divergence`
-    value = of_weights(sigma, p, q, np.array([order]), 0.0)[0]
+    value = mixture_divergences(mixture_of(sigma, p, q), np.array([order]), is_add=False)[0]
     assert exact <= value <= exact * (1 + mp.mpf("1e-11"))
+
+
+def exact_moments(sigma, p, q, u):
+    """K(u), K' and K'' to 25 digits, by a fine trapezoidal rule."""
+    with mp.workdps(50):
+        s, u = mp.mpf(sigma), mp.mpf(u)
+        low, high = min(*p, *q), max(*p, *q)
+        reach = (1 + abs(u)) * (high - low) + 22 * s
+        h = s / 12 / mp.sqrt(1 + abs(u) / 8)
+        sums = [mp.mpf(0)] * 3
+        for j in range(int(mp.floor((low - reach) / h)), int(mp.ceil((high + reach) / h))):
+            logs = [mp.log(mp.fsum(mp.mpf(w) * mp.npdf(j * h, m, s) for m, w in side.items())) for side in (p, q)]
+            loss = logs[0] - logs[1]
+            term = mp.exp(logs[0] + u * loss)
+            sums = [old + term * loss**k for k, old in enumerate(sums)]
+        mean = sums[1] / sums[0]
+        return mp.log(sums[0] * h), mean, sums[2] / sums[0] - mean**2
+
+
+@pytest.mark.parametrize("u", [-3.5, -1.0, -0.5, -0.3, 0.0, 2.0**-20, 1.5, 24.0])
+@pytest.mark.parametrize(
+    ("sigma", "p", "q"),
+    [
+        (1.0, {0.0: 0.75, 1.0: 0.25}, ONE),
+        (0.5, TINY_RATE, {0.0: 1.0 - 2.0**-20, -1.0: 2.0**-20}),
+        (3.0, {0.0: 0.625, 1.0: 0.25, 2.0: 0.125}, ONE),
+        (2.0, {2.0: 0.5, 3.0: 0.5}, {-2.0: 0.5, -1.0: 0.5}),
+    ],
+)
+def test_log_moments_of_mixtures_their_means_and_variances_are_certified_and_tight(sigma, p, q, u):
+    want = exact_moments(sigma, p, q, u)
+    pair = mixture_of(sigma, p, q)
+    for is_add, at, sign in ((False, u, 1), (True, -1.0 - u, -1)):  # the other direction is the same integral
+        found = mixture_moments(pair, np.array([at]), is_add=is_add)[:, 0].tolist()
+        scales = abs(want[0]) + mp.mpf("1e-33"), abs(want[1]) + mp.sqrt(want[2]), want[2]
+        for value, low, high, scale in zip(want, found[::2], found[1::2], scales, strict=True):
+            ends = sorted((sign * low, sign * high)) if value is want[1] else (low, high)
+            assert ends[0] <= value + mp.mpf("1e-45")
+            assert value - mp.mpf("1e-45") <= ends[1]
+            assert high - low <= 1e-10 * scale
 
 
 def test_divergences_of_mixtures_equal_those_of_the_kernel():
@@ -61,6 +106,19 @@ def test_divergences_of_mixtures_equal_those_of_the_kernel():
         mixture = fa.GaussianMixture(noise, [(1 - rate, 0.0), (rate, 1.0)])
         kernel = fa.rdp(fa.Gaussian(noise).poisson(rate), orders)
         assert fa.rdp(mixture, orders) == pytest.approx(kernel, rel=2e-12, abs=0.0)  # what both pay for rounding
+
+
+def test_rdp_of_groups_and_replaced_records_has_tight_bounds_on_both_sides():
+    orders = np.array([1.0 + 2.0**-20, 2.0, 3.5, 40.0])
+    for job, relation in (
+        (fa.Gaussian(2.0).poisson(0.1).group(3) * 7, "add_remove"),
+        (fa.Gaussian(2.0).poisson(0.1).group(3) * 7, "add"),
+        (fa.Gaussian(1.0).poisson(0.01) * 100 + fa.Gaussian(4.0) * 2, "replace_one"),
+    ):
+        lower, upper, status = fa.rdp_bounds(job, orders, neighbors=relation)
+        assert (status == fa.Status.TIGHT).all()
+        assert upper == pytest.approx(fa.rdp(job, orders, neighbors=relation), rel=1e-15, abs=0.0)
+        assert (upper - lower <= 1e-11 * upper).all()
 
 
 def test_rdp_of_mixtures_groups_and_replaced_records():

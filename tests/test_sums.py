@@ -122,6 +122,17 @@ def test_bounds_of_the_rows_of_a_lattice_hold(rows):
         assert rows[name][2] > least
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_bounds_of_the_moments_of_mixtures_hold(tmp_path_factory, seed):
+    found = measure(build(tmp_path_factory.mktemp("sums"), "moments"), seed, 1000)
+    assert {name: one for name, one in found.items() if one[1]} == {}
+    for name, least in (("loss", 0.05), ("log of P", 0.05), ("K", 0.02), ("K'", 0.01), ("K''", 0.01)):
+        assert found[name][2] > least
+    for name, least in (("step", 1e-3), ("tails", 0.01), ("passed over", 0.01)):  # with budgets that starve each
+        assert found[name][0] > 2000
+        assert found[name][2] > least
+
+
 def main(arguments=None):
     """Whether no bound was broken on so many random lines and lattices."""
     parser = argparse.ArgumentParser(description="Bounds of random lines against sums in 80 bits.")
@@ -132,7 +143,8 @@ def main(arguments=None):
     broken = 0
     with tempfile.TemporaryDirectory() as folder:
         jobs = [(kind, build(Path(folder), "line"), i, options.seed) for i, kind in enumerate(kinds)]
-        for kind, *command in [*jobs, ("lattices", build(Path(folder), "lattice"), options.seed)]:
+        others = [(name, build(Path(folder), name), options.seed) for name in ("lattice", "moments")]
+        for kind, *command in [*jobs, *others]:
             for name, (count, wrong, most) in measure(*command, options.lines // len(kinds)).items():
                 print(f"{kind:20} {name:48} {count:7} compared {wrong:4} broken, closest {most:.2g}", flush=True)
                 broken += wrong

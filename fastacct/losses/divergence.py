@@ -18,8 +18,8 @@ from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
-from fastacct.losses.mixture import GaussianMixtures, Mixture, MixturePair, Weights, common_means, lift
-from fastacct.losses.mixture_divergence import mixture_divergences
+from fastacct.losses.mixture import Mixture, MixturePair, lift
+from fastacct.losses.mixture_moments import mixture_divergences
 from fastacct_ext import _kernels
 
 __all__ = ["ORDERS", "mean_of", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
@@ -88,22 +88,7 @@ def of_mixture(mixture: Mixture, orders: Cells, relation: Relation) -> Cells:
 @lru_cache(maxsize=256)
 def _of_direction(mixture: Mixture, direction: Direction, orders: bytes) -> Cells:
     """One direction, kept: other counts and relations of a mechanism begin with the same orders."""
-    p, q = mixture.sides()
-    off = mixture.rounding if mixture.rounding > 8.0 * ROUNDING else 0.0  # less is in the errors of the losses
-    return of_weights(mixture.noise, *((p, q) if direction == "remove" else (q, p)), np.frombuffer(orders), off)
-
-
-def of_weights(sigma: float, p: Weights, q: Weights, orders: Cells, off: float) -> Cells:
-    """Of Gaussians as weights by mean, P against Q, whose loss may be off by `off`."""
-    means, p_all, q_all, reference = common_means(p, q)
-    if np.array_equal(p_all, q_all) or math.isinf(sigma):
-        return np.zeros(orders.shape)
-    if sigma == 0.0:
-        return unknown(orders)
-    for weights in (p_all, q_all):
-        if weights[reference] > 0.0:
-            weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
-    return mixture_divergences(GaussianMixtures(sigma, means, p_all, q_all, reference), orders, off)
+    return mixture_divergences(mixture, np.frombuffer(orders), is_add=direction == "add")
 
 
 def mean_of(orders: Cells, parts: Iterable[tuple[float, Cells]]) -> Cells:

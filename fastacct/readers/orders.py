@@ -22,6 +22,7 @@ from fastacct.core.relations import Relation
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
 from fastacct.readers.job import Ask, delta_of, exact, owners
+from fastacct.readers.moments import least_divergences
 from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels
 
@@ -139,9 +140,6 @@ def _between(
     if sampled and (run := sampled.run):
         return _of_run(*run, orders, shape, threads, only_upper)
     columns = sampled.runs if sampled else None
-    if columns is None and not only_upper:
-        whole = job.decompose(relation)
-        raise ValueError(f"rdp_bounds covers Gaussians and their Poisson samples, not {whole!r}; use rdp")
     cells = list(job.decompose(relation).cells()) if columns is None else []
     lower, upper, status = np.zeros(shape), np.empty(shape), np.empty(shape, dtype=np.uint8)
     owner, at = owners(job.shape, shape).reshape(shape), np.broadcast_to(orders, shape)
@@ -151,7 +149,15 @@ def _between(
         if columns is None:
             found = cell_divergence(cells[index], asked, relation, delta_of)
             upper[mine] = np.minimum(found, cell_pure_epsilon(cells[index], relation))
-            status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE, Status.NOT_MET)
+            least = np.zeros(asked.size) if only_upper else least_divergences(cells[index], asked, relation)
+            if least is None:
+                whole = job.decompose(relation)
+                raise ValueError(
+                    f"rdp_bounds covers Gaussians, their samples, groups and mixtures, not {whole!r}; use rdp"
+                )
+            lower[mine] = np.minimum(least, upper[mine])
+            known = status_of(lower[mine], upper[mine])
+            status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE if only_upper else known, Status.NOT_MET)
         else:
             lower[mine], upper[mine], status[mine] = _of_runs(merged_runs(columns, index), asked, threads, only_upper)
     return Bounds(lower, upper, status)

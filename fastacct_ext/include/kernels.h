@@ -82,6 +82,10 @@ typedef struct {
      * in exact/gradient.h); FA_NOT_MET: there is no finite number to be derived */
     int64_t (*gradients)(const fa_cells *in, const fa_question *ask, double seconds, double *rows_out,
                          uint8_t *status_out);
+    /* K(u) = log E_P[exp(u loss)], K' and K'' at real u, six bounds a row, of Gaussians with one noise whose increasing
+     * means have these weights in P and Q; the one at `origin` is heaviest in Q */
+    void (*mixture_moments)(int components, const double *mean, const double *p, const double *q, int origin,
+                            double sigma, int64_t n, const double *u, double *rows_out);
     /* for tests and accuracy tables: integer orders by the binomial series alone; the log-moment K, K', K'' with
      * respect to the order, uncertified, as the order search sees it */
     void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,

@@ -9,6 +9,7 @@
 
 #include "renyi/binomial_series.h"
 #include "renyi/cells.h"
+#include "renyi/mixture_moments.h"
 #include "exact/blocks.h"
 #include "exact/classical_blocks.h"
 #include "exact/gradient.h"
@@ -249,6 +250,7 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .renyi_of_history = fa_renyi_of_history,
         .exact_job = fa_exact_job,
         .gradients = fa_gradient_block,
+        .mixture_moments = fa_mixture_moments_block,
         .rdp_by_series = fa_rdp_series_block,
         .log_moments = fa_log_moments,
         .moment_ledger = fa_moment_ledger,

@@ -1,0 +1,99 @@
+"""Log-moments and Rényi divergences of Gaussian mixtures with one noise, by the compiled kernel
+(proof: docs/algorithms/quadrature.md, Mixtures of Gaussians)."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import TINY, Cells
+from fastacct.losses.loss import ROUNDING
+from fastacct.losses.mixture import Mixture, common_means
+from fastacct_ext import _kernels
+
+__all__ = ["mixture_divergences", "mixture_moments"]
+
+_LEAST: Final = 1e-40
+"""Of a log-moment, which the kernel bounds to about 1e-45 at best."""
+
+
+def mixture_moments(mixture: Mixture, u: Cells, *, is_add: bool) -> Cells:
+    """Bounds of K(u) = log E_P[exp(u L)], of K' and of K'', in rows: two of each.  NaN: not known.
+
+    K' is the mean and K'' the variance of the loss under P tilted by exp(u L): at 0 its own.
+    """
+    if _is_nothing(mixture):
+        return np.zeros((6, u.size))
+    rows = _rows(mixture, u, is_add)
+    off = _off(mixture)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if off > 0.0:  # losses may be off by 2 off, and the tilted P by a factor exp(2 d)
+            d = (1.0 + 2.0 * np.abs(u)) * off * (1.0 + 1e-9)
+            sd = np.sqrt(rows[5]) * (1.0 + 1e-9)
+            far = 2.0 * off + np.expm1(2.0 * d) * sd
+            rows[:4] += np.array([-d, d, -far, far])
+            least = np.maximum(np.sqrt(rows[4]) * (1.0 - 1e-14) - 2.0 * off, 0.0)
+            rows[4] = np.exp(-2.0 * d) * least**2
+            rows[5] = np.exp(2.0 * d) * (sd + 2.0 * off) ** 2
+    return np.where(np.isfinite(rows).all(axis=0), rows, np.nan)
+
+
+def mixture_divergences(mixture: Mixture, orders: Cells, *, is_add: bool) -> Cells:
+    """Upper bounds at orders above 1; inf where even the closed form says nothing."""
+    if _is_nothing(mixture):
+        return np.zeros(orders.shape)
+    flat, at = np.unique(orders, return_inverse=True)
+    a = flat - 1.0
+    found = _rows(mixture, a, is_add)[1]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        coarse = np.flatnonzero(~((found > _LEAST) & (found < np.inf)))
+        found *= (1.0 + 1e-15) / a
+        for i in coarse:
+            found[i] = np.fmin(found[i], _closed_form(mixture, float(flat[i]), is_add))
+    found += _off(mixture) * (flat + a) / a * (1.0 + 1e-15)
+    return np.asarray(np.maximum(found, TINY)[at].reshape(orders.shape))
+
+
+def _is_nothing(mixture: Mixture) -> bool:
+    p, q = mixture.sides()
+    return p == q or math.isinf(mixture.noise)
+
+
+def _off(mixture: Mixture) -> float:
+    """By how much the logarithms of its densities may be off; less is in the errors of the losses."""
+    return mixture.rounding if mixture.rounding > 8.0 * ROUNDING else 0.0
+
+
+def _rows(mixture: Mixture, u: Cells, is_add: bool) -> Cells:
+    """As the kernel gives them."""
+    rows = np.empty((u.size, 6))
+    if mixture.noise == 0.0:
+        rows[:] = np.inf
+    else:
+        means, p, q, origin = common_means(*mixture.sides()[:: -1 if is_add else 1])
+        for weights in (p, q):
+            if weights[origin] >= 0.5:
+                weights[origin] = 1.0 - math.fsum(np.delete(weights, origin))
+        _kernels.mixture_moments(means, p, q, origin, mixture.noise, np.ascontiguousarray(u, dtype=np.float64), rows)
+    return rows.T.copy()
+
+
+def _closed_form(mixture: Mixture, order: float, is_add: bool) -> float:
+    """Q is at least each of its parts, and the norm of a sum at most the sum of norms; or the two furthest means."""
+    a, noise = order - 1.0, mixture.noise
+    if noise == 0.0:
+        return math.inf
+    (p_means, p_weights), (q_means, q_weights) = (
+        np.array([(mean, weight) for mean, weight in side.items() if weight > 0.0]).T
+        for side in mixture.sides()[:: -1 if is_add else 1]
+    )
+    apart = (p_means[None, :] - q_means[:, None]) / noise
+    furthest = 0.5 * order * float(np.max(apart * apart))
+    logs = np.log(p_weights) + 0.5 * a * apart * apart
+    top = logs.max(axis=1)
+    whole = top + np.log(np.sum(np.exp(logs - top[:, None]), axis=1))
+    pad = 8.0 * ROUNDING * (np.abs(top) + 2.0 * np.abs(np.log(p_weights)).max() + p_weights.size)
+    bound = np.min(order / a * (whole + pad) - np.log(q_weights) * (1.0 + 1e-15))
+    return float(np.nan_to_num(min(furthest, max(bound, 0.0)) * (1.0 + 1e-14), nan=math.inf, posinf=math.inf))
