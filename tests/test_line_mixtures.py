@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -148,3 +149,64 @@ def test_a_group_of_one_is_a_sampled_gaussian(noise):
         own, mixed = (_ledger([(noise, rate, steps)], 0.0, epsilon, records=n, floor=1.0) for n in (0.0, 1.0))
         assert own["up"] + own["down"] + mixed["up"] + mixed["down"] < 1e-6
         assert _holds(mixed, (own["log_value"] + math.log1p(-own["down"]), own["log_value"] + math.log1p(own["up"])))
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add"])
+def test_one_step_of_a_group_or_a_mixture_has_a_closed_form(neighbors):
+    for noise, p, q in (
+        (16.6, *pair(16.6, 0.003, 13)),
+        (6.25, ([0.99883, 0.0005, 0.0004, 0.00027], [0.0, 0.3, 0.5, 0.9]), ([0.999, 0.001], [0.0, -0.7])),
+    ):
+        sides = [tuple(zip(*side, strict=True)) for side in (p, q)]
+        job = fa.GaussianMixture(noise, *(((1.0 - math.fsum(w for w, _ in s[1:]), s[0][1]), *s[1:]) for s in sides))
+        found = fa.epsilon_bounds(job, delta=1e-5, neighbors=neighbors)
+        assert found.status == fa.Status.TIGHT
+        for epsilon, sign in ((found.lower, -1), (found.upper, 1)):
+            assert sign * (_one_step(noise, *sides, epsilon, neighbors) - mp.mpf(1e-5)) <= 1e-17
+        assert fa.epsilon(job, delta=1e-300, neighbors=neighbors) < math.inf
+
+
+def _one_step(noise, p, q, epsilon, neighbors):
+    """Delta of a pair whose loss increases, by its two tails."""
+    with mp.workdps(40):
+
+        def side(weights, x, sign):
+            first = 1 - mp.fsum(w for w, _ in weights[1:])
+            return mp.fsum(w * mp.ncdf(sign * (x - m) / noise) for w, m in ((first, weights[0][1]), *weights[1:]))
+
+        def loss(x):
+            densities = [
+                mp.fsum(w * mp.exp(-(((x - m) / mp.mpf(noise)) ** 2) / 2) for w, m in side_) for side_ in (p, q)
+            ]
+            return mp.log(densities[0] / densities[1])
+
+        sign = 1 if neighbors == "remove" else -1
+        low, high = mp.mpf(-60 * noise), mp.mpf(60 * noise)
+        for _ in range(150):
+            middle = (low + high) / 2
+            low, high = (middle, high) if loss(middle) < sign * epsilon else (low, middle)
+        first, second = (p, q) if sign > 0 else (q, p)
+        return side(first, low, -sign) - mp.exp(epsilon) * side(second, low, -sign)
+
+
+@pytest.mark.parametrize(
+    ("job", "delta", "neighbors"),
+    [
+        (
+            fa.GaussianMixture(5, [(0.97, 0), (0.02, 0.25), (0.01, 0.8)], [(0.995, 0), (0.005, -0.7)]) * 4000,
+            2e-9,
+            "add",
+        ),
+        (fa.GaussianMixture(7, [(0.93, 0), (0.07, 0.5)], [(0.98, 0), (0.02, -0.9)]) * 33, 1e-8, "remove"),
+        (fa.Gaussian(14.0).poisson(0.0016).group(13) * 5, 3.5e-5, "add"),
+        (fa.Gaussian(56.0).poisson(0.1).group(33) * 17, 1e-8, "add"),
+        (fa.Gaussian(8.0).poisson(0.0035).group(2) * 54, 7e-10, "remove"),
+        (fa.Gaussian(2.3).poisson(0.0003) * 15, 1e-9, "replace_one"),
+    ],
+)
+def test_components_of_different_size_and_few_participations_are_certified(job, delta, neighbors):
+    found = fa.epsilon_bounds(job, delta=delta, neighbors=neighbors)
+    assert found.status == fa.Status.TIGHT
+    grid = fa.epsilon_bounds(job, delta=delta, neighbors=neighbors, accountant=fa.PLD())
+    assert grid.lower <= found.upper
+    assert found.lower <= grid.upper < 2.0 * found.upper

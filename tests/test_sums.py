@@ -33,6 +33,7 @@ KINDS = {  # and how many lines
     "few added steps": 16,
     "a group": 16,
     "a replaced record": 16,
+    "an added group": 16,
     "exponents that outweigh a window": 1,
 }
 SEED = 1

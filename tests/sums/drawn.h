@@ -1,7 +1,7 @@
 /* drawn.h -- random capped lines, drawn so coarsely that the bounds of their ledgers matter, and comparisons. */
 #include "law.h"
 
-enum { SAMPLED, FEW, ADDED, WALLED, GROUP, REPLACED, OUTWEIGHED };
+enum { SAMPLED, FEW, ADDED, WALLED, GROUP, REPLACED, ADDED_GROUP, OUTWEIGHED };
 
 typedef struct {
     double rate, noise, steps, log_delta, eps;
@@ -53,15 +53,17 @@ static cell random_cell(int kind)
 {
     static const cell outweighed = {0.016652412988971767, 2.1613308575307149, 14.0, -11.285170793136064, 0.0,
                                     GROUP,                4,                  2,    1};
-    static const double noise[][2] = {{0.4, 8.0}, {0.35, 1.5}, {0.8, 6.0}, {0.4, 2.0}, {0.5, 5.0}, {0.6, 5.0}, {1, 1}},
+    static const double noise[][2] = {{0.4, 8.0}, {0.35, 1.5}, {0.8, 6.0}, {0.4, 2.0}, {0.5, 5.0}, {0.6, 5.0}, {0.8, 9},
+                                      {1, 1}},
                         rate[][2] = {{1e-4, 0.3}, {1e-5, 0.02}, {1e-3, 0.1}, {1e-3, 0.4}, {1e-4, 0.1}, {1e-4, 0.1},
-                                     {0.1, 0.1}},
-                        steps[][2] = {{2, 2e4}, {2, 5e3}, {20, 3e4}, {2, 12}, {2, 3e3}, {2, 3e3}, {2, 2}};
+                                     {1e-3, 0.3}, {0.1, 0.1}},
+                        steps[][2] = {{2, 2e4}, {2, 5e3}, {20, 3e4}, {2, 12}, {2, 3e3}, {2, 3e3}, {2, 3e3}, {2, 2}};
     cell out = {between(rate[kind][0], rate[kind][1]), between(noise[kind][0], noise[kind][1]),
                 floor(between(steps[kind][0], steps[kind][1])), uniform(-30.0, -4.0), 0.0, kind, 0, 0, 0};
     if (kind == OUTWEIGHED)
         return outweighed;
-    out.records = kind == GROUP ? 1 + (int)uniform(1.0, 4.0) : kind == REPLACED ? -1 : 0;
+    out.records = kind == GROUP || kind == ADDED_GROUP ? 1 + (int)uniform(1.0, kind == GROUP ? 4.0 : 7.0)
+                                                       : kind == REPLACED ? -1 : 0;
     out.starved = (int)uniform(0.0, 6.0);
     out.floor = kind == WALLED || kind == FEW || uniform(0.0, 1.0) < 0.3;
     return out;
@@ -111,7 +113,7 @@ static int job_of(drawn *d)
         fa_pair_mixture(&d->pair, a->noise, k + 1, weight, mean, a->records < 0 ? 2 : 1, other, other_mean);
         fa_cap_job_add_pair(job, &d->pair, a->steps);
     }
-    job->is_add = a->kind == ADDED || a->kind == WALLED;
+    job->is_add = a->kind == ADDED || a->kind == WALLED || a->kind == ADDED_GROUP;
     job->walled = a->kind == WALLED;
     return 1;
 }

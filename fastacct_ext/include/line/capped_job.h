@@ -266,7 +266,8 @@ struct fa_cap_effort {
     double far;       /* factor on the first guess of where the points end */
     double cap_ratio; /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
     double cap_back;  /* share of what the other steps may take back that the cap allows for */
-    double cap_dip;   /* share of what one step may take back where losses fall without end */
+    int caps;         /* of mixtures: 0 usual; 1: no room for what one step may take back where losses fall without
+                       * end; 2: as low as fa_cap_lower lets them be */
     double quiet;     /* what a line may cost more, as a share, so that rounding is less */
     double left,
         right; /* standard deviations of Q left of 0 where the nodes begin, and by which they go on at the end */
@@ -276,7 +277,7 @@ struct fa_cap_effort {
 
 FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
 {
-    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 1.0, 2.0, 8.3, 9.0};
+    fa_cap_effort out = {FA_CAP_POINTS_MAX, 4e7, 26.0, 32.0, 24.0, 1.0, 1.35, 1.0, 0, 2.0, 8.3, 9.0};
     return out;
 }
 

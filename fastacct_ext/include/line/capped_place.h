@@ -10,6 +10,7 @@
 
 #define FA_CAP_PROBES 25   /* Chernoff's points around the saddle */
 #define FA_CAP_UNSEEN 10.0 /* -log of a share of delta that caps of added mixtures may see, less FA_CAP_NOTHING */
+#define FA_CAP_LEFT   20.0 /* standard deviations left of 0 where losses that fall without end count off the real line */
 #define FA_CAP_SEEN   1e-6 /* how often the tilt may see what is worth nothing */
 
 typedef struct {
@@ -67,7 +68,7 @@ FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
     double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width,
            z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1),
            edge = 1.0, narrow = INFINITY, h = fa_min(1.0 / (1.25 * s1), 0.9),
-           z_low = fa_cap_begin(block, block->family->begin, v_min);
+           z_low = fa_cap_begin(block, fa_cap_falls(block) ? FA_CAP_LEFT : block->family->begin, v_min);
     if (z_high == end) {
         narrow = block->w.width;
         edge = narrow * block->inv_var * fa_cap_posterior(block, block->w.cap);
@@ -163,7 +164,8 @@ FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double ep
                                   : fa_cap_nothing(job, block, eps, log_size),
                start = w->cap - FA_CAP_DEPTH * w->width;
         if (block->is_low ? !(z > start + w->width)
-                          : !(z < start - w->width) || !(fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
+                          : !(z < start - w->width) ||
+                                !(effort->caps > 1 || fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
             continue;
         if (!fa_cap_begin_at(block, effort, z))
             return -1;

@@ -225,6 +225,12 @@ FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort 
     return fa_cap_close(job, &work->line, effort, eps, r, g);
 }
 
+/* other caps for a job that these have not certified; 0: none */
+FA_INLINE int fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)
+{
+    return job->mixtures && effort->caps < 2 ? (job->dip > 0.0 ? effort->caps + 1 : 2) : 0;
+}
+
 /* log delta at eps: what all lines that are drawn for it have in common.  0: not certified, *out is untouched */
 FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
 {
@@ -241,9 +247,9 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
         work->certified = 0;
         if (!fa_cap_place_deep(job, &effort, eps, size == size ? at.v : 0.0, &at) ||
             !fa_cap_draw(job, &work->line, &at, &eps, size == size ? size : at.log_size, NAN, effort, &with_floor)) {
-            if (!(job->dip > 0.0) || round)
+            if (!(effort.caps = fa_cap_next_caps(job, &effort)))
                 break;
-            effort.cap_dip = 0.0;
+            round--;
             continue;
         }
         r = fa_cap_read(job, &work->line, eps);
@@ -259,6 +265,11 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
         }
         if (g.up + g.down < FA_CAP_WIDTH)
             break;
+        if (!(g.up + g.down < INFINITY) && fa_cap_next_caps(job, &effort)) {
+            effort.caps = fa_cap_next_caps(job, &effort);
+            round--;
+            continue;
+        }
         fa_cap_try_harder(&effort, &g, 1.0);
         size = fa_min(-1e-3, r.log_value);
     }

@@ -14,7 +14,7 @@ FA_FUNC double fa_mix_beyond(const fa_cap_block *block, double rate, double v, i
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const fa_pair *m = block->pair;
-    double s2 = block->sigma * block->sigma, first = s->z[to_left ? 0 : s->sum.n - 2], z = first, piece = 0.5 * s2,
+    double s2 = block->sigma * block->sigma, first = s->z[to_left ? 0 : s->sum.n - 2], z = first, piece,
            sum = 0.0, here = 0.0, a0, b0, l0 = fa_pair_loss(m, first, &a0, &b0), a = a0, b = b0, top = -m->q_low,
            end = w->cap + FA_CAP_CUT * w->width, u0 = fa_max(0.0, first - w->cap);
     int i;
@@ -26,6 +26,7 @@ FA_FUNC double fa_mix_beyond(const fa_cap_block *block, double rate, double v, i
             size;
         if (to_left ? most - fell < -60.0 : z >= end)
             return sum / (2.0 * s->h * s2);
+        piece = s2 * fa_max(0.03, fa_min(0.5, 3.0 / (1.0 + (rate + fabs(v)) * (a - b)))) * (1.0 + 0.05 * i);
         l = fa_pair_loss(m, to_left ? z - piece : z + piece, &next_a, &next_b) - l0;
         size = rate * ((to_left ? a - next_b : next_a - b) - (a0 - b0)) + fa_max(v * here, v * l) - fell +
                (to_left ? (first - z + piece) * top / s2 : 0.0) - 0.5 * (u1 * u1 - u0 * u0) / (w->width * w->width);
@@ -34,7 +35,6 @@ FA_FUNC double fa_mix_beyond(const fa_cap_block *block, double rate, double v, i
         here = l;
         a = next_a;
         b = next_b;
-        piece *= 1.05;
     }
     return INFINITY;
 }

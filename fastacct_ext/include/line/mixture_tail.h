@@ -8,47 +8,69 @@
 
 #include "capped_line.h"
 
+#define FA_MIX_TURN  0.9 /* of the angle up to which exp(u l) falls with it: heights of both sides add up */
 #define FA_MIX_STRIP 1.2 /* half width, in xi, of the strip of the sum's own error, at most */
-#define FA_MIX_FADE  0.5 /* width, in xi, over which cells take over from that strip */
+#define FA_MIX_FADE  2.4 /* the strip over the width, in xi, in which cells take over from it */
 
+/* theta = top E/(1 + E) on either side, E = (f + sum w_i m_i e^(m_i xi))/level: about where s^2 theta^2/2 - t A theta
+ * is least, A = E level the posterior mean where records are hardly moved */
 typedef struct {
-    double top, up, down;      /* height; xi where it rises to the right and to the left ... */
-    double up_rate, down_rate; /* ... as fast as the posterior means do where records are hardly moved */
-    double fade;               /* xi where cells take over */
-    double strip, c, t, u;     /* half width of the strip; Re u, Im u, |u| */
-    double drift;              /* mean of the loss less kappa */
+    double top, level_p, level_q; /* the latter over what both sides weigh at 0 */
+    double fade;           /* xi where cells take over */
+    double strip, c, t, u; /* half width of the strip; Re u, Im u, |u| */
+    double drift;          /* mean of the loss less kappa */
 } fa_mix_curve;
 
-/* xi where one side's posterior mean, times t, reaches `level` */
-FA_FUNC double fa_mix_where(const fa_pair *m, double level, int is_q, double left, double right)
+/* E/(1 + E) of one side at some z, its slope in xi, and a bound of slope and curvature in the strip, half =
+ * cos(strip/2).  There |1 + E| >= half (1 + E); with mean and variance of m under the terms of E, |E'/E - mean| <=
+ * deviation/half and |(log E)''| <= 2 variance/half^2; |1 - 2 E/(1 + E)| <= 1 */
+FA_FUNC void fa_mix_rise(int n_comp, const double *mean, const double *log_weight, double inv_var, double still,
+                         double level, double half, int n, const double *z, double *rise, double *slope, double *swing)
 {
-    int i;
-    for (i = 0; i < 30; i++) {
-        double mid = 0.5 * (left + right), a, b;
-        (void)fa_pair_loss(m, mid, &a, &b);
-        if (is_q ? -b > level : a < level)
-            left = mid;
-        else
-            right = mid;
+    int i, j;
+    for (j = 0; j < n; j++) {
+        rise[j] = still / level;
+        slope[j] = swing[j] = 0.0;
     }
-    return 0.5 * (left + right) * m->inv_var;
+    for (i = 0; i < n_comp; i++) {
+        double m = fabs(mean[i]), rate = mean[i] * inv_var, at = log_weight[i] + log(m / level);
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++) {
+            double e = fa_exp_plain_v(fa_min(300.0, FA_FMA(rate, z[j], at)));
+            rise[j] += e;
+            slope[j] = FA_FMA(m, e, slope[j]);
+            swing[j] = FA_FMA(m * m, e, swing[j]);
+        }
+    }
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double all = fa_max(rise[j], 1e-300), average = slope[j] / all, low = 1.0 / (1.0 + rise[j]),
+               variance = fa_max(0.0, swing[j] / all - average * average) / (half * half),
+               most = average + sqrt(variance), part = rise[j] * low * low;
+        rise[j] *= low;
+        slope[j] *= low * low;
+        swing[j] = part / (half * half) * (most * fa_max(1.0, most) + 2.0 * variance);
+    }
 }
 
 FA_FUNC fa_mix_curve fa_mix_curve_of(const fa_cap_block *block, const fa_cap_line *line, double t, double top)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_pair *m = block->pair;
-    double s2 = block->sigma * block->sigma, z0 = s->z[0] - 40.0 * s2, z1 = s->z[s->sum.n - 1] + 40.0 * s2, level;
+    double s2 = block->sigma * block->sigma, level;
+    int i;
     fa_mix_curve out;
-    out.top = fa_min(top, m->n_q ? 0.95 : 1.9);
-    level = (0.02 + s2) * out.top / t; /* about where s^2 theta^2/2 - t A theta is least */
-    out.up = fa_mix_where(m, level, 0, z0, z1);
-    out.down = m->n_q ? fa_mix_where(m, level, 1, z0, z1) : -1e300;
-    out.up_rate = m->n_p ? m->p_mean[0] : 1.0;
-    out.down_rate = m->n_q ? -m->q_mean[0] : 1.0;
-    out.fade = fa_min(out.up + 3.0 / out.up_rate, block->w.cap * block->inv_var - 2.0);
-    out.strip = fa_min(fa_min(FA_MIX_STRIP, 2.6 - (m->n_q ? 2.2 : 1.1) * out.top), FA_PI / (s->h * s2));
     out.c = line->plan.tilt;
+    out.top = fa_min(top, m->n_q ? 0.95 : 1.9);
+    if (m->n_q || out.c < 0.0)
+        out.top = fa_min(out.top, FA_MIX_TURN * atan(t / fabs(out.c)));
+    level = (0.02 + s2) * out.top / t;
+    out.level_p = level * exp(fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, 0.0));
+    out.level_q = level * exp(fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, 0.0));
+    out.strip = fa_min(fa_min(FA_MIX_STRIP, 2.6 - (m->n_q ? 2.2 : 1.1) * out.top), FA_PI / (s->h * s2));
+    out.fade = block->w.cap * block->inv_var - 4.0 * out.strip / FA_MIX_FADE;
+    for (i = 0; i < m->n_p; i++)
+        out.fade = fa_min(out.fade, (3.0 + log(out.level_p / m->p_mean[i]) - m->p_log[i]) / m->p_mean[i]);
     out.t = t;
     out.u = sqrt(out.c * out.c + t * t);
     out.drift = s->mean - block->kappa;
@@ -96,16 +118,17 @@ FA_FUNC void fa_mix_fill_chunk(const fa_cap_block *block, const fa_mix_curve *cu
 {
     const fa_pair *m = block->pair;
     const double *z = block->nodes.z + first;
-    double half = cos(0.5 * curve->strip), inv_var = block->inv_var, has_down = m->n_q ? 1.0 : 0.0;
+    double half = cos(0.5 * curve->strip), inv_var = block->inv_var, top = curve->top,
+           up[FA_MIX_CHUNK], rise[FA_MIX_CHUNK], more[FA_MIX_CHUNK], down[FA_MIX_CHUNK], fall[FA_MIX_CHUNK],
+           less[FA_MIX_CHUNK];
     int j;
+    fa_mix_rise(m->n_p, m->p_mean, m->p_log, inv_var, m->p_from, curve->level_p, half, n, z, up, rise, more);
+    fa_mix_rise(m->n_q, m->q_mean, m->q_log, inv_var, 0.0, curve->level_q, half, n, z, down, fall, less);
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        double xi = z[j] * inv_var, up = 1.0 / (1.0 + fa_exp_plain_v(curve->up_rate * (curve->up - xi))),
-               down = has_down / (1.0 + fa_exp_plain_v(curve->down_rate * (xi - curve->down))),
-               a = curve->up_rate * up * (1.0 - up), b = curve->down_rate * down * (1.0 - down);
-        out->theta[j] = curve->top * (up + down);
-        out->turn[j] = curve->top * (a - b);
-        out->swing[j] = curve->top * (a + b) / (half * half);
+        out->theta[j] = top * (up[j] + down[j]);
+        out->turn[j] = top * (rise[j] - fall[j]);
+        out->swing[j] = top * (more[j] + less[j]);
     }
     fa_mix_side_off(m->n_p, m->p_mean, m->p_log, inv_var, n, z, out->theta, out->pr, out->pi);
     fa_mix_side_off(m->n_q, m->q_mean, m->q_log, inv_var, n, z, out->theta, out->qr, out->qi);
@@ -125,20 +148,13 @@ FA_INLINE double fa_mix_bend(const fa_mix_curve *curve, double s2, double xi, do
            more * more + (phase < 3.0 && swing < 0.9 ? 0.0 : 1e9);
 }
 
-/* Log of a bound of |exp(u l)| over exp(c l) left of the nodes, where the curve turns by theta at most and by `down` at
- * least on Q's side: Im l >= |B| sin, and |1 + w| >= 1 + w cos theta or cos(theta/2) (1 + w).  With W = w_Q/(1 + w_Q),
- * which grows to the left, the former are at most (c (1/cos theta - 1) - t sin m) W, m the least mean */
-FA_FUNC double fa_mix_turned(const fa_cap_block *block, const fa_mix_curve *curve, double theta, double down)
+/* Log of a bound of |exp(u l)| over exp(c l) where the curve turns by theta at most: nothing where |c| tan theta <= t,
+ * for there c Re l - t Im l falls in the angle; else |1 + w| >= (1 + w) cos(theta/2), for c < 0 and for Q's side */
+FA_FUNC double fa_mix_turned(const fa_pair *m, const fa_mix_curve *curve, double theta)
 {
-    const fa_pair *m = block->pair;
-    double half = -(1.0 + fabs(curve->c)) * log(cos(0.5 * theta)), turn = fa_min(sin(down), sin(theta)), rate, w;
-    if (!m->n_q)
-        return curve->c < 0.0 ? half : 0.0;
-    if (!(curve->c > 0.0) || !(theta < 1.5))
-        return half;
-    rate = curve->c * (1.0 / cos(theta) - 1.0) - curve->t * turn * -m->q_mean[0];
-    w = fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, block->nodes.z[0]);
-    return fa_min(half, rate < 0.0 ? rate * -expm1(-w) : rate);
+    if ((!m->n_q && !(curve->c < 0.0)) || (theta < 1.57 && fabs(curve->c) * tan(theta) <= curve->t))
+        return 0.0;
+    return -(1.0 + fabs(curve->c)) * log(cos(0.5 * theta));
 }
 
 /* What lies left of the nodes on the curve; with a floor its window is closed there.  Where losses do not fall without
@@ -148,15 +164,16 @@ FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *c
     const fa_cap_nodes *s = &block->nodes;
     const fa_cap_windows *w = &block->w;
     const fa_pair *m = block->pair;
-    double s2 = block->sigma * block->sigma, xi = s->z[0] * block->inv_var, far = (m->q_low - s->z[0]) / block->sigma,
-           up = curve->top / (1.0 + exp(curve->up_rate * (curve->up - xi))),
-           down = m->n_q ? curve->top / (1.0 + exp(curve->down_rate * (xi - curve->down))) : 0.0,
-           theta = up + (m->n_q ? curve->top : 0.0), u1 = fa_max(0.0, w->floor - s->z[0]), size, fall;
-    size = 0.5 * s2 * theta * theta - 0.5 * far * far + fa_mix_turned(block, curve, theta, down) +
+    double s2 = block->sigma * block->sigma, far = (m->q_low - s->z[0]) / block->sigma,
+           up, theta, unused[2], u1 = fa_max(0.0, w->floor - s->z[0]), size, fall;
+    fa_mix_rise(m->n_p, m->p_mean, m->p_log, block->inv_var, m->p_from, curve->level_p, 1.0, 1, s->z, &up,
+                unused, unused + 1);
+    theta = curve->top * (up + (m->n_q ? 1.0 : 0.0));
+    size = 0.5 * s2 * theta * theta - 0.5 * far * far + fa_mix_turned(m, curve, theta) +
            fa_max(0.0, curve->c * (fa_pair_falls(m) ? s->sum.lr[0] : -curve->drift));
     if (large)
         size += fa_min(0.0, 0.5 * (s2 * theta - u1) * (s2 * theta + u1) / (w->floor_width * w->floor_width));
-    fall = -s->z[0] - expm1(s->sum.lr[0] + curve->drift) * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
+    fall = -s->z[0] - s->moved[0] / cos(0.5 * theta) * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
     if (curve->c < 0.0 && !fa_pair_falls(m) && fall > 0.0 && theta < 0.5 * FA_PI)
         return fa_min(2.0 * exp(size), first / (s->h * fall));
     return 2.0 * exp(size);
@@ -176,7 +193,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
            unit = log(h * block->sigma) - FA_LOG_SQRT_2PI + block->pair->log_q0, step = 1.5 * h * s2, cap = w->cap,
            floor_at = w->floor, sum = 0.0, swollen = 0.0, fuzzy = 0.0, last, before, left, worst = 0.0, begin = 0.0,
            in_strip = pay * exp(2.0 * h) * (0.5 * curve->strip * curve->strip + h * h / 8.0),
-           far = cos(0.5 * curve->strip / FA_MIX_FADE), stiff = 1.0 / (FA_MIX_FADE * FA_MIX_FADE * far * far),
+           wide = large ? 1.0 : curve->strip / FA_MIX_FADE, stiff = 7.616 / (wide * wide), /* 1/cos(FA_MIX_FADE/2)^2 */
            kernel = 2.0 * FA_PI * curve->strip / h, slope = block->pair->slope, offset = block->pair->offset,
            term[FA_MIX_CHUNK];
     fa_mix_chunk at;
@@ -190,7 +207,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
             double z = zs[j], xi = z * inv_var, th = at.theta[j], swing = at.swing[j], y = s2 * th, u0 = z - cap,
                    u1 = floor_at - z, y2 = s2 * s2 * (th * th + 2.0 * cell * (1.0 + th * swing)),
                    b = pay > 0.0 ? fa_mix_bend(curve, s2, xi, moved[j], spread[j], th, swing) : 0.0,
-                   x = (xi - curve->fade) / FA_MIX_FADE, fade = large ? 0.0 : 1.0 / (1.0 + fa_exp_plain_v(x)), k1 = 1.0,
+                   x = (xi - curve->fade) / wide, fade = large ? 0.0 : 1.0 / (1.0 + fa_exp_plain_v(x)), k1 = 1.0,
                    log_g = unit - 0.5 * (z - y) * ((z + y) * inv_var) + at.qr[j] +
                            curve->c * (at.pr[j] - at.qr[j] + FA_FMA(slope, z, offset) - curve->drift) -
                            curve->t * (at.pi[j] - at.qi[j] + slope * y) +

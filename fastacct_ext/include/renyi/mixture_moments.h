@@ -122,6 +122,7 @@ FA_FUNC double fa_mixture_step(const fa_mixture *m, double u, double *alias_out,
     double wide = fa_max(m->high[0] - m->low[0], m->high[1] - m->low[1]), q_wide = m->high[1] - m->low[1], step = 0.0,
            d = fa_min(8.0, 0.95 * FA_PI / fa_max(wide, 1e-3)), next;
     int i;
+    *wild_out = FA_PI;
     for (i = 0; i < 60; i++, d *= 0.85) {
         double more = 0.5 * d * d, turn = -fa_max(u, 0.0) * log(cos(0.5 * q_wide * d)) * (1.0 + 1e-13);
         next = 2.0 * FA_PI * d / (more + turn + m->small);
