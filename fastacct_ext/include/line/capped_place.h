@@ -10,7 +10,7 @@
 
 #define FA_CAP_PROBES 25   /* Chernoff's points around the saddle */
 #define FA_CAP_UNSEEN 10.0 /* -log of a share of delta that caps of added mixtures may see, less FA_CAP_NOTHING */
-#define FA_CAP_LEFT   20.0 /* standard deviations left of 0 where losses that fall without end count off the real line */
+#define FA_CAP_LEFT   20.0 /* standard deviations left of 0 to which losses that fall count off the real line */
 #define FA_CAP_SEEN   1e-6 /* how often the tilt may see what is worth nothing */
 
 typedef struct {

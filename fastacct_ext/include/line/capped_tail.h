@@ -153,8 +153,8 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *li
 {
     const fa_cap_windows *w = &block->w;
     const fa_cap_nodes *s = &block->nodes;
-    double s2 = block->sigma * block->sigma, top = fa_min(1.9, t / s2), c = line->plan.tilt,
-           mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
+    double s2 = block->sigma * block->sigma, top = fa_min(block->pair->n_q ? 0.95 : 1.9, t / s2),
+           c = line->plan.tilt, mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
     if (w->cap < s->z[s->sum.n - 1] + 3.0 * block->sigma) {
         a = fa_cap_posterior(block, w->cap);
         stiff = s2 * s2 / (w->width * w->width);
