@@ -33,7 +33,7 @@ KINDS = {  # and how many lines
     "few added steps": 16,
     "a group": 16,
     "a replaced record": 16,
-    "an added group": 16,
+    "an added group": 60,
     "exponents that outweigh a window": 1,
 }
 SEED = 1
@@ -102,6 +102,9 @@ def test_bounds_of_a_line_hold(lines, kind):
         ("what the caps take", 1e-11),
         ("tail", 0.1),
         ("sum of moduli", 1e-8),
+        ("slope of the rise", 0.5),
+        ("curvature of the rise", 0.5),
+        ("third derivative of the rise", 0.2),
         ("losses beyond the nodes", 0.1),
         ("moduli right, line", 0.9),
         ("moduli right, K", 0.9),

@@ -170,7 +170,7 @@ FA_INLINE int fa_cap_fill_some(const fa_cap_block *block, fa_cap_nodes *s, doubl
     int j, n;
     h = fa_from_bits(fa_bits(h) & ~((1ULL << 29) - 1)); /* j h is exact */
     if (!(h > 1e-9) || !(high > low) || !(high - low < h * (FA_CAP_NODES_MAX - 2 * FA_LANE)) ||
-        !(fabs(low) < 0x1p20 * h))
+        !(fabs(low) < 0x1p28 * h))
         return 0;
     start = floor(low / h) * h;
     count = ceil((high - start) / h) + 1.0;

@@ -21,9 +21,8 @@ typedef struct {
     double drift;          /* mean of the loss less kappa */
 } fa_mix_curve;
 
-/* E/(1 + E) of one side at some z, its slope in xi, and a bound of slope and curvature in the strip, half =
- * cos(strip/2).  There |1 + E| >= half (1 + E); with mean and variance of m under the terms of E, |E'/E - mean| <=
- * deviation/half and |(log E)''| <= 2 variance/half^2; |1 - 2 E/(1 + E)| <= 1 */
+/* E/(1 + E) of one side at some z, its slope in xi, and a bound of its first two derivatives and of its third over 3.3
+ * in the strip, half = cos(strip/2): docs/algorithms/line.md, "Mixtures", "Tail" */
 FA_FUNC void fa_mix_rise(int n_comp, const double *mean, const double *log_weight, double inv_var, double still,
                          double level, double half, int n, const double *z, double *rise, double *slope, double *swing)
 {
@@ -49,7 +48,7 @@ FA_FUNC void fa_mix_rise(int n_comp, const double *mean, const double *log_weigh
                most = average + sqrt(variance), part = rise[j] * low * low;
         rise[j] *= low;
         slope[j] *= low * low;
-        swing[j] = part / (half * half) * (most * fa_max(1.0, most) + 2.0 * variance);
+        swing[j] = part / (half * half) * (most * fa_max(1.0, most * most) + 4.0 * variance);
     }
 }
 
