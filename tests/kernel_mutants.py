@@ -93,7 +93,7 @@ MUTANTS = (
     ("line/many_rows.h", "    row->error = exp(c * block->kappa) *", "    row->error =", ROWS),
     ("line/many_rows.h", "log(r.one * (1.0 + 1e-10 * (1.0 + fabs(r.k)))", "log(r.one * (1.0 - 1e-10)", ROWS),
     ("line/mixture_tail.h", "most = average + sqrt(variance)", "most = 0.5 * average", SUMS + "group and not added"),
-    ("line/mixture_tail.h", "return fa_min(2.0 * exp(size), first / (s->h * fall));", "return 0.0;",
+    ("line/mixture_tail.h", "return fa_min(2.0 * exp(size), FA_CAP_LONGER * first / (s->h * fall));", "return 0.0;",
      SUMS + "added and group"),
     # moments of mixtures
     (MIXTURE, "s->slack += 4.0 * alias *", "s->slack += 0.0 * alias *", MOMENTS),

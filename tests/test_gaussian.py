@@ -100,6 +100,23 @@ def test_log_moments_of_mixtures_their_means_and_variances_are_certified_and_tig
             assert high - low <= 1e-10 * scale
 
 
+@pytest.mark.parametrize(
+    ("p", "exact"),  # by sums in 50 digits
+    [
+        ({20.0: 1e-300, 100.0: 0.5, 101.0: 0.5}, 8.97753058483044),
+        ({0.0: 1e-300, 100.0: 0.5, 101.0: 0.5}, 6.97753058483044),
+        ({34.0: 1e-100, 100.0: 0.5, 101.0: 0.5}, 8.10584352827681),
+        ({34.0: 1e-60, 100.0: 0.5, 101.0: 0.5}, 7.17550611696609),
+        ({30.0: 1e-44, 100.0: 0.5, 101.0: 0.5}, 5.52337115244180),
+    ],
+)
+def test_light_components_are_seen_where_heavy_ones_are_far_away(p, exact):
+    job = fa.GaussianMixture(1.0, [(weight, mean) for mean, weight in p.items()])
+    found = fa.privacy_loss(job).divergence(0.01)
+    assert found.lower * (1 - 1e-14) <= exact <= found.upper * (1 + 1e-14)
+    assert found.upper - found.lower <= 1e-7
+
+
 def test_divergences_of_mixtures_equal_those_of_the_kernel():
     orders = np.array([1 + 2.0**-40, 1.5, 2.0, 17.3, 64.0, 1e4, 1e7, 1e11])
     for noise, rate in ((1.0, 0.1), (0.5, 1e-6), (4.0, 0.7)):

@@ -107,7 +107,7 @@ FA_FUNC int fa_job_pairs(double sigma, int n_p, int n_q, const double *weight, c
                          fa_pair *add)
 {
     double share[2], moved[2] = {0.0, 1.0}, one = 1.0, apart;
-    int is_sampled = n_p == 2 && n_q == 1 && mean[0] == mean[2];
+    int is_sampled = n_p == 2 && n_q == 1 && mean[0] == mean[2] && weight[1] < 1.0;
     if (n_q && !is_sampled) {
         fa_pair_mixture(remove, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);
         fa_pair_flip(add, sigma, n_p, weight, mean, n_q, weight + n_p, mean + n_p);

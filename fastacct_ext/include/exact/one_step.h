@@ -70,6 +70,8 @@ FA_FUNC fa_interval fa_one_step_mixture(const fa_pair *m, int sign, double eps)
     d = sign > 0 ? side[0] - grow * side[1] : side[1] - grow * side[0];
     slip = (sign > 0 ? err[0] + grow * err[1] : err[1] + grow * err[0]) +
            8.0 * FA_EPS * (1.0 + eps) * grow * side[sign > 0 ? 1 : 0] + 1e-300;
+    if (!(fabs(m->kappa) < INFINITY))
+        return r;
     if (sign > 0 ? !(high < m->p_top + 59.0 * s) : !(low > m->q_low - 59.0 * s))
         r.upper = -1740.0; /* less than what lies 59 standard deviations out */
     if (!(high < m->p_top + 59.0 * s) || !(low > m->q_low - 59.0 * s) || eps > 690.0)

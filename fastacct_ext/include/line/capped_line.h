@@ -11,6 +11,7 @@
 
 #include "capped_floor.h"
 
+#define FA_CAP_LONGER  1.11 /* by what a tail's curve may be longer than the real line: sqrt(1 + 0.475^2) */
 #define FA_CAP_SCRATCH 7 /* arrays over the points for the ledger */
 
 struct fa_cap_line {

@@ -57,7 +57,7 @@ FA_FUNC double fa_cap_left_mass(const fa_cap_block *block, const fa_cap_curve *c
         return mass;
     if (!(theta < 0.5 * FA_PI))
         return INFINITY;
-    return fall > 0.0 ? fa_min(mass, first / (s->h * s->slope[0] * fall)) : mass;
+    return fall > 0.0 ? fa_min(mass, FA_CAP_LONGER * first / (s->h * s->slope[0] * fall)) : mass;
 }
 
 /* the same of the large losses: left of the nodes the floor's window is closed, and only closes further */

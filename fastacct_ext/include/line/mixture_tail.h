@@ -10,13 +10,14 @@
 
 #define FA_MIX_TURN  0.9 /* of the angle up to which exp(u l) falls with it: heights of both sides add up */
 #define FA_MIX_STRIP 1.2 /* half width, in xi, of the strip of the sum's own error, at most */
-#define FA_MIX_FADE  2.4 /* the strip over the width, in xi, in which cells take over from it */
+#define FA_MIX_FADE  0.5 /* width, in xi, in which cells take over from that strip, at most ... */
+#define FA_MIX_WIDE  2.4 /* ... and the strip over it */
 
 /* theta = top E/(1 + E) on either side, E = (f + sum w_i m_i e^(m_i xi))/level: about where s^2 theta^2/2 - t A theta
  * is least, A = E level the posterior mean where records are hardly moved */
 typedef struct {
     double top, level_p, level_q; /* the latter over what both sides weigh at 0 */
-    double fade;           /* xi where cells take over */
+    double fade, wide;     /* xi where cells take over, and in what width */
     double strip, c, t, u; /* half width of the strip; Re u, Im u, |u| */
     double drift;          /* mean of the loss less kappa */
 } fa_mix_curve;
@@ -56,7 +57,7 @@ FA_FUNC fa_mix_curve fa_mix_curve_of(const fa_cap_block *block, const fa_cap_lin
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_pair *m = block->pair;
-    double s2 = block->sigma * block->sigma, level;
+    double s2 = block->sigma * block->sigma, level, cap;
     int i;
     fa_mix_curve out;
     out.c = line->plan.tilt;
@@ -67,7 +68,10 @@ FA_FUNC fa_mix_curve fa_mix_curve_of(const fa_cap_block *block, const fa_cap_lin
     out.level_p = level * exp(fa_log1p_sum(m->n_p, m->p_mean, m->p_log, m->inv_var, 0.0));
     out.level_q = level * exp(fa_log1p_sum(m->n_q, m->q_mean, m->q_log, m->inv_var, 0.0));
     out.strip = fa_min(fa_min(FA_MIX_STRIP, 2.6 - (m->n_q ? 2.2 : 1.1) * out.top), FA_PI / (s->h * s2));
-    out.fade = block->w.cap * block->inv_var - 4.0 * out.strip / FA_MIX_FADE;
+    cap = block->w.cap * block->inv_var;
+    out.wide = (cap + 9.0 / block->sigma - s->z[s->sum.n - 1] * block->inv_var) / 16.0; /* away from the tilted mass */
+    out.wide = fa_max(out.strip / FA_MIX_WIDE, fa_min(FA_MIX_FADE, out.wide));
+    out.fade = cap - 4.0 * out.wide;
     for (i = 0; i < m->n_p; i++)
         out.fade = fa_min(out.fade, (3.0 + log(out.level_p / m->p_mean[i]) - m->p_log[i]) / m->p_mean[i]);
     out.t = t;
@@ -174,7 +178,7 @@ FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *c
         size += fa_min(0.0, 0.5 * (s2 * theta - u1) * (s2 * theta + u1) / (w->floor_width * w->floor_width));
     fall = -s->z[0] - s->moved[0] / cos(0.5 * theta) * (-curve->c * (1.0 + theta) + 2.0 * curve->t * theta);
     if (curve->c < 0.0 && !fa_pair_falls(m) && fall > 0.0 && theta < 0.5 * FA_PI)
-        return fa_min(2.0 * exp(size), first / (s->h * fall));
+        return fa_min(2.0 * exp(size), FA_CAP_LONGER * first / (s->h * fall));
     return 2.0 * exp(size);
 }
 
@@ -192,7 +196,8 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
            unit = log(h * block->sigma) - FA_LOG_SQRT_2PI + block->pair->log_q0, step = 1.5 * h * s2, cap = w->cap,
            floor_at = w->floor, sum = 0.0, swollen = 0.0, fuzzy = 0.0, last, before, left, worst = 0.0, begin = 0.0,
            in_strip = pay * exp(2.0 * h) * (0.5 * curve->strip * curve->strip + h * h / 8.0),
-           wide = large ? 1.0 : curve->strip / FA_MIX_FADE, stiff = 7.616 / (wide * wide), /* 1/cos(FA_MIX_FADE/2)^2 */
+           wide = curve->wide, faded = large ? 1.0 : 0.25 / (wide * wide), far = cos(0.5 * curve->strip / wide),
+           stiff = exp(h / wide) / (wide * wide * far * far),
            kernel = 2.0 * FA_PI * curve->strip / h, slope = block->pair->slope, offset = block->pair->offset,
            term[FA_MIX_CHUNK];
     fa_mix_chunk at;
@@ -212,7 +217,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
                            curve->t * (at.pi[j] - at.qi[j] + slope * y) +
                            0.5 * fa_log1p_plain_v(at.turn[j] * at.turn[j]),
                    grown = log_g + in_strip * (b + stiff * fade * (1.0 - fade)) - fa_max(0.0, x) - kernel,
-                   paid = log_g + cell * (b + 1.0), edge = paid + inv_cap * (y2 - u0 * u0),
+                   paid = log_g + cell * (b + faded), edge = paid + inv_cap * (y2 - u0 * u0),
                    body = fade * fa_exp_plain_v(fa_min(600.0, log_g));
             paid += u0 < step ? (large ? 0.0 : fa_min(0.0, x)) : -1e4; /* 1 - fade is at most that */
             if (large)

@@ -54,14 +54,14 @@ FA_FUNC void fa_pair_sampled(fa_pair *m, double sigma, double q)
 }
 
 /* log of the first of n weights: one of two, or most of them, it is what the others leave, for it has fewer digits than
- * they say together, and steps may be many */
+ * they say together, and steps may be many; but where that is nothing */
 FA_INLINE double fa_log_first(int n, const double *weight)
 {
     double others = 0.0;
     int i;
     for (i = 1; i < n; i++)
         others += weight[i];
-    return n == 2 || others < 0.5 ? log1p(-others) : log(weight[0]);
+    return others < 0.5 || (n == 2 && others < 1.0) ? log1p(-others) : log(weight[0]);
 }
 
 /* general mixtures; weights positive, summing to 1; means sorted outwards from 0 (|mean| increasing).  The caller has

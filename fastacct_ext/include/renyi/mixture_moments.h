@@ -35,51 +35,57 @@ FA_INLINE double fa_mixture_place(const fa_mixture *m, int i)
     return (m->mean[i] - m->mean[m->origin]) * m->inv_sigma;
 }
 
-/* log of one side over the normal density at the origin, its error, and the mean under its shares.  With w (e^y - 1),
- * which vanish with the weights, where their sum is small, and with w e^(y - top) elsewhere */
+/* log of one side over the normal density at the origin, its error, and the mean under its shares.  By the sum of
+ * w (e^y - 1), which vanish with the weights, where that is small, and by w e^y over the largest of them elsewhere */
 FA_FUNC void fa_mixture_side(const fa_mixture *m, int side, int n, fa_mixture_at *at)
 {
-    double top[FA_MOMENT_NODES], sum[FA_MOMENT_NODES], all[FA_MOMENT_NODES], rough[FA_MOMENT_NODES],
-        gross[FA_MOMENT_NODES], *centre = at->centre[side], *value = at->log[side], own = m->weight[side][m->origin];
+    double top[FA_MOMENT_NODES], most[FA_MOMENT_NODES], sum[FA_MOMENT_NODES], all[FA_MOMENT_NODES],
+        rough[FA_MOMENT_NODES], gross[FA_MOMENT_NODES], deep[FA_MOMENT_NODES], *centre = at->centre[side],
+        *value = at->log[side], own = m->weight[side][m->origin];
     int i, j, leaves = own >= 0.5;
     for (j = 0; j < n; j++) {
-        top[j] = own > 0.0 ? 0.0 : -INFINITY;
-        sum[j] = rough[j] = gross[j] = centre[j] = 0.0;
+        top[j] = own > 0.0 ? log(own) : -INFINITY;
+        most[j] = sum[j] = rough[j] = gross[j] = deep[j] = centre[j] = 0.0;
     }
     for (i = 0; i < m->n; i++) {
-        double d = fa_mixture_place(m, i), bend = 0.5 * d * d;
-        if (i == m->origin || !(m->weight[side][i] > 0.0))
-            continue;
-        FA_PRAGMA(omp simd)
-        for (j = 0; j < n; j++)
-            top[j] = fa_max(top[j], FA_FMA(d, at->z[j], -bend));
-    }
-    for (j = 0; j < n; j++) {
-        top[j] = fabs(top[j]) < 600.0 ? 0.0 : top[j];
-        all[j] = own * (top[j] > 690.0 ? 0.0 : fa_exp_plain_v(-top[j]));
-    }
-    for (i = 0; i < m->n; i++) {
-        double w = m->weight[side][i], d = fa_mixture_place(m, i), bend = 0.5 * d * d;
+        double d = fa_mixture_place(m, i), bend = 0.5 * d * d, w = m->weight[side][i], log_w = w > 0.0 ? log(w) : 0.0;
         if (i == m->origin || !(w > 0.0))
             continue;
         FA_PRAGMA(omp simd)
         for (j = 0; j < n; j++) {
-            double y = FA_FMA(d, at->z[j], -bend), less, e = fa_exp_both_v(y - top[j], &less);
-            all[j] += w * e;
+            double y = FA_FMA(d, at->z[j], -bend);
+            most[j] = fa_max(most[j], y);
+            top[j] = fa_max(top[j], y + log_w);
+        }
+    }
+    for (j = 0; j < n; j++)
+        all[j] = own > 0.0 ? exp(log(own) - top[j]) : 0.0;
+    for (i = 0; i < m->n; i++) {
+        double d = fa_mixture_place(m, i), bend = 0.5 * d * d, w = m->weight[side][i], log_w = w > 0.0 ? log(w) : 0.0;
+        if (i == m->origin || !(w > 0.0))
+            continue;
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++) {
+            double y = FA_FMA(d, at->z[j], -bend), x = y + log_w - top[j], less,
+                   e = x < -690.0 ? 0.0 : fa_exp_plain_v(x);
+            (void)fa_exp_both_v(y, &less);
+            all[j] += e;
             sum[j] += w * less;
-            centre[j] += w * d * e;
+            centre[j] += d * e;
             gross[j] += w * fabs(less);
-            rough[j] += w * e * 8.0 * (fabs(d * at->z[j]) + bend);
+            rough[j] += e * 8.0 * (fabs(d * at->z[j]) + bend);
+            deep[j] += e * fabs(log_w);
         }
     }
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
-        int near = top[j] == 0.0 && fabs(sum[j]) < 0.5;
+        int near = fabs(sum[j]) < 0.5 && most[j] < 690.0;
         double whole = near ? fa_log1p_plain_v(fa_max(-0.5, fa_min(0.5, sum[j]))) : top[j] + fa_log_v(all[j]);
         value[j] = whole;
         centre[j] /= all[j];
-        at->off[side][j] = FA_EPS * (rough[j] / all[j] + (near ? 16.0 * gross[j] : 8.0 + 4.0 * fabs(top[j])) +
-                                     (leaves ? 0.0 : 8.0) + (m->n + 8.0) * fabs(whole));
+        at->off[side][j] =
+            FA_EPS * (rough[j] / all[j] + (leaves ? 0.0 : 8.0) + (m->n + 8.0) * fabs(whole) +
+                      (near ? 16.0 * gross[j] : 8.0 + 8.0 * fabs(top[j]) + 4.0 * deep[j] / all[j]));
     }
 }
 
@@ -122,14 +128,14 @@ FA_FUNC double fa_mixture_step(const fa_mixture *m, double u, double *alias_out,
     double wide = fa_max(m->high[0] - m->low[0], m->high[1] - m->low[1]), q_wide = m->high[1] - m->low[1], step = 0.0,
            d = fa_min(8.0, 0.95 * FA_PI / fa_max(wide, 1e-3)), next;
     int i;
-    *wild_out = FA_PI;
+    *wild_out = INFINITY;
     for (i = 0; i < 60; i++, d *= 0.85) {
         double more = 0.5 * d * d, turn = -fa_max(u, 0.0) * log(cos(0.5 * q_wide * d)) * (1.0 + 1e-13);
         next = 2.0 * FA_PI * d / (more + turn + m->small);
         if (!(next > step))
             break;
         step = next;
-        *wild_out = FA_PI - log(cos(0.5 * wide * d));
+        *wild_out = d * fa_max(m->high[0] - m->low[1], m->high[1] - m->low[0]) - log(cos(0.5 * wide * d));
     }
     step = fa_from_bits(fa_bits(step) & ~((1ULL << 29) - 1)); /* j * step is exact */
     *alias_out = 2.01 * exp(-m->small);

@@ -103,7 +103,7 @@ FA_FUNC void fa_moments_of(const fa_moment_sums *s, int is_back, fa_moments *out
         k.lower -= 4.0 * FA_EPS * fabs(k.lower);
         k.upper += 4.0 * FA_EPS * fabs(k.upper);
         mean = fa_moment_ratio(s->first + s->back, more * (s->first_off + s->back_off) + s->slack +
-                                                       round * (s->first + s->back), low, high);
+                                                       round * (fabs(s->first) + s->back), low, high);
         moved = fa_moment_ratio(s->moved, more * s->moved_off + s->slack + round * sqrt(s->mass) * sqrt(s->second), low,
                                 high);
         mean.lower = fa_max(mean.lower, c + moved.lower - 2.0 * FA_EPS * (fabs(c) + fabs(moved.lower)));
