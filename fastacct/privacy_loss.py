@@ -71,8 +71,9 @@ class PrivacyLoss:
         """The Rényi divergence of P from Q of an order in [0, 1e11] or inf: certified bounds.
 
         0: -log Q(P > 0), from above only.  1: the Kullback-Leibler divergence.  inf: the largest loss.  Others of
-        Gaussians, their samples, groups and mixtures are integrals over the output, up to a divergence of 80 below 1.  Of other jobs orders from 1 on
-        are bounded above as by `fastacct.rdp`, the rest by integrals over certified deltas.
+        Gaussians, their samples, groups and mixtures are integrals over the output; below 1 up to divergences of 80.
+        Of other jobs orders from 1 on are bounded above as by `fastacct.rdp`, the rest by integrals over certified
+        deltas.
         """
         alpha = as_number("order", order, _ORDER)
         a = np.array([alpha - 1.0])
