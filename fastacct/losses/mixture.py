@@ -39,6 +39,8 @@ class GaussianMixtures(Loss):
     p: Cells
     q: Cells
     reference: int
+    off: float = 0.0
+    """By how much weights may be off, relative to themselves."""
 
     @cached
     def _spread(self) -> float:
@@ -63,7 +65,7 @@ class GaussianMixtures(Loss):
         if self.q[-1] == 0.0:
             return missing, math.inf
         value = math.log(self.p[-1] / self.q[-1])
-        return missing, value + 8.0 * ROUNDING * (1.0 + abs(value))
+        return missing, value + 8.0 * ROUNDING * (1.0 + abs(value)) + 2.0 * self.off
 
     def _centres(self) -> Cells:
         return self.means[self.p > 0.0]
@@ -80,7 +82,7 @@ class GaussianMixtures(Loss):
         q_log, q_error, q_mean = self.log_mean(self.q, x)
         value = p_log - q_log
         slope = np.maximum(p_mean - q_mean, 0.0) / self.sigma**2
-        return value, p_error + q_error + ROUNDING * np.abs(value), slope
+        return value, p_error + q_error + ROUNDING * np.abs(value) + 2.0 * self.off, slope
 
     def log_mean(self, weights: Cells, x: Cells) -> tuple[Cells, Cells, Cells]:
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
@@ -131,7 +133,7 @@ class GaussianMixtures(Loss):
                 value += term
                 error += term * (10.0 + z * (z + size))
         error *= 4.0 * ROUNDING
-        return value, error
+        return value, error + self.off * value
 
     @cached
     def _table(self) -> tuple[Cells, Cells]:
@@ -272,11 +274,12 @@ class MixturePair(Pair):
             none = np.zeros(0)
             return (Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower),) * 2
         p, q = self.mixture.sides()
-        remove = mixture_bracket(self.mixture.noise, p, q)
+        off = 2.0 * self.mixture.rounding if self.mixture.rounding > 8.0 * ROUNDING else 0.0
+        remove = mixture_bracket(self.mixture.noise, p, q, off)
         if self.mixture.is_plain or self.mixture.is_symmetric:
             return remove, remove
-        turned = [{0.0 - mean: weight for mean, weight in side.items()} for side in (q, p)]
-        return remove, mixture_bracket(self.mixture.noise, *turned)
+        p, q = ({0.0 - mean: weight for mean, weight in side.items()} for side in (q, p))
+        return remove, mixture_bracket(self.mixture.noise, p, q, off)
 
     def sampled(self, rate: float) -> Pair | None:
         """Gaussian mixtures again."""
@@ -300,20 +303,20 @@ def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
     return means, p_all, q_all, int(np.argmax(q_all))
 
 
-def mixture_bracket(sigma: float, p: Weights, q: Weights) -> Bracket:
+def mixture_bracket(sigma: float, p: Weights, q: Weights, off: float = 0.0) -> Bracket:
     """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean.
 
     The loss must increase with the output: p[m] / q[m] must not decrease as m grows (it is refused otherwise).  The
-    weight of the mean that is heaviest in Q is taken as one minus the others.
+    weight of the mean that is heaviest in Q is taken as one minus the others.  `off`: by how much weights may be off.
     """
     means, p_all, q_all, reference = common_means(p, q)
     if np.array_equal(p_all, q_all) or math.isinf(sigma):
         return NOTHING.remove
     # likelihood ratio order of the weights, hence of the mixtures (the normal kernel is totally positive)
     cross = p_all[None, :] * q_all[:, None]
-    if (np.triu(cross.T - cross, 1) > 0.0).any():
+    if (np.triu(cross.T - cross * (1.0 + 8.0 * ROUNDING), 1) > 0.0).any():  # products of samples round
         raise ValueError("the loss must increase with the output: p_weights / q_weights decreases as the mean grows")
     for weights in (p_all, q_all):
         weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
-    source = GaussianMixtures(sigma, means, p_all, q_all, reference)
+    source = GaussianMixtures(sigma, means, p_all, q_all, reference, off)
     return Bracket(source, source)

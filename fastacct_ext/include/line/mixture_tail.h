@@ -242,7 +242,7 @@ FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *
     left = fa_mix_left_mass(block, curve, begin, large);
     if (large)
         return log(sum + left);
-    *slack_out = pay * (2.1 * swollen / sum + FA_EPS * (4.0 * (n + 64.0) + fuzzy / sum));
+    *slack_out = pay * (fa_max(2.1, -2.0 / expm1(-kernel)) * swollen / sum + FA_EPS * (4.0 * (n + 64.0) + fuzzy / sum));
     return log(sum + fa_max(left, block->walled ? 0.0 : 1e-16));
 }
 
