@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds, Status, status_of
+from fastacct.core.bounds import Bounds, Status, narrowed, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
@@ -155,7 +155,8 @@ def _between(
                 raise ValueError(
                     f"rdp_bounds covers Gaussians, their samples, groups and mixtures, not {whole!r}; use rdp"
                 )
-            lower[mine] = np.minimum(least, upper[mine])
+            both = [narrowed(low, high) for low, high in zip(least.tolist(), upper[mine].tolist(), strict=True)]
+            lower[mine], upper[mine] = np.array(both).reshape(-1, 2).T
             known = status_of(lower[mine], upper[mine])
             status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE if only_upper else known, Status.NOT_MET)
         else:

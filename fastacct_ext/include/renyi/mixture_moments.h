@@ -35,6 +35,15 @@ FA_INLINE double fa_mixture_place(const fa_mixture *m, int i)
     return (m->mean[i] - m->mean[m->origin]) * m->inv_sigma;
 }
 
+/* place, weight and half the square of the place of a component beside the origin; -1: it has no weight */
+FA_INLINE double fa_mixture_part(const fa_mixture *m, int side, int i, double *d, double *w, double *log_w)
+{
+    *d = fa_mixture_place(m, i);
+    *w = m->weight[side][i];
+    *log_w = *w > 0.0 ? log(*w) : 0.0;
+    return i == m->origin || !(*w > 0.0) ? -1.0 : 0.5 * *d * *d;
+}
+
 /* log of one side over the normal density at the origin, its error, and the mean under its shares.  By the sum of
  * w (e^y - 1), which vanish with the weights, where that is small, and by w e^y over the largest of them elsewhere */
 FA_FUNC void fa_mixture_side(const fa_mixture *m, int side, int n, fa_mixture_at *at)
@@ -48,8 +57,8 @@ FA_FUNC void fa_mixture_side(const fa_mixture *m, int side, int n, fa_mixture_at
         most[j] = sum[j] = rough[j] = gross[j] = deep[j] = centre[j] = 0.0;
     }
     for (i = 0; i < m->n; i++) {
-        double d = fa_mixture_place(m, i), bend = 0.5 * d * d, w = m->weight[side][i], log_w = w > 0.0 ? log(w) : 0.0;
-        if (i == m->origin || !(w > 0.0))
+        double d, w, log_w, bend = fa_mixture_part(m, side, i, &d, &w, &log_w);
+        if (bend < 0.0)
             continue;
         FA_PRAGMA(omp simd)
         for (j = 0; j < n; j++) {
@@ -61,8 +70,8 @@ FA_FUNC void fa_mixture_side(const fa_mixture *m, int side, int n, fa_mixture_at
     for (j = 0; j < n; j++)
         all[j] = own > 0.0 ? exp(log(own) - top[j]) : 0.0;
     for (i = 0; i < m->n; i++) {
-        double d = fa_mixture_place(m, i), bend = 0.5 * d * d, w = m->weight[side][i], log_w = w > 0.0 ? log(w) : 0.0;
-        if (i == m->origin || !(w > 0.0))
+        double d, w, log_w, bend = fa_mixture_part(m, side, i, &d, &w, &log_w);
+        if (bend < 0.0)
             continue;
         FA_PRAGMA(omp simd)
         for (j = 0; j < n; j++) {

@@ -106,8 +106,9 @@ FA_FUNC void fa_moments_of(const fa_moment_sums *s, int is_back, fa_moments *out
                                                        round * (fabs(s->first) + s->back), low, high);
         moved = fa_moment_ratio(s->moved, more * s->moved_off + s->slack + round * sqrt(s->mass) * sqrt(s->second), low,
                                 high);
-        mean.lower = fa_max(mean.lower, c + moved.lower - 2.0 * FA_EPS * (fabs(c) + fabs(moved.lower)));
-        mean.upper = fa_min(mean.upper, c + moved.upper + 2.0 * FA_EPS * (fabs(c) + fabs(moved.upper)));
+        raw.lower = c + moved.lower - 2.0 * FA_EPS * (fabs(c) + fabs(moved.lower));
+        raw.upper = c + moved.upper + 2.0 * FA_EPS * (fabs(c) + fabs(moved.upper));
+        mean = fa_share(mean, raw);
         raw = fa_moment_ratio(s->second, more * s->second_off + s->slack + round * s->second, low, high);
         far = fa_max(fabs(moved.lower), fabs(moved.upper));
         near = fa_max(0.0, fa_max(moved.lower, -moved.upper));
