@@ -24,7 +24,8 @@ from fastacct.accountants.question import Job, as_process
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
-from fastacct.readers.contour import BOTH, EPSILON, LOG_DELTA, Contour
+from fastacct.readers.cell_job import BOTH, EPSILON, LOG_DELTA
+from fastacct.readers.contour import Contour
 from fastacct.readers.job import contour_of
 from fastacct_ext import _kernels
 

@@ -48,21 +48,6 @@ cdef extern from "include/density/window.h" nogil:
     double fa_window_delta(const fa_window *w, double eps)
     double fa_window_epsilon(const fa_window *w, double delta)
 
-cdef extern from "include/density/phases.h" nogil:
-    enum: FA_SIDE, FA_TOGETHER
-    void fa_phases_at(int64_t n_panels, int64_t n_points, const double *weights, const double *losses, double t,
-                      double *out)
-    void fa_phases_near(int64_t n_nodes, const double *weights, const double *losses, double h, double *near)
-    void fa_phases_block(int64_t n_panels, int64_t n_points, const double *losses, const double *near, double t,
-                         double *out)
-    void fa_phases_line(int64_t n, const double *size, const double *phase, const double *t, double eps,
-                        double *sum_out, double *slope_out)
-    double fa_phases_size(int64_t n, const double *size, const double *log_f, const double *phase, const double *t,
-                          double eps, double fall, double more)
-
-TOGETHER = FA_TOGETHER
-
-
 def tabulate(size_t address, const double[::1] x, double[::1] out):
     """Call the C function double(double) at an address for every x: callbacks that Numba has compiled."""
     cdef fa_function f = <fa_function> address
@@ -98,51 +83,6 @@ def convolve(const double[::1] a, const double[::1] b, double[::1] out):
         raise ValueError("array lengths do not fit")
     with nogil:
         fa_convolve(a.shape[0], &a[0], b.shape[0], &b[0], &out[0])
-
-
-def phases_at(const double[:, ::1] weights, const double[:, ::1] losses, double t, double complex[::1] out):
-    """Per panel the sum of weights times exp(i t loss)."""
-    cdef int64_t n = weights.shape[0], m = weights.shape[1]
-    if losses.shape[0] != n or losses.shape[1] != m or out.shape[0] != n:
-        raise ValueError("array lengths do not fit")
-    if n and m:
-        with nogil:
-            fa_phases_at(n, m, &weights[0, 0], &losses[0, 0], t, <double *> &out[0])
-
-
-def phases_along(const double[:, ::1] weights, const double[:, ::1] losses, double h, int64_t first, double[::1] room,
-                 double complex[:, ::1] out):
-    """The same at t = first h, (first + 1) h ...: a row of panels each; their number is a multiple of `TOGETHER`."""
-    cdef int64_t i, n = weights.shape[0], m = weights.shape[1], rows = out.shape[0]
-    if losses.shape[0] != n or losses.shape[1] != m or out.shape[1] != n or rows % FA_TOGETHER:
-        raise ValueError("array lengths do not fit")
-    if room.shape[0] < (FA_TOGETHER + 1) * n * m:
-        raise ValueError("too little room")
-    if n and m and rows:
-        with nogil:
-            fa_phases_near(n * m, &weights[0, 0], &losses[0, 0], h, &room[0])
-            for i in range(rows // FA_TOGETHER):
-                fa_phases_block(n, m, &losses[0, 0], &room[0], <double> (first + i * FA_TOGETHER + FA_SIDE) * h,
-                                <double *> &out[i * FA_TOGETHER, 0])
-
-
-def phases_line(const double[::1] size, const double[::1] phase, const double[::1] t, double epsilon):
-    """The sums of size cos(angle) and of size t sin(angle), with angle = phase - epsilon t."""
-    cdef double total, slope
-    if phase.shape[0] != size.shape[0] or t.shape[0] != size.shape[0] or size.shape[0] < 1:
-        raise ValueError("array lengths do not fit")
-    with nogil:
-        fa_phases_line(size.shape[0], &size[0], &phase[0], &t[0], epsilon, &total, &slope)
-    return total, slope
-
-
-def phases_size(const double[::1] size, const double[::1] log_f, const double[::1] phase, const double[::1] t,
-                double epsilon, double fall, double more):
-    """The sum of size (|log_f - fall| + |phase| + t epsilon + more)."""
-    cdef int64_t n = size.shape[0]
-    if log_f.shape[0] != n or phase.shape[0] != n or t.shape[0] != n or n < 1:
-        raise ValueError("array lengths do not fit")
-    return fa_phases_size(n, &size[0], &log_f[0], &phase[0], &t[0], epsilon, fall, more)
 
 
 cdef class TiltedMasses:

@@ -54,6 +54,19 @@ cdef extern from "include/kernels.h" nogil:
         const int32_t *n_q
         const double *weight
         const double *mean
+        int n_data
+        int mirrored
+        double spacing
+        const double *times
+        const int32_t *n_atoms
+        const int32_t *n_panels
+        const double *atom
+        const double *panel
+        const int32_t *n_tables
+        const int32_t *n_slices
+        const double *point
+        const double *slice
+        const double *missed
     ctypedef int64_t (*fa_kernel)(const fa_cells *cells, const fa_question *ask, double seconds,
                                   const fa_answers *out) noexcept nogil
     ctypedef struct fa_kernels:

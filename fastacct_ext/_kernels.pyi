@@ -124,6 +124,16 @@ def exact_job(
     n_q: NDArray[np.int32],
     weight: Cells,
     mean: Cells,
+    times: Cells,
+    n_atoms: NDArray[np.int32],
+    n_panels: NDArray[np.int32],
+    atom: Cells,
+    panel: Cells,
+    n_tables: NDArray[np.int32],
+    n_slices: NDArray[np.int32],
+    point: Cells,
+    slices: Cells,
+    missed: Cells,
     target: Cells,
     lower: Cells,
     upper: Cells,
@@ -132,6 +142,8 @@ def exact_job(
     *,
     quantity: Quantity,
     directions: Directions,
+    mirrored: bool = ...,
+    spacing: float = ...,
 ) -> None: ...
 def mixture_moments(mean: Cells, p: Cells, q: Cells, origin: int, noise: float, u: Cells, rows: Cells) -> None: ...
 def gradients(

@@ -289,23 +289,46 @@ def renyi_of_history(const double[::1] noise_multiplier, const double[::1] sampl
 
 
 def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::1] n_p, const int32_t[::1] n_q,
-              const double[::1] weight, const double[::1] mean, const double[::1] target, double[::1] lower,
-              double[::1] upper, double[::1] slope, uint8_t[::1] status, *, Quantity quantity, Directions directions):
-    """Bounds of one composed job of mixtures at each target; `fa_job` in kernels.h has the layout."""
-    cdef int64_t n = target.shape[0], size = 0, at = 0, done
-    cdef int blocks = <int> count.shape[0], b
+              const double[::1] weight, const double[::1] mean, const double[::1] times, const int32_t[::1] n_atoms,
+              const int32_t[::1] n_panels, const double[:, ::1] atom, const double[:, ::1] panel,
+              const int32_t[::1] n_tables, const int32_t[::1] n_slices, const double[:, ::1] point,
+              const double[:, ::1] slices, const double[::1] missed,
+              const double[::1] target, double[::1] lower, double[::1] upper, double[::1] slope, uint8_t[::1] status,
+              *, Quantity quantity, Directions directions, bint mirrored=False, double spacing=0.0):
+    """Bounds of one composed job of mixtures and of losses that are data; `fa_job` in kernels.h has the layout."""
+    cdef int64_t n = target.shape[0], size = 0, atoms = 0, panels = 0, tables = 0, parts = 0, at = 0, done
+    cdef int blocks = <int> count.shape[0], data = <int> times.shape[0], b
     cdef const fa_kernels *k = _active
     cdef fa_question ask = question(quantity, directions, _USUAL, None)
     cdef fa_job job
     cdef fa_cells cells
     cdef fa_answers out
-    fit(blocks >= 1 and noise.shape[0] == n_p.shape[0] == n_q.shape[0] == blocks)
+    fit(blocks + data >= 1 and noise.shape[0] == n_p.shape[0] == n_q.shape[0] == blocks)
     for b in range(blocks):
         fit(1 <= n_p[b] <= 65 and 0 <= n_q[b] <= 65)
         size += n_p[b] + n_q[b]
-    fit(weight.shape[0] == mean.shape[0] == size)
+    fit(weight.shape[0] == mean.shape[0] == size and n_atoms.shape[0] == n_panels.shape[0] == data)
+    fit(n_tables.shape[0] == n_slices.shape[0] == missed.shape[0] == data)
+    for b in range(data):
+        fit(min(n_atoms[b], n_panels[b], n_tables[b], n_slices[b]) >= 0)
+        fit(n_atoms[b] + n_panels[b] + n_tables[b] >= 1)
+        atoms += n_atoms[b]
+        panels += n_panels[b]
+        tables += n_tables[b]
+        parts += n_slices[b]
+    fit(atom.shape[0] == atoms and panel.shape[0] == panels and atom.shape[1] == 4 and panel.shape[1] == 8)
+    fit(point.shape[0] == 16 * tables and slices.shape[0] == parts and point.shape[1] == slices.shape[1] == 4)
     fit(lower.shape[0] == upper.shape[0] == slope.shape[0] == status.shape[0] == n)
-    job = fa_job(blocks, &count[0], &noise[0], &n_p[0], &n_q[0], &weight[0], &mean[0])
+    job = fa_job(blocks, NULL, NULL, NULL, NULL, NULL, NULL, data, mirrored, spacing, NULL, NULL, NULL, NULL, NULL,
+                 NULL, NULL, NULL, NULL, NULL)
+    if blocks:
+        job.count, job.sigma, job.n_p, job.n_q = &count[0], &noise[0], &n_p[0], &n_q[0]
+        job.weight, job.mean = &weight[0], &mean[0]
+    if data:
+        job.times, job.n_atoms, job.n_panels = &times[0], &n_atoms[0], &n_panels[0]
+        job.n_tables, job.n_slices, job.missed = &n_tables[0], &n_slices[0], &missed[0]
+        job.atom, job.panel = &atom[0, 0] if atoms else NULL, &panel[0, 0] if panels else NULL
+        job.point, job.slice = &point[0, 0] if tables else NULL, &slices[0, 0] if parts else NULL
     while at < n:
         cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL)
         out = fa_answers(&lower[at], &upper[at], &slope[at], NULL, NULL, &status[at])

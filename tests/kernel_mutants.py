@@ -14,6 +14,7 @@ from tests.mutants import take_out
 SUMS = "sums test_bounds_of_a_line_hold and "
 ROWS = "sums test_bounds_of_the_rows"
 MOMENTS, MIXTURE, SUMMED = "sums test_bounds_of_the_moments", "renyi/mixture_moments.h", "renyi/moments.h"
+PIECES = "sums test_bounds_of_losses_that_are_data"
 ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
 # fmt: off
 MUTANTS = (
@@ -46,7 +47,7 @@ MUTANTS = (
      "errors->fixed = block->moduli.line;\n        errors->mean = errors->large", SUMS + "few and added"),
     (ERRORS, "block->moduli.mean + fa_cap_ends(block, 1.0, 1.0, 2)", "block->moduli.mean", SUMS + "sampled"),
     ("line/capped_ends.h", "order) + fa_cap_right_end(block, v, u);", "order);", SUMS + "sampled"),
-    ("line/capped_ends.h", "return fa_cap_left_end(block, v, u, order) +", "return", SUMS + "sampled"),
+    ("line/capped_ends.h", "0.0 : fa_cap_left_end(block, v, u, order) +", "0.0 :", SUMS + "sampled"),
     ("line/capped_chernoff.h", "error += fa_cap_ends(block, real, v, 1) +", "error +=", SUMS + "sampled"),
     ("line/capped_chernoff.h", "error += fa_cap_plain_ends(block, real) +", "error +=", SUMS + "few and added"),
     ("line/capped_chernoff.h", "error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;", "",
@@ -67,8 +68,8 @@ MUTANTS = (
      SUMS + "few and added"),
     (ERRORS, "fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + ends +\n" + 28 * " " + "2.0",
      "block->moduli.large + ends +\n" + 28 * " " + "2.0", SUMS + "few and added"),
-    ("line/capped_line.h", "FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass)) + fa_cap", "fa_cap",
-     SUMS + "sampled"),
+    ("line/capped_line.h", "s->mean_error = FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass));",
+     "s->mean_error = 0.0;", SUMS + "sampled"),
     # put
     (LEDGER, "    out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);\n    if (job->has_floor)",
      "    if (job->has_floor)", "line test_every_entry and put"),
@@ -95,6 +96,13 @@ MUTANTS = (
     ("line/mixture_tail.h", "most = average + sqrt(variance)", "most = 0.5 * average", SUMS + "group and not added"),
     ("line/mixture_tail.h", "return fa_min(2.0 * exp(size), FA_CAP_LONGER * first / (s->h * fall));", "return 0.0;",
      SUMS + "added and group"),
+    # losses that are data
+    ("loss/pieces.h", "out->log_size = log(64.0 / 15.0 * half)", "out->log_size = -30.0", PIECES),
+    ("loss/pieces.h", "out->turn = fa_min(y, y * slope / clear);", "out->turn = 0.0;", PIECES),
+    ("loss/pieces.h", "return 2.0 * fa_max(f[0], f[1]) * (1.0 + 1e-9);", "return fa_max(f[0], f[1]);", PIECES),
+    ("loss/pieces.h", "return log(share.atoms + share.variation / t)", "return log(share.variation / t)", PIECES),
+    ("loss/cells.h", "unit = 4.0 / (FA_PI * FA_PI)", "unit = 1.0", PIECES),
+    ("loss/cells.h", "w.s2 / w.s0 - (w.s1 / w.s0) * (w.s1 / w.s0)", "w.s2 / w.s0", PIECES),
     # moments of mixtures
     (MIXTURE, "s->slack += 4.0 * alias *", "s->slack += 0.0 * alias *", MOMENTS),
     (MIXTURE, "s->slack += 2.0 * size * (1.0 + step) * left * left", "s->slack += 0.0 * left", MOMENTS),

@@ -15,6 +15,7 @@ import pytest
 import fastacct as fa
 from fastacct.core import progress
 from fastacct.core.engine import in_pieces, run_kernel
+from fastacct.losses.pieces import columns as data_columns
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Conversion, Directions, Quantity
 
@@ -22,6 +23,7 @@ RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 HISTORY = {"history": [(1.0, 0.01, 3), (2.0, 0.1, 3)]}
 TWO_KNOWN = {"delta": 1e-5, "sample_rate": 0.01}
 NOTHING = np.zeros((3, 0))
+NO_DATA = data_columns(())
 
 EMPTY = {
     "epsilon": lambda: fa.dpsgd.epsilon(**RUN, delta=NOTHING),
@@ -161,7 +163,7 @@ def job(n):
     noise, rate = np.linspace(0.8, 2.0, n), np.full(n, 0.01)
     codes, target = np.zeros(3, dtype=np.uint8), np.array([1e-5, 1e-6, 1e-7])
     columns = np.full(n, 9.0), noise, one, 0 * one, rate, np.ones(n)
-    _kernels.exact_job(*columns, target, *out, codes, quantity=Quantity.EPSILON, directions=Directions.BOTH)
+    _kernels.exact_job(*columns, *NO_DATA, target, *out, codes, quantity=Quantity.EPSILON, directions=Directions.BOTH)
     return out[1].tolist()
 
 

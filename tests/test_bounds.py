@@ -31,9 +31,9 @@ def test_of_bounds_that_exclude_each_other_the_larger_one_is_returned_with_a_war
 
 def test_a_reader_that_says_too_little_is_not_believed_in_silence(monkeypatch):
     """Grids whose upper sums are far too small, and divergences that are: the answer is not the smaller one."""
-    job = fa.Laplace(5.0) * 30 + fa.Laplace(7.0).poisson(0.5)
+    job = fa.Skellam(30.0) * 4 + fa.PureDP(0.1)
     right = fa.epsilon_bounds(job, delta=1e-6)
-    job = fa.Laplace(5.0) * 30 + fa.Laplace(7.0).poisson(0.5)
+    job = fa.Skellam(30.0) * 4 + fa.PureDP(0.1)
     monkeypatch.setattr(Window, "epsilon", lambda self, delta: (0.5 if self.is_upper else 1.0) * right.lower)
     with pytest.warns(DisjointBoundsWarning):
         wrong = fa.epsilon_bounds(job, delta=1e-6)
@@ -42,6 +42,6 @@ def test_a_reader_that_says_too_little_is_not_believed_in_silence(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(cell, "TOLERANCE", 0.1)  # so wide that divergences are asked, too
     monkeypatch.setattr(Renyi, "epsilon", lambda self, delta: Found(0.0, 0.5 * right.lower, Status.LOOSE))
-    job = fa.Laplace(5.0) * 30 + fa.Laplace(7.0).poisson(0.5)
+    job = fa.Skellam(30.0) * 4 + fa.PureDP(0.1)
     with pytest.warns(DisjointBoundsWarning):
         assert fa.epsilon(job, delta=1e-6) >= right.lower > 0.0

@@ -113,13 +113,13 @@ def test_readers_of_losses_get_every_part_with_its_count(monkeypatch):
             if not isinstance(reader._pairs, str) and reader._pairs:
                 used[mechanism] = reader._pairs[0][0]
         for (first, second), counts in itertools.product(itertools.permutations(used.values(), 2), COUNTS):
-            readers = cell._Readers(list(zip((first, second), counts, strict=True)), "remove", cell.Settings())
-            for name in {"grid", "two grids"}.intersection(readers._makers):
-                above, below = held(readers._makers[name]())
+            side = cell._Side(list(zip((first, second), counts, strict=True)), "remove", cell.Settings())
+            if side.is_on_grid:
+                above, below = held(side.reader)
                 assert [part.count for part in above] == [part.count for part in below] == list(counts)
                 assert [part.upper for part in above] == [first.remove.upper, second.remove.upper]
                 assert [part.lower for part in below] == [first.remove.lower, second.remove.lower]
-                seen.add((name, counts))
+                seen.add((side.name, counts))
     assert len(seen) == 4
 
 

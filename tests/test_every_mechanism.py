@@ -115,7 +115,8 @@ def test_no_other_accountant_is_below_the_exact_one(mechanism):
     seen = set()
     for neighbors in mechanism.relations:
         best = epsilon(mechanism * 3, neighbors, fa.Exact())
-        assert best <= epsilon(mechanism * 3, neighbors, fa.RDP()) * (1.0 + 1e-12), neighbors
+        # close to the largest loss both are tight, and the divergences are not asked
+        assert best <= epsilon(mechanism * 3, neighbors, fa.RDP()) * (1.0 + 1e-9), neighbors
         for other in OLDER:
             if is_sampled_gaussian(mechanism, neighbors):
                 assert best <= epsilon(mechanism * 3, neighbors, other) * (1.0 + 1e-12), (neighbors, other)

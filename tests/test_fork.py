@@ -104,7 +104,8 @@ def test_a_child_composes_with_an_accountant_that_a_thread_is_using():
 
 
 def test_a_reader_that_a_thread_was_inside_begins_anew_and_others_keep_what_they_have():
-    busy, idle = plain() + Slow(8.0, "divergence"), plain()
+    on_grid = fa.Skellam(30.0) * 3
+    busy, idle = on_grid + Slow(8.0, "divergence"), on_grid + fa.Laplace(3.0)
     fa.epsilon(idle, delta=1e-3)
 
     def is_kept():

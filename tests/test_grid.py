@@ -331,8 +331,8 @@ def test_the_smaller_direction_does_not_change_the_answer():
     for epsilon in (0.0, 0.3, 1.0, 2.5):
         both_ways = fa.delta_bounds(job, epsilon=epsilon)
         each = [fa.delta_bounds(job, epsilon=epsilon, neighbors=way) for way in ("remove", "add")]
-        assert both_ways.upper == max(one.upper for one in each)
-        assert both_ways.lower == max(one.lower for one in each)
+        assert both_ways.upper == pytest.approx(max(one.upper for one in each), rel=1e-9, abs=0.0)
+        assert both_ways.lower == pytest.approx(max(one.lower for one in each), rel=1e-9, abs=0.0)
 
 
 def test_the_mass_of_an_infinite_loss_is_kept():

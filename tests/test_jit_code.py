@@ -14,7 +14,6 @@ import pytest
 
 import fastacct as fa
 from fastacct.mechanisms.compiled.table import rule
-from fastacct.readers.line_nodes import nodes_of
 from fastacct.readers.release import OneRelease
 
 numba = pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
@@ -273,7 +272,7 @@ def test_arrays_that_are_kept_cannot_be_changed():
     made = fa.jit.mechanism(log_density_p=log_density, log_density_q=helper_of_one, domain=(-40.0, 40.0), panels=512)
     kept = [*vars(made.table).values(), *rule(6), *rule(6, 10), *vars(made.table.turned()).values()]
     sums = OneRelease(made, 0)._sums
-    kept += [sums.low, *sums.masses, *vars(nodes_of(made, 1.0, 0)).values()]
+    kept += [sums.low, *sums.masses, made.pieces.table.points, made.pieces.table.slices]
     pair = made.losses("add_remove")
     for one in (pair.remove, pair.add):
         for atoms in (one.upper, one.lower):

@@ -42,7 +42,8 @@ def test_closed_form_from_the_largest_loss_on(noise, bound):
     for epsilon in (1.01 / noise, 2.0 / noise, 100.0):
         found = fa.delta(fa.TruncatedLaplace(noise, bound), epsilon=epsilon)
         assert noise * math.log1p(math.expm1(1.0 / noise) / (2.0 * found)) == pytest.approx(bound, rel=2e-14, abs=0.0)
-    assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=found * 1.001) <= 1.0 / noise
+    # the kernels round the largest loss by themselves
+    assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=found * 1.001) <= 1.0 / noise * (1.0 + 1e-14)
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=0.999 * found) == math.inf
     assert fa.epsilon(fa.TruncatedLaplace(noise, bound), delta=0.0) == math.inf
 

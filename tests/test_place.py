@@ -13,7 +13,7 @@ from fastacct.readers.renyi import Renyi
 
 def job():
     """A new one each time: nothing is kept of earlier questions."""
-    return fa.Laplace(5.0) * 40 + fa.Laplace(7.0).poisson(0.5) * 3
+    return fa.Skellam(30.0) * 4 + fa.PureDP(0.1) * 3
 
 
 def test_a_composition_counts_once_and_one_too_many_is_refused():

@@ -21,7 +21,7 @@ from fastacct.epsilon import (
 )
 from fastacct.mechanisms import Gaussian, GaussianMixture, Grouped, PoissonSampled, process
 from fastacct.mechanisms.process import Process, merge
-from fastacct.readers import contour
+from fastacct.readers import cell_job
 
 ADD_REMOVE = ("add_remove", "add", "remove", "zero_out")
 
@@ -63,7 +63,7 @@ def test_n_times_a_step_is_n_steps_bit_for_bit(name, relation):
 
 
 def test_the_contract_sees_a_count_that_is_ignored(monkeypatch):
-    for module in (process, contour):
+    for module in (process, cell_job):
         monkeypatch.setattr(module, "merge", lambda blocks, start=(): dict(start) | dict(blocks))  # the last count wins
     with pytest.raises(AssertionError):
         n_fold_is_repetition(SAMPLED, "add_remove")
@@ -83,7 +83,7 @@ def test_the_order_of_a_sum_does_not_matter_bit_for_bit(relation):
 
 
 def test_the_contract_sees_blocks_that_are_not_sorted(monkeypatch):
-    monkeypatch.setattr(contour, "sorted", list, raising=False)
+    monkeypatch.setattr(cell_job, "sorted", list, raising=False)
     with pytest.raises(AssertionError):
         order_does_not_matter("add_remove")
 

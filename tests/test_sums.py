@@ -137,6 +137,21 @@ def test_bounds_of_the_moments_of_mixtures_hold(tmp_path_factory, seed):
         assert found[name][2] > least
 
 
+def test_bounds_of_losses_that_are_data_hold(tmp_path_factory):
+    """Laplace's losses, whole or sampled, either direction, with and without atoms, on meshes that are too coarse."""
+    found = measure(build(tmp_path_factory.mktemp("sums"), "pieces"), SEED, 100)
+    assert {name: one for name, one in found.items() if one[1]} == {}
+    for name, least in (
+        ("rule", 1e-3),
+        ("rule of second order", 1e-5),
+        ("share", 0.5),
+        ("windows", 0.5),
+        ("ends", 0.1),
+    ):
+        assert found[name][0] >= 100
+        assert found[name][2] > least
+
+
 def main(arguments=None):
     """Whether no bound was broken on so many random lines and lattices."""
     parser = argparse.ArgumentParser(description="Bounds of random lines against sums in 80 bits.")
@@ -147,7 +162,7 @@ def main(arguments=None):
     broken = 0
     with tempfile.TemporaryDirectory() as folder:
         jobs = [(kind, build(Path(folder), "line"), i, options.seed) for i, kind in enumerate(kinds)]
-        others = [(name, build(Path(folder), name), options.seed) for name in ("lattice", "moments")]
+        others = [(name, build(Path(folder), name), options.seed) for name in ("lattice", "moments", "pieces")]
         for kind, *command in [*jobs, *others]:
             for name, (count, wrong, most) in measure(*command, options.lines // len(kinds)).items():
                 print(f"{kind:20} {name:48} {count:7} compared {wrong:4} broken, closest {most:.2g}", flush=True)

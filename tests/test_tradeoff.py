@@ -14,7 +14,7 @@ from fastacct.epsilon import delta
 from fastacct.gdp import gdp
 from fastacct.mechanisms import Gaussian, GaussianMixture
 from fastacct.mechanisms.process import Process
-from fastacct.readers import attack, contour, roc
+from fastacct.readers import attack, cell_job, contour, roc
 from fastacct.tradeoff import (
     advantage,
     bayes_risk,
@@ -129,7 +129,7 @@ def test_the_oracle_sees_a_delta_that_is_a_thousandth_too_small(monkeypatch):
 
     def smaller(self, cells, target, what, *rest, **kw):
         read = honest(self, cells, target, what, *rest, **kw)
-        return read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == contour.LOG_DELTA else read
+        return read._replace(lower=read.lower - 1e-3, upper=read.upper - 1e-3) if what == cell_job.LOG_DELTA else read
 
     monkeypatch.setattr(contour.Contour, "read", smaller)
     with pytest.raises(AssertionError):
@@ -253,9 +253,9 @@ def test_what_cannot_be_certified_stays_on_the_safe_side():
 
 def test_where_nothing_is_known_the_bounds_are_trivial(monkeypatch):
     def unknown(self, cells, target, what, *rest, **kw):
-        low, high = {contour.EPSILON: (0.0, math.inf), contour.LOG_DELTA: (-math.inf, 0.0)}[what]
+        low, high = {cell_job.EPSILON: (0.0, math.inf), cell_job.LOG_DELTA: (-math.inf, 0.0)}[what]
         nan, loose = np.full(target.shape, math.nan), np.ones(target.shape, np.uint8)
-        return contour.Reading(np.full(target.shape, low), np.full(target.shape, high), nan, loose)
+        return cell_job.Reading(np.full(target.shape, low), np.full(target.shape, high), nan, loose)
 
     monkeypatch.setattr(contour.Contour, "read", unknown)
     x = np.array([1e-9, 0.1, 0.9])
@@ -274,7 +274,7 @@ def test_a_hole_in_what_is_known_costs_tightness_only(monkeypatch):
 
     def holes(self, cells, target, what, *rest, **kw):
         read = honest(self, cells, target, what, *rest, **kw)
-        if what != contour.LOG_DELTA:
+        if what != cell_job.LOG_DELTA:
             return read
         hole = (target > 0.3) & (target < 1.5)
         slope = np.where(hole, math.nan, read.slope)

@@ -8,7 +8,8 @@ from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells
 from fastacct.mechanisms.process import Process
-from fastacct.readers.contour import CELLS_PER_TASK, kernel_directions
+from fastacct.readers.cell_job import CELLS_PER_TASK
+from fastacct.readers.contour import kernel_directions
 from fastacct.readers.job import Ask, exact, falling
 from fastacct_ext import _kernels
 

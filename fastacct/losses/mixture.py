@@ -268,6 +268,10 @@ class MixturePair(Pair):
     def __init__(self, mixture: Mixture) -> None:
         self.mixture = mixture
 
+    def as_mixture(self) -> Mixture:
+        """These mixtures."""
+        return self.mixture
+
     @cached
     def _sides(self) -> tuple[Bracket, Bracket]:
         if self.mixture.noise < _LEAST_NOISE:  # everything is released, but a sample may not draw the record

@@ -10,7 +10,7 @@ from fastacct.core.bounds import Bounds, Status, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
-from fastacct.readers.contour import ADD, BOTH, REMOVE
+from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
 from fastacct.readers.lines import supporting_lines
 from fastacct.readers.roc import PAD, error_rates

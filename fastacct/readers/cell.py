@@ -7,7 +7,7 @@ What divergences and pure guarantees say is an upper bound, too, and the smaller
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -20,8 +20,6 @@ from fastacct.losses.loss import OutOfReachError, Pair, Part
 from fastacct.mechanisms.compiled.mechanism import CompiledPair
 from fastacct.mechanisms.process import Cell, DeltaOf
 from fastacct.readers.grid.reader import Grid
-from fastacct.readers.line import CompiledLine
-from fastacct.readers.line_nodes import NoLineError
 from fastacct.readers.listed import Listed
 from fastacct.readers.release import OneRelease
 from fastacct.readers.renyi import Renyi
@@ -91,46 +89,54 @@ class _Apart:
         return judged(self._below.epsilon(delta).lower, self._above.epsilon(delta).upper, math.inf)
 
 
-class _Readers:
-    """Readers of one direction, made on demand: the first that does not refuse answers."""
+class _Side:
+    """One direction of a cell, and the reader of its losses, which is made on demand."""
 
     def __init__(self, used: list[tuple[Pair, int]], direction: Direction, settings: Settings) -> None:
         self._used = used
-        self._direction = direction
+        self._direction: Direction = direction
         self._settings = settings
-        self._makers = self._chosen()
-        self._made: dict[str, SideReader] = {}
 
-    def _chosen(self) -> dict[str, Callable[[], SideReader]]:
-        """Which readers take these losses, the most accurate one first."""
-        pairs, found = [pair for pair, _ in self._used], dict[str, Callable[[], SideReader]]()
-        compiled = [(pair, n) for pair, n in self._used if isinstance(pair, CompiledPair)]
-        side = self._direction == "add"
-        if len(compiled) == len(pairs) == 1 and compiled[0][1] == 1 and compiled[0][0].rate == 1.0:
-            return {"release": lambda: OneRelease(compiled[0][0].made, side)}
-        parts = [Part(pair.side(self._direction), count) for pair, count in self._used]
-        if len(compiled) == len(pairs) and self._settings.tolerance is None:
-            found["line"] = lambda: CompiledLine([(pair.made, pair.rate, n) for pair, n in compiled], side)
-        if self._settings.spacing is None and Listed.is_possible(parts):
-            return found | {"listed": lambda: Listed(parts)}
-        if self._settings.tolerance is None and Single.is_possible(parts):
-            return found | {"single": lambda: Single(parts[0].bracket)}
+    @cached
+    def name(self) -> str:
+        """Of the most accurate reader that takes these losses."""
+        if self._released():
+            return "release"
+        if self._settings.spacing is None and Listed.is_possible(self._parts):
+            return "listed"
+        if self._settings.tolerance is None and Single.is_possible(self._parts):
+            return "single"
+        return "two grids" if any(part.bracket.is_apart for part in self._parts) else "grid"
+
+    def _released(self) -> CompiledPair | None:
+        """The pair of a job that is one release of functions."""
+        pair, count = self._used[0] if len(self._used) == 1 else (None, 0.0)
+        return pair if isinstance(pair, CompiledPair) and pair.rate == 1.0 == count else None
+
+    @cached
+    def _parts(self) -> list[Part]:
+        return [Part(pair.side(self._direction), count) for pair, count in self._used]
+
+    @cached
+    def reader(self) -> SideReader:
+        """The reader itself."""
         grid = self._settings.tolerance or TOLERANCE, self._settings.spacing
-        if any(part.bracket.is_apart for part in parts):
-            return found | {"two grids": lambda: _Apart(parts, *grid)}
-        return found | {"grid": lambda: Grid(parts, *grid)}
+        if released := self._released():
+            return OneRelease(released.made, self._direction == "add")
+        if self.name == "listed":
+            return Listed(self._parts)
+        if self.name == "single":
+            return Single(self._parts[0].bracket)
+        return _Apart(self._parts, *grid) if self.name == "two grids" else Grid(self._parts, *grid)
 
     @property
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid."""
-        return "grid" in self._makers or "two grids" in self._makers
+        return self.name in ("grid", "two grids")
 
     def listed(self) -> Listed | None:
-        """The reader that lists all losses, where it is the first one that takes them."""
-        if next(iter(self._makers)) != "listed":
-            return None
-        reader = self._made["listed"] = self._made.get("listed") or self._makers["listed"]()
-        return reader if isinstance(reader, Listed) else None
+        """The reader that lists all losses, where it takes them."""
+        return self.reader if self.name == "listed" and isinstance(self.reader, Listed) else None
 
     def reached(self) -> float:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
@@ -147,24 +153,17 @@ class _Readers:
 
     def is_below(self, quantity: Literal["epsilon", "delta"], target: float, least: float) -> bool:
         """Whether the first grid says that the answer is at most `least`."""
-        grid = self._made.get("grid")
-        if least == -math.inf or "line" in self._makers or "grid" not in self._makers:
+        if least == -math.inf or self.name != "grid":
             return False
-        grid = self._made["grid"] = grid or self._makers["grid"]()
-        assert isinstance(grid, Grid)
-        return grid.at_most(quantity, target) <= least
+        assert isinstance(self.reader, Grid)
+        return self.reader.at_most(quantity, target) <= least
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, only_upper: bool) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
-        for name, make in self._makers.items():
-            try:
-                reader = self._made[name] = self._made.get(name) or make()
-                if only_upper and isinstance(reader, _Apart):
-                    return reader.upper(quantity, target), name
-                return reader.epsilon(target) if quantity == "epsilon" else reader.delta(target), name
-            except NoLineError:
-                continue
-        raise OutOfReachError("no reader takes these losses")
+        if only_upper and isinstance(self.reader, _Apart):
+            return self.reader.upper(quantity, target), self.name
+        found = self.reader.epsilon(target) if quantity == "epsilon" else self.reader.delta(target)
+        return found, self.name
 
 
 class CellReader(Guarded):
@@ -200,14 +199,14 @@ class CellReader(Guarded):
         return used
 
     @cached
-    def _sides(self) -> list[_Readers]:
+    def _sides(self) -> list[_Side]:
         """Readers of the directions of the relation; one where both are the same."""
         used = self._pairs
         assert not isinstance(used, str)
         directions = DIRECTIONS[self._relation]
         if all(pair.is_mirrored for pair, _ in used):
             directions = directions[:1]
-        return [_Readers(used, direction, self._settings) for direction in directions]
+        return [_Side(used, direction, self._settings) for direction in directions]
 
     def answer(self, quantity: Quantity, target: float, only_upper: bool = False) -> Found:
         """Bounds at one target; the lower one may be 0 where only the upper one is asked for."""

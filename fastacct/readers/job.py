@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ from fastacct.core.relations import Direction, Relation
 from fastacct.losses.loss import Atoms
 from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
-from fastacct.readers.contour import DELTA, EPSILON, LOG_DELTA, Contour, kernel_directions, read_run
+from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, read_run
+from fastacct.readers.contour import Contour, kernel_directions
 
 __all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "delta_reader", "exact", "falling"]
 __all__ += ["is_exact_curve", "owners"]
@@ -175,7 +177,7 @@ def _contour(process: Process, ask: Ask) -> Bounds:
         return Bounds(*(x.reshape(()) for x in (found.lower, found.upper, found.status)))
     flat = np.ascontiguousarray(np.broadcast_to(ask.target, ask.shape)).ravel()
     found = contour.read(
-        owners(process.shape, ask.shape),
+        owners(contour.shape, ask.shape),
         flat,
         WHAT[ask.quantity],
         contour.directions,
@@ -210,21 +212,31 @@ def owners(job: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray[tuple[int
 
 
 def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
-    """Cell by cell: the readers of a cell are made once and asked at all of its targets."""
+    """Cell by cell: by the line where all losses are data, else, and where it is not tight, by the readers of a cell,
+    which are made once and asked at all of its targets."""
     total = math.prod(ask.shape)
     lower, upper, status = np.empty(total), np.empty(total), np.empty(total, dtype=np.uint8)
     owner, wanted = owners(process.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
-    readers = _readers(process, ask.relation, settings)
+    line = Contour.of(process, ask.relation) if settings == _EXACTLY and len(process) else None
     order = np.argsort(owner, kind="stable")
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if total else []
+    at_zero = (wanted == 0.0) & (ask.quantity == "epsilon")  # the largest loss: the sum of pure guarantees knows it
+    readers = cache(lambda: _readers(process, ask.relation, settings))
 
     def work(start: int, _: int) -> int:
         piece = pieces[start]
-        if ask.quantity == "delta" and piece.size > 1 and (found := readers[owner[piece[0]]].deltas(wanted[piece])):
-            lower[piece], upper[piece], status[piece] = found
+        cell = int(owner[piece[0]])
+        if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity])):
+            lower[piece], upper[piece], status[piece] = found.lower, found.upper, found.status
+            piece = piece[(found.status != Status.TIGHT) | at_zero[piece]]
+        if not piece.size:
+            return start + 1
+        reader = readers()[cell]
+        if ask.quantity == "delta" and piece.size > 1 and (listed := reader.deltas(wanted[piece])):
+            lower[piece], upper[piece], status[piece] = listed
             return start + 1
         for i in piece:
-            lower[i], upper[i], status[i] = readers[owner[i]].answer(ask.quantity, float(wanted[i]), ask.only_upper)
+            lower[i], upper[i], status[i] = reader.answer(ask.quantity, float(wanted[i]), ask.only_upper)
         return start + 1
 
     in_pieces(len(pieces), ask.threads, work)

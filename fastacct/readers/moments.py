@@ -10,7 +10,6 @@ import numpy as np
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import ROUNDING
-from fastacct.losses.mixture import MixturePair
 from fastacct.losses.mixture_moments import mixture_moments
 
 if TYPE_CHECKING:
@@ -31,8 +30,9 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
     found, n = np.zeros((6, s.size)), 2.0
     for one, count in parts:
         pair = one.losses(relation)
-        if isinstance(pair, MixturePair):
-            found += float(np.asarray(count)) * mixture_moments(pair.mixture, s, is_add=direction == "add")
+        mixture = None if pair is None else pair.as_mixture()
+        if mixture is not None:
+            found += float(np.asarray(count)) * mixture_moments(mixture, s, is_add=direction == "add")
             n += 1.0
         elif pair is None or not pair.is_nothing:
             return None

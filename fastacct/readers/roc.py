@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import Status
 from fastacct.core.inputs import Cells
-from fastacct.readers.contour import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, Contour, Index, Reading
+from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, Reading
+from fastacct.readers.contour import Contour, Index
 from fastacct_ext._kernels import Directions
 
 __all__ = ["PAD", "Rates", "error_rates"]

@@ -23,9 +23,11 @@ import numpy as np
 
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import TINY, Cells
+from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair
+from fastacct.losses.pieces import Pieces, pieces_of
 
 __all__ = ["general_bound", "sample", "sampled_pure_epsilon"]
 
@@ -139,23 +141,42 @@ def _sampled_density(base: Loss, only_q: float, rate: float, direction: str, is_
     return _SampledDensity(base, rate, direction, is_upper, alone, infinite=infinite, anchor=anchor, gain=gain)
 
 
+class _SampledPair(Pair):
+    """A pair under Poisson sampling: theorem 11 of Zhu, Dong, Wang (2022)."""
+
+    def __init__(self, base: Pair, rate: float) -> None:
+        self._base = base
+        self._rate = rate
+
+    def pieces(self) -> Pieces | None:
+        whole = pieces_of(self._base)
+        return None if whole is None else whole.sampled(self._rate)
+
+    def _made(self, one: Bracket, other: Bracket, way: str) -> Bracket:
+        def sampled(base: Loss, mirrored: Loss, is_upper: bool) -> Loss:
+            if isinstance(base, Atoms):
+                return _sampled_atoms(base, self._rate, way, is_upper)
+            return _sampled_density(base, mirrored.infinite, self._rate, way, is_upper)
+
+        return Bracket(sampled(one.upper, other.upper, True), sampled(one.lower, other.lower, False))
+
+    @cached
+    def remove(self) -> Bracket:
+        """P against Q."""
+        return self._made(self._base.remove, self._base.add, "remove")
+
+    @cached
+    def add(self) -> Bracket:
+        """Q against P."""
+        return self._made(self._base.add, self._base.remove, "add")
+
+
 def sample(pair: Pair, rate: float) -> Pair:
-    """Losses of the Poisson sample with 0 < rate < 1 (Zhu, Dong, Wang 2022, theorem 11)."""
-
-    def sampled(base: Loss, mirrored: Loss, way: str, is_upper: bool) -> Loss:
-        if isinstance(base, Atoms):
-            return _sampled_atoms(base, rate, way, is_upper)
-        if base.samples_by_node:
-            return _sampled_density(base, mirrored.infinite, rate, way, is_upper)
-        raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
-
-    ways = ((pair.remove, pair.add, "remove"), (pair.add, pair.remove, "add"))
-    return Pair(
-        *[
-            Bracket(sampled(one.upper, other.upper, way, True), sampled(one.lower, other.lower, way, False))
-            for one, other, way in ways
-        ]
-    )
+    """Losses of the Poisson sample with 0 < rate < 1."""
+    for base in (pair.remove.upper, pair.remove.lower, pair.add.upper, pair.add.lower):
+        if not isinstance(base, Atoms) and not base.samples_by_node:
+            raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
+    return _SampledPair(pair, rate)
 
 
 def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cells, whole: Cells) -> Cells:

@@ -48,11 +48,20 @@ typedef struct {
     int n_blocks;
     const double *sigma, *q, *steps;
 } fa_history;
+/* Beside them losses that are data (loss/pieces.h): `times`, how many atoms and panels, and these, one row of numbers
+ * each, one after the other. */
 typedef struct {
     int n_blocks;
     const double *count, *sigma;
     const int32_t *n_p, *n_q;
     const double *weight, *mean;
+    int n_data, mirrored; /* mirrored: each is its own mirror image */
+    double spacing;       /* of a lattice that all differences of their losses are on; 0: none is known */
+    const double *times;
+    const int32_t *n_atoms, *n_panels;
+    const double *atom, *panel;
+    const int32_t *n_tables, *n_slices; /* panels of a table, and slices */
+    const double *point, *slice, *missed;
 } fa_job;
 
 /* Kernels whose cells may take long stop at the first one that they would begin more than `seconds` after the call.

@@ -13,8 +13,10 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import DIRECTIONS, Relation
 from fastacct.losses.loss import ROUNDING, Pair
+from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
+from fastacct.mechanisms.compiled.pieces import pieces_at
 from fastacct.mechanisms.compiled.table import Table, at_nodes, largest_outside, losses_of, rule, table_of
 from fastacct.samplers.poisson import sample
 from fastacct_ext import _densities
@@ -105,6 +107,11 @@ class Compiled(Mechanism):
         return (known[0][0], outside[0]), (known[1][0], outside[1])
 
     @cached
+    def pieces(self) -> Pieces | None:
+        """Its loss as the kernels read it, where they can."""
+        return pieces_at(self)
+
+    @cached
     def _pair(self) -> CompiledPair:
         return CompiledPair(self, 1.0, Pair(losses_of(self.table), losses_of(self.table.turned())))
 
@@ -164,6 +171,10 @@ class CompiledPair(Pair):
         super().__init__(losses.remove, losses.add)
         self.made = made
         self.rate = rate
+
+    def pieces(self) -> Pieces | None:
+        whole = self.made.pieces
+        return whole.sampled(self.rate) if whole is not None and self.rate < 1.0 else whole
 
     def sampled(self, rate: float) -> Pair | None:
         """Of the sample."""

@@ -71,7 +71,7 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
 static int fa_is_many(const fa_job *job)
 {
     int b;
-    if (job->n_blocks < FA_MANY_LEAST)
+    if (job->n_blocks < FA_MANY_LEAST || job->n_data > 0)
         return 0;
     for (b = 0; b < job->n_blocks; b++)
         if (job->n_q[b])

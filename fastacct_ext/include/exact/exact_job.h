@@ -5,6 +5,7 @@
 
 #include "../kernels.h"
 #include "../line/capped_bound.h"
+#include "../line/flat.h"
 #include "../line/many_steps.h"
 #include "../renyi/order_search.h"
 #include "one_step.h"
@@ -21,6 +22,7 @@
 typedef struct {
     int directions; /* FA_WAYS_ADD | FA_WAYS_REMOVE */
     int n_blocks;   /* of sampled Gaussians and mixtures ... */
+    int n_data;     /* of losses that are data */
     double total;   /* ... and their steps */
     double mu2;     /* sum of count mean^2/sigma^2 of releases that see every record: K = u (u-1) mu2/2 */
     int symmetric;  /* both directions coincide */
@@ -31,6 +33,8 @@ typedef struct {
     double slope;           /* d log delta/d eps at the last delta read, of the direction that decided */
     fa_cap_work capped[2];  /* lines of directions remove and add */
     fa_pair *pairs;         /* of the blocks of a job: those of direction remove, then those of direction add */
+    fa_pieces *pieces;      /* likewise */
+    fa_flat_line flat;      /* of jobs in which nothing decays */
     fa_many *many;          /* different sampled Gaussians: their lattice, which is asked first, or NULL ... */
     const fa_job *job;      /* ... and whose blocks are not there yet, or NULL */
 } fa_exact;
@@ -41,6 +45,8 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     fa_cap_work_free(e->capped + 1);
     fa_many_free(e->many);
     free(e->pairs);
+    free(e->pieces);
+    fa_flat_line_free(&e->flat);
     free(e->moment);
     memset(e, 0, sizeof(*e));
 }
@@ -78,6 +84,7 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
         e->mu2 = 1e-306;
     e->total = gaussian ? 0.0 : steps;
     e->n_blocks = gaussian ? 0 : 1;
+    e->n_data = 0;
     for (d = 0; d < 2; d++) {
         fa_capped_begin(e->capped + d, e->n_blocks, d);
         if (e->capped[d].job.capacity > 0 && !gaussian)
@@ -87,17 +94,19 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
 
 /* the jobs for the capped lines, of the blocks' pairs and counts; empty where there are more than they take.  A
  * direction whose losses all have an end is the other one at exponents 1 - u */
-FA_FUNC void fa_job_capped(fa_exact *e, const double *count)
+FA_FUNC void fa_job_capped(fa_exact *e, const double *count, const double *times)
 {
-    int b, d, n = e->n_blocks, ends;
+    int b, d, n = e->n_blocks, more = e->n_data, all = n + more, ends;
     for (d = 0; d < 2; d++) {
         fa_cap_job *job = &e->capped[d].job;
         const fa_pair *own = e->pairs + d * n, *other = e->pairs + (1 - d) * n;
-        for (b = 0, ends = 1; b < n; b++)
+        for (b = 0, ends = n > 0; b < n; b++)
             ends = ends && !fa_pair_grows(own + b);
-        fa_capped_begin(e->capped + d, n <= FA_CAP_BLOCKS ? n : 0, ends);
-        for (b = 0; b < n && n <= job->capacity; b++)
+        fa_capped_begin(e->capped + d, all <= FA_CAP_BLOCKS ? all : 0, ends);
+        for (b = 0; b < n && all <= job->capacity; b++)
             fa_cap_job_add_pair(job, (ends ? other : own) + b, count[b]);
+        for (b = 0; b < more && all <= job->capacity; b++)
+            fa_cap_job_add_pieces(job, e->pieces + (ends ? 1 - d : d) * more + b, times[b]);
         job->mu2 = e->mu2;
     }
 }
@@ -121,6 +130,36 @@ FA_FUNC int fa_job_pairs(double sigma, int n_p, int n_q, const double *weight, c
     return 0;
 }
 
+/* the losses of a job that are data, in both directions, and the ends of both.  0: no memory */
+FA_FUNC int fa_job_data(fa_exact *e, const fa_job *job, fa_dd *end)
+{
+    int b, d, n = job->n_data;
+    const fa_atom *atom = (const fa_atom *)job->atom;
+    const fa_panel *panel = (const fa_panel *)job->panel;
+    const fa_atom *point = (const fa_atom *)job->point;
+    const fa_slice *slice = (const fa_slice *)job->slice;
+    e->n_data = n;
+    e->flat.spacing = job->spacing;
+    e->pieces = fa_alloc(sizeof(fa_pieces) * 2 * (size_t)(n + 1));
+    for (b = 0; b < n && e->pieces; b++) {
+        for (d = 0; d < 2; d++) {
+            fa_pieces *own = e->pieces + d * n + b;
+            fa_table table = {job->n_tables[b], job->n_slices[b], point, slice, job->missed[b]};
+            *own = (fa_pieces){job->n_atoms[b], job->n_panels[b], d, atom, panel, table};
+            if (table.n_panels > 0) /* what is beyond its points is not known */
+                end[d] = fa_dd_make(INFINITY, 0.0);
+            else if (end[d].hi < INFINITY)
+                end[d] = fa_dd_add_d(end[d], job->times[b] * (fa_pieces_end(own, 1) + FA_EPS * fa_pieces_slip(own)));
+        }
+        e->total += job->times[b];
+        atom += job->n_atoms[b];
+        panel += job->n_panels[b];
+        point += (size_t)job->n_tables[b] * FA_TABLE_ROW;
+        slice += job->n_slices[b];
+    }
+    return e->pieces != NULL;
+}
+
 /* the blocks of a job; many: only sampled Gaussians are expected, and they go there, or NULL.  0: nothing is released,
  * they are not for there, or there is no memory */
 static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
@@ -132,7 +171,7 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
     e->symmetric = !many;
     e->total = 0.0;
     e->pairs = counts ? fa_alloc(sizeof(fa_pair) * 2 * (size_t)(n + 1)) : NULL;
-    if (!many && !e->pairs) {
+    if (!many && (!e->pairs || !fa_job_data(e, job, end))) {
         free(counts);
         return 0;
     }
@@ -156,7 +195,7 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
         e->symmetric &= fa_job_pairs(sigma, n_p, n_q, weight, mean, pair[0], pair[1]);
         for (d = 0; d < 2; d++)
             end[d] = fa_pair_grows(pair[d]) || !(end[d].hi < INFINITY) ? fa_dd_make(INFINITY, 0.0)
-                                                                      : fa_dd_add_d(end[d], count * pair[d]->kappa);
+                                                                       : fa_dd_add_d(end[d], count * pair[d]->kappa);
         e->total += count;
         counts[used++] = count;
     }
@@ -167,10 +206,11 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
         return fa_many_ready(many, e->mu2, e->end[1]);
     memmove(e->pairs + used, e->pairs + n, sizeof(fa_pair) * (size_t)used);
     e->n_blocks = used;
-    e->only_gaussian = used == 0 && lone;
-    fa_job_capped(e, counts);
+    e->symmetric &= !e->n_data || job->mirrored;
+    e->only_gaussian = used == 0 && lone && !e->n_data;
+    fa_job_capped(e, counts, job->times);
     free(counts);
-    return used > 0 || lone;
+    return used > 0 || lone || e->n_data;
 }
 
 /* the blocks of a job that has been on its lattice alone */
@@ -182,13 +222,15 @@ FA_FUNC void fa_exact_open(fa_exact *e)
 }
 
 /* whether the job is one step, for which there is a closed form */
-FA_INLINE int fa_is_one_step(const fa_exact *e) { return e->n_blocks == 1 && e->total == 1.0 && e->mu2 == 0.0; }
+FA_INLINE int fa_is_one_step(const fa_exact *e)
+{
+    return e->n_blocks == 1 && e->n_data == 0 && e->total == 1.0 && e->mu2 == 0.0;
+}
 
 /* whether a direction may have the line next to its largest loss, and asks it first */
 FA_INLINE int fa_may_be_walled(const fa_cap_job *job)
 {
-    return job->is_add && job->mu2 == 0.0 &&
-           (job->steps <= FA_WALL_STEPS || fa_cap_sees_end(job));
+    return job->is_add && job->mu2 == 0.0 && job->data == 0 && (job->steps <= FA_WALL_STEPS || fa_cap_sees_end(job));
 }
 
 FA_INLINE int fa_walled_first(const fa_cap_job *job)
@@ -218,7 +260,7 @@ FA_FUNC int fa_is_at_end(const fa_exact *e, int way, double log_delta, double ne
     const fa_cap_job *job = &e->capped[way].job;
     double end = e->end[way], eta = near * end, chance = 0.0;
     int b;
-    if (!(job->n > 0) || !job->is_add || !(end > 1e-290) || !(end < INFINITY))
+    if (!(job->n > 0) || job->data > 0 || !job->is_add || !(end > 1e-290) || !(end < INFINITY))
         return 0;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
@@ -233,10 +275,7 @@ FA_FUNC int fa_is_at_end(const fa_exact *e, int way, double log_delta, double ne
 
 /* whether an interval of log delta is narrow; -inf on both sides is not.  And one of eps */
 FA_INLINE int fa_is_narrow(fa_interval r) { return r.upper - r.lower <= FA_NARROW; }
-FA_INLINE int fa_is_narrow_eps(fa_interval r)
-{
-    return r.upper < INFINITY && r.upper - r.lower <= FA_NARROW * r.upper;
-}
+FA_INLINE int fa_is_narrow_eps(fa_interval r) { return r.upper < INFINITY && r.upper - r.lower <= FA_NARROW * r.upper; }
 
 /* eps by the capped line: that of the nearest round target, but for one mechanism that hardly any record takes part
  * in: there a line serves one target */

@@ -59,6 +59,47 @@ FA_FUNC fa_interval fa_ended_log_delta(fa_exact *e, int way, double eps)
     return r;
 }
 
+/* log delta of a job of losses that are data: by rays where nothing decays, else by the line; by both where one is not
+ * narrow */
+FA_FUNC fa_interval fa_data_log_delta(fa_exact *e, int way, double eps)
+{
+    fa_interval r = {-INFINITY, 0.0}, d;
+    fa_cap_work *work = e->capped + way;
+    int i, found = 0;
+    double slope, fallen = fa_flat_fallen(&work->job);
+    int rays = fallen < FA_FLAT_FALLEN;
+    for (i = 0; i < 2 && !(found && fa_is_narrow(r)); i++, rays = !rays)
+        if (!rays && !(fallen > 0.0))
+            continue;
+        else if (rays ? fa_flat_log_delta(&work->job, &e->flat, eps, &d, &slope)
+                      : fa_cap_log_delta(work, eps, &d, &slope)) {
+            r = fa_share(r, d);
+            e->slope = slope;
+            found = 1;
+        }
+    if (!found)
+        r.upper = fa_cap_upper(work, eps, &e->slope);
+    return r;
+}
+
+/* eps, as fa_data_log_delta */
+FA_FUNC fa_interval fa_data_eps(fa_exact *e, int way, double log_delta)
+{
+    fa_interval r = {0.0, INFINITY}, found;
+    fa_cap_work *work = e->capped + way;
+    double fallen = fa_flat_fallen(&work->job);
+    int i, rays = fallen < FA_FLAT_FALLEN;
+    for (i = 0; i < 2 && !fa_is_narrow_eps(r); i++, rays = !rays)
+        if (!rays && !(fallen > 0.0))
+            continue;
+        else if (rays ? fa_flat_eps(&work->job, &e->flat, log_delta, &found) : fa_capped_eps(work, log_delta, &found))
+            r = fa_share(r, found);
+    if (r.upper == INFINITY)
+        r.upper = fa_cap_eps_upper(work, log_delta);
+    r.upper = fa_min(r.upper, e->end[way] * (1.0 + 8.0 * FA_EPS));
+    return r;
+}
+
 /* log delta(eps) of one direction */
 FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
 {
@@ -82,6 +123,8 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
                           : fa_one_step_mixture(e->pairs, way ? -1 : 1, eps);
     if (e->capped[way].job.n == 0)
         return r;
+    if (fa_flat_is_for(&e->capped[way].job))
+        return fa_data_log_delta(e, way, eps);
     if (e->capped[way].job.is_add)
         return fa_ended_log_delta(e, way, eps);
     if (!fa_cap_log_delta(e->capped + way, eps, &r, &e->slope))
@@ -177,6 +220,8 @@ FA_FUNC fa_interval fa_eps_way(fa_exact *e, int way, double log_delta)
         return fa_closed_eps(e, way, log_delta);
     if (e->capped[way].job.n == 0)
         return r;
+    if (fa_flat_is_for(&e->capped[way].job))
+        return fa_data_eps(e, way, log_delta);
     if (e->capped[way].job.is_add)
         return fa_ended_eps(e, way, log_delta);
     if (!fa_capped_eps(e->capped + way, log_delta, &r))
@@ -286,13 +331,11 @@ FA_FUNC int fa_exact_read(fa_exact *e, double target, fa_quantity what, double *
             return FA_OK;
         }
         if (!(target > 0.0)) {
-            *lower_out = *upper_out = INFINITY;
-            if (e->directions == FA_WAYS_ADD && e->end[1] < INFINITY) {
-                *lower_out = e->end[1] * (1.0 - 8.0 * FA_EPS);
-                *upper_out = e->end[1] * (1.0 + 8.0 * FA_EPS);
-                return FA_OK;
-            }
-            return FA_NOT_MET;
+            double top = fa_max(e->directions & FA_WAYS_REMOVE ? e->end[0] : 0.0,
+                                e->directions & FA_WAYS_ADD ? e->end[1] : 0.0);
+            *lower_out = top * (1.0 - 8.0 * FA_EPS);
+            *upper_out = top * (1.0 + 8.0 * FA_EPS);
+            return top < INFINITY ? FA_OK : FA_NOT_MET;
         }
         if (fa_participation(e) <= log(target) - 4.0 * FA_EPS * (1.0 - log(target))) {
             *lower_out = *upper_out = 0.0;

@@ -57,8 +57,11 @@ FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, doubl
     job->has_floor = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
-                               : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
+        double z;
+        if (block->pieces)
+            continue;
+        z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
+                        : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
         block->is_low = 0;
         if (!(job->walled ? fa_cap_begin_wall(job, block, eps) : fa_cap_begin_at(block, effort, z)))
             return 0;

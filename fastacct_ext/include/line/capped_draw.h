@@ -8,7 +8,7 @@
 #include "capped_step.h"
 
 #define FA_CAP_DEEP  1e120 /* 1/|B0| at the first point, which falls further: its square is to stay a normal number */
-#define FA_CAP_NOISE 16.0 /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
+#define FA_CAP_NOISE 16.0  /* how far above dead rounding may hold |F| t; the ledger decides whether it matters */
 
 /* whether doubles hold F and the moment of every step, the square of its modulus included, at the first point, where
  * they are largest */
@@ -92,8 +92,14 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
-        double z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right),
-               h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY;
+        double z_high, h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY;
+        if (block->pieces) {
+            if (!fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt))
+                return 0.0;
+            fa_cap_finish_nodes(job, block, line->plan.low);
+            continue;
+        }
+        z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right);
         if (!(z_high < w->cap - FA_CAP_CUT * w->width)) {
             narrow = w->width;
             edge = narrow * block->inv_var * fa_cap_posterior(block, w->cap);
@@ -159,9 +165,11 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double z_low = fa_cap_begin(block, effort->left, fa_cap_tilt(job, line->plan.right)),
-               z_high = fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right);
-        if (!block->family->lay(job, block, &line->plan, effort, t, z_low, z_high))
+        double right = fa_cap_tilt(job, line->plan.right);
+        if (block->pieces
+                ? !fa_pieces_lay_line(block, line->plan.tilt, right, t, effort->need + line->plan.excess)
+                : !block->family->lay(job, block, &line->plan, effort, t, fa_cap_begin(block, effort->left, right),
+                                      fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right)))
             return 0;
         fa_cap_finish_nodes(job, block, line->plan.low);
         if (block->walled)
@@ -180,11 +188,11 @@ FA_FUNC int fa_cap_evaluate(fa_cap_job *job, fa_cap_line *line, const fa_cap_eff
     if (line->plan.is_bare)
         return fa_cap_lay_nodes(job, line, effort, 0.0);
     line->reach = fa_cap_guess_reach(job, line, effort, dephase);
-    if (job->has_floor || job->mixtures || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
+    if (job->has_floor || job->mixtures || job->data || effort->far > 1.0 || 1.8 * dephase > 200.0 * line->plan.h) {
         int is_short = effort->points < FA_CAP_POINTS_MAX;
         double t = fa_cap_find_reach(job, line, effort, line->reach,
                                      is_short ? 1.15 * effort->points * line->plan.h : INFINITY);
-        if (is_short && !(t > 0.0))
+        if ((is_short || job->data == job->n) && !(t > 0.0)) /* losses that are data may never decay */
             return 0;
         found = t > 0.0;
         line->reach = found ? effort->far * t : line->reach;
@@ -218,8 +226,9 @@ FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
         block->jumps = r.jumps;
         plan->d2 += r.d2;
         plan->jumps += r.jumps;
-        block->split = job->has_floor && (job->n == 1 || job->walled || r.jumps > FA_CAP_NO_JUMPS ||
-                                          fa_cap_block_k(block, &block->coarse, plan->low, 0, 0.0).jumps > FA_CAP_FEW);
+        block->split = job->has_floor && block->pair &&
+                       (job->n == 1 || job->walled || r.jumps > FA_CAP_NO_JUMPS ||
+                        fa_cap_block_k(block, &block->coarse, plan->low, 0, 0.0).jumps > FA_CAP_FEW);
     }
 }
 

@@ -78,7 +78,7 @@ FA_FUNC double fa_cap_plain_left(const fa_cap_block *block, double x)
  * 1) or exp(ul) - 1 - ul (order 2) */
 FA_FUNC double fa_cap_ends(const fa_cap_block *block, double v, double u, int order)
 {
-    return fa_cap_left_end(block, v, u, order) + fa_cap_right_end(block, v, u);
+    return block->pieces ? 0.0 : fa_cap_left_end(block, v, u, order) + fa_cap_right_end(block, v, u);
 }
 
 #endif

@@ -88,8 +88,8 @@ FA_FUNC void fa_cap_moduli_of(fa_cap_block *block, const fa_cap_line *line, doub
 {
     fa_cap_nodes *s = &block->nodes;
     double *right = s->scratch, *large = s->scratch2, *low = s->large_r;
-    *out = (fa_cap_cells_of){{s->sum.vr, s->sum.vi}, {s->sum.gr, s->sum.gi}, {right, right}, {NULL, NULL},
-                             {large, large},         {low, low}};
+    *out = (fa_cap_cells_of){{s->sum.vr, s->sum.vi}, {s->sum.gr, s->sum.gi}, {right, right},
+                             {NULL, NULL},           {large, large},         {low, low}};
     if (with_floor)
         fa_cap_fill_moduli(block, line, t, v_right, 1);
     else
@@ -101,10 +101,13 @@ FA_FUNC fa_cap_moduli fa_cap_quadrature(const fa_cap_job *job, fa_cap_block *blo
                                         double right)
 {
     const fa_cap_nodes *s = &block->nodes;
-    double alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
-    fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    double alias;
+    fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     fa_cap_cells_of f;
     int j, n = s->sum.n / 2;
+    if (block->pieces)
+        return fa_pieces_quadrature(job, block, line->plan.tilt, line->plan.low, t, right);
+    alias = fa_max(2.0 / expm1(2.0 * FA_PI * block->strip / s->h), 1e-240); /* what is cut off stays seen */
     block->family->moduli(block, line, t, right, job->has_floor, &f);
     out.line = alias * fa_cap_cells(f.line, n);
     out.mean = alias * fa_cap_cells(f.mean, n);
@@ -201,6 +204,7 @@ FA_FUNC void fa_cap_count_errors(const fa_cap_block *block, const fa_cap_line *l
 {
     double t = line->n * line->plan.h, c = line->plan.tilt, u = sqrt(c * c + t * t),
            steps = fa_min(block->sync, line->n), ends;
+    memcpy(errors->less, block->moduli.less, sizeof(errors->less));
     if (block->walled) {
         double b0 = exp(fa_min(600.0, block->k / block->steps - c * block->nodes.mean));
         ends = fa_cap_plain_ends(block, c);

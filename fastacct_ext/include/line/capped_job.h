@@ -14,14 +14,16 @@
 #define FA_LINE_CAPPED_JOB_H
 
 #include "../loss/phasors.h"
+#include "../loss/cells.h"
 #include "mixture_loss.h"
 
-#define FA_CAP_BLOCKS  65536 /* at most: their nodes take some 40 kB each */
-#define FA_CAP_DEPTH   7.5  /* standard widths between the losses that reach eps and the cap */
-#define FA_CAP_CUT     8.6  /* standard widths beyond the cap where the window ends, at 4e-18 */
+#define FA_CAP_BLOCKS  65536  /* at most: their nodes take some 40 kB each */
+#define FA_CAP_DEPTH   7.5    /* standard widths between the losses that reach eps and the cap */
+#define FA_CAP_CUT     8.6    /* standard widths beyond the cap where the window ends, at 4e-18 */
 #define FA_CAP_DEEPEST -800.0 /* log of the least delta that caps are placed for at once */
 #define FA_CAP_SYNC    128    /* points between fresh starts of the phasors of a line; a multiple of FA_RUN */
-#define FA_CAP_NOTHING 40.0 /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
+#define FA_CAP_LEVELS  3      /* heights below the last at which errors of the nodes may be less */
+#define FA_CAP_NOTHING 40.0   /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
 
 typedef struct {
     double cap, width;         /* in z */
@@ -33,7 +35,7 @@ typedef struct {
     double floor, floor_width; /* small losses, z below the floor, are left to Chernoff's bound */
     double low_q, low_more; /* walled, low the floor's window: log of Q_low = E_Q[low], E_Q[(e^l - 1) low]/Q_low ... */
     double low_depth;       /* ... how far out Q_low is */
-    double low_cut; /* with a floor: keep low where small losses are cut off, which counts as 0 from there on */
+    double low_cut;         /* with a floor: keep low where small losses are cut off, which counts as 0 from there on */
 } fa_cap_windows;
 
 /* what all blocks lose beyond their caps: log of sum n q P_1 and of sum n J0; sum n log(1-J0), and what log(1-J1) adds;
@@ -51,13 +53,14 @@ typedef struct {
     double linear;    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
     int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
     int has_logs;     /* whether log_w and log_q are filled */
+    int rule;         /* of a loss that is data: points of a panel, h wide at most */
     int capacity;
-    double *z, *log_q;              /* log of the weight without windows */
-    double *slope, *bend;           /* f = dX/dxi, bound of |f'/f| in the strip */
-    double *x, *keep, *beyond;      /* (z - cap)/(width sqrt 2), the window, 1 - keep */
-    double *above, *large, *small;  /* 1 - the floor's window, and the weights times it and times the window */
-    double *large_r, *large_i;      /* phasors of `large` */
-    double *first_r, *first_i;      /* what the first step adds to a phasor of `sum` */
+    double *z, *log_q;             /* log of the weight without windows */
+    double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */
+    double *x, *keep, *beyond;     /* (z - cap)/(width sqrt 2), the window, 1 - keep */
+    double *above, *large, *small; /* 1 - the floor's window, and the weights times it and times the window */
+    double *large_r, *large_i;     /* phasors of `large` */
+    double *first_r, *first_i;     /* what the first step adds to a phasor of `sum` */
     double *gross, *moved; /* of mixtures: log(1 + w_P) + log(1 + w_Q), A - B; of others A - B at both ends alone */
     double *spread;        /* bound of l'' */
     double *fine, *slip;   /* what a weight rounds, relative, and a loss, in units of the last place */
@@ -70,11 +73,13 @@ typedef struct {
  * the small losses' at plan.low, of the mean; where both sides are mixtures, for v >= FA_MIX_PUT */
 typedef struct {
     double line, large, right, low, mean, back;
+    double less[FA_CAP_LEVELS]; /* by how much the line's is less up to a 4th, a 16th, ... of its height */
 } fa_cap_moduli;
 
 /* errors of B0 exp(-u mu) at a point: quadrature fixed + mean |u|, rounding min(far, near |u|^2/c^2); and of D */
 typedef struct {
     double fixed, mean, near, far, large;
+    double less[FA_CAP_LEVELS]; /* of the former, as in fa_cap_moduli */
 } fa_cap_errors;
 
 /* One block's share in the bound of `put` at a < 0: log of T J(a), J(a) = E_Q[e^{aL} (1 - keep)], its slope and
@@ -118,8 +123,12 @@ static const fa_family fa_sampled_family, fa_mixture_family;
 /* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 struct fa_cap_block {
     const fa_family *family;
-    const fa_pair *pair;
-    fa_pair own; /* that of a sampled Gaussian */
+    const fa_pair *pair;     /* of mixtures, or NULL: */
+    const fa_pieces *pieces; /* a loss that is data, bounded, or NULL ... */
+    fa_share_of own_share;   /* ... and its share at the exponent share_at */
+    double share_at, share_size;
+    fa_cell *cells; /* its parts at that exponent, over exp(share_size) */
+    fa_pair own;    /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
     double log_most;                 /* the largest |log| of a weight */
@@ -136,10 +145,10 @@ struct fa_cap_block {
     fa_cap_errors errors;       /* set with the ledger, as those of `put` and log of bounds of |B0| and |D| beyond t */
     fa_cap_beyond beyond;
     double most, large;
-    double k, d1, jumps;        /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
-    double *inverse;            /* at the points: 1/|B0 exp(-u mu)| */
-    double *log_small, *ratio;  /* with a floor: log |Bb/B0|, |D/B0| */
-    double *share;              /* in the ledger: what B0 may be off by, over |B0| */
+    double k, d1, jumps;       /* its part of K at c, its slope, and steps times the tilted chance of a large loss */
+    double *inverse;           /* at the points: 1/|B0 exp(-u mu)| */
+    double *log_small, *ratio; /* with a floor: log |Bb/B0|, |D/B0| */
+    double *share;             /* in the ledger: what B0 may be off by, over |B0| */
     double *memory;
     int capacity; /* points that they have room for */
 };
@@ -150,12 +159,14 @@ struct fa_cap_job {
     fa_cap_block *blocks;
     double mu2;
     double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses ... */
-    int mixtures;                  /* how many blocks are mixtures */
+    int mixtures;                  /* how many blocks are mixtures ... */
+    int data;                      /* ... and how many are losses that are data, ... */
+    double top;                    /* ... whose largest losses have this sum */
     double dip; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
     fa_cap_lost lost;
     double deepest; /* log of a delta that no cap is to be seen by */
-    int has_floor; /* whether small losses are left to Chernoff's bound */
-    int is_add;    /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
+    int has_floor;  /* whether small losses are left to Chernoff's bound */
+    int is_add; /* direction add: the same steps at exponents 1 - u; no cap is ever reached, and there is no floor */
     int walled; /* direction add of few steps (line/capped_closed.h) */
     double low_q, low_p; /* walled: sums of n log Q_low and of n log of P_low/Q_low, P_low = E_Q[e^l low] */
 };
@@ -172,12 +183,11 @@ FA_INLINE double *fa_cap_align(double *memory) { return (double *)(((uintptr_t)m
 FA_FUNC void fa_cap_nodes_lay(fa_cap_nodes *s, double *at, size_t c)
 {
     fa_nodes *sum = &s->sum;
-    double **arrays[FA_CAP_ARRAYS] = {&sum->lr,    &sum->wr,    &sum->log_w, &s->z,       &s->log_q,    &s->slope,
-                                      &s->x,       &s->keep,    &s->beyond,  &s->above,   &s->large,    &s->small,
-                                      &s->bend,    &sum->vr,    &sum->vi,    &sum->er,    &sum->ei,     &sum->gr,
-                                      &sum->gi,    &sum->fr,    &sum->fi,    &s->large_r, &s->large_i,  &s->first_r,
-                                      &s->first_i, &s->scratch, &s->scratch2, &s->gross,  &s->moved,    &s->spread,
-                                      &s->fine,    &s->slip};
+    double **arrays[FA_CAP_ARRAYS] = {
+        &sum->lr,    &sum->wr,    &sum->log_w,  &s->z,     &s->log_q, &s->slope,   &s->x,       &s->keep,
+        &s->beyond,  &s->above,   &s->large,    &s->small, &s->bend,  &sum->vr,    &sum->vi,    &sum->er,
+        &sum->ei,    &sum->gr,    &sum->gi,     &sum->fr,  &sum->fi,  &s->large_r, &s->large_i, &s->first_r,
+        &s->first_i, &s->scratch, &s->scratch2, &s->gross, &s->moved, &s->spread,  &s->fine,    &s->slip};
     int i;
     for (i = 0; i < FA_CAP_ARRAYS; i++)
         *arrays[i] = at + (size_t)i * (c + FA_CAP_GAP);
@@ -191,6 +201,7 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
         free(job->blocks[b].coarse.memory);
         free(job->blocks[b].nodes.memory);
         free(job->blocks[b].memory);
+        free(job->blocks[b].cells);
     }
     free(job->blocks);
     memset(job, 0, sizeof(*job));
@@ -199,8 +210,8 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 /* an empty job with room for n blocks; their nodes get memory when they are filled.  0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    job->n = job->has_floor = job->is_add = job->mixtures = job->walled = 0;
-    job->mu2 = job->steps = job->variance = job->least = job->dip = 0.0;
+    job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->walled = 0;
+    job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = 0.0;
     if (n > job->capacity)
         fa_cap_job_free(job);
     job->deepest = FA_CAP_DEEPEST;
@@ -217,6 +228,7 @@ FA_FUNC void fa_cap_job_add_pair(fa_cap_job *job, const fa_pair *pair, double st
     fa_cap_block *block = job->blocks + job->n++;
     int i, is_sampled = pair->sample_rate > 0.0;
     block->pair = pair;
+    block->pieces = NULL;
     block->family = is_sampled ? &fa_sampled_family : &fa_mixture_family;
     block->deep = 0.0;
     block->walled = 0;
@@ -291,8 +303,8 @@ FA_INLINE double fa_cap_swell(double x) { return x <= 690.0 ? fa_exp_plain_v(x) 
 FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss) { return fa_mix_z(block->pair, loss - block->kappa); }
 
 /* whether its losses grow without end, and whether they fall */
-FA_INLINE int fa_cap_grows(const fa_cap_block *block) { return fa_pair_grows(block->pair); }
-FA_INLINE int fa_cap_falls(const fa_cap_block *block) { return fa_pair_falls(block->pair); }
+FA_INLINE int fa_cap_grows(const fa_cap_block *block) { return block->pair && fa_pair_grows(block->pair); }
+FA_INLINE int fa_cap_falls(const fa_cap_block *block) { return block->pair && fa_pair_falls(block->pair); }
 
 /* l(z) = loss - log(1-q) >= 0 */
 FA_INLINE double fa_cap_l(const fa_cap_block *block, double z)

@@ -16,7 +16,10 @@ typedef struct {
 } fa_cap_ledger;
 
 /* log of a factor that keeps what is beyond a block's cap within doubles */
-FA_INLINE double fa_cap_raise(const fa_cap_block *block) { return fa_max(0.0, -600.0 - block->w.log_q); }
+FA_INLINE double fa_cap_raise(const fa_cap_block *block)
+{
+    return block->pair ? fa_max(0.0, -600.0 - block->w.log_q) : 0.0;
+}
 
 /* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature paid, in the nodes' scratch; in scratch2
  * what the curvature of the loss costs for each unit of a */
@@ -42,6 +45,8 @@ FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
  * falls without end; else the moduli are for FA_MIX_PUT as well */
 FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
 {
+    if (block->pieces)
+        return fa_pieces_real_error(block, a);
     if (fa_cap_falls(block))
         return a >= FA_MIX_PUT ? block->moduli.back + fa_cap_ends(block, a, -a, 1) : INFINITY;
     return (block->moduli.right + fa_cap_ends(block, 0.0, -a, 1)) *
@@ -57,7 +62,7 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
            rest = exp(fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) + raise),
            j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end;
     fa_cap_real r;
-    int j, n = s->sum.n, some;
+    int j, n = block->pair ? s->sum.n : 0, some;
     FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
     for (j = 0; j < n; j++) {
         double loss = l[j] + s->mean, f = beyond[j] * fa_exp_plain_v(fa_max(-700.0, a * loss - a * bent[j]));
@@ -132,7 +137,8 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
     if (job->lost.log_q + eps - log_value < -30.0) /* at most e^eps times the chance of a step beyond the cap */
         return exp(job->lost.log_q + eps - log_value);
     for (b = 0; b < job->n; b++)
-        fa_cap_weigh_beyond(job->blocks + b);
+        if (job->blocks[b].pair)
+            fa_cap_weigh_beyond(job->blocks + b);
     for (i = 0; i < 10; i++) {
         value = fa_cap_put_at(job, eps, a, &next);
         if (!(value == value))
@@ -159,12 +165,18 @@ FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const f
     double c = line->plan.tilt, h = line->plan.h, inv_c2 = 1.0 / (c * c), steps = block->steps,
            power = job->has_floor ? 1.06 * steps : steps, weight = steps / job->blocks[0].steps;
     double fixed = errors->fixed, mean = errors->mean, near = errors->near, far = errors->far, *share = block->share,
-           *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2];
+           *grow = line->scratch[0], *rule = line->scratch[1], *err = line->scratch[2], end = line->n * h,
+           less0 = errors->less[0], less1 = errors->less[1], less2 = errors->less[2];
     const double *inverse = block->inverse, *unit = job->blocks[0].inverse;
     int k, n = fa_cap_whole_runs(line);
     FA_PRAGMA(omp simd)
     for (k = 0; k < n; k++) {
-        double t = k * h, fine = fixed + mean * sqrt(c * c + t * t),
+        double t = k * h,
+               less = t * 64.0 <= end   ? less2
+                      : t * 16.0 <= end ? less1
+                      : t * 4.0 <= end  ? less0
+                                        : 0.0,
+               fine = fixed - less + mean * sqrt(c * c + t * t),
                all = fine + fa_min(far, near * (1.0 + t * t * inv_c2)), x = all * inverse[k],
                e = x < 0.1 ? power * x : 1.000001 * steps * fa_log_v(1.0 + x),
                w = first ? 1.0 : weight * inverse[k] / unit[k];
@@ -180,8 +192,8 @@ FA_INLINE void fa_cap_gather(const fa_cap_job *job, fa_cap_block *block, const f
 FA_INLINE void fa_cap_gather_floor(const fa_cap_block *block, const fa_cap_line *line, const int first)
 {
     double steps = block->steps, large = block->errors.large;
-    double *small_all = line->scratch[0], *small_once = line->scratch[1],
-           *grow = line->scratch[2], *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5];
+    double *small_all = line->scratch[0], *small_once = line->scratch[1], *grow = line->scratch[2],
+           *grow_low = line->scratch[3], *whole = line->scratch[4], *worst = line->scratch[5];
     const double *log_small = block->log_small, *inverse = block->inverse, *share = block->share;
     int k, n = fa_cap_whole_runs(line);
     FA_PRAGMA(omp simd)

@@ -6,7 +6,7 @@
 #ifndef FA_LINE_CAPPED_PLACE_H
 #define FA_LINE_CAPPED_PLACE_H
 
-#include "capped_real.h"
+#include "pieces_nodes.h"
 
 #define FA_CAP_PROBES 25   /* Chernoff's points around the saddle */
 #define FA_CAP_UNSEEN 10.0 /* -log of a share of delta that caps of added mixtures may see, less FA_CAP_NOTHING */
@@ -66,9 +66,11 @@ FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, double eps, doub
 FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
 {
     double s1 = block->sigma, end = block->w.cap + FA_CAP_CUT * block->w.width,
-           z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1),
-           edge = 1.0, narrow = INFINITY, h = fa_min(1.0 / (1.25 * s1), 0.9),
-           z_low = fa_cap_begin(block, fa_cap_falls(block) ? FA_CAP_LEFT : block->family->begin, v_min);
+           z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1), edge = 1.0, narrow = INFINITY,
+           h = fa_min(1.0 / (1.25 * s1), 0.9), z_low;
+    if (block->pieces)
+        return fa_pieces_lay_real(block, &block->coarse, fa_min(v_min, 1.0 - v_max), v_max);
+    z_low = fa_cap_begin(block, fa_cap_falls(block) ? FA_CAP_LEFT : block->family->begin, v_min);
     if (z_high == end) {
         narrow = block->w.width;
         edge = narrow * block->inv_var * fa_cap_posterior(block, block->w.cap);
@@ -86,7 +88,7 @@ FA_FUNC int fa_cap_narrow(fa_cap_job *job, double v)
     int b, count = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        if (!(v > 0.7 * fa_cap_block_last_v(block)))
+        if (block->pieces || !(v > 0.7 * fa_cap_block_last_v(block)))
             continue;
         if (!fa_cap_set_cap(block, block->w.cap - FA_CAP_DEPTH * block->w.width, 0.5 * block->w.width))
             return -1;
@@ -104,6 +106,8 @@ FA_FUNC int fa_cap_is_short(const fa_cap_job *job, double v, double v_max)
     for (b = 0; b < job->n && v * 1.5 > v_max; b++) {
         const fa_cap_block *block = job->blocks + b;
         const fa_cap_nodes *s = &block->coarse;
+        if (block->pieces)
+            continue;
         if (v_max + 9.0 * block->sigma < block->w.cap + FA_CAP_CUT * block->w.width ||
             (!s->has_logs && 1.6 * v * s->sum.lr[s->sum.n - 1] > FA_CAP_FAR))
             return 1;
@@ -160,12 +164,13 @@ FA_FUNC int fa_cap_lower(fa_cap_job *job, const fa_cap_effort *effort, double ep
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         const fa_cap_windows *w = &block->w;
-        double z = job->dip > 0.0 ? fa_cap_nothing_back(job, block, eps, log_size)
-                                  : fa_cap_nothing(job, block, eps, log_size),
-               start = w->cap - FA_CAP_DEPTH * w->width;
-        if (block->is_low ? !(z > start + w->width)
-                          : !(z < start - w->width) ||
-                                !(effort->caps > 1 || fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
+        double z, start = w->cap - FA_CAP_DEPTH * w->width;
+        if (block->pieces)
+            continue;
+        z = job->dip > 0.0 ? fa_cap_nothing_back(job, block, eps, log_size) : fa_cap_nothing(job, block, eps, log_size);
+        if (block->is_low
+                ? !(z > start + w->width)
+                : !(z < start - w->width) || !(effort->caps > 1 || fa_cap_tilted_beyond(block, v, z) > FA_CAP_SEEN))
             continue;
         if (!fa_cap_begin_at(block, effort, z))
             return -1;
@@ -325,9 +330,8 @@ FA_FUNC int fa_cap_choose_line(const fa_cap_job *job, const fa_cap_probes *p, do
         return 1;
     }
     for (i = 1; i < p->n - 1; i++) {
-        double excess = p->log_f[i] - p->least,
-               x = fa_max(fa_cap_period(p, i, log_tol, &left, &right),
-                      1e-3 * fa_min(job->walled ? -job->least - eps : eps, 1.0));
+        double excess = p->log_f[i] - p->least, x = fa_max(fa_cap_period(p, i, log_tol, &left, &right),
+                                                           1e-3 * fa_min(job->walled ? -job->least - eps : eps, 1.0));
         double noise = FA_EPS * exp(fa_min(100.0, p->noise[i] - log_size)),
                cost = x * (1.0 + 0.03 * excess + fa_min(quiet, 1e8 * noise));
         if (p->log_f[i] - log_size < fa_max(4.0, lowest - log_size + 1.0) && cost < best) {

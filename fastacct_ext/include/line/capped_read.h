@@ -68,7 +68,8 @@ FA_FUNC double fa_cap_guess_bulk(fa_cap_job *job, const fa_cap_effort *effort, d
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         fa_cap_real r;
-        if (!fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma) || !fa_cap_fill_for(block, 0.0, 4.0))
+        if ((block->pair && !fa_cap_begin_at(block, effort, 1.0 + 12.0 * block->sigma)) ||
+            !fa_cap_fill_for(block, 0.0, 4.0))
             return 0.0;
         r = fa_cap_block_k(block, &block->coarse, 1.0, 0, 0.0);
         mean += r.d1;
@@ -102,7 +103,7 @@ FA_FUNC double fa_cap_guess(fa_cap_job *job, const fa_cap_effort *effort, double
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
         int i;
-        for (i = 0; i < block->pair->n_p; i++) {
+        for (i = 0; block->pair && i < block->pair->n_p; i++) {
             double log_p = log_delta - block->log_steps - block->pair->p_weight[i + 1];
             if (log_p < -0.92) {
                 double y = sqrt(-2.0 * log_p), z = block->pair->p_mean[i] + block->sigma * (y - log(2.5 * y + 1.0) / y);
@@ -118,7 +119,11 @@ FA_FUNC double fa_cap_guess(fa_cap_job *job, const fa_cap_effort *effort, double
 FA_FUNC int fa_cap_place_delta(fa_cap_job *job, const fa_cap_effort *effort, double log_delta, double *eps_out,
                                fa_cap_saddle *at)
 {
-    double low = 0.0, high = job->is_add && job->mu2 == 0.0 ? -job->least : INFINITY,
+    double low = 0.0,
+           high = job->mu2 > 0.0        ? INFINITY
+                  : job->is_add         ? -job->least
+                  : job->data == job->n ? job->top
+                                        : INFINITY,
            eps = fa_min(fa_cap_guess(job, effort, log_delta), 0.5 * high), next;
     int i;
     at->v = 0.0;

@@ -26,7 +26,10 @@ FA_FUNC void fa_cap_far_sums(const fa_cap_block *block, const fa_cap_nodes *s, d
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2, many))
     for (j = 0; j < n; j++) {
         double y = x[j] * scale + shift, far = y > 5.0 ? y : 5.0,
-               share = !small_only ? 1.0 : j >= s->seen ? 0.0 : y <= 5.0 ? 1.0 - above[j] : 1.0,
+               share = !small_only    ? 1.0
+                       : j >= s->seen ? 0.0
+                       : y <= 5.0     ? 1.0 - above[j]
+                                      : 1.0,
                size = v * l[j] + log_w[j] - (y > 5.0 ? far * far + fa_log_v(far) + 1.265512123484645 : 0.0),
                e = size > -690.0 ? fa_exp_plain_v(fa_min(size, 690.0)) : 0.0, in = share * e;
         s0 += in - (small_only ? small[j] : weight[j]);
@@ -135,7 +138,8 @@ FA_FUNC double fa_cap_last_v(const fa_cap_job *job)
     double last = job->walled ? 1e30 : 1e15; /* about 1/eta */
     int b;
     for (b = 0; b < job->n && !job->is_add; b++)
-        last = fa_min(last, fa_cap_block_last_v(job->blocks + b));
+        if (job->blocks[b].pair)
+            last = fa_min(last, fa_cap_block_last_v(job->blocks + b));
     return last;
 }
 
@@ -144,8 +148,11 @@ FA_FUNC double fa_cap_last_small_v(const fa_cap_job *job)
 {
     double last = INFINITY;
     int b;
-    for (b = 0; b < job->n; b++)
-        last = fa_min(last, 0.8 * FA_CAP_FAR / fa_max(1e-300, fa_cap_l(job->blocks + b, job->blocks[b].w.floor)));
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        double most = block->pair ? fa_cap_l(block, block->w.floor) : block->coarse.sum.lr[block->coarse.sum.n - 1];
+        last = fa_min(last, 0.8 * FA_CAP_FAR / fa_max(1e-300, most));
+    }
     return last;
 }
 

@@ -153,8 +153,8 @@ FA_FUNC double fa_cap_curve_top(const fa_cap_block *block, const fa_cap_line *li
 {
     const fa_cap_windows *w = &block->w;
     const fa_cap_nodes *s = &block->nodes;
-    double s2 = block->sigma * block->sigma, top = fa_min(block->pair->n_q ? 0.95 : 1.9, t / s2),
-           c = line->plan.tilt, mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
+    double s2 = block->sigma * block->sigma, top = fa_min(block->pair->n_q ? 0.95 : 1.9, t / s2), c = line->plan.tilt,
+           mean = s->mean - block->kappa, a, stiff, turn, weight, ta, root;
     if (w->cap < s->z[s->sum.n - 1] + 3.0 * block->sigma) {
         a = fa_cap_posterior(block, w->cap);
         stiff = s2 * s2 / (w->width * w->width);
@@ -181,9 +181,13 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
     int b;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
-        double s2 = block->sigma * block->sigma, top = lower * fa_cap_curve_top(block, line, t), slack, log_b,
-               mean = block->nodes.mean;
-        log_b = block->family->majorant(block, line, t, fa_max(1e-4, top), pay, &slack);
+        double s2 = block->sigma * block->sigma, mean = block->nodes.mean, slack = 0.0, top = 0.0, log_b;
+        if (block->pair) {
+            top = lower * fa_cap_curve_top(block, line, t);
+            log_b = block->family->majorant(block, line, t, fa_max(1e-4, top), pay, &slack);
+        }
+        else
+            log_b = fa_pieces_majorant(block, tilt, t);
         if (block->split) {
             double stiff = s2 / block->w.floor_width, log_d;
             top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
@@ -212,8 +216,8 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
 }
 
 /* what the sum leaves out beyond t, over exp(log_value): h/pi sum of |R|/|u (u-1)| beyond t <= max |R|/(pi t) */
-FA_FUNC double fa_cap_tail_beyond(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value,
-                                  double t, double lower)
+FA_FUNC double fa_cap_tail_beyond(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double t,
+                                  double lower)
 {
     return fa_cap_exp(fa_cap_log_beyond(job, line, eps, t, lower, 1.0) - log(FA_PI * t) - log_value);
 }

@@ -1,0 +1,239 @@
+"""A privacy loss as data, the form that the kernels read: atoms, and panels on which Q's density is an exponential.
+
+A pair (P, Q) is described by its loss under Q; that of the other direction is the same, -loss under P.  Both
+distributions are counted without what only one of them has: `lost` says how much that is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastacct.core.inputs import Cells
+from fastacct.core.record import Record
+from fastacct.losses.atoms import LaplaceLoss
+from fastacct.losses.loss import ROUNDING, Atoms, Loss, Pair
+
+__all__ = ["Data", "Lost", "Pieces", "Table", "columns", "pieces_of", "spacing_of"]
+
+ATOM: Final = 4
+"""Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
+the weight relative."""
+PANEL: Final = 8
+"""Numbers of a panel of x: ends, log of Q's density at the lower one and its slope, the sample rate, a shift, and units
+of x and of the density.  The loss is log(1 - rate + rate exp(x)) + shift."""
+_ROW: Final = 16
+"""Points of a panel of a table."""
+_MOST_ATOMS: Final = 1 << 15
+_MOST_SHARES: Final = 64
+_LEAST: Final = 1e-150
+_MOST: Final = 1e5
+"""Losses and rates that the kernels take."""
+_PROPER: Final = 1e-11
+"""By how much masses may miss 1 in all before what is wrong with them is no rounding."""
+
+
+class Lost(NamedTuple):
+    """Bounds of the mass of P where Q has none, and of Q where P has none."""
+
+    p: tuple[float, float] = (0.0, 0.0)
+    q: tuple[float, float] = (0.0, 0.0)
+
+    def flipped(self) -> Lost:
+        """Of the other direction."""
+        return Lost(self.q, self.p)
+
+
+class Table(Record):
+    """Values of functions: rows as of atoms, ten points and then six of each panel; slices, rows of log mass under Q,
+    mean loss, change of the loss, and whether a breakpoint ends it; the largest relative mass that panels miss."""
+
+    points: Cells
+    slices: Cells
+    missed: float = 0.0
+
+
+_NO_TABLE: Final = Table(np.zeros((0, ATOM)), np.zeros((0, ATOM)))
+
+
+class Pieces(Record):
+    """The pair of one release, direction remove.  Rows are in increasing order of their losses."""
+
+    atoms: Cells
+    panels: Cells
+    table: Table = _NO_TABLE
+    lost: Lost = Lost()
+    lattice: float | None = None
+    """Distance that divides all differences of losses, if any."""
+    is_mirrored: bool = False
+    """Whether the other direction is the same."""
+
+    def proper(self) -> Pieces:
+        """The pair of what both distributions have, each divided by its mass."""
+        (p, p_off), (q, q_off) = ((0.5 * (a + b), (b - a) / (1.0 - b) / ROUNDING) for a, b in self.lost)
+        if p == q == 0.0:
+            return self
+        more, shift = -math.log1p(-q), math.log1p(-q) - math.log1p(-p)
+        off = p_off + q_off + 4.0 * (abs(more) + abs(shift))
+        slip = 0.0 if self.is_mirrored else off  # both masses are the same then, whatever they are
+        atoms, panels = self.atoms.copy(), self.panels.copy()
+        atoms[:, 0] += shift
+        atoms[:, 1] += more
+        atoms[:, 2] += slip + 2.0 * np.abs(atoms[:, 0]) * (shift != 0.0)
+        atoms[:, 3] += off
+        panels[:, 2] += more
+        panels[:, 5] += shift
+        panels[:, 6:] += slip, off
+        return Pieces(atoms, panels, self.table, Lost(), self.lattice, self.is_mirrored)
+
+    def sampled(self, rate: float) -> Pieces:
+        """Of a Poisson sample: loss log(1 - rate + rate exp(loss)) under the same Q, and log(1 - rate) where P has
+        nothing."""
+        atoms, panels = _sampled_rows(self.atoms, rate), self.panels.copy()
+        taken, (low, high), rest = self.lost.p, self.lost.q, 0.0
+        if low > 0.0:
+            end, off = math.log1p(-rate), 8.0 + 0.5 * (high - low) / high / ROUNDING
+            atoms = np.concatenate([[[end, math.log(0.5 * (low + high)), 8.0 * abs(end), off]], atoms])
+        else:
+            rest = high  # if there at all, it has at most this of both
+        panels[:, 4] = rate
+        pad, table = 1.0 + 4.0 * ROUNDING, self.table
+        if table.slices.size:
+            slices = table.slices.copy()
+            slices[:, 1] = np.logaddexp(math.log1p(-rate), table.slices[:, 1] + math.log(rate))
+            apart = np.abs(table.slices[:, 2])  # L' grows with the loss: its least is at the lower end
+            slices[:, 2] *= 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(np.minimum(apart - table.slices[:, 1], 700.0)))
+            table = Table(_sampled_rows(table.points, rate), slices, table.missed)
+        return Pieces(atoms, panels, table, Lost((rate * taken[0] / pad, rate * taken[1] * pad + rest), (0.0, rest)))
+
+
+def _sampled_rows(rows: Cells, rate: float) -> Cells:
+    """Points of a Poisson sample, under the same Q."""
+    loss, log_weight, slip, fine = rows.T
+    near = np.minimum(loss, 30.0)
+    value = np.where(loss > 30.0, loss + math.log(rate), np.log1p(rate * np.expm1(near)))
+    part = rate * np.exp(near - np.log1p(rate * np.expm1(near)))
+    moved = np.where(loss > 30.0, slip, part * slip + 8.0 * np.abs(-np.expm1(-value))) + 8.0 * np.abs(value)
+    return np.stack([value, log_weight, moved + 1e-300, fine], axis=1)
+
+
+def pieces_of(pair: Pair) -> Pieces | None:
+    """What a pair says of itself, or what its nodes are; None where they are bounds only, or too many."""
+    own = pair.pieces()
+    if own is not None or pair.is_nothing:
+        return own if own is not None and _is_plain(own) else None
+    remove, add = pair.remove, pair.add
+    if remove.is_apart or add.is_apart:
+        return None
+    lost = Lost((remove.lower.infinite, remove.upper.infinite), (add.lower.infinite, add.upper.infinite))
+    rows = _rows(remove.upper, remove.lower)
+    if rows is None or remove.lower.bottom or add.lower.bottom:
+        return None
+    atoms, panels = rows
+    lattice = remove.upper.lattice if not panels.size else None
+    found = Pieces(atoms, panels, lost=lost, lattice=lattice, is_mirrored=pair.is_mirrored)
+    return found if _is_plain(found) and _is_proper(found) else None
+
+
+def _rows(upper: Loss, lower: Loss) -> tuple[Cells, Cells] | None:
+    """Atoms and panels of a distribution of losses under P, given from both sides of its rounding."""
+    if isinstance(upper, Atoms) and isinstance(lower, Atoms) and upper.loss.shape == lower.loss.shape:
+        if not 0 < upper.loss.size <= _MOST_ATOMS:
+            return None
+        return _atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass), np.zeros((0, PANEL))
+    if not isinstance(upper, LaplaceLoss):
+        return None
+    top = upper.largest
+    ends = np.array(upper.ends if upper.ends is not None and min(upper.ends) > 0.0 else ())
+    slack = np.full(ends.size, upper.slack)
+    off = upper.ends_off
+    atoms = _atom_rows(np.array([-top, top])[: ends.size], slack, ends * (1.0 - off), ends * (1.0 + off))
+    log_density = math.log(upper.peak * upper.share)  # of P at the largest loss, and of Q at the smallest
+    row = [-top, top, log_density, -0.5, 1.0, 0.0, upper.slack / ROUNDING, upper.relative / ROUNDING + 4.0]
+    return atoms, np.array([row])
+
+
+def _atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
+    """Atoms from bounds of their masses under P."""
+    mass = 0.5 * (least + most)
+    keep = mass > 0.0
+    loss, error, mass, half = loss[keep], error[keep], mass[keep], 0.5 * (most - least)[keep]
+    log_weight = np.log(mass) - loss
+    fine = half / mass / ROUNDING + 4.0 + 2.0 * np.abs(log_weight) + 2.0 * np.abs(loss) + error / ROUNDING
+    order = np.argsort(loss, kind="stable")
+    return np.stack([loss, log_weight, error / ROUNDING, fine], axis=1)[order]
+
+
+def _is_plain(found: Pieces) -> bool:
+    """Whether its numbers are such that their products have all digits."""
+    if max(found.lost.p[1], found.lost.q[1]) >= 1.0:
+        return False
+    losses = [np.abs(found.atoms[:, 0]), np.abs(found.panels[:, :2]).ravel(), np.abs(found.table.points[:, 0])]
+    widest = max(float(one.max(initial=0.0)) for one in losses)
+    rates = found.panels[:, 4].min(initial=1.0)
+    return bool(_LEAST < widest < _MOST and rates > _LEAST and (found.atoms[:, 3] < 1e9).all())
+
+
+def _is_proper(found: Pieces) -> bool:
+    """Whether both masses are 1, rounding aside."""
+    loss, log_weight = found.atoms[:, 0], found.atoms[:, 1]
+    q, p = math.fsum(np.exp(log_weight)), math.fsum(np.exp(log_weight + loss))
+    for low, high, log_density, slope, *_ in found.panels.tolist():
+        q += math.exp(log_density) * math.expm1(slope * (high - low)) / slope
+        p += math.exp(log_density + low) * math.expm1((slope + 1.0) * (high - low)) / (slope + 1.0)
+    lost = found.lost
+    return bool(abs(q + 0.5 * sum(lost.q) - 1.0) < _PROPER and abs(p + 0.5 * sum(lost.p) - 1.0) < _PROPER)
+
+
+def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
+    """A distance that divides all differences of losses of each part; 0 where none is known."""
+    apart = [one.lattice for one, _ in parts]
+    if not parts or any(one is None or not one > 0.0 for one in apart):
+        return 0.0
+    least = min(one for one in apart if one is not None)
+    shares = [Fraction(one / least).limit_denominator(_MOST_SHARES) for one in apart if one is not None]
+    near = all(abs(float(share) * least / (one or 1.0) - 1.0) < 1e-13 for share, one in zip(shares, apart, strict=True))
+    return least / math.lcm(*[share.denominator for share in shares]) if near else 0.0
+
+
+class Data(NamedTuple):
+    """Losses that are data as the kernels take them: how often each, how many rows of each kind, and all rows."""
+
+    times: Cells
+    n_atoms: NDArray[np.int32]
+    n_panels: NDArray[np.int32]
+    atoms: Cells
+    panels: Cells
+    n_tables: NDArray[np.int32]
+    n_slices: NDArray[np.int32]
+    points: Cells
+    slices: Cells
+    missed: Cells
+
+
+def columns(parts: Sequence[tuple[Pieces, float]]) -> Data:
+    """One table of all of them."""
+    found = [one for one, _ in parts]
+    atoms, panels = [one.atoms for one in found], [one.panels for one in found]
+    points, slices = [one.table.points for one in found], [one.table.slices for one in found]
+    return Data(
+        np.array([count for _, count in parts], dtype=np.float64),
+        _sizes(atoms),
+        _sizes(panels),
+        np.concatenate([np.zeros((0, ATOM)), *atoms]),
+        np.concatenate([np.zeros((0, PANEL)), *panels]),
+        _sizes(points) // np.int32(_ROW),
+        _sizes(slices),
+        np.concatenate([np.zeros((0, ATOM)), *points]),
+        np.concatenate([np.zeros((0, ATOM)), *slices]),
+        np.array([one.table.missed for one in found], dtype=np.float64),
+    )
+
+
+def _sizes(rows: Sequence[Cells]) -> NDArray[np.int32]:
+    return np.array([len(one) for one in rows], dtype=np.int32)

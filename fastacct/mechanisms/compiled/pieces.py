@@ -1,0 +1,65 @@
+"""The loss of a compiled mechanism as data: values at the points of two Gauss rules in panels of its domain.
+
+docs/algorithms/compiled.md says what is assumed, and what the errors are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from fastacct.losses.loss import ROUNDING
+from fastacct.losses.pieces import Lost, Pieces, Table
+from fastacct.mechanisms.compiled.table import Densities, at_nodes, cut_evenly, locked
+
+__all__ = ["pieces_at"]
+
+_PANELS: Final = 1024
+_MISSED: Final = 1e-11
+"""Part of a mass that these panels may miss of what the mechanism's own panels see."""
+_BEYOND: Final = 1e-290
+"""Mass beyond the domain where losses grow on there."""
+_EMPTY: Final = -800.0
+"""Log of the weight of points where both densities are 0."""
+
+
+def pieces_at(made: Densities) -> Pieces | None:
+    """Points and slices in direction remove.
+
+    None where there is mass outside the domain, an infinite loss, or something that is narrower than a panel.
+    """
+    low, high = float(made.table.edges[0]), float(made.table.edges[-1])
+    fine = cut_evenly(low, high, made.breakpoints, made.panels)
+    every = np.arange(0, fine.size - 1, max(1, made.panels // _PANELS))
+    first = np.unique(np.concatenate([every, np.flatnonzero(np.isin(fine[:-1], made.breakpoints))]))
+    if made.table.missing() > 0.0 or made.table.turned().missing() > 0.0:
+        return None
+    _, log_p, log_q, loss, log_size = at_nodes(made, np.append(fine[first], fine[-1]), 10, 6)
+    empty = ~((log_p > -np.inf) | (log_q > -np.inf))
+    if not np.isfinite(loss[~empty]).all():
+        return None
+    logs = np.where(empty, 0.0, np.abs(log_p) + np.abs(log_q))
+    fineness, slip = 32.0 + 4.0 * (np.abs(log_size) + logs), 8.0 + 4.0 * logs
+    _, fine_log_p, fine_log_q, _, fine_size = at_nodes(made, fine, 10)
+    fine_p, fine_q = np.exp(fine_log_p + fine_size).sum(axis=1), np.exp(fine_log_q + fine_size).sum(axis=1)
+    missed = 0.0
+    for each, whole in ((log_p, fine_p), (log_q, fine_q)):
+        of_panel = np.add.reduceat(whole, first)
+        off = np.abs(np.exp(each[:, :10] + log_size[:, :10]).sum(axis=1) - of_panel)
+        known = of_panel > 1e-290
+        part = off[known] / of_panel[known] - 2.0 * ROUNDING * fineness[:, :10].max(axis=1)[known]  # more than rounding
+        missed = max(missed, float(part.max(initial=0.0)))
+        if not (missed <= _MISSED and float(off.sum()) <= _MISSED):
+            return None
+    ends = made.evaluate(fine)[2]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap, mass = np.diff(ends), np.log(fine_q)
+        mean = np.log(fine_p) - mass
+    seen, log_weight = np.isfinite(mass) & np.isfinite(mean), np.where(empty, _EMPTY, log_q + log_size)
+    cut = np.append(np.isin(fine[1:-1], made.breakpoints), False)
+    slices = np.stack([mass, mean, np.where(np.isfinite(gap), gap, 0.0), cut], axis=1)[seen]
+    points = np.stack([np.where(empty, 0.0, loss), log_weight, slip, fineness], axis=2).reshape(-1, 4)
+    none = np.zeros((0, 4)), np.zeros((0, 8))
+    p, q = ((0.0, 0.0 if largest < np.inf else _BEYOND) for _, largest in made.largest_loss)
+    return Pieces(*none, Table(locked(points), locked(np.ascontiguousarray(slices)), missed), Lost(p, q))

@@ -1,0 +1,102 @@
+"""Losses that only one distribution of a pair has, beside those that the kernels read."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.bounds import TIGHT_WIDTH, status_of
+from fastacct.core.inputs import Cells
+from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, CellJob, Reading, read_job
+from fastacct_ext._kernels import Directions, Quantity
+
+__all__ = ["read_whole"]
+
+_ULP: Final = 2.0**-52
+_LEAST: Final = 5e-324
+_PAD: Final = 8.0 * _ULP
+_NOTHING: Final = 1e-250
+"""Less than this is lost in all ..."""
+_SEEN: Final = 1e-200
+"""... and not seen by deltas above this."""
+
+
+# What only P has, D of it in the end, and only Q: with P' and Q' the rest, each over its mass, delta(eps) = D + (1 - D)
+# delta'(eps + s), s = log of the mass of Q' over that of P'.
+
+
+def read_whole(
+    job: CellJob, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False
+) -> Reading:
+    """Bounds of a job, and slopes, infinite losses included."""
+    if not job.lost:
+        return read_job(job, target, what, directions, only_upper)
+    most = math.fsum(n * max(one.p[1], one.q[1]) for one, n in job.lost)
+    if most < _NOTHING and (what != EPSILON or (target > _SEEN).all()):
+        return _with_a_little(read_job(job, target, what, directions, only_upper), most, what)
+    ways = [way for way in (REMOVE, ADD) if directions in (way, BOTH)]
+    found = [_one_way(job, target, what, way) for way in (ways[:1] if job.is_mirrored and job.is_plain else ways)]
+    lower, upper = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
+    slope = np.full(target.shape, np.nan)
+    return Reading(lower, upper, slope, np.maximum.reduce([one.status for one in found]))
+
+
+def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
+    """So little is lost that it is seen only where delta is nothing else."""
+    if what == EPSILON:
+        upper = reading.upper * (1.0 + _ULP)
+    elif what == LOG_DELTA:
+        upper = np.minimum(np.logaddexp(reading.upper, math.log(most)) * (1.0 - _ULP) + _ULP, 0.0)
+    else:
+        upper = np.minimum((reading.upper + most) * (1.0 + _ULP), 1.0)
+    return reading._replace(upper=upper, lower=np.minimum(reading.lower, upper))
+
+
+def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Reading:
+    lost = [(one if way == REMOVE else one.flipped(), n) for one, n in job.lost]
+    gone = [math.fsum(n * math.log1p(-one.p[i]) for one, n in lost) for i in (0, 1)]  # log(1 - D), its bounds
+    moved = [math.fsum(n * (math.log1p(-one.q[1 - i]) - math.log1p(-one.p[i])) for one, n in lost) for i in (0, 1)]
+    d = -math.expm1(gone[0] * (1.0 - _PAD)), -math.expm1(gone[1] * (1.0 + _PAD)) + _LEAST * (gone[1] < 0.0)
+    s = min(moved) - _PAD * abs(min(moved)), max(moved) + _PAD * abs(max(moved))
+    read = _epsilon if what == EPSILON else _delta
+    reading = read(job, target, way, d, s)
+    if what != LOG_DELTA:
+        return reading
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = np.log(reading.lower), np.log(reading.upper)
+        low, high = low - _PAD * (1.0 + np.abs(low)), np.minimum(high + _PAD * (1.0 + np.abs(high)), 0.0)
+        low, high = np.where(reading.lower > 0.0, low, -np.inf), np.where(reading.upper > 0.0, high, -np.inf)
+        tight = (high == -np.inf) | (high - low <= TIGHT_WIDTH)
+    return Reading(low, high, reading.slope, np.where(tight, 0, 1).astype(np.uint8))
+
+
+Ends = tuple[float, float]
+
+
+def _epsilon(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends) -> Reading:
+    """The target is met where delta' is (target - D)/(1 - D) or less; never, where D is more."""
+    sides = []
+    for i in (1, 0):
+        rest, side = 1.0 - d[i], 1.0 if i else -1.0
+        asked = np.clip((target - d[i]) / rest * (1.0 - side * _PAD), 0.0, 1.0) if rest > 0.0 else np.zeros_like(target)
+        sides.append(read_job(job, asked, EPSILON, way))
+    some = target < 1.0
+    high = np.maximum((sides[0].upper - s[0]) * (1.0 + _ULP), 0.0)
+    least = sides[1].lower  # 0 says nothing of epsilons below 0
+    low = np.where(least > 0.0, np.maximum((least - s[1]) * (1.0 - _ULP), 0.0), 0.0)
+    high = np.where(some, np.where(target <= d[1], np.inf, high), 0.0)
+    low = np.minimum(np.where(some, np.where(target < d[0], np.inf, low), 0.0), high)
+    return Reading(low, high, sides[0].slope, status_of(low, high))
+
+
+def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends) -> Reading:
+    """delta'(-t) <= t + delta'(0), and delta'(inf) = 0."""
+    above, below = (read_job(job, np.maximum(target + one, 0.0), LOG_DELTA, way) for one in s)
+    high, low = np.exp(np.minimum(above.upper, 0.0)) * (1.0 + _PAD), np.exp(below.lower) * (1.0 - _PAD)
+    high = np.minimum(high + np.maximum(-(target + s[0]), 0.0) * (1.0 + _PAD), 1.0)
+    high, low = (np.where(target == np.inf, 0.0, one) for one in (high, low))
+    high = np.minimum((d[1] + (1.0 - d[1]) * high) * (1.0 + _PAD) + _LEAST * (d[1] > 0.0), 1.0)
+    low = np.minimum(np.maximum((d[0] + (1.0 - d[0]) * low) * (1.0 - _PAD), 0.0), high)
+    return Reading(low, high, above.slope, status_of(low, high))

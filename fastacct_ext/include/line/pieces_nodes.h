@@ -1,0 +1,180 @@
+/* line/pieces_nodes.h -- losses that are data on the capped line: their nodes, what these leave out, and the tail.
+ *
+ * They are bounded: they have no cap, no floor, and nothing beyond their nodes.
+ */
+#ifndef FA_LINE_PIECES_NODES_H
+#define FA_LINE_PIECES_NODES_H
+
+#include "capped_real.h"
+
+#define FA_PIECES_NODES 8192  /* of panels, at most ... */
+#define FA_PIECES_GIVEN 65536 /* ... and of atoms and tables */
+#define FA_PIECES_REAL  1e-13 /* error of nodes for placing, over the largest exp(v L) */
+
+#define FA_CAP_NEVER (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
+
+/* steps of a loss that is data, which stays where it is */
+FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, double steps)
+{
+    fa_cap_block *block = job->blocks + job->n++;
+    double most = fa_pieces_end(pieces, 1), capacity = block->capacity;
+    fa_cap_nodes coarse = block->coarse, nodes = block->nodes;
+    double *rows[] = {block->inverse, block->log_small, block->ratio, block->share, block->memory};
+    free(block->cells); /* of another loss */
+    memset(block, 0, sizeof(*block));
+    block->coarse = coarse;
+    block->nodes = nodes;
+    block->inverse = rows[0], block->log_small = rows[1], block->ratio = rows[2], block->share = rows[3];
+    block->memory = rows[4];
+    block->capacity = (int)capacity;
+    block->pieces = pieces;
+    block->share_at = NAN;
+    block->sync = FA_CAP_SYNC;
+    block->sigma = block->q = block->inv_var = 1.0;
+    block->steps = steps;
+    block->log_steps = log(steps);
+    block->kappa = fa_pieces_end(pieces, 0);
+    block->w.width = block->w.floor_width = 1.0;
+    block->w.log_q = block->w.log_p = FA_CAP_NEVER;
+    block->variance = steps * fa_min(1e6, fa_max(most, -block->kappa) * fa_max(most, -block->kappa));
+    job->steps += steps;
+    job->variance += block->variance;
+    job->least += steps * block->kappa;
+    job->top += steps * most;
+    job->data++;
+}
+
+/* nodes for both questions, to an error of `most`.  0: too many, or no memory */
+FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_asked *one, const fa_asked *two,
+                          double most)
+{
+    const fa_pieces *law = block->pieces;
+    fa_mesh mesh;
+    fa_node_rows rows;
+    int j, used, n;
+    double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
+    if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, one, two, most, FA_PIECES_NODES + given, &mesh))
+        return 0;
+    used = (int)fa_pieces_count(law, &mesh);
+    n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
+    if (!fa_cap_nodes_reserve(s, n))
+        return 0;
+    rows = (fa_node_rows){s->sum.lr, s->sum.log_w, s->slip, s->fine};
+    (void)fa_pieces_fill(law, &mesh, &rows);
+    for (j = used; j < n; j++)
+        fa_node_put(&rows, j, s->sum.lr[used - 1], -1e4, 0.0, 0.0);
+    s->sum.n = s->edge = n;
+    s->has_logs = 1;
+    s->h = mesh.width;
+    s->rule = mesh.n;
+    s->mean = block->kappa;
+    FA_PRAGMA(omp simd)
+    for (j = 0; j < n; j++) {
+        double size = s->sum.log_w[j];
+        s->sum.lr[j] -= block->kappa;
+        s->sum.wr[j] = size > -690.0 ? fa_exp_plain_v(size) : 0.0;
+        s->log_q[j] = size;
+        s->x[j] = -10.0;
+        s->keep[j] = 1.0;
+        s->z[j] = s->beyond[j] = 0.0;
+        s->slip[j] += 2.0 * fabs(block->kappa);
+    }
+    fa_cap_no_floor(s);
+    return 1;
+}
+
+/* nodes for real exponents between two, relative to where exp(v L) is largest */
+FA_FUNC int fa_pieces_lay_real(const fa_cap_block *block, fa_cap_nodes *s, double low, double high)
+{
+    double most = fa_pieces_end(block->pieces, 1);
+    const fa_asked one = {low, 0.0, low < 0.0 ? block->kappa : most, 0.0},
+                   two = {high, 0.0, high < 0.0 ? block->kappa : most, 0.0};
+    return fa_pieces_lay(block, s, &one, &two, FA_PIECES_REAL);
+}
+
+/* nodes of a line for Im u up to t: as good, relative to |M| on the real line, as the effort asks for */
+FA_FUNC int fa_pieces_lay_line(fa_cap_block *block, double tilt, double right, double t, double need)
+{
+    double size = fa_max(0.0, block->k / block->steps) - need - block->log_steps - 4.0;
+    const fa_asked one = {tilt, t, 0.0, 0.0}, two = {right, 0.0, 0.0, 0.0};
+    return fa_pieces_lay(block, &block->nodes, &one, &two, exp(fa_min(600.0, size)));
+}
+
+/* what the nodes' rule leaves out of E[exp(v l)], l the loss less its mean, and of its mass */
+FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_mesh mesh = {s->h, s->rule};
+    const fa_asked plain = {v, 0.0, s->mean, 0.0}, none = {0.0, 0.0, 0.0, 0.0};
+    return fa_pieces_error(block->pieces, &mesh, &plain, INFINITY) +
+           fa_pieces_error(block->pieces, &mesh, &none, INFINITY);
+}
+
+FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_block *block, double tilt, double low,
+                                           double t, double right)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_mesh mesh = {s->h, s->rule};
+    const fa_asked mean = {1.0, 0.0, 0.0, 1.0};
+    fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t)};
+    fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
+    int i;
+    out.line = fa_pieces_error(block->pieces, &mesh, &line, INFINITY);
+    for (i = 0; i < FA_CAP_LEVELS && block->pieces->table.n_panels > 0; i++) {
+        line.t *= 0.25;
+        line.size = sqrt(tilt * tilt + line.t * line.t);
+        out.less[i] = fa_max(0.0, out.line - fa_pieces_error(block->pieces, &mesh, &line, INFINITY));
+    }
+    out.mean = fa_pieces_error(block->pieces, &mesh, &mean, INFINITY);
+    out.right = fa_max(fa_pieces_real_error(block, right), fa_pieces_real_error(block, 0.0));
+    if (job->has_floor)
+        out.low = fa_max(fa_pieces_real_error(block, low), fa_pieces_real_error(block, 0.0));
+    return out;
+}
+
+#define FA_PIECES_WINDOWS 16
+
+/* what the tail's bounds at Re u = c are made of: once for a line.  0: no memory */
+FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
+{
+    const fa_pieces *law = block->pieces;
+    int n = fa_pieces_cells(law);
+    if (block->share_at == c)
+        return 1;
+    if (!block->cells && n > 0)
+        block->cells = fa_alloc(sizeof(fa_cell) * (size_t)n);
+    if (!block->cells && n > 0)
+        return 0;
+    block->own_share = fa_pieces_share(law, c);
+    block->share_size = fa_max(c * block->kappa, c * fa_pieces_end(law, 1));
+    fa_pieces_cut(law, c, block->share_size, block->cells);
+    block->share_at = c;
+    return 1;
+}
+
+/* log of a bound of |E[exp(u l)]| for all Im u >= t: by windows of the losses up to some t, then by the share of the
+ * atoms */
+FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
+{
+    double window = fa_pieces_end(block->pieces, 1) - block->kappa, border = FA_PI / window, far, near = 0.0, all,
+           shift = c * block->nodes.mean;
+    int i, n = fa_pieces_cells(block->pieces);
+    if (!fa_pieces_prepare(block, c))
+        return INFINITY;
+    all = 0.0;
+    for (i = 0; i < n; i++)
+        all += block->cells[i].s0;
+    while (border < t)
+        border *= 2.0;
+    far = fa_share_beyond(block->own_share, fa_max(t, 0.5 * border));
+    for (i = 0; i < FA_PIECES_WINDOWS; i++, border *= 2.0) {
+        double low = i ? 0.5 * border : t, bound = all - fa_cells_lost(block->cells, n, low, FA_PI / border);
+        if (far <= block->share_size + log(fa_max(near, bound)))
+            break;
+        near = fa_max(near, bound);
+        far = fa_share_beyond(block->own_share, border);
+    }
+    return (near > 0.0 ? fa_max(far, block->share_size + log(near)) : far) + 1e-10 - shift;
+}
+
+#endif

@@ -1,0 +1,387 @@
+/* line/ray_sums.h -- a job of losses with two ends each, beyond Im u = T: its sum is at as many places as its steps
+ * choose ends, and each term is integrated on a ray on which it falls.
+ *
+ *   prod M_b^n = sum over k of W_k(u) e^(u l_k), W_k = prod C(n,k) A_1^k A_0^(n-k)
+ *   from c + i T to the right where l_k < eps, to the left where l_k > eps:   u = c + i T + s e^(i phi), phi 35 degrees
+ *   s = S exp(y - e^(-y)), trapezoid rule of step g in y;   l_k = eps: w = 1/u on a segment
+ *
+ * Eight points at a time.  docs/algorithms/rays.md.
+ */
+#ifndef FA_LINE_RAY_SUMS_H
+#define FA_LINE_RAY_SUMS_H
+
+#include "flat_place.h"
+#include "ray_ends.h"
+
+#define FA_RAY_KINDS 8
+#define FA_RAY_PICKS 20000 /* combinations of all blocks but the longest, at most */
+#define FA_RAY_STRIP 0.8   /* |Im y| of the rule's error */
+#define FA_RAY_NEAR  4e-14 /* places nearer to eps than this, relative, count as there */
+#define FA_RAY_COS   0.81915204428899179
+#define FA_RAY_SIN   0.57357643635104609
+
+typedef struct {
+    double re[FA_LANE], im[FA_LANE];
+} fa_lanes;
+
+/* one block: how many of its steps may choose the upper end, and the table of W_k e^((c + i T) l_k)/M(c)^n */
+typedef struct {
+    fa_ends ends;
+    double steps, log_m, gap; /* log M(c)^n; the distance of the ends */
+    int terms, low, high;
+    fa_lanes *table;
+} fa_ray_block;
+
+typedef struct {
+    int n, last, picks; /* the block with the longest table, and combinations of the others */
+    fa_ray_block blocks[FA_RAY_KINDS];
+    double c, t, log_m, range, step; /* log of prod M(c)^n; the range of the sum; step of the rule in y */
+    double *place;                   /* of each combination, the last block's lower ends included */
+    int *left, *right, *at;          /* the last block's k next to eps on either side, and there (-1: none) */
+    double nearest;                  /* the least distance of a place from eps */
+    fa_lanes *prefix;
+    double *memory;
+} fa_rays;
+
+FA_FUNC void fa_rays_free(fa_rays *rays)
+{
+    free(rays->memory);
+    memset(rays, 0, sizeof(*rays));
+}
+
+/* the k that count: all but e^-45 of the terms' bounds at T */
+FA_FUNC void fa_ray_range(fa_ray_block *b, double c, double t)
+{
+    const fa_end *e = b->ends.end;
+    double up = fa_end_most(e + 1, b->terms, t) * exp(fa_min(600.0, c * b->gap)), low = fa_end_most(e, b->terms, t),
+           p = up / (low + up), n = b->steps, m = n * p, wide = 10.5 * sqrt(n * p * (1.0 - p)) + 14.0;
+    b->low = (int)fa_max(0.0, floor(m - wide));
+    b->high = (int)fa_min(n, ceil(m + wide));
+}
+
+/* memory for the tables, blocks in the order of their lengths.  0: too many combinations, or no memory */
+FA_FUNC int fa_rays_open(fa_rays *rays)
+{
+    size_t lanes = 0, doubles;
+    double picks = 1.0;
+    int b, longest = 0;
+    char *at;
+    for (b = 0; b < rays->n; b++) {
+        fa_ray_block *block = rays->blocks + b;
+        fa_ray_range(block, rays->c, rays->t);
+        lanes += (size_t)(block->high - block->low + 1);
+        if (block->high - block->low > rays->blocks[longest].high - rays->blocks[longest].low)
+            longest = b;
+    }
+    rays->last = longest;
+    for (b = 0; b < rays->n; b++)
+        picks *= b == longest ? 1.0 : rays->blocks[b].high - rays->blocks[b].low + 1.0;
+    if (!(picks <= FA_RAY_PICKS) || lanes > 1000000)
+        return 0;
+    rays->picks = (int)picks;
+    lanes += (size_t)(rays->blocks[longest].high - rays->blocks[longest].low + 1);
+    doubles = lanes * 2 * FA_LANE + (size_t)rays->picks * 3 + 8;
+    rays->memory = fa_alloc(sizeof(double) * doubles);
+    if (!rays->memory)
+        return 0;
+    at = (char *)rays->memory;
+    for (b = 0; b < rays->n; b++) {
+        rays->blocks[b].table = (fa_lanes *)at;
+        at += sizeof(fa_lanes) * (size_t)(rays->blocks[b].high - rays->blocks[b].low + 1);
+    }
+    rays->prefix = (fa_lanes *)at;
+    at += sizeof(fa_lanes) * (size_t)(rays->blocks[longest].high - rays->blocks[longest].low + 1);
+    rays->place = (double *)at;
+    rays->left = (int *)(rays->place + rays->picks);
+    rays->right = rays->left + rays->picks;
+    rays->at = rays->right + rays->picks;
+    return 1;
+}
+
+/* which k of the last block lie on which side of eps, for each combination */
+FA_FUNC void fa_rays_sort(fa_rays *rays, double eps)
+{
+    const fa_ray_block *last = rays->blocks + rays->last;
+    int i, b;
+    rays->nearest = INFINITY;
+    for (i = 0; i < rays->picks; i++) {
+        int x = i, k;
+        double place = last->steps * last->ends.end[0].place, size = fabs(place), f;
+        for (b = 0; b < rays->n; b++) {
+            const fa_ray_block *block = rays->blocks + b;
+            int m = block->high - block->low + 1;
+            if (b == rays->last)
+                continue;
+            place += block->steps * block->ends.end[0].place + (block->low + x % m) * block->gap;
+            size += fabs(block->steps * block->ends.end[0].place);
+            x /= m;
+        }
+        rays->place[i] = place;
+        f = (eps - place) / last->gap;
+        k = (int)floor(fa_max(last->low - 2.0, fa_min(last->high + 2.0, f + 0.5)));
+        rays->at[i] = -1;
+        if (fabs(f - k) * last->gap < FA_RAY_NEAR * (1.0 + fabs(eps) + size)) {
+            rays->at[i] = k >= last->low && k <= last->high ? k : -1;
+            rays->left[i] = k - 1;
+            rays->right[i] = k + 1;
+        }
+        else {
+            rays->left[i] = (int)floor(fa_max(last->low - 2.0, fa_min(last->high + 2.0, f)));
+            rays->right[i] = rays->left[i] + 1;
+        }
+        rays->left[i] = rays->left[i] < last->high ? rays->left[i] : last->high;
+        rays->right[i] = rays->right[i] > last->low ? rays->right[i] : last->low;
+        if (rays->left[i] >= last->low)
+            rays->nearest = fa_min(rays->nearest, eps - place - rays->left[i] * last->gap);
+        if (rays->right[i] <= last->high)
+            rays->nearest = fa_min(rays->nearest, place + rays->right[i] * last->gap - eps);
+    }
+}
+
+FA_INLINE void fa_times(double *re, double *im, double br, double bi)
+{
+    double a = *re * br - *im * bi;
+    *im = *re * bi + *im * br;
+    *re = a;
+}
+
+/* the table of a block for k in [from, to] at eight points u, from its middle on both ways */
+FA_FUNC void fa_ray_fill(const fa_rays *rays, fa_ray_block *b, int from, int to, const double *ur, const double *ui)
+{
+    double n = b->steps, l0 = b->ends.end[0].place, upr[FA_LANE], upi[FA_LANE], downr[FA_LANE], downi[FA_LANE],
+           wr[FA_LANE], wi[FA_LANE], choose, l;
+    int i, k, mid = (b->low + b->high) / 2;
+    fa_lanes *table = b->table - b->low;
+    mid = mid < from ? from : mid > to ? to : mid;
+    l = n * l0 + mid * b->gap;
+    choose = lgamma(n + 1.0) - lgamma(mid + 1.0) - lgamma(n - mid + 1.0);
+    for (i = 0; i < FA_LANE; i++) {
+        double vr = ur[i] - (b->ends.is_flipped ? 1.0 : 0.0), over = 1.0 / (vr * vr + ui[i] * ui[i]), ai, bi, s2, cr,
+               ci, ar = fa_end_at(b->ends.end, b->terms, vr * over, -ui[i] * over, &ai),
+               br = fa_end_at(b->ends.end + 1, b->terms, vr * over, -ui[i] * over, &bi), size, turn;
+        size = exp(rays->c * b->gap);
+        turn = rays->t * b->gap;
+        cr = br * size * cos(turn) - bi * size * sin(turn);
+        ci = br * size * sin(turn) + bi * size * cos(turn);
+        s2 = 1.0 / (ar * ar + ai * ai);
+        upr[i] = (cr * ar + ci * ai) * s2;
+        upi[i] = (ci * ar - cr * ai) * s2;
+        s2 = 1.0 / (upr[i] * upr[i] + upi[i] * upi[i]);
+        downr[i] = upr[i] * s2;
+        downi[i] = -upi[i] * s2;
+        size = exp(choose + 0.5 * mid * log(br * br + bi * bi) + 0.5 * (n - mid) * log(ar * ar + ai * ai) +
+                   rays->c * l - b->log_m);
+        turn = mid * atan2(bi, br) + (n - mid) * atan2(ai, ar) + rays->t * l;
+        wr[i] = table[mid].re[i] = size * cos(turn);
+        wi[i] = table[mid].im[i] = size * sin(turn);
+    }
+    for (k = mid; k < to; k++) {
+        double f = (n - k) / (k + 1.0);
+        FA_PRAGMA(omp simd)
+        for (i = 0; i < FA_LANE; i++) {
+            double x = f * (wr[i] * upr[i] - wi[i] * upi[i]);
+            wi[i] = f * (wr[i] * upi[i] + wi[i] * upr[i]);
+            wr[i] = x;
+            table[k + 1].re[i] = wr[i];
+            table[k + 1].im[i] = wi[i];
+        }
+    }
+    memcpy(wr, table[mid].re, sizeof(wr));
+    memcpy(wi, table[mid].im, sizeof(wi));
+    for (k = mid; k > from; k--) {
+        double f = k / (n - k + 1.0);
+        FA_PRAGMA(omp simd)
+        for (i = 0; i < FA_LANE; i++) {
+            double x = f * (wr[i] * downr[i] - wi[i] * downi[i]);
+            wi[i] = f * (wr[i] * downi[i] + wi[i] * downr[i]);
+            wr[i] = x;
+            table[k - 1].re[i] = wr[i];
+            table[k - 1].im[i] = wi[i];
+        }
+    }
+}
+
+/* the product of the other blocks' entries of a combination, times what is there */
+FA_INLINE void fa_ray_pick(const fa_rays *rays, int x, double *re, double *im)
+{
+    int b, i;
+    for (b = 0; b < rays->n; b++) {
+        const fa_ray_block *block = rays->blocks + b;
+        const fa_lanes *w;
+        int m = block->high - block->low + 1;
+        if (b == rays->last)
+            continue;
+        w = block->table + x % m;
+        x /= m;
+        FA_PRAGMA(omp simd)
+        for (i = 0; i < FA_LANE; i++) {
+            double a = re[i] * w->re[i] - im[i] * w->im[i];
+            im[i] = re[i] * w->im[i] + im[i] * w->re[i];
+            re[i] = a;
+        }
+    }
+}
+
+FA_FUNC void fa_ray_fill_others(const fa_rays *rays, const double *ur, const double *ui)
+{
+    int b;
+    for (b = 0; b < rays->n; b++)
+        if (b != rays->last)
+            fa_ray_fill(rays, (fa_ray_block *)rays->blocks + b, rays->blocks[b].low, rays->blocks[b].high, ur, ui);
+}
+
+/* sums of the last block's table from its far end on, each term as it is where the next one is cut: at k, the sum of
+ * W_j e^(d (l_j - l_k)), j <= k (way 1) or j >= k (way -1) */
+FA_FUNC void fa_ray_prefix(fa_rays *rays, int from, int to, int way, const double *dr, const double *di)
+{
+    const fa_ray_block *b = rays->blocks + rays->last;
+    const fa_lanes *table = b->table - b->low;
+    fa_lanes *out = rays->prefix - b->low;
+    double fr[FA_LANE], fi[FA_LANE], ar[FA_LANE] = {0.0}, ai[FA_LANE] = {0.0};
+    int i, k;
+    for (i = 0; i < FA_LANE; i++) {
+        double e = exp(fa_max(-700.0, -way * dr[i] * b->gap)), turn = -way * di[i] * b->gap;
+        fr[i] = e * cos(turn);
+        fi[i] = e * sin(turn);
+    }
+    for (k = way > 0 ? from : to; k >= from && k <= to; k += way) {
+        FA_PRAGMA(omp simd)
+        for (i = 0; i < FA_LANE; i++) {
+            double x = table[k].re[i] + ar[i] * fr[i] - ai[i] * fi[i];
+            ai[i] = table[k].im[i] + ar[i] * fi[i] + ai[i] * fr[i];
+            ar[i] = x;
+            out[k].re[i] = ar[i];
+            out[k].im[i] = ai[i];
+        }
+    }
+}
+
+/* sum of W_k e^(d (l_k - eps)) over the places on one side of eps at eight points, all sizes over prod M(c)^n; least:
+ * the smallest |Re d| */
+FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, const double *ur, const double *ui, const double *dr,
+                         const double *di, double least, double *re_out, double *im_out)
+{
+    const fa_ray_block *b = rays->blocks + rays->last;
+    const int *cut = way > 0 ? rays->left : rays->right;
+    int i, j, from = b->high + 1, to = b->low - 1, reach = (int)fa_min(1e6, ceil(50.0 / (least * b->gap)));
+    for (j = 0; j < FA_LANE; j++)
+        re_out[j] = im_out[j] = 0.0;
+    for (i = 0; i < rays->picks; i++)
+        if (cut[i] >= b->low && cut[i] <= b->high) {
+            from = cut[i] < from ? cut[i] : from;
+            to = cut[i] > to ? cut[i] : to;
+        }
+    if (from > to)
+        return;
+    if (way > 0)
+        from = from - reach > b->low ? from - reach : b->low;
+    else
+        to = to + reach < b->high ? to + reach : b->high;
+    fa_ray_fill_others(rays, ur, ui);
+    fa_ray_fill(rays, rays->blocks + rays->last, from, to, ur, ui);
+    fa_ray_prefix(rays, from, to, way, dr, di);
+    for (i = 0; i < rays->picks; i++) {
+        double re[FA_LANE], im[FA_LANE], away;
+        const fa_lanes *w;
+        if (cut[i] < b->low || cut[i] > b->high)
+            continue;
+        away = rays->place[i] + cut[i] * b->gap - eps;
+        if (fabs(away) * least > 50.0)
+            continue;
+        w = rays->prefix + (cut[i] - b->low);
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < FA_LANE; j++) {
+            double co, si = fa_sincos_v(di[j] * away, &co), e = fa_exp_plain_v(fa_max(-690.0, dr[j] * away));
+            re[j] = e * (w->re[j] * co - w->im[j] * si);
+            im[j] = e * (w->re[j] * si + w->im[j] * co);
+        }
+        fa_ray_pick(rays, i, re, im);
+        for (j = 0; j < FA_LANE; j++) {
+            re_out[j] += re[j];
+            im_out[j] += im[j];
+        }
+    }
+}
+
+/* the part beyond T of delta (and of its derivative in -eps) over prod M(c)^n e^(-(c-1) eps), Im part's phase e^(-i T
+ * eps) not yet taken: both rays */
+FA_FUNC void fa_ray_both(fa_rays *rays, double eps, double *sum)
+{
+    double scale = fa_min(1.0 / rays->range, rays->t / 20.0),
+           far = fa_min(42.0 / (rays->nearest * FA_RAY_COS), 1e16 * rays->t), end = log(far / scale);
+    int way, i;
+    for (way = 1; way >= -1; way -= 2) {
+        double y = -3.6;
+        while (y < end) {
+            double ur[FA_LANE], ui[FA_LANE], dr[FA_LANE], di[FA_LANE], re[FA_LANE], im[FA_LANE], grow[FA_LANE],
+                least = INFINITY;
+            for (i = 0; i < FA_LANE; i++, y += rays->step) {
+                double e = exp(-y), s = scale * exp(y - e);
+                dr[i] = way * FA_RAY_COS * s;
+                di[i] = FA_RAY_SIN * s;
+                ur[i] = rays->c + dr[i];
+                ui[i] = rays->t + di[i];
+                grow[i] = s * (1.0 + e) * rays->step;
+                least = fa_min(least, fa_max(fabs(dr[i]), 1e-300));
+            }
+            fa_ray_side(rays, eps, way, ur, ui, dr, di, least, re, im);
+            for (i = 0; i < FA_LANE; i++) {
+                double gr = way * FA_RAY_COS * grow[i], gi = FA_RAY_SIN * grow[i], pr = ur[i], pi = ui[i], over;
+                fa_times(&pr, &pi, ur[i] - 1.0, ui[i]); /* u (u - 1) */
+                over = 1.0 / (pr * pr + pi * pi);
+                fa_times(&gr, &gi, pr * over, -pi * over);
+                fa_times(&gr, &gi, re[i], im[i]);
+                sum[0] += gr;
+                sum[1] += gi;
+                fa_times(&gr, &gi, ur[i] - 1.0, ui[i]);
+                sum[2] += gr;
+                sum[3] += gi;
+            }
+        }
+    }
+}
+
+/* the same of places at eps: the integral of W(1/w)/(1 - w) over w from 0 to 1/(c + i T), by 32 points */
+FA_FUNC void fa_ray_there(fa_rays *rays, double *sum)
+{
+    double over = 1.0 / (rays->c * rays->c + rays->t * rays->t), endr = rays->c * over, endi = -rays->t * over;
+    const fa_ray_block *b = rays->blocks + rays->last;
+    int part, i, k, place = fa_gauss_place(32), any = 0;
+    for (k = 0; k < rays->picks; k++)
+        any |= rays->at[k] >= 0;
+    for (part = 0; any && part < 32; part += FA_LANE) {
+        double ur[FA_LANE], ui[FA_LANE], wr[FA_LANE], wi[FA_LANE], weight[FA_LANE], re[FA_LANE], im[FA_LANE];
+        for (i = 0; i < FA_LANE; i++) {
+            int j = part + i, at = place + (j < 16 ? 15 - j : j - 16);
+            double x = 0.5 * (1.0 + (j < 16 ? -fa_gauss_node[at] : fa_gauss_node[at])), size;
+            wr[i] = x * endr;
+            wi[i] = x * endi;
+            size = 1.0 / (wr[i] * wr[i] + wi[i] * wi[i]);
+            ur[i] = wr[i] * size;
+            ui[i] = -wi[i] * size;
+            weight[i] = 0.5 * fa_gauss_weight[at];
+        }
+        fa_ray_fill_others(rays, ur, ui);
+        fa_ray_fill(rays, rays->blocks + rays->last, b->low, b->high, ur, ui);
+        for (k = 0; k < rays->picks; k++) {
+            if (rays->at[k] < 0)
+                continue;
+            memcpy(re, b->table[rays->at[k] - b->low].re, sizeof(re));
+            memcpy(im, b->table[rays->at[k] - b->low].im, sizeof(im));
+            fa_ray_pick(rays, k, re, im);
+            for (i = 0; i < FA_LANE; i++) {
+                double gr = weight[i] * endr, gi = weight[i] * endi, vr = 1.0 - wr[i], vi = -wi[i],
+                       size = 1.0 / (vr * vr + vi * vi);
+                fa_times(&gr, &gi, vr * size, -vi * size);
+                fa_times(&gr, &gi, re[i], im[i]);
+                sum[0] += gr;
+                sum[1] += gi;
+                fa_times(&gr, &gi, ur[i] - 1.0, ui[i]);
+                sum[2] += gr;
+                sum[3] += gi;
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* loss/cells.h -- moments of neighbouring losses, and how much phases that differ take from the modulus of their sum.
+ *
+ * A cell is a part of a panel, a panel of a table or an atom.  docs/algorithms/panels.md has the proof.
+ */
+#ifndef FA_LOSS_CELLS_H
+#define FA_LOSS_CELLS_H
+
+#include "pieces.h"
+
+#define FA_CELLS 64 /* of a panel */
+
+/* a part of the losses, between two of them: its moments under e^(cL) Q, of L less `low` */
+typedef struct {
+    double low, high, s0, s1, s2;
+} fa_cell;
+
+/* adds the part from lost loss on that a point has */
+FA_INLINE void fa_cell_add(fa_cell *cell, double loss, double weight)
+{
+    double away = loss - cell->low;
+    cell->s0 += weight;
+    cell->s1 += weight * away;
+    cell->s2 += weight * away * away;
+}
+
+FA_INLINE int fa_pieces_cells(const fa_pieces *law)
+{
+    return FA_CELLS * law->n_panels + law->table.n_panels + law->n_atoms;
+}
+
+/* cells of all densities, each with moments by a rule of its own, and atoms, over e^size, in the order of their losses
+ */
+FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell *first)
+{
+    double v = law->is_flipped ? 1.0 - c : c, slope;
+    int i, k, j, place = fa_gauss_place(FA_GAUSS_LEAST), half_n = FA_GAUSS_LEAST / 2, n = fa_pieces_cells(law);
+    fa_cell *out = first;
+    for (i = 0; i < law->n_panels; i++) {
+        const fa_panel *p = law->panels + i;
+        double half = 0.5 * (p->high - p->low) / FA_CELLS;
+        for (k = 0; k < FA_CELLS; k++, out++) {
+            double mid = p->low + half * (2 * k + 1);
+            *out = (fa_cell){fa_panel_loss(p, mid - half, &slope), fa_panel_loss(p, mid + half, &slope), 0.0, 0.0, 0.0};
+            for (j = 0; j < 2 * half_n; j++) {
+                int at = place + (j < half_n ? j : j - half_n);
+                double x = mid + (j < half_n ? -half : half) * fa_gauss_node[at], loss = fa_panel_loss(p, x, &slope);
+                fa_cell_add(out, loss,
+                            fa_gauss_weight[at] * half *
+                                exp(p->log_density + p->slope * (x - p->low) + v * loss - size));
+            }
+        }
+    }
+    for (i = 0; i < law->table.n_panels; i++, out++) {
+        const fa_atom *a = law->table.points + (size_t)i * FA_TABLE_ROW;
+        *out = (fa_cell){INFINITY, -INFINITY, 0.0, 0.0, 0.0};
+        for (j = 0; j < FA_TABLE_ROW; j++) {
+            out->low = fa_min(out->low, a[j].loss);
+            out->high = fa_max(out->high, a[j].loss);
+        }
+        for (j = 0; j < FA_TABLE_TEN; j++)
+            fa_cell_add(out, a[j].loss, exp(a[j].log_weight + v * a[j].loss - size));
+    }
+    for (i = 0; i < law->n_atoms; i++, out++) {
+        const fa_atom *a = law->atoms + i;
+        *out = (fa_cell){a->loss, a->loss, exp(fa_min(600.0, a->log_weight + v * a->loss - size)), 0.0, 0.0};
+    }
+    for (i = 1; i < n; i++) {
+        fa_cell kept = first[i];
+        for (j = i; j > 0 && first[j - 1].low > kept.low; j--)
+            first[j] = first[j - 1];
+        first[j] = kept;
+    }
+}
+
+/* Windows of neighbouring cells of up to `window`: by how much the integral of e^(cL) is less than it could be, for Im
+ * u from t on, where phases in a window differ by at most pi: of a window's mass p, p (1 - sqrt(1 - 4 t^2 Var/pi^2)) */
+FA_FUNC double fa_cells_lost(const fa_cell *cells, int n, double t, double window)
+{
+    double lost = 0.0, unit = 4.0 / (FA_PI * FA_PI) * t * t * 0.9999;
+    int i, j;
+    for (i = 0; i < n; i = j) {
+        fa_cell w = cells[i];
+        double bend;
+        for (j = i + 1; j < n && fa_max(w.high, cells[j].high) - fa_min(w.low, cells[j].low) <= window; j++) {
+            double low = fa_min(w.low, cells[j].low), a = w.low - low, b = cells[j].low - low;
+            w.s2 = w.s2 + 2.0 * a * w.s1 + a * a * w.s0 + cells[j].s2 + 2.0 * b * cells[j].s1 + b * b * cells[j].s0;
+            w.s1 = w.s1 + a * w.s0 + cells[j].s1 + b * cells[j].s0;
+            w.s0 += cells[j].s0;
+            w.high = fa_max(w.high, cells[j].high);
+            w.low = low;
+        }
+        if (!(w.high - w.low <= window) || !(w.s0 > 0.0))
+            continue;
+        bend = fa_min(1.0, unit * fa_max(0.0, w.s2 / w.s0 - (w.s1 / w.s0) * (w.s1 / w.s0)));
+        lost += w.s0 * bend / (1.0 + sqrt(1.0 - bend));
+    }
+    return lost;
+}
+
+#endif
