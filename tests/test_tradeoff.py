@@ -305,3 +305,49 @@ REFUSED = [
 def test_bad_input_is_refused_with_its_name(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+RATES = np.array([1e-3, 0.05, 0.2, 0.4, 0.6, 0.95])
+
+
+@pytest.mark.parametrize("size", [0.2, 1.0, 3.0])
+def test_one_release_of_laplace_noise_is_known_from_both_sides(size):
+    """Dong, Roth, Su 2022, appendix: a line, a hyperbola, a line."""
+    found = fa.tradeoff_bounds(fa.Laplace(1.0 / size), fpr=RATES)
+    far = RATES > 0.5
+    middle = np.exp(-size) / (4.0 * RATES)
+    true = np.where(far, np.exp(-size) * (1.0 - RATES), np.where(RATES < 0.5 * np.exp(-size), np.nan, middle))
+    true = np.where(np.isnan(true), 1.0 - np.exp(size) * RATES, true)
+    assert (found.lower <= true * (1.0 + 1e-15)).all()
+    assert (true * (1.0 - 1e-15) <= found.upper).all()
+    assert (found.upper - found.lower <= 1e-6).all()
+
+
+def test_one_response_is_two_lines():
+    """Kairouz, Oh, Viswanath 2015."""
+    found = fa.tradeoff_bounds(fa.PureDP(1.0), fpr=RATES)
+    true = np.maximum(1.0 - math.e * RATES, (1.0 - RATES) / math.e)
+    assert (found.lower <= true * (1.0 + 1e-15)).all()
+    assert (true * (1.0 - 1e-15) <= found.upper).all()
+    assert (found.upper - found.lower <= 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        fa.Laplace(5.0) * 100,
+        fa.Laplace(2.0).poisson(0.1) * 50,
+        fa.PureDP(0.1) * 500 + fa.Laplace(2.0) * 2,
+        fa.Laplace(5.0) * 20 + fa.Gaussian(1.0).poisson(0.01) * 200,
+    ],
+    ids=repr,
+)
+def test_curves_of_losses_that_are_data_are_known_from_both_sides(job):
+    """And each direction is the inverse of the other: that is how one set of tests sees both."""
+    found = fa.tradeoff_bounds(job, fpr=RATES)
+    assert (found.upper - found.lower <= 1e-5).all()
+    one = fa.tradeoff_bounds(job, fpr=RATES, neighbors="remove")
+    back = fa.tradeoff_bounds(job, fpr=one.upper, neighbors="add")
+    assert (back.lower <= RATES * (1.0 + 1e-12)).all()
+    assert (fa.tradeoff_bounds(job, fpr=one.lower, neighbors="add").upper >= RATES * (1.0 - 1e-12)).all()
+    assert (back.upper >= RATES - 1e-4).all()

@@ -44,6 +44,11 @@ def rates(
         lower, upper = (np.max([one[i] for one in each], axis=0) for i in (0, 1))
     else:
         lower, upper = (np.min([one[i] for one in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
+    if relation not in _REVERSE and not job.is_gaussian and (status_of(lower, upper) != Status.TIGHT).any():
+        known = supporting_lines(process, fpr, relation, threads, positives=positives)
+        lower, upper = np.maximum(lower, known.lower.ravel()), np.minimum(upper, known.upper.ravel())
+        lower = np.minimum(lower, upper) if positives else lower
+        upper = np.maximum(lower, upper)
     status = status_of(lower, upper)
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)

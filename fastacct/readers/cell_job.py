@@ -195,7 +195,7 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     given = (*job.columns, *job.data, np.ascontiguousarray(target))
     kernel = partial(_kernels.exact_job, mirrored=job.is_mirrored, spacing=job.spacing)
     aside(partial(kernel, *given, *out, quantity=what, directions=directions))
-    if job.is_plain:
+    if job.is_plain and not job.data.times.size:
         out.slope[:] = np.nan  # as in `_read_sampled`
     return out
 

@@ -7,6 +7,7 @@ numbers and any other spelling of it give the same bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,7 +22,17 @@ from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Cell, Process
-from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, EPSILON, REMOVE, CellJob, Reading, job_of, read_sampled
+from fastacct.readers.cell_job import (
+    ADD,
+    BOTH,
+    CELLS_PER_TASK,
+    EPSILON,
+    REMOVE,
+    CellJob,
+    Reading,
+    job_of,
+    read_sampled,
+)
 from fastacct.readers.infinite import read_whole
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
@@ -42,6 +53,7 @@ class Contour:
     def __init__(self, process: Process, relation: Relation) -> None:
         self.shape = process.shape
         self.directions = kernel_directions(relation)
+        self.is_gaussian = process.is_gaussian
         self.is_mirrored = relation == "replace_one"
         """Both directions are one."""
         self._relation = relation
@@ -58,6 +70,16 @@ class Contour:
         """That of a job whatever its losses are; kept with the job."""
         kept: dict[Relation, Contour] = process.__dict__.setdefault("kept_lines", {})
         return kept.get(relation) or kept.setdefault(relation, cls(process, relation))
+
+    @cached
+    def is_known(self) -> bool:
+        """Whether all losses are mixtures or data."""
+        try:
+            for cell in range(math.prod(self.shape)):
+                self._job(cell)
+        except OutOfReachError:
+            return False
+        return True
 
     def read_cell(self, cell: int, target: Cells, what: Quantity) -> Reading | None:
         """Bounds of one cell; None where some of its losses are neither mixtures nor data."""

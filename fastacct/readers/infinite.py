@@ -6,8 +6,9 @@ import math
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
 from fastacct.core.inputs import Cells
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, CellJob, Reading, read_job
 from fastacct_ext._kernels import Directions, Quantity
@@ -51,7 +52,17 @@ def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
         upper = np.minimum(np.logaddexp(reading.upper, math.log(most)) * (1.0 - _ULP) + _ULP, 0.0)
     else:
         upper = np.minimum((reading.upper + most) * (1.0 + _ULP), 1.0)
-    return reading._replace(upper=upper, lower=np.minimum(reading.lower, upper))
+    lower = np.minimum(reading.lower, upper)
+    wide = _status(lower, upper, what == LOG_DELTA)
+    return reading._replace(upper=upper, lower=lower, status=np.maximum(reading.status, wide))
+
+
+def _status(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:
+    if not is_log:
+        return status_of(lower, upper)
+    with np.errstate(invalid="ignore"):
+        tight = (upper == -np.inf) | (upper - lower <= TIGHT_WIDTH)
+    return np.where(tight, Status.TIGHT, Status.LOOSE).astype(np.uint8)
 
 
 def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Reading:
@@ -68,8 +79,7 @@ def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Re
         low, high = np.log(reading.lower), np.log(reading.upper)
         low, high = low - _PAD * (1.0 + np.abs(low)), np.minimum(high + _PAD * (1.0 + np.abs(high)), 0.0)
         low, high = np.where(reading.lower > 0.0, low, -np.inf), np.where(reading.upper > 0.0, high, -np.inf)
-        tight = (high == -np.inf) | (high - low <= TIGHT_WIDTH)
-    return Reading(low, high, reading.slope, np.where(tight, 0, 1).astype(np.uint8))
+    return Reading(low, high, reading.slope, _status(low, high, True))
 
 
 Ends = tuple[float, float]

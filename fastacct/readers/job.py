@@ -188,8 +188,9 @@ def _contour(process: Process, ask: Ask) -> Bounds:
 
 
 def is_exact_curve(job: Process, relation: Relation) -> bool:
-    """Whether the contour reads all of a job, and exactly."""
-    return job.tight and Contour.reads(job.decompose(relation))
+    """Whether all losses of a job are known, and are mixtures or data."""
+    whole = job.decompose(relation)
+    return job.tight and (Contour.reads(whole) or Contour.of(whole, relation).is_known)
 
 
 def contour_of(job: Process, relation: Relation, what: str) -> Contour:

@@ -34,7 +34,10 @@ _STEPS: Final = 60
 _CLOSE: Final = 1e-6
 """Of log fpr: V is flat at its minimum, so that this loses 1e-12 of it."""
 _DIFFERENCE: Final = 1e-4
-_WIDENINGS: Final = 8
+_WIDENINGS: Final = 14
+_LEAST_STEP: Final = 1e-9
+_WORSE: Final = 1.0 - 1e-9
+"""Of a rate, where a point that was visited on the way is better than the search's last one."""
 
 Mask = NDArray[np.bool_]
 
@@ -75,13 +78,18 @@ class _Direction:
         self.other = way if way == BOTH or job.is_mirrored else REMOVE if way == ADD else ADD
         self.everywhere = np.arange(fpr.size)
         self.zero: dict[int, tuple[Mask, Reading]] = {}
-        self.tpr_upper, self.fnr_lower = np.ones(fpr.size), np.zeros(fpr.size)
+        self.tpr_upper, self.fnr_lower, self.best = np.ones(fpr.size), np.zeros(fpr.size), np.zeros(fpr.size)
 
     def rates(self, both: bool) -> Rates:
         """Search, then bounds at the best epsilon found."""
         self.bounded_loss()
         e, curvature = self.threshold()
         best = self.value(self.everywhere, e)
+        kink = np.flatnonzero((best.tpr_upper * _WORSE > self.tpr_upper) | (best.fnr_lower < self.fnr_lower * _WORSE))
+        if kink.size:  # at the end of a loss, say, which no search hits
+            e[kink], curvature[kink] = self.best[kink], 0.0
+            for column, values in zip(best, self.value(kink, e[kink]), strict=True):
+                column[kink] = values
         tpr_lower, fnr_upper = self.fpr.copy(), _complement(self.fpr)
         if both:
             tpr, fnr = self.enclose(e, curvature, best)
@@ -94,7 +102,7 @@ class _Direction:
         zero = np.zeros(self.fpr.size)
         self.value(self.everywhere, zero)
         for way, sign in ((self.way, 1.0), (self.other, -1.0)):
-            if way == ADD:
+            if way == ADD or not self.job.is_gaussian:
                 end = self.job.read(self.cells, zero, EPSILON, way, self.threads, only_upper=True).upper
                 at = np.flatnonzero(end < np.inf)
                 self.value(at, sign * end[at] * (1.0 + PAD))
@@ -137,6 +145,8 @@ class _Direction:
     def record(self, at: Index, e: Cells, log_delta_upper: Cells) -> None:
         """Every point visited is a bound: keep the best."""
         found = _value(self.fpr[at], e, log_delta_upper, log_delta_upper)
+        better = (found.tpr_upper < self.tpr_upper[at]) | (found.fnr_lower > self.fnr_lower[at])
+        self.best[at[better]] = e[better]
         self.tpr_upper[at] = np.minimum(self.tpr_upper[at], found.tpr_upper)
         self.fnr_lower[at] = np.maximum(self.fnr_lower[at], found.fnr_lower)
 
@@ -216,8 +226,9 @@ class _Direction:
         width = np.where(e >= 0.0, best.tpr_upper - best.tpr_lower, best.fnr_upper - best.fnr_lower)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.sqrt(8.0 * width / curvature)
-        step = np.clip(np.where(np.isfinite(step), step, 1e-3), 1e-9 * (1.0 + np.abs(e)), 1.0)
-        left = np.flatnonzero((best.tpr_upper > best.tpr_lower) & (curvature > 0.0))
+        least = _LEAST_STEP * (1.0 + np.abs(e))
+        step = np.where(curvature > 0.0, np.clip(np.where(np.isfinite(step), step, 1e-3), least, 1.0), 4.0 * least)
+        left = np.flatnonzero(best.tpr_upper > best.tpr_lower)
         for _ in range(_WIDENINGS):
             if not left.size:
                 break
