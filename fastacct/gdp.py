@@ -68,7 +68,7 @@ def gdp(
     is what mu tends to as the floor, in (0, 1], goes to 0.  At usual deltas it is far smaller.  "add" and "remove" have
     the same answer as "add_remove": the Gaussian's curve is its own inverse.  mu is inf where epsilon at `delta_floor`
     could not be bounded, or delta at epsilon 0 not below 1 (mu above about 12: no privacy to speak of).  Jobs are
-    Gaussians, their samples and mixtures; arguments and errors as in `epsilon`.
+    those of which `tradeoff` knows the curve itself; arguments and errors as in `epsilon`.
 
     References
     ----------

@@ -37,9 +37,10 @@ def tradeoff(
 ) -> float | Floats:
     """Smallest false-negative rate that any attack on a job can have at a false-positive rate.
 
-    **Guarantee.** Certified lower bound, the safe side: no attack whatsoever misses less.  For Gaussians, their samples
-    and mixtures the curve itself; for other jobs ("add_remove", "zero_out", "replace_one") the largest of the lines
-    that certified deltas prove, and nothing is known from above (`LOOSE`).
+    **Guarantee.** Certified lower bound, the safe side: no attack whatsoever misses less.  The curve itself where the
+    contour integral certifies the job: Gaussians, Laplace and discrete noises, tables, your own densities, their
+    samples, and sums of them.  For other jobs ("add_remove", "zero_out", "replace_one") the largest of the lines that
+    certified deltas prove, and nothing is known from above (`LOOSE`).
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def tradeoff(
     Returns
     -------
     float or ndarray
-        Values in [0, 1 - fpr].  Relative accuracy of 1e-9 and better where both rates are above 1e-6.
+        Values in [0, 1 - fpr].  Relative accuracy of 1e-9 and better for Gaussians where both rates are above 1e-6.
 
     References
     ----------

@@ -8,6 +8,7 @@ import pytest
 from mpmath import binomial, exp, expm1, mp, mpf
 
 import fastacct as fa
+from fastacct import Status
 
 
 def laplace_sum(kinds, epsilon):
@@ -127,6 +128,42 @@ def test_infinite_losses_beside_a_mixture_have_two_directions():
     job = fa.TruncatedLaplace(2.0, 40.0) * 2 + mixture * 30
     one, other, both = (fa.epsilon(job, delta=1e-3, neighbors=way) for way in ("add", "remove", "add_remove"))
     assert other < one == both
+
+
+TABLES = fa.from_pmf([0.8, 0.2], [0.02, 0.98]) * 2, fa.from_pmf([1.0, 8e-22], [0.08, 0.92]) * 5
+FAR = [
+    (fa.PureDP(31.0).poisson(1e-9) * 1, 1e-10, "remove", 10.1714118964099),
+    (fa.PureDP(31.0).poisson(1e-6) * 8, 1e-40, "remove", 103.106931573036),
+    (fa.PureDP(200.0).poisson(0.3) * 12 + TABLES[0], 1e-9, "remove", 2392.927140806264),
+    (fa.PureDP(10.0).poisson(0.9) * 20, 0.9999, "remove", 98.1296739088),
+    (fa.PureDP(12.0).poisson(0.9) * 20, 0.9999, "remove", 122.132638272),
+    (TABLES[1], 0.999, "add", 87.7317075417),
+    (fa.PureDP(100.0).poisson(0.999999) * 20, 0.999, "remove", 1993.072042207),
+]
+
+
+@pytest.mark.parametrize(("job", "delta", "way", "true"), FAR, ids=str)
+def test_large_losses_and_large_deltas(job, delta, way, true):
+    """By enumeration in 60 digits: losses above 30 at small rates, tables that underflow, lines next to 1."""
+    found = fa.epsilon_bounds(job, delta=delta, neighbors=way)
+    assert found.lower <= true * (1.0 + 1e-12)
+    assert true * (1.0 - 1e-12) <= found.upper
+    assert found.status == Status.TIGHT
+
+
+def test_infinite_losses_with_nearly_all_of_the_mass():
+    """By enumeration in 80 digits: what the target leaves of 1 is a fortieth of what infinite losses leave."""
+    p, q = [0.9999685388627562, 3.1461137243885015e-05, 1.3245057714558204e-34], [0.0, 3.901668933036251e-12]
+    job = fa.PureDP(3.0).poisson(0.01) * 8 + fa.from_pmf(p, [*q, 0.9999999999960983]) * 3
+    found = fa.epsilon_bounds(job, delta=0.9999999999999992, neighbors="remove")
+    assert found.lower <= 44.0179597477236 <= found.upper
+    assert found.upper - found.lower <= 1e-8
+
+
+@pytest.mark.parametrize(("count", "delta"), [(331, 4e-5), (1000, 1e-3), (3000, 1e-9)])
+def test_many_releases_of_little_noise(count, delta):
+    """Where no ray is narrow, the line that ends is."""
+    assert fa.epsilon_bounds(fa.Laplace(0.8) * count, delta=delta).status == Status.TIGHT
 
 
 JOBS = [

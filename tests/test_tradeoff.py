@@ -316,7 +316,7 @@ def test_one_release_of_laplace_noise_is_known_from_both_sides(size):
     found = fa.tradeoff_bounds(fa.Laplace(1.0 / size), fpr=RATES)
     far = RATES > 0.5
     middle = np.exp(-size) / (4.0 * RATES)
-    true = np.where(far, np.exp(-size) * (1.0 - RATES), np.where(RATES < 0.5 * np.exp(-size), np.nan, middle))
+    true = np.where(far, np.exp(-size) * (1.0 - RATES), np.where(0.5 * np.exp(-size) > RATES, np.nan, middle))
     true = np.where(np.isnan(true), 1.0 - np.exp(size) * RATES, true)
     assert (found.lower <= true * (1.0 + 1e-15)).all()
     assert (true * (1.0 - 1e-15) <= found.upper).all()

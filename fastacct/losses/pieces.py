@@ -34,6 +34,8 @@ _MOST_SHARES: Final = 64
 _LEAST: Final = 1e-150
 _MOST: Final = 1e5
 """Losses and rates that the kernels take."""
+_TINY: Final = 1e-323
+"""What products below 1e-307 round, at most."""
 _PROPER: Final = 1e-11
 """By how much masses may miss 1 in all before what is wrong with them is no rounding."""
 
@@ -109,16 +111,19 @@ class Pieces(Record):
             apart = np.abs(table.slices[:, 2])  # L' grows with the loss: its least is at the lower end
             slices[:, 2] *= 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(np.minimum(apart - table.slices[:, 1], 700.0)))
             table = Table(_sampled_rows(table.points, rate), slices, table.missed)
-        return Pieces(atoms, panels, table, Lost((rate * taken[0] / pad, rate * taken[1] * pad + rest), (0.0, rest)))
+        low, high = max(0.0, rate * taken[0] / pad - _TINY), rate * taken[1] * pad + _TINY * (taken[1] > 0.0)
+        return Pieces(atoms, panels, table, Lost((low, high + rest), (0.0, rest)))
 
 
 def _sampled_rows(rows: Cells, rate: float) -> Cells:
     """Points of a Poisson sample, under the same Q."""
     loss, log_weight, slip, fine = rows.T
     near = np.minimum(loss, 30.0)
-    value = np.where(loss > 30.0, loss + math.log(rate), np.log1p(rate * np.expm1(near)))
+    beyond = loss + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(loss, 30.0)))
+    value = np.where(loss > 30.0, beyond, np.log1p(rate * np.expm1(near)))
     part = rate * np.exp(near - np.log1p(rate * np.expm1(near)))
-    moved = np.where(loss > 30.0, slip, part * slip + 8.0 * np.abs(-np.expm1(-value))) + 8.0 * np.abs(value)
+    off = 8.0 * (1.0 + np.abs(loss) + abs(math.log(rate)))  # of what is added up there
+    moved = np.where(loss > 30.0, slip + off, part * slip + 8.0 * np.abs(-np.expm1(-value))) + 8.0 * np.abs(value)
     return np.stack([value, log_weight, moved + 1e-300, fine], axis=1)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastacct.core.bounds import Status
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
@@ -40,6 +42,8 @@ from fastacct_ext._kernels import Directions, Quantity
 __all__ = ["Contour", "kernel_directions"]
 
 Index = NDArray[np.intp]
+_EVERYDAY: Final = 1e-3
+"""A delta: where no line certifies its epsilon, none is worth its time on other points of the curve."""
 
 
 def kernel_directions(relation: Relation) -> Directions:
@@ -72,14 +76,11 @@ class Contour:
         return kept.get(relation) or kept.setdefault(relation, cls(process, relation))
 
     @cached
-    def is_known(self) -> bool:
-        """Whether all losses are mixtures or data."""
-        try:
-            for cell in range(math.prod(self.shape)):
-                self._job(cell)
-        except OutOfReachError:
-            return False
-        return True
+    def is_certain(self) -> bool:
+        """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell."""
+        at = np.array([_EVERYDAY])
+        found = [self.read_cell(cell, at, EPSILON) for cell in range(math.prod(self.shape))]
+        return all(one is not None and one.status[0] == Status.TIGHT for one in found)
 
     def read_cell(self, cell: int, target: Cells, what: Quantity) -> Reading | None:
         """Bounds of one cell; None where some of its losses are neither mixtures nor data."""

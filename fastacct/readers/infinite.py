@@ -67,12 +67,13 @@ def _status(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:
 
 def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Reading:
     lost = [(one if way == REMOVE else one.flipped(), n) for one, n in job.lost]
-    gone = [math.fsum(n * math.log1p(-one.p[i]) for one, n in lost) for i in (0, 1)]  # log(1 - D), its bounds
+    sums = [math.fsum(n * math.log1p(-one.p[i]) for one, n in lost) for i in (0, 1)]
+    gone = sums[0] * (1.0 - _PAD), sums[1] * (1.0 + _PAD)  # log(1 - D), its bounds
     moved = [math.fsum(n * (math.log1p(-one.q[1 - i]) - math.log1p(-one.p[i])) for one, n in lost) for i in (0, 1)]
-    d = -math.expm1(gone[0] * (1.0 - _PAD)), -math.expm1(gone[1] * (1.0 + _PAD)) + _LEAST * (gone[1] < 0.0)
+    d = max(0.0, -math.expm1(gone[0]) * (1.0 - _PAD)), -math.expm1(gone[1]) * (1.0 + _PAD) + _LEAST * (gone[1] < 0.0)
     s = min(moved) - _PAD * abs(min(moved)), max(moved) + _PAD * abs(max(moved))
     read = _epsilon if what == EPSILON else _delta
-    reading = read(job, target, way, d, s)
+    reading = read(job, target, way, d, s, gone)
     if what != LOG_DELTA:
         return reading
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -85,23 +86,28 @@ def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Re
 Ends = tuple[float, float]
 
 
-def _epsilon(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends) -> Reading:
+def _epsilon(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, gone: Ends) -> Reading:
     """The target is met where delta' is (target - D)/(1 - D) or less; never, where D is more."""
-    sides = []
+    sides, nothing = [], []
     for i in (1, 0):
-        rest, side = 1.0 - d[i], 1.0 if i else -1.0
-        asked = np.clip((target - d[i]) / rest * (1.0 - side * _PAD), 0.0, 1.0) if rest > 0.0 else np.zeros_like(target)
-        sides.append(read_job(job, asked, EPSILON, way))
+        side, rest = 1.0 if i else -1.0, math.exp(gone[i]) * (1.0 - (1.0 if i else -1.0) * _PAD)
+        if d[i] < 0.5:
+            asked, none = (target - d[i]) / (1.0 - d[i]) * (1.0 - side * _PAD), target <= d[i] if i else target < d[i]
+        else:  # the digits are in what is left of 1
+            share = (1.0 - target) / rest if rest > 0.0 else np.full(target.shape, np.inf)
+            asked, none = 1.0 - share * (1.0 + side * _PAD) - side * _ULP, share >= 1.0 - side * _PAD
+        sides.append(read_job(job, np.clip(asked, 0.0, 1.0), EPSILON, way))
+        nothing.append(none)
     some = target < 1.0
     high = np.maximum((sides[0].upper - s[0]) * (1.0 + _ULP), 0.0)
     least = sides[1].lower  # 0 says nothing of epsilons below 0
     low = np.where(least > 0.0, np.maximum((least - s[1]) * (1.0 - _ULP), 0.0), 0.0)
-    high = np.where(some, np.where(target <= d[1], np.inf, high), 0.0)
-    low = np.minimum(np.where(some, np.where(target < d[0], np.inf, low), 0.0), high)
+    high = np.where(some, np.where(nothing[0], np.inf, high), 0.0)
+    low = np.minimum(np.where(some, np.where(nothing[1], np.inf, low), 0.0), high)
     return Reading(low, high, sides[0].slope, status_of(low, high))
 
 
-def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends) -> Reading:
+def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, _: Ends) -> Reading:
     """delta'(-t) <= t + delta'(0), and delta'(inf) = 0."""
     above, below = (read_job(job, np.maximum(target + one, 0.0), LOG_DELTA, way) for one in s)
     high, low = np.exp(np.minimum(above.upper, 0.0)) * (1.0 + _PAD), np.exp(below.lower) * (1.0 - _PAD)

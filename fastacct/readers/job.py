@@ -188,20 +188,22 @@ def _contour(process: Process, ask: Ask) -> Bounds:
 
 
 def is_exact_curve(job: Process, relation: Relation) -> bool:
-    """Whether all losses of a job are known, and are mixtures or data."""
+    """Whether the contour reads all of a job, and exactly."""
     whole = job.decompose(relation)
-    return job.tight and (Contour.reads(whole) or Contour.of(whole, relation).is_known)
+    return job.tight and (Contour.reads(whole) or Contour.of(whole, relation).is_certain)
 
 
 def contour_of(job: Process, relation: Relation, what: str) -> Contour:
     """The contour reader of a job, for answers that need all of its curve."""
+    if is_exact_curve(job, relation):
+        return Contour(job.decompose(relation), relation)
+    known = "Gaussians, their Poisson samples and mixtures, and what is made of them exactly"
     for mechanism, _ in job:
         if not is_exact_curve(mechanism * 1, relation):
             raise ValueError(
-                f"{what} covers Gaussians, their Poisson samples and mixtures, and what is made of them exactly, "
-                f"not {mechanism!r}"
+                f"{what} covers {known}, and losses that the contour integral certifies, not {mechanism!r}"
             )
-    return Contour(job.decompose(relation), relation)
+    raise ValueError(f"{what} needs losses whose sum the contour integral certifies, which it does not for {job!r}")
 
 
 def owners(job: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:

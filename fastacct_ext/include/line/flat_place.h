@@ -24,8 +24,8 @@ FA_INLINE double fa_flat_fallen(const fa_cap_job *job)
     int b;
     for (b = 0; b < job->n; b++)
         if (job->blocks[b].pieces->n_panels + job->blocks[b].pieces->table.n_panels > 0)
-            fallen -= job->blocks[b].steps *
-                      fa_min(0.0, fa_share_beyond(fa_pieces_share(job->blocks[b].pieces, 1.5), 1e6));
+            fallen += job->blocks[b].steps *
+                      fa_max(1e-9, -fa_share_beyond(fa_pieces_share(job->blocks[b].pieces, 1.5), 1e6));
     return fallen;
 }
 

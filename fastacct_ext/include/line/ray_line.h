@@ -23,7 +23,9 @@ typedef struct {
     double *t, *weight, *log_f, *arg_f, *off; /* off: relative error of |F| */
     double rule, cut; /* log of what the line's rule, and the ends in place of M, leave out, at eps */
     double moduli, plain,
-        there;    /* log of the integrals of moduli on the strip's rim, and on the rays; at places there */
+        there; /* log of the integrals of moduli on the strip's rim, and on the rays; at places there */
+    double
+        away; /* how far off the line the rule's bound looks: there F turns by e^(away |eps' - eps|) at another eps' */
     double fine;  /* rounding of the tables, in u */
     double drift; /* what rounding of losses moves eps by */
     double *memory;
@@ -122,7 +124,8 @@ FA_FUNC int fa_ray_look(fa_cap_job *job, fa_ray_line *line, double width, fa_ray
 /* log of what a rule leaves out of 1/pi times the integral of |F| over a panel of half length `half` about `mid`.  In
  * elliptic coordinates the pole u = 1 is on a confocal ellipse, from which the panel's is at least the difference of
  * the half axes away */
-FA_FUNC double fa_ray_rule_error(const fa_ray_line *line, const fa_ray_rings *rings, double mid, double half)
+FA_FUNC double fa_ray_rule_error(const fa_ray_line *line, const fa_ray_rings *rings, double mid, double half,
+                                 double *away_out)
 {
     double best = INFINITY, x = mid / half, y = (line->c - 1.0) / half, far, axis;
     int i;
@@ -133,8 +136,12 @@ FA_FUNC double fa_ray_rule_error(const fa_ray_line *line, const fa_ray_rings *ri
         apart = (far - axis) * half;
         if (r > 40.0 || !(apart > 0.0))
             break;
-        best = fa_min(best, log(64.0 / 15.0 * half / FA_PI) + rings->log_m[i] - 2.0 * log(apart) -
-                                2.0 * FA_RAY_RULE * log(r) - log1p(-1.0 / (r * r)));
+        axis = log(64.0 / 15.0 * half / FA_PI) + rings->log_m[i] - 2.0 * log(apart) - 2.0 * FA_RAY_RULE * log(r) -
+               log1p(-1.0 / (r * r));
+        if (axis < best) {
+            best = axis;
+            *away_out = rings->away[i];
+        }
     }
     return best;
 }
@@ -142,18 +149,20 @@ FA_FUNC double fa_ray_rule_error(const fa_ray_line *line, const fa_ray_rings *ri
 /* points up to T.  0: too many */
 FA_FUNC int fa_ray_points(fa_ray_line *line, const fa_ray_rings *rings, double width)
 {
-    double at = 0.0, half = fa_min(0.5 * line->rays.t, 40.0 * width), sum = 0.0, end = line->rays.t;
+    double at = 0.0, half = fa_min(0.5 * line->rays.t, 40.0 * width), sum = 0.0, end = line->rays.t, away = 0.0;
     int i, place = fa_gauss_place(FA_RAY_RULE);
     line->n = 0;
+    line->away = 0.0;
     while (at < end * (1.0 - 1e-12)) {
         double error;
         half = fa_min(2.0 * half, 0.5 * (end - at));
-        while ((error = fa_ray_rule_error(line, rings, at + half, half)) > line->ref - FA_FLAT_GOOD - 1.0) {
+        while ((error = fa_ray_rule_error(line, rings, at + half, half, &away)) > line->ref - FA_FLAT_GOOD - 1.0) {
             half *= 0.8;
             if (half < 1e-6 * end)
                 return 0;
         }
         sum += exp(error - line->ref);
+        line->away = fa_max(line->away, away);
         if (line->n + FA_RAY_RULE > FA_RAY_POINTS)
             return 0;
         for (i = 0; i < FA_RAY_RULE; i++) {
@@ -318,7 +327,7 @@ FA_FUNC fa_flat_reading fa_ray_read(fa_ray_line *line, double eps)
         return out;
     alias = 2.0 / expm1(2.0 * FA_PI * FA_RAY_STRIP / line->rays.step) + 3e-16;
     both = exp(moduli) * alias + exp(line->plain - c1 * by - line->ref) * FA_EPS * (line->fine + 8.0 * t * eps) +
-           exp(line->cut - c1 * by - line->ref) + exp(line->rule - c1 * by - line->ref) +
+           exp(line->cut - c1 * by - line->ref) + fa_cap_exp(line->rule - c1 * by + line->away * fabs(by) - line->ref) +
            exp(line->there - c1 * by - line->ref) + 1.05 * off + FA_EPS * size;
     out.log_value = line->ref + log(value);
     out.slope = -fall / value;

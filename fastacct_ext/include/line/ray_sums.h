@@ -24,11 +24,12 @@ typedef struct {
     double re[FA_LANE], im[FA_LANE];
 } fa_lanes;
 
-/* one block: how many of its steps may choose the upper end, and the table of W_k e^((c + i T) l_k)/M(c)^n */
+/* one block: how many of its steps may choose the upper end, how many mostly do, and the table of W_k e^((c + i T)
+ * l_k)/M(c)^n */
 typedef struct {
     fa_ends ends;
     double steps, log_m, gap; /* log M(c)^n; the distance of the ends */
-    int terms, low, high;
+    int terms, low, high, mode;
     fa_lanes *table;
 } fa_ray_block;
 
@@ -57,6 +58,7 @@ FA_FUNC void fa_ray_range(fa_ray_block *b, double c, double t)
            p = up / (low + up), n = b->steps, m = n * p, wide = 10.5 * sqrt(n * p * (1.0 - p)) + 14.0;
     b->low = (int)fa_max(0.0, floor(m - wide));
     b->high = (int)fa_min(n, ceil(m + wide));
+    b->mode = (int)fa_max(b->low, fa_min(b->high, floor(m + 0.5)));
 }
 
 /* memory for the tables, blocks in the order of their lengths.  0: too many combinations, or no memory */
@@ -145,12 +147,13 @@ FA_INLINE void fa_times(double *re, double *im, double br, double bi)
     *re = a;
 }
 
-/* the table of a block for k in [from, to] at eight points u, from its middle on both ways */
+/* the table of a block for k in [from, to] at eight points u, from its largest entry on both ways: what underflows is
+ * nothing beside that */
 FA_FUNC void fa_ray_fill(const fa_rays *rays, fa_ray_block *b, int from, int to, const double *ur, const double *ui)
 {
     double n = b->steps, l0 = b->ends.end[0].place, upr[FA_LANE], upi[FA_LANE], downr[FA_LANE], downi[FA_LANE],
            wr[FA_LANE], wi[FA_LANE], choose, l;
-    int i, k, mid = (b->low + b->high) / 2;
+    int i, k, mid = b->mode;
     fa_lanes *table = b->table - b->low;
     mid = mid < from ? from : mid > to ? to : mid;
     l = n * l0 + mid * b->gap;
