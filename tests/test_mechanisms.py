@@ -270,7 +270,7 @@ def test_accountants_read_what_they_know_and_no_more():
     with pytest.raises(ValueError, match="no lower bound"):
         fa.epsilon_bounds(job, delta=1e-5, accountant=fa.RDP())
     with pytest.raises(ValueError, match="a trade-off curve of one direction covers"):
-        fa.tradeoff(job, [0.1], neighbors="remove")
+        fa.tradeoff(fa.ZCDP(0.1), [0.1], neighbors="remove")
     assert fa.tradeoff(fa.GDP(1.0), [0.1]) == fa.tradeoff(fa.Gaussian(1.0), [0.1])
 
 

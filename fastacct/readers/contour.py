@@ -57,12 +57,16 @@ class Contour:
     def __init__(self, process: Process, relation: Relation) -> None:
         self.shape = process.shape
         self.directions = kernel_directions(relation)
-        self.is_gaussian = process.is_gaussian
         self.is_mirrored = relation == "replace_one"
         """Both directions are one."""
         self._relation = relation
         self._process = process
         self._made: dict[int, CellJob] = {}
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether all losses are Gaussian mixtures."""
+        return self._process.is_gaussian
 
     @staticmethod
     def reads(process: Process) -> bool:

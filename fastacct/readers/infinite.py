@@ -17,6 +17,8 @@ __all__ = ["read_whole"]
 
 _ULP: Final = 2.0**-52
 _LEAST: Final = 5e-324
+_NORMAL: Final = 1e-290
+"""What is left of 1 above which its bounds have all digits; no target is so near to 1."""
 _PAD: Final = 8.0 * _ULP
 _NOTHING: Final = 1e-250
 """Less than this is lost in all ..."""
@@ -94,7 +96,7 @@ def _epsilon(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, gon
         if d[i] < 0.5:
             asked, none = (target - d[i]) / (1.0 - d[i]) * (1.0 - side * _PAD), target <= d[i] if i else target < d[i]
         else:  # the digits are in what is left of 1
-            share = (1.0 - target) / rest if rest > 0.0 else np.full(target.shape, np.inf)
+            share = (1.0 - target) / rest if rest > _NORMAL else np.full(target.shape, np.inf)
             asked, none = 1.0 - share * (1.0 + side * _PAD) - side * _ULP, share >= 1.0 - side * _PAD
         sides.append(read_job(job, np.clip(asked, 0.0, 1.0), EPSILON, way))
         nothing.append(none)

@@ -34,6 +34,7 @@ _STEPS: Final = 60
 _CLOSE: Final = 1e-6
 """Of log fpr: V is flat at its minimum, so that this loses 1e-12 of it."""
 _DIFFERENCE: Final = 1e-4
+_BEYOND: Final = 1e14
 _WIDENINGS: Final = 14
 _LEAST_STEP: Final = 1e-9
 _WORSE: Final = 1.0 - 1e-9
@@ -63,6 +64,11 @@ def error_rates(job: Contour, cells: Index, fpr: Cells, way: Directions, threads
     if none.size:  # no noise: an output can prove its hypothesis
         bare = none[job.read(cells[none], np.zeros(none.size), LOG_DELTA, way, threads).status == Status.NOT_MET]
         rates.tpr_upper[bare], rates.fnr_lower[bare] = 1.0, 0.0
+    if none.size and not job.is_gaussian:  # what only one distribution has: delta beyond all finite losses
+        read = job.read(cells[none], np.full(none.size, _BEYOND), LOG_DELTA, way, threads)
+        found = _value(np.zeros(none.size), np.zeros(none.size), read.lower, read.upper)
+        for column, values in zip(rates, found, strict=True):
+            column[none] = np.clip(values, 0.0, 1.0)
     if inner.any():
         found = _Direction(job, cells[inner], fpr[inner], way, threads).rates(both)
         for column, values in zip(rates, found, strict=True):
@@ -252,9 +258,10 @@ def _complement(x: Cells) -> Cells:
 def _value(x: Cells, e: Cells, log_lower: Cells, log_upper: Cells) -> Rates:
     """Bounds of V(e) and 1 - V(e), each with relative accuracy on the side of 0 where it can be small."""
     low, high = np.exp(log_lower) * (1.0 - PAD), np.exp(log_upper) * (1.0 + PAD)
-    left, log_x = np.minimum(e, 0.0), np.log(x)
+    with np.errstate(divide="ignore"):
+        left, log_x = np.minimum(e, 0.0), np.log(x)
     lift = np.exp(np.minimum(e + log_x, 700.0))  # e^e fpr without overflow; 700 is far from any minimum
-    lift_pad = PAD * (1.0 + np.abs(e) + np.abs(log_x))
+    lift_pad = np.where(x > 0.0, PAD * (1.0 + np.abs(e) + np.abs(log_x)), 0.0)
     shrink, gain = np.exp(left), -np.expm1(left)
     right = e >= 0.0
     tpr_lower = np.where(right, low + lift * (1.0 - lift_pad), gain + shrink * (low + x)) * (1.0 - PAD)

@@ -22,10 +22,12 @@ FA_INLINE double fa_flat_fallen(const fa_cap_job *job)
 {
     double fallen = 0.0;
     int b;
-    for (b = 0; b < job->n; b++)
-        if (job->blocks[b].pieces->n_panels + job->blocks[b].pieces->table.n_panels > 0)
+    for (b = 0; b < job->n; b++) {
+        const fa_pieces *law = job->blocks[b].pieces;
+        if (law->n_panels + law->table.n_panels > 0)
             fallen += job->blocks[b].steps *
-                      fa_max(1e-9, -fa_share_beyond(fa_pieces_share(job->blocks[b].pieces, 1.5), 1e6));
+                      fa_max(law->table.n_panels > 0 ? 0.0 : 1e-9, -fa_share_beyond(fa_pieces_share(law, 1.5), 1e6));
+    }
     return fallen;
 }
 
