@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds, Status, narrowed, status_of
+from fastacct.core.bounds import Bounds, Found, Status, narrowed, status_of
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
@@ -196,7 +196,7 @@ def is_exact_curve(job: Process, relation: Relation) -> bool:
 def contour_of(job: Process, relation: Relation, what: str) -> Contour:
     """The contour reader of a job, for answers that need all of its curve."""
     if is_exact_curve(job, relation):
-        return Contour(job.decompose(relation), relation)
+        return Contour.of(job.decompose(relation), relation)
     known = "Gaussians, their Poisson samples and mixtures, and what is made of them exactly"
     for mechanism, _ in job:
         if not is_exact_curve(mechanism * 1, relation):
@@ -228,7 +228,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
 
     def work(start: int, _: int) -> int:
         piece = pieces[start]
-        cell = int(owner[piece[0]])
+        cell, found = int(owner[piece[0]]), None
         if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity])):
             lower[piece], upper[piece], status[piece] = found.lower, found.upper, found.status
             piece = piece[(found.status != Status.TIGHT) | at_zero[piece]]
@@ -238,12 +238,23 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         if ask.quantity == "delta" and piece.size > 1 and (listed := reader.deltas(wanted[piece])):
             lower[piece], upper[piece], status[piece] = listed
             return start + 1
-        for i in piece:
-            lower[i], upper[i], status[i] = reader.answer(ask.quantity, float(wanted[i]), ask.only_upper)
+        for i in piece.tolist():
+            answer = reader.answer(ask.quantity, float(wanted[i]), ask.only_upper)
+            if found and not at_zero[i]:
+                answer = _shared(answer, float(lower[i]), float(upper[i]))
+            lower[i], upper[i], status[i] = answer
         return start + 1
 
     in_pieces(len(pieces), ask.threads, work)
     return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
+
+
+def _shared(answer: Found, lower: float, upper: float) -> Found:
+    """What an answer and certified bounds that are not tight have in common."""
+    low, high = narrowed(max(answer.lower, lower), answer.upper, upper)
+    if high > min(answer.upper, upper) or (high < answer.upper and answer.status != Status.TIGHT):
+        return Found(low, high, Status.LOOSE)
+    return Found(low, high, answer.status)
 
 
 def _readers(process: Process, relation: Relation, settings: Settings) -> list[CellReader]:

@@ -34,7 +34,8 @@ _STEPS: Final = 60
 _CLOSE: Final = 1e-6
 """Of log fpr: V is flat at its minimum, so that this loses 1e-12 of it."""
 _DIFFERENCE: Final = 1e-4
-_BEYOND: Final = 1e14
+_BEYOND: Final = 1e300
+"""Above the largest sum of finite losses."""
 _WIDENINGS: Final = 14
 _LEAST_STEP: Final = 1e-9
 _WORSE: Final = 1.0 - 1e-9

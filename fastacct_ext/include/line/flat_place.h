@@ -25,8 +25,7 @@ FA_INLINE double fa_flat_fallen(const fa_cap_job *job)
     for (b = 0; b < job->n; b++) {
         const fa_pieces *law = job->blocks[b].pieces;
         if (law->n_panels + law->table.n_panels > 0)
-            fallen += job->blocks[b].steps *
-                      fa_max(law->table.n_panels > 0 ? 0.0 : 1e-9, -fa_share_beyond(fa_pieces_share(law, 1.5), 1e6));
+            fallen += job->blocks[b].steps * fa_max(1e-9, -fa_share_beyond(fa_pieces_share(law, 1.5), 1e6));
     }
     return fallen;
 }
@@ -36,13 +35,14 @@ typedef struct {
     double v, width, eps, log_size, most; /* most: the largest v of its nodes */
 } fa_flat_place;
 
-/* K(v) of the job with its first two derivatives, on the coarse nodes, relative to the largest losses: no exponential
+/* K(v) of the job with its first two derivatives, on the coarse nodes, relative to the largest e^(vL): no exponential
  * overflows; rest: what K may be off by */
 FA_FUNC void fa_flat_add_k(const fa_cap_block *block, double v, fa_cap_real *out)
 {
     const double *l = block->coarse.sum.lr, *log_w = block->coarse.sum.log_w;
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, top = l[block->coarse.sum.n - 1];
     int j, n = block->coarse.sum.n;
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, top = l[v < 0.0 ? 0 : n - 1],
+           end = v < 0.0 ? 0.0 : fa_pieces_end(block->pieces, 1) - block->kappa;
     FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
     for (j = 0; j < n; j++) {
         double x = l[j] - top, e = fa_exp_plain_v(fa_max(-690.0, fa_min(690.0, v * x + log_w[j])));
@@ -51,7 +51,7 @@ FA_FUNC void fa_flat_add_k(const fa_cap_block *block, double v, fa_cap_real *out
         s2 += e * x * x;
     }
     if (block->pieces->n_panels > 0)
-        out->rest += block->steps * FA_PIECES_REAL / s0 * (v < 0.0 ? exp(fa_min(600.0, -v * top)) : 1.0);
+        out->rest += block->steps * FA_PIECES_REAL / s0 * exp(v * (end - top));
     top += block->kappa;
     out->k += block->steps * (v * top + log(s0));
     out->d1 += block->steps * (top + s1 / s0);

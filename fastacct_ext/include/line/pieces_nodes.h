@@ -133,6 +133,7 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
 }
 
 #define FA_PIECES_WINDOWS 16
+#define FA_PIECES_STEEP   1000.0
 
 /* what the tail's bounds at Re u = c are made of: once for a line.  0: no memory */
 FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
@@ -167,6 +168,8 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
     while (border < t)
         border *= 2.0;
     far = fa_share_beyond(block->own_share, fa_max(t, 0.5 * border));
+    if ((c + 1.0) * window > FA_PIECES_STEEP) /* a cell's rule has no digits */
+        return fa_share_beyond(block->own_share, t) + 1e-10 - shift;
     for (i = 0; i < FA_PIECES_WINDOWS; i++, border *= 2.0) {
         double low = i ? 0.5 * border : t, bound = all - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->share_size + log(fa_max(near, bound)))

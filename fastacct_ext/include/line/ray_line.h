@@ -225,6 +225,8 @@ FA_FUNC int fa_ray_open(fa_cap_job *job, fa_ray_line *line)
             return 0;
         block->steps = own->steps;
         block->gap = block->ends.end[1].place - block->ends.end[0].place;
+        if (line->c * block->gap > 690.0)
+            return 0;
         memset(&of, 0, sizeof(of));
         fa_flat_add_k(own, line->c, &of);
         block->log_m = of.k;

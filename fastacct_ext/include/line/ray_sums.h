@@ -204,6 +204,16 @@ FA_FUNC void fa_ray_fill(const fa_rays *rays, fa_ray_block *b, int from, int to,
     }
 }
 
+/* adds a term to the sums of delta and of what falls with eps, which is u - 1 times it */
+FA_INLINE void fa_ray_count(double re, double im, double ur, double ui, double *sum)
+{
+    sum[0] += re;
+    sum[1] += im;
+    fa_times(&re, &im, ur - 1.0, ui);
+    sum[2] += re;
+    sum[3] += im;
+}
+
 /* the product of the other blocks' entries of a combination, times what is there */
 FA_INLINE void fa_ray_pick(const fa_rays *rays, int x, double *re, double *im)
 {
@@ -334,11 +344,7 @@ FA_FUNC void fa_ray_both(fa_rays *rays, double eps, double *sum)
                 over = 1.0 / (pr * pr + pi * pi);
                 fa_times(&gr, &gi, pr * over, -pi * over);
                 fa_times(&gr, &gi, re[i], im[i]);
-                sum[0] += gr;
-                sum[1] += gi;
-                fa_times(&gr, &gi, ur[i] - 1.0, ui[i]);
-                sum[2] += gr;
-                sum[3] += gi;
+                fa_ray_count(gr, gi, ur[i], ui[i], sum);
             }
         }
     }
@@ -377,11 +383,7 @@ FA_FUNC void fa_ray_there(fa_rays *rays, double *sum)
                        size = 1.0 / (vr * vr + vi * vi);
                 fa_times(&gr, &gi, vr * size, -vi * size);
                 fa_times(&gr, &gi, re[i], im[i]);
-                sum[0] += gr;
-                sum[1] += gi;
-                fa_times(&gr, &gi, ur[i] - 1.0, ui[i]);
-                sum[2] += gr;
-                sum[3] += gi;
+                fa_ray_count(gr, gi, ur[i], ui[i], sum);
             }
         }
     }

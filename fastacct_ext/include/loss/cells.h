@@ -62,7 +62,7 @@ FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell 
     }
     for (i = 0; i < law->n_atoms; i++, out++) {
         const fa_atom *a = law->atoms + i;
-        *out = (fa_cell){a->loss, a->loss, exp(fa_min(600.0, a->log_weight + v * a->loss - size)), 0.0, 0.0};
+        *out = (fa_cell){a->loss, a->loss, exp(a->log_weight + v * a->loss - size), 0.0, 0.0};
     }
     for (i = 1; i < n; i++) {
         fa_cell kept = first[i];

@@ -271,15 +271,15 @@ FA_FUNC int fa_pieces_fill(const fa_pieces *law, const fa_mesh *mesh, const fa_n
     return n;
 }
 
-/* variation, jumps at the ends included, of the density of L on a panel times e^(cL): its logarithm's derivative in x,
- * slope - 1 + (c + 1) L', is monotone */
-FA_FUNC double fa_panel_variation(const fa_panel *p, double c)
+/* variation, jumps at the ends included, of the density of L on a panel times e^(cL - size): its logarithm's derivative
+ * in x, slope - 1 + (c + 1) L', is monotone */
+FA_FUNC double fa_panel_variation(const fa_panel *p, double c, double size)
 {
     double at[2] = {p->low, p->high}, f[2], d[2], step, top, x, odds;
     int e;
     for (e = 0; e < 2; e++) {
         double loss = fa_panel_loss(p, at[e], &step);
-        f[e] = exp(fa_min(600.0, p->log_density + p->slope * (at[e] - p->low) + c * loss)) / step;
+        f[e] = exp(p->log_density + p->slope * (at[e] - p->low) + c * loss - size) / step;
         d[e] = p->rate < 1.0 ? p->slope - 1.0 + (c + 1.0) * step : p->slope + c;
     }
     if (d[0] * d[1] >= 0.0)
@@ -288,29 +288,34 @@ FA_FUNC double fa_panel_variation(const fa_panel *p, double c)
         return 2.0 * (f[0] + f[1]) * (1.0 + 1e-9);
     odds = (1.0 - p->slope) / (c + 1.0); /* L' where the density is largest */
     x = log(odds / (1.0 - odds)) + log1p(-p->rate) - log(p->rate);
-    top = exp(fa_min(600.0, p->log_density + p->slope * (x - p->low) + c * fa_panel_loss(p, x, &step))) / odds;
+    top = exp(p->log_density + p->slope * (x - p->low) + c * fa_panel_loss(p, x, &step) - size) / odds;
     return 2.0 * fa_max(top, fa_max(f[0], f[1])) * (1.0 + 1e-6);
 }
 
-/* at Re u = c: the atoms' weights times e^(cL), and the variation of the density, jumps included, times that */
+/* at Re u = c: the atoms' weights times e^(cL), and the variation of the density, jumps included, times that; both over
+ * e^size, the largest e^(cL) */
 typedef struct {
-    double atoms, variation;
+    double size, atoms, variation;
 } fa_share_of;
 
 FA_FUNC fa_share_of fa_pieces_share(const fa_pieces *law, double c)
 {
-    fa_share_of out = {0.0, 0.0};
-    double v = law->is_flipped ? 1.0 - c : c;
+    fa_share_of out = {0.0, 0.0, 0.0};
+    double v = law->is_flipped ? 1.0 - c : c, side = law->is_flipped ? -1.0 : 1.0;
     int i;
+    out.size = fa_max(v * side * fa_pieces_end(law, 0), v * side * fa_pieces_end(law, 1));
     for (i = 0; i < law->n_panels; i++)
-        out.variation += fa_panel_variation(law->panels + i, v);
-    out.variation += fa_table_variation(&law->table, v, &out.atoms);
+        out.variation += fa_panel_variation(law->panels + i, v, out.size);
+    out.variation += fa_table_variation(&law->table, v, out.size, &out.atoms);
     for (i = 0; i < law->n_atoms; i++)
-        out.atoms += exp(fa_min(600.0, law->atoms[i].log_weight + v * law->atoms[i].loss));
+        out.atoms += exp(law->atoms[i].log_weight + v * law->atoms[i].loss - out.size);
     return out;
 }
 
 /* log of a bound of |E[exp(uL)]| for all Im u >= t: integration by parts */
-FA_INLINE double fa_share_beyond(fa_share_of share, double t) { return log(share.atoms + share.variation / t) + 1e-10; }
+FA_INLINE double fa_share_beyond(fa_share_of share, double t)
+{
+    return share.size + log(share.atoms + share.variation / t) + 1e-10;
+}
 
 #endif

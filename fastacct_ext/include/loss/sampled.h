@@ -26,9 +26,9 @@
 
 typedef struct {
     double sigma, q;
-    double h, inv_h;                 /* grid step, and 1/h for counting nodes */
+    double h, inv_h;                  /* grid step, and 1/h for counting nodes */
     fa_dd inv_var_dd, log_q_dd;       /* ... where two large terms cancel */
-    double inv_var;                  /* 1 / sigma^2 */
+    double inv_var;                   /* 1 / sigma^2 */
     double log_q, log_keep, log_odds; /* log q, log(1-q), and their difference log((1-q)/q) ... */
     double odds_error;                /* ... to so many u */
     double unit;      /* weight of one node is exp(-z^2/(2 sigma^2)) * unit, unit = h / (sigma sqrt(2 pi)) */

@@ -45,7 +45,7 @@ typedef struct {
 FA_FUNC double fa_table_differ(const fa_table *table, double v, double t, double mean, int second, int flipped,
                                double *sum_out)
 {
-    double side = flipped ? -1.0 : 1.0, more = flipped ? 1.0 : 0.0, total = 0.0, all = 0.0;
+    double side = flipped ? -1.0 : 1.0, more = flipped ? 1.0 : 0.0, total = 0.0, all = 0.0, most = -INFINITY;
     int p, j;
     for (p = 0; p < table->n_panels; p++) {
         const fa_atom *at = table->points + (size_t)p * FA_TABLE_ROW;
@@ -59,6 +59,9 @@ FA_FUNC double fa_table_differ(const fa_table *table, double v, double t, double
             im[j] = e * si - one * t * l;
             size[j] = e;
         }
+        for (j = 0; j < FA_TABLE_ROW; j++)
+            most = fa_max(most, at[j].log_weight + more * at[j].loss +
+                                    fa_max(second ? 0.0 : -INFINITY, v * (side * at[j].loss - mean)));
         for (j = 0; j < FA_TABLE_ROW; j++) {
             double sign = j < FA_TABLE_TEN ? 1.0 : -1.0;
             dr += sign * re[j];
@@ -68,7 +71,7 @@ FA_FUNC double fa_table_differ(const fa_table *table, double v, double t, double
         total += sqrt(dr * dr + di * di);
     }
     *sum_out = all;
-    return FA_TABLE_FACTOR * total;
+    return most < 690.0 ? FA_TABLE_FACTOR * total : INFINITY; /* exponentials stop there */
 }
 
 /* the same, at its largest for |Im u| up to t, with what the panels miss */
@@ -85,9 +88,9 @@ FA_FUNC double fa_table_error(const fa_table *table, double v, double t, double 
 /* whether the loss is one on it */
 FA_INLINE int fa_slice_is_flat(const fa_slice *s) { return fabs(s->gap) <= FA_TABLE_FLAT * (1.0 + fabs(s->loss)); }
 
-/* a bound of the variation of the density of L times e^(cL), jumps included; inf where the loss is not monotone or the
- * density not smooth.  *atoms_out: what slices have on which the loss is one */
-FA_FUNC double fa_table_variation(const fa_table *table, double c, double *atoms_out)
+/* a bound of the variation of the density of L times e^(cL - over), jumps included; inf where the loss is not monotone
+ * or the density not smooth.  *atoms_out: what slices have on which the loss is one */
+FA_FUNC double fa_table_variation(const fa_table *table, double c, double over, double *atoms_out)
 {
     const fa_slice *s = table->slices;
     double top = -INFINITY, peak = 0.0, last = 0.0, sum = 0.0, way = 0.0, whole = 0.0, flat = 0.0, least;
@@ -121,8 +124,8 @@ FA_FUNC double fa_table_variation(const fa_table *table, double c, double *atoms
         sum += fabs(here - last);
         last = here;
     }
-    *atoms_out = flat * exp(fa_min(600.0, top));
-    return n > 0 && peak < INFINITY ? FA_TABLE_VARIES * (sum + last) * exp(fa_min(600.0, top)) : n > 0 ? INFINITY : 0.0;
+    *atoms_out = n > 0 ? flat * exp(top - over) : 0.0;
+    return n > 0 && peak < INFINITY ? FA_TABLE_VARIES * (sum + last) * exp(top - over) : n > 0 ? INFINITY : 0.0;
 }
 
 #endif
