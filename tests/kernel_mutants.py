@@ -100,7 +100,8 @@ MUTANTS = (
     ("loss/pieces.h", "out->log_size = log(64.0 / 15.0 * half)", "out->log_size = -30.0", PIECES),
     ("loss/pieces.h", "out->turn = fa_min(y, y * slope / clear);", "out->turn = 0.0;", PIECES),
     ("loss/pieces.h", "return 2.0 * fa_max(f[0], f[1]) * (1.0 + 1e-9);", "return fa_max(f[0], f[1]);", PIECES),
-    ("loss/pieces.h", "return log(share.atoms + share.variation / t)", "return log(share.variation / t)", PIECES),
+    ("loss/pieces.h", "log(share.atoms + share.variation / t)", "log(share.variation / t)", PIECES),
+    ("loss/pieces.h", "out.size = fa_pieces_size(law, v);", "out.size = v * fa_pieces_end(law, v > 0.0);", PIECES),
     ("loss/cells.h", "unit = 4.0 / (FA_PI * FA_PI)", "unit = 1.0", PIECES),
     ("loss/cells.h", "w.s2 / w.s0 - (w.s1 / w.s0) * (w.s1 / w.s0)", "w.s2 / w.s0", PIECES),
     # moments of mixtures

@@ -34,10 +34,7 @@ static lc second(lc s)
     return sum;
 }
 
-static ld loss_of(const fa_panel *p, ld x)
-{
-    return (p->rate < 1.0 ? log1pl((ld)p->rate * expm1l(x)) : x) + p->shift;
-}
+static ld loss_of(const fa_panel *p, ld x) { return (p->rate < 1.0 ? log1pl((ld)p->rate * expm1l(x)) : x) + p->shift; }
 
 /* E[exp(u l)] or that of exp(u l) - 1 - u l, l = L - mean, atoms and panels, by 64 points in each of `cuts` parts */
 static lc truth(const fa_pieces *law, lc u, ld mean, int kind, int cuts)
@@ -77,10 +74,10 @@ static lc summed(const fa_node_rows *rows, int n, lc u, ld mean, int kind)
     return sum;
 }
 
-/* Laplace's losses, whole or sampled, with or without atoms */
-static void draw(fa_pieces *law, fa_atom *atoms, fa_panel *panel)
+/* Laplace's losses up to `top`, whole or sampled, with or without atoms */
+static void draw(fa_pieces *law, fa_atom *atoms, fa_panel *panel, double top)
 {
-    double top = between(0.01, 8.0), q = uniform(0.0, 1.0) < 0.4 ? 1.0 : between(1e-3, 0.9), end;
+    double q = uniform(0.0, 1.0) < 0.4 ? 1.0 : between(1e-3, 0.9), end;
     int with_atoms = uniform(0.0, 1.0) < 0.7, k;
     *panel = (fa_panel){-top, top, with_atoms ? log(0.25) : log(0.5 / -expm1(-top)), -0.5, q, 0.0, 0.0, 8.0};
     for (k = 0; k < 2 && with_atoms; k++) {
@@ -111,9 +108,9 @@ static void check_rule(const fa_pieces *law)
         }
 }
 
-static void check_tail(fa_cap_job *job, const fa_pieces *law)
+static void check_tail(fa_cap_job *job, const fa_pieces *law, double c)
 {
-    double range = fa_pieces_end(law, 1) - fa_pieces_end(law, 0), c = uniform(0.2, 12.0) / range, t, bound;
+    double range = fa_pieces_end(law, 1) - fa_pieces_end(law, 0), t, bound;
     int i;
     if (!fa_cap_job_clear(job, 1))
         exit(1);
@@ -179,11 +176,13 @@ int main(int argc, char **argv)
         fa_atom atoms[2];
         fa_panel panel;
         fa_pieces law;
-        draw(&law, atoms, &panel);
+        draw(&law, atoms, &panel, between(0.01, 8.0));
         check_rule(&law);
-        check_tail(&job, &law);
+        check_tail(&job, &law, uniform(0.2, 12.0) / (fa_pieces_end(&law, 1) - fa_pieces_end(&law, 0)));
         check_ends(&law);
         check_real(&job, &law);
+        draw(&law, atoms, &panel, between(400.0, 1200.0)); /* weights of large losses are below all floats */
+        check_tail(&job, &law, uniform(0.3, 1.8));
     }
     fa_cap_job_free(&job);
     for (i = 0; i < KINDS; i++)

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.pieces import Lost, Pieces, Table
 from fastacct.mechanisms.compiled.table import Densities, at_nodes, cut_evenly, locked
@@ -20,20 +21,30 @@ _MISSED: Final = 1e-11
 """Part of a mass that these panels may miss of what the mechanism's own panels see."""
 _BEYOND: Final = 1e-290
 """Mass beyond the domain where losses grow on there."""
+_NOTHING: Final = -1e9
+"""Log of the mass of slices where there is none."""
 _EMPTY: Final = -800.0
 """Log of the weight of points where both densities are 0."""
+
+
+def _log_sums(rows: Cells) -> Cells:
+    """Of each row, where single terms may be below all floats."""
+    most = np.maximum(rows.max(axis=1), -1e300)
+    with np.errstate(divide="ignore"):
+        return np.asarray(most + np.log(np.exp(rows - most[:, None]).sum(axis=1)))
 
 
 def pieces_at(made: Densities) -> Pieces | None:
     """Points and slices in direction remove.
 
-    None where there is mass outside the domain, an infinite loss, or something that is narrower than a panel.
+    None where there is mass outside the domain, a loss that grows without bound in it, or something narrower than a panel.
     """
     low, high = float(made.table.edges[0]), float(made.table.edges[-1])
     fine = cut_evenly(low, high, made.breakpoints, made.panels)
     every = np.arange(0, fine.size - 1, max(1, made.panels // _PANELS))
     first = np.unique(np.concatenate([every, np.flatnonzero(np.isin(fine[:-1], made.breakpoints))]))
-    if made.table.missing() > 0.0 or made.table.turned().missing() > 0.0:
+    range_, seen = np.stack([made.table.low, made.table.high]), (made.table.p > 0.0) | (made.table.q > 0.0)
+    if made.table.missing() > 0.0 or made.table.turned().missing() > 0.0 or np.isinf(range_[:, seen]).any():
         return None
     _, log_p, log_q, loss, log_size = at_nodes(made, np.append(fine[first], fine[-1]), 10, 6)
     empty = ~((log_p > -np.inf) | (log_q > -np.inf))
@@ -42,9 +53,9 @@ def pieces_at(made: Densities) -> Pieces | None:
     logs = np.where(empty, 0.0, np.abs(log_p) + np.abs(log_q))
     fineness, slip = 32.0 + 4.0 * (np.abs(log_size) + logs), 8.0 + 4.0 * logs
     _, fine_log_p, fine_log_q, _, fine_size = at_nodes(made, fine, 10)
-    fine_p, fine_q = np.exp(fine_log_p + fine_size).sum(axis=1), np.exp(fine_log_q + fine_size).sum(axis=1)
+    log_fine_p, log_fine_q = _log_sums(fine_log_p + fine_size), _log_sums(fine_log_q + fine_size)
     missed = 0.0
-    for each, whole in ((log_p, fine_p), (log_q, fine_q)):
+    for each, whole in ((log_p, np.exp(log_fine_p)), (log_q, np.exp(log_fine_q))):
         of_panel = np.add.reduceat(whole, first)
         off = np.abs(np.exp(each[:, :10] + log_size[:, :10]).sum(axis=1) - of_panel)
         known = of_panel > 1e-290
@@ -53,12 +64,13 @@ def pieces_at(made: Densities) -> Pieces | None:
         if not (missed <= _MISSED and float(off.sum()) <= _MISSED):
             return None
     ends = made.evaluate(fine)[2]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gap, mass = np.diff(ends), np.log(fine_q)
-        mean = np.log(fine_p) - mass
-    seen, log_weight = np.isfinite(mass) & np.isfinite(mean), np.where(empty, _EMPTY, log_q + log_size)
+    with np.errstate(invalid="ignore"):
+        gap, mean = np.diff(ends), log_fine_p - log_fine_q
+    seen, log_weight = np.isfinite(mean), np.where(empty, _EMPTY, log_q + log_size)
     cut = np.append(np.isin(fine[1:-1], made.breakpoints), False)
-    slices = np.stack([mass, mean, np.where(np.isfinite(gap), gap, 0.0), cut], axis=1)[seen]
+    # where there is nothing the density falls to 0: those slices count, too
+    mass, mean = np.where(seen, log_fine_q, _NOTHING), np.where(seen, mean, 0.0)
+    slices = np.stack([mass, mean, np.where(np.isfinite(gap), gap, 0.0), cut], axis=1)
     points = np.stack([np.where(empty, 0.0, loss), log_weight, slip, fineness], axis=2).reshape(-1, 4)
     none = np.zeros((0, 4)), np.zeros((0, 8))
     p, q = ((0.0, 0.0 if largest < np.inf else _BEYOND) for _, largest in made.largest_loss)

@@ -147,8 +147,7 @@ FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
     if (!block->cells && n > 0)
         return 0;
     block->own_share = fa_pieces_share(law, c);
-    block->share_size = fa_max(c * block->kappa, c * fa_pieces_end(law, 1));
-    fa_pieces_cut(law, c, block->share_size, block->cells);
+    fa_pieces_cut(law, c, block->own_share.size, block->cells);
     block->share_at = c;
     return 1;
 }
@@ -172,12 +171,12 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
         return fa_share_beyond(block->own_share, t) + 1e-10 - shift;
     for (i = 0; i < FA_PIECES_WINDOWS; i++, border *= 2.0) {
         double low = i ? 0.5 * border : t, bound = all - fa_cells_lost(block->cells, n, low, FA_PI / border);
-        if (far <= block->share_size + log(fa_max(near, bound)))
+        if (far <= block->own_share.size + log(fa_max(near, bound)))
             break;
         near = fa_max(near, bound);
         far = fa_share_beyond(block->own_share, border);
     }
-    return (near > 0.0 ? fa_max(far, block->share_size + log(near)) : far) + 1e-10 - shift;
+    return (near > 0.0 ? fa_max(far, block->own_share.size + log(near)) : far) + 1e-10 - shift;
 }
 
 #endif

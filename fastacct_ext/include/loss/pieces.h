@@ -292,8 +292,25 @@ FA_FUNC double fa_panel_variation(const fa_panel *p, double c, double size)
     return 2.0 * fa_max(top, fa_max(f[0], f[1])) * (1.0 + 1e-6);
 }
 
+/* log of about the largest weight or density of Q times e^(vL): beside that, what underflows is nothing */
+FA_FUNC double fa_pieces_size(const fa_pieces *law, double v)
+{
+    double size = -INFINITY, slope;
+    int i;
+    for (i = 0; i < law->n_atoms; i++)
+        size = fa_max(size, law->atoms[i].log_weight + v * law->atoms[i].loss);
+    for (i = 0; i < law->table.n_panels * FA_TABLE_ROW; i++)
+        size = fa_max(size, law->table.points[i].log_weight + v * law->table.points[i].loss);
+    for (i = 0; i < law->n_panels; i++) {
+        const fa_panel *p = law->panels + i;
+        size = fa_max(size, p->log_density + v * fa_panel_loss(p, p->low, &slope));
+        size = fa_max(size, p->log_density + p->slope * (p->high - p->low) + v * fa_panel_loss(p, p->high, &slope));
+    }
+    return size;
+}
+
 /* at Re u = c: the atoms' weights times e^(cL), and the variation of the density, jumps included, times that; both over
- * e^size, the largest e^(cL) */
+ * e^size */
 typedef struct {
     double size, atoms, variation;
 } fa_share_of;
@@ -301,9 +318,9 @@ typedef struct {
 FA_FUNC fa_share_of fa_pieces_share(const fa_pieces *law, double c)
 {
     fa_share_of out = {0.0, 0.0, 0.0};
-    double v = law->is_flipped ? 1.0 - c : c, side = law->is_flipped ? -1.0 : 1.0;
+    double v = law->is_flipped ? 1.0 - c : c;
     int i;
-    out.size = fa_max(v * side * fa_pieces_end(law, 0), v * side * fa_pieces_end(law, 1));
+    out.size = fa_pieces_size(law, v);
     for (i = 0; i < law->n_panels; i++)
         out.variation += fa_panel_variation(law->panels + i, v, out.size);
     out.variation += fa_table_variation(&law->table, v, out.size, &out.atoms);

@@ -22,6 +22,7 @@
 #define FA_TABLE_PEAK    1e-2  /* below this share of the largest one the ratio does not matter */
 #define FA_TABLE_FLAT    1e-13 /* change of a loss, relative, that is none */
 #define FA_TABLE_NOTHING -50.0 /* log of a share of the mass that does not matter */
+#define FA_TABLE_STEEP   40.0  /* log of by how much exp(v l) may change over a panel: its ends are not points */
 
 /* a point: loss, log of its weight under Q, and by how many u they may be off: the loss, and the weight relative */
 typedef struct {
@@ -45,7 +46,8 @@ typedef struct {
 FA_FUNC double fa_table_differ(const fa_table *table, double v, double t, double mean, int second, int flipped,
                                double *sum_out)
 {
-    double side = flipped ? -1.0 : 1.0, more = flipped ? 1.0 : 0.0, total = 0.0, all = 0.0, most = -INFINITY;
+    double side = flipped ? -1.0 : 1.0, more = flipped ? 1.0 : 0.0, total = 0.0, all = 0.0, most = -INFINITY,
+           wide = 0.0;
     int p, j;
     for (p = 0; p < table->n_panels; p++) {
         const fa_atom *at = table->points + (size_t)p * FA_TABLE_ROW;
@@ -62,6 +64,8 @@ FA_FUNC double fa_table_differ(const fa_table *table, double v, double t, double
         for (j = 0; j < FA_TABLE_ROW; j++)
             most = fa_max(most, at[j].log_weight + more * at[j].loss +
                                     fa_max(second ? 0.0 : -INFINITY, v * (side * at[j].loss - mean)));
+        for (j = 0; j < FA_TABLE_ROW; j++)
+            wide = fa_max(wide, fabs(at[j].loss - at[FA_TABLE_TEN / 2].loss));
         for (j = 0; j < FA_TABLE_ROW; j++) {
             double sign = j < FA_TABLE_TEN ? 1.0 : -1.0;
             dr += sign * re[j];
@@ -71,7 +75,7 @@ FA_FUNC double fa_table_differ(const fa_table *table, double v, double t, double
         total += sqrt(dr * dr + di * di);
     }
     *sum_out = all;
-    return most < 690.0 ? FA_TABLE_FACTOR * total : INFINITY; /* exponentials stop there */
+    return most < 690.0 && fabs(v) * wide < 0.5 * FA_TABLE_STEEP ? FA_TABLE_FACTOR * total : INFINITY; /* exp stops */
 }
 
 /* the same, at its largest for |Im u| up to t, with what the panels miss */
