@@ -70,16 +70,17 @@ class PrivacyLoss:
     def divergence(self, order: float) -> Bounds:
         """The Rényi divergence of P from Q of an order in [0, 1e11] or inf: certified bounds.
 
-        0: -log Q(P > 0), from above only.  1: the Kullback-Leibler divergence.  inf: the largest loss.  Others of
-        Gaussians, their samples, groups and mixtures are integrals over the output; below 1 up to divergences of 80.
-        Of other jobs orders from 1 on are bounded above as by `fastacct.rdp`, the rest by integrals over certified
-        deltas.
+        0: -log Q(P > 0), from above only.  1: the Kullback-Leibler divergence.  inf: the largest loss.  Others are
+        integrals over the output where the losses are known; of Gaussian mixtures below 1 up to divergences of 80.  Of
+        other jobs orders from 1 on are bounded above as by `fastacct.rdp`, the rest by integrals over certified deltas.
         """
         alpha = as_number("order", order, _ORDER)
         a = np.array([alpha - 1.0])
         if 0.0 < alpha < math.inf and (known := self._moments(a)) is not None:
             ends = known[2:4, 0] if alpha == 1.0 else np.sort(known[:2, 0] / a)
             lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
+            if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
+                lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))
             return _bounds(lower, upper)
         if alpha == 0.0:
             lost = float(self._deltas_of(self._other, np.array([_LARGEST]))[1][0]) + self._off
@@ -100,13 +101,12 @@ class PrivacyLoss:
     def variance(self) -> Bounds:
         """The variance under P: certified bounds.
 
-        Of Gaussians, their samples, groups and mixtures to 1e-9 of itself.  Of other jobs about 1e-6 of the second
-        moment wide for losses of the size of 1, wider for very small ones, and from above inf where losses beyond 700
-        matter.  Of the pair that is analysed: a mechanism that a guarantee describes (`PureDP`, `GDP`), or
-        post-processing, may have a larger one.
+        To 1e-9 of itself where the losses are known.  Of other jobs about 1e-6 of the second moment wide for losses of
+        the size of 1, and from above inf where losses beyond 700 matter.  Of the pair that is analysed: a mechanism
+        that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
         """
         if (known := self._moments(np.zeros(1))) is not None:
-            return _bounds(known[4].item(), known[5].item())
+            return _bounds(known[4].item() if self._job.tight else 0.0, known[5].item())
         low, high = second_moment(
             lambda e: self._deltas_of(self._direction, e),
             lambda e: self._deltas_of(self._other, e),
@@ -191,7 +191,7 @@ class PrivacyLoss:
 
     def _moments(self, s: Cells) -> Cells | None:
         parts = self._job.decompose(self._direction)
-        found = moments(parts, self._direction, self._direction, s) if parts.is_gaussian else None
+        found = moments(parts, self._direction, self._direction, s)
         return found if found is not None and np.isfinite(found).all() else None
 
     def _renyi(self, direction: Direction, orders: Cells) -> Cells:

@@ -89,6 +89,8 @@ cdef extern from "include/kernels.h" nogil:
                              uint8_t *status_out) noexcept nogil
         void (*mixture_moments)(int components, const double *mean, const double *p, const double *q, int origin,
                                 double sigma, int64_t n, const double *u, double *rows_out) noexcept nogil
+        void (*data_moments)(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
+                             double *rows_out) noexcept nogil
         void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order,
                               double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
         void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,

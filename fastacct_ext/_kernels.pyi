@@ -117,6 +117,21 @@ def renyi_of_history(
     conversion: Conversion,
     orders: Cells | None = None,
 ) -> None: ...
+class Data:
+    def __init__(
+        self,
+        times: Cells,
+        n_atoms: NDArray[np.int32],
+        n_panels: NDArray[np.int32],
+        atom: Cells,
+        panel: Cells,
+        n_tables: NDArray[np.int32],
+        n_slices: NDArray[np.int32],
+        point: Cells,
+        slices: Cells,
+        missed: Cells,
+    ) -> None: ...
+
 def exact_job(
     count: Cells,
     noise: Cells,
@@ -124,16 +139,7 @@ def exact_job(
     n_q: NDArray[np.int32],
     weight: Cells,
     mean: Cells,
-    times: Cells,
-    n_atoms: NDArray[np.int32],
-    n_panels: NDArray[np.int32],
-    atom: Cells,
-    panel: Cells,
-    n_tables: NDArray[np.int32],
-    n_slices: NDArray[np.int32],
-    point: Cells,
-    slices: Cells,
-    missed: Cells,
+    data: Data,
     target: Cells,
     lower: Cells,
     upper: Cells,
@@ -146,6 +152,7 @@ def exact_job(
     spacing: float = ...,
 ) -> None: ...
 def mixture_moments(mean: Cells, p: Cells, q: Cells, origin: int, noise: float, u: Cells, rows: Cells) -> None: ...
+def data_moments(data: Data, flipped: bool, lost: Cells, u: Cells, rows: Cells) -> None: ...
 def gradients(
     runs: Cells, rows: Cells, status: Codes, start: int, stop: int, *, quantity: Quantity, directions: Directions
 ) -> int: ...

@@ -12,7 +12,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport Py_TYPE
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport strcmp
+from libc.string cimport memset, strcmp
 
 from fastacct_ext._headers cimport (
     FA_EPS_OF_TARGET, FA_LOWER, FA_MAX_DIMS, FA_MAX_ORDER, FA_MAX_STEPS, FA_MU, FA_ORDER, FA_OUT_OF_RANGE, FA_Q,
@@ -256,114 +256,7 @@ def clt_mu_approx(noise_multiplier, sample_rate, steps, value, status):
     return task.write(FA_VALUE, value).ready()
 
 
-# -- one job at many targets -------------------------------------------------------------------------------------------
-
-
-cdef int fit(bint they_do) except -1:
-    if not they_do:
-        raise ValueError("array lengths do not fit")
-    return 0
-
-
-def renyi_of_history(const double[::1] noise_multiplier, const double[::1] sample_rate, const double[::1] steps,
-                     const double[::1] target, double[::1] upper, double[::1] order, uint8_t[::1] status, *,
-                     Quantity quantity, Conversion conversion, const double[::1] orders=None):
-    """Epsilon or delta of one heterogeneous run at each target."""
-    cdef int64_t n = target.shape[0], at = 0, done
-    cdef int blocks = <int> noise_multiplier.shape[0]
-    cdef const fa_kernels *k = _active
-    cdef fa_question ask = question(quantity, Directions.BOTH, conversion, orders)
-    cdef fa_history run
-    cdef fa_cells cells
-    cdef fa_answers out
-    fit(blocks >= 1 and sample_rate.shape[0] == steps.shape[0] == blocks)
-    fit(upper.shape[0] == order.shape[0] == status.shape[0] == n)
-    run = fa_history(blocks, &noise_multiplier[0], &sample_rate[0], &steps[0])
-    while at < n:
-        cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL)
-        out = fa_answers(NULL, &upper[at], NULL, &order[at], NULL, &status[at])
-        with nogil:
-            done = k.renyi_of_history(&run, &cells, &ask, LISTEN_IN_JOB, &out)
-        at += checked(done)
-        PyErr_CheckSignals()
-
-
-def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::1] n_p, const int32_t[::1] n_q,
-              const double[::1] weight, const double[::1] mean, const double[::1] times, const int32_t[::1] n_atoms,
-              const int32_t[::1] n_panels, const double[:, ::1] atom, const double[:, ::1] panel,
-              const int32_t[::1] n_tables, const int32_t[::1] n_slices, const double[:, ::1] point,
-              const double[:, ::1] slices, const double[::1] missed,
-              const double[::1] target, double[::1] lower, double[::1] upper, double[::1] slope, uint8_t[::1] status,
-              *, Quantity quantity, Directions directions, bint mirrored=False, double spacing=0.0):
-    """Bounds of one composed job of mixtures and of losses that are data; `fa_job` in kernels.h has the layout."""
-    cdef int64_t n = target.shape[0], size = 0, atoms = 0, panels = 0, tables = 0, parts = 0, at = 0, done
-    cdef int blocks = <int> count.shape[0], data = <int> times.shape[0], b
-    cdef const fa_kernels *k = _active
-    cdef fa_question ask = question(quantity, directions, _USUAL, None)
-    cdef fa_job job
-    cdef fa_cells cells
-    cdef fa_answers out
-    fit(blocks + data >= 1 and noise.shape[0] == n_p.shape[0] == n_q.shape[0] == blocks)
-    for b in range(blocks):
-        fit(1 <= n_p[b] <= 65 and 0 <= n_q[b] <= 65)
-        size += n_p[b] + n_q[b]
-    fit(weight.shape[0] == mean.shape[0] == size and n_atoms.shape[0] == n_panels.shape[0] == data)
-    fit(n_tables.shape[0] == n_slices.shape[0] == missed.shape[0] == data)
-    for b in range(data):
-        fit(min(n_atoms[b], n_panels[b], n_tables[b], n_slices[b]) >= 0)
-        fit(n_atoms[b] + n_panels[b] + n_tables[b] >= 1)
-        atoms += n_atoms[b]
-        panels += n_panels[b]
-        tables += n_tables[b]
-        parts += n_slices[b]
-    fit(atom.shape[0] == atoms and panel.shape[0] == panels and atom.shape[1] == 4 and panel.shape[1] == 8)
-    fit(point.shape[0] == 16 * tables and slices.shape[0] == parts and point.shape[1] == slices.shape[1] == 4)
-    fit(lower.shape[0] == upper.shape[0] == slope.shape[0] == status.shape[0] == n)
-    job = fa_job(blocks, NULL, NULL, NULL, NULL, NULL, NULL, data, mirrored, spacing, NULL, NULL, NULL, NULL, NULL,
-                 NULL, NULL, NULL, NULL, NULL)
-    if blocks:
-        job.count, job.sigma, job.n_p, job.n_q = &count[0], &noise[0], &n_p[0], &n_q[0]
-        job.weight, job.mean = &weight[0], &mean[0]
-    if data:
-        job.times, job.n_atoms, job.n_panels = &times[0], &n_atoms[0], &n_panels[0]
-        job.n_tables, job.n_slices, job.missed = &n_tables[0], &n_slices[0], &missed[0]
-        job.atom, job.panel = &atom[0, 0] if atoms else NULL, &panel[0, 0] if panels else NULL
-        job.point, job.slice = &point[0, 0] if tables else NULL, &slices[0, 0] if parts else NULL
-    while at < n:
-        cells = fa_cells(n - at, NULL, NULL, NULL, &target[at], NULL, NULL)
-        out = fa_answers(&lower[at], &upper[at], &slope[at], NULL, NULL, &status[at])
-        with nogil:
-            done = k.exact_job(&job, &cells, &ask, LISTEN_IN_JOB, &out)
-        at += checked(done)
-        PyErr_CheckSignals()
-
-
-def gradients(const double[:, ::1] runs, double[:, ::1] rows, uint8_t[::1] status, int64_t start, int64_t stop, *,
-              Quantity quantity, Directions directions):
-    """Derivatives of columns start to stop of `runs` (noise_multiplier, sample_rate, steps, target), and the first one
-    that is not done, as a `Task`; `gradients` in kernels.h says what is in their rows."""
-    cdef const fa_kernels *k = _active
-    cdef fa_question ask = question(quantity, directions, _USUAL, None)
-    cdef fa_cells cells
-    fit(runs.shape[0] == 4 and rows.shape[1] == 9 and runs.shape[1] == rows.shape[0] == status.shape[0])
-    fit(0 <= start < stop <= status.shape[0])
-    cells = fa_cells(stop - start, &runs[0, start], &runs[1, start], &runs[2, start], &runs[3, start], NULL, NULL)
-    with nogil:
-        stop = k.gradients(&cells, &ask, LISTEN, &rows[start, 0], &status[start])
-    return start + checked(stop)
-
-
-def mixture_moments(const double[::1] mean, const double[::1] p, const double[::1] q, int origin, double noise,
-                    const double[::1] u, double[:, ::1] rows):
-    """Bounds of K(u), K'(u) and K''(u), six in a row; `mixture_moments` in kernels.h says of what."""
-    cdef const fa_kernels *k = _active
-    cdef int64_t i
-    fit(0 <= origin < mean.shape[0] == p.shape[0] == q.shape[0] <= 1 << 20)
-    fit(rows.shape[0] == u.shape[0] and rows.shape[1] == 6)
-    for i in range(u.shape[0]):
-        with nogil:
-            k.mixture_moments(<int> mean.shape[0], &mean[0], &p[0], &q[0], origin, noise, 1, &u[i], &rows[i, 0])
-        PyErr_CheckSignals()
+include "_jobs.pxi"
 
 
 # -- one run of plain numbers ------------------------------------------------------------------------------------------

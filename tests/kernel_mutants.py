@@ -102,6 +102,9 @@ MUTANTS = (
     ("loss/pieces.h", "return 2.0 * fa_max(f[0], f[1]) * (1.0 + 1e-9);", "return fa_max(f[0], f[1]);", PIECES),
     ("loss/pieces.h", "log(share.atoms + share.variation / t)", "log(share.variation / t)", PIECES),
     ("loss/pieces.h", "out.size = fa_pieces_size(law, v);", "out.size = v * fa_pieces_end(law, v > 0.0);", PIECES),
+    ("renyi/pieces_moments.h", "at->rule[1] = e / ease;", "at->rule[1] = 0.0;", PIECES),
+    ("renyi/pieces_moments.h", "at->of_g = e / ease +", "at->of_g = 0.0 * e +", PIECES),
+    ("renyi/pieces_moments.h", "(s[0].off + scale * at->rule[0]) / s[0].sum;", "s[0].off / s[0].sum;", PIECES),
     ("loss/cells.h", "unit = 4.0 / (FA_PI * FA_PI)", "unit = 1.0", PIECES),
     ("loss/cells.h", "w.s2 / w.s0 - (w.s1 / w.s0) * (w.s1 / w.s0)", "w.s2 / w.s0", PIECES),
     # moments of mixtures

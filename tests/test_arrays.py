@@ -163,7 +163,7 @@ def job(n):
     noise, rate = np.linspace(0.8, 2.0, n), np.full(n, 0.01)
     codes, target = np.zeros(3, dtype=np.uint8), np.array([1e-5, 1e-6, 1e-7])
     columns = np.full(n, 9.0), noise, one, 0 * one, rate, np.ones(n)
-    _kernels.exact_job(*columns, *NO_DATA, target, *out, codes, quantity=Quantity.EPSILON, directions=Directions.BOTH)
+    _kernels.exact_job(*columns, NO_DATA, target, *out, codes, quantity=Quantity.EPSILON, directions=Directions.BOTH)
     return out[1].tolist()
 
 

@@ -118,7 +118,7 @@ def _ask(quantity, sigma, q, count, targets, directions=_kernels.Directions.BOTH
     for target in targets:
         out = [np.empty(1), np.empty(1), np.empty(1), np.empty(1, dtype=np.uint8)]
         columns = count[order].astype(float), sigma[order], *kinds, q[order], np.ones(n)
-        _kernels.exact_job(*columns, *NO_DATA, np.array([target]), *out, quantity=quantity, directions=directions)
+        _kernels.exact_job(*columns, NO_DATA, np.array([target]), *out, quantity=quantity, directions=directions)
         found.append((float(out[0][0]), float(out[1][0])))
     return found
 
@@ -205,7 +205,7 @@ def test_beyond_the_largest_loss_no_slope_is_known_whatever_was_read_before():
             np.zeros(CAPPED, dtype=np.int32),
             q,
             np.ones(CAPPED),
-            *NO_DATA,
+            NO_DATA,
             np.array(targets),
             *answers,
             np.empty(len(targets), dtype=np.uint8),

@@ -1,4 +1,4 @@
-"""Rényi divergences of losses, at many orders at once: of atoms, of any bracket, of randomised response.
+"""Rényi divergences of losses, at many orders at once: of data, of mixtures, of any bracket.
 
 Every value is an upper bound: closed forms are padded by `PADDING`, checked against 50 digits.  inf: not known.
 """
@@ -20,9 +20,10 @@ from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
+from fastacct.losses.pieces import data_moments, pieces_of
 from fastacct_ext import _kernels
 
-__all__ = ["ORDERS", "mean_of", "of_atoms", "of_bracket", "of_pair", "padded", "pure", "square", "unknown"]
+__all__ = ["ORDERS", "mean_of", "of_atoms", "of_bracket", "of_pair", "padded", "square", "unknown"]
 
 ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders begins."""
@@ -71,6 +72,13 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         return np.zeros(orders.shape)
     if isinstance(pair, MixturePair):
         return of_mixture(pair.mixture, orders, relation)
+    if (pieces := pieces_of(pair)) is not None:
+        a = orders.ravel() - 1.0
+        asked = DIRECTIONS[relation][: 1 if pieces.is_mirrored else 2]
+        rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
+        found = np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)
+        if not np.isnan(found).any():
+            return np.asarray(np.maximum(found, TINY).reshape(orders.shape))
     try:
         sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
         return np.asarray(np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)]))
@@ -110,22 +118,6 @@ def padded(value: Cells) -> Cells:
 def square(x: float) -> float:
     """x^2 from above; never 0 where something is released."""
     return max(x * x * (1.0 + 1e-15), TINY) if x > 0.0 else 0.0
-
-
-def pure(epsilon: float, answers: int, orders: Cells) -> Cells:
-    """Randomised response, one value replaced by another; with two answers the worst epsilon-DP mechanism."""
-    if math.isinf(epsilon):
-        return unknown(orders)
-    log_true = -math.log1p((answers - 1) * math.exp(-epsilon))
-    rest = math.log(answers - 2) if answers > 2 else -math.inf
-    log_mass = np.array([log_true, log_true - epsilon, log_true - epsilon + rest])
-    loss = np.array([epsilon, -epsilon, 0.0])
-    # E exp(a l) - 1 is of second order in epsilon, its first-order parts cancel: below 1e-3 a bound of the same size
-    value = np.minimum(of_atoms(log_mass, loss, orders), epsilon)
-    small = orders * epsilon
-    second = 0.5 * orders * square(epsilon)  # Bun and Steinke 2016
-    value = np.where((small < 1e-3) & (answers == 2), np.minimum(second, epsilon), value)
-    return padded(np.maximum(value, TINY) if epsilon > 0.0 else value)
 
 
 def of_sampled_gaussian(noise: Cells, rate: Cells, orders: Cells) -> Cells:

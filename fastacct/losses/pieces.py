@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -18,8 +19,10 @@ from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
 from fastacct.losses.atoms import LaplaceLoss
 from fastacct.losses.loss import ROUNDING, Atoms, Loss, Pair
+from fastacct_ext import _kernels
+from fastacct_ext._kernels import Data
 
-__all__ = ["Data", "Lost", "Pieces", "Table", "columns", "pieces_of", "spacing_of"]
+__all__ = ["Lost", "Pieces", "Table", "columns", "data_moments", "pieces_of", "spacing_of"]
 
 ATOM: Final = 4
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
@@ -74,6 +77,8 @@ class Pieces(Record):
     """Distance that divides all differences of losses, if any."""
     is_mirrored: bool = False
     """Whether the other direction is the same."""
+    missing: float = 0.0
+    """By how much masses that users give, which count as they are, miss 1."""
 
     def proper(self) -> Pieces:
         """The pair of what both distributions have, each divided by its mass."""
@@ -91,7 +96,7 @@ class Pieces(Record):
         panels[:, 2] += more
         panels[:, 5] += shift
         panels[:, 6:] += slip, off
-        return Pieces(atoms, panels, self.table, Lost(), self.lattice, self.is_mirrored)
+        return Pieces(atoms, panels, self.table, Lost(), self.lattice, self.is_mirrored, self.missing)
 
     def sampled(self, rate: float) -> Pieces:
         """Of a Poisson sample: loss log(1 - rate + rate exp(loss)) under the same Q, and log(1 - rate) where P has
@@ -112,7 +117,7 @@ class Pieces(Record):
             slices[:, 2] *= 1.0 / (1.0 + (1.0 - rate) / rate * np.exp(np.minimum(apart - table.slices[:, 1], 700.0)))
             table = Table(_sampled_rows(table.points, rate), slices, table.missed)
         low, high = max(0.0, rate * taken[0] / pad - _TINY), rate * taken[1] * pad + _TINY * (taken[1] > 0.0)
-        return Pieces(atoms, panels, table, Lost((low, high + rest), (0.0, rest)))
+        return Pieces(atoms, panels, table, Lost((low, high + rest), (0.0, rest)), missing=self.missing)
 
 
 def _sampled_rows(rows: Cells, rate: float) -> Cells:
@@ -142,7 +147,11 @@ def pieces_of(pair: Pair) -> Pieces | None:
     atoms, panels = rows
     lattice = remove.upper.lattice if not panels.size else None
     found = Pieces(atoms, panels, lost=lost, lattice=lattice, is_mirrored=pair.is_mirrored)
-    return found if _is_plain(found) and _is_proper(found) else None
+    if not _is_plain(found) or not (missing := _missing(found)) < _PROPER:
+        return None
+    upper, lower = remove.upper, remove.lower
+    is_given = isinstance(upper, Atoms) and isinstance(lower, Atoms) and np.array_equal(upper.mass, lower.mass)
+    return replace(found, missing=missing + 8.0 * ROUNDING) if is_given else found
 
 
 def _rows(upper: Loss, lower: Loss) -> tuple[Cells, Cells] | None:
@@ -184,15 +193,15 @@ def _is_plain(found: Pieces) -> bool:
     return bool(_LEAST < widest < _MOST and rates > _LEAST and (found.atoms[:, 3] < 1e9).all())
 
 
-def _is_proper(found: Pieces) -> bool:
-    """Whether both masses are 1, rounding aside."""
+def _missing(found: Pieces) -> float:
+    """By how much the masses miss 1, both together."""
     loss, log_weight = found.atoms[:, 0], found.atoms[:, 1]
     q, p = math.fsum(np.exp(log_weight)), math.fsum(np.exp(log_weight + loss))
     for low, high, log_density, slope, *_ in found.panels.tolist():
         q += math.exp(log_density) * math.expm1(slope * (high - low)) / slope
         p += math.exp(log_density + low) * math.expm1((slope + 1.0) * (high - low)) / (slope + 1.0)
     lost = found.lost
-    return bool(abs(q + 0.5 * sum(lost.q) - 1.0) < _PROPER and abs(p + 0.5 * sum(lost.p) - 1.0) < _PROPER)
+    return abs(q + 0.5 * sum(lost.q) - 1.0) + abs(p + 0.5 * sum(lost.p) - 1.0)
 
 
 def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
@@ -206,23 +215,8 @@ def spacing_of(parts: Sequence[tuple[Pieces, float]]) -> float:
     return least / math.lcm(*[share.denominator for share in shares]) if near else 0.0
 
 
-class Data(NamedTuple):
-    """Losses that are data as the kernels take them: how often each, how many rows of each kind, and all rows."""
-
-    times: Cells
-    n_atoms: NDArray[np.int32]
-    n_panels: NDArray[np.int32]
-    atoms: Cells
-    panels: Cells
-    n_tables: NDArray[np.int32]
-    n_slices: NDArray[np.int32]
-    points: Cells
-    slices: Cells
-    missed: Cells
-
-
 def columns(parts: Sequence[tuple[Pieces, float]]) -> Data:
-    """One table of all of them."""
+    """One table of all of them, and how often each, as the kernels take them."""
     found = [one for one, _ in parts]
     atoms, panels = [one.atoms for one in found], [one.panels for one in found]
     points, slices = [one.table.points for one in found], [one.table.slices for one in found]
@@ -238,6 +232,16 @@ def columns(parts: Sequence[tuple[Pieces, float]]) -> Data:
         np.concatenate([np.zeros((0, ATOM)), *slices]),
         np.array([one.table.missed for one in found], dtype=np.float64),
     )
+
+
+def data_moments(pieces: Pieces, s: Cells, *, is_add: bool) -> Cells:
+    """Bounds of K(s) = log E_P exp(s L), of K' and of K'', in rows: two of each.  NaN: not known."""
+    (_, infinite), lost = pieces.lost.flipped() if is_add else pieces.lost
+    if infinite > 0.0:
+        return np.full((6, s.size), np.nan)
+    rows, off = np.empty((s.size, 6)), np.array([0.5 * (lost[0] + lost[1]), 0.5 * (lost[1] - lost[0]), pieces.missing])
+    _kernels.data_moments(columns([(pieces, 1.0)]), is_add, off, np.ascontiguousarray(s, dtype=np.float64), rows)
+    return rows.T.copy()
 
 
 def _sizes(rows: Sequence[Cells]) -> NDArray[np.int32]:

@@ -14,7 +14,6 @@ from fastacct.core.extras import import_extra
 from fastacct.core.inputs import NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import SAMPLED, Relation
 from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach, table
-from fastacct.losses.divergence import pure
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
@@ -76,12 +75,6 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         if epsilon == 0.0:
             loss, mass = np.zeros(1), np.ones(1)
         return both(atoms(loss, np.zeros_like(loss), mass, relative, 0.0, epsilon or 1.0))
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        epsilon = plain(self.epsilon)
-        if relation == "zero_out" and math.isfinite(epsilon):
-            return super().divergence(orders, relation)
-        return pure(epsilon, self.answers, orders)
 
     def pure_epsilon(self, relation: Relation) -> float:
         epsilon = plain(self.epsilon)

@@ -15,7 +15,6 @@ from fastacct.core.inputs import MAX_ORDER, NONNEGATIVE, UNIT, Cells, Domain, Re
 from fastacct.core.relations import ALL, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
-from fastacct.losses.divergence import pure, unknown
 from fastacct.losses.loss import Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import parameter, plain
@@ -44,9 +43,6 @@ class PureDP(Mechanism, relations=ALL):
     def losses(self, relation: Relation) -> Pair:
         return _worst_pair(plain(self.epsilon), 0.0)
 
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        return pure(plain(self.epsilon), 2, orders)
-
     def pure_epsilon(self, relation: Relation) -> float:
         return plain(self.epsilon)
 
@@ -66,9 +62,6 @@ class ApproxDP(Mechanism, relations=ALL):
 
     def losses(self, relation: Relation) -> Pair:
         return _worst_pair(plain(self.epsilon), plain(self.delta))
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        return pure(plain(self.epsilon), 2, orders) if self.delta == 0.0 else unknown(orders)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return plain(self.epsilon) if self.delta == 0.0 else math.inf

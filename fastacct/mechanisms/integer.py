@@ -16,7 +16,7 @@ from fastacct.core.extras import import_extra
 from fastacct.core.inputs import Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.losses.atoms import atoms, both, everything, few, in_reach
-from fastacct.losses.divergence import of_atoms, padded, pure, square
+from fastacct.losses.divergence import padded, square
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism
@@ -53,17 +53,6 @@ class DiscreteLaplace(Mechanism, relations=ALL, group_powers={"sensitivity": 1})
         loss = (2.0 * outcome - shift) / scale
         relative = (16.0 + 4.0 * shift / scale) * ROUNDING
         return both(atoms(loss, 4.0 * ROUNDING * np.abs(loss), mass / (1.0 + rest), relative, 0.0, 2.0 / scale))
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        shift, step = int(self.sensitivity * sensitivity(relation)), 1.0 / plain(self.scale)
-        if shift > 4096 or shift * step > _MOST_LOSS:
-            return pure(shift * step, 2, orders)
-        outcome = np.arange(shift + 1.0)
-        log_mass = math.log(-math.expm1(-step)) + (outcome - shift) * step
-        log_mass[0], log_mass[-1] = -shift * step, 0.0
-        loss = (2.0 * outcome - shift) * step
-        value = of_atoms(log_mass - math.log1p(math.exp(-step)), loss, orders)
-        return padded(np.minimum(value + 1e-15 * (1.0 + shift * step), shift * step))
 
     def pure_epsilon(self, relation: Relation) -> float:
         return self.sensitivity * sensitivity(relation) / plain(self.scale)

@@ -18,11 +18,11 @@ from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
 from fastacct.core.engine import aside, run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.losses.mixture import Mixture
-from fastacct.losses.pieces import Data, Lost, Pieces, columns, spacing_of
+from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import merge
 from fastacct_ext import _kernels
-from fastacct_ext._kernels import Directions, Quantity
+from fastacct_ext._kernels import Data, Directions, Quantity
 
 __all__ = ["ADD", "BOTH", "CELLS_PER_TASK", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "TOP", "CellJob", "Reading"]
 __all__ += ["job_of", "read_job", "read_run", "read_sampled"]
@@ -90,6 +90,8 @@ class CellJob(NamedTuple):
     """Whether each of these is its own mirror image."""
     spacing: float = 0.0
     """Of a lattice that their losses are on; 0: none is known."""
+    least: tuple[float, float] = 0.0, 0.0
+    """The least sum of these losses, direction remove, and by how much it and others on the lattice may be off."""
     lost: Sequence[tuple[Lost, float]] = ()
     """What only one distribution of a pair has, and how often."""
 
@@ -130,7 +132,12 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
     rows = columns([(pieces.proper(), n) for pieces, n in data]) if data else _NO_DATA
     is_mirrored = all(pieces.is_mirrored for pieces, _ in data)
     given = (count, noise, n_p, n_q, weight, mean)
-    return CellJob(given, runs, shift, is_one, is_plain, near, rows, is_mirrored, spacing_of(data), gone)
+    spacing = spacing_of(data) if not pairs else 0.0
+    least = 0.0, 0.0
+    if spacing > 0.0:
+        off = sum(n * (pieces.atoms[:, 2] + 4.0 * np.abs(pieces.atoms[:, 0])).max() for pieces, n in data)
+        least = math.fsum(n * pieces.atoms[0, 0] for pieces, n in data), float(off) * _ULP
+    return CellJob(given, runs, shift, is_one, is_plain, near, rows, is_mirrored, spacing, least, gone)
 
 
 def read_run(
@@ -192,10 +199,10 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
     if float(parts @ parts.astype(float)) > _MOST_WORK:
         return _nothing(target, what)
     out = Reading.empty(target.size)
-    given = (*job.columns, *job.data, np.ascontiguousarray(target))
+    given = (*job.columns, job.data, np.ascontiguousarray(target))
     kernel = partial(_kernels.exact_job, mirrored=job.is_mirrored, spacing=job.spacing)
     aside(partial(kernel, *given, *out, quantity=what, directions=directions))
-    if job.is_plain and not job.data.times.size:
+    if job.is_plain and job.data is _NO_DATA:
         out.slope[:] = np.nan  # as in `_read_sampled`
     return out
 

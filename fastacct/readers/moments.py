@@ -1,4 +1,4 @@
-"""Log-moments of a job's loss and their first two derivatives: of Gaussian mixtures, by the compiled kernel."""
+"""Log-moments of a job's loss and their first two derivatives, by the compiled kernels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import ROUNDING
+from fastacct.losses.loss import ROUNDING, OutOfReachError
 from fastacct.losses.mixture_moments import mixture_moments
+from fastacct.losses.pieces import data_moments, pieces_of
 
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
     from fastacct.mechanisms.base import Count
 
-__all__ = ["least_divergences", "moments"]
+__all__ = ["divergence_bounds", "moments"]
 
 Parts = Iterable[tuple["Mechanism", "Count"]]
 """Mechanisms that are evaluated directly (`Process.decompose`), and how often each is run."""
@@ -25,25 +26,38 @@ Parts = Iterable[tuple["Mechanism", "Count"]]
 def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) -> Cells | None:
     """Bounds of log E_P exp(s L), its first and its second derivative, in rows: two of each; NaN where not known.
 
-    None if the losses are not all those of Gaussian mixtures.
+    None if not all losses are known, as mixtures or as data.  Of mechanisms that are bounds only they are those of the
+    pair that stands for them.
     """
-    found, n = np.zeros((6, s.size)), 2.0
+    found, n, is_add = np.zeros((6, s.size)), 2.0, direction == "add"
     for one, count in parts:
-        pair = one.losses(relation)
-        mixture = None if pair is None else pair.as_mixture()
-        if mixture is not None:
-            found += float(np.asarray(count)) * mixture_moments(mixture, s, is_add=direction == "add")
-            n += 1.0
-        elif pair is None or not pair.is_nothing:
+        try:
+            pair = one.losses(relation)
+        except OutOfReachError:
             return None
+        if pair is None:
+            return None
+        if pair.is_nothing:
+            continue
+        if (mixture := pair.as_mixture()) is not None:
+            rows = mixture_moments(mixture, s, is_add=is_add)
+        elif (pieces := pieces_of(pair)) is not None:
+            rows = data_moments(pieces, s, is_add=is_add)
+        else:
+            return None
+        found += float(np.asarray(count)) * rows
+        n += 1.0
     return np.asarray(found + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * np.abs(found)))
 
 
-def least_divergences(parts: Parts, orders: Cells, relation: Relation) -> Cells | None:
-    """Lower bounds at orders above 1, of the larger direction; None as above."""
-    parts, least = list(parts), np.zeros(orders.shape)
+def divergence_bounds(parts: Parts, orders: Cells, relation: Relation) -> tuple[Cells, Cells] | None:
+    """Both bounds at orders from 1 on, of the larger direction; None as above."""
+    parts, a, found = list(parts), orders - 1.0, []
     for direction in DIRECTIONS[relation]:
-        if (known := moments(parts, relation, direction, orders - 1.0)) is None:
+        if (known := moments(parts, relation, direction, a)) is None:
             return None
-        least = np.fmax(least, known[0] / (orders - 1.0) * (1.0 - 4e-16))
-    return least
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found.append([np.where(a == 0.0, known[2 + side], known[side] / a) for side in (0, 1)])
+    lower, upper = np.fmax.reduce([one[0] for one in found]), np.maximum.reduce([one[1] for one in found])
+    is_known = all(one.tight for one, _ in parts)  # else divergences may be below those of the pair
+    return np.where(is_known, np.maximum(lower, 0.0) * (1.0 - 4e-16), 0.0), np.maximum(upper, 0.0) * (1.0 + 4e-16)

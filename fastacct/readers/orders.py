@@ -22,7 +22,7 @@ from fastacct.core.relations import Relation
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process, cell_divergence, cell_pure_epsilon
 from fastacct.readers.job import Ask, delta_of, exact, owners
-from fastacct.readers.moments import least_divergences
+from fastacct.readers.moments import divergence_bounds
 from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels
 
@@ -40,6 +40,9 @@ def divergences(
     The kernel's are of direction remove, the larger one: of a sample's direction add they are bounds from above alone.
     """
     found = _of_larger(job, orders, shape, relation, threads, only_upper)
+    if not job.sampled(relation) and not job.tight:
+        status = np.maximum(found.status, np.where(np.asarray(found.upper) > 0.0, Status.LOOSE, Status.TIGHT))
+        found = Bounds(np.zeros(shape), found.upper, status.astype(np.uint8))
     if not (orders == np.inf).any() and relation != "add":
         return found
     whole = job.decompose(relation)
@@ -105,6 +108,11 @@ def _at_one(whole: Process, relation: Relation, threads: int, only_upper: bool) 
     above = _between(whole, orders, shape, relation, threads, only_upper)
     upper = np.asarray(above.upper).min(axis=0).ravel()
     status = np.asarray(above.status).min(axis=0).ravel()
+    if not whole.sampled(relation):
+        known = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
+        upper = np.fmin(upper, [math.inf if one is None else one[1].item() for one in known])
+        lower = np.minimum([0.0 if one is None else one[0].item() for one in known], upper)
+        return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
     if only_upper:
         return Bounds(np.zeros(upper.size), upper, status)
     rise = np.zeros(shape)  # bound of K'', which adds up over the releases
@@ -149,14 +157,13 @@ def _between(
         if columns is None:
             found = cell_divergence(cells[index], asked, relation, delta_of)
             upper[mine] = np.minimum(found, cell_pure_epsilon(cells[index], relation))
-            least = np.zeros(asked.size) if only_upper else least_divergences(cells[index], asked, relation)
-            if least is None:
+            least = None if only_upper else divergence_bounds(cells[index], asked, relation)
+            if least is None and not only_upper:
                 whole = job.decompose(relation)
-                raise ValueError(
-                    f"rdp_bounds covers Gaussians, their samples, groups and mixtures, not {whole!r}; use rdp"
-                )
-            both = [narrowed(low, high) for low, high in zip(least.tolist(), upper[mine].tolist(), strict=True)]
-            lower[mine], upper[mine] = np.array(both).reshape(-1, 2).T
+                raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {whole!r} is not; use rdp")
+            if least is not None:
+                ends = zip(least[0].tolist(), upper[mine].tolist(), strict=True)
+                lower[mine], upper[mine] = np.array([narrowed(*one) for one in ends]).reshape(-1, 2).T
             known = status_of(lower[mine], upper[mine])
             status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE if only_upper else known, Status.NOT_MET)
         else:

@@ -95,6 +95,10 @@ typedef struct {
      * means have these weights in P and Q; the one at `origin` is heaviest in Q */
     void (*mixture_moments)(int components, const double *mean, const double *p, const double *q, int origin,
                             double sigma, int64_t n, const double *u, double *rows_out);
+    /* the same of the first loss of a job that is data, of -loss under P (flipped); lost: mass of Q where P has none,
+     * by how much that may be off, and by how much masses miss 1.  NaN: not known */
+    void (*data_moments)(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
+                         double *rows_out);
     /* for tests and accuracy tables: integer orders by the binomial series alone; the log-moment K, K', K'' with
      * respect to the order, uncertified, as the order search sees it */
     void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,

@@ -10,6 +10,7 @@
 #include "renyi/binomial_series.h"
 #include "renyi/cells.h"
 #include "renyi/mixture_moments.h"
+#include "renyi/pieces_moments.h"
 #include "exact/blocks.h"
 #include "exact/classical_blocks.h"
 #include "exact/gradient.h"
@@ -163,6 +164,20 @@ static void fa_log_moments(int64_t n, const double *sigma, const double *q, cons
     }
 }
 
+static void fa_data_moments(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
+                            double *rows_out)
+{
+    const fa_table table = {job->n_tables[0], job->n_slices[0], (const fa_atom *)job->point,
+                            (const fa_slice *)job->slice, job->missed[0]};
+    const fa_pieces law = {
+        job->n_atoms[0], job->n_panels[0], is_flipped, (const fa_atom *)job->atom, (const fa_panel *)job->panel, table};
+    fa_moments_kept kept = {.n = 0};
+    int64_t i;
+    for (i = 0; i < n; i++)
+        fa_pieces_moments(&law, u[i], lost, &kept, rows_out + 6 * i);
+    fa_moments_free(&kept);
+}
+
 static int fa_moment_ledger(double sigma, double q, double order, const double *budget, double *out)
 {
     fa_sgm mech;
@@ -251,6 +266,7 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .exact_job = fa_exact_job,
         .gradients = fa_gradient_block,
         .mixture_moments = fa_mixture_moments_block,
+        .data_moments = fa_data_moments,
         .rdp_by_series = fa_rdp_series_block,
         .log_moments = fa_log_moments,
         .moment_ledger = fa_moment_ledger,

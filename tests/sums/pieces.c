@@ -1,12 +1,15 @@
 /* pieces.c -- losses that are data (loss/pieces.h, line/pieces_nodes.h, line/ray_ends.h) against integrals in 80 bits:
  * program SEED LOSSES; as line.c.  Meshes are starved, so that the rule's error is seen.
  */
+#define FA_MOMENTS_GOOD 1e-1
 #include "sums.h"
+
+#include "renyi/pieces_moments.h"
 
 #define ROUNDED 1e-14L /* of nodes in doubles */
 
-enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, REAL, KINDS };
-static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "K"};
+enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, REAL, MOMENTS, KINDS };
+static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "K", "moments"};
 static long count[KINDS], broken[KINDS];
 static double most[KINDS];
 
@@ -166,6 +169,35 @@ static void check_real(fa_cap_job *job, const fa_pieces *law)
     }
 }
 
+/* K' by a step beside the real line, which cancels nothing */
+static ld slope_of(const fa_pieces *law, ld u)
+{
+    lc m = truth(law, u + 1e-30L * I, 0.0L, 0, 64);
+    return cimagl(m) / creall(m) * 1e30L;
+}
+
+/* K, K' and K'' at s of either sign; the second derivative by a difference */
+static void check_moments(const fa_pieces *law)
+{
+    double range = fa_pieces_end(law, 1) - fa_pieces_end(law, 0), s = uniform(-1.0, 1.0) * between(0.1, 400.0) / range,
+           lost[3] = {0.0, 0.0, 0.0}, row[6];
+    fa_moments_kept kept = {.n = 0};
+    ld h = 1e-4L / range, u = 1.0L + s, want[3], slack[3];
+    int i;
+    fa_pieces_moments(law, s, lost, &kept, row);
+    fa_moments_free(&kept);
+    want[0] = logl(creall(truth(law, u, 0.0L, 0, 64)));
+    want[1] = slope_of(law, u);
+    want[2] = (slope_of(law, u + h) - slope_of(law, u - h)) / (2.0L * h);
+    slack[0] = 4e-16L * (2.0L + fabsl(u) + fabsl(want[0])); /* masses in doubles miss 1 */
+    slack[1] = 1e-16L * (1.0L + range);
+    slack[2] = 2e-9L * range * range;
+    for (i = 0; i < 3; i++) {
+        ld middle = 0.5L * ((ld)row[2 * i] + row[2 * i + 1]);
+        compare(MOMENTS, fabsl(want[i] - middle) - slack[i], 0.5L * ((ld)row[2 * i + 1] - row[2 * i]));
+    }
+}
+
 int main(int argc, char **argv)
 {
     int i, losses = argc > 2 ? atoi(argv[2]) : 100;
@@ -181,6 +213,7 @@ int main(int argc, char **argv)
         check_tail(&job, &law, uniform(0.2, 12.0) / (fa_pieces_end(&law, 1) - fa_pieces_end(&law, 0)));
         check_ends(&law);
         check_real(&job, &law);
+        check_moments(&law);
         draw(&law, atoms, &panel, between(400.0, 1200.0)); /* weights of large losses are below all floats */
         check_tail(&job, &law, uniform(0.3, 1.8));
     }

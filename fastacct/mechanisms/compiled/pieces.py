@@ -37,7 +37,7 @@ def _log_sums(rows: Cells) -> Cells:
 def pieces_at(made: Densities) -> Pieces | None:
     """Points and slices in direction remove.
 
-    None where there is mass outside the domain, a loss that grows without bound in it, or something narrower than a panel.
+    None where there is mass outside the domain, a loss without bound in it, or something narrower than a panel.
     """
     low, high = float(made.table.edges[0]), float(made.table.edges[-1])
     fine = cut_evenly(low, high, made.breakpoints, made.panels)

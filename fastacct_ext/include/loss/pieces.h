@@ -123,27 +123,40 @@ FA_FUNC double fa_ellipse_error(const fa_ellipse *e, const fa_asked *ask, int is
     return e->log_size + fa_min(big + log(2.0 + x), big + 2.0 * log(x) - FA_LN2);
 }
 
+/* the ellipses of part k of a panel, at most FA_RADII; how many */
+FA_FUNC int fa_panel_ellipses(const fa_panel *p, const fa_mesh *mesh, int k, fa_ellipse *out)
+{
+    double half = 0.5 * (p->high - p->low) / fa_panel_cuts(p, mesh);
+    int r = 0;
+    while (r < FA_RADII && fa_panel_ellipse(p, p->low + (2 * k + 1) * half, half, mesh->n, r, out + r))
+        r++;
+    return r;
+}
+
+/* the error of that part */
+FA_FUNC double fa_ellipses_error(const fa_ellipse *e, int n, const fa_asked *ask, int is_flipped)
+{
+    double best = INFINITY;
+    int r;
+    for (r = 0; r < n; r++) {
+        double now = fa_ellipse_error(e + r, ask, is_flipped);
+        if (now > best)
+            break;
+        best = now;
+    }
+    return best < 600.0 ? exp(best) : INFINITY;
+}
+
 /* the error of all panels; more than `most`: it ends there */
 FA_FUNC double fa_pieces_error(const fa_pieces *law, const fa_mesh *mesh, const fa_asked *ask, double most)
 {
     double sum = fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped);
-    int i, k, r, cuts;
+    fa_ellipse e[FA_RADII];
+    int i, k, cuts;
     for (i = 0; i < law->n_panels; i++) {
-        const fa_panel *p = law->panels + i;
-        double half;
-        cuts = fa_panel_cuts(p, mesh);
-        half = 0.5 * (p->high - p->low) / cuts;
-        for (k = 0; k < cuts && sum <= most; k++) {
-            double best = INFINITY;
-            fa_ellipse e;
-            for (r = 0; r < FA_RADII && fa_panel_ellipse(p, p->low + (2 * k + 1) * half, half, mesh->n, r, &e); r++) {
-                double now = fa_ellipse_error(&e, ask, law->is_flipped);
-                if (now > best)
-                    break;
-                best = now;
-            }
-            sum += best < 600.0 ? exp(best) : INFINITY;
-        }
+        cuts = fa_panel_cuts(law->panels + i, mesh);
+        for (k = 0; k < cuts && sum <= most; k++)
+            sum += fa_ellipses_error(e, fa_panel_ellipses(law->panels + i, mesh, k, e), ask, law->is_flipped);
     }
     return sum;
 }

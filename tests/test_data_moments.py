@@ -1,0 +1,138 @@
+"""Log-moments of losses that are data, and their derivatives, against integrals and sums in many digits."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.losses.pieces import data_moments, pieces_of
+
+SEED = 0
+
+
+def log_moments(weights, losses, s):
+    """log E exp(s L), and mean and variance under the tilted weights, which are sums or integrals of a function."""
+    sums = [weights(lambda loss, k=k: mp.exp(s * loss) * loss**k) for k in range(3)]
+    mean = sums[1] / sums[0]
+    return mp.log(sums[0]), mean, sums[2] / sums[0] - mean * mean
+
+
+def laplace(scale, rate, s, is_add):
+    """Poisson-sampled Laplace noise: under Q atoms 1/2 and exp(-t)/2 at the ends, and a density between them."""
+    t, q = 1 / mp.mpf(scale), mp.mpf(rate)
+
+    def weights(f):
+        def of(x):
+            ratio = 1 - q + q * mp.exp(x)
+            return f(-mp.log(ratio)) if is_add else ratio * f(mp.log(ratio))
+
+        inner = mp.quad(lambda x: of(x) * mp.exp(-(x + t) / 2) / 4, [-t + 2 * t * mp.mpf(k) / 12 for k in range(13)])
+        return of(-t) / 2 + of(t) * mp.exp(-t) / 2 + inner
+
+    return log_moments(weights, None, mp.mpf(s))
+
+
+def table(p, q, s, is_add):
+    """Masses as they are."""
+    p, q = [[mp.mpf(float(x)) for x in side] for side in ((q, p) if is_add else (p, q))]
+    return log_moments(lambda f: mp.fsum(a * f(mp.log(a / b)) for a, b in zip(p, q, strict=True)), None, mp.mpf(s))
+
+
+def exponents(random, size):
+    """Of both signs, next to 0 and -1 too."""
+    near = random.choice([-1.0, 1.0], size) * 10.0 ** random.uniform(-5.0, 1.3, size)
+    return np.where(random.random(size) < 0.2, -1.0 - near, near)
+
+
+def check(rows, truth, widest):
+    for k, true in enumerate(truth):
+        low, high = rows[2 * k], rows[2 * k + 1]
+        assert low <= true <= high
+        assert high - low <= widest * abs(true) + 1e-14 * (k == 1) * abs(truth[2])
+
+
+def test_laplace_noise_and_its_samples():
+    random = np.random.default_rng(SEED)
+    with mp.workdps(40):
+        for _ in range(30):
+            scale, rate = 10.0 ** random.uniform(-1.2, 6.0), random.choice([1.0, 10.0 ** random.uniform(-4.0, -0.05)])
+            is_add, s = bool(random.integers(2)), exponents(random, 1)
+            if abs(s[0]) > 800.0 * scale:
+                continue
+            noise = fa.Laplace(scale)
+            pieces = pieces_of((noise if rate == 1.0 else noise.poisson(rate)).losses("remove"))
+            rows = data_moments(pieces, s, is_add=is_add)[:, 0]
+            check(rows, laplace(scale, rate, s[0], is_add), 3e-13)
+
+
+def test_tables_count_as_they_are():
+    random = np.random.default_rng(SEED + 1)
+    with mp.workdps(400):  # variances are differences of powers of the losses
+        for _ in range(100):
+            size = int(random.integers(2, 6))
+            q = random.dirichlet(np.ones(size))
+            if random.random() < 0.5:
+                p = random.dirichlet(np.full(size, 0.3))
+            else:  # very small losses
+                shift = random.normal(size=size) * 10.0 ** random.uniform(-9.0, -2.0)
+                p = q * (1.0 + shift - np.sum(shift * q))
+                p /= p.sum()
+            if p.min() < 1e-200:
+                continue
+            is_add, s = bool(random.integers(2)), exponents(random, 1) * 10.0 ** random.uniform(0.0, 5.0)
+            rows = data_moments(pieces_of(fa.from_pmf(p, q).losses("remove")), s, is_add=is_add)[:, 0]
+            for k, true in enumerate(table(p, q, s[0], is_add)):
+                assert rows[2 * k] - 1e-300 <= true <= rows[2 * k + 1] + 1e-300
+            assert rows[1] - rows[0] <= 1e-13 * (1.0 + abs(s[0])) + 1e-12 * abs(rows[0])
+
+
+@pytest.mark.parametrize("order", [300.0, 1e5, 1e11])
+def test_large_orders_of_densities_are_bounded_by_the_largest_loss(order):
+    """2 D(alpha) of Laplace noise, scale 5, in closed form (Mironov 2017)."""
+    with mp.workdps(40):
+        a = mp.mpf(order)
+        inner = a / (2 * a - 1) * mp.exp((a - 1) / 5) + (a - 1) / (2 * a - 1) * mp.exp(-a / 5)
+        true = float(2 * mp.log(inner) / (a - 1))
+    lower, upper, status = fa.rdp_bounds(fa.Laplace(5.0) * 2, order)
+    assert lower <= true * (1.0 + 1e-15)
+    assert true * (1.0 - 1e-15) <= upper <= true * (1.0 + 1e-7)
+    assert status == fa.Status.TIGHT
+
+
+def test_sampled_laplace_noise_has_both_bounds_of_every_order():
+    """They were those of a grid, up to 3 % above, from above alone."""
+    job = fa.Laplace(5.0).poisson(0.01) * 1000
+    lower, upper, status = fa.rdp_bounds(job, [1.0, 1.5, 2.0, 8.0, 64.0, 1e4])
+    assert np.all(status == fa.Status.TIGHT)
+    assert np.all(upper - lower <= 1e-11 * upper)
+    for order, low, high in zip((1.5, 2.0, 8.0, 64.0), lower[1:5], upper[1:5], strict=True):
+        with mp.workdps(30):
+            true = float(1000 * laplace(5.0, 0.01, order - 1.0, False)[0] / (order - 1.0))
+        assert low <= true * (1.0 + 1e-14)
+        assert true * (1.0 - 1e-14) <= high
+
+
+def test_a_mass_that_p_misses_counts():
+    """P of Q's first two outcomes alone: sum over them of p^alpha q^(1 - alpha)."""
+    p, q = np.array([0.75, 0.25, 0.0]), np.array([0.5, 0.25, 0.25])
+    loss = fa.privacy_loss(fa.from_pmf(p, q) * 3)
+    kl = 3.0 * math.fsum(a * math.log(a / b) for a, b in zip(p[:2], q[:2], strict=True))
+    assert loss.mean.lower <= kl * (1.0 + 1e-14)
+    assert kl * (1.0 - 1e-14) <= loss.mean.upper <= kl * (1.0 + 1e-12)
+    for order in (0.25, 3.0):
+        true = 3.0 / (order - 1.0) * math.log(math.fsum(p[:2] ** order * q[:2] ** (1.0 - order)))
+        found = loss.divergence(order)
+        assert found.lower <= true * (1.0 + 1e-14)
+        assert true * (1.0 - 1e-14) <= found.upper <= true * (1.0 + 1e-12)
+    assert fa.privacy_loss(fa.from_pmf(p, q), neighbors="add").mean.upper == math.inf
+
+
+def test_guarantees_have_no_lower_bounds_of_moments():
+    job = fa.Exponential(0.3) * 20
+    assert not job.tight
+    loss = fa.privacy_loss(job)
+    assert loss.mean.lower == loss.variance.lower == 0.0
+    assert loss.mean.upper <= fa.rdp(job, 1.0) * (1.0 + 1e-12)
+    assert fa.rdp_bounds(job, [1.0, 2.0]).lower.tolist() == [0.0, 0.0]
