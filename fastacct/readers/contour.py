@@ -79,6 +79,14 @@ class Contour:
         kept: dict[Relation, Contour] = process.__dict__.setdefault("kept_lines", {})
         return kept.get(relation) or kept.setdefault(relation, cls(process, relation))
 
+    def lattice(self, cell: int, way: Directions) -> tuple[float, float, float]:
+        """The least sum of losses, by how much it may be off, and the distance that divides all others from it; 0 if
+        none is known."""
+        if self.is_gaussian or (way == BOTH and not self._job(cell).is_mirrored):
+            return 0.0, 0.0, 0.0
+        least, off = self._job(cell).least
+        return -least if way == ADD else least, off, self._job(cell).spacing
+
     @cached
     def is_certain(self) -> bool:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell."""
@@ -173,7 +181,9 @@ class Contour:
         out = Reading.empty(cells.size)
         order = np.argsort(cells, kind="stable")
         starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
-        pieces = [part for group in np.split(order, starts[1:]) for part in _pieces(group, target, what, threads)]
+        groups = np.split(order, starts[1:])
+        shared = what == EPSILON or not self.is_gaussian  # lines of data serve deltas, too
+        pieces = [part for group in groups for part in _pieces(group, target, shared, threads)]
 
         def work(start: int, _: int) -> int:
             part = pieces[start]
@@ -184,9 +194,9 @@ class Contour:
         return out
 
 
-def _pieces(group: Index, target: Cells, what: Quantity, threads: int) -> list[Index]:
-    """The targets of one job in a few pieces: neighbouring deltas share a line, where one piece has them all."""
+def _pieces(group: Index, target: Cells, shared: bool, threads: int) -> list[Index]:
+    """The targets of one job in a few pieces: neighbouring ones share a line, where one piece has them all."""
     count = -(-group.size // CELLS_PER_TASK)
-    if what == EPSILON:
+    if shared:
         group, count = group[np.argsort(target[group], kind="stable")], min(count, threads)
     return np.array_split(group, count)

@@ -85,12 +85,15 @@ class _Direction:
         self.other = way if way == BOTH or job.is_mirrored else REMOVE if way == ADD else ADD
         self.everywhere = np.arange(fpr.size)
         self.zero: dict[int, tuple[Mask, Reading]] = {}
+        known = {cell: job.lattice(cell, way) for cell in np.unique(cells).tolist()}
+        self.least, self.slip, self.spacing = np.array([known[cell] for cell in cells.tolist()]).reshape(-1, 3).T
         self.tpr_upper, self.fnr_lower, self.best = np.ones(fpr.size), np.zeros(fpr.size), np.zeros(fpr.size)
 
     def rates(self, both: bool) -> Rates:
         """Search, then bounds at the best epsilon found."""
         self.bounded_loss()
         e, curvature = self.threshold()
+        self.corners(e)
         best = self.value(self.everywhere, e)
         kink = np.flatnonzero((best.tpr_upper * _WORSE > self.tpr_upper) | (best.fnr_lower < self.fnr_lower * _WORSE))
         if kink.size:  # at the end of a loss, say, which no search hits
@@ -202,13 +205,40 @@ class _Direction:
         e = np.where(forward, t, -t)
         return e, steepness * np.where(forward, np.exp(np.minimum(e, 700.0)) * x, np.exp(-t) * (1.0 - x))
 
+    def corners(self, e: Cells) -> None:
+        """Moves an epsilon to the best of the corners of V next to it, where all losses are on a lattice: V is a line
+        in exp(epsilon) between two of them."""
+        at = np.flatnonzero(self.spacing > 0.0)
+        if not at.size:
+            return
+        base, spacing = self.least[at], self.spacing[at]
+        first, least = np.floor((e[at] - base) / spacing), np.full(at.size, np.inf)
+        for k in (-1.0, 0.0, 1.0, 2.0):
+            here = base + (first + k) * spacing
+            value = self.value(at, here)
+            rate = np.where(here >= 0.0, value.tpr_upper, -value.fnr_lower)
+            better = rate < least
+            e[at[better]], least[better] = here[better], rate[better]
+
+    def _at_corner(self, at: Index, c: Cells, before: Rates, here: Rates, after: Rates) -> tuple[Cells, Cells]:
+        """Lower bound of V and upper bound of 1 - V where both next corners are worse than this one; -inf, inf else.
+
+        The corner may be off by `slip`: V falls towards it by at most P(L >= c), which the corner before bounds.
+        """
+        apart = np.where(self.spacing[at] > 0.0, self.spacing[at], 1.0)
+        off = (self.slip[at] + PAD * np.abs(c)) * (1.0 - 1.0 / np.expm1(-apart))
+        least = np.minimum(before.tpr_lower, after.tpr_lower) >= here.tpr_upper
+        most = np.maximum(before.fnr_upper, after.fnr_upper) <= here.fnr_lower
+        low = np.where(least, here.tpr_lower - off * before.tpr_upper, -np.inf)
+        return low, np.where(most, here.fnr_upper + off * np.exp(np.minimum(c + apart, 0.0)), np.inf)
+
     def _solve(self, active: Index, t: Cells, forward: Mask, scale: Cells, steepness: Cells) -> None:
         """Safeguarded secant method for gap(t) = 0, in place."""
         # beyond these V is above 1, or 1 - V below the smallest float
         low, high = np.zeros(t.size), np.where(forward, -np.log(self.fpr), 745.0)
         t[active] = np.minimum(scale, high)[active]
         last_t, last_gap = np.zeros(t.size), np.full(t.size, np.nan)
-        for _ in range(_STEPS):
+        for i in range(_STEPS):
             if not active.size:
                 return
             here = t[active]
@@ -221,10 +251,11 @@ class _Direction:
                 step = here + gap / steep
             steepness[active], last_t[active], last_gap[active] = steep, here, gap
             a, b = low[active], high[active]
-            done = (np.abs(gap) < _CLOSE) | (b <= a * (1.0 + 1e-9))
+            done = (np.abs(gap) < _CLOSE) | (b <= a * (1.0 + 1e-9)) | (b - a <= self.spacing[active])
             steepness[active[a >= b]] = 0.0  # nothing to be found
             middle = 0.5 * (a + np.minimum(b, 4.0 * a + scale[active]))
-            t[active] = np.where(done, here, np.where((step > a) & (step < b), step, middle))
+            halve = i % 4 == 3 and i > 8  # where the slope jumps, steps come from one side alone
+            t[active] = np.where(done, here, np.where((step > a) & (step < b) & (not halve), step, middle))
             active = active[~done]
 
     def enclose(self, e: Cells, curvature: Cells, best: Rates) -> tuple[Cells, Cells]:
@@ -235,6 +266,7 @@ class _Direction:
             step = np.sqrt(8.0 * width / curvature)
         least = _LEAST_STEP * (1.0 + np.abs(e))
         step = np.where(curvature > 0.0, np.clip(np.where(np.isfinite(step), step, 1e-3), least, 1.0), 4.0 * least)
+        step = np.where(self.spacing > 0.0, self.spacing, step)
         left = np.flatnonzero(best.tpr_upper > best.tpr_lower)
         for _ in range(_WIDENINGS):
             if not left.size:
@@ -244,6 +276,10 @@ class _Direction:
             at_a, at_c, at_b = self.value(left, a), best.take(left), self.value(left, b)
             low = _convex(at_a[:2], at_c[:2], at_b[:2], inner, outer)
             high = -_convex(_mirrored(at_a), _mirrored(at_c), _mirrored(at_b), inner, outer)
+            is_corner = (self.spacing[left] > 0.0) & (step[left] == self.spacing[left])
+            at_least, at_most = self._at_corner(left, c, at_a, at_c, at_b)
+            low = np.where(is_corner, np.maximum(low, at_least), low)
+            high = np.where(is_corner, np.minimum(high, at_most), high)
             tpr[left], fnr[left] = np.maximum(tpr[left], low), np.minimum(fnr[left], high)
             left = left[np.where(c >= 0.0, low == -np.inf, high == np.inf)]
             step[left] = np.minimum(4.0 * step[left], 50.0)

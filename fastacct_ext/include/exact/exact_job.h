@@ -34,7 +34,7 @@ typedef struct {
     fa_cap_work capped[2];  /* lines of directions remove and add */
     fa_pair *pairs;         /* of the blocks of a job: those of direction remove, then those of direction add */
     fa_pieces *pieces;      /* likewise */
-    fa_flat_line flat;      /* of jobs in which nothing decays */
+    fa_flat_line flat[2];   /* of jobs in which nothing decays */
     fa_many *many;          /* different sampled Gaussians: their lattice, which is asked first, or NULL ... */
     const fa_job *job;      /* ... and whose blocks are not there yet, or NULL */
 } fa_exact;
@@ -46,7 +46,8 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     fa_many_free(e->many);
     free(e->pairs);
     free(e->pieces);
-    fa_flat_line_free(&e->flat);
+    fa_flat_line_free(e->flat);
+    fa_flat_line_free(e->flat + 1);
     free(e->moment);
     memset(e, 0, sizeof(*e));
 }
@@ -139,7 +140,7 @@ FA_FUNC int fa_job_data(fa_exact *e, const fa_job *job, fa_dd *end)
     const fa_atom *point = (const fa_atom *)job->point;
     const fa_slice *slice = (const fa_slice *)job->slice;
     e->n_data = n;
-    e->flat.spacing = job->spacing;
+    e->flat[0].spacing = e->flat[1].spacing = job->spacing;
     e->pieces = fa_alloc(sizeof(fa_pieces) * 2 * (size_t)(n + 1));
     for (b = 0; b < n && e->pieces; b++) {
         for (d = 0; d < 2; d++) {

@@ -71,7 +71,7 @@ FA_FUNC fa_interval fa_data_log_delta(fa_exact *e, int way, double eps)
     for (i = 0; i < 2 && !(found && fa_is_narrow(r)); i++, rays = !rays)
         if (!rays && !(fallen > 0.0))
             continue;
-        else if (rays ? fa_flat_log_delta(&work->job, &e->flat, eps, &d, &slope)
+        else if (rays ? fa_flat_log_delta(&work->job, e->flat + way, eps, &d, &slope)
                       : fa_cap_log_delta(work, eps, &d, &slope)) {
             r = fa_share(r, d);
             e->slope = slope;
@@ -92,7 +92,8 @@ FA_FUNC fa_interval fa_data_eps(fa_exact *e, int way, double log_delta)
     for (i = 0; i < 2 && !fa_is_narrow_eps(r); i++, rays = !rays)
         if (!rays && !(fallen > 0.0))
             continue;
-        else if (rays ? fa_flat_eps(&work->job, &e->flat, log_delta, &found) : fa_capped_eps(work, log_delta, &found))
+        else if (rays ? fa_flat_eps(&work->job, e->flat + way, log_delta, &found)
+                      : fa_capped_eps(work, log_delta, &found))
             r = fa_share(r, found);
     if (r.upper == INFINITY)
         r.upper = fa_cap_eps_upper(work, log_delta);

@@ -54,6 +54,7 @@ typedef struct {
     int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
     int has_logs;     /* whether log_w and log_q are filled */
     int rule;         /* of a loss that is data: points of a panel, h wide at most */
+    double laid;      /* largest exponent for which line/flat_place.h has laid them; 0: they are not its */
     int capacity;
     double *z, *log_q;             /* log of the weight without windows */
     double *slope, *bend;          /* f = dX/dxi, bound of |f'/f| in the strip */

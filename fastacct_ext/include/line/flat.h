@@ -5,13 +5,17 @@
 #include "lattice_line.h"
 #include "ray_line.h"
 
-/* either line */
+/* either line.  One that is drawn at a multiple of `unit` serves all targets near it: answers do not depend on what was
+ * asked before */
 typedef struct {
     fa_ray_line ray;
     fa_lattice_line lattice;
-    double spacing; /* of the lattice that all losses are on; 0: none is known */
-    int by_lattice; /* which of both is drawn */
+    double spacing;            /* of the lattice that all losses are on; 0: none is known */
+    int by_lattice;            /* which of both is drawn */
+    double unit, anchor, none; /* 0: not known yet; where it is drawn, and where none could be, or NaN */
 } fa_flat_line;
+
+#define FA_FLAT_NEAR 1e-8 /* relative errors of delta with which a line serves a target that is not its own */
 
 FA_FUNC void fa_flat_line_free(fa_flat_line *line)
 {
@@ -33,21 +37,63 @@ FA_FUNC fa_flat_reading fa_flat_read(fa_flat_line *line, double eps)
     return line->by_lattice ? fa_lattice_read(&line->lattice, eps) : fa_ray_read(&line->ray, eps);
 }
 
-/* log delta at eps.  0: not certified */
-FA_FUNC int fa_flat_log_delta(fa_cap_job *job, fa_flat_line *line, double eps, fa_interval *out, double *slope_out)
+/* a line for targets up to `spread` from eps.  0: none */
+FA_FUNC int fa_flat_at(fa_cap_job *job, fa_flat_line *line, double eps, double spread)
 {
     fa_flat_place at;
-    fa_flat_reading r;
     int round;
-    if (!fa_flat_is_for(job) || !fa_flat_find(job, eps, 0.0, &at))
+    line->anchor = NAN;
+    if (!fa_flat_find(job, eps, 0.0, &at))
         return 0;
+    at.spread = spread;
     for (round = 0; round < 3; round++) {
+        fa_flat_reading r;
         if (!fa_flat_draw(job, line, &at, eps, fa_min(-1e-3, at.log_size)))
             return 0;
         r = fa_flat_read(line, eps);
-        if (fabs(r.log_value - at.log_size) < 3.0)
+        if (fabs(r.log_value - at.log_size) < 3.0 || r.up + r.down < 0.1 * FA_FLAT_NEAR)
             break;
         at.log_size = r.log_value == r.log_value ? r.log_value : at.log_size - 10.0;
+    }
+    line->anchor = eps;
+    return 1;
+}
+
+/* the line that serves the targets about eps: half a standard deviation of the losses under P apart.  0: none */
+FA_FUNC int fa_flat_near(fa_cap_job *job, fa_flat_line *line, double eps)
+{
+    double anchor;
+    if (!(line->unit > 0.0)) {
+        fa_flat_place at;
+        if (!fa_flat_find(job, 0.0, 0.0, &at))
+            return 0;
+        line->unit = exp2(floor(log2(0.7 * sqrt(fa_flat_k(job, 1.0).d2))));
+        line->anchor = line->none = NAN;
+    }
+    anchor = line->unit * floor(eps / line->unit + 0.5);
+    if (line->anchor == anchor)
+        return 1;
+    if (line->none == anchor || !(anchor < 0.99 * job->top) || !(line->unit > 0.0))
+        return 0;
+    if (fa_flat_at(job, line, anchor, 0.5 * line->unit))
+        return 1;
+    line->none = anchor;
+    return 0;
+}
+
+/* log delta at eps.  0: not certified */
+FA_FUNC int fa_flat_log_delta(fa_cap_job *job, fa_flat_line *line, double eps, fa_interval *out, double *slope_out)
+{
+    fa_flat_reading r = {NAN, NAN, INFINITY, INFINITY};
+    if (!fa_flat_is_for(job))
+        return 0;
+    if (fa_flat_near(job, line, eps))
+        r = fa_flat_read(line, eps);
+    if (!(r.up + r.down < FA_FLAT_NEAR)) {
+        if (!fa_flat_at(job, line, eps, 0.0))
+            return 0;
+        line->anchor = NAN;
+        r = fa_flat_read(line, eps);
     }
     if (!(r.up + r.down < 0.1))
         return 0;
@@ -79,34 +125,52 @@ FA_FUNC int fa_flat_ends_of(fa_flat_line *line, double log_delta, double eps, co
     return found == 2;
 }
 
+/* the eps at which a line reads log_delta, from one near it; low and high enclose it */
+FA_FUNC fa_flat_reading fa_flat_solve(fa_flat_line *line, double log_delta, double low, double high, double *eps)
+{
+    fa_flat_reading r;
+    int i;
+    for (i = 0; i < 20; i++) {
+        double step;
+        r = fa_flat_read(line, *eps);
+        if (!(r.log_value == r.log_value) || !(r.slope < 0.0)) {
+            high = fa_min(high, *eps);
+            *eps = 0.5 * (low + high);
+            continue;
+        }
+        *(r.log_value > log_delta ? &low : &high) = *eps;
+        step = (log_delta - r.log_value) / r.slope;
+        if (fabs(step) < 1e-11 * *eps || high - low < 1e-13 * high ||
+            (fabs(r.log_value - log_delta) < 3.0 * r.up && i > 1))
+            break;
+        *eps = *eps + step > low && *eps + step < high ? *eps + step : 0.5 * (low + high);
+    }
+    return r;
+}
+
 /* eps at log_delta.  0: not certified */
 FA_FUNC int fa_flat_eps(fa_cap_job *job, fa_flat_line *line, double log_delta, fa_interval *out)
 {
     fa_flat_place at;
     fa_flat_reading r;
-    double eps, low = 0.0, high = job->top;
-    int round, i;
+    double eps;
+    int round;
     if (!fa_flat_is_for(job) || !fa_flat_find(job, 0.0, log_delta, &at))
         return 0;
-    eps = fa_max(1e-9, fa_min(at.eps, 0.999 * high));
+    eps = fa_max(1e-9, fa_min(at.eps, 0.999 * job->top));
+    for (round = 0; round < 3 && fa_flat_near(job, line, eps); round++) {
+        double start = line->anchor;
+        r = fa_flat_solve(line, log_delta, 0.0, job->top, &eps);
+        if (fabs(eps - start) <= 0.5 * line->unit && r.up + r.down < FA_FLAT_NEAR &&
+            fa_flat_ends_of(line, log_delta, eps, &r, out))
+            return 1;
+    }
     for (round = 0; round < 6; round++) {
-        double start = eps, step;
+        double start = eps;
+        line->anchor = NAN;
         if (!fa_flat_draw(job, line, &at, eps, log_delta))
             return 0;
-        for (i = 0; i < 20; i++) {
-            r = fa_flat_read(line, eps);
-            if (!(r.log_value == r.log_value) || !(r.slope < 0.0)) {
-                high = fa_min(high, eps);
-                eps = 0.5 * (low + high);
-                continue;
-            }
-            *(r.log_value > log_delta ? &low : &high) = eps;
-            step = (log_delta - r.log_value) / r.slope;
-            if (fabs(step) < 1e-11 * eps || high - low < 1e-13 * high ||
-                (fabs(r.log_value - log_delta) < 3.0 * r.up && i > 1))
-                break;
-            eps = eps + step > low && eps + step < high ? eps + step : 0.5 * (low + high);
-        }
+        r = fa_flat_solve(line, log_delta, 0.0, job->top, &eps);
         if (fabs(eps - start) * (fa_flat_c(line) - 1.0) < 2.0 && r.up < 0.05 &&
             fa_flat_ends_of(line, log_delta, eps, &r, out))
             return 1;

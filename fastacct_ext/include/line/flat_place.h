@@ -32,7 +32,7 @@ FA_INLINE double fa_flat_fallen(const fa_cap_job *job)
 
 /* where a line goes: the saddle of K(v) - (v-1) eps - log v(v-1), its width, and about log delta there */
 typedef struct {
-    double v, width, eps, log_size, most; /* most: the largest v of its nodes */
+    double v, width, eps, log_size, most, spread; /* most: the largest v of its nodes; spread: how far off it serves */
 } fa_flat_place;
 
 /* K(v) of the job with its first two derivatives, on the coarse nodes, relative to the largest e^(vL): no exponential
@@ -72,7 +72,7 @@ FA_FUNC fa_flat_place fa_flat_place_at(const fa_cap_job *job, double v)
 {
     fa_cap_real r = fa_flat_k(job, v);
     double a = 1.0 / (v - 1.0), bend = r.d2 + 1.0 / (v * v) + a * a;
-    fa_flat_place out = {v, 1.0 / sqrt(bend), r.d1 - 1.0 / v - a, 0.0, 0.0};
+    fa_flat_place out = {v, 1.0 / sqrt(bend), r.d1 - 1.0 / v - a, 0.0, 0.0, 0.0};
     out.log_size = r.k - (v - 1.0) * out.eps - log(v * (v - 1.0)) - 0.5 * log(2.0 * FA_PI * bend);
     return out;
 }
@@ -87,9 +87,12 @@ FA_FUNC int fa_flat_find(fa_cap_job *job, double eps, double wanted, fa_flat_pla
         widest = fa_max(widest, fa_pieces_end(job->blocks[b].pieces, 1) - job->blocks[b].kappa);
     most = fa_max(3.0, FA_FLAT_STEEP / widest);
     high = log(0.4 * most);
-    for (b = 0; b < job->n; b++)
-        if (!fa_pieces_lay_real(job->blocks + b, &job->blocks[b].coarse, 1.0 - most, most))
+    for (b = 0; b < job->n; b++) {
+        fa_cap_nodes *s = &job->blocks[b].coarse;
+        if (s->laid != most && !fa_pieces_lay_real(job->blocks + b, s, 1.0 - most, most))
             return 0;
+        s->laid = most;
+    }
     for (i = 0; i < 60 && high - low > 1e-3; i++) {
         double f;
         *out = fa_flat_place_at(job, 1.0 + exp(x));

@@ -93,7 +93,7 @@ FA_FUNC int fa_lattice_plan(fa_cap_job *job, fa_lattice_line *line, const fa_fla
             if (j > i && x < right)
                 right = x, to = v[j], k_to = k[j];
         }
-        x = fa_max(left, right);
+        x = fa_max(left, right) + 1.5 * at->spread;
         if (excess < 4.0 && x * (1.0 + 0.03 * excess) < best) {
             best = x * (1.0 + 0.03 * excess);
             line->n = (int)fa_min(2.0 * FA_LATTICE_POINTS, ceil(x / line->spacing) + 1.0);

@@ -24,6 +24,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     memset(block, 0, sizeof(*block));
     block->coarse = coarse;
     block->nodes = nodes;
+    block->coarse.laid = 0.0;
     block->inverse = rows[0], block->log_small = rows[1], block->ratio = rows[2], block->share = rows[3];
     block->memory = rows[4];
     block->capacity = (int)capacity;
@@ -53,6 +54,7 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_a
     fa_node_rows rows;
     int j, used, n;
     double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
+    s->laid = 0.0;
     if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, one, two, most, FA_PIECES_NODES + given, &mesh))
         return 0;
     used = (int)fa_pieces_count(law, &mesh);

@@ -14,6 +14,7 @@
 #define FA_RAY_LONG    1e6  /* T, at most */
 #define FA_RAY_QUIET   1.0  /* log of the moduli over M(c)^n that are small enough ... */
 #define FA_RAY_FURTHER 8.0  /* ... to go on from the least T as far as this */
+#define FA_RAY_SPARE   3.0  /* log by which the moduli may be larger at another eps */
 
 typedef struct {
     fa_rays rays;
@@ -293,6 +294,8 @@ FA_FUNC int fa_ray_draw(fa_cap_job *job, fa_ray_line *line, const fa_flat_place 
     line->rays.log_m -= (line->c - 1.0) * eps;
     line->cut += line->rays.log_m + 1e-9;
     line->moduli = fa_ray_moduli(&line->rays, fa_ray_clear(&line->rays)) + line->rays.log_m;
+    line->rays.step = fa_min(0.45, 2.0 * FA_PI * FA_RAY_STRIP /
+                                       fa_max(8.0, line->moduli - ref + 0.7 + FA_RAY_SPARE + FA_FLAT_GOOD));
     line->fine = fa_ray_fine(&line->rays);
     line->plain = fa_ray_moduli(&line->rays, line->rays.t) + line->rays.log_m;
     line->there = fa_ray_moduli(&line->rays, 0.5 * line->rays.t) + line->rays.log_m - 112.0;
@@ -306,7 +309,6 @@ FA_FUNC fa_flat_reading fa_ray_read(fa_ray_line *line, double eps)
            scale, value, moduli = line->moduli - c1 * by - line->ref, alias, both, co, si, t = line->rays.t;
     fa_flat_reading out = {NAN, NAN, INFINITY, INFINITY};
     int k;
-    line->rays.step = fa_min(0.45, 2.0 * FA_PI * FA_RAY_STRIP / fa_max(8.0, moduli + 0.7 + FA_FLAT_GOOD));
     if (!(line->rays.step > 0.04) || !(fabs(c1 * by) < 300.0))
         return out;
     FA_PRAGMA(omp simd reduction(+ : sum, fall, off, size))

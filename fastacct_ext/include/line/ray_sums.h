@@ -10,135 +10,11 @@
 #ifndef FA_LINE_RAY_SUMS_H
 #define FA_LINE_RAY_SUMS_H
 
-#include "flat_place.h"
-#include "ray_ends.h"
+#include "ray_places.h"
 
-#define FA_RAY_KINDS 8
-#define FA_RAY_PICKS 20000 /* combinations of all blocks but the longest, at most */
-#define FA_RAY_STRIP 0.8   /* |Im y| of the rule's error */
-#define FA_RAY_NEAR  4e-14 /* places nearer to eps than this, relative, count as there */
+#define FA_RAY_STRIP 0.8 /* |Im y| of the rule's error */
 #define FA_RAY_COS   0.81915204428899179
 #define FA_RAY_SIN   0.57357643635104609
-
-typedef struct {
-    double re[FA_LANE], im[FA_LANE];
-} fa_lanes;
-
-/* one block: how many of its steps may choose the upper end, how many mostly do, and the table of W_k e^((c + i T)
- * l_k)/M(c)^n */
-typedef struct {
-    fa_ends ends;
-    double steps, log_m, gap; /* log M(c)^n; the distance of the ends */
-    int terms, low, high, mode;
-    fa_lanes *table;
-} fa_ray_block;
-
-typedef struct {
-    int n, last, picks; /* the block with the longest table, and combinations of the others */
-    fa_ray_block blocks[FA_RAY_KINDS];
-    double c, t, log_m, range, step; /* log of prod M(c)^n; the range of the sum; step of the rule in y */
-    double *place;                   /* of each combination, the last block's lower ends included */
-    int *left, *right, *at;          /* the last block's k next to eps on either side, and there (-1: none) */
-    double nearest;                  /* the least distance of a place from eps */
-    fa_lanes *prefix;
-    double *memory;
-} fa_rays;
-
-FA_FUNC void fa_rays_free(fa_rays *rays)
-{
-    free(rays->memory);
-    memset(rays, 0, sizeof(*rays));
-}
-
-/* the k that count: all but e^-45 of the terms' bounds at T */
-FA_FUNC void fa_ray_range(fa_ray_block *b, double c, double t)
-{
-    const fa_end *e = b->ends.end;
-    double up = fa_end_most(e + 1, b->terms, t) * exp(fa_min(600.0, c * b->gap)), low = fa_end_most(e, b->terms, t),
-           p = up / (low + up), n = b->steps, m = n * p, wide = 10.5 * sqrt(n * p * (1.0 - p)) + 14.0;
-    b->low = (int)fa_max(0.0, floor(m - wide));
-    b->high = (int)fa_min(n, ceil(m + wide));
-    b->mode = (int)fa_max(b->low, fa_min(b->high, floor(m + 0.5)));
-}
-
-/* memory for the tables, blocks in the order of their lengths.  0: too many combinations, or no memory */
-FA_FUNC int fa_rays_open(fa_rays *rays)
-{
-    size_t lanes = 0, doubles;
-    double picks = 1.0;
-    int b, longest = 0;
-    char *at;
-    for (b = 0; b < rays->n; b++) {
-        fa_ray_block *block = rays->blocks + b;
-        fa_ray_range(block, rays->c, rays->t);
-        lanes += (size_t)(block->high - block->low + 1);
-        if (block->high - block->low > rays->blocks[longest].high - rays->blocks[longest].low)
-            longest = b;
-    }
-    rays->last = longest;
-    for (b = 0; b < rays->n; b++)
-        picks *= b == longest ? 1.0 : rays->blocks[b].high - rays->blocks[b].low + 1.0;
-    if (!(picks <= FA_RAY_PICKS) || lanes > 1000000)
-        return 0;
-    rays->picks = (int)picks;
-    lanes += (size_t)(rays->blocks[longest].high - rays->blocks[longest].low + 1);
-    doubles = lanes * 2 * FA_LANE + (size_t)rays->picks * 3 + 8;
-    rays->memory = fa_alloc(sizeof(double) * doubles);
-    if (!rays->memory)
-        return 0;
-    at = (char *)rays->memory;
-    for (b = 0; b < rays->n; b++) {
-        rays->blocks[b].table = (fa_lanes *)at;
-        at += sizeof(fa_lanes) * (size_t)(rays->blocks[b].high - rays->blocks[b].low + 1);
-    }
-    rays->prefix = (fa_lanes *)at;
-    at += sizeof(fa_lanes) * (size_t)(rays->blocks[longest].high - rays->blocks[longest].low + 1);
-    rays->place = (double *)at;
-    rays->left = (int *)(rays->place + rays->picks);
-    rays->right = rays->left + rays->picks;
-    rays->at = rays->right + rays->picks;
-    return 1;
-}
-
-/* which k of the last block lie on which side of eps, for each combination */
-FA_FUNC void fa_rays_sort(fa_rays *rays, double eps)
-{
-    const fa_ray_block *last = rays->blocks + rays->last;
-    int i, b;
-    rays->nearest = INFINITY;
-    for (i = 0; i < rays->picks; i++) {
-        int x = i, k;
-        double place = last->steps * last->ends.end[0].place, size = fabs(place), f;
-        for (b = 0; b < rays->n; b++) {
-            const fa_ray_block *block = rays->blocks + b;
-            int m = block->high - block->low + 1;
-            if (b == rays->last)
-                continue;
-            place += block->steps * block->ends.end[0].place + (block->low + x % m) * block->gap;
-            size += fabs(block->steps * block->ends.end[0].place);
-            x /= m;
-        }
-        rays->place[i] = place;
-        f = (eps - place) / last->gap;
-        k = (int)floor(fa_max(last->low - 2.0, fa_min(last->high + 2.0, f + 0.5)));
-        rays->at[i] = -1;
-        if (fabs(f - k) * last->gap < FA_RAY_NEAR * (1.0 + fabs(eps) + size)) {
-            rays->at[i] = k >= last->low && k <= last->high ? k : -1;
-            rays->left[i] = k - 1;
-            rays->right[i] = k + 1;
-        }
-        else {
-            rays->left[i] = (int)floor(fa_max(last->low - 2.0, fa_min(last->high + 2.0, f)));
-            rays->right[i] = rays->left[i] + 1;
-        }
-        rays->left[i] = rays->left[i] < last->high ? rays->left[i] : last->high;
-        rays->right[i] = rays->right[i] > last->low ? rays->right[i] : last->low;
-        if (rays->left[i] >= last->low)
-            rays->nearest = fa_min(rays->nearest, eps - place - rays->left[i] * last->gap);
-        if (rays->right[i] <= last->high)
-            rays->nearest = fa_min(rays->nearest, place + rays->right[i] * last->gap - eps);
-    }
-}
 
 FA_INLINE void fa_times(double *re, double *im, double br, double bi)
 {
@@ -269,13 +145,14 @@ FA_FUNC void fa_ray_prefix(fa_rays *rays, int from, int to, int way, const doubl
     }
 }
 
-/* sum of W_k e^(d (l_k - eps)) over the places on one side of eps at eight points, all sizes over prod M(c)^n; least:
- * the smallest |Re d| */
-FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, const double *ur, const double *ui, const double *dr,
-                         const double *di, double least, double *re_out, double *im_out)
+/* sum of W_k e^(d (l_k - eps)) over the places on one side of eps at eight points, the part-th ones of their ray, all
+ * sizes over prod M(c)^n; least: the smallest |Re d| */
+FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, int part, const double *ur, const double *ui,
+                         const double *dr, const double *di, double least, double *re_out, double *im_out)
 {
     const fa_ray_block *b = rays->blocks + rays->last;
     const int *cut = way > 0 ? rays->left : rays->right;
+    int *made = rays->made + (way > 0), is_kept = rays->kept && part < FA_RAY_PARTS;
     int i, j, from = b->high + 1, to = b->low - 1, reach = (int)fa_min(1e6, ceil(50.0 / (least * b->gap)));
     for (j = 0; j < FA_LANE; j++)
         re_out[j] = im_out[j] = 0.0;
@@ -286,13 +163,18 @@ FA_FUNC void fa_ray_side(fa_rays *rays, double eps, int way, const double *ur, c
         }
     if (from > to)
         return;
-    if (way > 0)
-        from = from - reach > b->low ? from - reach : b->low;
-    else
-        to = to + reach < b->high ? to + reach : b->high;
-    fa_ray_fill_others(rays, ur, ui);
-    fa_ray_fill(rays, rays->blocks + rays->last, from, to, ur, ui);
-    fa_ray_prefix(rays, from, to, way, dr, di);
+    if (is_kept || way > 0)
+        from = is_kept || from - reach < b->low ? b->low : from - reach;
+    if (is_kept || way < 0)
+        to = is_kept || to + reach > b->high ? b->high : to + reach;
+    (void)fa_rays_seat(rays, is_kept ? rays->kept + (size_t)rays->lanes * (size_t)(2 * part + (way > 0))
+                                     : b->table + (b->high - b->low + 1));
+    if (!is_kept || part >= *made) {
+        fa_ray_fill_others(rays, ur, ui);
+        fa_ray_fill(rays, rays->blocks + rays->last, from, to, ur, ui);
+        fa_ray_prefix(rays, from, to, way, dr, di);
+        *made = is_kept ? part + 1 : *made;
+    }
     for (i = 0; i < rays->picks; i++) {
         double re[FA_LANE], im[FA_LANE], away;
         const fa_lanes *w;
@@ -322,10 +204,10 @@ FA_FUNC void fa_ray_both(fa_rays *rays, double eps, double *sum)
 {
     double scale = fa_min(1.0 / rays->range, rays->t / 20.0),
            far = fa_min(42.0 / (rays->nearest * FA_RAY_COS), 1e16 * rays->t), end = log(far / scale);
-    int way, i;
+    int way, i, part;
     for (way = 1; way >= -1; way -= 2) {
         double y = -3.6;
-        while (y < end) {
+        for (part = 0; y < end; part++) {
             double ur[FA_LANE], ui[FA_LANE], dr[FA_LANE], di[FA_LANE], re[FA_LANE], im[FA_LANE], grow[FA_LANE],
                 least = INFINITY;
             for (i = 0; i < FA_LANE; i++, y += rays->step) {
@@ -337,7 +219,7 @@ FA_FUNC void fa_ray_both(fa_rays *rays, double eps, double *sum)
                 grow[i] = s * (1.0 + e) * rays->step;
                 least = fa_min(least, fa_max(fabs(dr[i]), 1e-300));
             }
-            fa_ray_side(rays, eps, way, ur, ui, dr, di, least, re, im);
+            fa_ray_side(rays, eps, way, part, ur, ui, dr, di, least, re, im);
             for (i = 0; i < FA_LANE; i++) {
                 double gr = way * FA_RAY_COS * grow[i], gi = FA_RAY_SIN * grow[i], pr = ur[i], pi = ui[i], over;
                 fa_times(&pr, &pi, ur[i] - 1.0, ui[i]); /* u (u - 1) */
@@ -358,6 +240,7 @@ FA_FUNC void fa_ray_there(fa_rays *rays, double *sum)
     int part, i, k, place = fa_gauss_place(32), any = 0;
     for (k = 0; k < rays->picks; k++)
         any |= rays->at[k] >= 0;
+    (void)fa_rays_seat(rays, b->table + (b->high - b->low + 1));
     for (part = 0; any && part < 32; part += FA_LANE) {
         double ur[FA_LANE], ui[FA_LANE], wr[FA_LANE], wi[FA_LANE], weight[FA_LANE], re[FA_LANE], im[FA_LANE];
         for (i = 0; i < FA_LANE; i++) {
