@@ -81,7 +81,13 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
             return np.asarray(np.maximum(found, TINY).reshape(orders.shape))
     try:
         sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
-        return np.asarray(np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)]))
+        found = np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])
+        laws = [one.upper for one in (pair.remove, pair.add)]
+        atoms = [law for law in laws if isinstance(law, Atoms) and law.infinite == 0.0]
+        if len(atoms) == 2:  # Bun, Steinke 2016, proposition 3.3
+            largest = max(float((np.abs(law.loss) + law.loss_error).max(initial=0.0)) + law.slack for law in atoms)
+            found = np.minimum(found, padded(0.5 * orders * square(largest)))
+        return np.asarray(found)
     except OutOfReachError:
         return unknown(orders)
 
