@@ -21,7 +21,7 @@ from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.moments import Concentration, second_moment, smallest_tau
 from fastacct.readers.job import largest_finite
-from fastacct.readers.moments import moments
+from fastacct.readers.moments import at_order, moments
 
 __all__ = ["PrivacyLoss", "divergence", "privacy_loss"]
 
@@ -75,9 +75,8 @@ class PrivacyLoss:
         other jobs orders from 1 on are bounded above as by `fastacct.rdp`, the rest by integrals over certified deltas.
         """
         alpha = as_number("order", order, _ORDER)
-        a = np.array([alpha - 1.0])
-        if 0.0 < alpha < math.inf and (known := self._moments(a)) is not None:
-            ends = known[2:4, 0] if alpha == 1.0 else np.sort(known[:2, 0] / a)
+        if 0.0 < alpha < math.inf and (known := at_order(self._moments, self._back._moments, alpha)) is not None:
+            ends = known[2:4, 0] if alpha == 1.0 else np.sort(known[:2, 0] / (alpha - 1.0))
             lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
             if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
                 lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))

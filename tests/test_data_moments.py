@@ -136,3 +136,42 @@ def test_guarantees_have_no_lower_bounds_of_moments():
     assert loss.mean.lower == loss.variance.lower == 0.0
     assert loss.mean.upper <= fa.rdp(job, 1.0) * (1.0 + 1e-12)
     assert fa.rdp_bounds(job, [1.0, 2.0]).lower.tolist() == [0.0, 0.0]
+
+
+def test_tables_whose_masses_miss_one_have_bounds_as_they_are_and_divided():
+    """P lacks 9e-13: divergences of orders next to 1 fell below that of order 1."""
+    p, q = [0.5, 0.5 - 9e-13], [1e-19, 1.0]
+    with mp.workdps(40):
+        true = float(mp.fsum(mp.mpf(a) * mp.log(mp.mpf(a) / mp.mpf(b)) for a, b in zip(p, q, strict=True)))
+    job = fa.from_pmf(p, q)
+    assert fa.rdp(job, 1.0, neighbors="remove") >= true
+    for bounds in (fa.rdp_bounds(job, 1.0, neighbors="remove"), fa.privacy_loss(job).mean):
+        assert bounds.lower <= true <= bounds.upper <= true + 1e-9
+
+
+@pytest.mark.parametrize("order", [1e-18, 1e-12, 1e-6, 0.3])
+def test_orders_next_to_0_keep_their_digits(order):
+    """order - 1 has few digits of the order: the loss of the other direction has all."""
+    with mp.workdps(60):
+        p, alpha = 1 / (1 + mp.exp(-1)), mp.mpf(order)
+        true = mp.log(p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)) / (alpha - 1)
+        found = fa.privacy_loss(fa.PureDP(1.0)).divergence(order)
+        assert found.lower <= true <= found.upper
+        assert found.upper - found.lower <= 1e-12 * true
+
+
+def test_unknown_moments_are_no_numbers_nowhere():
+    for job, orders in (
+        (fa.ApproxDP(1.0, 1e-5), [1.0, 2.0]),
+        (fa.Laplace(18.0).poisson(0.3) + fa.Gaussian(0.2), [1e7]),
+    ):
+        lower, upper, _ = fa.rdp_bounds(job, orders)
+        assert np.all(lower >= 0.0)
+        assert np.all(upper >= lower)
+
+
+def test_moments_below_all_normal_numbers_are_above_the_truth():
+    assert (
+        fa.rdp(fa.RandomizedResponse(1.0499319614847756e-148, 5), 1.0, neighbors="zero_out") >= 8.8188569899781473e-298
+    )
+    assert fa.rdp(fa.PureDP(2.0600236234236858e-147), 1.0) >= 2.1218486645318257e-294

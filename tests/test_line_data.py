@@ -226,3 +226,11 @@ def test_the_pair_of_the_other_direction_is_the_mirror_image():
     assert add.upper[1] < remove.lower[1]
     same = [fa.epsilon(fa.Laplace(2.0) * 9, delta=1e-4, neighbors=way) for way in ("remove", "add")]
     assert same[0] == same[1]
+
+
+def test_places_that_count_as_at_epsilon_are_paid():
+    """A loss 1e-15 above epsilon: delta is a twentieth of what moving it there may change."""
+    job = fa.RandomizedResponse(0.0001523151910061995, 10)
+    lower, upper, _ = fa.delta_bounds(job, epsilon=0.00013708262786583857, neighbors="zero_out")
+    assert lower <= 1.0522889164439406e-16 <= upper
+    assert lower >= 1e-16

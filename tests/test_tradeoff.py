@@ -351,3 +351,27 @@ def test_curves_of_losses_that_are_data_are_known_from_both_sides(job):
     assert (back.lower <= RATES * (1.0 + 1e-12)).all()
     assert (fa.tradeoff_bounds(job, fpr=one.lower, neighbors="add").upper >= RATES * (1.0 - 1e-12)).all()
     assert (back.upper >= RATES - 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    ("job", "fpr", "true"),
+    [
+        (fa.ApproxDP(0.006154768844853826, 1.2267293628817806e-10), 0.5, 0.50306793364876365),
+        (fa.ApproxDP(0.3252498441917916, 2.4188659848621988e-06) * 3, 0.8042728384775326, 0.92623126121529),
+        (
+            fa.DiscreteLaplace(0.6576740617493353, sensitivity=7) * 3,
+            0.7321499872292432,
+            1.0 - 3.6354681453752333542e-15,
+        ),
+    ],
+)
+def test_corners_of_lattices_are_taken_where_they_are(job, fpr, true):
+    """Convolved atoms, exactly; a point beside the corner was taken for it."""
+    for neighbors in ("add", "remove", "add_remove"):
+        lower, upper, status = tpr_at_fpr_bounds(job, fpr, neighbors=neighbors)
+        assert lower <= true * (1.0 + 1e-14)
+        assert true * (1.0 - 1e-14) <= upper <= lower + 1e-9
+        assert status == fa.Status.TIGHT
+    power = tradeoff_bounds(job, fpr, neighbors="remove")
+    if true > 0.999:
+        assert power.lower <= 3.6354681453752333542e-15 <= power.upper

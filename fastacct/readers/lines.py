@@ -119,7 +119,7 @@ def _lowest(line: Line, delta_at: Callable[[float], float], corners: Cells, fpr:
             at = 0.5 * (near[known - 1] + near[known])
         elif not idle:
             guesses = near[0] + (near[-1] - near[0]) * _GUESSES
-            model = line(np, guesses, np.exp(_through(near, [math.log(x) for x in delta])), fpr)
+            model = line(np, guesses, np.exp(np.minimum(_through(near, [math.log(x) for x in delta]), 0.0)), fpr)
             least = int(model.argmin())
             at, told = float(guesses[least]), float(model[least])
             if at in near and len(near) == 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
     from fastacct.mechanisms.base import Count
 
-__all__ = ["divergence_bounds", "moments"]
+__all__ = ["at_order", "divergence_bounds", "moments"]
 
 Parts = Iterable[tuple["Mechanism", "Count"]]
 """Mechanisms that are evaluated directly (`Process.decompose`), and how often each is run."""
@@ -50,6 +50,15 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
     return np.asarray(found + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * np.abs(found)))
 
 
+def at_order(own: Callable[[Cells], Cells | None], back: Callable[[Cells], Cells | None], alpha: float) -> Cells | None:
+    """Rows of E_P exp((alpha - 1) L): next to 0, where alpha - 1 has few digits of alpha, as E_Q exp(-alpha (-L))."""
+    if alpha >= 0.5:
+        return own(np.array([alpha - 1.0]))
+    if (known := back(np.array([-alpha]))) is None and (known := own(np.array([alpha - 1.0]))) is not None:
+        known[:2] += np.array([[-1.0], [1.0]]) * (ROUNDING * np.abs(known[2:4]).max())
+    return known
+
+
 def divergence_bounds(parts: Parts, orders: Cells, relation: Relation) -> tuple[Cells, Cells] | None:
     """Both bounds at orders from 1 on, of the larger direction; None as above."""
     parts, a, found = list(parts), orders - 1.0, []
@@ -58,6 +67,7 @@ def divergence_bounds(parts: Parts, orders: Cells, relation: Relation) -> tuple[
             return None
         with np.errstate(invalid="ignore", divide="ignore"):
             found.append([np.where(a == 0.0, known[2 + side], known[side] / a) for side in (0, 1)])
-    lower, upper = np.fmax.reduce([one[0] for one in found]), np.maximum.reduce([one[1] for one in found])
+    lower = np.nan_to_num(np.fmax.reduce([one[0] for one in found]), nan=0.0, posinf=np.inf)
+    upper = np.nan_to_num(np.maximum.reduce([one[1] for one in found]), nan=np.inf, posinf=np.inf)
     is_known = all(one.tight for one, _ in parts)  # else divergences may be below those of the pair
     return np.where(is_known, np.maximum(lower, 0.0) * (1.0 - 4e-16), 0.0), np.maximum(upper, 0.0) * (1.0 + 4e-16)

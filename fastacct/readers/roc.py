@@ -38,6 +38,8 @@ _BEYOND: Final = 1e300
 """Above the largest sum of finite losses."""
 _WIDENINGS: Final = 14
 _LEAST_STEP: Final = 1e-9
+_OUT: Final = 1.0 + 4.0 * PAD
+"""Beyond a corner: at the largest loss itself little is known of delta, beyond it that it is 0."""
 _WORSE: Final = 1.0 - 1e-9
 """Of a rate, where a point that was visited on the way is better than the search's last one."""
 
@@ -93,13 +95,16 @@ class _Direction:
         """Search, then bounds at the best epsilon found."""
         self.bounded_loss()
         e, curvature = self.threshold()
-        self.corners(e)
         best = self.value(self.everywhere, e)
         kink = np.flatnonzero((best.tpr_upper * _WORSE > self.tpr_upper) | (best.fnr_lower < self.fnr_lower * _WORSE))
         if kink.size:  # at the end of a loss, say, which no search hits
             e[kink], curvature[kink] = self.best[kink], 0.0
             for column, values in zip(best, self.value(kink, e[kink]), strict=True):
                 column[kink] = values
+        if (at := np.flatnonzero(self.spacing > 0.0)).size:
+            self.corners(at, e)
+            for column, values in zip(best, self.value(at, e[at]), strict=True):
+                column[at] = values
         tpr_lower, fnr_upper = self.fpr.copy(), _complement(self.fpr)
         if both:
             tpr, fnr = self.enclose(e, curvature, best)
@@ -205,18 +210,15 @@ class _Direction:
         e = np.where(forward, t, -t)
         return e, steepness * np.where(forward, np.exp(np.minimum(e, 700.0)) * x, np.exp(-t) * (1.0 - x))
 
-    def corners(self, e: Cells) -> None:
-        """Moves an epsilon to the best of the corners of V next to it, where all losses are on a lattice: V is a line
+    def corners(self, at: Index, e: Cells) -> None:
+        """Moves epsilons to the best of the corners of V next to them, where all losses are on a lattice: V is a line
         in exp(epsilon) between two of them."""
-        at = np.flatnonzero(self.spacing > 0.0)
-        if not at.size:
-            return
-        base, spacing = self.least[at], self.spacing[at]
-        first, least = np.floor((e[at] - base) / spacing), np.full(at.size, np.inf)
+        first, least = np.floor((e[at] - self.least[at]) / self.spacing[at]), np.full(at.size, np.inf)
+        right = e[at] >= 0.0  # 1 - V has more digits on the other side
         for k in (-1.0, 0.0, 1.0, 2.0):
-            here = base + (first + k) * spacing
+            here = (self.least[at] + (first + k) * self.spacing[at]) * _OUT
             value = self.value(at, here)
-            rate = np.where(here >= 0.0, value.tpr_upper, -value.fnr_lower)
+            rate = np.where(right, value.tpr_upper, -value.fnr_lower)
             better = rate < least
             e[at[better]], least[better] = here[better], rate[better]
 
@@ -225,10 +227,13 @@ class _Direction:
 
         The corner may be off by `slip`: V falls towards it by at most P(L >= c), which the corner before bounds.
         """
-        apart = np.where(self.spacing[at] > 0.0, self.spacing[at], 1.0)
-        off = (self.slip[at] + PAD * np.abs(c)) * (1.0 - 1.0 / np.expm1(-apart))
-        least = np.minimum(before.tpr_lower, after.tpr_lower) >= here.tpr_upper
-        most = np.maximum(before.fnr_upper, after.fnr_upper) <= here.fnr_lower
+        apart, base = np.where(self.spacing[at] > 0.0, self.spacing[at], 1.0), self.least[at]
+        away = np.abs(c - base - np.round((c - base) / apart) * apart)
+        near = 8.0 * PAD * (np.abs(c) + np.abs(base) + apart)
+        off = (self.slip[at] + near) * (1.0 - 1.0 / np.expm1(-apart))
+        is_there = (self.spacing[at] > 0.0) & (away <= near)
+        least = is_there & (np.minimum(before.tpr_lower, after.tpr_lower) >= here.tpr_upper)
+        most = is_there & (np.maximum(before.fnr_upper, after.fnr_upper) <= here.fnr_lower)
         low = np.where(least, here.tpr_lower - off * before.tpr_upper, -np.inf)
         return low, np.where(most, here.fnr_upper + off * np.exp(np.minimum(c + apart, 0.0)), np.inf)
 
@@ -271,12 +276,13 @@ class _Direction:
         for _ in range(_WIDENINGS):
             if not left.size:
                 break
-            c, a, b = e[left], e[left] - step[left], e[left] + step[left]
+            out = np.where(self.spacing[left] > 0.0, _OUT, 1.0)
+            c, a, b = e[left], (e[left] - step[left]) * out, (e[left] + step[left]) * out
             outer, inner = np.expm1(b - c), -np.expm1(a - c)
             at_a, at_c, at_b = self.value(left, a), best.take(left), self.value(left, b)
             low = _convex(at_a[:2], at_c[:2], at_b[:2], inner, outer)
             high = -_convex(_mirrored(at_a), _mirrored(at_c), _mirrored(at_b), inner, outer)
-            is_corner = (self.spacing[left] > 0.0) & (step[left] == self.spacing[left])
+            is_corner = step[left] == self.spacing[left]
             at_least, at_most = self._at_corner(left, c, at_a, at_c, at_b)
             low = np.where(is_corner, np.maximum(low, at_least), low)
             high = np.where(is_corner, np.minimum(high, at_most), high)

@@ -32,7 +32,7 @@ typedef struct {
     double c, t, log_m, range, step; /* log of prod M(c)^n; the range of the sum; step of the rule in y */
     double *place;                   /* of each combination, the last block's lower ends included */
     int *left, *right, *at;          /* the last block's k next to eps on either side, and there (-1: none) */
-    double nearest;                  /* the least distance of a place from eps */
+    double nearest, snap; /* the least distance of a place from eps, and how far one that counts as there is */
     fa_lanes *prefix;
     double *memory;
     fa_lanes *kept; /* tables and prefixes of eights of points that have been read, or NULL; how many of each ray */
@@ -112,6 +112,7 @@ FA_FUNC void fa_rays_sort(fa_rays *rays, double eps)
     const fa_ray_block *last = rays->blocks + rays->last;
     int i, b;
     rays->nearest = INFINITY;
+    rays->snap = 0.0;
     for (i = 0; i < rays->picks; i++) {
         int x = i, k;
         double place = last->steps * last->ends.end[0].place, size = fabs(place), f;
@@ -130,6 +131,7 @@ FA_FUNC void fa_rays_sort(fa_rays *rays, double eps)
         rays->at[i] = -1;
         if (fabs(f - k) * last->gap < FA_RAY_NEAR * (1.0 + fabs(eps) + size)) {
             rays->at[i] = k >= last->low && k <= last->high ? k : -1;
+            rays->snap = fa_max(rays->snap, fabs(f - k) * last->gap);
             rays->left[i] = k - 1;
             rays->right[i] = k + 1;
         }

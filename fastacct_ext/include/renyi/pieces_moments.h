@@ -21,6 +21,7 @@
 #define FA_MOMENTS_GOOD 1e-17   /* error of the rule aimed at */
 #endif
 #define FA_MOMENTS_ULPS    32.0   /* rounding of a term, in u */
+#define FA_MOMENTS_TINY    2e-323 /* rounding of numbers without all digits */
 #define FA_MOMENTS_LEAST   -700.0 /* log of a weight, below which there are no digits ... */
 #define FA_MOMENTS_NOTHING 1e-280 /* ... and bound of a term then */
 
@@ -203,12 +204,13 @@ FA_FUNC void fa_moments_low(const fa_moments_ask *at, const fa_node_rows *rows, 
     fa_moments_near(rows, n, at->u, at->v, s);
     for (i = 2; i < 4; i++) /* masses that are not 1, beyond rounding */
         miss += fa_max(0.0, fabs(s[i].sum - 1.0 + (i == 2 ? at->lost[0] : 0.0)) - s[i].off - at->lost[1] - at->of_g);
-    s[0].off += side * at->of_g + (1.0 + fabs(at->u)) * miss + fabs(v) * at->lost[1] + 8.0 * FA_EPS * fabs(s[0].sum);
-    s[1].off += at->of_g + at->rule[1] + miss + at->lost[1] + 8.0 * FA_EPS * fabs(s[1].sum);
+    s[0].off += side * at->of_g + (1.0 + 2.0 * fabs(at->u)) * miss + fabs(v) * at->lost[1] +
+                8.0 * FA_EPS * fabs(s[0].sum) + n * FA_MOMENTS_TINY;
+    s[1].off += at->of_g + at->rule[1] + 2.0 * miss + at->lost[1] + 8.0 * FA_EPS * fabs(s[1].sum) + n * FA_MOMENTS_TINY;
     for (i = 0; i < 2; i++) {
         double value = s[0].sum + v * at->lost[0] + (i ? s[0].off : -s[0].off);
         out[i] = log1p(fa_max(-1.0, value));
-        out[i] += (i ? 8.0 : -8.0) * FA_EPS * fabs(out[i]);
+        out[i] += (i ? 1.0 : -1.0) * (8.0 * FA_EPS * fabs(out[i]) + FA_MOMENTS_TINY);
         m[i] = 1.0 + value;
     }
     for (i = 0; i < 2; i++) {
@@ -225,15 +227,18 @@ FA_FUNC void fa_moments_low(const fa_moments_ask *at, const fa_node_rows *rows, 
 FA_FUNC void fa_moments_high(const fa_moments_ask *at, const fa_node_rows *rows, int n, double best, double *out)
 {
     fa_moments_sum s[3];
-    double scale = exp(fa_min(700.0, at->u * at->top - best)), off, mean;
+    double scale = exp(fa_min(700.0, at->u * at->top - best)), off, mean,
+           miss = (1.0 + 2.0 * fabs(at->u)) * at->lost[2];
     fa_moments_about(rows, n, at->u, best, at->top, s);
     off = (s[0].off + scale * at->rule[0]) / s[0].sum;
-    out[0] = best + log(s[0].sum) + log1p(-fa_min(off, 1.0)) - 4.0 * FA_EPS * (fabs(best) + fabs(at->u * at->top));
-    out[1] = best + log(s[0].sum) + log1p(off) + 4.0 * FA_EPS * (fabs(best) + fabs(at->u * at->top));
+    out[0] = best + log(s[0].sum) + log1p(-fa_min(off, 1.0)) - miss -
+             4.0 * FA_EPS * (fabs(best) + fabs(at->u * at->top));
+    out[1] = best + log(s[0].sum) + log1p(off) + miss + 4.0 * FA_EPS * (fabs(best) + fabs(at->u * at->top));
     mean = s[1].sum / s[0].sum;
     off = off < 0.1 ? 1.2 * (fabs(mean) * off + (s[1].off + scale * at->rule[1]) / s[0].sum) +
                           8.0 * FA_EPS * (fabs(mean) + fabs(at->top))
                     : INFINITY;
+    off += at->lost[2] * (2.0 + 2.0 * fabs(at->top + mean));
     out[2] = at->top + mean - off;
     out[3] = at->top + mean + off;
 }
@@ -246,8 +251,9 @@ FA_FUNC void fa_moments_bend(const fa_moments_ask *at, const fa_node_rows *rows,
     fa_moments_about(rows, n, at->u, best, mean, s);
     apart = fabs(mean - at->top);
     m = s[0].sum;
-    off_m = s[0].off + scale * at->rule[0];
-    off = s[2].off + scale * (at->rule[2] + apart * (2.0 * at->rule[1] + apart * at->rule[0]));
+    off_m = s[0].off + scale * at->rule[0] + 2.0 * at->lost[2] * m;
+    off = at->lost[2] * m * (1.0 + 2.0 * mean * mean) + s[2].off +
+          scale * (at->rule[2] + apart * (2.0 * at->rule[1] + apart * at->rule[0]));
     out[4] = (s[2].sum - off) / (m + off_m) - (out[3] - mean) * (out[3] - mean);
     out[5] = (s[2].sum + off) / (m - off_m);
     out[4] = fa_max(0.0, out[4] * (1.0 - 8.0 * FA_EPS));
