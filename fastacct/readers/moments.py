@@ -54,8 +54,13 @@ def at_order(own: Callable[[Cells], Cells | None], back: Callable[[Cells], Cells
     """Rows of E_P exp((alpha - 1) L): next to 0, where alpha - 1 has few digits of alpha, as E_Q exp(-alpha (-L))."""
     if alpha >= 0.5:
         return own(np.array([alpha - 1.0]))
-    if (known := back(np.array([-alpha]))) is None and (known := own(np.array([alpha - 1.0]))) is not None:
-        known[:2] += np.array([[-1.0], [1.0]]) * (ROUNDING * np.abs(known[2:4]).max())
+    known, other = own(np.array([alpha - 1.0])), back(np.array([-alpha]))
+    if known is None:
+        return other
+    off = ROUNDING * np.abs(known[2:4]).max()
+    known[:2] += np.array([[-off], [off]])
+    if other is not None:
+        known[0], known[1] = np.maximum(known[0], other[0]), np.minimum(known[1], other[1])
     return known
 
 
