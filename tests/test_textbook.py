@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
@@ -77,6 +77,7 @@ def test_every_composition_theorem_is_above_the_optimal_one(epsilon, delta, coun
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(0.05, 3.0), st.integers(1, 12), st.floats(0.0, 1.0))
+@example(1.0, 5, 0.998046875)
 def test_mechanisms_fixed_in_advance_are_between_one_position_and_the_adaptive_bound(epsilon, count, share):
     at = share * epsilon * count
     fixed = composition.exponential_mechanisms(epsilon, count, at)

@@ -241,7 +241,8 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         for i in piece.tolist():
             answer = reader.answer(ask.quantity, float(wanted[i]), ask.only_upper)
             if found and not at_zero[i]:
-                answer = _shared(answer, float(lower[i]), float(upper[i]))
+                least = answer.lower if ask.only_upper else float(lower[i])  # of a class, no loss is a lower bound
+                answer = _shared(answer, least, float(upper[i]))
             lower[i], upper[i], status[i] = answer
         return start + 1
 
