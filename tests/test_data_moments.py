@@ -12,9 +12,9 @@ from fastacct.losses.pieces import data_moments, pieces_of
 SEED = 0
 
 
-def log_moments(weights, losses, s):
-    """log E exp(s L), and mean and variance under the tilted weights, which are sums or integrals of a function."""
-    sums = [weights(lambda loss, k=k: mp.exp(s * loss) * loss**k) for k in range(3)]
+def log_moments(expectation, s):
+    """log E exp(s L), and mean and variance under the tilted weights, given the expectation of functions of L."""
+    sums = [expectation(lambda loss, k=k: mp.exp(s * loss) * loss**k) for k in range(3)]
     mean = sums[1] / sums[0]
     return mp.log(sums[0]), mean, sums[2] / sums[0] - mean * mean
 
@@ -23,7 +23,7 @@ def laplace(scale, rate, s, is_add):
     """Poisson-sampled Laplace noise: under Q atoms 1/2 and exp(-t)/2 at the ends, and a density between them."""
     t, q = 1 / mp.mpf(scale), mp.mpf(rate)
 
-    def weights(f):
+    def expectation(f):
         def of(x):
             ratio = 1 - q + q * mp.exp(x)
             return f(-mp.log(ratio)) if is_add else ratio * f(mp.log(ratio))
@@ -31,13 +31,13 @@ def laplace(scale, rate, s, is_add):
         inner = mp.quad(lambda x: of(x) * mp.exp(-(x + t) / 2) / 4, [-t + 2 * t * mp.mpf(k) / 12 for k in range(13)])
         return of(-t) / 2 + of(t) * mp.exp(-t) / 2 + inner
 
-    return log_moments(weights, None, mp.mpf(s))
+    return log_moments(expectation, mp.mpf(s))
 
 
 def table(p, q, s, is_add):
     """Masses as they are."""
     p, q = [[mp.mpf(float(x)) for x in side] for side in ((q, p) if is_add else (p, q))]
-    return log_moments(lambda f: mp.fsum(a * f(mp.log(a / b)) for a, b in zip(p, q, strict=True)), None, mp.mpf(s))
+    return log_moments(lambda f: mp.fsum(a * f(mp.log(a / b)) for a, b in zip(p, q, strict=True)), mp.mpf(s))
 
 
 def exponents(random, size):

@@ -234,3 +234,30 @@ def test_places_that_count_as_at_epsilon_are_paid():
     lower, upper, _ = fa.delta_bounds(job, epsilon=0.00013708262786583857, neighbors="zero_out")
     assert lower <= 1.0522889164439406e-16 <= upper
     assert lower >= 1e-16
+
+
+def responses(epsilon, count):
+    """Sums of the losses of so many responses, and their chances under P, in many digits."""
+    p = 1 / (1 + exp(-mpf(epsilon)))
+    return [
+        ((2 * k - count) * mpf(epsilon), binomial(count, k) * p**k * (1 - p) ** (count - k)) for k in range(count + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "kinds", [[(0.1, 100)], [(1.0, 20)], [(0.01, 1000)], [(0.1, 5), (0.1414213562373095, 4)], [(3.0, 4), (0.36, 7)]]
+)
+def test_epsilons_next_to_places_of_the_sum(kinds):
+    """Up to 1e-9 of a lattice before a place the line took the next one: deltas were off by as much and more."""
+    job = sum((fa.PureDP(epsilon) * count for epsilon, count in kinds), fa.Process())
+    with mp.workdps(50):
+        sums = [(mpf(0), mpf(1))]
+        for kind in kinds:
+            sums = [(a + b, x * y) for a, x in sums for b, y in responses(*kind)]
+        places = sorted({float(loss) for loss, chance in sums if loss > 0 and chance > 1e-290})
+        for place in (places[len(places) // 4], places[len(places) // 2], places[-2], places[-1]):
+            for off in (1e-9, 3e-10, 1e-11, 1e-13, 1e-14, 2e-16, 0.0):
+                for epsilon in {place * (1.0 - off), place * (1.0 + off)}:
+                    true = sum((x * -expm1(mpf(epsilon) - loss) for loss, x in sums if loss > epsilon), mpf(0))
+                    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon)
+                    assert lower <= true <= upper

@@ -221,7 +221,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
     lower, upper, status = np.empty(total), np.empty(total), np.empty(total, dtype=np.uint8)
     owner, wanted = owners(process.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
     line = Contour.of(process, ask.relation) if settings == _EXACTLY and len(process) else None
-    order = np.argsort(owner, kind="stable")
+    order = np.lexsort((wanted, owner))  # neighbouring targets share a line
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if total else []
     at_zero = (wanted == 0.0) & (ask.quantity == "epsilon")  # the largest loss: the sum of pure guarantees knows it
     readers = cache(lambda: _readers(process, ask.relation, settings))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastacct.core.bounds import narrowed
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import ROUNDING, OutOfReachError
@@ -60,7 +61,7 @@ def at_order(own: Callable[[Cells], Cells | None], back: Callable[[Cells], Cells
     off = ROUNDING * np.abs(known[2:4]).max()
     known[:2] += np.array([[-off], [off]])
     if other is not None:
-        known[0], known[1] = np.maximum(known[0], other[0]), np.minimum(known[1], other[1])
+        known[:2, 0] = narrowed(max(known[0, 0], other[0, 0]), known[1, 0], other[1, 0])
     return known
 
 

@@ -110,8 +110,11 @@ def _at_one(whole: Process, relation: Relation, threads: int, only_upper: bool) 
     status = np.asarray(above.status).min(axis=0).ravel()
     if not whole.sampled(relation):
         known = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
-        upper = np.fmin(upper, [math.inf if one is None else one[1].item() for one in known])
-        lower = np.minimum([0.0 if one is None else one[0].item() for one in known], upper)
+        ends = [
+            (0.0, most) if one is None else narrowed(one[0].item(), one[1].item(), most)
+            for one, most in zip(known, upper.tolist(), strict=True)
+        ]
+        lower, upper = np.array(ends).reshape(-1, 2).T
         return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
     if only_upper:
         return Bounds(np.zeros(upper.size), upper, status)

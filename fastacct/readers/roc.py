@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Status
+from fastacct.core.bounds import Status, narrowed
 from fastacct.core.inputs import Cells
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, Reading
 from fastacct.readers.contour import Contour, Index
@@ -108,8 +108,10 @@ class _Direction:
         tpr_lower, fnr_upper = self.fpr.copy(), _complement(self.fpr)
         if both:
             tpr, fnr = self.enclose(e, curvature, best)
-            tpr_lower = np.clip(np.maximum(tpr, 1.0 - fnr - PAD), tpr_lower, self.tpr_upper)
-            fnr_upper = np.maximum(np.minimum(np.minimum(fnr, 1.0 - tpr + PAD), fnr_upper), self.fnr_lower)
+            tpr_lower = np.maximum(np.maximum(tpr, 1.0 - fnr - PAD), tpr_lower)
+            fnr_upper = np.minimum(np.minimum(fnr, 1.0 - tpr + PAD), fnr_upper)
+            _meet(tpr_lower, self.tpr_upper)
+            _meet(self.fnr_lower, fnr_upper)
         return Rates(tpr_lower, self.tpr_upper, self.fnr_lower, fnr_upper)
 
     def bounded_loss(self) -> None:
@@ -223,14 +225,15 @@ class _Direction:
             e[at[better]], least[better] = here[better], rate[better]
 
     def _at_corner(self, at: Index, c: Cells, before: Rates, here: Rates, after: Rates) -> tuple[Cells, Cells]:
-        """Lower bound of V and upper bound of 1 - V where both next corners are worse than this one; -inf, inf else.
+        """Lower bound of V and upper bound of 1 - V at a corner that is below V half a place before and after: V is a
+        line in exp(epsilon) up to the next corners, so that it is the least one; -inf, inf elsewhere.
 
-        The corner may be off by `slip`: V falls towards it by at most P(L >= c), which the corner before bounds.
+        The corner may be off by `slip`, and V lower there by that times the slope of the line before it, or after it.
         """
         apart, base = np.where(self.spacing[at] > 0.0, self.spacing[at], 1.0), self.least[at]
         away = np.abs(c - base - np.round((c - base) / apart) * apart)
         near = 8.0 * PAD * (np.abs(c) + np.abs(base) + apart)
-        off = (self.slip[at] + near) * (1.0 - 1.0 / np.expm1(-apart))
+        off = (self.slip[at] + near) * (1.0 - 1.0 / np.expm1(-0.5 * apart))
         is_there = (self.spacing[at] > 0.0) & (away <= near)
         least = is_there & (np.minimum(before.tpr_lower, after.tpr_lower) >= here.tpr_upper)
         most = is_there & (np.maximum(before.fnr_upper, after.fnr_upper) <= here.fnr_lower)
@@ -271,18 +274,17 @@ class _Direction:
             step = np.sqrt(8.0 * width / curvature)
         least = _LEAST_STEP * (1.0 + np.abs(e))
         step = np.where(curvature > 0.0, np.clip(np.where(np.isfinite(step), step, 1e-3), least, 1.0), 4.0 * least)
-        step = np.where(self.spacing > 0.0, self.spacing, step)
+        step = np.where(self.spacing > 0.0, 0.5 * self.spacing, step)
         left = np.flatnonzero(best.tpr_upper > best.tpr_lower)
         for _ in range(_WIDENINGS):
             if not left.size:
                 break
-            out = np.where(self.spacing[left] > 0.0, _OUT, 1.0)
-            c, a, b = e[left], (e[left] - step[left]) * out, (e[left] + step[left]) * out
+            c, a, b = e[left], e[left] - step[left], e[left] + step[left]
             outer, inner = np.expm1(b - c), -np.expm1(a - c)
             at_a, at_c, at_b = self.value(left, a), best.take(left), self.value(left, b)
             low = _convex(at_a[:2], at_c[:2], at_b[:2], inner, outer)
             high = -_convex(_mirrored(at_a), _mirrored(at_c), _mirrored(at_b), inner, outer)
-            is_corner = step[left] == self.spacing[left]
+            is_corner = step[left] == 0.5 * self.spacing[left]
             at_least, at_most = self._at_corner(left, c, at_a, at_c, at_b)
             low = np.where(is_corner, np.maximum(low, at_least), low)
             high = np.where(is_corner, np.minimum(high, at_most), high)
@@ -290,6 +292,12 @@ class _Direction:
             left = left[np.where(c >= 0.0, low == -np.inf, high == np.inf)]
             step[left] = np.minimum(4.0 * step[left], 50.0)
         return tpr, fnr
+
+
+def _meet(lower: Cells, upper: Cells) -> None:
+    """Intervals of one number each, in place; both ends of what excludes each other."""
+    for i in np.flatnonzero(lower > upper).tolist():
+        lower[i], upper[i] = narrowed(float(lower[i]), float(upper[i]))
 
 
 def _complement(x: Cells) -> Cells:

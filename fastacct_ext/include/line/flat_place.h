@@ -133,4 +133,8 @@ typedef struct {
     double log_value, slope, up, down; /* log delta and its derivative; relative errors */
 } fa_flat_reading;
 
+/* what places that are off by `shift`, even beyond eps, may change delta by: P(L >= eps) times it, with Chernoff's
+ * bound M(c)^n e^(-(c-1) eps) given by its logarithm */
+FA_INLINE double fa_flat_shifted(double shift, double log_chernoff) { return 1.2 * shift * fa_cap_exp(log_chernoff); }
+
 #endif

@@ -237,15 +237,17 @@ FA_INLINE void fa_lattice_sum(const fa_lattice_line *line, double eps, double pl
 /* delta at eps, and its errors.  NaN: no reading */
 FA_FUNC fa_flat_reading fa_lattice_read(fa_lattice_line *line, double eps)
 {
-    double a = line->spacing, place = floor((eps - line->first) / a + 1e-9) + 1.0, y, sums[4], both;
+    double a = line->spacing, place = floor((eps - line->first) / a) + 1.0, y = line->first + place * a - eps, sums[4],
+           both, shift = 2.0 * line->drift + 4.0 * FA_EPS * (fabs(eps) + fabs(line->first) + fabs(place * a));
     fa_flat_reading out = {NAN, NAN, INFINITY, INFINITY};
-    y = fa_min(a, fa_max(0.0, line->first + place * a - eps));
     fa_lattice_sum(line, eps, place, y, sums);
     if (!(sums[0] > 0.0))
         return out;
     out.log_value = line->ref + log(sums[0]);
     out.slope = -sums[1] / sums[0];
-    both = (1.01 * sums[2] + 2.0 * FA_EPS * sums[3]) / sums[0] + 2.0 * line->drift * (1.0 - out.slope) +
+    both = (1.01 * sums[2] + 2.0 * FA_EPS * sums[3] +
+            fa_flat_shifted(shift, line->log_m[0] - (line->c - 1.0) * eps - line->ref)) /
+               sums[0] +
            8.0 * FA_EPS * (4.0 + fabs(line->ref));
     out.up = out.down = both;
     out.down += fa_lattice_alias(line, line->left, line->k[0], eps, out.log_value);

@@ -333,11 +333,10 @@ FA_FUNC fa_flat_reading fa_ray_read(fa_ray_line *line, double eps)
     both = exp(moduli) * alias + exp(line->plain - c1 * by - line->ref) * FA_EPS * (line->fine + 8.0 * t * eps) +
            exp(line->cut - c1 * by - line->ref) + fa_cap_exp(line->rule - c1 * by + line->away * fabs(by) - line->ref) +
            exp(line->there - c1 * by - line->ref) + 1.05 * off + FA_EPS * size;
-    /* places that count as at eps: delta falls by at most P(L >= eps), for which there is Chernoff's bound */
-    both += 1.2 * line->rays.snap * fa_cap_exp(line->rays.log_m - c1 * by - line->ref);
+    both += fa_flat_shifted(2.0 * line->drift + line->rays.snap, line->rays.log_m - c1 * by - line->ref);
     out.log_value = line->ref + log(value);
     out.slope = -fall / value;
-    out.up = out.down = both / value + 2.0 * line->drift * (1.0 - out.slope) + 8.0 * FA_EPS * (4.0 + fabs(line->ref));
+    out.up = out.down = both / value + 8.0 * FA_EPS * (4.0 + fabs(line->ref));
     return out;
 }
 

@@ -180,7 +180,8 @@ FA_FUNC void fa_moments_near(const fa_node_rows *at, int n, double u, double v, 
     int j;
     memset(out, 0, 4 * sizeof(*out));
     for (j = 0; j < n; j++) {
-        double l = at->loss[j], slip = fa_moments_slip(at, j), fine = fa_moments_fine(at, j), one = exp(l),
+        double l = at->loss[j], slip = fa_moments_slip(at, j), one = exp(l),
+               fine = fa_moments_fine(at, j) + FA_EPS * (fabs(l) + fabs(u * l)),
                w = exp(fa_max(FA_MOMENTS_LEAST, at->log_weight[j])), rise = expm1(v * l);
         double near = u > 0.5 ? one * fa_moments_h(v * l) : fa_moments_h(u * l),
                far = u > 0.5 ? one * fa_moments_h(-l) : -fa_moments_h(l),
@@ -257,7 +258,7 @@ FA_FUNC void fa_moments_bend(const fa_moments_ask *at, const fa_node_rows *rows,
     out[4] = (s[2].sum - off) / (m + off_m) - (out[3] - mean) * (out[3] - mean);
     out[5] = (s[2].sum + off) / (m - off_m);
     out[4] = fa_max(0.0, out[4] * (1.0 - 8.0 * FA_EPS));
-    out[5] = m > 2.0 * off_m ? out[5] * (1.0 + 8.0 * FA_EPS) : INFINITY;
+    out[5] = m > 2.0 * off_m ? out[5] * (1.0 + 8.0 * FA_EPS) + n * FA_MOMENTS_TINY : INFINITY;
 }
 
 /* bounds of K(s), K'(s) and K''(s), two each, where there are nodes.  0: none are fine enough, or no memory */
@@ -293,6 +294,11 @@ FA_FUNC void fa_pieces_moments(const fa_pieces *law, double s, const double *los
         out[i] = NAN;
     if (!(range >= 0.0) || !fa_pieces_moments_at(law, at, lost, kept, out) || at == s)
         return;
+    if (law->table.n_panels) { /* its largest loss is not known */
+        for (i = 0; i < 6; i++)
+            out[i] = NAN;
+        return;
+    }
     end = s > 0.0 ? high + slip : low - slip;
     out[1] += (s - at) * end + 4.0 * FA_EPS * fabs(s * end);
     out[0] += (s - at) * out[s > 0.0 ? 2 : 3] - 4.0 * FA_EPS * fabs(s * end);
