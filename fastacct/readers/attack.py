@@ -13,7 +13,7 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
 from fastacct.readers.lines import supporting_lines
-from fastacct.readers.roc import PAD, error_rates
+from fastacct.readers.roc import PAD, error_rates, meet
 
 __all__ = ["bayes_risk", "rates"]
 
@@ -47,8 +47,7 @@ def rates(
     if relation not in _REVERSE and not job.is_gaussian and (status_of(lower, upper) != Status.TIGHT).any():
         known = supporting_lines(process, fpr, relation, threads, positives=positives)
         lower, upper = np.maximum(lower, known.lower.ravel()), np.minimum(upper, known.upper.ravel())
-        lower = np.minimum(lower, upper) if positives else lower
-        upper = np.maximum(lower, upper)
+        meet(lower, upper)
     status = status_of(lower, upper)
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)

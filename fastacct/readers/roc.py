@@ -26,7 +26,7 @@ from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, Rea
 from fastacct.readers.contour import Contour, Index
 from fastacct_ext._kernels import Directions
 
-__all__ = ["PAD", "Rates", "error_rates"]
+__all__ = ["PAD", "Rates", "error_rates", "meet"]
 
 PAD: Final = 2.0**-49
 """Covers the rounding of the few operations of each formula here, with 4 ulp for exp, expm1 and log."""
@@ -110,8 +110,8 @@ class _Direction:
             tpr, fnr = self.enclose(e, curvature, best)
             tpr_lower = np.maximum(np.maximum(tpr, 1.0 - fnr - PAD), tpr_lower)
             fnr_upper = np.minimum(np.minimum(fnr, 1.0 - tpr + PAD), fnr_upper)
-            _meet(tpr_lower, self.tpr_upper)
-            _meet(self.fnr_lower, fnr_upper)
+            meet(tpr_lower, self.tpr_upper)
+            meet(self.fnr_lower, fnr_upper)
         return Rates(tpr_lower, self.tpr_upper, self.fnr_lower, fnr_upper)
 
     def bounded_loss(self) -> None:
@@ -294,7 +294,7 @@ class _Direction:
         return tpr, fnr
 
 
-def _meet(lower: Cells, upper: Cells) -> None:
+def meet(lower: Cells, upper: Cells) -> None:
     """Intervals of one number each, in place; both ends of what excludes each other."""
     for i in np.flatnonzero(lower > upper).tolist():
         lower[i], upper[i] = narrowed(float(lower[i]), float(upper[i]))
