@@ -178,6 +178,20 @@ class Pair:
         return self.remove is self.add
 
 
+class Apart(Pair):
+    """Two pairs that bound one of which no more is known: from above and from below.
+
+    Where the one above is its own mirror image, so is this: from below stands then what a removed record says.
+    """
+
+    def __init__(self, above: Pair, below: Pair) -> None:
+        self.above = above
+        self.below = below
+        remove = Bracket(above.remove.upper, below.remove.lower, is_apart=True)
+        add = remove if above.is_mirrored else Bracket(above.add.upper, below.add.lower, is_apart=True)
+        super().__init__(remove, add)
+
+
 _ZERO: Final = Atoms(np.zeros(1), np.zeros(1), np.ones(1), lattice=1.0)
 NOTHING: Final = Pair(*[Bracket(_ZERO, _ZERO)] * 2)
 """Of a release of nothing."""

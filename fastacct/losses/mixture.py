@@ -13,7 +13,8 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
 
-__all__ = ["GaussianMixtures", "Mixture", "MixturePair", "Weights", "common_means", "mixture_bracket"]
+__all__ = ["SMALLEST_TAIL", "GaussianMixtures", "Mixture", "MixturePair", "Weights", "common_means", "mixture_bracket"]
+__all__ += ["normal_reach"]
 
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
@@ -21,10 +22,19 @@ Weights = dict[float, float]
 _FAR: Final = 40.0
 """Beyond so many standard deviations a normal density is less than any mass `outside`."""
 _MAX_SPREAD: Final = 1e5
-_SMALLEST_TAIL: Final = 1e-299
+SMALLEST_TAIL: Final = 1e-299
 _CHUNK: Final = 1 << 15
 _LEAST_NOISE: Final = 1e-150
 """Less noise is none: its square underflows."""
+
+
+def normal_reach(tail: float) -> float:
+    """Standard deviations outside which any normal distribution has a mass of at most `tail`."""
+    log_tail = math.log(min(0.5, max(tail, SMALLEST_TAIL)))
+    reach = 1.0
+    while -0.5 * reach * reach - math.log(reach * 1.25) > log_tail:  # 2 phi(x)/x <= exp(-x^2/2) / (1.25 x)
+        reach += 0.25
+    return reach
 
 
 class GaussianMixtures(Loss):
@@ -51,17 +61,9 @@ class GaussianMixtures(Loss):
             raise OutOfReachError(f"the means spread over {spread:g} standard deviations; {allowed}")
         return _FAR + spread
 
-    def _reach(self, tail: float) -> float:
-        """Standard deviations outside which any normal distribution has a mass of at most `tail`."""
-        log_tail = math.log(min(0.5, max(tail, _SMALLEST_TAIL)))
-        reach = 1.0
-        while -0.5 * reach * reach - math.log(reach * 1.25) > log_tail:  # 2 phi(x)/x <= exp(-x^2/2) / (1.25 x)
-            reach += 0.25
-        return reach
-
     def outside(self, tail: float) -> tuple[float, float]:
         """Both tails of every component, at the supremum of the loss."""
-        missing = max(tail, _SMALLEST_TAIL) * (1.0 + 1e-12)
+        missing = max(tail, SMALLEST_TAIL) * (1.0 + 1e-12)
         if self.q[-1] == 0.0:
             return missing, math.inf
         value = math.log(self.p[-1] / self.q[-1])
@@ -72,7 +74,7 @@ class GaussianMixtures(Loss):
 
     def extent(self, tail: float) -> tuple[float, float]:
         """Losses of the ends of the outputs covered."""
-        reach, centres = self._reach(tail) * self.sigma, self._centres()
+        reach, centres = normal_reach(tail) * self.sigma, self._centres()
         loss, error, _ = self.loss(np.array([centres[0] - reach, centres[-1] + reach]))
         return float(loss[0] - error[0]), float(loss[1] + error[1])
 
@@ -138,7 +140,7 @@ class GaussianMixtures(Loss):
     @cached
     def _table(self) -> tuple[Cells, Cells]:
         """Outputs and losses, both increasing, from which inverses start."""
-        reach = self._reach(0.0) * self.sigma
+        reach = normal_reach(0.0) * self.sigma
         x = np.unique(np.concatenate([m + np.linspace(-reach, reach, 2049) for m in self._centres()]))
         return x, np.maximum.accumulate(self.loss(x)[0])
 
@@ -166,7 +168,7 @@ class GaussianMixtures(Loss):
 
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """Gauss points of panels that no edge cuts."""
-        reach, centres = self._reach(tail), self._centres()
+        reach, centres = normal_reach(tail), self._centres()
         n_edges = 2 if edges is None else edges.size
         n_base = math.ceil(max(min(n_edges / 8, 4096.0), reach * self._spread / 5.0))
         base = np.unique(np.concatenate([m + self.sigma * np.linspace(-reach, reach, n_base + 1) for m in centres]))

@@ -22,14 +22,15 @@ from fastacct.losses.loss import ROUNDING, Atoms, Loss, Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
-__all__ = ["Lost", "Pieces", "Table", "columns", "data_moments", "pieces_of", "spacing_of"]
+__all__ = ["PANEL", "Lost", "Pieces", "Table", "columns", "data_moments", "pieces_of", "spacing_of"]
 
 ATOM: Final = 4
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
 the weight relative."""
-PANEL: Final = 8
+PANEL: Final = 11
 """Numbers of a panel of x: ends, log of Q's density at the lower one and its slope, the sample rate, a shift, and units
-of x and of the density.  The loss is log(1 - rate + rate exp(x)) + shift."""
+of x and of the density; curvature of the density, and from where; whether it is turned: that is P's density then, and
+the loss minus this one.  The loss is log(1 - rate + rate exp(x)) + shift."""
 _ROW: Final = 16
 """Points of a panel of a table."""
 _MOST_ATOMS: Final = 1 << 15
@@ -93,9 +94,10 @@ class Pieces(Record):
         atoms[:, 1] += more
         atoms[:, 2] += slip + 2.0 * np.abs(atoms[:, 0]) * (shift != 0.0)
         atoms[:, 3] += off
-        panels[:, 2] += more
-        panels[:, 5] += shift
-        panels[:, 6:] += slip, off
+        is_turned = panels[:, 10] != 0.0  # their density is P's
+        panels[:, 2] += np.where(is_turned, more + shift, more)
+        panels[:, 5] += np.where(is_turned, -shift, shift)
+        panels[:, 6:8] += slip, off
         return Pieces(atoms, panels, self.table, Lost(), self.lattice, self.is_mirrored, self.missing)
 
     def sampled(self, rate: float) -> Pieces:
@@ -169,6 +171,7 @@ def _rows(upper: Loss, lower: Loss) -> tuple[Cells, Cells] | None:
     atoms = _atom_rows(np.array([-top, top])[: ends.size], slack, ends * (1.0 - off), ends * (1.0 + off))
     log_density = math.log(upper.peak * upper.share)  # of P at the largest loss, and of Q at the smallest
     row = [-top, top, log_density, -0.5, 1.0, 0.0, upper.slack / ROUNDING, upper.relative / ROUNDING + 4.0]
+    row += [0.0, 0.0, 0.0]
     return atoms, np.array([row])
 
 

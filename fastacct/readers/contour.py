@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Status
+from fastacct.core.bounds import Status, status_of
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
-from fastacct.losses.loss import OutOfReachError
+from fastacct.losses.loss import Apart, OutOfReachError
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
@@ -61,7 +61,7 @@ class Contour:
         """Both directions are one."""
         self._relation = relation
         self._process = process
-        self._made: dict[int, CellJob] = {}
+        self._made: dict[tuple[int, bool], CellJob] = {}
 
     @property
     def is_gaussian(self) -> bool:
@@ -92,19 +92,35 @@ class Contour:
         """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell."""
         at = np.array([_EVERYDAY])
         found = [self.read_cell(cell, at, EPSILON) for cell in range(math.prod(self.shape))]
-        return all(one is not None and one.status[0] == Status.TIGHT for one in found)
+        return not self.is_apart and all(one is not None and one[0].status[0] == Status.TIGHT for one in found)
 
-    def read_cell(self, cell: int, target: Cells, what: Quantity) -> Reading | None:
-        """Bounds of one cell; None where some of its losses are neither mixtures nor data."""
-        try:
-            job = self._job(cell)
-        except OutOfReachError:
-            return None
+    @cached
+    def is_apart(self) -> bool:
+        """Whether some losses are known by two pairs, one from above and one from below."""
+        if self._columns is not None:
+            return False
+        mechanisms = {mechanism for cell in self._cells for mechanism, _ in cell}
+        return any(isinstance(mechanism.losses(self._relation), Apart) for mechanism in mechanisms)
+
+    def read_cell(self, cell: int, target: Cells, what: Quantity) -> tuple[Reading, NDArray[np.bool_]] | None:
+        """Bounds of one cell, and where they are all that is known of its losses; None where some are neither mixtures
+        nor data."""
         _kernels.begin()
         try:
-            return read_whole(job, target, what, self.directions)
+            found = [read_whole(self._job(cell), target, what, self.directions)]
+            if self.is_apart:
+                found.append(read_whole(self._job(cell, below=True), target, what, self.directions))
+        except OutOfReachError:
+            return None
         finally:
             _kernels.end()
+        above, below = found[0], found[-1]
+        done = (above.status == Status.TIGHT) & (below.status == Status.TIGHT)
+        if above is below:
+            return above, done
+        lower = np.minimum(below.lower, above.upper)
+        status = np.maximum(above.status, status_of(lower, above.upper))
+        return Reading(lower, above.upper, np.full(target.shape, np.nan), status), done
 
     @cached
     def _columns(self) -> list[Run] | None:
@@ -116,11 +132,11 @@ class Contour:
     def _cells(self) -> list[Cell]:
         return list(self._process.cells())
 
-    def _job(self, cell: int) -> CellJob:
-        """One cell as the kernels read it."""
-        if cell not in self._made:
-            self._made[cell] = self._steps() or job_of(*self._losses(cell))
-        return self._made[cell]
+    def _job(self, cell: int, *, below: bool = False) -> CellJob:
+        """One cell as the kernels read it; below: with pairs from below, where there are two."""
+        if (cell, below) not in self._made:
+            self._made[cell, below] = self._steps() or job_of(*self._losses(cell, below))
+        return self._made[cell, below]
 
     def _steps(self) -> CellJob | None:
         """A cell of at least two sampled Gaussians that release something, as the arrays they are, else None."""
@@ -137,7 +153,7 @@ class Contour:
             if rate[cell] > 0.0 and noise[cell] < np.inf and count[cell] > 0.0:
                 yield Mixture(float(noise[cell]), ((float(rate[cell]), 1.0),)), float(count[cell])
 
-    def _losses(self, cell: int) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
+    def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
         if self._columns is not None:
             return list(self._mixtures(cell)), []
@@ -146,6 +162,8 @@ class Contour:
             pair = mechanism.losses(self._relation)
             if pair is None:
                 raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
+            if isinstance(pair, Apart):
+                pair = pair.below if below else pair.above
             if (mixture := pair.as_mixture()) is not None:
                 mixtures.append((mixture, float(n)))
             elif not pair.is_nothing:

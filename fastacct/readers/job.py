@@ -86,7 +86,8 @@ def falling(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
 def delta_reader(job: Process, relation: Relation) -> Callable[[float], float]:
     """Upper bounds of delta of a job of plain numbers, one epsilon at a time."""
     whole = job.decompose(relation)
-    if not job.tight or any(m.alternatives() for m, _ in whole) or Contour.reads(whole):
+    line = Contour.of(whole, relation)
+    if not job.tight or any(m.alternatives() for m, _ in whole) or Contour.reads(whole) or line.is_apart:
         return lambda epsilon: float(exact(job, Ask("delta", np.array(epsilon), (), relation, only_upper=True)).upper)
     reader = _readers(whole, relation, _EXACTLY)[0]
     return lambda epsilon: reader.answer("delta", epsilon, only_upper=True).upper
@@ -230,8 +231,8 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         piece = pieces[start]
         cell, found = int(owner[piece[0]]), None
         if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity])):
-            lower[piece], upper[piece], status[piece] = found.lower, found.upper, found.status
-            piece = piece[(found.status != Status.TIGHT) | at_zero[piece]]
+            lower[piece], upper[piece], status[piece] = found[0].lower, found[0].upper, found[0].status
+            piece = piece[~found[1] | at_zero[piece]]
         if not piece.size:
             return start + 1
         reader = readers()[cell]

@@ -7,25 +7,25 @@ the slot holds moves the sum by 2 at most.  Given the rest of the batch, and by 
   Q = N(0), and there are data sets with this pair: exact for any number of steps;
 * a record replaced has delta at most q delta_0(log(1 + (e^x - 1) / q)) at x >= 0, in both directions (Balle, Barthe,
   Gaboardi 2018), delta_0 that of the whole data set.  The least curve that is this for x >= 0 and its own mirror image
-  is that of `SymmetricLoss`, which bounds any number of steps.  The pair above is one that occurs: a bound from below;
+  is that of `symmetric_pieces`, which bounds any number of steps.  The pair above is one that occurs: a bound from
+  below;
 * a record that becomes zero keeps its slot: no worse than one replaced, no better than the Poisson sample.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Nodes, Pair, legendre
-from fastacct.losses.mixture import Mixture, MixturePair, mixture_bracket
+from fastacct.losses.gaussian_pieces import PiecesPair, symmetric_pieces
+from fastacct.losses.loss import Apart, Pair, legendre
+from fastacct.losses.mixture import Mixture, MixturePair
 
-__all__ = ["SymmetricLoss", "poisson_replaced", "poisson_sampled", "replaced", "replaced_divergence", "zeroed"]
+__all__ = ["poisson_replaced", "poisson_sampled", "replaced", "replaced_divergence", "zeroed"]
 
-_LEAST: Final = 1e-299
 _POINTS: Final = 24
 """Of a panel: with ellipses of sum of half-axes 4 the rule is off by 4^-48 of the largest value."""
 _MOST_PANELS: Final = 1 << 15
@@ -33,56 +33,14 @@ _REACH: Final = 12.0
 """Standard deviations, beyond which lies less than 1e-32."""
 
 
-class SymmetricLoss(Loss):
-    """The losses above 0 of `base`, their mirror images, and an atom at 0 with what is left.
-
-    A node of the base with loss x > 0 and mass m under P has m e^-x under Q: the mirror image has the loss -x, and
-    masses exchanged.
-    """
-
-    base: Loss
-    atom: float
-
-    def outside(self, tail: float) -> tuple[float, float]:
-        """That of the base on both sides."""
-        missing, _ = self.base.outside(tail)
-        return 2.0 * missing, math.inf
-
-    def extent(self, tail: float) -> tuple[float, float]:
-        """To both sides as far as the base."""
-        high = max(self.base.extent(tail)[1], _LEAST)
-        return -high, high
-
-    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """Those of the base in cells cut at both edges and their mirror images."""
-        low, high = self.base.extent(tail)
-        own = np.array([-np.inf, np.inf]) if edges is None else edges
-        inner = own[np.isfinite(own)]
-        cuts = np.unique(np.abs(np.append(inner, 0.0)))
-        cuts = np.append(cuts[cuts < high], high + 1.0)
-        right = np.clip(np.searchsorted(own, cuts[:-1], side="right") - 1, 0, own.size - 2)
-        left = np.clip(np.searchsorted(own, -cuts[1:], side="right") - 1, 0, own.size - 2)
-        for one in self.base.nodes(np.append(min(low, 0.0) - 1.0, cuts), tail):
-            keep = (one.cell > 0) & (one.mass > 0.0)
-            cell, loss, error = one.cell[keep] - 1, one.loss[keep], one.loss_error[keep]
-            mass, relative = one.mass[keep], one.mass_error[keep] / one.mass[keep]
-            turned = mass * np.exp(-loss)
-            relative_turned = relative + error + ROUNDING * (4.0 + np.abs(loss))
-            yield Nodes(right[cell], loss, error, mass, mass * relative)
-            yield Nodes(left[cell], -loss, error, turned, turned * relative_turned)
-        yield from Atoms(np.zeros(1), np.zeros(1), np.array([self.atom])).nodes(edges, tail)
-
-
 def replaced(noise: float, rate: float) -> Pair:
     """Of one record replaced, 0 < rate < 1; both directions are alike."""
-    one = Bracket(_symmetric(noise, rate), poisson_sampled(0.5 * noise, rate).remove.lower, is_apart=True)
-    return Pair(one, one)
+    return Apart(PiecesPair(symmetric_pieces(2.0 / noise, rate)), poisson_sampled(0.5 * noise, rate))
 
 
 def zeroed(noise: float, rate: float) -> Pair:
     """Of one record that becomes zero, 0 < rate < 1."""
-    above, below = _symmetric(noise, rate), poisson_sampled(noise, rate)
-    return Pair(Bracket(above, below.remove.lower, is_apart=True), Bracket(above, below.add.lower, is_apart=True))
+    return Apart(PiecesPair(symmetric_pieces(2.0 / noise, rate)), poisson_sampled(noise, rate))
 
 
 def poisson_sampled(noise: float, rate: float) -> Pair:
@@ -96,18 +54,8 @@ def poisson_replaced(noise: float, rate: float) -> Pair:
     return MixturePair(Mixture(noise, (rest, (rate, 1.0)), (rest, (rate, -1.0))))
 
 
-def _symmetric(noise: float, rate: float) -> SymmetricLoss:
-    base = mixture_bracket(noise, {0.0: 1.0 - rate, 2.0: rate}, {0.0: 1.0}).upper
-    # the base is cut where its loss is 0, at the output 1 but for a few ulps: what is beside it is given to the atom
-    sliver = 32.0 * ROUNDING * (1.0 + 1.0 / noise)
-    atom = (1.0 - rate) * math.erf(math.sqrt(0.5) / noise) * (1.0 + 8.0 * ROUNDING) + sliver
-    return SymmetricLoss(
-        base, atom, slack=base.slack + 32.0 * ROUNDING * rate * (1.0 + 1.0 / (noise * noise)), anchor=0.0
-    )
-
-
 def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells) -> Cells:
-    """Rényi divergence of `SymmetricLoss`, from above, given that of the base's pair (a record removed).
+    """Rényi divergence of `symmetric_pieces`, from above, given that of the base's pair (a record removed).
 
     With L the likelihood ratio of the base, 1 at x = 1, the moment is that of the base and more by the integral of
     L - L^alpha over x < 1, less by that of 1 - L^(1 - alpha) over x > 1.

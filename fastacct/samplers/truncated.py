@@ -18,9 +18,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import Direction, Relation
+from fastacct.core.relations import Relation
 from fastacct.core.rounding import float_above, float_below
-from fastacct.losses.loss import ROUNDING, Bracket, Loss, Nodes, OutOfReachError, Pair
+from fastacct.losses.gaussian_pieces import PiecesPair, drawn, sampled_pieces, symmetric_pieces
+from fastacct.losses.loss import ROUNDING, Apart, Bracket, Loss, Nodes, OutOfReachError, Pair
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled, replaced
 
 __all__ = ["Truncation", "kept_at_most", "truncation"]
@@ -132,18 +133,13 @@ def _either(parts: Sequence[tuple[float, Loss]]) -> Loss:
 def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
     """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
     if relation == "replace_one":
-        whole, below = (poisson_replaced(noise, one) for one in (rate, given.kept))
-    else:
-        whole, below = (poisson_sampled(noise, one) for one in (rate, given.kept))
-    is_slot = relation in ("replace_one", "zero_out")  # what takes the record's place is not one of the others
-    swap = replaced(noise, given.replaced) if is_slot else poisson_sampled(0.5 * noise, given.replaced)
-    ways: tuple[Direction, ...] = ("remove", "add")
-    sides = [
-        Bracket(
-            _either([(given.rest, whole.side(way).upper), (given.tau, swap.side(way).upper)]),
-            below.side(way).lower,
-            is_apart=True,
-        )
-        for way in ways
-    ]
-    return Pair(sides[0], sides[0]) if relation == "replace_one" else Pair(*sides)
+        swap = replaced(noise, given.replaced).remove.upper
+        whole = poisson_replaced(noise, rate).remove.upper
+        both = _either([(given.rest, whole), (given.tau, swap)])
+        one = Bracket(both, poisson_replaced(noise, given.kept).remove.lower, is_apart=True)
+        return Pair(one, one)
+    made = symmetric_pieces if relation == "zero_out" else sampled_pieces  # there its place stays a slot
+    parts = [(given.rest, sampled_pieces(1.0 / noise, rate)), (given.tau, made(2.0 / noise, given.replaced))]
+    lost = sum(weight for weight, _ in parts if weight < _SMALLEST)
+    above = PiecesPair(drawn([part for part in parts if part[0] >= _SMALLEST], lost))
+    return Apart(above, poisson_sampled(noise, given.kept))

@@ -52,8 +52,10 @@ static lc truth(const fa_pieces *law, lc u, ld mean, int kind, int cuts)
             for (j = -32; j < 32; j++) {
                 int at = place + (j < 0 ? -j - 1 : j);
                 ld x = p->low + half * (2 * k + 1 + (j < 0 ? -1.0L : 1.0L) * (ld)fa_gauss_node[at]), l = loss_of(p, x),
-                   density = expl((ld)p->log_density + (ld)p->slope * (x - p->low) + (law->is_flipped ? l : 0.0L));
-                lc s = u * (side * l - mean);
+                   away = x - p->centre, turned = (p->turned != 0.0) != law->is_flipped,
+                   density = expl((ld)p->log_density + (ld)p->slope * (x - p->low) - 0.5L * p->curve * away * away +
+                                  turned * l);
+                lc s = u * ((turned ? -l : l) - mean);
                 sum += (ld)fa_gauss_weight[at] * half * density * (kind ? second(s) : cexpl(s));
             }
     }
@@ -82,7 +84,8 @@ static void draw(fa_pieces *law, fa_atom *atoms, fa_panel *panel, double top)
 {
     double q = uniform(0.0, 1.0) < 0.4 ? 1.0 : between(1e-3, 0.9), end;
     int with_atoms = uniform(0.0, 1.0) < 0.7, k;
-    *panel = (fa_panel){-top, top, with_atoms ? log(0.25) : log(0.5 / -expm1(-top)), -0.5, q, 0.0, 0.0, 8.0};
+    *panel = (fa_panel){.low = -top, .high = top, .slope = -0.5, .rate = q, .fine = 8.0};
+    panel->log_density = with_atoms ? log(0.25) : log(0.5 / -expm1(-top));
     for (k = 0; k < 2 && with_atoms; k++) {
         double slope;
         end = k ? top : -top;
@@ -91,15 +94,42 @@ static void draw(fa_pieces *law, fa_atom *atoms, fa_panel *panel, double top)
     *law = (fa_pieces){with_atoms ? 2 : 0, 1, uniform(0.0, 1.0) < 0.4, atoms, panel, {0}};
 }
 
+/* losses of Gaussian noise above 0, sampled or not, their mirror images, and an atom at 0: the batch of fixed size */
+static void draw_curved(fa_pieces *law, fa_atom *atom, fa_panel *panels)
+{
+    double mu = between(0.2, 3.0), q = uniform(0.0, 1.0) < 0.2 ? 1.0 : between(1e-3, 0.9);
+    int i;
+    for (i = 0; i < 2; i++)
+        panels[i] = (fa_panel){0.0,
+                               mu * (20.0 + mu) - 0.5 * mu * mu,
+                               -log(mu * sqrt(2.0 * FA_PI)),
+                               0.0,
+                               q,
+                               0.0,
+                               0.0,
+                               8.0,
+                               1.0 / (mu * mu),
+                               -0.5 * mu * mu,
+                               i == 0};
+    *atom = (fa_atom){0.0, q < 1.0 ? log1p(-q) + log(erf(mu * sqrt(0.125))) : -800.0, 0.0, 8.0};
+    *law = (fa_pieces){1, 2, uniform(0.0, 1.0) < 0.4, atom, panels, {0}};
+}
+
 static void check_rule(const fa_pieces *law)
 {
-    static double room[4][4096];
+    static double room[4][16384];
     fa_node_rows rows = {room[0], room[1], room[2], room[3]};
     double range = fa_pieces_end(law, 1) - fa_pieces_end(law, 0), t = uniform(0.0, 120.0) / range,
            v = uniform(-6.0, 12.0) / range, mean = uniform(fa_pieces_end(law, 0), fa_pieces_end(law, 1));
-    fa_mesh mesh = {(law->panels->high - law->panels->low) / (1 + (int)uniform(0.0, 4.0)),
-                    uniform(0.0, 1.0) < 0.6 ? 16 : 32};
-    int n = fa_pieces_fill(law, &mesh, &rows), kind, i;
+    fa_asked some = {v, t * between(0.3, 1.0), 0.0, 0.0};
+    fa_mesh mesh = {0, 0, 0, NULL};
+    int n, kind, i;
+    some.mean = fa_pieces_size(law, law->is_flipped ? 1.0 - v : v) / v;
+    if (!fa_pieces_mesh(law, &some, &some, between(1e-9, 10.0), 8192.0, &mesh))
+        exit(4);
+    n = fa_pieces_fill(law, &mesh, &rows);
+    for (i = 1; i < n; i++)
+        broken[PLAIN] += rows.loss[i] < rows.loss[i - 1];
     for (kind = 0; kind < 2; kind++)
         for (i = 0; i < 3; i++) {
             ld here = i ? uniform(0.0, t) : t;
@@ -107,8 +137,9 @@ static void check_rule(const fa_pieces *law)
             fa_asked ask = {v, t, mean, kind ? sqrt(v * v + t * t) : 0.0};
             ld size = cabsl(truth(law, v, mean, 0, 32)) + (kind ? 1.0L + cabsl(u) * range : 0.0L);
             compare(kind ? SECOND : PLAIN, cabsl(off) - ROUNDED * size * (1.0L + cabsl(u) * range),
-                    fa_pieces_error(law, &mesh, &ask, INFINITY));
+                    fa_mesh_error(law, &mesh, &ask));
         }
+    fa_mesh_free(&mesh);
 }
 
 static void check_tail(fa_cap_job *job, const fa_pieces *law, double c)
@@ -206,8 +237,13 @@ int main(int argc, char **argv)
     state = argc > 1 ? (uint64_t)atoi(argv[1]) : 1;
     for (i = 0; i < losses; i++) {
         fa_atom atoms[2];
-        fa_panel panel;
+        fa_panel panel, both[2];
         fa_pieces law;
+        draw_curved(&law, atoms, both);
+        check_rule(&law);
+        check_tail(&job, &law, uniform(0.2, 12.0) / both->high);
+        check_tail(&job, &law, uniform(0.2, 6.0));
+        check_moments(&law);
         draw(&law, atoms, &panel, between(0.01, 8.0));
         check_rule(&law);
         check_tail(&job, &law, uniform(0.2, 12.0) / (fa_pieces_end(&law, 1) - fa_pieces_end(&law, 0)));

@@ -11,7 +11,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
-from fastacct.losses.pieces import Lost, Pieces, Table
+from fastacct.losses.pieces import PANEL, Lost, Pieces, Table
 from fastacct.mechanisms.compiled.table import Densities, at_nodes, cut_evenly, locked
 
 __all__ = ["pieces_at"]
@@ -72,6 +72,6 @@ def pieces_at(made: Densities) -> Pieces | None:
     mass, mean = np.where(seen, log_fine_q, _NOTHING), np.where(seen, mean, 0.0)
     slices = np.stack([mass, mean, np.where(np.isfinite(gap), gap, 0.0), cut], axis=1)
     points = np.stack([np.where(empty, 0.0, loss), log_weight, slip, fineness], axis=2).reshape(-1, 4)
-    none = np.zeros((0, 4)), np.zeros((0, 8))
+    none = np.zeros((0, 4)), np.zeros((0, PANEL))
     p, q = ((0.0, 0.0 if largest < np.inf else _BEYOND) for _, largest in made.largest_loss)
     return Pieces(*none, Table(locked(points), locked(np.ascontiguousarray(slices)), missed), Lost(p, q))

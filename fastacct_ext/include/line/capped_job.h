@@ -53,7 +53,7 @@ typedef struct {
     double linear;    /* E_Q[keep (L - mu)] + mu (1 - J0) ... the part of B0 linear in u */
     int edge, lifted; /* first nodes where keep < 1, and where the floor's weight is not 0; multiples of 8 */
     int has_logs;     /* whether log_w and log_q are filled */
-    int rule;         /* of a loss that is data: points of a panel, h wide at most */
+    fa_mesh mesh;     /* of a loss that is data */
     double laid;      /* largest exponent for which line/flat_place.h has laid them; 0: they are not its */
     int capacity;
     double *z, *log_q;             /* log of the weight without windows */
@@ -161,7 +161,7 @@ struct fa_cap_job {
     double mu2;
     double steps, variance, least; /* sums over the blocks; least: of steps log(1-q), the least sum of losses ... */
     int mixtures;                  /* how many blocks are mixtures ... */
-    int data;                      /* ... and how many are losses that are data, ... */
+    int data, ended;               /* ... and how many are losses that are data, without Gaussians, ... */
     double top;                    /* ... whose largest losses have this sum */
     double dip; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
     fa_cap_lost lost;
@@ -199,6 +199,8 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 {
     int b;
     for (b = 0; b < job->capacity; b++) {
+        fa_mesh_free(&job->blocks[b].coarse.mesh);
+        fa_mesh_free(&job->blocks[b].nodes.mesh);
         free(job->blocks[b].coarse.memory);
         free(job->blocks[b].nodes.memory);
         free(job->blocks[b].memory);
@@ -211,7 +213,7 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 /* an empty job with room for n blocks; their nodes get memory when they are filled.  0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->walled = 0;
+    job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->ended = job->walled = 0;
     job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = 0.0;
     if (n > job->capacity)
         fa_cap_job_free(job);

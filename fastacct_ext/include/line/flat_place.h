@@ -14,7 +14,7 @@
 /* whether a job has losses with ends alone */
 FA_INLINE int fa_flat_is_for(const fa_cap_job *job)
 {
-    return job->n > 0 && job->data == job->n && !(job->mu2 > 0.0) && !job->is_add;
+    return job->n > 0 && job->ended == job->n && !(job->mu2 > 0.0) && !job->is_add;
 }
 
 /* -log of what is left of |M| far out: the shares of the atoms, about where a line is; 0 where there are atoms alone */

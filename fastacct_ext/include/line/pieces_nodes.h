@@ -7,17 +7,50 @@
 
 #include "capped_real.h"
 
-#define FA_PIECES_NODES 8192  /* of panels, at most ... */
+#define FA_PIECES_NODES 16384 /* of panels, at most ... */
 #define FA_PIECES_GIVEN 65536 /* ... and of atoms and tables */
 #define FA_PIECES_REAL  1e-13 /* error of nodes for placing, over the largest exp(v L) */
 
 #define FA_CAP_NEVER (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
 
+/* whether a panel has a Gaussian density, whose end is no end of the loss */
+FA_FUNC int fa_pieces_curved(const fa_pieces *law)
+{
+    int i, any = 0;
+    for (i = 0; i < law->n_panels; i++)
+        any |= law->panels[i].curve > 0.0;
+    return any;
+}
+
+/* about the mean square of the losses, or more */
+FA_FUNC double fa_pieces_spread(const fa_pieces *law)
+{
+    double low = fa_pieces_end(law, 0), high = fa_pieces_end(law, 1), most = fa_max(high, -low), sum = 0.0, all = 0.0,
+           slope;
+    int i, k;
+    for (i = 0; i < law->n_panels; i++) {
+        const fa_panel *p = law->panels + i;
+        double wide = (p->high - p->low) / FA_CELLS;
+        for (k = 0; k < FA_CELLS; k++) {
+            double x = p->low + (k + 0.5) * wide, loss = fa_panel_loss(p, x, &slope),
+                   mass = exp(fa_panel_log_density(p, x) + 0.5 * loss) * wide;
+            sum += mass * loss * loss;
+            all += mass;
+        }
+    }
+    for (i = 0; i < law->n_atoms; i++) {
+        double loss = law->atoms[i].loss, mass = exp(law->atoms[i].log_weight + 0.5 * loss);
+        sum += mass * loss * loss;
+        all += mass;
+    }
+    return fa_pieces_curved(law) ? sum / all : most * most;
+}
+
 /* steps of a loss that is data, which stays where it is */
 FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, double steps)
 {
     fa_cap_block *block = job->blocks + job->n++;
-    double most = fa_pieces_end(pieces, 1), capacity = block->capacity;
+    double least = fa_pieces_end(pieces, 0), most = fa_pieces_end(pieces, 1), capacity = block->capacity;
     fa_cap_nodes coarse = block->coarse, nodes = block->nodes;
     double *rows[] = {block->inverse, block->log_small, block->ratio, block->share, block->memory};
     free(block->cells); /* of another loss */
@@ -34,15 +67,16 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     block->sigma = block->q = block->inv_var = 1.0;
     block->steps = steps;
     block->log_steps = log(steps);
-    block->kappa = fa_pieces_end(pieces, 0);
+    block->kappa = fa_pieces_curved(pieces) ? 0.0 : least;
     block->w.width = block->w.floor_width = 1.0;
     block->w.log_q = block->w.log_p = FA_CAP_NEVER;
-    block->variance = steps * fa_min(1e6, fa_max(most, -block->kappa) * fa_max(most, -block->kappa));
+    block->variance = steps * fa_min(1e6, fa_pieces_spread(pieces));
     job->steps += steps;
     job->variance += block->variance;
-    job->least += steps * block->kappa;
+    job->least += steps * least;
     job->top += steps * most;
     job->data++;
+    job->ended += !fa_pieces_curved(pieces);
 }
 
 /* nodes for both questions, to an error of `most`.  0: too many, or no memory */
@@ -50,25 +84,23 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_a
                           double most)
 {
     const fa_pieces *law = block->pieces;
-    fa_mesh mesh;
     fa_node_rows rows;
     int j, used, n;
     double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
     s->laid = 0.0;
-    if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, one, two, most, FA_PIECES_NODES + given, &mesh))
+    if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, one, two, most, FA_PIECES_NODES, &s->mesh))
         return 0;
-    used = (int)fa_pieces_count(law, &mesh);
+    used = fa_pieces_count(law, &s->mesh);
     n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
     if (!fa_cap_nodes_reserve(s, n))
         return 0;
     rows = (fa_node_rows){s->sum.lr, s->sum.log_w, s->slip, s->fine};
-    (void)fa_pieces_fill(law, &mesh, &rows);
+    (void)fa_pieces_fill(law, &s->mesh, &rows);
     for (j = used; j < n; j++)
         fa_node_put(&rows, j, s->sum.lr[used - 1], -1e4, 0.0, 0.0);
     s->sum.n = s->edge = n;
     s->has_logs = 1;
-    s->h = mesh.width;
-    s->rule = mesh.n;
+    s->h = 1.0;
     s->mean = block->kappa;
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
@@ -85,13 +117,18 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_a
     return 1;
 }
 
-/* nodes for real exponents between two, relative to where exp(v L) is largest */
+/* nodes for real exponents between two, relative to about where exp(v L) is largest */
 FA_FUNC int fa_pieces_lay_real(const fa_cap_block *block, fa_cap_nodes *s, double low, double high)
 {
-    double most = fa_pieces_end(block->pieces, 1);
-    const fa_asked one = {low, 0.0, low < 0.0 ? block->kappa : most, 0.0},
-                   two = {high, 0.0, high < 0.0 ? block->kappa : most, 0.0};
-    return fa_pieces_lay(block, s, &one, &two, FA_PIECES_REAL);
+    const fa_pieces *law = block->pieces;
+    double at[2] = {low, high}, mean[2];
+    int i;
+    for (i = 0; i < 2; i++) {
+        double size = fa_pieces_size(law, law->is_flipped ? 1.0 - at[i] : at[i]), end = fa_pieces_end(law, at[i] > 0.0);
+        mean[i] = at[i] != 0.0 ? fa_min(size, at[i] * end) / at[i] : 0.0;
+    }
+    return fa_pieces_lay(block, s, &(const fa_asked){low, 0.0, mean[0], 0.0},
+                         &(const fa_asked){high, 0.0, mean[1], 0.0}, FA_PIECES_REAL);
 }
 
 /* nodes of a line for Im u up to t: as good, relative to |M| on the real line, as the effort asks for */
@@ -106,35 +143,33 @@ FA_FUNC int fa_pieces_lay_line(fa_cap_block *block, double tilt, double right, d
 FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_mesh mesh = {s->h, s->rule};
     const fa_asked plain = {v, 0.0, s->mean, 0.0}, none = {0.0, 0.0, 0.0, 0.0};
-    return fa_pieces_error(block->pieces, &mesh, &plain, INFINITY) +
-           fa_pieces_error(block->pieces, &mesh, &none, INFINITY);
+    return fa_mesh_error(block->pieces, &s->mesh, &plain) + fa_mesh_error(block->pieces, &s->mesh, &none);
 }
 
 FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_block *block, double tilt, double low,
                                            double t, double right)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_mesh mesh = {s->h, s->rule};
     const fa_asked mean = {1.0, 0.0, 0.0, 1.0};
     fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t)};
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     int i;
-    out.line = fa_pieces_error(block->pieces, &mesh, &line, INFINITY);
+    out.line = fa_mesh_error(block->pieces, &s->mesh, &line);
     for (i = 0; i < FA_CAP_LEVELS && block->pieces->table.n_panels > 0; i++) {
         line.t *= 0.25;
         line.size = sqrt(tilt * tilt + line.t * line.t);
-        out.less[i] = fa_max(0.0, out.line - fa_pieces_error(block->pieces, &mesh, &line, INFINITY));
+        out.less[i] = fa_max(0.0, out.line - fa_mesh_error(block->pieces, &s->mesh, &line));
     }
-    out.mean = fa_pieces_error(block->pieces, &mesh, &mean, INFINITY);
+    out.mean = fa_mesh_error(block->pieces, &s->mesh, &mean);
     out.right = fa_max(fa_pieces_real_error(block, right), fa_pieces_real_error(block, 0.0));
     if (job->has_floor)
         out.low = fa_max(fa_pieces_real_error(block, low), fa_pieces_real_error(block, 0.0));
     return out;
 }
 
-#define FA_PIECES_WINDOWS 16
+#define FA_PIECES_WINDOWS 40
+#define FA_PIECES_LADDER  1.4 /* ratio of heights */
 #define FA_PIECES_STEEP   1000.0
 
 /* what the tail's bounds at Re u = c are made of: once for a line.  0: no memory */
@@ -158,21 +193,19 @@ FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
  * atoms */
 FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
 {
-    double window = fa_pieces_end(block->pieces, 1) - block->kappa, border = FA_PI / window, far, near = 0.0, all,
-           shift = c * block->nodes.mean;
+    double window = fa_pieces_end(block->pieces, 1) - fa_pieces_end(block->pieces, 0), border = FA_PIECES_LADDER * t,
+           far, near = 0.0, all, shift = c * block->nodes.mean;
     int i, n = fa_pieces_cells(block->pieces);
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
     all = 0.0;
     for (i = 0; i < n; i++)
         all += block->cells[i].s0;
-    while (border < t)
-        border *= 2.0;
-    far = fa_share_beyond(block->own_share, fa_max(t, 0.5 * border));
+    far = fa_share_beyond(block->own_share, t);
     if ((c + 1.0) * window > FA_PIECES_STEEP) /* a cell's rule has no digits */
         return fa_share_beyond(block->own_share, t) + 1e-10 - shift;
-    for (i = 0; i < FA_PIECES_WINDOWS; i++, border *= 2.0) {
-        double low = i ? 0.5 * border : t, bound = all - fa_cells_lost(block->cells, n, low, FA_PI / border);
+    for (i = 0; i < FA_PIECES_WINDOWS; i++, border *= FA_PIECES_LADDER) {
+        double low = border / FA_PIECES_LADDER, bound = all - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->own_share.size + log(fa_max(near, bound)))
             break;
         near = fa_max(near, bound);

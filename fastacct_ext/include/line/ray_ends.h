@@ -62,7 +62,7 @@ FA_FUNC int fa_pieces_ends(const fa_pieces *law, fa_ends *out)
         return 0;
     for (i = 0; i < law->n_panels; i++, n = 2) {
         const fa_panel *p = law->panels + i;
-        if (!(p->slope < 0.0))
+        if (!(p->slope < 0.0) || p->curve > 0.0 || p->turned != 0.0)
             return 0;
         out->end[0].place = fa_panel_loss(p, p->low, &slope);
         out->end[1].place = fa_panel_loss(p, p->high, &slope);

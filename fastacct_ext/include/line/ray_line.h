@@ -181,10 +181,9 @@ FA_FUNC int fa_ray_points(fa_ray_line *line, const fa_ray_rings *rings, double w
 FA_FUNC void fa_ray_add(fa_ray_line *line, const fa_cap_block *block)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_mesh mesh = {s->h, s->rule};
     const fa_asked ask = {line->c, line->rays.t, 0.0, 0.0};
     double c = line->c, steps = block->steps, kappa = block->kappa, scale = exp(-c * kappa), *tilted = s->scratch,
-           off = fa_pieces_error(block->pieces, &mesh, &ask, INFINITY) * scale, sum = 0.0,
+           off = fa_mesh_error(block->pieces, &s->mesh, &ask) * scale, sum = 0.0,
            u = sqrt(c * c + line->rays.t * line->rays.t);
     int j, k, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum))

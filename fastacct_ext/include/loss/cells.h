@@ -5,7 +5,7 @@
 #ifndef FA_LOSS_CELLS_H
 #define FA_LOSS_CELLS_H
 
-#include "pieces.h"
+#include "mesh.h"
 
 #define FA_CELLS 64 /* of a panel */
 
@@ -28,6 +28,38 @@ FA_INLINE int fa_pieces_cells(const fa_pieces *law)
     return FA_CELLS * law->n_panels + law->table.n_panels + law->n_atoms;
 }
 
+#define FA_CELLS_DEEP 45.0 /* -log of a density, over the largest, from which on there is one cell ... */
+
+/* where a Gaussian density times e^(vL) is not nothing: cells but the first and the last one are there.  What is left
+ * and right of it is in these, as if it were no loss: they fit no window */
+FA_FUNC void fa_panel_core(const fa_panel *p, double v, double size, double *low, double *high, fa_cell *first,
+                           fa_cell *last)
+{
+    double step = (p->high - p->low) / FA_CELLS, log_at[FA_CELLS + 1], most = -INFINITY, slope;
+    fa_arch arch;
+    int k, from = 0, to = FA_CELLS;
+    for (k = 0; k <= FA_CELLS; k++) {
+        double x = p->low + k * step;
+        log_at[k] = fa_panel_log_density(p, x) + v * fa_panel_loss(p, x, &slope);
+        most = fa_max(most, log_at[k]);
+    }
+    while (from < FA_CELLS - 1 && log_at[from + 1] < most - FA_CELLS_DEEP)
+        from++;
+    while (to > from + 1 && log_at[to - 1] < most - FA_CELLS_DEEP)
+        to--;
+    *low = p->low + from * step;
+    *high = p->low + to * step;
+    *first = *last = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0};
+    if (from > 0) {
+        arch = fa_arch_of(p, p->low, *low);
+        first->s0 = from * step * exp(fa_arch_peak(p, &arch, v, 0.0) - size);
+    }
+    if (to < FA_CELLS) {
+        arch = fa_arch_of(p, *high, p->high);
+        last->s0 = (FA_CELLS - to) * step * exp(fa_arch_peak(p, &arch, v, 0.0) - size);
+    }
+}
+
 /* cells of all densities, each with moments by a rule of its own, and atoms, over e^size, in the order of their losses
  */
 FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell *first)
@@ -37,16 +69,23 @@ FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell 
     fa_cell *out = first;
     for (i = 0; i < law->n_panels; i++) {
         const fa_panel *p = law->panels + i;
-        double half = 0.5 * (p->high - p->low) / FA_CELLS;
-        for (k = 0; k < FA_CELLS; k++, out++) {
-            double mid = p->low + half * (2 * k + 1);
-            *out = (fa_cell){fa_panel_loss(p, mid - half, &slope), fa_panel_loss(p, mid + half, &slope), 0.0, 0.0, 0.0};
+        double low = p->low, high = p->high, own = fa_panel_sees(p, v, 0), side = p->turned != 0.0 ? -1.0 : 1.0, half;
+        int cells = FA_CELLS;
+        if (p->curve > 0.0) {
+            fa_panel_core(p, own, size, &low, &high, out, out + 1);
+            out += 2;
+            cells -= 2;
+        }
+        half = 0.5 * (high - low) / cells;
+        for (k = 0; k < cells; k++, out++) {
+            double mid = low + half * (2 * k + 1);
+            *out = (fa_cell){side * fa_panel_loss(p, mid - side * half, &slope),
+                             side * fa_panel_loss(p, mid + side * half, &slope), 0.0, 0.0, 0.0};
             for (j = 0; j < 2 * half_n; j++) {
                 int at = place + (j < half_n ? j : j - half_n);
                 double x = mid + (j < half_n ? -half : half) * fa_gauss_node[at], loss = fa_panel_loss(p, x, &slope);
-                fa_cell_add(out, loss,
-                            fa_gauss_weight[at] * half *
-                                exp(p->log_density + p->slope * (x - p->low) + v * loss - size));
+                fa_cell_add(out, side * loss,
+                            fa_gauss_weight[at] * half * exp(fa_panel_log_density(p, x) + own * loss - size));
             }
         }
     }

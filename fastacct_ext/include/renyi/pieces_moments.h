@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "../loss/pieces.h"
+#include "../loss/mesh.h"
 
 #define FA_MOMENTS_NEAR  40.0   /* |u| times the largest loss, up to which 1 is taken off ... */
 #define FA_MOMENTS_FAR   4096.0 /* ... and up to which panels have nodes, over the range */
@@ -31,13 +31,12 @@ typedef struct {
     double u, v, top, ease, rule[3], of_g, lost[3]; /* v = u - 1 */
 } fa_moments_ask;
 
-/* nodes of the last u, which may do for the next one, and the ellipses of their panels */
+/* nodes of the last u, which may do for the next one */
 typedef struct {
-    int n, parts;
+    int n;
     double *room;
     fa_node_rows rows;
-    fa_ellipse *ellipse; /* FA_RADII of each part ... */
-    int *radii;          /* ... and how many it has */
+    fa_mesh mesh;
 } fa_moments_kept;
 
 /* e^x - 1 - x */
@@ -57,11 +56,7 @@ FA_FUNC double fa_moments_left(const fa_pieces *law, const fa_moments_kept *kept
                                double size)
 {
     const fa_asked ask = {v, t, mean, size};
-    double sum = fa_table_error(&law->table, v, t, mean, size > 0.0, law->is_flipped);
-    int i;
-    for (i = 0; i < kept->parts; i++)
-        sum += fa_ellipses_error(kept->ellipse + FA_RADII * i, kept->radii[i], &ask, law->is_flipped);
-    return sum;
+    return fa_mesh_error(law, &kept->mesh, &ask);
 }
 
 /* the same of E[exp(z l)], l the loss less `mean`, or of its second order, for all z about [low, high] */
@@ -76,8 +71,7 @@ FA_FUNC double fa_moments_error(const fa_pieces *law, const fa_moments_kept *kep
 FA_FUNC void fa_moments_free(fa_moments_kept *kept)
 {
     free(kept->room);
-    free(kept->ellipse);
-    free(kept->radii);
+    fa_mesh_free(&kept->mesh);
     memset(kept, 0, sizeof(*kept));
 }
 
@@ -86,26 +80,17 @@ FA_FUNC int fa_moments_lay(const fa_pieces *law, const fa_moments_ask *at, doubl
                            fa_moments_kept *kept)
 {
     const fa_asked one = {at->u - at->ease, at->ease, at->top, size}, two = {at->u + at->ease, at->ease, at->top, size};
-    double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
-    fa_mesh mesh;
-    int n, i, k;
+    int n;
     fa_moments_free(kept);
-    if (!fa_pieces_mesh(law, &one, &two, most, FA_MOMENTS_NODES + given, &mesh))
+    if (!fa_pieces_mesh(law, &one, &two, most, FA_MOMENTS_NODES, &kept->mesh))
         return 0;
-    n = (int)fa_pieces_count(law, &mesh);
-    for (i = 0; i < law->n_panels; i++)
-        kept->parts += fa_panel_cuts(law->panels + i, &mesh);
+    n = fa_pieces_count(law, &kept->mesh);
     kept->room = fa_alloc(sizeof(double) * 4 * (size_t)n);
-    kept->ellipse = fa_alloc(sizeof(fa_ellipse) * FA_RADII * (size_t)(kept->parts + 1));
-    kept->radii = fa_alloc(sizeof(int) * (size_t)(kept->parts + 1));
-    if (!kept->room || !kept->ellipse || !kept->radii)
+    if (!kept->room)
         return 0;
     kept->n = n;
     kept->rows = (fa_node_rows){kept->room, kept->room + n, kept->room + 2 * n, kept->room + 3 * n};
-    (void)fa_pieces_fill(law, &mesh, &kept->rows);
-    for (n = 0, i = 0; i < law->n_panels; i++)
-        for (k = 0; k < fa_panel_cuts(law->panels + i, &mesh); k++, n++)
-            kept->radii[n] = fa_panel_ellipses(law->panels + i, &mesh, k, kept->ellipse + FA_RADII * n);
+    (void)fa_pieces_fill(law, &kept->mesh, &kept->rows);
     return 1;
 }
 

@@ -1,0 +1,300 @@
+/* loss/mesh.h -- nodes of panels, and what their rules leave out.
+ *
+ * A panel is cut into parts, each with a rule of its own.  What a rule of n points leaves out of an integral of g over
+ * a part of half width a is at most 64/15 a max|g| r^(-2n)/(1 - r^-2), the maximum over the ellipse of radius r; and at
+ * most 4 a max|g| on the real line, since weights are positive and add up to 2a.  docs/algorithms/panels.md.
+ */
+#ifndef FA_LOSS_MESH_H
+#define FA_LOSS_MESH_H
+
+#include <string.h>
+
+#include "../num/gauss.h"
+#include "pieces.h"
+
+#define FA_RADII 11  /* the first one is the real line */
+#define FA_ARC   2.5 /* |Im x| up to which 1 - rate + rate e^x keeps clear of 0 */
+#define FA_HALF  40  /* how often a panel may be halved */
+
+/* of a part's ellipse: log of the rule's constant and of how much the density grows off the real line, log of r, log of
+ * how much less than L Re L may be, the largest |Im L| */
+typedef struct {
+    fa_arch arch;
+    double log_size, log_r, clear, turn;
+} fa_ellipse;
+
+typedef struct {
+    const fa_panel *panel;
+    double mid, half;
+    int n, radii;
+    fa_ellipse ellipse[FA_RADII];
+} fa_part;
+
+typedef struct {
+    int parts, capacity, count; /* count: of nodes */
+    fa_part *part;
+} fa_mesh;
+
+FA_FUNC void fa_mesh_free(fa_mesh *mesh)
+{
+    free(mesh->part);
+    memset(mesh, 0, sizeof(*mesh));
+}
+
+/* 0: the loss is not analytic there.  |1 - q + q e^(x+iy)| >= (1 - q + q e^x) cos(y/2), and so Im L <= y L'(x)/cos(y/2)
+ */
+FA_FUNC int fa_part_ellipse(const fa_part *part, double r, fa_ellipse *out)
+{
+    const fa_panel *p = part->panel;
+    double half = part->half, wide = 0.5 * half * (r + 1.0 / r), y = 0.5 * half * (r - 1.0 / r), slope,
+           clear = p->rate < 1.0 ? cos(0.5 * y) : 1.0;
+    if (p->rate < 1.0 && !(y < FA_ARC))
+        return 0;
+    out->arch = fa_arch_of(p, part->mid - wide, part->mid + wide);
+    out->log_size = log(64.0 / 15.0 * half) - log1p(-1.0 / (r * r)) + 0.5 * p->curve * y * y;
+    out->log_r = log(r);
+    out->clear = log(clear);
+    (void)fa_panel_loss(p, part->mid + wide, &slope);
+    out->turn = fa_min(y, y * slope / clear);
+    return 1;
+}
+
+FA_FUNC void fa_part_open(fa_part *part, const fa_panel *p, double left, double right)
+{
+    static const double radius[FA_RADII] = {1.0, 1.25, 1.5, 1.8, 2.2, 2.8, 3.6, 5.0, 8.0, 16.0, 64.0};
+    part->panel = p;
+    part->mid = 0.5 * (left + right);
+    part->half = 0.5 * (right - left);
+    part->ellipse[0] = (fa_ellipse){fa_arch_of(p, left, right), log(4.0 * part->half), 0.0, 0.0, 0.0};
+    part->radii = 1;
+    while (part->radii < FA_RADII && fa_part_ellipse(part, radius[part->radii], part->ellipse + part->radii))
+        part->radii++;
+}
+
+/* of what a rule is asked: the integral of exp(u l), or of exp(u l) - 1 - u l, l = L - mean, |u| <= size */
+typedef struct {
+    double v, t, mean, size; /* Re u, |Im u| up to t; size = 0: of exp(u l) alone */
+} fa_asked;
+
+/* log of a bound of the density times |e^(vL)| on an ellipse */
+FA_INLINE double fa_ellipse_most(const fa_panel *p, const fa_ellipse *e, double v)
+{
+    return fa_arch_peak(p, &e->arch, v, 0.0) + fa_min(0.0, v) * e->clear;
+}
+
+/* log of the error on one ellipse, but for r^(-2n).  |e^s - 1 - s| <= min(E + 1 + |s|, |s|^2/2 max(1, E)), E = |e^s| */
+FA_FUNC double fa_ellipse_error(const fa_panel *p, const fa_ellipse *e, const fa_asked *ask, int is_turned)
+{
+    double off = is_turned ? -ask->mean : ask->mean, x, big, low = e->arch.low + e->clear,
+           plain = fa_ellipse_most(p, e, is_turned ? 1.0 - ask->v : ask->v) + ask->t * e->turn - ask->v * ask->mean;
+    if (ask->size == 0.0)
+        return e->log_size + plain;
+    x = ask->size * (fa_max(fabs(e->arch.high - off), fabs(low - off)) + e->turn);
+    big = fa_max(fa_ellipse_most(p, e, is_turned ? 1.0 : 0.0), plain);
+    return e->log_size + fa_min(big + log(2.0 + x), big + 2.0 * log(x) - FA_LN2);
+}
+
+/* the errors of a part with 16, 32 and 64 points */
+FA_FUNC void fa_part_errors(const fa_part *part, const fa_asked *ask, int is_flipped, double *out)
+{
+    int turned = (part->panel->turned != 0.0) != is_flipped, r, k;
+    double best[3] = {INFINITY, INFINITY, INFINITY};
+    for (r = 0; r < part->radii; r++) {
+        const fa_ellipse *e = part->ellipse + r;
+        double now = fa_ellipse_error(part->panel, e, ask, turned);
+        for (k = 0; k < 3; k++)
+            best[k] = fa_min(best[k], now - (double)(2 * FA_GAUSS_LEAST << k) * e->log_r);
+    }
+    for (k = 0; k < 3; k++)
+        out[k] = best[k] < 600.0 ? exp(best[k]) : INFINITY;
+}
+
+/* which of these rules, counted from 1, is good to `most` at both questions; 0: none */
+FA_FUNC int fa_part_rule(const fa_part *part, const fa_asked *one, const fa_asked *two, int is_flipped, double most)
+{
+    double a[3], b[3];
+    int k;
+    fa_part_errors(part, one, is_flipped, a);
+    if (!(a[2] <= most))
+        return 0;
+    fa_part_errors(part, two, is_flipped, b);
+    for (k = 0; k < 3; k++)
+        if (a[k] <= most && b[k] <= most)
+            return k + 1;
+    return 0;
+}
+
+/* the error of all panels and tables */
+FA_FUNC double fa_mesh_error(const fa_pieces *law, const fa_mesh *mesh, const fa_asked *ask)
+{
+    double sum = fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped), errors[3];
+    int i;
+    for (i = 0; i < mesh->parts; i++) {
+        const fa_part *part = mesh->part + i;
+        fa_part_errors(part, ask, law->is_flipped, errors);
+        sum += errors[part->n == FA_GAUSS_LEAST ? 0 : part->n == FA_GAUSS_MOST ? 2 : 1];
+    }
+    return sum;
+}
+
+/* room for one more part.  0: no memory */
+FA_FUNC int fa_mesh_reserve(fa_mesh *mesh)
+{
+    int capacity = mesh->capacity ? 2 * mesh->capacity : 32;
+    fa_part *fresh;
+    if (mesh->parts < mesh->capacity)
+        return 1;
+    fresh = fa_alloc(sizeof(fa_part) * (size_t)capacity);
+    if (!fresh)
+        return 0;
+    if (mesh->parts > 0)
+        memcpy(fresh, mesh->part, sizeof(fa_part) * (size_t)mesh->parts);
+    free(mesh->part);
+    mesh->part = fresh;
+    mesh->capacity = capacity;
+    return 1;
+}
+
+/* Parts whose errors are at most `most` in all at both questions: each panel is halved until every part has a rule that
+ * is good enough for its share of the width.  0: more than `limit` nodes, or no memory */
+FA_FUNC int fa_pieces_mesh(const fa_pieces *law, const fa_asked *one, const fa_asked *two, double most, double limit,
+                           fa_mesh *mesh)
+{
+    double all = 0.0, share, stack[FA_HALF + 1];
+    int i, depth, rule;
+    mesh->parts = mesh->count = 0;
+    for (i = 0; i < law->n_panels; i++)
+        all += law->panels[i].high - law->panels[i].low;
+    share = most / (0.5 * all);
+    for (i = 0; i < law->n_panels; i++) {
+        const fa_panel *p = law->panels + i;
+        double left = p->low;
+        stack[0] = p->high;
+        for (depth = 1; depth > 0;) { /* the next part begins at `left` and ends at the last of the stack */
+            fa_part *part;
+            if (!fa_mesh_reserve(mesh))
+                return 0;
+            part = mesh->part + mesh->parts;
+            fa_part_open(part, p, left, stack[depth - 1]);
+            rule = fa_part_rule(part, one, two, law->is_flipped, share * part->half);
+            if (rule == 0) {
+                if (depth == FA_HALF || mesh->count > limit)
+                    return 0;
+                stack[depth++] = part->mid;
+                continue;
+            }
+            part->n = FA_GAUSS_LEAST << (rule - 1);
+            mesh->count += part->n;
+            mesh->parts++;
+            left = stack[--depth];
+        }
+    }
+    return mesh->count <= limit;
+}
+
+/* how many nodes there are, those of atoms included */
+FA_INLINE int fa_pieces_count(const fa_pieces *law, const fa_mesh *mesh)
+{
+    return law->n_atoms + FA_TABLE_TEN * law->table.n_panels + mesh->count;
+}
+
+/* where nodes go: loss, log of the weight under Q (or P), and what both may be off by */
+typedef struct {
+    double *loss, *log_weight, *slip, *fine;
+} fa_node_rows;
+
+FA_INLINE void fa_node_put(const fa_node_rows *to, int at, double loss, double log_weight, double slip, double fine)
+{
+    to->loss[at] = loss;
+    to->log_weight[at] = log_weight;
+    to->slip[at] = slip;
+    to->fine[at] = fine;
+}
+
+/* nodes of one part from `at` on, or back from there where the panel is turned, so that losses rise.  x is off by 3 u
+ * of x - low, and by 2 u of its parts */
+FA_FUNC void fa_part_fill(const fa_part *part, const fa_node_rows *to, int at)
+{
+    const fa_panel *p = part->panel;
+    int j, i, half_n = part->n / 2, place = fa_gauss_place(part->n);
+    double log_half = log(part->half);
+    for (j = -half_n; j < half_n; j++) {
+        double x, slope, loss, size, move, slip, fine, away;
+        i = place + (j < 0 ? -j - 1 : j);
+        x = part->mid + (j < 0 ? -part->half : part->half) * fa_gauss_node[i];
+        away = x - p->centre;
+        move = p->slip + 2.0 * (fabs(x) + fabs(p->low) + fabs(part->mid)) + 3.0 * (x - p->low);
+        loss = fa_panel_loss(p, x, &slope);
+        size = fa_panel_log_density(p, x) + log_half + log(fa_gauss_weight[i]);
+        slip = slope * move + 8.0 * (fabs(loss) + fabs(p->shift)) + 8.0 * fabs(expm1(p->shift - loss)) +
+               (x > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0);
+        fine = p->fine + 12.0 + 4.0 * fabs(p->log_density) + 4.0 * fabs(log_half) +
+               6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) + fabs(p->slope - p->curve * away) * move;
+        if (p->turned != 0.0)
+            fa_node_put(to, at - half_n - j - 1, -loss, size + loss, slip, fine + slip + 4.0 * fabs(loss));
+        else
+            fa_node_put(to, at + half_n + j, loss, size, slip, fine);
+    }
+}
+
+/* nodes of all panels; how many */
+FA_FUNC int fa_panels_fill(const fa_mesh *mesh, const fa_node_rows *to)
+{
+    int i, first, at = 0, n = 0;
+    for (first = 0; first < mesh->parts; first = i) {
+        const fa_panel *p = mesh->part[first].panel;
+        for (i = first; i < mesh->parts && mesh->part[i].panel == p; i++)
+            n += mesh->part[i].n;
+        at = p->turned != 0.0 ? n : at;
+        for (i = first; i < mesh->parts && mesh->part[i].panel == p; i++) {
+            fa_part_fill(mesh->part + i, to, at);
+            at += p->turned != 0.0 ? -mesh->part[i].n : mesh->part[i].n;
+        }
+        at = n;
+    }
+    return n;
+}
+
+/* all nodes, in the order of their losses; how many */
+FA_FUNC int fa_pieces_fill(const fa_pieces *law, const fa_mesh *mesh, const fa_node_rows *to)
+{
+    double *rows[4] = {to->loss, to->log_weight, to->slip, to->fine};
+    int i, j, k, n = fa_panels_fill(mesh, to);
+    for (i = 0; i < law->table.n_panels * FA_TABLE_ROW; i++) {
+        const fa_atom *a = law->table.points + i;
+        if (i % FA_TABLE_ROW < FA_TABLE_TEN)
+            fa_node_put(to, n++, a->loss, a->log_weight, a->slip, a->fine);
+    }
+    for (i = 0; i < law->n_atoms; i++) {
+        const fa_atom *a = law->atoms + i;
+        fa_node_put(to, n++, a->loss, a->log_weight, a->slip, a->fine);
+    }
+    for (i = 1; i < n; i++) {
+        double kept[4];
+        if (!(rows[0][i - 1] > rows[0][i]))
+            continue;
+        for (k = 0; k < 4; k++)
+            kept[k] = rows[k][i];
+        for (j = i; j > 0 && rows[0][j - 1] > kept[0]; j--)
+            for (k = 0; k < 4; k++)
+                rows[k][j] = rows[k][j - 1];
+        for (k = 0; k < 4; k++)
+            rows[k][j] = kept[k];
+    }
+    if (!law->is_flipped)
+        return n;
+    for (i = 0, j = n - 1; i < j; i++, j--)
+        for (k = 0; k < 4; k++) {
+            double kept = rows[k][i];
+            rows[k][i] = rows[k][j];
+            rows[k][j] = kept;
+        }
+    for (i = 0; i < n; i++) {
+        to->log_weight[i] += to->loss[i];
+        to->fine[i] += to->slip[i] + 4.0 * fabs(to->log_weight[i]);
+        to->loss[i] = -to->loss[i];
+    }
+    return n;
+}
+
+#endif
