@@ -101,6 +101,8 @@ def test_a_millionth_less_is_wrong_wherever_the_engine_is_that_tight(results):
     tight = [one for one in results if one.excess < 5e-7]
     assert len(tight) >= 0.9 * len(results)
     for one in tight:
+        if one.case.high / one.case.low - 1 > Decimal("1e-9"):
+            continue  # the truth is known as an interval, of which the engine gives the upper end
         assert judge(one.case, one.answer * (1 - 1e-6))[0] == "wrong"
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
-from fastacct.losses.gaussian_pieces import PiecesPair, drawn, sampled_pieces, symmetric_pieces
+from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
 from fastacct.losses.pieces import pieces_of
 from fastacct.samplers.truncated import kept_at_most, truncation
 

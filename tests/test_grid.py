@@ -18,9 +18,10 @@ from mpmath import mp, mpf
 import fastacct as fa
 from fastacct import reference
 from fastacct.core.bounds import Bounds, Status
-from fastacct.losses.atoms import epsilon_delta, exact_atoms, laplace_bracket, table
+from fastacct.losses.atoms import epsilon_delta, exact_atoms, table
 from fastacct.losses.loss import Part
 from fastacct.losses.mixture import mixture_bracket
+from fastacct.losses.panels import laplace
 from fastacct.readers.grid.reader import Grid
 from tests.containment import encloses_gaussian, holds
 from tests.grids import gaussian, on_grid, step
@@ -93,7 +94,7 @@ def test_the_tolerance_is_met(tolerance):
     [(0.5, 2, 0.3, "0.171991494580512"), (0.5, 5, 1.0, "0.145315612763074"), (0.5, 8, 2.0, "0.0760745998935700")],
 )
 def test_composed_laplace_is_inside_its_exact_value(largest, n, epsilon, truth):
-    loss = laplace_bracket(1 / largest)
+    loss = laplace(1 / largest).remove
     assert holds(on_grid([(loss, n)], epsilon=epsilon), mpf(truth), 1e-3)
 
 
@@ -246,7 +247,7 @@ def test_finite_distributions_are_inside_the_sum_over_all_outcomes(raw, epsilon)
 
 
 def test_a_count_is_a_repetition_and_the_order_does_not_matter():
-    a, b = step(1.0, 0.1), laplace_bracket(3.0)
+    a, b = step(1.0, 0.1), laplace(3.0).remove
     once = on_grid([(a, 3), (b, 2)], epsilon=0.8, tolerance=1e-2)
     for parts in (
         [(b, 2), (a, 3)],
@@ -311,7 +312,7 @@ def test_a_target_has_the_same_bits_alone_and_among_others():
 
 @pytest.mark.parametrize("scale", [5.0, 0.5])
 def test_the_first_grids_of_a_place_tell_what_all_grids_of_a_target_tell(scale):
-    parts = [Part(laplace_bracket(scale), 30)]
+    parts = [Part(laplace(scale).remove, 30)]
     grid, other = Grid(parts, 1e-4), Grid(parts, 1e-4)
     other._settled = lambda index, epsilon: None
     for epsilon in np.linspace(0.01, 6.0 / scale, 25).tolist():
@@ -361,7 +362,7 @@ def test_pure_losses_have_an_epsilon_at_delta_zero():
 
 
 def test_nothing_composes_to_nothing():
-    assert on_grid([(laplace_bracket(1.0), 0)], epsilon=0.0)[:2] == (0.0, 0.0)
+    assert on_grid([(laplace(1.0).remove, 0)], epsilon=0.0)[:2] == (0.0, 0.0)
     assert on_grid([], delta=1e-5)[:2] == (0.0, 0.0)
 
 

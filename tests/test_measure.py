@@ -9,10 +9,10 @@ import pytest
 from mpmath import mp, mpf
 
 from fastacct import reference
-from fastacct.losses.atoms import laplace_bracket
 from fastacct.losses.loss import legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.losses.mixture import mixture_bracket
+from fastacct.losses.panels import laplace
 from fastacct.readers.grid.composition import Composition
 from tests.grids import gaussian, step, window
 
@@ -28,7 +28,7 @@ SOURCES = {
     "gaussian": (gaussian(1.3), lambda e: reference.gaussian_delta(1 / mpf(1.3), e, 20)),
     "remove": (step(0.9, 0.07), lambda e: reference.sampled_gaussian_delta(0.9, 0.07, e, "remove", 20)),
     "add": (step(0.9, 0.07, "add"), lambda e: reference.sampled_gaussian_delta(0.9, 0.07, e, "add", 20)),
-    "laplace": (laplace_bracket(0.5), functools.partial(laplace_delta, 0.5)),
+    "laplace": (laplace(0.5).remove, functools.partial(laplace_delta, 0.5)),
     "tiny rate": (step(0.6, 1e-5), lambda e: reference.sampled_gaussian_delta(0.6, 1e-5, e, "remove", 20)),
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,6 @@ class Loss(Record, ABC, kw_only=True):
     """A loss that a grid should hit, if any."""
     lattice: float | None = None
     """Distance that divides all differences of losses, if any."""
-    samples_by_node: ClassVar[bool] = False
-    """Whether the nodes of a Poisson sample are those of this loss: P and Q have the same support."""
 
     def outside(self, tail: float) -> tuple[float, float]:
         """Upper bound of the P-mass without a node, about `tail`, and of its loss."""

@@ -1,4 +1,5 @@
-"""A privacy loss as data, the form that the kernels read: atoms, and panels on which Q's density is an exponential.
+"""A privacy loss as data, the form that the kernels read: atoms, and panels on which Q's density is an exponential or
+a Gaussian.
 
 A pair (P, Q) is described by its loss under Q; that of the other direction is the same, -loss under P.  Both
 distributions are counted without what only one of them has: `lost` says how much that is.
@@ -17,12 +18,11 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.losses.atoms import LaplaceLoss
-from fastacct.losses.loss import ROUNDING, Atoms, Loss, Pair
+from fastacct.losses.loss import ROUNDING, Atoms, Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
-__all__ = ["PANEL", "Lost", "Pieces", "Table", "columns", "data_moments", "pieces_of", "spacing_of"]
+__all__ = ["PANEL", "Lost", "Pieces", "Table", "atom_rows", "columns", "data_moments", "pieces_of", "spacing_of"]
 
 ATOM: Final = 4
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
@@ -143,39 +143,21 @@ def pieces_of(pair: Pair) -> Pieces | None:
     if remove.is_apart or add.is_apart:
         return None
     lost = Lost((remove.lower.infinite, remove.upper.infinite), (add.lower.infinite, add.upper.infinite))
-    rows = _rows(remove.upper, remove.lower)
-    if rows is None or remove.lower.bottom or add.lower.bottom:
+    upper, lower = remove.upper, remove.lower
+    if not isinstance(upper, Atoms) or not isinstance(lower, Atoms) or upper.loss.shape != lower.loss.shape:
         return None
-    atoms, panels = rows
-    lattice = remove.upper.lattice if not panels.size else None
-    found = Pieces(atoms, panels, lost=lost, lattice=lattice, is_mirrored=pair.is_mirrored)
+    if not 0 < upper.loss.size <= _MOST_ATOMS or lower.bottom or add.lower.bottom:
+        return None
+    atoms = atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass)
+    none = np.zeros((0, PANEL))
+    found = Pieces(atoms, none, lost=lost, lattice=upper.lattice, is_mirrored=pair.is_mirrored)
     if not _is_plain(found) or not (missing := _missing(found)) < _PROPER:
         return None
-    upper, lower = remove.upper, remove.lower
-    is_given = isinstance(upper, Atoms) and isinstance(lower, Atoms) and np.array_equal(upper.mass, lower.mass)
+    is_given = np.array_equal(upper.mass, lower.mass)
     return replace(found, missing=missing + 8.0 * ROUNDING) if is_given else found
 
 
-def _rows(upper: Loss, lower: Loss) -> tuple[Cells, Cells] | None:
-    """Atoms and panels of a distribution of losses under P, given from both sides of its rounding."""
-    if isinstance(upper, Atoms) and isinstance(lower, Atoms) and upper.loss.shape == lower.loss.shape:
-        if not 0 < upper.loss.size <= _MOST_ATOMS:
-            return None
-        return _atom_rows(upper.loss, upper.loss_error + upper.slack, lower.mass, upper.mass), np.zeros((0, PANEL))
-    if not isinstance(upper, LaplaceLoss):
-        return None
-    top = upper.largest
-    ends = np.array(upper.ends if upper.ends is not None and min(upper.ends) > 0.0 else ())
-    slack = np.full(ends.size, upper.slack)
-    off = upper.ends_off
-    atoms = _atom_rows(np.array([-top, top])[: ends.size], slack, ends * (1.0 - off), ends * (1.0 + off))
-    log_density = math.log(upper.peak * upper.share)  # of P at the largest loss, and of Q at the smallest
-    row = [-top, top, log_density, -0.5, 1.0, 0.0, upper.slack / ROUNDING, upper.relative / ROUNDING + 4.0]
-    row += [0.0, 0.0, 0.0]
-    return atoms, np.array([row])
-
-
-def _atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
+def atom_rows(loss: Cells, error: Cells, least: Cells, most: Cells) -> Cells:
     """Atoms from bounds of their masses under P."""
     mass = 0.5 * (least + most)
     keep = mass > 0.0
@@ -200,9 +182,6 @@ def _missing(found: Pieces) -> float:
     """By how much the masses miss 1, both together."""
     loss, log_weight = found.atoms[:, 0], found.atoms[:, 1]
     q, p = math.fsum(np.exp(log_weight)), math.fsum(np.exp(log_weight + loss))
-    for low, high, log_density, slope, *_ in found.panels.tolist():
-        q += math.exp(log_density) * math.expm1(slope * (high - low)) / slope
-        p += math.exp(log_density + low) * math.expm1((slope + 1.0) * (high - low)) / (slope + 1.0)
     lost = found.lost
     return abs(q + 0.5 * sum(lost.q) - 1.0) + abs(p + 0.5 * sum(lost.p) - 1.0)
 

@@ -11,9 +11,10 @@ import numpy as np
 from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import divided_down, quotient_up
-from fastacct.losses.atoms import LaplaceLoss, both, everything, in_reach, laplace_bracket
+from fastacct.losses.atoms import both, everything, in_reach
 from fastacct.losses.divergence import padded, square, unknown
-from fastacct.losses.loss import NOTHING, ROUNDING, Bracket, Pair
+from fastacct.losses.loss import NOTHING, ROUNDING, Pair
+from fastacct.losses.panels import exponential, laplace
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import Count, constant, parameter, plain
@@ -52,7 +53,7 @@ class Laplace(Mechanism, relations=ALL, group_powers={"noise_multiplier": -1}):
         if math.isinf(scale):
             return NOTHING
         in_reach(1.0 / scale if scale > 0.0 else math.inf, 500.0)
-        return both(laplace_bracket(scale))
+        return laplace(scale)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """Mironov 2017, proposition 6."""
@@ -195,11 +196,8 @@ class TruncatedLaplace(Mechanism, relations=ALL, group_powers={"noise_multiplier
         largest, between, ends, infinite, off = _cut_off(shift, scale, bound)
         peak, slack = 0.5 / -math.expm1(-largest), 4.0 * ROUNDING * largest
         least = infinite * (1.0 - off) if infinite > _LEAST else 0.0
-        sides = [
-            LaplaceLoss(largest, peak, ends, off, between, off, infinite=mass, slack=slack)
-            for mass in (_infinite_up(shift, scale, bound), least)
-        ]
-        return both(Bracket(*sides))
+        lost = least, _infinite_up(shift, scale, bound)
+        return exponential(largest, peak * between, ends, off, off, slack=slack, lost=lost)
 
     def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
         """Independent noise on each coordinate, the tail cut off at the bound."""

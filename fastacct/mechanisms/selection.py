@@ -25,9 +25,10 @@ from fastacct.core.inputs import (
 )
 from fastacct.core.relations import ALL, SAMPLED, Relation
 from fastacct.core.rounding import multiplied_up
-from fastacct.losses.atoms import both, bounded_range, epsilon_delta, in_reach
+from fastacct.losses.atoms import both, epsilon_delta, in_reach
 from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, Pair, legendre
+from fastacct.losses.panels import bounded_range
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain
@@ -60,7 +61,7 @@ class Exponential(Mechanism, relations=ALL, tight=False):
         if epsilon < 1e-290:
             return NOTHING if epsilon == 0.0 else both(epsilon_delta(epsilon, 0.0))
         in_reach(epsilon, 600.0)
-        return both(bounded_range(epsilon))
+        return bounded_range(epsilon)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """The largest of two points with losses t - epsilon and t, over t; never above epsilon^2 alpha / 8."""

@@ -20,9 +20,9 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.losses.gaussian_pieces import PiecesPair, symmetric_pieces
 from fastacct.losses.loss import Apart, Pair, legendre
 from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.losses.panels import PiecesPair, symmetric_pieces
 
 __all__ = ["poisson_replaced", "poisson_sampled", "replaced", "replaced_divergence", "zeroed"]
 

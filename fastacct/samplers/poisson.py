@@ -16,7 +16,7 @@ loss are taken into it before (both maps rise with slope at most 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -26,7 +26,7 @@ from fastacct.core.inputs import TINY, Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, pieces_of
 
 __all__ = ["general_bound", "sample", "sampled_pure_epsilon"]
@@ -85,62 +85,6 @@ def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> 
     return Atoms(value, error, mass, infinite=min(infinite, 1.0))
 
 
-class _SampledDensity(Loss):
-    """The sample of a loss with a density, beside the outputs that the unsampled data `alone` has."""
-
-    base: Loss
-    rate: float
-    direction: str
-    is_upper: bool
-    alone: Atoms
-
-    def extent(self, tail: float) -> tuple[float, float]:
-        low, high = self.base.extent(tail)
-        more = 4.0 * self.base.slack
-        value, error = _loss(np.array([low - more, high + more]), self.rate, self.direction)
-        value, error = np.append(value, self.alone.loss), np.append(error, self.alone.loss_error)
-        return float((value - error).min()), float((value + error).max())
-
-    def _inverse(self, edges: Cells, low: float, high: float) -> Cells:
-        """Losses of the base at edges between losses of the sample (nearly: nodes know their own losses)."""
-        sign = 1.0 if self.direction == "remove" else -1.0
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = sign * np.log1p(np.maximum(np.expm1(sign * edges) / self.rate, -1.0))
-        found = np.nan_to_num(found, nan=low - 1.0, posinf=high + 1.0, neginf=low - 1.0)
-        found[0], found[-1] = min(found[0], low - 1e-9), max(found[-1], high + 1e-9)
-        return np.maximum.accumulate(np.clip(found, low - 1.0, high + 1.0))
-
-    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        side = 1.0 if self.is_upper else -1.0
-        low, high = self.base.extent(tail)
-        inner = None if edges is None else self._inverse(edges, low, high)
-        for nodes in self.base.nodes(inner, tail):
-            keep = nodes.mass > 0.0
-            cell, own_error = nodes.cell[keep], nodes.mass_error[keep] / nodes.mass[keep]
-            loss = nodes.loss[keep] + side * (nodes.loss_error[keep] + self.base.slack)
-            value, error = _loss(loss, self.rate, self.direction)
-            mass, relative = nodes.mass[keep], np.full(loss.size, 2.0 * self.quadrature)
-            if self.direction == "remove":
-                mass, _, rounding = _mass(mass, loss, self.rate)
-                relative = relative + rounding
-            yield Nodes(cell, value, error, mass, mass * (own_error + relative))
-        yield from self.alone.nodes(edges, tail)
-
-
-def _sampled_density(base: Loss, only_q: float, rate: float, direction: str, is_upper: bool) -> Loss:
-    """`only_q` bounds the mass of Q where P has nothing; what the slack of losses takes from Q is there, too."""
-    side, end, infinite, mass = 1.0 if is_upper else -1.0, -math.log1p(-rate), 0.0, base.infinite
-    if direction == "remove":
-        infinite = max(0.0, rate * base.infinite * (1.0 + side * 2.0 * ROUNDING) + side * 1e-323) if mass > 0.0 else 0.0
-        end, mass = -end, (1.0 - rate) * max(0.0, only_q + side * 2.0 * base.slack) if only_q > 0.0 else 0.0
-    loss = np.full(int(mass > 0.0), end)
-    alone = Atoms(loss, 4.0 * ROUNDING * np.abs(loss), np.full(loss.size, mass * (1.0 + side * 4.0 * ROUNDING)))
-    heaviest = np.array([base.anchor if end > 0.0 else -base.anchor]) if mass > 0.0 and base.anchor else loss[:0]
-    anchor = next(iter(_loss(heaviest, rate, direction)[0].tolist()), None)
-    gain = rate * base.gain * math.exp(min(4.0 * base.extent(0.0)[1], 700.0))
-    return _SampledDensity(base, rate, direction, is_upper, alone, infinite=infinite, anchor=anchor, gain=gain)
-
-
 class _SampledPair(Pair):
     """A pair under Poisson sampling: theorem 11 of Zhu, Dong, Wang (2022)."""
 
@@ -152,29 +96,28 @@ class _SampledPair(Pair):
         whole = pieces_of(self._base)
         return None if whole is None else whole.sampled(self._rate)
 
-    def _made(self, one: Bracket, other: Bracket, way: str) -> Bracket:
-        def sampled(base: Loss, mirrored: Loss, is_upper: bool) -> Loss:
-            if isinstance(base, Atoms):
-                return _sampled_atoms(base, self._rate, way, is_upper)
-            return _sampled_density(base, mirrored.infinite, self._rate, way, is_upper)
+    def _made(self, one: Bracket, way: str) -> Bracket:
+        def sampled(base: Loss, is_upper: bool) -> Loss:
+            assert isinstance(base, Atoms)
+            return _sampled_atoms(base, self._rate, way, is_upper)
 
-        return Bracket(sampled(one.upper, other.upper, True), sampled(one.lower, other.lower, False))
+        return Bracket(sampled(one.upper, True), sampled(one.lower, False))
 
     @cached
     def remove(self) -> Bracket:
         """P against Q."""
-        return self._made(self._base.remove, self._base.add, "remove")
+        return self._made(self._base.remove, "remove")
 
     @cached
     def add(self) -> Bracket:
         """Q against P."""
-        return self._made(self._base.add, self._base.remove, "add")
+        return self._made(self._base.add, "add")
 
 
 def sample(pair: Pair, rate: float) -> Pair:
     """Losses of the Poisson sample with 0 < rate < 1."""
     for base in (pair.remove.upper, pair.remove.lower, pair.add.upper, pair.add.lower):
-        if not isinstance(base, Atoms) and not base.samples_by_node:
+        if not isinstance(base, Atoms):
             raise OutOfReachError(f"the sample of {type(base).__name__} is not known")
     return _SampledPair(pair, rate)
 

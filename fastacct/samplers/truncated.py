@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import float_above, float_below
-from fastacct.losses.gaussian_pieces import PiecesPair, drawn, sampled_pieces, symmetric_pieces
 from fastacct.losses.loss import ROUNDING, Apart, Bracket, Loss, Nodes, OutOfReachError, Pair
+from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled, replaced
 
 __all__ = ["Truncation", "kept_at_most", "truncation"]

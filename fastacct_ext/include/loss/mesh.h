@@ -226,8 +226,8 @@ FA_FUNC void fa_part_fill(const fa_part *part, const fa_node_rows *to, int at)
         move = p->slip + 2.0 * (fabs(x) + fabs(p->low) + fabs(part->mid)) + 3.0 * (x - p->low);
         loss = fa_panel_loss(p, x, &slope);
         size = fa_panel_log_density(p, x) + log_half + log(fa_gauss_weight[i]);
-        slip = slope * move + 8.0 * (fabs(loss) + fabs(p->shift)) + 8.0 * fabs(expm1(p->shift - loss)) +
-               (x > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0);
+        slip = slope * move + 8.0 * (fabs(loss) + fabs(p->shift)) + (x > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0) +
+               (p->rate < 1.0 ? 8.0 * fabs(expm1(p->shift - loss)) : 0.0);
         fine = p->fine + 12.0 + 4.0 * fabs(p->log_density) + 4.0 * fabs(log_half) +
                6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) + fabs(p->slope - p->curve * away) * move;
         if (p->turned != 0.0)
