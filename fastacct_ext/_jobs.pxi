@@ -51,7 +51,7 @@ cdef class Data:
             panels += n_panels[b]
             tables += n_tables[b]
             parts += n_slices[b]
-        fit(atom.shape[0] == atoms and panel.shape[0] == panels and atom.shape[1] == 4 and panel.shape[1] == 11)
+        fit(atom.shape[0] == atoms and panel.shape[0] == panels and atom.shape[1] == 4 and panel.shape[1] == 12)
         fit(point.shape[0] == 16 * tables and slices.shape[0] == parts and point.shape[1] == slices.shape[1] == 4)
         self.kept = (times, n_atoms, n_panels, atom, panel, n_tables, n_slices, point, slices, missed)
         memset(&self.job, 0, sizeof(self.job))

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastacct as fa
-from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
+from fastacct.losses.loss import OutOfReachError
+from fastacct.losses.panels import PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
 from fastacct.losses.pieces import pieces_of
+from fastacct.samplers.poisson import sample
 from fastacct.samplers.truncated import kept_at_most, truncation
 
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -18,14 +20,15 @@ POINTS, WEIGHTS = np.polynomial.legendre.leggauss(20)
 def nodes(pieces):
     """Losses and masses under Q of the pair itself: Gauss points of fine panels, up to 30 standard deviations."""
     loss, mass = [pieces.atoms[:, 0]], [np.exp(pieces.atoms[:, 1])]
-    for low, _, peak, _, rate, _, _, _, curve, centre, turned in pieces.panels.tolist():
+    for low, _, peak, _, rate, _, _, _, curve, centre, turned, other in pieces.panels.tolist():
         wide = curve**-0.5
-        low = max(low, centre - 30.0 * wide)
+        low = max(low, centre - (30.0 + wide) * wide)
         breaks = np.linspace(low, centre + (30.0 + wide) * wide, 500)
         half = 0.5 * np.diff(breaks)[:, None]
         x = (breaks[:-1, None] + half * (1.0 + POINTS)).ravel()
-        ratio = np.log1p(rate * np.expm1(x))
-        density = np.exp(peak - 0.5 * curve * (x - centre) ** 2 + turned * ratio)
+        back = np.log1p(rate * np.expm1(-x - other)) if other else 0.0
+        ratio = np.log1p(rate * np.expm1(x)) - back
+        density = np.exp(peak - 0.5 * curve * (x - centre) ** 2 + back + turned * ratio)
         loss.append(-ratio if turned else ratio)
         mass.append((half * WEIGHTS).ravel() * density)
     return np.concatenate(loss), np.concatenate(mass)
@@ -63,7 +66,7 @@ def test_the_symmetric_pair_is_certified(noise, rate, steps, epsilon):
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize("relation", ["add_remove", "zero_out"])
+@pytest.mark.parametrize("relation", ["add_remove", "zero_out", "replace_one"])
 def test_truncated_samples_are_certified(relation, direction):
     # half of the batches are cut
     step = fa.Gaussian(3.0).poisson(0.05, at_most=50, records=1000)
@@ -72,12 +75,11 @@ def test_truncated_samples_are_certified(relation, direction):
     else:
         found = fa.delta_bounds(step * 300, epsilon=0.5, neighbors=relation).upper
     given_ = truncation(0.05, 50, 1000)
+    whole = replaced_pieces if relation == "replace_one" else sampled_pieces
     made = sampled_pieces if relation == "add_remove" else symmetric_pieces
-    pieces = drawn(
-        [(given_.rest, sampled_pieces(1.0 / 3.0, 0.05)), (given_.tau, made(2.0 / 3.0, given_.replaced))], 0.0
-    )
+    pieces = drawn([(given_.rest, whole(1.0 / 3.0, 0.05)), (given_.tau, made(2.0 / 3.0, given_.replaced))], 0.0)
     truth = delta_of(pieces, 300, 0.5, direction)
-    if relation == "zero_out":
+    if relation != "add_remove":
         truth = max(truth, delta_of(pieces, 300, 0.5, "remove"), delta_of(pieces, 300, 0.5, "add"))
     assert found == pytest.approx(truth, rel=1e-9)
 
@@ -126,7 +128,8 @@ def test_one_step_is_the_theorem(epsilon):
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_nodes_of_a_grid_are_those_of_the_data(direction):
-    pieces = drawn([(0.7, sampled_pieces(0.4, 0.3)), (0.3, symmetric_pieces(0.8, 0.1))], 0.0)
+    parts = sampled_pieces(0.4, 0.3), symmetric_pieces(0.8, 0.1), replaced_pieces(0.6, 0.2)
+    pieces = drawn(list(zip((0.4, 0.3, 0.3), parts, strict=True)), 0.0)
     loss, mass = nodes(pieces)
     if direction == "add":
         loss, mass = -loss, mass
@@ -148,3 +151,17 @@ def test_tiny_chances_of_truncation_are_infinite_losses():
     law = kept_at_most(0.05, 1e-4, truncation(1e-4, 300, 301), "zero_out")
     assert pieces_of(law.above) is not None
     assert law.above.pieces().lost.p[1] < 1e-250
+
+
+@pytest.mark.parametrize("noise", [6e-3, 4e-3, 1e-3])
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_hardly_any_noise_releases_the_record_when_it_is_drawn(noise, relation):
+    step = fa.Gaussian(noise).fixed_size(batch_size=1, records=10)
+    found = fa.delta_bounds(step, epsilon=1.0, neighbors=relation)
+    assert found.lower <= 0.1 <= found.upper <= 0.1000001
+    assert fa.epsilon(step * 3 + fa.Gaussian(1.0), delta=0.5, neighbors=relation) < 2.0 * (2.0 / noise) ** 2
+
+
+def test_a_batch_is_not_sampled():
+    with pytest.raises(OutOfReachError, match="not known"):
+        sample(PiecesPair(symmetric_pieces(1.0, 0.1)), 0.5)

@@ -19,7 +19,8 @@ from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes,
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
 from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows
 
-__all__ = ["PiecesPair", "bounded_range", "drawn", "exponential", "laplace", "sampled_pieces", "symmetric_pieces"]
+__all__ = ["PiecesPair", "bounded_range", "drawn", "exponential", "laplace", "replaced_pieces", "sampled_pieces"]
+__all__ += ["symmetric_pieces"]
 
 _REACH: Final = 38.0
 _STEP: Final = 0.25
@@ -48,7 +49,7 @@ def exponential(
         atoms = atom_rows(loss, np.full(2, slack), mass * (1.0 - ends_off), mass * (1.0 + ends_off))
     # the density of P at the largest loss is that of Q at the smallest
     row = [-largest, largest, math.log(peak), -0.5, 1.0, 0.0, slack / ROUNDING, relative / ROUNDING + 4.0]
-    return PiecesPair(Pieces(atoms, np.array([[*row, 0.0, 0.0, 0.0]]), lost=Lost(lost, lost), is_mirrored=True))
+    return PiecesPair(Pieces(atoms, np.array([[*row, 0.0, 0.0, 0.0, 0.0]]), lost=Lost(lost, lost), is_mirrored=True))
 
 
 def laplace(scale: float) -> Pair:
@@ -70,7 +71,7 @@ def bounded_range(largest: float) -> Pair:
 def _panel(mu: float, rate: float, low: float, *, turned: bool) -> list[float]:
     centre, peak = -0.5 * mu * mu, -math.log(mu * math.sqrt(2.0 * math.pi))
     high = mu * (_REACH + 0.5 * mu)
-    return [low, high, peak, 0.0, rate, 0.0, 4.0 * abs(centre), 8.0, 1.0 / (mu * mu), centre, float(turned)]
+    return [low, high, peak, 0.0, rate, 0.0, 4.0 * abs(centre), 8.0, 1.0 / (mu * mu), centre, float(turned), 0.0]
 
 
 def _gone(mass: float = 0.0) -> Lost:
@@ -81,6 +82,14 @@ def sampled_pieces(mu: float, rate: float) -> Pieces:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)."""
     row = _panel(mu, rate, -mu * (_REACH + 0.5 * mu), turned=False)
     return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone())
+
+
+def replaced_pieces(mu: float, rate: float) -> Pieces:
+    """(1 - rate) N(0, 1) + rate N(mu, 1) against (1 - rate) N(0, 1) + rate N(-mu, 1); rate < 1."""
+    low = -mu * (_REACH + 1.5 * mu)
+    row = _panel(mu, rate, low, turned=False)
+    row[-1] = mu * mu
+    return Pieces(np.zeros((0, 4)), np.array([row]), lost=_gone(), is_mirrored=True)
 
 
 def symmetric_pieces(mu: float, rate: float) -> Pieces:
@@ -96,7 +105,7 @@ def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
     atoms, panels = [np.zeros((0, 4))], [np.zeros((0, PANEL))]
     for weight, part in parts:
         atoms.append(part.atoms + np.array([0.0, math.log(weight), 0.0, 8.0]))
-        panels.append(part.panels + np.array([0.0, 0.0, math.log(weight), *[0.0] * 4, 8.0, 0.0, 0.0, 0.0]))
+        panels.append(part.panels + np.array([0.0, 0.0, math.log(weight), *[0.0] * 4, 8.0, *[0.0] * 4]))
     is_mirrored = all(part.is_mirrored for _, part in parts)
     return Pieces(np.concatenate(atoms), np.concatenate(panels), lost=_gone(lost), is_mirrored=is_mirrored)
 
@@ -116,9 +125,9 @@ class PiecesPair(Pair):
         """The data."""
         return self._pieces
 
-    def sampled(self, rate: float) -> Pair:
-        """Data again."""
-        return PiecesPair(self._pieces.sampled(rate))
+    def sampled(self, rate: float) -> Pair | None:
+        """Data again, but of what is a batch already."""
+        return None if self._pieces.panels[:, 10:].any() else PiecesPair(self._pieces.sampled(rate))
 
 
 class _PiecesLoss(Loss):
@@ -128,7 +137,7 @@ class _PiecesLoss(Loss):
     is_add: bool
 
     def __post_init__(self) -> None:
-        low, high, _, _, rate, *_, curve, _, _ = row = self.pieces.panels[0].tolist()
+        low, high, _, _, rate, _, _, _, curve, *_ = row = self.pieces.panels[0].tolist()
         anchor = float(self._side(row) * _loss(row, np.array(high if self._side(row) > 0.0 else low)))
         if self.pieces.atoms.size:
             mass, loss = self._atoms()
@@ -172,27 +181,32 @@ class _PiecesLoss(Loss):
             yield from self._of_panel(row, np.array([-np.inf, np.inf]) if edges is None else edges, tail)
 
     def _of_panel(self, row: list[float], edges: Cells, tail: float) -> Iterator[Nodes]:
-        first, _, peak, slope, rate, _, slip, fine, curve, centre, _ = row
-        low, high = _ends(row, tail)
+        first, _, peak, slope, rate, _, slip, fine, curve, centre, _, other = row
         side, wide = self._side(row), 1.0 / math.sqrt(curve) if curve > 0.0 else 1.0
-        cuts = np.clip(_place(row, side * edges), low, high)
-        parts = (high - low) / (_STEP * wide) if curve > 0.0 else min(max(2.0 * (high - low), 8.0), 2.0**20)
-        breaks = np.unique(np.concatenate([np.linspace(low, high, math.ceil(parts) + 1), cuts]))
+        cuts, bends = np.clip(_place(row, side * edges), *_ends(row, tail)), (0.5, 0.0)
+        breaks, beside = np.unique(np.concatenate([_breaks(row, tail), cuts])), math.inf
+        if curve > 0.0:
+            bends, beside = (40.0 + wide, 1.0), normal_reach(tail) * wide
         for start in range(0, breaks.size - 1, _CHUNK):
             piece = breaks[start : start + _CHUNK + 1]
             middle, half = 0.5 * (piece[1:] + piece[:-1]), 0.5 * (piece[1:] - piece[:-1])
-            bends = (40.0 + wide, 1.0) if curve > 0.0 else (0.5, 0.0)
+            far = np.abs(middle - centre)  # of a Gaussian density there are two or three bulks
+            near = np.minimum(far, np.abs(far - wide * wide)) <= beside
+            middle, half = middle[near], half[near]
+            if not middle.size:
+                continue
             points, weights = gauss_rule(float(half.max()) / wide * (1.0 + 1e-12), *bends)
             x = (middle[:, None] + half[:, None] * points).ravel()
             loss, away, move = _loss(row, x), np.abs(x - centre), slip + 8.0 * np.abs(x)
-            error = ROUNDING * (move + 16.0 * np.abs(loss))
-            if rate < 1.0:
-                error += ROUNDING * (8.0 * np.abs(np.expm1(-loss)) - 4.0 * math.log(rate))
+            error = ROUNDING * (16.0 * np.abs(loss) + _rounding(rate, x, move))
             power = slope * (x - first) - 0.5 * curve * away * away
-            mass = (half[:, None] * weights).ravel() * np.exp(peak + power + (loss if side > 0.0 else 0.0))
             size = 16.0 + 8.0 * abs(peak) + 12.0 * np.abs(power) + (abs(slope) + curve * away) * move
-            cell = self._cells(edges, cuts, middle, side)
+            if other > 0.0:
+                power += _log_sample(rate, -x - other)
+                error += 2.0 * ROUNDING * _rounding(rate, -x - other, move)
+            mass = (half[:, None] * weights).ravel() * np.exp(peak + power + (loss if side > 0.0 else 0.0))
             off = mass * (ROUNDING * (fine + size) + error)
+            cell = self._cells(edges, cuts, middle, side)
             yield Nodes(np.repeat(cell, points.size), side * loss, error, mass, off)
 
     @staticmethod
@@ -213,20 +227,53 @@ def _ends(row: list[float], tail: float) -> tuple[float, float]:
     if not wide < _MOST_WIDE:
         raise OutOfReachError(f"the means spread over {wide:g} standard deviations; allowed: at most {_MOST_WIDE:g}")
     reach = normal_reach(tail) * wide
-    return max(row[0], centre - reach), min(row[1], centre + wide * wide + reach)
+    other = wide * wide if row[11] > 0.0 else 0.0
+    return max(row[0], centre - other - reach), min(row[1], centre + wide * wide + reach)
 
 
-def _loss(row: list[float], x: Cells) -> Cells:
-    rate = row[4]
+def _breaks(row: list[float], tail: float) -> Cells:
+    """Ends of parts on which a rule of few points is good: of a Gaussian density about both of its centres."""
+    low, high = _ends(row, tail)
+    if row[8] == 0.0:
+        return np.linspace(low, high, math.ceil(min(max(2.0 * (high - low), 8.0), 2.0**20)) + 1)
+    wide, reach = 1.0 / math.sqrt(row[8]), normal_reach(tail)
+    base = wide * np.linspace(-reach, reach, math.ceil(2.0 * reach * max(1.0 / _STEP, (40.0 + wide) / 10.0)) + 1)
+    centres = row[9] + wide * wide * np.array([-1.0 if row[11] > 0.0 else 0.0, 0.0, 1.0])
+    return np.asarray(np.clip(np.concatenate([[low, high], *(centre + base for centre in centres)]), low, high))
+
+
+def _rounding(rate: float, x: Cells, move: Cells) -> Cells:
+    """By how many units of 2^-53 the logarithm of a sample is off, where x is off by `move`."""
+    if rate == 1.0:
+        return move
+    value = _log_sample(rate, x)
+    far = np.where(x > 30.0, -4.0 * math.log(rate), 0.0)
+    slope = np.exp(np.minimum(x + math.log(rate) - value, 0.0))
+    return np.asarray(slope * move + 8.0 * np.abs(np.expm1(-value)) + far)
+
+
+def _log_sample(rate: float, x: Cells) -> Cells:
     if rate == 1.0:
         return x
     far = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, 30.0)))
     return np.where(x > 30.0, far, np.log1p(rate * np.expm1(np.minimum(x, 30.0))))
 
 
+def _loss(row: list[float], x: Cells) -> Cells:
+    one = _log_sample(row[4], x)
+    return one - _log_sample(row[4], -x - row[11]) if row[11] > 0.0 else one
+
+
 def _place(row: list[float], loss: Cells) -> Cells:
     """Where the panel has a loss, nearly: nodes know their own."""
     rate = row[4]
+    if row[11] > 0.0:
+        low, high = np.full(loss.shape, row[0]), np.full(loss.shape, row[1])
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            is_left = _loss(row, middle) < loss
+            low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
+        return low
     if rate == 1.0:
         return loss
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

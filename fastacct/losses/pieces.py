@@ -27,10 +27,11 @@ __all__ = ["PANEL", "Lost", "Pieces", "Table", "atom_rows", "columns", "data_mom
 ATOM: Final = 4
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
 the weight relative."""
-PANEL: Final = 11
+PANEL: Final = 12
 """Numbers of a panel of x: ends, log of Q's density at the lower one and its slope, the sample rate, a shift, and units
 of x and of the density; curvature of the density, and from where; whether it is turned: that is P's density then, and
-the loss minus this one.  The loss is log(1 - rate + rate exp(x)) + shift."""
+the loss minus this one; 0, or minus the sum of x and Q's own log-ratio, where Q is a sample, too.  The loss is
+log(1 - rate + rate exp(x)) + shift, less the same of Q's."""
 _ROW: Final = 16
 """Points of a panel of a table."""
 _MOST_ATOMS: Final = 1 << 15
@@ -110,7 +111,7 @@ class Pieces(Record):
             atoms = np.concatenate([[[end, math.log(0.5 * (low + high)), 8.0 * abs(end), off]], atoms])
         else:
             rest = high  # if there at all, it has at most this of both
-        panels[:, 4] = rate
+        panels[:, 4] *= rate
         pad, table = 1.0 + 4.0 * ROUNDING, self.table
         if table.slices.size:
             slices = table.slices.copy()

@@ -12,17 +12,15 @@ From below: the other records contribute nothing, and the record is kept with pr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import float_above, float_below
-from fastacct.losses.loss import ROUNDING, Apart, Bracket, Loss, Nodes, OutOfReachError, Pair
-from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
-from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled, replaced
+from fastacct.losses.loss import Apart, OutOfReachError, Pair
+from fastacct.losses.panels import PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
+from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
 __all__ = ["Truncation", "kept_at_most", "truncation"]
 
@@ -95,51 +93,12 @@ def _log_factorial(n: int) -> Decimal:
     return (x - Decimal("0.5")) * x.ln() - x + _HALF_LOG_TWO_PI + series
 
 
-class _EitherLoss(Loss):
-    """One of several losses, drawn with these weights in sight of everyone; weights may add up to a little over 1."""
-
-    parts: tuple[tuple[float, Loss], ...]
-
-    def outside(self, tail: float) -> tuple[float, float]:
-        """All that is outside any of them."""
-        ends = [(weight, *loss.outside(tail)) for weight, loss in self.parts]
-        return sum(weight * missing for weight, missing, _ in ends) * (1.0 + 1e-15), max(end[2] for end in ends)
-
-    def extent(self, tail: float) -> tuple[float, float]:
-        """From the smallest to the largest loss."""
-        ends = [loss.extent(tail) for _, loss in self.parts]
-        return min(low for low, _ in ends), max(high for _, high in ends)
-
-    def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
-        """Those of all parts, with their weights."""
-        for weight, loss in self.parts:
-            for one in loss.nodes(edges, tail):
-                error = weight * (one.mass_error + 4.0 * ROUNDING * one.mass)
-                yield one._replace(mass=weight * one.mass, mass_error=error)
-
-
-def _either(parts: Sequence[tuple[float, Loss]]) -> Loss:
-    used = tuple((weight, loss) for weight, loss in parts if weight >= _SMALLEST)
-    lost = sum(weight for weight, _ in parts if weight < _SMALLEST)
-    return _EitherLoss(
-        used,
-        infinite=sum(weight * loss.infinite for weight, loss in used) * (1.0 + 1e-15) + lost,
-        slack=max(loss.slack for _, loss in used),
-        quadrature=max(loss.quadrature for _, loss in used),
-        anchor=max(used, key=lambda part: part[0])[1].anchor,
-    )
-
-
 def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
     """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
-    if relation == "replace_one":
-        swap = replaced(noise, given.replaced).remove.upper
-        whole = poisson_replaced(noise, rate).remove.upper
-        both = _either([(given.rest, whole), (given.tau, swap)])
-        one = Bracket(both, poisson_replaced(noise, given.kept).remove.lower, is_apart=True)
-        return Pair(one, one)
-    made = symmetric_pieces if relation == "zero_out" else sampled_pieces  # there its place stays a slot
-    parts = [(given.rest, sampled_pieces(1.0 / noise, rate)), (given.tau, made(2.0 / noise, given.replaced))]
+    whole = replaced_pieces if relation == "replace_one" else sampled_pieces
+    swap = symmetric_pieces if relation in ("replace_one", "zero_out") else sampled_pieces  # its place stays a slot
+    parts = [(given.rest, whole(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
     lost = sum(weight for weight, _ in parts if weight < _SMALLEST)
     above = PiecesPair(drawn([part for part in parts if part[0] >= _SMALLEST], lost))
-    return Apart(above, poisson_sampled(noise, given.kept))
+    below = poisson_replaced if relation == "replace_one" else poisson_sampled
+    return Apart(above, below(noise, given.kept))

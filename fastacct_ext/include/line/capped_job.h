@@ -128,7 +128,8 @@ struct fa_cap_block {
     const fa_pieces *pieces; /* a loss that is data, bounded, or NULL ... */
     fa_share_of own_share;   /* ... and its share at the exponent share_at */
     double share_at;
-    fa_cell *cells; /* its parts at that exponent, over exp(own_share.size) */
+    int fine;       /* whether its parts are narrow enough at that exponent ... */
+    fa_cell *cells; /* ... for their sums, over exp(own_share.size) */
     fa_pair own;    /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */

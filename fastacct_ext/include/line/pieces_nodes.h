@@ -139,12 +139,12 @@ FA_FUNC int fa_pieces_lay_line(fa_cap_block *block, double tilt, double right, d
     return fa_pieces_lay(block, &block->nodes, &one, &two, exp(fa_min(600.0, size)));
 }
 
-/* what the nodes' rule leaves out of E[exp(v l)], l the loss less its mean, and of its mass */
+/* what the nodes' rule leaves out of E[exp(x l)] for x between 0 and v, l the loss less its mean, and of its mass */
 FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v)
 {
     const fa_cap_nodes *s = &block->nodes;
     const fa_asked plain = {v, 0.0, s->mean, 0.0}, none = {0.0, 0.0, 0.0, 0.0};
-    return fa_mesh_error(block->pieces, &s->mesh, &plain) + fa_mesh_error(block->pieces, &s->mesh, &none);
+    return fa_mesh_error(block->pieces, &s->mesh, &plain, &none) + fa_mesh_error(block->pieces, &s->mesh, &none, &none);
 }
 
 FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_block *block, double tilt, double low,
@@ -155,22 +155,38 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
     fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t)};
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     int i;
-    out.line = fa_mesh_error(block->pieces, &s->mesh, &line);
+    out.line = fa_mesh_error(block->pieces, &s->mesh, &line, &line);
     for (i = 0; i < FA_CAP_LEVELS && block->pieces->table.n_panels > 0; i++) {
         line.t *= 0.25;
         line.size = sqrt(tilt * tilt + line.t * line.t);
-        out.less[i] = fa_max(0.0, out.line - fa_mesh_error(block->pieces, &s->mesh, &line));
+        out.less[i] = fa_max(0.0, out.line - fa_mesh_error(block->pieces, &s->mesh, &line, &line));
     }
-    out.mean = fa_mesh_error(block->pieces, &s->mesh, &mean);
-    out.right = fa_max(fa_pieces_real_error(block, right), fa_pieces_real_error(block, 0.0));
+    out.mean = fa_mesh_error(block->pieces, &s->mesh, &mean, &mean);
+    out.right = fa_pieces_real_error(block, right);
     if (job->has_floor)
-        out.low = fa_max(fa_pieces_real_error(block, low), fa_pieces_real_error(block, 0.0));
+        out.low = fa_pieces_real_error(block, low);
     return out;
 }
 
 #define FA_PIECES_WINDOWS 40
-#define FA_PIECES_LADDER  1.4 /* ratio of heights */
-#define FA_PIECES_STEEP   1000.0
+#define FA_PIECES_LADDER  1.4  /* ratio of heights */
+#define FA_PIECES_STEEP   16.0 /* log of by how much a cell's weights change, and ... */
+#define FA_PIECES_WIDE    3.0  /* ... its width in x, at most: its own rule has all digits there */
+
+/* whether cells are so narrow at Re u = c that their own rules have all digits */
+FA_FUNC int fa_pieces_are_fine(const fa_pieces *law, double c)
+{
+    double low, high, wide = 0.0;
+    int i;
+    for (i = 0; i < law->n_panels; i++) {
+        const fa_panel *p = law->panels + i;
+        low = p->low, high = p->high;
+        if (p->curve > 0.0)
+            fa_panel_core(p, fa_panel_sees(p, law->is_flipped ? 1.0 - c : c, 0), &low, &high);
+        wide = fa_max(wide, (high - low) / (FA_CELLS - 2));
+    }
+    return wide <= FA_PIECES_WIDE && wide * (fabs(c) + 1.0) <= FA_PIECES_STEEP;
+}
 
 /* what the tail's bounds at Re u = c are made of: once for a line.  0: no memory */
 FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
@@ -184,7 +200,9 @@ FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
     if (!block->cells && n > 0)
         return 0;
     block->own_share = fa_pieces_share(law, c);
-    fa_pieces_cut(law, c, block->own_share.size, block->cells);
+    block->fine = fa_pieces_are_fine(law, c);
+    if (block->fine)
+        fa_pieces_cut(law, c, block->own_share.size, block->cells);
     block->share_at = c;
     return 1;
 }
@@ -193,17 +211,15 @@ FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
  * atoms */
 FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
 {
-    double window = fa_pieces_end(block->pieces, 1) - fa_pieces_end(block->pieces, 0), border = FA_PIECES_LADDER * t,
-           far, near = 0.0, all, shift = c * block->nodes.mean;
+    double border = FA_PIECES_LADDER * t, far, near = 0.0, all = 0.0, shift = c * block->nodes.mean;
     int i, n = fa_pieces_cells(block->pieces);
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
-    all = 0.0;
+    far = fa_share_beyond(block->own_share, t);
+    if (!block->fine)
+        return far + 1e-10 - shift;
     for (i = 0; i < n; i++)
         all += block->cells[i].s0;
-    far = fa_share_beyond(block->own_share, t);
-    if ((c + 1.0) * window > FA_PIECES_STEEP) /* a cell's rule has no digits */
-        return fa_share_beyond(block->own_share, t) + 1e-10 - shift;
     for (i = 0; i < FA_PIECES_WINDOWS; i++, border *= FA_PIECES_LADDER) {
         double low = border / FA_PIECES_LADDER, bound = all - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->own_share.size + log(fa_max(near, bound)))

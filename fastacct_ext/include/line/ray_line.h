@@ -183,7 +183,7 @@ FA_FUNC void fa_ray_add(fa_ray_line *line, const fa_cap_block *block)
     const fa_cap_nodes *s = &block->nodes;
     const fa_asked ask = {line->c, line->rays.t, 0.0, 0.0};
     double c = line->c, steps = block->steps, kappa = block->kappa, scale = exp(-c * kappa), *tilted = s->scratch,
-           off = fa_mesh_error(block->pieces, &s->mesh, &ask) * scale, sum = 0.0,
+           off = fa_mesh_error(block->pieces, &s->mesh, &ask, &ask) * scale, sum = 0.0,
            u = sqrt(c * c + line->rays.t * line->rays.t);
     int j, k, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : sum))

@@ -28,35 +28,17 @@ FA_INLINE int fa_pieces_cells(const fa_pieces *law)
     return FA_CELLS * law->n_panels + law->table.n_panels + law->n_atoms;
 }
 
-#define FA_CELLS_DEEP 45.0 /* -log of a density, over the largest, from which on there is one cell ... */
-
-/* where a Gaussian density times e^(vL) is not nothing: cells but the first and the last one are there.  What is left
- * and right of it is in these, as if it were no loss: they fit no window */
-FA_FUNC void fa_panel_core(const fa_panel *p, double v, double size, double *low, double *high, fa_cell *first,
-                           fa_cell *last)
+/* the first and the last cell of a Gaussian panel: what is left and right of its core, as if it were no loss.  They fit
+ * no window */
+FA_FUNC void fa_cells_beyond(const fa_panel *p, double v, double size, double low, double high, fa_cell *out)
 {
-    double step = (p->high - p->low) / FA_CELLS, log_at[FA_CELLS + 1], most = -INFINITY, slope;
-    fa_arch arch;
-    int k, from = 0, to = FA_CELLS;
-    for (k = 0; k <= FA_CELLS; k++) {
-        double x = p->low + k * step;
-        log_at[k] = fa_panel_log_density(p, x) + v * fa_panel_loss(p, x, &slope);
-        most = fa_max(most, log_at[k]);
-    }
-    while (from < FA_CELLS - 1 && log_at[from + 1] < most - FA_CELLS_DEEP)
-        from++;
-    while (to > from + 1 && log_at[to - 1] < most - FA_CELLS_DEEP)
-        to--;
-    *low = p->low + from * step;
-    *high = p->low + to * step;
-    *first = *last = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0};
-    if (from > 0) {
-        arch = fa_arch_of(p, p->low, *low);
-        first->s0 = from * step * exp(fa_arch_peak(p, &arch, v, 0.0) - size);
-    }
-    if (to < FA_CELLS) {
-        arch = fa_arch_of(p, *high, p->high);
-        last->s0 = (FA_CELLS - to) * step * exp(fa_arch_peak(p, &arch, v, 0.0) - size);
+    const double ends[2][2] = {{p->low, low}, {high, p->high}};
+    int e;
+    for (e = 0; e < 2; e++) {
+        fa_arch arch = fa_arch_of(p, ends[e][0], ends[e][1]);
+        out[e] = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0};
+        if (ends[e][1] > ends[e][0])
+            out[e].s0 = (ends[e][1] - ends[e][0]) * exp(fa_arch_peak(p, &arch, v, 1.0 - v, 0.0) - size);
     }
 }
 
@@ -72,7 +54,8 @@ FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell 
         double low = p->low, high = p->high, own = fa_panel_sees(p, v, 0), side = p->turned != 0.0 ? -1.0 : 1.0, half;
         int cells = FA_CELLS;
         if (p->curve > 0.0) {
-            fa_panel_core(p, own, size, &low, &high, out, out + 1);
+            fa_panel_core(p, own, &low, &high);
+            fa_cells_beyond(p, own, size, low, high, out);
             out += 2;
             cells -= 2;
         }

@@ -46,7 +46,7 @@ FA_FUNC void fa_mesh_free(fa_mesh *mesh)
 FA_FUNC int fa_part_ellipse(const fa_part *part, double r, fa_ellipse *out)
 {
     const fa_panel *p = part->panel;
-    double half = part->half, wide = 0.5 * half * (r + 1.0 / r), y = 0.5 * half * (r - 1.0 / r), slope,
+    double half = part->half, wide = 0.5 * half * (r + 1.0 / r), y = 0.5 * half * (r - 1.0 / r), slope, back,
            clear = p->rate < 1.0 ? cos(0.5 * y) : 1.0;
     if (p->rate < 1.0 && !(y < FA_ARC))
         return 0;
@@ -54,8 +54,9 @@ FA_FUNC int fa_part_ellipse(const fa_part *part, double r, fa_ellipse *out)
     out->log_size = log(64.0 / 15.0 * half) - log1p(-1.0 / (r * r)) + 0.5 * p->curve * y * y;
     out->log_r = log(r);
     out->clear = log(clear);
-    (void)fa_panel_loss(p, part->mid + wide, &slope);
-    out->turn = fa_min(y, y * slope / clear);
+    (void)fa_log_sample(p->rate, part->mid + wide, &slope);
+    (void)fa_panel_back(p, part->mid - wide, &back);
+    out->turn = fa_min(y, y * slope / clear) + fa_min(y, y * back / clear);
     return 1;
 }
 
@@ -79,29 +80,34 @@ typedef struct {
 /* log of a bound of the density times |e^(vL)| on an ellipse */
 FA_INLINE double fa_ellipse_most(const fa_panel *p, const fa_ellipse *e, double v)
 {
-    return fa_arch_peak(p, &e->arch, v, 0.0) + fa_min(0.0, v) * e->clear;
+    return fa_arch_peak(p, &e->arch, v, 1.0 - v, 0.0) + fa_min(0.0, v) * e->clear +
+           (p->replaced > 0.0 ? fa_min(0.0, 1.0 - v) * e->clear : 0.0);
 }
 
 /* log of the error on one ellipse, but for r^(-2n).  |e^s - 1 - s| <= min(E + 1 + |s|, |s|^2/2 max(1, E)), E = |e^s| */
 FA_FUNC double fa_ellipse_error(const fa_panel *p, const fa_ellipse *e, const fa_asked *ask, int is_turned)
 {
-    double off = is_turned ? -ask->mean : ask->mean, x, big, low = e->arch.low + e->clear,
+    double off = is_turned ? -ask->mean : ask->mean, x, big, low = e->arch.of.low - e->arch.back.low + e->clear,
+           high = e->arch.of.high - e->arch.back.high - (p->replaced > 0.0 ? e->clear : 0.0),
            plain = fa_ellipse_most(p, e, is_turned ? 1.0 - ask->v : ask->v) + ask->t * e->turn - ask->v * ask->mean;
     if (ask->size == 0.0)
         return e->log_size + plain;
-    x = ask->size * (fa_max(fabs(e->arch.high - off), fabs(low - off)) + e->turn);
+    x = ask->size * (fa_max(fabs(high - off), fabs(low - off)) + e->turn);
     big = fa_max(fa_ellipse_most(p, e, is_turned ? 1.0 : 0.0), plain);
     return e->log_size + fa_min(big + log(2.0 + x), big + 2.0 * log(x) - FA_LN2);
 }
 
-/* the errors of a part with 16, 32 and 64 points */
-FA_FUNC void fa_part_errors(const fa_part *part, const fa_asked *ask, int is_flipped, double *out)
+/* the errors of a part with 16, 32 and 64 points, for all Re u between two questions: that of each ellipse is convex in
+ * it, so that it is the ellipse that is best for both that counts */
+FA_FUNC void fa_part_errors(const fa_part *part, const fa_asked *one, const fa_asked *two, int is_flipped, double *out)
 {
     int turned = (part->panel->turned != 0.0) != is_flipped, r, k;
     double best[3] = {INFINITY, INFINITY, INFINITY};
     for (r = 0; r < part->radii; r++) {
         const fa_ellipse *e = part->ellipse + r;
-        double now = fa_ellipse_error(part->panel, e, ask, turned);
+        double now = fa_ellipse_error(part->panel, e, one, turned);
+        if (two != one)
+            now = fa_max(now, fa_ellipse_error(part->panel, e, two, turned));
         for (k = 0; k < 3; k++)
             best[k] = fa_min(best[k], now - (double)(2 * FA_GAUSS_LEAST << k) * e->log_r);
     }
@@ -109,29 +115,33 @@ FA_FUNC void fa_part_errors(const fa_part *part, const fa_asked *ask, int is_fli
         out[k] = best[k] < 600.0 ? exp(best[k]) : INFINITY;
 }
 
-/* which of these rules, counted from 1, is good to `most` at both questions; 0: none */
+/* which of these rules, counted from 1, is good to `most`; 0: none */
 FA_FUNC int fa_part_rule(const fa_part *part, const fa_asked *one, const fa_asked *two, int is_flipped, double most)
 {
-    double a[3], b[3];
+    double errors[3];
     int k;
-    fa_part_errors(part, one, is_flipped, a);
-    if (!(a[2] <= most))
-        return 0;
-    fa_part_errors(part, two, is_flipped, b);
+    fa_part_errors(part, one, two, is_flipped, errors);
     for (k = 0; k < 3; k++)
-        if (a[k] <= most && b[k] <= most)
+        if (errors[k] <= most)
             return k + 1;
     return 0;
 }
 
-/* the error of all panels and tables */
-FA_FUNC double fa_mesh_error(const fa_pieces *law, const fa_mesh *mesh, const fa_asked *ask)
+FA_INLINE double fa_asked_of_table(const fa_pieces *law, const fa_asked *ask)
 {
-    double sum = fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped), errors[3];
+    return fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped);
+}
+
+/* the error of all panels and tables, for all Re u between two questions */
+FA_FUNC double fa_mesh_error(const fa_pieces *law, const fa_mesh *mesh, const fa_asked *one, const fa_asked *two)
+{
+    double sum = fa_asked_of_table(law, one), errors[3];
     int i;
+    if (two != one)
+        sum = fa_max(sum, fa_asked_of_table(law, two));
     for (i = 0; i < mesh->parts; i++) {
         const fa_part *part = mesh->part + i;
-        fa_part_errors(part, ask, law->is_flipped, errors);
+        fa_part_errors(part, one, two, law->is_flipped, errors);
         sum += errors[part->n == FA_GAUSS_LEAST ? 0 : part->n == FA_GAUSS_MOST ? 2 : 1];
     }
     return sum;
@@ -155,8 +165,8 @@ FA_FUNC int fa_mesh_reserve(fa_mesh *mesh)
     return 1;
 }
 
-/* Parts whose errors are at most `most` in all at both questions: each panel is halved until every part has a rule that
- * is good enough for its share of the width.  0: more than `limit` nodes, or no memory */
+/* Parts whose errors are at most `most` in all for all Re u between two questions: each panel is halved until every
+ * part has a rule that is good enough for its share of the width.  0: more than `limit` nodes, or no memory */
 FA_FUNC int fa_pieces_mesh(const fa_pieces *law, const fa_asked *one, const fa_asked *two, double most, double limit,
                            fa_mesh *mesh)
 {
@@ -219,17 +229,22 @@ FA_FUNC void fa_part_fill(const fa_part *part, const fa_node_rows *to, int at)
     int j, i, half_n = part->n / 2, place = fa_gauss_place(part->n);
     double log_half = log(part->half);
     for (j = -half_n; j < half_n; j++) {
-        double x, slope, loss, size, move, slip, fine, away;
+        double x, slope, loss, size, move, slip, fine, away, back, fall;
         i = place + (j < 0 ? -j - 1 : j);
         x = part->mid + (j < 0 ? -part->half : part->half) * fa_gauss_node[i];
         away = x - p->centre;
         move = p->slip + 2.0 * (fabs(x) + fabs(p->low) + fabs(part->mid)) + 3.0 * (x - p->low);
         loss = fa_panel_loss(p, x, &slope);
+        back = fa_panel_back(p, x, &fall); /* A = L + B */
         size = fa_panel_log_density(p, x) + log_half + log(fa_gauss_weight[i]);
         slip = slope * move + 8.0 * (fabs(loss) + fabs(p->shift)) + (x > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0) +
-               (p->rate < 1.0 ? 8.0 * fabs(expm1(p->shift - loss)) : 0.0);
+               (p->rate < 1.0 ? 8.0 * fabs(expm1(p->shift - loss - back)) : 0.0);
+        fall = fall * (move + 2.0 * p->replaced) + 8.0 * (fabs(back) + fabs(expm1(-back))) +
+               (-x - p->replaced > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0);
+        slip += p->replaced > 0.0 ? 2.0 * fall : 0.0;
         fine = p->fine + 12.0 + 4.0 * fabs(p->log_density) + 4.0 * fabs(log_half) +
-               6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) + fabs(p->slope - p->curve * away) * move;
+               6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) +
+               fabs(p->slope - p->curve * away) * move + (p->replaced > 0.0 ? fall : 0.0);
         if (p->turned != 0.0)
             fa_node_put(to, at - half_n - j - 1, -loss, size + loss, slip, fine + slip + 4.0 * fabs(loss));
         else

@@ -1,7 +1,9 @@
 /* loss/pieces.h -- a privacy loss as data: atoms, and panels on which Q's density is an exponential or a Gaussian.
  *
  *   panel   x in [low, high], density exp(log_density + slope (x - low) - curve (x - centre)^2/2) under Q;
- *           L = log(1 - rate + rate e^x) + shift; turned: that is P's density, and the loss is -L
+ *           L = log(1 - rate + rate e^x) + shift; turned: that is P's density, and the loss is -L;
+ *           replaced: Q is a sample, too, of the ratio e^y, y = -x - replaced: its density has the factor e^B, B =
+ *           log(1 - rate + rate e^y), which L is less
  *   atom    L = loss, chance exp(log_weight) under Q
  *   table   values of functions in panels of their own (loss/table.h)
  *   flipped the same of -L under P: E_P[exp(-u L)] = E_Q[exp((1 - u) L)]
@@ -15,7 +17,7 @@
 
 typedef struct {
     double low, high, log_density, slope, rate, shift, slip, fine; /* slip: of x; fine: of the density */
-    double curve, centre, turned;
+    double curve, centre, turned, replaced;                        /* replaced: 0, or y + x of the other side */
 } fa_panel;
 
 typedef struct {
@@ -25,20 +27,35 @@ typedef struct {
     fa_table table; /* of a loss that is a function: no panels, or its own */
 } fa_pieces;
 
-/* L of a point of a panel, and its derivative in x, the chance that the record took part */
+/* log of the mean of 1 and e^x, and its derivative, the chance that the record took part */
+FA_INLINE double fa_log_sample(double rate, double x, double *slope_out)
+{
+    double value = rate >= 1.0 ? x
+                   : x > 30.0  ? x + log(rate) + log1p((1.0 - rate) / rate * exp(-x))
+                               : log1p(rate * expm1(x));
+    *slope_out = rate >= 1.0 ? 1.0 : fa_min(1.0, exp(x + log(rate) - value));
+    return value;
+}
+
+/* B, and minus its derivative in x; 0 where Q is no sample */
+FA_INLINE double fa_panel_back(const fa_panel *p, double x, double *slope_out)
+{
+    *slope_out = 0.0;
+    return p->replaced > 0.0 ? fa_log_sample(p->rate, -x - p->replaced, slope_out) : 0.0;
+}
+
+/* L of a point of a panel, and its derivative in x */
 FA_INLINE double fa_panel_loss(const fa_panel *p, double x, double *slope_out)
 {
-    double loss = p->rate >= 1.0 ? x
-                  : x > 30.0     ? x + log(p->rate) + log1p((1.0 - p->rate) / p->rate * exp(-x))
-                                 : log1p(p->rate * expm1(x));
-    *slope_out = p->rate >= 1.0 ? 1.0 : fa_min(1.0, exp(x + log(p->rate) - loss));
-    return loss + p->shift;
+    double back, loss = fa_log_sample(p->rate, x, slope_out) + p->shift - fa_panel_back(p, x, &back);
+    *slope_out += back;
+    return loss;
 }
 
 FA_INLINE double fa_panel_log_density(const fa_panel *p, double x)
 {
-    double away = x - p->centre;
-    return p->log_density + p->slope * (x - p->low) - 0.5 * p->curve * away * away;
+    double away = x - p->centre, slope;
+    return p->log_density + p->slope * (x - p->low) - 0.5 * p->curve * away * away + fa_panel_back(p, x, &slope);
 }
 
 /* Re u as the panel sees it, of a loss that is flipped or not: E[exp(-u L)] under P is that of (1 - u) L under Q */
@@ -79,45 +96,133 @@ FA_FUNC double fa_pieces_slip(const fa_pieces *law)
     return worst;
 }
 
-/* an interval of x, and what encloses L there, which is convex: its chord from above, a tangent from below */
+/* a convex function on an interval: at both ends and in the middle, and its derivative there.  Its chord is above it,
+ * this tangent below */
 typedef struct {
-    double left, right, low, high, middle, steep; /* L at both ends and in the middle, L' in the middle */
+    double low, high, middle, steep;
+} fa_bend;
+
+/* an interval of x, and the convex parts of L there: L = of - back */
+typedef struct {
+    double left, right;
+    fa_bend of, back;
 } fa_arch;
 
 FA_INLINE fa_arch fa_arch_of(const fa_panel *p, double left, double right)
 {
-    fa_arch out = {left, right, 0.0, 0.0, 0.0, 0.0};
+    fa_arch out = {left, right, {0.0, 0.0, 0.0, 0.0}, {0.0, 0.0, 0.0, 0.0}};
     double slope;
-    out.low = fa_panel_loss(p, left, &slope);
-    out.high = fa_panel_loss(p, right, &slope);
-    out.middle = fa_panel_loss(p, 0.5 * (left + right), &out.steep);
+    out.of.low = fa_log_sample(p->rate, left, &slope) + p->shift;
+    out.of.high = fa_log_sample(p->rate, right, &slope) + p->shift;
+    out.of.middle = fa_log_sample(p->rate, 0.5 * (left + right), &out.of.steep) + p->shift;
+    if (p->replaced > 0.0) {
+        out.back.low = fa_panel_back(p, left, &slope);
+        out.back.high = fa_panel_back(p, right, &slope);
+        out.back.middle = fa_panel_back(p, 0.5 * (left + right), &slope);
+        out.back.steep = -slope;
+    }
     return out;
 }
 
-/* log of a bound of the density times e^(vL + tilt x) on an arch */
-FA_FUNC double fa_arch_peak(const fa_panel *p, const fa_arch *arch, double v, double tilt)
+/* v times a bend is below a line: its slope, and its value in the middle is added */
+FA_INLINE double fa_bend_line(const fa_bend *bend, double v, double wide, double *at)
 {
-    double mid = 0.5 * (arch->left + arch->right), wide = arch->right - arch->left, x,
-           rise = v < 0.0 ? arch->steep : (arch->high - arch->low) / wide,
-           at = v < 0.0 ? arch->middle : 0.5 * (arch->low + arch->high), way = v * rise + tilt + p->slope;
-    x = p->curve > 0.0 ? fa_max(arch->left, fa_min(arch->right, p->centre + way / p->curve))
-        : way > 0.0    ? arch->right
-                       : arch->left;
-    return fa_panel_log_density(p, x) + v * at + (v * rise + tilt) * (x - mid) + tilt * mid;
+    *at += v * (v < 0.0 ? bend->middle : 0.5 * (bend->low + bend->high));
+    return v * (v < 0.0 || !(wide > 0.0) ? bend->steep : (bend->high - bend->low) / wide);
 }
 
-#define FA_ARCHES 32 /* of a panel */
+/* log of a bound on an arch of exp(tilt x) times the density without e^B, times e^(v A + w B), L = A - B.  The density
+ * times e^(vL) is that for w = 1 - v */
+FA_FUNC double fa_arch_peak(const fa_panel *p, const fa_arch *arch, double v, double w, double tilt)
+{
+    double mid = 0.5 * (arch->left + arch->right), wide = arch->right - arch->left, at = 0.0, x, rise, away;
+    rise = fa_bend_line(&arch->of, v, wide, &at) + tilt;
+    if (p->replaced > 0.0)
+        rise += fa_bend_line(&arch->back, w, wide, &at);
+    x = p->curve > 0.0          ? fa_max(arch->left, fa_min(arch->right, p->centre + (rise + p->slope) / p->curve))
+        : rise + p->slope > 0.0 ? arch->right
+                                : arch->left;
+    away = x - p->centre;
+    return p->log_density + p->slope * (x - p->low) - 0.5 * p->curve * away * away + at + rise * (x - mid) + tilt * mid;
+}
+
+#define FA_ARCHES    32   /* of a panel */
+#define FA_CORE      64   /* points at which its core is looked for */
+#define FA_CORE_DEEP 45.0 /* -log of a density, over the largest, from which on it is not in the core */
+
+/* where the density times e^(vL) is not nothing */
+FA_FUNC void fa_panel_core(const fa_panel *p, double v, double *low, double *high)
+{
+    double step = (p->high - p->low) / FA_CORE, at[FA_CORE + 1], most = -INFINITY, slope;
+    int k, from = 0, to = FA_CORE;
+    for (k = 0; k <= FA_CORE; k++) {
+        double x = p->low + k * step;
+        at[k] = fa_panel_log_density(p, x) + v * fa_panel_loss(p, x, &slope);
+        most = fa_max(most, at[k]);
+    }
+    while (from < FA_CORE - 1 && at[from + 1] < most - FA_CORE_DEEP)
+        from++;
+    while (to > from + 1 && at[to - 1] < most - FA_CORE_DEEP)
+        to--;
+    *low = p->low + from * step;
+    *high = to == FA_CORE ? p->high : p->low + to * step;
+}
+
+/* arches of a panel: the first and the last one are what is left and right of its core */
+FA_FUNC void fa_panel_arches(const fa_panel *p, double v, fa_arch *out)
+{
+    double low, high, step;
+    int i;
+    fa_panel_core(p, v, &low, &high);
+    step = (high - low) / (FA_ARCHES - 2);
+    out[0] = fa_arch_of(p, p->low, low);
+    for (i = 1; i < FA_ARCHES - 1; i++)
+        out[i] = fa_arch_of(p, low + (i - 1) * step, low + i * step);
+    out[FA_ARCHES - 1] = fa_arch_of(p, low + (FA_ARCHES - 2) * step, p->high);
+}
+
+/* log of a bound of the density of L times e^(cL) on an arch: L' is at least A' = q e^(x - A), and -B' = q e^(y - B) */
+FA_FUNC double fa_arch_density(const fa_panel *p, const fa_arch *arch, double c)
+{
+    double scale = log(p->rate);
+    if (p->rate >= 1.0 && !(p->replaced > 0.0))
+        return fa_arch_peak(p, arch, c, 1.0 - c, 0.0);
+    if (!(p->replaced > 0.0) || arch->left + arch->right > -p->replaced)
+        return fa_arch_peak(p, arch, c + 1.0, 1.0 - c, -1.0) - scale - p->shift;
+    return fa_arch_peak(p, arch, c, 2.0 - c, 1.0) + p->replaced - scale;
+}
+
+/* the variation of that where Q is a sample: f' is f times slope - curve (x - centre) + B' + c L' - L''/L', and |L''|
+ * is at most L' */
+FA_FUNC double fa_replaced_variation(const fa_panel *p, double c, double size)
+{
+    double sum = 0.0, slope, back;
+    fa_arch arches[FA_ARCHES];
+    int i;
+    fa_panel_arches(p, c, arches);
+    for (i = 0; i < FA_ARCHES; i++) {
+        const fa_arch arch = arches[i];
+        double peak = exp(fa_arch_density(p, &arch, c) - size), far, steep;
+        (void)fa_panel_loss(p, arch.right, &slope);
+        (void)fa_panel_back(p, arch.left, &back);
+        steep = slope + back; /* A' rises, and -B' falls */
+        far = fa_max(fabs(arch.left - p->centre), fabs(arch.right - p->centre));
+        sum += peak * (arch.right - arch.left) * (fabs(p->slope) + p->curve * far + back + fabs(c) * steep + 1.0);
+        sum += i == 0 || i == FA_ARCHES - 1 ? peak : 0.0;
+    }
+    return sum * (1.0 + 1e-9);
+}
 
 /* log of a bound of the density of L times e^(cL) */
 FA_FUNC double fa_panel_peak(const fa_panel *p, double c)
 {
-    double wide = (p->high - p->low) / FA_ARCHES, most = -INFINITY;
+    double most = -INFINITY;
+    fa_arch arches[FA_ARCHES];
     int i;
-    for (i = 0; i < FA_ARCHES; i++) { /* 1/L' = e^(L - shift - x)/q */
-        fa_arch arch = fa_arch_of(p, p->low + i * wide, p->low + (i + 1) * wide);
-        most = fa_max(most, p->rate < 1.0 ? fa_arch_peak(p, &arch, c + 1.0, -1.0) : fa_arch_peak(p, &arch, c, 0.0));
-    }
-    return most - (p->rate < 1.0 ? log(p->rate) + p->shift : 0.0);
+    fa_panel_arches(p, c, arches);
+    for (i = 0; i < FA_ARCHES; i++)
+        most = fa_max(most, fa_arch_density(p, arches + i, c));
+    return most;
 }
 
 /* variation, jumps at the ends included, of the density of L on a panel times e^(cL - size): its logarithm's derivative
@@ -126,6 +231,8 @@ FA_FUNC double fa_panel_variation(const fa_panel *p, double c, double size)
 {
     double at[2] = {p->low, p->high}, f[2], d[2], step, top, x, odds;
     int e;
+    if (p->replaced > 0.0)
+        return fa_replaced_variation(p, c, size);
     if (p->curve > 0.0)
         return (p->rate < 1.0 && 0.25 * (c + 1.0) > p->curve ? 4.0 : 2.0) * exp(fa_panel_peak(p, c) - size) *
                (1.0 + 1e-9);
@@ -175,17 +282,16 @@ typedef struct {
 FA_FUNC double fa_pieces_joined(const fa_pieces *law, double size)
 {
     double sum = 0.0, slope;
-    int i, j;
-    for (i = 0; i < law->n_panels; i++)
-        for (j = 0; j < i; j++) {
-            const fa_panel *p = law->panels + i, *q = law->panels + j;
-            if (p->turned == q->turned || p->low != 0.0 || q->low != 0.0 || p->shift != 0.0 || q->shift != 0.0 ||
-                p->rate != q->rate || p->log_density != q->log_density || p->curve != q->curve ||
-                p->centre != q->centre)
-                continue;
-            (void)fa_panel_loss(p, 0.0, &slope);
-            sum += 2.0 * exp(fa_panel_log_density(p, 0.0) - size) / slope * (1.0 - 1e-9);
-        }
+    int i;
+    for (i = 1; i < law->n_panels; i++) { /* they follow each other */
+        const fa_panel *p = law->panels + i, *q = p - 1;
+        if (p->turned != 0.0 || !(q->turned != 0.0) || p->replaced > 0.0 || p->low != 0.0 || q->low != 0.0 ||
+            p->shift != 0.0 || q->shift != 0.0 || p->rate != q->rate || p->log_density != q->log_density ||
+            p->curve != q->curve || p->centre != q->centre)
+            continue;
+        (void)fa_panel_loss(p, 0.0, &slope);
+        sum += 2.0 * exp(fa_panel_log_density(p, 0.0) - size) / slope * (1.0 - 1e-9);
+    }
     return sum;
 }
 

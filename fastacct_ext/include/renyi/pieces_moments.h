@@ -51,21 +51,14 @@ FA_INLINE double fa_moments_h(double x)
     return sum * x;
 }
 
-/* what the kept nodes' rule leaves out */
-FA_FUNC double fa_moments_left(const fa_pieces *law, const fa_moments_kept *kept, double v, double t, double mean,
-                               double size)
-{
-    const fa_asked ask = {v, t, mean, size};
-    return fa_mesh_error(law, &kept->mesh, &ask);
-}
-
-/* the same of E[exp(z l)], l the loss less `mean`, or of its second order, for all z about [low, high] */
+/* what the kept nodes' rule leaves out of E[exp(z l)], l the loss less `mean`, or of its second order, for all z about
+ * [low, high] */
 FA_FUNC double fa_moments_error(const fa_pieces *law, const fa_moments_kept *kept, double low, double high, double ease,
                                 double mean, int second)
 {
     double size = second ? hypot(ease, fa_max(fabs(low - ease), fabs(high + ease))) : 0.0;
-    return fa_moments_left(law, kept, low - ease, ease, mean, size) +
-           fa_moments_left(law, kept, high + ease, ease, mean, size);
+    const fa_asked one = {low - ease, ease, mean, size}, two = {high + ease, ease, mean, size};
+    return fa_mesh_error(law, &kept->mesh, &one, &two);
 }
 
 FA_FUNC void fa_moments_free(fa_moments_kept *kept)
@@ -116,7 +109,7 @@ FA_FUNC int fa_moments_rule(const fa_pieces *law, fa_moments_ask *at, double big
     at->of_g = 0.0;
     if (is_near) {
         e = fa_moments_error(law, kept, fa_min(at->u, anchor), fa_max(at->u, anchor), ease, 0.0, 1);
-        at->of_g = e / ease + fa_moments_left(law, kept, 1.0, 0.0, 0.0, 1.0);
+        at->of_g = e / ease + fa_moments_error(law, kept, 1.0, 1.0, 0.0, 0.0, 1);
     }
     return e < INFINITY;
 }
