@@ -97,10 +97,9 @@ MUTANTS = (
     ("line/mixture_tail.h", "return fa_min(2.0 * exp(size), FA_CAP_LONGER * first / (s->h * fall));", "return 0.0;",
      SUMS + "added and group"),
     # losses that are data
-    ("loss/mesh.h", "out->log_size = log(64.0 / 15.0 * half)", "out->log_size = -30.0", PIECES),
+    ("loss/mesh.h", "out->log_size = log_half + log", "out->log_size = -30.0 + 0.0 * log", PIECES),
     ("loss/mesh.h", "+ 0.5 * p->curve * y * y;", ";", PIECES),
-    ("loss/mesh.h", "log(4.0 * part->half), 0.0, 0.0, 0.0}", "-30.0, 0.0, 0.0, 0.0}", PIECES),
-    ("loss/pieces.h", "sum += 2.0 * exp(fa_panel_log_density", "sum += 9.0 * exp(fa_panel_log_density", PIECES),
+    ("loss/mesh.h", "log_half + 2.0 * FA_LN2, 0.0", "-30.0, 0.0", PIECES),
     ("loss/pieces.h", "*at += v * (v < 0.0 ? bend->middle", "*at += 0.0 * (v < 0.0 ? bend->middle", PIECES),
     ("loss/mesh.h", "now = fa_max(now, fa_ellipse_error(part->panel, e, two, turned));", "", PIECES),
     ("loss/mesh.h", " + fa_min(y, y * back / clear);", ";", PIECES),

@@ -128,8 +128,7 @@ struct fa_cap_block {
     const fa_pieces *pieces; /* a loss that is data, bounded, or NULL ... */
     fa_share_of own_share;   /* ... and its share at the exponent share_at */
     double share_at;
-    int fine;       /* whether its parts are narrow enough at that exponent ... */
-    fa_cell *cells; /* ... for their sums, over exp(own_share.size) */
+    fa_cell *cells; /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
     fa_pair own;    /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
@@ -142,7 +141,7 @@ struct fa_cap_block {
     int split;                  /* whether its small losses are left to Chernoff's bound, not all of its losses */
     double strip;               /* |Im xi| that the nodes' step was chosen for */
     int walled;                 /* as its job */
-    int sync;                   /* points between fresh starts of the phasors */
+    int sync, fine;             /* points between fresh starts of the phasors; whether cells are narrow enough */
     double deep;                /* walled: how far left of 0 a step of the tilt is */
     fa_cap_errors errors;       /* set with the ledger, as those of `put` and log of bounds of |B0| and |D| beyond t */
     fa_cap_beyond beyond;

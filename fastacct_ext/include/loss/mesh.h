@@ -43,17 +43,29 @@ FA_FUNC void fa_mesh_free(fa_mesh *mesh)
 
 /* 0: the loss is not analytic there.  |1 - q + q e^(x+iy)| >= (1 - q + q e^x) cos(y/2), and so Im L <= y L'(x)/cos(y/2)
  */
-FA_FUNC int fa_part_ellipse(const fa_part *part, double r, fa_ellipse *out)
+FA_FUNC int fa_part_ellipse(const fa_part *part, int i, double log_half, fa_ellipse *out)
 {
+    static const double radius[FA_RADII] = {1.0, 1.25, 1.5, 1.8, 2.2, 2.8, 3.6, 5.0, 8.0, 16.0, 64.0},
+                        log_of[FA_RADII] = {0.0,
+                                            0.22314355131420976,
+                                            0.4054651081081644,
+                                            0.5877866649021191,
+                                            0.7884573603642703,
+                                            1.0296194171811581,
+                                            1.2809338454620642,
+                                            1.6094379124341003,
+                                            2.0794415416798357,
+                                            2.772588722239781,
+                                            4.1588830833596715};
     const fa_panel *p = part->panel;
-    double half = part->half, wide = 0.5 * half * (r + 1.0 / r), y = 0.5 * half * (r - 1.0 / r), slope, back,
-           clear = p->rate < 1.0 ? cos(0.5 * y) : 1.0;
+    double r = radius[i], half = part->half, wide = 0.5 * half * (r + 1.0 / r), y = 0.5 * half * (r - 1.0 / r), slope,
+           back, clear = p->rate < 1.0 ? cos(0.5 * y) : 1.0;
     if (p->rate < 1.0 && !(y < FA_ARC))
         return 0;
     out->arch = fa_arch_of(p, part->mid - wide, part->mid + wide);
-    out->log_size = log(64.0 / 15.0 * half) - log1p(-1.0 / (r * r)) + 0.5 * p->curve * y * y;
-    out->log_r = log(r);
-    out->clear = log(clear);
+    out->log_size = log_half + log(64.0 / 15.0 / (1.0 - 1.0 / (r * r))) + 0.5 * p->curve * y * y;
+    out->log_r = log_of[i];
+    out->clear = p->rate < 1.0 ? log(clear) : 0.0;
     (void)fa_log_sample(p->rate, part->mid + wide, &slope);
     (void)fa_panel_back(p, part->mid - wide, &back);
     out->turn = fa_min(y, y * slope / clear) + fa_min(y, y * back / clear);
@@ -62,13 +74,14 @@ FA_FUNC int fa_part_ellipse(const fa_part *part, double r, fa_ellipse *out)
 
 FA_FUNC void fa_part_open(fa_part *part, const fa_panel *p, double left, double right)
 {
-    static const double radius[FA_RADII] = {1.0, 1.25, 1.5, 1.8, 2.2, 2.8, 3.6, 5.0, 8.0, 16.0, 64.0};
+    double log_half;
     part->panel = p;
     part->mid = 0.5 * (left + right);
     part->half = 0.5 * (right - left);
-    part->ellipse[0] = (fa_ellipse){fa_arch_of(p, left, right), log(4.0 * part->half), 0.0, 0.0, 0.0};
+    log_half = log(part->half);
+    part->ellipse[0] = (fa_ellipse){fa_arch_of(p, left, right), log_half + 2.0 * FA_LN2, 0.0, 0.0, 0.0};
     part->radii = 1;
-    while (part->radii < FA_RADII && fa_part_ellipse(part, radius[part->radii], part->ellipse + part->radii))
+    while (part->radii < FA_RADII && fa_part_ellipse(part, part->radii, log_half, part->ellipse + part->radii))
         part->radii++;
 }
 

@@ -27,13 +27,17 @@ typedef struct {
     fa_table table; /* of a loss that is a function: no panels, or its own */
 } fa_pieces;
 
-/* log of the mean of 1 and e^x, and its derivative, the chance that the record took part */
+/* log of the mean of 1 and e^x */
+FA_INLINE double fa_log_mean(double rate, double x)
+{
+    return rate >= 1.0 ? x : x > 30.0 ? x + log(rate) + log1p((1.0 - rate) / rate * exp(-x)) : log1p(rate * expm1(x));
+}
+
+/* and its derivative, the chance that the record took part */
 FA_INLINE double fa_log_sample(double rate, double x, double *slope_out)
 {
-    double value = rate >= 1.0 ? x
-                   : x > 30.0  ? x + log(rate) + log1p((1.0 - rate) / rate * exp(-x))
-                               : log1p(rate * expm1(x));
-    *slope_out = rate >= 1.0 ? 1.0 : fa_min(1.0, exp(x + log(rate) - value));
+    double value = fa_log_mean(rate, x);
+    *slope_out = rate >= 1.0 ? 1.0 : fa_min(1.0, rate * exp(x - value));
     return value;
 }
 
@@ -112,8 +116,8 @@ FA_INLINE fa_arch fa_arch_of(const fa_panel *p, double left, double right)
 {
     fa_arch out = {left, right, {0.0, 0.0, 0.0, 0.0}, {0.0, 0.0, 0.0, 0.0}};
     double slope;
-    out.of.low = fa_log_sample(p->rate, left, &slope) + p->shift;
-    out.of.high = fa_log_sample(p->rate, right, &slope) + p->shift;
+    out.of.low = fa_log_mean(p->rate, left) + p->shift;
+    out.of.high = fa_log_mean(p->rate, right) + p->shift;
     out.of.middle = fa_log_sample(p->rate, 0.5 * (left + right), &out.of.steep) + p->shift;
     if (p->replaced > 0.0) {
         out.back.low = fa_panel_back(p, left, &slope);
