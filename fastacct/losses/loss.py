@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import cached
 from fastacct.core.record import Record
 
 if TYPE_CHECKING:
@@ -185,9 +186,23 @@ class Apart(Pair):
     def __init__(self, above: Pair, below: Pair) -> None:
         self.above = above
         self.below = below
-        remove = Bracket(above.remove.upper, below.remove.lower, is_apart=True)
-        add = remove if above.is_mirrored else Bracket(above.add.upper, below.add.lower, is_apart=True)
-        super().__init__(remove, add)
+
+    @cached
+    def remove(self) -> Bracket:
+        """P against Q."""
+        return Bracket(self.above.remove.upper, self.below.remove.lower, is_apart=True)
+
+    @cached
+    def add(self) -> Bracket:
+        """Q against P."""
+        if self.is_mirrored:
+            return self.remove
+        return Bracket(self.above.add.upper, self.below.add.lower, is_apart=True)
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether both directions are one."""
+        return self.above.is_mirrored
 
 
 _ZERO: Final = Atoms(np.zeros(1), np.zeros(1), np.ones(1), lattice=1.0)

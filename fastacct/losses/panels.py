@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
+from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
 from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
@@ -115,11 +116,24 @@ class PiecesPair(Pair):
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        remove, add = (self._bracket(side, lost) for side, lost in ((False, pieces.lost.p), (True, pieces.lost.q)))
-        super().__init__(remove, remove if pieces.is_mirrored else add)
 
     def _bracket(self, is_add: bool, lost: tuple[float, float]) -> Bracket:
         return Bracket(*[_PiecesLoss(self._pieces, is_add, infinite=mass) for mass in (lost[1], lost[0])])
+
+    @cached
+    def remove(self) -> Bracket:
+        """P against Q."""
+        return self._bracket(False, self._pieces.lost.p)
+
+    @cached
+    def add(self) -> Bracket:
+        """Q against P."""
+        return self.remove if self._pieces.is_mirrored else self._bracket(True, self._pieces.lost.q)
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether both directions are one."""
+        return self._pieces.is_mirrored
 
     def pieces(self) -> Pieces:
         """The data."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
-from fastacct.losses.loss import Apart, OutOfReachError
+from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture
 from fastacct.losses.pieces import Pieces, pieces_of
 from fastacct.mechanisms.base import Run
@@ -38,6 +38,9 @@ from fastacct.readers.cell_job import (
 from fastacct.readers.infinite import read_whole
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
+
+if TYPE_CHECKING:
+    from fastacct.mechanisms.algebra import Mechanism
 
 __all__ = ["Contour", "kernel_directions"]
 
@@ -62,6 +65,7 @@ class Contour:
         self._relation = relation
         self._process = process
         self._made: dict[tuple[int, bool], CellJob] = {}
+        self._pairs: dict[Mechanism, Pair | None] = {}
 
     @property
     def is_gaussian(self) -> bool:
@@ -97,10 +101,15 @@ class Contour:
     @cached
     def is_apart(self) -> bool:
         """Whether some losses are known by two pairs, one from above and one from below."""
-        if self._columns is not None:
-            return False
-        mechanisms = {mechanism for cell in self._cells for mechanism, _ in cell}
-        return any(isinstance(mechanism.losses(self._relation), Apart) for mechanism in mechanisms)
+        return self._columns is None and any(
+            isinstance(self._pair(one), Apart) for cell in self._cells for one, _ in cell
+        )
+
+    def _pair(self, mechanism: Mechanism) -> Pair | None:
+        """The losses of a mechanism, made once."""
+        if mechanism not in self._pairs:
+            self._pairs[mechanism] = mechanism.losses(self._relation)
+        return self._pairs[mechanism]
 
     def read_cell(self, cell: int, target: Cells, what: Quantity) -> tuple[Reading, NDArray[np.bool_]] | None:
         """Bounds of one cell, and where they are all that is known of its losses; None where some are neither mixtures
@@ -159,7 +168,7 @@ class Contour:
             return list(self._mixtures(cell)), []
         mixtures, data = [], []
         for mechanism, n in self._cells[cell]:
-            pair = mechanism.losses(self._relation)
+            pair = self._pair(mechanism)
             if pair is None:
                 raise OutOfReachError(f"no dominating pair is known for {mechanism!r}")
             if isinstance(pair, Apart):
