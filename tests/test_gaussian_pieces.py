@@ -165,3 +165,12 @@ def test_hardly_any_noise_releases_the_record_when_it_is_drawn(noise, relation):
 def test_a_batch_is_not_sampled():
     with pytest.raises(OutOfReachError, match="not known"):
         sample(PiecesPair(symmetric_pieces(1.0, 0.1)), 0.5)
+
+
+def test_logarithms_of_what_is_known_from_two_sides_are_tight():
+    step = fa.Gaussian(1.0).poisson(0.01, at_most=800, records=60_000) * 1000
+    assert fa.log_delta_bounds(step, epsilon=1.0).status == 0
+
+
+def test_losses_out_of_reach_have_curves():
+    assert fa.tradeoff(fa.Laplace(1e-3) * 2, fpr=0.1) == 0.0

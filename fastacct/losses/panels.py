@@ -200,7 +200,7 @@ class _PiecesLoss(Loss):
         cuts, bends = np.clip(_place(row, side * edges), *_ends(row, tail)), (0.5, 0.0)
         breaks, beside = np.unique(np.concatenate([_breaks(row, tail), cuts])), math.inf
         if curve > 0.0:
-            bends, beside = (40.0 + wide, 1.0), normal_reach(tail) * wide
+            bends, beside = (_steep(row), 1.0), normal_reach(tail) * wide
         for start in range(0, breaks.size - 1, _CHUNK):
             piece = breaks[start : start + _CHUNK + 1]
             middle, half = 0.5 * (piece[1:] + piece[:-1]), 0.5 * (piece[1:] - piece[:-1])
@@ -245,13 +245,18 @@ def _ends(row: list[float], tail: float) -> tuple[float, float]:
     return max(row[0], centre - other - reach), min(row[1], centre + wide * wide + reach)
 
 
+def _steep(row: list[float]) -> float:
+    """How far out a Gaussian density is asked for, at most, in standard deviations."""
+    return 40.0 + (2.0 if row[11] > 0.0 else 1.0) / math.sqrt(row[8])
+
+
 def _breaks(row: list[float], tail: float) -> Cells:
     """Ends of parts on which a rule of few points is good: of a Gaussian density about both of its centres."""
     low, high = _ends(row, tail)
     if row[8] == 0.0:
         return np.linspace(low, high, math.ceil(min(max(2.0 * (high - low), 8.0), 2.0**20)) + 1)
     wide, reach = 1.0 / math.sqrt(row[8]), normal_reach(tail)
-    base = wide * np.linspace(-reach, reach, math.ceil(2.0 * reach * max(1.0 / _STEP, (40.0 + wide) / 10.0)) + 1)
+    base = wide * np.linspace(-reach, reach, math.ceil(2.0 * reach * max(1.0 / _STEP, _steep(row) / 10.0)) + 1)
     centres = row[9] + wide * wide * np.array([-1.0 if row[11] > 0.0 else 0.0, 0.0, 1.0])
     return np.asarray(np.clip(np.concatenate([[low, high], *(centre + base for centre in centres)]), low, high))
 

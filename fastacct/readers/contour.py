@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Status, status_of
+from fastacct.core.bounds import Status, narrowed
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
@@ -29,13 +29,14 @@ from fastacct.readers.cell_job import (
     BOTH,
     CELLS_PER_TASK,
     EPSILON,
+    LOG_DELTA,
     REMOVE,
     CellJob,
     Reading,
     job_of,
     read_sampled,
 )
-from fastacct.readers.infinite import read_whole
+from fastacct.readers.infinite import read_whole, status_within
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
@@ -101,9 +102,12 @@ class Contour:
     @cached
     def is_apart(self) -> bool:
         """Whether some losses are known by two pairs, one from above and one from below."""
-        return self._columns is None and any(
-            isinstance(self._pair(one), Apart) for cell in self._cells for one, _ in cell
-        )
+        try:
+            return self._columns is None and any(
+                isinstance(self._pair(m), Apart) for cell in self._cells for m, _ in cell
+            )
+        except OutOfReachError:  # then nothing is read
+            return False
 
     def _pair(self, mechanism: Mechanism) -> Pair | None:
         """The losses of a mechanism, made once."""
@@ -127,9 +131,10 @@ class Contour:
         done = (above.status == Status.TIGHT) & (below.status == Status.TIGHT)
         if above is below:
             return above, done
-        lower = np.minimum(below.lower, above.upper)
-        status = np.maximum(above.status, status_of(lower, above.upper))
-        return Reading(lower, above.upper, np.full(target.shape, np.nan), status), done
+        ends = zip(below.lower.tolist(), above.upper.tolist(), strict=True)
+        lower, upper = np.array([narrowed(*pair) for pair in ends]).reshape(-1, 2).T.copy()
+        status = np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA))
+        return Reading(lower, upper, np.full(target.shape, np.nan), status), done
 
     @cached
     def _columns(self) -> list[Run] | None:

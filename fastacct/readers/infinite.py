@@ -13,7 +13,7 @@ from fastacct.core.inputs import Cells
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, CellJob, Reading, read_job
 from fastacct_ext._kernels import Directions, Quantity
 
-__all__ = ["read_whole"]
+__all__ = ["read_whole", "status_within"]
 
 _ULP: Final = 2.0**-52
 _LEAST: Final = 5e-324
@@ -55,11 +55,12 @@ def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
     else:
         upper = np.minimum((reading.upper + most) * (1.0 + _ULP), 1.0)
     lower = np.minimum(reading.lower, upper)
-    wide = _status(lower, upper, what == LOG_DELTA)
+    wide = status_within(lower, upper, what == LOG_DELTA)
     return reading._replace(upper=upper, lower=lower, status=np.maximum(reading.status, wide))
 
 
-def _status(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:
+def status_within(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:
+    """Codes of intervals, of logarithms by their width itself."""
     if not is_log:
         return status_of(lower, upper)
     with np.errstate(invalid="ignore"):
@@ -82,7 +83,7 @@ def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Re
         low, high = np.log(reading.lower), np.log(reading.upper)
         low, high = low - _PAD * (1.0 + np.abs(low)), np.minimum(high + _PAD * (1.0 + np.abs(high)), 0.0)
         low, high = np.where(reading.lower > 0.0, low, -np.inf), np.where(reading.upper > 0.0, high, -np.inf)
-    return Reading(low, high, reading.slope, _status(low, high, True))
+    return Reading(low, high, reading.slope, status_within(low, high, True))
 
 
 Ends = tuple[float, float]
