@@ -7,6 +7,7 @@ cdef extern from "include/kernels.h" nogil:
         EPSILON "FA_GIVE_EPSILON"
         DELTA "FA_GIVE_DELTA"
         LOG_DELTA "FA_GIVE_LOG_DELTA"
+        THRESHOLD "FA_GIVE_THRESHOLD"
     cpdef enum Directions "fa_ways":
         ADD "FA_WAYS_ADD"
         REMOVE "FA_WAYS_REMOVE"

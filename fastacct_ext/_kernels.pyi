@@ -14,6 +14,7 @@ class Quantity(IntEnum):
     EPSILON = 0
     DELTA = 1
     LOG_DELTA = 2
+    THRESHOLD = 3
 
 class Directions(IntEnum):
     ADD = 1

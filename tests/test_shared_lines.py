@@ -33,6 +33,33 @@ def test_a_target_has_the_same_bits_alone_and_among_others(run, neighbors):
         np.testing.assert_array_equal(getattr(together, field)[order], getattr(shuffled, field))
 
 
+JOBS = {
+    "many participations": fa.Gaussian(1.1).poisson(0.01) * 10_000,
+    "two kinds": fa.Gaussian(1.0).poisson(0.01) * 1_000 + fa.Laplace(5.0) * 3,
+    "a group": fa.Gaussian(4.0).poisson(0.01).group(3) * 500,
+    "samples of Laplace noise": fa.Laplace(1.0).poisson(0.01) * 1_000,
+    "rays": fa.Laplace(5.0) * 40,
+    "a lattice": fa.DiscreteGaussian(10.0) * 50,
+}
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add"])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_log_delta_has_the_same_bits_alone_and_is_that_of_a_line_of_its_own(name, neighbors):
+    epsilon = np.geomspace(1e-3, 4.0, 25)
+    together = fa.log_delta_bounds(JOBS[name], epsilon=epsilon, neighbors=neighbors)
+    back = fa.log_delta_bounds(JOBS[name], epsilon=epsilon[::-1], neighbors=neighbors, threads=1)
+    own = fa.delta_bounds(JOBS[name], epsilon=epsilon, neighbors=neighbors)
+    for field in ("lower", "upper"):
+        alone = [getattr(fa.log_delta_bounds(JOBS[name], epsilon=e, neighbors=neighbors), field) for e in epsilon]
+        np.testing.assert_array_equal(getattr(together, field), alone)
+        np.testing.assert_array_equal(getattr(together, field), getattr(back, field)[::-1])
+    assert (np.exp(together.lower) <= own.upper * (1.0 + 1e-14)).all()
+    assert (own.lower * (1.0 - 1e-14) <= np.exp(together.upper)).all()
+    seen = own.status == fa.Status.TIGHT
+    assert (together.upper - together.lower)[seen & (own.lower > 1e-250)].max() <= 3e-9
+
+
 @pytest.mark.parametrize("neighbors", ["remove", "add", "add_remove"])
 def test_a_grid_has_the_same_bits_whatever_the_order_of_its_axes(neighbors):
     sigma, q = np.array([0.7, 3.0]), np.array([0.002, 0.02])

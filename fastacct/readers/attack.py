@@ -41,12 +41,13 @@ def rates(
     ways = (REMOVE, ADD) if one_by_one else (job.directions,)
     each = [error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways]
     if positives:
-        lower, upper = (np.max([one[i] for one in each], axis=0) for i in (0, 1))
+        lower, upper = (np.max([one[i] for one, _ in each], axis=0) for i in (0, 1))
     else:
-        lower, upper = (np.min([one[i] for one in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
-    if relation not in _REVERSE and not job.is_gaussian and (status_of(lower, upper) != Status.TIGHT).any():
-        known = supporting_lines(process, fpr, relation, threads, positives=positives)
-        lower, upper = np.maximum(lower, known.lower.ravel()), np.minimum(upper, known.upper.ravel())
+        lower, upper = (np.min([one[i] for one, _ in each], axis=0) + 0.0 for i in (2, 3))  # no negative zero
+    wide = ~np.all([known for _, known in each], axis=0)
+    if relation not in _REVERSE and not job.is_gaussian and wide.any():
+        lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
+        lower, upper = np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel())
         meet(lower, upper)
     status = status_of(lower, upper)
     if not positives:

@@ -24,12 +24,12 @@ from fastacct.mechanisms.process import merge
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
 
-__all__ = ["ADD", "BOTH", "CELLS_PER_TASK", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "TOP", "CellJob", "Reading"]
-__all__ += ["job_of", "read_job", "read_run", "read_sampled"]
+__all__ = ["ADD", "BOTH", "CELLS_PER_TASK", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "THRESHOLD", "TOP", "CellJob"]
+__all__ += ["Reading", "job_of", "read_job", "read_run", "read_sampled"]
 
-EPSILON, DELTA, LOG_DELTA = Quantity.EPSILON, Quantity.DELTA, Quantity.LOG_DELTA
+EPSILON, DELTA, LOG_DELTA, THRESHOLD = Quantity.EPSILON, Quantity.DELTA, Quantity.LOG_DELTA, Quantity.THRESHOLD
 ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
-TOP: Final = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0}
+TOP: Final = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0, THRESHOLD: 0.0}
 """What says nothing from above."""
 CELLS_PER_TASK: Final = 8
 """A cell takes microseconds to milliseconds."""
@@ -48,26 +48,24 @@ _NO_DATA: Final = columns(())
 
 
 class Reading(NamedTuple):
-    """Flat arrays: certified bounds, d log delta / d epsilon (NaN where not known), status codes."""
+    """Flat arrays: certified bounds, and status codes; thresholds, and how fast the log of the rate falls there."""
 
     lower: Cells
     upper: Cells
-    slope: Cells
     status: Codes
 
     def take(self, at: NDArray[np.intp] | NDArray[np.bool_]) -> Reading:
         """The values at some places."""
-        return Reading(self.lower[at], self.upper[at], self.slope[at], self.status[at])
+        return Reading(self.lower[at], self.upper[at], self.status[at])
 
     def put(self, at: NDArray[np.intp] | NDArray[np.bool_] | slice, values: Reading) -> None:
         """Store values at some places."""
-        self.lower[at], self.upper[at], self.slope[at], self.status[at] = values
+        self.lower[at], self.upper[at], self.status[at] = values
 
     @classmethod
     def empty(cls, size: int) -> Reading:
         """To be filled."""
-        a, b, c = (np.empty(size) for _ in range(3))
-        return cls(a, b, c, np.zeros(size, dtype=np.uint8))
+        return cls(np.empty(size), np.empty(size), np.zeros(size, dtype=np.uint8))
 
 
 class CellJob(NamedTuple):
@@ -150,31 +148,29 @@ def read_run(
     *,
     only_upper: bool,
 ) -> tuple[list[Cells], Codes]:
-    """Lower and upper bounds and slopes, or upper bounds alone, of a run that broadcasts with the target."""
+    """Lower and upper bounds, or upper bounds alone, of a run that broadcasts with the target."""
     kernel = _kernels.exact_upper if only_upper else _kernels.exact_bounds
     read = partial(kernel, *run, target, quantity=what, directions=directions)
-    return run_kernel(read, shape, 1 if only_upper else 3, threads, CELLS_PER_TASK)
+    values, status = run_kernel(read, shape, 1 if only_upper else 3, threads, CELLS_PER_TASK)
+    return values[:2], status
 
 
 def read_sampled(
     run: Run, target: Cells, what: Quantity, directions: Directions, threads: int, only_upper: bool
 ) -> Reading:
-    """Bounds of runs of one sampled Gaussian each, and slopes."""
-    shape = target.shape
-    columns, status = read_run(run, target, shape, what, directions, threads, only_upper=only_upper)
-    if only_upper:
-        return Reading(columns[0], columns[0], np.full(shape, np.nan), status)
-    lower, upper, slope = columns
-    # of plain Gaussians the kernel gives the slope far out in the tail only
-    return Reading(lower, upper, np.where(run[1] == 1.0, np.nan, slope), status)
+    """Bounds of runs of one sampled Gaussian each."""
+    columns, status = read_run(run, target, target.shape, what, directions, threads, only_upper=only_upper)
+    return Reading(columns[0], columns[-1], status)
 
 
 def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False) -> Reading:
-    """Bounds of the losses that both distributions of each pair have, and slopes; `lost` is left out."""
+    """Bounds of the losses that both distributions of each pair have; `lost` is left out."""
     if job.is_one and job.runs:
         return read_sampled(job.runs, target, what, directions, 1, only_upper)
     if not job.columns[1].min(initial=1.0) > 0.0:
         return _nothing(target, what)
+    if what == THRESHOLD:
+        return _call(job, target, what, directions)
     if job.shift == 0.0:
         reading = _call(job, target, what, directions)
     else:
@@ -191,7 +187,7 @@ def _nothing(target: Cells, what: Quantity) -> Reading:
     trivial = target >= 1.0 if what == EPSILON else target == np.inf
     lower = np.full(target.shape, -np.inf if what == LOG_DELTA else 0.0)
     status = np.where(trivial, Status.TIGHT, Status.NOT_MET).astype(np.uint8)
-    return Reading(lower, np.where(trivial, lower, TOP[what]), np.full(target.shape, np.nan), status)
+    return Reading(lower, np.where(trivial, lower, TOP[what]), status)
 
 
 def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
@@ -200,10 +196,9 @@ def _call(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
         return _nothing(target, what)
     out = Reading.empty(target.size)
     given = (*job.columns, job.data, np.ascontiguousarray(target))
+    into = (out.lower, out.upper, np.empty(target.size), out.status)
     kernel = partial(_kernels.exact_job, mirrored=job.is_mirrored, spacing=job.spacing)
-    aside(partial(kernel, *given, *out, quantity=what, directions=directions))
-    if job.is_plain and job.data is _NO_DATA:
-        out.slope[:] = np.nan  # as in `_read_sampled`
+    aside(partial(kernel, *given, *into, quantity=what, directions=directions))
     return out
 
 
@@ -228,13 +223,13 @@ def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shif
         high = np.where(target == np.inf, -np.inf, np.minimum(high, 0.0))
         if what == LOG_DELTA:
             wide = np.subtract(high, low, where=high > low, out=np.zeros_like(high)) > TIGHT_WIDTH
-            return Reading(np.minimum(low, high), high, above.slope, wide.astype(np.uint8))
+            return Reading(np.minimum(low, high), high, wide.astype(np.uint8))
         low, high = (
             np.maximum(np.exp(low) * (1.0 - 8.0 * _ULP) - np.where(low < _SUBNORMAL, _LEAST, 0.0), 0.0),
             np.minimum(np.exp(high) * (1.0 + 8.0 * _ULP) + np.where(high > -np.inf, _LEAST, 0.0), 1.0),
         )
     low = np.minimum(low, high)
-    return Reading(low, high, above.slope, status_of(low, high))
+    return Reading(low, high, status_of(low, high))
 
 
 # P = (1 - r) P' + r P'' with P'' far out: n steps of P are at most those of P' and 1 - (1 - r)^n <= n r besides, so

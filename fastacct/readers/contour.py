@@ -28,6 +28,7 @@ from fastacct.readers.cell_job import (
     ADD,
     BOTH,
     CELLS_PER_TASK,
+    DELTA,
     EPSILON,
     LOG_DELTA,
     REMOVE,
@@ -134,7 +135,7 @@ class Contour:
         ends = zip(below.lower.tolist(), above.upper.tolist(), strict=True)
         lower, upper = np.array([narrowed(*pair) for pair in ends]).reshape(-1, 2).T.copy()
         status = np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA))
-        return Reading(lower, upper, np.full(target.shape, np.nan), status), done
+        return Reading(lower, upper, status), done
 
     @cached
     def _columns(self) -> list[Run] | None:
@@ -207,14 +208,14 @@ class Contour:
         """Bounds of epsilon, delta or log delta of the job's `cells` at `target`, one by one (flat arrays)."""
         if not cells.size:
             return Reading.empty(0)
-        if self._columns is not None and len(self._columns) == 1:  # each cell is one sampled Gaussian
-            noise, rate, count = (x[cells] for x in self._columns[0])
-            return read_sampled((noise, rate, count), target, what, directions, threads, only_upper)
-        out = Reading.empty(cells.size)
         order = np.argsort(cells, kind="stable")
         starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
+        if self._columns is not None and len(self._columns) == 1 and starts.size * CELLS_PER_TASK > cells.size:
+            noise, rate, count = (x[cells] for x in self._columns[0])  # each cell is one sampled Gaussian
+            return read_sampled((noise, rate, count), target, what, directions, threads, only_upper)
+        out = Reading.empty(cells.size)
         groups = np.split(order, starts[1:])
-        shared = what == EPSILON or not self.is_gaussian  # lines of data serve deltas, too
+        shared = what != DELTA or not self.is_gaussian  # lines of data serve deltas, too
         pieces = [part for group in groups for part in _pieces(group, target, shared, threads)]
 
         def work(start: int, _: int) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
 from fastacct.core.inputs import Cells
-from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, CellJob, Reading, read_job
+from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, CellJob, Reading, read_job
 from fastacct_ext._kernels import Directions, Quantity
 
 __all__ = ["read_whole", "status_within"]
@@ -33,17 +33,29 @@ _SEEN: Final = 1e-200
 def read_whole(
     job: CellJob, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False
 ) -> Reading:
-    """Bounds of a job, and slopes, infinite losses included."""
+    """Bounds of a job, infinite losses included."""
     if not job.lost:
         return read_job(job, target, what, directions, only_upper)
+    if what == THRESHOLD:
+        return _threshold(job, target, directions)
     most = math.fsum(n * max(one.p[1], one.q[1]) for one, n in job.lost)
     if most < _NOTHING and (what != EPSILON or (target > _SEEN).all()):
         return _with_a_little(read_job(job, target, what, directions, only_upper), most, what)
     ways = [way for way in (REMOVE, ADD) if directions in (way, BOTH)]
     found = [_one_way(job, target, what, way) for way in (ways[:1] if job.is_mirrored and job.is_plain else ways)]
     lower, upper = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
-    slope = np.full(target.shape, np.nan)
-    return Reading(lower, upper, slope, np.maximum.reduce([one.status for one in found]))
+    return Reading(lower, upper, np.maximum.reduce([one.status for one in found]))
+
+
+def _threshold(job: CellJob, target: Cells, directions: Directions) -> Reading:
+    """The rate is one of Q: over the mass of Q' it is the same test's of (P', Q')."""
+    way = ADD if directions == ADD else REMOVE
+    log_p, log_q = (math.fsum(n * math.log1p(-0.5 * sum(getattr(one, name))) for one, n in job.lost) for name in "pq")
+    if way == ADD:
+        log_p, log_q = log_q, log_p
+    rate = target * math.exp(min(-log_q, 700.0))
+    found = read_job(job, np.minimum(rate, 0.5 * (1.0 + target)), THRESHOLD, way)
+    return found._replace(lower=found.lower - (log_q - log_p))
 
 
 def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
@@ -83,7 +95,7 @@ def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Re
         low, high = np.log(reading.lower), np.log(reading.upper)
         low, high = low - _PAD * (1.0 + np.abs(low)), np.minimum(high + _PAD * (1.0 + np.abs(high)), 0.0)
         low, high = np.where(reading.lower > 0.0, low, -np.inf), np.where(reading.upper > 0.0, high, -np.inf)
-    return Reading(low, high, reading.slope, status_within(low, high, True))
+    return Reading(low, high, status_within(low, high, True))
 
 
 Ends = tuple[float, float]
@@ -107,7 +119,7 @@ def _epsilon(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, gon
     low = np.where(least > 0.0, np.maximum((least - s[1]) * (1.0 - _ULP), 0.0), 0.0)
     high = np.where(some, np.where(nothing[0], np.inf, high), 0.0)
     low = np.minimum(np.where(some, np.where(nothing[1], np.inf, low), 0.0), high)
-    return Reading(low, high, sides[0].slope, status_of(low, high))
+    return Reading(low, high, status_of(low, high))
 
 
 def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, _: Ends) -> Reading:
@@ -118,4 +130,4 @@ def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, _: En
     high, low = (np.where(target == np.inf, 0.0, one) for one in (high, low))
     high = np.minimum((d[1] + (1.0 - d[1]) * high) * (1.0 + _PAD) + _LEAST * (d[1] > 0.0), 1.0)
     low = np.minimum(np.maximum((d[0] + (1.0 - d[0]) * low) * (1.0 - _PAD), 0.0), high)
-    return Reading(low, high, above.slope, status_of(low, high))
+    return Reading(low, high, status_of(low, high))

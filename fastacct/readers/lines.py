@@ -7,9 +7,10 @@ from bisect import bisect
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells
@@ -41,16 +42,24 @@ Line = Callable[[Any, Any, Any, float], Any]
 """With the functions of `math` for numbers, of `numpy` for arrays."""
 
 
-def supporting_lines(process: Process, fpr: Cells, relation: Relation, threads: int, *, positives: bool) -> Bounds:
-    """Bounds of the false-negative rate, or of the true-positive rate.
+def supporting_lines(
+    process: Process,
+    fpr: Cells,
+    relation: Relation,
+    threads: int,
+    *,
+    positives: bool,
+    where: NDArray[np.bool_] | Literal[True] = True,
+) -> Bounds:
+    """Bounds of the false-negative rate, or of the true-positive rate; elsewhere ones that say nothing.
 
     (epsilon, delta) proves fnr >= 1 - delta - exp(epsilon) fpr and fnr >= exp(-epsilon) (1 - delta - fpr)
     (Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015), each for both orders of the two data sets.
     """
-    tpr: Cells = np.empty(fpr.size)
+    tpr: Cells = np.ones(fpr.size)
     owner, rates = owners(process.shape, fpr.shape), fpr.ravel()
-    for cell in np.unique(owner):
-        mine = np.flatnonzero(owner == cell)
+    for cell in np.unique(owner if where is True else owner[where]):
+        mine = np.flatnonzero((owner == cell) & where)
         job = process.cell(int(cell)) if process.shape else process
         tpr[mine] = _largest(job, rates[mine], relation, threads)
     tpr = tpr.reshape(fpr.shape)

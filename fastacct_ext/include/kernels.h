@@ -34,7 +34,7 @@ typedef struct {
 /* Where the answers of n cells go: what a kernel does not write may be NULL.  What it writes may not, but all that the
  * caller does not want may go to one place. */
 typedef struct {
-    double *lower, *upper; /* certified bounds */
+    double *lower, *upper; /* certified bounds; of a threshold: itself, and how fast the log of the rate falls there */
     double *slope;         /* d log delta/d epsilon at a delta read, NaN where not known */
     double *order;         /* at which Renyi DP found its bound */
     double *value;         /* of kernels that give one number; their status is FA_OK, but of calibration */

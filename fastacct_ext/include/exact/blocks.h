@@ -7,7 +7,7 @@
 
 #include "../kernels.h"
 #include "../late.h"
-#include "exact_readout.h"
+#include "threshold.h"
 
 /* the answer of cell i where nothing is released */
 static void fa_give_nothing(int64_t i, fa_quantity quantity, const fa_answers *out)
@@ -20,8 +20,10 @@ static void fa_give_nothing(int64_t i, fa_quantity quantity, const fa_answers *o
 /* the answer of cell i where there is no noise: the safe side */
 static void fa_give_no_noise(int64_t i, double target, fa_quantity quantity, const fa_answers *out)
 {
-    static const double top[] = {
-        [FA_GIVE_EPSILON] = (double)INFINITY, [FA_GIVE_DELTA] = 1.0, [FA_GIVE_LOG_DELTA] = 0.0};
+    static const double top[] = {[FA_GIVE_EPSILON] = (double)INFINITY,
+                                 [FA_GIVE_DELTA] = 1.0,
+                                 [FA_GIVE_LOG_DELTA] = 0.0,
+                                 [FA_GIVE_THRESHOLD] = 0.0};
     int trivial = quantity == FA_GIVE_EPSILON ? target >= 1.0 : target == INFINITY;
     fa_give_nothing(i, quantity, out);
     if (trivial)
@@ -33,6 +35,22 @@ static void fa_give_no_noise(int64_t i, double target, fa_quantity quantity, con
 /* reads the job that is set at one target; 0 where memory was refused */
 static int fa_exact_give(fa_exact *e, int64_t i, double target, fa_quantity quantity, const fa_answers *out)
 {
+    if (target == e->target) { /* once more */
+        out->lower[i] = out->lower[e->at];
+        out->upper[i] = out->upper[e->at];
+        out->slope[i] = out->slope[e->at];
+        out->status[i] = out->status[e->at];
+        return 1;
+    }
+    e->target = target;
+    e->at = i;
+    e->is_shared = quantity != FA_GIVE_DELTA;
+    if (quantity == FA_GIVE_THRESHOLD) {
+        out->lower[i] = fa_threshold(e, target, out->upper + i);
+        out->slope[i] = NAN;
+        out->status[i] = FA_OK;
+        return !fa_alloc_failed();
+    }
     out->status[i] = (uint8_t)fa_exact_read(e, target, quantity, out->lower + i, out->upper + i);
     out->slope[i] = e->slope;
     return !fa_alloc_failed();
@@ -56,7 +74,7 @@ static int64_t fa_exact_block(const fa_cells *in, const fa_question *ask, double
             fa_give_no_noise(i, in->target[i], ask->quantity, out);
             continue;
         }
-        if (!(i && ask->quantity == FA_GIVE_EPSILON && e.sigma == sigma && e.q == q && e.steps == steps))
+        if (!(i && ask->quantity != FA_GIVE_DELTA && e.sigma == sigma && e.q == q && e.steps == steps))
             fa_exact_set(&e, sigma, q, steps);
         if (!fa_exact_give(&e, i, in->target[i], ask->quantity, out)) {
             i = FA_NO_MEMORY;

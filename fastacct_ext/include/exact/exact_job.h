@@ -12,12 +12,16 @@
 
 #define FA_BEFORE_END 1e-6   /* relative distance from the largest loss where few added steps are still certified */
 #define FA_TIGHT      1e-6   /* relative width up to which the status is FA_OK */
-#define FA_SHARED     0.99   /* expected participations from which all targets near a round one share a line */
 #define FA_NARROW     1e-9   /* width, relative for eps, beyond which another way is tried */
 #define FA_WALL_STEPS 1000.0 /* steps up to which plain sums, which lose no digits, are tried where no end is near */
 #define FA_WALL_NEAR  60.0   /* steps times noise, and square of the deviations up to the end, where they come first */
 #define FA_AT_END     4e-10  /* distance from the largest loss, relative, within which eps is known well enough ... */
 #define FA_NEAR_END   4e-7   /* ... and within which it is where no line is certified */
+
+/* log delta, upper bound, and its slope */
+typedef struct {
+    double log_delta, slope;
+} fa_test;
 
 typedef struct {
     int directions; /* FA_WAYS_ADD | FA_WAYS_REMOVE */
@@ -30,13 +34,17 @@ typedef struct {
     double sigma, q, steps; /* of a single sampled block (q > 0), for closed forms and the fall-back; else q = 0 */
     double end[2];          /* largest loss of a direction when finite: its delta is 0 from there */
     fa_log_moment *moment;  /* scratch of the fall-back, or NULL */
-    double slope;           /* d log delta/d eps at the last delta read, of the direction that decided */
-    fa_cap_work capped[2];  /* lines of directions remove and add */
-    fa_pair *pairs;         /* of the blocks of a job: those of direction remove, then those of direction add */
-    fa_pieces *pieces;      /* likewise */
-    fa_flat_line flat[2];   /* of jobs in which nothing decays */
-    fa_many *many;          /* different sampled Gaussians: their lattice, which is asked first, or NULL ... */
-    const fa_job *job;      /* ... and whose blocks are not there yet, or NULL */
+    double target;          /* of this job that was read last, NaN: none; and where its answer is */
+    int64_t at;
+    int is_shared;         /* whether many deltas of the job are expected to be read */
+    double slope;          /* d log delta/d eps at the last delta read, of the direction that decided */
+    fa_cap_work capped[2]; /* lines of directions remove and add */
+    fa_pair *pairs;        /* of the blocks of a job: those of direction remove, then those of direction add */
+    fa_pieces *pieces;     /* likewise */
+    fa_flat_lines flat[2]; /* of jobs in which nothing decays */
+    fa_test zero[2];       /* delta(0) as fa_threshold sees it, in the direction asked and in the other; 1: not yet */
+    fa_many *many;         /* different sampled Gaussians: their lattice, which is asked first, or NULL ... */
+    const fa_job *job;     /* ... and whose blocks are not there yet, or NULL */
 } fa_exact;
 
 FA_FUNC void fa_exact_free(fa_exact *e)
@@ -46,10 +54,17 @@ FA_FUNC void fa_exact_free(fa_exact *e)
     fa_many_free(e->many);
     free(e->pairs);
     free(e->pieces);
-    fa_flat_line_free(e->flat);
-    fa_flat_line_free(e->flat + 1);
+    fa_flat_lines_free(e->flat);
+    fa_flat_lines_free(e->flat + 1);
     free(e->moment);
     memset(e, 0, sizeof(*e));
+}
+
+/* answers of another job */
+FA_INLINE void fa_exact_forget(fa_exact *e)
+{
+    e->zero[0].log_delta = e->zero[1].log_delta = 1.0;
+    e->target = NAN;
 }
 
 /* 0 when out of memory */
@@ -57,6 +72,7 @@ FA_FUNC int fa_exact_init(fa_exact *e, int directions)
 {
     memset(e, 0, sizeof(*e));
     e->directions = directions;
+    fa_exact_forget(e);
     e->moment = fa_alloc(sizeof(fa_log_moment));
     return e->moment != NULL;
 }
@@ -77,6 +93,7 @@ FA_FUNC void fa_exact_set(fa_exact *e, double sigma, double q, double steps)
     e->sigma = sigma;
     e->q = q;
     e->steps = steps;
+    fa_exact_forget(e);
     e->symmetric = e->only_gaussian = gaussian;
     e->end[0] = INFINITY;
     e->end[1] = gaussian ? INFINITY : -steps * log1p(-q);
@@ -278,14 +295,19 @@ FA_FUNC int fa_is_at_end(const fa_exact *e, int way, double log_delta, double ne
 FA_INLINE int fa_is_narrow(fa_interval r) { return r.upper - r.lower <= FA_NARROW; }
 FA_INLINE int fa_is_narrow_eps(fa_interval r) { return r.upper < INFINITY && r.upper - r.lower <= FA_NARROW * r.upper; }
 
-/* eps by the capped line: that of the nearest round target, but for one mechanism that hardly any record takes part
- * in: there a line serves one target */
+/* eps by the capped line */
 FA_INLINE int fa_capped_eps(fa_cap_work *capped, double log_delta, fa_interval *out)
 {
-    const fa_cap_job *job = &capped->job;
-    return !job->walled && (job->n > 1 || job->mu2 > 0.0 || job->steps * job->blocks[0].q >= FA_SHARED)
-               ? fa_cap_eps_anchored(capped, log_delta, out)
-               : fa_cap_eps(capped, log_delta, out);
+    return fa_cap_is_shared(&capped->job) ? fa_cap_eps_anchored(capped, log_delta, out)
+                                          : fa_cap_eps(capped, log_delta, out);
+}
+
+/* log delta by the capped line, and its slope */
+FA_INLINE int fa_capped_log_delta(const fa_exact *e, fa_cap_work *capped, double eps, fa_interval *out,
+                                  double *slope_out)
+{
+    return e->is_shared ? fa_cap_log_delta_shared(capped, eps, out, slope_out)
+                        : fa_cap_log_delta(capped, eps, 0.0, out, slope_out);
 }
 
 #endif

@@ -37,7 +37,7 @@ FA_FUNC fa_interval fa_ended_log_delta(fa_exact *e, int way, double eps)
      */
     if (walled && eps > e->end[way] * (1.0 - FA_BEFORE_END)) {
         fa_set_wall(work, 1);
-        if (fa_cap_log_delta(work, e->end[way] * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
+        if (fa_capped_log_delta(e, work, e->end[way] * (1.0 - FA_BEFORE_END), &d, &e->slope)) {
             r.upper = d.upper;
             return r;
         }
@@ -46,7 +46,7 @@ FA_FUNC fa_interval fa_ended_log_delta(fa_exact *e, int way, double eps)
         if (walled && !fa_may_be_walled(&work->job))
             continue;
         fa_set_wall(work, walled);
-        if (fa_cap_log_delta(work, eps, &d, &slope)) {
+        if (fa_capped_log_delta(e, work, eps, &d, &slope)) {
             r = fa_share(r, d);
             e->slope = slope;
             found = 1;
@@ -72,7 +72,7 @@ FA_FUNC fa_interval fa_data_log_delta(fa_exact *e, int way, double eps)
         if (!rays && !(fallen > 0.0))
             continue;
         else if (rays ? fa_flat_log_delta(&work->job, e->flat + way, eps, &d, &slope)
-                      : fa_cap_log_delta(work, eps, &d, &slope)) {
+                      : fa_capped_log_delta(e, work, eps, &d, &slope)) {
             r = fa_share(r, d);
             e->slope = slope;
             found = 1;
@@ -128,7 +128,7 @@ FA_FUNC fa_interval fa_log_delta_way(fa_exact *e, int way, double eps)
         return fa_data_log_delta(e, way, eps);
     if (e->capped[way].job.is_add)
         return fa_ended_log_delta(e, way, eps);
-    if (!fa_cap_log_delta(e->capped + way, eps, &r, &e->slope))
+    if (!fa_capped_log_delta(e, e->capped + way, eps, &r, &e->slope))
         r.upper = fa_cap_upper(e->capped + way, eps, &e->slope);
     return r;
 }

@@ -70,7 +70,7 @@ FA_FUNC int fa_gradient_way(fa_exact *e, int way, double eps, double log_delta, 
     else if (capped->certified)
         fa_gradient_capped(capped, eps, target, width, out);
     else {
-        if (capped->job.n == 0 || !fa_cap_log_delta(capped, eps, &at, &slope) || !capped->certified)
+        if (capped->job.n == 0 || !fa_cap_log_delta(capped, eps, 0.0, &at, &slope) || !capped->certified)
             return 0;
         fa_gradient_capped(capped, eps, NAN, at.upper - at.lower, out);
     }

@@ -1,4 +1,5 @@
-/* line/capped_eps.h -- certified eps(delta) from a capped line: one of its own, or one that all targets near it share.
+/* line/capped_eps.h -- certified eps(delta) from a capped line: one of its own, or one that all targets near it share;
+ * certified delta(eps) from one that is shared.
  */
 #ifndef FA_LINE_CAPPED_EPS_H
 #define FA_LINE_CAPPED_EPS_H
@@ -11,6 +12,7 @@
 #define FA_CAP_CALM    1.2 /* noise from which on it is every third: below, one step's loss moves epsilon further ... */
 #define FA_CAP_JUMPY   0.8 /* ... and below this every one, but for more than so many mechanisms: */
 #define FA_CAP_SEVERAL 8
+#define FA_CAP_SHARED  0.99 /* expected participations from which all targets near a round one share a line */
 #define FA_CAP_FINE    4e-9 /* width of eps that another line need not better */
 
 /* what a line is drawn for: how small its errors are to be, from which width of eps on it is drawn once more, how near
@@ -57,9 +59,9 @@ FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_a
     g.quadrature *= line;
     g.rounding *= line * fa_max(1.0, eps / a->eps);
     g.put *= exp(g.put_rate * by - value);
-    g.floor *= exp(fa_max(work->job.walled ? p->low * by : -(p->low - 1.0) * by,
-                          p->is_bare ? -(p->right - 1.0) * by : -INFINITY) -
-                   value);
+    g.floor *= exp(
+        fa_max(work->job.walled ? p->low * by : -(p->low - 1.0) * by, p->is_bare ? -(p->right - 1.0) * by : -INFINITY) -
+        value);
     if (work->job.walled)
         g.put = fa_cap_wall_lost(&work->job, eps, log_value);
     g.alias *= exp(fa_max(-(p->left - 1.0) * by, -(p->right - 1.0) * by) - value);
@@ -138,8 +140,8 @@ FA_FUNC int fa_cap_eps(fa_cap_work *work, double log_delta, fa_interval *out)
     for (;; aim.effort.caps = fa_cap_next_caps(&work->job, &aim.effort)) {
         if (kept.upper < INFINITY && kept.upper - kept.lower <= FA_CAP_FINE * kept.upper)
             break;
-        work->certified =
-            fa_cap_settle(work, log_delta, &aim, &a) && fa_cap_eps_on(work, &a, log_delta, INFINITY, &found);
+        work->certified = fa_cap_settle(work, log_delta, &aim, &a) &&
+                          fa_cap_eps_on(work, &a, log_delta, INFINITY, &found);
         if (work->certified)
             kept = fa_share(kept, found);
         if (!fa_cap_next_caps(&work->job, &aim.effort) || a.g.put > 0.5 * a.g.up) /* lower caps leave more to it */
@@ -180,6 +182,13 @@ FA_FUNC void fa_cap_anchor_line(fa_cap_work *work, double log_delta)
     work->anchor = anchor;
 }
 
+/* whether all targets near a round one share a line: not where hardly any record takes part in one mechanism, and a
+ * line serves one target */
+FA_INLINE int fa_cap_is_shared(const fa_cap_job *job)
+{
+    return !job->walled && (job->n > 1 || job->mu2 > 0.0 || job->steps * job->blocks[0].q >= FA_CAP_SHARED);
+}
+
 /* eps at log delta from the line that serves all targets near it, else from one of its own.  0: not certified, *out is
  * untouched */
 FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval *out)
@@ -189,6 +198,33 @@ FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval
     if (fa_cap_eps_on(work, &work->anchored, log_delta, FA_CAP_WIDTH, out))
         return work->certified = 1;
     return fa_cap_eps(work, log_delta, out);
+}
+
+/* log delta at eps from the line that serves all targets about an odd multiple of half a deviation of the losses, or of
+ * about so much, else from one of its own.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_log_delta_shared(fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
+{
+    double unit = exp2(floor(log2(0.7 * sqrt(work->job.variance + work->job.mu2)))),
+           anchor = unit * (floor(eps / unit) + 0.5), pad;
+    fa_cap_answer *a = &work->anchored;
+    fa_cap_reading r;
+    fa_cap_ledger g;
+    if (!fa_cap_is_shared(&work->job) || !(anchor < INFINITY))
+        return fa_cap_log_delta(work, eps, 0.0, out, slope_out);
+    if (work->anchor != anchor)
+        (void)fa_cap_log_delta(work, anchor, FA_CAP_SPARE, &(fa_interval){0.0, 0.0}, slope_out);
+    work->anchor = anchor;
+    r = fa_cap_read(&work->job, &work->line, eps);
+    if (a->eps == anchor && r.log_value == r.log_value) {
+        g = fa_cap_move_ledger(work, a, eps, r.log_value);
+        if (g.up + g.down < FA_CAP_WIDTH) {
+            pad = 8.0 * FA_EPS * (1.0 + fabs(r.log_value));
+            *out = (fa_interval){r.log_value + log1p(-g.down) - pad, r.log_value + log1p(g.up) + pad};
+            *slope_out = r.slope;
+            return work->certified = 1;
+        }
+    }
+    return fa_cap_log_delta(work, eps, 0.0, out, slope_out);
 }
 
 #endif

@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     fa_cap_job job;
     fa_cap_line line;
-    double anchor;          /* log delta, a power of 1/10, that the line was drawn for, 0: none ... */
+    double anchor;          /* log delta, a power of 1/10, or eps (> 0) that the line was drawn for, 0: none ... */
     fa_cap_answer anchored; /* ... and eps there, 0: there is no line */
     int certified;          /* whether the line's ledger is closed and its answer stands */
 } fa_cap_work;
@@ -236,8 +236,9 @@ FA_INLINE int fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effor
     return job->mixtures && effort->caps < 2 ? (job->dip > 0.0 ? effort->caps + 1 : 2) : 0;
 }
 
-/* log delta at eps: what all lines that are drawn for it have in common.  0: not certified, *out is untouched */
-FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, double *slope_out)
+/* log delta at eps: what all lines that are drawn for it have in common; the last one's answer is kept.  spare: logs by
+ * which their errors are smaller than usual.  0: not certified, *out is untouched */
+FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_interval *out, double *slope_out)
 {
     fa_cap_job *job = &work->job;
     fa_cap_effort effort = fa_cap_usual_effort();
@@ -247,7 +248,9 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
     fa_cap_reading r;
     double pad, size = NAN;
     int round, with_floor = fa_cap_is_near_wall(job);
-    work->anchor = 0.0;
+    work->anchor = work->anchored.eps = 0.0;
+    effort.tolerance += spare;
+    effort.need += 0.25 * spare;
     for (round = 0; round < 3; round++) {
         work->certified = 0;
         if (!fa_cap_place_deep(job, &effort, eps, size == size ? at.v : 0.0, &at) ||
@@ -268,6 +271,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, fa_interval *out, do
             *slope_out = r.slope;
             work->certified = 1;
         }
+        work->anchored = (fa_cap_answer){eps, r, g};
         if (g.up + g.down < FA_CAP_WIDTH)
             break;
         if (!(g.up + g.down < INFINITY) && fa_cap_next_caps(job, &effort)) {
@@ -289,7 +293,7 @@ FA_FUNC int fa_cap_is_free(fa_cap_work *work, double log_delta)
 {
     fa_interval at_zero;
     double slope;
-    return fa_cap_log_delta(work, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
+    return fa_cap_log_delta(work, 0.0, 0.0, &at_zero, &slope) && at_zero.upper <= log_delta;
 }
 
 #define FA_CAP_CHANGE 0.0045 /* rate times distance: entries against delta change by e^0.009, 0.905 % ... */

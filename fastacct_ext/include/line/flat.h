@@ -5,30 +5,41 @@
 #include "lattice_line.h"
 #include "ray_line.h"
 
-/* either line.  One that is drawn at a multiple of `unit` serves all targets near it: answers do not depend on what was
- * asked before */
+#define FA_FLAT_NEAR  1e-8 /* relative errors of delta with which a line serves a target that is not its own */
+#define FA_FLAT_LINES 4    /* that are kept for other targets */
+
+/* either line */
 typedef struct {
     fa_ray_line ray;
     fa_lattice_line lattice;
-    double spacing;            /* of the lattice that all losses are on; 0: none is known */
-    int by_lattice;            /* which of both is drawn */
-    double unit, anchor, none; /* 0: not known yet; where it is drawn, and where none could be, or NaN */
+    int by_lattice;      /* which of both is drawn */
+    double anchor, none; /* where it is drawn, and where none could be, or NaN */
 } fa_flat_line;
 
-#define FA_FLAT_NEAR 1e-8 /* relative errors of delta with which a line serves a target that is not its own */
+/* Lines at multiples of `unit`, each of which serves all targets near it, and one of a target's own: answers do not
+ * depend on what was asked before */
+typedef struct {
+    fa_flat_line shared[FA_FLAT_LINES], own;
+    double spacing, unit; /* of the lattice that all losses are on, 0: none is known; 0: not known yet */
+} fa_flat_lines;
 
-FA_FUNC void fa_flat_line_free(fa_flat_line *line)
+FA_FUNC void fa_flat_lines_free(fa_flat_lines *lines)
 {
-    fa_ray_line_free(&line->ray);
-    fa_lattice_line_free(&line->lattice);
+    int i;
+    for (i = 0; i <= FA_FLAT_LINES; i++) {
+        fa_flat_line *line = i < FA_FLAT_LINES ? lines->shared + i : &lines->own;
+        fa_ray_line_free(&line->ray);
+        fa_lattice_line_free(&line->lattice);
+    }
 }
 
 FA_INLINE double fa_flat_c(const fa_flat_line *line) { return line->by_lattice ? line->lattice.c : line->ray.c; }
 
 /* 0: none */
-FA_FUNC int fa_flat_draw(fa_cap_job *job, fa_flat_line *line, const fa_flat_place *at, double eps, double ref)
+FA_FUNC int fa_flat_draw(fa_cap_job *job, fa_flat_line *line, double spacing, const fa_flat_place *at, double eps,
+                         double ref)
 {
-    line->by_lattice = line->spacing > 0.0 && fa_lattice_draw(job, &line->lattice, at, line->spacing, eps, ref);
+    line->by_lattice = spacing > 0.0 && fa_lattice_draw(job, &line->lattice, at, spacing, eps, ref);
     return line->by_lattice || fa_ray_draw(job, &line->ray, at, eps, ref);
 }
 
@@ -38,7 +49,7 @@ FA_FUNC fa_flat_reading fa_flat_read(fa_flat_line *line, double eps)
 }
 
 /* a line for targets up to `spread` from eps.  0: none */
-FA_FUNC int fa_flat_at(fa_cap_job *job, fa_flat_line *line, double eps, double spread)
+FA_FUNC int fa_flat_at(fa_cap_job *job, fa_flat_line *line, double spacing, double eps, double spread)
 {
     fa_flat_place at;
     int round;
@@ -48,7 +59,7 @@ FA_FUNC int fa_flat_at(fa_cap_job *job, fa_flat_line *line, double eps, double s
     at.spread = spread;
     for (round = 0; round < 3; round++) {
         fa_flat_reading r;
-        if (!fa_flat_draw(job, line, &at, eps, fa_min(-1e-3, at.log_size)))
+        if (!fa_flat_draw(job, line, spacing, &at, eps, fa_min(-1e-3, at.log_size)))
             return 0;
         r = fa_flat_read(line, eps);
         if (fabs(r.log_value - at.log_size) < 3.0 || r.up + r.down < 0.1 * FA_FLAT_NEAR)
@@ -59,41 +70,48 @@ FA_FUNC int fa_flat_at(fa_cap_job *job, fa_flat_line *line, double eps, double s
     return 1;
 }
 
-/* the line that serves the targets about eps: half a standard deviation of the losses under P apart.  0: none */
-FA_FUNC int fa_flat_near(fa_cap_job *job, fa_flat_line *line, double eps)
+/* the line that serves the targets about eps: half a standard deviation of the losses under P apart.  NULL: none */
+FA_FUNC fa_flat_line *fa_flat_near(fa_cap_job *job, fa_flat_lines *lines, double eps)
 {
-    double anchor;
-    if (!(line->unit > 0.0)) {
+    double anchor, steps;
+    fa_flat_line *line;
+    int i;
+    if (!(lines->unit > 0.0)) {
         fa_flat_place at;
         if (!fa_flat_find(job, 0.0, 0.0, &at))
-            return 0;
-        line->unit = exp2(floor(log2(0.7 * sqrt(fa_flat_k(job, 1.0).d2))));
-        line->anchor = line->none = NAN;
+            return NULL;
+        lines->unit = exp2(floor(log2(0.7 * sqrt(fa_flat_k(job, 1.0).d2))));
+        for (i = 0; i < FA_FLAT_LINES; i++)
+            lines->shared[i].anchor = lines->shared[i].none = NAN;
     }
-    anchor = line->unit * floor(eps / line->unit + 0.5);
+    steps = floor(eps / lines->unit + 0.5);
+    if (!(lines->unit > 0.0) || !(steps < 1e15))
+        return NULL;
+    anchor = lines->unit * steps;
+    line = lines->shared + (int)fmod(steps, FA_FLAT_LINES);
     if (line->anchor == anchor)
-        return 1;
-    if (line->none == anchor || !(anchor < 0.99 * job->top) || !(line->unit > 0.0))
-        return 0;
-    if (fa_flat_at(job, line, anchor, 0.5 * line->unit))
-        return 1;
+        return line;
+    if (line->none == anchor || !(anchor < 0.99 * job->top))
+        return NULL;
+    if (fa_flat_at(job, line, lines->spacing, anchor, 0.5 * lines->unit))
+        return line;
     line->none = anchor;
-    return 0;
+    return NULL;
 }
 
 /* log delta at eps.  0: not certified */
-FA_FUNC int fa_flat_log_delta(fa_cap_job *job, fa_flat_line *line, double eps, fa_interval *out, double *slope_out)
+FA_FUNC int fa_flat_log_delta(fa_cap_job *job, fa_flat_lines *lines, double eps, fa_interval *out, double *slope_out)
 {
     fa_flat_reading r = {NAN, NAN, INFINITY, INFINITY};
+    fa_flat_line *line;
     if (!fa_flat_is_for(job))
         return 0;
-    if (fa_flat_near(job, line, eps))
+    if ((line = fa_flat_near(job, lines, eps)) != NULL)
         r = fa_flat_read(line, eps);
     if (!(r.up + r.down < FA_FLAT_NEAR)) {
-        if (!fa_flat_at(job, line, eps, 0.0))
+        if (!fa_flat_at(job, &lines->own, lines->spacing, eps, 0.0))
             return 0;
-        line->anchor = NAN;
-        r = fa_flat_read(line, eps);
+        r = fa_flat_read(&lines->own, eps);
     }
     if (!(r.up + r.down < 0.1))
         return 0;
@@ -149,8 +167,9 @@ FA_FUNC fa_flat_reading fa_flat_solve(fa_flat_line *line, double log_delta, doub
 }
 
 /* eps at log_delta.  0: not certified */
-FA_FUNC int fa_flat_eps(fa_cap_job *job, fa_flat_line *line, double log_delta, fa_interval *out)
+FA_FUNC int fa_flat_eps(fa_cap_job *job, fa_flat_lines *lines, double log_delta, fa_interval *out)
 {
+    fa_flat_line *line;
     fa_flat_place at;
     fa_flat_reading r;
     double eps;
@@ -158,17 +177,16 @@ FA_FUNC int fa_flat_eps(fa_cap_job *job, fa_flat_line *line, double log_delta, f
     if (!fa_flat_is_for(job) || !fa_flat_find(job, 0.0, log_delta, &at))
         return 0;
     eps = fa_max(1e-9, fa_min(at.eps, 0.999 * job->top));
-    for (round = 0; round < 3 && fa_flat_near(job, line, eps); round++) {
+    for (round = 0; round < 3 && (line = fa_flat_near(job, lines, eps)) != NULL; round++) {
         double start = line->anchor;
         r = fa_flat_solve(line, log_delta, 0.0, job->top, &eps);
-        if (fabs(eps - start) <= 0.5 * line->unit && r.up + r.down < FA_FLAT_NEAR &&
+        if (fabs(eps - start) <= 0.5 * lines->unit && r.up + r.down < FA_FLAT_NEAR &&
             fa_flat_ends_of(line, log_delta, eps, &r, out))
             return 1;
     }
-    for (round = 0; round < 6; round++) {
+    for (round = 0, line = &lines->own; round < 6; round++) {
         double start = eps;
-        line->anchor = NAN;
-        if (!fa_flat_draw(job, line, &at, eps, log_delta))
+        if (!fa_flat_draw(job, line, lines->spacing, &at, eps, log_delta))
             return 0;
         r = fa_flat_solve(line, log_delta, 0.0, job->top, &eps);
         if (fabs(eps - start) * (fa_flat_c(line) - 1.0) < 2.0 && r.up < 0.05 &&
