@@ -261,3 +261,35 @@ def test_epsilons_next_to_places_of_the_sum(kinds):
                     true = sum((x * -expm1(mpf(epsilon) - loss) for loss, x in sums if loss > epsilon), mpf(0))
                     lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon)
                     assert lower <= true <= upper
+
+
+def many_laplaces(scales, epsilon, spacing):
+    """Delta of one release of Laplace noise of each scale: losses split onto a lattice with their means, by FFT."""
+    size = 1 << math.ceil(math.log2(2.0 * sum(1.0 / b for b in scales) / spacing + 10.0))
+    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+    x = (np.arange(20_000) + 0.5) / 20_000
+    for b in scales:
+        loss = np.concatenate([[1.0 / b, -1.0 / b], (1.0 - 2.0 * x) / b]) / spacing
+        mass = np.concatenate([[0.5, 0.5 * math.exp(-1.0 / b)], np.exp(-x / b) / (2.0 * b) / x.size])
+        place = np.floor(loss).astype(int)
+        one = np.zeros(size)
+        np.add.at(one, place % size, mass * (1.0 - loss + place))
+        np.add.at(one, (place + 1) % size, mass * (loss - place))
+        spectrum *= np.fft.rfft(one)
+    losses = ((np.arange(size) + size // 2) % size - size // 2) * spacing
+    return float(np.sum(np.fft.irfft(spectrum, size) * np.maximum(0.0, -np.expm1(epsilon - losses))))
+
+
+@pytest.mark.parametrize(
+    ("scales", "epsilon"), [(np.linspace(2.0, 20.0, 200), 8.0), (np.geomspace(1.5, 15.0, 100), 6.0)]
+)
+def test_very_many_kinds_of_ends(scales, epsilon):
+    """What the line leaves out is bounded on average; the lattice's error falls as the square of its spacing."""
+    job = sum((fa.Laplace(float(b)) for b in scales), fa.Process())
+    lower, upper, status = fa.log_delta_bounds(job, epsilon=epsilon)
+    coarse, fine = (math.log(many_laplaces(scales, epsilon, spacing)) for spacing in (4e-4, 2e-4))
+    assert status == Status.TIGHT
+    assert lower <= fine + (fine - coarse) / 3.0 <= upper
+    found = fa.epsilon_bounds(job, delta=math.exp(upper))
+    assert found.status == Status.TIGHT
+    assert found.lower <= epsilon <= found.upper * (1.0 + 1e-6)

@@ -48,7 +48,9 @@ __all__ = ["Contour", "kernel_directions"]
 
 Index = NDArray[np.intp]
 _EVERYDAY: Final = 1e-3
-"""A delta: where no line certifies its epsilon, none is worth its time on other points of the curve."""
+"""A delta: where no line certifies its epsilon, none is worth its time on other points of the curve ..."""
+_NARROW: Final = 1e-8
+"""... nor where one is wider than this of itself: it is dear, and three points enclose a minimum in vain."""
 
 
 def kernel_directions(relation: Relation) -> Directions:
@@ -95,10 +97,10 @@ class Contour:
 
     @cached
     def is_certain(self) -> bool:
-        """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell."""
+        """Whether all losses are mixtures or data, and the kernels certify an everyday epsilon of each cell well."""
         at = np.array([_EVERYDAY])
         found = [self.read_cell(cell, at, EPSILON) for cell in range(math.prod(self.shape))]
-        return not self.is_apart and all(one is not None and one[0].status[0] == Status.TIGHT for one in found)
+        return not self.is_apart and all(one is not None and _is_narrow(one[0]) for one in found)
 
     @cached
     def is_apart(self) -> bool:
@@ -225,6 +227,10 @@ class Contour:
 
         in_pieces(len(pieces), threads, work)
         return out
+
+
+def _is_narrow(reading: Reading) -> bool:
+    return bool(reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0])
 
 
 def _pieces(group: Index, target: Cells, shared: bool, threads: int) -> list[Index]:

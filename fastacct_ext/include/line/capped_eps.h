@@ -112,10 +112,10 @@ FA_FUNC int fa_cap_settle(fa_cap_work *work, double log_delta, const fa_cap_aim 
         if (!near)
             return 0;
         if (near == 2) {
-            if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g))
+            if (!fa_cap_close(job, line, &effort, a->eps, &a->r, &a->g) || fa_cap_is_hopeless(line, &a->g))
                 return 0;
             width = 1.0 / (-a->r.slope * a->eps);
-            if (harder == 2 || (a->g.up + a->g.down) * width < aim->good)
+            if (harder == 2 || (a->g.up + a->g.down) * width < fa_max(aim->good, fa_cap_good(line)))
                 return a->r.slope < 0.0;
             if (aim->kept && fa_cap_eps_on(work, a, log_delta, INFINITY, &found))
                 *aim->kept = fa_share(*aim->kept, found);
@@ -195,7 +195,7 @@ FA_FUNC int fa_cap_eps_anchored(fa_cap_work *work, double log_delta, fa_interval
 {
     work->certified = 0;
     fa_cap_anchor_line(work, log_delta);
-    if (fa_cap_eps_on(work, &work->anchored, log_delta, FA_CAP_WIDTH, out))
+    if (fa_cap_eps_on(work, &work->anchored, log_delta, fa_cap_good(&work->line), out))
         return work->certified = 1;
     return fa_cap_eps(work, log_delta, out);
 }
@@ -217,7 +217,7 @@ FA_FUNC int fa_cap_log_delta_shared(fa_cap_work *work, double eps, fa_interval *
     r = fa_cap_read(&work->job, &work->line, eps);
     if (a->eps == anchor && r.log_value == r.log_value) {
         g = fa_cap_move_ledger(work, a, eps, r.log_value);
-        if (g.up + g.down < FA_CAP_WIDTH) {
+        if (g.up + g.down < fa_cap_good(&work->line)) {
             pad = 8.0 * FA_EPS * (1.0 + fabs(r.log_value));
             *out = (fa_interval){r.log_value + log1p(-g.down) - pad, r.log_value + log1p(g.up) + pad};
             *slope_out = r.slope;

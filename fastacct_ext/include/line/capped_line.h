@@ -12,13 +12,14 @@
 #include "capped_floor.h"
 
 #define FA_CAP_LONGER  1.11 /* by what a tail's curve may be longer than the real line: sqrt(1 + 0.475^2) */
-#define FA_CAP_SCRATCH 7 /* arrays over the points for the ledger */
+#define FA_CAP_SCRATCH 7    /* arrays over the points for the ledger */
 
 struct fa_cap_line {
     fa_cap_plan plan;
     double eps, ref;              /* F is kept at eps, over exp(ref) */
     double reach;                 /* Im u up to which the nodes are fine enough */
     int n, made, capacity;        /* points read, points computed */
+    int spread;                   /* whether the tail is bounded on average, since |F| does not decay */
     int closed;                   /* whether the tail is bounded: the nodes' phasors are scratch from then on */
     double *log_f, *arg_f, *size; /* log |F|, its angle, |F|; the first point counts half */
     double *log_all;              /* with a floor: log of |B0^T/(u (u-1))| likewise */
@@ -100,9 +101,9 @@ FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
         l[j] += shift;
     s->mean_error = FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass));
     if (block->pair)
-        s->mean_error += fa_cap_right_end(block, 1.0, 1.0) +
-                         (fa_cap_falls(block) ? fa_cap_left_end(block, 0.0, 1.0, 2)
-                                              : 0.5 * exp(-0.5 * first * first) * kappa * kappa);
+        s->mean_error += fa_cap_right_end(block, 1.0, 1.0) + (fa_cap_falls(block)
+                                                                  ? fa_cap_left_end(block, 0.0, 1.0, 2)
+                                                                  : 0.5 * exp(-0.5 * first * first) * kappa * kappa);
 }
 
 /* walled: losses relative to their tilted mean */
