@@ -348,6 +348,19 @@ def test_one_release_of_laplace_noise_is_known_from_both_sides(size):
     assert (found.upper - found.lower <= 1e-6).all()
 
 
+@pytest.mark.parametrize("job", [fa.Laplace(5.0) * 10, fa.DiscreteGaussian(4.0) * 7, fa.ApproxDP(0.5, 1e-6) * 3])
+def test_of_losses_that_are_their_own_mirror_images_one_direction_is_all(job):
+    whole = fa.tradeoff_bounds(job, RATES)
+    for way in ("remove", "add"):
+        one = fa.tradeoff_bounds(job, RATES, neighbors=way)
+        assert (one.lower <= whole.upper * (1.0 + 1e-12)).all()
+        assert (whole.lower <= one.upper * (1.0 + 1e-12)).all()
+        assert one.lower == pytest.approx(whole.lower, rel=1e-8, abs=1e-11)
+    one_sided = fa.Laplace(5.0).poisson(0.1) * 10
+    assert not contour.Contour(one_sided, "add_remove").is_symmetric
+    assert contour.Contour(job, "add_remove").is_symmetric
+
+
 def test_one_response_is_two_lines():
     """Kairouz, Oh, Viswanath 2015."""
     found = fa.tradeoff_bounds(fa.PureDP(1.0), fpr=RATES)

@@ -14,6 +14,7 @@ from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
 from fastacct.readers.lines import supporting_lines
 from fastacct.readers.roc import PAD, error_rates, meet
+from fastacct_ext._kernels import Directions
 
 __all__ = ["bayes_risk", "rates"]
 
@@ -37,8 +38,9 @@ def rates(
     if relation not in _REVERSE and not is_exact_curve(process, relation):
         return supporting_lines(process, fpr, relation, threads, positives=positives)
     job, x = contour_of(process, relation, _ONE_WAY), np.ascontiguousarray(fpr).ravel()
-    one_by_one = job.directions == BOTH and not job.is_mirrored and not convex
-    ways = (REMOVE, ADD) if one_by_one else (job.directions,)
+    ways: tuple[Directions, ...] = (job.directions,)
+    if job.directions == BOTH and not job.is_mirrored and not convex:
+        ways = (REMOVE,) if job.is_symmetric else (REMOVE, ADD)
     each = [error_rates(job, owners(job.shape, shape), x, way, threads, both=both) for way in ways]
     if positives:
         lower, upper = (np.max([one[i] for one, _ in each], axis=0) for i in (0, 1))

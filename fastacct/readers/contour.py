@@ -76,6 +76,12 @@ class Contour:
         """Whether all losses are Gaussian mixtures."""
         return self._process.is_gaussian
 
+    @cached
+    def is_symmetric(self) -> bool:
+        """Whether both directions are one because each loss is its own mirror image."""
+        jobs = () if self._columns is not None else map(self._job, range(math.prod(self.shape)))
+        return self._columns is None and all(job.is_mirrored and job.is_plain for job in jobs)
+
     @staticmethod
     def reads(process: Process) -> bool:
         """Whether all losses are Gaussian mixtures that increase in the output."""
