@@ -222,3 +222,12 @@ def test_one_sampled_step_next_to_its_largest_loss(noise, rate, epsilon):
 def test_delta_comes_back_close_below_the_sum_of_pure_guarantees(job, delta, neighbors):
     epsilon = fa.epsilon(job, delta=delta, neighbors=neighbors)
     assert fa.delta(job, epsilon=epsilon, neighbors=neighbors) <= delta * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1e300, 1e308])
+def test_epsilons_far_beyond_all_losses_are_answered_beside_losses_that_reach_infinity(epsilon):
+    """A grid counted its steps up to there, which overflowed: what is left is the mass at infinity."""
+    job = fa.Gaussian(3.0) * 5 + fa.ApproxDP(0.1, 1e-6) * 3
+    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon)
+    assert lower <= 1.0 - (1.0 - 1e-6) ** 3 <= upper * (1.0 + 1e-9)
+    assert upper - lower <= 1e-9 * upper

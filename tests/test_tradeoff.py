@@ -361,6 +361,13 @@ def test_of_losses_that_are_their_own_mirror_images_one_direction_is_all(job):
     assert contour.Contour(job, "add_remove").is_symmetric
 
 
+@pytest.mark.parametrize(("epsilon", "fpr"), [(0.8, 0.1), (1.2450898035345461, 0.001)])
+def test_rates_below_the_smallest_double_are_not_nothing(epsilon, fpr):
+    """Beyond losses of 745 exp underflows: the error of 1,000 responses, about 1e-121 and 1e-258, was said to be 0."""
+    found = fa.tradeoff_bounds(fa.RandomizedResponse(epsilon) * 1000, fpr, neighbors="replace_one")
+    assert found.upper > 1e-259
+
+
 def test_one_response_is_two_lines():
     """Kairouz, Oh, Viswanath 2015."""
     found = fa.tradeoff_bounds(fa.PureDP(1.0), fpr=RATES)

@@ -32,6 +32,9 @@ _BEYOND: Final = 1e300
 """Above the largest sum of finite losses."""
 _WIDENINGS: Final = 14
 _LEAST_STEP: Final = 1e-9
+_DEEP: Final = -690.0
+_TINY: Final = 1e-290
+"""Left of the former exp(e) has no digits: it is less than the latter, and more than nothing."""
 _OUT: Final = 1.0 + 4.0 * PAD
 """Beyond a corner: at the largest loss itself little is known of delta, beyond it that it is 0."""
 _WORSE: Final = 1.0 - 1e-9
@@ -228,7 +231,7 @@ def _value(x: Cells, e: Cells, log_lower: Cells, log_upper: Cells) -> Rates:
     y, y_pad = 1.0 - x, PAD * shrink
     fnr_lower = np.where(right, 1.0 - tpr_upper - PAD, shrink * (y - high) - y_pad * (y + high))
     fnr_upper = np.where(right, 1.0 - tpr_lower + PAD, shrink * (y - low) + y_pad * (y + low))
-    return Rates(tpr_lower, tpr_upper, fnr_lower, fnr_upper)
+    return Rates(tpr_lower, tpr_upper, fnr_lower, fnr_upper + np.where(e < _DEEP, _TINY, 0.0))
 
 
 def _mirrored(value: Rates) -> tuple[Cells, Cells]:

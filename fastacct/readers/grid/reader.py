@@ -245,7 +245,7 @@ class Grid:
         index = self._index_at(epsilon)
         border = self._border(index - 1) if index else None
         start, step = max(border.epsilon, 0.0) if border else 0.0, _STEP / self._place(index).rate
-        return index, start + math.floor((epsilon - start) / step) * step, step
+        return index, start + math.floor(min((epsilon - start) / step, 1e300)) * step, step
 
     def _guess(self, log_delta: float) -> tuple[float, float, int, float, float]:
         """A delta, rounded down in steps, and the step: logarithms; the place next to its saddle point, about its

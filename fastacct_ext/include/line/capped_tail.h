@@ -278,6 +278,8 @@ FA_FUNC double fa_cap_tail_spread(fa_cap_job *job, fa_cap_line *line, double eps
         for (b = 0; b < job->n; b++)
             if (job->blocks[b].most <= 0.0 && (!next || job->blocks[b].most > next->most))
                 next = job->blocks + b;
+        if (!next)
+            break;
         half = floor(0.5 * next->steps + 0.5 * turn);
         turn ^= next->steps - 2.0 * floor(0.5 * next->steps) != 0.0;
         fa_cap_give(next, line, half, next->steps - half, log_one, log_other);
