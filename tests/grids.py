@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fastacct.core.bounds import Bounds
 from fastacct.losses.loss import ROUNDING, Bracket, Part
-from fastacct.losses.measure import GridMeasure
+from fastacct.losses.measure import GridMeasure, Lowered
 from fastacct.losses.mixture import mixture_bracket
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.grid.window import Window
@@ -38,3 +40,11 @@ def window(measure: GridMeasure, is_upper: bool) -> Window:
     size = measure.spacing * (measure.mass.size - 1)
     slack, top = measure.slack + 4.0 * ROUNDING * (abs(measure.origin) + size), measure.origin + size
     return Window(is_upper, measure.origin, measure.spacing, measure.mass, measure.infinite, slack, top)
+
+
+def lower_delta(lowered: Lowered, epsilon: float) -> float:
+    """What a lower measure says of delta of one release."""
+    place = (epsilon - lowered.dots.origin) / lowered.dots.spacing
+    cells = [math.floor(place + off) for off in (-1e-9, 1e-9)]  # of two cells at a point
+    rest = max((float(lowered.rest[k]) for k in cells if 0 <= k < lowered.rest.size), default=0.0)
+    return window(lowered.below, False).delta(epsilon) - rest

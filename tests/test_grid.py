@@ -310,15 +310,6 @@ def test_a_target_has_the_same_bits_alone_and_among_others():
         assert together.delta(target) == Grid([Part(loss, 200)], 1e-3).delta(target)
 
 
-@pytest.mark.parametrize("scale", [5.0, 0.5])
-def test_the_first_grids_of_a_place_tell_what_all_grids_of_a_target_tell(scale):
-    parts = [Part(laplace(scale).remove, 30)]
-    grid, other = Grid(parts, 1e-4), Grid(parts, 1e-4)
-    other._settled = lambda index, epsilon: None
-    for epsilon in np.linspace(0.01, 6.0 / scale, 25).tolist():
-        assert grid.delta(epsilon) == other.delta(epsilon)
-
-
 def test_beyond_all_finite_losses_only_what_is_infinite_is_left():
     job = fa.TruncatedLaplace(1.0, 12.0).poisson(0.1) * 2
     lower, upper, _ = fa.delta_bounds(job, epsilon=[0.5, 3.0, 300.0])

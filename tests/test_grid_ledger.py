@@ -18,6 +18,7 @@ from fastacct.losses.loss import Atoms, Bracket, Part
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.reader import Grid
+from tests.grids import lower_delta
 from tests.grids import window as on_window
 
 STEP, COUNT, SHARE = 0.125, 40, 0.2
@@ -87,10 +88,10 @@ def test_the_error_of_a_rule_within_a_cell_is_paid(is_upper):
     loss, mass, off = np.array([-0.4, 0.296, 0.304]), np.array([0.3, 0.35, 0.35]), np.array([0.0, 0.02, -0.02])
     true, given = (mass + side * off if is_upper else mass - side * off for side in (-1.0, 1.0))
     source = Atoms(loss, np.zeros(3), given, quadrature=1e-3, anchor=0.0)
-    window = on_window((upper_measure if is_upper else lower_measure)(source, 0.01, 0.0), is_upper)
+    upper, lower = on_window(upper_measure(source, 0.01, 0.0), True), lower_measure(source, 0.01, 0.0)
     for epsilon in (0.2, 0.25, 0.28):
         truth = math.fsum(m * -math.expm1(epsilon - x) for x, m in zip(loss, true, strict=True) if x > epsilon)
-        found = window.delta(epsilon)
+        found = upper.delta(epsilon) if is_upper else lower_delta(lower, epsilon)
         assert truth <= found < truth + 4e-3 if is_upper else truth - 5e-3 < found <= truth
 
 
@@ -110,3 +111,49 @@ def test_bounds_do_not_rise_where_targets_change_their_tilt():
         found = getattr(fa, verb)(job, **{key: targets}, neighbors=way)
         assert (np.diff(found) <= 0.0).all()
         assert found[2] == getattr(fa, verb)(job, **{key: border}, neighbors=way)
+
+
+def lone_atoms() -> tuple[Part, Atoms]:
+    """Losses between the points of any grid, too far apart for masses to be moved together."""
+    loss, mass = np.array([-0.3137, 0.1742, 0.6059]), np.array([0.3, 0.45, 0.25])
+    source = Atoms(loss, np.zeros(3), mass, anchor=0.0)
+    return Part(Bracket(source, source), 6), source
+
+
+def sums_delta(source: Atoms, count: int, epsilon: float) -> float:
+    """Delta of all sums."""
+    loss, mass = np.zeros(1), np.ones(1)
+    for _ in range(count):
+        loss, mass = np.add.outer(loss, source.loss).ravel(), np.multiply.outer(mass, source.mass).ravel()
+    return math.fsum((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).tolist())
+
+
+@pytest.mark.parametrize("epsilon", [1.4207, 1.8524, 1.9086, 2.772])  # sums of six
+def test_what_lone_losses_leave_above_the_truth_is_taken_away(epsilon):
+    part, source = lone_atoms()
+    truth, grid = sums_delta(source, 6, epsilon), Grid([part], 1e-2, spacing=0.01)
+    lower = grid._composed(grid._at(epsilon), 0, False)
+    assert 0.8 * truth < lower.delta(epsilon) <= truth
+    assert lower.epsilon(truth) <= epsilon
+    assert lower.below.delta(epsilon) > truth
+    assert lower.rest(epsilon) <= lower._replace(dots=None, more=None).rest(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.42, 0.84, 1.68])
+def test_what_is_left_is_looked_for_as_far_as_dots_may_be_away(epsilon):
+    """Sums of 40 losses are 21 points apart, those of their dots around them."""
+    loss = np.array([-0.105, 0.105])  # amid cells
+    source = Atoms(loss, np.zeros(2), np.array([0.5, 0.5]), anchor=0.0)
+    grid = Grid([Part(Bracket(source, source), 40)], 1e-2, spacing=0.01)
+    truth = math.fsum(math.comb(40, k) * 0.5**40 * max(0.0, -math.expm1(epsilon - 0.21 * (k - 20))) for k in range(41))
+    found = grid.delta(epsilon)
+    assert found.lower <= truth <= found.upper
+
+
+def test_the_rest_reaches_as_far_as_sums_of_dots_may_be_away():
+    _, source = lone_atoms()
+    grid = Grid([Part(Bracket(source, source), 2)], 1e-2, spacing=0.01)
+    lower, at = grid._composed(grid._at(0.7801), 0, False), 0.1742 + 0.6059
+    far = math.sqrt(1.5 * 2) * 0.01
+    assert min(lower.rest(at - far), lower.rest(at + far)) > 0.5 * lower.rest(at) > 0.0
+    assert lower.rest(at + 0.1) < 1e-6 * lower.rest(at)

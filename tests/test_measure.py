@@ -6,15 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from fastacct import reference
-from fastacct.losses.loss import legendre
+from fastacct.losses.loss import Atoms, legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.losses.mixture import mixture_bracket
 from fastacct.losses.panels import laplace
 from fastacct.readers.grid.composition import Composition
-from tests.grids import gaussian, step, window
+from tests.grids import gaussian, lower_delta, step, window
 
 
 def laplace_delta(scale, epsilon):
@@ -45,10 +47,11 @@ def test_every_grid_bounds_the_curve_everywhere(name, spacing):
     loss, _ = SOURCES[name]
     upper, lower = upper_measure(loss.upper, spacing, 1e-30), lower_measure(loss.lower, spacing, 1e-30)
     assert 1.0 <= upper.mass.sum() + upper.infinite <= 1.0 + 1e-11
-    assert 1.0 - 1e-11 <= lower.mass.sum() + lower.infinite <= 1.0
-    for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), lower.losses()[:: max(1, lower.mass.size // 7)]]):
+    below = lower.below
+    assert 1.0 - 1e-11 <= below.mass.sum() + below.infinite <= 1.0
+    for epsilon in np.concatenate([np.linspace(-1.5, 4.0, 12), below.losses()[:: max(1, below.mass.size // 7)]]):
         truth = exact(name, float(epsilon))
-        assert window(lower, False).delta(epsilon) <= truth <= window(upper, True).delta(epsilon), epsilon
+        assert lower_delta(lower, epsilon) <= truth <= window(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -58,26 +61,43 @@ def test_what_a_grid_leaves_out_is_paid_for(name, tail, floor):
     upper = upper_measure(loss.upper, 0.01, tail, floor)
     lower = lower_measure(loss.lower, 0.01, tail, floor)
     assert upper.mass.sum() + upper.infinite >= 1.0
-    assert lower.mass.sum() + lower.infinite + lower.bottom <= 1.0
+    assert lower.below.mass.sum() + lower.below.infinite + lower.below.bottom <= 1.0
     for epsilon in np.linspace(-0.4, 2.0, 13):
         truth = exact(name, float(epsilon))
-        assert window(lower, False).delta(epsilon) <= truth <= window(upper, True).delta(epsilon), epsilon
+        assert lower_delta(lower, epsilon) <= truth <= window(upper, True).delta(epsilon), epsilon
 
 
 @pytest.mark.parametrize("name", ["gaussian", "remove", "add"])
 def test_both_grids_are_of_second_order(name):
-    # log-moments: E exp(2 L) off by 3 spacing^2 / 6 above and 3 spacing^2 / 12 below
+    # log-moments: E exp(2 L) of both differ by 3 spacing^2 / 2, also where a density begins or ends steeply
     loss, _ = SOURCES[name]
     gaps = []
     for spacing in (0.004, 0.002):
-        upper, lower = (
-            upper_measure(loss.upper, spacing, 1e-30),
-            lower_measure(loss.lower, spacing, 1e-30),
-        )
+        upper, lower = upper_measure(loss.upper, spacing, 1e-30), lower_measure(loss.lower, spacing, 1e-30).below
         above, below = (math.log(float(m.mass @ np.exp(2 * m.losses()))) for m in (upper, lower))
         gaps.append((above - below) / spacing**2)
-    assert 0.6 < gaps[1] < 1.0
-    assert gaps[0] < 1.6
+    assert all(1.45 < gap < 1.6 for gap in gaps)
+
+
+@settings(max_examples=150, deadline=None)
+@example([(-0.3, 5), (0.2, 3), (0.21, 3), (0.9, 1)], 0.25)
+@example([(0.0, 9), (0.1, 9), (0.2, 9), (0.3, 9), (0.4, 9), (0.4375, 1)], 0.1)
+@given(
+    st.lists(st.tuples(st.floats(-1.5, 1.5), st.integers(1, 40)), min_size=1, max_size=12),
+    st.sampled_from([0.01, 0.1, 0.25, 0.7, 3.0, 800.0]),
+)
+def test_atoms_between_points_are_inside(atoms, spacing):
+    loss = np.array(sorted({x for x, _ in atoms}))
+    mass = np.array([n for _, n in atoms[: loss.size]]) / sum(n for _, n in atoms[: loss.size])
+    source = Atoms(loss, np.zeros(loss.size), mass)
+    upper, lower = upper_measure(source, spacing, 0.0), lower_measure(source, spacing, 0.0)
+    points = lower.dots.losses()
+    assert lower.below.mass.min() >= 0.0
+    for epsilon in np.unique(np.concatenate([loss, points[(points > -2.0) & (points < 2.0)], np.linspace(-2, 2, 9)])):
+        truth = math.fsum(m * -math.expm1(epsilon - x) for x, m in zip(loss, mass, strict=True) if x > epsilon)
+        off = 1e-15 + 1e-13 * truth  # of this sum, and of a window without a tilt
+        assert lower_delta(lower, epsilon) <= truth + off
+        assert truth - off <= window(upper, True).delta(epsilon)
 
 
 def test_upper_masses_meet_the_connect_the_dots_formula():

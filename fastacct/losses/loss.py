@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -303,9 +303,19 @@ def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
 
 
 def saddle_of_delta(parts: Sequence[Weighted], log_delta: float) -> Saddle:
-    """The saddle point where delta is about exp(log_delta): log tilt to 3 digits, in [-18, 60]."""
+    """The saddle point where delta is about exp(log_delta)."""
+    return _saddle_after(parts, lambda saddle: saddle.log_delta > log_delta)
+
+
+def saddle_of_epsilon(parts: Sequence[Weighted], epsilon: float) -> Saddle:
+    """The saddle point of an epsilon."""
+    return _saddle_after(parts, lambda saddle: saddle.epsilon < epsilon)
+
+
+def _saddle_after(parts: Sequence[Weighted], is_before: Callable[[Saddle], bool]) -> Saddle:
+    """By bisection, log tilt to 3 digits, in [-18, 60]."""
     low, high = -18.0, 60.0
     for _ in range(15):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if saddle_at(parts, math.exp(middle)).log_delta > log_delta else (low, middle)
+        low, high = (middle, high) if is_before(saddle_at(parts, math.exp(middle))) else (low, middle)
     return saddle_at(parts, math.exp(0.5 * (low + high)))

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.losses.balance import CLOSE, PARTS, Density, balanced
-from fastacct.losses.loss import ROUNDING, Index, Loss, OutOfReachError, log_moment, weighted
+from fastacct.losses.loss import ROUNDING, Loss, OutOfReachError, log_moment, weighted
 
-__all__ = ["GridMeasure", "default_spacing", "lower_measure", "upper_measure"]
+__all__ = ["GridMeasure", "Lowered", "decayed", "default_spacing", "lower_measure", "upper_measure"]
 
 _MAX_CELLS: Final = 1 << 23
-_NEAR: Final = 300
 _FEW_CELLS: Final = 1 << 18
-_SMOOTH: Final = 0.9
-"""Least ratio of the masses of cells around the mode where no density is steep."""
 _HEAVY: Final = 0.3
-"""A cell with this part of all mass decides where the grid lies."""
+"""A cell with this part of all mass decides where the grid lies ..."""
+_MOST_MOVES: Final = 3
+"""... and moves it so often."""
 _LIGHT: Final = 1e-285
 """Products of smaller masses with small numbers have no relative accuracy."""
-_FEW: Final = 4
-"""Groups are summed up alone where they are this part of all, or less."""
+_HARDLY: Final = 1e-12
+"""A part that is moved down instead: so little is not worth its bound."""
+_NEAR: Final = 10.0
+"""Spacings from an end of a cell that are near to it, as a part of the cell."""
 
 
 class GridMeasure(Record):
@@ -81,144 +79,156 @@ def upper_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     missing, where = source.outside(tail)
     if where - low <= spacing * _FEW_CELLS:
         high = max(high, where)  # the mass without a node is not infinite
-    anchor = source.anchor
-    cells = CellSums(source, spacing, tail)
-    for attempt in range(2):
-        origin, n = _grid(low, high, 0.0 if anchor is None else anchor, spacing)
-        cells.split(_points(origin, spacing, n + 1), _grid_error(origin, n, spacing))
-        heavy = int(np.argmax(cells.mass))
-        if attempt or anchor is not None or not cells.mass[heavy] > _HEAVY * cells.mass.sum():
-            break
-        # a bulk narrower than a cell: a point of the grid at its mean keeps it together
-        anchor = origin + heavy * spacing - math.log1p(-min(cells.right[heavy] / cells.mass[heavy], 0.5))
-    whole = -math.expm1(-spacing)
-    per_sum = ROUNDING * (8.0 + cells.longest)
-    mass = cells.mass * (1.0 + source.quadrature + per_sum)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(cells.mass > 0.0, cells.right / cells.mass, 0.0) / whole
-    part = np.minimum(part * (1.0 + 4.0 * per_sum) + 4.0 * source.quadrature_near(2.0 * spacing) / whole, 1.0)
-    light = (cells.mass > 0.0) & (cells.mass < _LIGHT)
+    cells = _cells(source, spacing, tail, (low, high), 1.0)
+    mass, part = cells.mass, cells.part
+    light = (mass > 0.0) & (mass < _LIGHT)
     part, mass = np.where(light, 1.0, part), np.where(light, mass + 1e-318, mass)
     points = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
     infinite = source.infinite
     if missing > 0.0:
         if where <= high:
-            points[n] += missing
+            points[-1] += missing
         else:
             infinite = (infinite + missing) * (1.0 + 2.0 * ROUNDING)
-    slack = source.slack + max(0.0, cells.beyond)
-    return GridMeasure(origin, spacing, points * (1.0 + 4.0 * ROUNDING), infinite, slack).trimmed()
+    return GridMeasure(cells.origin, spacing, points * (1.0 + 4.0 * ROUNDING), infinite, cells.slack).trimmed()
 
 
-def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -math.inf) -> GridMeasure:
-    """Groups of losses, each at a point that is not right of its mean: a lower bound.
+class Lowered(Record):
+    """A lower bound of the losses of one release: delta of `dots` is at most `rest` above the truth in each cell, by
+    its lower end; `below` is made of them by moving masses together, which brings it down to the truth in most."""
+
+    below: GridMeasure
+    dots: GridMeasure
+    rest: Cells
+    """What is left above the truth after that."""
+    reach: int
+    """By how many points masses of `below`, or the true ones, are from those of `dots`, at most."""
+
+    def share_of_rest(self, tilt: float) -> float:
+        """What is left anywhere is at most this, times exp(-tilt loss), of E exp(tilt loss) of the dots."""
+        used, left = self.dots.mass > 0.0, self.rest > 0.0
+        if not left.any():
+            return 0.0
+        loss = self.dots.losses()
+        whole = log_moment([(1, loss[used], np.log(self.dots.mass[used]))], tilt).value
+        most = float(np.max(np.log(self.rest[left]) + tilt * (loss[left] + self.dots.spacing)))
+        return math.exp(min(most - whole, 700.0)) * (1.0 + 1e-9)
+
+    def raised(self, cells: int) -> GridMeasure:
+        """Masses of the dots, and what is left in any cell so near."""
+        from scipy.ndimage import maximum_filter1d  # heavy to import
+
+        left = maximum_filter1d(np.pad(self.rest, cells), 2 * cells + 1, mode="constant")
+        origin = self.dots.origin - cells * self.dots.spacing
+        return replace(self.dots, origin=origin, mass=np.pad(self.dots.mass, cells) + left)
+
+
+def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -math.inf) -> Lowered:
+    """Connect-the-dots discretisation of losses that are a little smaller, and a lower bound made of it.
 
     Losses below `floor` are moved to minus infinity.
     """
-    low, high = source.extent(tail)
-    floor -= 2.0 * spacing  # the first group, which is given up, ends below the floor
-    bottom = 0.0
-    is_cut = low < floor
-    low, high = max(low, floor), max(high, floor + 2.0 * spacing)
-    cells = CellSums(source, spacing, tail)
-    origin, n = _grid(low, high, 0.0 if source.anchor is None else source.anchor, spacing)
-    tolerance = spacing * (1e-7 + 0.005 * min(spacing, 1.0))
-    origin, n, edges, fixed = _near_the_mode(cells, origin, n, source.anchor is None, is_cut)
-    points = _points(origin, spacing, n + 2)
-    for stage in ("centre", "centre", "mend", "mend", "mend", "cut", "cut", "cut", "done"):
-        edges[0], edges[-1] = min(edges[0], low - spacing), max(edges[-1], high + spacing)
-        cells.group(edges, points[:-1], _grid_error(origin, n, spacing))
-        if is_cut:
-            bottom = float(cells.mass[0])
-            cells.mass[0] = cells.right[0] = 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            excess = np.where(cells.mass > 0.0, cells.right / cells.mass, np.inf)
-        bad = excess < -tolerance
-        if stage == "done" or (stage != "centre" and not bad.any()):
-            break
-        heavy = int(np.argmax(cells.mass))
-        off = float(excess[heavy])
-        is_bulk = source.anchor is None and cells.mass[heavy] > _HEAVY * cells.mass.sum() and abs(off) < 0.5
-        lacking = np.where(bad, -cells.right, 0.0)
-        if is_bulk and (off < -tolerance or stage == "centre"):
-            # a bulk narrower than a cell decides: its point moves to its mean
-            origin -= math.log1p(-off)
-            edges, points = edges - math.log1p(-off), _points(origin, spacing, n + 2)
-            lacking[heavy] = 0.0
-        if stage == "centre":
-            # an edge moved by s, with the density f beside it, adds f s spacing/2 to `right` on both its sides
-            wanted = np.where(np.isfinite(excess), tolerance * cells.mass - cells.right, 0.0)
-            edges = edges + np.where(fixed, 0.0, _moves(cells.mass, wanted, spacing))
-        elif stage == "mend":
-            edges = edges + 2.2 * _moves(cells.mass, lacking, spacing)
-        else:
-            edges = np.where(np.append(lacking > 0.0, False), points, edges)
-        edges = np.clip(edges, points - 0.95 * spacing, points)
-    gain = np.where(np.isfinite(excess), excess, 0.0)
-    slack = float(max(0.0, -gain[~bad].min(initial=0.0)))
-    # what is left unmended goes to the point before: its losses are right of that
-    out = np.append(0.0, np.where(bad, 0.0, cells.mass)) + np.append(np.where(bad, cells.mass, 0.0), 0.0)
-    slack = slack * (1.0 + 1e-9) + source.slack + 2.0 * ROUNDING * (abs(origin) + spacing)
-    slack += 1e-9 * spacing if bad.any() else 0.0
-    bottom = (bottom + source.bottom) * (1.0 - 2.0 * ROUNDING)
-    out *= 1.0 - 4.0 * ROUNDING
-    return GridMeasure(origin - spacing, spacing, out, source.infinite, slack, bottom).trimmed()
-
-
-def _moves(mass: Cells, wanted: Cells, spacing: float) -> Cells:
-    """Moves of all edges that add about `wanted` to the sums of their groups."""
-    total = np.append(wanted, 0.0) + np.append(0.0, wanted)
-    weight = np.append(mass, 0.0) + np.append(0.0, mass)
+    least, largest = source.extent(tail)
+    is_cut = least < floor
+    ends = max(least, floor), max(largest, floor) + spacing  # what is at the last point has a cell of its own
+    cells = _cells(source, spacing, tail, ends, -1.0, is_cut)
+    mass, part = np.where(cells.mass < _LIGHT, 0.0, cells.mass), np.where(cells.part < _HARDLY, 0.0, cells.part)
+    dots = np.append(mass * (1.0 - part), 0.0) + np.append(0.0, mass * part)
+    whole, often = -math.expm1(-spacing), math.exp(-spacing) / -math.expm1(-spacing)
+    # by how much the dots' curve is above the true one within a cell, at most, at `place` from its lower end
+    left = np.maximum(1.0 - part * whole, _LIGHT)
+    gap, place = mass * whole * part * (1.0 - part) / left * (1.0 + 32.0 * ROUNDING), part * (1.0 - whole) / left
+    # a dot is lowered by mass from both of its neighbours: at the end of a cell beyond which there is some
+    taken = gap * often + _LIGHT
+    low = np.minimum(np.append(0.0, dots[:-2]) / taken, 1.0) * (1.0 - place) * (1.0 - place > _NEAR * spacing)
+    high = np.minimum(np.append(dots[2:], 0.0) / taken, 1.0) * place * (place > _NEAR * spacing)
+    share = gap / np.maximum(low * (1.0 - place) + high * place, _LIGHT) * (1.0 + 1e-13)
+    down = np.maximum(np.append(share * low, 0.0), np.append(0.0, share * high))
+    less = np.append(down[1:], 0.0) * often + np.append(0.0, down[:-1]) * (often + 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        move = np.where(weight > 0.0, total / weight, 0.0)
-    return np.clip(move, -0.5 * spacing, 0.5 * spacing)
+        allowed = np.where(less > dots, dots / less, 1.0) * (1.0 - 1e-12)  # no more than there is
+    down *= np.minimum(np.append(0.0, allowed[:-1]), np.append(allowed[1:], 0.0))
+    more = down * (2.0 * often + 1.0)
+    less = np.append(down[1:], 0.0) * often + np.append(0.0, down[:-1]) * (often + 1.0)
+    points = np.maximum(dots + more - less - 16.0 * ROUNDING * (dots + more + less), 0.0)
+    rest = np.maximum(gap - ((1.0 - place) * down[:-1] + place * down[1:]) * (1.0 - 64.0 * ROUNDING), 0.0)
+    bottom = (cells.cut + source.bottom) * (1.0 - 2.0 * ROUNDING)
+    made = [
+        GridMeasure(cells.origin, spacing, one * (1.0 - 4.0 * ROUNDING), source.infinite, cells.slack, bottom)
+        for one in (points, dots)
+    ]
+    return Lowered(made[0].trimmed(), made[1], np.append(rest, 0.0), 2 if down.any() else 1)
 
 
-def _near_the_mode(
-    cells: CellSums, origin: float, n: int, is_free: bool, is_cut: bool
-) -> tuple[float, int, Cells, NDArray[np.bool_]]:
-    """Origin, cells, edges of the groups, and which edges are balanced already: those next to the mode.
+def decayed(values: Cells, rate: float) -> Cells:
+    """The sums over j >= k of values[j] exp(-rate (j - k)), by doubling."""
+    sums, step = values.copy(), 1
+    while step < sums.size and step * rate < 745.0:
+        sums[:-step] += sums[step:] * math.exp(-rate * step)
+        step *= 2
+    return sums
 
-    There the density may be steep, even singular.  From both sides edges follow one from the other such that every mean
-    is at its point; what is left over where they meet depends on where the grid lies, and is made zero if it `is_free`.
-    """
-    spacing = cells.spacing
-    cells.split(_points(origin, spacing, n + 1), 0.0)
-    if is_cut:
-        cells.mass[0] = 0.0
-    mode = int(np.argmax(cells.mass))
-    around = cells.mass[max(0, mode - CLOSE) : mode + CLOSE + 1]
-    first, last = max(0, mode - _NEAR), min(n, mode + _NEAR)
-    flat = around.size == 2 * CLOSE + 1 and around.min() > _SMOOTH * around.max()
-    if flat or cells.hits_points():  # nothing is steep, or every atom stays amid its group whatever its last digit
-        return origin, n, _points(origin, spacing, n + 2) - 0.5 * spacing, np.zeros(n + 2, dtype=np.bool_)
 
-    density = Density(cells, origin, n, (first, last, mode))
+class _Cells(NamedTuple):
+    """Masses of the cells of a grid, and the part of each that belongs at its upper end so that its mean of exp(-loss)
+    stays: all from above, or all from below.  `cut`: mass below the grid."""
 
-    @cache
-    def left_over(phase: float) -> tuple[float, list[float]]:
-        parts = _points(origin + (first - phase) * spacing, spacing / PARTS, (last - first + 1) * PARTS + 1)
-        return balanced(*density.sums(parts), spacing, first == 0 and not is_cut)
+    origin: float
+    mass: Cells
+    part: Cells
+    slack: float
+    cut: float
 
-    def cost(phase: float) -> float:
-        rest = left_over(phase)[0]
-        return rest if rest >= 0.0 else -3.0 * rest
 
-    best = 0.0
-    if is_free and around.min() < 0.5 * around.max():
-        best = min((i / 8.0 for i in range(8)), key=cost)
-        for level in range(4, 12):
-            step = 0.5**level
-            best = min((best, (best - step) % 1.0, (best + step) % 1.0), key=cost)
-    below = np.array(left_over(best)[1])
-    if best:
-        origin, n = origin - best * spacing, n + 1
-    edges = _points(origin, spacing, n + 2) - 0.5 * spacing
-    fixed = np.zeros(n + 2, dtype=np.bool_)
-    size = min(below.size, n + 2 - first)
-    edges[first : first + size] += (0.5 - below[:size]) * spacing
-    fixed[first + 1 : first + size - 1] = True
-    return origin, n, edges, fixed
+def _cells(
+    source: Loss, spacing: float, tail: float, ends: tuple[float, float], side: float, is_cut: bool = False
+) -> _Cells:
+    """Of the losses between two ends; what is below is in the first cell, or cut."""
+    anchor = source.anchor
+    for attempt in range(_MOST_MOVES + 1):
+        origin, n = _grid(*ends, 0.0 if anchor is None else anchor, spacing)
+        error = 2.0 * ROUNDING * (abs(origin) + (n + 1) * spacing)
+        # from below, what rounding puts a little before a point is at it
+        points = _points(origin, spacing, n + 1) - (8.0 * error if side < 0.0 else 0.0)
+        edges = np.append(points[0] - spacing, points) if is_cut else points
+        sums: Cells = np.zeros((2, edges.size - 1))
+        beyond, longest = 0.0, 0
+        for nodes in source.nodes(edges, tail):
+            above = nodes.loss - edges[nodes.cell] + side * (nodes.loss_error + error)
+            over = above - spacing if side > 0.0 else np.where(nodes.cell >= is_cut, -above, 0.0)
+            beyond = max(beyond, float(over.max(initial=0.0)))
+            mass = np.maximum(nodes.mass + side * nodes.mass_error, 0.0)
+            longest += _add(sums, nodes.cell, mass, mass * -np.expm1(-np.clip(above, 0.0, spacing)))
+        mass, right = sums
+        heavy = int(np.argmax(mass[is_cut:])) + is_cut
+        if source.anchor is not None or attempt == _MOST_MOVES or not mass[heavy] > _HEAVY * mass.sum():
+            break
+        # a bulk narrower than a cell: a point of the grid at the mean of what is around keeps it together
+        at = heavy + (attempt > 0 and 2.0 * right[heavy] > mass[heavy] * -math.expm1(-spacing))
+        whole, excess = 0.0, 0.0
+        for cell in (at - 1, at) if attempt else (at,):
+            if is_cut <= cell < mass.size and mass[cell] > 0.0:
+                whole += mass[cell]
+                excess += mass[cell] - (mass[cell] - right[cell]) * math.exp(min((at - cell) * spacing, 700.0))
+        anchor = float(edges[at]) - math.log1p(-max(min(excess / whole, 0.5), -0.5))
+    whole, per_sum = -math.expm1(-spacing), ROUNDING * (8.0 + longest)
+    cut, mass, right = float(sums[0, 0]) * is_cut, sums[0, is_cut:], sums[1, is_cut:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(mass > 0.0, right / mass, 0.0) / whole * (1.0 + side * 4.0 * per_sum)
+    part = np.clip(part + side * 4.0 * source.quadrature_near(2.0 * spacing) / whole, 0.0, 1.0)
+    slack = source.slack + beyond + (8.0 * error if side < 0.0 else 0.0)
+    return _Cells(origin, mass * (1.0 + side * (source.quadrature + per_sum)), part, slack, cut)
+
+
+def _add(sums: Cells, cell: np.ndarray[tuple[int, ...], np.dtype[np.intp]], *columns: Cells) -> int:
+    """Add up columns of some nodes, which are in few cells next to each other; how many are in one at most."""
+    if not cell.size:
+        return 0
+    first, last = int(cell.min()), int(cell.max()) + 1
+    near, n = cell - first, last - first
+    for row, column in zip(sums, columns, strict=True):
+        row[first:last] += np.bincount(near, column, n)
+    return int(np.bincount(near, minlength=n).max())
 
 
 def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float, int]:
@@ -236,99 +246,3 @@ def _grid(low: float, high: float, anchor: float, spacing: float) -> tuple[float
 
 def _points(origin: float, spacing: float, n: int) -> Cells:
     return np.asarray(origin + spacing * np.arange(n, dtype=np.float64), dtype=np.float64)
-
-
-def _grid_error(origin: float, n: int, spacing: float) -> float:
-    return 2.0 * ROUNDING * (abs(origin) + (n + 1) * spacing)
-
-
-class _Groups(NamedTuple):
-    """Groups that have been summed up: their edges, points, sums without errors, and the most nodes of one."""
-
-    edges: Cells
-    points: Cells
-    sums: Cells
-    longest: int
-
-
-class CellSums:
-    """Sums over the nodes of each cell: `mass`, and `right` = sum of mass (1 - exp(point - loss))."""
-
-    def __init__(self, source: Loss, spacing: float, tail: float) -> None:
-        self.source, self.spacing, self.tail = source, spacing, tail
-        self.mass = self.right = np.zeros(0)
-        self.beyond = 0.0
-        self.longest = 0
-        self._groups: _Groups | None = None
-
-    def hits_points(self) -> bool:
-        """Whether all losses are atoms on points of the grid, up to rounding."""
-        lattice = self.source.lattice
-        if lattice is None or self.source.anchor is None or self.source.quadrature > 0.0:
-            return False
-        return abs(lattice / self.spacing - round(lattice / self.spacing)) < 1e-9
-
-    def split(self, edges: Cells, error: float) -> None:
-        """Upper sums; losses are at most `beyond` beyond their cell."""
-        self.beyond, self.longest = 0.0, 0
-        sums: Cells = np.zeros((2, edges.size - 1))
-        for nodes in self.source.nodes(edges, self.tail):
-            above = nodes.loss - edges[nodes.cell] + (nodes.loss_error + error)
-            self.beyond = max(self.beyond, float((above - self.spacing).max(initial=0.0)))
-            mass = nodes.mass + nodes.mass_error
-            gain = mass * -np.expm1(-np.clip(above, 0.0, self.spacing))
-            self.longest += _add(sums, nodes.cell, mass, gain)
-        self.mass, self.right = sums
-
-    def group(self, edges: Cells, points: Cells, error: float) -> None:
-        """Lower sums, errors subtracted.  Groups whose points and edges have not moved since the last time are kept."""
-        moved = np.ones(points.size, dtype=np.bool_)
-        if self._groups is not None and np.array_equal(self._groups.points, points):
-            other = self._groups.edges != edges
-            moved = other[1:] | other[:-1]
-        if self._groups is None or np.count_nonzero(moved) * _FEW > points.size:
-            sums, longest = self._grouped(edges, np.arange(points.size), points, error)
-        else:
-            sums, longest = self._groups.sums, self._groups.longest
-            at = np.flatnonzero(moved)
-            ends = np.unique(np.concatenate([edges[[0, -1]], edges[at], edges[at + 1]]))
-            owner = np.full(ends.size - 1, points.size)
-            owner[np.searchsorted(ends, edges[at])] = at
-            more, others = self._grouped(ends, owner, points, error)
-            sums, longest = np.where(moved, more, sums), max(longest, others)
-        self._groups = _Groups(edges, points, sums, longest)
-        mass, right, size = sums
-        per_sum = ROUNDING * (8.0 + longest)
-        self.right = right - (2.0 * self.source.quadrature_near(2.0 * self.spacing) * mass + per_sum * size)
-        self.mass = mass * (1.0 - self.source.quadrature - per_sum)
-        light = self.mass < _LIGHT
-        self.mass[light] = self.right[light] = 0.0
-
-    def _grouped(self, edges: Cells, owner: Index, points: Cells, error: float) -> tuple[Cells, int]:
-        """Masses, what they gain and its size, of the groups that own a cell between `edges`; the most nodes of one."""
-        sums: Cells = np.zeros((3, points.size))
-        longest, is_whole = 0, owner.size == points.size
-        for nodes in self.source.nodes(edges, self.tail):
-            cell = owner[nodes.cell]
-            if not is_whole:
-                own = cell < points.size
-                cell, nodes = cell[own], nodes.of(own)
-            above = nodes.loss - points[cell] - (nodes.loss_error + error)
-            mass = np.maximum(nodes.mass - nodes.mass_error, 0.0)
-            with np.errstate(over="ignore", invalid="ignore"):
-                gain = -np.expm1(-above)
-                gain *= np.where(gain > 0.0, mass, nodes.mass + nodes.mass_error)
-            gain = np.where(nodes.mass + nodes.mass_error > 0.0, gain, 0.0)
-            longest += _add(sums, cell, mass, gain, np.abs(gain))
-        return sums, longest
-
-
-def _add(sums: Cells, cell: Index, *columns: Cells) -> int:
-    """Add up columns of some nodes, which are in few cells next to each other; how many are in one at most."""
-    if not cell.size:
-        return 0
-    first, last = int(cell.min()), int(cell.max()) + 1
-    near, n = cell - first, last - first
-    for row, column in zip(sums, columns, strict=True):
-        row[first:last] += np.bincount(near, column, n)
-    return int(np.bincount(near, minlength=n).max())

@@ -28,7 +28,7 @@ from fastacct.readers.single import Single
 __all__ = ["CellReader", "Quantity", "Settings", "SideReader", "log_below"]
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
-TOLERANCE: Final = 1e-4
+TOLERANCE: Final = 1e-6
 """Relative width at which the composition of losses on a grid stops refining."""
 _LOG_LEAST: Final = -744.4400719213812
 _END: Final = 1e-6

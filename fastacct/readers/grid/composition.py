@@ -169,7 +169,6 @@ class Composition:
             below,
             above,
             now.value + self.moment_error(tilt),
-            n_points < wanted,
         )
 
     def _convolve(self, tilt: float, n_points: int) -> tuple[Cells, float, float, float]:

@@ -12,6 +12,7 @@ All terms are positive, so that sums are accurate to 4 log2 n roundings; they ar
 from __future__ import annotations
 
 import math
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,14 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING
+from fastacct.losses.measure import decayed
 from fastacct_ext import _densities
 
-__all__ = ["Window"]
+__all__ = ["Lower", "Window"]
+
+_OFTEN: Final = 1.12
+"""Nine times of ten a sum of dots is as near to that of the losses as `more` takes it to be."""
+_TRIES: Final = 12
 
 
 class Window(Record):
@@ -47,8 +53,6 @@ class Window(Record):
     below: float = 0.0
     above: float = 0.0
     log_moment: float = math.inf
-    is_cut: bool = False
-    """Whether more points were wanted."""
 
     def _above(self) -> tuple[Cells, Cells]:
         """`all_above` and `gain_above`, with 0 after the last point.
@@ -56,9 +60,9 @@ class Window(Record):
         A true mass is not negative: without what rounding has made negative errors are smaller.
         """
         rate = self.tilt * self.spacing
-        every = _decayed(np.append(np.maximum(self.mass, 0.0), 0.0), rate)
+        every = decayed(np.append(np.maximum(self.mass, 0.0), 0.0), rate)
         rise = np.append(every[1:], 0.0) * (-math.expm1(-self.spacing) * math.exp(-rate))
-        return every, _decayed(rise, rate + self.spacing)
+        return every, decayed(rise, rate + self.spacing)
 
     @cached
     def _read(self) -> _densities.TiltedMasses:
@@ -97,6 +101,12 @@ class Window(Record):
         """Bound of what finite losses add to delta."""
         return self._read.finite(epsilon)
 
+    def around(self, index: int, loss: float, side: float) -> float:
+        """Bound of the mass at a point, from above or from below."""
+        tilted = max(float(self.mass[index]), 0.0) if 0 <= index < self.mass.size else 0.0
+        tilted += side * (self.each_error + self.below + self.above)
+        return tilted * math.exp(min(self.log_scale - self.tilt * loss, 700.0))  # errors alone are above 1 there
+
     def delta(self, epsilon: float) -> float:
         """Bound of delta."""
         return self._read.delta(epsilon)
@@ -105,16 +115,47 @@ class Window(Record):
         """Bound of the smallest epsilon >= 0 with this delta."""
         return self._read.epsilon(delta)
 
-    def left_out(self, epsilon: float) -> float:
-        """What the mass outside the window may contribute to delta, roughly."""
-        exponent = self.log_scale - self.tilt * epsilon
-        return (self.above + self.below) * self._peak * math.exp(max(min(exponent, 700.0), -700.0))
 
+class Lower(NamedTuple):
+    """A composition from below: `below`, of which delta is at most `rest` above the truth.
 
-def _decayed(values: Cells, rate: float) -> Cells:
-    """The sums over j >= k of values[j] exp(-rate (j - k)), by doubling."""
-    sums, step = values.copy(), 1
-    while step < sums.size and step * rate < 745.0:
-        sums[:-step] += sums[step:] * math.exp(-rate * step)
-        step *= 2
-    return sums
+    The rest is that of one release at a time, where the sum of the others puts it: at most the difference of `more` and
+    `dots` in a cell; or, without these, `extra` of the tilted mass.
+    """
+
+    below: Window
+    extra: float
+    log_moment: float
+    dots: Window | None = None
+    more: Window | None = None
+
+    @property
+    def infinite(self) -> float:
+        """Mass of an infinite loss."""
+        return self.below.infinite
+
+    def rest(self, epsilon: float) -> float:
+        """By how much delta of `below` may be above the truth."""
+        if self.dots is None or self.more is None:
+            return self.extra * math.exp(min(self.log_moment - self.below.tilt * epsilon, 700.0))
+        first, spacing = self.dots.first, self.dots.spacing
+        index = math.floor(max(min((epsilon - first) / spacing, 1e15), -1e15))
+        loss = first + index * spacing
+        most = self.more.around(round((loss - self.more.first) / spacing), loss, 1.0)
+        return _OFTEN * max(0.0, most * (1.0 + 1e-10) - max(0.0, self.dots.around(index, loss, -1.0)))
+
+    def delta(self, epsilon: float) -> float:
+        """Lower bound of delta."""
+        return max(0.0, self.below.delta(epsilon) - self.rest(epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """Lower bound of the smallest epsilon >= 0 with this delta."""
+        found, more = self.below.epsilon(delta), 1.0
+        if found == math.inf or found == 0.0:
+            return found
+        for _ in range(_TRIES):
+            more *= 1.2
+            found = self.below.epsilon(min(delta + more * self.rest(found), 1.0))
+            if found == 0.0 or self.delta(found) >= delta:
+                return found
+        return 0.0

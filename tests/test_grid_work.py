@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.losses.loss import OutOfReachError
 from fastacct.readers import cell
-from fastacct.readers.grid import place, reader
-from fastacct.readers.grid.place import Work
+from fastacct.readers.grid import reader
 from fastacct.readers.renyi import Renyi
 
 
@@ -16,21 +14,11 @@ def job():
     return fa.Skellam(30.0) * 4 + fa.PureDP(0.1) * 3
 
 
-def test_a_composition_counts_once_and_one_too_many_is_refused():
-    work = Work()
-    for _ in range(3):
-        work.spend("a", 0.6 * place._MOST_WORK)
-    work.spend("b", 0.3 * place._MOST_WORK)
-    with pytest.raises(OutOfReachError, match="times the work of a question"):
-        work.spend("c", 0.2 * place._MOST_WORK)
-    work.spend("a", 0.6 * place._MOST_WORK)
-
-
-@pytest.mark.parametrize("most", [1.0, 2e3, 2e4])
+@pytest.mark.parametrize("most", [1.0, 100.0, 1e3])
 def test_where_work_ends_bounds_hold_and_do_not_depend_on_earlier_questions(monkeypatch, most):
     right = fa.epsilon_bounds(job(), delta=1e-6)
     deltas = np.geomspace(1e-12, 1e-2, 9)
-    monkeypatch.setattr(place, "_MOST_WORK", most)
+    monkeypatch.setattr(reader, "_MOST_WORK", most)
     alone = fa.epsilon_bounds(job(), delta=1e-6)
     assert alone.lower <= right.upper
     assert alone.upper >= right.lower
@@ -60,8 +48,8 @@ def test_many_different_rare_steps_are_not_asked_for_their_divergences(monkeypat
     assert upper >= fa.epsilon_lower(sum(steps, fa.Process()), delta=1e-4)
 
 
-def test_care_that_changes_nothing_is_not_taken_again(monkeypatch):
-    """A grid of all points leaves out the same with any care: 26 grids of two million points took half a minute."""
+def test_a_delta_of_nothing_takes_few_compositions(monkeypatch):
+    """26 grids of two million points took half a minute."""
     p, q = (0.1233, 0.0508, 0.7402), (0.0526, 0.6575, 0.2520)
     made, composition = [], reader.Composition
     monkeypatch.setattr(reader, "Composition", lambda *parts: made.append(parts) or composition(*parts))
