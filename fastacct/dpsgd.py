@@ -308,8 +308,8 @@ def _approximated(quantity: Literal["epsilon", "delta"], target: Delta, run: Run
 @labelled(outputs=("order",))
 def _orders(_: str, delta: Delta, run: Run) -> Cells:
     chosen = run.get("accountant") or _RENYI
-    if not isinstance(chosen, RDP):
-        raise ValueError(f"accountant {type(chosen).__name__} has no orders; use fastacct.RDP()")
+    if not isinstance(chosen, Method):
+        raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {chosen!r}")
     found: Cells = chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2]
     return found
 

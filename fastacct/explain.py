@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fastacct.accountants import PLD, RDP, Exact, Method
+from fastacct.accountants import Exact, Method
 from fastacct.accountants.question import Job, answer, as_accountant, as_process, plain_bounds
 from fastacct.core.bounds import Found, Status
 from fastacct.core.html import table
@@ -14,8 +14,7 @@ from fastacct.core.inputs import as_number
 from fastacct.core.record import Compared
 from fastacct.core.relations import Relation, as_relation
 from fastacct.mechanisms.process import Process
-from fastacct.readers.cell import CellReader, Quantity, Settings
-from fastacct.readers.contour import Contour
+from fastacct.readers.cell import CellReader, Quantity
 from fastacct.readers.job import Ask, delta_of
 
 __all__ = ["Explanation", "explain"]
@@ -75,25 +74,14 @@ def explain(
     quantity: Quantity = "epsilon" if delta is not None else "delta"
     given, at = ("delta", delta) if delta is not None else ("epsilon", epsilon)
     target, chosen, whole = as_number(given, at), as_accountant(accountant, quantity), process.decompose(relation)
-    is_exact = isinstance(chosen, Exact)
+    is_exact = chosen == Exact()
 
     def bounds(job: Process) -> Found:
         found = plain_bounds(answer(quantity, job, target, chosen, relation, only_upper=not is_exact))
         return Found(*found) if is_exact else Found(0.0, found.upper, Status.LOOSE)
 
     lower, upper, status = total = bounds(process)
-    settings = Settings() if is_exact else None
-    name = f"{type(chosen).__name__}, a formula of its own"
-    if is_exact and Contour.reads(whole):
-        name, settings = "contour", None
-    elif isinstance(chosen, PLD):
-        settings = Settings(by_divergences=False, tolerance=chosen.tolerance, spacing=chosen.spacing)
-    elif isinstance(chosen, RDP) and process.sampled(relation) is not None:
-        order = chosen.with_order(process, Ask(quantity, np.array(target), (), relation))[2]
-        name = f"Rényi divergence of order {float(order):.6g}"
-    elif isinstance(chosen, RDP):
-        orders = None if chosen.orders is None else np.array(chosen.orders)
-        settings = Settings(by_losses=False, orders=orders, conversion=chosen.conversion)
+    name, settings = chosen.reading(process, Ask(quantity, np.array(target), (), relation))
     readers: list[tuple[str, Found | str]] = [(name, total)]
     if settings:
         readers = list(CellReader(next(whole.cells()), relation, settings, delta_of).every(quantity, target))

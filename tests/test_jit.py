@@ -14,7 +14,7 @@ import pytest
 
 import fastacct as fa
 import fastacct_ext
-from fastacct.readers.release import OneRelease
+from fastacct.mechanisms.compiled.release import OneRelease
 from fastacct.testing import check_mechanism
 from tests.densities import flat, gaussian_p, gaussian_q, laplace_p, laplace_q, rising
 

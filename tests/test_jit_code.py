@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.mechanisms.compiled.release import OneRelease
 from fastacct.mechanisms.compiled.table import rule
-from fastacct.readers.release import OneRelease
 
 numba = pytest.importorskip("numba", reason="compiled mechanisms need the extra jit")
 

@@ -17,6 +17,7 @@ from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import Process, Sampled
 
 if TYPE_CHECKING:
+    from fastacct.readers.cell import Settings
     from fastacct.readers.job import Ask
     from fastacct_ext._kernels import Task
 
@@ -46,6 +47,14 @@ class Method(Compared):
     def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells | None:
         """The parameter wanted at the deltas asked, on the safe side of the boundary; None: no kernel finds it."""
         return None
+
+    def with_order(self, job: Process, ask: Ask) -> tuple[Cells, Codes, Cells]:
+        """Upper bounds, and the order of the Rényi divergence at which each was found."""
+        raise ValueError(f"accountant {type(self).__name__} has no orders; use fastacct.RDP()")
+
+    def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
+        """What answers a question of plain numbers; or what it asks the readers of a cell to do."""
+        return f"{type(self).__name__}, a formula of its own", None
 
     def cannot(self, what: str) -> ValueError:
         """The error of an accountant that does not offer something."""

@@ -45,12 +45,19 @@ class PLD(Method):
         if self.spacing is not None:
             as_number("spacing", self.spacing, Domain(0.0, np.inf, open_low=True))
 
+    @property
+    def _settings(self) -> Settings:
+        return Settings(by_divergences=False, tolerance=self.tolerance, spacing=self.spacing)
+
+    def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
+        """Losses on a grid."""
+        return "grid", self._settings
+
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified lower and upper bounds."""
         whole = job.decompose(ask.relation)
         for mechanism, _ in whole:
             if not mechanism.has_losses:
                 raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
-        settings = Settings(by_divergences=False, tolerance=self.tolerance, spacing=self.spacing)
-        found = by_cells(whole, ask, settings)
+        found = by_cells(whole, ask, self._settings)
         return found if job.tight else bound_only(found, ask)

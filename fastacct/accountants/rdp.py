@@ -71,14 +71,23 @@ class RDP(Method):
         orders = None if self.orders is None else np.asarray(self.orders, dtype=np.float64)
         return _kernels.Conversion[self.conversion.upper()], orders
 
+    @property
+    def _settings(self) -> Settings:
+        return Settings(by_losses=False, orders=self._options()[1], conversion=self.conversion)
+
+    def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
+        """The best order, of sampled Gaussians by the kernels."""
+        if job.sampled(ask.relation) is None:
+            return "divergences", self._settings
+        return f"Rényi divergence of order {float(self.with_order(job, ask)[2]):.6g}", None
+
     def bounds(self, job: Process, ask: Ask) -> Bounds:
         """Certified upper bounds: by the kernels where the job is of sampled Gaussians, else by sums of divergences."""
         self._refuse_lower(ask)
         if job.sampled(ask.relation) is None:
             if self.conversion == "optimal":
                 raise ValueError("conversion = 'optimal' is offered for Gaussians and their Poisson samples only")
-            settings = Settings(by_losses=False, orders=self._options()[1], conversion=self.conversion)
-            return by_cells(job.decompose(ask.relation), ask, settings)
+            return by_cells(job.decompose(ask.relation), ask, self._settings)
         values, status, _ = self.with_order(job, ask)
         return Bounds(np.zeros(ask.shape), values, status)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from fastacct.core.kept import cached
 from fastacct.core.record import Record
 
 if TYPE_CHECKING:
+    from fastacct.core.bounds import Found
     from fastacct.core.relations import Direction
     from fastacct.losses.mixture import Mixture
     from fastacct.losses.pieces import Pieces
@@ -70,6 +71,10 @@ class Loss(Record, ABC, kw_only=True):
     lattice: float | None = None
     """Distance that divides all differences of losses, if any."""
 
+    def as_atoms(self) -> Atoms | None:
+        """The finite distribution that it is, if it is one."""
+        return None
+
     def outside(self, tail: float) -> tuple[float, float]:
         """Upper bound of the P-mass without a node, about `tail`, and of its loss."""
         return 0.0, -math.inf
@@ -99,6 +104,10 @@ class Atoms(Loss):
         if self.anchor is None and self.loss.size:
             object.__setattr__(self, "anchor", float(self.loss[np.argmax(self.mass)]))
 
+    def as_atoms(self) -> Atoms | None:
+        """Itself."""
+        return self
+
     def extent(self, tail: float) -> tuple[float, float]:
         """Smallest and largest loss."""
         return (float(self.loss.min()), float(self.loss.max())) if self.loss.size else (0.0, 0.0)
@@ -110,6 +119,16 @@ class Atoms(Loss):
             cell = np.searchsorted(edges, self.loss + self.loss_error, side="right") - 1
             cell = np.clip(cell, 0, edges.size - 2)
         yield Nodes(cell, self.loss, self.loss_error, self.mass, np.zeros_like(self.mass))
+
+
+class Answers(Protocol):
+    """What is known of one direction of a job."""
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
 
 
 class Bracket(Record):
@@ -160,6 +179,10 @@ class Pair:
 
     def pieces(self) -> Pieces | None:
         """The loss as data, where this pair has a form of its own for it."""
+        return None
+
+    def one_release(self, direction: Direction) -> Answers | None:
+        """What answers of one release, where this pair has a reader of its own for it."""
         return None
 
     def side(self, direction: Direction) -> Bracket:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Atoms, Pair
+from fastacct.losses.loss import ROUNDING, Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
@@ -144,8 +144,8 @@ def pieces_of(pair: Pair) -> Pieces | None:
     if remove.is_apart or add.is_apart:
         return None
     lost = Lost((remove.lower.infinite, remove.upper.infinite), (add.lower.infinite, add.upper.infinite))
-    upper, lower = remove.upper, remove.lower
-    if not isinstance(upper, Atoms) or not isinstance(lower, Atoms) or upper.loss.shape != lower.loss.shape:
+    upper, lower = remove.upper.as_atoms(), remove.lower.as_atoms()
+    if upper is None or lower is None or upper.loss.shape != lower.loss.shape:
         return None
     if not 0 < upper.loss.size <= _MOST_ATOMS or lower.bottom or add.lower.bottom:
         return None

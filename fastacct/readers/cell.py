@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,16 +16,14 @@ from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Found, Status, judged, nar
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import OutOfReachError, Pair, Part
-from fastacct.mechanisms.compiled.mechanism import CompiledPair
+from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
-from fastacct.readers.release import OneRelease
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
 
-__all__ = ["CellReader", "Quantity", "Settings", "SideReader", "log_below"]
+__all__ = ["CellReader", "Quantity", "Settings", "log_below"]
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-6
@@ -55,16 +53,6 @@ class Settings(NamedTuple):
     spacing: float | None = None
     orders: Cells | None = None
     conversion: str = "canonne_kamath_steinke"
-
-
-class SideReader(Protocol):
-    """Answers of one direction."""
-
-    def delta(self, epsilon: float) -> Found:
-        """Bounds of delta."""
-
-    def epsilon(self, delta: float) -> Found:
-        """Bounds of the smallest epsilon >= 0 with this delta."""
 
 
 class _Apart:
@@ -100,7 +88,7 @@ class _Side:
     @cached
     def name(self) -> str:
         """Of the most accurate reader that takes these losses."""
-        if self._released():
+        if self._released:
             return "release"
         if self._settings.spacing is None and Listed.is_possible(self._parts):
             return "listed"
@@ -108,26 +96,31 @@ class _Side:
             return "single"
         return "two grids" if any(part.bracket.is_apart for part in self._parts) else "grid"
 
-    def _released(self) -> CompiledPair | None:
-        """The pair of a job that is one release of functions."""
-        pair, count = self._used[0] if len(self._used) == 1 else (None, 0.0)
-        return pair if isinstance(pair, CompiledPair) and pair.rate == 1.0 == count else None
+    @cached
+    def _released(self) -> Answers | None:
+        """Of a job that is one release which its pair itself reads."""
+        return self._used[0][0].one_release(self._direction) if [count for _, count in self._used] == [1] else None
 
     @cached
     def _parts(self) -> list[Part]:
         return [Part(pair.side(self._direction), count) for pair, count in self._used]
 
     @cached
-    def reader(self) -> SideReader:
+    def _grid(self) -> Grid:
+        return Grid(self._parts, self._settings.tolerance or TOLERANCE, self._settings.spacing)
+
+    @cached
+    def reader(self) -> Answers:
         """The reader itself."""
-        grid = self._settings.tolerance or TOLERANCE, self._settings.spacing
-        if released := self._released():
-            return OneRelease(released.made, self._direction == "add")
+        if self._released:
+            return self._released
         if self.name == "listed":
             return Listed(self._parts)
         if self.name == "single":
             return Single(self._parts[0].bracket)
-        return _Apart(self._parts, *grid) if self.name == "two grids" else Grid(self._parts, *grid)
+        if self.name == "grid":
+            return self._grid
+        return _Apart(self._parts, self._settings.tolerance or TOLERANCE, self._settings.spacing)
 
     @property
     def is_on_grid(self) -> bool:
@@ -142,7 +135,7 @@ class _Side:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
         total = 0.0
         for pair, count in self._used:
-            if isinstance(pair, CompiledPair):
+            if pair.one_release(self._direction) is not None:
                 return -math.inf
             lower = pair.side(self._direction).lower
             low, high = lower.extent(1e-300)
@@ -155,8 +148,7 @@ class _Side:
         """Whether the first grid says that the answer is at most `least`."""
         if least == -math.inf or self.name != "grid":
             return False
-        assert isinstance(self.reader, Grid)
-        return self.reader.at_most(quantity, target) <= least
+        return self._grid.at_most(quantity, target) <= least
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float, only_upper: bool) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""

@@ -173,10 +173,8 @@ def _corners(job: Process, relation: Relation) -> Cells:
     for direction in ("remove", "add"):
         sums = np.zeros(1)
         for pair, count in pairs:
-            source = None if pair is None else pair.side(direction).upper
-            sums = (
-                _distinct(np.add.outer(sums, _sums(source, count)).ravel()) if isinstance(source, Atoms) else sums[:0]
-            )
+            atoms = None if pair is None else pair.side(direction).upper.as_atoms()
+            sums = sums[:0] if atoms is None else _distinct(np.add.outer(sums, _sums(atoms, count)).ravel())
             sums = sums if sums.size <= _MOST_CORNERS else sums[:0]
         found.append(np.abs(sums))
     every = np.concatenate(found)

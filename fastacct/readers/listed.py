@@ -38,8 +38,8 @@ class Listed:
     """Delta and epsilon of one direction."""
 
     def __init__(self, pairs: Sequence[Part]) -> None:
-        upper = [(pair.upper, pair.count) for pair in pairs if isinstance(pair.upper, Atoms)]
-        lower = [(pair.lower, pair.count) for pair in pairs if isinstance(pair.lower, Atoms)]
+        upper = [(atoms, pair.count) for pair in pairs if (atoms := pair.upper.as_atoms())]
+        lower = [(atoms, pair.count) for pair in pairs if (atoms := pair.lower.as_atoms())]
         self._upper, self._lower = _Sums(upper, True), _Sums(lower, False)
 
     @staticmethod
@@ -47,11 +47,11 @@ class Listed:
         """Whether the losses are atoms and their sums few."""
         sums = 1
         for pair in pairs:
-            if not isinstance(pair.upper, Atoms) or not isinstance(pair.lower, Atoms) or pair.count > _MOST_RELEASES:
+            upper, lower = pair.upper.as_atoms(), pair.lower.as_atoms()
+            if upper is None or lower is None or pair.count > _MOST_RELEASES:
                 return False
-            k = max(pair.upper.loss.size, pair.lower.loss.size, 1)
-            own = _listed(pair.count, k)
-            for atoms in (pair.upper, pair.lower):
+            own = _listed(pair.count, max(upper.loss.size, lower.loss.size, 1))
+            for atoms in (upper, lower):
                 own = min(own, _on_lattice(atoms, pair.count)) if pair.count > 2 else own
             sums *= own
             if sums > MOST_SUMS:

@@ -11,12 +11,13 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
-from fastacct.core.relations import DIRECTIONS, Relation
-from fastacct.losses.loss import ROUNDING, Pair
+from fastacct.core.relations import DIRECTIONS, Direction, Relation
+from fastacct.losses.loss import ROUNDING, Answers, Pair
 from fastacct.losses.pieces import Pieces
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.compiled.code import Callback, Function, compiled
 from fastacct.mechanisms.compiled.pieces import pieces_at
+from fastacct.mechanisms.compiled.release import OneRelease
 from fastacct.mechanisms.compiled.table import Table, at_nodes, largest_outside, losses_of, rule, table_of
 from fastacct.samplers.poisson import sample
 from fastacct_ext import _densities
@@ -175,6 +176,10 @@ class CompiledPair(Pair):
     def pieces(self) -> Pieces | None:
         whole = self.made.pieces
         return whole.sampled(self.rate) if whole is not None and self.rate < 1.0 else whole
+
+    def one_release(self, direction: Direction) -> Answers | None:
+        """From the panels, those around epsilon refined; a sample has none."""
+        return OneRelease(self.made, direction == "add") if self.rate == 1.0 else None
 
     def sampled(self, rate: float) -> Pair | None:
         """Of the sample."""
