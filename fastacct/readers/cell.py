@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Found, Status, judged, narrowed, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Found, Status, narrowed, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
@@ -35,7 +35,7 @@ _NEAR: Final = 1e-12
 """Relative distance from the sum of pure guarantees within which no grid is asked: that sum alone bounds delta."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
-_EXACT: Final = ("listed", "release", "single", "two grids")
+_EXACT: Final = ("listed", "release", "single", "two distributions")
 """Readers that sum losses one by one, and the one whose interval is wide for another reason."""
 _NEAR_END: Final = 1e-8
 """Relative distance from the end of a loss within which there is a loss that the job surely has, where it has one."""
@@ -55,28 +55,6 @@ class Settings(NamedTuple):
     conversion: str = "canonne_kamath_steinke"
 
 
-class _Apart:
-    """Two grids, of the distributions from above and of those from below, each as fine as it needs."""
-
-    def __init__(self, parts: list[Part], tolerance: float, spacing: float | None) -> None:
-        halves = [(one.bracket.halves(), one.count) for one in parts]
-        self._above = Grid([Part(above, count) for (above, _), count in halves], tolerance, spacing)
-        self._below = Grid([Part(below, count) for (_, below), count in halves], tolerance, spacing)
-
-    def upper(self, quantity: Literal["epsilon", "delta"], target: float) -> Found:
-        """Of the first alone."""
-        upper = (self._above.epsilon(target) if quantity == "epsilon" else self._above.delta(target)).upper
-        return judged(0.0, upper, math.inf if quantity == "epsilon" else 1.0)
-
-    def delta(self, epsilon: float) -> Found:
-        """Bounds of delta."""
-        return judged(self._below.delta(epsilon).lower, self._above.delta(epsilon).upper, 1.0)
-
-    def epsilon(self, delta: float) -> Found:
-        """Bounds of the smallest epsilon >= 0 with this delta."""
-        return judged(self._below.epsilon(delta).lower, self._above.epsilon(delta).upper, math.inf)
-
-
 class _Side:
     """One direction of a cell, and the reader of its losses, which is made on demand."""
 
@@ -94,7 +72,7 @@ class _Side:
             return "listed"
         if self._settings.tolerance is None and Single.is_possible(self._parts):
             return "single"
-        return "two grids" if any(part.bracket.is_apart for part in self._parts) else "grid"
+        return "two distributions" if any(part.bracket.is_apart for part in self._parts) else "grid"
 
     @cached
     def _released(self) -> Answers | None:
@@ -118,14 +96,12 @@ class _Side:
             return Listed(self._parts)
         if self.name == "single":
             return Single(self._parts[0].bracket)
-        if self.name == "grid":
-            return self._grid
-        return _Apart(self._parts, self._settings.tolerance or TOLERANCE, self._settings.spacing)
+        return self._grid
 
     @property
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid."""
-        return self.name in ("grid", "two grids")
+        return self.name in ("grid", "two distributions")
 
     def listed(self) -> Listed | None:
         """The reader that lists all losses, where it takes them."""
@@ -150,10 +126,8 @@ class _Side:
             return False
         return self._grid.at_most(quantity, target) <= least
 
-    def ask(self, quantity: Literal["epsilon", "delta"], target: float, only_upper: bool) -> tuple[Found, str]:
+    def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
-        if only_upper and isinstance(self.reader, _Apart):
-            return self.reader.upper(quantity, target), self.name
         found = self.reader.epsilon(target) if quantity == "epsilon" else self.reader.delta(target)
         return found, self.name
 
@@ -200,12 +174,12 @@ class CellReader(Guarded):
             directions = directions[:1]
         return [_Side(used, direction, self._settings) for direction in directions]
 
-    def answer(self, quantity: Quantity, target: float, only_upper: bool = False) -> Found:
-        """Bounds at one target; the lower one may be 0 where only the upper one is asked for."""
+    def answer(self, quantity: Quantity, target: float) -> Found:
+        """Bounds at one target."""
         with self._lock:
             if quantity == "epsilon":
-                return self._epsilon(target, only_upper)
-            found = self._delta(target, quantity == "log_delta", only_upper)
+                return self._epsilon(target)
+            found = self._delta(target, quantity == "log_delta")
             largest = self._renyi.pure_epsilon
             if largest * (1.0 - _END) < target < largest < math.inf:
                 ends = [end for end in (_END, _NEAR) if largest * (1.0 - end) < target]
@@ -245,7 +219,7 @@ class CellReader(Guarded):
         else:
             for side, direction in zip(self._sides, DIRECTIONS[self._relation], strict=False):
                 try:
-                    found, name = side.ask("epsilon" if is_epsilon else "delta", target, False)
+                    found, name = side.ask("epsilon" if is_epsilon else "delta", target)
                     yield f"{name}, {direction}", found
                 except OutOfReachError as error:
                     yield f"losses, {direction}", str(error)
@@ -256,7 +230,7 @@ class CellReader(Guarded):
         pure = self._renyi.pure_epsilon
         yield "pure guarantee", f"epsilon {pure!r} at delta 0" if pure < math.inf else "none is known"
 
-    def _epsilon(self, delta: float, only_upper: bool) -> Found:
+    def _epsilon(self, delta: float) -> Found:
         if not self._cell or delta >= 1.0:
             return Found(0.0, 0.0, Status.TIGHT)
         pure, found = self._renyi.pure_epsilon, None
@@ -266,7 +240,7 @@ class CellReader(Guarded):
                 # the largest loss is known on both sides, or the sum of pure guarantees, which no grid comes near
                 if pure - least <= TIGHT_WIDTH * pure or all(side.is_on_grid for side in self._sides):
                     return _judged(max(min(least, pure), 0.0), pure, math.inf)
-            found, is_exact = self._largest("epsilon", delta, only_upper)
+            found, is_exact = self._largest("epsilon", delta)
         if found is None:
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
         # not above basic composition of pure guarantees, whose sum no grid hits
@@ -277,14 +251,14 @@ class CellReader(Guarded):
             lower, upper = self._narrowed(lower, upper, self._renyi.epsilon(delta).upper)
         return _judged(lower, upper, math.inf)
 
-    def _delta(self, epsilon: float, is_log: bool, only_upper: bool = False) -> Found:
+    def _delta(self, epsilon: float, is_log: bool) -> Found:
         nothing = -math.inf if is_log else 0.0
         if not self._cell or epsilon == math.inf or epsilon >= self._renyi.pure_epsilon:
             return Found(nothing, nothing, Status.TIGHT)
         near = epsilon > self._renyi.pure_epsilon * (1.0 - _NEAR)  # no grid resolves what is left
         found = None
         if not isinstance(self._pairs, str) and not (near and any(side.is_on_grid for side in self._sides)):
-            found, is_exact = self._largest("delta", epsilon, only_upper)
+            found, is_exact = self._largest("delta", epsilon)
         if found is None:
             upper = self._renyi.log_delta(epsilon).upper if self._settings.by_divergences and not near else 0.0
             upper = min(upper, log_below(self._renyi.pure_epsilon, epsilon))
@@ -307,9 +281,7 @@ class CellReader(Guarded):
         upper = math.log(upper) * (1.0 - 4e-16) + 4e-16 if upper > 0.0 else -math.inf
         return Found(lower, min(upper, 0.0), found.status)
 
-    def _largest(
-        self, quantity: Literal["epsilon", "delta"], target: float, only_upper: bool
-    ) -> tuple[Found | None, bool]:
+    def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found | None, bool]:
         """The larger direction by losses, None where they are too extreme; whether divergences say no more."""
         found, is_exact = [], True
         least = -math.inf
@@ -318,7 +290,7 @@ class CellReader(Guarded):
                 if side.is_below(quantity, target, least):  # it is not the larger one
                     is_exact = False
                     continue
-                one, name = side.ask(quantity, target, only_upper)
+                one, name = side.ask(quantity, target)
                 found.append(one)
                 least, is_exact = max(least, one.lower), is_exact and name in _EXACT
         except OutOfReachError:

@@ -89,7 +89,7 @@ def delta_reader(job: Process, relation: Relation) -> Callable[[float], float]:
     if not job.tight or any(m.alternatives() for m, _ in whole) or Contour.reads(whole) or line.is_apart:
         return lambda epsilon: float(exact(job, Ask("delta", np.array(epsilon), (), relation, only_upper=True)).upper)
     reader = _readers(whole, relation, _EXACTLY)[0]
-    return lambda epsilon: reader.answer("delta", epsilon, only_upper=True).upper
+    return lambda epsilon: reader.answer("delta", epsilon).upper
 
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:
@@ -239,7 +239,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
             lower[piece], upper[piece], status[piece] = listed
             return start + 1
         for i in piece.tolist():
-            answer = reader.answer(ask.quantity, float(wanted[i]), ask.only_upper)
+            answer = reader.answer(ask.quantity, float(wanted[i]))
             if found and not at_zero[i]:
                 least = answer.lower if ask.only_upper else float(lower[i])  # of a class, no loss is a lower bound
                 answer = _shared(answer, least, float(upper[i]))

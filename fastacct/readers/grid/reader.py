@@ -44,6 +44,8 @@ _MAX_CELLS: Final = 1 << 21
 _MOST_WORK: Final = 5e5
 """Of a composition on a grid, in about microseconds: of a cell of a density, of atoms, and of a point of a window."""
 _COSTS: Final = (0.8, 0.1, 0.12)
+_FINER: Final = 2
+"""Levels, of the only grid."""
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
@@ -82,6 +84,8 @@ class Grid:
         self._parts = [part for part in parts if part.count]
         self._tolerance, self._spacing = tolerance, spacing
         self._n_factors = sum(part.count for part in self._parts)
+        is_apart = any(part.bracket.is_apart for part in self._parts)
+        self._rounds = 1 if is_apart else _MAX_ROUNDS  # no finer grid brings both sides together
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
         sketched = zip(self._parts, self._sketches, strict=True)
         self._whole = [(part.count, *one[1:]) for part, one in sketched if one[1].size]
@@ -143,8 +147,8 @@ class Grid:
 
         The first grid is coarser by the square root of `ease`.
         """
-        (lower, upper), level = worst, _first_level(ease)
-        for _ in range(_MAX_ROUNDS):
+        (lower, upper), level = worst, _first_level(ease) + (_FINER if self._rounds == 1 else 0)
+        for _ in range(self._rounds):
             try:
                 upper = min(upper, read(self._composed(index, level, True)))
                 if upper == 0.0:
