@@ -157,3 +157,40 @@ def test_the_rest_reaches_as_far_as_sums_of_dots_may_be_away():
     far = math.sqrt(1.5 * 2) * 0.01
     assert min(lower.rest(at - far), lower.rest(at + far)) > 0.5 * lower.rest(at) > 0.0
     assert lower.rest(at + 0.1) < 1e-6 * lower.rest(at)
+
+
+@pytest.mark.parametrize("count", [2, 6, 20])
+def test_the_largest_loss_is_not_that_of_the_dots(count):
+    part, _ = lone_atoms()
+    assert Grid([replace(part, count=count)], 1e-2).epsilon(0.0).lower <= 0.6059 * count
+
+
+def test_an_infinite_loss_does_not_hide_that_little_is_left():
+    loss, mass = np.array([-0.3137, 0.1742, 0.447018]), np.array([0.3, 0.7 - 1e-5, 4e-41])
+    source = Atoms(loss, np.zeros(3), mass, infinite=1e-5, anchor=0.0)
+    found = Grid([Part(Bracket(source, source), 1)], 1e-2, spacing=0.1).epsilon(1e-5)
+    assert found.lower <= 0.447018
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_slack_beyond_a_cell_widens_where_the_rest_is_looked_for(count):
+    """The truth may be the losses less the slack."""
+    for top in np.linspace(0.4, 0.41, 5):
+        source = Atoms(np.array([top - 0.9, top]), np.zeros(2), np.array([0.5, 0.5]), anchor=0.0, slack=0.08)
+        grid = Grid([Part(Bracket(source, source), count)], 1e-2, spacing=0.01)
+        low = replace(source, loss=source.loss - 0.08)
+        for epsilon in np.linspace(0.0, count * 0.42, 60):
+            assert grid.delta(epsilon).lower <= sums_delta(low, count, epsilon) + 1e-13
+
+
+def test_mass_below_a_floor_is_rounded_down():
+    """It counts where another release has an infinite loss; a sum of 50,000 terms is off by as many roundings."""
+    source = Atoms(np.zeros(50_000), np.zeros(50_000), np.full(50_000, 1.0 / 50_000), anchor=0.0)
+    lowered = lower_measure(source, 0.01, 0.0, 0.9)
+    assert 1.0 - 1e-10 < lowered.below.bottom <= math.fsum(source.mass.tolist())
+
+
+def test_upper_bounds_of_a_coarse_grid_fall():
+    job = fa.Laplace(8.607348810282607).poisson(0.27014630048896915) * 49
+    found = fa.delta(job, epsilon=[0.0, 1.47381853, 4.9923047], neighbors="add", accountant=fa.PLD(spacing=0.1))
+    assert (np.diff(found) <= 0.0).all()

@@ -9,7 +9,7 @@ from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import SHARE, Domain, as_number
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
-from fastacct.readers.job import Ask, bound_only, by_cells
+from fastacct.readers.job import Ask, bound_only, by_cells, falling
 
 __all__ = ["PLD"]
 
@@ -59,5 +59,5 @@ class PLD(Method):
         for mechanism, _ in whole:
             if not mechanism.has_losses:
                 raise ValueError(f"accountant PLD: no dominating pair is known for {mechanism!r}; use fastacct.RDP()")
-        found = by_cells(whole, ask, self._settings)
+        found = falling(job, ask, by_cells(whole, ask, self._settings))
         return found if job.tight else bound_only(found, ask)

@@ -112,7 +112,7 @@ class Lowered(Record):
         loss = self.dots.losses()
         whole = log_moment([(1, loss[used], np.log(self.dots.mass[used]))], tilt).value
         most = float(np.max(np.log(self.rest[left]) + tilt * (loss[left] + self.dots.spacing)))
-        return math.exp(min(most - whole, 700.0)) * (1.0 + 1e-9)
+        return max(math.exp(min(most - whole, 700.0)) * (1.0 + 1e-9), 1e-300)
 
     def raised(self, cells: int) -> GridMeasure:
         """Masses of the dots, and what is left in any cell so near."""
@@ -137,7 +137,8 @@ def lower_measure(source: Loss, spacing: float, tail: float, floor: float = -mat
     whole, often = -math.expm1(-spacing), math.exp(-spacing) / -math.expm1(-spacing)
     # by how much the dots' curve is above the true one within a cell, at most, at `place` from its lower end
     left = np.maximum(1.0 - part * whole, _LIGHT)
-    gap, place = mass * whole * part * (1.0 - part) / left * (1.0 + 32.0 * ROUNDING), part * (1.0 - whole) / left
+    gap = mass * whole * part * (1.0 if spacing > 1.0 else (1.0 - part) / left) * (1.0 + 32.0 * ROUNDING)
+    place = part * (1.0 - whole) / left
     # a dot is lowered by mass from both of its neighbours: at the end of a cell beyond which there is some
     taken = gap * often + _LIGHT
     low = np.minimum(np.append(0.0, dots[:-2]) / taken, 1.0) * (1.0 - place) * (1.0 - place > _NEAR * spacing)
@@ -217,7 +218,8 @@ def _cells(
         part = np.where(mass > 0.0, right / mass, 0.0) / whole * (1.0 + side * 4.0 * per_sum)
     part = np.clip(part + side * 4.0 * source.quadrature_near(2.0 * spacing) / whole, 0.0, 1.0)
     slack = source.slack + beyond + (8.0 * error if side < 0.0 else 0.0)
-    return _Cells(origin, mass * (1.0 + side * (source.quadrature + per_sum)), part, slack, cut)
+    off = 1.0 + side * (source.quadrature + per_sum)
+    return _Cells(origin, mass * off, part, slack, cut * off)
 
 
 def _add(sums: Cells, cell: np.ndarray[tuple[int, ...], np.dtype[np.intp]], *columns: Cells) -> int:

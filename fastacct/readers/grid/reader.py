@@ -271,10 +271,10 @@ class Grid:
         below = made.window(tilt, place.log_budget, _MAX_POINTS)
         if dots.has_no_finite_loss or not any(one.rest.any() for one, _ in found):
             return Lower(below, 0.0, 0.0)
-        extra = math.fsum(n * one.share_of_rest(tilt) for one, n in found)
+        extra = math.fsum(n * one.share_of_rest(tilt) for one, n in found) * math.exp(min(tilt * dots.slack, 700.0))
         log_moment = dots.moment(tilt).value + dots.moment_error(tilt)
         moved = math.fsum(n * one.reach**2 for one, n in found)
-        cells = math.ceil(math.sqrt(_ONCE * moved) + 0.5 * moved * spacing) + 2
+        cells = math.ceil(math.sqrt(_ONCE * moved) + 0.5 * moved * spacing) + 2 + math.floor(dots.slack / spacing)
         if extra < _LITTLE_REST * self._tolerance or cells > _MOST_CELLS:
             return Lower(below, extra, log_moment)
         more = Composition([(one.raised(cells), n) for one, n in found], True)

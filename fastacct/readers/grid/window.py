@@ -27,7 +27,7 @@ __all__ = ["Lower", "Window"]
 
 _OFTEN: Final = 1.12
 """Nine times of ten a sum of dots is as near to that of the losses as `more` takes it to be."""
-_TRIES: Final = 12
+_TRIES: Final = 40
 
 
 class Window(Record):
@@ -138,24 +138,33 @@ class Lower(NamedTuple):
         """By how much delta of `below` may be above the truth."""
         if self.dots is None or self.more is None:
             return self.extra * math.exp(min(self.log_moment - self.below.tilt * epsilon, 700.0))
-        first, spacing = self.dots.first, self.dots.spacing
+        first, spacing, tilt = self.dots.first, self.dots.spacing, self.dots.tilt
         index = math.floor(max(min((epsilon - first) / spacing, 1e15), -1e15))
         loss = first + index * spacing
+        off = 1e-10 + 1e-15 * (abs(tilt * loss) + abs(self.more.log_scale) + abs(self.dots.log_scale))
         most = self.more.around(round((loss - self.more.first) / spacing), loss, 1.0)
-        return _OFTEN * max(0.0, most * (1.0 + 1e-10) - max(0.0, self.dots.around(index, loss, -1.0)))
+        return _OFTEN * max(0.0, most * (1.0 + off) - max(0.0, self.dots.around(index, loss, -1.0)))
+
+    def finite(self, epsilon: float) -> float:
+        """Lower bound of what finite losses add to delta; it may be negative."""
+        return self.below.finite(epsilon) - self.rest(epsilon)
 
     def delta(self, epsilon: float) -> float:
         """Lower bound of delta."""
         return max(0.0, self.below.delta(epsilon) - self.rest(epsilon))
 
     def epsilon(self, delta: float) -> float:
-        """Lower bound of the smallest epsilon >= 0 with this delta."""
-        found, more = self.below.epsilon(delta), 1.0
-        if found == math.inf or found == 0.0:
+        """Lower bound of the smallest epsilon >= 0 with this delta: one at which more has been seen."""
+        found, step, wanted = self.below.epsilon(delta), self.below.spacing, max(0.0, delta - self.infinite)
+        if not self.extra:
             return found
-        for _ in range(_TRIES):
-            more *= 1.2
-            found = self.below.epsilon(min(delta + more * self.rest(found), 1.0))
-            if found == 0.0 or self.delta(found) >= delta:
+        for attempt in range(_TRIES):
+            if not 0.0 < found < math.inf:
                 return found
+            if (seen := self.finite(found)) > 0.0 and seen >= wanted * (1.0 + 4.0 * ROUNDING):
+                return found
+            lower = self.below.epsilon(min(delta + 1.2 ** (attempt + 1) * self.rest(found), 1.0))
+            if not lower < found:  # what is left is nothing beside the target
+                lower, step = found - step, 2.0 * step
+            found = max(lower, 0.0)
         return 0.0
