@@ -11,7 +11,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 
-__all__ = ["WIDTH", "boundary", "excess", "least"]
+__all__ = ["WIDTH", "boundary", "crossing", "excess", "least"]
 
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
@@ -69,6 +69,31 @@ def boundary(
     if low == 0.0 and isinstance(low, float):
         low, high = _away_from_zero(level, high)
     return _search(level, low, high)
+
+
+def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top: float) -> tuple[float, float]:
+    """Where a function in [0, top] falls to a target > 0: ends seen to be on their sides, the last one perhaps `top`.
+
+    The lower bound is at least the target at the first end (or this is 0), the upper one at most that at the last.
+    """
+    from scipy.optimize import brentq  # heavy to import
+
+    def level(at: float) -> float:
+        middle = 0.5 * sum(bounds(at))
+        return (math.log(middle) if middle > 0.0 else -750.0) - math.log(target)
+
+    at = 0.0 if level(0.0) <= 0.0 else top
+    if at and level(top) < 0.0:
+        at = float(brentq(level, 0.0, top, xtol=_SMALLEST, rtol=1e-14, maxiter=_MOST))
+    ends = [0.0, top]
+    for side in (0, 1):
+        pad = max(1e-13 * at, 1e-20 * top)
+        while 0.0 < (x := at + pad if side else at - pad) < top:
+            if bounds(x)[1] <= target if side else bounds(x)[0] >= target:
+                ends[side] = x
+                break
+            pad *= 4.0
+    return ends[0], ends[1]
 
 
 def _start(level: Callable[[float], float]) -> tuple[float, float]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.bounds import Found, judged
 from fastacct.core.rounding import sum_of
-from fastacct.losses.loss import ROUNDING, Bracket, Loss, Part, saddle_of_delta, weighted
+from fastacct.core.search import crossing
+from fastacct.losses.loss import ROUNDING, Bracket, Loss, Part
 
 __all__ = ["Single"]
 
@@ -84,34 +85,4 @@ def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
         )
     if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
         return max(last, loss.outside(_TAIL)[1]) if is_upper else last
-    slope, guess, _ = saddle_of_delta([weighted(loss, 1)], math.log(max(delta - loss.infinite, _TAIL)))
-    ends = _crossing(lambda epsilon: _delta(loss, epsilon, is_upper), delta, guess, max(slope, 1e-6), last)
-    return ends[1] if is_upper else ends[0]
-
-
-def _crossing(
-    delta_at: Callable[[float], float], delta: float, guess: float, slope: float, top: float
-) -> tuple[float, float]:
-    """Epsilons close together with delta_at(low) > delta >= delta_at(high), or low = 0, or high = `top`."""
-    low, high = 0.0, top
-    point = guess if low < guess < high else 0.5 * (low + high)
-    log_delta, last = math.log(delta), (0.0, 0.0)
-    for attempt in range(100):
-        value = delta_at(point)
-        if value > delta:
-            low = point
-        else:
-            high = point
-        if high - low <= 1e-13 * high:
-            break
-        error = (math.log(value) if value > 0.0 else -750.0) - log_delta
-        if attempt and last[0] != point and (error - last[1]) * (point - last[0]) < 0.0:
-            slope = (last[1] - error) / (point - last[0])
-        last = (point, error)
-        step = error / slope
-        # past the root by a little: the other end of the bracket comes close, too
-        step += math.copysign(max(1e-3 * abs(step), 3e-14 * point), step)
-        point += step
-        if not low < point < high or attempt % 8 == 7:
-            point = 0.5 * (low + high)
-    return low, high
+    return crossing(lambda epsilon: (_delta(loss, epsilon, is_upper),) * 2, delta, last)[is_upper]

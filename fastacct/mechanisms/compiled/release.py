@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastacct.core.bounds import Found, Status, judged
+from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Index
 from fastacct.mechanisms.compiled.table import Table, locked
 
@@ -76,51 +77,23 @@ class OneRelease:
         return judged(max(0.0, min(low * (1.0 - 8.0 * ROUNDING), high)), high, math.inf)
 
     def epsilon(self, delta: float) -> Found:
-        """Bounds of the smallest epsilon >= 0 with this delta: Newton's method, then both sides are checked."""
+        """Bounds of the smallest epsilon >= 0 with this delta."""
         if self.delta(0.0).upper <= delta:
             return Found(0.0, 0.0, Status.TIGHT)
         least, most = self._made.largest_loss[self._way]
         if delta == 0.0:
             return judged(least, most, math.inf)
-        table, sums = self._table, self._sums
+        table = self._table
         finite = np.isfinite(table.high) & (table.p > 1e-300) & (table.q > 1e-300)
-        low, high = 0.0, float(np.max(table.high[finite], initial=0.0))
+        high = float(np.max(table.high[finite], initial=0.0))
         if ((table.high == np.inf) & (table.p > 0.0)).any():
             high = 700.0
         if not self.delta(high).upper <= delta:
             if most == math.inf:
                 return Found(0.0, math.inf, Status.NOT_MET)
             high = most
-        # about the loss that P exceeds with probability 4 delta
-        place = min(max(int(np.searchsorted(sums.masses[0], 4.0 * delta)) - 1, 0), sums.low.size - 1)
-        at = float(-sums.low[place]) if sums.low.size else 0.0
-        at = at if low < at < high else 0.5 * (low + high)
-        for _ in range(100):
-            found = self.delta(at)
-            middle = 0.5 * (found.lower + found.upper)
-            low, high = (at, high) if middle > delta else (low, at)
-            slope = math.exp(min(at, 700.0)) * sums.above(at)[1]
-            step = (math.log(max(middle, 1e-300)) - math.log(delta)) * middle / slope if slope > 0.0 else math.inf
-            if abs(step) <= 1e-12 * (1.0 + at) and abs(middle - delta) <= 1e-6 * delta:
-                break
-            at = at + step if low < at + step < high else 0.5 * (low + high)
-            if high - low <= 1e-14 * high:
-                break
-        return self._checked(delta, at)
-
-    def _checked(self, delta: float, at: float) -> Found:
-        """Ends around a guess at which delta has been seen to be on the right side."""
-        ends = [0.0, math.inf]
-        for side in (0, 1):
-            pad = 1e-12 * (1.0 + at)
-            for _ in range(60):
-                x = max(0.0, at + (pad if side else -pad))
-                found = self.delta(x)
-                if (found.upper <= delta) if side else (found.lower >= delta or x == 0.0):
-                    ends[side] = x
-                    break
-                pad *= 4.0
-        return judged(ends[0], min(ends[1], self._made.largest_loss[self._way][1]), math.inf)
+        ends = crossing(lambda epsilon: self.delta(epsilon)[:2], delta, high)
+        return judged(*ends, math.inf)
 
     def _around(self, epsilon: float) -> Index:
         """The panels in which the loss may pass epsilon."""
