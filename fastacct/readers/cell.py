@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -120,11 +121,9 @@ class _Side:
             total += count * (max((float(one.max()) for one in seen if one.size), default=-math.inf) - lower.slack)
         return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
 
-    def is_below(self, quantity: Literal["epsilon", "delta"], target: float, least: float) -> bool:
-        """Whether the first grid says that the answer is at most `least`."""
-        if least == -math.inf or self.name != "grid":
-            return False
-        return self._grid.at_most(quantity, target) <= least
+    def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
+        """An upper bound of the answer by the first grid; inf where none is asked."""
+        return self._grid.at_most(quantity, target) if self.is_on_grid else math.inf
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
@@ -186,6 +185,17 @@ class CellReader(Guarded):
                 lower, upper = self._narrowed(*found[:2], min(self._before(end, quantity) for end in ends))
                 return found if upper == found.upper else Found(lower, upper, Status.LOOSE)
             return found
+
+    def upper_delta(self, epsilon: float) -> float:
+        """An upper bound of delta alone, in a quarter of the time where a grid answers."""
+        with self._lock:
+            pure = self._renyi.pure_epsilon
+            if self._cell and not isinstance(self._pairs, str) and epsilon < pure * (1.0 - _END):
+                with suppress(OutOfReachError):
+                    found = max(side.at_most("delta", epsilon) for side in self._sides)
+                    if found < 1.0:
+                        return max(found, 5e-324)
+            return self._delta(epsilon, False).upper
 
     def deltas(self, epsilon: Cells) -> Bounds | None:
         """Bounds of delta at many epsilons at once, of losses that are listed: the bits of `answer`; else None."""
@@ -287,7 +297,7 @@ class CellReader(Guarded):
         least = -math.inf
         try:
             for side in self._sides:
-                if side.is_below(quantity, target, least):  # it is not the larger one
+                if least > -math.inf and side.at_most(quantity, target) <= least:  # it is not the larger one
                     is_exact = False
                     continue
                 one, name = side.ask(quantity, target)

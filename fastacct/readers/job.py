@@ -89,7 +89,7 @@ def delta_reader(job: Process, relation: Relation) -> Callable[[float], float]:
     if not job.tight or any(m.alternatives() for m, _ in whole) or Contour.reads(whole) or line.is_apart:
         return lambda epsilon: float(exact(job, Ask("delta", np.array(epsilon), (), relation, only_upper=True)).upper)
     reader = _readers(whole, relation, _EXACTLY)[0]
-    return lambda epsilon: reader.answer("delta", epsilon).upper
+    return reader.upper_delta
 
 
 def bound_only(bounds: Bounds, ask: Ask) -> Bounds:

@@ -45,7 +45,6 @@ _MOST_WORK: Final = 5e5
 """Of a composition on a grid, in about microseconds: of a cell of a density, of atoms, and of a point of a window."""
 _COSTS: Final = (0.8, 0.1, 0.12)
 _FINER: Final = 2
-"""Levels, of the only grid."""
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
@@ -84,8 +83,7 @@ class Grid:
         self._parts = [part for part in parts if part.count]
         self._tolerance, self._spacing = tolerance, spacing
         self._n_factors = sum(part.count for part in self._parts)
-        is_apart = any(part.bracket.is_apart for part in self._parts)
-        self._rounds = 1 if is_apart else _MAX_ROUNDS  # no finer grid brings both sides together
+        self._is_apart = any(part.bracket.is_apart for part in self._parts)
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
         sketched = zip(self._parts, self._sketches, strict=True)
         self._whole = [(part.count, *one[1:]) for part, one in sketched if one[1].size]
@@ -115,9 +113,10 @@ class Grid:
         """An upper bound of the answer by the first grid alone; inf where there is none."""
         try:
             if quantity == "delta":
-                return self._composed(self._at(target), 0, True).delta(target) if target < self._far else math.inf
+                index = self._at(target)
+                return self._composed(index, self._level(1.0), True).delta(target) if target < self._far else math.inf
             index, ease = self._first(target)
-            return self._composed(index, _first_level(ease), True).epsilon(target)
+            return self._composed(index, self._level(ease), True).epsilon(target)
         except OutOfReachError:
             return math.inf
 
@@ -147,8 +146,8 @@ class Grid:
 
         The first grid is coarser by the square root of `ease`.
         """
-        (lower, upper), level = worst, _first_level(ease) + (_FINER if self._rounds == 1 else 0)
-        for _ in range(self._rounds):
+        (lower, upper), level = worst, self._level(ease)
+        for _ in range(_MAX_ROUNDS):
             try:
                 upper = min(upper, read(self._composed(index, level, True)))
                 if upper == 0.0:
@@ -162,11 +161,15 @@ class Grid:
                 index //= 2
                 continue
             gap, wanted = upper - lower if math.isfinite(lower) else 0.0, self._tolerance * max(upper, floor)
-            if gap <= wanted or self._spacing_at(self._place(index), level)[1]:
-                break
+            if gap <= wanted or self._is_apart or self._spacing_at(self._place(index), level)[1]:
+                break  # no finer grid brings both sides together where they are apart
             ratio = wanted / gap if math.isfinite(gap) else 0.0
             level += math.ceil(-2.0 * math.log2(min(0.7, max(0.125, 0.9 * math.sqrt(ratio)))))
         return judged(min(lower, upper) if upper == 0.0 else lower, upper, math.inf)
+
+    def _level(self, ease: float) -> int:
+        """Of the first grid; finer where it is the only one."""
+        return _FINER * self._is_apart - math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
 
     @cached
     def _infinite(self) -> float:
@@ -319,7 +322,3 @@ def _floor_of(sketch: Weighted, tilt: float, log_budget: float) -> float:
     moved = tilt * loss[1:] - whole + np.log(np.cumsum(np.exp(log_mass[:-1])) + 1e-320)
     few = np.flatnonzero(moved < log_budget)
     return float(loss[few[-1] + 1]) if few.size else -math.inf
-
-
-def _first_level(ease: float) -> int:
-    return -math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
