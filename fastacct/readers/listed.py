@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
+from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part
 from fastacct_ext import _densities
 
@@ -146,27 +147,10 @@ class _Sums:
             return 0.0
         if self._infinite > delta:
             return math.inf
-        # losses decrease, and delta rises along them: the first one with more than the target ends the piece
-        low, high = 1, int(np.count_nonzero(self._loss > 0.0))
-        while low < high:
-            middle = (low + high) // 2
-            if self.delta(float(self._loss[middle])) > delta:
-                high = middle
-            else:
-                low = middle + 1
-        top, last = float(self._loss[0]), float(self._loss[low - 1])
-        first = float(np.sum(self._mass[:low])) + self._infinite - delta / self._pad
-        second = float(np.sum(self._mass[:low] * np.exp(last - self._loss[:low])))
-        found = last + math.log(first / second) if first > 0.0 < second else last
-        found = min(max(found, 0.0), top)
-        step = 4.0 * ROUNDING * (1.0 + abs(found))
-        if self._is_upper:
-            while found < top and self.delta(found) > delta:
-                found, step = found + step, 2.0 * step
-            return min(found, top)
-        while found > 0.0 and self.delta(found) < delta:
-            found, step = found - step, 2.0 * step
-        return max(found, 0.0)
+        top = float(self._loss[0])
+        return (
+            top if delta <= self._infinite else crossing(lambda at: (self.delta(at),) * 2, delta, top)[self._is_upper]
+        )
 
 
 def _bits(count: NDArray[np.intp]) -> NDArray[np.intp]:
