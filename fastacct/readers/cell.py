@@ -123,7 +123,11 @@ class _Side:
 
     def at_most(self, quantity: Literal["epsilon", "delta"], target: float) -> float:
         """An upper bound of the answer by the first grid; inf where none is asked."""
-        return self._grid.at_most(quantity, target) if self.is_on_grid else math.inf
+        return self._grid.at_most(quantity, target) if self.name == "grid" else math.inf
+
+    def upper_delta(self, epsilon: float) -> float:
+        """An upper bound of delta alone; inf where it takes more than two grids."""
+        return self._grid.upper_delta(epsilon) if self.name == "grid" else math.inf
 
     def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
         """The answer and the name of the reader that gave it."""
@@ -192,7 +196,7 @@ class CellReader(Guarded):
             pure = self._renyi.pure_epsilon
             if self._cell and not isinstance(self._pairs, str) and epsilon < pure * (1.0 - _END):
                 with suppress(OutOfReachError):
-                    found = max(side.at_most("delta", epsilon) for side in self._sides)
+                    found = max(side.upper_delta(epsilon) for side in self._sides)
                     if found < 1.0:
                         return max(found, 5e-324)
             return self._delta(epsilon, False).upper

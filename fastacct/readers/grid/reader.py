@@ -44,7 +44,7 @@ _MAX_CELLS: Final = 1 << 21
 _MOST_WORK: Final = 5e5
 """Of a composition on a grid, in about microseconds: of a cell of a density, of atoms, and of a point of a window."""
 _COSTS: Final = (0.8, 0.1, 0.12)
-_FINER: Final = 2
+_FINER: Final = 3
 _MOST_TILT: Final = 60.0
 _MOST_TILTS: Final = 200
 _APART: Final = 5.0
@@ -120,6 +120,14 @@ class Grid:
         except OutOfReachError:
             return math.inf
 
+    def upper_delta(self, epsilon: float) -> float:
+        """An upper bound of delta that a finer grid does not move; inf where it does."""
+        if epsilon >= self._far or self._is_apart:
+            return math.inf
+        index = self._at(epsilon)
+        first, found = (self._composed(index, level, True).delta(epsilon) for level in (0, _FINER))
+        return found if first - found <= self._tolerance * found else math.inf
+
     def _first(self, delta: float) -> tuple[int, float]:
         """The place next to the saddle point of a delta, and how many times as wide an epsilon may be in log delta."""
         if not self._whole:
@@ -148,6 +156,7 @@ class Grid:
         """
         (lower, upper), level = worst, self._level(ease)
         for _ in range(_MAX_ROUNDS):
+            known = lower, upper
             try:
                 upper = min(upper, read(self._composed(index, level, True)))
                 if upper == 0.0:
@@ -161,15 +170,20 @@ class Grid:
                 index //= 2
                 continue
             gap, wanted = upper - lower if math.isfinite(lower) else 0.0, self._tolerance * max(upper, floor)
-            if gap <= wanted or self._is_apart or self._spacing_at(self._place(index), level)[1]:
-                break  # no finer grid brings both sides together where they are apart
+            if self._is_apart:  # no finer grid brings both sides together: until none moves
+                gap = max(known[1] - upper, lower - known[0])
+            if gap <= wanted or self._spacing_at(self._place(index), level)[1]:
+                break
+            if self._is_apart:
+                level += _FINER
+                continue
             ratio = wanted / gap if math.isfinite(gap) else 0.0
             level += math.ceil(-2.0 * math.log2(min(0.7, max(0.125, 0.9 * math.sqrt(ratio)))))
         return judged(min(lower, upper) if upper == 0.0 else lower, upper, math.inf)
 
     def _level(self, ease: float) -> int:
-        """Of the first grid; finer where it is the only one."""
-        return _FINER * self._is_apart - math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
+        """Of the first grid; where sides are apart the next one is compared with it."""
+        return -1 * self._is_apart - math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
 
     @cached
     def _infinite(self) -> float:
