@@ -104,7 +104,9 @@ def test_intervals_meet_those_of_a_grid(noise, batch, steps, log_delta):
     job, delta = fa.Gaussian(noise).fixed_size(batch_size=batch, records=1000) * steps, math.exp(log_delta)
     line = fa.epsilon_bounds(job, delta=delta, neighbors="replace_one")
     grid = fa.epsilon_bounds(job, delta=delta, neighbors="replace_one", accountant=fa.PLD())
-    assert line.upper <= grid.upper * (1.0 + 1e-9)
+    by_line = fa.explain(job, delta=delta, neighbors="replace_one").answered != ("two distributions, remove",)
+    # where no line is certified both are grids, of two tolerances
+    assert line.upper <= grid.upper * (1.0 + (1e-9 if by_line else 1e-5))
     assert grid.upper * 0.99 <= line.upper
     assert grid.lower <= line.lower * (1.0 + 1e-9)
 
