@@ -34,7 +34,7 @@ def test_each_end_has_been_seen_on_its_side(rate, log_target, width, top):
         assert high - low <= 1e-8 * root + 8.0 * width / rate
 
 
-@pytest.mark.parametrize("jump", [0.3, 0.999999])
+@pytest.mark.parametrize("jump", [0.3, 0.999999, 1e-12, 1e-30])
 def test_a_jump_is_enclosed(jump):
     low, high = crossing(lambda x: (0.5, 0.5) if x < jump else (0.0, 0.0), 0.1, 1.0)
     assert low < jump <= high <= low * (1.0 + 1e-11)

@@ -84,10 +84,12 @@ def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top:
 
     at = 0.0 if level(0.0) <= 0.0 else top
     if at and level(top) < 0.0:
-        at = float(brentq(level, 0.0, top, xtol=_SMALLEST, rtol=1e-14, maxiter=_MOST))
+        at = float(
+            brentq(level, 0.0, top, xtol=_SMALLEST, rtol=1e-14, maxiter=_MOST, disp=False)
+        )  # what follows checks
     ends = [0.0, top]
     for side in (0, 1):
-        pad = max(1e-13 * at, 1e-20 * top)
+        pad = 1e-13 * at or 1e-40 * top
         while 0.0 < (x := at + pad if side else at - pad) < top:
             if bounds(x)[1] <= target if side else bounds(x)[0] >= target:
                 ends[side] = x

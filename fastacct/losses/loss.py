@@ -140,10 +140,6 @@ class Bracket(Record):
     is_apart: bool = field(default=False, kw_only=True)
     """Whether the two differ by more than rounding, so that no finer evaluation brings the bounds together."""
 
-    def halves(self) -> tuple[Bracket, Bracket]:
-        """The distribution from above alone, and the one from below."""
-        return Bracket(self.upper, self.upper), Bracket(self.lower, self.lower)
-
 
 class Part(Record):
     """Losses of one direction, and how often they occur."""

@@ -147,10 +147,10 @@ class _Sums:
             return 0.0
         if self._infinite > delta:
             return math.inf
-        top = float(self._loss[0])
-        return (
-            top if delta <= self._infinite else crossing(lambda at: (self.delta(at),) * 2, delta, top)[self._is_upper]
-        )
+        top = max(float(self._loss[0]), 0.0) if self._loss.size else 0.0
+        if delta <= self._infinite:
+            return top
+        return crossing(lambda epsilon: (self.delta(epsilon),) * 2, delta, top)[self._is_upper]
 
 
 def _bits(count: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -50,7 +50,7 @@ _MOST_TILTS: Final = 200
 _APART: Final = 5.0
 """Standard deviations of the tilted loss between two tilts."""
 _ATOM: Final = 0.02
-_KEPT: Final = 32
+_KEPT: Final = 16
 _ONCE: Final = 1.5
 """log(2/0.1)/2: Hoeffding's bound of how far sums of moves of a point each are apart, nine times of ten."""
 _MOST_CELLS: Final = 1 << 16
@@ -122,7 +122,7 @@ class Grid:
 
     def upper_delta(self, epsilon: float) -> float:
         """An upper bound of delta that a finer grid does not move; inf where it does."""
-        if epsilon >= self._far or self._is_apart:
+        if epsilon >= self._far:
             return math.inf
         index = self._at(epsilon)
         first, found = (self._composed(index, level, True).delta(epsilon) for level in (0, _FINER))
@@ -172,14 +172,14 @@ class Grid:
             gap, wanted = upper - lower if math.isfinite(lower) else 0.0, self._tolerance * max(upper, floor)
             if self._is_apart:  # no finer grid brings both sides together: until none moves
                 gap = max(known[1] - upper, lower - known[0])
-            if gap <= wanted or self._spacing_at(self._place(index), level)[1]:
+            if not gap > wanted or self._spacing_at(self._place(index), level)[1]:  # also where nothing is met
                 break
             if self._is_apart:
                 level += _FINER
                 continue
             ratio = wanted / gap if math.isfinite(gap) else 0.0
             level += math.ceil(-2.0 * math.log2(min(0.7, max(0.125, 0.9 * math.sqrt(ratio)))))
-        return judged(min(lower, upper) if upper == 0.0 else lower, upper, math.inf)
+        return judged(lower, upper, math.inf)
 
     def _level(self, ease: float) -> int:
         """Of the first grid; where sides are apart the next one is compared with it."""
