@@ -44,7 +44,7 @@ from fastacct.gradient import delta_gradient, epsilon_gradient
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Run, as_delta, fixed_batch, of_history, parameters, process_of, refused, steps_of_epochs
+from fastacct.run import Run, as_delta, batches_of, drawn, of_history, parameters, process_of, refused, steps_of_epochs
 from fastacct.series import RenyiMethod, divergences
 from fastacct_ext import _kernels
 
@@ -89,9 +89,10 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
         power such as "1/n^1.1".  What no float says exactly is rounded to the safe side: a rate up, a delta down.
     history : sequence of (noise_multiplier, sample_rate, steps), optional
         One heterogeneous run instead of the parameters; only `delta` broadcasts.
-    sampling : {"poisson", "fixed_size"}, optional
+    sampling : {"poisson", "fixed_size", "allocation"}, optional
         "fixed_size": batches of `batch_size` of the `records`, drawn without replacement (`Gaussian.fixed_size`); with
-        "steps" or "epochs".
+        "steps" or "epochs".  "allocation": each record in one random step of the floor(records / batch_size) of each of
+        `epochs` (`Gaussian.allocation`).
     accountant, neighbors, threads
         As in `fastacct.epsilon`.  "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, slowly.
 
@@ -323,21 +324,24 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     refused(run, (wanted,), "{} is what this function computes: do not give it")
     refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
-    batch = fixed_batch(run)
-    if batch is not None and wanted == "sample_rate":
-        raise ValueError("sampling = 'fixed_size': a batch size is not calibrated; compare noise multipliers of a few")
+    batches = batches_of(run)
+    is_fixed, is_other = batches is not None and "records" in batches, batches is not None
+    if batches is not None and (wanted == "sample_rate" or (wanted == "steps" and not is_fixed)):
+        what = "a batch size is" if wanted == "sample_rate" else "epochs are"
+        sampling = run.get("sampling")
+        raise ValueError(f"sampling = {sampling!r}: {what} not calibrated; compare noise multipliers of a few")
     known = parameters(run, wanted)
     shape = common_shape(target | known)
-    keeps_its_place = batch is not None and relation in ("replace_one", "zero_out")
-    if history is None and "epochs" not in known and not keeps_its_place:
+    is_poisson = not is_other or (is_fixed and relation not in ("replace_one", "zero_out"))  # maybe of half the noise
+    if history is None and "epochs" not in known and is_poisson:
         ask, fixed = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True), dict(known)
-        if batch is not None and "noise_multiplier" in fixed:
+        if is_fixed and "noise_multiplier" in fixed:
             fixed["noise_multiplier"] = 0.5 * fixed["noise_multiplier"]
         found = chosen.calibrate(wanted, (target["epsilon"], *fixed.values()), ask)
         if found is not None:
-            return 2.0 * found if batch is not None and wanted == "noise_multiplier" else found
-    if batch is not None:
-        known |= {"batch_size": as_cells("batch_size", batch[0]), "records": as_cells("records", batch[1])}
+            return 2.0 * found if is_fixed and wanted == "noise_multiplier" else found
+    known |= batches or {}
+    shape = common_shape(target | known)
     spent, values = Process() if history is None else of_history(history), np.empty(math.prod(shape))
     cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | known).items()}
 
@@ -360,8 +364,8 @@ def _searched(wanted: Wanted, at: dict[str, float], spent: Process, options: Opt
         if steps is None:
             steps = steps_of_epochs(given["epochs"], rate) if rate > 0.0 else 0
         noise = Gaussian(given["noise_multiplier"])
-        if "batch_size" in given:
-            return spent + noise.fixed_size(given["batch_size"], given["records"]) * int(steps)
+        if "bins" in given or "records" in given:
+            return spent + drawn(noise, {name: np.asarray(value) for name, value in given.items()}, int(steps))
         return spent + noise.poisson(rate) * int(steps)
 
     def meets(x: float) -> bool:

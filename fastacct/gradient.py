@@ -32,7 +32,7 @@ from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_threads, check_memory, common_shape
 from fastacct.core.inputs import unwrap as plain
 from fastacct.core.relations import SAMPLED, as_relation, refuse
-from fastacct.run import Run, as_delta, fixed_batch, parameters, refused
+from fastacct.run import Run, as_delta, batches_of, parameters, refused
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
@@ -127,8 +127,8 @@ def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run
     refused(run, ("history",), f"{what} is of one run: give noise_multiplier, sample_rate and steps, not {{}}")
     if type(as_accountant(run.get("accountant"), quantity.removeprefix("log_"))) is not Exact:
         raise ValueError(f"{what} is of the exact epsilon and delta: accountant must be fastacct.Exact()")
-    if fixed_batch(run) is not None:
-        raise ValueError(f"{what} is for Poisson sampling, not sampling = 'fixed_size'")
+    if batches_of(run) is not None:
+        raise ValueError(f"{what} is for Poisson sampling, not sampling = {run['sampling']!r}")
     if relation not in SAMPLED:
         raise refuse(what, relation, SAMPLED)
     given = _parameters(run) | {"target": target}

@@ -14,6 +14,7 @@ import numpy as np
 from fastacct.core.inputs import (
     MAX_STEPS,
     Cells,
+    Domain,
     Floats,
     Real,
     Reals,
@@ -37,12 +38,18 @@ from fastacct.samplers import REFUSED, refuse_sampler
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
 
-__all__ = ["Block", "Run", "as_delta", "fixed_batch", "of_history", "parameters", "process_of", "refused"]
+__all__ = ["Block", "Run", "as_delta", "batches_of", "drawn", "of_history", "parameters", "process_of", "refused"]
 __all__ += ["rate_of_batch", "steps_of_epochs"]
 
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
 PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
+_BATCHES: Final = {
+    "fixed_size": ("batch_size", "records"),
+    "allocation": ("batch_size", "records", "epochs"),
+}
+"""Samplers beside Poisson, and the keywords that fix their batches."""
+_EPOCHS: Final = Domain(0.0, MAX_STEPS, integer=True)
 _POWER: Final = re.compile(r"1\s*/\s*[nN](?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
 _NUMBER: Final = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 
@@ -123,8 +130,13 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
     """
     if epochs == 0.0:
         return 0
-    wanted, batch, whole = (Fraction(repr(float(x))) for x in (epochs, batch_size, records))
+    wanted, batch, whole = (_exact(x) for x in (epochs, batch_size, records))
     return min(math.ceil(wanted * whole / batch), 2**60)
+
+
+def _exact(x: float) -> Fraction:
+    """The number that the shortest decimal digits say."""
+    return Fraction(repr(float(x)))
 
 
 class _Steps(Process):
@@ -154,22 +166,36 @@ def process_of(run: Run) -> Process:
         return of_history(history)
     found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
     noise, rate, steps = found.values()
-    if (batch := fixed_batch(run)) is not None:
-        return Process({Gaussian(unwrap(noise)).fixed_size(*batch): cast("Count", unwrap(steps))})
+    if (batches := batches_of(run)) is not None:
+        return drawn(Gaussian(unwrap(noise)), batches, cast("Count", unwrap(steps)))
     return _Steps(Sampled([noise], [rate], [steps], common_shape(found)))
 
 
-def fixed_batch(run: Run) -> tuple[Reals, Reals] | None:
-    """Batch size and records where the batches have a fixed size; None where they are Poisson samples."""
+def batches_of(run: Run) -> dict[str, Cells] | None:
+    """What fixes the batches: `batch_size` and `records`, or the `bins` of an epoch and how often (`rounds`); None
+    where they are Poisson samples."""
     sampling = run.get("sampling", "poisson")
     if isinstance(sampling, str) and (refused := "shuffled" if sampling == "shuffle" else sampling) in REFUSED:
         raise refuse_sampler(refused)
-    if as_choice("sampling", sampling, ("poisson", "fixed_size")) == "poisson":
+    if (kind := as_choice("sampling", sampling, ("poisson", *_BATCHES))) == "poisson":
         return None
-    batch, records = run.get("batch_size"), run.get("records")
-    if batch is None or records is None:
-        raise TypeError("sampling = 'fixed_size' needs batch_size and records; other keywords do not fix the batches")
-    return batch, records
+    given: dict[str, object] = {name: value for name, value in run.items() if name in _BATCHES[kind]}
+    if missing := [name for name in _BATCHES[kind] if given.get(name) is None]:
+        raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
+    cells = {name: as_cells(name, given[name]) for name in _BATCHES[kind]}
+    if kind == "fixed_size":
+        return cells
+    bins = _each(
+        lambda records, batch: math.floor(_exact(records) / _exact(batch)), cells["records"], cells["batch_size"]
+    )
+    return {"bins": bins, "rounds": as_cells("epochs", cells["epochs"], _EPOCHS)}
+
+
+def drawn(noise: Gaussian, batches: Mapping[str, Cells], steps: Count) -> Process:
+    """Steps on batches that are no Poisson samples."""
+    if "bins" in batches:
+        return Process({noise.allocation(unwrap(batches["bins"])): cast("Count", unwrap(batches["rounds"]))})
+    return Process({noise.fixed_size(unwrap(batches["batch_size"]), unwrap(batches["records"])): steps})
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:

@@ -14,7 +14,7 @@ from fastacct.core.relations import as_relation
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.run import Run, fixed_batch, parameters, process_of, refused
+from fastacct.run import Run, batches_of, parameters, process_of, refused
 from fastacct_ext import _kernels
 
 __all__ = ["RenyiMethod", "divergences"]
@@ -42,7 +42,7 @@ def _by_series(orders: Reals, run: Run, method: RenyiMethod) -> Bounds:
     """One step by the binomial series, times the steps, rounded outwards; closed forms where there is no series."""
     as_choice("method", method, ("quadrature", "series"))
     refused(run, ("history",), "method = 'series' takes one run, not {}")
-    if as_relation(run.get("neighbors", "add_remove")) == "replace_one" or fixed_batch(run) is not None:
+    if as_relation(run.get("neighbors", "add_remove")) == "replace_one" or batches_of(run) is not None:
         raise ValueError("method = 'series' is for Poisson sampling and a record that is added, removed or zeroed out")
     given = {"orders": as_cells("orders", orders, _WHOLE_ORDERS)} | parameters(run)
     shape = common_shape(given)

@@ -40,10 +40,11 @@ cdef class Data:
     def __init__(self, const double[::1] times, const int32_t[::1] n_atoms, const int32_t[::1] n_panels,
                  const double[:, ::1] atom, const double[:, ::1] panel, const int32_t[::1] n_tables,
                  const int32_t[::1] n_slices, const double[:, ::1] point, const double[:, ::1] slices,
-                 const double[::1] missed):
+                 const double[::1] missed, const double[:, ::1] smooth):
         cdef int64_t atoms = 0, panels = 0, tables = 0, parts = 0
         cdef int n = <int> times.shape[0], b
         fit(n_atoms.shape[0] == n_panels.shape[0] == n_tables.shape[0] == n_slices.shape[0] == missed.shape[0] == n)
+        fit(smooth.shape[0] == n and smooth.shape[1] == 4)
         for b in range(n):
             fit(min(n_atoms[b], n_panels[b], n_tables[b], n_slices[b]) >= 0)
             fit(n_atoms[b] + n_panels[b] + n_tables[b] >= 1)
@@ -53,12 +54,13 @@ cdef class Data:
             parts += n_slices[b]
         fit(atom.shape[0] == atoms and panel.shape[0] == panels and atom.shape[1] == 4 and panel.shape[1] == 12)
         fit(point.shape[0] == 16 * tables and slices.shape[0] == parts and point.shape[1] == slices.shape[1] == 4)
-        self.kept = (times, n_atoms, n_panels, atom, panel, n_tables, n_slices, point, slices, missed)
+        self.kept = (times, n_atoms, n_panels, atom, panel, n_tables, n_slices, point, slices, missed, smooth)
         memset(&self.job, 0, sizeof(self.job))
         self.job.n_data = n
         if n:
             self.job.times, self.job.n_atoms, self.job.n_panels = &times[0], &n_atoms[0], &n_panels[0]
             self.job.n_tables, self.job.n_slices, self.job.missed = &n_tables[0], &n_slices[0], &missed[0]
+            self.job.smooth = &smooth[0, 0]
             self.job.atom = &atom[0, 0] if atoms else NULL
             self.job.panel = &panel[0, 0] if panels else NULL
             self.job.point = &point[0, 0] if tables else NULL
@@ -94,6 +96,17 @@ def exact_job(const double[::1] count, const double[::1] noise, const int32_t[::
             done = k.exact_job(&job, &cells, &ask, LISTEN_IN_JOB, &out)
         at += checked(done)
         PyErr_CheckSignals()
+
+
+def allocation(double noise_multiplier, int64_t steps, double[:, ::1] rows, double[::1] known):
+    """Atoms of the loss of noise in one of `steps` steps drawn at random, and what is known of them; `allocation` in
+    kernels.h says what.  How many; 0: there is no room."""
+    cdef const fa_kernels *k = _active
+    cdef int n, room = <int> rows.shape[0]
+    fit(noise_multiplier > 0.0 and steps >= 1 and room > 0 and rows.shape[1] == 4 and known.shape[0] == 4)
+    with nogil:
+        n = k.allocation(noise_multiplier, steps, room, &rows[0, 0], &known[0])
+    return n
 
 
 def data_moments(Data data not None, bint flipped, const double[::1] lost, const double[::1] u, double[:, ::1] rows):

@@ -68,6 +68,7 @@ cdef extern from "include/kernels.h" nogil:
         const double *point
         const double *slice
         const double *missed
+        const double *smooth
     ctypedef int64_t (*fa_kernel)(const fa_cells *cells, const fa_question *ask, double seconds,
                                   const fa_answers *out) noexcept nogil
     ctypedef struct fa_kernels:
@@ -92,6 +93,7 @@ cdef extern from "include/kernels.h" nogil:
                                 double sigma, int64_t n, const double *u, double *rows_out) noexcept nogil
         void (*data_moments)(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
                              double *rows_out) noexcept nogil
+        int (*allocation)(double sigma, int64_t steps, int room, double *rows_out, double *known_out) noexcept nogil
         void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order,
                               double *lower_out, double *upper_out, uint8_t *status_out) noexcept nogil
         void (*log_moments)(int64_t n, const double *sigma, const double *q, const double *order,

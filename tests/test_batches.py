@@ -290,7 +290,6 @@ def run_with(sampling):
         (lambda: fa.Gaussian(1.0).fixed_size(1, 10).group(2), "compete for the places"),
         (lambda: fa.Gaussian(1.0).poisson(0.1, at_most=1, records=10).group(2), "compete for the places"),
         (lambda: fa.Gaussian(1.0).shuffled(10), "no amplification by shuffling is proved"),
-        (lambda: fa.Gaussian(1.0).allocation(10), "random allocation"),
         (lambda: fa.Gaussian(1.0).with_replacement(1, 10), "with replacement are not supported"),
         (lambda: run_with("shuffled"), "shuffled batches"),
         (lambda: run_with("x"), "sampling = 'x' is not one of"),

@@ -175,6 +175,14 @@ def _fixed_size(event: Any, neighbors: Any) -> Job:
     return _one(event, whole.mechanism.fixed_size(event.sample_size, event.source_dataset_size), neighbors)
 
 
+def _allocated(event: Any, neighbors: Any) -> Job:
+    inner, steps, selected = (getattr(event, name, None) for name in ("event", "num_steps", "num_selected"))
+    if type(inner).__name__ != "GaussianDpEvent" or steps is None or selected != 1:
+        known = "random allocation is known for Gaussian noise and one step of an epoch"
+        raise RefusedError(event, f"{known}: fastacct.Gaussian(s).allocation(steps)")
+    return _noisy(lambda one: fa.Gaussian(one.noise_multiplier).allocation(steps))(inner, neighbors)
+
+
 def _truncated(event: Any, neighbors: Any) -> Job:
     if 0 in (event.sampling_probability, event.truncated_batch_size, event.dataset_size):
         return NOTHING
@@ -223,6 +231,6 @@ _EVENTS: Final[dict[str, Callable[[Any, Any], Job]]] = {
     "SampledWithoutReplacementDpEvent": _fixed_size,
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "SampledWithReplacementDpEvent": _refused(lambda: fa.Gaussian(1.0).with_replacement(1, 1)),
-    "RandomAllocationDpEvent": _refused(lambda: fa.Gaussian(1.0).allocation(1)),
+    "RandomAllocationDpEvent": _allocated,
 }
 """By name, since the classes differ between versions; what a new one releases is one row."""

@@ -22,7 +22,18 @@ from fastacct.losses.loss import ROUNDING, Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
-__all__ = ["PANEL", "Lost", "Pieces", "Table", "atom_rows", "columns", "data_moments", "pieces_of", "spacing_of"]
+__all__ = [
+    "PANEL",
+    "Lost",
+    "Pieces",
+    "Table",
+    "allocation_pieces",
+    "atom_rows",
+    "columns",
+    "data_moments",
+    "pieces_of",
+    "spacing_of",
+]
 
 ATOM: Final = 4
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
@@ -35,6 +46,8 @@ log(1 - rate + rate exp(x)) + shift, less the same of Q's."""
 _ROW: Final = 16
 """Points of a panel of a table."""
 _MOST_ATOMS: Final = 1 << 15
+_ROOM: Final = 1 << 13
+"""Points of a lattice."""
 _MOST_SHARES: Final = 64
 _LEAST: Final = 1e-150
 _MOST: Final = 1e5
@@ -75,6 +88,8 @@ class Pieces(Record):
     panels: Cells
     table: Table = _NO_TABLE
     lost: Lost = Lost()
+    smooth: tuple[float, ...] = (0.0,) * 4
+    """Of a lattice of a loss with a Gaussian part: noise, steps, distance, window; distance 0: atoms are atoms."""
     lattice: float | None = None
     """Distance that divides all differences of losses, if any."""
     is_mirrored: bool = False
@@ -99,7 +114,7 @@ class Pieces(Record):
         panels[:, 2] += np.where(is_turned, more + shift, more)
         panels[:, 5] += np.where(is_turned, -shift, shift)
         panels[:, 6:8] += slip, off
-        return Pieces(atoms, panels, self.table, Lost(), self.lattice, self.is_mirrored, self.missing)
+        return replace(self, atoms=atoms, panels=panels, lost=Lost())
 
     def sampled(self, rate: float) -> Pieces:
         """Of a Poisson sample: loss log(1 - rate + rate exp(loss)) under the same Q, and log(1 - rate) where P has
@@ -133,6 +148,19 @@ def _sampled_rows(rows: Cells, rate: float) -> Cells:
     off = 8.0 * (1.0 + np.abs(loss) + abs(math.log(rate)))  # of what is added up there
     moved = np.where(loss > 30.0, slip + off, part * slip + 8.0 * np.abs(-np.expm1(-value))) + 8.0 * np.abs(value)
     return np.stack([value, log_weight, moved + 1e-300, fine], axis=1)
+
+
+def allocation_pieces(noise: float, steps: int) -> Pieces | None:
+    """Of an epoch in which a record takes part in one random step: a lattice; None where it has too many points."""
+    rows, known = np.empty((_ROOM, ATOM)), np.empty(4)
+    n = _kernels.allocation(noise, steps, rows, known)
+    if n == 0:
+        return None
+    step, window, p, q = known.tolist()
+    atoms = rows[:n].copy()
+    atoms.flags.writeable = False
+    smooth = noise, float(steps), step, window
+    return Pieces(atoms, np.zeros((0, PANEL)), lost=Lost((0.0, p), (0.0, q)), smooth=smooth)
 
 
 def pieces_of(pair: Pair) -> Pieces | None:
@@ -214,6 +242,7 @@ def columns(parts: Sequence[tuple[Pieces, float]]) -> Data:
         np.concatenate([np.zeros((0, ATOM)), *points]),
         np.concatenate([np.zeros((0, ATOM)), *slices]),
         np.array([one.table.missed for one in found], dtype=np.float64),
+        np.array([one.smooth for one in found], dtype=np.float64).reshape(-1, 4),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
-from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson
+from fastacct.mechanisms.batches import FixedSizeBatch, RandomAllocation, TruncatedPoisson
 from fastacct.mechanisms.compound import DPFTRL, NoisyIteration, TreeAggregation
 from fastacct.mechanisms.finite import PairOfLosses as PairOfLosses
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
@@ -30,9 +30,9 @@ from fastacct.mechanisms.selection import (
 __all__ = ["DPFTRL", "GDP", "GOPA", "ZCDP", "AboveThreshold", "ApproxDP", "DiscreteGaussian", "DiscreteLaplace"]
 __all__ += ["Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk", "Laplace", "LaplaceL2"]
 __all__ += ["MeanConcentratedDP", "Mechanism", "NoisyIteration", "Paprika", "Parallel", "PermuteAndFlip"]
-__all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomWalk", "RandomizedResponse", "RepeatedSelection"]
-__all__ += ["Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation", "TruncatedLaplace"]
-__all__ += ["TruncatedPoisson", "from_losses", "from_pmf"]
+__all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomAllocation", "RandomWalk", "RandomizedResponse"]
+__all__ += ["RepeatedSelection", "Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation"]
+__all__ += ["TruncatedLaplace", "TruncatedPoisson", "from_losses", "from_pmf"]
 
 EVERY: Final = tuple(
     kind

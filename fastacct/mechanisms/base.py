@@ -93,7 +93,7 @@ def store(value: Value, name: str, cells: Cells) -> None:
     object.__setattr__(value, name, stored)
 
 
-_VERBS: Final = ("decompose", "fixed_size", "group", "local", "poisson", "relations", "tight")
+_VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poisson", "relations", "tight")
 
 
 class Value(Compared):
@@ -195,8 +195,8 @@ class Refusals(Value):
         raise refuse_sampler("with_replacement")
 
     def allocation(self, steps: Reals) -> Value:
-        """In one random step of several: refused."""
-        raise refuse_sampler("allocation")
+        """In one random step of several: known for Gaussian noise only."""
+        raise ValueError(f"random allocation is known for Gaussian noise only, not for {self!r}")
 
     def shuffled(self, steps: Reals) -> Value:
         """In the batches of a random order of all records: refused."""

@@ -1,4 +1,4 @@
-"""Gaussian noise on random batches whose size is fixed, or bounded."""
+"""Gaussian noise on random batches that are no Poisson samples: of a fixed or bounded size, or an epoch's bins."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.inputs import MAX_STEPS, UNIT, Cells, Domain, Reals, unwrap
-from fastacct.core.relations import ALL, Relation, sensitivity
+from fastacct.core.relations import ALL, SAMPLED, Relation, sensitivity
 from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import parameter, plain
+from fastacct.samplers import allocation
 from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
-__all__ = ["FixedSizeBatch", "TruncatedPoisson"]
+__all__ = ["FixedSizeBatch", "RandomAllocation", "TruncatedPoisson"]
 
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
@@ -28,6 +29,8 @@ _MOST: Final = 1e100
 """Noise multipliers between which squares are numbers; less is none, and more counts as this."""
 _RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
 _NO_GROUP: Final = "its members compete for the places of one batch"
+_NO_GROUP_OF_BINS: Final = "its members may share a step or not"
+_NO_SAMPLE_OF_BINS: Final = "its records are drawn already"
 _NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
 
 
@@ -202,3 +205,67 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
     def __repr__(self) -> str:
         kept = f"at_most={self.at_most!r}, records={self.records!r}"
         return f"{self.mechanism!r}.poisson(sample_rate={self.sample_rate!r}, {kept})"
+
+
+class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP_OF_BINS, no_sample=_NO_SAMPLE_OF_BINS):
+    """Gaussian noise in each of the steps of an epoch, where a record takes part in one of them, drawn uniformly and
+    independently of other records ("balls and bins"); made by `.allocation(steps=...)`.
+
+    **Guarantee.** Exact for adding, removing or zeroing out a record, for any number of epochs with fresh draws
+    (`* epochs`), the steps of an epoch being chosen adaptively.  With `epochs` above 1 every record keeps its step in
+    all of them: that is one epoch with noise_multiplier / sqrt(epochs).  How many steps an epoch has is public.  The
+    batches of a shuffled data set are something else: their sizes do not vary.  Replacing a record is not supported.
+    Source: docs/algorithms/allocation.md; the sampler: Chua et al. 2024, Feldman and Shenfeld 2025.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> epoch = fa.Gaussian(noise_multiplier=1.0).allocation(steps=100)
+    >>> round(fa.epsilon(epoch * 10, delta=1e-6), 6)
+    1.96427
+    >>> round(fa.epsilon(fa.Gaussian(1.0).poisson(0.01) * 1000, delta=1e-6), 6)
+    2.101415
+    """
+
+    mechanism: Mechanism
+    steps: Reals = parameter(_AT_LEAST_ONE, about="Of an epoch.")
+    epochs: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="In which records keep their steps.")
+
+    def __post_init__(self) -> None:
+        _noise(self.mechanism)  # refuses what is not a plain Gaussian
+        super().__post_init__()
+
+    def _joint(self) -> Cells:
+        """The noise of one epoch that stands for all, rounded down."""
+        noise, epochs = np.broadcast_arrays(_noise(self.mechanism), np.asarray(self.epochs))
+        return np.where(epochs == 1.0, noise, np.nextafter(noise / np.sqrt(epochs) * (1.0 - 2.0**-52), 0.0))
+
+    def decompose(self, relation: Relation) -> Process | None:
+        """The mechanism itself, where an epoch has one step."""
+        if np.all(np.asarray(self.steps) == 1.0):
+            return replace(self.mechanism, **{"noise_multiplier": unwrap(self._joint())}) * 1
+        return None
+
+    def unsampled(self) -> Mechanism:
+        return replace(self.mechanism, **{"noise_multiplier": unwrap(self._joint())})
+
+    def losses(self, relation: Relation) -> Pair | None:
+        noise, steps = float(self._joint()), int(plain(self.steps))
+        if noise == math.inf:
+            return NOTHING
+        if steps == 1 or noise < _LEAST:
+            return self.unsampled().losses(relation)
+        return allocation.allocated(noise, steps)
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        noise, steps = float(self._joint()), int(plain(self.steps))
+        if noise in (0.0, math.inf) or steps == 1:
+            return self.unsampled().divergence(orders, relation)
+        return allocation.divergence(noise, steps, orders, relation)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return 0.0 if _noise(self.mechanism) == math.inf else math.inf
+
+    def __repr__(self) -> str:
+        kept = f", epochs={self.epochs!r}, bins='persistent'" if np.any(np.asarray(self.epochs) != 1.0) else ""
+        return f"{self.mechanism!r}.allocation(steps={self.steps!r}{kept})"

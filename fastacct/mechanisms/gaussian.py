@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Domain, Reals, as_cells, as_number, unwrap
+from fastacct.core.inputs import NONNEGATIVE, UNIT, Domain, Reals, as_cells, as_choice, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.loss import NOTHING, Pair
@@ -20,7 +20,7 @@ from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, Count, SampledGaussian, parameter, plain, store
-from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson
+from fastacct.mechanisms.batches import FixedSizeBatch, RandomAllocation, TruncatedPoisson
 
 __all__ = ["GDP", "Gaussian", "GaussianMixture"]
 
@@ -97,6 +97,12 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=M
     def fixed_size(self, batch_size: Reals, records: Reals) -> FixedSizeBatch:
         """On a batch of `batch_size` of the `records`, drawn without replacement."""
         return FixedSizeBatch(self, batch_size, records)
+
+    def allocation(self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh") -> RandomAllocation:
+        """In one random step of the `steps` of an epoch; bins="persistent": in the same step of all `epochs`."""
+        if as_choice("bins", bins, ("fresh", "persistent")) == "fresh" and np.any(np.asarray(epochs) != 1.0):
+            raise TypeError('epochs is for bins="persistent"; with fresh bins multiply: .allocation(steps) * epochs')
+        return RandomAllocation(self, steps, epochs)
 
     def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
         """Independent noise on each coordinate."""

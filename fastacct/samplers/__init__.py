@@ -9,10 +9,6 @@ REFUSED: Final = {
         "batches drawn with replacement are not supported: how often a record is drawn is binomial, and for a record "
         "that is replaced only upper bounds are proved; draw without replacement, .fixed_size(batch_size, records)"
     ),
-    "allocation": (
-        "random allocation (balls and bins) is not supported: numbers of Poisson sampling do not stand for it, since "
-        "those of an added record may be too small; draw each step by itself, .poisson(sample_rate)"
-    ),
     "shuffled": (
         "shuffled batches are not supported: for general gradients no amplification by shuffling is proved, and the "
         "numbers of Poisson sampling are too small (Chua et al. 2024); what is proved is the mechanism on the whole "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -63,17 +64,15 @@ class Contract(Record):
         """Distributions that bound its losses from below and from above, by direction; None where there are none."""
         kept: dict[Mechanism, Sides | None] = self.__dict__.setdefault("sides", {})
         if part not in kept:
-            try:
-                pair = part.losses(self.relation)
-            except OutOfReachError:
-                pair = None
             kept[part] = None
-            if pair is not None and not pair.is_nothing:
-                remove, *add = (
-                    (Sums(one.lower, -1.0), Sums(one.upper, 1.0))
-                    for one in ([pair.remove] if pair.is_mirrored else [pair.remove, pair.add])
-                )
-                kept[part] = {"remove": remove, "add": add[0] if add else remove}
+            with suppress(OutOfReachError):
+                pair = part.losses(self.relation)
+                if pair is not None and not pair.is_nothing:
+                    remove, *add = (
+                        (Sums(one.lower, -1.0), Sums(one.upper, 1.0))
+                        for one in ([pair.remove] if pair.is_mirrored else [pair.remove, pair.add])
+                    )
+                    kept[part] = {"remove": remove, "add": add[0] if add else remove}
         return kept[part]
 
     @property

@@ -23,6 +23,7 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.Gaussian(1.0).poisson(0.01), m.Gaussian(0.7).poisson(1e-4), m.Gaussian(2.0).poisson(0.0))
     yield from (m.Gaussian(2.0).poisson(0.1).group(3), m.GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)]))
     yield from (m.Gaussian(2.0).fixed_size(10, 1000), m.Gaussian(2.0).poisson(0.1, at_most=120, records=1000))
+    yield m.Gaussian(1.5).allocation(30)
     yield from (m.Laplace(1.0), m.Laplace(20.0), m.Laplace(math.inf))
     yield from (m.Laplace(1.0).poisson(0.1), m.Laplace(10.0).group(3))
     yield from (m.TruncatedLaplace(2.0, 20.0), m.TruncatedLaplace(1.0, 1.5), m.TruncatedLaplace(1.0, math.inf))

@@ -62,6 +62,7 @@ typedef struct {
     const double *atom, *panel;
     const int32_t *n_tables, *n_slices; /* panels of a table, and slices */
     const double *point, *slice, *missed;
+    const double *smooth; /* four numbers each: fa_smooth, whose lattice the atoms are; step 0: they are none */
 } fa_job;
 
 /* Kernels whose cells may take long stop at the first one that they would begin more than `seconds` after the call.
@@ -99,6 +100,9 @@ typedef struct {
      * by how much that may be off, and by how much masses miss 1.  NaN: not known */
     void (*data_moments)(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
                          double *rows_out);
+    /* atoms of the loss of Gaussian noise in one of `steps` steps drawn at random, at most `room`; known_out: step,
+     * window, and the mass of P and of Q that may be elsewhere.  How many; 0: too many, or no memory */
+    int (*allocation)(double sigma, int64_t steps, int room, double *rows_out, double *known_out);
     /* for tests and accuracy tables: integer orders by the binomial series alone; the log-moment K, K', K'' with
      * respect to the order, uncertified, as the order search sees it */
     void (*rdp_by_series)(int64_t n, const double *sigma, const double *q, const double *order, double *lower_out,

@@ -14,6 +14,7 @@
 #include "exact/blocks.h"
 #include "exact/classical_blocks.h"
 #include "exact/gradient.h"
+#include "loss/allocation.h"
 #include "invert/blocks.h"
 #include "kernels.h"
 
@@ -169,13 +170,26 @@ static void fa_data_moments(const fa_job *job, int is_flipped, const double *los
 {
     const fa_table table = {job->n_tables[0], job->n_slices[0], (const fa_atom *)job->point,
                             (const fa_slice *)job->slice, job->missed[0]};
-    const fa_pieces law = {
-        job->n_atoms[0], job->n_panels[0], is_flipped, (const fa_atom *)job->atom, (const fa_panel *)job->panel, table};
+    const fa_pieces law = {job->n_atoms[0],
+                           job->n_panels[0],
+                           is_flipped,
+                           (const fa_atom *)job->atom,
+                           (const fa_panel *)job->panel,
+                           table,
+                           *(const fa_smooth *)job->smooth};
     fa_moments_kept kept = {.n = 0};
     int64_t i;
     for (i = 0; i < n; i++)
         fa_pieces_moments(&law, u[i], lost, &kept, rows_out + 6 * i);
     fa_moments_free(&kept);
+}
+
+static int fa_allocation(double sigma, int64_t steps, int room, double *rows_out, double *known_out)
+{
+    fa_sum law;
+    int n = fa_sum_of(sigma, steps, &law) ? fa_sum_rows(&law, sigma, room, (fa_atom *)rows_out, known_out) : 0;
+    fa_sum_free(&law);
+    return n;
 }
 
 static int fa_moment_ledger(double sigma, double q, double order, const double *budget, double *out)
@@ -267,6 +281,7 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .gradients = fa_gradient_block,
         .mixture_moments = fa_mixture_moments_block,
         .data_moments = fa_data_moments,
+        .allocation = fa_allocation,
         .rdp_by_series = fa_rdp_series_block,
         .log_moments = fa_log_moments,
         .moment_ledger = fa_moment_ledger,

@@ -163,8 +163,9 @@ FA_FUNC int fa_job_data(fa_exact *e, const fa_job *job, fa_dd *end)
         for (d = 0; d < 2; d++) {
             fa_pieces *own = e->pieces + d * n + b;
             fa_table table = {job->n_tables[b], job->n_slices[b], point, slice, job->missed[b]};
-            *own = (fa_pieces){job->n_atoms[b], job->n_panels[b], d, atom, panel, table};
-            if (table.n_panels > 0) /* what is beyond its points is not known */
+            *own = (fa_pieces){
+                job->n_atoms[b], job->n_panels[b], d, atom, panel, table, ((const fa_smooth *)job->smooth)[b]};
+            if (table.n_panels > 0 || own->smooth.step > 0.0) /* what is beyond its points is not known */
                 end[d] = fa_dd_make(INFINITY, 0.0);
             else if (end[d].hi < INFINITY)
                 end[d] = fa_dd_add_d(end[d], job->times[b] * (fa_pieces_end(own, 1) + FA_EPS * fa_pieces_slip(own)));

@@ -127,9 +127,9 @@ struct fa_cap_block {
     const fa_pair *pair;     /* of mixtures, or NULL: */
     const fa_pieces *pieces; /* a loss that is data, bounded, or NULL ... */
     fa_share_of own_share;   /* ... and its share at the exponent share_at */
-    double share_at;
-    fa_cell *cells; /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
-    fa_pair own;    /* that of a sampled Gaussian */
+    double share_at, last_v; /* last_v: up to which its lattice has an end */
+    fa_cell *cells;          /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
+    fa_pair own;             /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
     double log_most;                 /* the largest |log| of a weight */

@@ -137,8 +137,10 @@ FA_FUNC double fa_cap_last_v(const fa_cap_job *job)
 {
     double last = job->walled ? 1e30 : 1e15; /* about 1/eta */
     int b;
-    for (b = 0; b < job->n && !job->is_add; b++)
-        if (job->blocks[b].pair)
+    for (b = 0; b < job->n; b++)
+        if (!job->blocks[b].pair)
+            last = fa_min(last, job->blocks[b].last_v);
+        else if (!job->is_add)
             last = fa_min(last, fa_cap_block_last_v(job->blocks + b));
     return last;
 }

@@ -13,10 +13,10 @@
 
 #define FA_CAP_NEVER (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
 
-/* whether a panel has a Gaussian density, whose end is no end of the loss */
+/* whether the end is no end of the loss: a panel with a Gaussian density, or a lattice */
 FA_FUNC int fa_pieces_curved(const fa_pieces *law)
 {
-    int i, any = 0;
+    int i, any = law->smooth.step > 0.0;
     for (i = 0; i < law->n_panels; i++)
         any |= law->panels[i].curve > 0.0;
     return any;
@@ -63,6 +63,9 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     block->capacity = (int)capacity;
     block->pieces = pieces;
     block->share_at = NAN;
+    block->last_v = pieces->smooth.step > 0.0
+                        ? fa_smooth_last(&pieces->smooth, pieces->atoms, pieces->n_atoms, pieces->is_flipped)
+                        : INFINITY;
     block->sync = FA_CAP_SYNC;
     block->sigma = block->q = block->inv_var = 1.0;
     block->steps = steps;
@@ -211,8 +214,12 @@ FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
  * atoms */
 FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
 {
+    const fa_pieces *law = block->pieces;
     double border = FA_PIECES_LADDER * t, far, near = 0.0, all = 0.0, shift = c * block->nodes.mean;
-    int i, n = fa_pieces_cells(block->pieces);
+    int i, n = fa_pieces_cells(law);
+    if (law->smooth.step > 0.0)
+        return fa_smooth_majorant(&law->smooth, law->atoms, law->n_atoms, law->is_flipped ? 1.0 - c : c, t) + 1e-10 -
+               shift;
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
     far = fa_share_beyond(block->own_share, t);

@@ -142,10 +142,13 @@ FA_FUNC int fa_part_rule(const fa_part *part, const fa_asked *one, const fa_aske
 
 FA_INLINE double fa_asked_of_table(const fa_pieces *law, const fa_asked *ask)
 {
-    return fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped);
+    double lattice = law->smooth.step > 0.0 ? fa_smooth_error(&law->smooth, law->atoms, law->n_atoms, ask->v, ask->t,
+                                                              ask->mean, ask->size, law->is_flipped)
+                                            : 0.0;
+    return lattice + fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped);
 }
 
-/* the error of all panels and tables, for all Re u between two questions */
+/* the error of all panels, tables and lattices, for all Re u between two questions */
 FA_FUNC double fa_mesh_error(const fa_pieces *law, const fa_mesh *mesh, const fa_asked *one, const fa_asked *two)
 {
     double sum = fa_asked_of_table(law, one), errors[3];

@@ -6,6 +6,7 @@
  *           log(1 - rate + rate e^y), which L is less
  *   atom    L = loss, chance exp(log_weight) under Q
  *   table   values of functions in panels of their own (loss/table.h)
+ *   smooth  the atoms are a lattice of a loss with a Gaussian part (loss/smooth.h)
  *   flipped the same of -L under P: E_P[exp(-u L)] = E_Q[exp((1 - u) L)]
  *
  * Together they are one pair of distributions: both masses are 1.  docs/algorithms/panels.md.
@@ -13,7 +14,7 @@
 #ifndef FA_LOSS_PIECES_H
 #define FA_LOSS_PIECES_H
 
-#include "table.h"
+#include "smooth.h"
 
 typedef struct {
     double low, high, log_density, slope, rate, shift, slip, fine; /* slip: of x; fine: of the density */
@@ -24,7 +25,8 @@ typedef struct {
     int n_atoms, n_panels, is_flipped;
     const fa_atom *atoms;
     const fa_panel *panels;
-    fa_table table; /* of a loss that is a function: no panels, or its own */
+    fa_table table;   /* of a loss that is a function: no panels, or its own */
+    fa_smooth smooth; /* whose lattice the atoms are, if any */
 } fa_pieces;
 
 /* log of the mean of 1 and e^x */

@@ -1,0 +1,122 @@
+"""The privacy loss of an epoch in which each record takes part in one of its steps, drawn at random.
+
+With t steps and noise sigma, P is the mean of N(e_i, sigma^2 I) over the t unit vectors and Q = N(0, sigma^2 I): the
+pair of every such run, adaptive ones included, and attained.  Under Q the likelihood ratio is the mean of t independent
+log-normal numbers; `allocation` of the kernels gives its law on a lattice.  docs/algorithms/allocation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import DIRECTIONS, Relation
+from fastacct.losses.loss import NOTHING, Apart, Bracket, OutOfReachError, Pair
+from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.losses.pieces import Pieces, allocation_pieces, data_moments
+
+__all__ = ["allocated", "divergence"]
+
+_KEPT: Final = 64
+_LEAST, _MOST = 0.1, 1e4
+"""Noise for which there is a lattice."""
+_FEWER: Final = 1000
+"""Steps that stand for more where these have too many points ..."""
+_LITTLE: Final = 0.5
+"""... but with less noise than this a single one does."""
+_ORDERS: Final = 128
+"""Moments of that order at most are computed; their cost grows with the square."""
+
+
+class _Allocated(Pair):
+    """That pair, as data."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+
+    def pieces(self) -> Pieces | None:
+        """The lattice."""
+        return self._pieces
+
+    @property
+    def remove(self) -> Bracket:  # type: ignore[override]
+        """P against Q."""
+        raise OutOfReachError("moments and quantiles of its privacy loss are not known for random allocation")
+
+    add = remove
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether both directions are one."""
+        return False
+
+
+@lru_cache(maxsize=_KEPT)
+def _lattice(noise: float, steps: int) -> Pieces | None:
+    """None where it would have too many points."""
+    return allocation_pieces(noise, steps) if _LEAST <= noise <= _MOST else None
+
+
+def allocated(noise: float, steps: int) -> Pair:
+    """Of `steps` steps with this noise multiplier; where no lattice holds them, fewer steps bound them."""
+    least = min(noise, _MOST)
+    for few in (steps, min(steps, _FEWER)) if noise > _LITTLE else (steps,):
+        if (found := _lattice(least, few)) is not None:
+            whole = _Allocated(found)
+            return whole if (few, least) == (steps, noise) else Apart(whole, NOTHING)
+    return Apart(MixturePair(Mixture(least, ((1.0, 1.0),))), NOTHING)
+
+
+def divergence(noise: float, steps: int, orders: Cells, relation: Relation) -> Cells:
+    """Rényi divergence, from above; never more than that of all steps being one."""
+    whole = orders / (2.0 * noise * noise)
+    by_way = {"remove": _removed, "add": _added}
+    found = [by_way[way](noise, steps, orders) for way in DIRECTIONS[relation]]
+    return np.asarray(np.minimum(np.maximum.reduce(found), whole * (1.0 + 1e-15)))
+
+
+def _removed(noise: float, steps: int, orders: Cells) -> Cells:
+    """(alpha - 1) D is convex: a chord between whole orders."""
+    top = math.ceil(min(float(np.max(orders)), _ORDERS))
+    moment = _log_moments(noise, steps, max(2, top))
+    at = np.minimum(orders, _ORDERS)
+    low = np.minimum(np.floor(at), len(moment) - 2).astype(int)
+    chord = moment[low] + (at - low) * (moment[low + 1] - moment[low])
+    return np.where(orders <= _ORDERS, chord / (orders - 1.0), np.inf)
+
+
+@lru_cache(maxsize=_KEPT)
+def _log_moments(noise: float, steps: int, top: int) -> Cells:
+    """log E_Q of the ratio to the powers 0, 1, 2, ..., `top`, from above: powers of a series of positive terms."""
+    k = np.arange(top + 1.0)
+    factorial = np.array([math.lgamma(one + 1.0) for one in k])
+    power = 0.5 * k * (k - 1.0) / (noise * noise) - factorial
+    total, left = np.full(top + 1, -np.inf), steps
+    total[0] = 0.0
+    while left:
+        total = _times(total, power) if left & 1 else total
+        left >>= 1
+        power = _times(power, power) if left else power
+    size = np.abs(total) + factorial + k * math.log(steps)
+    value = total + factorial - k * math.log(steps) + 1e-14 * (1.0 + size) * math.log2(2.0 * steps)
+    value[:2] = 0.0
+    value[2] = math.log1p(math.expm1(1.0 / (noise * noise)) / steps) * (1.0 + 1e-14) if noise > 0.04 else value[2]
+    return np.asarray(value)
+
+
+def _times(one: Cells, other: Cells) -> Cells:
+    return np.array([np.logaddexp.reduce(one[: k + 1] + other[k::-1]) for k in range(len(one))])
+
+
+def _added(noise: float, steps: int, orders: Cells) -> Cells:
+    """By the lattice; what is not on it has a ratio above 1 there, whose negative powers are below 1."""
+    if (pieces := _lattice(noise, steps)) is None:
+        return np.full(orders.shape, np.inf)
+    lost = pieces.lost.p[1] + pieces.lost.q[1]
+    plain = Pieces(pieces.atoms, pieces.panels, smooth=pieces.smooth, missing=lost)
+    upper = data_moments(plain, orders.ravel() - 1.0, is_add=True)[1].reshape(orders.shape)
+    return np.asarray(np.where(np.isnan(upper), np.inf, upper + lost) / (orders - 1.0))

@@ -1,0 +1,293 @@
+/* loss/allocation.h -- the loss of an epoch in which a record takes part in one random step: laws of sums joined until
+ * there are as many numbers as steps, and the lattice that a line reads.
+ *
+ * docs/algorithms/allocation.md.
+ */
+#ifndef FA_LOSS_ALLOCATION_H
+#define FA_LOSS_ALLOCATION_H
+
+#include "sums.h"
+
+#define FA_SUM_SMALL  1e-24 /* of a sum: what may be left out */
+#define FA_SUM_ABOUT  1e3   /* by which densities between points may be larger or smaller */
+#define FA_SUM_QUIET  -38.0 /* log of what the rule in v may leave out */
+#define FA_SUM_WINDOW 15.0  /* deviations of G from the window to the end */
+#define FA_SUM_SLOPE  8.0   /* ... and times sqrt(g): of places */
+
+/* step of v for which the trapezoid rule leaves out nothing that counts: at height y it is e^(-2 pi y/d) times the
+ * largest growth there.  Arguments of densities turn by at most y/cos(y/2) in all and grow by -log cos(y/2) */
+FA_FUNC double fa_sum_rule(const fa_sum *a, const fa_sum *b, double sigma)
+{
+    double g = fa_max(a->count, b->count) * sigma * sigma, steep[2] = {0.0, 0.0}, d = 0.9 / sqrt(g), y, best;
+    const fa_sum *both[2] = {a, b};
+    int i, k;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < both[k]->n; i++)
+            steep[k] = fa_max(steep[k], both[k]->turn[i] / both[k]->step + g * both[k]->step);
+    for (d = fa_min(d, 0.5);; d *= 0.95) {
+        best = 0.0;
+        for (y = 0.05 / sqrt(1.0 + g); y < 2.2; y *= 1.2) {
+            double c = cos(0.5 * y);
+            best = fa_min(best, -2.0 * FA_PI * y / d + 0.5 * g * y * y / (c * c) - (steep[0] + steep[1]) * log(c));
+        }
+        if (best < FA_SUM_QUIET)
+            return d;
+    }
+}
+
+/* weights of neighbours for a place between two points */
+FA_FUNC void fa_sum_weights(double at, double *out)
+{
+    double wide = FA_SUM_TAPS / FA_SUM_REACH, s = sin(FA_PI * fa_min(at, 1.0 - at)) / FA_PI; /* near 1, too */
+    int m;
+    for (m = -FA_SUM_TAPS + 1; m <= FA_SUM_TAPS; m++) {
+        double x = at - m, sinc = fabs(x) < 1e-12 ? 1.0 : (m & 1 ? -s : s) / x;
+        out[m + FA_SUM_TAPS - 1] = sinc * exp(-0.5 * x * x / wide / wide);
+    }
+}
+
+/* a point of v: where both densities are read, in points of their lattices */
+typedef struct {
+    int whole[2], is_ready; /* ready: with weights of neighbours */
+    double part[2];
+} fa_sum_place;
+
+/* log(rise(v)/p) = -log1p((1-p) expm1(-w)) with w = v - log(p/(1-p)), to double-double digits but for expm1 */
+FA_FUNC fa_sum_place fa_sum_place_of(const fa_sum *a, const fa_sum *b, double w, double shift)
+{
+    double both = a->count + b->count, side[2] = {b->count / both, a->count / both}, step = a->step;
+    double lo[2] = {-fma(side[0], both, -b->count) / both, -fma(side[1], both, -a->count) / both};
+    fa_sum_place out;
+    int i;
+    out.is_ready = 0;
+    for (i = 0; i < 2; i++) {
+        double e = expm1(i ? w : -w);
+        fa_dd part = fa_dd_mul_d(fa_dd_make(side[i], lo[i]), e), value = fa_log1p_v(part);
+        double x = -value.hi / step, whole;
+        fa_dd sum = fa_two_sum(x, shift);
+        whole = floor(sum.hi);
+        out.part[i] = (sum.hi - whole) + (sum.lo - value.lo / step);
+        if (out.part[i] < 0.0)
+            out.part[i] += 1.0, whole -= 1.0;
+        if (out.part[i] >= 1.0)
+            out.part[i] -= 1.0, whole += 1.0;
+        out.whole[i] = (int)whole - (i ? b->first : a->first);
+    }
+    return out;
+}
+
+/* the density between points, a block of them.  Far neighbours come first: their sums are small */
+FA_INLINE void fa_sum_read(const fa_sum *s, int i, const double *weights, double part, double *out)
+{
+    double sum[FA_SUM_BLOCK] = {0.0};
+    int m, k;
+    for (m = FA_SUM_TAPS; m > 0; m--) {
+        const double *right = fa_sum_taps(s, m, i), *left = fa_sum_taps(s, 1 - m, i);
+        double w = weights[m + FA_SUM_TAPS - 1], v = weights[FA_SUM_TAPS - m];
+        FA_PRAGMA(omp simd)
+        for (k = 0; k < FA_SUM_BLOCK; k++)
+            sum[k] = FA_FMA(w, right[k], FA_FMA(v, left[k], sum[k]));
+    }
+    FA_PRAGMA(omp simd)
+    for (k = 0; k < FA_SUM_BLOCK; k++)
+        out[k] = sum[k] * s->density[i + k] * fa_exp_plain_v(s->turn[i + k] * part);
+}
+
+/* about the product at a place, within a factor of FA_SUM_ABOUT, or 0 */
+FA_INLINE double fa_sum_near(const fa_sum *a, const fa_sum *b, const fa_sum_place *at, int k)
+{
+    int i = at->whole[0] + k, j = at->whole[1] + k;
+    return i < 0 || j < 0 || i >= a->n || j >= b->n ? 0.0 : a->density[i] * b->density[j];
+}
+
+/* a join of points of one phase of the new lattice: block by block about the sum at both ends and in the middle, the
+ * sum, its rounding, and the most that a term left out may be */
+typedef struct {
+    const fa_sum *a, *b;
+    double d, shift; /* step of v; of the new points, in steps of the old ones */
+    int low, high, first, blocks;
+    double *rough, *sum, *rest, *left, *weights;
+    fa_sum_place *place;
+} fa_sum_work;
+
+FA_FUNC void fa_sum_sketch(fa_sum_work *w)
+{
+    int j, s, half = FA_SUM_BLOCK / 2;
+    for (j = 0; j <= w->high - w->low; j++) {
+        fa_sum_place *at = w->place + j;
+        *at = fa_sum_place_of(w->a, w->b, (w->low + j) * w->d, w->shift);
+        for (s = 0; s <= 2 * w->blocks; s++)
+            w->rough[s] += (w->a == w->b && w->low + j > 0 ? 2.0 : 1.0) *
+                           fa_sum_near(w->a, w->b, at, w->first + s * half);
+    }
+}
+
+/* adds a point of v to a block */
+FA_FUNC void fa_sum_add(fa_sum_work *w, int i, const fa_sum_place *at, const double *weights, double times)
+{
+    double one[FA_SUM_BLOCK], two[FA_SUM_BLOCK], *sum = w->sum + i * FA_SUM_BLOCK, *rest = w->rest + i * FA_SUM_BLOCK;
+    int k, start = w->first + i * FA_SUM_BLOCK, a = at->whole[0] + start, b = at->whole[1] + start;
+    if (a <= -FA_SUM_BLOCK || b <= -FA_SUM_BLOCK || a >= w->a->n || b >= w->b->n)
+        return;
+    fa_sum_read(w->a, a, weights, at->part[0], one);
+    fa_sum_read(w->b, b, weights + 2 * FA_SUM_TAPS, at->part[1], two);
+    FA_PRAGMA(omp simd)
+    for (k = 0; k < FA_SUM_BLOCK; k++) {
+        double x = times * fa_max(0.0, one[k] * two[k]), all = sum[k] + x, part = all - sum[k];
+        rest[k] += (sum[k] - (all - part)) + (x - part);
+        sum[k] = all;
+    }
+}
+
+/* sums a block over all points of v that count there */
+FA_FUNC void fa_sum_block(fa_sum_work *w, int i)
+{
+    const double *rough = w->rough + 2 * i;
+    int j, start = w->first + i * FA_SUM_BLOCK, half = FA_SUM_BLOCK / 2;
+    for (j = 0; j <= w->high - w->low; j++) {
+        fa_sum_place *at = w->place + j;
+        double *weights = w->weights + (size_t)j * 4 * FA_SUM_TAPS, first = fa_sum_near(w->a, w->b, at, start),
+               middle = fa_sum_near(w->a, w->b, at, start + half),
+               last = fa_sum_near(w->a, w->b, at, start + FA_SUM_BLOCK),
+               times = w->a == w->b && w->low + j > 0 ? 2.0 : 1.0;
+        if (!(first > FA_SUM_SMALL * rough[0] || middle > FA_SUM_SMALL * rough[1] || last > FA_SUM_SMALL * rough[2])) {
+            w->left[i] += times * fa_max(first, fa_max(middle, last));
+            continue;
+        }
+        if (!at->is_ready) {
+            fa_sum_weights(at->part[0], weights);
+            fa_sum_weights(at->part[1], weights + 2 * FA_SUM_TAPS);
+            at->is_ready = 1;
+        }
+        fa_sum_add(w, i, at, weights, times);
+    }
+}
+
+/* one phase of the new lattice.  0: no memory */
+FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, double *relative)
+{
+    double *room;
+    int i, k, n;
+    size_t points = (size_t)(w->high - w->low + 1);
+    w->shift = phase / (double)ratio;
+    w->first = (int)floor((out->first - phase) / (double)ratio);
+    w->blocks = (out->n / ratio + 2) / FA_SUM_BLOCK + 1;
+    n = w->blocks * FA_SUM_BLOCK;
+    room = fa_alloc_zeroed(sizeof(double) * (size_t)(2 * n + 3 * w->blocks + 1));
+    w->place = fa_alloc(sizeof(fa_sum_place) * points);
+    w->weights = fa_alloc(sizeof(double) * 4 * FA_SUM_TAPS * points);
+    if (!room || !w->place || !w->weights) {
+        free(room);
+        free(w->place);
+        free(w->weights);
+        return 0;
+    }
+    w->sum = room, w->rest = room + n, w->left = room + 2 * n, w->rough = room + 2 * n + w->blocks;
+    fa_sum_sketch(w);
+    for (i = 0; i < w->blocks; i++)
+        fa_sum_block(w, i);
+    for (i = 0; i < n; i++) {
+        double left = w->left[i / FA_SUM_BLOCK] * FA_SUM_ABOUT, sum = w->sum[i] + w->rest[i];
+        k = (w->first + i) * ratio + phase - out->first;
+        if (k < 0 || k >= out->n)
+            continue;
+        out->density[k] = w->d * sum;
+        if (left <= FA_SUM_GOOD * sum)
+            *relative = fa_max(*relative, left / fa_max(sum, 1e-300));
+        else
+            out->absolute += 2.0 * out->step * w->d * left * fmax(1.0, exp(fa_sum_at(out, k)));
+    }
+    free(room);
+    free(w->place);
+    free(w->weights);
+    return 1;
+}
+
+/* the law of the mean of both.  0: too many points, or no memory */
+FA_FUNC int fa_sum_join(const fa_sum *a, const fa_sum *b, double sigma, double step, fa_sum *out)
+{
+    double all = a->count + b->count, p = a->count / all, q = b->count / all, ends[2][2], low, high;
+    fa_sum_work w = {.a = a, .b = b};
+    int i, phase, ratio = (int)(a->step / step);
+    for (i = 0; i < 2; i++) {
+        const fa_sum *s = i ? b : a;
+        ends[i][0] = fa_sum_at(s, 0);
+        ends[i][1] = fa_sum_at(s, s->n - 1);
+    }
+    low = log(p * exp(ends[0][0]) + q * exp(ends[1][0]));
+    high = log(p * exp(ends[0][1]) + q * exp(ends[1][1]));
+    if (!fa_sum_open(out, all, step, low, high))
+        return 0;
+    w.d = ldexp(floor(ldexp(fa_sum_rule(a, b, sigma), 30)), -30); /* multiples of it are exact */
+    w.low = a == b ? 0 : (int)floor((ends[0][0] - high + log(q) - 0.1) / w.d);
+    w.high = (int)ceil((high - ends[1][0] - log(p) + 0.1) / w.d);
+    for (phase = 0; phase < ratio; phase++)
+        if (!fa_sum_phase(&w, out, ratio, phase, &out->relative))
+            return 0;
+    out->relative += a->relative + b->relative +
+                     FA_EPS * (FA_SUM_ULPS + FA_SUM_SLOPE * sqrt(fa_max(a->count, b->count)) * sigma);
+    out->absolute += a->absolute + b->absolute;
+    fa_sum_trim(out, sigma);
+    return 1;
+}
+
+/* n numbers, by the binary digits of n: two laws are kept, of k and of k + 1 numbers.  0: as above */
+FA_FUNC int fa_sum_of(double sigma, int64_t n, fa_sum *out)
+{
+    fa_sum pair[2], next[2];
+    int64_t k = 1;
+    int digit = 0, i, good;
+    memset(pair, 0, sizeof(pair));
+    while ((int64_t)2 << digit <= n)
+        digit++;
+    good = fa_sum_one(sigma, fa_sum_step(2.0 * sigma * sigma), pair);
+    good = good && fa_sum_prepare(pair, sigma) &&
+           (n == 1 || (fa_sum_join(pair, pair, sigma, pair->step, pair + 1) && fa_sum_prepare(pair + 1, sigma)));
+    for (digit--; good && digit >= 0; digit--) {
+        int odd = (int)(n >> digit & 1);
+        double step;
+        memset(next, 0, sizeof(next));
+        k = 2 * k + odd;
+        step = fa_min(pair->step, fa_sum_step((double)(k + 1) * sigma * sigma));
+        good = odd ? fa_sum_join(pair, pair + 1, sigma, step, next) : fa_sum_join(pair, pair, sigma, step, next);
+        good = good && (digit == 0 || fa_sum_prepare(next, sigma));
+        if (good && n & (((int64_t)1 << digit) - 1)) /* k + 1 is needed, too */
+            good = (odd ? fa_sum_join(pair + 1, pair + 1, sigma, step, next + 1)
+                        : fa_sum_join(pair, pair + 1, sigma, step, next + 1)) &&
+                   fa_sum_prepare(next + 1, sigma);
+        for (i = 0; i < 2; i++) {
+            fa_sum_free(pair + i);
+            pair[i] = next[i];
+        }
+    }
+    *out = pair[0];
+    fa_sum_free(pair + 1);
+    if (!good)
+        fa_sum_free(out);
+    return good;
+}
+
+/* every second point, under the window of loss/smooth.h, as atoms; known_out: step, window, and what of P and of Q may
+ * be elsewhere.  How many; 0: too many */
+FA_FUNC int fa_sum_rows(const fa_sum *s, double sigma, int room, fa_atom *rows_out, double *known_out)
+{
+    double root = sqrt(s->count) * sigma, step = 2.0 * s->step, high = fa_sum_at(s, s->n - 1) - FA_SUM_WINDOW / root,
+           off = 4.0 / (sigma * sigma);
+    int i, n = 0, first = s->first & 1;
+    known_out[0] = step, known_out[1] = high;
+    known_out[2] = known_out[3] = 4.0 * s->absolute;
+    for (i = first; i < s->n; i += 2) {
+        double x = fa_sum_at(s, i), mass = step * s->density[i], z = (x - high) * root * FA_HALF_ROOT,
+               weight = log(0.5 * mass * erfc(z)), gone = weight > -650.0 ? mass * erfc(-z) : 2.0 * mass;
+        known_out[2] += gone * exp(x);
+        known_out[3] += gone;
+        if (!(weight > -650.0))
+            continue;
+        if (n == room)
+            return 0;
+        rows_out[n++] = (fa_atom){x, weight, off, s->relative / FA_EPS + 64.0 + 4.0 * fabs(weight)};
+    }
+    return n;
+}
+
+#endif
