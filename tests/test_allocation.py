@@ -106,6 +106,25 @@ def test_masses_and_moments_of_the_law(noise, steps):
         assert np.sum(weight * np.exp(power * loss)) == pytest.approx(moment, rel=1e-14 + 1e-15 * steps)
 
 
+@pytest.mark.parametrize(("noise", "steps"), [(0.40653928451221993, 138), (1.0, 1000), (2.5, 7)])
+def test_negative_moments_are_integrals_of_a_transform(noise, steps):
+    """E S^-a is the integral of x^(a-1) E exp(-x S) over x, over Gamma(a), in 30 digits."""
+    with mp.workdps(30):
+        tau, step, gap = 1 / mpf(noise), mpf("0.06") * min(1, mpf(noise)), mpf("0.06")
+        points = [k * step for k in range(-int(12 / step), int(12 / step) + 1)]
+        weight = [mp.npdf(z) * step for z in points]
+        ratio = [mp.exp(tau * z - tau * tau / 2) for z in points]
+        centre = -mp.log(steps)
+        turns = [centre + k * gap for k in range(-330, 140)]
+        whole = [mp.fsum(w * mp.exp(-mp.exp(t) * x) for w, x in zip(weight, ratio, strict=True)) for t in turns]
+        for power in (mpf("2.5"), mpf(9)):
+            total = gap * mp.fsum(mp.exp(power * t) * one**steps for t, one in zip(turns, whole, strict=True))
+            truth = total * mpf(steps) ** power / mp.gamma(power)
+            loss, chance = law(noise, steps)
+            found = math.fsum((chance * np.exp(-float(power) * loss)).tolist())
+            assert found == pytest.approx(float(truth), rel=1e-13 + 1e-15 * steps)
+
+
 @pytest.mark.parametrize("steps", [2, 3, 5, 12, 97, 640])
 def test_whole_orders_are_moments_of_a_sum(steps):
     noise = 1.1

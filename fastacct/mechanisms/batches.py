@@ -215,7 +215,7 @@ class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP_OF_BINS,
     (`* epochs`), the steps of an epoch being chosen adaptively.  With `epochs` above 1 every record keeps its step in
     all of them: that is one epoch with noise_multiplier / sqrt(epochs).  How many steps an epoch has is public.  The
     batches of a shuffled data set are something else: their sizes do not vary.  Replacing a record is not supported.
-    Source: docs/algorithms/allocation.md; the sampler: Chua et al. 2024, Feldman and Shenfeld 2025.
+    Source: docs/algorithms/allocation.md; the sampler: Chua et al. 2024; Feldman, Shenfeld 2025.
 
     Examples
     --------

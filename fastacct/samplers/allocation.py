@@ -2,7 +2,7 @@
 
 With t steps and noise sigma, P is the mean of N(e_i, sigma^2 I) over the t unit vectors and Q = N(0, sigma^2 I): the
 pair of every such run, adaptive ones included, and attained.  Under Q the likelihood ratio is the mean of t independent
-log-normal numbers; `allocation` of the kernels gives its law on a lattice.  docs/algorithms/allocation.md.
+log-normal numbers; `allocation` of the kernels gives its density on a lattice.  docs/algorithms/allocation.md.
 """
 
 from __future__ import annotations
