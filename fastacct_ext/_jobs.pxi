@@ -106,7 +106,7 @@ def allocation(double noise_multiplier, int64_t steps, double[:, ::1] rows, doub
     fit(noise_multiplier > 0.0 and steps >= 1 and room > 0 and rows.shape[1] == 4 and known.shape[0] == 4)
     with nogil:
         n = k.allocation(noise_multiplier, steps, room, &rows[0, 0], &known[0])
-    return n
+    return checked(n)
 
 
 def data_moments(Data data not None, bint flipped, const double[::1] lost, const double[::1] u, double[:, ::1] rows):

@@ -101,7 +101,7 @@ typedef struct {
     void (*data_moments)(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,
                          double *rows_out);
     /* atoms of the loss of Gaussian noise in one of `steps` steps drawn at random, at most `room`; known_out: step,
-     * window, and the mass of P and of Q that may be elsewhere.  How many; 0: too many, or no memory */
+     * window, and the mass of P and of Q that may be elsewhere.  How many; 0: too many */
     int (*allocation)(double sigma, int64_t steps, int room, double *rows_out, double *known_out);
     /* for tests and accuracy tables: integer orders by the binomial series alone; the log-moment K, K', K'' with
      * respect to the order, uncertified, as the order search sees it */

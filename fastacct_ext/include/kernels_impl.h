@@ -189,7 +189,7 @@ static int fa_allocation(double sigma, int64_t steps, int room, double *rows_out
     fa_sum law;
     int n = fa_sum_of(sigma, steps, &law) ? fa_sum_rows(&law, sigma, room, (fa_atom *)rows_out, known_out) : 0;
     fa_sum_free(&law);
-    return n;
+    return fa_alloc_failed() ? FA_NO_MEMORY : n;
 }
 
 static int fa_moment_ledger(double sigma, double q, double order, const double *budget, double *out)
