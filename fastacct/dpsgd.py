@@ -324,12 +324,13 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     refused(run, (wanted,), "{} is what this function computes: do not give it")
     refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
+    if wanted == "steps" and run.get("sampling") == "allocation":
+        raise ValueError("sampling = 'allocation': epochs are not calibrated; compare noise multipliers of a few")
     batches = batches_of(run)
     is_fixed, is_other = batches is not None and "records" in batches, batches is not None
-    if batches is not None and (wanted == "sample_rate" or (wanted == "steps" and not is_fixed)):
-        what = "a batch size is" if wanted == "sample_rate" else "epochs are"
+    if batches is not None and wanted == "sample_rate":
         sampling = run.get("sampling")
-        raise ValueError(f"sampling = {sampling!r}: {what} not calibrated; compare noise multipliers of a few")
+        raise ValueError(f"sampling = {sampling!r}: a batch size is not calibrated; compare noise multipliers of a few")
     known = parameters(run, wanted)
     shape = common_shape(target | known)
     is_poisson = not is_other or (is_fixed and relation not in ("replace_one", "zero_out"))  # maybe of half the noise

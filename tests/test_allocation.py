@@ -157,6 +157,21 @@ def test_divergences_of_the_other_direction(steps):
         assert truth * (1 - 1e-10) <= found <= truth * (1 + 1e-8)
 
 
+@pytest.mark.parametrize(
+    ("noise", "steps", "order"), [(0.7, 2, 32), (1.0, 10, 128), (0.5, 100, 1024), (2.0, 1000, 4096)]
+)
+def test_orders_beyond_the_lattice_are_not_below_the_truth(noise, steps, order):
+    """The loss is a normal number of variance 1/(steps noise^2) and another one: at least the former's divergence."""
+    found = fa.rdp(fa.Gaussian(noise).allocation(steps), order, neighbors="add")
+    assert order / (2.0 * steps * noise**2) <= found <= order / (2.0 * noise**2) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(1.0, 2**53), (1e4, 10**6), (100.0, 2**53 - 1), (1000.0, 10**6)])
+def test_very_many_steps_are_bounded_at_once(noise, steps):
+    found = fa.epsilon_bounds(fa.Gaussian(noise).allocation(steps) * 3, delta=1e-6)
+    assert 0.0 <= found.lower <= found.upper <= fa.epsilon(fa.Gaussian(noise) * 3, delta=1e-6)
+
+
 def test_one_step_is_the_mechanism_itself():
     job = fa.Gaussian(1.3).allocation(1) * 7
     assert fa.epsilon(job, delta=1e-6) == fa.epsilon(fa.Gaussian(1.3) * 7, delta=1e-6)

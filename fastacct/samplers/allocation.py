@@ -22,6 +22,8 @@ from fastacct.losses.pieces import Pieces, allocation_pieces, data_moments
 __all__ = ["allocated", "divergence"]
 
 _KEPT: Final = 64
+_ROUNDING: Final = 1e9
+"""Units of 2^-53 that weights may be off by."""
 _LEAST, _MOST = 0.1, 1e4
 """Noise for which there is a lattice."""
 _FEWER: Final = 1000
@@ -58,7 +60,8 @@ class _Allocated(Pair):
 @lru_cache(maxsize=_KEPT)
 def _lattice(noise: float, steps: int) -> Pieces | None:
     """None where it would have too many points."""
-    return allocation_pieces(noise, steps) if _LEAST <= noise <= _MOST else None
+    is_near = steps * (450.0 + 30.0 * noise) < _ROUNDING  # what joins round grows with their number
+    return allocation_pieces(noise, steps) if _LEAST <= noise <= _MOST and is_near else None
 
 
 def allocated(noise: float, steps: int) -> Pair:
@@ -102,7 +105,7 @@ def _log_moments(noise: float, steps: int, top: int) -> Cells:
         left >>= 1
         power = _times(power, power) if left else power
     size = np.abs(total) + factorial + k * math.log(steps)
-    value = total + factorial - k * math.log(steps) + 1e-14 * (1.0 + size) * math.log2(2.0 * steps)
+    value = total + factorial - k * math.log(steps) + 4e-14 * (1.0 + size) * math.log2(2.0 * steps)
     value[:2] = 0.0
     value[2] = math.log1p(math.expm1(1.0 / (noise * noise)) / steps) * (1.0 + 1e-14) if noise > 0.04 else value[2]
     return np.asarray(value)
@@ -113,7 +116,8 @@ def _times(one: Cells, other: Cells) -> Cells:
 
 
 def _added(noise: float, steps: int, orders: Cells) -> Cells:
-    """By the lattice; what is not on it has a ratio above 1 there, whose negative powers are below 1."""
+    """By the lattice; what is right of it has a ratio above 1, whose negative powers are below 1, and the kernel bounds
+    what is left of it, or says nothing."""
     if (pieces := _lattice(noise, steps)) is None:
         return np.full(orders.shape, np.inf)
     lost = pieces.lost.p[1] + pieces.lost.q[1]

@@ -8,11 +8,12 @@
 
 #include "sums.h"
 
-#define FA_SUM_SMALL  1e-24 /* of a sum: what may be left out */
-#define FA_SUM_ABOUT  1e3   /* by which densities between points may be larger or smaller */
-#define FA_SUM_QUIET  -38.0 /* log of what the rule in v may leave out */
-#define FA_SUM_WINDOW 15.0  /* deviations of G from the window to the end */
-#define FA_SUM_SLOPE  8.0   /* ... and times sqrt(g): of places */
+#define FA_SUM_SMALL   1e-24 /* of a sum: what may be left out */
+#define FA_SUM_ABOUT   1e3   /* by which densities between points may be larger or smaller */
+#define FA_SUM_QUIET   -38.0 /* log of what the rule in v may leave out */
+#define FA_SUM_WINDOW  15.0  /* deviations of G from the window to the end */
+#define FA_SUM_LARGEST 1e11  /* g, at most */
+#define FA_SUM_SLOPE   8.0   /* ... and times sqrt(g): of places */
 
 /* step of v for which the trapezoid rule leaves out nothing that counts: at height y it is e^(-2 pi y/d) times the
  * largest growth there.  Arguments of densities turn by at most y/cos(y/2) in all and grow by -log cos(y/2) */
@@ -218,9 +219,9 @@ FA_FUNC int fa_sum_join(const fa_sum *a, const fa_sum *b, double sigma, double s
     high = log(p * exp(ends[0][1]) + q * exp(ends[1][1]));
     if (!fa_sum_open(out, all, step, low, high))
         return 0;
-    w.d = ldexp(floor(ldexp(fa_sum_rule(a, b, sigma), 30)), -30); /* multiples of it are exact */
-    w.low = a == b ? 0 : (int)floor((ends[0][0] - high + log(q) - 0.1) / w.d);
-    w.high = (int)ceil((high - ends[1][0] - log(p) + 0.1) / w.d);
+    w.d = ldexp(floor(ldexp(fa_sum_rule(a, b, sigma), 30)), -30);                   /* multiples of it are exact */
+    w.low = a == b ? 0 : -1 - (int)ceil(log1p(expm1(high - ends[0][0]) / q) / w.d); /* where both are on a lattice */
+    w.high = 1 + (int)ceil(log1p(expm1(high - ends[1][0]) / p) / w.d);
     for (phase = 0; phase < ratio; phase++)
         if (!fa_sum_phase(&w, out, ratio, phase, &out->relative))
             return 0;
@@ -238,8 +239,11 @@ FA_FUNC int fa_sum_of(double sigma, int64_t n, fa_sum *out)
     int64_t k = 1;
     int digit = 0, i, good;
     memset(pair, 0, sizeof(pair));
+    memset(out, 0, sizeof(*out));
     while ((int64_t)2 << digit <= n)
         digit++;
+    if (!((double)n * sigma * sigma < FA_SUM_LARGEST))
+        return 0;
     good = fa_sum_one(sigma, fa_sum_step(2.0 * sigma * sigma), pair);
     good = good && fa_sum_prepare(pair, sigma) &&
            (n == 1 || (fa_sum_join(pair, pair, sigma, pair->step, pair + 1) && fa_sum_prepare(pair + 1, sigma)));
@@ -271,14 +275,17 @@ FA_FUNC int fa_sum_of(double sigma, int64_t n, fa_sum *out)
  * be elsewhere.  How many; 0: too many */
 FA_FUNC int fa_sum_rows(const fa_sum *s, double sigma, int room, fa_atom *rows_out, double *known_out)
 {
-    double root = sqrt(s->count) * sigma, step = 2.0 * s->step, high = fa_sum_at(s, s->n - 1) - FA_SUM_WINDOW / root,
-           off = 4.0 / (sigma * sigma);
-    int i, n = 0, first = s->first & 1;
+    double root = sqrt(s->count) * sigma, step = 2.0 * s->step, off = 4.0 / (sigma * sigma), high;
+    int i, n = 0, first = s->first & 1, end = s->n - FA_SUM_TAPS; /* the last ones have no neighbours */
+    if (end <= first)
+        return 0;
+    high = fa_sum_at(s, end - 1) - FA_SUM_WINDOW / root;
     known_out[0] = step, known_out[1] = high;
     known_out[2] = known_out[3] = 4.0 * s->absolute;
     for (i = first; i < s->n; i += 2) {
         double x = fa_sum_at(s, i), mass = step * s->density[i], z = (x - high) * root * FA_HALF_ROOT,
-               weight = log(0.5 * mass * erfc(z)), gone = weight > -650.0 ? mass * erfc(-z) : 2.0 * mass;
+               weight = i < end ? log(0.5 * mass * erfc(z)) : -INFINITY,
+               gone = weight > -650.0 ? mass * erfc(-z) : 4.0 * mass;
         known_out[2] += gone * exp(x);
         known_out[3] += gone;
         if (!(weight > -650.0))

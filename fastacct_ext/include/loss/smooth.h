@@ -57,17 +57,18 @@ FA_FUNC double fa_smooth_left(const fa_smooth *s, const fa_atom *at, int n, doub
 
 FA_FUNC fa_smooth_size fa_smooth_of(const fa_smooth *s, const fa_atom *at, int n, double v)
 {
-    double root = sqrt(fa_smooth_g(s));
-    fa_smooth_size out = {0.0, 0.0, 0.0};
+    double root = sqrt(fa_smooth_g(s)), left = fa_smooth_left(s, at, n, v),
+           right = fa_smooth_right(s, v, at[n - 1].loss);
+    fa_smooth_size out = {0.0, 0.0, INFINITY};
     int j;
     for (j = 0; j < n; j++) {
-        double size = exp(fa_min(700.0, at[j].log_weight + v * at[j].loss)), z = (at[j].loss - s->high) * root;
+        double size = exp(at[j].log_weight + v * at[j].loss), z = (at[j].loss - s->high) * root;
         out.all += 2.2 * size;
         if (z > -30.0)
             out.near += 2.2 * size / erfc(z * FA_HALF_ROOT) * exp(-0.5 * z * z);
     }
-    out.beyond = 4.0 * (exp(fa_min(700.0, fa_smooth_left(s, at, n, v))) +
-                        exp(fa_min(700.0, fa_smooth_right(s, v, at[n - 1].loss))));
+    if (left < 700.0 && right < 700.0 && out.all < INFINITY)
+        out.beyond = 4.0 * (exp(left) + exp(right));
     return out;
 }
 
@@ -102,7 +103,7 @@ FA_FUNC double fa_smooth_error(const fa_smooth *s, const fa_atom *at, int n, dou
     if (size > 0.0)
         out += fa_smooth_alias(s, at, n, one, 0.0) + size * (fa_smooth_alias(s, at, n, one + side, 1.0) * exp(-mean) +
                                                              fa_smooth_alias(s, at, n, one - side, 1.0) * exp(mean));
-    return out;
+    return out == out ? out : INFINITY; /* what is not bounded, times nothing */
 }
 
 /* the largest v for which the ends have no share of E[exp(v L)]; flipped: of E_P[exp(-v L)] */

@@ -21,9 +21,9 @@
 #define FA_SUM_STEP   0.17   /* of the lattice times sqrt(g), at most */
 #define FA_SUM_TAPS   30     /* points on each side */
 #define FA_SUM_REACH  9.0    /* of the Gaussian over them, in deviations */
-#define FA_SUM_LEAST  1e-150 /* densities that are kept, over the largest ... */
+#define FA_SUM_LEAST  1e-250 /* densities that are kept, over the largest ... */
 #define FA_SUM_RIGHT  1e-32  /* ... and on the right, times e^(6 l), but for ... */
-#define FA_SUM_MORE   20.0   /* ... so many deviations of G beyond, for the window */
+#define FA_SUM_MORE   26.0   /* ... so many deviations of G beyond, for the window */
 #define FA_SUM_BLOCK  16     /* points that are done at once */
 #define FA_SUM_POINTS 12000  /* at most */
 #define FA_SUM_ULPS   200.0  /* rounding of a join, with what interpolation makes of it, in u ... */
@@ -100,7 +100,7 @@ FA_INLINE double *fa_sum_taps(const fa_sum *s, int m, int i)
 /* one number.  z^2 has all digits: its rounding is taken apart */
 FA_FUNC int fa_sum_one(double sigma, double step, fa_sum *s)
 {
-    double tau = 1.0 / sigma, mean = -0.5 * tau * tau, reach = 27.0;
+    double tau = 1.0 / sigma, mean = -0.5 * tau * tau, reach = 34.0;
     int i;
     if (!fa_sum_open(s, 1.0, step, mean - reach * tau, mean + fa_min(37.0, reach + 16.0 * tau) * tau))
         return 0;
