@@ -236,18 +236,19 @@ class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP_OF_BINS,
         super().__post_init__()
 
     def _joint(self) -> Cells:
-        """The noise of one epoch that stands for all, rounded down."""
-        noise, epochs = np.broadcast_arrays(_noise(self.mechanism), np.asarray(self.epochs))
-        return np.where(epochs == 1.0, noise, np.nextafter(noise / np.sqrt(epochs) * (1.0 - 2.0**-52), 0.0))
+        """The noise of one epoch that stands for all: that of as many releases."""
+        return _noise(self.unsampled())
 
     def decompose(self, relation: Relation) -> Process | None:
         """The mechanism itself, where an epoch has one step."""
-        if np.all(np.asarray(self.steps) == 1.0):
-            return replace(self.mechanism, **{"noise_multiplier": unwrap(self._joint())}) * 1
-        return None
+        return self.unsampled() * 1 if np.all(np.asarray(self.steps) == 1.0) else None
 
     def unsampled(self) -> Mechanism:
-        return replace(self.mechanism, **{"noise_multiplier": unwrap(self._joint())})
+        if np.all(np.asarray(self.epochs) == 1.0):
+            return self.mechanism
+        together = self.mechanism.sampled_together([(self.mechanism, np.asarray(self.epochs, dtype=np.float64))], 1.0)
+        assert together is not None
+        return together.unsampled()
 
     def losses(self, relation: Relation) -> Pair | None:
         noise, steps = float(self._joint()), int(plain(self.steps))

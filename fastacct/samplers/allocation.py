@@ -47,7 +47,7 @@ class _Allocated(Pair):
     @property
     def remove(self) -> Bracket:  # type: ignore[override]
         """P against Q."""
-        raise OutOfReachError("moments and quantiles of its privacy loss are not known for random allocation")
+        raise OutOfReachError("quantiles of the privacy loss of random allocation are not known")
 
     add = remove
 

@@ -102,7 +102,7 @@ FA_INLINE double fa_sum_near(const fa_sum *a, const fa_sum *b, const fa_sum_plac
 }
 
 /* a join of points of one phase of the new lattice: block by block about the sum at both ends and in the middle, the
- * sum, its rounding, and the most that a term left out may be */
+ * sum, its rounding, and the share of it that is left out, but for FA_SUM_ABOUT */
 typedef struct {
     const fa_sum *a, *b;
     double d, shift; /* step of v; of the new points, in steps of the old ones */
@@ -152,7 +152,7 @@ FA_FUNC void fa_sum_block(fa_sum_work *w, int i)
                last = fa_sum_near(w->a, w->b, at, start + FA_SUM_BLOCK),
                times = w->a == w->b && w->low + j > 0 ? 2.0 : 1.0;
         if (!(first > FA_SUM_SMALL * rough[0] || middle > FA_SUM_SMALL * rough[1] || last > FA_SUM_SMALL * rough[2])) {
-            w->left[i] += times * fa_max(first, fa_max(middle, last));
+            w->left[i] += times * FA_SUM_SMALL;
             continue;
         }
         if (!at->is_ready) {
@@ -188,16 +188,12 @@ FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, doub
     for (i = 0; i < w->blocks; i++)
         fa_sum_block(w, i);
     for (i = 0; i < n; i++) {
-        double left = w->left[i / FA_SUM_BLOCK] * FA_SUM_ABOUT, sum = w->sum[i] + w->rest[i];
         k = (w->first + i) * ratio + phase - out->first;
-        if (k < 0 || k >= out->n)
-            continue;
-        out->density[k] = w->d * sum;
-        if (left <= FA_SUM_GOOD * sum)
-            *relative = fa_max(*relative, left / fa_max(sum, 1e-300));
-        else
-            out->absolute += 2.0 * out->step * w->d * left * fmax(1.0, exp(fa_sum_at(out, k)));
+        if (k >= 0 && k < out->n)
+            out->density[k] = w->d * (w->sum[i] + w->rest[i]);
     }
+    for (i = 0; i < w->blocks; i++)
+        *relative = fa_max(*relative, w->left[i] * FA_SUM_ABOUT);
     free(room);
     free(w->place);
     free(w->weights);
