@@ -33,6 +33,7 @@ import fastacct.epsilon as verbs
 from fastacct.accountants import CLT, RDP, Exact, Method
 from fastacct.accountants.base import Wanted
 from fastacct.accountants.question import Options, as_accountant, asked, plain_bounds
+from fastacct.batching import Batches, batches_of
 from fastacct.calibrate import calibrate
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.engine import in_pieces
@@ -44,7 +45,7 @@ from fastacct.gradient import delta_gradient, epsilon_gradient
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Run, as_delta, batches_of, drawn, of_history, parameters, process_of, refused, steps_of_epochs
+from fastacct.run import Run, as_delta, of_history, parameters, process_of, refused, steps_of_epochs
 from fastacct.series import RenyiMethod, divergences
 from fastacct_ext import _kernels
 
@@ -89,10 +90,15 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
         power such as "1/n^1.1".  What no float says exactly is rounded to the safe side: a rate up, a delta down.
     history : sequence of (noise_multiplier, sample_rate, steps), optional
         One heterogeneous run instead of the parameters; only `delta` broadcasts.
-    sampling : {"poisson", "fixed_size", "allocation"}, optional
-        "fixed_size": batches of `batch_size` of the `records`, drawn without replacement (`Gaussian.fixed_size`); with
-        "steps" or "epochs".  "allocation": each record in one random step of the floor(records / batch_size) of each of
-        `epochs` (`Gaussian.allocation`).
+    sampling : optional, default "poisson"
+        How batches are drawn; methods of `Gaussian` say what is proved of each.
+
+        * "fixed_size": `batch_size` of the `records`, without replacement; "with_replacement": as many draws.
+        * "truncated": Poisson samples, cut to at most `at_most` records.
+        * "cyclic": in step i a Poisson sample from group i mod `bands` of the records, batch_size being what is expected.
+        * "allocation": each record in one random step of the floor(records / batch_size) of each of `epochs`, or in
+          `selected` of the floor(selected * records / batch_size); bins="persistent": in the same ones of all epochs.
+        * "shuffled": one random order of the records in each of `epochs`, or with bins="persistent" in all of them.
     accountant, neighbors, threads
         As in `fastacct.epsilon`.  "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, slowly.
 
@@ -324,38 +330,33 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     refused(run, (wanted,), "{} is what this function computes: do not give it")
     refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
-    if wanted == "steps" and run.get("sampling") == "allocation":
-        raise ValueError("sampling = 'allocation': epochs are not calibrated; compare noise multipliers of a few")
-    batches = batches_of(run)
-    is_fixed, is_other = batches is not None and "records" in batches, batches is not None
-    if batches is not None and wanted == "sample_rate":
-        sampling = run.get("sampling")
-        raise ValueError(f"sampling = {sampling!r}: a batch size is not calibrated; compare noise multipliers of a few")
+    if (batches := batches_of(run)) is not None:
+        batches.refuse(wanted)
     known = parameters(run, wanted)
     shape = common_shape(target | known)
-    is_poisson = not is_other or (is_fixed and relation not in ("replace_one", "zero_out"))  # maybe of half the noise
-    if history is None and "epochs" not in known and is_poisson:
+    is_half = batches is not None and batches.kind == "fixed_size" and relation not in ("replace_one", "zero_out")
+    if history is None and "epochs" not in known and (batches is None or is_half):
         ask, fixed = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True), dict(known)
-        if is_fixed and "noise_multiplier" in fixed:
+        if is_half and "noise_multiplier" in fixed:
             fixed["noise_multiplier"] = 0.5 * fixed["noise_multiplier"]
         found = chosen.calibrate(wanted, (target["epsilon"], *fixed.values()), ask)
         if found is not None:
-            return 2.0 * found if is_fixed and wanted == "noise_multiplier" else found
-    known |= batches or {}
+            return 2.0 * found if is_half and wanted == "noise_multiplier" else found
+    known |= batches.cells if batches else {}
     shape = common_shape(target | known)
     spent, values = Process() if history is None else of_history(history), np.empty(math.prod(shape))
     cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | known).items()}
 
     def work(i: int, _: int) -> int:
         at = {name: float(given[i]) for name, given in cells.items()}
-        values[i] = _searched(wanted, at, spent, {"accountant": chosen, "neighbors": relation, "threads": 1})
+        values[i] = _searched(wanted, at, batches, spent, {"accountant": chosen, "neighbors": relation, "threads": 1})
         return i + 1
 
     in_pieces(values.size, threads, work)
     return values.reshape(shape)
 
 
-def _searched(wanted: Wanted, at: dict[str, float], spent: Process, options: Options) -> float:
+def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spent: Process, options: Options) -> float:
     """The parameter wanted in one cell."""
 
     @cache
@@ -364,10 +365,9 @@ def _searched(wanted: Wanted, at: dict[str, float], spent: Process, options: Opt
         rate, steps = given["sample_rate"], given.get("steps")
         if steps is None:
             steps = steps_of_epochs(given["epochs"], rate) if rate > 0.0 else 0
-        noise = Gaussian(given["noise_multiplier"])
-        if "bins" in given or "records" in given:
-            return spent + drawn(noise, {name: np.asarray(value) for name, value in given.items()}, int(steps))
-        return spent + noise.poisson(rate) * int(steps)
+        if batches is not None:
+            return spent + batches.process({**given, "steps": int(steps)})
+        return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
 
     def meets(x: float) -> bool:
         return bool(verbs.epsilon(build(x), delta=at["delta"], **options) <= at["epsilon"])

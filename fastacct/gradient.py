@@ -27,12 +27,13 @@ import numpy as np
 
 from fastacct.accountants import Exact
 from fastacct.accountants.question import as_accountant
+from fastacct.batching import batches_of
 from fastacct.core.bounds import Status
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_threads, check_memory, common_shape
 from fastacct.core.inputs import unwrap as plain
 from fastacct.core.relations import SAMPLED, as_relation, refuse
-from fastacct.run import Run, as_delta, batches_of, parameters, refused
+from fastacct.run import Run, as_delta, parameters, refused
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 

@@ -7,49 +7,41 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
 
+from fastacct.batching import batches_of
 from fastacct.core.inputs import (
     MAX_STEPS,
     Cells,
-    Domain,
     Floats,
     Real,
     Reals,
     as_cells,
-    as_choice,
     as_number,
     common_shape,
     unwrap,
 )
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced
-from fastacct.core.rounding import rate_of_batch
+from fastacct.core.rounding import as_written, rate_of_batch
 from fastacct.core.words import did_you_mean
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.base import Run as Columns
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process, Sampled, are_proper
-from fastacct.samplers import REFUSED, refuse_sampler
 
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
 
-__all__ = ["Block", "Run", "as_delta", "batches_of", "drawn", "of_history", "parameters", "process_of", "refused"]
+__all__ = ["Block", "Run", "as_delta", "of_history", "parameters", "process_of", "refused"]
 __all__ += ["rate_of_batch", "steps_of_epochs"]
 
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
 PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")
-_BATCHES: Final = {
-    "fixed_size": ("batch_size", "records"),
-    "allocation": ("batch_size", "records", "epochs"),
-}
-"""Samplers beside Poisson, and the keywords that fix their batches."""
-_EPOCHS: Final = Domain(0.0, MAX_STEPS, integer=True)
 _POWER: Final = re.compile(r"1\s*/\s*[nN](?:\s*(?:\^|\*\*)\s*(\d+(?:\.\d*)?))?")
 _NUMBER: Final = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 
@@ -65,6 +57,10 @@ class Run(TypedDict, total=False):
     epochs: Reals | None
     history: Iterable[Block] | None
     sampling: str
+    at_most: Reals | None
+    bands: Reals | None
+    bins: str | None
+    selected: Reals | None
     accountant: Method | None
     neighbors: Relation
     threads: int | None
@@ -130,13 +126,8 @@ def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> i
     """
     if epochs == 0.0:
         return 0
-    wanted, batch, whole = (_exact(x) for x in (epochs, batch_size, records))
+    wanted, batch, whole = (as_written(x) for x in (epochs, batch_size, records))
     return min(math.ceil(wanted * whole / batch), 2**60)
-
-
-def _exact(x: float) -> Fraction:
-    """The number that the shortest decimal digits say."""
-    return Fraction(repr(float(x)))
 
 
 class _Steps(Process):
@@ -167,35 +158,9 @@ def process_of(run: Run) -> Process:
     found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
     noise, rate, steps = found.values()
     if (batches := batches_of(run)) is not None:
-        return drawn(Gaussian(unwrap(noise)), batches, cast("Count", unwrap(steps)))
+        given = {name: unwrap(cells) for name, cells in (found | batches.cells).items()}
+        return batches.process(given)
     return _Steps(Sampled([noise], [rate], [steps], common_shape(found)))
-
-
-def batches_of(run: Run) -> dict[str, Cells] | None:
-    """What fixes the batches: `batch_size` and `records`, or the `bins` of an epoch and how often (`rounds`); None
-    where they are Poisson samples."""
-    sampling = run.get("sampling", "poisson")
-    if isinstance(sampling, str) and (refused := "shuffled" if sampling == "shuffle" else sampling) in REFUSED:
-        raise refuse_sampler(refused)
-    if (kind := as_choice("sampling", sampling, ("poisson", *_BATCHES))) == "poisson":
-        return None
-    given: dict[str, object] = {name: value for name, value in run.items() if name in _BATCHES[kind]}
-    if missing := [name for name in _BATCHES[kind] if given.get(name) is None]:
-        raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
-    cells = {name: as_cells(name, given[name]) for name in _BATCHES[kind]}
-    if kind == "fixed_size":
-        return cells
-    bins = _each(
-        lambda records, batch: math.floor(_exact(records) / _exact(batch)), cells["records"], cells["batch_size"]
-    )
-    return {"bins": bins, "rounds": as_cells("epochs", cells["epochs"], _EPOCHS)}
-
-
-def drawn(noise: Gaussian, batches: Mapping[str, Cells], steps: Count) -> Process:
-    """Steps on batches that are no Poisson samples."""
-    if "bins" in batches:
-        return Process({noise.allocation(unwrap(batches["bins"])): cast("Count", unwrap(batches["rounds"]))})
-    return Process({noise.fixed_size(unwrap(batches["batch_size"]), unwrap(batches["records"])): steps})
 
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:

@@ -7,6 +7,7 @@ from typing import Final, Literal, cast
 import numpy as np
 
 from fastacct.accountants.question import plain_bounds, renyi
+from fastacct.batching import batches_of
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Domain, Reals, as_cells, as_choice, common_shape
 from fastacct.core.labels import labelled
@@ -14,7 +15,7 @@ from fastacct.core.relations import as_relation
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
-from fastacct.run import Run, batches_of, parameters, process_of, refused
+from fastacct.run import Run, parameters, process_of, refused
 from fastacct_ext import _kernels
 
 __all__ = ["RenyiMethod", "divergences"]

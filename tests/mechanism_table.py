@@ -10,7 +10,7 @@ from fastacct.testing import examples
 
 MARK = "<!-- made by tests/mechanism_table.py -->"
 DELTA = 1e-5
-BOUNDED = ("FixedSizeBatch`", "TruncatedPoisson`")
+BOUNDED = ("FixedSizeBatch`", "TruncatedPoisson`", "WithReplacement`")
 """What is not exact under every relation."""
 PAGE = Path(__file__).parents[1] / "docs" / "mechanisms.md"
 
@@ -45,6 +45,7 @@ def table() -> str:
         relations = "all" if len(mechanism.relations) == 5 else ", ".join(mechanism.relations)
         kind = "exact" if mechanism.tight else "bound"
         kind = "exact; a bound for replace_one, zero_out" if name in BOUNDED else kind
+        kind = "an interval" if name == "Shuffled`" else kind
         lines.append(f"| `{name} | {text} | {relations} | {kind} | {read_by(mechanism)} |")
         rows += example(mechanism)
     return "\n".join([*lines, "", "One example each:", "", *rows, "", "```"]) + "\n"

@@ -23,7 +23,7 @@ WAYS = ("remove", "add")
 
 @pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
 def test_contract(mechanism, monkeypatch):
-    if isinstance(mechanism, fa.FixedSizeBatch | fa.TruncatedPoisson):  # laws that are apart
+    if isinstance(mechanism, fa.FixedSizeBatch | fa.TruncatedPoisson | fa.WithReplacement):  # laws that are apart
         monkeypatch.setattr(cell, "TOLERANCE", 5e-4)
     assert check_mechanism(mechanism) == ()
 

@@ -56,7 +56,8 @@ def test_statuses_are_shown_by_name():
 
 
 def test_completion_of_a_mechanism_shows_what_a_person_uses():
-    words = "allocation decompose fixed_size group local noise_multiplier poisson relations tight"
+    words = "allocation decompose fixed_size group local noise_multiplier poisson relations shuffled tight"
+    words += " with_replacement"
     assert [name for name in dir(fa.Gaussian(1.0)) if name[0] != "_"] == words.split()
     assert {"mechanism", "sample_rate"} < set(dir(STEP))
 

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells, Reals, unwrap
 
-__all__ = ["PADDING", "at_least", "divided_down", "float_above", "float_below", "multiplied_up", "quotient_up"]
+__all__ = [
+    "PADDING",
+    "as_written",
+    "at_least",
+    "divided_down",
+    "float_above",
+    "float_below",
+    "multiplied_up",
+    "quotient_up",
+]
 __all__ += ["raised", "rate_of_batch", "sum_of"]
 
 _Exact = TypeVar("_Exact", Fraction, Decimal)
@@ -54,6 +63,11 @@ def float_below(value: _Exact) -> float:
 def raised(value: Cells, positive: NDArray[np.bool_]) -> Cells:
     """Closed forms good to some ulps, rounded up; 0 only where nothing is released."""
     return np.where(positive, np.nextafter(value * (1.0 + 4e-15), np.inf), 0.0)
+
+
+def as_written(x: float) -> Fraction:
+    """The number that the shortest decimal digits of a float say."""
+    return Fraction(repr(float(x)))
 
 
 def rate_of_batch(batch_size: float, records: float) -> float:

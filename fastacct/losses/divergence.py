@@ -16,7 +16,7 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import TINY, Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.core.rounding import PADDING
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
+from fastacct.losses.loss import ROUNDING, Apart, Atoms, Bracket, OutOfReachError, Pair
 from fastacct.losses.measure import default_spacing, upper_measure
 from fastacct.losses.mixture import Mixture, MixturePair, lift
 from fastacct.losses.mixture_moments import mixture_divergences
@@ -68,6 +68,8 @@ def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
 
 def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
     """The larger direction of a relation; inf where the losses are too extreme for a grid."""
+    if isinstance(pair, Apart):
+        pair = pair.above
     if pair.is_nothing:
         return np.zeros(orders.shape)
     if isinstance(pair, MixturePair):

@@ -4,8 +4,9 @@ from typing import Final
 
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
-from fastacct.mechanisms.batches import FixedSizeBatch, RandomAllocation, TruncatedPoisson
+from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson, WithReplacement
 from fastacct.mechanisms.compound import DPFTRL, NoisyIteration, TreeAggregation
+from fastacct.mechanisms.epochs import RandomAllocation, Shuffled
 from fastacct.mechanisms.finite import PairOfLosses as PairOfLosses
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
 from fastacct.mechanisms.finite import RandomizedResponse, from_losses, from_pmf
@@ -31,8 +32,8 @@ __all__ = ["DPFTRL", "GDP", "GOPA", "ZCDP", "AboveThreshold", "ApproxDP", "Discr
 __all__ += ["Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk", "Laplace", "LaplaceL2"]
 __all__ += ["MeanConcentratedDP", "Mechanism", "NoisyIteration", "Paprika", "Parallel", "PermuteAndFlip"]
 __all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomAllocation", "RandomWalk", "RandomizedResponse"]
-__all__ += ["RepeatedSelection", "Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation"]
-__all__ += ["TruncatedLaplace", "TruncatedPoisson", "from_losses", "from_pmf"]
+__all__ += ["RepeatedSelection", "Shuffled", "Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation"]
+__all__ += ["TruncatedLaplace", "TruncatedPoisson", "WithReplacement", "from_losses", "from_pmf"]
 
 EVERY: Final = tuple(
     kind

@@ -30,7 +30,7 @@ __all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
 
 _SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _WHY: Final = ("no_group", "no_sample")
-_FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "largest_exact_group", "group_powers", *_WHY)
+_FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "has_groups", "group_powers", *_WHY)
 
 
 class Mechanism(Refusals):
@@ -48,8 +48,8 @@ class Mechanism(Refusals):
     """Whether everyone sees who takes part, as in the local model: then sampling does not amplify."""
     is_gaussian: ClassVar[bool] = False
     """Whether the losses are Gaussian mixtures that increase in the output, whatever the parameters."""
-    largest_exact_group: ClassVar[int] = 0
-    """Of how many records `sample_losses` has the group's own pair, for more one that dominates it; 0: for none."""
+    has_groups: ClassVar[bool] = False
+    """Whether `sample_losses` has the pairs of groups of any size."""
     group_powers: ClassVar[dict[str, int]] = {}
     """The parameters that the same mechanism has for a group, and which power of its size multiplies them."""
     no_group: ClassVar[str] = ""
@@ -169,7 +169,7 @@ class Mechanism(Refusals):
 
     def grouped(self, size: int, relation: Relation) -> Process | None:
         """A process that bounds the mechanism for `size` records that change together; None if none is known."""
-        one = Grouped(self, size) if self.largest_exact_group else self.group_exactly(size)
+        one = Grouped(self, size) if self.has_groups else self.group_exactly(size)
         return None if one is None else one * 1
 
     def grouped_within(self, count: Count, size: int, relation: Relation) -> Process | None:
@@ -250,7 +250,7 @@ class PoissonSampled(Mechanism):
     tight = _inner("tight")
     has_losses = _inner("has_losses")
     is_gaussian = _inner("is_gaussian_sampled")
-    largest_exact_group = _inner("largest_exact_group")
+    has_groups = _inner("has_groups")
 
     def decompose(self, relation: Relation) -> Process | None:
         """The sample of the one release that the mechanism is; a composition is sampled as a whole."""
@@ -295,7 +295,7 @@ class PoissonSampled(Mechanism):
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian | None:
         """The Gaussian's noise with this rate, but under replace-one."""
-        if relation == "replace_one" or not self.mechanism.largest_exact_group:
+        if relation == "replace_one" or not self.mechanism.has_groups:
             return None
         inner = self.mechanism.sampled_gaussian(relation)
         return None if inner is None else inner._replace(rate=np.asarray(self.sample_rate))
@@ -315,11 +315,12 @@ class PoissonSampled(Mechanism):
 class Grouped(Mechanism):
     """A mechanism, for `size` records that change together; made by `.group(size)`.
 
-    **Guarantee.** Exact for Gaussians, and for their Poisson samples up to 64 records; else a bound.  Of more members
-    of a sample, how many are drawn is rounded up to one of 65 numbers.  Additive noise: the query changes `size` times
-    as much.  Pure DP: size epsilon.  (epsilon, delta): (size epsilon, delta (exp(size epsilon) - 1) /
-    (exp(epsilon) - 1)).  zCDP: size^2 rho.  GDP: size mu.  Rényi DP: Mironov 2017, proposition 2, at the next power of
-    two.  Randomised response: every member of the group answers.  A composition: part by part.
+    **Guarantee.** Exact for Gaussians and their Poisson samples, and where records come or go for batches of fixed size
+    and draws with replacement; else a bound.  Where more than 65 counts of members in a batch matter, neighbouring ones
+    are rounded up.  Additive noise: the query changes `size` times as much.  Pure DP: size epsilon.
+    (epsilon, delta): (size epsilon, delta (exp(size epsilon) - 1) / (exp(epsilon) - 1)).  zCDP: size^2 rho.  GDP: size
+    mu.  Rényi DP: Mironov 2017, proposition 2, at the next power of two.  Randomised response: every member of the
+    group answers.  A composition: part by part.
 
     Examples
     --------
@@ -337,32 +338,24 @@ class Grouped(Mechanism):
         object.__setattr__(self, "size", int(as_number("size", self.size, _SIZE)))
         if self.mechanism.no_group:
             raise ValueError(f"group privacy is not implemented for {self.mechanism!r}: {self.mechanism.no_group}")
-        if not self.mechanism.largest_exact_group:
+        if not self.mechanism.has_groups:
             for relation in self.mechanism.relations[:1]:
                 self.decompose(relation)  # refuses here what is not known
 
-    @property
-    def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
-        """Those of the mechanism; of Poisson samples without replace-one."""
-        sampled = isinstance(self.mechanism, PoissonSampled)
-        return self.mechanism.sample_relations if sampled else self.mechanism.relations
+    relations = _inner("relations")
+    is_local = _inner("is_local")
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
         """Whether the group's own pair is known."""
-        inner, most = self.mechanism, self.mechanism.largest_exact_group
-        if isinstance(inner, PoissonSampled) and self.size > most > 0:
-            return bool(np.isin(np.asarray(inner.sample_rate), (0.0, 1.0)).all())
-        return most > 0
-
-    is_local = _inner("is_local")
+        return self.mechanism.tight and self.mechanism.has_groups
 
     @property
     def is_gaussian(self) -> bool:  # type: ignore[override]
-        return self.mechanism.is_gaussian and self.mechanism.largest_exact_group > 0
+        return self.mechanism.is_gaussian and self.mechanism.has_groups
 
     def decompose(self, relation: Relation) -> Process | None:
-        if self.mechanism.largest_exact_group:
+        if self.mechanism.has_groups:
             return None
         parts = self.mechanism.decompose(relation)
         if parts is None:

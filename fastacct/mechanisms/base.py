@@ -15,7 +15,6 @@ from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
 from fastacct.mechanisms.error import ErrorLaw
-from fastacct.samplers import refuse_sampler
 
 __all__ = ["WEIGHTS_OFF", "Count", "Divergence", "Refusals", "Run", "SampledGaussian", "Value", "constant", "option"]
 __all__ += ["parameter", "plain", "scaled", "store"]
@@ -93,7 +92,8 @@ def store(value: Value, name: str, cells: Cells) -> None:
     object.__setattr__(value, name, stored)
 
 
-_VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poisson", "relations", "tight")
+_VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poisson", "relations", "shuffled")
+_MORE: Final = ("tight", "with_replacement")
 
 
 class Value(Compared):
@@ -114,7 +114,7 @@ class Value(Compared):
         """Parameters, and what a person does with a mechanism; what a class of somebody else's adds."""
         kind = type(self)
         theirs = (one for one in kind.__mro__[:-1] if not one.__module__.startswith("fastacct."))
-        verbs = (name for name in dir(kind) if name in _VERBS or name.startswith("from_"))
+        verbs = (name for name in dir(kind) if name in (*_VERBS, *_MORE) or name.startswith("from_"))
         return sorted({*(one.name for one in fields_of(kind)), *verbs, *(name for one in theirs for name in vars(one))})
 
     def __post_init__(self) -> None:
@@ -191,13 +191,13 @@ class Refusals(Value):
         raise ValueError(f"batches of fixed size are known for Gaussian noise only, not for {self!r}")
 
     def with_replacement(self, draws: Reals, records: Reals) -> Value:
-        """On a batch of independent draws: refused."""
-        raise refuse_sampler("with_replacement")
+        """On a batch of independent draws: known for Gaussian noise only."""
+        raise ValueError(f"batches drawn with replacement are known for Gaussian noise only, not for {self!r}")
 
     def allocation(self, steps: Reals) -> Value:
         """In one random step of several: known for Gaussian noise only."""
         raise ValueError(f"random allocation is known for Gaussian noise only, not for {self!r}")
 
     def shuffled(self, steps: Reals) -> Value:
-        """In the batches of a random order of all records: refused."""
-        raise refuse_sampler("shuffled")
+        """In the batches of a random order of all records: known for Gaussian noise only."""
+        raise ValueError(f"shuffled batches are known for Gaussian noise only, not for {self!r}")

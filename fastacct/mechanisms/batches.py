@@ -1,26 +1,26 @@
-"""Gaussian noise on random batches that are no Poisson samples: of a fixed or bounded size, or an epoch's bins."""
+"""Gaussian noise on random batches that are no Poisson samples: of a fixed or bounded size."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from fastacct.core.inputs import MAX_STEPS, UNIT, Cells, Domain, Reals, unwrap
-from fastacct.core.relations import ALL, SAMPLED, Relation, sensitivity
+from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import parameter, plain
-from fastacct.samplers import allocation
+from fastacct.samplers.draws import binomial, hypergeometric, swapped, swapped_divergence
 from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
-__all__ = ["FixedSizeBatch", "RandomAllocation", "TruncatedPoisson"]
+__all__ = ["FixedSizeBatch", "TruncatedPoisson", "WithReplacement", "noise_of"]
 
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
@@ -29,12 +29,10 @@ _MOST: Final = 1e100
 """Noise multipliers between which squares are numbers; less is none, and more counts as this."""
 _RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
 _NO_GROUP: Final = "its members compete for the places of one batch"
-_NO_GROUP_OF_BINS: Final = "its members may share a step or not"
-_NO_SAMPLE_OF_BINS: Final = "its records are drawn already"
 _NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
 
 
-def _noise(mechanism: Mechanism) -> Cells:
+def noise_of(mechanism: Mechanism) -> Cells:
     """The noise multiplier of a plain Gaussian, or a refusal."""
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
@@ -42,6 +40,13 @@ def _noise(mechanism: Mechanism) -> Cells:
     if one is None:
         raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {mechanism!r}")
     return one.noise
+
+
+def _moved_by(mechanism: Mechanism, far: Cells) -> Mechanism:
+    """The mechanism, where a record that takes the places of others moves the sum so far."""
+    noise = noise_of(mechanism) / far
+    changed: dict[str, Any] = {"noise_multiplier": unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))}
+    return replace(mechanism, **changed)
 
 
 def _from_above(pair: Pair) -> Pair:
@@ -55,7 +60,7 @@ def _keeps_its_place(relation: Relation) -> bool:
     return relation in ("replace_one", "zero_out")
 
 
-class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SAMPLE):
     """Gaussian noise on a batch of `batch_size` records, drawn without replacement; made by `.fixed_size(...)`.
 
     **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  Adding or removing a record:
@@ -82,7 +87,7 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
     records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
 
     def __post_init__(self) -> None:
-        _noise(self.mechanism)  # refuses what is not a plain Gaussian
+        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
         super().__post_init__()
         batch, records = np.broadcast_arrays(np.asarray(self.batch_size), np.asarray(self.records))
         if (batch > records).any():
@@ -104,14 +109,13 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
         """Under add-remove, a Poisson sample at half the noise."""
         if _keeps_its_place(relation):
             return None
-        half = {"noise_multiplier": unwrap(0.5 * _noise(self.mechanism))}
-        return replace(self.mechanism, **half).poisson(self.sample_rate) * 1
+        return self.unsampled().poisson(self.sample_rate) * 1
 
     def unsampled(self) -> Mechanism:
-        return self.mechanism
+        return _moved_by(self.mechanism, np.asarray(2.0))
 
     def losses(self, relation: Relation) -> Pair:
-        noise, rate = float(_noise(self.mechanism)), plain(self.sample_rate)
+        noise, rate = float(noise_of(self.mechanism)), plain(self.sample_rate)
         if rate == 0.0 or noise == math.inf:
             return NOTHING
         if rate == 1.0 or noise < _LEAST:
@@ -121,19 +125,88 @@ class FixedSizeBatch(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO
             return _from_above(replaced(_MOST, rate))
         return replaced(noise, rate) if relation == "replace_one" else zeroed(noise, rate)
 
+    def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
+        """Of a group: how many of it are in the batch is hypergeometric."""
+        batch, records, noise = int(plain(self.batch_size)), int(plain(self.records)), float(noise_of(self.mechanism))
+        if batch == 0 or noise == math.inf:
+            return NOTHING
+        if not _LEAST < noise < _MOST or size + batch > records:
+            few = min(size, batch) * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
+            return _from_above(MixturePair(Mixture(min(noise, _MOST), ((1.0, few),))))
+        return swapped(noise, hypergeometric(size, batch, records), relation)
+
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        noise, rate = float(_noise(self.mechanism)), plain(self.sample_rate)
+        noise, rate = float(noise_of(self.mechanism)), plain(self.sample_rate)
         if not 0.0 < rate < 1.0 or noise in (0.0, math.inf):
             return super().divergence(orders, relation)
         removed = of_sampled_gaussian(np.asarray(0.5 * noise), np.asarray(rate), orders)
         return replaced_divergence(noise, rate, orders, removed) if _keeps_its_place(relation) else removed
 
     def pure_epsilon(self, relation: Relation) -> float:
-        is_nothing = _noise(self.mechanism) == math.inf or self.batch_size == 0.0
+        is_nothing = noise_of(self.mechanism) == math.inf or self.batch_size == 0.0
         return 0.0 if is_nothing else math.inf
 
     def __repr__(self) -> str:
         return f"{self.mechanism!r}.fixed_size(batch_size={self.batch_size!r}, records={self.records!r})"
+
+
+class WithReplacement(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SAMPLE):
+    """Gaussian noise on `draws` independent draws from the records, uniform each; made by `.with_replacement(...)`.
+
+    **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  A record contributes as
+    often as it is drawn, and each time takes the place of another one.  Adding or removing a record: exact, the mixture
+    of N(2 c) over the binomial number c of its draws.  Replacing or zeroing one out: an interval that is not tight;
+    from above it is revealed how often the record is drawn (Balle, Barthe, Gaboardi 2018).  The sum must not be divided
+    by what depends on the batch.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> step = fa.Gaussian(2.0).with_replacement(draws=10, records=1000)
+    >>> [round(fa.epsilon(step * 1000, delta=1e-5, neighbors=how), 3) for how in ("add_remove", "replace_one")]
+    [1.882, 4.631]
+    """
+
+    mechanism: Mechanism
+    draws: Reals = parameter(_BATCH, about="Of a batch.")
+    records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
+
+    def __post_init__(self) -> None:
+        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
+        super().__post_init__()
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        """Not where the smaller data set has no records to draw."""
+        return bool(np.all(np.asarray(self.records) > 1.0))
+
+    def unsampled(self) -> Mechanism:
+        return _moved_by(self.mechanism, 2.0 * np.maximum(np.asarray(self.draws), 1.0))
+
+    def losses(self, relation: Relation) -> Pair:
+        return self.sample_losses(1.0, 1, relation)
+
+    def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
+        """Of a group: how many draws are of it is binomial."""
+        draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(noise_of(self.mechanism))
+        if draws == 0 or noise == math.inf:
+            return NOTHING
+        if not _LEAST < noise < _MOST or size >= records:
+            far = draws * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
+            return _from_above(MixturePair(Mixture(min(noise, _MOST), ((1.0, far),))))
+        return swapped(noise, binomial(draws, float(size), records), relation)
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(noise_of(self.mechanism))
+        if not _keeps_its_place(relation) or draws == 0 or records == 1 or not _LEAST < noise < _MOST:
+            return super().divergence(orders, relation)
+        return swapped_divergence(noise, binomial(draws, 1.0, records), orders)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return 0.0 if noise_of(self.mechanism) == math.inf or self.draws == 0.0 else math.inf
+
+    def __repr__(self) -> str:
+        return f"{self.mechanism!r}.with_replacement(draws={self.draws!r}, records={self.records!r})"
 
 
 class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
@@ -159,7 +232,7 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
     records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
 
     def __post_init__(self) -> None:
-        _noise(self.mechanism)  # refuses what is not a plain Gaussian
+        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
         super().__post_init__()
 
     def decompose(self, relation: Relation) -> Process | None:
@@ -169,17 +242,17 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
         return None
 
     def unsampled(self) -> Mechanism:
-        return self.mechanism
+        return _moved_by(self.mechanism, np.asarray(2.0))
 
     def _is_nothing(self) -> bool:
-        return self.sample_rate == 0.0 or _noise(self.mechanism) == math.inf
+        return self.sample_rate == 0.0 or noise_of(self.mechanism) == math.inf
 
     def _truncation(self) -> Truncation | None:
         at_most, records = int(plain(self.at_most)), int(plain(self.records))
         return truncation(plain(self.sample_rate), at_most, records) if at_most < records else None
 
     def losses(self, relation: Relation) -> Pair | None:
-        noise = float(_noise(self.mechanism))
+        noise = float(noise_of(self.mechanism))
         if self._is_nothing():
             return NOTHING
         if noise < _LEAST or (given := self._truncation()) is None:
@@ -192,11 +265,11 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
         """One of two releases is made, in sight of everyone: exponentials of (alpha - 1) D have their mean."""
         poisson = self.mechanism.poisson(self.sample_rate)
         whole = poisson.divergence(orders, relation)
-        if self._is_nothing() or _noise(self.mechanism) == 0.0 or (given := self._truncation()) is None:
+        if self._is_nothing() or noise_of(self.mechanism) == 0.0 or (given := self._truncation()) is None:
             return whole
-        swap = of_sampled_gaussian(0.5 * _noise(self.mechanism), np.asarray(given.replaced), orders)
+        swap = of_sampled_gaussian(0.5 * noise_of(self.mechanism), np.asarray(given.replaced), orders)
         if _keeps_its_place(relation):
-            swap = replaced_divergence(float(_noise(self.mechanism)), given.replaced, orders, swap)
+            swap = replaced_divergence(float(noise_of(self.mechanism)), given.replaced, orders, swap)
         return mean_of(orders, ((given.rest, whole), (given.tau, swap)))
 
     def pure_epsilon(self, relation: Relation) -> float:
@@ -205,68 +278,3 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
     def __repr__(self) -> str:
         kept = f"at_most={self.at_most!r}, records={self.records!r}"
         return f"{self.mechanism!r}.poisson(sample_rate={self.sample_rate!r}, {kept})"
-
-
-class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP_OF_BINS, no_sample=_NO_SAMPLE_OF_BINS):
-    """Gaussian noise in each of the steps of an epoch, where a record takes part in one of them, drawn uniformly and
-    independently of other records ("balls and bins"); made by `.allocation(steps=...)`.
-
-    **Guarantee.** Exact for adding, removing or zeroing out a record, for any number of epochs with fresh draws
-    (`* epochs`), the steps of an epoch being chosen adaptively.  With `epochs` above 1 every record keeps its step in
-    all of them: that is one epoch with noise_multiplier / sqrt(epochs).  How many steps an epoch has is public.  The
-    batches of a shuffled data set are something else: their sizes do not vary.  Replacing a record is not supported.
-    Source: docs/algorithms/allocation.md; the sampler: Chua et al. 2024; Feldman, Shenfeld 2025.
-
-    Examples
-    --------
-    >>> import fastacct as fa
-    >>> epoch = fa.Gaussian(noise_multiplier=1.0).allocation(steps=100)
-    >>> round(fa.epsilon(epoch * 10, delta=1e-6), 6)
-    1.96427
-    >>> round(fa.epsilon(fa.Gaussian(1.0).poisson(0.01) * 1000, delta=1e-6), 6)
-    2.101415
-    """
-
-    mechanism: Mechanism
-    steps: Reals = parameter(_AT_LEAST_ONE, about="Of an epoch.")
-    epochs: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="In which records keep their steps.")
-
-    def __post_init__(self) -> None:
-        _noise(self.mechanism)  # refuses what is not a plain Gaussian
-        super().__post_init__()
-
-    def _joint(self) -> Cells:
-        """The noise of one epoch that stands for all: that of as many releases."""
-        return _noise(self.unsampled())
-
-    def decompose(self, relation: Relation) -> Process | None:
-        """The mechanism itself, where an epoch has one step."""
-        return self.unsampled() * 1 if np.all(np.asarray(self.steps) == 1.0) else None
-
-    def unsampled(self) -> Mechanism:
-        if np.all(np.asarray(self.epochs) == 1.0):
-            return self.mechanism
-        together = self.mechanism.sampled_together([(self.mechanism, np.asarray(self.epochs, dtype=np.float64))], 1.0)
-        assert together is not None
-        return together.unsampled()
-
-    def losses(self, relation: Relation) -> Pair | None:
-        noise, steps = float(self._joint()), int(plain(self.steps))
-        if noise == math.inf:
-            return NOTHING
-        if steps == 1 or noise < _LEAST:
-            return self.unsampled().losses(relation)
-        return allocation.allocated(noise, steps)
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        noise, steps = float(self._joint()), int(plain(self.steps))
-        if noise in (0.0, math.inf) or steps == 1:
-            return self.unsampled().divergence(orders, relation)
-        return allocation.divergence(noise, steps, orders, relation)
-
-    def pure_epsilon(self, relation: Relation) -> float:
-        return 0.0 if _noise(self.mechanism) == math.inf else math.inf
-
-    def __repr__(self) -> str:
-        kept = f", epochs={self.epochs!r}, bins='persistent'" if np.any(np.asarray(self.epochs) != 1.0) else ""
-        return f"{self.mechanism!r}.allocation(steps={self.steps!r}{kept})"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -20,24 +18,17 @@ from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, Count, SampledGaussian, parameter, plain, store
-from fastacct.mechanisms.batches import FixedSizeBatch, RandomAllocation, TruncatedPoisson
+from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson, WithReplacement
+from fastacct.mechanisms.epochs import RandomAllocation, Shuffled
+from fastacct.samplers.draws import MAX_COMPONENTS, binomial, contributed
 
 __all__ = ["GDP", "Gaussian", "GaussianMixture"]
 
-MAX_COMPONENTS: Final = 65
-"""Of each side of a Gaussian mixture."""
 _AT_LEAST_0: Final = Domain(0.0, 1e150)
 _AT_MOST_0: Final = Domain(-1e150, 0.0)
-_SMALLEST_WEIGHT: Final = 1e-290
-_LEFT_OVER: Final = 1e-35
-"""Probability of the counts of a large group that are taken for all of it."""
-_FINE: Final = 512
-"""Values of a large binomial distribution before those that matter least are merged."""
-_MOST_DRAWN: Final = 1e5
-"""Expected number of members drawn, beyond which a group counts as drawn altogether."""
 
 
-class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=MAX_COMPONENTS - 1):
+class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
     """Noise N(0, noise_multiplier^2) on a sum to which every record contributes a vector of norm at most 1.
 
     **Guarantee.** `noise_multiplier` is the standard deviation of the noise divided by the clipping norm.  The
@@ -73,12 +64,12 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=M
             return NOTHING
         if rate == 1.0:
             return MixturePair(Mixture(noise, ((1.0, size * sensitivity(relation)),)))
+        if size > 1:
+            return contributed(noise, binomial(size, rate), relation)
         if relation == "replace_one":  # the record is drawn or not, and when drawn moves the sum one way or the other
             rest = (1.0 - rate, 0.0)
             return MixturePair(Mixture(noise, (rest, (rate, 1.0)), (rest, (rate, -1.0))))
-        if size == 1:
-            return MixturePair(Mixture(noise, ((rate, 1.0),)))
-        return MixturePair(Mixture(noise, _binomial(size, rate), ((1.0, 0.0),)))
+        return MixturePair(Mixture(noise, ((rate, 1.0),)))
 
     def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism:
         known = [(np.asarray(one.noise_multiplier), np.asarray(n)) for one, n in others if isinstance(one, Gaussian)]
@@ -86,23 +77,40 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=M
         noise = [_joint_noise(cell[::2], cell[1::2]) for cell in zip(*(one.flat for one in cells), strict=True)]
         return Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape))).poisson(rate)
 
-    def poisson(self, sample_rate: Reals, *, at_most: Reals | None = None, records: Reals | None = None) -> Mechanism:
-        """On a Poisson sample; of more than `at_most` of the `records` a random choice is kept (`TruncatedPoisson`)."""
+    def poisson(
+        self, sample_rate: Reals, *, at_most: Reals | None = None, records: Reals | None = None, draws: int = 1
+    ) -> Mechanism:
+        """On a Poisson sample; of more than `at_most` of the `records` a random choice is kept (`TruncatedPoisson`).
+
+        With `draws` above 1 on so many independent samples, to whose sum noise is added once (gradient accumulation,
+        several workers): a record is as many that change together, `.poisson(sample_rate).group(draws)`.
+        """
         if at_most is None and records is None:
-            return super().poisson(sample_rate)
+            sample = super().poisson(sample_rate)
+            return sample if type(draws) is int and draws == 1 else sample.group(draws)
         if at_most is None or records is None:
             raise TypeError("give at_most and records, or neither")
+        if draws != 1:
+            raise ValueError(f"draws = {draws!r}: several samples of bounded size with one noise are not known")
         return TruncatedPoisson(self, sample_rate, at_most, records)
 
     def fixed_size(self, batch_size: Reals, records: Reals) -> FixedSizeBatch:
         """On a batch of `batch_size` of the `records`, drawn without replacement."""
         return FixedSizeBatch(self, batch_size, records)
 
-    def allocation(self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh") -> RandomAllocation:
-        """In one random step of the `steps` of an epoch; bins="persistent": in the same step of all `epochs`."""
-        if as_choice("bins", bins, ("fresh", "persistent")) == "fresh" and np.any(np.asarray(epochs) != 1.0):
-            raise TypeError('epochs is for bins="persistent"; with fresh bins multiply: .allocation(steps) * epochs')
-        return RandomAllocation(self, steps, epochs)
+    def with_replacement(self, draws: Reals, records: Reals) -> WithReplacement:
+        """On `draws` independent draws from the `records`."""
+        return WithReplacement(self, draws, records)
+
+    def allocation(
+        self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh", selected: Reals = 1.0
+    ) -> RandomAllocation:
+        """In one random step of the `steps` of an epoch, or in `selected`; bins="persistent": the same in all."""
+        return RandomAllocation(self, steps, _epochs(bins, epochs, "allocation"), selected)
+
+    def shuffled(self, steps: Reals, *, epochs: Reals = 1.0, bins: str = "fresh") -> Shuffled:
+        """In one step of an epoch, by a random order of all records; bins="persistent": one for all `epochs`."""
+        return Shuffled(self, steps, _epochs(bins, epochs, "shuffled"))
 
     def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
         """Independent noise on each coordinate."""
@@ -113,6 +121,12 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, largest_exact_group=M
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian:
         return SampledGaussian(np.asarray(self.noise_multiplier) / sensitivity(relation), np.asarray(1.0), True)
+
+
+def _epochs(bins: str, epochs: Reals, verb: str) -> Reals:
+    if as_choice("bins", bins, ("fresh", "persistent")) == "fresh" and np.any(np.asarray(epochs) != 1.0):
+        raise TypeError(f'epochs is for bins="persistent"; with fresh bins multiply: .{verb}(steps) * epochs')
+    return epochs
 
 
 def _joint_noise(noises: Sequence[float], counts: Sequence[float]) -> float:
@@ -127,53 +141,6 @@ def _joint_noise(noises: Sequence[float], counts: Sequence[float]) -> float:
     root = Fraction(math.isqrt(math.floor(square * Fraction(4) ** shift))) / Fraction(2) ** shift
     near = float(root)
     return near if near <= root else math.nextafter(near, 0.0)
-
-
-@lru_cache(maxsize=1024)
-def _binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
-    """How many of a group are drawn: weights rounded once, from exact arithmetic; of many, rounded up to fewer."""
-    if size >= MAX_COMPONENTS:
-        return _coarse_binomial(size, rate)
-    q = Fraction(rate)
-    weights = [float(math.comb(size, k) * q**k * (1 - q) ** (size - k)) for k in range(size + 1)]
-    if min(weights) < _SMALLEST_WEIGHT:
-        raise ValueError(
-            f"group({size}) at sample_rate = {rate!r}: the probability that all or none are drawn is below the "
-            "smallest float; take a smaller group"
-        )
-    return tuple((weight, float(k)) for k, weight in enumerate(weights))
-
-
-def _coarse_binomial(size: int, rate: float) -> tuple[tuple[float, float], ...]:
-    """A distribution of at most `MAX_COMPONENTS` values that is stochastically larger than the binomial one.
-
-    The loss increases in the output, so that delta is P(X > t) - exp(epsilon) Q(X > t) at the best t, or with the tails
-    exchanged: both increase where mass of P, whose Q is at 0, is moved to larger means.
-    """
-    mean = size * rate
-    if mean > _MOST_DRAWN:
-        return ((1.0, float(size)),)
-    with localcontext(Context(prec=60, Emin=-(10**15), Emax=10**15)):
-        q = Decimal(rate)
-        odds, mass = q / (1 - q), (1 - q) ** size
-        masses, rest, least = [mass], 1 - mass, Decimal(_LEFT_OVER)
-        while rest > least and len(masses) < size:
-            k = len(masses)
-            mass = mass * (size - k + 1) / k * odds
-            masses.append(mass)
-            rest -= mass
-        step, smallest = -(-len(masses) // _FINE), Decimal(_SMALLEST_WEIGHT)
-        parts, waiting = list[list[float]](), Decimal(0)
-        for k, mass in enumerate(masses):
-            waiting += mass
-            if (len(masses) - 1 - k) % step == 0 and waiting >= smallest:
-                parts.append([float(waiting), float(k)])
-                waiting = Decimal(0)
-        parts.append([float(max(rest, smallest) + waiting), float(size)])
-    while len(parts) > MAX_COMPONENTS:  # where least is moved least
-        at = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
-        parts[at + 1][0] += parts.pop(at)[0]
-    return tuple((weight, mean) for weight, mean in parts)
 
 
 class GDP(Mechanism, relations=ALL, group_powers={"mu": 1}):

@@ -7,8 +7,8 @@ spelling of it give the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
 
 __all__ = ["ADD", "BOTH", "CELLS_PER_TASK", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "THRESHOLD", "TOP", "CellJob"]
-__all__ += ["Reading", "job_of", "read_job", "read_run", "read_sampled"]
+__all__ += ["Reading", "job_of", "read_job", "read_run", "read_sampled", "status_within"]
 
 EPSILON, DELTA, LOG_DELTA, THRESHOLD = Quantity.EPSILON, Quantity.DELTA, Quantity.LOG_DELTA, Quantity.THRESHOLD
 ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
@@ -38,8 +38,11 @@ _ULP: Final = 2.0**-52
 _LEAST: Final = 5e-324
 _FAR: Final = 30.0
 """Beyond so many standard deviations a component that is hardly ever drawn may be left out ..."""
-_HARDLY: Final = 1e-30
-"""... where all of them together have at most that weight."""
+_HARDLY: Final = 30
+"""... where all of them together have at most 10^-this weight ..."""
+_NEARER: Final = 6.0
+_PART: Final = 1e-10
+"""... and beyond these, where a delta is asked for of which they are this part at most."""
 _MOST_WORK: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
 _SUBNORMAL: Final = -707.0
@@ -80,8 +83,8 @@ class CellJob(NamedTuple):
     is_one: bool = False
     """Whether it is one sampled Gaussian that a cell of the vectorised kernel can hold."""
     is_plain: bool = False
-    near: tuple[CellJob, float] | None = None
-    """The job without components far out, and the chance that a step draws one of them."""
+    near: Callable[[int], tuple[CellJob, float]] | None = None
+    """The job without components far out of at most 10^-this weight, and the chance that a step draws one of them."""
     data: Data = _NO_DATA
     """Losses that are data, as the kernels take them."""
     is_mirrored: bool = True
@@ -94,13 +97,21 @@ class CellJob(NamedTuple):
     """What only one distribution of a pair has, and how often."""
 
 
-def _near(pair: Mixture) -> tuple[Mixture, float]:
-    """A pair without the components of P that are far out and hardly ever drawn, and their weight."""
-    far = [weight for weight, mean in pair.p if mean > _FAR * pair.noise]
-    lost = math.fsum(far) * (1.0 + _ULP)
-    if not far or len(far) == len(pair.p) or not lost <= _HARDLY:
-        return pair, 0.0
-    return pair._replace(p=tuple(part for part in pair.p if part[1] <= _FAR * pair.noise)), lost
+def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
+    """A pair without the components that are far out and hardly ever drawn, and their weight, on the heavier side."""
+    sides, lost, most = [], 0.0, 10.0**-hardly
+    for side in (pair.p, pair.q):
+        gone, far = 0.0, (_FAR if hardly == _HARDLY else _NEARER) * pair.noise
+        kept = sorted(side, key=_distance)
+        while len(kept) > 1 and abs(kept[-1][1]) > far and gone + kept[-1][0] <= most:
+            gone += kept.pop()[0]
+        sides.append(tuple(kept) if gone else side)
+        lost = max(lost, gone * (1.0 + len(side) * _ULP))
+    return pair._replace(p=sides[0], q=sides[1]), lost
+
+
+def _distance(part: tuple[float, float]) -> float:
+    return abs(part[1])
 
 
 def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
@@ -121,11 +132,14 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
     if not n_q.any() and not data:
         runs = (noise / mean if is_one else np.nextafter(noise / mean, 0.0), weight, count)
     shift, is_plain = sum(4.0 * count * pair.rounding for pair, count in table), all(pair.is_plain for pair in pairs)
-    near, trimmed = None, [_near(pair) for pair in pairs]
-    lost = math.fsum(float(n) * left for n, (_, left) in zip(count, trimmed, strict=True)) * (1.0 + 4.0 * _ULP)
-    if lost > 0.0:
-        near = job_of(((pair, float(n)) for n, (pair, _) in zip(count, trimmed, strict=True)), data), lost
-        near = near[0]._replace(shift=near[0].shift + 2.0 * lost), lost
+
+    def near(hardly: int) -> tuple[CellJob, float]:
+        trimmed = [(*_near(pair, hardly), float(n)) for pair, n in zip(pairs, count, strict=True)]
+        lost = math.fsum(n * left for _, left, n in trimmed) * (1.0 + 4.0 * _ULP)
+        made = job_of(((pair, n) for pair, _, n in trimmed), data)
+        return made._replace(shift=made.shift + 2.0 * lost, near=None), lost
+
+    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair in pairs if len(pair.p) > 2)
     gone = [(pieces.lost, n) for pieces, n in data if pieces.lost.q[1] > 0.0 or pieces.lost.p[1] > 0.0]
     rows = columns([(pieces.proper(), n) for pieces, n in data]) if data else _NO_DATA
     is_mirrored = all(pieces.is_mirrored for pieces, _ in data)
@@ -135,7 +149,8 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
     if spacing > 0.0:
         off = sum(n * (pieces.atoms[:, 2] + 4.0 * np.abs(pieces.atoms[:, 0])).max() for pieces, n in data)
         least = math.fsum(n * pieces.atoms[0, 0] for pieces, n in data), float(off) * _ULP
-    return CellJob(given, runs, shift, is_one, is_plain, near, rows, is_mirrored, spacing, least, gone)
+    far = cache(near) if has_far else None
+    return CellJob(given, runs, shift, is_one, is_plain, far, rows, is_mirrored, spacing, least, gone)
 
 
 def read_run(
@@ -171,14 +186,19 @@ def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions
         return _nothing(target, what)
     if what == THRESHOLD:
         return _call(job, target, what, directions)
+    if job.near:
+        return _without_far(job, job.near, target, what, directions)
+    return _read(job, target, what, directions)
+
+
+def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -> Reading:
+    """All of a job with noise."""
     if job.shift == 0.0:
         reading = _call(job, target, what, directions)
     else:
         read = LOG_DELTA if what == DELTA else what
         above, below = (_call(job, _moved(target, what, s), read, directions) for s in (job.shift, -job.shift))
         reading = _widened(above, below, target, what, job.shift)
-    if job.near:
-        reading = _without_far(reading, *job.near, target, what, directions)
     return _with_fallback(reading, job.runs, target, what) if job.runs else reading
 
 
@@ -232,28 +252,52 @@ def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shif
     return Reading(low, high, status_of(low, high))
 
 
-# P = (1 - r) P' + r P'' with P'' far out: n steps of P are at most those of P' and 1 - (1 - r)^n <= n r besides, so
-# that delta <= delta' + n r; in direction add P >= (1 - r) P', which is paid as if it were rounding of weights.
+# P = (1 - r) P' + r P'' with P'' far out, and Q >= (1 - r) Q': n steps of P are at most those of P' and n r besides, so
+# that delta <= delta' + n r; what is left of the masses counts as rounding of weights.  P' is stochastically smaller
+# than P, Q' larger than Q, and the loss of the pair (P', Q') increases in each output: what its best test tells, it
+# tells of (P, Q), too, and a lower bound of delta' is one of delta.
 
 
 def _without_far(
-    reading: Reading, near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions
+    job: CellJob,
+    without: Callable[[int], tuple[CellJob, float]],
+    target: Cells,
+    what: Quantity,
+    directions: Directions,
 ) -> Reading:
-    """Upper bounds where a job whose components reach far out could not be certified."""
-    at = np.flatnonzero((reading.upper >= TOP[what]) & ((target > 2.0 * lost) | (what != EPSILON)))
-    if not at.size:
-        return reading
-    easier = (target[at] - lost) * (1.0 - 2.0 * _ULP) if what == EPSILON else target[at]
-    found = read_job(near, easier, what, directions, False).upper
+    """Bounds by the components that do not reach far out; of all of them where these are not tight."""
+    hardly = _HARDLY
+    if what == EPSILON and (least := float(target.min()) * _PART / float(job.columns[0].sum())) > 0.0:
+        hardly = min(math.ceil(-math.log10(least)), _HARDLY)
+    near, lost = without(hardly)
+    easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
+    above = below = _read(near, easier, what, directions)
+    if what == EPSILON:
+        below = _read(near, target, what, directions)
+    upper = above.upper
     if what == DELTA:
-        found = (found + lost) * (1.0 + 2.0 * _ULP)
+        upper = (upper + lost) * (1.0 + 2.0 * _ULP)
     elif what == LOG_DELTA:
-        found = np.logaddexp(found, math.log(lost))
-        found += 8.0 * _ULP * (1.0 + np.abs(found))
-    upper, status = reading.upper.copy(), reading.status.copy()
-    upper[at] = np.minimum(found, TOP[what])
-    status[at] = np.where(upper[at] < TOP[what], Status.LOOSE, status[at])
-    return reading._replace(upper=upper, status=status)
+        upper = np.logaddexp(upper, math.log(lost))
+        upper += 8.0 * _ULP * (1.0 + np.abs(upper))
+    upper = np.minimum(upper, TOP[what])
+    lower = np.minimum(below.lower, upper)
+    reading = Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
+    if (at := np.flatnonzero(reading.status != Status.TIGHT)).size:
+        whole, part = _read(job, target[at], what, directions), reading.take(at)
+        lower, upper = np.maximum(whole.lower, part.lower), np.minimum(whole.upper, part.upper)
+        lower = np.minimum(lower, upper)
+        reading.put(at, Reading(lower, upper, np.minimum(whole.status, status_within(lower, upper, what == LOG_DELTA))))
+    return reading
+
+
+def status_within(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:
+    """Codes of intervals, of logarithms by their width itself."""
+    if not is_log:
+        return status_of(lower, upper)
+    with np.errstate(invalid="ignore"):
+        tight = (upper == -np.inf) | (upper - lower <= TIGHT_WIDTH)
+    return np.where(tight, Status.TIGHT, Status.LOOSE).astype(np.uint8)
 
 
 def _with_fallback(reading: Reading, runs: Run, target: Cells, what: Quantity) -> Reading:

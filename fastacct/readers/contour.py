@@ -36,8 +36,9 @@ from fastacct.readers.cell_job import (
     Reading,
     job_of,
     read_sampled,
+    status_within,
 )
-from fastacct.readers.infinite import read_whole, status_within
+from fastacct.readers.infinite import read_whole
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
@@ -129,21 +130,31 @@ class Contour:
         nor data."""
         _kernels.begin()
         try:
-            found = [read_whole(self._job(cell), target, what, self.directions)]
-            if self.is_apart:
-                found.append(read_whole(self._job(cell, below=True), target, what, self.directions))
+            return self._read(cell, target, what, self.directions)
         except OutOfReachError:
             return None
         finally:
             _kernels.end()
-        above, below = found[0], found[-1]
+
+    def _read(
+        self, cell: int, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False
+    ) -> tuple[Reading, NDArray[np.bool_]]:
+        """The same, or an error; of two pairs each is tight or not."""
+        above = below = read_whole(self._job(cell), target, what, directions, only_upper)
+        if not self.is_apart:
+            return above, above.status == Status.TIGHT
+        if not only_upper:
+            below = read_whole(self._job(cell, below=True), target, what, directions)
         done = (above.status == Status.TIGHT) & (below.status == Status.TIGHT)
-        if above is below:
-            return above, done
         ends = zip(below.lower.tolist(), above.upper.tolist(), strict=True)
         lower, upper = np.array([narrowed(*pair) for pair in ends]).reshape(-1, 2).T.copy()
         status = np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA))
         return Reading(lower, upper, status), done
+
+    @property
+    def components(self) -> int:
+        """Of all mixtures of the first cell together."""
+        return sum(int(n.sum()) for n in self._job(0).columns[2:4])
 
     @cached
     def _columns(self) -> list[Run] | None:
@@ -199,7 +210,7 @@ class Contour:
         """Bounds of a job of plain numbers at one target."""
         _kernels.begin()
         try:
-            return read_whole(self._job(0), target.reshape(1), what, directions, only_upper)
+            return self._read(0, target.reshape(1), what, directions, only_upper)[0]
         finally:
             _kernels.end()
 
@@ -228,7 +239,7 @@ class Contour:
 
         def work(start: int, _: int) -> int:
             part = pieces[start]
-            out.put(part, read_whole(self._job(int(cells[part[0]])), target[part], what, directions, only_upper))
+            out.put(part, self._read(int(cells[part[0]]), target[part], what, directions, only_upper)[0])
             return start + 1
 
         in_pieces(len(pieces), threads, work)

@@ -6,14 +6,24 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
+from fastacct.core.bounds import status_of
 from fastacct.core.inputs import Cells
-from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, CellJob, Reading, read_job
+from fastacct.readers.cell_job import (
+    ADD,
+    BOTH,
+    EPSILON,
+    LOG_DELTA,
+    REMOVE,
+    THRESHOLD,
+    CellJob,
+    Reading,
+    read_job,
+    status_within,
+)
 from fastacct_ext._kernels import Directions, Quantity
 
-__all__ = ["read_whole", "status_within"]
+__all__ = ["read_whole"]
 
 _ULP: Final = 2.0**-52
 _LEAST: Final = 5e-324
@@ -69,15 +79,6 @@ def _with_a_little(reading: Reading, most: float, what: Quantity) -> Reading:
     lower = np.minimum(reading.lower, upper)
     wide = status_within(lower, upper, what == LOG_DELTA)
     return reading._replace(upper=upper, lower=lower, status=np.maximum(reading.status, wide))
-
-
-def status_within(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:
-    """Codes of intervals, of logarithms by their width itself."""
-    if not is_log:
-        return status_of(lower, upper)
-    with np.errstate(invalid="ignore"):
-        tight = (upper == -np.inf) | (upper - lower <= TIGHT_WIDTH)
-    return np.where(tight, Status.TIGHT, Status.LOOSE).astype(np.uint8)
 
 
 def _one_way(job: CellJob, target: Cells, what: Quantity, way: Directions) -> Reading:

@@ -189,8 +189,8 @@ def _contour(process: Process, ask: Ask) -> Bounds:
 
 def is_exact_curve(job: Process, relation: Relation) -> bool:
     """Whether the contour reads all of a job, and exactly."""
-    whole = job.decompose(relation)
-    return job.tight and (Contour.reads(whole) or Contour.of(whole, relation).is_certain)
+    line = Contour.of(whole := job.decompose(relation), relation)
+    return job.tight and not line.is_apart and (Contour.reads(whole) or line.is_certain)
 
 
 def contour_of(job: Process, relation: Relation, what: str) -> Contour:
@@ -290,6 +290,9 @@ _FEW_KINDS: Final = 8
 _NO_GRID: Final = 1e-250
 """Deltas below which sums of losses on a grid say nothing for half a minute."""
 
+_MANY: Final = 40
+"""Components of mixtures, of which a grid takes a tenth of a second each."""
+
 # Replace-one of a sampled Gaussian has mixtures on both sides, for which the contour may certify nothing.  A record is
 # removed and another one added: delta(2 e) <= (1 + exp(e)) delta'(e), with delta' that of "add_remove".
 
@@ -308,7 +311,8 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
         whole = job.unsampled()
         asked = Ask(ask.quantity, np.array(target), (), ask.relation, only_upper=True)
         instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper), upper[at])
-        if ask.quantity == "delta" and instead[i] < _NO_GRID:
+        is_nothing = ask.quantity == "delta" and instead[i] < _NO_GRID
+        if is_nothing or Contour.of(job.decompose(ask.relation), ask.relation).components > _MANY:
             continue
         few = _EXACTLY._replace(by_divergences=len(next(job.cells())) <= _FEW_KINDS)
         other = _readers(job, ask.relation, few)[0].answer(ask.quantity, target)

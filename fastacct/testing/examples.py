@@ -23,7 +23,12 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.Gaussian(1.0).poisson(0.01), m.Gaussian(0.7).poisson(1e-4), m.Gaussian(2.0).poisson(0.0))
     yield from (m.Gaussian(2.0).poisson(0.1).group(3), m.GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)]))
     yield from (m.Gaussian(2.0).fixed_size(10, 1000), m.Gaussian(2.0).poisson(0.1, at_most=120, records=1000))
-    yield m.Gaussian(1.5).allocation(30)
+    yield m.Gaussian(2.0).with_replacement(5, 1000)
+    yield from (
+        m.Gaussian(1.5).allocation(30),
+        m.Gaussian(2.0).allocation(30, selected=4),
+        m.Gaussian(2.0).shuffled(20),
+    )
     yield from (m.Laplace(1.0), m.Laplace(20.0), m.Laplace(math.inf))
     yield from (m.Laplace(1.0).poisson(0.1), m.Laplace(10.0).group(3))
     yield from (m.TruncatedLaplace(2.0, 20.0), m.TruncatedLaplace(1.0, 1.5), m.TruncatedLaplace(1.0, math.inf))
@@ -53,4 +58,4 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.GOPA(1.0, 9.0, parties=30, colluding=5, draws=9, graph_delta=1e-3), m.GradientWalk(4.0, 3, 50, 2))
     yield from (m.RandomWalk(4.0, 5, graph="complete", parties=20), m.RandomWalk(2.0, 3, noise="every", parties=9))
     yield m.RandomWalk(10.0, 1, graph="complete", parties=400)
-    yield m.Parallel(m.Laplace(2.0), m.Gaussian(1.0))
+    yield from (m.Parallel(m.Laplace(2.0), m.Gaussian(1.0)), m.Gaussian(2.0).fixed_size(10, 1000).group(3))

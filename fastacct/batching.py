@@ -1,0 +1,143 @@
+"""How a run of DP-SGD draws its batches, from keywords: `sampling` and what belongs to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_choice, common_shape, unwrap
+from fastacct.core.rounding import as_written, float_above
+from fastacct.mechanisms.base import Count
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.process import Process
+
+__all__ = ["SAMPLINGS", "Batches", "batches_of"]
+
+_WHOLE: Final = Domain(0.0, MAX_STEPS, integer=True)
+_AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
+_DOMAINS: Final = {"epochs": _WHOLE, "at_most": _AT_LEAST_ONE, "selected": _AT_LEAST_ONE, "bands": _AT_LEAST_ONE}
+_BINS: Final = ("fresh", "persistent")
+Given = Mapping[str, Any]
+
+
+class _Sampling(NamedTuple):
+    """What fixes the batches of a sampler, what may be given beside it, and the process of given numbers."""
+
+    needs: tuple[str, ...]
+    process: Callable[[Gaussian, Given], Process]
+    takes: tuple[str, ...] = ()
+    is_by_epochs: bool = False
+    """Whether a run is whole epochs, and no number of steps."""
+
+
+def _each(function: Callable[..., float], *given: Any) -> Reals:
+    each: Any = np.frompyfunc(function, len(given), 1)
+    return unwrap(np.asarray(each(*given), dtype=np.float64))
+
+
+def _epoch(verb: str) -> Callable[[Gaussian, Given], Process]:
+    """Epochs of an allocation, or of shuffled batches: of the latter the last one may be smaller."""
+
+    def process(noise: Gaussian, given: Given) -> Process:
+        epochs, more = given["epochs"], {}
+        selected, whole = given.get("selected", 1.0), math.floor if verb == "allocation" else math.ceil
+        steps = _each(
+            lambda records, batch, k: whole(int(k) * as_written(records) / as_written(batch)),
+            given["records"], given["batch_size"], selected,
+        )  # fmt: skip
+        if verb == "allocation":
+            more["selected"] = selected
+        if given.get("bins", "fresh") == "persistent":
+            ran = np.asarray(epochs) > 0.0  # the draw of what runs in no epoch says nothing
+            epoch = getattr(noise, verb)(steps, epochs=unwrap(np.maximum(epochs, 1.0)), bins="persistent", **more)
+            return Process({epoch: cast("Count", unwrap(np.where(ran, 1.0, 0.0)))})
+        return Process({getattr(noise, verb)(steps, **more): cast("Count", epochs)})
+
+    return process
+
+
+def _fixed_size(noise: Gaussian, given: Given) -> Process:
+    return Process({noise.fixed_size(given["batch_size"], given["records"]): given["steps"]})
+
+
+def _with_replacement(noise: Gaussian, given: Given) -> Process:
+    return Process({noise.with_replacement(given["batch_size"], given["records"]): given["steps"]})
+
+
+def _truncated(noise: Gaussian, given: Given) -> Process:
+    kept = {"at_most": given["at_most"], "records": given["records"]}
+    return Process({noise.poisson(given["sample_rate"], **kept): given["steps"]})
+
+
+def _cyclic(noise: Gaussian, given: Given) -> Process:
+    """A record takes part in every round of as many steps as there are groups once at most."""
+    rate, bands = given["sample_rate"], given["bands"]
+    inner = _each(lambda q, b: float_above(Fraction(q) * int(b)), rate, bands)
+    if np.any(np.asarray(inner) > 1.0 + 1e-15):
+        raise ValueError(
+            f"bands = {bands!r}: each group is 1/bands of the records, and sample_rate * bands must be at most 1"
+        )
+    rounds = _each(lambda steps, b: -(-int(steps) // int(b)), given["steps"], bands)
+    return Process({noise.poisson(unwrap(np.minimum(np.asarray(inner), 1.0))): cast("Count", rounds)})
+
+
+_SAMPLERS: Final = {
+    "fixed_size": _Sampling(("batch_size", "records"), _fixed_size),
+    "with_replacement": _Sampling(("batch_size", "records"), _with_replacement),
+    "truncated": _Sampling(("records", "at_most"), _truncated),
+    "cyclic": _Sampling(("bands",), _cyclic),
+    "allocation": _Sampling(
+        ("batch_size", "records", "epochs"), _epoch("allocation"), ("bins", "selected"), is_by_epochs=True
+    ),
+    "shuffled": _Sampling(("batch_size", "records", "epochs"), _epoch("shuffled"), ("bins",), is_by_epochs=True),
+}
+SAMPLINGS: Final = ("poisson", *_SAMPLERS)
+"""How batches may be drawn."""
+_COMPANIONS: Final = {
+    name: [kind for kind, one in _SAMPLERS.items() if name in (*one.needs, *one.takes)]
+    for name in ("at_most", "bands", "bins", "selected")
+}
+
+
+class Batches(NamedTuple):
+    """Batches that are no Poisson samples."""
+
+    kind: str
+    cells: dict[str, Cells]
+    """What fixes them, beside noise, sample rate and steps."""
+    bins: str
+
+    def refuse(self, wanted: str) -> None:
+        """Refuse to calibrate what batches are made of."""
+        if wanted == "sample_rate" or (wanted == "steps" and _SAMPLERS[self.kind].is_by_epochs):
+            what = "a batch size is" if wanted == "sample_rate" else "epochs are"
+            raise ValueError(f"sampling = {self.kind!r}: {what} not calibrated; compare noise multipliers of a few")
+
+    def process(self, given: Mapping[str, Reals]) -> Process:
+        """The run, from noise_multiplier, sample_rate and steps or epochs and what fixes the batches."""
+        noise = Gaussian(given["noise_multiplier"])
+        return _SAMPLERS[self.kind].process(noise, {**given, "bins": self.bins})
+
+
+def batches_of(run: Mapping[str, object]) -> Batches | None:
+    """How the keywords say that batches are drawn; None where they are Poisson samples."""
+    kind = as_choice("sampling", run.get("sampling", "poisson"), SAMPLINGS)
+    for name, kinds in _COMPANIONS.items():
+        if run.get(name) is not None and kind not in kinds:
+            raise TypeError(f"{name} is for sampling = {' or '.join(map(repr, kinds))}, not for {kind!r}")
+    if kind == "poisson":
+        return None
+    one = _SAMPLERS[kind]
+    if missing := [name for name in one.needs if run.get(name) is None]:
+        raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
+    if one.is_by_epochs and run.get("steps") is not None:
+        raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
+    bins = as_choice("bins", run.get("bins") or "fresh", _BINS)
+    names = [name for name in (*one.needs, *one.takes) if run.get(name) is not None and name != "bins"]
+    cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}
+    common_shape(cells)
+    return Batches(kind, cells, bins)

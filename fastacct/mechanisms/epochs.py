@@ -1,0 +1,170 @@
+"""Gaussian noise in the steps of an epoch in which every record takes part once, or a few times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals
+from fastacct.core.relations import SAMPLED, Relation, sensitivity
+from fastacct.losses.loss import NOTHING, Apart, Pair
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import Count, parameter, plain
+from fastacct.mechanisms.batches import noise_of
+from fastacct.samplers import allocation
+
+__all__ = ["RandomAllocation", "Shuffled"]
+
+_AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
+_LEAST: Final = 1e-150
+_NO_GROUP: Final = "its members may share a step or not"
+_NO_SAMPLE: Final = "its records are drawn already"
+
+
+class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+    """Gaussian noise in each of the steps of an epoch, where a record takes part in one of them, drawn uniformly and
+    independently of other records ("balls and bins"); made by `.allocation(steps=...)`.
+
+    **Guarantee.** Exact for adding, removing or zeroing out a record, for any number of epochs with fresh draws
+    (`* epochs`), the steps of an epoch being chosen adaptively.  With `epochs` above 1 every record keeps its step in
+    all of them: that is one epoch with noise_multiplier / sqrt(epochs).  How many steps an epoch has is public.  The
+    batches of a shuffled data set are something else: their sizes do not vary.  Replacing a record is not supported.
+    With `selected` above 1 a record takes part in so many of the steps: a bound, by blocks of steps.
+    Source: docs/algorithms/allocation.md; the sampler: Chua et al. 2024; Feldman, Shenfeld 2025.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> epoch = fa.Gaussian(noise_multiplier=1.0).allocation(steps=100)
+    >>> round(fa.epsilon(epoch * 10, delta=1e-6), 6)
+    1.96427
+    >>> round(fa.epsilon(fa.Gaussian(1.0).poisson(0.01) * 1000, delta=1e-6), 6)
+    2.101415
+    """
+
+    mechanism: Mechanism
+    steps: Reals = parameter(_AT_LEAST_ONE, about="Of an epoch.")
+    epochs: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="In which records keep their steps.")
+    selected: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="So many of the steps, at most all of them.")
+
+    def __post_init__(self) -> None:
+        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
+        super().__post_init__()
+        selected, steps = np.broadcast_arrays(np.asarray(self.selected), np.asarray(self.steps))
+        if (selected > steps).any():
+            first = np.argmax(selected > steps)
+            one, whole = (float(x.flat[first]) for x in (selected, steps))
+            raise ValueError(f"selected = {one!r} exceeds steps = {whole!r}")
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        """Where a record takes part in one step, or in all."""
+        selected = np.asarray(self.selected)
+        return bool(np.all((selected == 1.0) | (selected == np.asarray(self.steps))))
+
+    def decompose(self, relation: Relation) -> Process | None:
+        """Blocks of steps, in each of which a record takes part once; the mechanism itself, where these have one."""
+        steps, selected = np.broadcast_arrays(np.asarray(self.steps), np.asarray(self.selected))
+        if np.all(selected == 1.0):
+            return self.unsampled() * 1 if np.all(steps == 1.0) else None
+        few, longer = steps // selected, steps % selected
+        sizes = (few, selected - longer), (few + 1.0, longer)
+        blocks: list[tuple[Mechanism, Count]] = [(replace(self, steps=size, selected=1.0), n) for size, n in sizes]
+        return Process(blocks).decompose(relation)
+
+    def unsampled(self) -> Mechanism:
+        """Of what a record contributes to one step."""
+        return _together(self.mechanism, self.epochs)
+
+    def losses(self, relation: Relation) -> Pair | None:
+        noise, steps = float(noise_of(self.unsampled())), int(plain(self.steps))
+        if plain(self.selected) != 1.0:
+            return None
+        if noise == math.inf:
+            return NOTHING
+        if steps == 1 or noise < _LEAST:
+            return self.unsampled().losses(relation)
+        return allocation.allocated(noise, steps)
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        noise, steps = float(noise_of(self.unsampled())), int(plain(self.steps))
+        if noise in (0.0, math.inf):
+            return self.unsampled().divergence(orders, relation)
+        if (whole := self.decompose(relation)) is not None:
+            return whole.divergence(orders, relation)
+        return allocation.divergence(noise, steps, orders, relation)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return 0.0 if noise_of(self.mechanism) == math.inf else math.inf
+
+    def __repr__(self) -> str:
+        selected = f", selected={self.selected!r}" if np.any(np.asarray(self.selected) != 1.0) else ""
+        return f"{self.mechanism!r}.allocation(steps={self.steps!r}{selected}{_kept(self.epochs)})"
+
+
+def _together(mechanism: Mechanism, epochs: Reals) -> Mechanism:
+    """One release that stands for all epochs of a record's own step."""
+    if np.all(np.asarray(epochs) == 1.0):
+        return mechanism
+    together = mechanism.sampled_together([(mechanism, np.asarray(epochs, dtype=np.float64))], 1.0)
+    assert together is not None
+    return together.unsampled()
+
+
+def _kept(epochs: Reals) -> str:
+    return f", epochs={epochs!r}, bins='persistent'" if np.any(np.asarray(epochs) != 1.0) else ""
+
+
+class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+    """Gaussian noise on the batches of one random order of all records, each in one of the `steps` of an epoch; made by
+    `.shuffled(steps=...)`.
+
+    **Guarantee.** An interval that is not tight.  From above a record takes part in one step that everyone knows: no
+    amplification by shuffling is proved for gradients and batches of several records.  From below the other records
+    are alike, and the run is random allocation: at noise_multiplier for a record that is zeroed out, at half of it for
+    one that is replaced.  Batch sizes are public, so that adding and removing records is not defined.  Poisson sampling
+    at 1/steps may give less than the lower bound (Chua et al. 2024).  With `epochs` above 1 the order is drawn once and
+    kept for all of them; an order drawn afresh is `* epochs`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> epoch = fa.Gaussian(noise_multiplier=1.0).shuffled(steps=100)
+    >>> lower, upper, _ = fa.epsilon_bounds(epoch, delta=1e-6, neighbors="zero_out")
+    >>> round(lower, 3), round(upper, 3)
+    (0.858, 4.887)
+    """
+
+    mechanism: Mechanism
+    steps: Reals = parameter(_AT_LEAST_ONE, about="Of an epoch.")
+    epochs: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="In which the order of the records is the same.")
+
+    def __post_init__(self) -> None:
+        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
+        super().__post_init__()
+
+    def decompose(self, relation: Relation) -> Process | None:
+        """The mechanism itself, where an epoch has one step."""
+        return self.unsampled() * 1 if np.all(np.asarray(self.steps) == 1.0) else None
+
+    def unsampled(self) -> Mechanism:
+        return _together(self.mechanism, self.epochs)
+
+    def losses(self, relation: Relation) -> Pair | None:
+        whole, noise = self.unsampled().losses(relation), float(noise_of(self.unsampled()))
+        if whole is None or whole.is_nothing or noise < _LEAST:
+            return whole
+        below = allocation.allocated(noise / sensitivity(relation), int(plain(self.steps)))
+        return Apart(whole, NOTHING if isinstance(below, Apart) else below)
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        return self.unsampled().divergence(orders, relation)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return self.unsampled().pure_epsilon(relation)
+
+    def __repr__(self) -> str:
+        return f"{self.mechanism!r}.shuffled(steps={self.steps!r}{_kept(self.epochs)})"

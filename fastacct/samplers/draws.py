@@ -1,0 +1,155 @@
+"""How many of a group of records a random batch holds, and the privacy loss of Gaussian noise on it.
+
+How many are drawn is random, c, with a distribution that does not depend on the data:
+
+* Poisson samples, one for all members, or several with one noise: binomial.  The members move the sum by c, so that
+  P = E N(c) against Q = N(0), where they are replaced Q = E N(-c).  Other contributions of norm 1 are no worse: the
+  delta of mixtures of Gaussians grows with the inner products of means of one side, and falls with those of means of
+  different sides (Kahane 1985; proof: docs/algorithms/batches.md, Groups).
+* m of n records without replacement (hypergeometric) or with it (binomial, m draws).  What is drawn takes the place of
+  others, and the sum moves by 2 c: P = E N(2 c) against N(0) where the group is added or removed, and there are data
+  sets with this pair.  A group that is replaced or zeroed out: delta is at most P[c > 0] times that of N(2 c) against
+  N(0), given c > 0, at the epsilon of amplification (Balle, Barthe, Gaboardi 2018), in both directions.
+
+Counts that hardly ever occur are rounded up to the whole group, and from below left out: the loss increases in the
+output, so that delta increases where mass of P is moved to larger means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import Relation
+from fastacct.losses.divergence import mean_of, of_sampled_gaussian
+from fastacct.losses.loss import NOTHING, Apart, Pair
+from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
+from fastacct.samplers.fixed_size import replaced_divergence
+
+__all__ = ["MAX_COMPONENTS", "Counts", "binomial", "contributed", "hypergeometric", "swapped"]
+__all__ += ["swapped_divergence"]
+
+MAX_COMPONENTS: Final = 65
+"""Of each side of a Gaussian mixture."""
+_SMALLEST: Final = 1e-290
+"""Of the weights of a mixture."""
+_LEFT_OVER: Final = Decimal("1e-40")
+"""Probability of all counts that are taken for the whole group."""
+_FEW: Final = 24
+"""Members of a group of which no count is left out."""
+_FINE: Final = 512
+"""Counts before those that matter least are merged."""
+_MOST: Final = 1e5
+"""Expected number of members drawn, beyond which the group counts as drawn altogether."""
+
+Parts = tuple[tuple[float, float], ...]
+
+
+class Counts(NamedTuple):
+    """A distribution of whole numbers as (weight, count): one that is stochastically larger, and one that is smaller,
+    if any is known."""
+
+    above: Parts
+    below: Parts | None
+
+
+@lru_cache(maxsize=1024)
+def binomial(size: int, rate: float, records: int = 1) -> Counts:
+    """Of `size` draws, each with the probability rate / records."""
+    with localcontext(Context(prec=60, Emin=-(10**15), Emax=10**15)):
+        q = Decimal(rate) / records
+        if size * q > _MOST or q >= 1:
+            return Counts(((1.0, float(size)),), None if q < 1 else ((1.0, float(size)),))
+        odds = q / (1 - q)
+        return _counts((1 - q) ** size, lambda k: (size - k) * odds / (k + 1), size)
+
+
+@lru_cache(maxsize=1024)
+def hypergeometric(size: int, batch: int, records: int) -> Counts:
+    """Of a group of `size` of the `records`, in a batch of so many; size + batch <= records."""
+    few, many = min(size, batch), max(size, batch)
+    with localcontext(Context(prec=60, Emin=-(10**15), Emax=10**15)):
+        if Decimal(few) * many / records > _MOST or few > _MOST:
+            return Counts(((1.0, float(few)),), None)
+        first = Decimal(1)
+        for i in range(few):
+            first *= Decimal(records - many - i) / (records - i)
+        rest = records - few - many
+        return _counts(first, lambda k: Decimal((few - k) * (many - k)) / ((k + 1) * (rest + k + 1)), few)
+
+
+def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Counts:
+    smallest = Decimal(_SMALLEST)
+    least = smallest if size < _FEW else _LEFT_OVER
+    masses, rest = [first], 1 - first
+    while len(masses) <= size and (rest > least or masses[-1] > least):
+        masses.append(masses[-1] * ratio(len(masses) - 1))
+        rest -= masses[-1]
+    rest = max(rest, smallest) if len(masses) <= size else Decimal(0)
+    step = -(-len(masses) // _FINE)
+    parts, waiting = list[list[float]](), Decimal(0)
+    for k, mass in enumerate(masses):
+        waiting += mass
+        if (len(masses) - 1 - k) % step == 0 and waiting >= smallest:
+            parts.append([float(waiting), float(k)])
+            waiting = Decimal(0)
+    below = None
+    if len(parts) == len(masses) <= MAX_COMPONENTS:
+        below = tuple((weight, k) for weight, k in parts)
+    if rest + waiting > 0:
+        parts.append([float(max(rest + waiting, smallest)), float(size)])
+    while len(parts) > MAX_COMPONENTS:  # where least is moved least
+        at = min(range(len(parts) - 1), key=lambda i: parts[i][0] * (parts[i + 1][1] - parts[i][1]))
+        parts[at + 1][0] += parts.pop(at)[0]
+    return Counts(tuple((weight, k) for weight, k in parts), below)
+
+
+def _both(counts: Counts, pair: Callable[[Parts], Pair]) -> Pair:
+    """The pair, if the counts are exact; else one from above and one from below."""
+    if counts.below == counts.above:
+        return pair(counts.above)
+    return Apart(pair(counts.above), NOTHING if counts.below is None else pair(counts.below))
+
+
+def contributed(noise: float, counts: Counts, relation: Relation) -> Pair:
+    """Of a group whose members contribute to a sum as often as they are drawn."""
+
+    def pair(parts: Parts) -> Pair:
+        q = tuple((weight, -k) for weight, k in parts) if relation == "replace_one" else ((1.0, 0.0),)
+        return MixturePair(Mixture(noise, parts, q))
+
+    return _both(counts, pair)
+
+
+def swapped(noise: float, counts: Counts, relation: Relation) -> Pair:
+    """Of a group whose members, where they are drawn, take the places of others."""
+    if relation not in ("replace_one", "zero_out"):
+        return contributed(0.5 * noise, counts, "remove")
+    below = contributed(noise if relation == "zero_out" else 0.5 * noise, counts, "remove")
+    known, lost = counts.above, 0.0
+    if counts.below is not None and counts.below != counts.above:
+        known, lost = counts.below, counts.above[-1][0]
+    some = [(weight, 2.0 * k / noise) for weight, k in known if k > 0.0]
+    rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
+    pieces = symmetric_pieces if rate < 1.0 else sampled_pieces
+    shares = [(weight / rate, pieces(mu, rate)) for weight, mu in some]
+    return Apart(PiecesPair(drawn(shares, lost)), below.below if isinstance(below, Apart) else below)
+
+
+def swapped_divergence(noise: float, counts: Counts, orders: Cells) -> Cells:
+    """Rényi divergence of a group that is replaced or zeroed out, from above: how many are drawn is revealed."""
+    some = [(weight, k) for weight, k in counts.above if k > 0.0]
+    rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
+    parts = []
+    for weight, k in some:
+        removed = of_sampled_gaussian(np.asarray(0.5 * noise / k), np.asarray(rate), orders)
+        found = replaced_divergence(noise / k, rate, orders, removed) if rate < 1.0 else removed
+        parts.append((weight / rate, found))
+    return mean_of(orders, parts) * (1.0 + 1e-14)
