@@ -39,6 +39,7 @@ class Command(NamedTuple):
 
 _SAMPLE: Final = ("sample_rate", "batch_size", "records")
 _RUN: Final = (*_SAMPLE, "steps", "epochs")
+_BATCHES: Final = ("sampling", "at_most", "bands", "bins", "selected")
 _HOW: Final = ("accountant", "orders", "conversion", "neighbors")
 _TARGET: Final = ("epsilon", "delta")
 _NOISE: Final = ("noise_multiplier",)
@@ -46,12 +47,12 @@ _NOISE: Final = ("noise_multiplier",)
 COMMANDS: Final = {
     "epsilon": Command(
         "The epsilon that a training run guarantees at a given delta.",
-        commands.guarantee, (*_NOISE, "delta"), (*_RUN, *_HOW),
+        commands.guarantee, (*_NOISE, "delta"), (*_RUN, *_BATCHES, *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5",
     ),
     "delta": Command(
         "The delta that a training run guarantees at a given epsilon.",
-        commands.guarantee, (*_NOISE, "epsilon"), (*_RUN, *_HOW),
+        commands.guarantee, (*_NOISE, "epsilon"), (*_RUN, *_BATCHES, *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --epsilon 3",
     ),
     "rdp": Command(
@@ -61,12 +62,12 @@ COMMANDS: Final = {
     ),
     "noise-multiplier": Command(
         "The smallest noise multiplier that is certified to meet a target.",
-        commands.calibration, _TARGET, (*_RUN, *_HOW),
+        commands.calibration, _TARGET, (*_RUN, *_BATCHES, *_HOW),
         "--epsilon 3 --delta 1e-5 --sample-rate 0.004 --epochs 60",
     ),
     "steps": Command(
         "The largest number of steps that is certified to meet a target.",
-        commands.calibration, (*_TARGET, *_NOISE), (*_SAMPLE, *_HOW),
+        commands.calibration, (*_TARGET, *_NOISE), (*_SAMPLE, *_BATCHES, *_HOW),
         "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --sample-rate 0.01",
     ),
     "sample-rate": Command(

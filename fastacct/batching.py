@@ -15,7 +15,7 @@ from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 
-__all__ = ["SAMPLINGS", "Batches", "batches_of"]
+__all__ = ["COMPANIONS", "SAMPLINGS", "Batches", "batches_of", "in_words"]
 
 _WHOLE: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
@@ -29,6 +29,7 @@ class _Sampling(NamedTuple):
 
     needs: tuple[str, ...]
     process: Callable[[Gaussian, Given], Process]
+    about: str
     takes: tuple[str, ...] = ()
     is_by_epochs: bool = False
     """Whether a run is whole epochs, and no number of steps."""
@@ -85,21 +86,43 @@ def _cyclic(noise: Gaussian, given: Given) -> Process:
     return Process({noise.poisson(unwrap(np.minimum(np.asarray(inner), 1.0))): cast("Count", rounds)})
 
 
+# fmt: off
 _SAMPLERS: Final = {
-    "fixed_size": _Sampling(("batch_size", "records"), _fixed_size),
-    "with_replacement": _Sampling(("batch_size", "records"), _with_replacement),
-    "truncated": _Sampling(("records", "at_most"), _truncated),
-    "cyclic": _Sampling(("bands",), _cyclic),
-    "allocation": _Sampling(
-        ("batch_size", "records", "epochs"), _epoch("allocation"), ("bins", "selected"), is_by_epochs=True
+    "fixed_size": _Sampling(
+        ("batch_size", "records"), _fixed_size,
+        "every step draws batch_size of the records without replacement, and both numbers are public",
     ),
-    "shuffled": _Sampling(("batch_size", "records", "epochs"), _epoch("shuffled"), ("bins",), is_by_epochs=True),
+    "with_replacement": _Sampling(
+        ("batch_size", "records"), _with_replacement,
+        "every step draws batch_size times from the records, uniformly, and both numbers are public",
+    ),
+    "truncated": _Sampling(
+        ("records", "at_most"), _truncated,
+        "every step samples each record independently and keeps a random at_most of them, and at_most and records are "
+        "public",
+    ),
+    "cyclic": _Sampling(
+        ("bands",), _cyclic,
+        "step i samples each record of group i mod bands independently, and the groups do not depend on the data",
+    ),
+    "allocation": _Sampling(
+        ("batch_size", "records", "epochs"), _epoch("allocation"),
+        "every record takes part in random steps of each epoch, drawn by itself, and the steps of an epoch are public",
+        ("bins", "selected"), is_by_epochs=True,
+    ),
+    "shuffled": _Sampling(
+        ("batch_size", "records", "epochs"), _epoch("shuffled"),
+        "the records are cut into batches in a random order in each epoch, and the sizes of batches are public",
+        ("bins",), is_by_epochs=True,
+    ),
 }
+# fmt: on
 SAMPLINGS: Final = ("poisson", *_SAMPLERS)
 """How batches may be drawn."""
-_COMPANIONS: Final = {
-    name: [kind for kind, one in _SAMPLERS.items() if name in (*one.needs, *one.takes)]
-    for name in ("at_most", "bands", "bins", "selected")
+COMPANIONS: Final = ("at_most", "bands", "bins", "selected")
+"""Keywords that belong to some of them."""
+_TAKEN: Final = {
+    name: [kind for kind, one in _SAMPLERS.items() if name in (*one.needs, *one.takes)] for name in COMPANIONS
 }
 
 
@@ -126,7 +149,7 @@ class Batches(NamedTuple):
 def batches_of(run: Mapping[str, object]) -> Batches | None:
     """How the keywords say that batches are drawn; None where they are Poisson samples."""
     kind = as_choice("sampling", run.get("sampling", "poisson"), SAMPLINGS)
-    for name, kinds in _COMPANIONS.items():
+    for name, kinds in _TAKEN.items():
         if run.get(name) is not None and kind not in kinds:
             raise TypeError(f"{name} is for sampling = {' or '.join(map(repr, kinds))}, not for {kind!r}")
     if kind == "poisson":
@@ -141,3 +164,10 @@ def batches_of(run: Mapping[str, object]) -> Batches | None:
     cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}
     common_shape(cells)
     return Batches(kind, cells, bins)
+
+
+def in_words(sampling: str) -> str:
+    """When a number holds."""
+    if sampling == "poisson":
+        return "every step samples each record independently (Poisson)"
+    return _SAMPLERS[sampling].about

@@ -95,7 +95,7 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
 
         * "fixed_size": `batch_size` of the `records`, without replacement; "with_replacement": as many draws.
         * "truncated": Poisson samples, cut to at most `at_most` records.
-        * "cyclic": in step i a Poisson sample from group i mod `bands` of the records, batch_size being what is expected.
+        * "cyclic": in step i a Poisson sample from group i mod `bands` of the records; batch_size is its expected size.
         * "allocation": each record in one random step of the floor(records / batch_size) of each of `epochs`, or in
           `selected` of the floor(selected * records / batch_size); bins="persistent": in the same ones of all epochs.
         * "shuffled": one random order of the records in each of `epochs`, or with bins="persistent" in all of them.

@@ -156,12 +156,13 @@ def leaf(rng, relation):
         (dp_event.SingleEpochTreeAggregationDpEvent(8.0, [7, 100]),
          fa.TreeAggregation(8.0, 100) * 1 if relation is ZERO_OUT else None),
         (dp_event.UnsupportedDpEvent(), None),
-        (dp_event.SampledWithReplacementDpEvent(100, 5, gaussian), None),
         (dp_event.PoissonSampledDpEvent(0.0, dp_event.NonPrivateDpEvent()), fa.Process()),
         (dp_event.SampledWithoutReplacementDpEvent(100, 10, gaussian),
          fa.Gaussian(noise).fixed_size(10, 100) * 1 if is_add else fa.Process()),
+        (dp_event.SampledWithReplacementDpEvent(100, 5, gaussian),
+         fa.Gaussian(noise).with_replacement(5, 100) * 1 if is_add else fa.Process()),
     ]  # fmt: skip
-    known = many[:-1] if not is_add else many  # a batch of fixed size under the others takes a second
+    known = many[:-2] if not is_add else many  # a batch of fixed size under the others takes a second
     return rng.choice(known)
 
 
@@ -262,7 +263,7 @@ def test_events_are_what_they_say(event, mechanism, relation):
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (dp_event.SampledWithReplacementDpEvent(10, 2, dp_event.GaussianDpEvent(1.0)), "with replacement"),
+        (dp_event.SampledWithReplacementDpEvent(10, 2, dp_event.LaplaceDpEvent(1.0)), "plain Gaussians only"),
         (named("RandomAllocationDpEvent", num_selected=1, num_steps=3), "random allocation"),
         (dp_event.SampledWithoutReplacementDpEvent(10, 2, dp_event.LaplaceDpEvent(1.0)), "plain Gaussians only"),
         (

@@ -2,6 +2,7 @@
 distributions of counts, and how `fastacct.dpsgd` names them."""
 
 import itertools
+import json
 import math
 from collections import Counter
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.__main__ import main
 from fastacct.samplers import draws
 
 NOISE, ROUGH = 1.5, 1e-6
@@ -354,3 +356,53 @@ def test_what_is_not_known_is_refused_by_name(call, said):
 
 def run_with(sampling, **more):
     return fa.dpsgd.epsilon(noise_multiplier=1.0, delta=1e-5, records=1000, batch_size=10, sampling=sampling, **more)
+
+
+# -- sweeps and the command line -----------------------------------------------------------------------------------------
+
+
+def test_sweeps_take_every_sampler():
+    pytest.importorskip("xarray")
+    axes = {"noise_multiplier": [1.0, 2.0], "batch_size": 10, "records": 1000, "epochs": [1, 3]}
+    for named in ({"sampling": "allocation"}, {"sampling": "allocation", "bins": "persistent"}, {"sampling": "cyclic",
+                  "bands": 4}, {"sampling": "with_replacement"}):  # fmt: skip
+        grid = fa.sweep(**axes, delta=1e-5, **named).compute()
+        assert grid.attrs["sampler"] == named["sampling"]
+        cell = grid.epsilon.sel(noise_multiplier=2.0, epochs=3).item()
+        assert cell == fa.dpsgd.epsilon(noise_multiplier=2.0, epochs=3, delta=1e-5, **RUN, **named)
+    grid = fa.sweep(
+        records=1000, batch_size=[10, 20], epochs=2, delta=1e-5, epsilon=2.0, sampling="allocation"
+    ).compute()
+    found = fa.dpsgd.noise_multiplier(
+        records=1000, batch_size=20, epochs=2, delta=1e-5, epsilon=2.0, sampling="allocation"
+    )
+    assert grid.noise_multiplier.sel(batch_size=20).item() == found
+    with pytest.raises(TypeError, match="needs at_most"):
+        fa.sweep(**axes, delta=1e-5, sampling="truncated")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--epochs 3 --sampling allocation", "random steps of each epoch"),
+        ("--steps 50 --sampling truncated --at-most 14", "keeps a random at_most"),
+        ("--steps 50 --sampling cyclic --bands 4", "group i mod bands"),
+        ("--epochs 3 --sampling shuffled --neighbors zero_out --bins persistent", "in a random order"),
+        ("--steps 50 --sampling with_replacement", "draws batch_size times"),
+    ],
+)
+def test_the_command_line_names_the_sampler(words, said, capsys):
+    run = "--noise-multiplier 2 --delta 1e-5 --records 1000 --batch-size 10"
+    assert main(["epsilon", *run.split(), *words.split(), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    named = words.split()
+    assert document["sampler"] == named[named.index("--sampling") + 1]
+    keywords = {
+        key.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value
+        for key, value in itertools.pairwise(named)
+        if key.startswith("--")
+    }
+    assert document["epsilon"] == fa.dpsgd.epsilon(noise_multiplier=2.0, delta=1e-5, **RUN, **keywords)
+    assert main(["epsilon", *run.split(), *words.split()]) == 0
+    assert said in capsys.readouterr().out
+    assert main(["noise-multiplier", "--epsilon", "2", *run.split()[2:], *words.split()]) == 0

@@ -16,6 +16,7 @@ import numpy as np
 import fastacct.dpsgd as dpsgd
 import fastacct.plot as plot
 from fastacct.accountants import RDP, Exact, Method
+from fastacct.batching import in_words
 from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse_orders, runs
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
@@ -156,7 +157,7 @@ def _answer(
     given: Namespace,
     accountant: Method,
     result: Mapping[str, object],
-    inputs: Mapping[str, float],
+    inputs: Mapping[str, object],
     sentences: Sequence[str],
     guarantee: str = "certified upper bound",
 ) -> Answer:
@@ -164,18 +165,23 @@ def _answer(
     neighbors = getattr(given, "neighbors", "add_remove")
     if not accountant.certified:
         guarantee = "none (an approximation)"
-    values = (f"{value:,}" if isinstance(value, int) else f"{value:g}" for value in inputs.values())
+    sampling = getattr(given, "sampling", "poisson")
+    inputs = {name: value for name, value in inputs.items() if name != "sampling"}
+    values = (
+        f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+        for value in inputs.values()
+    )
     sentences = [
         *sentences,
         f"Given: {', '.join(map(' '.join, zip(inputs, values, strict=True))).replace('_', ' ')}.",
         f"Guarantee: {guarantee}, for data sets that differ by {RELATIONS[neighbors]},",
-        "when every step samples each record independently (Poisson).",
+        f"when {in_words(sampling)}.",
         f"Accountant: {accountant!r}.",
     ]
     context = {"command": given.command, **result, "inputs": inputs, "guarantee": guarantee, "neighbors": neighbors}
     named = next(word for word, kind in ACCOUNTANTS.items() if kind is type(accountant))
     method = {"name": named, **dataclasses.asdict(accountant)}
-    return Answer({**context, "sampler": "poisson", "accountant": method}, sentences)
+    return Answer({**context, "sampler": sampling, "accountant": method}, sentences)
 
 
 def _files(given: Namespace) -> list[Path]:

@@ -15,6 +15,7 @@ import numpy as np
 import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
+from fastacct.batching import COMPANIONS, SAMPLINGS, batches_of
 from fastacct.core.inputs import as_choice, common_shape
 from fastacct.core.relations import RELATIONS
 from fastacct.run import Run, as_delta, parameters
@@ -115,6 +116,11 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "records": _option("records in the data set, for --batch-size and --delta 1/n", wholes, "N"),
     "steps": _option("number of steps", wholes, "N"),
     "epochs": _option("passes over the data, in place of --steps", numbers),
+    "sampling": _option(f"how batches are drawn: {', '.join(SAMPLINGS)}", metavar="NAME", default="poisson"),
+    "at_most": _option("largest batch of --sampling truncated", wholes, "N"),
+    "bands": _option("groups of records of --sampling cyclic", wholes, "N"),
+    "bins": _option("fresh or persistent: whether every epoch draws anew", metavar="NAME"),
+    "selected": _option("steps of an epoch that use a record; 1", wholes, "N"),
     "epsilon": _option("epsilon of the guarantee", number),
     "delta": _option("delta of the guarantee; with --records also 1/n or 1/n^1.1", delta_of_records),
     "accountant": _option(
@@ -166,7 +172,8 @@ def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
     names = ("noise_multiplier", "sample_rate", "steps", "records", "batch_size", "epochs")
     lists = {name: values for name in names if name != wanted and (values := getattr(given, name, None)) is not None}
     known = cast(Run, {name: values[0] if len(values) == 1 else values for name, values in lists.items()})
-    if "records" in known and "batch_size" not in known and not isinstance(getattr(given, "delta", None), str):
+    is_used = "batch_size" in known or isinstance(getattr(given, "delta", None), str) or _sampling(given) != "poisson"
+    if "records" in known and not is_used:
         raise ValueError("--records is for --batch-size and --delta 1/n")
     found = parameters(known, wanted, MISSING)
     shape = common_shape(found)
@@ -177,11 +184,32 @@ def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
 
 def one_run(given: argparse.Namespace, wanted: str = "") -> dict[str, Any]:
     """The only run, and its delta as a number where it has one: 1/n is made of the number of records."""
-    found = runs(given, wanted)
+    found, batches = runs(given, wanted), batching(given)
     deltas = as_delta(given.delta, {"records": given.records}).ravel().tolist() if "delta" in given else [0.0]
     if len(found) != 1 or len(deltas) != 1:
         raise ValueError("give one number per option; several runs side by side are for the command curve")
-    return found[0] | ({"delta": deltas[0]} if "delta" in given else {})
+    run = found[0]
+    if batches["sampling"] != "poisson":
+        names = ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs")
+        run = {name: one[0] for name in names if name != wanted and (one := getattr(given, name, None)) is not None}
+        run |= batches
+    return run | ({"delta": deltas[0]} if "delta" in given else {})
+
+
+def _sampling(given: argparse.Namespace) -> str:
+    return as_choice("--sampling", getattr(given, "sampling", "poisson"), SAMPLINGS)
+
+
+def batching(given: argparse.Namespace) -> dict[str, Any]:
+    """How batches are drawn, as keywords of `fastacct.dpsgd`."""
+    found: dict[str, Any] = {"sampling": _sampling(given)}
+    for name in COMPANIONS:
+        if (value := getattr(given, name, None)) is not None:
+            if isinstance(value, list) and len(value) > 1:
+                raise ValueError(f"--{name.replace('_', '-')}: give one number")
+            found[name] = value[0] if isinstance(value, list) else value
+    batches_of(found | {name: 1 for name in ("batch_size", "records", "epochs") if getattr(given, name, None)})
+    return found
 
 
 def accountant_by_name(name: str | None, orders: str | None = None, conversion: str | None = None) -> Method:

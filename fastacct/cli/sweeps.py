@@ -37,6 +37,7 @@ CONNECT: Final = "10s"
 _KEYS: Final[dict[str, dict[str, type]]] = {
     "axes": dict.fromkeys(AXES, object),
     "accountant": {"name": str, "orders": str, "conversion": str, "neighbors": str, "bounds": bool, "threads": int},
+    "batches": {"sampling": str, "at_most": int, "bands": int, "bins": str, "selected": int},
     "output": {"file": str, "overwrite": bool},
     "picture": {"file": str, "steps": list, "delta": object},
 }
@@ -44,7 +45,7 @@ _SPACED: Final = dict.fromkeys(("start", "stop", "num", "scale"), object)
 
 
 def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
-    """Read a sweep configuration: its four tables, with arrays for axes and paths for files.
+    """Read a sweep configuration: its five tables, with arrays for axes and paths for files.
 
     Nothing is guessed: an unknown key, a wrong type or a missing axis is an error that names the key and the file. File
     names in the configuration are relative to its own folder. `examples/sweep.toml` explains every key.
@@ -65,7 +66,7 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
 def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
     _check("", document, dict.fromkeys(_KEYS, dict))
     tables = {name: _check(f"{name}.", document.get(name, {}), kinds) for name, kinds in _KEYS.items()}
-    axes, settings, output, picture = tables.values()
+    axes, settings, _, output, picture = tables.values()
     axes.update({name: _axis(name, value) for name, value in axes.items()})
     settings["accountant"] = accountant_by_name(*(settings.pop(key, None) for key in ("name", "orders", "conversion")))
     drawn = [name for name in ("noise_multiplier", "sample_rate") if np.size(axes.get(name, ())) > 1]
@@ -119,7 +120,7 @@ def sweep(given: Namespace) -> Answer:
     if "file" not in output and not picture and not given.dry_run:
         raise ValueError(f"{given.config}: nothing would be kept: give [output] file, --output FILE or [picture] file")
     try:
-        plan = plan_sweep(**config["axes"], **config["accountant"], client=None)
+        plan = plan_sweep(**config["axes"], **config["batches"], **config["accountant"], client=None)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{given.config}: {error}") from None
     estimate = plan.estimate()
@@ -153,7 +154,7 @@ def sweep(given: Namespace) -> Answer:
     rows, attrs = _sample_rows(cells), {str(name): value for name, value in grid.attrs.items()}
     sentences = [
         f"{cells.size:,} cells in {seconds:.2f} s" + (", beginning with what was there" if is_begun else ""),
-        f"{cells.attrs['guarantee']} on {cells.name}, {attrs['neighbors']} neighbours, Poisson sampling",
+        f"{cells.attrs['guarantee']} on {cells.name}, {attrs['neighbors']} neighbours, sampling: {attrs['sampler']}",
         f"accountant: {attrs['accountant']}",
         *(f"wrote {path} ({_size(path) / 1e6:,.1f} MB)" for path in files),
         "some of its cells:",

@@ -162,25 +162,32 @@ def _sampled(event: Any, neighbors: Any) -> Job:
         raise RefusedError(event, str(error)) from None
 
 
-def _fixed_size(event: Any, neighbors: Any) -> Job:
-    job = job_of(event.event, neighbors)
-    if event.sample_size == 0 or job == NOTHING:
-        return NOTHING
-    if job.is_exposed:
-        return EXPOSED
-    try:
-        whole: Any = job.process.poisson(1.0)
-    except ValueError as error:
-        raise RefusedError(event, str(error)) from None
-    return _one(event, whole.mechanism.fixed_size(event.sample_size, event.source_dataset_size), neighbors)
+def _batch(verb: str) -> Callable[[Any, Any], Job]:
+    """So many records or draws of a data set: a verb of Gaussians."""
+
+    def made(event: Any, neighbors: Any) -> Job:
+        job = job_of(event.event, neighbors)
+        if event.sample_size == 0 or job == NOTHING:
+            return NOTHING
+        if job.is_exposed:
+            return EXPOSED
+        try:
+            whole: Any = job.process.poisson(1.0)
+            batch = getattr(whole.mechanism, verb)(event.sample_size, event.source_dataset_size)
+        except ValueError as error:
+            raise RefusedError(event, str(error)) from None
+        return _one(event, batch, neighbors)
+
+    return made
 
 
 def _allocated(event: Any, neighbors: Any) -> Job:
     inner, steps, selected = (getattr(event, name, None) for name in ("event", "num_steps", "num_selected"))
-    if type(inner).__name__ != "GaussianDpEvent" or steps is None or selected != 1:
-        known = "random allocation is known for Gaussian noise and one step of an epoch"
-        raise RefusedError(event, f"{known}: fastacct.Gaussian(s).allocation(steps)")
-    return _noisy(lambda one: fa.Gaussian(one.noise_multiplier).allocation(steps))(inner, neighbors)
+    if type(inner).__name__ != "GaussianDpEvent" or steps is None or selected is None:
+        known = "random allocation is known for Gaussian noise"
+        raise RefusedError(event, f"{known}: fastacct.Gaussian(s).allocation(steps, selected=selected)")
+    made = _noisy(lambda one: fa.Gaussian(one.noise_multiplier).allocation(steps, selected=selected))
+    return made(inner, neighbors)
 
 
 def _truncated(event: Any, neighbors: Any) -> Job:
@@ -189,19 +196,6 @@ def _truncated(event: Any, neighbors: Any) -> Job:
     cap = {"at_most": event.truncated_batch_size, "records": event.dataset_size}
     make = _noisy(lambda one: fa.Gaussian(one.noise_multiplier).poisson(one.sampling_probability, **cap))
     return make(event, neighbors)
-
-
-def _refused(call: Callable[[], Any]) -> Callable[[Any, Any], Job]:
-    """Events whose sampler fastacct refuses, with the sentence that it has for it."""
-
-    def job(event: Any, neighbors: Any) -> Job:
-        try:
-            call()
-        except ValueError as error:
-            raise RefusedError(event, str(error)) from None
-        raise RefusedError(event, "Unsupported event.")
-
-    return job
 
 
 def _simple(make: Callable[[Any], fa.Mechanism]) -> Callable[[Any, Any], Job]:
@@ -228,9 +222,9 @@ _EVENTS: Final[dict[str, Callable[[Any, Any], Job]]] = {
     "RepeatAndSelectDpEvent": _selected,
     "SingleEpochTreeAggregationDpEvent": _tree,
     "PoissonSampledDpEvent": _sampled,
-    "SampledWithoutReplacementDpEvent": _fixed_size,
+    "SampledWithoutReplacementDpEvent": _batch("fixed_size"),
+    "SampledWithReplacementDpEvent": _batch("with_replacement"),
     "TruncatedSubsampledGaussianDpEvent": _truncated,
-    "SampledWithReplacementDpEvent": _refused(lambda: fa.Gaussian(1.0).with_replacement(1, 1)),
     "RandomAllocationDpEvent": _allocated,
 }
 """By name, since the classes differ between versions; what a new one releases is one row."""

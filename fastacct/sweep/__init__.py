@@ -108,6 +108,11 @@ def sweep(
     delta: Reals | str | None = None,
     epsilon: Reals | None = None,
     orders: Reals | None = None,
+    sampling: str = "poisson",
+    at_most: int | None = None,
+    bands: int | None = None,
+    bins: str | None = None,
+    selected: int | None = None,
     accountant: Method | None = None,
     neighbors: Relation = "add_remove",
     bounds: bool = False,
@@ -117,8 +122,8 @@ def sweep(
     """Plan every combination of the given values, as a labelled grid; nothing is computed yet.
 
     **Guarantee.** Every cell is what the verb of `fastacct.dpsgd` returns for that cell alone, bit for bit: a certified
-    upper bound for Poisson-sampled DP-SGD under `neighbors`, and with `bounds` the lower bound and the status too.  The
-    bits depend neither on chunks nor on threads or machines.
+    upper bound for DP-SGD with batches drawn by `sampling`, under `neighbors`, and with `bounds` the lower bound and
+    the status too.  The bits depend neither on chunks nor on threads or machines.
 
     Parameters
     ----------
@@ -128,6 +133,8 @@ def sweep(
         What is computed: epsilon at `delta`, delta at `epsilon`, the Rényi divergence at `orders`.  With delta and
         epsilon the parameter left out: the smallest noise multiplier, the largest sample rate or number of steps.
         With `records`, delta may be "1/n" or a power such as "1/n^1.1".
+    sampling, at_most, bands, bins, selected : optional
+        How batches are drawn, the same in all cells; as in `fastacct.dpsgd.epsilon`.
     accountant, neighbors, threads
         As in `fastacct.dpsgd.epsilon`.
     bounds : bool
@@ -165,10 +172,12 @@ def sweep(
     axes = {name: _axis(name, value) for name, value in given.items()}
     if words is not None:
         as_delta(words, axes)
-    elif "records" in axes and "batch_size" not in axes:
+    elif "records" in axes and "batch_size" not in axes and sampling == "poisson":
         raise TypeError('records is for batch_size and for a delta such as "1/n"')
     chosen = accountant if accountant is not None else RDP() if quantity == "rdp" else Exact()
-    plan = Sweep(quantity, axes, words, chosen, as_relation(neighbors), bounds, threads, client)
+    beside = {"at_most": at_most, "bands": bands, "bins": bins, "selected": selected}
+    batches = {"sampling": sampling} | {name: value for name, value in beside.items() if value is not None}
+    plan = Sweep(quantity, axes, words, chosen, as_relation(neighbors), bounds, threads, client, batches)
     ends = [np.unique([axis.min(), axis.max()]) for axis in axes.values()]  # no cell is more extreme than these
     run: Any = {name: one for name, one in zip(axes, np.ix_(*ends), strict=True) if name not in TARGETS}
     parameters(run, quantity)  # what no run has is refused now, not after an hour of work

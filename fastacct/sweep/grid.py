@@ -49,6 +49,8 @@ class Grid(Record):
     bounds: bool
     threads: int | None
     client: Any
+    batches: dict[str, Any]
+    """How batches are drawn, as keywords of `fastacct.dpsgd`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,7 +71,9 @@ class Grid(Record):
     def settings(self) -> dict[str, str]:
         """What the numbers depend on beside the axes."""
         words = {} if self.delta_in_words is None else {"delta": self.delta_in_words}
-        how = {"accountant": repr(self.accountant), "neighbors": self.neighbors, "sampler": "poisson"}
+        batches = {name: str(value) for name, value in self.batches.items() if name != "sampling"}
+        how = {"accountant": repr(self.accountant), "neighbors": self.neighbors, "sampler": self.batches["sampling"]}
+        how |= batches
         return {"quantity": self.quantity, **words, **how, "fastacct_version": __version__}
 
     def evaluate(self, chunk: Chunk, threads: int | None = None) -> Values:
@@ -79,7 +83,8 @@ class Grid(Record):
         if self.delta_in_words is not None:
             given["delta"] = self.delta_in_words
         verb: Any = getattr(dpsgd, f"{self.quantity}_bounds" if self.bounds else self.quantity)
-        how = {} if self.quantity == "rdp" else {"accountant": self.accountant}
+        how: dict[str, Any] = {} if self.quantity == "rdp" else {"accountant": self.accountant}
+        how |= self.batches if self.batches["sampling"] != "poisson" else {}
         found = verb(**given, **how, neighbors=self.neighbors, threads=threads or self.threads)
         shape = tuple(part.stop - part.start for part in chunk)
         wanted = (found.upper, found.lower, found.status) if self.bounds else (found,)
@@ -93,7 +98,7 @@ class Grid(Record):
             deltas = as_delta(self.delta_in_words, {"records": self.axes["records"]})
             coordinates["delta"] = ("records", deltas, self.notes("delta"))
         cells = {name: (tuple(self.axes), array, self.notes(name)) for name, array in values.items()}
-        title = f"{self.quantity} of Poisson-sampled DP-SGD"
+        title = f"{self.quantity} of DP-SGD"
         found: xr.Dataset = xarray.Dataset(cells, coordinates, {"title": title, **self.settings})
         return found
 
