@@ -21,6 +21,7 @@ from fastacct.core.words import did_you_mean
 from fastacct.epsilon import *  # noqa: F403
 from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
+from fastacct.loaders import LoaderGuide, loader_guide
 from fastacct.mechanisms import *  # noqa: F403
 from fastacct.moments import Concentration
 from fastacct.network import NetworkGain, network_gain
@@ -38,6 +39,7 @@ __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "Gaussi
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
+__all__ += ["LoaderGuide", "loader_guide"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405

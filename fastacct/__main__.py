@@ -81,6 +81,11 @@ COMMANDS: Final = {
         commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite"),
         "--noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png",
     ),
+    "check-loader": Command(
+        "Which sampler a data loader is, and which call proves a number for it.",
+        commands.check_loader, (), ("loader", "setting"),
+        "torch.utils.data.DataLoader --setting shuffle=True",
+    ),
     "sweep": Command(
         "Every combination of the axes in a TOML file: a file of results, and a picture.",
         sweeps.sweep, (), ("config", "output", "dry_run", "scheduler", "overwrite", "quiet"),

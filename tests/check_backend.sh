@@ -17,4 +17,8 @@ if [ ! -e "$place/.ready" ]; then
 	END
 	touch "$place/.ready"
 fi
-OPENBLAS_NUM_THREADS=1 PYTHONPATH=. "$place/bin/python" -m pytest -q -n 2 -p no:cacheprovider "tests/test_compat_$2.py" -rs
+files=("tests/test_compat_$2.py")
+if [ "$2" = opacus ]; then
+	files+=(tests/test_loaders.py) # draws from real loaders
+fi
+OPENBLAS_NUM_THREADS=1 PYTHONPATH=. "$place/bin/python" -m pytest -q -n 2 -p no:cacheprovider "${files[@]}" -rs

@@ -358,7 +358,7 @@ def run_with(sampling, **more):
     return fa.dpsgd.epsilon(noise_multiplier=1.0, delta=1e-5, records=1000, batch_size=10, sampling=sampling, **more)
 
 
-# -- sweeps and the command line -----------------------------------------------------------------------------------------
+# -- sweeps and the command line -----
 
 
 def test_sweeps_take_every_sampler():

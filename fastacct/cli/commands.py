@@ -8,6 +8,7 @@ import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from inspect import signature
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -22,8 +23,9 @@ from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS, RELATIONS
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
+from fastacct.loaders import ALWAYS, LOADERS, loader_guide
 
-__all__ = ["Answer", "calibration", "curve", "guarantee", "rdp", "render"]
+__all__ = ["Answer", "calibration", "check_loader", "curve", "guarantee", "rdp", "render"]
 
 DIGITS: Final = 6
 UPPER: Final = ("epsilon", "delta", "rdp")
@@ -194,6 +196,25 @@ def _files(given: Namespace) -> list[Path]:
     if given.picture:
         plot.as_picture(given.picture, overwrite=given.overwrite)
     return [path for path in (table, given.picture) if path]
+
+
+# -- loaders ---------------------------------------------------------------------------------------------------------
+
+
+def check_loader(given: Namespace) -> Answer:
+    """Which sampler a data loader is; the loaders that are known, where none is named."""
+    if given.loader is None:
+        known = {name: list(signature(answer).parameters) for name, answer in LOADERS.items()}
+        rows = [f"{name}: {', '.join(settings) or 'no settings'}" for name, settings in known.items()]
+        return Answer({"command": "check-loader", "loaders": known}, ["Loaders and the settings that matter:", *rows])
+    settings: dict[str, object] = {}
+    for word in given.setting or ():
+        name, is_set, value = word.partition("=")
+        if not is_set:
+            raise ValueError(f"--setting {word}: write NAME=VALUE, such as shuffle=True")
+        settings[name] = {"true": True, "false": False}.get(value.lower(), int(value) if value.isdigit() else value)
+    found = loader_guide(given.loader, **settings)
+    return Answer({"command": "check-loader", **found._asdict(), "always": list(ALWAYS)}, str(found).splitlines())
 
 
 # -- studies ---------------------------------------------------------------------------------------------------------

@@ -139,6 +139,8 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     ),
     "dry_run": {"help": "predict cells, time and sizes, and stop", "action": "store_true"},
     "result": _option("file that a sweep wrote", Path, "FILE"),
+    "loader": _option("the loader's name; without one, the names that are known", metavar="LOADER", nargs="?"),
+    "setting": _option("how it is set, such as shuffle=True; again: several", metavar="NAME=VALUE", action="append"),
     "where": _option('condition on axes and results, such as "epsilon <= 3 and steps > 100"', metavar="CONDITION"),
     "sort": _option(
         "sort by this column; --sort=-COLUMN: from the largest; given again: by several",
@@ -156,7 +158,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
 
 def flags(option: str) -> tuple[str, ...]:
     """How an option is written."""
-    if option in ("config", "result"):
+    if option in ("config", "result", "loader"):
         return (option,)
     return (f"--{option.replace('_', '-')}", *(("--dataset-size",) if option == "records" else ()))
 
