@@ -224,11 +224,11 @@ def test_bad_usage_is_exit_code_2(words):
 
 def test_every_command_has_help_with_an_example():
     assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve",
-            "show"} == COMMANDS.keys()  # fmt: skip
+            "show", "check-loader"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
         result = call(f"{name} --help")
         assert result.exit_code == 0
-        assert f"Example: fastacct {name} --" in result.stdout or name in ("sweep", "show")
+        assert f"Example: fastacct {name} --" in result.stdout or name in ("sweep", "show", "check-loader")
 
 
 def test_exit_codes_are_documented_in_the_help_and_in_the_docs():
