@@ -331,3 +331,28 @@ def test_dp_sgd_takes_it():
 def test_refusals(call, said):
     with pytest.raises((TypeError, ValueError), match=said):
         call()
+
+
+@pytest.mark.parametrize(("noise", "steps", "epochs"), [(0.3, 97, 1), (0.25, 12, 3), (0.15, 500, 2), (0.13, 40, 1)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_little_noise_is_certified(noise, steps, epochs, direction):
+    """As of bins that are kept for many epochs: noise 1 for ten of them is 0.316."""
+    job = fa.Gaussian(noise).allocation(steps) * epochs
+    for delta in (1e-3, 1e-6, 1e-12):
+        lower, upper, status = fa.epsilon_bounds(job, delta=delta, neighbors=direction)
+        assert status == fa.Status.TIGHT
+        assert upper - lower <= 1e-8 * upper
+
+
+@pytest.mark.parametrize(("noise", "steps", "epsilon"), [(0.3, 97, 10.0), (0.1826, 97, 20.0), (0.25, 12, 10.0)])
+def test_little_noise_agrees_with_what_is_drawn(noise, steps, epsilon):
+    rng = np.random.default_rng(5)
+    z = rng.standard_normal((200_000, steps))
+    z[:, 0] += 1 / noise
+    a = z / noise - 0.5 / noise**2
+    loss = np.logaddexp.reduce(a, axis=1) - math.log(steps)
+    seen = np.maximum(-np.expm1(epsilon - loss), 0.0)
+    lower, upper, _ = fa.delta_bounds(fa.Gaussian(noise).allocation(steps), epsilon=epsilon, neighbors="remove")
+    off = 5.0 * seen.std() / math.sqrt(seen.size)
+    assert lower - off <= seen.mean() <= upper + off
+    assert off < 0.5 * upper

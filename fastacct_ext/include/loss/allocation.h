@@ -11,9 +11,10 @@
 #define FA_SUM_SMALL   1e-24 /* of a sum: what may be left out */
 #define FA_SUM_ABOUT   1e3   /* by which densities between points may be larger or smaller */
 #define FA_SUM_QUIET   -38.0 /* log of what the rule in v may leave out */
-#define FA_SUM_WINDOW  15.0  /* deviations of G from the window to the end */
-#define FA_SUM_LARGEST 1e11  /* g, at most */
-#define FA_SUM_SLOPE   8.0   /* ... and times sqrt(g): of places */
+#define FA_SUM_DEEP    (-520.0)
+#define FA_SUM_WINDOW  15.0 /* deviations of G from the window to the end */
+#define FA_SUM_LARGEST 1e11 /* g, at most */
+#define FA_SUM_SLOPE   8.0  /* ... and times sqrt(g): of places */
 
 /* step of v for which the trapezoid rule leaves out nothing that counts: at height y it is e^(-2 pi y/d) times the
  * largest growth there.  Arguments of densities turn by at most y/cos(y/2) in all and grow by -log cos(y/2) */
@@ -272,7 +273,9 @@ FA_FUNC int fa_sum_of(double sigma, int64_t n, fa_sum *out)
 FA_FUNC int fa_sum_rows(const fa_sum *s, double sigma, int room, fa_atom *rows_out, double *known_out)
 {
     double root = sqrt(s->count) * sigma, step = 2.0 * s->step, off = 4.0 / (sigma * sigma), high;
-    int i, n = 0, first = s->first & 1, end = s->n - FA_SUM_TAPS; /* the last ones have no neighbours */
+    int i, n = 0, first = s->first & 1, end = s->n - FA_SUM_TAPS;           /* the last ones have no neighbours */
+    while (end > first && !(log(step * s->density[end - 1]) > FA_SUM_DEEP)) /* the window's weights are to be numbers */
+        end--;
     if (end <= first)
         return 0;
     high = fa_sum_at(s, end - 1) - FA_SUM_WINDOW / root;
