@@ -12,12 +12,14 @@ import math
 from fractions import Fraction
 from typing import Final, Literal
 
-from fastacct.core.inputs import COUNT, POSITIVE, Domain, as_choice, as_number
+import numpy as np
+
+from fastacct.core.inputs import COUNT, POSITIVE, Cells, Domain, as_choice, as_number
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.relations import sensitivity as moved_by
 from fastacct.core.rounding import float_above
 
-__all__ = ["clipped", "count", "histogram", "mean", "sum", "top_k"]
+__all__ = ["clipped", "count", "histogram", "matrix", "mean", "sum", "top_k"]
 
 Norm = Literal["l1", "l2", "linf"]
 _NORMS: Final[tuple[Norm, ...]] = ("l1", "l2", "linf")
@@ -98,6 +100,83 @@ def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> f
     """
     moved = as_number("k", k, COUNT) * moved_by(as_relation(neighbors))
     return _under(neighbors, _of_ones(moved, as_choice("norm", norm, _NORMS)))
+
+
+def matrix(
+    strategy: object,
+    *,
+    participations: int = 1,
+    separation: int = 1,
+    epochs: bool = False,
+    steps: int | None = None,
+    neighbors: Relation = "add_remove",
+) -> float:
+    """Of a matrix mechanism with strategy C to a record that takes part in several steps: the largest norm of C times
+    its contributions, each of norm at most 1.
+
+    Noise is added to C x: `Gaussian(noise / matrix(C, ...))` is the whole run, without amplification, adaptive where C
+    is lower triangular (Denisov et al. 2022).
+
+    **Guarantee.** Never below the truth.  Exact, where all columns have inner products of at least 0, for one
+    participation, for `epochs=True`, for bands no wider than the separation, and for Toeplitz matrices whose
+    coefficients do not increase (Kalinin, Lampert 2024); else a bound (Choquette-Choo et al. 2023).
+
+    Parameters
+    ----------
+    strategy : 2-D array, or 1-D array of the coefficients of a lower triangular Toeplitz matrix of `steps`
+    participations : int
+        Of one record, at most.
+    separation : int
+        Steps from one participation of a record to the next one, at least; with epochs=True exactly.
+    neighbors
+        Replacing a record moves each contribution twice as far.
+
+    >>> round(matrix([1.0, 0.5], steps=6, participations=3, separation=2) ** 2, 9)
+    3.75
+    """
+    k, b = (
+        int(as_number(name, value, COUNT))
+        for name, value in (("participations", participations), ("separation", separation))
+    )
+    given = np.asarray(strategy, dtype=np.float64)
+    if given.ndim == 1 and steps is None:
+        raise TypeError("strategy is 1-D, coefficients of a Toeplitz matrix: give steps, too")
+    if given.ndim not in (1, 2) or not given.size or not np.isfinite(given).all():
+        raise ValueError(f"strategy must be a 1-D or 2-D array of finite numbers, not of shape {given.shape}")
+    c = given
+    if given.ndim == 1:
+        n = int(as_number("steps", steps, COUNT))
+        below = np.subtract.outer(np.arange(n), np.arange(n))
+        first = np.concatenate([given[:n], np.zeros(max(0, n - given.size))])
+        c = np.where(below >= 0, first[np.abs(below)], 0.0)
+    elif steps not in (None, c.shape[1]):
+        raise ValueError(f"steps = {steps!r}: the strategy has {c.shape[1]} columns")
+    n, unit = c.shape[1], 2.0**-52
+    inner = np.abs(c.T @ c) + 2.0 * len(c) * unit * (np.abs(c).T @ np.abs(c)) * (c.min() < 0.0)
+    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    falls = given.ndim == 1 and given.min() >= 0.0 and (np.diff(given) <= 0.0).all()
+    if epochs or (falls and not epochs):
+        starts = range(n) if epochs else (0,)
+        chosen = [np.arange(start, n, b)[:k] for start in starts]
+        square = max(float(inner[np.ix_(one, one)].sum()) for one in chosen)
+    elif k == 1 or not inner[apart >= b].any():
+        square = float(_separated(inner.diagonal()[None, :], k, b)[0])
+    else:
+        square = float(_separated(_separated(inner, k, b)[None, :], k, b)[0])
+    value = math.sqrt(square) * (1.0 + (n + len(c) + 8) * unit)
+    return _under(neighbors, value * moved_by(as_relation(neighbors)))
+
+
+def _separated(weights: Cells, most: int, apart: int) -> Cells:
+    """Of each row the largest sum of at most so many weights that are so far apart."""
+    rows, n = weights.shape
+    best = np.zeros((n + 1, rows))  # of the first i weights
+    for _ in range(min(most, -(-n // apart))):
+        found = np.zeros((n + 1, rows))
+        for i in range(n):
+            found[i + 1] = np.maximum(found[i], best[max(i + 1 - apart, 0)] + weights[:, i])
+        best = found
+    return best[n]
 
 
 def _of_ones(number: float, norm: Norm) -> float:

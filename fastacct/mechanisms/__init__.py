@@ -5,7 +5,7 @@ from typing import Final
 from fastacct.mechanisms.algebra import Grouped as Grouped
 from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
 from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson, WithReplacement
-from fastacct.mechanisms.compound import DPFTRL, NoisyIteration, TreeAggregation
+from fastacct.mechanisms.compound import DPFTRL, BandMF, NoisyIteration, TreeAggregation
 from fastacct.mechanisms.epochs import RandomAllocation, Shuffled
 from fastacct.mechanisms.finite import PairOfLosses as PairOfLosses
 from fastacct.mechanisms.finite import PairOfTables as PairOfTables
@@ -28,9 +28,19 @@ from fastacct.mechanisms.selection import (
     Thresholdout,
 )
 
-__all__ = ["DPFTRL", "GDP", "GOPA", "ZCDP", "AboveThreshold", "ApproxDP", "DiscreteGaussian", "DiscreteLaplace"]
-__all__ += ["Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk", "Laplace", "LaplaceL2"]
-__all__ += ["MeanConcentratedDP", "Mechanism", "NoisyIteration", "Paprika", "Parallel", "PermuteAndFlip"]
+__all__ = [
+    "DPFTRL",
+    "GDP",
+    "GOPA",
+    "ZCDP",
+    "AboveThreshold",
+    "ApproxDP",
+    "BandMF",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+]
+__all__ += ["Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk", "Laplace"]
+__all__ += ["LaplaceL2", "MeanConcentratedDP", "Mechanism", "NoisyIteration", "Paprika", "Parallel", "PermuteAndFlip"]
 __all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomAllocation", "RandomWalk", "RandomizedResponse"]
 __all__ += ["RepeatedSelection", "Shuffled", "Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation"]
 __all__ += ["TruncatedLaplace", "TruncatedPoisson", "WithReplacement", "from_losses", "from_pmf"]

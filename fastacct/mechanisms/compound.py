@@ -8,9 +8,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, Domain, Reals, as_cells, as_number
+from fastacct.core.inputs import COUNT, NONNEGATIVE, POSITIVE, SHARE, TINY, UNIT, Domain, Reals, as_cells, as_number
 from fastacct.core.relations import ALL, Relation, sensitivity
-from fastacct.core.rounding import quotient_up
+from fastacct.core.rounding import divided_down, quotient_up
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, option, parameter, plain
@@ -18,7 +18,7 @@ from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.mechanisms.guarantee import ZCDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
 
-__all__ = ["DPFTRL", "NoisyIteration", "TreeAggregation"]
+__all__ = ["DPFTRL", "BandMF", "NoisyIteration", "TreeAggregation"]
 
 _FEW: Final = Domain(1.0, 64.0, integer=True)
 _DIAMETER: Final = Domain(0.0, math.inf, open_low=True)
@@ -114,6 +114,35 @@ class DPFTRL(Mechanism, relations=ALL):
 
     def decompose(self, relation: Relation) -> Process:
         return Gaussian(self.noise_multiplier) * (self.steps.bit_length() * self.epochs)
+
+
+class BandMF(Mechanism, relations=ALL):
+    """Banded matrix factorization with cyclic Poisson batches (Choquette-Choo et al. 2023); DP-SGD with one band.
+
+    **Guarantee.** The records are in `bands` groups, fixed without looking at the data; step i takes a Poisson sample
+    of group i mod bands.  The strategy matrix is lower triangular with so many bands, its columns have norm at most
+    `column_norm`.  Participations of a record do not overlap then: it is a Poisson sample in each of ceil(steps /
+    bands) rounds, exactly.  Groups of equal size depend on the number of records: zero_out or replace_one.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> run = fa.BandMF(noise_multiplier=4.0, sample_rate=0.32, steps=2052, bands=32)
+    >>> run.decompose("add_remove"), round(fa.epsilon(run, delta=1e-5), 6)
+    (Process({Gaussian(noise_multiplier=4.0).poisson(sample_rate=0.32): 65}), 2.796425)
+    """
+
+    noise_multiplier: Reals = parameter(NONNEGATIVE, about="Standard deviation of the noise over the clipping norm.")
+    sample_rate: Reals = parameter(UNIT, about="Inside a group: `bands` times the share of all records.")
+    steps: int = constant(COUNT)
+    bands: int = constant(COUNT, 1)
+    column_norm: float = constant(POSITIVE, 1.0, about="The largest norm of a column of the strategy matrix.")
+
+    def decompose(self, relation: Relation) -> Process:
+        noise = self.noise_multiplier
+        if self.column_norm != 1.0:
+            noise = divided_down(noise, self.column_norm)
+        return Gaussian(noise).poisson(self.sample_rate) * -(-self.steps // self.bands)
 
 
 class NoisyIteration(Mechanism, relations=ALL, tight=False):
