@@ -35,21 +35,24 @@ def samplers() -> str:
         epsilon = fa.dpsgd.epsilon(noise_multiplier=NOISE, **RUN, **how)
         return f"| {name} | {up(epsilon, 2)} | {up(fa.dpsgd.noise_multiplier(epsilon=3.0, **RUN, **how), 4)} |"
 
-    def shuffled(relation: Any) -> str:
-        """No amplification is proved: one release an epoch of all the data, in any order."""
-        epsilon = fa.epsilon(fa.Gaussian(NOISE) * 30, delta=1e-5, neighbors=relation)
-        noise = fa.calibrate(lambda sigma: fa.Gaussian(sigma) * 30, epsilon=3.0, delta=1e-5, neighbors=relation)
-        return f"{up(epsilon, 2)} | {up(noise, 4)} |"
-
+    bins: dict[str, Any] = {"sampling": "allocation"}
+    draws: dict[str, Any] = {"sampling": "with_replacement"}
+    order: dict[str, Any] = {"sampling": "shuffled"}
     return "\n".join(
         [
             f"| your batches | a record is | epsilon at noise {NOISE} | noise for epsilon 3 |",
             "|---|---|---|---|",
             row("Poisson: each record with probability 512/50,000 (Opacus' default) | added or removed"),
             row('the same, `neighbors="replace_one"` | replaced', neighbors="replace_one"),
+            row('each record in one random step of each epoch, `sampling="allocation"` | added or removed', **bins),
             row('exactly 512, drawn anew each step, `sampling="fixed_size"` | added or removed', sampling="fixed_size"),
-            "| shuffled (most loaders): no amplification is proved | zeroed out | " + shuffled("zero_out"),
-            "| the same | replaced | " + shuffled("replace_one"),
+            row('512 draws with replacement, `sampling="with_replacement"` | added or removed', **draws),
+            row(
+                'shuffled (most loaders), `sampling="shuffled"`: no amplification is proved | zeroed out',
+                neighbors="zero_out",
+                **order,
+            ),
+            row("the same | replaced", neighbors="replace_one", **order),
         ]
     )
 
