@@ -254,6 +254,23 @@ def test_a_sample_of_several_draws_is_a_group():
     assert step.group(3) == fa.Gaussian(1.0).poisson(0.01).group(24)
 
 
+@pytest.mark.parametrize("many", [1, 3, 100])
+@pytest.mark.parametrize("far", [50.0, 30.0])
+def test_a_component_that_is_hardly_ever_drawn_is_all_that_is_left_of_delta(far, many):
+    """P is at least 1e-31 N(far), whose delta is 1e-31 less nothing up to some epsilon."""
+    job = fa.GaussianMixture(1.0, [(1 - 1e-31, 0.0), (1e-31, far)]) * many
+    for epsilon in (0.1, 5.0, 150.0):
+        least = 1e-31 * (1 - 1e-6)
+        lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon, neighbors="remove")
+        assert upper >= least
+        assert lower <= many * 1e-31 * (1 + 1e-9)
+        assert fa.log_delta_bounds(job, epsilon=epsilon, neighbors="remove").upper >= math.log(least)
+        assert fa.epsilon(job, delta=0.99e-31, neighbors="remove") > epsilon
+        assert fa.epsilon_bounds(job, delta=1.01e-31 * many, neighbors="remove").lower < epsilon
+    together = [fa.epsilon(job, delta=[1e-20, 0.99e-31], neighbors="remove")[1] for _ in range(2)]
+    assert min(together) > 150.0
+
+
 # -- k of the steps ----------------------------------------------------------------------------------------------------
 
 

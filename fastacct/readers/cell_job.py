@@ -110,6 +110,10 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     return pair._replace(p=sides[0], q=sides[1]), lost
 
 
+def _releases(pair: Mixture) -> bool:
+    return not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1
+
+
 def _distance(part: tuple[float, float]) -> float:
     return abs(part[1])
 
@@ -136,10 +140,10 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
     def near(hardly: int) -> tuple[CellJob, float]:
         trimmed = [(*_near(pair, hardly), float(n)) for pair, n in zip(pairs, count, strict=True)]
         lost = math.fsum(n * left for _, left, n in trimmed) * (1.0 + 4.0 * _ULP)
-        made = job_of(((pair, n) for pair, _, n in trimmed), data)
+        made = job_of(((pair, n) for pair, _, n in trimmed if _releases(pair)), data)
         return made._replace(shift=made.shift + 2.0 * lost, near=None), lost
 
-    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair in pairs if len(pair.p) > 2)
+    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair in pairs)
     gone = [(pieces.lost, n) for pieces, n in data if pieces.lost.q[1] > 0.0 or pieces.lost.p[1] > 0.0]
     rows = columns([(pieces.proper(), n) for pieces, n in data]) if data else _NO_DATA
     is_mirrored = all(pieces.is_mirrored for pieces, _ in data)
@@ -275,7 +279,9 @@ def _without_far(
     if what == EPSILON:
         below = _read(near, target, what, directions)
     upper = above.upper
-    if what == DELTA:
+    if what == EPSILON:
+        upper = np.where(easier > 0.0, upper, np.inf)  # what is left out may be all of delta
+    elif what == DELTA:
         upper = (upper + lost) * (1.0 + 2.0 * _ULP)
     elif what == LOG_DELTA:
         upper = np.logaddexp(upper, math.log(lost))
