@@ -271,6 +271,49 @@ def test_a_component_that_is_hardly_ever_drawn_is_all_that_is_left_of_delta(far,
     assert min(together) > 150.0
 
 
+def test_a_weight_that_is_small_beside_the_rounding_of_the_other_one_is_not_rounded():
+    """The first of two weights is 1e-9, and 1 less the second one is not, nor what is left out beside 1e-12."""
+    m = fa.GaussianMixture(0.05, p=[(1e-12, 0.0), (1 - 1e-12 - 1e-14, 1.0), (1e-14, 100.0), (1e-31, 200.0)])
+    lower, upper, _ = fa.epsilon_bounds(m, delta=1e-3, neighbors="add")
+    assert lower <= 27.63002061559 <= upper
+    two = fa.GaussianMixture(0.05, p=[(1e-10, 0.0), (1 - 1e-10, 1.0)])
+    lower, upper, _ = fa.epsilon_bounds(two, delta=1e-10, neighbors="add")
+    assert lower <= -math.log(1e-10) + math.log1p(-1e-10) <= upper
+    for step in (fa.Gaussian(0.2).fixed_size(1, 10**9), fa.Gaussian(0.2).with_replacement(1, 10**9)):
+        lower, upper, _ = fa.epsilon_bounds(step.group(10**9 - 1), delta=1e-9, neighbors="add")
+        assert lower <= 20.723265835666 <= upper
+        lower, upper, _ = fa.delta_bounds(step.group(10**9 - 1), epsilon=20.7, neighbors="add")
+        assert lower <= 0.0228278240644 <= upper
+
+
+def test_what_is_left_out_on_the_other_side_is_not_lost_either():
+    """Q has 1e-33 N(-100), which is all of delta at epsilons that P's own weights do not reach."""
+    m = fa.GaussianMixture(
+        1.0, p=[(1 - 1e-14 - 1e-60, 0.0), (1e-14, 1.0), (1e-60, 100.0)], q=[(1.0, 0.0), (1e-33, -100.0)]
+    )
+    assert fa.epsilon(m, delta=1e-40, neighbors="add") > 1000.0
+    many = fa.GaussianMixture(
+        1.0, p=[(1 - 1e-14, 0.0), (1e-14 - 1e-60, 1.0), (1e-60, 100.0)], q=[(1.0, 0.0), (9e-31, -100.0)]
+    )
+    assert fa.epsilon(many * 10**12, delta=1e-20, neighbors="add") > 100.0
+
+
+def test_targets_of_one_call_do_not_change_each_other():
+    job = fa.Gaussian(0.3).poisson(1e-4).group(20) * 100
+    assert fa.epsilon(job, delta=[1e-2, 1e-9, 1e-20])[1] == fa.epsilon(job, delta=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("noise", [1e-200, 1e-155, 1e155, 1e300])
+def test_noise_whose_square_is_no_number(noise, relation):
+    for job in (fa.Gaussian(noise).poisson(0.1).group(3) * 5, fa.Gaussian(noise).with_replacement(3, 10) * 5):
+        lower, upper, _ = fa.delta_bounds(job, epsilon=1.0, neighbors=relation)
+        assert lower <= (1.0 if noise < 1.0 else 1e-100)
+        assert upper >= (0.79 if noise < 1.0 else 0.0)
+    upper = fa.delta(fa.Gaussian(noise).shuffled(10), epsilon=1.0, neighbors="zero_out")
+    assert upper == 1.0 if noise < 1.0 else upper < 1e-100
+
+
 # -- k of the steps ----------------------------------------------------------------------------------------------------
 
 

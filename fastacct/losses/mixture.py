@@ -40,8 +40,8 @@ def normal_reach(tail: float) -> float:
 class GaussianMixtures(Loss):
     """P = sum p_j N(m_j, sigma^2) against Q = sum q_j N(m_j, sigma^2), with a loss that increases in the output.
 
-    The weight of the component `reference` is one minus the others: losses are log1p of terms that vanish with the
-    sampling rate, accurate relative to themselves.
+    Where it is most of a side, the weight of the component `reference` is one minus the others: losses are log1p of
+    terms that vanish with the sampling rate, accurate relative to themselves.
     """
 
     sigma: float
@@ -228,13 +228,16 @@ class Mixture(NamedTuple):
     def rounding(self) -> float:
         """Relative error of the weights: of those stored, and of their sums; none where no side has more than two.
 
-        The kernels take the first of two weights for 1 less the second.
+        The kernels take the first of two weights for 1 less the second, unless that is 0: what is so rounded may be
+        much of a small first weight.
         """
         if len(self.p) + len(self.q) <= 2 or all(
             len(side) == 1 or (len(side) == 2 and side[0][0] == 1.0 - side[1][0]) for side in (self.p, self.q)
         ):
             return 0.0
-        return 2.0**-52 + sum(abs(math.fsum(weight for weight, _ in side) - 1.0) for side in (self.p, self.q))
+        off = sum(abs(math.fsum(weight for weight, _ in side) - 1.0) for side in (self.p, self.q) if side)
+        pairs = [(side[0][0], 1.0 - side[1][0]) for side in (self.p, self.q) if len(side) == 2]
+        return 2.0**-52 + off + sum(abs(a - b) / min(a, b) for a, b in pairs if b > 0.0)
 
     def sides(self) -> tuple[Weights, Weights]:
         """All components of P and of Q."""
@@ -312,8 +315,8 @@ def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:
 def mixture_bracket(sigma: float, p: Weights, q: Weights, off: float = 0.0) -> Bracket:
     """Mixtures of Gaussians with one standard deviation, P against Q, as weights by mean.
 
-    The loss must increase with the output: p[m] / q[m] must not decrease as m grows (it is refused otherwise).  The
-    weight of the mean that is heaviest in Q is taken as one minus the others.  `off`: by how much weights may be off.
+    The loss must increase with the output: p[m] / q[m] must not decrease as m grows (it is refused otherwise).  `off`:
+    by how much weights may be off.
     """
     means, p_all, q_all, reference = common_means(p, q)
     if np.array_equal(p_all, q_all) or math.isinf(sigma):
@@ -322,7 +325,5 @@ def mixture_bracket(sigma: float, p: Weights, q: Weights, off: float = 0.0) -> B
     cross = p_all[None, :] * q_all[:, None]
     if (np.triu(cross.T - cross * (1.0 + 8.0 * ROUNDING), 1) > 0.0).any():  # products of samples round
         raise ValueError("the loss must increase with the output: p_weights / q_weights decreases as the mean grows")
-    for weights in (p_all, q_all):
-        weights[reference] = max(0.0, 1.0 - math.fsum(np.delete(weights, reference)))
     source = GaussianMixtures(sigma, means, p_all, q_all, reference, off)
     return Bracket(source, source)

@@ -16,7 +16,7 @@ from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import parameter, plain
-from fastacct.samplers.draws import binomial, hypergeometric, swapped, swapped_divergence
+from fastacct.samplers.draws import MOST, binomial, hypergeometric, swapped, swapped_divergence
 from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
@@ -25,8 +25,7 @@ __all__ = ["FixedSizeBatch", "TruncatedPoisson", "WithReplacement", "noise_of"]
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _LEAST: Final = 1e-150
-_MOST: Final = 1e100
-"""Noise multipliers between which squares are numbers; less is none, and more counts as this."""
+"""Noise multipliers above which squares are numbers; less is none."""
 _RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
 _NO_GROUP: Final = "its members compete for the places of one batch"
 _NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
@@ -119,10 +118,10 @@ class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SA
         if rate == 0.0 or noise == math.inf:
             return NOTHING
         if rate == 1.0 or noise < _LEAST:
-            whole = MixturePair(Mixture(min(noise, _MOST), ((1.0, sensitivity(relation)),)))
-            return whole if noise <= _MOST else _from_above(whole)
-        if noise > _MOST:
-            return _from_above(replaced(_MOST, rate))
+            whole = MixturePair(Mixture(min(noise, MOST), ((1.0, sensitivity(relation)),)))
+            return whole if noise <= MOST else _from_above(whole)
+        if noise > MOST:
+            return _from_above(replaced(MOST, rate))
         return replaced(noise, rate) if relation == "replace_one" else zeroed(noise, rate)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
@@ -130,9 +129,9 @@ class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SA
         batch, records, noise = int(plain(self.batch_size)), int(plain(self.records)), float(noise_of(self.mechanism))
         if batch == 0 or noise == math.inf:
             return NOTHING
-        if not _LEAST < noise < _MOST or size + batch > records:
+        if not _LEAST < noise < MOST or size + batch > records:
             few = min(size, batch) * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
-            return _from_above(MixturePair(Mixture(min(noise, _MOST), ((1.0, few),))))
+            return _from_above(MixturePair(Mixture(min(noise, MOST), ((1.0, few),))))
         return swapped(noise, hypergeometric(size, batch, records), relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
@@ -191,14 +190,14 @@ class WithReplacement(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_S
         draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(noise_of(self.mechanism))
         if draws == 0 or noise == math.inf:
             return NOTHING
-        if not _LEAST < noise < _MOST or size >= records:
+        if not _LEAST < noise < MOST or size >= records:
             far = draws * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
-            return _from_above(MixturePair(Mixture(min(noise, _MOST), ((1.0, far),))))
+            return _from_above(MixturePair(Mixture(min(noise, MOST), ((1.0, far),))))
         return swapped(noise, binomial(draws, float(size), records), relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(noise_of(self.mechanism))
-        if not _keeps_its_place(relation) or draws == 0 or records == 1 or not _LEAST < noise < _MOST:
+        if not _keeps_its_place(relation) or draws == 0 or records == 1 or not _LEAST < noise < MOST:
             return super().divergence(orders, relation)
         return swapped_divergence(noise, binomial(draws, 1.0, records), orders)
 
@@ -257,8 +256,8 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
             return NOTHING
         if noise < _LEAST or (given := self._truncation()) is None:
             return self.mechanism.poisson(self.sample_rate).losses(relation)
-        if noise > _MOST:
-            return _from_above(kept_at_most(_MOST, plain(self.sample_rate), given, relation))
+        if noise > MOST:
+            return _from_above(kept_at_most(MOST, plain(self.sample_rate), given, relation))
         return kept_at_most(noise, plain(self.sample_rate), given, relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:

@@ -11,10 +11,12 @@ import numpy as np
 from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals
 from fastacct.core.relations import SAMPLED, Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Apart, Pair
+from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import Count, parameter, plain
 from fastacct.mechanisms.batches import noise_of
 from fastacct.samplers import allocation
+from fastacct.samplers.draws import MOST
 
 __all__ = ["RandomAllocation", "Shuffled"]
 
@@ -157,6 +159,8 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
         whole, noise = self.unsampled().losses(relation), float(noise_of(self.unsampled()))
         if whole is None or whole.is_nothing or noise < _LEAST:
             return whole
+        if noise > MOST:
+            return Apart(MixturePair(Mixture(MOST, ((1.0, sensitivity(relation)),))), NOTHING)
         below = allocation.allocated(noise / sensitivity(relation), int(plain(self.steps)))
         return Apart(whole, NOTHING if isinstance(below, Apart) else below)
 

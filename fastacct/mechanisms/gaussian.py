@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import NONNEGATIVE, UNIT, Domain, Reals, as_cells, as_choice, as_number, unwrap
+from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Domain, Reals, as_cells, as_choice, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.loss import NOTHING, Pair
@@ -86,8 +86,8 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
         several workers): a record is as many that change together, `.poisson(sample_rate).group(draws)`.
         """
         if at_most is None and records is None:
-            sample = super().poisson(sample_rate)
-            return sample if type(draws) is int and draws == 1 else sample.group(draws)
+            many, sample = int(as_number("draws", draws, COUNT)), super().poisson(sample_rate)
+            return sample if many == 1 else sample.group(many)
         if at_most is None or records is None:
             raise TypeError("give at_most and records, or neither")
         if draws != 1:

@@ -45,6 +45,8 @@ _PART: Final = 1e-10
 """... and beyond these, where a delta is asked for of which they are this part at most."""
 _MOST_WORK: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
+_LEAST_NOISE: Final = 1e-150
+"""Less is none: its square underflows."""
 _SUBNORMAL: Final = -707.0
 """Logarithms below it are those of numbers that have lost digits."""
 _NO_DATA: Final = columns(())
@@ -186,7 +188,7 @@ def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions
     """Bounds of the losses that both distributions of each pair have; `lost` is left out."""
     if job.is_one and job.runs:
         return read_sampled(job.runs, target, what, directions, 1, only_upper)
-    if not job.columns[1].min(initial=1.0) > 0.0:
+    if not job.columns[1].min(initial=1.0) > _LEAST_NOISE:
         return _nothing(target, what)
     if what == THRESHOLD:
         return _call(job, target, what, directions)
@@ -270,10 +272,21 @@ def _without_far(
     directions: Directions,
 ) -> Reading:
     """Bounds by the components that do not reach far out; of all of them where these are not tight."""
-    hardly = _HARDLY
-    if what == EPSILON and (least := float(target.min()) * _PART / float(job.columns[0].sum())) > 0.0:
-        hardly = min(math.ceil(-math.log10(least)), _HARDLY)
-    near, lost = without(hardly)
+    hardly = np.full(target.shape, _HARDLY)
+    if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
+        least = np.maximum(target * _PART / float(job.columns[0].sum()), 10.0**-_HARDLY)
+        hardly = np.ceil(-np.log10(least)).astype(np.int64)
+    out = Reading.empty(target.size)
+    for digits in np.unique(hardly).tolist():
+        mine = hardly == digits
+        out.put(mine, _by_near(job, *without(digits), target[mine], what, directions))
+    return out
+
+
+def _by_near(
+    job: CellJob, near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions
+) -> Reading:
+    """The same with the components that are left, whose weight is `lost` at most in all steps."""
     easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
     above = below = _read(near, easier, what, directions)
     if what == EPSILON:

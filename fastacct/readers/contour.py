@@ -151,10 +151,9 @@ class Contour:
         status = np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA))
         return Reading(lower, upper, status), done
 
-    @property
-    def components(self) -> int:
-        """Of all mixtures of the first cell together."""
-        return sum(int(n.sum()) for n in self._job(0).columns[2:4])
+    def components(self, cell: int) -> int:
+        """Of all mixtures of a cell together."""
+        return sum(int(n.sum()) for n in self._job(cell).columns[2:4])
 
     @cached
     def _columns(self) -> list[Run] | None:

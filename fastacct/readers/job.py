@@ -232,6 +232,8 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity])):
             lower[piece], upper[piece], status[piece] = found[0].lower, found[0].upper, found[0].status
             piece = piece[~found[1] | at_zero[piece]]
+        if found and line and np.isfinite(upper[piece]).all() and line.components(cell) > _MANY:
+            return start + 1
         if not piece.size:
             return start + 1
         reader = readers()[cell]
@@ -312,7 +314,7 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
         asked = Ask(ask.quantity, np.array(target), (), ask.relation, only_upper=True)
         instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper), upper[at])
         is_nothing = ask.quantity == "delta" and instead[i] < _NO_GRID
-        if is_nothing or Contour.of(job.decompose(ask.relation), ask.relation).components > _MANY:
+        if is_nothing or Contour.of(job.decompose(ask.relation), ask.relation).components(0) > _MANY:
             continue
         few = _EXACTLY._replace(by_divergences=len(next(job.cells())) <= _FEW_KINDS)
         other = _readers(job, ask.relation, few)[0].answer(ask.quantity, target)

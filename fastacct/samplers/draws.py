@@ -33,11 +33,13 @@ from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import replaced_divergence
 
-__all__ = ["MAX_COMPONENTS", "Counts", "binomial", "contributed", "hypergeometric", "swapped"]
+__all__ = ["MAX_COMPONENTS", "MOST", "Counts", "binomial", "contributed", "hypergeometric", "swapped"]
 __all__ += ["swapped_divergence"]
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
+MOST: Final = 1e100
+"""A noise multiplier as which more counts, from above: squares of more are no numbers."""
 _SMALLEST: Final = 1e-290
 """Of the weights of a mixture."""
 _LEFT_OVER: Final = Decimal("1e-40")
@@ -46,7 +48,7 @@ _FEW: Final = 24
 """Members of a group of which no count is left out."""
 _FINE: Final = 512
 """Counts before those that matter least are merged."""
-_MOST: Final = 1e5
+_MOST_DRAWN: Final = 2e4
 """Expected number of members drawn, beyond which the group counts as drawn altogether."""
 
 Parts = tuple[tuple[float, float], ...]
@@ -65,7 +67,7 @@ def binomial(size: int, rate: float, records: int = 1) -> Counts:
     """Of `size` draws, each with the probability rate / records."""
     with localcontext(Context(prec=60, Emin=-(10**15), Emax=10**15)):
         q = Decimal(rate) / records
-        if size * q > _MOST or q >= 1:
+        if size * q > _MOST_DRAWN or q >= 1:
             return Counts(((1.0, float(size)),), None if q < 1 else ((1.0, float(size)),))
         odds = q / (1 - q)
         return _counts((1 - q) ** size, lambda k: (size - k) * odds / (k + 1), size)
@@ -76,7 +78,7 @@ def hypergeometric(size: int, batch: int, records: int) -> Counts:
     """Of a group of `size` of the `records`, in a batch of so many; size + batch <= records."""
     few, many = min(size, batch), max(size, batch)
     with localcontext(Context(prec=60, Emin=-(10**15), Emax=10**15)):
-        if Decimal(few) * many / records > _MOST or few > _MOST:
+        if Decimal(few) * many / records > _MOST_DRAWN or few > _MOST_DRAWN:
             return Counts(((1.0, float(few)),), None)
         first = Decimal(1)
         for i in range(few):
@@ -120,6 +122,10 @@ def _both(counts: Counts, pair: Callable[[Parts], Pair]) -> Pair:
 
 def contributed(noise: float, counts: Counts, relation: Relation) -> Pair:
     """Of a group whose members contribute to a sum as often as they are drawn."""
+
+    if noise > MOST:
+        above = contributed(MOST, counts, relation)
+        return Apart(above.above if isinstance(above, Apart) else above, NOTHING)
 
     def pair(parts: Parts) -> Pair:
         q = tuple((weight, -k) for weight, k in parts) if relation == "replace_one" else ((1.0, 0.0),)
