@@ -341,6 +341,30 @@ def test_all_steps_are_no_choice_and_one_is_the_exact_one():
     assert upper == fa.epsilon(fa.Gaussian(2.0).allocation(3) * 2, delta=1e-5)
 
 
+def test_blocks_of_steps_are_as_even_as_can_be():
+    blocks = fa.Gaussian(2.0).allocation(7, selected=3).decompose("remove")
+    assert dict(blocks) == {fa.Gaussian(2.0).allocation(2): 2, fa.Gaussian(2.0).allocation(3): 1}
+
+
+@pytest.mark.parametrize(("relation", "noise"), [("zero_out", 1.5), ("replace_one", 0.75)])
+def test_shuffled_batches_are_at_least_random_allocation(relation, noise):
+    lower, upper, _ = fa.epsilon_bounds(fa.Gaussian(1.5).shuffled(50) * 3, delta=1e-6, neighbors=relation)
+    assert lower == pytest.approx(fa.epsilon(fa.Gaussian(noise).allocation(50) * 3, delta=1e-6), rel=1e-8)
+    assert upper == pytest.approx(fa.epsilon(fa.Gaussian(1.5) * 3, delta=1e-6, neighbors=relation), rel=1e-12)
+
+
+def test_counts_that_are_moved_to_all_are_not_claimed_from_below():
+    counts = draws.binomial(100, 1e-3)
+    pair = draws.contributed(1.0, counts, "remove")
+    assert pair.above.as_mixture().p == counts.above
+    assert pair.below.as_mixture().p == counts.below
+    assert counts.above[-1][1] == 100.0
+    assert counts.below[-1][1] < 30.0
+    lower, upper, _ = fa.delta_bounds(fa.Gaussian(1.0).poisson(1e-3, draws=100), epsilon=2000.0, neighbors="remove")
+    assert lower < 1e-100  # so often a record is drawn with probability 1e-164
+    assert upper < 1e-40
+
+
 # -- fastacct.dpsgd ----------------------------------------------------------------------------------------------------
 
 RUN = {"records": 1000, "batch_size": 10}
@@ -371,6 +395,14 @@ def test_noise_multipliers_of_every_sampler_meet_the_target(named, job):
     noise = fa.dpsgd.noise_multiplier(epsilon=2.0, delta=1e-5, **RUN, **named)
     assert fa.dpsgd.epsilon(noise_multiplier=noise, delta=1e-5, **RUN, **named) <= 2.0
     assert fa.dpsgd.epsilon(noise_multiplier=noise * (1 - 1e-6), delta=1e-5, **RUN, **named) > 2.0
+
+
+def test_an_allocation_has_whole_batches_and_an_order_a_smaller_last_one():
+    run = {"noise_multiplier": 2.0, "records": 1000, "batch_size": 30, "epochs": 2, "delta": 1e-5}
+    found = fa.dpsgd.epsilon(**run, sampling="allocation")
+    assert found == fa.epsilon(fa.Gaussian(2.0).allocation(33) * 2, delta=1e-5)
+    found = fa.dpsgd.epsilon_bounds(**run, sampling="shuffled", neighbors="zero_out")
+    assert found == fa.epsilon_bounds(fa.Gaussian(2.0).shuffled(34) * 2, delta=1e-5, neighbors="zero_out")
 
 
 def test_arrays_are_cells_of_their_own():
