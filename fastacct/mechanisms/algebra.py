@@ -26,7 +26,7 @@ from fastacct.mechanisms.base import Count, Divergence, Refusals, SampledGaussia
 from fastacct.mechanisms.process import DeltaOf, Process
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
-__all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
+__all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process", "noise_of"]
 
 _SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _WHY: Final = ("no_group", "no_sample")
@@ -247,10 +247,8 @@ class PoissonSampled(Mechanism):
         super().__post_init__()
 
     relations = _inner("sample_relations")
-    tight = _inner("tight")
-    has_losses = _inner("has_losses")
+    tight, has_losses, has_groups = _inner("tight"), _inner("has_losses"), _inner("has_groups")
     is_gaussian = _inner("is_gaussian_sampled")
-    has_groups = _inner("has_groups")
 
     def decompose(self, relation: Relation) -> Process | None:
         """The sample of the one release that the mechanism is; a composition is sampled as a whole."""
@@ -342,8 +340,7 @@ class Grouped(Mechanism):
             for relation in self.mechanism.relations[:1]:
                 self.decompose(relation)  # refuses here what is not known
 
-    relations = _inner("relations")
-    is_local = _inner("is_local")
+    relations, is_local = _inner("relations"), _inner("is_local")
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
@@ -390,3 +387,13 @@ class Grouped(Mechanism):
 
     def __repr__(self) -> str:
         return f"{self.mechanism!r}.group({self.size})"
+
+
+def noise_of(mechanism: Mechanism) -> Cells:
+    """The noise multiplier of a plain Gaussian, or a refusal."""
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
+    one = mechanism.sampled_gaussian("remove") if mechanism.has_batches else None
+    if one is None:
+        raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {mechanism!r}")
+    return one.noise

@@ -14,13 +14,13 @@ from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.algebra import Mechanism, Process, noise_of
 from fastacct.mechanisms.base import parameter, plain
 from fastacct.samplers.draws import MOST, binomial, hypergeometric, swapped, swapped_divergence
 from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
-__all__ = ["FixedSizeBatch", "TruncatedPoisson", "WithReplacement", "noise_of"]
+__all__ = ["FixedSizeBatch", "TruncatedPoisson", "WithReplacement"]
 
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
@@ -29,16 +29,6 @@ _LEAST: Final = 1e-150
 _RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
 _NO_GROUP: Final = "its members compete for the places of one batch"
 _NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
-
-
-def noise_of(mechanism: Mechanism) -> Cells:
-    """The noise multiplier of a plain Gaussian, or a refusal."""
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
-    one = mechanism.sampled_gaussian("remove") if mechanism.has_batches else None
-    if one is None:
-        raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {mechanism!r}")
-    return one.noise
 
 
 def _moved_by(mechanism: Mechanism, far: Cells) -> Mechanism:

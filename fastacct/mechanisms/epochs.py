@@ -12,9 +12,8 @@ from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals
 from fastacct.core.relations import SAMPLED, Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.algebra import Mechanism, Process, noise_of
 from fastacct.mechanisms.base import Count, parameter, plain
-from fastacct.mechanisms.batches import noise_of
 from fastacct.samplers import allocation
 from fastacct.samplers.draws import MOST
 
