@@ -80,7 +80,8 @@ def _cyclic(noise: Gaussian, given: Given) -> Process:
     inner = _each(lambda q, b: float_above(Fraction(q) * int(b)), rate, bands)
     if np.any(np.asarray(inner) > 1.0 + 1e-15):
         raise ValueError(
-            f"bands = {bands!r}: each group is 1/bands of the records, and sample_rate * bands must be at most 1"
+            f"bands = {bands!r}: each group is 1/bands of the records, and sample_rate * bands must be at most 1, with "
+            f"sample_rate = {rate!r} of all records"
         )
     rounds = _each(lambda steps, b: -(-int(steps) // int(b)), given["steps"], bands)
     return Process({noise.poisson(unwrap(np.minimum(np.asarray(inner), 1.0))): cast("Count", rounds)})
@@ -134,20 +135,17 @@ class Batches(NamedTuple):
     """What fixes them, beside noise, sample rate and steps."""
     bins: str
 
-    def refuse(self, wanted: str) -> None:
-        """Refuse to calibrate what batches are made of."""
-        if wanted == "sample_rate" or (wanted == "steps" and _SAMPLERS[self.kind].is_by_epochs):
-            what = "a batch size is" if wanted == "sample_rate" else "epochs are"
-            raise ValueError(f"sampling = {self.kind!r}: {what} not calibrated; compare noise multipliers of a few")
-
     def process(self, given: Mapping[str, Reals]) -> Process:
         """The run, from noise_multiplier, sample_rate and steps or epochs and what fixes the batches."""
         noise = Gaussian(given["noise_multiplier"])
         return _SAMPLERS[self.kind].process(noise, {**given, "bins": self.bins})
 
 
-def batches_of(run: Mapping[str, object]) -> Batches | None:
-    """How the keywords say that batches are drawn; None where they are Poisson samples."""
+def batches_of(run: Mapping[str, object], wanted: str = "") -> Batches | None:
+    """How the keywords say that batches are drawn; None where they are Poisson samples.
+
+    What batches are made of is not `wanted`: it is not calibrated.
+    """
     kind = as_choice("sampling", run.get("sampling", "poisson"), SAMPLINGS)
     for name, kinds in _TAKEN.items():
         if run.get(name) is not None and kind not in kinds:
@@ -155,10 +153,13 @@ def batches_of(run: Mapping[str, object]) -> Batches | None:
     if kind == "poisson":
         return None
     one = _SAMPLERS[kind]
-    if missing := [name for name in one.needs if run.get(name) is None]:
-        raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
+    if wanted == "sample_rate" or (wanted == "steps" and one.is_by_epochs):
+        what = "a batch size is" if wanted == "sample_rate" else "epochs are"
+        raise ValueError(f"sampling = {kind!r}: {what} not calibrated; compare noise multipliers of a few")
     if one.is_by_epochs and run.get("steps") is not None:
         raise TypeError(f"sampling = {kind!r}: give epochs, not steps")
+    if missing := [name for name in one.needs if run.get(name) is None]:
+        raise TypeError(f"sampling = {kind!r} needs {', '.join(missing)}; other keywords do not fix the batches")
     bins = as_choice("bins", run.get("bins") or "fresh", _BINS)
     names = [name for name in (*one.needs, *one.takes) if run.get(name) is not None and name != "bins"]
     cells = {name: as_cells(name, cast("Any", run[name]), _DOMAINS.get(name)) for name in names}

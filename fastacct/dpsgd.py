@@ -97,7 +97,8 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
         * "truncated": Poisson samples, cut to at most `at_most` records.
         * "cyclic": in step i a Poisson sample from group i mod `bands` of the records; batch_size is its expected size.
         * "allocation": each record in one random step of the floor(records / batch_size) of each of `epochs`, or in
-          `selected` of the floor(selected * records / batch_size); bins="persistent": in the same ones of all epochs.
+          `selected` of the floor(selected * records / batch_size): an epoch has `selected` passes then.
+          bins="persistent": in the same steps of all epochs.
         * "shuffled": one random order of the records in each of `epochs`, or with bins="persistent" in all of them.
     accountant, neighbors, threads
         As in `fastacct.epsilon`.  "replace_one" exchanges a record: `Exact()`, `RDP()` and `PLD()` cover it, slowly.
@@ -330,8 +331,7 @@ def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells
     refused(run, (wanted,), "{} is what this function computes: do not give it")
     refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
     target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
-    if (batches := batches_of(run)) is not None:
-        batches.refuse(wanted)
+    batches = batches_of(run, wanted)
     known = parameters(run, wanted)
     shape = common_shape(target | known)
     is_half = batches is not None and batches.kind == "fixed_size" and relation not in ("replace_one", "zero_out")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
 
-from fastacct.batching import batches_of
+from fastacct.batching import COMPANIONS, batches_of
 from fastacct.core.inputs import (
     MAX_STEPS,
     Cells,
@@ -149,15 +149,16 @@ class _Steps(Process):
 def process_of(run: Run) -> Process:
     """The process that the keywords describe."""
     history = run.get("history")
-    beside = () if history is None else (*PARAMETERS, "batch_size", "epochs", "sampling")
+    beside = () if history is None else (*PARAMETERS, "batch_size", "epochs", "sampling", *COMPANIONS)
     refused(run, beside, "give either history or {}, not both")
     if history is not None:
         if run.get("records") is not None:
             as_cells("records", run["records"])
         return of_history(history)
+    batches = batches_of(run)
     found = parameters(run, hint=" (or history=[(noise_multiplier, sample_rate, steps), ...])")
     noise, rate, steps = found.values()
-    if (batches := batches_of(run)) is not None:
+    if batches is not None:
         given = {name: unwrap(cells) for name, cells in (found | batches.cells).items()}
         return batches.process(given)
     return _Steps(Sampled([noise], [rate], [steps], common_shape(found)))

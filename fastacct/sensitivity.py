@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastacct.core.inputs import COUNT, POSITIVE, Cells, Domain, as_choice, as_number
 from fastacct.core.relations import Relation, Replaced, as_relation
@@ -103,7 +104,7 @@ def top_k(k: int, *, norm: Norm = "l2", neighbors: Relation = "add_remove") -> f
 
 
 def matrix(
-    strategy: object,
+    strategy: ArrayLike,
     *,
     participations: int = 1,
     separation: int = 1,
@@ -138,12 +139,15 @@ def matrix(
         int(as_number(name, value, COUNT))
         for name, value in (("participations", participations), ("separation", separation))
     )
+    if np.iscomplexobj(strategy) or np.ma.isMaskedArray(strategy) or np.asarray(strategy).dtype.kind not in "fiu":
+        raise TypeError("strategy must be an array of real numbers, without a mask")
     given = np.asarray(strategy, dtype=np.float64)
     if given.ndim == 1 and steps is None:
         raise TypeError("strategy is 1-D, coefficients of a Toeplitz matrix: give steps, too")
     if given.ndim not in (1, 2) or not given.size or not np.isfinite(given).all():
         raise ValueError(f"strategy must be a 1-D or 2-D array of finite numbers, not of shape {given.shape}")
-    c = given
+    most = float(np.abs(given).max())
+    c = given = given / most if most > 0.0 else given  # squares of what is left are numbers
     if given.ndim == 1:
         n = int(as_number("steps", steps, COUNT))
         below = np.subtract.outer(np.arange(n), np.arange(n))
@@ -163,7 +167,7 @@ def matrix(
         square = float(_separated(inner.diagonal()[None, :], k, b)[0])
     else:
         square = float(_separated(_separated(inner, k, b)[None, :], k, b)[0])
-    value = math.sqrt(square) * (1.0 + (n + len(c) + 8) * unit)
+    value = math.sqrt(square) * most * (1.0 + (n + len(c) + 16) * unit)
     return _under(neighbors, value * moved_by(as_relation(neighbors)))
 
 

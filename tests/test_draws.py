@@ -433,7 +433,13 @@ def test_arrays_are_cells_of_their_own():
         (lambda: run_with("shuffle", epochs=1), "did you mean 'shuffled'"),
         (lambda: run_with("truncated", steps=1), "needs at_most"),
         (lambda: run_with("poisson", steps=1, at_most=3), "at_most is for sampling = 'truncated'"),
-        (lambda: run_with("allocation", steps=1, epochs=None), "needs epochs"),
+        (lambda: run_with("allocation", epochs=None), "needs epochs"),
+        (lambda: run_with("allocation", steps=1), "give epochs, not steps"),
+        (lambda: fa.dpsgd.steps(epsilon=1.0, delta=1e-5, noise_multiplier=1.0, records=9, batch_size=3,
+                                sampling="allocation"), "epochs are not calibrated"),
+        (lambda: fa.dpsgd.epsilon(history=[(1.0, 0.01, 100)], delta=1e-5, bands=4), "either history or bands"),
+        (lambda: fa.sweep(noise_multiplier=1.0, sample_rate=0.01, steps=9, delta=1e-5, sampling="cyclic", bands=[4, 8]),
+         "bands is the same in all cells"),
         (lambda: run_with("cyclic", steps=1, bands=101), "bands = 101.0: each group is 1/bands"),
         (lambda: run_with("allocation", epochs=1, bins="old"), "bins = 'old' is not one of"),
         (lambda: run_with("allocation", epochs=1.5), "epochs = 1.5"),
@@ -558,6 +564,8 @@ def test_no_participation_is_above_the_sensitivity(kind, epochs):
         assert truth <= found
         if (kind == "not negative" and (epochs or k == 1)) or kind in ("banded", "toeplitz"):
             assert found <= truth * (1 + 1e-12)
+    for scale in (1e-170, 1e200):
+        assert fa.sensitivity.matrix(c * scale) == pytest.approx(fa.sensitivity.matrix(c) * scale, rel=1e-14)
     twice = fa.sensitivity.matrix(c, neighbors="replace_one")
     assert twice == 2 * fa.sensitivity.matrix(c)
 
@@ -582,6 +590,8 @@ def test_banded_factorization_is_a_poisson_sample_in_each_round():
         (lambda: fa.sensitivity.matrix([[1.0, math.nan]]), "finite numbers"),
         (lambda: fa.sensitivity.matrix(np.eye(3), steps=4), "the strategy has 3 columns"),
         (lambda: fa.sensitivity.matrix(np.eye(3), participations=0), "participations = 0"),
+        (lambda: fa.sensitivity.matrix(1j * np.eye(3)), "real numbers"),
+        (lambda: fa.sensitivity.matrix([["3"]]), "real numbers"),
     ],
 )
 def test_strategies_that_are_none_are_refused(call, said):

@@ -10,10 +10,11 @@ import fastacct as fa
 from fastacct.__main__ import main
 from fastacct.loaders import LOADERS
 
-RUN = {"noise_multiplier": 2.0, "records": 1000, "batch_size": 10, "epochs": 2, "delta": 1e-5}
 ASKED = [
     ("torch.utils.data.DataLoader", {"shuffle": True}, "shuffled"),
-    ("torch.utils.data.DataLoader", {"shuffle": True, "drop_last": True, "distributed": True}, "shuffled"),
+    ("torch.utils.data.DataLoader", {"shuffle": True, "distributed": True, "padded": False}, "shuffled"),
+    ("torch.utils.data.DataLoader", {"shuffle": True, "distributed": True}, None),
+    ("torch.utils.data.DataLoader", {"distributed": True}, None),
     ("torch.utils.data.DataLoader", {}, None),
     ("torch.utils.data.DataLoader", {"replacement": True}, "with_replacement"),
     ("opacus", {}, "poisson"),
@@ -21,13 +22,18 @@ ASKED = [
     ("tf.data", {"shuffle": True}, None),
     ("tf.data", {"shuffle": True, "full_buffer": True}, "shuffled"),
     ("tf.data", {"shuffle": True, "full_buffer": True, "reshuffle_each_iteration": False}, "shuffled"),
-    ("grain", {"shuffle": True}, "shuffled"),
+    ("grain", {"shuffle": True, "repeat_before_batch": False}, "shuffled"),
     ("jax_privacy.CyclicPoissonSampling", {}, "poisson"),
     ("jax_privacy.CyclicPoissonSampling", {"cycle_length": 4}, "cyclic"),
-    ("jax_privacy.CyclicPoissonSampling", {"cycle_length": 4, "equal_split": True}, "cyclic"),
+    ("jax_privacy.CyclicPoissonSampling", {"cycle_length": 4, "equal_split": False}, "cyclic"),
     ("jax_privacy.CyclicPoissonSampling", {"truncated": True}, "truncated"),
     ("jax_privacy.BallsInBinsSampling", {}, "allocation"),
+    ("jax_privacy.RandomAllocationSampling", {}, "allocation"),
+    ("jax_privacy.FixedBatchSampling", {}, "fixed_size"),
+    ("jax_privacy.FixedBatchSampling", {"replace": True}, "with_replacement"),
 ]
+NAMES = {"fa": fa, "s": 2.0, "n": 1000, "b": 10, "e": 2, "d": 1e-5, "m": 14, "t": 20, "k": 2, "rounds": 3}
+NAMES |= {"loader": range(100), "sampling_prob": 0.01, "iterations": 50, "cycle_length": 4}
 
 
 @pytest.mark.parametrize(("loader", "settings", "sampling"), ASKED, ids=str)
@@ -35,22 +41,31 @@ def test_calls_run_under_each_relation_that_is_named(loader, settings, sampling)
     guide = fa.loader_guide(loader, **settings)
     assert guide.sampling == sampling
     assert guide.call in str(guide)
-    names = {"fa": fa, "run": RUN, "s": 2.0, "e": 2, "d": 1e-5, "m": 14}
-    first = eval(guide.call, names)
-    assert 0.0 < first < 100.0
-    for relation in guide.neighbors:
-        call = guide.call.split(", neighbors")[0].rstrip(")") + f', neighbors="{relation}")'
-        assert eval(call, names) > 0.0
-    for relation in {"add_remove", "replace_one"} - {*guide.neighbors}:
-        if sampling == "allocation" or sampling == "shuffled":
+    found = eval(guide.call, NAMES)
+    plain = guide.call.split(", neighbors")[0].rstrip(")")
+    open_ = plain.count("(") - plain.count(")") - 1
+    for i, relation in enumerate(guide.neighbors):
+        value = eval(f'{plain}{")" * open_}, neighbors="{relation}")', NAMES)
+        assert 0.0 < value < 100.0
+        assert i > 0 or value == found
+    if sampling in ("allocation", "shuffled"):
+        for relation in {"add_remove", "replace_one"} - {*guide.neighbors}:
             with pytest.raises(ValueError, match="supported"):
-                eval(guide.call.split(", neighbors")[0].rstrip(")") + f', neighbors="{relation}")', names)
+                eval(f'{plain}{")" * open_}, neighbors="{relation}")', NAMES)
+
+
+def test_a_record_that_comes_twice_counts_twice():
+    guide = fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, distributed=True)
+    assert eval(guide.call, NAMES) == fa.epsilon(fa.Gaussian(1.0) * 2, delta=1e-5, neighbors="zero_out")
 
 
 def test_what_has_no_number_says_so():
     for guide in (
         fa.loader_guide("torch.utils.data.DataLoader", weighted=True),
         fa.loader_guide("jax_privacy.CyclicPoissonSampling", truncated=True, cycle_length=2),
+        fa.loader_guide("grain", shuffle=True),
+        fa.loader_guide("tf.data", shuffle=True, full_buffer=True, repeat_before_batch=True),
+        fa.loader_guide("jax_privacy.BMinSepSampling"),
     ):
         assert guide.sampling is None
         assert guide.neighbors == ()
@@ -64,6 +79,7 @@ def test_what_has_no_number_says_so():
         (lambda: fa.loader_guide("opacus", shuffle=True), "known: poisson_sampling"),
         (lambda: fa.loader_guide("grain", shuffle=1), "shuffle must be True or False, not 1"),
         (lambda: fa.loader_guide("jax_privacy.CyclicPoissonSampling", cycle_length=0), "a whole number from 1"),
+        (lambda: fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, weighted=True), "has one sampler"),
     ],
 )
 def test_mistakes_are_named(call, said):

@@ -68,6 +68,8 @@ def of_bracket(bracket: Bracket, orders: Cells) -> Cells:
 
 def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
     """The larger direction of a relation; inf where the losses are too extreme for a grid."""
+    if (own := pair.divergence(orders)) is not None:
+        return own
     if isinstance(pair, Apart):
         pair = pair.above
     if pair.is_nothing:

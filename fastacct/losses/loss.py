@@ -177,6 +177,10 @@ class Pair:
         """The loss as data, where this pair has a form of its own for it."""
         return None
 
+    def divergence(self, orders: Cells) -> Cells | None:
+        """Bounds of its Rényi divergences, the larger direction, where this pair has some of its own."""
+        return None
+
     def one_release(self, direction: Direction) -> Answers | None:
         """What answers of one release, where this pair has a reader of its own for it."""
         return None
@@ -209,14 +213,21 @@ class Apart(Pair):
     @cached
     def remove(self) -> Bracket:
         """P against Q."""
-        return Bracket(self.above.remove.upper, self.below.remove.lower, is_apart=True)
+        return self._side("remove")
 
     @cached
     def add(self) -> Bracket:
         """Q against P."""
         if self.is_mirrored:
             return self.remove
-        return Bracket(self.above.add.upper, self.below.add.lower, is_apart=True)
+        return self._side("add")
+
+    def _side(self, direction: Direction) -> Bracket:
+        try:
+            lower = self.below.side(direction).lower
+        except OutOfReachError:  # of what is data for a line alone
+            lower = NOTHING.remove.lower
+        return Bracket(self.above.side(direction).upper, lower, is_apart=True)
 
     @property
     def is_mirrored(self) -> bool:

@@ -16,7 +16,7 @@ from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process, noise_of
 from fastacct.mechanisms.base import parameter, plain
-from fastacct.samplers.draws import MOST, binomial, hypergeometric, swapped, swapped_divergence
+from fastacct.samplers.draws import MOST, binomial, hypergeometric, swapped
 from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
@@ -184,12 +184,6 @@ class WithReplacement(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_S
             far = draws * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
             return _from_above(MixturePair(Mixture(min(noise, MOST), ((1.0, far),))))
         return swapped(noise, binomial(draws, float(size), records), relation)
-
-    def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(noise_of(self.mechanism))
-        if not _keeps_its_place(relation) or draws == 0 or records == 1 or not _LEAST < noise < MOST:
-            return super().divergence(orders, relation)
-        return swapped_divergence(noise, binomial(draws, 1.0, records), orders)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if noise_of(self.mechanism) == math.inf or self.draws == 0.0 else math.inf

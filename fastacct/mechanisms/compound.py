@@ -122,7 +122,8 @@ class BandMF(Mechanism, relations=ALL):
     **Guarantee.** The records are in `bands` groups, fixed without looking at the data; step i takes a Poisson sample
     of group i mod bands.  The strategy matrix is lower triangular with so many bands, its columns have norm at most
     `column_norm`.  Participations of a record do not overlap then: it is a Poisson sample in each of ceil(steps /
-    bands) rounds, exactly.  Groups of equal size depend on the number of records: zero_out or replace_one.
+    bands) rounds; exact where all columns have this norm.  Groups of equal size depend on the number of records: ask
+    for zero_out or replace_one then.
 
     Examples
     --------

@@ -34,7 +34,6 @@ from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_
 from fastacct.samplers.fixed_size import replaced_divergence
 
 __all__ = ["MAX_COMPONENTS", "MOST", "Counts", "binomial", "contributed", "hypergeometric", "swapped"]
-__all__ += ["swapped_divergence"]
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
@@ -146,16 +145,25 @@ def swapped(noise: float, counts: Counts, relation: Relation) -> Pair:
     rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
     pieces = symmetric_pieces if rate < 1.0 else sampled_pieces
     shares = [(weight / rate, pieces(mu, rate)) for weight, mu in some]
-    return Apart(PiecesPair(drawn(shares, lost)), below.below if isinstance(below, Apart) else below)
+    least = below.below if isinstance(below, Apart) else below
+    return _Swapped(noise, counts, PiecesPair(drawn(shares, lost)), least)
 
 
-def swapped_divergence(noise: float, counts: Counts, orders: Cells) -> Cells:
-    """Rényi divergence of a group that is replaced or zeroed out, from above: how many are drawn is revealed."""
-    some = [(weight, k) for weight, k in counts.above if k > 0.0]
-    rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
-    parts = []
-    for weight, k in some:
-        removed = of_sampled_gaussian(np.asarray(0.5 * noise / k), np.asarray(rate), orders)
-        found = replaced_divergence(noise / k, rate, orders, removed) if rate < 1.0 else removed
-        parts.append((weight / rate, found))
-    return mean_of(orders, parts) * (1.0 + 1e-14)
+class _Swapped(Apart):
+    """Of a group that is replaced or zeroed out: how many of it are drawn is revealed from above."""
+
+    def __init__(self, noise: float, counts: Counts, above: Pair, below: Pair) -> None:
+        super().__init__(above, below)
+        self._noise = noise
+        self._counts = counts
+
+    def divergence(self, orders: Cells) -> Cells:
+        """The mean of those of a record that takes another one's place, at each count."""
+        some = [(weight, k) for weight, k in self._counts.above if k > 0.0]
+        rate = min(math.fsum(weight for weight, _ in some) * (1.0 + 4e-16), 1.0)
+        parts = []
+        for weight, k in some:
+            removed = of_sampled_gaussian(np.asarray(0.5 * self._noise / k), np.asarray(rate), orders)
+            found = replaced_divergence(self._noise / k, rate, orders, removed) if rate < 1.0 else removed
+            parts.append((weight / rate, found))
+        return mean_of(orders, parts) * (1.0 + 1e-14)

@@ -176,6 +176,9 @@ def sweep(
         raise TypeError('records is for batch_size and for a delta such as "1/n"')
     chosen = accountant if accountant is not None else RDP() if quantity == "rdp" else Exact()
     beside = {"at_most": at_most, "bands": bands, "bins": bins, "selected": selected}
+    for name, value in beside.items():
+        if value is not None and np.ndim(value) > 0:
+            raise TypeError(f"{name} is the same in all cells of a sweep: give one value")
     batches = {"sampling": sampling} | {name: value for name, value in beside.items() if value is not None}
     plan = Sweep(quantity, axes, words, chosen, as_relation(neighbors), bounds, threads, client, batches)
     ends = [np.unique([axis.min(), axis.max()]) for axis in axes.values()]  # no cell is more extreme than these
