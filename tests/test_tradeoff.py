@@ -293,7 +293,7 @@ REFUSED = [
     (lambda: tradeoff("run", 0.1), r"job must be a mechanism or a process"),
     (lambda: tradeoff(RUN, 0.1, neighbors="both"), r"neighbors = 'both' is not one of"),
     (lambda: tradeoff(RUN, 0.1, envelope=True), r"envelope must be one of 'pointwise', 'convex'"),
-    (lambda: tradeoff(RUN.group(2), 0.1, neighbors="replace_one"), r"neighbors = 'replace_one' is not supported"),
+    (lambda: tradeoff(RUN.group(2), 0.1, neighbors="both"), r"neighbors = 'both' is not one of"),
     (lambda: tradeoff(Gaussian([1.0, 2.0]), [0.1, 0.2, 0.3]), r"job \(2,\), fpr \(3,\)"),
 ]
 

@@ -104,7 +104,8 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     sides, lost, most = [], 0.0, 10.0**-hardly
     for side in (pair.p, pair.q):
         gone, far = 0.0, (_FAR if hardly == _HARDLY else _NEARER) * pair.noise
-        kept = sorted(side, key=_distance)
+        kept = list(side)
+        kept.sort(key=_distance)
         while len(kept) > 1 and abs(kept[-1][1]) > far and gone + kept[-1][0] <= most:
             gone += kept.pop()[0]
         sides.append(tuple(kept) if gone else side)
