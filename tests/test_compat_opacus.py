@@ -252,3 +252,29 @@ def test_no_history_is_below_one_of_its_blocks(history):
     for noise, rate, steps in history:
         least = fa.dpsgd.epsilon_lower(noise_multiplier=noise, sample_rate=rate, steps=steps, delta=1e-5)
         assert whole.get_epsilon(delta=1e-5) >= least > 0.0
+
+
+def test_accumulated_batches_are_samples_of_their_own():
+    """A record may be in several of the Poisson batches whose gradients one noisy step adds up."""
+
+    class Optimizer:
+        noise_multiplier = 1.0
+        accumulated_iterations = 4
+
+    accountant = fast.FastAccountant()
+    record = accountant.get_optimizer_hook_fn(0.05)
+    for _ in range(200):
+        record(Optimizer())
+    assert accountant.history == [(1.0, 0.05, 200, 4)]
+    exact = fa.epsilon(fa.Gaussian(1.0).poisson(0.05, draws=4) * 200, delta=1e-5)
+    assert accountant.get_epsilon(1e-5) == exact > 25.0
+    assert fa.dpsgd.epsilon(noise_multiplier=1.0, sample_rate=0.2, steps=200, delta=1e-5) < 22.0
+    again = fast.FastAccountant()
+    again.load_state_dict(accountant.state_dict())
+    assert again.get_epsilon(1e-5) == exact
+    Optimizer.accumulated_iterations = 1
+    record(Optimizer())
+    assert accountant.history[-1] == (1.0, 0.05, 1)
+    assert accountant.get_epsilon(1e-5) > exact
+    with pytest.raises(ValueError, match="out of range"):
+        again.load_state_dict({"history": [(1.0, 0.05, 200, 0)], "mechanism": "fastacct"})
