@@ -290,7 +290,7 @@ def run_with(sampling):
         (lambda: fa.Gaussian(1.0).poisson(0.1, at_most=1, records=10).group(2), "compete for the places"),
         (lambda: run_with("x"), "sampling = 'x' is not one of"),
         (lambda: fa.dpsgd.sample_rate(epsilon=1.0, delta=1e-5, noise_multiplier=1.0, steps=5, records=9,
-                                      sampling="fixed_size"), "batch_size"),
+                                      sampling="fixed_size"), "a batch size is not calibrated"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_refused_by_name(call, said):
