@@ -298,6 +298,20 @@ def test_what_is_left_out_on_the_other_side_is_not_lost_either():
     assert fa.epsilon(many * 10**12, delta=1e-20, neighbors="add") > 100.0
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_what_both_sides_have_far_out_is_not_left_out_of_one(rate):
+    """The sample of a pair whose Q reaches far to the left: P has it there, too, and the loss increases as before."""
+    pair = fa.GaussianMixture(1.0, p=[(0.9, 0.0), (0.1, 1.0)], q=[(1.0 - 1e-32, 0.0), (1e-32, -60.0)])
+    plain = fa.GaussianMixture(1.0, p=[(0.9, 0.0), (0.1, 1.0)])
+    for way in ("remove", "add"):
+        found, other = (fa.epsilon_bounds(one.poisson(rate) * 20, delta=1e-5, neighbors=way) for one in (pair, plain))
+        assert found.upper == pytest.approx(other.upper, rel=1e-6)
+        assert found.lower <= other.upper
+        lower, upper, _ = fa.delta_bounds(pair.poisson(rate) * 20, epsilon=200.0, neighbors=way)
+        assert lower <= 20e-32
+        assert upper < 1e-10
+
+
 def test_targets_of_one_call_do_not_change_each_other():
     job = fa.Gaussian(0.3).poisson(1e-4).group(20) * 100
     assert fa.epsilon(job, delta=[1e-2, 1e-9, 1e-20])[1] == fa.epsilon(job, delta=1e-9)

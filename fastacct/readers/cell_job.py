@@ -100,15 +100,16 @@ class CellJob(NamedTuple):
 
 
 def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
-    """A pair without the components that are far out and hardly ever drawn, and their weight, on the heavier side."""
+    """A pair without the components that are far out and hardly ever drawn, and their weight, on the heavier side: of P
+    on the right, of Q on the left, where the other side has none, so that the loss still increases."""
     sides, lost, most = [], 0.0, 10.0**-hardly
-    for side in (pair.p, pair.q):
-        gone, far = 0.0, (_FAR if hardly == _HARDLY else _NEARER) * pair.noise
-        kept = list(side)
-        kept.sort(key=_distance)
-        while len(kept) > 1 and abs(kept[-1][1]) > far and gone + kept[-1][0] <= most:
+    far = (_FAR if hardly == _HARDLY else _NEARER) * pair.noise
+    for side, other, out in ((pair.p, pair.q, 1.0), (pair.q, pair.p, -1.0)):
+        gone, shared, kept = 0.0, {mean for _, mean in other}, list(side)
+        kept.sort(key=_mean, reverse=out < 0.0)
+        while len(kept) > 1 and out * kept[-1][1] > far and kept[-1][1] not in shared and gone + kept[-1][0] <= most:
             gone += kept.pop()[0]
-        sides.append(tuple(kept) if gone else side)
+        sides.append(tuple(part for part in side if out * part[1] <= out * kept[-1][1]) if gone else side)
         lost = max(lost, gone * (1.0 + len(side) * _ULP))
     return pair._replace(p=sides[0], q=sides[1]), lost
 
@@ -117,8 +118,8 @@ def _releases(pair: Mixture) -> bool:
     return not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1
 
 
-def _distance(part: tuple[float, float]) -> float:
-    return abs(part[1])
+def _mean(part: tuple[float, float]) -> float:
+    return part[1]
 
 
 def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:

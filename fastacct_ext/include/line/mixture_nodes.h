@@ -15,9 +15,8 @@
 /* log of the size and of the slope */
 FA_FUNC void fa_mix_lay(const fa_pair *m, fa_cap_nodes *s)
 {
-    double *l = s->sum.lr, *gross = s->gross, *moved = s->moved, *spread = s->spread, *b = s->large_i,
-           *rough = s->slip, *more = s->large_r, top_p = m->p_top - m->p_from, top_q = -m->q_low, slope = m->slope,
-           offset = m->offset;
+    double *l = s->sum.lr, *gross = s->gross, *moved = s->moved, *spread = s->spread, *b = s->large_i, *rough = s->slip,
+           *more = s->large_r, top_p = m->p_top - m->p_from, top_q = -m->q_low, slope = m->slope, offset = m->offset;
     int j, n = s->sum.n;
     fa_mix_side(m->n_p, m->p_mean, m->p_log, m->inv_var, n, s->z, s->scratch, s->scratch2, l, moved, rough);
     fa_mix_side(m->n_q, m->q_mean, m->q_log, m->inv_var, n, s->z, s->scratch, s->scratch2, gross, b, more);
@@ -45,7 +44,7 @@ FA_FUNC int fa_mix_fill(const fa_cap_block *block, fa_cap_nodes *s, double h, do
            unit = log(step / block->sigma) - FA_LOG_SQRT_2PI + block->pair->log_q0;
     double *z, *log_q, *log_w, *weight, *slope, *bend, *x;
     int j, n;
-    if (!(step > 0.0) || !(count < FA_MIX_NODES_MAX - 2 * FA_LANE) || !(fabs(start) < 0x1p28 * step))
+    if (!(step > 0.0) || !(count > 0.0) || !(count < FA_MIX_NODES_MAX - 2 * FA_LANE) || !(fabs(start) < 0x1p28 * step))
         return 0;
     n = ((int)count + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
     if (!fa_cap_nodes_reserve(s, n))
