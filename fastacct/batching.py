@@ -74,10 +74,21 @@ def _truncated(noise: Gaussian, given: Given) -> Process:
     return Process({noise.poisson(given["sample_rate"], **kept): given["steps"]})
 
 
+def _inside(batch: Fraction, group: float) -> float:
+    return float_above(batch / int(group)) if group >= 1.0 else math.inf
+
+
 def _cyclic(noise: Gaussian, given: Given) -> Process:
-    """A record takes part in every round of as many steps as there are groups once at most."""
+    """A record takes part in every round of as many steps as there are groups once at most.
+
+    Groups of whole records may leave some out, and are smaller then: batches of this size draw more of each.
+    """
     rate, bands = given["sample_rate"], given["bands"]
-    inner = _each(lambda q, b: float_above(Fraction(q) * int(b)), rate, bands)
+    if "batch_size" in given:
+        batch, records = given["batch_size"], given["records"]
+        inner = _each(lambda m, n, b: _inside(as_written(m), n // b), batch, records, bands)
+    else:
+        inner = _each(lambda q, b: float_above(Fraction(q) * int(b)), rate, bands)
     if np.any(np.asarray(inner) > 1.0 + 1e-15):
         raise ValueError(
             f"bands = {bands!r}: each group is 1/bands of the records, and sample_rate * bands must be at most 1, with "
@@ -105,6 +116,7 @@ _SAMPLERS: Final = {
     "cyclic": _Sampling(
         ("bands",), _cyclic,
         "step i samples each record of group i mod bands independently, and the groups do not depend on the data",
+        ("batch_size", "records"),
     ),
     "allocation": _Sampling(
         ("batch_size", "records", "epochs"), _epoch("allocation"),

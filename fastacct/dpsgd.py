@@ -95,7 +95,7 @@ def epsilon(*, delta: Delta, **run: Unpack[Run]) -> float | Floats:
 
         * "fixed_size": `batch_size` of the `records`, without replacement; "with_replacement": as many draws.
         * "truncated": Poisson samples, cut to at most `at_most` records.
-        * "cyclic": in step i a Poisson sample from group i mod `bands` of the records; batch_size is its expected size.
+        * "cyclic": in step i a Poisson sample from group i mod `bands` of the records; batch_size is what it expects.
         * "allocation": each record in one random step of the floor(records / batch_size) of each of `epochs`, or in
           `selected` of the floor(selected * records / batch_size): an epoch has `selected` passes then.
           bins="persistent": in the same steps of all epochs.

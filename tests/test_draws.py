@@ -1,8 +1,7 @@
-"""Records that a batch may hold several times, groups of them, and orders of all: every data set of tiny instances, the
-distributions of counts, and how `fastacct.dpsgd` names them."""
+"""Records that a batch may hold several times, groups of them, and orders of all: every data set of tiny instances, and
+the distributions of counts."""
 
 import itertools
-import json
 import math
 from collections import Counter
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
-from fastacct.__main__ import main
 from fastacct.samplers import draws
 
 NOISE, ROUGH = 1.5, 1e-6
@@ -188,6 +186,15 @@ def test_counts_are_hypergeometric_rounded_outwards(size, batch, records):
         lambda k: mp.binomial(size, k) * mp.binomial(records - size, batch - k) / mp.binomial(records, batch),
         few,
     )
+
+
+def test_what_is_left_of_counts_is_not_lost_in_rounding():
+    """Masses fall by 1e-29 from count to count: beyond the third one the difference to 1 has no digits."""
+    counts = draws.binomial(100, 1e-30)
+    with mp.workdps(60):
+        q, beyond = mpf(1e-30), range(len(counts.below), 12)
+        left = mp.fsum(mp.binomial(100, k) * q**k * (1 - q) ** (100 - k) for k in beyond)
+    assert 0 < left <= mpf(counts.above[-1][0])
 
 
 def check_counts(counts, mass, most):
@@ -377,237 +384,3 @@ def test_counts_that_are_moved_to_all_are_not_claimed_from_below():
     lower, upper, _ = fa.delta_bounds(fa.Gaussian(1.0).poisson(1e-3, draws=100), epsilon=2000.0, neighbors="remove")
     assert lower < 1e-100  # so often a record is drawn with probability 1e-164
     assert upper < 1e-40
-
-
-# -- fastacct.dpsgd ----------------------------------------------------------------------------------------------------
-
-RUN = {"records": 1000, "batch_size": 10}
-NAMED = [
-    ({"sampling": "with_replacement", "steps": 50}, fa.Gaussian(2.0).with_replacement(10, 1000) * 50),
-    ({"sampling": "truncated", "at_most": 14, "steps": 50},
-     fa.Gaussian(2.0).poisson(0.01, at_most=14, records=1000) * 50),
-    ({"sampling": "cyclic", "bands": 4, "steps": 50}, fa.Gaussian(2.0).poisson(0.04) * 13),
-    ({"sampling": "allocation", "epochs": 3}, fa.Gaussian(2.0).allocation(100) * 3),
-    ({"sampling": "allocation", "epochs": 3, "selected": 2}, fa.Gaussian(2.0).allocation(200, selected=2) * 3),
-    ({"sampling": "allocation", "epochs": 3, "bins": "persistent"},
-     fa.Gaussian(2.0).allocation(100, epochs=3, bins="persistent") * 1),
-    ({"sampling": "shuffled", "epochs": 3, "neighbors": "zero_out"}, fa.Gaussian(2.0).shuffled(100) * 3),
-    ({"sampling": "shuffled", "epochs": 3, "bins": "persistent", "neighbors": "replace_one"},
-     fa.Gaussian(2.0).shuffled(100, epochs=3, bins="persistent") * 1),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("named", "job"), NAMED, ids=str)
-def test_dpsgd_takes_every_sampler_by_name(named, job):
-    relation = named.get("neighbors", "add_remove")
-    ours = fa.dpsgd.epsilon_bounds(noise_multiplier=2.0, delta=1e-5, **RUN, **named)
-    assert ours == fa.epsilon_bounds(job, delta=1e-5, neighbors=relation)
-
-
-@pytest.mark.parametrize(("named", "job"), NAMED, ids=str)
-def test_noise_multipliers_of_every_sampler_meet_the_target(named, job):
-    noise = fa.dpsgd.noise_multiplier(epsilon=2.0, delta=1e-5, **RUN, **named)
-    assert fa.dpsgd.epsilon(noise_multiplier=noise, delta=1e-5, **RUN, **named) <= 2.0
-    assert fa.dpsgd.epsilon(noise_multiplier=noise * (1 - 1e-6), delta=1e-5, **RUN, **named) > 2.0
-
-
-def test_an_allocation_has_whole_batches_and_an_order_a_smaller_last_one():
-    run = {"noise_multiplier": 2.0, "records": 1000, "batch_size": 30, "epochs": 2, "delta": 1e-5}
-    found = fa.dpsgd.epsilon(**run, sampling="allocation")
-    assert found == fa.epsilon(fa.Gaussian(2.0).allocation(33) * 2, delta=1e-5)
-    found = fa.dpsgd.epsilon_bounds(**run, sampling="shuffled", neighbors="zero_out")
-    assert found == fa.epsilon_bounds(fa.Gaussian(2.0).shuffled(34) * 2, delta=1e-5, neighbors="zero_out")
-
-
-def test_arrays_are_cells_of_their_own():
-    found = fa.dpsgd.epsilon(
-        noise_multiplier=[1.0, 2.0], records=1000, batch_size=[[10], [30]], epochs=2, delta=1e-5, sampling="shuffled",
-        neighbors="zero_out",
-    )  # fmt: skip
-    assert found.shape == (2, 2)
-    assert found[1, 0] == fa.epsilon(fa.Gaussian(1.0).shuffled(34) * 2, delta=1e-5, neighbors="zero_out")
-    most = fa.dpsgd.steps(
-        noise_multiplier=2.0, records=1000, batch_size=10, epsilon=2.0, delta=1e-5, sampling="cyclic", bands=4
-    )
-    assert most % 4 == 0
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: fa.Laplace(1.0).with_replacement(1, 2), "known for Gaussian noise only"),
-        (lambda: fa.Laplace(1.0).shuffled(10), "known for Gaussian noise only"),
-        (lambda: fa.Gaussian(1.0).shuffled(10, epochs=2), 'epochs is for bins="persistent"'),
-        (lambda: fa.Gaussian(1.0).allocation(10, selected=11), "selected = 11.0 exceeds steps = 10.0"),
-        (lambda: fa.Gaussian(1.0).shuffled(10).group(2), "share a step or not"),
-        (lambda: fa.Gaussian(1.0).with_replacement(1, 10).poisson(0.1), "how many records"),
-        (lambda: fa.epsilon(fa.Gaussian(1.0).shuffled(10), delta=1e-5), "supported: 'zero_out', 'replace_one'"),
-        (lambda: fa.Gaussian(1.0).poisson(0.1, at_most=3, records=9, draws=2), "draws = 2: several samples"),
-        (lambda: fa.Gaussian(1.0).poisson(0.1, draws=1.5), "1.5"),
-        (lambda: run_with("shuffle", epochs=1), "did you mean 'shuffled'"),
-        (lambda: run_with("truncated", steps=1), "needs at_most"),
-        (lambda: run_with("poisson", steps=1, at_most=3), "at_most is for sampling = 'truncated'"),
-        (lambda: run_with("allocation", epochs=None), "needs epochs"),
-        (lambda: run_with("allocation", steps=1), "give epochs, not steps"),
-        (lambda: fa.dpsgd.steps(epsilon=1.0, delta=1e-5, noise_multiplier=1.0, records=9, batch_size=3,
-                                sampling="allocation"), "epochs are not calibrated"),
-        (lambda: fa.dpsgd.epsilon(history=[(1.0, 0.01, 100)], delta=1e-5, bands=4), "either history or bands"),
-        (lambda: fa.sweep(noise_multiplier=1.0, sample_rate=0.01, steps=9, delta=1e-5, sampling="cyclic", bands=[4, 8]),
-         "bands is the same in all cells"),
-        (lambda: run_with("cyclic", steps=1, bands=101), "bands = 101.0: each group is 1/bands"),
-        (lambda: run_with("allocation", epochs=1, bins="old"), "bins = 'old' is not one of"),
-        (lambda: run_with("allocation", epochs=1.5), "epochs = 1.5"),
-        (lambda: fa.dpsgd.sample_rate(epsilon=1.0, delta=1e-5, noise_multiplier=1.0, steps=5, records=9, bands=2,
-                                      sampling="cyclic"), "a batch size is not calibrated"),
-    ],
-)  # fmt: skip
-def test_what_is_not_known_is_refused_by_name(call, said):
-    with pytest.raises((ValueError, TypeError), match=said.replace("(", r"\(")):
-        call()
-
-
-def run_with(sampling, **more):
-    return fa.dpsgd.epsilon(noise_multiplier=1.0, delta=1e-5, records=1000, batch_size=10, sampling=sampling, **more)
-
-
-# -- sweeps and the command line -----
-
-
-def test_sweeps_take_every_sampler():
-    pytest.importorskip("xarray")
-    axes = {"noise_multiplier": [1.0, 2.0], "batch_size": 10, "records": 1000, "epochs": [1, 3]}
-    for named in ({"sampling": "allocation"}, {"sampling": "allocation", "bins": "persistent"}, {"sampling": "cyclic",
-                  "bands": 4}, {"sampling": "with_replacement"}):  # fmt: skip
-        grid = fa.sweep(**axes, delta=1e-5, **named).compute()
-        assert grid.attrs["sampler"] == named["sampling"]
-        cell = grid.epsilon.sel(noise_multiplier=2.0, epochs=3).item()
-        assert cell == fa.dpsgd.epsilon(noise_multiplier=2.0, epochs=3, delta=1e-5, **RUN, **named)
-    grid = fa.sweep(
-        records=1000, batch_size=[10, 20], epochs=2, delta=1e-5, epsilon=2.0, sampling="allocation"
-    ).compute()
-    found = fa.dpsgd.noise_multiplier(
-        records=1000, batch_size=20, epochs=2, delta=1e-5, epsilon=2.0, sampling="allocation"
-    )
-    assert grid.noise_multiplier.sel(batch_size=20).item() == found
-    with pytest.raises(TypeError, match="needs at_most"):
-        fa.sweep(**axes, delta=1e-5, sampling="truncated")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--epochs 3 --sampling allocation", "random steps of each epoch"),
-        ("--steps 50 --sampling truncated --at-most 14", "keeps a random at_most"),
-        ("--steps 50 --sampling cyclic --bands 4", "group i mod bands"),
-        ("--epochs 3 --sampling shuffled --neighbors zero_out --bins persistent", "in a random order"),
-        ("--steps 50 --sampling with_replacement", "draws batch_size times"),
-    ],
-)
-def test_the_command_line_names_the_sampler(words, said, capsys):
-    run = "--noise-multiplier 2 --delta 1e-5 --records 1000 --batch-size 10"
-    assert main(["epsilon", *run.split(), *words.split(), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    named = words.split()
-    assert document["sampler"] == named[named.index("--sampling") + 1]
-    keywords = {
-        key.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value
-        for key, value in itertools.pairwise(named)
-        if key.startswith("--")
-    }
-    assert document["epsilon"] == fa.dpsgd.epsilon(noise_multiplier=2.0, delta=1e-5, **RUN, **keywords)
-    assert main(["epsilon", *run.split(), *words.split()]) == 0
-    assert said in capsys.readouterr().out
-    assert main(["noise-multiplier", "--epsilon", "2", *run.split()[2:], *words.split()]) == 0
-
-
-# -- matrices ----------------------------------------------------------------------------------------------------------
-
-ROOT = [math.comb(2 * j, j) / 4.0**j for j in range(8)]
-"""Of the square root of the matrix of prefix sums."""
-SQUARES = [
-    ({"strategy": ROOT, "steps": 8}, 1.718379259109),
-    ({"strategy": ROOT, "steps": 8, "separation": 2, "participations": 4}, 12.758704423904),
-    ({"strategy": ROOT, "steps": 8, "separation": 3, "participations": 2}, 4.619982957840),
-    ({"strategy": ROOT, "steps": 8, "separation": 4, "participations": 2, "epochs": True}, 4.299739122391),
-    ({"strategy": [1.0, 0.5], "steps": 6, "separation": 2, "participations": 3}, 3.75),
-]
-
-
-def lower(coefficients, n):
-    return np.array([[coefficients[i - j] if 0 <= i - j < len(coefficients) else 0.0 for j in range(n)]
-                     for i in range(n)])  # fmt: skip
-
-
-@pytest.mark.parametrize(("asked", "square"), SQUARES, ids=str)
-def test_sensitivities_of_published_matrices(asked, square):
-    assert fa.sensitivity.matrix(**asked) ** 2 == pytest.approx(square, rel=1e-11)
-
-
-def largest(c, k, b, *, epochs=False):
-    """Over all participations and signs of contributions in one dimension."""
-    n, best = c.shape[1], 0.0
-    for size in range(1, k + 1):
-        for chosen in itertools.combinations(range(n), size):
-            gaps = np.diff(chosen)
-            if (gaps != b).any() if epochs else (gaps < b).any():
-                continue
-            for signs in itertools.product((1.0, -1.0), repeat=size - 1):
-                best = max(best, float(np.linalg.norm(c[:, chosen] @ np.array([1.0, *signs]))))
-    return best
-
-
-@pytest.mark.parametrize("epochs", [False, True])
-@pytest.mark.parametrize("kind", ["any", "not negative", "banded", "toeplitz", "rows"])
-def test_no_participation_is_above_the_sensitivity(kind, epochs):
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        n, b, k = int(rng.integers(3, 8)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
-        c = np.tril(rng.normal(size=(n, n)))
-        if kind == "rows":
-            c = rng.normal(size=(n + 2, n))
-        elif kind == "not negative":
-            c = np.abs(c)
-        elif kind == "banded":
-            c = np.abs(np.triu(c, 1 - b))
-        elif kind == "toeplitz":
-            c = lower(np.sort(rng.random(n))[::-1], n)
-        strategy = c[:, 0] if kind == "toeplitz" else c
-        steps = n if kind == "toeplitz" else None
-        found = fa.sensitivity.matrix(strategy, participations=k, separation=b, epochs=epochs, steps=steps)
-        truth = largest(c, k, b, epochs=epochs)
-        assert truth <= found
-        if (kind == "not negative" and (epochs or k == 1)) or kind in ("banded", "toeplitz"):
-            assert found <= truth * (1 + 1e-12)
-    for scale in (1e-170, 1e200):
-        assert fa.sensitivity.matrix(c * scale) == pytest.approx(fa.sensitivity.matrix(c) * scale, rel=1e-14)
-    twice = fa.sensitivity.matrix(c, neighbors="replace_one")
-    assert twice == 2 * fa.sensitivity.matrix(c)
-
-
-def test_banded_factorization_is_a_poisson_sample_in_each_round():
-    run = fa.BandMF(noise_multiplier=4.0, sample_rate=0.32, steps=2052, bands=32)
-    for way, epsilon in (("remove", 2.79642469802), ("add", 2.53635232159)):
-        low, high, _ = fa.epsilon_bounds(run, delta=1e-5, neighbors=way)
-        assert low <= epsilon * (1 + 1e-11)
-        assert high >= epsilon * (1 - 1e-11)
-        assert high - low < 1e-9
-    whole = fa.BandMF(noise_multiplier=8.0, sample_rate=1.0, steps=1000, bands=100)
-    assert fa.epsilon(whole, delta=1e-5) == fa.epsilon(fa.Gaussian(8.0) * 10, delta=1e-5)
-    scaled = fa.BandMF(noise_multiplier=8.0, sample_rate=0.1, steps=10, bands=2, column_norm=2.0)
-    assert fa.epsilon(scaled, delta=1e-5) == pytest.approx(fa.epsilon(fa.Gaussian(4.0).poisson(0.1) * 5, delta=1e-5))
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: fa.sensitivity.matrix([1.0, 0.5]), "give steps, too"),
-        (lambda: fa.sensitivity.matrix([[1.0, math.nan]]), "finite numbers"),
-        (lambda: fa.sensitivity.matrix(np.eye(3), steps=4), "the strategy has 3 columns"),
-        (lambda: fa.sensitivity.matrix(np.eye(3), participations=0), "participations = 0"),
-        (lambda: fa.sensitivity.matrix(1j * np.eye(3)), "real numbers"),
-        (lambda: fa.sensitivity.matrix([["3"]]), "real numbers"),
-    ],
-)
-def test_strategies_that_are_none_are_refused(call, said):
-    with pytest.raises((ValueError, TypeError), match=said):
-        call()

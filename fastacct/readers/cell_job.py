@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Status, narrowed, status_of
 from fastacct.core.engine import aside, run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.losses.mixture import Mixture
@@ -301,15 +301,20 @@ def _by_near(
     elif what == LOG_DELTA:
         upper = np.logaddexp(upper, math.log(lost))
         upper += 8.0 * _ULP * (1.0 + np.abs(upper))
-    upper = np.minimum(upper, TOP[what])
-    lower = np.minimum(below.lower, upper)
+    lower, upper = _meet(below.lower, np.minimum(upper, TOP[what]))
     reading = Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
     if (at := np.flatnonzero(reading.status != Status.TIGHT)).size:
         whole, part = _read(job, target[at], what, directions), reading.take(at)
-        lower, upper = np.maximum(whole.lower, part.lower), np.minimum(whole.upper, part.upper)
-        lower = np.minimum(lower, upper)
+        lower, upper = _meet(np.maximum(whole.lower, part.lower), whole.upper, part.upper)
         reading.put(at, Reading(lower, upper, np.minimum(whole.status, status_within(lower, upper, what == LOG_DELTA))))
     return reading
+
+
+def _meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:
+    """Intervals of lower and upper bounds, each with a warning where they do not meet."""
+    ends = [narrowed(*map(float, bounds)) for bounds in zip(lower, *uppers, strict=True)]
+    low, high = np.array(ends).reshape(-1, 2).T.copy()
+    return low, high
 
 
 def status_within(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:

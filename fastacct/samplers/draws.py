@@ -93,7 +93,11 @@ def _counts(first: Decimal, ratio: Callable[[int], Decimal], size: int) -> Count
     while len(masses) <= size and (rest > least or masses[-1] > least):
         masses.append(masses[-1] * ratio(len(masses) - 1))
         rest -= masses[-1]
-    rest = max(rest, smallest) if len(masses) <= size else Decimal(0)
+    if len(masses) <= size:  # beyond the largest mass: what the difference leaves may be all rounding
+        next_one = ratio(len(masses) - 1)
+        rest = max(masses[-1] * next_one / (1 - next_one) * (1 + Decimal("1e-30")), smallest)
+    else:
+        rest = Decimal(0)
     step = -(-len(masses) // _FINE)
     parts, waiting = list[list[float]](), Decimal(0)
     for k, mass in enumerate(masses):

@@ -1,0 +1,99 @@
+"""Sensitivities of strategy matrices, and banded matrix factorization."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+ROOT = [math.comb(2 * j, j) / 4.0**j for j in range(8)]
+"""Of the square root of the matrix of prefix sums."""
+SQUARES = [
+    ({"strategy": ROOT, "steps": 8}, 1.718379259109),
+    ({"strategy": ROOT, "steps": 8, "separation": 2, "participations": 4}, 12.758704423904),
+    ({"strategy": ROOT, "steps": 8, "separation": 3, "participations": 2}, 4.619982957840),
+    ({"strategy": ROOT, "steps": 8, "separation": 4, "participations": 2, "epochs": True}, 4.299739122391),
+    ({"strategy": [1.0, 0.5], "steps": 6, "separation": 2, "participations": 3}, 3.75),
+]
+
+
+def lower(coefficients, n):
+    return np.array([[coefficients[i - j] if 0 <= i - j < len(coefficients) else 0.0 for j in range(n)]
+                     for i in range(n)])  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "square"), SQUARES, ids=str)
+def test_sensitivities_of_published_matrices(asked, square):
+    assert fa.sensitivity.matrix(**asked) ** 2 == pytest.approx(square, rel=1e-11)
+
+
+def largest(c, k, b, *, epochs=False):
+    """Over all participations and signs of contributions in one dimension."""
+    n, best = c.shape[1], 0.0
+    for size in range(1, k + 1):
+        for chosen in itertools.combinations(range(n), size):
+            gaps = np.diff(chosen)
+            if (gaps != b).any() if epochs else (gaps < b).any():
+                continue
+            for signs in itertools.product((1.0, -1.0), repeat=size - 1):
+                best = max(best, float(np.linalg.norm(c[:, chosen] @ np.array([1.0, *signs]))))
+    return best
+
+
+@pytest.mark.parametrize("epochs", [False, True])
+@pytest.mark.parametrize("kind", ["any", "not negative", "banded", "toeplitz", "rows"])
+def test_no_participation_is_above_the_sensitivity(kind, epochs):
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        n, b, k = int(rng.integers(3, 8)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        c = np.tril(rng.normal(size=(n, n)))
+        if kind == "rows":
+            c = rng.normal(size=(n + 2, n))
+        elif kind == "not negative":
+            c = np.abs(c)
+        elif kind == "banded":
+            c = np.abs(np.triu(c, 1 - b))
+        elif kind == "toeplitz":
+            c = lower(np.sort(rng.random(n))[::-1], n)
+        strategy = c[:, 0] if kind == "toeplitz" else c
+        steps = n if kind == "toeplitz" else None
+        found = fa.sensitivity.matrix(strategy, participations=k, separation=b, epochs=epochs, steps=steps)
+        truth = largest(c, k, b, epochs=epochs)
+        assert truth <= found
+        if (kind == "not negative" and (epochs or k == 1)) or kind in ("banded", "toeplitz"):
+            assert found <= truth * (1 + 1e-12)
+    for scale in (1e-170, 1e200):
+        assert fa.sensitivity.matrix(c * scale) == pytest.approx(fa.sensitivity.matrix(c) * scale, rel=1e-14)
+    twice = fa.sensitivity.matrix(c, neighbors="replace_one")
+    assert twice == 2 * fa.sensitivity.matrix(c)
+
+
+def test_banded_factorization_is_a_poisson_sample_in_each_round():
+    run = fa.BandMF(noise_multiplier=4.0, sample_rate=0.32, steps=2052, bands=32)
+    for way, epsilon in (("remove", 2.79642469802), ("add", 2.53635232159)):
+        low, high, _ = fa.epsilon_bounds(run, delta=1e-5, neighbors=way)
+        assert low <= epsilon * (1 + 1e-11)
+        assert high >= epsilon * (1 - 1e-11)
+        assert high - low < 1e-9
+    whole = fa.BandMF(noise_multiplier=8.0, sample_rate=1.0, steps=1000, bands=100)
+    assert fa.epsilon(whole, delta=1e-5) == fa.epsilon(fa.Gaussian(8.0) * 10, delta=1e-5)
+    scaled = fa.BandMF(noise_multiplier=8.0, sample_rate=0.1, steps=10, bands=2, column_norm=2.0)
+    assert fa.epsilon(scaled, delta=1e-5) == pytest.approx(fa.epsilon(fa.Gaussian(4.0).poisson(0.1) * 5, delta=1e-5))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: fa.sensitivity.matrix([1.0, 0.5]), "give steps, too"),
+        (lambda: fa.sensitivity.matrix([[1.0, math.nan]]), "finite numbers"),
+        (lambda: fa.sensitivity.matrix(np.eye(3), steps=4), "the strategy has 3 columns"),
+        (lambda: fa.sensitivity.matrix(np.eye(3), participations=0), "participations = 0"),
+        (lambda: fa.sensitivity.matrix(1j * np.eye(3)), "real numbers"),
+        (lambda: fa.sensitivity.matrix([["3"]]), "real numbers"),
+    ],
+)
+def test_strategies_that_are_none_are_refused(call, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        call()
