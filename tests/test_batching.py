@@ -50,7 +50,8 @@ def test_groups_that_leave_records_out_are_smaller():
     """1,000 records in 7 groups of 142: batches of 100 draw 100/142 of a group."""
     run = {"noise_multiplier": 2.0, "records": 1000, "batch_size": 100, "steps": 700, "delta": 1e-5}
     found = fa.dpsgd.epsilon(**run, sampling="cyclic", bands=7)
-    assert found == fa.epsilon(fa.Gaussian(2.0).poisson(100 / 142) * 100, delta=1e-5)
+    exact = fa.epsilon(fa.Gaussian(2.0).poisson(100 / 142) * 100, delta=1e-5)
+    assert exact <= found <= exact * (1 + 1e-12)  # the rate is rounded up
 
 
 def test_arrays_are_cells_of_their_own():
