@@ -100,7 +100,7 @@ def test_two_different_steps_are_the_nested_integral(first, second, epsilon):
         ("alias", "a schedule", {"tolerance": 4.0}),
         ("alias", "with a release", {"tolerance": 4.0}),
         ("tail", "a schedule", {"dead": 6.0}),
-        ("tail", "one outweighs the others", {"dead": 6.0, "floor": 1.0}),
+        ("tail", "one outweighs the others", {"dead": 5.0, "floor": 1.0}),
         ("put", "a large jump", {"cap_back": 0.0, "cap_ratio": 1.02, "dead": 60.0}),
         ("floor", "a large jump", {"tolerance": 3.0, "floor": 1.0}),
         ("quadrature", "much noise", {"need": 8.0, "tolerance": 45.0, "dead": 50.0, "left": 12.0}),

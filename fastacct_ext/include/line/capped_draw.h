@@ -24,7 +24,8 @@ FA_FUNC int fa_cap_is_held(const fa_cap_job *job, const fa_cap_line *line)
  * 2: further than the nodes are made for, *t_out is where to */
 FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_effort *effort, int found, double *t_out)
 {
-    double h = line->plan.h, dead = -effort->dead, pairs = 0.0;
+    double h = line->plan.h, dead = -effort->dead, pairs = 0.0,
+           most = found ? 2.0 + line->reach / h : INFINITY; /* further out nodes may be bad */
     int k, b, limit = effort->points, width = 0;
     for (b = 0; b < job->n; b++) {
         const fa_cap_nodes *s = &job->blocks[b].nodes;
@@ -44,7 +45,7 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
             k += FA_RUN;
             while (k > 2 && line->log_f[k - 2] + log(k * h) < dead)
                 k--;
-            line->n = k;
+            line->n = (int)fa_min(k, most);
             return 1;
         }
         fell = line->log_f[0] - last;
@@ -52,11 +53,11 @@ FA_FUNC int fa_cap_run_points(fa_cap_job *job, fa_cap_line *line, const fa_cap_e
             (limit < FA_CAP_POINTS_MAX && (k == 24 || k == 56 || k == 120) &&
              (line->log_f[0] - dead + log(t + h)) * (k + FA_RUN) > 1.4 * limit * fell))
             return 0;
+        if (k + FA_RUN >= most && line->log_f[(int)most - 1] + log(2.0 * most * h) < dead + FA_CAP_NOISE) {
+            line->n = (int)most;
+            return 1;
+        }
         if (t > line->reach * 1.001 + FA_RUN * h) {
-            if (found && last + log(2.0 * t) < dead + FA_CAP_NOISE) {
-                line->n = k + FA_RUN;
-                return 1;
-            }
             slow = line->log_f[(k + FA_RUN) / 2] - last;
             end = t * (1.0 + 0.5 * (last - dead + log(2.0 * t)) / fa_max(slow, 0.1));
             *t_out = fa_max(1.5 * line->reach, fa_min(1.4 * end, 3.0 * line->reach));

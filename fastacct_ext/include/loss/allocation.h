@@ -8,33 +8,55 @@
 
 #include "sums.h"
 
-#define FA_SUM_SMALL   1e-24 /* of a sum: what may be left out */
+#define FA_SUM_SMALL   1e-21 /* of a sum: what may be left out */
 #define FA_SUM_ABOUT   1e3   /* by which densities between points may be larger or smaller */
-#define FA_SUM_QUIET   -38.0 /* log of what the rule in v may leave out */
+#define FA_SUM_QUIET   -35.0 /* log of what the rule in v may leave out */
+#define FA_SUM_STRIDES 4     /* its steps: d, 2 d, 4 d and 8 d at most, the longest where ... */
+#define FA_SUM_FLANK   4.0   /* ... densities rise no more steeply than so, in units of sqrt(g) */
 #define FA_SUM_DEEP    (-520.0)
 #define FA_SUM_WINDOW  15.0 /* deviations of G from the window to the end */
 #define FA_SUM_LARGEST 1e11 /* g, at most */
 #define FA_SUM_SLOPE   8.0  /* ... and times sqrt(g): of places */
 
-/* step of v for which the trapezoid rule leaves out nothing that counts: at height y it is e^(-2 pi y/d) times the
- * largest growth there.  Arguments of densities turn by at most y/cos(y/2) in all and grow by -log cos(y/2) */
-FA_FUNC double fa_sum_rule(const fa_sum *a, const fa_sum *b, double sigma)
+/* log of what the trapezoid rule with step d leaves out at height y, over what is on the real line: e^(-2 pi y/d) times
+ * the growth there.  Arguments of densities turn by y in all and grow by at most -log cos(y/2) */
+FA_INLINE double fa_sum_off(double d, double g, double steep, double y)
 {
-    double g = fa_max(a->count, b->count) * sigma * sigma, steep[2] = {0.0, 0.0}, d = 0.9 / sqrt(g), y, best;
-    const fa_sum *both[2] = {a, b};
-    int i, k;
-    for (k = 0; k < 2; k++)
-        for (i = 0; i < both[k]->n; i++)
-            steep[k] = fa_max(steep[k], both[k]->turn[i] / both[k]->step + g * both[k]->step);
-    for (d = fa_min(d, 0.5);; d *= 0.95) {
-        best = 0.0;
-        for (y = 0.05 / sqrt(1.0 + g); y < 2.2; y *= 1.2) {
-            double c = cos(0.5 * y);
-            best = fa_min(best, -2.0 * FA_PI * y / d + 0.5 * g * y * y / (c * c) - (steep[0] + steep[1]) * log(c));
-        }
-        if (best < FA_SUM_QUIET)
-            return d;
+    return -2.0 * FA_PI * y / d + 0.5 * g * y * y - steep * log(cos(0.5 * y));
+}
+
+/* the best height for densities that rise so steeply, both together */
+FA_FUNC double fa_sum_height(double d, double g, double steep)
+{
+    double y, best = 0.0;
+    for (y = 0.05 / sqrt(1.0 + g); y < 3.0; y *= 1.1)
+        if (best == 0.0 || fa_sum_off(d, g, steep, y) < fa_sum_off(d, g, steep, best))
+            best = y;
+    return best;
+}
+
+/* step of v for which that is nothing that counts */
+FA_FUNC double fa_sum_rule(double g, double steep, double quiet)
+{
+    double low = 1e-4 / sqrt(1.0 + g), high = 1e4 * low;
+    while (high > 1.01 * low) {
+        double d = sqrt(low * high);
+        if (fa_sum_off(d, g, steep, fa_sum_height(d, g, steep)) < quiet)
+            low = d;
+        else
+            high = d;
     }
+    return low;
+}
+
+/* how steeply the density rises, at most */
+FA_FUNC double fa_sum_steep(const fa_sum *s, double g)
+{
+    double most = 0.0;
+    int i;
+    for (i = 0; i < s->n; i++)
+        most = fa_max(most, s->turn[i] / s->step);
+    return most + g * s->step;
 }
 
 /* weights of neighbours for a place between two points */
@@ -42,9 +64,10 @@ FA_FUNC void fa_sum_weights(double at, double *out)
 {
     double wide = FA_SUM_TAPS / FA_SUM_REACH, s = sin(FA_PI * fa_min(at, 1.0 - at)) / FA_PI; /* near 1, too */
     int m;
+    FA_PRAGMA(omp simd)
     for (m = -FA_SUM_TAPS + 1; m <= FA_SUM_TAPS; m++) {
         double x = at - m, sinc = fabs(x) < 1e-12 ? 1.0 : (m & 1 ? -s : s) / x;
-        out[m + FA_SUM_TAPS - 1] = sinc * exp(-0.5 * x * x / wide / wide);
+        out[m + FA_SUM_TAPS - 1] = sinc * fa_exp_plain_v(-0.5 * x * x / wide / wide);
     }
 }
 
@@ -65,10 +88,10 @@ FA_FUNC fa_sum_place fa_sum_place_of(const fa_sum *a, const fa_sum *b, double w,
     for (i = 0; i < 2; i++) {
         double e = expm1(i ? w : -w);
         fa_dd part = fa_dd_mul_d(fa_dd_make(side[i], lo[i]), e), value = fa_log1p_v(part);
-        double x = -value.hi / step, whole;
+        double x = -value.hi / step, whole, rest = fma(-x, step, -value.hi) - value.lo;
         fa_dd sum = fa_two_sum(x, shift);
         whole = floor(sum.hi);
-        out.part[i] = (sum.hi - whole) + (sum.lo - value.lo / step);
+        out.part[i] = (sum.hi - whole) + (sum.lo + rest / step);
         if (out.part[i] < 0.0)
             out.part[i] += 1.0, whole -= 1.0;
         if (out.part[i] >= 1.0)
@@ -102,26 +125,79 @@ FA_INLINE double fa_sum_near(const fa_sum *a, const fa_sum *b, const fa_sum_plac
     return i < 0 || j < 0 || i >= a->n || j >= b->n ? 0.0 : a->density[i] * b->density[j];
 }
 
-/* a join of points of one phase of the new lattice: block by block about the sum at both ends and in the middle, the
- * sum, its rounding, and the share of it that is left out, but for FA_SUM_ABOUT */
+/* by how much densities grow at the heights of the longer steps, around their points: what their slopes do ... */
+typedef struct {
+    double *grown[2][FA_SUM_STRIDES]; /* ... to each, times the density itself */
+    double off[FA_SUM_STRIDES];       /* and what else these leave out, over FA_SUM_QUIET */
+    double *memory;
+} fa_sum_strides;
+
+/* a join of points of one phase of the new lattice: block by block about the sum at both ends and in the middle, for
+ * each step of v, the sum, its rounding, and the share of it that is left out, but for FA_SUM_ABOUT */
 typedef struct {
     const fa_sum *a, *b;
-    double d, shift; /* step of v; of the new points, in steps of the old ones */
-    int low, high, first, blocks;
+    double d, shift;                      /* step of v; of the new points, in steps of the old ones */
+    int low, high, first, blocks, levels; /* levels: how many steps of v there are */
     double *rough, *sum, *rest, *left, *weights;
     fa_sum_place *place;
+    fa_sum_strides strides;
 } fa_sum_work;
+
+/* chooses the steps of v.  0: no memory */
+FA_FUNC int fa_sum_stride(fa_sum_work *w, double sigma)
+{
+    double g = fa_max(w->a->count, w->b->count) * sigma * sigma, *room, flank = FA_SUM_FLANK * sqrt(g),
+           least = fa_sum_rule(g, fa_sum_steep(w->a, g) + fa_sum_steep(w->b, g), FA_SUM_QUIET),
+           d = fa_sum_rule(g, flank, FA_SUM_QUIET - log(2.0 * FA_SUM_ABOUT));
+    size_t n = (size_t)(w->a->n + w->b->n);
+    int k, side, i, m;
+    for (w->levels = 1; w->levels < FA_SUM_STRIDES && d > least; w->levels++)
+        d *= 0.5;
+    w->d = ldexp(floor(ldexp(fa_min(d, least), 30)), -30); /* multiples of it are exact */
+    w->strides.memory = room = fa_alloc(sizeof(double) * n * FA_SUM_STRIDES);
+    for (k = 0; room && k < w->levels; k++) {
+        double y = fa_sum_height(ldexp(w->d, k), g, flank), more = -log(cos(0.5 * y));
+        w->strides.off[k] = FA_SUM_ABOUT * exp(fa_sum_off(ldexp(w->d, k), g, 0.0, y) - FA_SUM_QUIET);
+        for (side = 0; side < 2; room += side ? w->b->n : w->a->n, side++) {
+            const fa_sum *s = side ? w->b : w->a;
+            int reach = FA_SUM_BLOCK / 2 + 1 + (int)ceil(more / s->step);
+            w->strides.grown[side][k] = room;
+            for (i = 0; i < s->n; i++) {
+                double steep = 0.0;
+                for (m = i > 0 ? i - 1 : 0; k > 0 && m < s->n && m <= i + reach; m++)
+                    steep = fa_max(steep, s->turn[m]);
+                room[i] = s->density[i] * (k ? exp(fa_min(600.0, more * (steep / s->step + g * s->step))) : 1.0);
+            }
+        }
+    }
+    return room != NULL;
+}
 
 FA_FUNC void fa_sum_sketch(fa_sum_work *w)
 {
-    int j, s, half = FA_SUM_BLOCK / 2;
+    int j, s, k, half = FA_SUM_BLOCK / 2, wide = 2 * w->blocks + 1;
     for (j = 0; j <= w->high - w->low; j++) {
         fa_sum_place *at = w->place + j;
+        double times = w->a == w->b && w->low + j > 0 ? 2.0 : 1.0;
         *at = fa_sum_place_of(w->a, w->b, (w->low + j) * w->d, w->shift);
-        for (s = 0; s <= 2 * w->blocks; s++)
-            w->rough[s] += (w->a == w->b && w->low + j > 0 ? 2.0 : 1.0) *
-                           fa_sum_near(w->a, w->b, at, w->first + s * half);
+        for (s = 0; s < wide; s++) {
+            int x = at->whole[0] + w->first + s * half, y = at->whole[1] + w->first + s * half;
+            for (k = 0; k < w->levels && x >= 0 && y >= 0 && x < w->a->n && y < w->b->n; k++)
+                w->rough[k * wide + s] += times * w->strides.grown[0][k][x] * w->strides.grown[1][k][y];
+        }
     }
+}
+
+/* the longest step of v that leaves out nothing that counts in a block, as a power of two of the shortest */
+FA_FUNC int fa_sum_longest(const fa_sum_work *w, int i)
+{
+    const double *rough = w->rough + 2 * i, *more;
+    int k, s, good = 0, wide = 2 * w->blocks + 1;
+    for (k = w->levels - 1; k > 0 && !good; k--)
+        for (more = rough + k * wide, good = k, s = 0; s < 3; s++)
+            if (!(more[s] * w->strides.off[k] <= rough[s]))
+                good = 0;
+    return good;
 }
 
 /* adds a point of v to a block */
@@ -145,15 +221,15 @@ FA_FUNC void fa_sum_add(fa_sum_work *w, int i, const fa_sum_place *at, const dou
 FA_FUNC void fa_sum_block(fa_sum_work *w, int i)
 {
     const double *rough = w->rough + 2 * i;
-    int j, start = w->first + i * FA_SUM_BLOCK, half = FA_SUM_BLOCK / 2;
-    for (j = 0; j <= w->high - w->low; j++) {
+    int j, k, start = w->first + i * FA_SUM_BLOCK, half = FA_SUM_BLOCK / 2, every = 1 << fa_sum_longest(w, i);
+    for (j = -w->low & (every - 1); j <= w->high - w->low; j += every) {
         fa_sum_place *at = w->place + j;
         double *weights = w->weights + (size_t)j * 4 * FA_SUM_TAPS, first = fa_sum_near(w->a, w->b, at, start),
                middle = fa_sum_near(w->a, w->b, at, start + half),
                last = fa_sum_near(w->a, w->b, at, start + FA_SUM_BLOCK),
                times = w->a == w->b && w->low + j > 0 ? 2.0 : 1.0;
         if (!(first > FA_SUM_SMALL * rough[0] || middle > FA_SUM_SMALL * rough[1] || last > FA_SUM_SMALL * rough[2])) {
-            w->left[i] += times * FA_SUM_SMALL;
+            w->left[i] += times * every * FA_SUM_SMALL;
             continue;
         }
         if (!at->is_ready) {
@@ -163,6 +239,8 @@ FA_FUNC void fa_sum_block(fa_sum_work *w, int i)
         }
         fa_sum_add(w, i, at, weights, times);
     }
+    for (k = i * FA_SUM_BLOCK; k < (i + 1) * FA_SUM_BLOCK; k++)
+        w->sum[k] = w->d * every * (w->sum[k] + w->rest[k]);
 }
 
 /* one phase of the new lattice.  0: no memory */
@@ -175,7 +253,7 @@ FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, doub
     w->first = (int)floor((out->first - phase) / (double)ratio);
     w->blocks = (out->n / ratio + 2) / FA_SUM_BLOCK + 1;
     n = w->blocks * FA_SUM_BLOCK;
-    room = fa_alloc_zeroed(sizeof(double) * (size_t)(2 * n + 3 * w->blocks + 1));
+    room = fa_alloc_zeroed(sizeof(double) * (size_t)(2 * n + w->blocks + FA_SUM_STRIDES * (2 * w->blocks + 1)));
     w->place = fa_alloc(sizeof(fa_sum_place) * points);
     w->weights = fa_alloc(sizeof(double) * 4 * FA_SUM_TAPS * points);
     if (!room || !w->place || !w->weights) {
@@ -191,7 +269,7 @@ FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, doub
     for (i = 0; i < n; i++) {
         k = (w->first + i) * ratio + phase - out->first;
         if (k >= 0 && k < out->n)
-            out->density[k] = w->d * (w->sum[i] + w->rest[i]);
+            out->density[k] = w->sum[i];
     }
     for (i = 0; i < w->blocks; i++)
         *relative = fa_max(*relative, w->left[i] * FA_SUM_ABOUT);
@@ -206,7 +284,7 @@ FA_FUNC int fa_sum_join(const fa_sum *a, const fa_sum *b, double sigma, double s
 {
     double all = a->count + b->count, p = a->count / all, q = b->count / all, ends[2][2], low, high;
     fa_sum_work w = {.a = a, .b = b};
-    int i, phase, ratio = (int)(a->step / step);
+    int i, phase, good = 1, ratio = (int)(a->step / step);
     for (i = 0; i < 2; i++) {
         const fa_sum *s = i ? b : a;
         ends[i][0] = fa_sum_at(s, 0);
@@ -216,12 +294,15 @@ FA_FUNC int fa_sum_join(const fa_sum *a, const fa_sum *b, double sigma, double s
     high = log(p * exp(ends[0][1]) + q * exp(ends[1][1]));
     if (!fa_sum_open(out, all, step, low, high))
         return 0;
-    w.d = ldexp(floor(ldexp(fa_sum_rule(a, b, sigma), 30)), -30);                   /* multiples of it are exact */
+    if (!fa_sum_stride(&w, sigma))
+        return 0;
     w.low = a == b ? 0 : -1 - (int)ceil(log1p(expm1(high - ends[0][0]) / q) / w.d); /* where both are on a lattice */
     w.high = 1 + (int)ceil(log1p(expm1(high - ends[1][0]) / p) / w.d);
-    for (phase = 0; phase < ratio; phase++)
-        if (!fa_sum_phase(&w, out, ratio, phase, &out->relative))
-            return 0;
+    for (phase = 0; good && phase < ratio; phase++)
+        good = fa_sum_phase(&w, out, ratio, phase, &out->relative);
+    free(w.strides.memory);
+    if (!good)
+        return 0;
     out->relative += a->relative + b->relative +
                      FA_EPS * (FA_SUM_ULPS + FA_SUM_SLOPE * sqrt(fa_max(a->count, b->count)) * sigma);
     out->absolute += a->absolute + b->absolute;
@@ -235,24 +316,26 @@ FA_FUNC int fa_sum_of(double sigma, int64_t n, fa_sum *out)
     fa_sum pair[2], next[2];
     int64_t k = 1;
     int digit = 0, i, good;
+    double unit = fa_sum_unit((double)n * sigma * sigma);
     memset(pair, 0, sizeof(pair));
     memset(out, 0, sizeof(*out));
     while ((int64_t)2 << digit <= n)
         digit++;
     if (!((double)n * sigma * sigma < FA_SUM_LARGEST))
         return 0;
-    good = fa_sum_one(sigma, fa_sum_step(2.0 * sigma * sigma), pair);
+    good = fa_sum_one(sigma, fa_sum_step(2.0 * sigma * sigma, unit), pair);
     good = good && fa_sum_prepare(pair, sigma) &&
            (n == 1 || (fa_sum_join(pair, pair, sigma, pair->step, pair + 1) && fa_sum_prepare(pair + 1, sigma)));
     for (digit--; good && digit >= 0; digit--) {
-        int odd = (int)(n >> digit & 1);
+        int odd = (int)(n >> digit & 1), more;
         double step;
         memset(next, 0, sizeof(next));
         k = 2 * k + odd;
-        step = fa_min(pair->step, fa_sum_step((double)(k + 1) * sigma * sigma));
+        more = (n & (((int64_t)1 << digit) - 1)) != 0; /* k + 1 is needed, too */
+        step = fa_min(pair->step, fa_sum_step((double)(k + more) * sigma * sigma, unit));
         good = odd ? fa_sum_join(pair, pair + 1, sigma, step, next) : fa_sum_join(pair, pair, sigma, step, next);
         good = good && (digit == 0 || fa_sum_prepare(next, sigma));
-        if (good && n & (((int64_t)1 << digit) - 1)) /* k + 1 is needed, too */
+        if (good && more)
             good = (odd ? fa_sum_join(pair + 1, pair + 1, sigma, step, next + 1)
                         : fa_sum_join(pair, pair + 1, sigma, step, next + 1)) &&
                    fa_sum_prepare(next + 1, sigma);

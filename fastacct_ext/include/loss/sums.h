@@ -18,15 +18,16 @@
 #include "../kernels.h"
 #include "table.h"
 
-#define FA_SUM_STEP   0.17   /* of the lattice times sqrt(g), at most */
-#define FA_SUM_TAPS   30     /* points on each side */
-#define FA_SUM_REACH  9.0    /* of the Gaussian over them, in deviations */
+#define FA_SUM_STEP   0.15   /* of the lattice times sqrt(g), at most */
+#define FA_SUM_TAPS   26     /* points on each side */
+#define FA_SUM_REACH  8.5    /* of the Gaussian over them, in deviations */
 #define FA_SUM_LEAST  1e-250 /* densities that are kept, over the largest ... */
 #define FA_SUM_RIGHT  1e-32  /* ... and on the right, times e^(6 l), but for ... */
 #define FA_SUM_MORE   26.0   /* ... so many deviations of G beyond, for the window */
 #define FA_SUM_BLOCK  16     /* points that are done at once */
 #define FA_SUM_POINTS 12000  /* at most */
-#define FA_SUM_ULPS   200.0  /* rounding of a join, with what interpolation makes of it, in u ... */
+#define FA_SUM_ULPS   160.0  /* rounding of a join, with what interpolation makes of it, in u */
+#define FA_SUM_ONE    10.0   /* and of a single number's density */
 #define FA_SUM_GOOD   2e-15  /* what interpolation leaves out of a density, relative, that is counted so */
 
 /* how many numbers, step, place of the first point; the density, and what interpolation needs: by how much its log
@@ -65,8 +66,18 @@ FA_FUNC int fa_sum_open(fa_sum *s, double count, double step, double low, double
     return s->memory != NULL;
 }
 
-/* the largest power of two that is fine enough */
-FA_FUNC double fa_sum_step(double g) { return ldexp(1.0, (int)floor(log2(FA_SUM_STEP / sqrt(g)))); }
+/* the largest step that is fine enough, a power of two times `unit` */
+FA_FUNC double fa_sum_step(double g, double unit)
+{
+    return ldexp(unit, (int)floor(log2(FA_SUM_STEP / (sqrt(g) * unit))));
+}
+
+/* the largest number of three bits that is fine enough */
+FA_FUNC double fa_sum_unit(double g)
+{
+    double whole = fa_sum_step(g, 1.0);
+    return 0.25 * whole * floor(4.0 * FA_SUM_STEP / (sqrt(g) * whole));
+}
 
 /* keeps the points that count; what others have is lost */
 FA_FUNC void fa_sum_trim(fa_sum *s, double sigma)
@@ -97,19 +108,19 @@ FA_INLINE double *fa_sum_taps(const fa_sum *s, int m, int i)
     return s->taps + (size_t)(m + FA_SUM_TAPS - 1) * (size_t)s->room + FA_SUM_BLOCK + i;
 }
 
-/* one number.  z^2 has all digits: its rounding is taken apart */
+/* one number.  z and z^2 have all digits: their rounding is taken apart */
 FA_FUNC int fa_sum_one(double sigma, double step, fa_sum *s)
 {
     double tau = 1.0 / sigma, mean = -0.5 * tau * tau, reach = 34.0;
+    fa_dd left = fa_dd_div(fa_dd_make(0.5, 0.0), fa_dd_make(sigma, 0.0));
     int i;
     if (!fa_sum_open(s, 1.0, step, mean - reach * tau, mean + fa_min(37.0, reach + 16.0 * tau) * tau))
         return 0;
     for (i = 0; i < s->n; i++) {
-        double z = (fa_sum_at(s, i) - mean) * sigma;
-        fa_dd square = fa_two_prod(z, z);
+        fa_dd z = fa_dd_add(fa_two_prod(fa_sum_at(s, i), sigma), left), square = fa_dd_mul(z, z);
         s->density[i] = exp(-0.5 * square.hi) * (1.0 - 0.5 * square.lo) * sigma * 0.39894228040143267794;
     }
-    s->relative = FA_SUM_ULPS * FA_EPS;
+    s->relative = FA_SUM_ONE * FA_EPS;
     fa_sum_trim(s, sigma);
     s->absolute += 1e-100;
     return 1;
