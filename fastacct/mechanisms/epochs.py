@@ -14,7 +14,7 @@ from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process, noise_of
 from fastacct.mechanisms.base import Count, parameter, plain
-from fastacct.samplers import allocation
+from fastacct.samplers import allocation, shuffled
 from fastacct.samplers.draws import MOST
 
 __all__ = ["RandomAllocation", "Shuffled"]
@@ -125,8 +125,8 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
 
     **Guarantee.** An interval that is not tight.  From above a record takes part in one step that everyone knows: no
     amplification by shuffling is proved for gradients and batches of several records.  From below the other records
-    are alike, and the run is random allocation: at noise_multiplier for a record that is zeroed out, at half of it for
-    one that is replaced.  Batch sizes are public, so that adding and removing records is not defined.  Poisson sampling
+    contribute nothing, or the opposite of the record: random allocation at noise_multiplier or half of it, or what the
+    largest sum of an epoch says.  Batch sizes are public, so that adding and removing records is not defined.  Poisson sampling
     at 1/steps may give less than the lower bound (Chua et al. 2024).  With `epochs` above 1 the order is drawn once and
     kept for all of them; an order drawn afresh is `* epochs`.
 
@@ -160,7 +160,7 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
             return whole
         if noise > MOST:
             return Apart(MixturePair(Mixture(MOST, ((1.0, sensitivity(relation)),))), NOTHING)
-        below = allocation.allocated(noise / sensitivity(relation), int(plain(self.steps)))
+        below = shuffled.from_below(noise, int(plain(self.steps)), relation)
         return Apart(whole, NOTHING if isinstance(below, Apart) else below)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:

@@ -1,0 +1,69 @@
+"""The privacy loss of the batches of one random order of all records, from below.
+
+The other records may contribute nothing: random allocation, of a record that is zeroed out.  Or they contribute its
+opposite: after a shift that everyone knows, the record's step is N(2), or N(1) where it is zeroed out, or N(0) where it
+is replaced by another one like the others, and the other steps are N(0).  The latter is random allocation at half the
+noise; of the former the largest step is looked at, in cells.  Proof: docs/algorithms/batches.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.inputs import Cells
+from fastacct.core.relations import Relation, sensitivity
+from fastacct.losses.loss import NOTHING, Atoms, Bracket, Pair
+from fastacct.samplers.allocation import allocated
+
+__all__ = ["from_below"]
+
+_CELLS: Final = 256
+_MUCH: Final = 10.0
+"""Noise above which the largest step says less than the sum of all."""
+_REACH: Final = 7.0
+"""Standard deviations to both sides."""
+_OFF: Final = 1e-13
+"""Of distribution functions, relative, and of their logarithms."""
+_LEAST: Final = 1e-200
+"""Masses below it are left out."""
+
+
+def from_below(noise: float, steps: int, relation: Relation) -> Pair:
+    """The better one: where the mean loss of an epoch is larger."""
+    moved = sensitivity(relation)
+    alike = (whole := allocated(noise / moved, steps)).pieces()
+    if noise > _MUCH:
+        return NOTHING if alike is None else whole
+    cells = _opposed(noise, steps, 2.0 - moved)
+    if alike is None:
+        return Pair(*[Bracket(side, side) for side in cells])
+    loss, log_weight = alike.atoms[:, 0], alike.atoms[:, 1]
+    is_more = float(np.sum(np.exp(log_weight + loss) * loss)) > float(np.sum(cells[0].mass * cells[0].loss))
+    return whole if is_more else Pair(*[Bracket(side, side) for side in cells])
+
+
+def _opposed(noise: float, steps: int, mean: float) -> tuple[Atoms, Atoms]:
+    """In which cell the largest of the steps is, one of them 2 or this mean."""
+    edges = np.linspace(mean - _REACH * noise, 2.0 + _REACH * noise, _CELLS)
+    (p, p_off), (q, q_off) = (_masses((edges - one) / noise, edges / noise, steps) for one in (2.0, mean))
+    keep = (p > _LEAST) & (q > _LEAST) & (p_off < 1e-3) & (q_off < 1e-3)
+    p, p_off, q, q_off = p[keep], p_off[keep], q[keep], q_off[keep]
+    loss = np.log(p / q)
+    error = 1.01 * (p_off + q_off) + _OFF * (1.0 + np.abs(loss))
+    return Atoms(loss, error, p * (1.0 - p_off)), Atoms(-loss, error, q * (1.0 - q_off))
+
+
+def _masses(own: Cells, other: Cells, steps: int) -> tuple[Cells, Cells]:
+    """Of the cells between these points, in units of the noise, and what they may be off by, relative."""
+    from scipy.special import log_ndtr  # heavy to import
+
+    log_below = log_ndtr(own) + (steps - 1.0) * log_ndtr(other)
+    below = np.concatenate([[0.0], np.exp(log_below), [1.0]])
+    above = np.concatenate([[1.0], -np.expm1(log_below), [0.0]])
+    off = _OFF * (1.0 + np.concatenate([[0.0], np.abs(log_below), [0.0]]))
+    is_low = below[1:] < 0.5
+    mass = np.where(is_low, np.diff(below), -np.diff(above))
+    most = np.where(is_low, below[1:] * off[1:] + below[:-1] * off[:-1], above[1:] * off[1:] + above[:-1] * off[:-1])
+    return mass, np.divide(most, mass, out=np.ones_like(mass), where=mass > _LEAST)
