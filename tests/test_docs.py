@@ -97,9 +97,10 @@ def test_guides_have_the_words_that_people_search_for(word):
     assert sum(word.lower() in page.read_text().lower() for page in GUIDES) >= 2, word
 
 
-def test_the_table_of_samplers_is_what_the_command_makes():
-    readme = pytest.importorskip("bench.readme")
+def test_the_tables_of_samplers_are_what_the_commands_make():
+    readme, samplers = (pytest.importorskip(f"bench.{name}") for name in ("readme", "samplers"))
     assert f"{readme.MARK}\n{readme.samplers()}\n{readme.MARK}" in (ROOT / "README.md").read_text()
+    assert f"{samplers.MARK}\n{samplers.table()}\n{samplers.MARK}" in (ROOT / "docs" / "samplers.md").read_text()
 
 
 def test_the_version_stands_in_one_place():
