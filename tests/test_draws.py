@@ -377,7 +377,7 @@ def test_shuffled_batches_are_at_least_random_allocation(relation, noise, alike)
 
 @pytest.mark.parametrize(("noise", "steps"), [(0.6, 2), (1.0, 2), (0.8, 3)])
 def test_of_a_record_zeroed_out_the_largest_sum_says_nearly_all(noise, steps):
-    """One of the sums is 2 or 1, the others 0: the densities on a grid, and the bound at most that, but not far below."""
+    """One of the sums is 2 or 1, the others 0: on a grid, and the bound at most that, not far below."""
     x = np.linspace(-5.0 * noise, 2.0 + 5.0 * noise, 180)
     near = [np.exp(-0.5 * ((x - mean) / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) for mean in (0.0, 1.0, 2.0)]
 

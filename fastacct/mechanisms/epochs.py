@@ -126,9 +126,9 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
     **Guarantee.** An interval that is not tight.  From above a record takes part in one step that everyone knows: no
     amplification by shuffling is proved for gradients and batches of several records.  From below the other records
     contribute nothing, or the opposite of the record: random allocation at noise_multiplier or half of it, or what the
-    largest sum of an epoch says.  Batch sizes are public, so that adding and removing records is not defined.  Poisson sampling
-    at 1/steps may give less than the lower bound (Chua et al. 2024).  With `epochs` above 1 the order is drawn once and
-    kept for all of them; an order drawn afresh is `* epochs`.
+    largest sum of an epoch says.  Batch sizes are public, so that adding and removing records is not defined.  Poisson
+    sampling at 1/steps may give less than the lower bound (Chua et al. 2024).  With `epochs` above 1 the order is drawn
+    once and kept for all of them; an order drawn afresh is `* epochs`.
 
     Examples
     --------
