@@ -62,13 +62,14 @@ MUTANTS = (
     # rounding
     (LEDGER, "(sum - share + low + 8.0 * FA_EPS * size)", "(0.0 * size)",
      "line test_rounding_is_needed"),
-    (ERRORS, "out->near = FA_EPS * (near + 10.0 * w->q_mass) +", "out->near =", SUMS + "added and not few"),
-    (ERRORS, "out->far = FA_EPS * (far + 10.0 * w->q_mass) +", "out->far =", SUMS + "added and not few"),
+    (ERRORS, "out->near = FA_EPS * (near + (10.0 + w->off) * w->q_mass) +", "out->near =", SUMS + "added and not few"),
+    (ERRORS, "out->far = FA_EPS * (far + (10.0 + w->off) * w->q_mass) +", "out->far =", SUMS + "added and not few"),
     (ERRORS, "errors->near = fa_cap_rounding_plain(block, line, fabs(c), steps);", "errors->near = 0.0;",
      SUMS + "few and added"),
     (ERRORS, "fa_cap_rounding_large(block, line, u, steps) + block->moduli.large + ends +\n" + 28 * " " + "2.0",
      "block->moduli.large + ends +\n" + 28 * " " + "2.0", SUMS + "few and added"),
-    ("line/capped_line.h", "s->mean_error = FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass));",
+    ("line/capped_line.h",
+     "s->mean_error = FA_EPS * (error + (64.0 + w->off) * (fabs(w->gain) + fabs(s->mean) * w->q_mass));",
      "s->mean_error = 0.0;", SUMS + "sampled"),
     # put
     (LEDGER, "    out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);\n    if (job->has_floor)",

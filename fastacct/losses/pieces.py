@@ -46,7 +46,7 @@ log(1 - rate + rate exp(x)) + shift, less the same of Q's."""
 _ROW: Final = 16
 """Points of a panel of a table."""
 _MOST_ATOMS: Final = 1 << 15
-_ROOM: Final = 1 << 13
+_ROOM: Final = 1 << 15
 """Points of a lattice."""
 _MOST_SHARES: Final = 64
 _LEAST: Final = 1e-150

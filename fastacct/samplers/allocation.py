@@ -26,10 +26,8 @@ _ROUNDING: Final = 1e9
 """Units of 2^-53 that weights may be off by."""
 _LEAST, _MOST = 0.1, 1e4
 """Noise for which there is a lattice."""
-_FEWER: Final = 1000
-"""Steps that stand for more where these have too many points ..."""
-_LITTLE: Final = 0.5
-"""... but with less noise than this a single one does."""
+_FEWER: Final = 20_000
+"""Steps that stand for more where these have too many points."""
 _ORDERS: Final = 128
 """Moments of that order at most are computed; their cost grows with the square."""
 
@@ -67,7 +65,7 @@ def _lattice(noise: float, steps: int) -> Pieces | None:
 def allocated(noise: float, steps: int) -> Pair:
     """Of `steps` steps with this noise multiplier; where no lattice holds them, fewer steps bound them."""
     least = min(noise, _MOST)
-    for few in (steps, min(steps, _FEWER)) if noise > _LITTLE else (steps,):
+    for few in (steps, min(steps, _FEWER)):
         if (found := _lattice(least, few)) is not None:
             whole = _Allocated(found)
             return whole if (few, least) == (steps, noise) else Apart(whole, NOTHING)

@@ -9,10 +9,10 @@
 #ifndef FA_LINE_CAPPED_CLOSED_H
 #define FA_LINE_CAPPED_CLOSED_H
 
-#include "capped_job.h"
+#include "pieces_cap.h"
 
-#define FA_WALL_CAP  1.15 /* over eta: the loss where a walled job's caps begin, and ... */
-#define FA_WALL_WIDE 1.4  /* ... how many times that they are wide */
+#define FA_WALL_CAP  1.15  /* over eta: the loss where a walled job's caps begin, and ... */
+#define FA_WALL_WIDE 1.4   /* ... how many times that they are wide */
 #define FA_WALL_FAR  300.0 /* square of the deviations from which on no wall is in sight */
 
 typedef struct {
@@ -20,10 +20,7 @@ typedef struct {
 } fa_cap_closed;
 
 /* whether the wall is as near as the deviations between it and the mean say */
-FA_INLINE int fa_cap_sees_end(const fa_cap_job *job)
-{
-    return job->least * job->least < FA_WALL_FAR * job->variance;
-}
+FA_INLINE int fa_cap_sees_end(const fa_cap_job *job) { return job->least * job->least < FA_WALL_FAR * job->variance; }
 
 /* z beyond which the chance of a step under Q, times e^eps, is nothing of delta = exp(log_size) */
 FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block, double eps, double log_size)
@@ -35,8 +32,7 @@ FA_INLINE double fa_cap_nothing(const fa_cap_job *job, const fa_cap_block *block
  * none in doubles */
 FA_FUNC int fa_cap_begin_wall(const fa_cap_job *job, fa_cap_block *block, double eps)
 {
-    double eta = -job->least - eps, s = block->sigma,
-           z = fa_cap_z(block, FA_WALL_CAP * eta + block->kappa), end;
+    double eta = -job->least - eps, s = block->sigma, z = fa_cap_z(block, FA_WALL_CAP * eta + block->kappa), end;
     if (!fa_cap_sees_end(job)) /* a floor may lie beyond where nothing notices what is beyond */
         z = fa_min(z, fa_cap_nothing(job, block, 0.0, job->deepest));
     end = fa_cap_z(block, FA_WALL_WIDE * fa_cap_l(block, z) + block->kappa);
@@ -51,15 +47,18 @@ FA_FUNC int fa_cap_begin_wall(const fa_cap_job *job, fa_cap_block *block, double
 FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
 {
     double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
-           back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps ? 0.0 : job->dip)
-                                 : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
+           alone = job->steps == 1.0 && !(job->mu2 > 0.0) ? 0.0 : 1.0, /* nothing is taken back */
+        back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps ? 0.0 : job->dip)
+                              : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
     int b;
     job->has_floor = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         double z;
-        if (block->pieces)
+        if (block->pieces) {
+            fa_pieces_place_cap(block, effort, job->is_add || job->walled ? INFINITY : eps + alone * back);
             continue;
+        }
         z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
                         : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
         block->is_low = 0;

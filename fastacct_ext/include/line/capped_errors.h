@@ -143,8 +143,8 @@ FA_FUNC void fa_cap_rounding(const fa_cap_block *block, const fa_cap_line *line,
         far += fa_min(0.5 * x * x * m, 2.0 * m + wj * x) * fine + fa_min(x, 2.0) * u_max * loss + add * x * steps;
         near += fa_min(0.5 * y * y * m, 2.0 * m + wj * y) * fine + fa_min(y, 2.0) * near_c * loss + add * y * steps;
     }
-    out->near = FA_EPS * (near + 10.0 * w->q_mass) + near_c * s->mean_error;
-    out->far = FA_EPS * (far + 10.0 * w->q_mass) + u_max * s->mean_error;
+    out->near = FA_EPS * (near + (10.0 + w->off) * w->q_mass) + near_c * s->mean_error;
+    out->far = FA_EPS * (far + (10.0 + w->off) * w->q_mass) + u_max * s->mean_error;
 }
 
 /* rounding of the large losses' sum D */

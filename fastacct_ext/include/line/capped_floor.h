@@ -22,7 +22,7 @@ FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         fa_cap_windows *w = &block->w;
-        if (job->has_floor && !fa_cap_grows(block)) { /* all its losses are small */
+        if (job->has_floor && !(block->pair && fa_cap_grows(block))) { /* all its losses are small */
             fa_cap_no_floor(&block->coarse);
             memcpy(block->coarse.small, block->coarse.sum.wr, sizeof(double) * (size_t)block->coarse.sum.n);
             w->floor = w->cap;

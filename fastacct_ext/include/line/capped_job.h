@@ -33,9 +33,8 @@ typedef struct {
     double lost;               /* q J0 over q P_1: what the difference J1 - J0 takes away */
     double share_p, share_q;   /* of the blocks' steps q P_1 and steps J0 */
     double floor, floor_width; /* small losses, z below the floor, are left to Chernoff's bound */
-    double low_q, low_more; /* walled, low the floor's window: log of Q_low = E_Q[low], E_Q[(e^l - 1) low]/Q_low ... */
-    double low_depth;       /* ... how far out Q_low is */
-    double low_cut;         /* with a floor: keep low where small losses are cut off, which counts as 0 from there on */
+    double low_q, low_more, low_depth; /* walled: log Q_low = E_Q[low], E_Q[(e^l - 1) low]/Q_low, how far out it is */
+    double low_cut, off; /* keep low where small losses are cut off, 0 from there on; what J0, J1 may be off by, in u */
 } fa_cap_windows;
 
 /* what all blocks lose beyond their caps: log of sum n q P_1 and of sum n J0; sum n log(1-J0), and what log(1-J1) adds;
@@ -124,12 +123,13 @@ static const fa_family fa_sampled_family, fa_mixture_family;
 /* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 struct fa_cap_block {
     const fa_family *family;
-    const fa_pair *pair;     /* of mixtures, or NULL: */
-    const fa_pieces *pieces; /* a loss that is data, bounded, or NULL ... */
-    fa_share_of own_share;   /* ... and its share at the exponent share_at */
-    double share_at, last_v; /* last_v: up to which its lattice has an end */
-    fa_cell *cells;          /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
-    fa_pair own;             /* that of a sampled Gaussian */
+    const fa_pair *pair;              /* of mixtures, or NULL: */
+    const fa_pieces *pieces;          /* a loss that is data, or NULL ... */
+    fa_smooth_cap window;             /* ... its cap, if it is a lattice, z being the loss ... */
+    fa_share_of own_share;            /* ... and its share at the exponent share_at */
+    double share_at, last_v, plain_v; /* last_v: up to which its lattice has an end; plain_v: without a cap */
+    fa_cell *cells; /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
+    fa_pair own;    /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
     double kappa, log_odds, inv_var; /* log(1-q), log(q/(1-q)), 1/sigma^2 */
     double log_most;                 /* the largest |log| of a weight */
@@ -306,7 +306,7 @@ FA_INLINE double fa_cap_swell(double x) { return x <= 690.0 ? fa_exp_plain_v(x) 
 FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss) { return fa_mix_z(block->pair, loss - block->kappa); }
 
 /* whether its losses grow without end, and whether they fall */
-FA_INLINE int fa_cap_grows(const fa_cap_block *block) { return block->pair && fa_pair_grows(block->pair); }
+FA_INLINE int fa_cap_grows(const fa_cap_block *b) { return b->pair ? fa_pair_grows(b->pair) : b->window.width > 0.0; }
 FA_INLINE int fa_cap_falls(const fa_cap_block *block) { return block->pair && fa_pair_falls(block->pair); }
 
 /* l(z) = loss - log(1-q) >= 0 */

@@ -31,6 +31,10 @@ FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
            stiff = 1.0 / s2 + 1.0 / (w->width * w->width), raise = fa_cap_raise(block), *beyond = s->scratch,
            *bent = s->scratch2;
     int j, n = s->sum.n;
+    if (block->pieces) {
+        fa_pieces_weigh_beyond(block);
+        return;
+    }
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
         double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2 + 0.8 * w->width,
@@ -59,10 +63,13 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
     const fa_cap_nodes *s = &block->nodes;
     const double *l = s->sum.lr, *beyond = s->scratch, *bent = s->scratch2;
     double loss_end = l[s->sum.n - 1] + s->mean, raise = fa_cap_raise(block),
-           rest = exp(fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) + raise),
-           j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end;
+           rest = exp(
+               (block->pair ? fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) : block->w.log_q) +
+               raise),
+           j0 = rest * exp(a * loss_end) + (block->window.width > 0.0 ? fa_pieces_beyond_alias(block, a) : 0.0),
+           j1 = j0 * loss_end, j2 = j1 * loss_end;
     fa_cap_real r;
-    int j, n = block->pair ? s->sum.n : 0, some;
+    int j, n = block->pair || block->window.width > 0.0 ? s->sum.n : 0, some;
     FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
     for (j = 0; j < n; j++) {
         double loss = l[j] + s->mean, f = beyond[j] * fa_exp_plain_v(fa_max(-700.0, a * loss - a * bent[j]));
@@ -137,7 +144,7 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
     if (job->lost.log_q + eps - log_value < -30.0) /* at most e^eps times the chance of a step beyond the cap */
         return exp(job->lost.log_q + eps - log_value);
     for (b = 0; b < job->n; b++)
-        if (job->blocks[b].pair)
+        if (job->blocks[b].pair || job->blocks[b].window.width > 0.0)
             fa_cap_weigh_beyond(job->blocks + b);
     for (i = 0; i < 10; i++) {
         value = fa_cap_put_at(job, eps, a, &next);

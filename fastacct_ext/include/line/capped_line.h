@@ -99,7 +99,7 @@ FA_FUNC void fa_cap_centre(const fa_cap_block *block, fa_cap_nodes *s)
     shift = kappa - s->mean;
     for (j = 0; j < n; j++)
         l[j] += shift;
-    s->mean_error = FA_EPS * (error + 64.0 * (w->gain + s->mean * w->q_mass));
+    s->mean_error = FA_EPS * (error + (64.0 + w->off) * (fabs(w->gain) + fabs(s->mean) * w->q_mass));
     if (block->pair)
         s->mean_error += fa_cap_right_end(block, 1.0, 1.0) + (fa_cap_falls(block)
                                                                   ? fa_cap_left_end(block, 0.0, 1.0, 2)

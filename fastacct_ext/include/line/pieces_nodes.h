@@ -1,6 +1,6 @@
 /* line/pieces_nodes.h -- losses that are data on the capped line: their nodes, what these leave out, and the tail.
  *
- * They are bounded: they have no cap, no floor, and nothing beyond their nodes.
+ * They are bounded: they have no floor, and nothing beyond their nodes; lattices alone have a cap.
  */
 #ifndef FA_LINE_PIECES_NODES_H
 #define FA_LINE_PIECES_NODES_H
@@ -10,8 +10,6 @@
 #define FA_PIECES_NODES 16384 /* of panels, at most ... */
 #define FA_PIECES_GIVEN 65536 /* ... and of atoms and tables */
 #define FA_PIECES_REAL  1e-13 /* error of nodes for placing, over the largest exp(v L) */
-
-#define FA_CAP_NEVER (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
 
 /* whether the end is no end of the loss: a panel with a Gaussian density, or a lattice */
 FA_FUNC int fa_pieces_curved(const fa_pieces *law)
@@ -63,16 +61,16 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     block->capacity = (int)capacity;
     block->pieces = pieces;
     block->share_at = NAN;
-    block->last_v = pieces->smooth.step > 0.0
-                        ? fa_smooth_last(&pieces->smooth, pieces->atoms, pieces->n_atoms, pieces->is_flipped)
-                        : INFINITY;
+    fa_pieces_no_cap(block);
+    block->plain_v = block->last_v = pieces->smooth.step > 0.0
+                                         ? fa_smooth_last(&pieces->smooth, pieces->atoms, pieces->n_atoms,
+                                                          pieces->is_flipped, &block->window)
+                                         : INFINITY;
     block->sync = FA_CAP_SYNC;
     block->sigma = block->q = block->inv_var = 1.0;
     block->steps = steps;
     block->log_steps = log(steps);
     block->kappa = fa_pieces_curved(pieces) ? 0.0 : least;
-    block->w.width = block->w.floor_width = 1.0;
-    block->w.log_q = block->w.log_p = FA_CAP_NEVER;
     block->variance = steps * fa_min(1e6, fa_pieces_spread(pieces));
     job->steps += steps;
     job->variance += block->variance;
@@ -99,6 +97,8 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_a
         return 0;
     rows = (fa_node_rows){s->sum.lr, s->sum.log_w, s->slip, s->fine};
     (void)fa_pieces_fill(law, &s->mesh, &rows);
+    used = fa_pieces_keep(block, s, used);
+    n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
     for (j = used; j < n; j++)
         fa_node_put(&rows, j, s->sum.lr[used - 1], -1e4, 0.0, 0.0);
     s->sum.n = s->edge = n;
@@ -115,6 +115,15 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_a
         s->keep[j] = 1.0;
         s->z[j] = s->beyond[j] = 0.0;
         s->slip[j] += 2.0 * fabs(block->kappa);
+    }
+    if (block->window.width > 0.0) {
+        FA_PRAGMA(omp simd)
+        for (j = 0; j < n; j++) {
+            s->z[j] = s->sum.lr[j] + block->kappa;
+            s->x[j] = (s->z[j] - block->window.at) * FA_HALF_ROOT / block->window.width;
+        }
+        fa_cap_edge(s, 1);
+        s->sum.n = n;
     }
     fa_cap_no_floor(s);
     return 1;
@@ -138,7 +147,7 @@ FA_FUNC int fa_pieces_lay_real(const fa_cap_block *block, fa_cap_nodes *s, doubl
 FA_FUNC int fa_pieces_lay_line(fa_cap_block *block, double tilt, double right, double t, double need)
 {
     double size = fa_max(0.0, block->k / block->steps) - need - block->log_steps - 4.0;
-    const fa_asked one = {tilt, t, 0.0, 0.0}, two = {right, 0.0, 0.0, 0.0};
+    const fa_asked one = {tilt, t, 0.0, 0.0, block->window}, two = {right, 0.0, 0.0, 0.0, block->window};
     return fa_pieces_lay(block, &block->nodes, &one, &two, exp(fa_min(600.0, size)));
 }
 
@@ -146,7 +155,7 @@ FA_FUNC int fa_pieces_lay_line(fa_cap_block *block, double tilt, double right, d
 FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_asked plain = {v, 0.0, s->mean, 0.0}, none = {0.0, 0.0, 0.0, 0.0};
+    const fa_asked plain = {v, 0.0, s->mean, 0.0, block->window}, none = {0.0, 0.0, 0.0, 0.0, block->window};
     return fa_mesh_error(block->pieces, &s->mesh, &plain, &none) + fa_mesh_error(block->pieces, &s->mesh, &none, &none);
 }
 
@@ -154,8 +163,8 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
                                            double t, double right)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_asked mean = {1.0, 0.0, 0.0, 1.0};
-    fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t)};
+    const fa_asked mean = {1.0, 0.0, 0.0, 1.0, block->window};
+    fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t), block->window};
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     int i;
     out.line = fa_mesh_error(block->pieces, &s->mesh, &line, &line);
@@ -218,8 +227,9 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
     double border = FA_PIECES_LADDER * t, far, near = 0.0, all = 0.0, shift = c * block->nodes.mean;
     int i, n = fa_pieces_cells(law);
     if (law->smooth.step > 0.0)
-        return fa_smooth_majorant(&law->smooth, law->atoms, law->n_atoms, law->is_flipped ? 1.0 - c : c, t) + 1e-10 -
-               shift;
+        return fa_smooth_majorant(&law->smooth, law->atoms, law->n_atoms, law->is_flipped ? 1.0 - c : c, t,
+                                  &block->window) +
+               1e-10 - shift;
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
     far = fa_share_beyond(block->own_share, t);

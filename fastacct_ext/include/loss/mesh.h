@@ -88,6 +88,7 @@ FA_FUNC void fa_part_open(fa_part *part, const fa_panel *p, double left, double 
 /* of what a rule is asked: the integral of exp(u l), or of exp(u l) - 1 - u l, l = L - mean, |u| <= size */
 typedef struct {
     double v, t, mean, size; /* Re u, |Im u| up to t; size = 0: of exp(u l) alone */
+    fa_smooth_cap cap;       /* of a lattice */
 } fa_asked;
 
 /* log of a bound of the density times |e^(vL)| on an ellipse */
@@ -143,7 +144,7 @@ FA_FUNC int fa_part_rule(const fa_part *part, const fa_asked *one, const fa_aske
 FA_INLINE double fa_asked_of_table(const fa_pieces *law, const fa_asked *ask)
 {
     double lattice = law->smooth.step > 0.0 ? fa_smooth_error(&law->smooth, law->atoms, law->n_atoms, ask->v, ask->t,
-                                                              ask->mean, ask->size, law->is_flipped)
+                                                              ask->mean, ask->size, law->is_flipped, &ask->cap)
                                             : 0.0;
     return lattice + fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped);
 }

@@ -19,13 +19,13 @@
 #include "table.h"
 
 #define FA_SUM_STEP   0.15   /* of the lattice times sqrt(g), at most */
-#define FA_SUM_TAPS   26     /* points on each side */
-#define FA_SUM_REACH  8.5    /* of the Gaussian over them, in deviations */
+#define FA_SUM_TAPS   30     /* points on each side */
+#define FA_SUM_REACH  9.0    /* of the Gaussian over them, in deviations */
 #define FA_SUM_LEAST  1e-250 /* densities that are kept, over the largest ... */
 #define FA_SUM_RIGHT  1e-32  /* ... and on the right, times e^(6 l), but for ... */
 #define FA_SUM_MORE   26.0   /* ... so many deviations of G beyond, for the window */
 #define FA_SUM_BLOCK  16     /* points that are done at once */
-#define FA_SUM_POINTS 12000  /* at most */
+#define FA_SUM_POINTS 48000  /* at most */
 #define FA_SUM_ULPS   160.0  /* rounding of a join, with what interpolation makes of it, in u */
 #define FA_SUM_ONE    10.0   /* and of a single number's density */
 #define FA_SUM_GOOD   2e-15  /* what interpolation leaves out of a density, relative, that is counted so */
