@@ -392,6 +392,13 @@ def test_of_a_record_zeroed_out_the_largest_sum_says_nearly_all(noise, steps):
         assert 0.85 * most < lower < most * (1.0 + 1e-3)
 
 
+def test_the_record_is_on_one_side_of_opposed_others():
+    """No data set has sums 1 against 2 where another release has its sides exchanged: at most 5e-6 is attained."""
+    job = fa.Gaussian(0.8).shuffled(50) * 3 + fa.from_pmf([1e-4, 0.9999], [0.2, 0.8])
+    lower, upper, _ = fa.delta_bounds(job, epsilon=12.0, neighbors="zero_out")
+    assert lower < 5e-6 < upper
+
+
 def test_little_noise_leaves_no_gap_between_the_bounds_of_a_record_zeroed_out():
     lower, upper, _ = fa.epsilon_bounds(fa.Gaussian(0.4).shuffled(100) * 10, delta=1e-5, neighbors="zero_out")
     assert 0.999 * upper < lower < upper

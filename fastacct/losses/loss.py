@@ -203,12 +203,14 @@ class Pair:
 class Apart(Pair):
     """Two pairs that bound one of which no more is known: from above and from below.
 
-    Where the one above is its own mirror image, so is this: from below stands then what a removed record says.
+    Where the one above is its own mirror image, so is this: from below stands then what a removed record says.  Unless
+    the one below is `ordered`: it does not occur with its sides exchanged.
     """
 
-    def __init__(self, above: Pair, below: Pair) -> None:
+    def __init__(self, above: Pair, below: Pair, *, is_ordered: bool = False) -> None:
         self.above = above
         self.below = below
+        self.is_ordered = is_ordered
 
     @cached
     def remove(self) -> Bracket:
@@ -232,7 +234,7 @@ class Apart(Pair):
     @property
     def is_mirrored(self) -> bool:
         """Whether both directions are one."""
-        return self.above.is_mirrored
+        return self.above.is_mirrored and not self.is_ordered
 
 
 _ZERO: Final = Atoms(np.zeros(1), np.zeros(1), np.ones(1), lattice=1.0)

@@ -161,7 +161,7 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
         if noise > MOST:
             return Apart(MixturePair(Mixture(MOST, ((1.0, sensitivity(relation)),))), NOTHING)
         below = shuffled.from_below(noise, int(plain(self.steps)), relation)
-        return Apart(whole, NOTHING if isinstance(below, Apart) else below)
+        return Apart(whole, NOTHING if isinstance(below, Apart) else below, is_ordered=relation == "zero_out")
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return self.unsampled().divergence(orders, relation)

@@ -128,7 +128,8 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
     plain = [(pair, count) for pair, count in table if pair.is_plain]
     if len(plain) > 1 and all(pair.noise > 0.0 for pair, _ in plain):
         # several plain Gaussians are one: their mu^2 add up, here without the rounding of a long sum
-        mu = math.sqrt(math.fsum(count * (pair.p[0][1] / pair.noise) ** 2 for pair, count in plain))
+        each = ((pair.p[0][1] / pair.noise, count) for pair, count in plain)
+        mu = math.sqrt(math.fsum(count * one * one for one, count in each))
         if 1e-150 < mu < 1e150:
             table = [(pair, count) for pair, count in table if not pair.is_plain]
             table.append((Mixture(1.0, ((1.0, mu),)), 1.0))

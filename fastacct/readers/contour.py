@@ -125,12 +125,14 @@ class Contour:
             self._pairs[mechanism] = mechanism.losses(self._relation)
         return self._pairs[mechanism]
 
-    def read_cell(self, cell: int, target: Cells, what: Quantity) -> tuple[Reading, NDArray[np.bool_]] | None:
+    def read_cell(
+        self, cell: int, target: Cells, what: Quantity, *, only_upper: bool = False
+    ) -> tuple[Reading, NDArray[np.bool_]] | None:
         """Bounds of one cell, and where they are all that is known of its losses; None where some are neither mixtures
-        nor data."""
+        nor data.  only_upper: of two pairs the one above alone."""
         _kernels.begin()
         try:
-            return self._read(cell, target, what, self.directions)
+            return self._read(cell, target, what, self.directions, only_upper and self.is_apart)
         except OutOfReachError:
             return None
         finally:
@@ -140,11 +142,13 @@ class Contour:
         self, cell: int, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False
     ) -> tuple[Reading, NDArray[np.bool_]]:
         """The same, or an error; of two pairs each is tight or not."""
-        above = below = read_whole(self._job(cell), target, what, directions, only_upper)
+        above = read_whole(self._job(cell), target, what, directions, only_upper)
         if not self.is_apart:
             return above, above.status == Status.TIGHT
-        if not only_upper:
-            below = read_whole(self._job(cell, below=True), target, what, directions)
+        if only_upper:
+            nothing = np.full(above.lower.shape, -np.inf if what == LOG_DELTA else 0.0)
+            return above._replace(lower=nothing), above.status == Status.TIGHT
+        below = read_whole(self._job(cell, below=True), target, what, directions)
         done = (above.status == Status.TIGHT) & (below.status == Status.TIGHT)
         ends = zip(below.lower.tolist(), above.upper.tolist(), strict=True)
         lower, upper = np.array([narrowed(*pair) for pair in ends]).reshape(-1, 2).T.copy()

@@ -229,7 +229,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
     def work(start: int, _: int) -> int:
         piece = pieces[start]
         cell, found = int(owner[piece[0]]), None
-        if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity])):
+        if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity], only_upper=ask.only_upper)):
             lower[piece], upper[piece], status[piece] = found[0].lower, found[0].upper, found[0].status
             piece = piece[~found[1] | at_zero[piece]]
         if found and line and np.isfinite(upper[piece]).all() and line.components(cell) > _MANY:

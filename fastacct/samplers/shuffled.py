@@ -24,10 +24,10 @@ _MUCH: Final = 10.0
 """Noise above which the largest step says less than the sum of all."""
 _REACH: Final = 7.0
 """Standard deviations to both sides."""
-_OFF: Final = 1e-13
+_OFF: Final = 4e-13
 """Of distribution functions, relative, and of their logarithms."""
 _LEAST: Final = 1e-200
-"""Masses below it are left out."""
+"""Masses below it count as that, beside a larger one: losses are smaller then."""
 
 
 def from_below(noise: float, steps: int, relation: Relation) -> Pair:
@@ -36,23 +36,28 @@ def from_below(noise: float, steps: int, relation: Relation) -> Pair:
     alike = (whole := allocated(noise / moved, steps)).pieces()
     if noise > _MUCH:
         return NOTHING if alike is None else whole
-    cells = _opposed(noise, steps, 2.0 - moved)
-    if alike is None:
-        return Pair(*[Bracket(side, side) for side in cells])
+    opposed = _opposed(noise, steps, 2.0 - moved)
+    cells = opposed.remove.lower.as_atoms()
+    if alike is None or cells is None:
+        return opposed
     loss, log_weight = alike.atoms[:, 0], alike.atoms[:, 1]
-    is_more = float(np.sum(np.exp(log_weight + loss) * loss)) > float(np.sum(cells[0].mass * cells[0].loss))
-    return whole if is_more else Pair(*[Bracket(side, side) for side in cells])
+    is_more = float(np.sum(np.exp(log_weight + loss) * loss)) > float(np.sum(cells.mass * cells.loss))
+    return whole if is_more else opposed
 
 
-def _opposed(noise: float, steps: int, mean: float) -> tuple[Atoms, Atoms]:
+def _opposed(noise: float, steps: int, mean: float) -> Pair:
     """In which cell the largest of the steps is, one of them 2 or this mean."""
     edges = np.linspace(mean - _REACH * noise, 2.0 + _REACH * noise, _CELLS)
     (p, p_off), (q, q_off) = (_masses((edges - one) / noise, edges / noise, steps) for one in (2.0, mean))
-    keep = (p > _LEAST) & (q > _LEAST) & (p_off < 1e-3) & (q_off < 1e-3)
-    p, p_off, q, q_off = p[keep], p_off[keep], q[keep], q_off[keep]
+    keep = ((p > _LEAST) | (q > _LEAST)) & (p_off < 1e-3) & (q_off < 1e-3)
+    p, q, p_off, q_off = np.maximum(p[keep], _LEAST), np.maximum(q[keep], _LEAST), p_off[keep], q_off[keep]
     loss = np.log(p / q)
     error = 1.01 * (p_off + q_off) + _OFF * (1.0 + np.abs(loss))
-    return Atoms(loss, error, p * (1.0 - p_off)), Atoms(-loss, error, q * (1.0 - q_off))
+
+    def side(at: Cells, mass: Cells, off: Cells) -> Bracket:
+        return Bracket(Atoms(at, error, mass * (1.0 + off)), Atoms(at, error, mass * (1.0 - off)))
+
+    return Pair(side(loss, p, p_off), side(-loss, q, q_off))
 
 
 def _masses(own: Cells, other: Cells, steps: int) -> tuple[Cells, Cells]:
@@ -66,4 +71,4 @@ def _masses(own: Cells, other: Cells, steps: int) -> tuple[Cells, Cells]:
     is_low = below[1:] < 0.5
     mass = np.where(is_low, np.diff(below), -np.diff(above))
     most = np.where(is_low, below[1:] * off[1:] + below[:-1] * off[:-1], above[1:] * off[1:] + above[:-1] * off[:-1])
-    return mass, np.divide(most, mass, out=np.ones_like(mass), where=mass > _LEAST)
+    return mass, np.divide(most, mass, out=np.zeros_like(mass), where=mass > _LEAST)
