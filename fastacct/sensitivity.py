@@ -19,6 +19,7 @@ from fastacct.core.inputs import COUNT, POSITIVE, Cells, Domain, as_choice, as_n
 from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.relations import sensitivity as moved_by
 from fastacct.core.rounding import float_above
+from fastacct.mechanisms.strategies import as_strategy
 
 __all__ = ["clipped", "count", "histogram", "matrix", "mean", "sum", "top_k"]
 
@@ -139,26 +140,11 @@ def matrix(
         int(as_number(name, value, COUNT))
         for name, value in (("participations", participations), ("separation", separation))
     )
-    if np.iscomplexobj(strategy) or np.ma.isMaskedArray(strategy) or np.asarray(strategy).dtype.kind not in "fiu":
-        raise TypeError("strategy must be an array of real numbers, without a mask")
-    given = np.asarray(strategy, dtype=np.float64)
-    if given.ndim == 1 and steps is None:
-        raise TypeError("strategy is 1-D, coefficients of a Toeplitz matrix: give steps, too")
-    if given.ndim not in (1, 2) or not given.size or not np.isfinite(given).all():
-        raise ValueError(f"strategy must be a 1-D or 2-D array of finite numbers, not of shape {given.shape}")
-    most = float(np.abs(given).max())
-    c = given = given / most if most > 0.0 else given  # squares of what is left are numbers
-    if given.ndim == 1:
-        n = int(as_number("steps", steps, COUNT))
-        below = np.subtract.outer(np.arange(n), np.arange(n))
-        first = np.concatenate([given[:n], np.zeros(max(0, n - given.size))])
-        c = np.where(below >= 0, first[np.abs(below)], 0.0)
-    elif steps not in (None, c.shape[1]):
-        raise ValueError(f"steps = {steps!r}: the strategy has {c.shape[1]} columns")
+    c, most = as_strategy(strategy, steps)
     n, unit = c.shape[1], 2.0**-52
     inner = np.abs(c.T @ c) + 2.0 * len(c) * unit * (np.abs(c).T @ np.abs(c)) * (c.min() < 0.0)
     apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-    falls = given.ndim == 1 and given.min() >= 0.0 and (np.diff(given) <= 0.0).all()
+    falls = np.ndim(strategy) == 1 and c.min() >= 0.0 and (np.diff(c[:, 0]) <= 0.0).all()
     if epochs or (falls and not epochs):
         starts = range(n) if epochs else (0,)
         chosen = [np.arange(start, n, b)[:k] for start in starts]

@@ -45,7 +45,7 @@ def table() -> str:
         relations = "all" if len(mechanism.relations) == 5 else ", ".join(mechanism.relations)
         kind = "exact" if mechanism.tight else "bound"
         kind = "exact; a bound for replace_one, zero_out" if name in BOUNDED else kind
-        kind = "an interval" if name == "Shuffled`" else kind
+        kind = "an interval" if name in ("Shuffled`", "MatrixGaussian`") else kind
         lines.append(f"| `{name} | {text} | {relations} | {kind} | {read_by(mechanism)} |")
         rows += example(mechanism)
     return "\n".join([*lines, "", "One example each:", "", *rows, "", "```"]) + "\n"

@@ -97,3 +97,83 @@ def test_banded_factorization_is_a_poisson_sample_in_each_round():
 def test_strategies_that_are_none_are_refused(call, said):
     with pytest.raises((ValueError, TypeError), match=said):
         call()
+
+
+def deltas_of_bins(modes, noise, epsilon):
+    """Larger delta of the two directions, by quadrature over the plane or the space that the modes span."""
+    low = np.linalg.cholesky(modes.T @ modes + 1e-14 * np.eye(modes.shape[1])).T  # columns with the same inner products
+    n = {2: 700, 3: 130}[len(low)]
+    axes = [np.linspace(row.min() - 6.5 * noise, row.max() + 6.5 * noise, n) for row in np.c_[low, np.zeros(len(low))]]
+    grid = np.meshgrid(*axes, indexing="ij", sparse=True)
+    area = math.prod(float(one[1] - one[0]) for one in axes)
+
+    def density(mean):
+        power = sum((x - m) ** 2 for x, m in zip(grid, mean, strict=True))
+        return np.exp(-0.5 * power / noise**2) / (noise * math.sqrt(2.0 * math.pi)) ** len(low)
+
+    p, q = sum(density(mean) for mean in low.T) / low.shape[1], density(np.zeros(len(low)))
+    return max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) * area for a, b in ((p, q), (q, p)))
+
+
+BINNED = [
+    ([1.0, 0.5], 2, 4, 1.6),
+    ([1.0, 0.5, 0.25], 3, 6, 2.0),
+    ([[1.0, 0.0, 0.0], [0.8, 1.0, 0.0], [0.1, 0.3, 2.0]], 3, None, 1.5),
+    ([[1.0, 0.0], [0.0, 1.0]], 2, None, 1.0),
+]
+
+
+@pytest.mark.parametrize(("strategy", "bins", "steps", "noise"), BINNED, ids=str)
+def test_random_bins_are_between_the_bounds(strategy, bins, steps, noise):
+    c = np.array(strategy) if steps is None else lower(strategy, steps)
+    modes = np.stack([c[:, i::bins].sum(axis=1) for i in range(bins)], axis=1)
+    run = fa.MatrixGaussian.from_strategy(strategy, noise, bins=bins, steps=steps)
+    inner = modes.T @ modes
+    alike = np.allclose(inner, inner[0, 1] + (inner[0, 0] - inner[0, 1]) * np.eye(bins))
+    for epsilon in (0.1, 0.5, 1.5):
+        truth = deltas_of_bins(modes, noise, epsilon)
+        least, most, status = fa.delta_bounds(run, epsilon=epsilon)
+        assert least * (1 - 3e-4) <= truth <= most * (1 + 3e-4)
+        assert (status == fa.Status.TIGHT) == alike
+        if alike:
+            assert truth == pytest.approx(most, rel=3e-4)
+
+
+def test_a_strategy_of_independent_steps_is_random_allocation():
+    run = fa.MatrixGaussian.from_strategy([1.0], 4.0, bins=20, steps=100)
+    assert fa.epsilon(run, delta=1e-6) == pytest.approx(
+        fa.epsilon(fa.Gaussian(4.0).allocation(20, epochs=5, bins="persistent"), delta=1e-6), rel=1e-9
+    )
+
+
+def test_the_class_of_a_bin_may_be_told():
+    """Of 20 bins 4 apart none of the columns overlap: better than to count the overlap of neighbours for all bins."""
+    run = fa.MatrixGaussian.from_strategy([1.0, 0.5, 0.375], 4.0, bins=20, steps=100)
+    told = fa.Gaussian(4.0 / math.sqrt(run.own[1])).allocation(5)
+    assert fa.epsilon(run, delta=1e-6) == pytest.approx(fa.epsilon(told, delta=1e-6), rel=1e-9)
+    whole = fa.Gaussian(4.0 / fa.sensitivity.matrix([1.0, 0.5, 0.375], steps=100, participations=5, separation=20,
+                                                    epochs=True))  # fmt: skip
+    assert fa.epsilon(run, delta=1e-6) < 0.6 * fa.epsilon(whole, delta=1e-6)
+    assert fa.epsilon_bounds(run, delta=1e-6).lower > 0.7
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-200, 1e-100, 1e200, math.inf, [2.0, 4.0]])
+def test_random_bins_with_extreme_noise(noise):
+    run = fa.MatrixGaussian.from_strategy([1.0, 0.5], noise, bins=5, steps=20)
+    lower_end, upper_end, _ = fa.epsilon_bounds(run, delta=1e-6)
+    assert np.all(np.asarray(lower_end) <= np.asarray(upper_end))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: fa.MatrixGaussian.from_strategy([1.0, -0.5], 1.0, bins=5, steps=20), "negative inner product"),
+        (lambda: fa.MatrixGaussian.from_strategy([1.0, 0.5], 1.0, bins=0, steps=20), "bins"),
+        (lambda: fa.MatrixGaussian.from_strategy([1.0, 0.5], 1.0, bins=2), "give steps"),
+        (lambda: fa.MatrixGaussian.from_strategy([1.0], 1.0, bins=2, steps=4).poisson(0.1), "drawn already"),
+        (lambda: fa.MatrixGaussian.from_strategy([1.0], 1.0, bins=2, steps=4).group(2), "share a bin"),
+    ],
+)
+def test_random_bins_that_are_none_are_refused(call, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        call()

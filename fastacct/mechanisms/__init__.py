@@ -27,6 +27,7 @@ from fastacct.mechanisms.selection import (
     SparseVector,
     Thresholdout,
 )
+from fastacct.mechanisms.strategies import MatrixGaussian
 
 __all__ = [
     "DPFTRL",
@@ -40,7 +41,16 @@ __all__ = [
     "DiscreteLaplace",
 ]
 __all__ += ["Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk", "Laplace"]
-__all__ += ["LaplaceL2", "MeanConcentratedDP", "Mechanism", "NoisyIteration", "Paprika", "Parallel", "PermuteAndFlip"]
+__all__ += [
+    "LaplaceL2",
+    "MatrixGaussian",
+    "MeanConcentratedDP",
+    "Mechanism",
+    "NoisyIteration",
+    "Paprika",
+    "Parallel",
+    "PermuteAndFlip",
+]
 __all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomAllocation", "RandomWalk", "RandomizedResponse"]
 __all__ += ["RepeatedSelection", "Shuffled", "Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation"]
 __all__ += ["TruncatedLaplace", "TruncatedPoisson", "WithReplacement", "from_losses", "from_pmf"]

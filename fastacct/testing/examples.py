@@ -57,6 +57,7 @@ def examples() -> Iterator[Mechanism]:
         m.TreeAggregation(20.0, 16, noise="laplace"),
         m.DPFTRL(8.0, 100, 2),
         m.BandMF(4.0, 0.3, 100, 8),
+        m.MatrixGaussian.from_strategy([1.0, 0.5, 0.375], 4.0, bins=20, steps=100),
     )
     yield from (m.NoisyIteration(3.75, 500, contraction=0.99), m.NoisyIteration(4.0, 10_000, diameter=5.0))
     yield from (m.GOPA(0.5, 2.0, parties=12), m.GOPA(0.5, 2.0, parties=3, edges=((0, 1),)), m.RandomWalk(8.0, 10))
