@@ -391,3 +391,18 @@ def test_rare_large_losses_are_counted_beyond_the_cap(noise, steps, log_delta):
         low, high, _ = bounds(noise, steps, 1, epsilon, "remove")
         assert low * (1 - 1e-7) <= delta_of_the_law(noise, steps, epsilon) <= high * (1 + 1e-7)
         assert high - low < 1e-5 * high or high < 1e-13
+
+
+@pytest.mark.parametrize(("noise", "steps", "epsilon"), [(0.5, 1000, 0.0), (0.5, 1000, 1e-12), (0.78, 19, 17.0)])
+def test_where_a_cap_does_not_help(noise, steps, epsilon):
+    """At the bulk itself, and where large losses are all there is far out."""
+    lower, upper, status = fa.log_delta_bounds(
+        fa.Gaussian(noise).allocation(steps), epsilon=epsilon, neighbors="remove"
+    )
+    assert status == fa.Status.TIGHT
+    assert upper - lower < 1e-7
+    assert math.log(delta_of_the_law(noise, steps, epsilon)) == pytest.approx(0.5 * (lower + upper), abs=1e-7)
+
+
+def test_a_target_that_is_met_at_once_is_met_at_epsilon_0():
+    assert fa.epsilon(fa.Gaussian(0.8).allocation(100), delta=0.1) < 1e-50

@@ -56,7 +56,9 @@ FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, doubl
         fa_cap_block *block = job->blocks + b;
         double z;
         if (block->pieces) {
-            fa_pieces_place_cap(block, effort, job->is_add || job->walled ? INFINITY : eps + alone * back);
+            fa_pieces_place_cap(block, effort,
+                                job->is_add || job->walled || effort->caps == FA_CAP_NONE ? INFINITY
+                                                                                          : eps + alone * back);
             continue;
         }
         z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)

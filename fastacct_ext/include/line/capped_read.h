@@ -240,9 +240,16 @@ FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort 
 }
 
 /* other caps for a job that these have not certified; 0: none */
-FA_INLINE int fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)
+FA_FUNC int fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)
 {
-    return job->mixtures && effort->caps < 2 ? (job->dip > 0.0 ? effort->caps + 1 : 2) : 0;
+    int b, has_lattice = 0;
+    for (b = 0; b < job->n; b++) {
+        const fa_pieces *law = job->blocks[b].pieces;
+        has_lattice |= law && law->smooth.step > 0.0 && !law->is_flipped;
+    }
+    if (job->mixtures && effort->caps < 2)
+        return job->dip > 0.0 ? effort->caps + 1 : 2;
+    return has_lattice && effort->caps < FA_CAP_NONE ? FA_CAP_NONE : 0;
 }
 
 /* log delta at eps: what all lines that are drawn for it have in common; the last one's answer is kept.  spare: logs by
@@ -256,7 +263,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
     fa_cap_ledger g;
     fa_cap_reading r;
     double pad, size = NAN;
-    int round, with_floor = fa_cap_is_near_wall(job);
+    int round, next, with_floor = fa_cap_is_near_wall(job);
     work->anchor = work->anchored.eps = 0.0;
     effort.tolerance += spare;
     effort.need += 0.25 * spare;
@@ -283,8 +290,9 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
         work->anchored = (fa_cap_answer){eps, r, g};
         if (g.up + g.down < fa_cap_good(&work->line) || fa_cap_is_hopeless(&work->line, &g))
             break;
-        if (!(g.up + g.down < INFINITY) && fa_cap_next_caps(job, &effort)) {
-            effort.caps = fa_cap_next_caps(job, &effort);
+        next = fa_cap_next_caps(job, &effort);
+        if (next && !(g.up + g.down < (next == FA_CAP_NONE ? FA_CAP_DEAR_WIDTH : INFINITY))) {
+            effort.caps = next;
             round--;
             continue;
         }

@@ -8,6 +8,7 @@
 #include "capped_job.h"
 
 #define FA_CAP_NEVER    (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
+#define FA_CAP_NONE     3       /* of an effort's caps: lattices have none */
 #define FA_PIECES_WIDTH 2.0     /* of the window, at least, in deviations of the Gaussian part */
 
 FA_FUNC void fa_pieces_no_cap(fa_cap_block *block)
@@ -48,20 +49,20 @@ FA_FUNC void fa_pieces_place_cap(fa_cap_block *block, const fa_cap_effort *effor
     for (j = 0; j < law->n_atoms; j++) {
         double loss = at[j].loss, x = (cap - loss) * inv, half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(x))),
                one = fa_exp_plain_v(fa_max(-690.0, at[j].log_weight)) * (x > 0.0 ? half : 1.0 - half),
-               e = fa_exp_plain_v(loss), deep = fa_max(0.0, x), fine = at[j].fine + 8.0 + 4.0 * deep * deep;
+               e = fa_exp_plain_v(loss), grown, deep = fa_max(0.0, x), fine = at[j].fine + 8.0 + 4.0 * deep * deep;
         one = x < 20.0 ? one : 0.0;
         fine = one > 0.0 ? fine : 0.0;
         q += one;
         p += one * e;
-        gain += one * (e - 1.0);
+        gain += one * (loss < 1.0 ? fa_expm1_minus_plain_v(fa_max(-600.0, fa_min(loss, 1.0)), &grown) + loss : e - 1.0);
         off = fine > off ? fine : off;
     }
-    if (!(q > 1e-290))
+    if (!(q > 1e-160) || !(gain >= 0.0))
         return;
     block->window = (fa_smooth_cap){cap, width, 1.0};
     w->cap = cap, w->width = width;
     w->log_q = log(q), w->log_p = log(p), w->q_mass = q, w->gain = gain, w->lost = q / p;
-    w->off = off + 8.0 + 8.0 / from + law->n_atoms +
+    w->off = off + 8.0 + law->n_atoms +
              (fa_pieces_beyond_alias(block, 0.0) / q + fa_pieces_beyond_alias(block, 1.0) / p) / FA_EPS;
     w->depth = 0.25 * sqrt(w->off);
     block->last_v = fa_smooth_last(s, at, law->n_atoms, 0, &block->window);

@@ -12,7 +12,7 @@
 #define FA_SMOOTH_TURNS 8     /* heights of the path that are tried */
 #define FA_SMOOTH_ENDS  8     /* points of an interval at the left end */
 #define FA_SMOOTH_CUT   14.0  /* widths beyond the cap where nodes end */
-#define FA_SMOOTH_GOOD  1e-13 /* share of the ends up to which an exponent does */
+#define FA_SMOOTH_GOOD  1e-15 /* share of the ends up to which an exponent does */
 
 /* the mean of `count` log-normal numbers of this noise; step 0: none */
 typedef struct {
@@ -112,7 +112,8 @@ FA_FUNC double fa_smooth_majorant(const fa_smooth *s, const fa_atom *at, int n, 
     double g = fa_smooth_g(s), stiff = cap->width > 0.0 ? 1.0 / (cap->width * cap->width) : 0.0, best = INFINITY;
     int k;
     for (k = 0; k < (stiff > 0.0 ? 2 : 1); k++) {
-        double y = t / (k ? g + stiff : g), fall = exp(0.5 * g * y * y - t * y), lift = exp(0.5 * g * y * y),
+        double y = t / (k ? g + stiff : g), fall = exp(0.5 * g * y * y - t * y),
+               lift = size.near > 0.0 ? exp(0.5 * g * y * y) : 0.0,
                more = 0.5 * exp(fa_min(700.0, 0.5 * stiff * y * y)),
                one = size.all + 0.5 * lift * size.near + more * (size.edge + 0.5 * lift * size.near_edge);
         best = fa_min(best, k || stiff > 0.0 ? fall * one : fall * size.all + 0.5 * size.near);
