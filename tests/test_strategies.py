@@ -146,6 +146,21 @@ def test_a_strategy_of_independent_steps_is_random_allocation():
     )
 
 
+def test_bins_without_a_step_claim_nothing_from_below():
+    """With 8 bins for 4 steps half of the records never take part."""
+    run = fa.MatrixGaussian.from_strategy([1.0], 1.0, bins=8, steps=4)
+    lower_end, upper_end, _ = fa.delta_bounds(run, epsilon=0.5)
+    half = 0.5 * fa.delta(fa.Gaussian(1.0).allocation(4), epsilon=math.log1p(2.0 * math.expm1(0.5)), neighbors="remove")
+    assert lower_end == 0.0
+    assert half < upper_end
+
+
+def test_many_bins_take_no_time():
+    run = fa.MatrixGaussian.from_strategy([1.0, 0.5, 0.25], 3.0, bins=1000, steps=3000)
+    assert run.classes[-1][1] == 0.0
+    assert fa.epsilon_bounds(run, delta=1e-6).lower > 0.0
+
+
 def test_the_class_of_a_bin_may_be_told():
     """Of 20 bins 4 apart none of the columns overlap: better than to count the overlap of neighbours for all bins."""
     run = fa.MatrixGaussian.from_strategy([1.0, 0.5, 0.375], 4.0, bins=20, steps=100)

@@ -19,6 +19,7 @@ __all__ = ["MatrixGaussian", "as_strategy"]
 
 _UNIT: Final = 2.0**-52
 _SQUARE: Final = Domain(0.0, 1e300)
+_BINS: Final = Domain(1.0, 4096.0, integer=True)
 _NO_GROUP: Final = "its members may share a bin or not"
 _NO_SAMPLE: Final = "its records are drawn already"
 
@@ -70,7 +71,7 @@ class MatrixGaussian(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample
     classes: tuple[tuple[int, float], ...]
     """For ways to split them into classes, how many are in the smallest one, and the largest inner product inside."""
     noise_multiplier: Reals = parameter(NONNEGATIVE, about="Standard deviation over the norm of a contribution.")
-    bins: int = constant(COUNT)
+    bins: int = constant(_BINS, about="Above the number of steps some have none.")
     shared: float = constant(_SQUARE, about="Least inner product of two bins' sums of columns.")
 
     @classmethod
@@ -79,21 +80,20 @@ class MatrixGaussian(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample
     ) -> MatrixGaussian:
         """Of a 2-D array, or of a 1-D array with the coefficients of a lower triangular Toeplitz matrix of `steps`."""
         c, most = as_strategy(strategy, steps)
-        b = min(int(as_number("bins", bins, COUNT)), c.shape[1])
+        b = int(as_number("bins", bins, _BINS))  # above the number of steps, some have none
         modes = np.stack([c[:, i::b].sum(axis=1) for i in range(b)], axis=1)
         inner, off = modes.T @ modes, 4.0 * (c.shape[1] + len(c)) * _UNIT * (np.abs(modes).T @ np.abs(modes))
         if c.min() < 0.0 and (c.T @ c < -4.0 * len(c) * _UNIT * (np.abs(c).T @ np.abs(c))).any():
             raise ValueError("strategy has columns with a negative inner product: no bound is known with random bins")
         low, high = np.maximum(inner - off, 0.0) * most * most, (np.maximum(inner, 0.0) + off) * most * most
-        own = np.eye(b, dtype=bool)
+        apart = np.array([high.diagonal(n).max() for n in range(1, b)])  # of bins so far apart
         classes: list[tuple[int, float]] = []
         for n in range(1, b + 1):
-            same = np.equal.outer(np.arange(b) % n, np.arange(b) % n) & ~own
-            most_shared = float(high[same].max(initial=0.0))
+            most_shared = float(apart[n - 1 :: n].max(initial=0.0))
             if not classes or most_shared < classes[-1][1]:
                 classes.append((b // n, most_shared))
-        shared = float(low[~own].min()) if b > 1 else 0.0
-        ends = float(low[own].min()), float(high[own].max())
+        shared = min((float(low.diagonal(n).min()) for n in range(1, b)), default=0.0)
+        ends = float(low.diagonal().min()), float(high.diagonal().max())
         return cls(ends, tuple(classes), noise_multiplier, b, shared)
 
     def decompose(self, relation: Relation) -> Process:
