@@ -71,4 +71,5 @@ def _masses(own: Cells, other: Cells, steps: int) -> tuple[Cells, Cells]:
     is_low = below[1:] < 0.5
     mass = np.where(is_low, np.diff(below), -np.diff(above))
     most = np.where(is_low, below[1:] * off[1:] + below[:-1] * off[:-1], above[1:] * off[1:] + above[:-1] * off[:-1])
-    return mass, np.divide(most, mass, out=np.zeros_like(mass), where=mass > _LEAST)
+    unknown = np.where(most > _LEAST, 1.0, 0.0)  # a difference that is all rounding is not known to be small
+    return mass, np.divide(most, mass, out=unknown, where=mass > _LEAST)
