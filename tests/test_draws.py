@@ -1,7 +1,6 @@
 """Records that a batch may hold several times, groups of them, and orders of all: every data set of tiny instances, and
 the distributions of counts."""
 
-import functools
 import itertools
 import math
 from collections import Counter
@@ -366,42 +365,6 @@ def test_all_steps_are_no_choice_and_one_is_the_exact_one():
 def test_blocks_of_steps_are_as_even_as_can_be():
     blocks = fa.Gaussian(2.0).allocation(7, selected=3).decompose("remove")
     assert dict(blocks) == {fa.Gaussian(2.0).allocation(2): 2, fa.Gaussian(2.0).allocation(3): 1}
-
-
-@pytest.mark.parametrize(("relation", "noise", "alike"), [("zero_out", 5.0, 5.0), ("replace_one", 1.5, 0.75)])
-def test_shuffled_batches_are_at_least_random_allocation(relation, noise, alike):
-    lower, upper, _ = fa.epsilon_bounds(fa.Gaussian(noise).shuffled(50) * 3, delta=1e-6, neighbors=relation)
-    assert lower == pytest.approx(fa.epsilon(fa.Gaussian(alike).allocation(50) * 3, delta=1e-6), rel=1e-8)
-    assert upper == pytest.approx(fa.epsilon(fa.Gaussian(noise) * 3, delta=1e-6, neighbors=relation), rel=1e-12)
-
-
-@pytest.mark.parametrize(("noise", "steps"), [(0.6, 2), (1.0, 2), (0.8, 3)])
-def test_of_a_record_zeroed_out_the_largest_sum_says_nearly_all(noise, steps):
-    """One of the sums is 2 or 1, the others 0: on a grid, and the bound at most that, not far below."""
-    x = np.linspace(-5.0 * noise, 2.0 + 5.0 * noise, 180)
-    near = [np.exp(-0.5 * ((x - mean) / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) for mean in (0.0, 1.0, 2.0)]
-
-    def density(mean):
-        places = range(steps)
-        return sum(functools.reduce(np.multiply.outer, [near[mean * (i == k)] for i in places]) for k in places) / steps
-
-    p, q, area = density(2), density(1), (x[1] - x[0]) ** steps
-    for epsilon in (0.2, 1.0, 2.0):
-        most = max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) * area for a, b in ((p, q), (q, p)))
-        lower, _, _ = fa.delta_bounds(fa.Gaussian(noise).shuffled(steps), epsilon=epsilon, neighbors="zero_out")
-        assert 0.85 * most < lower < most * (1.0 + 1e-3)
-
-
-def test_the_record_is_on_one_side_of_opposed_others():
-    """No data set has sums 1 against 2 where another release has its sides exchanged: at most 5e-6 is attained."""
-    job = fa.Gaussian(0.8).shuffled(50) * 3 + fa.from_pmf([1e-4, 0.9999], [0.2, 0.8])
-    lower, upper, _ = fa.delta_bounds(job, epsilon=12.0, neighbors="zero_out")
-    assert lower < 5e-6 < upper
-
-
-def test_little_noise_leaves_no_gap_between_the_bounds_of_a_record_zeroed_out():
-    lower, upper, _ = fa.epsilon_bounds(fa.Gaussian(0.4).shuffled(100) * 10, delta=1e-5, neighbors="zero_out")
-    assert 0.999 * upper < lower < upper
 
 
 def test_counts_that_are_moved_to_all_are_not_claimed_from_below():
