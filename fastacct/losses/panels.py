@@ -108,7 +108,9 @@ def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
         atoms.append(part.atoms + np.array([0.0, math.log(weight), 0.0, 8.0]))
         panels.append(part.panels + np.array([0.0, 0.0, math.log(weight), *[0.0] * 4, 8.0, *[0.0] * 4]))
     is_mirrored = all(part.is_mirrored for _, part in parts)
-    return Pieces(np.concatenate(atoms), np.concatenate(panels), lost=_gone(lost), is_mirrored=is_mirrored)
+    rows = np.concatenate(panels)  # those of one loss follow each other: the kernels lay nodes for their sum
+    order = np.lexsort((rows[:, 0], rows[:, 4], -rows[:, 10]))
+    return Pieces(np.concatenate(atoms), rows[order], lost=_gone(lost), is_mirrored=is_mirrored)
 
 
 class PiecesPair(Pair):

@@ -27,7 +27,7 @@ FA_FUNC double fa_cap_chernoff(const fa_cap_job *job, double v, int small_only)
                error = small_only ? block->moduli.low : block->moduli.right,
                x = small_only && job->walled ? v : fa_cap_tilt(job, v), real = small_only && block->split ? 1.0 : x;
         fa_cap_real r = fa_cap_block_k(block, s, x, small_only, 0.0);
-        error += small_only && block->split ? fa_cap_low_end(block, v) : 0.0;
+        error += small_only && block->split && block->pair ? fa_cap_low_end(block, v) : 0.0;
         if (job->walled)
             error += fa_cap_plain_ends(block, real) + 1e-12 * r.one * (1.0 + fabs(r.k));
         else

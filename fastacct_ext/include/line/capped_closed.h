@@ -9,11 +9,47 @@
 #ifndef FA_LINE_CAPPED_CLOSED_H
 #define FA_LINE_CAPPED_CLOSED_H
 
-#include "pieces_cap.h"
+#include "capped_job.h"
 
 #define FA_WALL_CAP  1.15  /* over eta: the loss where a walled job's caps begin, and ... */
 #define FA_WALL_WIDE 1.4   /* ... how many times that they are wide */
 #define FA_WALL_FAR  300.0 /* square of the deviations from which on no wall is in sight */
+
+/* what all blocks lose beyond their caps */
+FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
+{
+    fa_cap_total p = {-INFINITY, 0.0}, q = p;
+    fa_cap_lost lost = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    double top = -INFINITY;
+    int b;
+    for (b = 0; b < job->n; b++) {
+        const fa_cap_block *block = job->blocks + b;
+        const fa_cap_windows *w = &block->w;
+        fa_cap_add_log(&p, w->log_p + block->log_steps);
+        fa_cap_add_log(&q, w->log_q + block->log_steps);
+        lost.gone += block->steps * log1p(-w->q_mass);
+        lost.gains += block->steps * log1p(-w->gain / (1.0 - w->q_mass));
+        lost.taken += block->steps * w->q_mass;
+        top = fa_max(top, fa_max(w->log_p, w->log_q) + block->log_steps);
+    }
+    lost.log_p = fa_cap_log_total(&p);
+    lost.log_q = fa_cap_log_total(&q);
+    for (b = 0; b < job->n; b++) {
+        fa_cap_windows *w = &job->blocks[b].w;
+        w->share_p = exp(w->log_p + job->blocks[b].log_steps - lost.log_p);
+        w->share_q = exp(w->log_q + job->blocks[b].log_steps - lost.log_q);
+        lost.kept += w->share_p * (1.0 - w->lost);
+    }
+    if (top < -40.0) { /* f(J) = sum of n J to the last digit */
+        lost.log_first = lost.log_p + log(lost.kept);
+        lost.log_f = lost.log_q;
+    }
+    else {
+        lost.log_first = lost.gone + log(-expm1(lost.gains));
+        lost.log_f = lost.log_q < -600.0 ? lost.log_q : log(-expm1(lost.gone));
+    }
+    job->lost = lost;
+}
 
 typedef struct {
     double value, first, fall; /* over exp(ref): the closed part, f(J1) - f(J0), -d/d eps of all */
@@ -40,35 +76,6 @@ FA_FUNC int fa_cap_begin_wall(const fa_cap_job *job, fa_cap_block *block, double
     block->deep = fa_max(0.0, -fa_cap_z(block, eta / job->steps + block->kappa));
     (void)fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, fa_min(0.5 * s, 0.6 * s * s)));
     return block->w.width > 1e-12 * fabs(block->w.cap); /* what is beyond is not counted */
-}
-
-/* the caps for eps, in every block at the loss that reaches eps whatever all others take back, or where no delta
- * notices what is beyond */
-FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
-{
-    double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
-           alone = job->steps == 1.0 && !(job->mu2 > 0.0) ? 0.0 : 1.0, /* nothing is taken back */
-        back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps ? 0.0 : job->dip)
-                              : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
-    int b;
-    job->has_floor = 0;
-    for (b = 0; b < job->n; b++) {
-        fa_cap_block *block = job->blocks + b;
-        double z;
-        if (block->pieces) {
-            fa_pieces_place_cap(block, effort,
-                                job->is_add || job->walled || effort->caps == FA_CAP_NONE ? INFINITY
-                                                                                          : eps + alone * back);
-            continue;
-        }
-        z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
-                        : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
-        block->is_low = 0;
-        if (!(job->walled ? fa_cap_begin_wall(job, block, eps) : fa_cap_begin_at(block, effort, z)))
-            return 0;
-    }
-    fa_cap_count_lost(job);
-    return 1;
 }
 
 /* walled: the masses below the floors */

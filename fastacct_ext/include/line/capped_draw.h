@@ -75,7 +75,7 @@ FA_FUNC void fa_cap_finish_nodes(const fa_cap_job *job, fa_cap_block *block, dou
     fa_cap_nodes *s = &block->nodes;
     if (block->split) {
         fa_cap_set_floor(block, s);
-        block->w.low_cut = fa_cap_cut_low(block, s, v);
+        block->w.low_cut = block->pair ? fa_cap_cut_low(block, s, v) : 0.0; /* no rule ends in the middle of a part */
         return;
     }
     fa_cap_no_floor(s);
@@ -95,7 +95,7 @@ FA_FUNC double fa_cap_find_reach(fa_cap_job *job, fa_cap_line *line, const fa_ca
         const fa_cap_windows *w = &block->w;
         double z_high, h = fa_min(0.8 / block->sigma, 0.5), edge = 1.0, narrow = INFINITY;
         if (block->pieces) {
-            if (!fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt))
+            if (!fa_pieces_lay_real(block, &block->nodes, line->plan.tilt, line->plan.tilt, 0.0))
                 return 0.0;
             fa_cap_finish_nodes(job, block, line->plan.low);
             continue;
@@ -168,7 +168,8 @@ FA_FUNC int fa_cap_lay_nodes(fa_cap_job *job, const fa_cap_line *line, const fa_
         fa_cap_block *block = job->blocks + b;
         double right = fa_cap_tilt(job, line->plan.right);
         if (block->pieces
-                ? !fa_pieces_lay_line(block, line->plan.tilt, right, t, effort->need + line->plan.excess)
+                ? !fa_pieces_lay_line(block, line->plan.tilt, right, line->plan.low, job->fall_a, t,
+                                      effort->need + line->plan.excess)
                 : !block->family->lay(job, block, &line->plan, effort, t, fa_cap_begin(block, effort->left, right),
                                       fa_cap_line_end(job, block, line->plan.right, line->plan.low, effort->right)))
             return 0;
@@ -252,7 +253,7 @@ FA_FUNC void fa_cap_plan_blocks(fa_cap_job *job, fa_cap_plan *plan)
         block->jumps = r.jumps;
         plan->d2 += r.d2;
         plan->jumps += r.jumps;
-        block->split = job->has_floor && block->pair &&
+        block->split = job->has_floor && fa_cap_may_split(block) &&
                        (job->n == 1 || job->walled || r.jumps > FA_CAP_NO_JUMPS ||
                         fa_cap_block_k(block, &block->coarse, plan->low, 0, 0.0).jumps > FA_CAP_FEW);
     }
@@ -273,7 +274,7 @@ FA_FUNC int fa_cap_plan_line(fa_cap_job *job, fa_cap_line *line, const fa_cap_sa
         if (with_floor && job->walled)
             plan->low = fa_cap_choose_low(job, eps, tol);
         else if (with_floor && !job->is_add)
-            plan->low = fa_cap_choose_floor(job, effort, eps, tol, at);
+            plan->low = fa_cap_choose_floor(job, effort, eps, tol, at, 0);
         else
             fa_cap_try_floor(job, eps, 0.0);
         fa_cap_probe(job, eps, at, tol, is_dear || job->has_floor, &probes);
@@ -341,7 +342,7 @@ FA_FUNC int fa_cap_draw(fa_cap_job *job, fa_cap_line *line, fa_cap_saddle *at, d
         *with_floor = 1;
     }
     effort.points = FA_CAP_POINTS_MAX;
-    effort.pairs = job->mixtures ? 1.2e8 : 4e7;
+    effort.pairs = job->mixtures || job->data ? 1.2e8 : 4e7;
     for (round = 0; round < 5; round++) {
         if (!fa_cap_plan_line(job, line, at, *eps, log_size, 1, 1, &effort))
             break;

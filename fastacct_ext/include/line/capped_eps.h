@@ -42,7 +42,7 @@ FA_FUNC int fa_cap_go_near(const fa_cap_job *job, const fa_cap_line *line, doubl
     step = fa_cap_stride(&a->r, (log_delta - a->r.log_value) / a->r.slope);
     if (!fa_cap_newton(job, line, log_delta, &a->eps, &a->r)) {
         a->eps = eps + step;
-        return fa_cap_read(job, line, 0.0).log_value > log_delta;
+        return (job->data && a->eps > 0.3 * eps) || fa_cap_read(job, line, 0.0).log_value > log_delta;
     }
     a->r = fa_cap_read(job, line, a->eps);
     return last || (a->eps > 0.8 * eps && a->eps < 1.05 * eps && fabs(a->eps - eps) * (line->plan.c - 1.0) < 2.0) ? 2

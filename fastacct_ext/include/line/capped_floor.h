@@ -6,12 +6,19 @@
 
 #include "capped_place.h"
 
+#define FA_PIECES_ROOM 12.0 /* widths between a floor and losses near 0, of losses that are data */
 #define FA_WALL_FEW   3.0  /* steps times noise up to which a walled job has a floor at once */
 #define FA_WALL_APART 20.0 /* what floors next to the caps may cost, over what is left out below them */
 
 /* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
  * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
-FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps) { return eps + 0.5 * job->mu2 - job->least; }
+FA_INLINE double fa_cap_lift(const fa_cap_job *job, double eps)
+{
+    double least = -job->least;
+    if (job->data > 0) /* what falls without end takes back about this */
+        least = fa_min(least, 8.0 * sqrt(job->variance) + 0.5 * job->variance);
+    return eps + 0.5 * job->mu2 + least;
+}
 
 /* floors where a step brings `ratio` times what has to be brought, or none (ratio = 0) */
 FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
@@ -22,7 +29,8 @@ FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         fa_cap_windows *w = &block->w;
-        if (job->has_floor && !(block->pair && fa_cap_grows(block))) { /* all its losses are small */
+        block->share_at = NAN;
+        if (job->has_floor && !fa_cap_may_split(block)) { /* all its losses are small */
             fa_cap_no_floor(&block->coarse);
             memcpy(block->coarse.small, block->coarse.sum.wr, sizeof(double) * (size_t)block->coarse.sum.n);
             w->floor = w->cap;
@@ -31,7 +39,8 @@ FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
         else if (job->has_floor) {
             w->floor = fa_cap_z(block, ratio * lift + block->kappa);
             w->floor_width = fa_min((fa_cap_z(block, lift + block->kappa) - w->floor) / 7.0,
-                                    0.35 * block->sigma * block->sigma);
+                                    block->pair ? 0.35 * block->sigma * block->sigma
+                                                : ratio * lift / FA_PIECES_ROOM);
             fa_cap_set_floor(block, &block->coarse);
         }
         else
@@ -56,11 +65,24 @@ FA_FUNC double fa_cap_all_certain(const fa_cap_job *job, double v)
     return sum;
 }
 
+/* coarse nodes of losses that are data again, which see the floor as it is: others may not at the exponent `steep`.  0:
+ * there are none */
+FA_FUNC int fa_cap_see_floor(fa_cap_job *job, double v, double steep)
+{
+    int b, any = 0;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        if (block->pieces && fa_cap_may_split(block))
+            any |= fa_pieces_lay_real(block, &block->coarse, 1.0 - 3.0 * v, 3.0 * v, steep);
+    }
+    return any;
+}
+
 /* Without a floor a line is as long as the records that hardly move take to dephase.  Choose the highest floor below
  * which Chernoff's bound of the small losses is negligible; none where every sum of interest has many large losses.
- * Returns Chernoff's point, 1 without a floor */
+ * Returns Chernoff's point, 1 without a floor.  is_fine: the nodes are for such a floor */
 FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort, double eps, double log_tol,
-                                   const fa_cap_saddle *at)
+                                   const fa_cap_saddle *at, int is_fine)
 {
     static const double ratios[] = {0.62, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.015, 0.007, 0.003};
     int low = 0, high = (int)(sizeof(ratios) / sizeof(*ratios)), count = high, b;
@@ -87,6 +109,8 @@ FA_FUNC double fa_cap_choose_floor(fa_cap_job *job, const fa_cap_effort *effort,
     }
     if (high < count && jumps < effort->tolerance + 1.0) {
         fa_cap_try_floor(job, eps, ratios[high]);
+        if (!is_fine && fa_cap_see_floor(job, at->v, point))
+            return fa_cap_choose_floor(job, effort, eps, log_tol, at, 1);
         jumps = fa_cap_all_certain(job, at->v);
         if (jumps < effort->tolerance + 1.0)
             return point;

@@ -15,6 +15,7 @@
 
 #include "../loss/phasors.h"
 #include "../loss/cells.h"
+#include "../loss/path.h"
 #include "mixture_loss.h"
 
 #define FA_CAP_BLOCKS  65536  /* at most: their nodes take some 40 kB each */
@@ -23,6 +24,7 @@
 #define FA_CAP_DEEPEST -800.0 /* log of the least delta that caps are placed for at once */
 #define FA_CAP_SYNC    128    /* points between fresh starts of the phasors of a line; a multiple of FA_RUN */
 #define FA_CAP_LEVELS  3      /* heights below the last at which errors of the nodes may be less */
+#define FA_CAP_FALLS   16     /* exponents of Chernoff's bounds of what takes a sum back */
 #define FA_CAP_NOTHING 40.0   /* -log of a share of delta that is worth nothing, with room for a rough guess of delta */
 
 typedef struct {
@@ -125,9 +127,12 @@ struct fa_cap_block {
     const fa_family *family;
     const fa_pair *pair;              /* of mixtures, or NULL: */
     const fa_pieces *pieces;          /* a loss that is data, or NULL ... */
-    fa_smooth_cap window;             /* ... its cap, if it is a lattice, z being the loss ... */
+    fa_edge window, dip;              /* ... its cap, z being the loss, what it hardly ever falls below, ... */
+    fa_cap_nodes outside;             /* ... nodes of what is beyond it, weights times 1 - keep, ... */
+    fa_path_part *paths, *large_paths; /* ... bounds at the exponent share_at of what the line has, and of large losses, ... */
     fa_share_of own_share;            /* ... and its share at the exponent share_at */
     double share_at, last_v, plain_v; /* last_v: up to which its lattice has an end; plain_v: without a cap */
+    double whole;   /* of that, E_Q[exp(u L)] at the exponent itself */
     fa_cell *cells; /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
     fa_pair own;    /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
@@ -164,6 +169,8 @@ struct fa_cap_job {
     int data, ended;               /* ... and how many are losses that are data, without Gaussians, ... */
     double top;                    /* ... whose largest losses have this sum */
     double dip; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
+    int has_falls; /* of data: logs of Chernoff's bounds of what takes the sum back, and their exponents */
+    double falls[FA_CAP_FALLS], fall_at[FA_CAP_FALLS], fall_a; /* the one of the caps as they are; 0: none */
     fa_cap_lost lost;
     double deepest; /* log of a delta that no cap is to be seen by */
     int has_floor;  /* whether small losses are left to Chernoff's bound */
@@ -205,6 +212,9 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
         free(job->blocks[b].nodes.memory);
         free(job->blocks[b].memory);
         free(job->blocks[b].cells);
+        fa_mesh_free(&job->blocks[b].outside.mesh);
+        free(job->blocks[b].outside.memory);
+        free(job->blocks[b].paths);
     }
     free(job->blocks);
     memset(job, 0, sizeof(*job));
@@ -213,8 +223,8 @@ FA_FUNC void fa_cap_job_free(fa_cap_job *job)
 /* an empty job with room for n blocks; their nodes get memory when they are filled.  0: no memory */
 FA_FUNC int fa_cap_job_clear(fa_cap_job *job, int n)
 {
-    job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->ended = job->walled = 0;
-    job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = 0.0;
+    job->n = job->has_floor = job->is_add = job->mixtures = job->data = job->ended = job->walled = job->has_falls = 0;
+    job->mu2 = job->steps = job->variance = job->least = job->top = job->dip = job->fall_a = 0.0;
     if (n > job->capacity)
         fa_cap_job_free(job);
     job->deepest = FA_CAP_DEEPEST;
@@ -303,24 +313,34 @@ FA_INLINE double fa_cap_exp(double x) { return x > 300.0 ? INFINITY : exp(x); }
 FA_INLINE double fa_cap_swell(double x) { return x <= 690.0 ? fa_exp_plain_v(x) : INFINITY; }
 
 /* z where one step's loss is `loss` > log(1-q) */
-FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss) { return fa_mix_z(block->pair, loss - block->kappa); }
+FA_INLINE double fa_cap_z(const fa_cap_block *block, double loss)
+{
+    return block->pair ? fa_mix_z(block->pair, loss - block->kappa) : loss;
+}
 
 /* whether its losses grow without end, and whether they fall */
 FA_INLINE int fa_cap_grows(const fa_cap_block *b) { return b->pair ? fa_pair_grows(b->pair) : b->window.width > 0.0; }
 FA_INLINE int fa_cap_falls(const fa_cap_block *block) { return block->pair && fa_pair_falls(block->pair); }
 
+/* whether its small losses may be left to Chernoff's bound: not those of a lattice */
+FA_INLINE int fa_cap_may_split(const fa_cap_block *block)
+{
+    return fa_cap_grows(block) && !(block->pieces && block->pieces->smooth.step > 0.0);
+}
+
 /* l(z) = loss - log(1-q) >= 0 */
 FA_INLINE double fa_cap_l(const fa_cap_block *block, double z)
 {
     double moved;
-    return fa_mix_l(block->pair, z, &moved);
+    return block->pair ? fa_mix_l(block->pair, z, &moved) : z - block->kappa;
 }
 
 /* dl/dz sigma^2: 0 where a record is hardly touched, 1 where it surely took part */
 FA_INLINE double fa_cap_posterior(const fa_cap_block *block, double z)
 {
-    double moved;
-    (void)fa_mix_l(block->pair, z, &moved);
+    double moved = 1.0;
+    if (block->pair)
+        (void)fa_mix_l(block->pair, z, &moved);
     return fa_max(moved, 1e-300);
 }
 
@@ -359,42 +379,6 @@ FA_FUNC int fa_cap_begin_at(fa_cap_block *block, const fa_cap_effort *effort, do
     double s = block->sigma, l = fa_cap_l(block, z),
            end = l > 0.0 ? fa_cap_z(block, effort->cap_ratio * l + block->kappa) : INFINITY;
     return fa_cap_set_cap(block, z, fa_min((end - z) / FA_CAP_DEPTH, fa_min(0.5 * s, 5.0 * s * s / fa_max(z, s))));
-}
-
-/* what all blocks lose beyond their caps */
-FA_FUNC void fa_cap_count_lost(fa_cap_job *job)
-{
-    fa_cap_total p = {-INFINITY, 0.0}, q = p;
-    fa_cap_lost lost = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-    double top = -INFINITY;
-    int b;
-    for (b = 0; b < job->n; b++) {
-        const fa_cap_block *block = job->blocks + b;
-        const fa_cap_windows *w = &block->w;
-        fa_cap_add_log(&p, w->log_p + block->log_steps);
-        fa_cap_add_log(&q, w->log_q + block->log_steps);
-        lost.gone += block->steps * log1p(-w->q_mass);
-        lost.gains += block->steps * log1p(-w->gain / (1.0 - w->q_mass));
-        lost.taken += block->steps * w->q_mass;
-        top = fa_max(top, fa_max(w->log_p, w->log_q) + block->log_steps);
-    }
-    lost.log_p = fa_cap_log_total(&p);
-    lost.log_q = fa_cap_log_total(&q);
-    for (b = 0; b < job->n; b++) {
-        fa_cap_windows *w = &job->blocks[b].w;
-        w->share_p = exp(w->log_p + job->blocks[b].log_steps - lost.log_p);
-        w->share_q = exp(w->log_q + job->blocks[b].log_steps - lost.log_q);
-        lost.kept += w->share_p * (1.0 - w->lost);
-    }
-    if (top < -40.0) { /* f(J) = sum of n J to the last digit */
-        lost.log_first = lost.log_p + log(lost.kept);
-        lost.log_f = lost.log_q;
-    }
-    else {
-        lost.log_first = lost.gone + log(-expm1(lost.gains));
-        lost.log_f = lost.log_q < -600.0 ? lost.log_q : log(-expm1(lost.gone));
-    }
-    job->lost = lost;
 }
 
 #endif

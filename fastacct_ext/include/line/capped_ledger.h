@@ -31,10 +31,6 @@ FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
            stiff = 1.0 / s2 + 1.0 / (w->width * w->width), raise = fa_cap_raise(block), *beyond = s->scratch,
            *bent = s->scratch2;
     int j, n = s->sum.n;
-    if (block->pieces) {
-        fa_pieces_weigh_beyond(block);
-        return;
-    }
     FA_PRAGMA(omp simd)
     for (j = 0; j < n; j++) {
         double f = s->slope[j], u0 = fabs(s->z[j] - w->cap) + h * s2 + 0.8 * w->width,
@@ -50,26 +46,22 @@ FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
 FA_FUNC double fa_cap_back_error(const fa_cap_block *block, double a)
 {
     if (block->pieces)
-        return fa_pieces_real_error(block, a);
+        return fa_pieces_real_error(block, a, 0.0);
     if (fa_cap_falls(block))
         return a >= FA_MIX_PUT ? block->moduli.back + fa_cap_ends(block, a, -a, 1) : INFINITY;
     return (block->moduli.right + fa_cap_ends(block, 0.0, -a, 1)) *
            exp(-a * fa_max(0.0, block->nodes.mean - block->kappa));
 }
 
-/* 0: J(a) vanishes */
-FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond *out)
+/* sums beyond the cap at a, and these times the loss and its square, with what is beyond the nodes */
+FA_FUNC void fa_cap_beyond_sums(const fa_cap_block *block, double a, double *sums)
 {
     const fa_cap_nodes *s = &block->nodes;
     const double *l = s->sum.lr, *beyond = s->scratch, *bent = s->scratch2;
-    double loss_end = l[s->sum.n - 1] + s->mean, raise = fa_cap_raise(block),
-           rest = exp(
-               (block->pair ? fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) : block->w.log_q) +
-               raise),
-           j0 = rest * exp(a * loss_end) + (block->window.width > 0.0 ? fa_pieces_beyond_alias(block, a) : 0.0),
-           j1 = j0 * loss_end, j2 = j1 * loss_end;
-    fa_cap_real r;
-    int j, n = block->pair || block->window.width > 0.0 ? s->sum.n : 0, some;
+    double loss_end = l[s->sum.n - 1] + s->mean,
+           rest = exp(fa_min(fa_log_tail(s->z[s->sum.n - 1] / block->sigma), block->w.log_q) + fa_cap_raise(block)),
+           j0 = rest * exp(a * loss_end), j1 = j0 * loss_end, j2 = j1 * loss_end;
+    int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
     for (j = 0; j < n; j++) {
         double loss = l[j] + s->mean, f = beyond[j] * fa_exp_plain_v(fa_max(-700.0, a * loss - a * bent[j]));
@@ -77,9 +69,25 @@ FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond 
         j1 += f * loss;
         j2 += f * loss * loss;
     }
+    sums[0] = j0, sums[1] = j1, sums[2] = j2;
+}
+
+/* 0: J(a) vanishes */
+FA_FUNC int fa_cap_beyond_at(const fa_cap_block *block, double a, fa_cap_beyond *out)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    double raise = fa_cap_raise(block), sums[3] = {0.0, 0.0, 0.0}, j0, j1, j2;
+    fa_cap_real r;
+    int some;
+    if (block->pair)
+        fa_cap_beyond_sums(block, a, sums);
+    else if (block->window.width > 0.0)
+        fa_pieces_outside_sums(block, a, sums);
+    j0 = sums[0], j1 = sums[1], j2 = sums[2];
     some = j0 > 1e-300;
     j0 = fa_max(j0, 1e-300);
-    r = fa_cap_block_k(block, s, a, 0, fa_cap_back_error(block, a));
+    r = block->dip.width > 0.0 ? fa_pieces_fallen(block, s, a, fa_pieces_dip_error(block, a, -1.0))
+                               : fa_cap_block_k(block, s, a, 0, fa_cap_back_error(block, a));
     out->log_j = block->log_steps + log(j0) - raise;
     out->slope = j1 / j0;
     out->curve = j2 / j0 - (j1 / j0) * (j1 / j0);
@@ -99,15 +107,20 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
     int b, some = 0;
     for (b = 0; b < job->n; b++) {
         fa_cap_beyond *at = &job->blocks[b].beyond;
+        double steps = job->blocks[b].steps, rest = job->n > 1 ? 1.0 : fa_max(0.0, steps - 1.0) / steps;
         some |= fa_cap_beyond_at(job->blocks + b, a, at);
-        others += (job->blocks[b].steps - 1.0) * at->log_m;
+        others += steps > 1.0 ? (steps - 1.0) * at->log_m : 0.0;
         once += at->log_m;
         slop += at->slop;
-        d1 += at->d1;
-        d2 += at->d2;
+        d1 += rest * at->d1;
+        d2 += rest * at->d2;
     }
     if (!some)
         return NAN;
+    if (job->n == 1) /* a step of the only block has no other */
+        once = job->blocks->beyond.log_m = 0.0;
+    if (!(once + others < INFINITY))
+        return INFINITY;
     for (b = 0; b < job->n; b++)
         fa_cap_add_log(&total, job->blocks[b].beyond.log_j + (once - job->blocks[b].beyond.log_m));
     value = fa_cap_log_total(&total);
@@ -123,6 +136,8 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
     *next_out = fa_max(4.0 * a - 1.0, fa_min(-0.05, a - slope / curve));
     if (job->dip > 0.0)
         *next_out = fa_max(*next_out, FA_MIX_PUT);
+    if (job->fall_a > 0.0)
+        *next_out = fa_max(*next_out, -FA_PIECES_LAST * job->fall_a);
     return value + slop;
 }
 
@@ -130,7 +145,7 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
 FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double *rate_out)
 {
     double a = -fa_min(job->dip > 0.0 ? -FA_MIX_PUT : INFINITY, fa_max(1.0, 0.3 * (line->plan.c - 1.0))),
-           best = INFINITY, value, next;
+           best = INFINITY, rare = 0.0, value, next;
     int i, b;
     *rate_out = 1.0;
     if (job->walled) {
@@ -143,13 +158,19 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
     }
     if (job->lost.log_q + eps - log_value < -30.0) /* at most e^eps times the chance of a step beyond the cap */
         return exp(job->lost.log_q + eps - log_value);
+    if (job->fall_a > 0.0)
+        a = -job->fall_a;
     for (b = 0; b < job->n; b++)
-        if (job->blocks[b].pair || job->blocks[b].window.width > 0.0)
+        if (job->blocks[b].pair)
             fa_cap_weigh_beyond(job->blocks + b);
     for (i = 0; i < 10; i++) {
         value = fa_cap_put_at(job, eps, a, &next);
         if (!(value == value))
             break;
+        if (value == INFINITY) {
+            a *= 0.3;
+            continue;
+        }
         if (value < best) {
             best = value;
             *rate_out = 1.0 - a;
@@ -158,7 +179,11 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
             break;
         a = next;
     }
-    return fa_cap_exp(best - log_value);
+    for (b = 0; b < job->n; b++) /* a step beyond, and another one below its dip */
+        if (job->blocks[b].dip.width > 0.0)
+            rare += job->blocks[b].steps * fa_pieces_below(job->blocks + b);
+    /* at another eps it is larger by its rate: nothing underflows */
+    return fa_cap_exp(fa_max(best - log_value, -600.0)) + (rare > 0.0 ? fa_cap_exp(job->lost.log_q + eps - log_value + log(rare)) : 0.0);
 }
 
 /* points up to the end of the last run: no loop has a rest */

@@ -6,8 +6,9 @@
 #ifndef FA_LINE_CAPPED_PLACE_H
 #define FA_LINE_CAPPED_PLACE_H
 
-#include "pieces_nodes.h"
+#include "pieces_cap.h"
 
+#define FA_CAP_STEEP  60.0 /* first exponent that is tried, times the loss where a cap of data is, at most */
 #define FA_CAP_PROBES 25   /* Chernoff's points around the saddle */
 #define FA_CAP_UNSEEN 10.0 /* -log of a share of delta that caps of added mixtures may see, less FA_CAP_NOTHING */
 #define FA_CAP_LEFT   20.0 /* standard deviations left of 0 to which losses that fall count off the real line */
@@ -26,6 +27,40 @@ struct fa_cap_plan {
     int is_bare;             /* no points: Chernoff's bound at c is negligible beside the closed part */
     double d2, jumps;        /* of K at c: curvature, and how many large losses the tilt expects */
 };
+
+/* the caps for eps, in every block at the loss that reaches eps whatever all others take back, or where no delta
+ * notices what is beyond */
+FA_FUNC int fa_cap_place_cap(fa_cap_job *job, const fa_cap_effort *effort, double eps)
+{
+    double variance = job->variance + job->mu2, most = 8.0 * sqrt(variance) + 0.5 * variance,
+           alone = job->steps == 1.0 && !(job->mu2 > 0.0) ? 0.0 : 1.0, /* nothing is taken back */
+        back = job->dip > 0.0 ? fa_max(effort->cap_back * most, effort->caps ? 0.0 : job->dip)
+                              : effort->cap_back * fa_min(most, -job->least + 8.0 * sqrt(job->mu2) + 0.5 * job->mu2);
+    int b, falls = 0;
+    for (b = 0; b < job->n && !job->is_add; b++)
+        falls |= fa_pieces_falls(job->blocks + b);
+    job->fall_a = 0.0;
+    if (falls && alone > 0.0)
+        back = fa_pieces_fall(job, eps) + (job->data < job->n || job->mu2 > 0.0 ? back : 0.0);
+    job->has_floor = 0;
+    for (b = 0; b < job->n; b++) {
+        fa_cap_block *block = job->blocks + b;
+        double z;
+        if (block->pieces) {
+            fa_pieces_place_cap(block, effort,
+                                job->is_add || job->walled || effort->caps == FA_CAP_NONE ? INFINITY
+                                                                                          : eps + alone * back);
+            continue;
+        }
+        z = job->is_add ? fa_cap_nothing(job, block, 0.0, job->deepest)
+                        : fa_min(fa_cap_z(block, eps + back), fa_cap_nothing(job, block, eps, job->deepest));
+        block->is_low = 0;
+        if (!(job->walled ? fa_cap_begin_wall(job, block, eps) : fa_cap_begin_at(block, effort, z)))
+            return 0;
+    }
+    fa_cap_count_lost(job);
+    return 1;
+}
 
 /* the saddle for eps by Newton's method in log(v - 1), from v = start */
 FA_FUNC fa_cap_saddle fa_cap_find_saddle(const fa_cap_job *job, double eps, double start, int small_only)
@@ -69,7 +104,7 @@ FA_FUNC int fa_cap_fill_for(fa_cap_block *block, double v_min, double v_max)
            z_high = block->walled ? end : fa_min(end, v_max + 9.0 * s1), edge = 1.0, narrow = INFINITY,
            h = fa_min(1.0 / (1.25 * s1), 0.9), z_low;
     if (block->pieces)
-        return fa_pieces_lay_real(block, &block->coarse, fa_min(v_min, 1.0 - v_max), v_max);
+        return fa_pieces_lay_real(block, &block->coarse, fa_min(v_min, 1.0 - v_max), v_max, 0.0);
     z_low = fa_cap_begin(block, fa_cap_falls(block) ? FA_CAP_LEFT : block->family->begin, v_min);
     if (z_high == end) {
         narrow = block->w.width;
@@ -201,6 +236,9 @@ FA_FUNC int fa_cap_place(fa_cap_job *job, const fa_cap_effort *effort, double ep
         return 0;
     if (!(v > 1.0))
         v = fa_min(1.0 + fa_max(eps / variance, 1.0 / sqrt(variance)), 1.0 + 20.0 / eps);
+    for (b = 0; b < job->n; b++) /* beyond, losses next to the cap outweigh all others */
+        if (job->blocks[b].window.width > 0.0 && job->blocks[b].pieces->n_panels > 0)
+            v = fa_min(v, 1.0 + FA_CAP_STEEP / job->blocks[b].window.at);
     v_max = job->is_add ? 1.0 : fa_max(4.0, 3.0 * v);
     for (round = 0; round < 6; round++) {
         for (b = 0; b < job->n; b++)

@@ -242,14 +242,12 @@ FA_FUNC int fa_cap_read_once(fa_cap_work *work, double eps, const fa_cap_effort 
 /* other caps for a job that these have not certified; 0: none */
 FA_FUNC int fa_cap_next_caps(const fa_cap_job *job, const fa_cap_effort *effort)
 {
-    int b, has_lattice = 0;
-    for (b = 0; b < job->n; b++) {
-        const fa_pieces *law = job->blocks[b].pieces;
-        has_lattice |= law && law->smooth.step > 0.0 && !law->is_flipped;
-    }
+    int b, has_cap = 0;
+    for (b = 0; b < job->n; b++)
+        has_cap |= !job->blocks[b].pair && fa_cap_grows(job->blocks + b);
     if (job->mixtures && effort->caps < 2)
         return job->dip > 0.0 ? effort->caps + 1 : 2;
-    return has_lattice && effort->caps < FA_CAP_NONE ? FA_CAP_NONE : 0;
+    return has_cap && effort->caps < FA_CAP_NONE ? FA_CAP_NONE : 0;
 }
 
 /* log delta at eps: what all lines that are drawn for it have in common; the last one's answer is kept.  spare: logs by

@@ -53,9 +53,9 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
         n = (s->seen + FA_LANE - 1) / FA_LANE * FA_LANE;
     while (small_only && n > 16 && weight[n - 9] < 1e-300)
         n -= FA_LANE;
-    if (v * l[0] > FA_CAP_FAR)
+    if (v * l[0] > FA_CAP_FAR && block->pair)
         return out;
-    if (v * l[n - 1] > FA_CAP_FAR) {
+    if (fa_max(v * l[0], v * l[n - 1]) > FA_CAP_FAR) {
         double sums[4];
         if (!s->has_logs)
             return out;
@@ -81,7 +81,7 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
     if ((v < 0.0 || block->walled) && out.rest < -0.5) { /* losses from log(1-q) on: the sum itself has more digits */
         one = add;
         for (j = 0; j < n; j++)
-            one += weight[j] * exp(v * l[j]);
+            one += weight[j] * exp(fa_min(FA_CAP_FAR, v * l[j]));
         out.rest = one - 1.0;
     }
     out.one = one;
@@ -152,7 +152,8 @@ FA_FUNC double fa_cap_last_small_v(const fa_cap_job *job)
     int b;
     for (b = 0; b < job->n; b++) {
         const fa_cap_block *block = job->blocks + b;
-        double most = block->pair ? fa_cap_l(block, block->w.floor) : block->coarse.sum.lr[block->coarse.sum.n - 1];
+        double most = fa_cap_may_split(block) ? fa_cap_l(block, block->w.floor)
+                                              : block->coarse.sum.lr[block->coarse.sum.n - 1];
         last = fa_min(last, 0.8 * FA_CAP_FAR / fa_max(1e-300, most));
     }
     return last;

@@ -190,13 +190,18 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
             log_b = fa_pieces_majorant(block, tilt, t);
         if (block->split) {
             double stiff = s2 / block->w.floor_width, log_d;
-            top = fa_min(fa_min(1.4, top), lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
-            log_d = block->family->majorant_large(block, line, t, fa_max(1e-4, top), pay);
+            if (block->pair) {
+                top = fa_min(fa_min(1.4, top),
+                             lower * t * fa_cap_posterior(block, block->w.floor) / (stiff * stiff + s2));
+                log_d = block->family->majorant_large(block, line, t, fa_max(1e-4, top), pay);
+            }
+            else
+                log_d = fa_pieces_majorant_large(block, tilt, t);
             log_d = log(exp(log_d) + block->w.low_cut * exp(block->k / block->steps - tilt * mean));
             block->most = log_b + log1p(exp(log_d + slack - log_b));
             block->large = block->log_steps + log_d + slack;
             once += block->most;
-            log_r += (block->steps - 1.0) * block->most;
+            log_r += block->steps > 1.0 ? (block->steps - 1.0) * block->most : 0.0;
         }
         else { /* |Bb| = |B0|, D = 0 */
             block->most = log_b;

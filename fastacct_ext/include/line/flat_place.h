@@ -25,7 +25,7 @@ FA_INLINE double fa_flat_fallen(const fa_cap_job *job)
     for (b = 0; b < job->n; b++) {
         const fa_pieces *law = job->blocks[b].pieces;
         if (law->n_panels + law->table.n_panels > 0)
-            fallen += job->blocks[b].steps * fa_max(1e-9, -fa_share_beyond(fa_pieces_share(law, 1.5), 1e6));
+            fallen += job->blocks[b].steps * fa_max(1e-9, -fa_share_beyond(fa_pieces_share(law, 1.5, FA_NO_EDGES), 1e6));
     }
     return fallen;
 }
@@ -89,7 +89,7 @@ FA_FUNC int fa_flat_find(fa_cap_job *job, double eps, double wanted, fa_flat_pla
     high = log(0.4 * most);
     for (b = 0; b < job->n; b++) {
         fa_cap_nodes *s = &job->blocks[b].coarse;
-        if (s->laid != most && !fa_pieces_lay_real(job->blocks + b, s, 1.0 - most, most))
+        if (s->laid != most && !fa_pieces_lay_real(job->blocks + b, s, 1.0 - most, most, 0.0))
             return 0;
         s->laid = most;
     }

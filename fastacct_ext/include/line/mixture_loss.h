@@ -9,7 +9,7 @@
 #define FA_LINE_MIXTURE_LOSS_H
 
 #include "../loss/mixtures.h"
-#include "window.h"
+#include "../num/window.h"
 
 /* l at z; *moved_out: A - B, the posterior means' distance, s^2 times its slope */
 FA_FUNC double fa_mix_l(const fa_pair *m, double z, double *moved_out)

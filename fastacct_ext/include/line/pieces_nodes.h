@@ -1,6 +1,6 @@
 /* line/pieces_nodes.h -- losses that are data on the capped line: their nodes, what these leave out, and the tail.
  *
- * They are bounded: they have no floor, and nothing beyond their nodes; lattices alone have a cap.
+ * They are bounded: nothing is beyond their nodes.  Gaussian panels and lattices may have a cap, and panels a floor.
  */
 #ifndef FA_LINE_PIECES_NODES_H
 #define FA_LINE_PIECES_NODES_H
@@ -9,6 +9,8 @@
 
 #define FA_PIECES_NODES 16384 /* of panels, at most ... */
 #define FA_PIECES_GIVEN 65536 /* ... and of atoms and tables */
+#define FA_CAP_NEVER    (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
+#define FA_PIECES_LAST  1.3   /* the last exponent of `put`, over that of the caps */
 #define FA_PIECES_REAL  1e-13 /* error of nodes for placing, over the largest exp(v L) */
 
 /* whether the end is no end of the loss: a panel with a Gaussian density, or a lattice */
@@ -17,6 +19,15 @@ FA_FUNC int fa_pieces_curved(const fa_pieces *law)
     int i, any = law->smooth.step > 0.0;
     for (i = 0; i < law->n_panels; i++)
         any |= law->panels[i].curve > 0.0;
+    return any;
+}
+
+/* whether losses fall as far as they rise */
+FA_FUNC int fa_pieces_is_two_sided(const fa_pieces *law)
+{
+    int i, any = law->smooth.step > 0.0;
+    for (i = 0; i < law->n_panels; i++)
+        any |= law->panels[i].turned != 0.0 || law->panels[i].replaced > 0.0;
     return any;
 }
 
@@ -44,17 +55,49 @@ FA_FUNC double fa_pieces_spread(const fa_pieces *law)
     return fa_pieces_curved(law) ? sum / all : most * most;
 }
 
+FA_FUNC void fa_pieces_no_cap(fa_cap_block *block)
+{
+    memset(&block->w, 0, sizeof(block->w));
+    block->w.width = block->w.floor_width = 1.0;
+    block->w.log_q = block->w.log_p = FA_CAP_NEVER;
+    block->window = (fa_edge){0.0, 0.0, 1.0};
+}
+
+/* E_Q[e^(aL)] times the windows of the cap and above the dip, with derivatives, on nodes, which carry the former */
+FA_FUNC fa_cap_real fa_pieces_fallen(const fa_cap_block *block, const fa_cap_nodes *s, double a, double add)
+{
+    const double *l = s->sum.lr, *log_w = s->sum.log_w;
+    double inv = FA_HALF_ROOT / block->dip.width, at = block->dip.at - block->kappa, mean = s->mean - block->kappa,
+           s0 = add, s1 = 0.0, s2 = 0.0;
+    fa_cap_real out;
+    int j, n = s->sum.n;
+    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
+    for (j = 0; j < n; j++) {
+        double x = (l[j] + mean - at) * inv, half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(x))),
+               size = a * l[j] + log_w[j],
+               f = size > -690.0 ? fa_exp_plain_v(fa_min(690.0, size)) * (x < 0.0 ? half : 1.0 - half) : 0.0;
+        s0 += f;
+        s1 += f * l[j];
+        s2 += f * l[j] * l[j];
+    }
+    out = (fa_cap_real){block->steps * (a * s->mean + log(s0)), block->steps * (s->mean + s1 / s0),
+                        block->steps * (s2 / s0 - (s1 / s0) * (s1 / s0)), 0.0, 0.0, s0};
+    return out;
+}
+
 /* steps of a loss that is data, which stays where it is */
 FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, double steps)
 {
     fa_cap_block *block = job->blocks + job->n++;
     double least = fa_pieces_end(pieces, 0), most = fa_pieces_end(pieces, 1), capacity = block->capacity;
-    fa_cap_nodes coarse = block->coarse, nodes = block->nodes;
+    fa_cap_nodes coarse = block->coarse, nodes = block->nodes, outside = block->outside;
     double *rows[] = {block->inverse, block->log_small, block->ratio, block->share, block->memory};
     free(block->cells); /* of another loss */
+    free(block->paths);
     memset(block, 0, sizeof(*block));
     block->coarse = coarse;
     block->nodes = nodes;
+    block->outside = outside;
     block->coarse.laid = 0.0;
     block->inverse = rows[0], block->log_small = rows[1], block->ratio = rows[2], block->share = rows[3];
     block->memory = rows[4];
@@ -70,7 +113,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     block->sigma = block->q = block->inv_var = 1.0;
     block->steps = steps;
     block->log_steps = log(steps);
-    block->kappa = fa_pieces_curved(pieces) ? 0.0 : least;
+    block->kappa = fa_pieces_curved(pieces) && fa_pieces_is_two_sided(pieces) ? 0.0 : least;
     block->variance = steps * fa_min(1e6, fa_pieces_spread(pieces));
     job->steps += steps;
     job->variance += block->variance;
@@ -80,16 +123,29 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
     job->ended += !fa_pieces_curved(pieces);
 }
 
-/* nodes for both questions, to an error of `most`.  0: too many, or no memory */
-FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_asked *one, const fa_asked *two,
-                          double most)
+/* the windows of a line on a block's losses: the cap's, and (side 1) what is below the floor or (-1) above it */
+FA_INLINE fa_edges fa_pieces_edges(const fa_cap_block *block, double side)
+{
+    return (fa_edges){block->window,
+                      {block->w.floor, side != 0.0 && block->split ? block->w.floor_width : 0.0, side}};
+}
+
+/* by how many u a loss that is off by one changes the logarithm of a window, up to 9 widths beyond its edge */
+FA_INLINE double fa_pieces_steep(double loss, double at, double width)
+{
+    double away = width > 0.0 ? (loss - at) / width : -INFINITY;
+    return away > -9.0 ? 2.0 * (1.0 + fa_max(0.0, fa_min(9.0, away))) / width : 0.0;
+}
+
+/* nodes that meet these demands.  0: too many, or no memory */
+FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_demand *demand, int demands)
 {
     const fa_pieces *law = block->pieces;
     fa_node_rows rows;
     int j, used, n;
     double given = law->n_atoms + (double)FA_TABLE_TEN * law->table.n_panels;
     s->laid = 0.0;
-    if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, one, two, most, FA_PIECES_NODES, &s->mesh))
+    if (!(given <= FA_PIECES_GIVEN) || !fa_pieces_mesh(law, demand, demands, FA_PIECES_NODES, &s->mesh))
         return 0;
     used = fa_pieces_count(law, &s->mesh);
     n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
@@ -97,7 +153,11 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_a
         return 0;
     rows = (fa_node_rows){s->sum.lr, s->sum.log_w, s->slip, s->fine};
     (void)fa_pieces_fill(law, &s->mesh, &rows);
-    used = fa_pieces_keep(block, s, used);
+    if (law->smooth.step > 0.0 && block->window.width > 0.0 && s != &block->outside) {
+        const double end = fa_smooth_end(law->atoms, law->n_atoms, &block->window);
+        while (used > 1 && s->sum.lr[used - 1] > end)
+            used--;
+    }
     n = (used + 2 * FA_LANE - 1) / (2 * FA_LANE) * (2 * FA_LANE);
     for (j = used; j < n; j++)
         fa_node_put(&rows, j, s->sum.lr[used - 1], -1e4, 0.0, 0.0);
@@ -117,45 +177,91 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_a
         s->slip[j] += 2.0 * fabs(block->kappa);
     }
     if (block->window.width > 0.0) {
-        FA_PRAGMA(omp simd)
+        const double floor_width = block->split ? block->w.floor_width : 0.0;
         for (j = 0; j < n; j++) {
             s->z[j] = s->sum.lr[j] + block->kappa;
             s->x[j] = (s->z[j] - block->window.at) * FA_HALF_ROOT / block->window.width;
+            s->fine[j] += s->slip[j] * (fa_pieces_steep(s->z[j], block->window.at, block->window.width) +
+                                        fa_pieces_steep(fa_min(s->z[j], 2.0 * block->w.floor - s->z[j]),
+                                                        block->w.floor, floor_width));
         }
         fa_cap_edge(s, 1);
-        s->sum.n = n;
+        for (j = n - 1; j >= 0 && s->x[j] > FA_ERFC_END; j--)
+            s->sum.log_w[j] = s->log_q[j] + fa_log_tail(s->x[j] / FA_HALF_ROOT);
     }
     fa_cap_no_floor(s);
     return 1;
 }
 
-/* nodes for real exponents between two, relative to about where exp(v L) is largest */
-FA_FUNC int fa_pieces_lay_real(const fa_cap_block *block, fa_cap_nodes *s, double low, double high)
+/* nodes for real exponents between two, relative to about where exp(v L) is largest; and (steep > 0) for that exponent
+ * below the floor */
+FA_FUNC int fa_pieces_lay_real(const fa_cap_block *block, fa_cap_nodes *s, double low, double high, double steep)
 {
     const fa_pieces *law = block->pieces;
-    double at[2] = {low, high}, mean[2];
+    const fa_edges edges = fa_pieces_edges(block, 0.0);
+    const fa_asked small = {steep, 0.0, 0.0, 0.0, {block->window, {block->w.floor, block->w.floor_width, 1.0}}};
+    double at[2] = {low, high};
+    fa_asked ask[2];
     int i;
     for (i = 0; i < 2; i++) {
-        double size = fa_pieces_size(law, law->is_flipped ? 1.0 - at[i] : at[i]), end = fa_pieces_end(law, at[i] > 0.0);
-        mean[i] = at[i] != 0.0 ? fa_min(size, at[i] * end) / at[i] : 0.0;
+        double size = fa_pieces_size(law, law->is_flipped ? 1.0 - at[i] : at[i], &edges),
+               end = fa_pieces_end(law, at[i] > 0.0);
+        ask[i] = (fa_asked){at[i], 0.0, at[i] != 0.0 ? fa_min(size, at[i] * end) / at[i] : 0.0, 0.0, edges};
     }
-    return fa_pieces_lay(block, s, &(const fa_asked){low, 0.0, mean[0], 0.0},
-                         &(const fa_asked){high, 0.0, mean[1], 0.0}, FA_PIECES_REAL);
+    return fa_pieces_lay(block, s,
+                         (const fa_demand[]){{ask, ask + 1, FA_PIECES_REAL}, {&small, &small, FA_PIECES_REAL}},
+                         steep > 0.0 ? 2 : 1);
 }
 
-/* nodes of a line for Im u up to t: as good, relative to |M| on the real line, as the effort asks for */
-FA_FUNC int fa_pieces_lay_line(fa_cap_block *block, double tilt, double right, double t, double need)
+/* nodes of a line for Im u up to t: as good, relative to |M| on the real line, as the effort asks for.  Above a floor
+ * relative to the large losses alone, below it at Chernoff's point `low`, and for what takes sums back up to the
+ * exponent `back` */
+FA_FUNC int fa_pieces_lay_line(fa_cap_block *block, double tilt, double right, double low, double back, double t,
+                               double need)
 {
-    double size = fa_max(0.0, block->k / block->steps) - need - block->log_steps - 4.0;
-    const fa_asked one = {tilt, t, 0.0, 0.0, block->window}, two = {right, 0.0, 0.0, 0.0, block->window};
-    return fa_pieces_lay(block, &block->nodes, &one, &two, exp(fa_min(600.0, size)));
+    const fa_edges keep = fa_pieces_edges(block, 0.0);
+    double size = block->k / block->steps, most = exp(fa_min(600.0, fa_max(0.0, size) - need - block->log_steps - 4.0)),
+           large_most = exp(fa_min(600.0, size - need - 4.0 + log(fa_max(1e-300, block->jumps / block->steps))));
+    const fa_asked line = {tilt, t, 0.0, sqrt(tilt * tilt + t * t), keep}, real = {right, 0.0, 0.0, 0.0, keep},
+                   none = {0.0, 0.0, 0.0, 0.0, keep}, large = {tilt, t, 0.0, 0.0, fa_pieces_edges(block, -1.0)},
+                   few = {0.0, 0.0, 0.0, 0.0, fa_pieces_edges(block, 1.0)},
+                   small = {low, 0.0, 0.0, 0.0, fa_pieces_edges(block, 1.0)},
+                   fall = {-FA_PIECES_LAST * back, 0.0, 0.0, 0.0, {block->window, block->dip}},
+                   below = {0.0, 0.0, 0.0, 0.0, {block->window, {block->dip.at, block->dip.width, 1.0}}};
+    const fa_demand demands[] = {{&line, &line, most},
+                                 {&real, &none, most},
+                                 {&fall, &none, 1e-6 / block->steps},
+                                 {&below, &below, 1e-12 / block->steps},
+                                 {&large, &large, large_most},
+                                 {&small, &few, FA_PIECES_REAL}};
+    return fa_pieces_lay(block, &block->nodes, demands, block->split ? 6 : block->window.width > 0.0 ? 4 : 2);
+}
+
+/* what the dip's windows on the nodes leave out of E[exp(a l)] above it, and of the mass below it (side 1) */
+FA_FUNC double fa_pieces_dip_error(const fa_cap_block *block, double a, double side)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    const fa_asked ask = {a, 0.0, s->mean, 0.0, {block->window, {block->dip.at, block->dip.width, side}}};
+    return fa_mesh_error(block->pieces, &s->mesh, &ask, &ask);
+}
+
+/* a bound of Q's mass below the dip; what is beyond the cap as well is far from it */
+FA_FUNC double fa_pieces_below(const fa_cap_block *block)
+{
+    const fa_cap_nodes *s = &block->nodes;
+    double inv = 1.0 / block->dip.width, sum = fa_pieces_dip_error(block, 0.0, 1.0) + 1e-6 * block->w.q_mass + 1e-50;
+    int j;
+    for (j = 0; j < s->sum.n; j++)
+        sum += s->sum.wr[j] * exp(fa_log_tail((s->sum.lr[j] + s->mean - block->dip.at) * inv)) * 1.000001;
+    return sum;
 }
 
 /* what the nodes' rule leaves out of E[exp(x l)] for x between 0 and v, l the loss less its mean, and of its mass */
-FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v)
+FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v, double side)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_asked plain = {v, 0.0, s->mean, 0.0, block->window}, none = {0.0, 0.0, 0.0, 0.0, block->window};
+    const fa_edges edges = fa_pieces_edges(block, side);
+    const fa_asked plain = {v, 0.0, s->mean, 0.0, edges}, none = {0.0, 0.0, 0.0, 0.0, edges};
     return fa_mesh_error(block->pieces, &s->mesh, &plain, &none) + fa_mesh_error(block->pieces, &s->mesh, &none, &none);
 }
 
@@ -163,8 +269,9 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
                                            double t, double right)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_asked mean = {1.0, 0.0, 0.0, 1.0, block->window};
-    fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t), block->window};
+    const fa_edges keep = fa_pieces_edges(block, 0.0);
+    const fa_asked mean = {1.0, 0.0, 0.0, 1.0, keep}, large = {tilt, t, s->mean, 0.0, fa_pieces_edges(block, -1.0)};
+    fa_asked line = {tilt, t, s->mean, sqrt(tilt * tilt + t * t), keep};
     fa_cap_moduli out = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {0.0}};
     int i;
     out.line = fa_mesh_error(block->pieces, &s->mesh, &line, &line);
@@ -174,19 +281,20 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
         out.less[i] = fa_max(0.0, out.line - fa_mesh_error(block->pieces, &s->mesh, &line, &line));
     }
     out.mean = fa_mesh_error(block->pieces, &s->mesh, &mean, &mean);
-    out.right = fa_pieces_real_error(block, right);
+    out.right = fa_pieces_real_error(block, right, 0.0);
     if (job->has_floor)
-        out.low = fa_pieces_real_error(block, low);
+        out.low = fa_pieces_real_error(block, low, 1.0);
+    if (block->split)
+        out.large = fa_mesh_error(block->pieces, &s->mesh, &large, &large);
     return out;
 }
 
 #define FA_PIECES_WINDOWS 40
 #define FA_PIECES_LADDER  1.4  /* ratio of heights */
-#define FA_PIECES_STEEP   16.0 /* log of by how much a cell's weights change, and ... */
-#define FA_PIECES_WIDE    3.0  /* ... its width in x, at most: its own rule has all digits there */
+#define FA_PIECES_WIDE    3.0 /* width of a cell in x, at most: its own rule has all digits there */
 
 /* whether cells are so narrow at Re u = c that their own rules have all digits */
-FA_FUNC int fa_pieces_are_fine(const fa_pieces *law, double c)
+FA_FUNC int fa_pieces_are_fine(const fa_pieces *law, double c, const fa_edges *edges)
 {
     double low, high, wide = 0.0;
     int i;
@@ -194,29 +302,52 @@ FA_FUNC int fa_pieces_are_fine(const fa_pieces *law, double c)
         const fa_panel *p = law->panels + i;
         low = p->low, high = p->high;
         if (p->curve > 0.0)
-            fa_panel_core(p, fa_panel_sees(p, law->is_flipped ? 1.0 - c : c, 0), &low, &high);
+            fa_panel_core(p, fa_panel_sees(p, law->is_flipped ? 1.0 - c : c, 0), edges, &low, &high);
         wide = fa_max(wide, (high - low) / (FA_CELLS - 2));
     }
-    return wide <= FA_PIECES_WIDE && wide * (fabs(c) + 1.0) <= FA_PIECES_STEEP;
+    return wide <= FA_PIECES_WIDE && (edges->cap.width > 0.0 || wide * (fabs(c) + 1.0) <= FA_CELL_STEEP);
 }
 
 /* what the tail's bounds at Re u = c are made of: once for a line.  0: no memory */
 FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
 {
     const fa_pieces *law = block->pieces;
-    int n = fa_pieces_cells(law);
+    const fa_edges keep = fa_pieces_edges(block, 0.0), large = fa_pieces_edges(block, -1.0);
+    int i, n = fa_pieces_cells(law), rows = FA_PATHS * fa_pieces_path_rows(law);
     if (block->share_at == c)
         return 1;
     if (!block->cells && n > 0)
         block->cells = fa_alloc(sizeof(fa_cell) * (size_t)n);
-    if (!block->cells && n > 0)
+    if (!block->paths && rows > 0)
+        block->paths = fa_alloc(sizeof(fa_path_part) * 2 * (size_t)rows);
+    if ((!block->cells && n > 0) || (!block->paths && rows > 0))
         return 0;
-    block->own_share = fa_pieces_share(law, c);
-    block->fine = fa_pieces_are_fine(law, c);
+    block->large_paths = block->paths + rows;
+    block->own_share = fa_pieces_share(law, c, &keep);
+    block->fine = fa_pieces_are_fine(law, c, &keep);
     if (block->fine)
-        fa_pieces_cut(law, c, block->own_share.size, block->cells);
+        fa_pieces_cut(law, c, block->own_share.size, &keep, block->cells);
+    block->whole = 0.0;
+    for (i = 0; i < n && block->fine; i++)
+        block->whole += block->cells[i].s0;
+    if (block->window.width > 0.0) {
+        fa_cap_real r = fa_cap_block_k(block, &block->nodes, c, 0, fa_pieces_real_error(block, c, 0.0));
+        block->whole = (1.0 + 1e-9) * fa_cap_exp(r.k / block->steps - block->own_share.size);
+        fa_pieces_paths(law, c, &keep, block->paths);
+    }
+    if (block->split)
+        fa_pieces_paths(law, c, &large, block->large_paths);
     block->share_at = c;
     return 1;
+}
+
+/* log of a bound of |E[exp(u l)]| times 1 - the floor's window for all Im u >= t */
+FA_FUNC double fa_pieces_majorant_large(fa_cap_block *block, double c, double t)
+{
+    const fa_edges large = fa_pieces_edges(block, -1.0);
+    if (!fa_pieces_prepare(block, c))
+        return INFINITY;
+    return fa_paths_beyond(block->pieces, block->large_paths, c, t, &large) - c * block->nodes.mean;
 }
 
 /* log of a bound of |E[exp(u l)]| for all Im u >= t: by windows of the losses up to some t, then by the share of the
@@ -224,7 +355,8 @@ FA_FUNC int fa_pieces_prepare(fa_cap_block *block, double c)
 FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
 {
     const fa_pieces *law = block->pieces;
-    double border = FA_PIECES_LADDER * t, far, near = 0.0, all = 0.0, shift = c * block->nodes.mean;
+    const fa_edges keep = fa_pieces_edges(block, 0.0);
+    double border = FA_PIECES_LADDER * t, far, near = 0.0, shift = c * block->nodes.mean;
     int i, n = fa_pieces_cells(law);
     if (law->smooth.step > 0.0)
         return fa_smooth_majorant(&law->smooth, law->atoms, law->n_atoms, law->is_flipped ? 1.0 - c : c, t,
@@ -233,18 +365,18 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
     if (!fa_pieces_prepare(block, c))
         return INFINITY;
     far = fa_share_beyond(block->own_share, t);
-    if (!block->fine)
-        return far + 1e-10 - shift;
-    for (i = 0; i < n; i++)
-        all += block->cells[i].s0;
-    for (i = 0; i < FA_PIECES_WINDOWS; i++, border *= FA_PIECES_LADDER) {
-        double low = border / FA_PIECES_LADDER, bound = all - fa_cells_lost(block->cells, n, low, FA_PI / border);
+    for (i = 0; i < FA_PIECES_WINDOWS && block->fine; i++, border *= FA_PIECES_LADDER) {
+        double low = border / FA_PIECES_LADDER, bound = block->whole - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->own_share.size + log(fa_max(near, bound)))
             break;
         near = fa_max(near, bound);
         far = fa_share_beyond(block->own_share, border);
     }
-    return (near > 0.0 ? fa_max(far, block->own_share.size + log(near)) : far) + 1e-10 - shift;
+    far = near > 0.0 ? fa_max(far, block->own_share.size + log(near)) : far;
+    if (block->window.width > 0.0)
+        far = fa_min(far, fa_min(log(block->whole) + block->own_share.size,
+                                 fa_paths_beyond(law, block->paths, c, t, &keep)));
+    return far + 1e-10 - shift;
 }
 
 #endif

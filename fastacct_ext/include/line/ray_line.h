@@ -66,7 +66,7 @@ FA_FUNC int fa_ray_begin(const fa_cap_job *job, fa_ray_line *line)
     fa_share_of share[FA_RAY_KINDS];
     int b, m;
     for (b = 0; b < rays->n; b++)
-        share[b] = fa_pieces_share(job->blocks[b].pieces, c);
+        share[b] = fa_pieces_share(job->blocks[b].pieces, c, FA_NO_EDGES);
     for (t = fa_max(0.5, 0.4 * (c - 1.0)); t < FA_RAY_LONG; t *= 1.08) {
         double lost = 0.0, grown = 0.0;
         for (b = 0; b < rays->n; b++) {
@@ -281,7 +281,7 @@ FA_FUNC int fa_ray_draw(fa_cap_job *job, fa_ray_line *line, const fa_flat_place 
     for (b = 0; b < job->n; b++) {
         fa_cap_block *block = job->blocks + b;
         block->k = line->rays.blocks[b].log_m;
-        if (!fa_pieces_lay_line(block, line->c, line->c, line->rays.t, FA_FLAT_GOOD + 2.0))
+        if (!fa_pieces_lay_line(block, line->c, line->c, 1.0, 0.0, line->rays.t, FA_FLAT_GOOD + 2.0))
             return 0;
         fa_ray_add(line, block);
     }

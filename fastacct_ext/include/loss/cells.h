@@ -7,7 +7,9 @@
 
 #include "mesh.h"
 
-#define FA_CELLS 64 /* of a panel */
+#define FA_CELLS     64  /* of a panel */
+#define FA_CELL_EDGE 9.0 /* widths left of a cap where its window begins */
+#define FA_CELL_STEEP 16.0 /* log of by how much a cell's weights change, at most */
 
 /* a part of the losses, between two of them: its moments under e^(cL) Q, of L less `low` */
 typedef struct {
@@ -30,7 +32,8 @@ FA_INLINE int fa_pieces_cells(const fa_pieces *law)
 
 /* the first and the last cell of a Gaussian panel: what is left and right of its core, as if it were no loss.  They fit
  * no window */
-FA_FUNC void fa_cells_beyond(const fa_panel *p, double v, double size, double low, double high, fa_cell *out)
+FA_FUNC void fa_cells_beyond(const fa_panel *p, double v, double size, double low, double high, const fa_edges *edges,
+                             fa_cell *out)
 {
     const double ends[2][2] = {{p->low, low}, {high, p->high}};
     int e;
@@ -38,13 +41,14 @@ FA_FUNC void fa_cells_beyond(const fa_panel *p, double v, double size, double lo
         fa_arch arch = fa_arch_of(p, ends[e][0], ends[e][1]);
         out[e] = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0};
         if (ends[e][1] > ends[e][0])
-            out[e].s0 = (ends[e][1] - ends[e][0]) * exp(fa_arch_peak(p, &arch, v, 1.0 - v, 0.0) - size);
+            out[e].s0 = (ends[e][1] - ends[e][0]) * exp(fa_arch_peak(p, &arch, v, 1.0 - v, 0.0) - size +
+                                                        fa_arch_edges(p, &arch, 0.0, 0.0, edges));
     }
 }
 
-/* cells of all densities, each with moments by a rule of its own, and atoms, over e^size, in the order of their losses
- */
-FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell *first)
+/* cells of all densities left of a cap, each with moments by a rule of its own, and atoms, over e^size, in the order of
+ * their losses */
+FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, const fa_edges *edges, fa_cell *first)
 {
     double v = law->is_flipped ? 1.0 - c : c, slope;
     int i, k, j, place = fa_gauss_place(FA_GAUSS_LEAST), half_n = FA_GAUSS_LEAST / 2, n = fa_pieces_cells(law);
@@ -54,8 +58,8 @@ FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell 
         double low = p->low, high = p->high, own = fa_panel_sees(p, v, 0), side = p->turned != 0.0 ? -1.0 : 1.0, half;
         int cells = FA_CELLS;
         if (p->curve > 0.0) {
-            fa_panel_core(p, own, &low, &high);
-            fa_cells_beyond(p, own, size, low, high, out);
+            fa_panel_core(p, own, edges, &low, &high);
+            fa_cells_beyond(p, own, size, low, high, edges, out);
             out += 2;
             cells -= 2;
         }
@@ -64,6 +68,11 @@ FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, fa_cell 
             double mid = low + half * (2 * k + 1);
             *out = (fa_cell){side * fa_panel_loss(p, mid - side * half, &slope),
                              side * fa_panel_loss(p, mid + side * half, &slope), 0.0, 0.0, 0.0};
+            if (edges->cap.width > 0.0 && (out->high > edges->cap.at - FA_CELL_EDGE * edges->cap.width ||
+                                           fabs(own) * (out->high - out->low) > FA_CELL_STEEP)) {
+                *out = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0}; /* what it has is not taken off */
+                continue;
+            }
             for (j = 0; j < 2 * half_n; j++) {
                 int at = place + (j < half_n ? j : j - half_n);
                 double x = mid + (j < half_n ? -half : half) * fa_gauss_node[at], loss = fa_panel_loss(p, x, &slope);

@@ -16,17 +16,18 @@
 #define FA_ARC   2.5 /* |Im x| up to which 1 - rate + rate e^x keeps clear of 0 */
 #define FA_HALF  40  /* how often a panel may be halved */
 
-/* of a part's ellipse: log of the rule's constant and of how much the density grows off the real line, log of r, log of
- * how much less than L Re L may be, the largest |Im L| */
+/* of a part's ellipse: log of the rule's constant, of which power of e^curve a Gaussian density grows off the real line,
+ * log of r, log of how much less than L Re L may be, the largest |Im L| */
 typedef struct {
     fa_arch arch;
-    double log_size, log_r, clear, turn;
+    double log_size, grow, log_r, clear, turn;
 } fa_ellipse;
 
+/* of panels that follow each other and have the same losses at the same x: their densities add up */
 typedef struct {
     const fa_panel *panel;
     double mid, half;
-    int n, radii;
+    int panels, n, radii;
     fa_ellipse ellipse[FA_RADII];
 } fa_part;
 
@@ -63,7 +64,8 @@ FA_FUNC int fa_part_ellipse(const fa_part *part, int i, double log_half, fa_elli
     if (p->rate < 1.0 && !(y < FA_ARC))
         return 0;
     out->arch = fa_arch_of(p, part->mid - wide, part->mid + wide);
-    out->log_size = log_half + log(64.0 / 15.0 / (1.0 - 1.0 / (r * r))) + 0.5 * p->curve * y * y;
+    out->log_size = log_half + log(64.0 / 15.0 / (1.0 - 1.0 / (r * r)));
+    out->grow = 0.5 * y * y;
     out->log_r = log_of[i];
     out->clear = p->rate < 1.0 ? log(clear) : 0.0;
     (void)fa_log_sample(p->rate, part->mid + wide, &slope);
@@ -72,14 +74,15 @@ FA_FUNC int fa_part_ellipse(const fa_part *part, int i, double log_half, fa_elli
     return 1;
 }
 
-FA_FUNC void fa_part_open(fa_part *part, const fa_panel *p, double left, double right)
+FA_FUNC void fa_part_open(fa_part *part, const fa_panel *p, int panels, double left, double right)
 {
     double log_half;
     part->panel = p;
+    part->panels = panels;
     part->mid = 0.5 * (left + right);
     part->half = 0.5 * (right - left);
     log_half = log(part->half);
-    part->ellipse[0] = (fa_ellipse){fa_arch_of(p, left, right), log_half + 2.0 * FA_LN2, 0.0, 0.0, 0.0};
+    part->ellipse[0] = (fa_ellipse){fa_arch_of(p, left, right), log_half + 2.0 * FA_LN2, 0.0, 0.0, 0.0, 0.0};
     part->radii = 1;
     while (part->radii < FA_RADII && fa_part_ellipse(part, part->radii, log_half, part->ellipse + part->radii))
         part->radii++;
@@ -88,8 +91,14 @@ FA_FUNC void fa_part_open(fa_part *part, const fa_panel *p, double left, double 
 /* of what a rule is asked: the integral of exp(u l), or of exp(u l) - 1 - u l, l = L - mean, |u| <= size */
 typedef struct {
     double v, t, mean, size; /* Re u, |Im u| up to t; size = 0: of exp(u l) alone */
-    fa_smooth_cap cap;       /* of a lattice */
+    fa_edges edges;          /* times these windows */
 } fa_asked;
+
+/* what nodes are for: an error of at most `most`, for all Re u between two questions */
+typedef struct {
+    const fa_asked *one, *two;
+    double most;
+} fa_demand;
 
 /* log of a bound of the density times |e^(vL)| on an ellipse */
 FA_INLINE double fa_ellipse_most(const fa_panel *p, const fa_ellipse *e, double v)
@@ -103,25 +112,30 @@ FA_FUNC double fa_ellipse_error(const fa_panel *p, const fa_ellipse *e, const fa
 {
     double off = is_turned ? -ask->mean : ask->mean, x, big, low = e->arch.of.low - e->arch.back.low + e->clear,
            high = e->arch.of.high - e->arch.back.high - (p->replaced > 0.0 ? e->clear : 0.0),
-           plain = fa_ellipse_most(p, e, is_turned ? 1.0 - ask->v : ask->v) + ask->t * e->turn - ask->v * ask->mean;
+           plain = fa_ellipse_most(p, e, is_turned ? 1.0 - ask->v : ask->v) + ask->t * e->turn - ask->v * ask->mean,
+           size = e->log_size + p->curve * e->grow +
+                  (fa_edges_any(&ask->edges) ? fa_arch_edges(p, &e->arch, e->clear, e->turn, &ask->edges) : 0.0);
     if (ask->size == 0.0)
-        return e->log_size + plain;
+        return size + plain;
     x = ask->size * (fa_max(fabs(high - off), fabs(low - off)) + e->turn);
     big = fa_max(fa_ellipse_most(p, e, is_turned ? 1.0 : 0.0), plain);
-    return e->log_size + fa_min(big + log(2.0 + x), big + 2.0 * log(x) - FA_LN2);
+    return size + fa_min(big + log(2.0 + x), big + 2.0 * log(x) - FA_LN2);
 }
 
 /* the errors of a part with 16, 32 and 64 points, for all Re u between two questions: that of each ellipse is convex in
  * it, so that it is the ellipse that is best for both that counts */
 FA_FUNC void fa_part_errors(const fa_part *part, const fa_asked *one, const fa_asked *two, int is_flipped, double *out)
 {
-    int turned = (part->panel->turned != 0.0) != is_flipped, r, k;
-    double best[3] = {INFINITY, INFINITY, INFINITY};
+    int turned = (part->panel->turned != 0.0) != is_flipped, r, k, i;
+    double best[3] = {INFINITY, INFINITY, INFINITY}, many = part->panels > 1 ? log(part->panels) : 0.0;
     for (r = 0; r < part->radii; r++) {
         const fa_ellipse *e = part->ellipse + r;
-        double now = fa_ellipse_error(part->panel, e, one, turned);
-        if (two != one)
-            now = fa_max(now, fa_ellipse_error(part->panel, e, two, turned));
+        double now = -INFINITY;
+        for (i = 0; i < part->panels; i++) {
+            now = fa_max(now, many + fa_ellipse_error(part->panel + i, e, one, turned));
+            if (two != one)
+                now = fa_max(now, many + fa_ellipse_error(part->panel + i, e, two, turned));
+        }
         for (k = 0; k < 3; k++)
             best[k] = fa_min(best[k], now - (double)(2 * FA_GAUSS_LEAST << k) * e->log_r);
     }
@@ -129,22 +143,25 @@ FA_FUNC void fa_part_errors(const fa_part *part, const fa_asked *one, const fa_a
         out[k] = best[k] < 600.0 ? exp(best[k]) : INFINITY;
 }
 
-/* which of these rules, counted from 1, is good to `most`; 0: none */
-FA_FUNC int fa_part_rule(const fa_part *part, const fa_asked *one, const fa_asked *two, int is_flipped, double most)
+/* the first of these rules, counted from 1, that meets all demands for this share of what they allow; 0: none */
+FA_FUNC int fa_part_rule(const fa_part *part, const fa_demand *demand, int n, int is_flipped, double share)
 {
     double errors[3];
-    int k;
-    fa_part_errors(part, one, two, is_flipped, errors);
-    for (k = 0; k < 3; k++)
-        if (errors[k] <= most)
-            return k + 1;
-    return 0;
+    int i, k = 0;
+    for (i = 0; i < n; i++) {
+        fa_part_errors(part, demand[i].one, demand[i].two, is_flipped, errors);
+        while (k < 3 && !(errors[k] <= share * demand[i].most))
+            k++;
+        if (k == 3)
+            return 0;
+    }
+    return k + 1;
 }
 
 FA_INLINE double fa_asked_of_table(const fa_pieces *law, const fa_asked *ask)
 {
     double lattice = law->smooth.step > 0.0 ? fa_smooth_error(&law->smooth, law->atoms, law->n_atoms, ask->v, ask->t,
-                                                              ask->mean, ask->size, law->is_flipped, &ask->cap)
+                                                              ask->mean, ask->size, law->is_flipped, &ask->edges.cap)
                                             : 0.0;
     return lattice + fa_table_error(&law->table, ask->v, ask->t, ask->mean, ask->size > 0.0, law->is_flipped);
 }
@@ -182,28 +199,40 @@ FA_FUNC int fa_mesh_reserve(fa_mesh *mesh)
     return 1;
 }
 
-/* Parts whose errors are at most `most` in all for all Re u between two questions: each panel is halved until every
- * part has a rule that is good enough for its share of the width.  0: more than `limit` nodes, or no memory */
-FA_FUNC int fa_pieces_mesh(const fa_pieces *law, const fa_asked *one, const fa_asked *two, double most, double limit,
-                           fa_mesh *mesh)
+/* how many panels from the i-th on have the same losses at the same x, and the largest x */
+FA_FUNC int fa_panels_alike(const fa_pieces *law, int i, double *high)
 {
-    double all = 0.0, share, stack[FA_HALF + 1];
-    int i, depth, rule;
+    const fa_panel *p = law->panels + i, *q = p;
+    *high = p->high;
+    while (++q < law->panels + law->n_panels && p->curve > 0.0 && q->curve > 0.0 && q->low == p->low &&
+           q->rate == p->rate && q->shift == p->shift && q->turned == p->turned && q->replaced == 0.0 &&
+           p->replaced == 0.0)
+        *high = fa_max(*high, q->high);
+    return (int)(q - p);
+}
+
+/* Parts that meet these demands: each panel is halved until every part has a rule that is good enough for its share of
+ * the width.  0: more than `limit` nodes, or no memory */
+FA_FUNC int fa_pieces_mesh(const fa_pieces *law, const fa_demand *demand, int n, double limit, fa_mesh *mesh)
+{
+    double all = 0.0, stack[FA_HALF + 1], high;
+    int i, depth, rule, panels;
     mesh->parts = mesh->count = 0;
-    for (i = 0; i < law->n_panels; i++)
-        all += law->panels[i].high - law->panels[i].low;
-    share = most / (0.5 * all);
-    for (i = 0; i < law->n_panels; i++) {
+    for (i = 0; i < law->n_panels; i += panels) {
+        panels = fa_panels_alike(law, i, &high);
+        all += high - law->panels[i].low;
+    }
+    for (i = 0; i < law->n_panels; i += panels) {
         const fa_panel *p = law->panels + i;
         double left = p->low;
-        stack[0] = p->high;
+        panels = fa_panels_alike(law, i, stack);
         for (depth = 1; depth > 0;) { /* the next part begins at `left` and ends at the last of the stack */
             fa_part *part;
             if (!fa_mesh_reserve(mesh))
                 return 0;
             part = mesh->part + mesh->parts;
-            fa_part_open(part, p, left, stack[depth - 1]);
-            rule = fa_part_rule(part, one, two, law->is_flipped, share * part->half);
+            fa_part_open(part, p, panels, left, stack[depth - 1]);
+            rule = fa_part_rule(part, demand, n, law->is_flipped, 2.0 * part->half / all);
             if (rule == 0) {
                 if (depth == FA_HALF || mesh->count > limit)
                     return 0;
@@ -238,30 +267,48 @@ FA_INLINE void fa_node_put(const fa_node_rows *to, int at, double loss, double l
     to->fine[at] = fine;
 }
 
-/* nodes of one part from `at` on, or back from there where the panel is turned, so that losses rise.  x is off by 3 u
- * of x - low, and by 2 u of its parts */
+/* log of the density at x, and how many u it may be off by; returns how many x may be: 3 of x - low, and 2 of its parts
+ */
+FA_FUNC double fa_part_weigh(const fa_part *part, double x, double *size_out, double *fine_out)
+{
+    double sum = 0.0, all = 0.0, top = -INFINITY, most = 0.0;
+    int i, many = part->panels;
+    for (i = 0; i < many; i++)
+        top = fa_max(top, fa_panel_log_density(part->panel + i, x));
+    for (i = 0; i < many; i++) {
+        const fa_panel *p = part->panel + i;
+        double away = x - p->centre, share = many > 1 ? exp(fa_panel_log_density(p, x) - top) : 1.0,
+               move = p->slip + 2.0 * (fabs(x) + fabs(p->low) + fabs(part->mid)) + 3.0 * (x - p->low);
+        sum += share;
+        all += share * (p->fine + 4.0 * fabs(p->log_density) + 6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) +
+                        fabs(p->slope - p->curve * away) * move);
+        most = fa_max(most, move);
+    }
+    *size_out = many > 1 ? top + log(sum) : top;
+    *fine_out = all / sum + (many > 1 ? 8.0 + many : 0.0);
+    return most;
+}
+
+/* nodes of one part from `at` on, or back from there where the panel is turned, so that losses rise */
 FA_FUNC void fa_part_fill(const fa_part *part, const fa_node_rows *to, int at)
 {
     const fa_panel *p = part->panel;
     int j, i, half_n = part->n / 2, place = fa_gauss_place(part->n);
     double log_half = log(part->half);
     for (j = -half_n; j < half_n; j++) {
-        double x, slope, loss, size, move, slip, fine, away, back, fall;
+        double x, slope, loss, size, move, slip, fine, back, fall;
         i = place + (j < 0 ? -j - 1 : j);
         x = part->mid + (j < 0 ? -part->half : part->half) * fa_gauss_node[i];
-        away = x - p->centre;
-        move = p->slip + 2.0 * (fabs(x) + fabs(p->low) + fabs(part->mid)) + 3.0 * (x - p->low);
         loss = fa_panel_loss(p, x, &slope);
         back = fa_panel_back(p, x, &fall); /* A = L + B */
-        size = fa_panel_log_density(p, x) + log_half + log(fa_gauss_weight[i]);
+        move = fa_part_weigh(part, x, &size, &fine);
+        size += log_half + log(fa_gauss_weight[i]);
         slip = slope * move + 8.0 * (fabs(loss) + fabs(p->shift)) + (x > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0) +
                (p->rate < 1.0 ? 8.0 * fabs(expm1(p->shift - loss - back)) : 0.0);
         fall = fall * (move + 2.0 * p->replaced) + 8.0 * (fabs(back) + fabs(expm1(-back))) +
                (-x - p->replaced > 30.0 ? 4.0 * fabs(log(p->rate)) : 0.0);
         slip += p->replaced > 0.0 ? 2.0 * fall : 0.0;
-        fine = p->fine + 12.0 + 4.0 * fabs(p->log_density) + 4.0 * fabs(log_half) +
-               6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) +
-               fabs(p->slope - p->curve * away) * move + (p->replaced > 0.0 ? fall : 0.0);
+        fine += 12.0 + 4.0 * fabs(log_half) + (p->replaced > 0.0 ? fall : 0.0);
         if (p->turned != 0.0)
             fa_node_put(to, at - half_n - j - 1, -loss, size + loss, slip, fine + slip + 4.0 * fabs(loss));
         else

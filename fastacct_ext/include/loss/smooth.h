@@ -7,6 +7,7 @@
 #ifndef FA_LOSS_SMOOTH_H
 #define FA_LOSS_SMOOTH_H
 
+#include "edges.h"
 #include "table.h"
 
 #define FA_SMOOTH_TURNS 8     /* heights of the path that are tried */
@@ -18,11 +19,6 @@
 typedef struct {
     double noise, count, step, high;
 } fa_smooth;
-
-/* a second window, of a line: Phi((at - l)/width), or (side = -1) 1 less that; width 0: none */
-typedef struct {
-    double at, width, side;
-} fa_smooth_cap;
 
 /* of the density times e^(vL): all of it up to the cap, with rounding, what is near the window, what both have near the
  * cap, and what is beyond the lattice or so far beyond the cap that it has no node */
@@ -63,7 +59,7 @@ FA_FUNC double fa_smooth_left(const fa_smooth *s, const fa_atom *at, int n, doub
 }
 
 /* both parts near the far window, which only the last points are */
-FA_FUNC void fa_smooth_near(const fa_smooth *s, const fa_atom *at, int n, double v, const fa_smooth_cap *cap,
+FA_FUNC void fa_smooth_near(const fa_smooth *s, const fa_atom *at, int n, double v, const fa_edge *cap,
                             fa_smooth_size *out)
 {
     double root = sqrt(fa_smooth_g(s)), z, inv = cap->width > 0.0 ? 1.0 / cap->width : 0.0;
@@ -76,7 +72,7 @@ FA_FUNC void fa_smooth_near(const fa_smooth *s, const fa_atom *at, int n, double
     }
 }
 
-FA_FUNC fa_smooth_size fa_smooth_of(const fa_smooth *s, const fa_atom *at, int n, double v, const fa_smooth_cap *cap)
+FA_FUNC fa_smooth_size fa_smooth_of(const fa_smooth *s, const fa_atom *at, int n, double v, const fa_edge *cap)
 {
     double end = at[n - 1].loss, left = fa_smooth_left(s, at, n, v), right = fa_smooth_right(s, v, end),
            has_cap = cap->width > 0.0 ? 1.0 : 0.0, inv = has_cap > 0.0 ? 1.0 / cap->width : 0.0, middle = cap->at,
@@ -106,7 +102,7 @@ FA_FUNC fa_smooth_size fa_smooth_of(const fa_smooth *s, const fa_atom *at, int n
 /* log of a bound of |E[e^(uL)]| for all Im u >= t, of what is on the lattice and beyond it: on the path Im L = t/g, or
  * on the one that is best near the cap */
 FA_FUNC double fa_smooth_majorant(const fa_smooth *s, const fa_atom *at, int n, double v, double t,
-                                  const fa_smooth_cap *cap)
+                                  const fa_edge *cap)
 {
     fa_smooth_size size = fa_smooth_of(s, at, n, v, cap);
     double g = fa_smooth_g(s), stiff = cap->width > 0.0 ? 1.0 / (cap->width * cap->width) : 0.0, best = INFINITY;
@@ -123,7 +119,7 @@ FA_FUNC double fa_smooth_majorant(const fa_smooth *s, const fa_atom *at, int n, 
 
 /* what the lattice's sum of e^(uL) is off by, Im u up to t: what aliases, on the best of some paths */
 FA_FUNC double fa_smooth_alias(const fa_smooth *s, const fa_atom *at, int n, double v, double t,
-                               const fa_smooth_cap *cap)
+                               const fa_edge *cap)
 {
     double root = sqrt(fa_smooth_g(s)), period = 2.0 * FA_PI / s->step, away = (period - t) / root, best = INFINITY,
            stiff = cap->width > 0.0 ? 1.0 / (cap->width * root) : 0.0;
@@ -142,7 +138,7 @@ FA_FUNC double fa_smooth_alias(const fa_smooth *s, const fa_atom *at, int n, dou
 /* of exp(u l), or (size > 0) of exp(u l) - 1 - u l, |u| <= size, l = L - mean: the linear term by Cauchy's inequality.
  * flipped: -L under P */
 FA_FUNC double fa_smooth_error(const fa_smooth *s, const fa_atom *at, int n, double v, double t, double mean,
-                               double size, int flipped, const fa_smooth_cap *cap)
+                               double size, int flipped, const fa_edge *cap)
 {
     double side = flipped ? -1.0 : 1.0, one = flipped ? 1.0 : 0.0,
            out = fa_smooth_alias(s, at, n, one + side * v, t, cap) * exp(fa_min(700.0, -v * mean));
@@ -154,14 +150,14 @@ FA_FUNC double fa_smooth_error(const fa_smooth *s, const fa_atom *at, int n, dou
 }
 
 /* where nodes end */
-FA_INLINE double fa_smooth_end(const fa_atom *at, int n, const fa_smooth_cap *cap)
+FA_INLINE double fa_smooth_end(const fa_atom *at, int n, const fa_edge *cap)
 {
     double end = at[n - 1].loss;
     return cap->width > 0.0 ? fa_min(end, cap->at + FA_SMOOTH_CUT * cap->width) : end;
 }
 
 /* the largest v for which the ends have no share of E[exp(v L)]; flipped: of E_P[exp(-v L)] */
-FA_FUNC double fa_smooth_last(const fa_smooth *s, const fa_atom *at, int n, int flipped, const fa_smooth_cap *cap)
+FA_FUNC double fa_smooth_last(const fa_smooth *s, const fa_atom *at, int n, int flipped, const fa_edge *cap)
 {
     double low = 0.0, high = 14.0; /* log(v - 1) less 1 */
     int i;

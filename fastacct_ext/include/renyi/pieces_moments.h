@@ -75,7 +75,7 @@ FA_FUNC int fa_moments_lay(const fa_pieces *law, const fa_moments_ask *at, doubl
     const fa_asked one = {at->u - at->ease, at->ease, at->top, size}, two = {at->u + at->ease, at->ease, at->top, size};
     int n;
     fa_moments_free(kept);
-    if (!fa_pieces_mesh(law, &one, &two, most, FA_MOMENTS_NODES, &kept->mesh))
+    if (!fa_pieces_mesh(law, &(const fa_demand){&one, &two, most}, 1, FA_MOMENTS_NODES, &kept->mesh))
         return 0;
     n = fa_pieces_count(law, &kept->mesh);
     kept->room = fa_alloc(sizeof(double) * 4 * (size_t)n);
@@ -95,7 +95,7 @@ FA_FUNC int fa_moments_rule(const fa_pieces *law, fa_moments_ask *at, double big
     if (is_near)
         most *= fa_min(1.0, reach * big * reach * big);
     else
-        most *= exp(fa_max(-690.0, fa_pieces_size(law, law->is_flipped ? 1.0 - at->u : at->u) - at->u * at->top));
+        most *= exp(fa_max(-690.0, fa_pieces_size(law, law->is_flipped ? 1.0 - at->u : at->u, FA_NO_EDGES) - at->u * at->top));
     if (kept->n)
         e = fa_moments_error(law, kept, at->u, at->u, ease, at->top, is_near);
     if (!(e <= 2.0 * most)) {

@@ -1,12 +1,12 @@
-/* line/window.h -- tails of the normal distribution: the smooth windows of the capped line.
+/* num/window.h -- tails of the normal distribution: the smooth windows of the capped line.
  *
  * A window is keep(z) = Phi((z0 - z)/width): near 1 left of z0, near 0 right of it, and entire, so that no quadrature
  * notices its edge. docs/algorithms/line.md.
  */
-#ifndef FA_LINE_WINDOW_H
-#define FA_LINE_WINDOW_H
+#ifndef FA_NUM_WINDOW_H
+#define FA_NUM_WINDOW_H
 
-#include "../num/vector.h"
+#include "vector.h"
 
 #define FA_ERFC_END 26.0 /* erfc(26) = 6e-296 */
 
@@ -56,7 +56,7 @@ FA_INLINE void fa_cap_add_log(fa_cap_total *total, double x)
 
 FA_INLINE double fa_cap_log_total(const fa_cap_total *total)
 {
-    return total->sum > 0.0 ? total->peak + log(total->sum) : -INFINITY;
+    return total->sum == 0.0 ? -INFINITY : total->peak + log(total->sum); /* what is no number stays none */
 }
 
 #endif
