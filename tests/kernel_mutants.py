@@ -14,7 +14,7 @@ from tests.mutants import take_out
 SUMS = "sums test_bounds_of_a_line_hold and "
 ROWS = "sums test_bounds_of_the_rows"
 MOMENTS, MIXTURE, SUMMED = "sums test_bounds_of_the_moments", "renyi/mixture_moments.h", "renyi/moments.h"
-PIECES = "sums test_bounds_of_losses_that_are_data"
+PIECES, EDGES = "sums test_bounds_of_losses_that_are_data", "sums test_bounds_of_windows"
 ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
 # fmt: off
 MUTANTS = (
@@ -99,19 +99,31 @@ MUTANTS = (
      SUMS + "added and group"),
     # losses that are data
     ("loss/mesh.h", "out->log_size = log_half + log", "out->log_size = -30.0 + 0.0 * log", PIECES),
-    ("loss/mesh.h", "+ 0.5 * p->curve * y * y;", ";", PIECES),
+    ("loss/mesh.h", "size = e->log_size + p->curve * e->grow +", "size = e->log_size +", PIECES),
     ("loss/mesh.h", "log_half + 2.0 * FA_LN2, 0.0", "-30.0, 0.0", PIECES),
     ("loss/pieces.h", "*at += v * (v < 0.0 ? bend->middle", "*at += 0.0 * (v < 0.0 ? bend->middle", PIECES),
-    ("loss/mesh.h", "now = fa_max(now, fa_ellipse_error(part->panel, e, two, turned));", "", PIECES),
+    ("loss/mesh.h", "now = fa_max(now, many + fa_ellipse_error(part->panel + i, e, two, turned));", "", PIECES),
     ("loss/mesh.h", "out->turn = fa_min(y, y * slope / clear)", "out->turn = 0.0", PIECES),
     ("loss/pieces.h", "return 2.0 * fa_max(f[0], f[1]) * (1.0 + 1e-9);", "return fa_max(f[0], f[1]);", PIECES),
     ("loss/pieces.h", "log(share.atoms + share.variation / t)", "log(share.variation / t)", PIECES),
-    ("loss/pieces.h", "out.size = fa_pieces_size(law, v);", "out.size = v * fa_pieces_end(law, v > 0.0);", PIECES),
+    ("loss/pieces.h", "out.size = fa_pieces_size(law, v, edges);", "out.size = v * fa_pieces_end(law, v > 0.0);", PIECES),
     ("renyi/pieces_moments.h", "at->rule[1] = e / ease;", "at->rule[1] = 0.0;", PIECES),
     ("renyi/pieces_moments.h", "at->of_g = e / ease +", "at->of_g = 0.0 * e +", PIECES),
     ("renyi/pieces_moments.h", "(s[0].off + scale * at->rule[0]) / s[0].sum;", "s[0].off / s[0].sum;", PIECES),
     ("loss/cells.h", "unit = 4.0 / (FA_PI * FA_PI)", "unit = 1.0", PIECES),
     ("loss/cells.h", "w.s2 / w.s0 - (w.s1 / w.s0) * (w.s1 / w.s0)", "w.s2 / w.s0", PIECES),
+    # windows on them
+    ("loss/edges.h", "(turn * turn - away * away) /", "(-away * away) /", EDGES),
+    ("loss/edges.h", "size + 1e-9 : log1p(exp(size))", "size : 0.0", EDGES),
+    ("loss/path.h", "+ 0.5 * p->curve * y * y + log(length)", "+ log(length)", EDGES),
+    ("loss/path.h", "fa_arch_edges(p, arch, clear, turn * (1.0 + 1e-9), edges)", "fa_arch_edges(p, arch, 0.0, 0.0, edges)",
+     EDGES),
+    ("loss/pieces.h", "return 0.5 * log1p(-4.0 * one * side * side) - 1e-15;", "return 0.0;", PIECES),
+    ("line/pieces_cap.h", "        q_off += one * fine;", "", EDGES),
+    ("line/pieces_cap.h", "off += fabs(more) * fine + all * s->slip[j];", "off += 0.0;", EDGES),
+    ("line/pieces_cap.h", "s->sum.log_w[j] = size + 1e-6 +", "s->sum.log_w[j] = size - 1e-6 +", EDGES),
+    ("line/pieces_nodes.h", "block->whole = (1.0 + 1e-9) * fa_cap_exp(", "block->whole = 0.5 * fa_cap_exp(", EDGES),
+    ("line/pieces_nodes.h", "block->dip.at) * inv)) * 1.000001;", "block->dip.at) * inv)) * 0.999;", EDGES),
     # moments of mixtures
     (MIXTURE, "s->slack += 4.0 * alias *", "s->slack += 0.0 * alias *", MOMENTS),
     (MIXTURE, "s->slack += 2.0 * size * (1.0 + step) * left * left", "s->slack += 0.0 * left", MOMENTS),

@@ -153,6 +153,25 @@ def test_bounds_of_losses_that_are_data_hold(tmp_path_factory):
         assert found[name][2] > least
 
 
+def test_bounds_of_windows_on_losses_that_are_data_hold(tmp_path_factory):
+    """Of Gaussian losses above 0, samples with a replaced record, and samples: with a cap, a floor and a dip."""
+    found = measure(build(tmp_path_factory.mktemp("sums"), "edges"), SEED, 30)
+    assert {name: one for name, one in found.items() if one[1]} == {}
+    for name, least in (
+        ("rule", 1e-5),
+        ("Q beyond the cap", 1e-3),
+        ("P beyond the cap, less that", 1e-3),
+        ("J(a)", 0.9),
+        ("tail", 0.9),
+        ("large losses", 0.01),
+        ("above the dip", 0.9),
+        ("below the dip", 0.9),
+        ("a window off the line", 0.9),
+    ):
+        assert found[name][0] >= 15
+        assert found[name][2] > least
+
+
 def main(arguments=None):
     """Whether no bound was broken on so many random lines and lattices."""
     parser = argparse.ArgumentParser(description="Bounds of random lines against sums in 80 bits.")
@@ -163,7 +182,7 @@ def main(arguments=None):
     broken = 0
     with tempfile.TemporaryDirectory() as folder:
         jobs = [(kind, build(Path(folder), "line"), i, options.seed) for i, kind in enumerate(kinds)]
-        others = [(name, build(Path(folder), name), options.seed) for name in ("lattice", "moments", "pieces")]
+        others = [(name, build(Path(folder), name), options.seed) for name in ("lattice", "moments", "pieces", "edges")]
         for kind, *command in [*jobs, *others]:
             for name, (count, wrong, most) in measure(*command, options.lines // len(kinds)).items():
                 print(f"{kind:20} {name:48} {count:7} compared {wrong:4} broken, closest {most:.2g}", flush=True)

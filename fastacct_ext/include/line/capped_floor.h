@@ -7,8 +7,8 @@
 #include "capped_place.h"
 
 #define FA_PIECES_ROOM 12.0 /* widths between a floor and losses near 0, of losses that are data */
-#define FA_WALL_FEW   3.0  /* steps times noise up to which a walled job has a floor at once */
-#define FA_WALL_APART 20.0 /* what floors next to the caps may cost, over what is left out below them */
+#define FA_WALL_FEW    3.0  /* steps times noise up to which a walled job has a floor at once */
+#define FA_WALL_APART  20.0 /* what floors next to the caps may cost, over what is left out below them */
 
 /* what one step has to bring beyond log(1-q) so that the sum reaches eps, all others being at log(1-q): of that a floor
  * is a share.  Counted from log(1-q), since near eps = 0 small losses are far below 0 */
@@ -39,8 +39,7 @@ FA_FUNC void fa_cap_try_floor(fa_cap_job *job, double eps, double ratio)
         else if (job->has_floor) {
             w->floor = fa_cap_z(block, ratio * lift + block->kappa);
             w->floor_width = fa_min((fa_cap_z(block, lift + block->kappa) - w->floor) / 7.0,
-                                    block->pair ? 0.35 * block->sigma * block->sigma
-                                                : ratio * lift / FA_PIECES_ROOM);
+                                    block->pair ? 0.35 * block->sigma * block->sigma : ratio * lift / FA_PIECES_ROOM);
             fa_cap_set_floor(block, &block->coarse);
         }
         else
@@ -184,8 +183,7 @@ FA_FUNC double fa_cap_choose_low(fa_cap_job *job, double eps, double log_tol)
     for (i = 0; i < 12 && high - low > 0.1; i++) {
         double v = point;
         fa_cap_set_low(job, eps, exp(x), wide);
-        if (fa_cap_low_apart(job, eps, log_tol) < FA_WALL_APART &&
-            fa_cap_low_rest(job, eps, log_tol, &v) < log_tol) {
+        if (fa_cap_low_apart(job, eps, log_tol) < FA_WALL_APART && fa_cap_low_rest(job, eps, log_tol, &v) < log_tol) {
             low = x;
             point = v;
             x = high < INFINITY ? 0.5 * (low + high) : x + 0.15;

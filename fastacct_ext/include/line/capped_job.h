@@ -125,14 +125,15 @@ static const fa_family fa_sampled_family, fa_mixture_family;
 /* steps of one sampled Gaussian, or of one pair of mixtures: its numbers, its windows, and what a line keeps of it */
 struct fa_cap_block {
     const fa_family *family;
-    const fa_pair *pair;              /* of mixtures, or NULL: */
-    const fa_pieces *pieces;          /* a loss that is data, or NULL ... */
-    fa_edge window, dip;              /* ... its cap, z being the loss, what it hardly ever falls below, ... */
-    fa_cap_nodes outside;             /* ... nodes of what is beyond it, weights times 1 - keep, ... */
-    fa_path_part *paths, *large_paths; /* ... bounds at the exponent share_at of what the line has, and of large losses, ... */
-    fa_share_of own_share;            /* ... and its share at the exponent share_at */
+    const fa_pair *pair;     /* of mixtures, or NULL: */
+    const fa_pieces *pieces; /* a loss that is data, or NULL ... */
+    fa_edge window, dip;     /* ... its cap, z being the loss, what it hardly ever falls below, ... */
+    fa_cap_nodes outside;    /* ... nodes of what is beyond it, weights times 1 - keep, ... */
+    fa_path_part *paths,
+        *large_paths;      /* ... bounds at the exponent share_at of what the line has, and of large losses, ... */
+    fa_share_of own_share; /* ... and its share at the exponent share_at */
     double share_at, last_v, plain_v; /* last_v: up to which its lattice has an end; plain_v: without a cap */
-    double whole;   /* of that, E_Q[exp(u L)] at the exponent itself */
+    double whole;                     /* of that, E_Q[exp(u L)] at the exponent itself */
     fa_cell *cells; /* its parts at that exponent, over exp(own_share.size), if they are fine enough */
     fa_pair own;    /* that of a sampled Gaussian */
     double sigma, q, steps, log_steps;
@@ -168,7 +169,7 @@ struct fa_cap_job {
     int mixtures;                  /* how many blocks are mixtures ... */
     int data, ended;               /* ... and how many are losses that are data, without Gaussians, ... */
     double top;                    /* ... whose largest losses have this sum */
-    double dip; /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
+    double dip;    /* ... but for mixtures on both sides: how far one step may take the sum back; 0: there are none */
     int has_falls; /* of data: logs of Chernoff's bounds of what takes the sum back, and their exponents */
     double falls[FA_CAP_FALLS], fall_at[FA_CAP_FALLS], fall_a; /* the one of the caps as they are; 0: none */
     fa_cap_lost lost;

@@ -183,7 +183,8 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
         if (job->blocks[b].dip.width > 0.0)
             rare += job->blocks[b].steps * fa_pieces_below(job->blocks + b);
     /* at another eps it is larger by its rate: nothing underflows */
-    return fa_cap_exp(fa_max(best - log_value, -600.0)) + (rare > 0.0 ? fa_cap_exp(job->lost.log_q + eps - log_value + log(rare)) : 0.0);
+    return fa_cap_exp(fa_max(best - log_value, -600.0)) +
+           (rare > 0.0 ? fa_cap_exp(job->lost.log_q + eps - log_value + log(rare)) : 0.0);
 }
 
 /* points up to the end of the last run: no loop has a rest */

@@ -25,7 +25,8 @@ FA_INLINE double fa_flat_fallen(const fa_cap_job *job)
     for (b = 0; b < job->n; b++) {
         const fa_pieces *law = job->blocks[b].pieces;
         if (law->n_panels + law->table.n_panels > 0)
-            fallen += job->blocks[b].steps * fa_max(1e-9, -fa_share_beyond(fa_pieces_share(law, 1.5, FA_NO_EDGES), 1e6));
+            fallen += job->blocks[b].steps *
+                      fa_max(1e-9, -fa_share_beyond(fa_pieces_share(law, 1.5, FA_NO_EDGES), 1e6));
     }
     return fallen;
 }

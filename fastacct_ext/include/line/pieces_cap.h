@@ -8,13 +8,13 @@
 
 #include "pieces_nodes.h"
 
-#define FA_CAP_NONE     3       /* of an effort's caps: lattices have none */
-#define FA_PIECES_WIDTH 2.0     /* of the window, at least, in deviations of the Gaussian part */
-#define FA_PIECES_DEEP  23.5    /* -log of the chance of what takes a sum back, beyond which it may be bounded */
-#define FA_PIECES_DIP   10.0    /* what a sum hardly ever falls below, over the width of the window there */
-#define FA_PIECES_SLOPE 60.0    /* largest exponent at which falls are looked for, times what a sum hardly falls below */
-#define FA_PIECES_SLOW  0.3     /* least exponent at which that is looked for */
-#define FA_PIECES_BACK  6.0     /* widths times the exponent of `put` that the nodes beyond a cap are for */
+#define FA_CAP_NONE       3    /* of an effort's caps: lattices have none */
+#define FA_PIECES_WIDTH   2.0  /* of the window, at least, in deviations of the Gaussian part */
+#define FA_PIECES_DEEP    23.5 /* -log of the chance of what takes a sum back, beyond which it may be bounded */
+#define FA_PIECES_DIP     10.0 /* what a sum hardly ever falls below, over the width of the window there */
+#define FA_PIECES_SLOPE   60.0 /* largest exponent at which falls are looked for, times what a sum hardly falls below */
+#define FA_PIECES_SLOW    0.3  /* least exponent at which that is looked for */
+#define FA_PIECES_BACK    6.0  /* widths times the exponent of `put` that the nodes beyond a cap are for */
 #define FA_PIECES_OUTSIDE 1e-18 /* error of the nodes beyond a cap, over about their largest density */
 
 /* about how wide a window is that begins at the loss `from`: no wider than lets the noise outweigh its left end */
@@ -52,8 +52,7 @@ FA_FUNC int fa_pieces_lay_outside(fa_cap_block *block)
             return 0;
         most = FA_PIECES_OUTSIDE * exp(size[0]) / sqrt(law->panels->curve);
     }
-    return fa_pieces_lay(block, &block->outside,
-                         (const fa_demand[]){{ask, ask + 1, most}, {ask, ask + 2, 1e10 * most}},
+    return fa_pieces_lay(block, &block->outside, (const fa_demand[]){{ask, ask + 1, most}, {ask, ask + 2, 1e10 * most}},
                          law->n_panels > 0 ? 2 : 0);
 }
 
@@ -90,7 +89,8 @@ FA_FUNC void fa_pieces_weigh_outside(fa_cap_block *block)
     w->log_q = log(q), w->log_p = log(gain), w->q_mass = q, w->gain = gain, w->lost = 0.0;
     w->off = 8.0 + n + fa_max(q_off / q, off / gain) +
              (fa_pieces_outside_error(block, 0.0) * (1.0 / q + 1.0 / gain) +
-              fa_pieces_outside_error(block, 1.0) / gain) / FA_EPS;
+              fa_pieces_outside_error(block, 1.0) / gain) /
+                 FA_EPS;
     w->depth = 0.25 * sqrt(w->off);
 }
 
@@ -180,8 +180,9 @@ FA_FUNC double fa_pieces_fall(fa_cap_job *job, double eps)
             }
         for (b = 0; b < job->n; b++)
             if (job->blocks[b].pieces && !(job->blocks[b].pieces->smooth.step > 0.0))
-                tail = fa_max(tail, job->blocks[b].log_steps +
-                                        fa_pieces_log_tail(job->blocks[b].pieces, round ? eps + x : fa_max(eps, 1e-300)));
+                tail = fa_max(tail,
+                              job->blocks[b].log_steps +
+                                  fa_pieces_log_tail(job->blocks[b].pieces, round ? eps + x : fa_max(eps, 1e-300)));
         if (round == 0) {
             at_eps = tail;
             continue;

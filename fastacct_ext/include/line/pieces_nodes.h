@@ -7,11 +7,11 @@
 
 #include "capped_real.h"
 
-#define FA_PIECES_NODES 16384 /* of panels, at most ... */
-#define FA_PIECES_GIVEN 65536 /* ... and of atoms and tables */
+#define FA_PIECES_NODES 16384   /* of panels, at most ... */
+#define FA_PIECES_GIVEN 65536   /* ... and of atoms and tables */
 #define FA_CAP_NEVER    (-1e30) /* log of a chance that is none, where -inf would be no number in the end */
-#define FA_PIECES_LAST  1.3   /* the last exponent of `put`, over that of the caps */
-#define FA_PIECES_REAL  1e-13 /* error of nodes for placing, over the largest exp(v L) */
+#define FA_PIECES_LAST  1.3     /* the last exponent of `put`, over that of the caps */
+#define FA_PIECES_REAL  1e-13   /* error of nodes for placing, over the largest exp(v L) */
 
 /* whether the end is no end of the loss: a panel with a Gaussian density, or a lattice */
 FA_FUNC int fa_pieces_curved(const fa_pieces *law)
@@ -80,8 +80,12 @@ FA_FUNC fa_cap_real fa_pieces_fallen(const fa_cap_block *block, const fa_cap_nod
         s1 += f * l[j];
         s2 += f * l[j] * l[j];
     }
-    out = (fa_cap_real){block->steps * (a * s->mean + log(s0)), block->steps * (s->mean + s1 / s0),
-                        block->steps * (s2 / s0 - (s1 / s0) * (s1 / s0)), 0.0, 0.0, s0};
+    out = (fa_cap_real){block->steps * (a * s->mean + log(s0)),
+                        block->steps * (s->mean + s1 / s0),
+                        block->steps * (s2 / s0 - (s1 / s0) * (s1 / s0)),
+                        0.0,
+                        0.0,
+                        s0};
     return out;
 }
 
@@ -126,8 +130,7 @@ FA_FUNC void fa_cap_job_add_pieces(fa_cap_job *job, const fa_pieces *pieces, dou
 /* the windows of a line on a block's losses: the cap's, and (side 1) what is below the floor or (-1) above it */
 FA_INLINE fa_edges fa_pieces_edges(const fa_cap_block *block, double side)
 {
-    return (fa_edges){block->window,
-                      {block->w.floor, side != 0.0 && block->split ? block->w.floor_width : 0.0, side}};
+    return (fa_edges){block->window, {block->w.floor, side != 0.0 && block->split ? block->w.floor_width : 0.0, side}};
 }
 
 /* by how many u a loss that is off by one changes the logarithm of a window, up to 9 widths beyond its edge */
@@ -182,8 +185,8 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
             s->z[j] = s->sum.lr[j] + block->kappa;
             s->x[j] = (s->z[j] - block->window.at) * FA_HALF_ROOT / block->window.width;
             s->fine[j] += s->slip[j] * (fa_pieces_steep(s->z[j], block->window.at, block->window.width) +
-                                        fa_pieces_steep(fa_min(s->z[j], 2.0 * block->w.floor - s->z[j]),
-                                                        block->w.floor, floor_width));
+                                        fa_pieces_steep(fa_min(s->z[j], 2.0 * block->w.floor - s->z[j]), block->w.floor,
+                                                        floor_width));
         }
         fa_cap_edge(s, 1);
         for (j = n - 1; j >= 0 && s->x[j] > FA_ERFC_END; j--)
@@ -245,11 +248,11 @@ FA_FUNC double fa_pieces_dip_error(const fa_cap_block *block, double a, double s
     return fa_mesh_error(block->pieces, &s->mesh, &ask, &ask);
 }
 
-/* a bound of Q's mass below the dip; what is beyond the cap as well is far from it */
+/* a bound of Q's mass below the dip: of what is beyond the cap, which is far from it, less than Phi(-5) is */
 FA_FUNC double fa_pieces_below(const fa_cap_block *block)
 {
     const fa_cap_nodes *s = &block->nodes;
-    double inv = 1.0 / block->dip.width, sum = fa_pieces_dip_error(block, 0.0, 1.0) + 1e-6 * block->w.q_mass + 1e-50;
+    double inv = 1.0 / block->dip.width, sum = fa_pieces_dip_error(block, 0.0, 1.0) + 1e-6 * block->w.q_mass;
     int j;
     for (j = 0; j < s->sum.n; j++)
         sum += s->sum.wr[j] * exp(fa_log_tail((s->sum.lr[j] + s->mean - block->dip.at) * inv)) * 1.000001;
@@ -290,7 +293,7 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
 }
 
 #define FA_PIECES_WINDOWS 40
-#define FA_PIECES_LADDER  1.4  /* ratio of heights */
+#define FA_PIECES_LADDER  1.4 /* ratio of heights */
 #define FA_PIECES_WIDE    3.0 /* width of a cell in x, at most: its own rule has all digits there */
 
 /* whether cells are so narrow at Re u = c that their own rules have all digits */
@@ -366,7 +369,8 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
         return INFINITY;
     far = fa_share_beyond(block->own_share, t);
     for (i = 0; i < FA_PIECES_WINDOWS && block->fine; i++, border *= FA_PIECES_LADDER) {
-        double low = border / FA_PIECES_LADDER, bound = block->whole - fa_cells_lost(block->cells, n, low, FA_PI / border);
+        double low = border / FA_PIECES_LADDER,
+               bound = block->whole - fa_cells_lost(block->cells, n, low, FA_PI / border);
         if (far <= block->own_share.size + log(fa_max(near, bound)))
             break;
         near = fa_max(near, bound);
@@ -374,8 +378,8 @@ FA_FUNC double fa_pieces_majorant(fa_cap_block *block, double c, double t)
     }
     far = near > 0.0 ? fa_max(far, block->own_share.size + log(near)) : far;
     if (block->window.width > 0.0)
-        far = fa_min(far, fa_min(log(block->whole) + block->own_share.size,
-                                 fa_paths_beyond(law, block->paths, c, t, &keep)));
+        far = fa_min(
+            far, fa_min(log(block->whole) + block->own_share.size, fa_paths_beyond(law, block->paths, c, t, &keep)));
     return far + 1e-10 - shift;
 }
 

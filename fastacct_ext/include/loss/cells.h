@@ -6,9 +6,10 @@
 #define FA_LOSS_CELLS_H
 
 #include "mesh.h"
+#include "share.h"
 
-#define FA_CELLS     64  /* of a panel */
-#define FA_CELL_EDGE 9.0 /* widths left of a cap where its window begins */
+#define FA_CELLS      64   /* of a panel */
+#define FA_CELL_EDGE  9.0  /* widths left of a cap where its window begins */
 #define FA_CELL_STEEP 16.0 /* log of by how much a cell's weights change, at most */
 
 /* a part of the losses, between two of them: its moments under e^(cL) Q, of L less `low` */
@@ -41,8 +42,8 @@ FA_FUNC void fa_cells_beyond(const fa_panel *p, double v, double size, double lo
         fa_arch arch = fa_arch_of(p, ends[e][0], ends[e][1]);
         out[e] = (fa_cell){-INFINITY, INFINITY, 0.0, 0.0, 0.0};
         if (ends[e][1] > ends[e][0])
-            out[e].s0 = (ends[e][1] - ends[e][0]) * exp(fa_arch_peak(p, &arch, v, 1.0 - v, 0.0) - size +
-                                                        fa_arch_edges(p, &arch, 0.0, 0.0, edges));
+            out[e].s0 = (ends[e][1] - ends[e][0]) *
+                        exp(fa_arch_peak(p, &arch, v, 1.0 - v, 0.0) - size + fa_arch_edges(p, &arch, 0.0, 0.0, edges));
     }
 }
 

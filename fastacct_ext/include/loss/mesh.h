@@ -16,8 +16,8 @@
 #define FA_ARC   2.5 /* |Im x| up to which 1 - rate + rate e^x keeps clear of 0 */
 #define FA_HALF  40  /* how often a panel may be halved */
 
-/* of a part's ellipse: log of the rule's constant, of which power of e^curve a Gaussian density grows off the real line,
- * log of r, log of how much less than L Re L may be, the largest |Im L| */
+/* of a part's ellipse: log of the rule's constant, of which power of e^curve a Gaussian density grows off the real
+ * line, log of r, log of how much less than L Re L may be, the largest |Im L| */
 typedef struct {
     fa_arch arch;
     double log_size, grow, log_r, clear, turn;
@@ -67,7 +67,10 @@ FA_FUNC int fa_part_ellipse(const fa_part *part, int i, double log_half, fa_elli
     out->log_size = log_half + log(64.0 / 15.0 / (1.0 - 1.0 / (r * r)));
     out->grow = 0.5 * y * y;
     out->log_r = log_of[i];
-    out->clear = p->rate < 1.0 ? log(clear) : 0.0;
+    out->clear = fa_sample_clear(p->rate, out->arch.left, out->arch.right, y);
+    if (p->replaced > 0.0)
+        out->clear = fa_min(out->clear,
+                            fa_sample_clear(p->rate, -out->arch.right - p->replaced, -out->arch.left - p->replaced, y));
     (void)fa_log_sample(p->rate, part->mid + wide, &slope);
     (void)fa_panel_back(p, part->mid - wide, &back);
     out->turn = fa_min(y, y * slope / clear) + fa_min(y, y * back / clear);
@@ -280,8 +283,9 @@ FA_FUNC double fa_part_weigh(const fa_part *part, double x, double *size_out, do
         double away = x - p->centre, share = many > 1 ? exp(fa_panel_log_density(p, x) - top) : 1.0,
                move = p->slip + 2.0 * (fabs(x) + fabs(p->low) + fabs(part->mid)) + 3.0 * (x - p->low);
         sum += share;
-        all += share * (p->fine + 4.0 * fabs(p->log_density) + 6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) +
-                        fabs(p->slope - p->curve * away) * move);
+        all += share *
+               (p->fine + 4.0 * fabs(p->log_density) + 6.0 * (fabs(p->slope * (x - p->low)) + p->curve * away * away) +
+                fabs(p->slope - p->curve * away) * move);
         most = fa_max(most, move);
     }
     *size_out = many > 1 ? top + log(sum) : top;

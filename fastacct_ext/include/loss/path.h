@@ -1,12 +1,12 @@
 /* loss/path.h -- the modulus of E[e^(uL)] far out, where panels have smooth windows: on paths beside the real line.
  *
- * A path is at Im x = y from the left on, and from where Im L has grown to `most` on it stays at that.  There e^(-t Im L)
- * falls faster than the density and the windows grow.  docs/algorithms/panels.md, "Windows on losses".
+ * A path is at Im x = y from the left on, and from where Im L has grown to `most` on it stays at that.  There e^(-t Im
+ * L) falls faster than the density and the windows grow.  docs/algorithms/panels.md, "Windows on losses".
  */
 #ifndef FA_LOSS_PATH_H
 #define FA_LOSS_PATH_H
 
-#include "mesh.h"
+#include "share.h"
 
 #define FA_PATHS      12  /* of which the best one counts */
 #define FA_PATH_TOP   1.5 /* the largest y ... */
@@ -39,26 +39,13 @@ FA_FUNC fa_path_point fa_path_at(const fa_panel *p, double x, double y, double m
     return out;
 }
 
-/* log of the least of |1 - q + q e^(x + iy)| over its value at y = 0: that is 1 - 4 a (1 - a) sin(y/2)^2, squared, a =
- * A' */
-FA_FUNC double fa_path_clear(double rate, double left, double right, double y)
-{
-    double one, two, side = sin(0.5 * y);
-    if (rate >= 1.0)
-        return 0.0;
-    (void)fa_log_sample(rate, left, &one);
-    (void)fa_log_sample(rate, right, &two);
-    one = one < 0.5 && two > 0.5 ? 0.25 : fa_max(one * (1.0 - one), two * (1.0 - two));
-    return 0.5 * log1p(-4.0 * one * side * side) - 1e-15;
-}
-
 /* log of a bound of what a path of this length has above an arch up to height y, |Im L| up to `turn` */
 FA_FUNC double fa_path_size(const fa_panel *p, double v, const fa_arch *arch, double y, double length, double turn,
                             const fa_edges *edges)
 {
-    double clear = fa_path_clear(p->rate, arch->left, arch->right, y);
+    double clear = fa_sample_clear(p->rate, arch->left, arch->right, y);
     if (p->replaced > 0.0)
-        clear = fa_min(clear, fa_path_clear(p->rate, -arch->right - p->replaced, -arch->left - p->replaced, y));
+        clear = fa_min(clear, fa_sample_clear(p->rate, -arch->right - p->replaced, -arch->left - p->replaced, y));
     return fa_arch_peak(p, arch, v, 1.0 - v, 0.0) + 0.5 * p->curve * y * y + log(length) + 1e-9 +
            fa_min(0.0, v) * clear + (p->replaced > 0.0 ? fa_min(0.0, 1.0 - v) * clear : 0.0) +
            fa_arch_edges(p, arch, clear, turn * (1.0 + 1e-9), edges);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../loss/mesh.h"
+#include "../loss/share.h"
 
 #define FA_MOMENTS_NEAR  40.0   /* |u| times the largest loss, up to which 1 is taken off ... */
 #define FA_MOMENTS_FAR   4096.0 /* ... and up to which panels have nodes, over the range */
@@ -95,7 +96,8 @@ FA_FUNC int fa_moments_rule(const fa_pieces *law, fa_moments_ask *at, double big
     if (is_near)
         most *= fa_min(1.0, reach * big * reach * big);
     else
-        most *= exp(fa_max(-690.0, fa_pieces_size(law, law->is_flipped ? 1.0 - at->u : at->u, FA_NO_EDGES) - at->u * at->top));
+        most *= exp(
+            fa_max(-690.0, fa_pieces_size(law, law->is_flipped ? 1.0 - at->u : at->u, FA_NO_EDGES) - at->u * at->top));
     if (kept->n)
         e = fa_moments_error(law, kept, at->u, at->u, ease, at->top, is_near);
     if (!(e <= 2.0 * most)) {
