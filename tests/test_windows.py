@@ -37,7 +37,8 @@ def two_steps(shares, rate, epsilon):
         breaks = np.unique(np.concatenate([np.linspace(0.0, high, 800), [min(x0, high)]]))
         half = 0.5 * np.diff(breaks)[:, None]
         x = (breaks[:-1, None] + half * (1.0 + POINTS)).ravel()
-        mass = share * (half * WEIGHTS).ravel() * np.exp(-0.5 * (x / mu + 0.5 * mu) ** 2) / (mu * math.sqrt(2 * math.pi))
+        density = np.exp(-0.5 * (x / mu + 0.5 * mu) ** 2) / (mu * math.sqrt(2 * math.pi))
+        mass = share * (half * WEIGHTS).ravel() * density
         ratio = 1.0 + rate * np.expm1(x)
         loss = np.log(ratio)
         total += float(np.sum(mass * ratio * one_step(shares, rate, epsilon - loss)))
