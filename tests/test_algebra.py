@@ -47,12 +47,10 @@ def test_one_sample_of_arrays():
         fa.Gaussian(1.0).poisson(0.1) * 2,
         fa.Gaussian(1.0) + fa.Gaussian(3.0).group(3),
         fa.PureDP(0.1) * 3,
-        fa.Process(),
     ],
 )
-def test_other_releases_on_one_sample_are_refused(job):
-    with pytest.raises(ValueError, match="one Poisson sample for several releases is known for plain Gaussians only"):
-        job.poisson(0.1)
+def test_other_releases_on_one_sample_are_one_release(job):
+    assert job.poisson(0.1) == fa.Together(job).poisson(0.1)
 
 
 def test_a_rate_out_of_range_is_refused_for_a_process():

@@ -15,7 +15,7 @@ from fastacct.mechanisms.gopa import GOPA
 from fastacct.mechanisms.guarantee import ZCDP, ApproxDP, MeanConcentratedDP, PureDP, RDPCurve
 from fastacct.mechanisms.integer import DiscreteGaussian, DiscreteLaplace, Skellam
 from fastacct.mechanisms.laplace import Laplace, LaplaceL2, Staircase, TruncatedLaplace
-from fastacct.mechanisms.nested import Parallel, RepeatedSelection
+from fastacct.mechanisms.nested import Parallel, RepeatedSelection, Together
 from fastacct.mechanisms.network import GradientWalk, RandomWalk
 from fastacct.mechanisms.network import WalkCycle as WalkCycle
 from fastacct.mechanisms.process import Process
@@ -52,8 +52,8 @@ __all__ += [
     "PermuteAndFlip",
 ]
 __all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomAllocation", "RandomWalk", "RandomizedResponse"]
-__all__ += ["RepeatedSelection", "Shuffled", "Skellam", "SparseVector", "Staircase", "Thresholdout", "TreeAggregation"]
-__all__ += ["TruncatedLaplace", "TruncatedPoisson", "WithReplacement", "from_losses", "from_pmf"]
+__all__ += ["RepeatedSelection", "Shuffled", "Skellam", "SparseVector", "Staircase", "Thresholdout", "Together"]
+__all__ += ["TreeAggregation", "TruncatedLaplace", "TruncatedPoisson", "WithReplacement", "from_losses", "from_pmf"]
 
 EVERY: Final = tuple(
     kind

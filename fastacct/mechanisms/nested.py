@@ -11,10 +11,12 @@ from fastacct.core.inputs import Cells, Domain, as_number
 from fastacct.core.relations import ALL, Relation, both_ways
 from fastacct.core.rounding import at_least
 from fastacct.losses.divergence import ORDERS, unknown
+from fastacct.losses.loss import NOTHING, Pair
+from fastacct.losses.total import total_losses
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import DeltaOf, Process
 
-__all__ = ["Parallel", "RepeatedSelection", "as_plain_job"]
+__all__ = ["Parallel", "RepeatedSelection", "Together", "as_plain_job"]
 
 _MEAN: Final = Domain(1.0, 1e15)
 _ROUNDS: Final = 3
@@ -88,6 +90,80 @@ class Parallel(Mechanism, no_group="members may be in different parts; compose g
 
     def __repr__(self) -> str:
         return f"Parallel({', '.join(map(repr, self.jobs))})"
+
+
+class Together(Mechanism, no_group="use Together(job.group(size)): its members change together in every release"):
+    """All releases of a job as one, so that `.poisson(sample_rate)` of the job samples once for all of them.
+
+    **Guarantee.** That of the job.  A record that is drawn takes part in every release, as a client does in all that a
+    round of federated learning releases.  Losses are rounded to a lattice of 16,384 points to either side, so that
+    bounds are about 1e-6 apart: the job itself has narrower ones.  Releases may depend on what earlier ones of the
+    same sample have shown.  At most 1,000 releases.  Where losses are not known, Rényi divergences are sampled.
+
+    Parameters
+    ----------
+    job : Mechanism or Process
+        Plain numbers, no arrays.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> both = (fa.Gaussian(2.0) + fa.Laplace(5.0)).poisson(0.01)  # a sum of gradients, and a count
+    >>> each = fa.Gaussian(2.0).poisson(0.01) + fa.Laplace(5.0).poisson(0.01)  # a sample for each
+    >>> [round(fa.epsilon(one * 1000, delta=1e-6), 3) for one in (both, each)]
+    [0.787, 0.766]
+    """
+
+    job: Mechanism | Process
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "job", as_plain_job("job", self.job))
+        if not len(self.process):
+            raise ValueError("job needs at least one release")
+
+    @property
+    def process(self) -> Process:
+        """The job."""
+        return self.job if isinstance(self.job, Process) else self.job * 1
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
+        first, *others = [mechanism.relations for mechanism, _ in self.process]
+        return tuple(one for one in first if all(one in own for own in others))
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        return self.process.tight
+
+    @property
+    def is_local(self) -> bool:  # type: ignore[override]
+        return any(mechanism.is_local for mechanism, _ in self.process)
+
+    @property
+    def no_sample(self) -> str:  # type: ignore[override]
+        return next((one.no_sample for one, _ in self.process if one.no_sample), "")
+
+    def losses(self, relation: Relation) -> Pair | None:
+        found = [(one.losses(relation), n) for one, n in next(self.process.decompose(relation).cells())]
+        some = [(pair, int(n)) for pair, n in found if pair is not None and not pair.is_nothing]
+        if any(pair is None for pair, _ in found):
+            return None
+        return total_losses(some) if some else NOTHING
+
+    def divergence(self, orders: Cells, relation: Relation) -> Cells:
+        return self.divergence_given(orders, relation, None)
+
+    def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
+        return self.process.divergence(orders, relation, delta_of)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return self.process.pure_epsilon(relation)
+
+    def __repr__(self) -> str:
+        return f"Together({self.job!r})"
+
+
+Process.together = Together
 
 
 class RepeatedSelection(Mechanism, relations=ALL):

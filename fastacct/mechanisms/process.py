@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import comb, fsum, prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,8 @@ class Process:
     """
 
     __array_ufunc__ = None  # numpy.array([10, 20]) * process is one process
+    together: ClassVar[Callable[[Process], Mechanism]]
+    """All releases as one mechanism, which is made of processes: mechanisms/nested.py says so."""
 
     def __init__(self, blocks: Mapping[Any, Count] | Iterable[tuple[Mechanism, Count]] = ()) -> None:
         items: object = blocks.items() if isinstance(blocks, Mapping) else blocks
@@ -242,17 +244,13 @@ class Process:
     def poisson(self, sample_rate: Reals) -> Mechanism:
         """All of the process on one Poisson sample: a record that is drawn takes part in every release.
 
-        Known for plain Gaussians only: together they are one, with 1/noise^2 the sum of theirs (rounded to less noise).
+        Plain Gaussians are one, with 1/noise^2 the sum of theirs (rounded to less noise).  Others are `Together`.
         """
         blocks = list(self)
         same = len({type(mechanism) for mechanism, _ in blocks}) == 1
         whole = blocks[0][0].sampled_together(blocks, sample_rate) if same else None
         if whole is None:
-            raise ValueError(
-                f"one Poisson sample for several releases is known for plain Gaussians only, not for {self!r}; sample "
-                "a guarantee of them, PureDP or ApproxDP, or each release by itself: mechanism.poisson(sample_rate) * "
-                "count draws a new sample for each"
-            )
+            return Process.together(self).poisson(sample_rate)
         return whole
 
     def __iter__(self) -> Iterator[tuple[Mechanism, Count]]:

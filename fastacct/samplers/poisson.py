@@ -101,7 +101,7 @@ class _SampledPair(Pair):
             assert isinstance(base, Atoms)
             return _sampled_atoms(base, self._rate, way, is_upper)
 
-        return Bracket(sampled(one.upper, True), sampled(one.lower, False))
+        return Bracket(sampled(one.upper, True), sampled(one.lower, False), is_apart=one.is_apart)
 
     @cached
     def remove(self) -> Bracket:

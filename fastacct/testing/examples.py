@@ -64,4 +64,5 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.GOPA(1.0, 9.0, parties=30, colluding=5, draws=9, graph_delta=1e-3), m.GradientWalk(4.0, 3, 50, 2))
     yield from (m.RandomWalk(4.0, 5, graph="complete", parties=20), m.RandomWalk(2.0, 3, noise="every", parties=9))
     yield m.RandomWalk(10.0, 1, graph="complete", parties=400)
+    yield from (m.Together(m.Laplace(3.0) + m.Gaussian(2.0)), (m.Laplace(3.0) + m.Gaussian(2.0)).poisson(0.1))
     yield from (m.Parallel(m.Laplace(2.0), m.Gaussian(1.0)), m.Gaussian(2.0).fixed_size(10, 1000).group(3))

@@ -1,0 +1,79 @@
+"""The privacy loss of several releases together, as atoms at the points of one lattice: a bound on either side.
+
+Each loss is rounded to a common lattice to the side asked for (docs/algorithms/grid.md), and masses are convolved by
+the definition, in sums of positive terms.  What is bounded stays bounded: distributions that bound each release's
+losses, for what the other ones have shown, bound those of all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
+from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
+from fastacct_ext import _densities
+
+__all__ = ["total_losses"]
+
+_TAIL: Final = 1e-24
+"""Mass of a density that is left out on either side: an infinite loss, from above."""
+_POINTS: Final = 1 << 14
+"""Of the lattice of all releases."""
+_MOST: Final = 1000
+"""Releases."""
+_LEAST: Final = 1e-300
+"""Added to each mass from above: smaller products have no relative accuracy."""
+
+
+def total_losses(parts: Sequence[tuple[Pair, int]]) -> Pair:
+    """Of all releases of a job, each as often as is said."""
+    if sum(count for _, count in parts) > _MOST:
+        raise OutOfReachError(f"the loss of more than {_MOST} releases on one sample is not known")
+    remove = _bracket([(pair.remove, count) for pair, count in parts])
+    return Pair(remove, remove if all(p.is_mirrored for p, _ in parts) else _bracket([(p.add, n) for p, n in parts]))
+
+
+def _bracket(parts: Sequence[tuple[Bracket, int]]) -> Bracket:
+    sides = [[(one.upper if is_upper else one.lower, count) for one, count in parts] for is_upper in (True, False)]
+    return Bracket(_total(sides[0], True), _total(sides[1], False), is_apart=True)
+
+
+def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
+    ends = [(source.extent(_TAIL), count) for source, count in parts]
+    width = sum(count * (high - low) for (low, high), count in ends)
+    if not 0.0 < width < math.inf:
+        raise OutOfReachError("the losses of the releases on one sample have no common lattice")
+    spacing, whole = width / _POINTS, None
+    for source, count in parts:
+        one = upper_measure(source, spacing, _TAIL) if is_upper else lower_measure(source, spacing, _TAIL).below
+        while count:
+            if count & 1:
+                whole = one if whole is None else _both(whole, one, is_upper)
+            count >>= 1
+            one = _both(one, one, is_upper) if count else one
+    assert whole is not None
+    loss = whole.losses()
+    error = 2.0 * ROUNDING * (abs(whole.origin) + whole.spacing * whole.mass.size)
+    return Atoms(loss, np.full(loss.size, error), whole.mass, infinite=whole.infinite, slack=whole.slack)
+
+
+def _both(a: GridMeasure, b: GridMeasure, is_upper: bool) -> GridMeasure:
+    """Of two releases."""
+    side, mass = 1.0 if is_upper else -1.0, np.empty(a.mass.size + b.mass.size - 1)
+    _densities.convolve(a.mass, b.mass, mass)
+    mass *= 1.0 + side * ROUNDING * (min(a.mass.size, b.mass.size) + 8.0)
+    origin = a.origin + b.origin
+    infinite = (a.infinite + b.infinite - (0.0 if is_upper else a.infinite * b.infinite)) * (
+        1.0 + side * 8.0 * ROUNDING
+    )
+    return GridMeasure(
+        origin,
+        a.spacing,
+        mass + _LEAST if is_upper else mass,
+        min(infinite, 1.0),
+        a.slack + b.slack + 2.0 * ROUNDING * (abs(a.origin) + abs(b.origin)),
+    )

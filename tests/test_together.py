@@ -1,0 +1,78 @@
+"""Several releases on one Poisson sample: the loss of all of them, sampled once."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+
+TWO = fa.Gaussian(2.0) + fa.Gaussian(3.0)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("rate", "count"), [(1.0, 1), (0.1, 1), (0.01, 30), (0.5, 5)])
+def test_gaussians_are_the_one_that_they_are_together(rate, count, direction):
+    exact = TWO.poisson(rate) * count
+    found = fa.Together(TWO).poisson(rate) * count
+    for delta in (1e-3, 1e-9):
+        lower, upper, _ = fa.epsilon_bounds(found, delta=delta, neighbors=direction)
+        truth = fa.epsilon(exact, delta=delta, neighbors=direction)
+        assert lower <= truth * (1.0 + 1e-12)
+        assert truth <= upper * (1.0 + 1e-12) <= truth * (1.0 + 1e-4)
+
+
+def responses(epsilons, rate, epsilon):
+    """Delta of randomized responses on one sample, all outcomes listed."""
+    total = 0.0
+    for truths in itertools.product([True, False], repeat=len(epsilons)):
+        p = math.prod(1.0 / (1.0 + math.exp(-e if true else e)) for e, true in zip(epsilons, truths, strict=True))
+        q = math.prod(1.0 / (1.0 + math.exp(e if true else -e)) for e, true in zip(epsilons, truths, strict=True))
+        total += max(0.0, (1.0 - rate) * q + rate * p - math.exp(epsilon) * q)
+    return total
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.3])
+def test_few_outcomes_are_listed(epsilon):
+    job = (fa.PureDP(0.7) * 2 + fa.PureDP(0.2)).poisson(0.3)
+    truth = responses([0.7, 0.7, 0.2], 0.3, epsilon)
+    lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon, neighbors="remove")
+    assert lower <= truth <= upper
+    assert upper == pytest.approx(truth, rel=1e-4)
+
+
+def test_a_sample_for_all_is_less_private_than_one_for_each():
+    both, each = TWO.poisson(0.05) * 50, (fa.Gaussian(2.0).poisson(0.05) + fa.Gaussian(3.0).poisson(0.05)) * 50
+    assert fa.epsilon(each, delta=1e-6) < fa.epsilon(both, delta=1e-6)
+    mixed = fa.Gaussian(2.0) + fa.Laplace(6.0)
+    one, other = mixed.poisson(0.05) * 50, (fa.Gaussian(2.0).poisson(0.05) + fa.Laplace(6.0).poisson(0.05)) * 50
+    assert fa.epsilon(other, delta=1e-6) < fa.epsilon(one, delta=1e-6) < fa.epsilon(mixed * 50, delta=1e-6)
+
+
+def test_samples_within_a_sample():
+    """A client takes part in a round, and its records in each of the steps there."""
+    inner = fa.Gaussian(1.0).poisson(0.1) * 10
+    outer = inner.poisson(0.2) * 20
+    upper = fa.epsilon(inner * 20, delta=1e-5)
+    lower = fa.epsilon(fa.Gaussian(1.0).poisson(0.02) * 200, delta=1e-5)
+    assert lower < fa.epsilon(outer, delta=1e-5) < upper
+
+
+def test_divergences_answer_for_what_has_no_losses():
+    job = (fa.ZCDP(0.01) + fa.Gaussian(4.0)).poisson(0.1)
+    assert 0.0 < fa.epsilon(job * 10, delta=1e-5) < fa.epsilon((fa.ZCDP(0.01) + fa.Gaussian(4.0)) * 10, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("job", "match"),
+    [
+        (fa.RandomizedResponse(1.0) * 2, "in the local model everyone sees"),
+        (fa.Gaussian(2.0).allocation(10) * 2, "its records are drawn already"),
+        (fa.Process(), "job needs at least one release"),
+        (fa.Laplace(np.array([1.0, 2.0])) * 2, "job must be a mechanism or a process of plain numbers"),
+    ],
+)
+def test_what_has_no_sample_is_refused(job, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        job.poisson(0.1)
