@@ -19,7 +19,7 @@ FA_FUNC double fa_cap_upper(fa_cap_work *work, double eps, double *slope_out)
     fa_cap_plan plan = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1, 0.0, 0.0};
     fa_cap_probes probes;
     fa_cap_saddle at;
-    double ref, rate, value;
+    double ref, rate, rare, put, value;
     int i, least = 0;
     work->anchor = 0.0;
     work->certified = 0;
@@ -40,8 +40,8 @@ FA_FUNC double fa_cap_upper(fa_cap_work *work, double eps, double *slope_out)
     if (!fa_cap_lay_nodes(job, line, &effort, 0.0))
         return 0.0;
     fa_cap_measure(job, line, 0.0, fa_cap_tilt(job, plan.right));
-    value = fa_cap_closed_part(job, eps, ref).value + fa_cap_closed_error(job, eps, ref) +
-            fa_cap_put(job, line, eps, ref, &rate) +
+    put = fa_cap_put(job, line, eps, ref, &rate, &rare);
+    value = fa_cap_closed_part(job, eps, ref).value + fa_cap_closed_error(job, eps, ref) + put + rare +
             1.001 * fa_cap_exp(fa_cap_log_weight(job, eps, ref, plan.right, 0));
     *slope_out = fa_min(at.slope, -1e-300);
     return value > 0.0 && value < INFINITY ? fa_min(0.0, ref + log(value) + 8.0 * FA_EPS * (4.0 + fabs(ref))) : 0.0;

@@ -1,5 +1,5 @@
-/* line/capped_closed.h -- the caps for an eps, and what a capped line leaves to closed forms: beyond the caps in
- * direction remove, and next to the wall in direction add of few steps.
+/* line/capped_closed.h -- what a capped line leaves to closed forms: beyond the caps in direction remove, and next to
+ * the wall in direction add of few steps.
  *
  * Such a job is `walled`: no loss is above its end, -least.  With S the sum of what every step brings beyond log(1-q)
  * and eta = -least - eps, delta = E_Q[(1 - e^(S - eta))_+]: small sums count, nearly in full.  Where every step is

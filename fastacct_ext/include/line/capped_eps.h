@@ -59,6 +59,7 @@ FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_a
     g.quadrature *= line;
     g.rounding *= line * fa_max(1.0, eps / a->eps);
     g.put *= exp(g.put_rate * by - value);
+    g.rare *= exp(by - value);
     g.floor *= exp(
         fa_max(work->job.walled ? p->low * by : -(p->low - 1.0) * by, p->is_bare ? -(p->right - 1.0) * by : -INFINITY) -
         value);
@@ -67,7 +68,7 @@ FA_FUNC fa_cap_ledger fa_cap_move_ledger(const fa_cap_work *work, const fa_cap_a
     g.alias *= exp(fa_max(-(p->left - 1.0) * by, -(p->right - 1.0) * by) - value);
     g.closed = fa_cap_closed_error(&work->job, eps, log_value);
     both = g.tail + g.quadrature + g.rounding + g.closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
-    g.up = both + g.put + g.floor;
+    g.up = both + g.put + g.rare + g.floor;
     g.down = both + g.alias;
     if (!(g.up < INFINITY) || !(g.down < INFINITY))
         g.up = g.down = INFINITY;

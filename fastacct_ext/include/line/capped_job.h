@@ -243,6 +243,7 @@ FA_FUNC void fa_cap_job_add_pair(fa_cap_job *job, const fa_pair *pair, double st
     int i, is_sampled = pair->sample_rate > 0.0;
     block->pair = pair;
     block->pieces = NULL;
+    block->window.width = block->dip.width = 0.0;
     block->family = is_sampled ? &fa_sampled_family : &fa_mixture_family;
     block->deep = 0.0;
     block->walled = 0;
@@ -293,7 +294,7 @@ struct fa_cap_effort {
     double cap_ratio; /* the cap's loss over the least loss that reaches eps: narrower edges need more nodes */
     double cap_back;  /* share of what the other steps may take back that the cap allows for */
     int caps;         /* of mixtures: 0 usual; 1: no room for what one step may take back where losses fall without
-                       * end; 2: as low as fa_cap_lower lets them be */
+                       * end; 2: as low as fa_cap_lower lets them be; 3: of data, none (line/pieces_cap.h) */
     double quiet;     /* what a line may cost more, as a share, so that rounding is less */
     double left,
         right; /* standard deviations of Q left of 0 where the nodes begin, and by which they go on at the end */

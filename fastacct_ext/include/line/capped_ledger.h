@@ -10,7 +10,7 @@
 typedef struct {
     double up, down;                                 /* delta <= value (1 + up), delta >= value (1 - down) */
     double tail, quadrature, rounding, ends, closed; /* either way */
-    double put, floor;                               /* up only */
+    double put, floor, rare;                         /* up only; rare: of `put`, what grows with eps as e^eps */
     double alias;                                    /* down only: the sum is never below its integral */
     double put_rate;                                 /* how fast `put` grows with eps */
 } fa_cap_ledger;
@@ -142,12 +142,14 @@ FA_FUNC double fa_cap_put_at(fa_cap_job *job, double eps, double a, double *next
 }
 
 /* sums beyond a cap that are below eps all the same: <= C prod M^T sum of T J(a)/M(a) e^((1-a) eps), any a < 0 */
-FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double *rate_out)
+FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double *rate_out,
+                          double *rare_out)
 {
     double a = -fa_min(job->dip > 0.0 ? -FA_MIX_PUT : INFINITY, fa_max(1.0, 0.3 * (line->plan.c - 1.0))),
            best = INFINITY, rare = 0.0, value, next;
     int i, b;
     *rate_out = 1.0;
+    *rare_out = 0.0;
     if (job->walled) {
         *rate_out = 0.0;
         return fa_cap_wall_lost(job, eps, log_value);
@@ -180,11 +182,11 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
         a = next;
     }
     for (b = 0; b < job->n; b++) /* a step beyond, and another one below its dip */
-        if (job->blocks[b].dip.width > 0.0)
+        if (job->blocks[b].dip.width > 0.0 && job->steps > 1.0)
             rare += job->blocks[b].steps * fa_pieces_below(job->blocks + b);
-    /* at another eps it is larger by its rate: nothing underflows */
-    return fa_cap_exp(fa_max(best - log_value, -600.0)) +
-           (rare > 0.0 ? fa_cap_exp(job->lost.log_q + eps - log_value + log(rare)) : 0.0);
+    *rare_out = rare > 0.0 ? fa_cap_exp(job->lost.log_q + eps - log_value + log(rare)) : 0.0;
+    /* at another eps it is larger by its rate: nothing underflows.  A dip's window rounds by far less than 0.1 % */
+    return 1.001 * fa_cap_exp(fa_max(best - log_value, -600.0));
 }
 
 /* points up to the end of the last run: no loop has a rest */
@@ -345,10 +347,10 @@ FA_FUNC void fa_cap_close_points(fa_cap_job *job, fa_cap_line *line, double t, d
     fa_cap_weigh_points(job, line, eps, log_value, out);
     out->alias = fa_cap_alias(job, line, eps, log_value, p->right);
     left = fa_cap_alias(job, line, eps, log_value, p->left);
-    if (!(left + out->put < FA_CAP_SMALL)) { /* the moduli at the right point may say nothing left of it */
+    if (!(left + out->put + out->rare < FA_CAP_SMALL)) { /* the moduli at the right point may say nothing left of it */
         fa_cap_measure(job, line, t, fa_cap_tilt(job, p->left));
         left = fa_cap_alias(job, line, eps, log_value, p->left);
-        out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);
+        out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate, &out->rare);
         fa_cap_measure(job, line, t, fa_cap_tilt(job, p->right));
     }
     out->alias += left;
@@ -366,7 +368,7 @@ FA_FUNC void fa_cap_close_ledger(fa_cap_job *job, fa_cap_line *line, const fa_ca
     t = line->n * p->h;
     fa_cap_measure(job, line, t, fa_cap_tilt(job, p->right));
     out->closed = fa_cap_closed_error(job, eps, log_value);
-    out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);
+    out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate, &out->rare);
     if (job->has_floor)
         out->floor = fa_cap_exp(fa_cap_log_weight(job, eps, log_value, p->low, 1));
     if (p->is_bare)
@@ -376,7 +378,7 @@ FA_FUNC void fa_cap_close_ledger(fa_cap_job *job, fa_cap_line *line, const fa_ca
     if (line->spread && !fa_cap_spread_is_fine(job, line))
         out->tail = INFINITY;
     both = out->tail + out->quadrature + out->rounding + out->closed + 8.0 * FA_EPS * (4.0 + fabs(log_value));
-    out->up = both + out->put + out->floor;
+    out->up = both + out->put + out->rare + out->floor;
     out->down = both + out->alias;
     if (!(out->up < INFINITY) || !(out->down < INFINITY))
         out->up = out->down = INFINITY;

@@ -267,6 +267,7 @@ FA_FUNC int fa_cap_log_delta(fa_cap_work *work, double eps, double spare, fa_int
     effort.need += 0.25 * spare;
     for (round = 0; round < 3; round++) {
         work->certified = 0;
+        work->anchored.eps = 0.0; /* caps may move, and then no line be drawn */
         if (!fa_cap_place_deep(job, &effort, eps, size == size ? at.v : 0.0, &at) ||
             !fa_cap_draw(job, &work->line, &at, &eps, size == size ? size : at.log_size, NAN, effort, &with_floor)) {
             if (!(effort.caps = fa_cap_next_caps(job, &effort)))

@@ -51,7 +51,7 @@ FA_FUNC fa_cap_real fa_cap_block_k(const fa_cap_block *block, const fa_cap_nodes
     int j, n = s->sum.n;
     if (small_only && s->seen < n)
         n = (s->seen + FA_LANE - 1) / FA_LANE * FA_LANE;
-    while (small_only && n > 16 && weight[n - 9] < 1e-300)
+    while (small_only && block->pair && n > 16 && weight[n - 9] < 1e-300)
         n -= FA_LANE;
     if (v * l[0] > FA_CAP_FAR && block->pair)
         return out;

@@ -197,7 +197,9 @@ FA_FUNC double fa_cap_log_beyond(fa_cap_job *job, const fa_cap_line *line, doubl
             }
             else
                 log_d = fa_pieces_majorant_large(block, tilt, t);
-            log_d = log(exp(log_d) + block->w.low_cut * exp(block->k / block->steps - tilt * mean));
+            if (block->w.low_cut > 0.0)
+                log_d = log(exp(log_d) + block->w.low_cut * exp(block->k / block->steps - tilt * mean));
+            log_d = fa_max(log_d, FA_CAP_NEVER);
             block->most = log_b + log1p(exp(log_d + slack - log_b));
             block->large = block->log_steps + log_d + slack;
             once += block->most;

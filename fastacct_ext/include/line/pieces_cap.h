@@ -8,7 +8,7 @@
 
 #include "pieces_nodes.h"
 
-#define FA_CAP_NONE       3    /* of an effort's caps: lattices have none */
+#define FA_CAP_NONE       3    /* of an effort's caps: data has none */
 #define FA_PIECES_WIDTH   2.0  /* of the window, at least, in deviations of the Gaussian part */
 #define FA_PIECES_DEEP    23.5 /* -log of the chance of what takes a sum back, beyond which it may be bounded */
 #define FA_PIECES_DIP     10.0 /* what a sum hardly ever falls below, over the width of the window there */
@@ -102,7 +102,7 @@ FA_FUNC double fa_pieces_log_tail(const fa_pieces *law, double y)
     for (i = 0; i < law->n_panels; i++) {
         const fa_panel *p = law->panels + i;
         double x, slope, wide = 1.0 / sqrt(p->curve);
-        if (p->turned != 0.0)
+        if (p->turned != 0.0 || !(p->curve > 0.0))
             continue;
         x = fa_panel_place(p, y);
         (void)fa_panel_loss(p, x, &slope);
@@ -228,8 +228,9 @@ FA_FUNC void fa_pieces_place_cap(fa_cap_block *block, const fa_cap_effort *effor
 FA_FUNC void fa_pieces_outside_sums(const fa_cap_block *block, double a, double *sums)
 {
     const fa_cap_nodes *s = &block->outside;
-    double end = s->sum.lr[s->sum.n - 1] + block->kappa, j0 = fa_pieces_outside_error(block, a), j1 = j0 * end,
-           j2 = j1 * end;
+    double end = s->sum.lr[s->sum.n - 1] + block->kappa,
+           j0 = fa_pieces_outside_error(block, a) + 2e-300 * (s->sum.n + s->mesh.parts), j1 = j0 * end, /* e^-690 */
+        j2 = j1 * end;
     int j, n = s->sum.n;
     FA_PRAGMA(omp simd reduction(+ : j0, j1, j2))
     for (j = 0; j < n; j++) {

@@ -68,18 +68,20 @@ FA_FUNC fa_cap_real fa_pieces_fallen(const fa_cap_block *block, const fa_cap_nod
 {
     const double *l = s->sum.lr, *log_w = s->sum.log_w;
     double inv = FA_HALF_ROOT / block->dip.width, at = block->dip.at - block->kappa, mean = s->mean - block->kappa,
-           s0 = add, s1 = 0.0, s2 = 0.0;
+           s0 = add, s1 = 0.0, s2 = 0.0, top = 0.0;
     fa_cap_real out;
     int j, n = s->sum.n;
-    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2))
+    FA_PRAGMA(omp simd reduction(+ : s0, s1, s2) reduction(max : top))
     for (j = 0; j < n; j++) {
         double x = (l[j] + mean - at) * inv, half = 0.5 * fa_erfc_v(fa_min(FA_ERFC_END, fabs(x))),
                size = a * l[j] + log_w[j],
                f = size > -690.0 ? fa_exp_plain_v(fa_min(690.0, size)) * (x < 0.0 ? half : 1.0 - half) : 0.0;
+        top = size > top ? size : top;
         s0 += f;
         s1 += f * l[j];
         s2 += f * l[j] * l[j];
     }
+    s0 = top < 690.0 ? s0 : INFINITY;
     out = (fa_cap_real){block->steps * (a * s->mean + log(s0)),
                         block->steps * (s->mean + s1 / s0),
                         block->steps * (s2 / s0 - (s1 / s0) * (s1 / s0)),
@@ -133,11 +135,14 @@ FA_INLINE fa_edges fa_pieces_edges(const fa_cap_block *block, double side)
     return (fa_edges){block->window, {block->w.floor, side != 0.0 && block->split ? block->w.floor_width : 0.0, side}};
 }
 
-/* by how many u a loss that is off by one changes the logarithm of a window, up to 9 widths beyond its edge */
-FA_INLINE double fa_pieces_steep(double loss, double at, double width)
+/* by how many u a loss that is off by one changes the logarithm of a window: of what falls to the right, up to 9 widths
+ * beyond its edge, or (reach > 0) on both sides up to so many */
+FA_INLINE double fa_pieces_steep(double loss, double at, double width, double reach)
 {
-    double away = width > 0.0 ? (loss - at) / width : -INFINITY;
-    return away > -9.0 ? 2.0 * (1.0 + fa_max(0.0, fa_min(9.0, away))) / width : 0.0;
+    double away = width > 0.0 ? (loss - at) / width : INFINITY;
+    if (reach > 0.0)
+        return fabs(away) < reach ? 2.0 * (1.0 + fabs(away)) / width : 0.0;
+    return away > -9.0 && away < INFINITY ? 2.0 * (1.0 + fa_max(0.0, fa_min(9.0, away))) / width : 0.0;
 }
 
 /* nodes that meet these demands.  0: too many, or no memory */
@@ -180,13 +185,12 @@ FA_FUNC int fa_pieces_lay(const fa_cap_block *block, fa_cap_nodes *s, const fa_d
         s->slip[j] += 2.0 * fabs(block->kappa);
     }
     if (block->window.width > 0.0) {
-        const double floor_width = block->split ? block->w.floor_width : 0.0;
+        const double floor_width = block->split ? block->w.floor_width : 0.0, reach = s == &block->outside ? 40.0 : 0.0;
         for (j = 0; j < n; j++) {
             s->z[j] = s->sum.lr[j] + block->kappa;
             s->x[j] = (s->z[j] - block->window.at) * FA_HALF_ROOT / block->window.width;
-            s->fine[j] += s->slip[j] * (fa_pieces_steep(s->z[j], block->window.at, block->window.width) +
-                                        fa_pieces_steep(fa_min(s->z[j], 2.0 * block->w.floor - s->z[j]), block->w.floor,
-                                                        floor_width));
+            s->fine[j] += s->slip[j] * (fa_pieces_steep(s->z[j], block->window.at, block->window.width, reach) +
+                                        fa_pieces_steep(s->z[j], block->w.floor, floor_width, 9.0));
         }
         fa_cap_edge(s, 1);
         for (j = n - 1; j >= 0 && s->x[j] > FA_ERFC_END; j--)
@@ -248,7 +252,8 @@ FA_FUNC double fa_pieces_dip_error(const fa_cap_block *block, double a, double s
     return fa_mesh_error(block->pieces, &s->mesh, &ask, &ask);
 }
 
-/* a bound of Q's mass below the dip: of what is beyond the cap, which is far from it, less than Phi(-5) is */
+/* a bound of Q's mass below the dip: of what is beyond the cap less than Phi(-10) is, where losses are positive, and
+ * less than Phi(-29), where they are not */
 FA_FUNC double fa_pieces_below(const fa_cap_block *block)
 {
     const fa_cap_nodes *s = &block->nodes;
@@ -263,9 +268,10 @@ FA_FUNC double fa_pieces_below(const fa_cap_block *block)
 FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v, double side)
 {
     const fa_cap_nodes *s = &block->nodes;
-    const fa_edges edges = fa_pieces_edges(block, side);
-    const fa_asked plain = {v, 0.0, s->mean, 0.0, edges}, none = {0.0, 0.0, 0.0, 0.0, edges};
-    return fa_mesh_error(block->pieces, &s->mesh, &plain, &none) + fa_mesh_error(block->pieces, &s->mesh, &none, &none);
+    const fa_edges edges = fa_pieces_edges(block, side), keep = fa_pieces_edges(block, 0.0);
+    const fa_asked plain = {v, 0.0, s->mean, 0.0, edges}, none = {0.0, 0.0, 0.0, 0.0, edges},
+                   mass = {0.0, 0.0, 0.0, 0.0, keep};
+    return fa_mesh_error(block->pieces, &s->mesh, &plain, &none) + fa_mesh_error(block->pieces, &s->mesh, &mass, &mass);
 }
 
 FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_block *block, double tilt, double low,
@@ -287,8 +293,10 @@ FA_FUNC fa_cap_moduli fa_pieces_quadrature(const fa_cap_job *job, const fa_cap_b
     out.right = fa_pieces_real_error(block, right, 0.0);
     if (job->has_floor)
         out.low = fa_pieces_real_error(block, low, 1.0);
-    if (block->split)
+    if (block->split) {
         out.large = fa_mesh_error(block->pieces, &s->mesh, &large, &large);
+        out.right += fa_pieces_real_error(block, right, -1.0);
+    }
     return out;
 }
 

@@ -95,6 +95,8 @@ FA_FUNC void fa_pieces_cut(const fa_pieces *law, double c, double size, const fa
     for (i = 0; i < law->n_atoms; i++, out++) {
         const fa_atom *a = law->atoms + i;
         *out = (fa_cell){a->loss, a->loss, exp(a->log_weight + v * a->loss - size), 0.0, 0.0};
+        if (edges->cap.width > 0.0 && a->loss > edges->cap.at - FA_CELL_EDGE * edges->cap.width)
+            out->s0 = 0.0;
     }
     for (i = 1; i < n; i++) {
         fa_cell kept = first[i];

@@ -81,10 +81,10 @@ FA_FUNC fa_path_part *fa_panel_path(const fa_panel *p, double v, double y, doubl
     fa_path_point last, at;
     int k, start = 0;
     fa_panel_cuts(p, v, edges, cut);
-    if (edges->floor.width > 0.0 && p->replaced > 0.0) {
-        while (start + 1 < FA_ARCHES && cut[start + 1] <= -0.5 * p->replaced)
-            start++;
-        cut[start] = fa_max(cut[start], -0.5 * p->replaced);
+    if (edges->floor.width > 0.0 && p->replaced > 0.0 && cut[0] < -0.5 * p->replaced) {
+        for (start = 1; start + 1 < FA_ARCHES && cut[start + 1] <= -0.5 * p->replaced; start++)
+            ;
+        cut[start] = -0.5 * p->replaced;
     }
     (void)fa_log_sample(p->rate, cut[start], &slope);
     (void)fa_panel_back(p, cut[start], &back);
