@@ -111,6 +111,15 @@ def test_targets_far_from_the_one_that_a_line_was_drawn_for_are_right():
         assert truth == pytest.approx(delta, rel=1e-8)
 
 
+def test_a_shared_line_is_forgotten_where_a_later_one_is_not_drawn():
+    """Its windows have moved then: what it says of another epsilon was e^17 too large, and e^10 and more below."""
+    first = fa.Gaussian(48.7972).fixed_size(batch_size=153180585, records=10**12) * 20
+    job = first + fa.Gaussian(7.4430814816971).fixed_size(batch_size=461833405, records=10**12) * 11
+    found = fa.log_delta_bounds(job, epsilon=0.0073066363596656705, neighbors="replace_one").upper
+    alone = fa.delta_bounds(job, epsilon=0.0073066363596656705, neighbors="replace_one").upper
+    assert found == pytest.approx(math.log(alone), abs=1e-6)
+
+
 def test_windows_serve_a_job_beside_others():
     few = fa.Gaussian(1.5).fixed_size(batch_size=20, records=1000) * 7
     for other in (fa.Laplace(20.0) * 3, fa.Gaussian(4.0) * 2, fa.Gaussian(2.0).poisson(0.05) * 10):

@@ -311,6 +311,9 @@ FA_INLINE fa_cap_effort fa_cap_usual_effort(void)
 /* exp of a bound's logarithm: inf beyond what any use of it can bring back */
 FA_INLINE double fa_cap_exp(double x) { return x > 300.0 ? INFINITY : exp(x); }
 
+/* the same of an entry of a ledger: at another eps it is larger by its rate, and so does not underflow */
+FA_INLINE double fa_cap_entry(double x) { return fa_cap_exp(x < -600.0 ? -600.0 : x); }
+
 /* the same in loops: a factor on an upper bound */
 FA_INLINE double fa_cap_swell(double x) { return x <= 690.0 ? fa_exp_plain_v(x) : INFINITY; }
 

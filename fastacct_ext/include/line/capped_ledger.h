@@ -185,8 +185,7 @@ FA_FUNC double fa_cap_put(fa_cap_job *job, const fa_cap_line *line, double eps, 
         if (job->blocks[b].dip.width > 0.0 && job->steps > 1.0)
             rare += job->blocks[b].steps * fa_pieces_below(job->blocks + b);
     *rare_out = rare > 0.0 ? fa_cap_exp(job->lost.log_q + eps - log_value + log(rare)) : 0.0;
-    /* at another eps it is larger by its rate: nothing underflows.  A dip's window rounds by far less than 0.1 % */
-    return 1.001 * fa_cap_exp(fa_max(best - log_value, -600.0));
+    return 1.001 * fa_cap_entry(best - log_value); /* a dip's window rounds by far less than 0.1 % */
 }
 
 /* points up to the end of the last run: no loop has a rest */
@@ -330,7 +329,7 @@ FA_FUNC double fa_cap_log_weight(const fa_cap_job *job, double eps, double log_v
 FA_FUNC double fa_cap_alias(const fa_cap_job *job, const fa_cap_line *line, double eps, double log_value, double v)
 {
     double x = fabs(v - line->plan.c) * 2.0 * FA_PI / line->plan.h;
-    return 1.001 * fa_cap_exp(fa_cap_log_weight(job, eps, log_value, v, 0) - x) / -expm1(-x);
+    return 1.001 * fa_cap_entry(fa_cap_log_weight(job, eps, log_value, v, 0) - x) / -expm1(-x);
 }
 
 /* entries of the points: errors of their nodes, what aliases */
@@ -370,9 +369,9 @@ FA_FUNC void fa_cap_close_ledger(fa_cap_job *job, fa_cap_line *line, const fa_ca
     out->closed = fa_cap_closed_error(job, eps, log_value);
     out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate, &out->rare);
     if (job->has_floor)
-        out->floor = fa_cap_exp(fa_cap_log_weight(job, eps, log_value, p->low, 1));
+        out->floor = fa_cap_entry(fa_cap_log_weight(job, eps, log_value, p->low, 1));
     if (p->is_bare)
-        out->floor += 1.001 * fa_cap_exp(fa_cap_log_weight(job, eps, log_value, p->right, 0));
+        out->floor += 1.001 * fa_cap_entry(fa_cap_log_weight(job, eps, log_value, p->right, 0));
     else
         fa_cap_close_points(job, line, t, eps, log_value, out);
     if (line->spread && !fa_cap_spread_is_fine(job, line))

@@ -134,9 +134,9 @@ FA_FUNC double fa_paths_beyond(const fa_pieces *law, const fa_path_part *part, d
         FA_PRAGMA(omp simd reduction(+ : sum))
         for (k = 0; k < n; k++) {
             double size = part[k].size - t * part[k].turn;
-            sum += size > -690.0 ? fa_exp_plain_v(fa_min(690.0, size)) : 0.0;
+            sum += size <= -690.0 ? 1e-299 : fa_exp_plain_v(fa_min(690.0, size));
         }
-        best = fa_min(best, sum);
+        best = sum < best ? sum : best;
     }
     for (i = 0; i < law->n_atoms; i++)
         atoms += exp(law->atoms[i].log_weight + v * law->atoms[i].loss +
