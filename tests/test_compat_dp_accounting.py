@@ -249,6 +249,8 @@ def named(name, **fields):
         (dp_event.ZCDpEvent(0.02, 0.1), fa.ZCDP(0.02) + fa.RDPCurve([1.000001, 1e6], [0.1, 0.1]), ADD_REMOVE),
         (dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(4.0), 10.0, math.inf),
          fa.RepeatedSelection(fa.Gaussian(4.0), 10.0), ADD_REMOVE),
+        (dp_event.PoissonSampledDpEvent(0.1, dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(2.0)] * 2)),
+         fa.Together(fa.Laplace(2.0) * 2).poisson(0.1), ADD_REMOVE),
         (dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.1, 120, 2.0),
          fa.Gaussian(2.0).poisson(0.1, at_most=120, records=1000), ADD_REMOVE),
     ],
@@ -263,12 +265,11 @@ def test_events_are_what_they_say(event, mechanism, relation):
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (dp_event.SampledWithReplacementDpEvent(10, 2, dp_event.LaplaceDpEvent(1.0)), "plain Gaussians only"),
+        (dp_event.SampledWithReplacementDpEvent(10, 2, dp_event.LaplaceDpEvent(1.0)), "known for Gaussian noise only"),
         (named("RandomAllocationDpEvent", num_selected=1, num_steps=3), "random allocation"),
-        (dp_event.SampledWithoutReplacementDpEvent(10, 2, dp_event.LaplaceDpEvent(1.0)), "plain Gaussians only"),
         (
-            dp_event.PoissonSampledDpEvent(0.1, dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0)] * 2)),
-            "Gaussians only",
+            dp_event.SampledWithoutReplacementDpEvent(10, 2, dp_event.LaplaceDpEvent(1.0)),
+            "known for Gaussian noise only",
         ),
     ],
 )
