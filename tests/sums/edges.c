@@ -2,6 +2,7 @@
  * bits: program SEED LOSSES; as pieces.c.
  */
 #include "sums.h"
+#include "tally.h"
 
 #include "laws.h"
 
@@ -12,18 +13,6 @@ enum { RULE, BEYOND, GAIN, BACK, TAIL, LARGE, FALLEN, BELOW, ENDS, KINDS };
 static const char *names[] = {
     "rule",          "Q beyond the cap", "P beyond the cap, less that", "J(a)", "tail", "large losses",
     "above the dip", "below the dip",    "a window off the line"};
-static long count[KINDS], broken[KINDS];
-static double most[KINDS];
-
-static void compare(int i, ld measured, ld bound)
-{
-    double share = measured <= 0.0L ? 0.0 : bound > 0.0L ? (double)(measured / bound) : INFINITY;
-    if (!(measured < INFINITY && bound < INFINITY))
-        return;
-    count[i]++;
-    most[i] = share > most[i] ? share : most[i];
-    broken[i] += share > 1.0;
-}
 
 /* nodes of a starved mesh, with a cap and a floor */
 static void check_rule(const fa_pieces *law, fa_edges edges, double c, double t)
@@ -161,7 +150,6 @@ int main(int argc, char **argv)
         check_line(&job, &law, c, between(1.0, 300.0) / block->window.at);
     }
     fa_cap_job_free(&job);
-    for (i = 0; i < KINDS; i++)
-        printf("%s|%ld|%ld|%.3g\n", names[i], count[i], broken[i], most[i]);
+    report(names, KINDS);
     return 0;
 }

@@ -2,6 +2,7 @@
  * as line.c.
  */
 #include "sums.h"
+#include "tally.h"
 
 /* E_Q[exp(u L)] of one step */
 static lc moment(double noise, double rate, lc u)
@@ -21,18 +22,6 @@ static lc moment(double noise, double rate, lc u)
 }
 
 static const char *names[] = {"rows", "K at real points", "tail", "lines"};
-static long count[4], broken[4];
-static double most[4];
-
-static void compare(int i, ld measured, ld bound)
-{
-    double share = measured <= 0.0L ? 0.0 : bound > 0.0L ? (double)(measured / bound) : INFINITY;
-    if (!(measured == measured))
-        return;
-    count[i]++;
-    most[i] = share > most[i] ? share : most[i];
-    broken[i] += share > 1.0;
-}
 
 /* the row of a step: M at points of the line with its error; K at real exponents; and the bound of what follows */
 static void check_row(fa_many_row *row, double noise, double rate, const fa_many_wish *w)
@@ -121,8 +110,7 @@ int main(int argc, char **argv)
         free(row);
         check_line();
     }
-    for (i = 0; i < 4; i++)
-        printf("%s|%ld|%ld|%.3g\n", names[i], count[i], broken[i], most[i]);
+    report(names, 4);
     printf("no line|%d|0|0\n", none);
     fa_many_alone_free(&alone);
     return 0;

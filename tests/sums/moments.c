@@ -3,20 +3,9 @@
  */
 #include "renyi/mixture_moments.h"
 #include "sums.h"
+#include "tally.h"
 
 static const char *names[] = {"loss", "log of P", "K", "K'", "K''", "step", "tails", "passed over"};
-static long count[8], broken[8];
-static double most[8];
-
-static void compare(int i, ld measured, ld bound)
-{
-    double share = measured <= 0.0L ? 0.0 : bound > 0.0L ? (double)(measured / bound) : INFINITY;
-    if (!(measured < INFINITY && bound < INFINITY))
-        return;
-    count[i]++;
-    most[i] = share > most[i] ? share : most[i];
-    broken[i] += share > 1.0;
-}
 
 /* log of one side over the normal density at the origin */
 static ld side(const fa_mixture *m, int k, ld z)
@@ -150,7 +139,6 @@ int main(int argc, char **argv)
             }
         }
     }
-    for (i = 0; i < 8; i++)
-        printf("%s|%ld|%ld|%.3g\n", names[i], count[i], broken[i], most[i]);
+    report(names, 8);
     return 0;
 }

@@ -3,6 +3,7 @@
  */
 #define FA_MOMENTS_GOOD 1e-1
 #include "sums.h"
+#include "tally.h"
 
 #include "laws.h"
 
@@ -10,18 +11,6 @@
 
 enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, REAL, MOMENTS, KINDS };
 static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "K", "moments"};
-static long count[KINDS], broken[KINDS];
-static double most[KINDS];
-
-static void compare(int i, ld measured, ld bound)
-{
-    double share = measured <= 0.0L ? 0.0 : bound > 0.0L ? (double)(measured / bound) : INFINITY;
-    if (!(measured < INFINITY && bound < INFINITY))
-        return;
-    count[i]++;
-    most[i] = share > most[i] ? share : most[i];
-    broken[i] += share > 1.0;
-}
 
 static void check_rule(const fa_pieces *law)
 {
@@ -165,7 +154,6 @@ int main(int argc, char **argv)
         check_tail(&job, &law, uniform(0.3, 1.8));
     }
     fa_cap_job_free(&job);
-    for (i = 0; i < KINDS; i++)
-        printf("%s|%ld|%ld|%.3g\n", names[i], count[i], broken[i], most[i]);
+    report(names, KINDS);
     return 0;
 }
