@@ -4,7 +4,7 @@
 #include "sums.h"
 #include "tally.h"
 
-/* E_Q[exp(u L)] of one step */
+/* E_Q[exp(u L)] of one step; NaN where that takes too many terms: not compared then */
 static lc moment(double noise, double rate, lc u)
 {
     ld s2 = (ld)noise * noise, odds = logl(rate) - log1pl(-(ld)rate), kappa = log1pl(-(ld)rate), x = creall(u),
@@ -33,16 +33,18 @@ static void check_row(fa_many_row *row, double noise, double rate, const fa_many
         lc true_m = moment(noise, rate, a + (lc)I * (at[i] * (ld)h)),
            mine = cexpl((ld)re[at[i]] + (lc)I * (ld)im[at[i]]);
         ld logs = 2.0L * FA_EPS * cabsl(mine) * (1.0L + fabs(re[at[i]]) + fabs(im[at[i]]));
-        compare(0, cabsl(mine - true_m), row->error + logs);
+        if (!isnan(creall(true_m)))
+            compare(0, cabsl(mine - true_m), row->error + logs);
     }
     for (k = 0; k < FA_MANY_REALS; k++)
         if (w->real[k] != 0.0) {
             ld size = logl(creall(moment(noise, rate, w->real[k])));
-            compare(1, expl(size - row->real[k]), 1.0L);
+            if (!isnan(size))
+                compare(1, expl(size - row->real[k]), 1.0L);
         }
     for (i = 0; i < 4; i++) {
         ld size = cabsl(moment(noise, rate, a + (lc)I * ((points - 1) * (ld)h * (ld)further[i])));
-        if (size < 1e-15L * expl((ld)re[0]))
+        if (isnan(size) || size < 1e-15L * expl((ld)re[0]))
             break;
         compare(2, expl(logl(size) - row->tail) - 1e-12L - 4e-18L * expl((ld)re[0]) / size, 1.0L); /* 80 bits */
     }
@@ -70,6 +72,8 @@ static void check_line(void)
             lc sum = 0.0L, u = line->plan.tilt + (lc)I * t;
             for (b = 0; b < 2; b++)
                 sum += steps[b] * clogl(moment(noise[b], rate[b], u));
+            if (isnan(creall(sum)))
+                continue;
             real = creall(sum) - 0.5L * (logl(c * c + t * t) + logl((c - 1.0L) * (c - 1.0L) + t * t)) -
                    (c - 1.0L) * line->eps - line->ref;
             angle = (way ? -1.0L : 1.0L) * cimagl(sum) - atan2l(t, c) - atan2l(t, c - 1.0L) - t * line->eps;

@@ -31,24 +31,44 @@ static ld rest(ld t)
     return fabsl(t) < 1e-3L ? t * t * (0.5L + t * (1.0L / 6 + t * (1.0L / 24 + t / 120))) : expm1l(t) - t;
 }
 
-/* the three, from nodes that reach further */
+/* the loss at z, and the log of P's density there */
+static ld loss_at(const fa_mixture *m, ld z, ld *density)
+{
+    ld p = side(m, 0, z);
+    *density = p - 0.5L * z * z - 0.5L * logl(2.0L * PI);
+    return p - side(m, 1, z);
+}
+
+/* the three, from nodes that reach further; beyond e^LARGE only what is large is summed, by its own scale: 1 and t are
+ * nothing beside it
+ */
+#define LARGE 4000.0L
 static void truth(const fa_mixture *m, double u, double step, ld *out)
 {
     double far = fabs(u) + 1.0, low = fa_min(m->low[0], m->low[1]), high = fa_max(m->high[0], m->high[1]),
            wide = high - low;
-    ld s[4] = {0.0L}, h = step, z, first = low - far * wide - 16.0, last = high + far * wide + 16.0, mean;
-    for (z = floorl(first / h) * h; z < last; z += h) {
-        ld p = side(m, 0, z), q = side(m, 1, z), l = p - q, density = expl(p - 0.5L * z * z) * h / sqrtl(2.0L * PI),
-           t = u * l;
-        s[0] += density * (rest(t) + u * rest(-l));
-        s[1] += density * (l * expm1l(t) + rest(-l));
-        s[2] += density * expl(t) * l * l;
-        s[3] += density * expl(t);
+    ld s[4] = {0.0L}, h = step, z, d, first = floorl((low - far * wide - 16.0) / h) * h, last = high + far * wide + 16.0,
+       mean, most = -INFINITY;
+    for (z = first; z < last; z += h) {
+        ld t = u * loss_at(m, z, &d);
+        most = fmaxl(most, t + d);
     }
-    mean = s[1] / (1.0L + s[0]);
-    out[0] = log1pl(s[0]);
+    for (z = first; z < last; z += h) {
+        ld l = loss_at(m, z, &d), t = u * l, density = expl(d) * h, large = expl(t + d - (most > LARGE ? most : 0.0L)) * h;
+        if (most <= LARGE) {
+            s[0] += t < LARGE ? density * (rest(t) + u * rest(-l)) : large + density * (u * rest(-l) - 1.0L - t);
+            s[1] += (t < LARGE ? l * density * expm1l(t) : l * (large - density)) + density * rest(-l);
+        } else {
+            s[0] += large;
+            s[1] += l * large;
+        }
+        s[2] += large * l * l;
+    }
+    s[3] = most > LARGE ? s[0] : 1.0L + s[0];
+    mean = s[1] / s[3];
+    out[0] = most > LARGE ? most + logl(s[0]) : log1pl(s[0]);
     out[1] = mean;
-    out[2] = s[2] / (1.0L + s[0]) - mean * mean;
+    out[2] = s[2] / s[3] - mean * mean;
 }
 
 static void check_nodes(const fa_mixture *m, double step)

@@ -255,6 +255,8 @@ FA_FUNC fa_share_of fa_pieces_share(const fa_pieces *law, double c, const fa_edg
     out.variation += fa_table_variation(&law->table, v, out.size, &out.atoms);
     for (i = 0; i < law->n_atoms; i++)
         out.atoms += exp(law->atoms[i].log_weight + v * law->atoms[i].loss - out.size);
+    if (!(out.variation < INFINITY)) /* L' underflows */
+        out.variation = INFINITY;
     return out;
 }
 

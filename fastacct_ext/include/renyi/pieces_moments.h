@@ -229,6 +229,10 @@ FA_FUNC void fa_moments_bend(const fa_moments_ask *at, const fa_node_rows *rows,
 {
     fa_moments_sum s[3];
     double mean = 0.5 * (out[2] + out[3]), scale = exp(fa_min(700.0, at->u * at->top - best)), m, off, off_m, apart;
+    out[4] = 0.0;
+    out[5] = INFINITY;
+    if (!(out[3] - out[2] < INFINITY))
+        return;
     fa_moments_about(rows, n, at->u, best, mean, s);
     apart = fabs(mean - at->top);
     m = s[0].sum;
