@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi') setup.py pyproject.toml
 
-.PHONY: help run test attack bench backends lint format types docs accuracy sanitize wheel clean
+.PHONY: help run test attack bench backends lint format types docs site accuracy sanitize wheel clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -56,6 +56,9 @@ types: $(STAMP)   ## mypy --strict on the package
 docs: $(STAMP)   ## code blocks of the documentation, and its links
 	$(BIN)/python -m pytest -q README.md docs tests/test_docs.py
 
+site: $(STAMP)   ## the documentation as a site, with its notebooks run: docs/_build/site/index.html, in an environment of its own
+	bash docs/website/make_site.sh $(PYTHON)
+
 accuracy: $(STAMP)   ## measure every kernel against the oracle and write docs/accuracy.md
 	$(BIN)/python -m tests.accuracy --write docs/accuracy.md
 
@@ -73,4 +76,4 @@ wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
 	bash tests/check_wheel.sh dist
 
 clean:     ## remove the environment and everything built
-	rm -rf $(VENV) .venv-sanitize .venv-backends build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
+	rm -rf $(VENV) .venv-sanitize .venv-backends .venv-site docs/_build docs/reference/api build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
