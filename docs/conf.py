@@ -36,10 +36,11 @@ nb_execution_cache_path = str(DOCS / "_build" / "cells")
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_ipywidgets_js = {}
+nb_merge_streams = True
 nb_mime_priority_overrides = [("html", "text/html", 0), ("html", "image/svg+xml", 5), ("html", "image/png", 10)]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
+autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_mock_imports = [name for name in build_site.FOREIGN if find_spec(name) is None]
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

@@ -2,6 +2,9 @@
 
 import ast
 import inspect
+import re
+import textwrap
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import GenericAlias, ModuleType
@@ -9,6 +12,7 @@ from types import GenericAlias, ModuleType
 import fastacct as fa
 
 PACKAGE = Path(fa.__file__).parent
+EXAMPLES = Path(__file__).parents[1] / "reference" / "examples.md"
 SUBMODULES = ["gradient", "testing", "reference", "conformance"]
 """Public modules that are imported by their own name, beside those of `fastacct.__all__`."""
 
@@ -18,7 +22,7 @@ GROUPS = {
     "loss": ("The privacy loss", ("privacy_loss", "moments")),
     "accountants": ("Accountants", ("accountants",)),
     "budget": ("Budgets", ("ledger",)),
-    "mechanisms": ("Mechanisms", ("mechanisms",)),
+    "mechanisms": ("Classes of mechanisms", ("mechanisms",)),
     "utility": ("Errors, and noise for a target", ("utility", "mechanisms.error", "calibrate")),
     "sweeps": ("Sweeps", ("sweep",)),
     "loaders": ("Loaders and networks", ("loaders", "network")),
@@ -85,12 +89,27 @@ def members(kind: type) -> list[str]:
 
 def directive(module: str, name: str, found: object) -> str:
     """The lines that document one name."""
-    is_data = isinstance(found, GenericAlias) or not callable(found)
-    if inspect.isclass(found) and not is_data:
+    if isinstance(found, GenericAlias):
+        return f".. py:data:: {name}\n   :module: {module}\n\n   Another name of ``{found}``.\n"
+    if inspect.isclass(found):
         shown = members(found)
         option = f"\n   :members: {', '.join(shown)}" if shown else ""
         return f".. autoclass:: {module}.{name}{option}\n"
-    return f".. {'autodata' if is_data else 'autofunction'}:: {module}.{name}\n"
+    return f".. {'autofunction' if callable(found) else 'autodata'}:: {module}.{name}\n"
+
+
+@cache
+def more_examples() -> dict[str, str]:
+    """{full name: example} of the names whose docstrings have none, from docs/reference/examples.md."""
+    parts = re.split(r"^## (\S+)$", EXAMPLES.read_text(), flags=re.MULTILINE)[1:]
+    first = "    >>> import fastacct as fa\n"
+    return {name: first + text.strip("\n") + "\n" for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def with_example(full: str, lines: list[str]) -> None:
+    """Add the section Examples to the lines of a docstring that has none."""
+    if full in more_examples() and not any(">>>" in line for line in lines):
+        lines += ["", "Examples", "--------", *textwrap.dedent(more_examples()[full]).splitlines(), ""]
 
 
 def page(title: str, lines: list[str]) -> str:
@@ -145,3 +164,14 @@ def write_pages(folder: Path) -> list[str]:
         if not file.is_file() or file.read_text() != text:
             file.write_text(text)
     return [f"docs/reference/api/{name}" for name in texts]
+
+
+def captions(pages_made: list[str]) -> dict[str, list[str]]:
+    """The pages of the reference in three lists: names of `fastacct`, public modules, adapters."""
+    kinds: dict[str, list[str]] = {"fastacct": [], "Modules": [], "Other libraries": []}
+    for one in pages_made:
+        name = one.rpartition("/")[2]
+        own = "fastacct" if name in (*GROUPS, REST[0]) else "Modules"
+        kind = "Other libraries" if name.startswith("compat") else own
+        kinds[kind].append(one)
+    return kinds

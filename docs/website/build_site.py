@@ -3,7 +3,7 @@
 from importlib.metadata import distribution
 from pathlib import Path
 
-from api_pages import PUBLIC, write_pages
+from api_pages import PUBLIC, captions, with_example, write_pages
 from contents import toctree
 
 PICTURES = "https://raw.githubusercontent.com/fastacct/fastacct/main/"
@@ -44,8 +44,17 @@ def as_page(app, docname: str, source: list[str]) -> None:
     text = text.replace(PICTURES, "../" * docname.count("/"))
     if docname == "docs/README" and (Path(app.srcdir) / "docs" / "_build" / "extra" / "explorer.html").is_file():
         text = text.replace("\n## ", f"\n{EXPLORER}\n\n## ", 1)
-    more = sorted(app.api_pages) if docname == "docs/reference/README" else []
-    source[0] = text + toctree(docname, more)
+    app.env.note_dependency(str(Path(__file__).with_name("contents.py")))
+    source[0] = text + toctree(docname, captions(app.api_pages) if docname == "docs/reference/README" else None)
+
+
+def colour_examples(app, doctree) -> None:
+    """Indented examples are sessions of Python, other indented blocks are text."""
+    from docutils import nodes
+
+    for block in doctree.findall(nodes.literal_block):
+        if block.get("language", "none") in ("none", "default"):
+            block["language"] = "pycon" if block.astext().lstrip().startswith(">>>") else "text"
 
 
 def name_role(role, rawtext, text, lineno, inliner, options=None, content=None):
@@ -80,5 +89,7 @@ def connect(app):
     app.config.html_static_path.append(mathjax())
     app.config.html_extra_path += extra_files(Path(app.srcdir))
     app.connect("source-read", as_page)
+    app.connect("autodoc-process-docstring", lambda a, b, name, d, e, lines: with_example(name, lines), priority=400)
+    app.connect("doctree-read", colour_examples)
     app.connect("autodoc-process-docstring", escape_bars)
     return {"parallel_read_safe": True}

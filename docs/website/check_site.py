@@ -60,7 +60,7 @@ def problems_of(site: Path, public: list[str]) -> list[str]:
     styles = [one for one in (site / "_static").rglob("*.css") if "url(http" in one.read_text(errors="replace")]
     found += [f"{one.relative_to(site)}: fetches a file" for one in styles]
     anchors = set().union(*(page.anchors for page in pages.values()))
-    return found + [f"not in the reference: {name}" for name in public if name not in anchors]
+    return sorted(found) + [f"not in the reference: {name}" for name in public if name not in anchors]
 
 
 def main() -> int:

@@ -60,7 +60,13 @@ CONTENTS = {
         "docs/notation",
         "docs/references",
     ],
-    "docs/reference/README": ["docs/mechanisms", "docs/processes", "docs/cli", "docs/backends/c"],
+    "docs/reference/README": [
+        "docs/mechanisms",
+        "docs/processes",
+        "docs/cli",
+        "docs/backends/c",
+        "docs/reference/examples",
+    ],
     "docs/trust": [
         "README",
         "docs/guarantees",
@@ -99,9 +105,14 @@ CONTENTS = {
 """Titles of the sections, or of the pages themselves where none are given."""
 
 
-def toctree(page: str, more: list[str]) -> str:
-    """The directive that lists the contents of a page, hidden: the page itself says in words what there is."""
+def toctree(page: str, more: dict[str, list[str]] | None = None) -> str:
+    """The directives that list the contents of a page, hidden: the page itself says in words what there is."""
     below = CONTENTS.get(page, {})
     titles = below.items() if isinstance(below, dict) else [("", one) for one in below]
-    rows = [f"{title} </{one}>" if title else f"/{one}" for title, one in [*titles, *(("", one) for one in more)]]
-    return "\n\n```{toctree}\n:hidden:\n\n" + "\n".join(rows) + "\n```\n" if rows else ""
+    rows = [f"{title} </{one}>" if title else f"/{one}" for title, one in titles]
+    lists = {"": rows, **{title: [f"/{one}" for one in pages] for title, pages in (more or {}).items()}}
+    made = ""
+    for title, entries in lists.items():
+        caption = f":caption: {title}\n" if title else ""
+        made += f"\n\n```{{toctree}}\n:hidden:\n{caption}\n" + "\n".join(entries) + "\n```\n" if entries else ""
+    return made
