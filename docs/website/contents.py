@@ -15,6 +15,7 @@ CONTENTS = {
     "docs/howto/README": [
         "docs/howto/noise",
         "docs/loaders",
+        "docs/relations",
         "docs/howto/pipeline",
         "docs/howto/budget",
         "docs/attacks",
