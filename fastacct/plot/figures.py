@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "WIDE", "Color"]
+__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "STYLES", "WIDE", "Color"]
 __all__ += ["as_picture", "colors", "legend", "log_scale", "log_ticks", "name_axes", "new_figure", "power", "save"]
 
 Color = tuple[float, float, float, float]
@@ -32,6 +32,10 @@ LARGE: Final = 12.0
 NARROWEST: Final = 6.4
 WIDE: Final = 8.0
 LEGEND_ROWS: Final = 16
+
+
+STYLES: Final = (("#0072b2", "-"), ("#d55e00", "--"), ("#009e73", "-."), ("#cc79a7", ":"))
+"""Colours that people tell apart (Okabe, Ito), and dashes for those who do not."""
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

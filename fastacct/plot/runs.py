@@ -19,6 +19,7 @@ from fastacct.plot.figures import (
     MEDIUM,
     NARROWEST,
     SMALL,
+    STYLES,
     WIDE,
     colors,
     legend,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["epsilon_over_epochs", "noise_map", "plan", "privacy_curves", "tradeoff"]
 
-_STYLES: Final = (("#0072b2", "-"), ("#d55e00", "--"), ("#009e73", "-."), ("#cc79a7", ":"))
-"""Colours that people tell apart (Okabe, Ito), and dashes for those who do not."""
 _NAMED: Final = {
     "noise_multiplier": "Noise multiplier",
     "noise_on_mean": "Noise on the mean gradient (over the clipping norm)",
@@ -108,7 +107,7 @@ def epsilon_over_epochs(
     """
     figure, axis, seen = *_panel(axis), []
     x, rate = np.sort(np.asarray(epochs, dtype=np.float64)), batch_size / records
-    for noise, (color, dash) in zip(noise_multiplier, cycle(_STYLES)):
+    for noise, (color, dash) in zip(noise_multiplier, cycle(STYLES)):
         for accountant, width in ((None, 2.2), (RDP(), 0.8)):
             y = dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, epochs=x, delta=delta, accountant=accountant)
             axis.plot(x, y, dash if width > 1.0 else "-", color=color, linewidth=width)
@@ -198,7 +197,7 @@ def tradeoff(
     """
     figure, axis = _panel(axis)
     fpr = np.geomspace(smallest, 1.0, 61)
-    for (name, job), (color, dash) in zip(jobs.items(), cycle(_STYLES)):
+    for (name, job), (color, dash) in zip(jobs.items(), cycle(STYLES)):
         epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
         axis.plot(fpr, tpr_at_fpr(job, fpr, neighbors=neighbors), dash, color=color, linewidth=2.2, label=name)
         axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
