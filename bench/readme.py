@@ -23,6 +23,10 @@ RUN: Final[dict[str, Any]] = {"records": 50_000, "batch_size": 512, "epochs": 30
 NOISE: Final = 1.0408
 
 
+SIZES = np.geomspace(64, 8192, 29).round().astype(int)
+EPOCHS = np.geomspace(1.0, 100.0, 25)
+
+
 def up(value: Any, digits: int) -> str:
     """Rounded to the safe side."""
     return f"{math.ceil(float(value) * 10**digits) / 10**digits:.{digits}f}"
@@ -62,9 +66,8 @@ def picture() -> Any:
     """Epsilon over epochs, noise for epsilon 3, and what an attack can do."""
     figure, axes = new_figure(13.0, 4.1, 1, 3)
     sizes = {"records": 50_000, "delta": 1e-5}
-    epochs = np.geomspace(1.0, 100.0, 25).tolist()
+    batches, epochs = SIZES.tolist(), EPOCHS.tolist()
     fa.plot.epsilon_over_epochs([0.7, 0.8, 1.0, 1.5], **sizes, batch_size=512, epochs=epochs, axis=axes[0])
-    batches = np.geomspace(64, 8192, 29).round().astype(int).tolist()
     fa.plot.noise_map(epsilon=3.0, **sizes, batch_size=batches, epochs=epochs, axis=axes[1])
     step = fa.Gaussian(NOISE).poisson(512 / 50_000)
     jobs = {f"{n} epochs": step * (n * 50_000 // 512 + 1) for n in (10, 30, 100)}
@@ -85,7 +88,10 @@ def main() -> int:
     if parser.parse_args().check:
         return int(made != page.read_text())
     page.write_text(made)
-    fa.plot.save(picture(), ROOT / "docs" / "images" / "first_screen.png", overwrite=True)
+    images = ROOT / "docs" / "images"
+    fa.plot.save(picture(), images / "first_screen.png", overwrite=True)
+    table = fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_sizes=SIZES, epochs=EPOCHS)
+    fa.plot.save(fa.plot.plan(table), images / "plan.png", overwrite=True)
     return 0
 
 

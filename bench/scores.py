@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.accountants import CLT, RDP, AdvancedComposition, BasicComposition, Exact, Method, ZCDPComposition
-from fastacct.cli.commands import render
+from fastacct.cli.answers import render
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Cells, as_choice
 from fastacct.core.record import Compared

@@ -32,12 +32,13 @@ from fastacct.utility import ErrorLaw, utility
 if TYPE_CHECKING:
     from fastacct import curve, jit, plot
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
+    from fastacct.reports import plan, report
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
     from fastacct.textbook import classical, composition, convert, generalization
 
 __all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
-__all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plot", "sweep"]
+__all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
 __all__ += ["LoaderGuide", "loader_guide"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
@@ -63,6 +64,7 @@ _LATER: Final = {
     "curve": "curve",
     "jit": "jit",
     "plot": "plot",
+    **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
 }
 """Where names are that are loaded when they are first used."""

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fastacct.cli import commands, sweeps
-from fastacct.cli.commands import Answer
-from fastacct.cli.options import OPTIONS, flags
+from fastacct.cli import commands, jobs, sweeps
+from fastacct.cli.answers import Answer
+from fastacct.cli.options import COMMON, GROUPS, OPTIONS, flags, in_options
+from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
+from fastacct.core.words import did_you_mean
 
 __all__ = ["COMMANDS", "EXIT_CODES", "main"]
 
 INVALID: Final = 2
 EXIT_CODES: Final = """\
+fastacct COMMAND --help lists the options of a command, and an example. Documentation: docs/cli.md
+
 exit codes:
   0      the answer was printed
-  1      a target cannot be met (noise-multiplier, steps, sample-rate); the answer says so
-  2      bad input: an option, a value or a file is wrong, or an optional library is missing; one line on stderr
+  1      a target or a budget cannot be met; the answer says so
+  2      bad input: an option, a value, a file, or an optional library that is missing; one line on stderr
   128+n  stopped by signal n (130: Ctrl-C, 141: the reader of a pipe has gone, 143: terminated)
 """
 
@@ -47,12 +52,12 @@ _NOISE: Final = ("noise_multiplier",)
 COMMANDS: Final = {
     "epsilon": Command(
         "The epsilon that a training run guarantees at a given delta.",
-        commands.guarantee, (*_NOISE, "delta"), (*_RUN, *_BATCHES, *_HOW),
+        jobs.guarantee, ("delta",), (*_NOISE, *_RUN, *_BATCHES, "job", *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5",
     ),
     "delta": Command(
         "The delta that a training run guarantees at a given epsilon.",
-        commands.guarantee, (*_NOISE, "epsilon"), (*_RUN, *_BATCHES, *_HOW),
+        jobs.guarantee, ("epsilon",), (*_NOISE, *_RUN, *_BATCHES, "job", *_HOW),
         "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --epsilon 3",
     ),
     "rdp": Command(
@@ -78,8 +83,30 @@ COMMANDS: Final = {
     "curve": Command(
         "Privacy curves or trade-off curves of one or several training runs, as a table and a picture.\n\nOptions with "
         "several numbers, separated by commas, are taken side by side; a single number holds for every run.",
-        commands.curve, _NOISE, (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite"),
+        commands.curve, _NOISE,
+        (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite", "quiet"),
         "--noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png",
+    ),
+    "attack": Command(
+        "What the best membership inference attack achieves: true-positive rates, and how many alarms are right.",
+        jobs.attack, (), (*_NOISE, *_RUN, *_BATCHES, "job", "fpr", "prior", "neighbors"),
+        "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --fpr 0.001,0.01",
+    ),
+    "plan": Command(
+        "The noise that each batch size and number of epochs needs for a target, and what that noise costs.",
+        jobs.plan, (*_TARGET, "records", "batch_size", "epochs"),
+        ("after", "neighbors", "head", "csv", "picture", "overwrite"),
+        "--epsilon 3 --delta 1/n --records 50000 --batch-size 256,1024,4096 --epochs 10,30",
+    ),
+    "report": Command(
+        "A report for those who rely on the number: what is promised, to whom, what is assumed, what is not covered.",
+        jobs.report, ("delta",), (*_NOISE, *_RUN, *_BATCHES, "job", "neighbors", "title", "write", "overwrite"),
+        "--noise-multiplier 1.1 --records 50000 --batch-size 512 --epochs 30 --delta 1e-6 --write report.html",
+    ),
+    "budget": Command(
+        "A budget in a file: --epsilon makes it, --job records a job, or refuses one that does not fit.",
+        jobs.budget, ("ledger",), (*_TARGET, "job", "count", "neighbors", "dry_run", "overwrite"),
+        "ledger.json --epsilon 3 --delta 1e-5",
     ),
     "check-loader": Command(
         "Which sampler a data loader is, and which call proves a number for it.",
@@ -96,6 +123,14 @@ COMMANDS: Final = {
         sweeps.show, (), ("result", "where", "sort", "head"),
         '"results/plan.zarr" --where "epsilon <= 3" --sort noise_multiplier --head 20',
     ),
+    "conformance": Command(
+        "Ask an accountant of any library a few hundred jobs whose epsilon is known.", jobs.budget, (), (),
+        "--accountant dp_accounting.pld:PLDAccountant",
+    ),
+    "completion": Command(
+        "A script that completes commands and options in a shell.", lambda given: completion(given), ("shell",), (),
+        "bash > ~/.local/share/bash-completion/completions/fastacct",
+    ),
 }  # fmt: skip
 
 
@@ -107,32 +142,49 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(f"{message} (see {self.prog} --help)")
 
 
+def completion(given: argparse.Namespace) -> Answer:
+    """The script for a shell."""
+    text: str = import_extra("shtab", "cli").complete(parser(), shell=given.shell)
+    return Answer({"command": "completion", "script": text}, [], written=text)
+
+
 def parser() -> Parser:
     """Every command, with its options from the one table."""
-    style: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    shape = partial(argparse.RawDescriptionHelpFormatter, max_help_position=23)
+    style: Any = {"formatter_class": shape, "allow_abbrev": False}
     top = Parser("fastacct", description="Certified privacy accounting for DP-SGD.", epilog=EXIT_CODES, **style)
     top.add_argument("--version", action="version", version=f"fastacct {__version__}")
     below = top.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
-        example, first = f"Example: fastacct {name} {command.example}", command.about.partition("\n")[0]
+        example, first = f"Example: fastacct {name} {command.example}", re.split(r"[:,\n]| \(", command.about)[0]
         sub = below.add_parser(name, help=first, description=command.about, epilog=example, **style)
         sub.set_defaults(run=command.run, command=name)
-        for option in (*command.needs, *command.takes, "json"):
-            required = {"required": True} if option in command.needs else {}
-            sub.add_argument(*flags(option), **(OPTIONS[option] | required))
+        titles = {option: title for title, options in GROUPS.items() for option in options}
+        groups = {title: sub.add_argument_group(title) for title in GROUPS}
+        for option in (*command.needs, *command.takes, *COMMON):
+            words = flags(option)
+            required = {"required": True} if option in command.needs and words[0].startswith("-") else {}
+            place = groups[titles[option]] if option in titles else sub
+            place.add_argument(*words, **(OPTIONS[option] | required))
     return top
 
 
 def _refuse_misspelt(words: Sequence[str]) -> None:
     """Name an unknown option, and the one that was meant, before others are reported as missing."""
     if not words or words[0] not in COMMANDS:
+        if words and not words[0].startswith("-"):
+            raise ValueError(f"{words[0]!r} is no command{did_you_mean(words[0], COMMANDS)} (see fastacct --help)")
         return
     command = COMMANDS[words[0]]
-    known = {flag for option in (*command.needs, *command.takes, "json") for flag in flags(option)} | {"--help"}
-    for name in (word.partition("=")[0] for word in words if word.startswith("--")):
+    options = (*command.needs, *command.takes, *COMMON)
+    has_words = any(not flags(option)[0].startswith("-") for option in options)
+    if not has_words and len(words) > 1 and not words[1].startswith("-"):
+        raise ValueError(f"{words[1]!r} stands alone: numbers follow their options (see fastacct {words[0]} --help)")
+    known = {flag for option in options for flag in flags(option)} | {"--help", "-h"}
+    for name in (word.partition("=")[0] for word in words if re.match("--?[a-zA-Z]", word)):
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            meant = f": did you mean {near[0]}?" if near else ""
+            meant = did_you_mean(name.lstrip("-").replace("-", "_").lower(), options)
+            meant = re.sub("mean ([a-z_]+)", lambda found: f"mean {flags(found[1])[0]}", meant)
             raise ValueError(f"unknown option {name}{meant} (see fastacct {words[0]} --help)")
 
 
@@ -143,10 +195,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if arguments is None else arguments
     try:
+        if words[:1] == ["conformance"]:
+            from fastacct.conformance.__main__ import main as ask
+
+            return ask(words[1:])
         _refuse_misspelt(words)
-        given = parser().parse_args(words)
+        given = parser().parse_args(words or ["--help"])
         answer: Answer = given.run(given)
-        print(answer.text(given.json), flush=True)
+        print(answer.text(given.format), flush=True)
         return answer.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush at exit
@@ -157,6 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = "not enough memory; a sweep needs little if it has an [output] file and no [picture]"
     except (ValueError, TypeError, OSError, ImportError) as error:
         message = str(error) or type(error).__name__
+        if words[0] not in ("sweep", "show"):
+            command = COMMANDS.get(words[0])
+            message = in_options(message, (*command.needs, *command.takes) if command else ())
         if isinstance(error, OSError) and error.strerror and error.filename:
             message = f"{error.filename}: {error.strerror}"
     print("error: " + " ".join(message.splitlines()), file=sys.stderr)

@@ -1,23 +1,35 @@
-"""Calibration of any job: the number at which a target is just met, on the safe side."""
+"""Calibration of any job, and of runs of DP-SGD: the number at which a target is just met, on the safe side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
-from fastacct.accountants.base import Method
-from fastacct.accountants.question import Job, answer, checked
-from fastacct.core.inputs import POSITIVE, UNIT, Cells, Domain, as_number
-from fastacct.core.relations import Relation
+from fastacct.accountants.base import Method, Wanted
+from fastacct.accountants.question import Job, Options, answer, as_accountant, as_process, checked
+from fastacct.batching import Batches, batches_of
+from fastacct.core.engine import in_pieces
+from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, as_threads
+from fastacct.core.inputs import common_shape as shape_of
+from fastacct.core.labels import labelled
+from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary, excess
+from fastacct.epsilon import epsilon as exact_epsilon
 from fastacct.mechanisms.error import ErrorLaw
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
+from fastacct.readers.job import Ask
+from fastacct.run import Run, as_delta, of_history, parameters, refused, steps_of_epochs
 
-__all__ = ["calibrate"]
+__all__ = ["calibrate", "calibrated"]
 
+_MOST_NOISE: Final = 1e12
+_SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
 
@@ -130,3 +142,85 @@ def _as_bracket(bracket: object) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"bracket = {bracket!r} must be finite and increasing")
     return (int(low), int(high)) if all(isinstance(end, int | np.integer) for end in bracket) else (low, high)
+
+
+# -- runs of DP-SGD ----------------------------------------------------------------------------------------------------
+
+
+@labelled(outputs=("calibrated",))
+def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, after: Job | None = None) -> Cells:
+    """The parameter `wanted` of a run of DP-SGD: by a kernel where there is one, else by a search in each cell."""
+    chosen, history = as_accountant(run.get("accountant"), wanted), run.get("history")
+    relation, threads = as_relation(run.get("neighbors", "add_remove")), as_threads(run.get("threads"))
+    fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
+    refused(run, (wanted,), "{} is what this function computes: do not give it")
+    refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
+    target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
+    batches = batches_of(run, wanted)
+    known = parameters(run, wanted)
+    shape = shape_of(target | known)
+    is_half = batches is not None and batches.kind == "fixed_size" and relation not in ("replace_one", "zero_out")
+    spent = (Process() if history is None else of_history(history)) + (
+        Process() if after is None else as_process(after)
+    )
+    if spent.shape:
+        raise TypeError(f"after must be a job of plain numbers, not of shape {spent.shape}")
+    if not spent and "epochs" not in known and (batches is None or is_half):
+        ask, fixed = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True), dict(known)
+        if is_half and "noise_multiplier" in fixed:
+            fixed["noise_multiplier"] = 0.5 * fixed["noise_multiplier"]
+        found = chosen.calibrate(wanted, (target["epsilon"], *fixed.values()), ask)
+        if found is not None:
+            return 2.0 * found if is_half and wanted == "noise_multiplier" else found
+    known |= batches.cells if batches else {}
+    shape = shape_of(target | known)
+    values = np.empty(math.prod(shape))
+    cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | known).items()}
+
+    def work(i: int, _: int) -> int:
+        at = {name: float(given[i]) for name, given in cells.items()}
+        values[i] = _searched(wanted, at, batches, spent, {"accountant": chosen, "neighbors": relation, "threads": 1})
+        return i + 1
+
+    in_pieces(values.size, threads, work)
+    return values.reshape(shape)
+
+
+def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spent: Process, options: Options) -> float:
+    """The parameter wanted in one cell."""
+
+    @cache
+    def build(x: float) -> Process:
+        given = at | {wanted: float(x)}
+        rate, steps = given["sample_rate"], given.get("steps")
+        if steps is None:
+            steps = steps_of_epochs(given["epochs"], rate) if rate > 0.0 else 0
+        if batches is not None:
+            return spent + batches.process({**given, "steps": int(steps)})
+        return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
+
+    def meets(x: float) -> bool:
+        return bool(exact_epsilon(build(x), delta=at["delta"], **options) <= at["epsilon"])
+
+    bracket: tuple[float, float] | None = None
+    if wanted == "noise_multiplier":
+        if meets(0.0):
+            return 0.0
+        if not meets(_MOST_NOISE):
+            return math.inf
+    elif not meets(0.0):
+        raise ValueError("what has been released already exceeds the target")
+    elif wanted == "sample_rate":
+        bracket = max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS), 1.0
+        if bracket[0] > 1.0 or not meets(bracket[0]):
+            return 0.0
+    elif at["sample_rate"] == 0.0 or math.inf in (at["noise_multiplier"], at["epsilon"]) or at["delta"] == 1.0:
+        return math.inf
+    else:
+        low, high, most = 0, 1, 2**52 if spent else int(MAX_STEPS)
+        while meets(high):
+            if high == most:
+                return float(most)
+            low, high = high, min(4 * high, most)
+        bracket = low, high
+    return calibrate(build, epsilon=at["epsilon"], delta=at["delta"], bracket=bracket, **options)

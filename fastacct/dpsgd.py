@@ -23,29 +23,21 @@ epsilon = inf          delta 0
 
 from __future__ import annotations
 
-import math
-from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 import numpy as np
 
-import fastacct.epsilon as verbs
 from fastacct.accountants import CLT, RDP, Exact, Method
-from fastacct.accountants.base import Wanted
-from fastacct.accountants.question import Options, as_accountant, asked, plain_bounds
-from fastacct.batching import Batches, batches_of
-from fastacct.calibrate import calibrate
+from fastacct.accountants.question import Job, as_accountant, asked, plain_bounds
+from fastacct.calibrate import calibrated
 from fastacct.core.bounds import Bounds, Status
-from fastacct.core.engine import in_pieces
-from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Reals, as_cells, as_threads, common_shape, unwrap
+from fastacct.core.inputs import Cells, Floats, Reals, unwrap
 from fastacct.core.labels import labelled, labels_of
-from fastacct.core.relations import as_relation
 from fastacct.core.words import did_you_mean, written_out
 from fastacct.gradient import delta_gradient, epsilon_gradient
-from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import Ask
-from fastacct.run import Run, as_delta, of_history, parameters, process_of, refused, steps_of_epochs
+from fastacct.run import Run, as_delta, process_of
 from fastacct.series import RenyiMethod, divergences
 from fastacct_ext import _kernels
 
@@ -56,8 +48,6 @@ __all__ += ["delta_gradient", "epsilon_gradient", "noise_multiplier", "sample_ra
 _RENYI: Final = RDP()
 _EPSILON, _DELTA = _kernels.Quantity.EPSILON, _kernels.Quantity.DELTA
 _STATUSES: Final = tuple(Status)
-_MOST_NOISE: Final = 1e12
-_SMALLEST_RATE: Final = 1e-30
 Delta = Reals | str
 
 
@@ -222,23 +212,27 @@ def rdp_bounds(*, orders: Reals, method: RenyiMethod = "quadrature", **run: Unpa
     return plain_bounds(divergences(orders, run, only_upper=False, method=method))
 
 
-def noise_multiplier(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> float | Floats:
+def noise_multiplier(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> float | Floats:
     """Smallest noise multiplier that is certified to satisfy (epsilon, delta).
 
     **Guarantee.** Safe side: `dpsgd.epsilon` at the value returned is at most `epsilon`, bit for bit, and at (1 - 1e-8)
     times it, it is not (where the bounds are tight; `fastacct.RDP(conversion="optimal")`: about 1e-7).  0 where no
     noise is needed, inf where no noise suffices (delta = 0).  The search covers noise multipliers from 1e-6 to 1e12.
 
-    Keywords as in `epsilon`, but for the one that is asked for.  With `history`, what has been run already counts, too.
+    Keywords as in `epsilon`, but for the one that is asked for.  Of what has been released already give the job as
+    `after`, or its blocks as `history`: both together satisfy the target.
 
     >>> import fastacct as fa
-    >>> round(fa.dpsgd.noise_multiplier(epsilon=3.0, delta=1e-5, sample_rate=0.01, steps=10000), 5)
+    >>> target, run = dict(epsilon=3.0, delta=1e-5), dict(sample_rate=0.01, steps=10000)
+    >>> round(fa.dpsgd.noise_multiplier(**target, **run), 5)
     1.56497
+    >>> round(fa.dpsgd.noise_multiplier(**target, **run, after=fa.Laplace(2.0) * 3), 4)
+    2.4075
     """
-    return unwrap(_calibrated("noise_multiplier", epsilon, delta, run))
+    return unwrap(calibrated("noise_multiplier", epsilon, delta, run, after))
 
 
-def sample_rate(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> float | Floats:
+def sample_rate(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> float | Floats:
     """Largest sample rate that is certified to satisfy (epsilon, delta); keywords as in `noise_multiplier`.
 
     **Guarantee.** Safe side, within 1e-8 relative of the boundary; 0 where no rate above 1e-30 satisfies the target.
@@ -248,10 +242,10 @@ def sample_rate(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> float | 
     >>> round(fa.dpsgd.sample_rate(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, steps=10000), 6)
     0.005315
     """
-    return unwrap(_calibrated("sample_rate", epsilon, delta, run))
+    return unwrap(calibrated("sample_rate", epsilon, delta, run, after))
 
 
-def steps(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> int | float | Floats:
+def steps(*, epsilon: Reals, delta: Delta, after: Job | None = None, **run: Unpack[Run]) -> int | float | Floats:
     """Largest number of steps that is certified to satisfy (epsilon, delta); keywords as in `noise_multiplier`.
 
     **Guarantee.** Safe side: the number returned satisfies the target, one more does not.  inf where any number does
@@ -261,7 +255,7 @@ def steps(*, epsilon: Reals, delta: Delta, **run: Unpack[Run]) -> int | float | 
     >>> fa.dpsgd.steps(epsilon=3.0, delta=1e-5, noise_multiplier=1.0, sample_rate=0.01)
     2666
     """
-    found = _calibrated("steps", epsilon, delta, run)
+    found = calibrated("steps", epsilon, delta, run, after)
     if labels_of(found):
         return found
     return found if found.ndim else int(found) if np.isfinite(found) else float(found)
@@ -320,80 +314,6 @@ def _orders(_: str, delta: Delta, run: Run) -> Cells:
         raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {chosen!r}")
     found: Cells = chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2]
     return found
-
-
-@labelled(outputs=("calibrated",))
-def _calibrated(wanted: Wanted, epsilon: Reals, delta: Delta, run: Run) -> Cells:
-    """By a kernel where there is one, else by a search in each cell."""
-    chosen, history = as_accountant(run.get("accountant"), wanted), run.get("history")
-    relation, threads = as_relation(run.get("neighbors", "add_remove")), as_threads(run.get("threads"))
-    fixing = {"noise_multiplier": (), "sample_rate": ("batch_size",), "steps": ("epochs",)}[wanted]
-    refused(run, (wanted,), "{} is what this function computes: do not give it")
-    refused(run, fixing, f"{{}} would fix {wanted}, which is asked for")
-    target = {"epsilon": as_cells("epsilon", epsilon), "delta": as_delta(delta, run)}
-    batches = batches_of(run, wanted)
-    known = parameters(run, wanted)
-    shape = common_shape(target | known)
-    is_half = batches is not None and batches.kind == "fixed_size" and relation not in ("replace_one", "zero_out")
-    if history is None and "epochs" not in known and (batches is None or is_half):
-        ask, fixed = Ask("epsilon", target["delta"], shape, relation, threads, only_upper=True), dict(known)
-        if is_half and "noise_multiplier" in fixed:
-            fixed["noise_multiplier"] = 0.5 * fixed["noise_multiplier"]
-        found = chosen.calibrate(wanted, (target["epsilon"], *fixed.values()), ask)
-        if found is not None:
-            return 2.0 * found if is_half and wanted == "noise_multiplier" else found
-    known |= batches.cells if batches else {}
-    shape = common_shape(target | known)
-    spent, values = Process() if history is None else of_history(history), np.empty(math.prod(shape))
-    cells = {name: np.broadcast_to(given, shape).ravel() for name, given in (target | known).items()}
-
-    def work(i: int, _: int) -> int:
-        at = {name: float(given[i]) for name, given in cells.items()}
-        values[i] = _searched(wanted, at, batches, spent, {"accountant": chosen, "neighbors": relation, "threads": 1})
-        return i + 1
-
-    in_pieces(values.size, threads, work)
-    return values.reshape(shape)
-
-
-def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spent: Process, options: Options) -> float:
-    """The parameter wanted in one cell."""
-
-    @cache
-    def build(x: float) -> Process:
-        given = at | {wanted: float(x)}
-        rate, steps = given["sample_rate"], given.get("steps")
-        if steps is None:
-            steps = steps_of_epochs(given["epochs"], rate) if rate > 0.0 else 0
-        if batches is not None:
-            return spent + batches.process({**given, "steps": int(steps)})
-        return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
-
-    def meets(x: float) -> bool:
-        return bool(verbs.epsilon(build(x), delta=at["delta"], **options) <= at["epsilon"])
-
-    bracket: tuple[float, float] | None = None
-    if wanted == "noise_multiplier":
-        if meets(0.0):
-            return 0.0
-        if not meets(_MOST_NOISE):
-            return math.inf
-    elif not meets(0.0):
-        raise ValueError("history alone exceeds the target")
-    elif wanted == "sample_rate":
-        bracket = max(_SMALLEST_RATE, 2.0 * at.get("epochs", 0.0) / MAX_STEPS), 1.0
-        if bracket[0] > 1.0 or not meets(bracket[0]):
-            return 0.0
-    elif at["sample_rate"] == 0.0 or math.inf in (at["noise_multiplier"], at["epsilon"]) or at["delta"] == 1.0:
-        return math.inf
-    else:
-        low, high, most = 0, 1, 2**52 if spent else int(MAX_STEPS)
-        while meets(high):
-            if high == most:
-                return float(most)
-            low, high = high, min(4 * high, most)
-        bracket = low, high
-    return calibrate(build, epsilon=at["epsilon"], delta=at["delta"], bracket=bracket, **options)
 
 
 written_out(Run.__annotations__, (globals()[name] for name in __all__))

@@ -13,14 +13,15 @@ import pytest
 
 import fastacct as fa
 from fastacct.__main__ import COMMANDS, EXIT_CODES
-from fastacct.cli.commands import rounded_down, rounded_up
 from fastacct.cli.options import (
+    COMMON,
     OPTIONS,
     accountant_by_name,
     numbers,
     parse_orders,
     wholes,
 )
+from fastacct.core.rounding import digits_down, digits_up
 from fastacct.run import rate_of_batch, steps_of_epochs
 from tests.command import answer, call
 
@@ -48,7 +49,7 @@ def test_the_exact_accountant_is_the_default_and_gives_both_bounds():
     assert document["epsilon"] == fa.dpsgd.epsilon(**RUN, delta=1e-5)
     assert (document["epsilon_lower"], document["epsilon"]) == (lower, upper)
     assert document["accountant"] == {"name": "exact"}
-    assert f"at least {rounded_down(lower)}" in call(f"epsilon {RUN_WORDS} --delta 1e-5").stdout
+    assert f"at least {digits_down(lower)}" in call(f"epsilon {RUN_WORDS} --delta 1e-5").stdout
     document = answer(f"delta {RUN_WORDS} --epsilon 2")
     assert document["delta_lower"] == fa.dpsgd.delta_lower(**RUN, epsilon=2.0)
     assert document["delta"] == fa.dpsgd.delta(**RUN, epsilon=2.0)
@@ -77,7 +78,7 @@ def test_json_says_what_is_guaranteed():
 def test_people_get_a_sentence_with_relation_and_sampler():
     output = call(f"epsilon {RUN_WORDS} --delta 1e-5 {FAST}").stdout
     value = fa.dpsgd.epsilon(**RUN, delta=1e-5, accountant=ACCOUNTANT)
-    assert f"epsilon <= {rounded_up(value)} at delta = 1e-05" in output
+    assert f"epsilon <= {digits_up(value)} at delta = 1e-05" in output
     for part in ("certified upper bound", "adding or removing one record", "Poisson", "steps 1,000"):
         assert part in output
 
@@ -171,13 +172,16 @@ def test_a_sample_rate_may_be_asked_for_epochs():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("epsilon --noise-multiplier -1 --sample-rate 0.01 --steps 10 --delta 1e-5", "noise_multiplier"),
-        ("epsilon --noise-multiplier 1 --sample-rate 1.5 --steps 10 --delta 1e-5", "sample_rate"),
+        ("epsilon --noise-multiplier -1 --sample-rate 0.01 --steps 10 --delta 1e-5", "--noise-multiplier -1.0 is out"),
+        ("epsilon --noise-multiplier 1 --sample-rate 1.5 --steps 10 --delta 1e-5", "--sample-rate 1.5 is out"),
         ("epsilon --noise-multiplier 1 --sample-rate 0.1 --steps 10 --delta nan", "delta"),
         ("epsilon --noise-multiplier 1 --steps 10 --delta 1e-5", "--batch-size and --records"),
-        ("epsilon --noise-multiplier 1 --batch-size 9 --dataset-size 3 --steps 1 --delta 1e-5", "batch_size = 9"),
+        (
+            "epsilon --noise-multiplier 1 --batch-size 9 --dataset-size 3 --steps 1 --delta 1e-5",
+            "--batch-size 9.0 exceeds --records 3.0",
+        ),
         ("epsilon --noise-multiplier 1 --sample-rate 0.1 --delta 1e-5", "--steps or --epochs"),
-        ("epsilon --noise-multiplier 1 --sample-rate 0 --epochs 1 --delta 1e-5", "positive sample_rate"),
+        ("epsilon --noise-multiplier 1 --sample-rate 0 --epochs 1 --delta 1e-5", "positive --sample-rate"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --orders 2-x", "'2-x' is not a number or a range"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --conversion best", "canonne_kamath_steinke"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --accountant fft", "'exact', 'rdp', 'basic'"),
@@ -186,11 +190,11 @@ def test_a_sample_rate_may_be_asked_for_epochs():
         ("sweep nowhere.toml", "nowhere.toml: No such file"),
         (
             "epsilon --noise-multiplier 1 --sample-rate 512 --steps 9 --delta 1e-5",
-            "a batch size? give batch_size= and records=",
+            "a batch size? give --batch-size and --records",
         ),
         ("epsilon --noise-multiplier 1,2 --sample-rate 0.1 --steps 9 --delta 1e-5", "one number per option"),
         ("epsilon --noise-multiplier 1e400 --sample-rate 0.1 --steps 9 --delta 1e-5", "'1e400' is not a number"),
-        (f"epsilon {RUN_WORDS} --delta 1/n", "needs records"),
+        (f"epsilon {RUN_WORDS} --delta 1/n", "needs --records"),
         (f"epsilon {RUN_WORDS} --delta 1/m --records 9", "neither a number nor a power of the records"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --records 9", "--records is for --batch-size and --delta"),
         (f"epsilon {RUN_WORDS} --delta 1/n --records 9,10", "one number per option"),
@@ -204,7 +208,7 @@ def test_a_sample_rate_may_be_asked_for_epochs():
             "sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 9 --records 9",
             "--records is for --batch-size and --delta",
         ),
-        ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "did you mean --noise-multiplier?"),
+        ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "did you mean '--noise-multiplier'?"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --thread 2", "unknown option --thread (see"),
     ],
 )
@@ -222,13 +226,17 @@ def test_bad_usage_is_exit_code_2(words):
     assert call(words).exit_code == 2
 
 
+BY_WORD = ("sweep", "show", "check-loader", "budget", "completion", "conformance")
+"""Commands whose first word is no option; the last one has an example of its own."""
+
+
 def test_every_command_has_help_with_an_example():
-    assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve",
-            "show", "check-loader"} == COMMANDS.keys()  # fmt: skip
+    assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack",
+            "check-loader", "plan", "report", "budget", "conformance", "completion"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
         result = call(f"{name} --help")
         assert result.exit_code == 0
-        assert f"Example: fastacct {name} --" in result.stdout or name in ("sweep", "show", "check-loader")
+        assert f"Example: fastacct {name} --" in result.stdout or name in BY_WORD
 
 
 def test_exit_codes_are_documented_in_the_help_and_in_the_docs():
@@ -291,7 +299,7 @@ def test_no_error_is_a_traceback(monkeypatch, error, code, message):
 
 def test_options_are_written_once():
     """Every command takes its options from the one table, and every option of the table is taken by some command."""
-    taken = {option for command in COMMANDS.values() for option in (*command.needs, *command.takes, "json")}
+    taken = {option for command in COMMANDS.values() for option in (*command.needs, *command.takes, *COMMON)}
     assert taken == OPTIONS.keys()
 
 
@@ -325,8 +333,8 @@ def test_rates_and_steps_never_round_down():
 
 @pytest.mark.parametrize("value", [1.0000001, 0.1, 3.00587486791633, 1e-300, 123456.7, 0.0, 5907982.311])
 def test_shown_numbers_round_to_the_stated_side(value):
-    assert float(rounded_up(value)) >= value >= float(rounded_down(value))
-    assert float(rounded_up(value)) == pytest.approx(value, rel=1e-5, abs=0.0)  # six digits are shown
+    assert float(digits_up(value)) >= value >= float(digits_down(value))
+    assert float(digits_up(value)) == pytest.approx(value, rel=1e-5, abs=0.0)  # six digits are shown
 
 
 def test_accountants_have_names():

@@ -24,7 +24,7 @@ GROUPS = {
     "budget": ("Budgets", ("ledger",)),
     "mechanisms": ("Classes of mechanisms", ("mechanisms",)),
     "utility": ("Errors, and noise for a target", ("utility", "mechanisms.error", "calibrate")),
-    "sweeps": ("Sweeps", ("sweep",)),
+    "sweeps": ("Sweeps, plans and reports", ("sweep", "reports")),
     "loaders": ("Loaders and networks", ("loaders", "network")),
 }
 """Pages of the names of `fastacct` itself: title, and the modules in which they are defined."""

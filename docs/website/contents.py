@@ -20,6 +20,7 @@ CONTENTS = {
         "docs/howto/budget",
         "docs/attacks",
         "docs/sweeps",
+        "docs/reports",
         "docs/howto/opacus",
         "docs/howto/jax",
         "docs/howto/dp_accounting",
@@ -106,11 +107,21 @@ CONTENTS = {
 """Titles of the sections, or of the pages themselves where none are given."""
 
 
+def unlisted() -> list[str]:
+    """Pages of docs/ that stand in no list yet: they come last among the how-to pages."""
+    listed = {one for below in CONTENTS.values() for one in (below.values() if isinstance(below, dict) else below)}
+    pages = {
+        f"docs/{page.relative_to(DOCS).with_suffix('')}" for page in DOCS.rglob("*.md") if "_build" not in page.parts
+    }
+    return sorted(pages - listed - {"docs/README"})
+
+
 def toctree(page: str, more: dict[str, list[str]] | None = None) -> str:
     """The directives that list the contents of a page, hidden: the page itself says in words what there is."""
     below = CONTENTS.get(page, {})
     titles = below.items() if isinstance(below, dict) else [("", one) for one in below]
     rows = [f"{title} </{one}>" if title else f"/{one}" for title, one in titles]
+    rows += [f"/{one}" for one in unlisted()] if page == "docs/howto/README" else []
     lists = {"": rows, **{title: [f"/{one}" for one in pages] for title, pages in (more or {}).items()}}
     made = ""
     for title, entries in lists.items():

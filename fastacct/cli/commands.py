@@ -1,16 +1,14 @@
-"""The commands of `fastacct` but `sweep`, and their answers: one JSON document, or sentences with the guarantee."""
+"""The commands about one run: epsilon, delta, Renyi DP, calibrations, curves; and about a loader."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from inspect import signature
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -18,81 +16,20 @@ import fastacct.dpsgd as dpsgd
 import fastacct.plot as plot
 from fastacct.accountants import RDP, Exact, Method
 from fastacct.batching import in_words
+from fastacct.cli.answers import Answer
 from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse_orders, runs
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS, RELATIONS
+from fastacct.core.rounding import digits_down, digits_up
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
 from fastacct.loaders import ALWAYS, LOADERS, loader_guide
 
-__all__ = ["Answer", "calibration", "check_loader", "curve", "guarantee", "rdp", "render"]
+__all__ = ["calibration", "check_loader", "curve", "guarantee", "rdp"]
 
-DIGITS: Final = 6
-UPPER: Final = ("epsilon", "delta", "rdp")
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
 _CURVES: Final[tuple[Literal["add_remove", "remove", "add"], ...]] = ("add_remove", "remove", "add")
-
-
-# -- answers -----------------------------------------------------------------------------------------------------------
-
-
-class Answer(NamedTuple):
-    """What one command found out, as JSON and in words."""
-
-    document: Mapping[str, object]
-    sentences: Sequence[str]
-    exit_code: int = 0
-
-    def text(self, as_json: bool) -> str:
-        """The whole answer, ready to print."""
-        return json.dumps(_plain(self.document), allow_nan=False) if as_json else "\n".join(self.sentences)
-
-
-def rounded_up(value: float) -> str:
-    """`value` in at most 6 digits, never shown smaller than it is."""
-    return _rounded(value, ROUND_CEILING)
-
-
-def rounded_down(value: float) -> str:
-    """`value` in at most 6 digits, never shown larger than it is."""
-    return _rounded(value, ROUND_FLOOR)
-
-
-def render(rows: Sequence[Mapping[str, object]]) -> str:
-    """Rows with the same names as a table; bounds keep their side, and columns of numbers are set to the right."""
-    lines = [list(rows[0]), *([_shown(name, value) for name, value in row.items()] for row in rows)]
-    columns = list(zip(*lines, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    sides = [">" if any(text[:1].isdigit() for text in column[1:]) else "<" for column in columns]
-    shapes = list(zip(sides, widths, strict=True))
-    padded = ["  ".join(f"{text:{a}{n}}" for text, (a, n) in zip(line, shapes, strict=True)).rstrip() for line in lines]
-    return "\n".join([padded[0], "─" * (sum(widths) + 2 * (len(widths) - 1)), *padded[1:]])
-
-
-def _shown(name: str, value: object) -> str:
-    """A value of the column `name`; a bound is never shown on its wrong side."""
-    if not isinstance(value, float):
-        return str(value)
-    if name.endswith("_lower"):
-        return rounded_down(value)
-    return rounded_up(value) if name in UPPER or name.endswith("_upper") else f"{value:g}"
-
-
-def _rounded(value: float, direction: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    # The shortest decimal that reads back as this double is what a person calls its value.
-    return f"{float(Context(prec=DIGITS, rounding=direction).plus(Decimal(repr(float(value))))):.{DIGITS}g}"
-
-
-def _plain(value: object) -> object:
-    """JSON has no infinity: it becomes the string "inf". Floats keep every digit."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # -- one number ------------------------------------------------------------------------------------------------------
@@ -106,7 +43,7 @@ def rdp(given: Namespace) -> Answer:
     values = np.asarray(dpsgd.rdp(**run, orders=np.array(orders)), dtype=np.float64).tolist()
     rows = [{"order": order, "rdp": value} for order, value in zip(orders, values, strict=True)]
     found = {"orders": orders, "rdp": values}
-    return _answer(given, RDP(orders), found, run, [render(rows)])
+    return _answer(given, RDP(orders), found, run, [])._replace(rows=rows)
 
 
 def calibration(given: Namespace) -> Answer:
@@ -117,15 +54,18 @@ def calibration(given: Namespace) -> Answer:
     value = float(getattr(dpsgd, wanted)(**inputs, accountant=accountant, neighbors=given.neighbors))
     name, target = wanted.replace("_", " "), f"epsilon = {given.epsilon:g} at delta = {inputs['delta']:g}"
     if wanted == "noise_multiplier":
-        met, found = math.isfinite(value), f"{name} >= {rounded_up(value)}"
+        met, found = math.isfinite(value), f"{name} >= {digits_up(value)}"
     else:
-        met, found = value > 0.0, f"{name} <= {rounded_down(value)}"
+        met, found = value > 0.0, f"{name} <= {digits_down(value)}"
     if wanted == "steps" and math.isfinite(value):
         value, found = int(value), f"{name} <= {int(value):,}"
     sentence = f"{found if met else f'no {name}'} is certified to meet {target}"
     promise = "certified to meet the target" if met else "none (the target cannot be certified)"
     result = {wanted: value, "met": met}
-    return _answer(given, accountant, result, inputs, [sentence], promise)._replace(exit_code=0 if met else 1)
+    if not met and not inputs["delta"]:
+        sentence += ": Gaussian noise has no guarantee at delta = 0"
+    found_so = _answer(given, accountant, result, _as_given(given, inputs), [sentence], promise)
+    return found_so._replace(exit_code=0 if met else 1, plain=repr(value))
 
 
 def guarantee(given: Namespace) -> Answer:
@@ -139,7 +79,7 @@ def guarantee(given: Namespace) -> Answer:
         if math.isinf(lower):
             ending = ": the true value is infinite"
         elif lower > 0.0:
-            ending = f" (the true value is at least {rounded_down(lower)})"
+            ending = f" (the true value is at least {digits_down(lower)})"
     else:
         function = getattr(dpsgd, verb if accountant.certified else f"{verb}_approx")
         value = function(**inputs, accountant=accountant, neighbors=given.neighbors)
@@ -147,8 +87,14 @@ def guarantee(given: Namespace) -> Answer:
     sign = "=" if math.isinf(value) else "<=" if accountant.certified else "~"
     if math.isinf(value):
         ending = ending or ": no finite bound can be certified"
-    sentence = f"{verb} {sign} {rounded_up(value)} at {name} = {at:g}{ending}"
-    return _answer(given, accountant, result, inputs, [sentence])
+    sentence = f"{verb} {sign} {digits_up(value)} at {name} = {at:g}{ending}"
+    return _answer(given, accountant, result, inputs, [sentence])._replace(plain=repr(float(value)))
+
+
+def _as_given(given: Namespace, inputs: Mapping[str, object]) -> dict[str, object]:
+    """The inputs, and what they were made of."""
+    made_of = {name: getattr(given, name, None) for name in ("records", "batch_size", "epochs")}
+    return {name: value[0] for name, value in made_of.items() if value is not None} | dict(inputs)
 
 
 def _accountant(given: Namespace) -> Method:
@@ -251,4 +197,4 @@ def curve(given: Namespace) -> Answer:
         "neighbors": given.neighbors,
         "sampler": "poisson",
     }
-    return Answer(document, [render(table), told, *(f"wrote {path}" for path in files)])
+    return Answer(document, [told, *(f"wrote {path}" for path in files)], rows=() if given.quiet else table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, cast
@@ -16,6 +16,7 @@ import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.batching import COMPANIONS, SAMPLINGS, batches_of
+from fastacct.cli.answers import FORMATS
 from fastacct.core.inputs import as_choice, common_shape
 from fastacct.core.relations import RELATIONS
 from fastacct.run import Run, as_delta, parameters
@@ -30,6 +31,7 @@ ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "clt": accountants.CLT,
 }
 MAX_ORDERS: Final = 100_000
+_QUOTED: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=)|(?<=needs )[a-z]+)\b( ?= ?(?=[\w'\"+-]))?=?")
 MISSING: Final = " (give --sample-rate, or --batch-size and --records; --steps or --epochs)"
 _DECIMAL: Final = r"\s*(\d+(?:\.\d*)?(?:e\d\d?)?)\s*"
 _RANGE: Final = re.compile(f"{_DECIMAL}(?:-{_DECIMAL}(?:/{_DECIMAL})?)?")
@@ -108,6 +110,7 @@ def _option(help: str, read: Callable[[str], object] = str, metavar: str | None 
     return {"help": help, "type": read, "metavar": metavar, **more}
 
 
+_CONST: Final[dict[str, Any]] = {"action": "store_const", "dest": "format", "default": argparse.SUPPRESS}
 _KINDS: Final[dict[str, Any]] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "noise_multiplier": _option("standard deviation of the noise / clipping norm", numbers),
@@ -151,16 +154,46 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "csv": _option("write every value to this .csv file", Path, "FILE"),
     "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),
     "overwrite": {"help": "replace existing files", "action": "store_true"},
-    "quiet": {"help": "no progress bar", "action": "store_true"},
-    "json": {"help": "print one JSON document", "action": "store_true"},
+    "quiet": {"help": "no progress bar, no table", "action": "store_true"},
+    "job": _option("TOML or JSON file of [[release]] tables, in place of a run", Path, "FILE"),
+    "after": _option("TOML or JSON file of what has been released already", Path, "FILE"),
+    "fpr": _option("false-positive rates; 0.001,0.01", numbers, default=[0.001, 0.01]),
+    "prior": _option("shares of members among the suspects; 0.5", numbers, default=[0.5]),
+    "title": _option("title of the report", metavar="TEXT", default="Privacy report"),
+    "write": _option("write it to this .html, .md, .tex, .txt or .json file", Path, "FILE"),
+    "ledger": _option("the file of the budget", Path, "FILE"),
+    "count": _option("how often the job runs; 1", whole, "N", default=1),
+    "shell": {"help": "bash, zsh or tcsh", "choices": ("bash", "zsh", "tcsh")},
+    "format": {"help": "text (default), markdown, latex or json", "choices": FORMATS, "default": "text"},
+    "json": {"help": "--format json", **_CONST, "const": "json"},
+    "plain": {"help": "print the number alone, with all its digits", **_CONST, "const": "plain"},
 }
+COMMON: Final = ("format", "json", "plain")
+GROUPS: Final = {
+    "the run": ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs", "job", "count", "after"),
+    "how batches are drawn": ("sampling", "at_most", "bands", "bins", "selected"),
+    "the target": ("epsilon", "delta", "fpr", "prior"),
+    "the method": ("accountant", "orders", "conversion", "neighbors"),
+    "the output": ("csv", "picture", "write", "output", "overwrite", "title", "head", "quiet", *COMMON),
+}
+"""Options as `--help` lists them."""
 
 
 def flags(option: str) -> tuple[str, ...]:
     """How an option is written."""
-    if option in ("config", "result", "loader"):
+    if option in ("config", "result", "loader", "ledger", "shell"):
         return (option,)
     return (f"--{option.replace('_', '-')}", *(("--dataset-size",) if option == "records" else ()))
+
+
+def in_options(message: str, options: Sequence[str]) -> str:
+    """A message of the package in the words of the command line: --batch-size for batch_size=."""
+
+    def written(found: re.Match[str]) -> str:
+        name, sign = found.groups()
+        return f"{flags(name)[0]}{' ' if sign else ''}" if name in options else found[0]
+
+    return _QUOTED.sub(written, message)
 
 
 # -- what they mean --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import fastacct.plot as plot
-from fastacct.cli.commands import Answer, render
+from fastacct.cli.answers import Answer, render
 from fastacct.cli.options import accountant_by_name
 from fastacct.core.extras import import_extra
 from fastacct.core.files import refuse_existing

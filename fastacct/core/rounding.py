@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeVar
 
@@ -16,6 +16,8 @@ __all__ = [
     "PADDING",
     "as_written",
     "at_least",
+    "digits_down",
+    "digits_up",
     "divided_down",
     "float_above",
     "float_below",
@@ -87,3 +89,20 @@ def sum_of(value: float, other: float, upwards: bool) -> float:
     if other == 0.0 or value == 0.0:
         return total
     return total * (1.0 + 2.0**-52) if upwards else total * (1.0 - 2.0**-52)
+
+
+def digits_up(value: float, digits: int = 6) -> str:
+    """`value` in at most so many digits, never shown smaller than it is."""
+    return _shown(value, ROUND_CEILING, digits)
+
+
+def digits_down(value: float, digits: int = 6) -> str:
+    """`value` in at most so many digits, never shown larger than it is."""
+    return _shown(value, ROUND_FLOOR, digits)
+
+
+def _shown(value: float, direction: str, digits: int) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    # The shortest decimal that reads back as this double is what a person calls its value.
+    return f"{float(Context(prec=digits, rounding=direction).plus(Decimal(repr(float(value))))):.{digits}g}"

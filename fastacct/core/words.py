@@ -1,12 +1,14 @@
-"""Names as people write them: which one was probably meant."""
+"""Names as people write them, which one was probably meant, and JSON."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-__all__ = ["did_you_mean", "written_out"]
+__all__ = ["as_json", "did_you_mean", "written_out"]
 
 _MEANT: Final = {
     "noise_multiplier": "sigma noise scale",
@@ -50,3 +52,16 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
         if len(own) < len(signature.parameters):
             more = [one for one in named if one.name not in signature.parameters]
             function.__signature__ = signature.replace(parameters=own + more)  # type: ignore[attr-defined]
+
+
+def as_json(document: object, indent: int | None = None) -> str:
+    """JSON, which has no infinity: it becomes the text "inf".  Floats keep every digit."""
+    return json.dumps(_plain(document), allow_nan=False, indent=indent)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

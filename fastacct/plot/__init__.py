@@ -12,8 +12,10 @@ itself in a notebook; `save` writes it as PNG, PDF or SVG.
 
 from fastacct.plot.figures import as_picture, save
 from fastacct.plot.grids import epsilon_grid, epsilon_plane
+from fastacct.plot.ideas import batches, budget, hockey_stick, noise_for_releases, samplers
 from fastacct.plot.lessons import accuracy, network_gain, prefix_error, privacy_loss
-from fastacct.plot.runs import epsilon_over_epochs, noise_map, privacy_curves, tradeoff
+from fastacct.plot.runs import epsilon_over_epochs, noise_map, plan, privacy_curves, tradeoff
 
 __all__ = ["accuracy", "as_picture", "epsilon_grid", "epsilon_over_epochs", "epsilon_plane", "network_gain"]
-__all__ += ["noise_map", "prefix_error", "privacy_curves", "privacy_loss", "save", "tradeoff"]
+__all__ += ["noise_map", "plan", "prefix_error", "privacy_curves", "privacy_loss", "save", "tradeoff"]
+__all__ += ["batches", "budget", "hockey_stick", "noise_for_releases", "samplers"]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "WIDE", "Color"]
-__all__ += ["as_picture", "colors", "legend", "log_scale", "name_axes", "new_figure", "save"]
+__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "STYLES", "WIDE", "Color"]
+__all__ += ["as_picture", "colors", "legend", "log_scale", "log_ticks", "name_axes", "new_figure", "power", "save"]
 
 Color = tuple[float, float, float, float]
 SUFFIXES: Final = (".png", ".pdf", ".svg")
@@ -32,6 +32,10 @@ LARGE: Final = 12.0
 NARROWEST: Final = 6.4
 WIDE: Final = 8.0
 LEGEND_ROWS: Final = 16
+
+
+STYLES: Final = (("#0072b2", "-"), ("#d55e00", "--"), ("#009e73", "-."), ("#cc79a7", ":"))
+"""Colours that people tell apart (Okabe, Ito), and dashes for those who do not."""
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -97,11 +101,18 @@ def _png(figure: Figure) -> bytes:
     return target.getvalue()
 
 
-def name_axes(axis: Axes, x: str, y: str) -> None:
+def name_axes(axis: Axes, x: str, y: str, *, grid: bool = True) -> None:
     """Labels of both axes, and a light grid."""
     axis.set_xlabel(x, fontsize=MEDIUM)
     axis.set_ylabel(y, fontsize=MEDIUM)
-    axis.grid(True, color="#dddddd", linewidth=0.6)
+    if grid:
+        axis.grid(True, color="#dddddd", linewidth=0.6)
+
+
+def power(value: float) -> str:
+    """A number for a formula: a power of ten as one."""
+    digits, _, exponent = f"{value:.3e}".partition("e")
+    return f"10^{{{int(exponent)}}}" if digits == "1.000" and abs(int(exponent)) > 3 else f"{value:g}"
 
 
 def colors(n: int, what: str) -> list[Color]:
@@ -109,7 +120,7 @@ def colors(n: int, what: str) -> list[Color]:
     if not n:
         raise ValueError(f"{what} is empty: nothing to draw")
     viridis = import_extra("matplotlib", "plot").colormaps["viridis"]
-    return [viridis(x) for x in np.linspace(0.0, 0.85, n)]
+    return [viridis(x) for x in np.linspace(0.0, 0.7, n)]  # beyond, too little contrast with white
 
 
 def legend(figure: Figure, entries: int) -> None:
@@ -125,12 +136,12 @@ def log_scale(axis: Axes, side: Axis, low: float, high: float) -> None:
 
     (axis.set_xscale if side is axis.xaxis else axis.set_yscale)("log")
     (axis.set_xlim if side is axis.xaxis else axis.set_ylim)(low, high)
-    side.set_major_locator(FixedLocator(_log_ticks(low, high)))
+    side.set_major_locator(FixedLocator(log_ticks(low, high)))
     side.set_minor_locator(NullLocator())
     side.set_major_formatter(lambda value, _: f"{value:g}")
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
     """The roundest numbers of an interval: powers of ten, or where these are few 1 and 3, or 1, 2 and 5 times them."""
     from matplotlib.ticker import MaxNLocator
 

@@ -123,7 +123,7 @@ def epsilon_plane(
     cells = cells.where((cells[x] > 0) & (cells[y] > 0) & np.isfinite(cells[x]) & np.isfinite(cells[y]), drop=True)
     figure, (axis,) = new_figure(WIDE, 4.8)
     filled = draw_levels(axis, cells[x].values, cells[y].values, cells.values, sorted(map(float, levels)))
-    name_axes(axis, NAMES.get(x, x.replace("_", " ")), NAMES.get(y, y.replace("_", " ")))
+    name_axes(axis, NAMES.get(x, x.replace("_", " ")), NAMES.get(y, y.replace("_", " ")), grid=False)
     _colour_bar(filled, [axis], levels)
     places |= {name: str(value) for name, value in dataset.attrs.items() if name == "delta"}
     figure.suptitle(", ".join(f"{n} {v}".replace("_", " ") for n, v in places.items()), fontsize=MEDIUM)
@@ -151,14 +151,16 @@ def _epsilon_lines(cells: xr.DataArray) -> Figure:
 
 def draw_levels(axis: Axes, x: Cells, y: Cells, values: Cells, levels: Sequence[float]) -> QuadContourSet:
     """Colours, and labelled lines at the levels, of values over two logarithmic axes."""
-    from matplotlib.colors import LogNorm
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap, LogNorm
 
     # Zero and infinity have no logarithm; far outside the levels they fall under the colour bar's two ends.
     finite = np.clip(values, levels[0] * 1e-6, levels[-1] * 1e6)
     log_scale(axis, axis.xaxis, x[0], x[-1])
     log_scale(axis, axis.yaxis, y[0], y[-1])
     fine, norm = np.geomspace(levels[0], levels[-1], 97), LogNorm(levels[0], levels[-1])
-    filled = axis.contourf(x, y, finite, levels=fine, norm=norm, cmap="viridis_r", extend="both")
+    light = ListedColormap(colormaps["Blues"](np.linspace(0.05, 0.7, 256)))  # black lines are seen on all of it
+    filled = axis.contourf(x, y, finite, levels=fine, norm=norm, cmap=light, extend="both")
     crossed = [level for level in levels if finite.min() < level < finite.max()]
     if crossed:
         # Lines are interpolated in log(epsilon), which spans decades from one cell to the next.

@@ -11,25 +11,42 @@ import numpy as np
 
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
-from fastacct.core.inputs import Reals
+from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import Relation
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
-from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, WIDE, colors, legend, log_scale, name_axes, new_figure
+from fastacct.plot.figures import (
+    MEDIUM,
+    NARROWEST,
+    SMALL,
+    STYLES,
+    WIDE,
+    colors,
+    legend,
+    log_scale,
+    name_axes,
+    new_figure,
+    power,
+)
 from fastacct.plot.grids import draw_levels
 from fastacct.tradeoff import tpr_at_fpr
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from fastacct.accountants.question import Job
     from fastacct.curve import PrivacyCurve
 
-__all__ = ["epsilon_over_epochs", "noise_map", "privacy_curves", "tradeoff"]
+__all__ = ["epsilon_over_epochs", "noise_map", "plan", "privacy_curves", "tradeoff"]
 
-_STYLES: Final = (("#0072b2", "-"), ("#d55e00", "--"), ("#009e73", "-."), ("#cc79a7", ":"))
-"""Colours that people tell apart (Okabe, Ito), and dashes for those who do not."""
+_NAMED: Final = {
+    "noise_multiplier": "Noise multiplier",
+    "noise_on_mean": "Noise on the mean gradient (over the clipping norm)",
+    "noise_on_average": "Noise on the average gradient of the run",
+    "tpr_at_1_percent": "True positives at 1 % false positives",
+}
 _DASHES: Final = {"remove": "-", "add": "--"}
 
 
@@ -90,7 +107,7 @@ def epsilon_over_epochs(
     """
     figure, axis, seen = *_panel(axis), []
     x, rate = np.sort(np.asarray(epochs, dtype=np.float64)), batch_size / records
-    for noise, (color, dash) in zip(noise_multiplier, cycle(_STYLES)):
+    for noise, (color, dash) in zip(noise_multiplier, cycle(STYLES)):
         for accountant, width in ((None, 2.2), (RDP(), 0.8)):
             y = dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, epochs=x, delta=delta, accountant=accountant)
             axis.plot(x, y, dash if width > 1.0 else "-", color=color, linewidth=width)
@@ -98,7 +115,7 @@ def epsilon_over_epochs(
         axis.text(x[-1], float(seen[-2][-1]), f" $\\sigma$ = {noise:g}", color=color, fontsize=SMALL, va="center")
     log_scale(axis, axis.xaxis, float(x[0]), float(x[-1]))
     log_scale(axis, axis.yaxis, 0.8 * float(np.min(seen)), 1.2 * float(np.max(seen)))
-    name_axes(axis, "epochs", rf"$\varepsilon$ at $\delta$ = {delta:g}")
+    name_axes(axis, "epochs", rf"$\varepsilon$ at $\delta = {power(delta)}$")
     axis.set_title("Privacy spent (thin: Rényi DP)", fontsize=MEDIUM)
     return figure
 
@@ -124,9 +141,39 @@ def noise_map(
     figure, axis = _panel(axis)
     x, y = (np.sort(np.asarray(one, dtype=np.float64)) for one in (epochs, batch_size))
     found = dpsgd.noise_multiplier(epsilon=epsilon, delta=delta, records=records, batch_size=y[:, None], epochs=x)
-    draw_levels(axis, x, y, np.asarray(found), levels)
-    name_axes(axis, "epochs", f"batch size (of {records:,})")
-    axis.set_title(rf"Noise multiplier for $\varepsilon$ = {epsilon:g}, $\delta$ = {delta:g}", fontsize=MEDIUM)
+    draw_levels(axis, x, y, np.asarray(found), _around(levels, np.asarray(found)))
+    name_axes(axis, "epochs", f"batch size (of {records:,})", grid=False)
+    axis.set_title(rf"Noise multiplier for $\varepsilon = {epsilon:g}$, $\delta = {power(delta)}$", fontsize=MEDIUM)
+    return figure
+
+
+def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | None = None) -> Figure:
+    """Draw a column of `fastacct.plan` over batch size and epochs; dots: rows on the front.
+
+    **Guarantee.** Each row of the table meets the target; lines are interpolated between them.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> run = dict(records=50_000, epsilon=3.0, delta=1e-5)
+    >>> figure = plan(fa.plan(**run, batch_sizes=[64, 512, 4096], epochs=[1, 10, 100]))
+    """
+    if column not in table.columns:
+        raise ValueError(f"column = {column!r} is not one of {', '.join(table.columns[3:-1])}")
+    cells = table.pivot(index="batch_size", columns="epochs", values=column)
+    values = cells.to_numpy()
+    if min(cells.shape) < 2 or not (np.isfinite(values) & (values > 0.0)).all():
+        raise ValueError(f"a map needs two batch sizes, two numbers of epochs and positive finite {column}")
+    figure, axis = _panel(axis)
+    x, y = (np.asarray(one, dtype=np.float64) for one in (cells.columns, cells.index))
+    tens = range(math.floor(math.log10(values.min())), math.ceil(math.log10(values.max())))
+    round_ones = [digit * 10.0**k for k in tens for digit in (1, 1.5, 2, 3, 5, 7)] + [10.0**tens.stop]
+    draw_levels(axis, x, y, values, _around(round_ones, values))
+    front = table[table["on_front"]]
+    axis.plot(front["epochs"], front["batch_size"], "o", color="#d55e00", markersize=4, clip_on=False)
+    name_axes(axis, "epochs", f"batch size (of {table.attrs['records']:,})", grid=False)
+    goal = rf"$\varepsilon = {table.attrs['epsilon']:g}$, $\delta = {power(table.attrs['delta'])}$"
+    axis.set_title(f"{_NAMED.get(column, column)} for {goal}", fontsize=MEDIUM)
     return figure
 
 
@@ -150,7 +197,7 @@ def tradeoff(
     """
     figure, axis = _panel(axis)
     fpr = np.geomspace(smallest, 1.0, 61)
-    for (name, job), (color, dash) in zip(jobs.items(), cycle(_STYLES)):
+    for (name, job), (color, dash) in zip(jobs.items(), cycle(STYLES)):
         epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
         axis.plot(fpr, tpr_at_fpr(job, fpr, neighbors=neighbors), dash, color=color, linewidth=2.2, label=name)
         axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
@@ -165,6 +212,12 @@ def tradeoff(
     axis.legend(fontsize=SMALL, frameon=False, loc="lower right")
     axis.set_title(r"What an attack can do (thin: by $\varepsilon$, $\delta$ alone)", fontsize=MEDIUM)
     return figure
+
+
+def _around(levels: Sequence[float], values: Cells) -> Sequence[float]:
+    """Those levels between which the values are: the colours are for these alone."""
+    low, high = (np.searchsorted(levels, end) for end in (values.min(), values.max()))
+    return levels[max(0, min(low - 1, len(levels) - 2)) : high + 1]
 
 
 def _panel(axis: Axes | None) -> tuple[Figure, Axes]:

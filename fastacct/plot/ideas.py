@@ -1,0 +1,185 @@
+"""Pictures that explain: what delta is, how batches are drawn, what a sampler costs, how a budget is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import fastacct.dpsgd as dpsgd
+from fastacct.accountants.question import Job
+from fastacct.calibrate import calibrate
+from fastacct.core.rounding import digits_up
+from fastacct.epsilon import epsilon as smallest_epsilon
+from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.process import Process
+from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, STYLES, WIDE, log_scale, name_axes, new_figure, power
+from fastacct.utility import utility
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["batches", "budget", "hockey_stick", "noise_for_releases", "samplers"]
+
+_BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
+_SAMPLERS: Final[dict[str, dict[str, Any]]] = {
+    "each record in one random step, add or remove": {"sampling": "allocation"},
+    "Poisson, add or remove": {},
+    "Poisson, replace": {"neighbors": "replace_one"},
+    "fixed size, add or remove": {"sampling": "fixed_size"},
+    "with replacement, add or remove": {"sampling": "with_replacement"},
+    "shuffled, zero out": {"sampling": "shuffled", "neighbors": "zero_out"},
+    "shuffled, replace": {"sampling": "shuffled", "neighbors": "replace_one"},
+}
+
+
+def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: int, delta: float) -> Figure:
+    """Draw what one run guarantees with every sampler: a point where epsilon is exact, else an interval.
+
+    **Guarantee.** The true epsilon of each sampler is on its point or in its interval.
+
+    Examples
+    --------
+    >>> figure = samplers(noise_multiplier=1.0408, records=5_000, batch_size=500, epochs=3, delta=1e-5)
+    """
+    run: Any = {"noise_multiplier": noise_multiplier, "records": records, "batch_size": batch_size, "epochs": epochs}
+    figure, (axis,) = new_figure(WIDE, 3.6)
+    ends = [dpsgd.epsilon_bounds(**run, delta=delta, **how)[:2] for how in _SAMPLERS.values()]
+    for place, (low, high) in enumerate(ends):
+        axis.plot([low, high], [place, place], "o-", color=_BLUE, linewidth=4.0, markersize=5.0)
+        text = digits_up(high, 3) if high - low < 1e-3 * high else f"{low:.3g} to {digits_up(high, 3)}"
+        axis.annotate(text, (high, place), (7, -3), textcoords="offset points", fontsize=SMALL)
+    axis.set_yticks(range(len(ends)), [*_SAMPLERS], fontsize=SMALL)
+    axis.invert_yaxis()
+    log_scale(axis, axis.xaxis, 0.8 * min(low for low, _ in ends), 4.0 * max(high for _, high in ends))
+    name_axes(axis, rf"$\varepsilon$ at $\delta = {power(delta)}$", "")
+    size = f"{records:,} records, batch size {batch_size:,}, {epochs:,} epochs"
+    axis.set_title(rf"$\sigma = {noise_multiplier:g}$, {size}", fontsize=MEDIUM)
+    return figure
+
+
+def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figure:
+    """Draw how releases spend a budget, in their order; one that does not fit is refused, and drawn in red.
+
+    **Guarantee.** Heights are certified upper bounds of what all accepted releases cost together.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> plan = {"counts": fa.Laplace(4.0), "training": fa.Gaussian(1.0).poisson(0.01) * 1000, "again": fa.Gaussian(2)}
+    >>> figure = budget(plan, epsilon=2.5, delta=1e-5)
+    """
+    figure, (axis,) = new_figure(NARROWEST, 3.8)
+    spent, before = Process(), 0.0
+    for place, job in enumerate(releases.values()):
+        cost = float(smallest_epsilon(spent + job, delta=delta))
+        fits = cost <= epsilon
+        face, edge, hatch = (_BLUE, _BLUE, "") if fits else ("none", _RED, "//")
+        axis.bar(place, cost - before, 0.75, before, color=face, edgecolor=edge, hatch=hatch, zorder=2)
+        note = digits_up(cost, 3) if fits else f"refused ({digits_up(cost, 3)})"
+        axis.annotate(note, (place, cost), (0, 3), textcoords="offset points", fontsize=SMALL, ha="center")
+        if fits:
+            spent, before = spent + job, cost
+    axis.axhline(epsilon, color="black", linewidth=1.0, linestyle="--")
+    axis.annotate("budget", (-0.45, epsilon), (0, 3), textcoords="offset points", fontsize=SMALL)
+    axis.set_xticks(range(len(releases)), [*releases], fontsize=SMALL)
+    axis.margins(y=0.15)
+    name_axes(axis, "", rf"$\varepsilon$ spent at $\delta = {power(delta)}$")
+    return figure
+
+
+def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsilon: float = 1.0) -> Figure:
+    """Draw what delta is: by how much the density with a record exceeds e^epsilon times the one without it.
+
+    `noise` is "gaussian" or "laplace"; the shaded area is delta.
+
+    Examples
+    --------
+    >>> figure = hockey_stick("gaussian", noise_multiplier=1.0, epsilon=1.0)
+    """
+    shapes: dict[str, Callable[[Any], Any]] = {
+        "gaussian": lambda z: np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi),
+        "laplace": lambda z: 0.5 * np.exp(-np.abs(z)),
+    }
+    if noise not in shapes:
+        raise ValueError(f"noise = {noise!r} is not one of {', '.join(map(repr, shapes))}")
+    x = np.linspace(-4.0 * noise_multiplier, 1.0 + 4.0 * noise_multiplier, 1001)
+    without, with_it = (shapes[noise]((x - at) / noise_multiplier) / noise_multiplier for at in (0.0, 1.0))
+    raised = math.exp(epsilon) * without
+    figure, (axis,) = new_figure(NARROWEST, 3.8)
+    axis.fill_between(x, raised, with_it, where=(with_it > raised).tolist(), color=_RED, alpha=0.35, linewidth=0)
+    for y, color, dash, name in (
+        (with_it, _RED, "-", "with the record"), (without, _BLUE, "-", "without it"),
+        (raised, _BLUE, "--", r"$e^\varepsilon$ times that"),
+    ):  # fmt: skip
+        axis.plot(x, y, dash, color=color, linewidth=1.8, label=name)
+    delta = float(np.maximum(with_it - raised, 0.0).sum() * (x[1] - x[0]))
+    axis.annotate(rf"area: $\delta$ = {delta:.3g}", (0.76, 0.42), xycoords="axes fraction", fontsize=SMALL, color=_RED)
+    axis.set_ylim(0.0, 1.25 * float(with_it.max()))
+    name_axes(axis, "output", "density")
+    axis.legend(fontsize=SMALL, frameon=False, loc="upper left")
+    axis.set_title(rf"{noise.capitalize()} noise, $\sigma = {noise_multiplier:g}$, $\varepsilon = {epsilon:g}$",
+                   fontsize=MEDIUM)  # fmt: skip
+    return figure
+
+
+def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: int = 0) -> Figure:
+    """Draw which records each step uses, for Poisson, fixed-size and shuffled batches: a dot is a record in a batch.
+
+    Examples
+    --------
+    >>> figure = batches(records=12, batch_size=3, epochs=2)
+    """
+    random, steps = np.random.default_rng(seed), epochs * records // batch_size
+    fixed = [random.permutation(records)[:batch_size] for _ in range(steps)]
+    mixed = np.concatenate([random.permutation(records) for _ in range(epochs)])[: steps * batch_size]
+    drawn = {
+        "Poisson: each by itself": [
+            np.flatnonzero(random.random(records) < batch_size / records) for _ in range(steps)
+        ],
+        f"fixed size: any {batch_size}": fixed,
+        "shuffled: once an epoch": np.split(mixed, steps),
+    }
+    figure, axes = new_figure(9.0, 3.4, 1, 3, share=True)
+    for axis, (name, steps_of), (color, _) in zip(axes, drawn.items(), STYLES, strict=False):
+        for step, used in enumerate(steps_of):
+            axis.plot(np.full(len(used), step + 1), used + 1, "o", color=color, markersize=4.5)
+        for epoch in range(1, epochs):
+            axis.axvline(epoch * records / batch_size + 0.5, color="grey", linewidth=0.8)
+        axis.set_title(name, fontsize=MEDIUM)
+        name_axes(axis, "step", "record" if axis is axes[0] else "", grid=False)
+    return figure
+
+
+def noise_for_releases(
+    mechanisms: Mapping[str, Callable[[float], Mechanism]], *, releases: Sequence[int], epsilon: float, delta: float
+) -> Figure:
+    """Draw the error that each mechanism needs for a target, over the number of releases: where their lines cross.
+
+    `mechanisms` make one from a number, as classes do.  The error is the standard deviation of each release.
+
+    **Guarantee.** Each point meets the target.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> kinds = {"Laplace": fa.Laplace, "Gaussian": fa.Gaussian}
+    >>> figure = noise_for_releases(kinds, releases=[1, 10, 100], epsilon=1.0, delta=1e-6)
+    """
+    figure, (axis,) = new_figure(NARROWEST, 4.0)
+    counts, errors = sorted(releases), []
+    for (name, kind), (color, dash) in zip(mechanisms.items(), STYLES, strict=False):
+        found = []
+        for count in counts:
+            noise = calibrate(lambda x, kind=kind, n=count: kind(x) * n, epsilon=epsilon, delta=delta)  # type: ignore[misc]
+            found.append(float(utility(kind(noise)).root_mean_square))
+        axis.plot(counts, found, dash, color=color, linewidth=2.0, label=name)
+        errors += found
+    log_scale(axis, axis.xaxis, counts[0], counts[-1])
+    log_scale(axis, axis.yaxis, 0.8 * min(errors), 1.2 * max(errors))
+    name_axes(axis, "releases", "standard deviation of each")
+    axis.legend(fontsize=SMALL, frameon=False)
+    axis.set_title(rf"Noise for $\varepsilon = {epsilon:g}$ at $\delta = {power(delta)}$", fontsize=MEDIUM)
+    return figure

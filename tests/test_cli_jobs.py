@@ -1,0 +1,182 @@
+"""Commands about jobs in files, attacks, plans, reports and budgets; formats; messages in the words of options."""
+
+import json
+
+import pytest
+
+import fastacct as fa
+from fastacct.cli.jobs import job_in
+from tests.command import answer, call
+
+FILE = """
+[[release]]
+mechanism = "Gaussian"
+noise_multiplier = 1.0
+poisson = 0.01
+count = 1000
+
+[[release]]
+mechanism = "Laplace"
+noise_multiplier = 5.0
+count = 3
+"""
+JOB = fa.Gaussian(1.0).poisson(0.01) * 1000 + fa.Laplace(5.0) * 3
+RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text(FILE)
+    return path
+
+
+def written(tmp_path, text, name="job.toml"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_a_job_in_a_file_is_the_job(file, tmp_path):
+    assert job_in(file) == JOB
+    same = {"release": [{"mechanism": "Gaussian", "noise_multiplier": 1.0, "poisson": 0.01, "count": 1000},
+                        {"mechanism": "Laplace", "noise_multiplier": 5.0, "count": 3}]}  # fmt: skip
+    assert job_in(written(tmp_path, json.dumps(same), "job.json")) == JOB
+    one = 'mechanism = "Gaussian"\nnoise_multiplier = 2.0\n'
+    three = fa.Gaussian(2.0).poisson(0.1).group(3)  # in this order, however the file has it
+    assert job_in(written(tmp_path, f"[[release]]\n{one}group = 3\npoisson = 0.1")) == three * 1
+    drawn = "fixed_size = {batch_size = 5, records = 50}"
+    assert job_in(written(tmp_path, f"[[release]]\n{one}{drawn}")) == fa.Gaussian(2.0).fixed_size(5, 50) * 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1", r"must have \[\[release\]\] tables"),
+        ("[[release]]\nnoise_multiplier = 1.0", r"release\[0\]: needs mechanism"),
+        ('[[release]]\nmechanism = "Gausian"', "did you mean 'Gaussian'"),
+        ('[[release]]\nmechanism = "Gaussian"\nsigma = 1.0', "sigma"),
+        ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = -1.0', r"release\[0\]: .*out of range"),
+        ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\npoisson = 2', "out of range"),
+        ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\ncount = 1.5', "count"),
+        ("[[release", "at end of document"),
+        ("release = 3", r"must have \[\[release\]\] tables"),
+    ],
+)
+def test_a_file_that_is_wrong_is_an_error_that_names_the_place(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message) as error:
+        job_in(written(tmp_path, text))
+    assert "job.toml: " in str(error.value)
+    assert call(f"epsilon --delta 1e-5 --job {tmp_path / 'job.toml'}").exit_code == 2
+
+
+def test_verbs_of_a_job_in_a_file(file):
+    found = answer(f"epsilon --job {file} --delta 1e-5")
+    assert found["epsilon"] == fa.epsilon(JOB, delta=1e-5)
+    assert found["epsilon_lower"] == fa.epsilon_lower(JOB, delta=1e-5)
+    assert answer(f"delta --job {file} --epsilon 2")["delta"] == fa.delta(JOB, epsilon=2.0)
+    assert answer(f"epsilon --job {file} --delta 1/n --records 1000")["epsilon"] == fa.epsilon(JOB, delta=1e-3)
+    both = call(f"epsilon --job {file} --delta 1e-5 {RUN}")
+    assert both.exit_code == 2
+    assert "either --job or the options of a run" in both.stderr
+
+
+def test_plain_is_the_number_alone(file):
+    assert float(call(f"epsilon --job {file} --delta 1e-5 --plain").stdout) == fa.epsilon(JOB, delta=1e-5)
+    run = {"noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 1000}
+    assert float(call(f"epsilon {RUN} --delta 1e-5 --plain").stdout) == fa.dpsgd.epsilon(**run, delta=1e-5)
+
+
+def test_attacks(file):
+    found = answer(f"attack --job {file} --fpr 0.02 --prior 0.1")
+    (row,) = found["rows"]
+    assert row["tpr_upper"] == fa.tpr_at_fpr(JOB, 0.02)
+    assert row["right_at_10%_upper"] == fa.positive_predictive_value(JOB, 0.02, prior=0.9)
+    assert found["advantage"] == fa.advantage(JOB)
+    run = fa.Gaussian(1.1).poisson(0.01) * 1000
+    assert answer(f"attack {RUN}")["rows"][1]["tpr_upper"] == fa.tpr_at_fpr(run, 0.01)
+
+
+def test_tables_in_markdown_and_latex():
+    markdown = call(f"attack {RUN} --format markdown").stdout.splitlines()
+    assert markdown[0].split("|")[1].strip() == "fpr"
+    assert set(markdown[1]) <= set("|-: ")
+    latex = call(f"attack {RUN} --format latex").stdout
+    assert latex.startswith("\\begin{tabular}{lll}\nfpr & tpr\\_upper")
+    assert "\\end{tabular}\n% advantage" in latex
+
+
+def test_plans(tmp_path):
+    words = "plan --epsilon 3 --delta 1/n --records 50000 --batch-size 256,1024 --epochs 10,30"
+    rows = answer(f"{words} --csv {tmp_path / 'p.csv'} --picture {tmp_path / 'p.svg'}")["rows"]
+    table = fa.plan(records=50_000, epsilon=3.0, delta="1/n", batch_sizes=[256, 1024], epochs=[10, 30])
+    assert [row["noise_multiplier"] for row in rows] == table["noise_multiplier"].tolist()
+    assert (tmp_path / "p.csv").read_text().count("\n") == 5
+    assert (tmp_path / "p.svg").exists()
+    assert "exists" in call(f"{words} --csv {tmp_path / 'p.csv'}").stderr
+    assert "(3 more)" in call(f"{words} --head 1").stdout
+
+
+def test_reports(file, tmp_path):
+    found = call(f"report --job {file} --delta 1e-6 --write {tmp_path / 'r.html'} --title Mine")
+    assert "wrote" in found.stdout
+    assert "<h1>Mine</h1>" in (tmp_path / "r.html").read_text()
+    run = "--noise-multiplier 1 --records 50000 --batch-size 512 --epochs 30"
+    assert answer(f"report {run} --delta 1e-6")["run"] == {
+        "noise_multiplier": 1.0, "records": 50000, "batch_size": 512, "epochs": 30.0,
+    }  # fmt: skip
+    assert call(f"report {run} --delta 1e-6 --format markdown").stdout.startswith("# Privacy report")
+    assert "batches twice as large" in call(f"report {run} --delta 1e-6").stdout
+
+
+def test_budgets(file, tmp_path):
+    ledger = tmp_path / "ledger.json"
+    assert answer(f"budget {ledger} --epsilon 3 --delta 1e-5")["spent"] == 0.0
+    assert answer(f"budget {ledger} --job {file}")["spent"] == fa.epsilon(JOB, delta=1e-5)
+    before = ledger.read_text()
+    assert call(f"budget {ledger} --job {file} --dry-run").exit_code == 1
+    refused = call(f"budget {ledger} --job {file} --count 9")
+    assert refused.exit_code == 2
+    assert "would be exceeded" in refused.stderr
+    assert ledger.read_text() == before
+    assert "exists" in call(f"budget {ledger} --epsilon 5 --delta 1e-5").stderr
+    assert float(call(f"budget {ledger} --plain").stdout) == fa.epsilon(JOB, delta=1e-5)
+    assert "delta" in call(f"budget {tmp_path / 'other.json'} --epsilon 5").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("eps", "'eps' is no command (did you mean 'epsilon'?)"),
+        ("epsilon --sigma 1", "unknown option --sigma (did you mean '--noise-multiplier'?)"),
+        ("epsilon -q 1", "unknown option -q (did you mean '--sample-rate'?)"),
+        ("epsilon 1.1 .01", "'1.1' stands alone"),
+        ("epsilon --batch-size 9 --noise-multiplier 1 --delta 1e-5", "--batch-size needs --records"),
+    ],
+)
+def test_messages_speak_options(words, message):
+    found = call(words)
+    assert found.exit_code == 2
+    assert message in found.stderr
+
+
+def test_no_command_is_a_call_for_help():
+    assert call("").stdout == call("--help").stdout
+    assert call("").exit_code == 0
+
+
+def test_completion_of_a_shell():
+    pytest.importorskip("shtab", reason="the extra cli is not installed")
+    assert "--noise-multiplier" in call("completion bash").stdout
+
+
+def test_conformance_is_a_command():
+    found = call("conformance --accountant no:such")
+    assert found.exit_code == 2
+    assert "no" in found.stderr
+
+
+def test_a_target_that_no_noise_meets_has_its_reason():
+    found = call("noise-multiplier --epsilon 3 --delta 0 --sample-rate 0.1 --steps 9")
+    assert found.exit_code == 1
+    assert found.stdout.splitlines()[0].endswith("Gaussian noise has no guarantee at delta = 0")

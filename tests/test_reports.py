@@ -1,0 +1,177 @@
+"""Reports and plans: their numbers are those of the verbs, and every format says what they are."""
+
+import json
+import math
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import fastacct as fa
+from fastacct.reports.written import FORMATS
+
+RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
+JOB = fa.Gaussian(4.0) * 3 + fa.Laplace(5.0)
+
+
+def test_numbers_of_a_report_are_those_of_the_verbs():
+    found, job = fa.report(**RUN, delta=1e-5), fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930
+    numbers = found.numbers
+    assert numbers["epsilon"] == fa.dpsgd.epsilon(**RUN, delta=1e-5)
+    assert numbers["epsilon_lower"] == fa.dpsgd.epsilon_lower(**RUN, delta=1e-5)
+    assert numbers["advantage"] == pytest.approx(fa.advantage(job), rel=1e-9)
+    assert numbers["tpr_at_fpr"][0.01] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
+    right = fa.positive_predictive_value(job, 0.01, prior=0.9)
+    assert numbers["right_alarms"][0.1] == pytest.approx(right, rel=1e-9)
+    assert numbers["groups"][2] == pytest.approx(fa.epsilon(job.group(2), delta=1e-5), rel=1e-9)
+    what_if = numbers["what_if"]
+    assert what_if["10 % more noise"] == fa.dpsgd.epsilon(**RUN | {"noise_multiplier": 1.1 * 1.0408}, delta=1e-5)
+    assert what_if["a record is replaced"] == fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="replace_one")
+    shuffled = fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="zero_out", sampling="shuffled")
+    assert what_if["batches shuffled, not drawn; a record zeroed out"] == shuffled
+    assert numbers["epsilon_at"][1e-7] == fa.dpsgd.epsilon(**RUN, delta=1e-7)
+
+
+@pytest.mark.parametrize("what", [RUN, {"job": JOB}], ids=["run", "job"])
+@pytest.mark.parametrize("format", [one for one in FORMATS if one != "json"])
+def test_every_format_has_the_guarantee_rounded_up(what, format):
+    found = fa.report(**what, delta=1e-6)
+    text = found.render(format)
+    shown = found.summary.split("ε ≤ ")[1].split(" ")[0]
+    assert float(shown) >= found.numbers["epsilon"] > float(shown) - 1e-4
+    assert shown in text
+    assert "adding or removing one record" in text
+    assert "{" not in text.replace("\\", "") or format in ("latex", "appendix", "html")
+
+
+def test_a_report_without_a_finite_epsilon_is_a_report():
+    found = fa.report(fa.Gaussian(0.0), delta=1e-5)
+    assert "ε ≤ inf" in found.summary
+    assert json.loads(found.render("json"))["epsilon"] == "inf"
+    assert "more than 1e304 times" in str(found)
+
+
+def test_the_page_is_one_file_with_a_picture(tmp_path):
+    page = fa.report(**RUN, delta=1e-5).save(tmp_path / "report.html").read_text()
+    ElementTree.fromstring(page.split("aria-label", 1)[1].split(">", 1)[1].split("</figure>")[0])
+    assert "src=" not in page.lower()
+    assert "@import" not in page
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        fa.report(**RUN, delta=1e-5).save(tmp_path / "report.html")
+    with pytest.raises(ValueError, match=r"must end in \.txt"):
+        fa.report(**RUN, delta=1e-5).save(tmp_path / "report.doc")
+
+
+def test_titles_are_escaped():
+    found = fa.report(JOB, delta=1e-6, title="a <b> & 5 % of_it")
+    assert "a &lt;b&gt; &amp; 5 % of_it" in found.render("html")
+    assert r"a <b> \& 5 \% of\_it" in found.render("latex")
+
+
+def test_what_a_report_refuses():
+    with pytest.raises(TypeError, match="either a job or"):
+        fa.report(delta=1e-5)
+    with pytest.raises(TypeError, match="either a job or"):
+        fa.report(JOB, **RUN, delta=1e-5)
+    with pytest.raises(TypeError, match="no arrays"):
+        fa.report(fa.Gaussian([1.0, 2.0]), delta=1e-5)
+    with pytest.raises(ValueError, match="did you mean 'markdown'"):
+        fa.report(JOB, delta=1e-5).render("markdwn")
+
+
+def test_a_large_delta_is_warned_of_and_a_small_one_is_not():
+    assert "δ is 0.5 / records" in str(fa.report(**RUN, delta=1e-5))
+    assert "/ records" not in str(fa.report(**RUN, delta=1e-7))
+
+
+# -- plans -----------------------------------------------------------------------------------------------------------
+
+SIZES, EPOCHS = [64, 512, 4096], [1, 10, 100]
+TARGET = {"records": 50_000, "epsilon": 3.0, "delta": 1e-5}
+
+
+def test_rows_of_a_plan_meet_the_target_and_less_noise_does_not():
+    table = fa.plan(**TARGET, batch_sizes=SIZES, epochs=EPOCHS)
+    assert len(table) == 9
+    for row in table.to_dict("records"):
+        run = {"records": 50_000, "batch_size": int(row["batch_size"]), "epochs": row["epochs"]}
+        noise = row["noise_multiplier"]
+        assert noise == fa.dpsgd.noise_multiplier(**run, epsilon=3.0, delta=1e-5)
+        assert fa.dpsgd.epsilon(**run, noise_multiplier=noise, delta=1e-5) <= 3.0
+        assert row["steps"] == math.ceil(row["epochs"] * 50_000 / row["batch_size"])
+        assert row["noise_on_mean"] == noise / row["batch_size"]
+        job = fa.Gaussian(noise).poisson(row["batch_size"] / 50_000) * int(row["steps"])
+        assert row["tpr_at_1_percent"] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
+    assert table["noise_on_average"].is_monotonic_increasing
+
+
+def test_slopes_of_a_plan_are_differences():
+    run = {**TARGET, "records": 10**6}
+    table = fa.plan(**run, batch_sizes=[1000, 1010], epochs=[10, 10.1]).set_index(["batch_size", "epochs"])
+    at = np.log(table["noise_multiplier"])
+    by_epochs = (at[1000, 10.1] - at[1000, 10.0]) / math.log(1.01)
+    by_batch = (at[1010, 10.0] - at[1000, 10.0]) / math.log(1.01)
+    assert table["noise_per_epochs"][1000, 10.0] == pytest.approx(by_epochs, rel=0.02)
+    assert table["noise_per_batch_size"][1000, 10.0] == pytest.approx(by_batch, rel=0.02)
+
+
+def test_the_front_has_no_row_that_is_worse_in_both():
+    table = fa.plan(**TARGET, batch_sizes=SIZES, epochs=[1, 3, 10, 30, 100])
+    for row in table.to_dict("records"):
+        better = table[(table["epochs"] <= row["epochs"]) & (table["noise_on_average"] < row["noise_on_average"])]
+        assert bool(len(better)) != row["on_front"]
+
+
+def test_a_plan_after_a_release_meets_the_target_with_it():
+    table = fa.plan(**TARGET, batch_sizes=[512], epochs=[10], after=JOB)
+    noise = float(table["noise_multiplier"][0])
+    assert noise > fa.plan(**TARGET, batch_sizes=[512], epochs=[10])["noise_multiplier"][0]
+    whole = JOB + fa.Gaussian(noise).poisson(512 / 50_000) * 977
+    assert fa.epsilon(whole, delta=1e-5) <= 3.0 < fa.epsilon(whole, delta=1e-5) * (1 + 1e-6)
+    assert not [name for name in table.columns if name.startswith("noise_per_")]
+
+
+def test_a_plan_for_another_sampler():
+    table = fa.plan(**TARGET, batch_sizes=[512], epochs=[10], sampling="fixed_size")
+    noise = fa.dpsgd.noise_multiplier(**TARGET, batch_size=512, epochs=10, sampling="fixed_size")
+    assert table["noise_multiplier"][0] == noise
+
+
+def test_what_a_plan_refuses():
+    with pytest.raises(TypeError, match="do not give noise_multiplier"):
+        fa.plan(**TARGET, batch_sizes=[512], epochs=[10], noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="exceeds records"):
+        fa.plan(**TARGET, batch_sizes=[60_000], epochs=[10])
+    with pytest.raises(TypeError, match="missing records"):
+        fa.plan(epsilon=3.0, delta=1e-5, batch_sizes=[512], epochs=[10])
+    with pytest.raises(TypeError, match="did you mean"):
+        fa.plan(**TARGET, batch_sizes=[512], epochs=[10], sampler="poisson")
+
+
+def test_a_plan_is_one_array_call(monkeypatch):
+    """A thousand searches in Python would take a minute."""
+    calls, solve = [], fa.dpsgd.noise_multiplier
+    monkeypatch.setattr(fa.dpsgd, "noise_multiplier", lambda **given: calls.append(given) or solve(**given))
+    table = fa.plan(**TARGET, batch_sizes=np.arange(64, 6464, 200), epochs=np.arange(1, 33))
+    assert len(table) == 1024
+    assert len(calls) == 1
+
+
+def test_after_is_a_job_of_plain_numbers():
+    with pytest.raises(TypeError, match="after must be a job of plain numbers"):
+        fa.dpsgd.noise_multiplier(epsilon=3.0, delta=1e-5, sample_rate=0.01, steps=10, after=fa.Gaussian([1.0, 2.0]))
+    with pytest.raises(ValueError, match="what has been released already exceeds"):
+        fa.dpsgd.steps(epsilon=1.0, delta=1e-5, sample_rate=0.01, noise_multiplier=1.0, after=fa.Gaussian(0.5))
+    assert (
+        fa.dpsgd.noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=9, after=fa.Gaussian(0.5))
+        == math.inf
+    )
+
+
+def test_after_and_history_are_the_same():
+    run = {"epsilon": 3.0, "delta": 1e-5, "sample_rate": 0.01, "steps": 1000}
+    before = fa.Gaussian(1.0).poisson(0.02) * 500
+    noise = fa.dpsgd.noise_multiplier(**run, after=before)
+    assert noise == fa.dpsgd.noise_multiplier(**run, history=[(1.0, 0.02, 500)])
+    both = fa.dpsgd.noise_multiplier(**run, history=[(1.0, 0.02, 300)], after=fa.Gaussian(1.0).poisson(0.02) * 200)
+    assert noise == both
