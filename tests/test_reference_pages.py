@@ -100,3 +100,21 @@ def test_the_check_of_the_site_finds_what_is_wrong(tmp_path):
         "a.html: no file x.js",
         "not in the reference: fastacct.delta",
     ]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_explorer_is_on_the_site_where_it_has_been_built(tmp_path, is_there):
+    import build_site
+
+    if is_there:
+        (tmp_path / "fastacct" / "explorer").mkdir(parents=True)
+        (tmp_path / "fastacct" / "explorer" / "index.html").write_text("<title>explorer</title>")
+    (place,) = map(Path, build_site.extra_files(tmp_path))
+    assert (place / "index.html").is_file()
+    assert (place / "explorer.html").is_file() == is_there
+    app = type(
+        "App", (), {"srcdir": str(tmp_path), "env": type("Env", (), {"note_dependency": print})(), "api_pages": []}
+    )
+    text = ["# fastacct\n\nWords.\n\n## Install\n"]
+    build_site.as_page(app, "docs/README", text)
+    assert ("../explorer.html" in text[0]) == is_there
