@@ -111,7 +111,9 @@ def unlisted() -> list[str]:
     """Pages of docs/ that stand in no list yet: they come last among the how-to pages."""
     listed = {one for below in CONTENTS.values() for one in (below.values() if isinstance(below, dict) else below)}
     pages = {
-        f"docs/{page.relative_to(DOCS).with_suffix('')}" for page in DOCS.rglob("*.md") if "_build" not in page.parts
+        f"docs/{page.relative_to(DOCS).with_suffix('').as_posix()}"
+        for page in DOCS.rglob("*.md")
+        if "_build" not in page.parts
     }
     return sorted(pages - listed - {"docs/README"})
 

@@ -8,7 +8,7 @@ if [ ! -e "$place/.ready" ] || [ pyproject.toml -nt "$place/.ready" ]; then
 	[ -d "$place" ] || "$1" -m venv "$place"
 	"$place/bin/python" -m pip install --quiet --upgrade pip
 	"$place/bin/python" -m pip install --quiet torch==2.13.0 # the CPU build
-	"$place/bin/python" docs/website/requirements.py | xargs -d '\n' "$place/bin/python" -m pip install --quiet
+	"$place/bin/python" docs/website/requirements.py | xargs "$place/bin/python" -m pip install --quiet
 	touch "$place/.ready"
 fi
 export IPYTHONDIR="$PWD/docs/_build/ipython" # kernels of the notebooks that do not warn of their own transport
