@@ -23,12 +23,14 @@ def test_numbers_of_a_report_are_those_of_the_verbs():
     assert numbers["tpr_at_fpr"][0.01] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
     right = fa.positive_predictive_value(job, 0.01, prior=0.9)
     assert numbers["right_alarms"][0.1] == pytest.approx(right, rel=1e-9)
-    assert numbers["groups"][2] == pytest.approx(fa.epsilon(job.group(2), delta=1e-5), rel=1e-9)
+    two = fa.epsilon(job.group(2), delta=1e-5), fa.tpr_at_fpr(job.group(2), 0.01)
+    assert numbers["groups"][2] == pytest.approx(two, rel=1e-9)
     what_if = numbers["what_if"]
     assert what_if["10 % more noise"] == fa.dpsgd.epsilon(**RUN | {"noise_multiplier": 1.1 * 1.0408}, delta=1e-5)
-    assert what_if["a record is replaced"] == fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="replace_one")
+    replaced = fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="replace_one")
+    assert what_if["data sets are compared in which one record is replaced by another"] == replaced
     shuffled = fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="zero_out", sampling="shuffled")
-    assert what_if["batches shuffled, not drawn; a record zeroed out"] == shuffled
+    assert what_if["batches come from shuffling the data, as in most loaders (a record zeroed out)"] == shuffled
     assert numbers["epsilon_at"][1e-7] == fa.dpsgd.epsilon(**RUN, delta=1e-7)
 
 
@@ -80,8 +82,8 @@ def test_what_a_report_refuses():
 
 
 def test_a_large_delta_is_warned_of_and_a_small_one_is_not():
-    assert "δ is 0.5 / records" in str(fa.report(**RUN, delta=1e-5))
-    assert "/ records" not in str(fa.report(**RUN, delta=1e-7))
+    assert "δ is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
+    assert "Beware" not in str(fa.report(**RUN, delta=1e-7))
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fastacct.cli.commands as commands
 import fastacct.mechanisms as mechanisms
 import fastacct.plot as plot
+from fastacct.accountants.question import CurveOptions
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import one_run
+from fastacct.cli.options import Keywords, one_run
 from fastacct.core.files import atomic_output, refuse_existing
 from fastacct.core.inputs import as_choice
 from fastacct.core.relations import RELATIONS
@@ -24,7 +25,7 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
-from fastacct.run import as_delta, process_of
+from fastacct.run import Run, as_delta, process_of
 from fastacct.tradeoff import advantage, positive_predictive_value, tpr_at_fpr
 
 __all__ = ["attack", "budget", "guarantee", "job_in", "job_of", "plan", "report"]
@@ -80,13 +81,13 @@ def job_of(given: Namespace) -> Process:
     """The job of a file, or the run that the options describe."""
     named = [name for name in _RUN if getattr(given, name, None) is not None]
     if given.job is None:
-        return process_of(_run(given))
+        return process_of(cast("Run", _run(given)))
     if [name for name in named if name != "records"] or given.sampling != "poisson":
         raise ValueError("give either --job or the options of a run")
     return job_in(given.job)
 
 
-def _run(given: Namespace) -> Any:
+def _run(given: Namespace) -> Keywords:
     """The run as keywords of `fastacct.dpsgd`, as it was given."""
     found = one_run(given)
     found.pop("delta", None)
@@ -113,7 +114,7 @@ def guarantee(given: Namespace) -> Answer:
     job, name = job_of(given), "delta" if given.command == "epsilon" else "epsilon"
     run = {} if given.records is None else {"records": given.records[0]}
     at = float(as_delta(given.delta, run)) if name == "delta" else given.epsilon
-    asked: Any = {name: at, "neighbors": given.neighbors}
+    asked: Keywords = {name: at, "neighbors": given.neighbors}
     lower, upper, status = epsilon_bounds(job, **asked) if name == "delta" else delta_bounds(job, **asked)
     told = [
         f"{given.command} <= {digits_up(upper)} at {name} = {at:g} (the true value is at least {digits_down(lower)})",
@@ -128,7 +129,7 @@ def guarantee(given: Namespace) -> Answer:
 def attack(given: Namespace) -> Answer:
     """What the best attack on a job achieves."""
     job = job_of(given)
-    options: Any = {"neighbors": given.neighbors}
+    options: CurveOptions = {"neighbors": given.neighbors}
     rows: list[dict[str, object]] = []
     for fpr in given.fpr:
         row: dict[str, object] = {"fpr": fpr, "tpr_upper": float(tpr_at_fpr(job, fpr, **options))}
@@ -150,7 +151,7 @@ def attack(given: Namespace) -> Answer:
 
 def report(given: Namespace) -> Answer:
     """A report, printed or written."""
-    what: Any = {"job": job_of(given)} if given.job is not None else _run(given)
+    what: Keywords = {"job": job_of(given)} if given.job is not None else _run(given)
     if given.job is not None and isinstance(given.delta, str):
         what["records"] = None if given.records is None else given.records[0]
     found = report_of(**what, delta=given.delta, neighbors=given.neighbors, title=given.title)
@@ -169,7 +170,7 @@ def plan(given: Namespace) -> Answer:
     if given.csv:
         refuse_existing(given.csv, given.overwrite)
     after = {} if given.after is None else {"after": job_in(given.after)}
-    run: Any = {"records": given.records[0], "epochs": given.epochs, "neighbors": given.neighbors, **after}
+    run: Keywords = {"records": given.records[0], "epochs": given.epochs, "neighbors": given.neighbors, **after}
     table = plan_of(epsilon=given.epsilon, delta=given.delta, batch_sizes=given.batch_size, **run)
     if given.csv:
         with atomic_output(given.csv, overwrite=given.overwrite) as temporary:

@@ -21,6 +21,7 @@ from fastacct.core.inputs import as_choice, common_shape
 from fastacct.core.relations import RELATIONS
 from fastacct.run import Run, as_delta, parameters
 
+Keywords = dict[str, Any]
 ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "exact": accountants.Exact,
     "rdp": accountants.RDP,
@@ -106,13 +107,13 @@ def parse_orders(text: str) -> tuple[float, ...]:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def _option(help: str, read: Callable[[str], object] = str, metavar: str | None = "X", **more: Any) -> dict[str, Any]:
+def _option(help: str, read: Callable[[str], object] = str, metavar: str | None = "X", **more: Any) -> Keywords:
     return {"help": help, "type": read, "metavar": metavar, **more}
 
 
-_CONST: Final[dict[str, Any]] = {"action": "store_const", "dest": "format", "default": argparse.SUPPRESS}
-_KINDS: Final[dict[str, Any]] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
-OPTIONS: Final[dict[str, dict[str, Any]]] = {
+_CONST: Final[Keywords] = {"action": "store_const", "dest": "format", "default": argparse.SUPPRESS}
+_KINDS: Final[Keywords] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
+OPTIONS: Final[dict[str, Keywords]] = {
     "noise_multiplier": _option("standard deviation of the noise / clipping norm", numbers),
     "sample_rate": _option("Poisson sampling probability of a record in a step", numbers),
     "batch_size": _option("expected batch size, with --records", wholes, "N"),
@@ -199,7 +200,7 @@ def in_options(message: str, options: Sequence[str]) -> str:
 # -- what they mean --------------------------------------------------------------------------------------------------
 
 
-def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
+def runs(given: argparse.Namespace, wanted: str = "") -> list[Keywords]:
     """The training runs, as keywords of `fastacct.dpsgd` without the one that is wanted.
 
     Lists are taken side by side; one number holds for every run.
@@ -217,7 +218,7 @@ def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
     return [row | {"steps": int(row["steps"])} if "steps" in row else row for row in rows]
 
 
-def one_run(given: argparse.Namespace, wanted: str = "") -> dict[str, Any]:
+def one_run(given: argparse.Namespace, wanted: str = "") -> Keywords:
     """The only run, and its delta as a number where it has one: 1/n is made of the number of records."""
     found, batches = runs(given, wanted), batching(given)
     deltas = as_delta(given.delta, {"records": given.records}).ravel().tolist() if "delta" in given else [0.0]
@@ -235,9 +236,9 @@ def _sampling(given: argparse.Namespace) -> str:
     return as_choice("--sampling", getattr(given, "sampling", "poisson"), SAMPLINGS)
 
 
-def batching(given: argparse.Namespace) -> dict[str, Any]:
+def batching(given: argparse.Namespace) -> Keywords:
     """How batches are drawn, as keywords of `fastacct.dpsgd`."""
-    found: dict[str, Any] = {"sampling": _sampling(given)}
+    found: Keywords = {"sampling": _sampling(given)}
     for name in COMPANIONS:
         if (value := getattr(given, name, None)) is not None:
             if isinstance(value, list) and len(value) > 1:

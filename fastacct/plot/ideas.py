@@ -11,6 +11,7 @@ import numpy as np
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants.question import Job
 from fastacct.calibrate import calibrate
+from fastacct.core.inputs import Cells
 from fastacct.core.rounding import digits_up
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.algebra import Mechanism
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["batches", "budget", "hockey_stick", "noise_for_releases", "samplers"]
 
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
-_SAMPLERS: Final[dict[str, dict[str, Any]]] = {
+_Keywords = dict[str, Any]
+_SAMPLERS: Final[dict[str, _Keywords]] = {
     "each record in one random step, add or remove": {"sampling": "allocation"},
     "Poisson, add or remove": {},
     "Poisson, replace": {"neighbors": "replace_one"},
@@ -44,9 +46,14 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     --------
     >>> figure = samplers(noise_multiplier=1.0408, records=5_000, batch_size=500, epochs=3, delta=1e-5)
     """
-    run: Any = {"noise_multiplier": noise_multiplier, "records": records, "batch_size": batch_size, "epochs": epochs}
+    run: _Keywords = {
+        "noise_multiplier": noise_multiplier,
+        "records": records,
+        "batch_size": batch_size,
+        "epochs": epochs,
+    }
     figure, (axis,) = new_figure(WIDE, 3.6)
-    ends = [dpsgd.epsilon_bounds(**run, delta=delta, **how)[:2] for how in _SAMPLERS.values()]
+    ends = [dpsgd.epsilon_bounds(**run, epochs=epochs, delta=delta, **how)[:2] for how in _SAMPLERS.values()]
     for place, (low, high) in enumerate(ends):
         axis.plot([low, high], [place, place], "o-", color=_BLUE, linewidth=4.0, markersize=5.0)
         text = digits_up(high, 3) if high - low < 1e-3 * high else f"{low:.3g} to {digits_up(high, 3)}"
@@ -99,7 +106,7 @@ def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsi
     --------
     >>> figure = hockey_stick("gaussian", noise_multiplier=1.0, epsilon=1.0)
     """
-    shapes: dict[str, Callable[[Any], Any]] = {
+    shapes: dict[str, Callable[[Cells], Cells]] = {
         "gaussian": lambda z: np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi),
         "laplace": lambda z: 0.5 * np.exp(-np.abs(z)),
     }

@@ -185,6 +185,7 @@ def tradeoff(
     axis: Axes | None = None,
     marked: Reals = (),
     neighbors: Relation = "add_remove",
+    thin: bool = True,
 ) -> Figure:
     """Draw the largest true-positive rate of any attack; thin: what (epsilon, delta) alone would allow.
 
@@ -198,9 +199,10 @@ def tradeoff(
     figure, axis = _panel(axis)
     fpr = np.geomspace(smallest, 1.0, 61)
     for (name, job), (color, dash) in zip(jobs.items(), cycle(STYLES)):
-        epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
         axis.plot(fpr, tpr_at_fpr(job, fpr, neighbors=neighbors), dash, color=color, linewidth=2.2, label=name)
-        axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
+        if thin:
+            epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
+            axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
         for at in np.atleast_1d(np.asarray(marked, dtype=np.float64)).tolist():
             found = float(tpr_at_fpr(job, at, neighbors=neighbors))
             axis.plot([at], [found], "o", color=color, markersize=4)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 import fastacct.dpsgd as dpsgd
+from fastacct.accountants.question import CurveOptions
 from fastacct.core.extras import import_extra
 from fastacct.core.inputs import Cells, Reals, as_cells, as_number
 from fastacct.core.version import __version__
@@ -106,7 +107,7 @@ def plan(
     columns: dict[str, Any] = {"batch_size": batch.astype(np.int64), "epochs": length}
     columns |= {"steps": known["steps"].astype(np.int64), "noise_multiplier": noise, "noise_on_mean": mean}
     columns["noise_on_average"] = mean / np.sqrt(np.maximum(known["steps"], 1.0))
-    options: Any = {name: value for name, value in run.items() if name in ("neighbors", "threads")}
+    options: CurveOptions = {"neighbors": run.get("neighbors", "add_remove"), "threads": run.get("threads")}
     columns["tpr_at_1_percent"] = np.asarray(tpr_at_fpr(whole, FPR, **options))
     if after is None and run.get("sampling", "poisson") == "poisson" and run.get("neighbors") != "replace_one":
         columns |= _slopes(goal, float(share), noise, known, options)
@@ -117,7 +118,9 @@ def plan(
     return table
 
 
-def _slopes(goal: float, delta: float, noise: Cells, known: dict[str, Cells], options: Any) -> dict[str, Cells]:
+def _slopes(
+    goal: float, delta: float, noise: Cells, known: dict[str, Cells], options: CurveOptions
+) -> dict[str, Cells]:
     """By how many percent the noise grows with one percent more of something else, at the same epsilon."""
     rate, steps = known["sample_rate"], known["steps"]
     is_usual = np.isfinite(noise) & (noise > 0.0)
