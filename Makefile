@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi') setup.py pyproject.toml
 
-.PHONY: help run test attack bench backends lint format types docs accuracy sanitize wheel clean
+.PHONY: help run test attack bench backends lint format types docs accuracy sanitize wheel aarch64 release-check clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -71,6 +71,18 @@ sanitize:  ## kernels under the address and undefined-behaviour sanitizers, in a
 wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
 	$(BIN)/python -m build --outdir dist .
 	bash tests/check_wheel.sh dist
+
+ZIG := ziglang==0.17.1
+ARM := qemu-user libc6-arm64-cross
+AS_ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)
+aarch64: $(STAMP)   ## the kernels on 64-bit Arm: cross-compiled, run under emulation, compared with this processor's
+	$(BIN)/python -m pip install --quiet $(ZIG)
+	command -v qemu-aarch64 && test -d /usr/aarch64-linux-gnu || \
+		{ $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $(ARM); }
+	$(BIN)/python -m tests.aarch64
+
+release-check: $(STAMP)   ## all of a release but the upload: versions, archives twice, the wheel's own tests, 64-bit Arm
+	.ci/release_check
 
 clean:     ## remove the environment and everything built
 	rm -rf $(VENV) .venv-sanitize .venv-backends build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
