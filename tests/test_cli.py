@@ -224,7 +224,7 @@ def test_bad_usage_is_exit_code_2(words):
 
 def test_every_command_has_help_with_an_example():
     assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve",
-            "show", "check-loader"} == COMMANDS.keys()  # fmt: skip
+            "show", "check-loader", "explore"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
         result = call(f"{name} --help")
         assert result.exit_code == 0

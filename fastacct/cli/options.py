@@ -151,6 +151,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "csv": _option("write every value to this .csv file", Path, "FILE"),
     "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),
     "overwrite": {"help": "replace existing files", "action": "store_true"},
+    "print_path": {"help": "print where the page is, and open no browser", "action": "store_true"},
     "quiet": {"help": "no progress bar", "action": "store_true"},
     "json": {"help": "print one JSON document", "action": "store_true"},
 }

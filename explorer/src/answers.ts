@@ -1,0 +1,104 @@
+// What the page asks of the kernels, one function a kind of question.
+
+import { EPSILON, type Kernel, LOG_DELTA, type Steps } from "./kernel";
+import { KERNEL_RELATION, rateOf, type Run, stepsOf } from "./run";
+
+export interface Answer {
+  run: Run;
+  steps: number;
+  lower: number;
+  upper: number;
+  status: number;
+  /** Largest true-positive rate at 1 % false positives: of the run, and of its (epsilon, delta) alone. */
+  tpr: number;
+  pairTpr: number;
+}
+
+export interface Curves {
+  run: Run;
+  epsilon: number;
+  curve: { epsilon: number; delta: number }[];
+  attack: { fpr: number; tpr: number; pair: number }[];
+  epochs: { epochs: number; epsilon: number }[];
+}
+
+export interface Grid {
+  run: Run;
+  batch: number[];
+  noise: number[];
+  /** Upper bounds of epsilon, row by row: one noise multiplier a row. */
+  epsilon: Float64Array;
+  ms: number;
+}
+
+export interface Wanted {
+  run: Run;
+  epsilon: number;
+  noise: number;
+}
+
+const between = (low: number, high: number, n: number): number[] =>
+  Array.from({ length: n }, (_, i) => low * (high / low) ** (i / (n - 1)));
+
+export const runSteps = (run: Run): Steps =>
+  [run.noise, rateOf(run), stepsOf(run.epochs, run.records, run.batch), KERNEL_RELATION[run.relation]] as const;
+
+export function answer(kernel: Kernel, run: Run): Answer {
+  const given = runSteps(run);
+  const found = kernel.read(given, EPSILON, [run.delta]);
+  const upper = found.upper[0] ?? Infinity;
+  const tpr = kernel.tpr(given, [0.01])[0] ?? 1;
+  const pairTpr = kernel.pairTpr(upper, run.delta, [0.01])[0] ?? 1;
+  return { run, steps: given[2], lower: found.lower[0] ?? 0, upper, status: found.status[0] ?? 3, tpr, pairTpr };
+}
+
+/** The end of an axis: 1, 2 or 5 times a power of 10. */
+export function niceEnd(x: number): number {
+  const power = 10 ** Math.floor(Math.log10(x));
+  return ([1, 2, 5].find((one) => one * power >= x) ?? 10) * power;
+}
+
+const CURVE_POINTS = 49;
+const FPR = between(1e-4, 0.99, 21);
+const EPOCHS = between(1, 1000, 19);
+
+export function curves(kernel: Kernel, run: Run): Curves {
+  const given = runSteps(run);
+  const [epsilon = Infinity, far = Infinity] = kernel.read(given, EPSILON, [run.delta, run.delta * 1e-3]).upper;
+  const end = niceEnd(Math.min(Math.max(far, 1e-3), 1e4));
+  const at = Array.from({ length: CURVE_POINTS }, (_, i) => (end * i) / (CURVE_POINTS - 1));
+  const logs = kernel.read(given, LOG_DELTA, at).upper;
+  const tpr = kernel.tpr(given, FPR);
+  const pair = kernel.pairTpr(epsilon, run.delta, FPR);
+  const steps = EPOCHS.map((epochs) => stepsOf(epochs, run.records, run.batch));
+  const same = (x: number): number[] => EPOCHS.map(() => x);
+  const spent = kernel.epsilon(same(given[0]), same(given[1]), steps, same(run.delta), given[3]).upper;
+  return {
+    run,
+    epsilon,
+    curve: at.map((one, i) => ({ epsilon: one, delta: Math.exp(logs[i] ?? 0) })),
+    attack: FPR.map((fpr, i) => ({ fpr, tpr: tpr[i] ?? 1, pair: pair[i] ?? 1 })),
+    epochs: EPOCHS.map((epochs, i) => ({ epochs, epsilon: spent[i] ?? Infinity })),
+  };
+}
+
+export const MAP_CELLS = 24;
+
+export function grid(kernel: Kernel, run: Run): Grid {
+  const begin = performance.now();
+  const most = Math.min(run.records, 65536);
+  const batch = between(Math.max(1, most / 4096), most, MAP_CELLS);
+  const noise = between(0.4, 10, MAP_CELLS);
+  const cells = noise.flatMap((one) => batch.map((size) => ({ ...run, noise: one, batch: size })));
+  const given = cells.map(runSteps);
+  const column = (i: 0 | 1 | 2): number[] => given.map((one) => one[i]);
+  const delta = cells.map(() => run.delta);
+  const found = kernel.epsilon(column(0), column(1), column(2), delta, KERNEL_RELATION[run.relation]);
+  return { run, batch, noise, epsilon: found.upper, ms: performance.now() - begin };
+}
+
+/** The noise multiplier for a target, rounded up to the digits that are shown. */
+export function wanted(kernel: Kernel, run: Run, epsilon: number): Wanted {
+  const [, rate, steps, relation] = runSteps(run);
+  return { run, epsilon, noise: kernel.noise(epsilon, run.delta, rate, steps, relation) };
+}
