@@ -58,7 +58,7 @@ export function niceEnd(x: number): number {
   return ([1, 2, 5].find((one) => one * power >= x) ?? 10) * power;
 }
 
-const CURVE_POINTS = 49;
+const CURVE_POINTS = 41;
 const FPR = between(1e-4, 0.99, 21);
 const EPOCHS = between(1, 1000, 19);
 

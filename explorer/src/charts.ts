@@ -48,6 +48,15 @@ const logAxis = (label: string, low: number, high: number): Plot.ScaleOptions =>
 
 type Drawn = (SVGSVGElement | HTMLElement) & Plot.Plot;
 
+/** A picture with one description: its parts are not described one by one. */
+function drawn(description: string, options: Plot.PlotOptions): Drawn {
+  const made = Plot.plot(options);
+  for (const part of made.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
+  made.setAttribute("role", "img");
+  made.setAttribute("aria-label", description);
+  return made;
+}
+
 /** Delta over epsilon. */
 export function drawCurve({ curve, epsilon, run }: Curves, size: Size): Drawn {
   const end = curve.at(-1)?.epsilon ?? 1;
@@ -55,9 +64,8 @@ export function drawCurve({ curve, epsilon, run }: Curves, size: Size): Drawn {
   const here = { epsilon, delta: run.delta };
   const shown = curve.filter((one) => one.delta >= low);
   const isRight = epsilon > 0.62 * end;
-  return Plot.plot({
+  return drawn(`Delta over epsilon; delta ${short(run.delta)} at epsilon ${above(epsilon)}`, {
     ...frame(size),
-    ariaLabel: "Curve of delta over epsilon",
     x: { domain: [0, end], label: "ε", labelArrow: "none", ticks: 5 },
     y: logAxis("δ at most", low, 1),
     grid: true,
@@ -83,9 +91,9 @@ export function drawAttack({ attack }: Curves, answer: Answer | undefined, size:
   const guess = [1e-4, 1].map((x) => ({ fpr: x, tpr: x }));
   const label = { x: "fpr", y: "tpr", ...HALO } as const;
   const ours = attack[16];
-  return Plot.plot({
+  const reached = answer ? percentAbove(answer.tpr) : "unknown";
+  return drawn(`Largest true-positive rate over the false-positive rate; ${reached} per cent at 1 per cent`, {
     ...frame(size),
-    ariaLabel: "Trade-off curve: largest true-positive rate over false-positive rate",
     x: logAxis("false-positive rate", 1e-4, 1),
     y: logAxis("true-positive rate at most", 1e-4, 1),
     grid: true,
@@ -112,9 +120,8 @@ export function drawEpochs({ epochs, epsilon, run }: Curves, size: Size): Drawn 
   const high = ceilDecade(Math.max(...shown.map((one) => one.epsilon), low * 10));
   const here = Number.isFinite(epsilon) && epsilon >= low ? [{ epochs: run.epochs, epsilon }] : [];
   const isRight = run.epochs > 60;
-  return Plot.plot({
+  return drawn(`Epsilon over epochs; ${above(epsilon)} at ${run.epochs}`, {
     ...frame(size),
-    ariaLabel: "Epsilon over epochs",
     x: logAxis("epochs", 1, 1000),
     y: logAxis(`ε at most, at δ = ${short(run.delta)}`, low, high),
     grid: true,
@@ -164,9 +171,8 @@ export function drawMap(grid: Grid, size: Size): Drawn {
     x1: x1 - half[0], x2: x2 + half[0], y1: y1 - half[1], y2: y2 + half[1],
   } as const;
   const ticks = (t: number): string => String(Number((10 ** t).toPrecision(5)));
-  return Plot.plot({
+  return drawn(`Epsilon over batch size and noise multiplier, with lines at ${LEVELS.join(", ")}`, {
     ...frame(size),
-    ariaLabel: "Map of epsilon over batch size and noise multiplier, with lines of equal epsilon",
     x: { domain: [x1, x2], label: "batch size", labelArrow: "none", tickFormat: ticks,
       ticks: ticksBetween(left, right, BATCHES) },
     y: { domain: [y1, y2], label: "noise multiplier", labelArrow: "none", tickFormat: ticks,
@@ -189,13 +195,15 @@ export function placeRun(map: Drawn, run: Run): void {
   if (!x || !y || !svg) return;
   const inside = ([a, b]: number[], value: number): boolean => value >= (a ?? 0) - 1e-9 && value <= (b ?? 0) + 1e-9;
   const [batch, noise] = [Math.log10(run.batch), Math.log10(run.noise)];
-  const old = svg.querySelector("circle.here");
-  const dot = old ?? document.createElementNS("http://www.w3.org/2000/svg", "circle");
   const seen = inside(x.domain as number[], batch) && inside(y.domain as number[], noise);
-  for (const [name, value] of Object.entries({
-    class: "here", r: 7, cx: x.apply(batch), cy: y.apply(noise), visibility: seen ? "visible" : "hidden",
-  })) dot.setAttribute(name, String(value));
-  if (!old) svg.append(dot);
+  for (const kind of ["edge", "here"]) {
+    const old = svg.querySelector(`circle.${kind}`);
+    const dot = old ?? document.createElementNS("http://www.w3.org/2000/svg", "circle");
+    const visibility = seen ? "visible" : "hidden";
+    const given = { class: kind, r: 7, cx: x.apply(batch), cy: y.apply(noise), visibility };
+    for (const [name, value] of Object.entries(given)) dot.setAttribute(name, String(value));
+    if (!old) svg.append(dot);
+  }
 }
 
 /** The run at a point of a map. */

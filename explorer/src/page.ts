@@ -12,6 +12,7 @@ import type { Reply } from "./worker";
 
 const SLIDER = 400;
 const REST_MS = 400;
+const MAP_REST_MS = 60;
 
 function element<T extends HTMLElement>(id: string): T {
   const found = document.getElementById(id);
@@ -27,6 +28,7 @@ let run: Run = fromHash(location.hash);
 let latest: { answer?: Answer; curves?: Curves; grid?: Grid } = {};
 let map: ReturnType<typeof drawMap> | undefined;
 let resting: ReturnType<typeof setTimeout> | undefined;
+let mapping: ReturnType<typeof setTimeout> | undefined;
 let isDrawing = false;
 
 const packed = Uint8Array.from(atob(element("kernels").textContent ?? ""), (one) => one.charCodeAt(0));
@@ -62,10 +64,12 @@ function showAnswer(answer: Answer): void {
   }, REST_MS);
 }
 
-function sizeOf(id: string): { width: number; height: number } {
-  const width = Math.max(260, Math.floor(element(id).clientWidth));
+/** All charts have one size; it is measured once, since a measure in each redraw costs a layout. */
+function measured(): { width: number; height: number } {
+  const width = Math.max(260, Math.floor(element("chart-curve").clientWidth));
   return { width, height: Math.round(Math.min(340, Math.max(240, width * 0.66))) };
 }
+let size = measured();
 
 function draw(): void {
   if (isDrawing) return;
@@ -74,15 +78,15 @@ function draw(): void {
     isDrawing = false;
     const { answer, curves, grid } = latest;
     if (curves) {
-      element("chart-curve").replaceChildren(drawCurve(curves, sizeOf("chart-curve")));
-      element("chart-attack").replaceChildren(drawAttack(curves, answer, sizeOf("chart-attack")));
-      element("chart-epochs").replaceChildren(drawEpochs(curves, sizeOf("chart-epochs")));
+      element("chart-curve").replaceChildren(drawCurve(curves, size));
+      element("chart-attack").replaceChildren(drawAttack(curves, answer, size));
+      element("chart-epochs").replaceChildren(drawEpochs(curves, size));
       document.body.dataset.redraws = String(Number(document.body.dataset.redraws ?? 0) + 1);
       latest.curves = undefined;
       kept = curves;
     }
     if (grid && !map) {
-      map = drawMap(grid, sizeOf("chart-map"));
+      map = drawMap(grid, size);
       element("chart-map").replaceChildren(map);
     }
     if (map) placeRun(map, run);
@@ -119,7 +123,10 @@ function change(given: Partial<Run>, but?: string): void {
   clients.answer.ask({ kind: "answer", ...question });
   clients.curves.ask({ kind: "curves", ...question });
   const moved = (["records", "epochs", "delta", "relation"] as const).some((name) => before[name] !== run[name]);
-  if (moved || !latest.grid) clients.grid.ask({ kind: "grid", ...question });
+  if (moved || !latest.grid) {
+    clearTimeout(mapping);
+    mapping = setTimeout(() => clients.grid.ask({ kind: "grid", run, epsilon: 0 }), latest.grid ? MAP_REST_MS : 0);
+  }
   if (map) placeRun(map, run);
 }
 
@@ -165,6 +172,7 @@ function listen(): void {
   });
   addEventListener("hashchange", () => change(fromHash(location.hash)));
   addEventListener("resize", () => {
+    size = measured();
     latest.curves ??= kept;
     map = undefined;
     draw();

@@ -4,7 +4,7 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { compiled } from "../build.mjs";
 
@@ -13,10 +13,9 @@ const [python, given, out] = process.argv.slice(2);
 const wasm = (name) => readFileSync(compiled(name, python));
 
 async function page() {
-  const outfile = join(HERE, "..", "made", "entry.mjs");
-  const define = { VERSION: '"test"' };
-  await build({ entryPoints: [join(HERE, "entry.ts")], bundle: true, format: "esm", target: "es2022", outfile, define });
-  const found = await import(pathToFileURL(outfile).href);
+  const options = { bundle: true, format: "esm", target: "es2022", write: false, define: { VERSION: '"test"' } };
+  const made = await build({ ...options, entryPoints: [join(HERE, "entry.ts")] });
+  const found = await import(`data:text/javascript;base64,${Buffer.from(made.outputFiles[0].text).toString("base64")}`);
   return { ...found, kernel: await found.Kernel.of(wasm("explorer")) };
 }
 
