@@ -59,7 +59,7 @@ export function niceEnd(x: number): number {
 }
 
 const CURVE_POINTS = 41;
-const FPR = between(1e-4, 0.99, 21);
+const FPR = [...Array.from({ length: 20 }, (_, i) => Number((10 ** (i / 5 - 4)).toPrecision(4))), 0.99]; // with 0.01
 const EPOCHS = between(1, 1000, 19);
 
 export function curves(kernel: Kernel, run: Run): Curves {

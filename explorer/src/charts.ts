@@ -1,7 +1,7 @@
 // The charts, drawn by Observable Plot; colours are of style.css, so that they follow the theme.
 
 import * as Plot from "@observablehq/plot";
-import type { Answer, Curves, Grid } from "./answers";
+import type { Curves, Grid } from "./answers";
 import { above, percentAbove } from "./decimal";
 import { type Run, short } from "./run";
 
@@ -63,7 +63,7 @@ export function drawCurve({ curve, epsilon, run }: Curves, size: Size): Drawn {
   const low = Math.max(floorDecade(run.delta * 1e-3), 1e-300);
   const here = { epsilon, delta: run.delta };
   const shown = curve.filter((one) => one.delta >= low);
-  const isRight = epsilon > 0.62 * end;
+  const isRight = (epsilon / end) * (size.width - 70) + 160 > size.width - 60;
   return drawn(`Delta over epsilon; delta ${short(run.delta)} at epsilon ${above(epsilon)}`, {
     ...frame(size),
     x: { domain: [0, end], label: "ε", labelArrow: "none", ticks: 5 },
@@ -85,13 +85,13 @@ export function drawCurve({ curve, epsilon, run }: Curves, size: Size): Drawn {
 }
 
 /** The largest true-positive rate over the false-positive rate. */
-export function drawAttack({ attack }: Curves, answer: Answer | undefined, size: Size): Drawn {
-  const here = answer ? [{ fpr: 0.01, tpr: answer.tpr }] : [];
+export function drawAttack({ attack }: Curves, size: Size): Drawn {
+  const here = attack.filter((one) => one.fpr === 0.01);
   const last = attack[3];
   const guess = [1e-4, 1].map((x) => ({ fpr: x, tpr: x }));
   const label = { x: "fpr", y: "tpr", ...HALO } as const;
   const ours = attack[16];
-  const reached = answer ? percentAbove(answer.tpr) : "unknown";
+  const reached = percentAbove(here[0]?.tpr ?? 1);
   return drawn(`Largest true-positive rate over the false-positive rate; ${reached} per cent at 1 per cent`, {
     ...frame(size),
     x: logAxis("false-positive rate", 1e-4, 1),
@@ -107,7 +107,7 @@ export function drawAttack({ attack }: Curves, answer: Answer | undefined, size:
       Plot.text(last ? [{ fpr: last.fpr, tpr: last.pair }] : [], {
         ...label, text: () => "(ε, δ) alone", textAnchor: "start", dx: -22, dy: last && last.pair > 0.4 ? 12 : -14,
       }),
-      Plot.text(ours ? [ours] : [], { ...label, text: () => "this run", textAnchor: "start", dx: 4, dy: 14 }),
+      Plot.text(ours ? [ours] : [], { ...label, text: () => "this run", textAnchor: "end", dx: -4, dy: ours && ours.tpr > 0.5 ? 18 : -9 }),
       Plot.text(here, { ...label, text: (d) => `${percentAbove(d.tpr)} %`, textAnchor: "start", dx: 8, dy: 14 }),
     ],
   });
@@ -136,10 +136,10 @@ export function drawEpochs({ epochs, epsilon, run }: Curves, size: Size): Drawn 
   });
 }
 
-/** Where the line of a level is labelled: its crossing in the first column, from the right, that has one inside. */
+/** Where the line of a level is labelled: its crossing in the first column, from a place on the right, that has one. */
 function labelOf({ batch, noise, epsilon }: Grid, level: number): { x: number; y: number; level: number }[] {
   const columns = batch.length;
-  for (let i = Math.round(0.8 * columns); i > 1; i--) {
+  for (let i = Math.round((0.62 + 0.06 * LEVELS.indexOf(level)) * columns); i > 1; i--) {
     for (let j = 2; j < noise.length - 1; j++) {
       const [low, high] = [epsilon[(j - 1) * columns + i] ?? 0, epsilon[j * columns + i] ?? 0];
       if (low > level && high <= level) {
@@ -182,7 +182,7 @@ export function drawMap(grid: Grid, size: Size): Drawn {
       Plot.frame({ fill: BANDS[0], stroke: "none" }),
       Plot.contour(values, { ...place, thresholds: logs, fill: Plot.identity, stroke: "#fff", strokeWidth: 1.2 }),
       Plot.text(LEVELS.flatMap((level) => labelOf(grid, level)), {
-        x: "x", y: "y", text: (d) => `ε = ${d.level}`, fill: "#fff", stroke: "#111", strokeWidth: 4, fontWeight: 600,
+        x: "x", y: "y", text: (d) => `ε=${d.level}`, fill: "#fff", stroke: "#1b1f24", strokeWidth: 3,
       }),
     ],
   });

@@ -76,10 +76,10 @@ function draw(): void {
   isDrawing = true;
   requestAnimationFrame(() => {
     isDrawing = false;
-    const { answer, curves, grid } = latest;
+    const { curves, grid } = latest;
     if (curves) {
       element("chart-curve").replaceChildren(drawCurve(curves, size));
-      element("chart-attack").replaceChildren(drawAttack(curves, answer, size));
+      element("chart-attack").replaceChildren(drawAttack(curves, size));
       element("chart-epochs").replaceChildren(drawEpochs(curves, size));
       document.body.dataset.redraws = String(Number(document.body.dataset.redraws ?? 0) + 1);
       latest.curves = undefined;

@@ -5,8 +5,8 @@ import { above, below, percentAbove } from "./decimal";
 import { RELATION_WORDS, type Run, short } from "./run";
 
 const STATUS = [
-  "certified, tight: the two ends are within 1e-6 of each other",
-  "certified, but the interval is wide",
+  "certified, both ends within 1e-6",
+  "certified, but the interval is wide: the Python library may know more",
   "no finite epsilon is certified",
   "a number is out of range",
   "not enough memory",
