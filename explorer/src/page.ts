@@ -40,10 +40,12 @@ function take(reply: Reply): void {
   if (reply.kind === "wanted") return takeNoise(reply.found.epsilon, reply.found.noise);
   latest = { ...latest, [reply.kind]: reply.found };
   if (reply.kind === "answer") showAnswer(reply.found);
-  if (reply.kind === "grid") say("map-time", `${Math.round(reply.found.ms)} ms`);
+  if (reply.kind === "grid") say("map-time", mapWords(reply.found));
   if (reply.kind === "grid") map = undefined;
   draw();
 }
+
+const mapWords = ({ batch, ms }: Grid): string => `${Math.round(ms)} ms at ${batch.length} by ${batch.length} points`;
 
 function showAnswer(answer: Answer): void {
   const { run: of, upper, status, tpr, pairTpr, steps } = answer;

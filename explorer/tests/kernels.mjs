@@ -67,7 +67,7 @@ const QUESTIONS = {
   },
   curves: async (runs) => {
     const { kernel, curves, grid } = await page();
-    return runs.map((run) => ({ ...curves(kernel, run), map: texts(grid(kernel, run).epsilon) }));
+    return runs.map((run) => ({ ...curves(kernel, run), map: texts(grid(kernel, run, Infinity).epsilon) }));
   },
   runs: async (runs) => {
     const { rateOf, stepsOf, pythonLine, asHash, fromHash } = await page();
