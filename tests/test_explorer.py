@@ -303,11 +303,12 @@ def test_curves_and_map_are_python_s(ask):
     epochs = np.array([[one["epochs"], one["epsilon"]] for one in found["epochs"]])
     given = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "delta": 1e-5}
     np.testing.assert_allclose(epochs[:, 1], fa.dpsgd.epsilon(**given, epochs=epochs[:, 0]), rtol=1e-11)
-    batch, noise = np.geomspace(50_000 / 4096, 50_000, 25), np.geomspace(0.4, 10, 25)
-    rate = batch.clip(max=50_000) / 50_000
-    given = {"sample_rate": rate, "steps": np.ceil(30 / rate * (1 - 1e-14)), "delta": 1e-5}
-    whole = fa.dpsgd.epsilon(noise_multiplier=noise[:, None], **given)
-    np.testing.assert_allclose(np.array(list(map(number, found["map"]))).reshape(25, 25), whole, rtol=1e-9)
+    batch, noise = (np.array(found["map"][name]) for name in ("batch", "noise"))
+    assert batch.size == noise.size == 25
+    given = {"sample_rate": [rate_of_batch(one, 50_000) for one in batch], "delta": 1e-5}
+    steps = [steps_of_epochs(30, one, 50_000) for one in batch]
+    whole = fa.dpsgd.epsilon(noise_multiplier=noise[:, None], steps=steps, **given)
+    np.testing.assert_allclose(np.array(list(map(number, found["map"]["epsilon"]))).reshape(25, 25), whole, rtol=1e-11)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

@@ -98,24 +98,31 @@ const MAP_CELLS = 25;
 const MAP_STRIDES = [4, 2, 1];
 const MAP_MS = 350;
 
-/** Epsilon over batch size and noise, on the finest of three lattices that is done in time. */
-export function grid(kernel: Kernel, run: Run, limit = MAP_MS): Grid {
+/**
+ * Epsilon over batch size and noise: the finest of three lattices that is done in time, then the finest of all.
+ * Undefined after each row, so that a worker can look for a newer question.
+ */
+export function* grids(kernel: Kernel, run: Run, limit = MAP_MS): Generator<Grid | undefined> {
   const begin = performance.now();
   const most = Math.min(run.records, 65536);
   const batch = between(Math.max(1, most / 4096), most, MAP_CELLS);
   const noise = between(0.4, 10, MAP_CELLS);
   const columns = batch.map((size) => runSteps({ ...run, batch: size }));
   const known = new Float64Array(MAP_CELLS * MAP_CELLS).fill(NaN);
-  let done = MAP_STRIDES[0] ?? 1;
+  let done = 0;
+  let isShown = false;
   for (const stride of MAP_STRIDES) {
     for (let row = 0; row < MAP_CELLS; row += stride) {
-      const isLate = stride < 4 && performance.now() - begin > limit;
-      if (isLate) return picked(run, batch, noise, known, done, begin);
+      if (done && !isShown && performance.now() - begin > limit) {
+        isShown = true;
+        yield picked(run, batch, noise, known, done, begin);
+      }
       fillRow(kernel, run, row, noise[row] ?? 1, columns, known, stride);
+      yield undefined;
     }
     done = stride;
   }
-  return picked(run, batch, noise, known, done, begin);
+  yield picked(run, batch, noise, known, done, begin);
 }
 
 /** The cells of a row that are of a lattice and not known yet. */

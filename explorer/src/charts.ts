@@ -103,7 +103,7 @@ export function drawAttack({ attack }: Curves, size: Size): Drawn {
       Plot.line(attack, { x: "fpr", y: "tpr", stroke: "var(--run)", strokeWidth: 2.5 }),
       Plot.ruleX(here, { x: "fpr", y1: 1e-4, y2: "tpr", stroke: "var(--quiet)" }),
       Plot.dot(here, { x: "fpr", y: "tpr", r: 5, fill: "var(--run)", stroke: "var(--paper)" }),
-      Plot.text([{ fpr: 0.0006, tpr: 0.0006 }], { ...label, text: () => "guessing", textAnchor: "start", dx: 8, dy: 8 }),
+      Plot.text([{ fpr: 0.0006, tpr: 0.0006 }], { ...label, text: () => "guessing", textAnchor: "start", dx: 8, dy: 10 }),
       Plot.text(last ? [{ fpr: last.fpr, tpr: last.pair }] : [], {
         ...label, text: () => "(ε, δ) alone", textAnchor: "start", dx: -22, dy: last && last.pair > 0.4 ? 12 : -14,
       }),
@@ -139,7 +139,7 @@ export function drawEpochs({ epochs, epsilon, run }: Curves, size: Size): Drawn 
 /** Where the line of a level is labelled: its crossing in the first column, from a place on the right, that has one. */
 function labelOf({ batch, noise, epsilon }: Grid, level: number): { x: number; y: number; level: number }[] {
   const columns = batch.length;
-  for (let i = Math.round((0.62 + 0.06 * LEVELS.indexOf(level)) * columns); i > 1; i--) {
+  for (let i = Math.round((0.4 + 0.1 * LEVELS.indexOf(level)) * columns); i > 1; i--) {
     for (let j = 2; j < noise.length - 1; j++) {
       const [low, high] = [epsilon[(j - 1) * columns + i] ?? 0, epsilon[j * columns + i] ?? 0];
       if (low > level && high <= level) {
@@ -182,7 +182,7 @@ export function drawMap(grid: Grid, size: Size): Drawn {
       Plot.frame({ fill: BANDS[0], stroke: "none" }),
       Plot.contour(values, { ...place, thresholds: logs, fill: Plot.identity, stroke: "#fff", strokeWidth: 1.2 }),
       Plot.text(LEVELS.flatMap((level) => labelOf(grid, level)), {
-        x: "x", y: "y", text: (d) => `ε=${d.level}`, fill: "#fff", stroke: "#1b1f24", strokeWidth: 3,
+        x: "x", y: "y", text: (d) => `${size.width < 420 ? "" : "ε="}${d.level}`, fill: "#fff", stroke: "#1b1f24", strokeWidth: 3,
       }),
     ],
   });

@@ -20,8 +20,9 @@ export class Client {
     };
   }
 
+  /** Maps give way to a newer question by themselves. */
   ask(question: Question): void {
-    if (this.busy) {
+    if (this.busy && question.kind !== "grid") {
       this.next.set(question.kind, question);
       return;
     }

@@ -26,6 +26,7 @@ const say = (id: string, text: string): void => {
 
 let run: Run = fromHash(location.hash);
 let latest: { answer?: Answer; curves?: Curves; grid?: Grid } = {};
+let mapped = "";
 let map: ReturnType<typeof drawMap> | undefined;
 let resting: ReturnType<typeof setTimeout> | undefined;
 let mapping: ReturnType<typeof setTimeout> | undefined;
@@ -40,8 +41,13 @@ function take(reply: Reply): void {
   if (reply.kind === "wanted") return takeNoise(reply.found.epsilon, reply.found.noise);
   latest = { ...latest, [reply.kind]: reply.found };
   if (reply.kind === "answer") showAnswer(reply.found);
-  if (reply.kind === "grid") say("map-time", mapWords(reply.found));
-  if (reply.kind === "grid") map = undefined;
+  if (reply.kind === "grid") {
+    say("map-time", mapWords(reply.found));
+    const of = asHash(reply.found.run);
+    if (of !== mapped) document.body.dataset.map = String(Math.round(reply.found.ms)); // of the first that was drawn
+    mapped = of;
+    map = undefined;
+  }
   draw();
 }
 

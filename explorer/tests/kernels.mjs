@@ -66,8 +66,11 @@ const QUESTIONS = {
     });
   },
   curves: async (runs) => {
-    const { kernel, curves, grid } = await page();
-    return runs.map((run) => ({ ...curves(kernel, run), map: texts(grid(kernel, run, Infinity).epsilon) }));
+    const { kernel, curves, grids } = await page();
+    return runs.map((run) => {
+      const map = [...grids(kernel, run, Infinity)].at(-1);
+      return { ...curves(kernel, run), map: { ...map, epsilon: texts(map.epsilon) } };
+    });
   },
   runs: async (runs) => {
     const { rateOf, stepsOf, pythonLine, asHash, fromHash } = await page();
