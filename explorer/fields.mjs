@@ -12,7 +12,7 @@ const field = ([name, label, hint]) => `
       <div class="field">
         <label for="${name}">${label}</label>
         <input id="${name}" type="number" step="any" autocomplete="off" aria-describedby="${name}-hint ${name}-error">
-        <input id="${name}-slider" type="range" min="0" max="400" step="1" autocomplete="off" aria-label="${label}, slider">
+        <input id="${name}-slider" type="range" min="0" max="400" autocomplete="off" aria-label="${label}, slider">
         <span class="hint" id="${name}-hint">${hint}</span>
         <span class="error" id="${name}-error" role="alert"></span>
       </div>`;

@@ -354,20 +354,11 @@ def test_links_hold_the_state(seen):
     assert seen["link"]["hash"].startswith("#noise=")
 
 
-def test_a_number_out_of_range_is_named_and_not_computed(seen):
+def test_fields_and_buttons_do_what_they_say(seen):
     assert seen["wrong"] == {"invalid": "true", "error": "A number from 0.3 to 20.", "changed": False}
-
-
-def test_noise_for_a_target_is_taken(seen):
     assert seen["target"]["noise"] == "1.04076"
     assert float(seen["target"]["epsilon"]) <= 3.0
-
-
-def test_what_is_copied_is_what_is_shown(seen):
     assert seen["copied"] == seen["states"][-1]["python"] or seen["selected"]
-
-
-def test_the_live_region_says_the_answer(seen):
     assert seen["live"].startswith("Epsilon at most ")
 
 

@@ -71,7 +71,8 @@ export function niceEnd(x: number): number {
 }
 
 const CURVE_POINTS = 41;
-const FPR = [...Array.from({ length: 20 }, (_, i) => Number((10 ** (i / 5 - 4)).toPrecision(4))), 0.99]; // with 0.01
+/** Five a decade, 0.01 among them. */
+const FPR = [...Array.from({ length: 20 }, (_, i) => Number((10 ** (i / 5 - 4)).toPrecision(4))), 0.99];
 const EPOCHS = between(1, 1000, 19);
 
 export function curves(kernel: Kernel, run: Run): Curves {
@@ -140,8 +141,7 @@ function fillRow(
 
 function picked(run: Run, batch: number[], noise: number[], known: Float64Array, stride: number, begin: number): Grid {
   const every = (_: unknown, i: number): boolean => i % stride === 0;
-  const isIn = (_: unknown, i: number): boolean => i % MAP_CELLS % stride === 0 && Math.floor(i / MAP_CELLS) % stride === 0;
-  const epsilon = known.filter(isIn);
+  const epsilon = known.filter((_, i) => every(_, i % MAP_CELLS) && every(_, Math.floor(i / MAP_CELLS)));
   return { run, batch: batch.filter(every), noise: noise.filter(every), epsilon, ms: performance.now() - begin };
 }
 

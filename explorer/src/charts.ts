@@ -103,11 +103,13 @@ export function drawAttack({ attack }: Curves, size: Size): Drawn {
       Plot.line(attack, { x: "fpr", y: "tpr", stroke: "var(--run)", strokeWidth: 2.5 }),
       Plot.ruleX(here, { x: "fpr", y1: 1e-4, y2: "tpr", stroke: "var(--quiet)" }),
       Plot.dot(here, { x: "fpr", y: "tpr", r: 5, fill: "var(--run)", stroke: "var(--paper)" }),
-      Plot.text([{ fpr: 0.0006, tpr: 0.0006 }], { ...label, text: () => "guessing", textAnchor: "start", dx: 8, dy: 10 }),
+      Plot.text([{ fpr: 6e-4, tpr: 6e-4 }], { ...label, text: () => "guessing", textAnchor: "start", dx: 8, dy: 10 }),
       Plot.text(last ? [{ fpr: last.fpr, tpr: last.pair }] : [], {
         ...label, text: () => "(ε, δ) alone", textAnchor: "start", dx: -22, dy: last && last.pair > 0.4 ? 12 : -14,
       }),
-      Plot.text(ours ? [ours] : [], { ...label, text: () => "this run", textAnchor: "end", dx: -4, dy: ours && ours.tpr > 0.5 ? 18 : -9 }),
+      Plot.text(ours ? [ours] : [], {
+        ...label, text: () => "this run", textAnchor: "end", dx: -4, dy: ours && ours.tpr > 0.5 ? 18 : -9,
+      }),
       Plot.text(here, { ...label, text: (d) => `${percentAbove(d.tpr)} %`, textAnchor: "start", dx: 8, dy: 14 }),
     ],
   });
@@ -165,7 +167,8 @@ export function drawMap(grid: Grid, size: Size): Drawn {
   const [x1, x2, y1, y2] = [Math.log10(left), Math.log10(right), Math.log10(low), Math.log10(high)];
   const values = Float64Array.from(epsilon, (one) => Math.log(Math.min(Math.max(one, FLOOR), 1e9)));
   const logs = LEVELS.map(Math.log);
-  const half = [(x2 - x1) / (2 * batch.length - 2), (y2 - y1) / (2 * noise.length - 2)] as const; // values are at centres
+  // values are at the centres of their cells
+  const half = [(x2 - x1) / (2 * batch.length - 2), (y2 - y1) / (2 * noise.length - 2)] as const;
   const place = {
     width: batch.length, height: noise.length, clip: true,
     x1: x1 - half[0], x2: x2 + half[0], y1: y1 - half[1], y2: y2 + half[1],
@@ -182,7 +185,8 @@ export function drawMap(grid: Grid, size: Size): Drawn {
       Plot.frame({ fill: BANDS[0], stroke: "none" }),
       Plot.contour(values, { ...place, thresholds: logs, fill: Plot.identity, stroke: "#fff", strokeWidth: 1.2 }),
       Plot.text(LEVELS.flatMap((level) => labelOf(grid, level)), {
-        x: "x", y: "y", text: (d) => `${size.width < 420 ? "" : "ε="}${d.level}`, fill: "#fff", stroke: "#1b1f24", strokeWidth: 3,
+        x: "x", y: "y", text: (d) => `${size.width < 420 ? "" : "ε="}${d.level}`,
+        fill: "#fff", stroke: "#1b1f24", strokeWidth: 3,
       }),
     ],
   });

@@ -12,7 +12,9 @@ interface Exports {
     n: number, noise: number, rate: number, steps: number, delta: number, relation: number,
     lower: number, upper: number, status: number,
   ): number;
-  explorer_tpr(noise: number, rate: number, steps: number, relation: number, n: number, fpr: number, tpr: number): number;
+  explorer_tpr(
+    noise: number, rate: number, steps: number, relation: number, n: number, fpr: number, tpr: number,
+  ): number;
   explorer_pair_tpr(epsilon: number, delta: number, n: number, fpr: number, tpr: number): void;
   explorer_noise(epsilon: number, delta: number, rate: number, steps: number, relation: number): number;
 }

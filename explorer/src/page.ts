@@ -118,8 +118,9 @@ function showFields(but?: string): void {
 
 function mark(name: Name, isGood: boolean): void {
   input(name).setAttribute("aria-invalid", String(!isGood));
-  const { min, whole } = RANGES[name];
-  say(`${name}-error`, isGood ? "" : `${whole ? "A whole number" : "A number"} from ${short(min)} to ${short(largest(name, run))}.`);
+  const kind = RANGES[name].whole ? "A whole number" : "A number";
+  const allowed = `${kind} from ${short(RANGES[name].min)} to ${short(largest(name, run))}.`;
+  say(`${name}-error`, isGood ? "" : allowed);
 }
 
 function change(given: Partial<Run>, but?: string): void {

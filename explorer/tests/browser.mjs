@@ -24,7 +24,7 @@ const seen = { complaints: [], requests: [], pages: 0, states: [], maps: [], red
 async function opened(size, colorScheme, hash = "") {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme, offline: true });
   const page = await context.newPage();
-  page.on("console", (one) => ["error", "warning"].includes(one.type()) && seen.complaints.push(one.text()));
+  page.on("console", (one) => /error|warning/.test(one.type()) && seen.complaints.push(one.text()));
   page.on("pageerror", (one) => seen.complaints.push(one.message));
   page.on("request", (one) => seen.requests.push(one.url()));
   seen.pages++;
@@ -164,8 +164,8 @@ for (const scheme of ["light", "dark"]) {
   for (const size of Object.keys(SIZES)) {
     const one = await opened(size, scheme);
     await one.screenshot({ path: join(folder, `${size}-${scheme}.png`), fullPage: true });
-    const { width } = SIZES[size];
-    if ((await one.evaluate(() => document.documentElement.scrollWidth)) > width) seen.sideways.push(`${size} ${scheme}`);
+    const width = await one.evaluate(() => document.documentElement.scrollWidth);
+    if (width > SIZES[size].width) seen.sideways.push(`${size} ${scheme}`);
     seen.violations[scheme] = [...(seen.violations[scheme] ?? []), ...(await violations(one))];
     if (scheme === "light" && size === "desktop")
       for (let i = 0; i < 12 && !(Math.max(...seen.redraws.slice(2)) >= 30); i++) // others may use the machine, too

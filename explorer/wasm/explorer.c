@@ -1,7 +1,7 @@
 /* explorer.c -- what the page asks of the kernels, compiled to WebAssembly by build.mjs.
  *
- * Every function returns a fastacct_status.  From FASTACCT_BAD_INPUT on the answers are the safe side.  Upper bounds are
- * never below the truth, lower ones never above it, as in fastacct.h; the error of libm here is measured by libm.c.
+ * Functions return a fastacct_status.  From FASTACCT_BAD_INPUT on the answers are the safe side.  Upper bounds are never
+ * below the truth, lower ones never above it, as in fastacct.h; the error of libm here is measured by libm.c.
  */
 #include "fastacct.c"
 
@@ -76,8 +76,11 @@ static int64_t explorer_sampled(const explorer_ask *ask, const fa_question *ques
 {
     double noise = ask->relation == EXPLORER_REPLACE_ONE ? 0.5 * ask->noise : ask->noise;
     double *column = malloc(3 * ask->n * sizeof(double));
-    fa_cells in = {
-        .n = (int64_t)ask->n, .sigma = column, .q = column + ask->n, .steps = column + 2 * ask->n, .target = ask->target};
+    fa_cells in = {.n = (int64_t)ask->n,
+                   .sigma = column,
+                   .q = column + ask->n,
+                   .steps = column + 2 * ask->n,
+                   .target = ask->target};
     int64_t done;
     size_t i;
     if (!column)

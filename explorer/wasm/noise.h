@@ -13,8 +13,8 @@ static int explorer_meets(double noise, double rate, double steps, double delta,
     return found < FASTACCT_BAD_INPUT && upper <= epsilon;
 }
 
-/* The noise multiplier, at which the upper bound of epsilon is at most the target; infinite where there is none.  Where a
- * record is replaced it is searched between that of add_remove and a little more than twice that. */
+/* The noise multiplier at which the upper bound of epsilon is at most the target; infinite where there is none.  Where
+ * a record is replaced it is searched from that of add_remove on. */
 EXPORT(explorer_noise)
 double explorer_noise(double epsilon, double delta, double rate, double steps, int relation)
 {
