@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, jobs, sweeps
 from fastacct.cli.answers import Answer
+from fastacct.cli.explore import explore
 from fastacct.cli.options import COMMON, GROUPS, OPTIONS, flags, in_options
 from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
@@ -112,6 +113,11 @@ COMMANDS: Final = {
         "Which sampler a data loader is, and which call proves a number for it.",
         commands.check_loader, (), ("loader", "setting"),
         "torch.utils.data.DataLoader --setting shuffle=True",
+    ),
+    "explore": Command(
+        "A page for the browser: epsilon, trade-off curves and a map of a run, live, without a server.",
+        explore, (), ("print_path",),
+        "--print-path",
     ),
     "sweep": Command(
         "Every combination of the axes in a TOML file: a file of results, and a picture.",

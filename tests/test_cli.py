@@ -232,7 +232,8 @@ BY_WORD = ("sweep", "show", "check-loader", "budget", "completion", "conformance
 
 def test_every_command_has_help_with_an_example():
     assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack",
-            "check-loader", "plan", "report", "budget", "conformance", "completion"} == COMMANDS.keys()  # fmt: skip
+            "check-loader", "plan", "report", "budget", "conformance", "completion",
+            "explore"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
         result = call(f"{name} --help")
         assert result.exit_code == 0

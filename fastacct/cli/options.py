@@ -156,6 +156,7 @@ OPTIONS: Final[dict[str, Keywords]] = {
     "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),
     "overwrite": {"help": "replace existing files", "action": "store_true"},
     "quiet": {"help": "no progress bar, no table", "action": "store_true"},
+    "print_path": {"help": "print where the page is, and open no browser", "action": "store_true"},
     "job": _option("TOML or JSON file of [[release]] tables, in place of a run", Path, "FILE"),
     "after": _option("TOML or JSON file of what has been released already", Path, "FILE"),
     "fpr": _option("false-positive rates; 0.001,0.01", numbers, default=[0.001, 0.01]),
