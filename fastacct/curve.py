@@ -33,7 +33,14 @@ SMALLEST_DELTA: Final = 1e-300
 
 
 class Run(NamedTuple):
-    """A run of DP-SGD in plain numbers."""
+    """A run of DP-SGD in plain numbers.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.curve.Run(noise_multiplier=1.0, sample_rate=0.01, steps=1000).steps
+    1000
+    """
 
     noise_multiplier: float
     sample_rate: float
@@ -54,7 +61,15 @@ def _html(curve: PrivacyCurve | TradeoffCurve) -> str:
 
 
 class PrivacyCurve(Compared):
-    """delta(epsilon) of one direction, as natural logarithms: deltas may be far below the smallest double."""
+    """delta(epsilon) of one direction, as natural logarithms: deltas may be far below the smallest double.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> curve = fa.curve.privacy_curve(fa.curve.Run(1.0, 0.01, 1000), points=5)
+    >>> curve.epsilon[0], curve.log_delta_upper[0].round(4)
+    (np.float64(0.0), np.float64(-1.8262))
+    """
 
     run: Run
     direction: Direction
@@ -75,7 +90,15 @@ class PrivacyCurve(Compared):
 
 
 class TradeoffCurve(Compared):
-    """Certified bounds of the errors of the best attack: false negatives, and true positives, at false positives."""
+    """Certified bounds of the errors of the best attack: false negatives, and true positives, at false positives.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> curve = fa.curve.tradeoff_curve(fa.curve.Run(1.0, 0.01, 1000))
+    >>> bool((curve.tpr_lower <= curve.tpr_upper).all())
+    True
+    """
 
     run: Run
     neighbors: Relation
@@ -94,7 +117,15 @@ class TradeoffCurve(Compared):
 
 
 class AccuracyCurve(Compared):
-    """Epsilon and error of a mechanism over its noise."""
+    """Epsilon and error of a mechanism over its noise.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> curve = fa.curve.accuracy_curve(fa.Laplace, [1.0, 2.0], delta=0.0)
+    >>> curve.epsilon.round(6)
+    array([1. , 0.5])
+    """
 
     noise: Cells
     error: Cells
@@ -207,7 +238,14 @@ def accuracy_curve(
 def write_csv(
     curves: Sequence[PrivacyCurve | TradeoffCurve], path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:
-    """Write curves as a table, one row per point; whole or not at all. An existing file is kept unless `overwrite`."""
+    """Write curves as a table, one row per point; whole or not at all. An existing file is kept unless `overwrite`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> curves = [fa.curve.privacy_curve(fa.curve.Run(1.0, 0.01, 1000))]
+    >>> fa.curve.write_csv(curves, "curve.csv")  # doctest: +SKIP
+    """
     rows = [{**curve.run._asdict(), **point} for curve in curves for point in curve.points()]
     target = Path(path)
     with atomic_output(target, overwrite=overwrite) as temporary, temporary.open("w", newline="") as file:

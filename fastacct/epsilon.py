@@ -66,7 +66,14 @@ def epsilon(
 
 
 def epsilon_lower(job: Job, *, delta: Reals, **options: Unpack[Options]) -> float | Floats:
-    """Epsilon that no analysis at `delta` can go below: a certified lower bound, or 0; arguments as in `epsilon`."""
+    """Epsilon that no analysis at `delta` can go below: a certified lower bound, or 0; arguments as in `epsilon`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon_lower(fa.Gaussian(1.0), delta=1e-6), 6)
+    4.886554
+    """
     return unwrap(answer("epsilon", job, delta, **options).lower)
 
 
@@ -96,12 +103,26 @@ def delta(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Fl
 
 
 def delta_lower(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> float | Floats:
-    """Delta that no analysis at `epsilon` can go below: a certified lower bound, or 0; arguments as in `delta`."""
+    """Delta that no analysis at `epsilon` can go below: a certified lower bound, or 0; arguments as in `delta`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.delta_lower(fa.Gaussian(1.0), epsilon=1.0), 6)
+    0.126937
+    """
     return unwrap(answer("delta", job, epsilon, **options).lower)
 
 
 def delta_bounds(job: Job, *, epsilon: Reals, **options: Unpack[Options]) -> Bounds:
-    """Certified lower and upper bounds of delta, and a status.  Arguments and errors as in `delta`."""
+    """Certified lower and upper bounds of delta, and a status.  Arguments and errors as in `delta`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.delta_bounds(fa.Gaussian(1.0), epsilon=1.0).upper, 6)
+    0.126937
+    """
     return plain_bounds(answer("delta", job, epsilon, **options))
 
 
@@ -134,7 +155,14 @@ def rdp(job: Job, orders: Reals, *, neighbors: Relation = "add_remove", threads:
 
 
 def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Bounds:
-    """Certified bounds of the Rényi divergence of Gaussians and their mixtures, and a status.  As `rdp`."""
+    """Certified bounds of the Rényi divergence of Gaussians and their mixtures, and a status.  As `rdp`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.rdp_bounds(fa.Gaussian(1.0), orders=8.0).lower, 6)
+    4.0
+    """
     return plain_bounds(renyi(job, orders, **options))
 
 

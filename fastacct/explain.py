@@ -21,7 +21,15 @@ __all__ = ["Explanation", "explain"]
 
 
 class Explanation(Compared):
-    """The answer to one question, and what every reader said; `str` of it is the report."""
+    """The answer to one question, and what every reader said; `str` of it is the report.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> why = fa.explain(fa.Laplace(2.0) * 5, delta=1e-6)
+    >>> why.status, round(why.upper, 4), len(why.readers) > 1
+    ('TIGHT', 2.5, True)
+    """
 
     question: str
     lower: float

@@ -45,7 +45,15 @@ _Function = Callable[[Cells], tuple[Cells, Cells]]
 
 
 class GaussianFit(NamedTuple):
-    """A certified Gaussian below a job's trade-off curve (floats, or arrays over the cells of the job)."""
+    """A certified Gaussian below a job's trade-off curve (floats, or arrays over the cells of the job).
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fit = fa.gdp(fa.Gaussian(2.0) * 4)
+    >>> round(fit.mu, 4), fit.mu_lower <= fit.mu
+    (1.0, True)
+    """
 
     mu: float | Floats
     """The job is mu-GDP wherever its delta is at least the floor."""

@@ -47,7 +47,15 @@ _CELLS_PER_TASK: Final = 8
 
 
 class EpsilonGradient(NamedTuple):
-    """Derivatives of epsilon at fixed delta; floats or float64 arrays."""
+    """Derivatives of epsilon at fixed delta; floats or float64 arrays.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> slope = fa.dpsgd.epsilon_gradient(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5)
+    >>> round(slope.noise_multiplier, 3), slope.direction
+    (-3.823, 'remove')
+    """
 
     noise_multiplier: Any
     sample_rate: Any
@@ -62,7 +70,15 @@ class EpsilonGradient(NamedTuple):
 
 
 class DeltaGradient(NamedTuple):
-    """Derivatives of log delta, each with the other three fixed; else as `EpsilonGradient`."""
+    """Derivatives of log delta, each with the other three fixed; else as `EpsilonGradient`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> slope = fa.dpsgd.delta_gradient(noise_multiplier=1.0, sample_rate=0.01, steps=1000, epsilon=2.0)
+    >>> round(slope.epsilon, 3), slope.direction
+    (-7.808, 'remove')
+    """
 
     noise_multiplier: Any
     sample_rate: Any

@@ -73,6 +73,14 @@ def mechanism(
         Without Numba (`pip install "fastacct[jit]"`).
     TypeError, ValueError
         For what is not a function or cannot be compiled; densities that are not resolved or do not sum to 1.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> p, q = (lambda x: -abs(x - 1.0) - 0.6931471805599453), (lambda x: -abs(x) - 0.6931471805599453)
+    >>> mine = fa.jit.mechanism(log_density_p=p, log_density_q=q, breakpoints=[0.0, 1.0])
+    >>> round(fa.epsilon(mine, delta=1e-3), 6)
+    0.997999
     """
     if not isinstance(domain, tuple) or len(domain) != 2 or not domain[0] < domain[1]:
         raise ValueError(f"domain must be (low, high) with low < high, not {domain!r}")
@@ -121,10 +129,24 @@ def dpsgd_epsilon() -> Kernel:
 
 
 def dpsgd_delta() -> Kernel:
-    """The function (noise_multiplier, sample_rate, steps, epsilon) -> delta for use in `@numba.njit` code."""
+    """The function (noise_multiplier, sample_rate, steps, epsilon) -> delta for use in `@numba.njit` code.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.jit.dpsgd_delta()(1.0, 0.01, 1000.0, 2.0), 9)
+    2.666e-06
+    """
     return _kernel("dpsgd_delta")
 
 
 def dpsgd_rdp() -> Kernel:
-    """The function (noise_multiplier, sample_rate, steps, order) -> Rényi divergence for use in `@numba.njit` code."""
+    """The function (noise_multiplier, sample_rate, steps, order) -> Rényi divergence for use in `@numba.njit` code.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.jit.dpsgd_rdp()(1.0, 0.01, 1000.0, 8.0), 6)
+    0.893644
+    """
     return _kernel("dpsgd_rdp")

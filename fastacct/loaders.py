@@ -25,7 +25,15 @@ _NAMES: Final = "s: noise multiplier; n: records; b: batch size; e: epochs, roun
 
 
 class LoaderGuide(NamedTuple):
-    """What `loader_guide` says; `str` and `print` give it in words."""
+    """What `loader_guide` says; `str` and `print` give it in words.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> guide = fa.loader_guide("opacus", poisson_sampling=True)
+    >>> guide.sampling, guide.neighbors[0]
+    ('poisson', 'add_remove')
+    """
 
     loader: str
     sampling: str | None

@@ -33,7 +33,15 @@ Sign = Callable[[Cells], NDArray[np.bool_]]
 
 
 class Concentration(NamedTuple):
-    """Mean-concentrated DP (Dwork, Rothblum 2016): L - E L is subgaussian with standard tau."""
+    """Mean-concentrated DP (Dwork, Rothblum 2016): L - E L is subgaussian with standard tau.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> found = fa.privacy_loss(fa.Gaussian(2.0)).concentration
+    >>> round(found.mu, 6), round(found.tau, 6)
+    (0.125, 0.5015)
+    """
 
     mu: float
     """At least the mean of the loss."""

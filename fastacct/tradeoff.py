@@ -102,7 +102,14 @@ def tpr_at_fpr(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> float |
 
 
 def tpr_at_fpr_bounds(job: Job, fpr: Reals, **options: Unpack[CurveOptions]) -> Bounds:
-    """Certified bounds of the true-positive rate of the best attack, and a status; as `tpr_at_fpr`."""
+    """Certified bounds of the true-positive rate of the best attack, and a status; as `tpr_at_fpr`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.tpr_at_fpr_bounds(fa.Gaussian(1.0), 0.01).upper, 6)
+    0.092362
+    """
     return plain_bounds(_hits(job, fpr, **options, positives=True))
 
 
@@ -120,7 +127,14 @@ def advantage(job: Job, **options: Unpack[CurveOptions]) -> float | Floats:
 
 
 def advantage_bounds(job: Job, **options: Unpack[CurveOptions]) -> Bounds:
-    """Certified bounds of the advantage, and a status; as `advantage`."""
+    """Certified bounds of the advantage, and a status; as `advantage`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.advantage_bounds(fa.Gaussian(1.0)).upper, 6)
+    0.382925
+    """
     return plain_bounds(answer("delta", job, 0.0, **options))
 
 
@@ -139,7 +153,14 @@ def bayes_risk(job: Job, *, prior: Reals, **options: Unpack[CurveOptions]) -> fl
 
 
 def bayes_risk_bounds(job: Job, *, prior: Reals, **options: Unpack[CurveOptions]) -> Bounds:
-    """Certified bounds of the Bayes risk, and a status; as `bayes_risk`."""
+    """Certified bounds of the Bayes risk, and a status; as `bayes_risk`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.bayes_risk_bounds(fa.Gaussian(1.0), prior=0.5).lower, 6)
+    0.308538
+    """
     return plain_bounds(risk_bounds(*checked(job, "prior", prior, **options, domain=UNIT)))
 
 

@@ -158,3 +158,9 @@ def test_digits_that_two_bounds_have_in_common():
 @pytest.mark.parametrize("value", [1.0000001, 0.1, 3.00587486791633, 1e-300, 123456.7, 0.0, 5907982.311])
 def test_figures_are_never_shown_smaller(value):
     assert value <= float(published.fixed_up(value, 4)) < value + 1.0001e-4
+
+
+def test_the_page_has_the_figures_that_are_recomputed():
+    from tests.published_table import MARK, PAGE, table
+
+    assert f"{MARK}\n{table()}\n{MARK}" in PAGE.read_text()

@@ -31,7 +31,14 @@ Fixed = tuple[Cells, ...]
 
 
 class Method(Compared):
-    """Base of all accountants: settings that say how a job is evaluated, or a refusal with a message."""
+    """Base of all accountants: settings that say how a job is evaluated, or a refusal with a message.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> [isinstance(one, fa.Method) for one in (fa.Exact(), fa.RDP(), fa.PLD())], fa.CLT().certified
+    ([True, True, True], False)
+    """
 
     certified: ClassVar[bool] = True
     """Whether the answers are proved upper bounds; the others are reached through `*_approx` functions only."""

@@ -18,7 +18,14 @@ TIGHT_WIDTH = 1e-6
 
 
 class Status(IntEnum):
-    """How a bound was obtained.  Whatever the status, an upper bound is an upper bound."""
+    """How a bound was obtained.  Whatever the status, an upper bound is an upper bound.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> [status.name for status in fa.Status]
+    ['TIGHT', 'LOOSE', 'NOT_MET']
+    """
 
     TIGHT = 0
     """The interval is at most 1e-6 wide, relative to its upper end (mostly 1e-10)."""
@@ -35,7 +42,15 @@ class Status(IntEnum):
 
 
 class Bounds(NamedTuple):
-    """Lower and upper bounds (floats or float64 arrays) and the `Status` (or array of codes) of each."""
+    """Lower and upper bounds (floats or float64 arrays) and the `Status` (or array of codes) of each.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> lower, upper, status = fa.epsilon_bounds(fa.Gaussian(1.0), delta=1e-6)
+    >>> upper - lower < 1e-9, fa.Status(status).name
+    (True, 'TIGHT')
+    """
 
     lower: Any
     upper: Any

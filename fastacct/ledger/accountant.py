@@ -37,7 +37,18 @@ _AHEAD: Final = 4
 
 
 class BudgetExceededError(ValueError):
-    """The job does not fit into the budget; nothing has been recorded."""
+    """The job does not fit into the budget; nothing has been recorded.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> budget = fa.Accountant(epsilon=1.0, delta=1e-6)
+    >>> try:
+    ...     budget.compose(fa.Laplace(0.5))
+    ... except fa.BudgetExceededError:
+    ...     print(budget.spent())
+    0.0
+    """
 
 
 @dataclass(slots=True)

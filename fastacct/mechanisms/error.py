@@ -28,6 +28,13 @@ class ErrorLaw(Record):
     """The distribution of an error: its mean square, the probability that it is larger than t, and its quantiles.
 
     Made by `fastacct.utility`.  `is_exact` says whether all three are exact or bounds from above.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> error = fa.utility(fa.Laplace(2.0), dimension=10)
+    >>> error.mean_square, round(error.tail(10.0), 3), round(error.quantile(0.05), 2)
+    (80.0, 0.065, 10.55)
     """
 
     mean_square: float | Floats

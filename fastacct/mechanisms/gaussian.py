@@ -147,6 +147,12 @@ class GDP(Mechanism, relations=ALL, group_powers={"mu": 1}):
     """Anything that is mu-GDP: a trade-off curve above that of N(mu, 1) against N(0, 1) (Dong, Roth, Su 2022).
 
     **Guarantee.** Exact for the class; mu^2 add up.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.epsilon(fa.GDP(0.5) * 4, delta=1e-6) == fa.epsilon(fa.Gaussian(1.0), delta=1e-6)
+    True
     """
 
     mu: Reals = parameter(NONNEGATIVE)

@@ -55,6 +55,12 @@ class ApproxDP(Mechanism, relations=ALL):
 
     **Guarantee.** Exact for the class, homogeneous or not (the dominating pair of Kairouz, Oh, Viswanath 2015 and
     Murtagh, Vadhan 2016, composed numerically).  For both orders of two neighbouring data sets, as `PureDP`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.ApproxDP(0.1, 1e-8) * 100, delta=1e-5), 3)
+    4.33
     """
 
     epsilon: Reals = parameter(NONNEGATIVE)
@@ -88,6 +94,12 @@ class ZCDP(Mechanism, relations=ALL, tight=False):
 
     **Guarantee.** The best conversion at a continuous order.  zCDP does not imply mu-GDP with mu = sqrt(2 rho), which
     would be smaller.  Source: Bun and Steinke 2016.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.ZCDP(rho=0.5), delta=1e-5), 3)
+    4.728
     """
 
     rho: Reals = parameter(NONNEGATIVE)

@@ -36,6 +36,12 @@ class DiscreteLaplace(Mechanism, relations=ALL, group_powers={"sensitivity": 1})
     """Noise on whole numbers with probabilities proportional to exp(-|k|/scale): the two-sided geometric mechanism.
 
     **Guarantee.** Exact: epsilon = sensitivity/scale at delta 0.  Source: Ghosh, Roughgarden, Sundararajan 2009.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.DiscreteLaplace(scale=2.0), delta=0), 6)
+    0.5
     """
 
     scale: Reals = parameter(_POSITIVE)
@@ -73,6 +79,12 @@ class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}
 
     **Guarantee.** Exact for one whole number.  (Vectors do not reduce to one coordinate; their zero-concentrated bound
     is `ZCDP(rho=sensitivity**2 / (2 * scale**2))` with the L2 sensitivity.)  Source: Canonne, Kamath, Steinke 2020.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.DiscreteGaussian(scale=5.0) * 10, delta=1e-6), 3)
+    2.921
     """
 
     scale: Reals = parameter(_POSITIVE, about="sigma of the exponent; the standard deviation is slightly less.")
@@ -117,6 +129,12 @@ class Skellam(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
     **Guarantee.** Exact for one whole number, up to the accuracy of SciPy's Bessel functions.  For it 3e-11 is
     added; against 45 digits, 8e-12 is the largest error seen up to a variance of 1e6. Rényi divergences by the
     bound of Agarwal, Kairouz and Liu 2021.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.epsilon(fa.Skellam(variance=25.0) * 10, delta=1e-6), 3)
+    2.892
     """
 
     variance: Reals = parameter(_POSITIVE)

@@ -65,7 +65,14 @@ def save(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = Fals
 
 
 def as_picture(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """The path of a picture, if `save` can write it: suffix, folder, existing file, matplotlib."""
+    """The path of a picture, if `save` can write it: suffix, folder, existing file, matplotlib.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> fa.plot.as_picture("no_such_folder_yet.png").suffix
+    '.png'
+    """
     target = Path(path)
     if target.suffix not in SUFFIXES:
         raise ValueError(f"path = {str(target)!r}: a picture's name must end in {', '.join(SUFFIXES)}")

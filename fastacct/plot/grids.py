@@ -50,6 +50,13 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     ------
     ValueError, ModuleNotFoundError
         No variable epsilon, or a single cell; matplotlib is missing.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> plan = fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=[0.01, 0.02], steps=[100, 1000], delta=1e-5)
+    >>> fa.plot.epsilon_grid(plan.compute())
+    <Figure size 645x430 with 3 Axes>
     """
     if "epsilon" not in dataset.data_vars:
         raise ValueError("the dataset has no variable 'epsilon': sweep with delta= to compute it")

@@ -49,6 +49,13 @@ class Sweep(Grid):
     """A grid that is not computed yet: made by `fastacct.sweep`.
 
     `estimate` says what it takes, `compute` gives it in memory, `save` writes it to a file, resuming what was begun.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> plan = fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=[100, 1000], delta=1e-5)
+    >>> plan, plan.compute().epsilon.shape
+    (Sweep(epsilon of 4 cells: noise_multiplier 2, sample_rate 1, steps 2, delta 1), (2, 1, 2, 1))
     """
 
     def __repr__(self) -> str:

@@ -60,6 +60,12 @@ def check_mechanism(
 
     Returns the names of the checks that were not finished in time; () where all were.  A `ContractError` names the
     mechanism, the relation, the verb and the values.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> from fastacct.testing import check_mechanism
+    >>> check_mechanism(fa.Laplace(2.0), neighbors="remove")  # doctest: +SKIP
     """
     if seconds is not None and not seconds > 0.0:
         raise ValueError(f"seconds = {seconds!r} is out of range; allowed: (0, inf], or None for no limit")

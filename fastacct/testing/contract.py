@@ -32,7 +32,14 @@ Sides = dict[Direction, tuple[Sums, Sums]]
 
 
 class ContractError(AssertionError):
-    """A mechanism does not satisfy what every mechanism has to."""
+    """A mechanism does not satisfy what every mechanism has to.
+
+    Examples
+    --------
+    >>> import fastacct.testing
+    >>> issubclass(fastacct.testing.ContractError, AssertionError)
+    True
+    """
 
 
 class Contract(Record):

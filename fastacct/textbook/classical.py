@@ -18,7 +18,14 @@ _UP: Final = 1.0 + 1e-14
 
 
 def laplace_noise_multiplier(epsilon: Reals) -> float | Floats:
-    """Scale over L1 sensitivity of the Laplace mechanism, 1/epsilon; the standard deviation is sqrt(2) times that."""
+    """Scale over L1 sensitivity of the Laplace mechanism, 1/epsilon; the standard deviation is sqrt(2) times that.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.classical.laplace_noise_multiplier(0.5), 9)
+    2.0
+    """
     (e,) = as_common(epsilon=(epsilon, Domain(0.0, np.inf, open_low=True)))
     return unwrap(np.asarray(1.0 / e * _UP))
 

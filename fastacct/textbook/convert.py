@@ -39,14 +39,28 @@ def pure_to_zcdp(epsilon: Reals) -> float | Floats:
 
 
 def bounded_range_to_zcdp(epsilon: Reals) -> float | Floats:
-    """Losses in a range of length epsilon (the exponential mechanism): rho = epsilon^2/8.  Cesar, Rogers 2021."""
+    """Losses in a range of length epsilon (the exponential mechanism): rho = epsilon^2/8.  Cesar, Rogers 2021.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.convert.bounded_range_to_zcdp(2.0), 9)
+    0.5
+    """
     (e,) = as_common(epsilon=(epsilon, NONNEGATIVE))
     with np.errstate(over="ignore"):
         return unwrap(raised(e * e / 8.0, e > 0.0))
 
 
 def gdp_to_zcdp(mu: Reals) -> float | Floats:
-    """mu-GDP is rho-zCDP with rho = mu^2/2.  (The converse is false.)"""
+    """mu-GDP is rho-zCDP with rho = mu^2/2.  (The converse is false.)
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> round(fa.convert.gdp_to_zcdp(1.0), 9)
+    0.5
+    """
     (m,) = as_common(mu=(mu, NONNEGATIVE))
     with np.errstate(over="ignore"):
         return unwrap(raised(0.5 * m * m, m > 0.0))
@@ -155,6 +169,12 @@ def approximate_to_probabilistic(epsilon: Reals, delta: Reals, slack: Reals) -> 
 
     The bound is delta/(1 - exp(-slack)).  Conversely, a loss of at most epsilon with probability 1 - delta implies
     (epsilon, delta)-DP without any slack.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> [round(x, 6) for x in fa.convert.approximate_to_probabilistic(1.0, 1e-6, 0.5)]
+    [1.5, 3e-06]
     """
     e, d, s = as_common(
         epsilon=(epsilon, NONNEGATIVE), delta=(delta, UNIT), slack=(slack, Domain(0.0, np.inf, open_low=True))

@@ -31,7 +31,16 @@ _STEEP: Final = 30.0
 
 
 class Compiled(Mechanism):
-    """A mechanism given by the densities of its worst pair of outputs; made by `fastacct.jit.mechanism`."""
+    """A mechanism given by the densities of its worst pair of outputs; made by `fastacct.jit.mechanism`.
+
+    Examples
+    --------
+    >>> import fastacct as fa
+    >>> noise = lambda x: -0.5 * x * x - 0.9189385332046727
+    >>> moved = lambda x: -0.5 * (x - 1.0) ** 2 - 0.9189385332046727
+    >>> type(fa.jit.mechanism(log_density_p=moved, log_density_q=noise)).__name__
+    'Compiled'
+    """
 
     log_density_p: Function
     log_density_q: Function

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The documentation as a site in docs/_build/site, in an environment of its own: make_site.sh PYTHON
+# It takes the kernels as they are built in this folder. The notebooks are run, and kept until they change.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+place=.venv-site
+if [ ! -e "$place/.ready" ] || [ pyproject.toml -nt "$place/.ready" ]; then
+	[ -d "$place" ] || "$1" -m venv "$place"
+	"$place/bin/python" -m pip install --quiet --upgrade pip
+	"$place/bin/python" -m pip install --quiet torch==2.13.0 # the CPU build
+	"$place/bin/python" docs/website/requirements.py | xargs -d '\n' "$place/bin/python" -m pip install --quiet
+	touch "$place/.ready"
+fi
+export PYTHONPATH="$PWD" OPENBLAS_NUM_THREADS=1
+"$place/bin/python" -m sphinx -W --keep-going -n -q -j 2 -c docs -d docs/_build/doctrees . docs/_build/site
+"$place/bin/python" docs/website/check_site.py docs/_build/site
