@@ -32,7 +32,10 @@ ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "clt": accountants.CLT,
 }
 MAX_ORDERS: Final = 100_000
-_QUOTED: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=)|(?<=needs )[a-z]+)\b( ?= ?(?=[\w'\"+-]))?=?")
+_QUOTED: Final = re.compile(
+    r"(?<![\w/.'\"(\\-])([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=)|(?<=needs )[a-z]+|(?<=missing )[a-z]+)\b"
+    r"( ?= ?(?=[\w'\"+-]))?=?"
+)
 MISSING: Final = " (give --sample-rate, or --batch-size and --records; --steps or --epochs)"
 _DECIMAL: Final = r"\s*(\d+(?:\.\d*)?(?:e\d\d?)?)\s*"
 _RANGE: Final = re.compile(f"{_DECIMAL}(?:-{_DECIMAL}(?:/{_DECIMAL})?)?")
@@ -126,7 +129,7 @@ OPTIONS: Final[dict[str, Keywords]] = {
     "bins": _option("fresh or persistent: whether every epoch draws anew", metavar="NAME"),
     "selected": _option("steps of an epoch that use a record; 1", wholes, "N"),
     "epsilon": _option("epsilon of the guarantee", number),
-    "delta": _option("delta of the guarantee; with --records also 1/n or 1/n^1.1", delta_of_records),
+    "delta": _option("delta of the guarantee; 1/n and 1/n^1.1 where there is --records", delta_of_records),
     "accountant": _option(
         f"{', '.join(ACCOUNTANTS)}; default: exact, or rdp with --orders or --conversion", metavar="NAME"
     ),
@@ -141,7 +144,7 @@ OPTIONS: Final[dict[str, Keywords]] = {
     "scheduler": _option(
         "compute on the workers of this dask scheduler, such as tcp://10.0.0.1:8786", metavar="ADDRESS"
     ),
-    "dry_run": {"help": "predict cells, time and sizes, and stop", "action": "store_true"},
+    "dry_run": {"help": "say what would be done, and stop", "action": "store_true"},
     "result": _option("file that a sweep wrote", Path, "FILE"),
     "loader": _option("the loader's name; without one, the names that are known", metavar="LOADER", nargs="?"),
     "setting": _option("how it is set, such as shuffle=True; again: several", metavar="NAME=VALUE", action="append"),
@@ -195,7 +198,7 @@ def in_options(message: str, options: Sequence[str]) -> str:
         name, sign = found.groups()
         return f"{flags(name)[0]}{' ' if sign else ''}" if name in options else found[0]
 
-    return _QUOTED.sub(written, message)
+    return _QUOTED.sub(written, message.replace("overwrite=True (command line: --overwrite)", "--overwrite"))
 
 
 # -- what they mean --------------------------------------------------------------------------------------------------

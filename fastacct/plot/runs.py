@@ -13,6 +13,7 @@ import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import Relation
+from fastacct.core.rounding import digits_up
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
 from fastacct.plot.figures import (
@@ -206,7 +207,13 @@ def tradeoff(
         for at in np.atleast_1d(np.asarray(marked, dtype=np.float64)).tolist():
             found = float(tpr_at_fpr(job, at, neighbors=neighbors))
             axis.plot([at], [found], "o", color=color, markersize=4)
-            axis.annotate(f"{found:.1%} at {at:.3g}", (at, found), (6, -12), textcoords="offset points", fontsize=SMALL)
+            axis.annotate(
+                f"{digits_up(100.0 * found, 2)} % at {at:.3g}",
+                (at, found),
+                (6, -12),
+                textcoords="offset points",
+                fontsize=SMALL,
+            )
     axis.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey", label="guessing")
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)

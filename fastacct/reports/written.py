@@ -23,13 +23,13 @@ from fastacct.core.files import atomic_output, refuse_existing
 from fastacct.core.inputs import as_choice
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
-from fastacct.core.relations import RELATIONS, Relation, as_relation
+from fastacct.core.relations import RELATIONS, Relation, as_relation, both_ways
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.version import __version__
-from fastacct.core.words import as_json
+from fastacct.core.words import as_json, as_plain
 from fastacct.epsilon import epsilon, epsilon_bounds
-from fastacct.run import Run, as_delta, process_of
-from fastacct.tradeoff import advantage, positive_predictive_value, tpr_at_fpr
+from fastacct.run import Run, as_delta, process_of, refused
+from fastacct.tradeoff import advantage, tpr_at_fpr
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fastacct.accountants.question import Job
     from fastacct.mechanisms.process import Process
 
-__all__ = ["FORMATS", "Report", "Section", "report"]
+__all__ = ["FORMATS", "Report", "Section", "report", "right_alarms"]
 
 FORMATS: Final = {
     "text": "report.txt.j2",
@@ -67,7 +67,15 @@ _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED: Final = {high: chr(low) for low, high in _RAISED.items()}
 _MATH: Final = {"ε": r"$\varepsilon$", "δ": r"$\delta$", "≤": r"$\leq$", "×": r"$\times$"}
 _ESCAPED: Final = {c: "\\" + c for c in "#$%&_{}"}
-_LATEX: Final = {**_MATH, **_ESCAPED, "~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
+_LATEX: Final = {
+    **_MATH,
+    **_ESCAPED,
+    "<": "$<$",
+    ">": "$>$",
+    "~": r"\textasciitilde{}",
+    "^": r"\^{}",
+    "\\": r"\textbackslash{}",
+}
 _Numbers = dict[str, Any]
 _Found = TypeVar("_Found")
 
@@ -108,7 +116,8 @@ class Report(Record):
             n=self.numbers,
             summary=self.summary,
             relation=RELATIONS[self.neighbors],
-            sampler=in_words(run.get("sampling", "poisson")) if run else "",
+            sampler=in_words(run.get("sampling", "poisson")) if self.numbers["is_run"] else "",
+            is_sampled=self.job != self.job.unsampled(),
         )
         return tuple(_parsed(f"\n{text}"))
 
@@ -144,7 +153,7 @@ class Report(Record):
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
         page.filters |= {"tex": _tex, "markdown": _markdown}
         page.globals |= {"up": digits_up, "down": digits_down, "power": _power, "percent": _percent, "factor": _factor}
-        page.globals |= {"short": "{:.3g}".format, "version": __version__}
+        page.globals |= {"inf": math.inf, "short": "{:.3g}".format, "version": __version__}
         text: str = page.get_template(template).render(**given)
         return text
 
@@ -167,7 +176,7 @@ class Report(Record):
 
     def _pictures(self) -> Iterator[tuple[str, str]]:
         """Pictures, and their names for who cannot see them."""
-        figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, neighbors=self.neighbors)
+        figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, neighbors=both_ways(self.neighbors))
         figure.axes[0].set(title="What any attack finds", xlabel="others wrongly suspected", ylabel="members found")
         target = StringIO()
         figure.savefig(target, format="svg", metadata={"Date": None})
@@ -217,25 +226,31 @@ def report(
     'Everything released satisfies (ε, δ)-differential privacy with ε ≤ 2.99976 at δ = 10⁻⁵.'
     """
     relation, share = as_relation(run.pop("neighbors", "add_remove")), as_delta(delta, run)
-    if (job is None) == (not run):
-        raise TypeError("give either a job or the keywords of a run of DP-SGD")
+    refused(run, ("accountant",), "a report is exact: give no {}")
+    if (job is None) == (not run.keys() - {"records"}):
+        raise TypeError("give either a job (and records, if need be) or the keywords of a run of DP-SGD")
+    if not isinstance(title, str):
+        raise TypeError(f"title must be a text, not {title!r}")
+    if (history := run.get("history")) is not None:
+        run["history"] = [*history]
     whole = process_of(run) if job is None else as_process(job)
     if whole.shape or share.ndim:
         raise TypeError("a report is of one job and one delta: give plain numbers, no arrays")
     at = float(share)
     found = epsilon_bounds(whole, delta=at, neighbors=relation)
     numbers = _numbers(whole, at, relation, found)
-    numbers |= {"what_if": dict(_changes(whole, at, relation, run))}
-    numbers |= {"run": {k: v if isinstance(v, str | int | float | None) else str(v) for k, v in run.items()}}
+    numbers |= {"what_if": dict(_changes(whole, at, relation, run if job is None else {})), "is_run": job is None}
+    numbers |= {"run": {name: as_plain(value) for name, value in run.items()}}
     upper = digits_up(found.upper)
     summary = f"Everything released satisfies (ε, δ)-differential privacy with ε ≤ {upper} at δ = {_power(at)}."
-    return Report(title, whole, at, relation, found, summary, numbers)
+    return Report(" ".join(title.split()), whole, at, relation, found, summary, numbers)
 
 
 def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _Numbers:
     """What the report is about, and the numbers that are of any job."""
-    options: CurveOptions = {"neighbors": relation}
+    options: CurveOptions = {"neighbors": both_ways(relation)}  # attackers know both data sets
     deltas = [float(f"{delta * 10.0**k:.12g}") for k in (2, 1, 0, -1, -2, -3) if delta * 10.0**k < 0.5]
+    tpr = {fpr: float(tpr_at_fpr(job, fpr, **options)) for fpr in _FPR}
     groups = ((k, _tried(partial(_of_group, job, k, delta, relation))) for k in _GROUPS)
     return {
         "epsilon": float(found.upper),
@@ -246,18 +261,22 @@ def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _
         "job": [(f"{count:,.0f}", repr(mechanism)) for mechanism, count in job],
         "fastacct_version": __version__,
         "advantage": float(advantage(job, **options)),
-        "tpr_at_fpr": {fpr: float(tpr_at_fpr(job, fpr, **options)) for fpr in _FPR},
-        "right_alarms": {
-            prior: float(positive_predictive_value(job, _FPR[-1], prior=1.0 - prior, **options)) for prior in _PRIORS
-        },
-        "epsilon_at": {one: float(epsilon(job, delta=one, **options)) for one in deltas},
+        "tpr_at_fpr": tpr,
+        "right_alarms": {share: right_alarms(tpr[_FPR[-1]], _FPR[-1], share) for share in _PRIORS},
+        "epsilon_at": {one: float(epsilon(job, delta=one, neighbors=relation)) for one in deltas},
         "groups": {k: value for k, value in groups if value is not None},
     }
 
 
+def right_alarms(tpr: float, fpr: float, share: float) -> float:
+    """The largest share of alarms that are right, if so many of all candidates are members."""
+    right, wrong = share * tpr, (1.0 - share) * fpr
+    return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(share > 0.0)
+
+
 def _of_group(job: Process, size: int, delta: float, relation: Relation) -> tuple[float, float]:
     whole = job.group(size)
-    found = epsilon(whole, delta=delta, neighbors=relation), tpr_at_fpr(whole, _FPR[-1], neighbors=relation)
+    found = epsilon(whole, delta=delta, neighbors=relation), tpr_at_fpr(whole, _FPR[-1], neighbors=both_ways(relation))
     return float(found[0]), float(found[1])
 
 
@@ -301,8 +320,8 @@ def _factor(epsilon: float) -> str:
 
 
 def _power(number: float) -> str:
-    """A small number as a person writes it: 10⁻⁵."""
-    digits, _, exponent = f"{number:.3g}".partition("e")
+    """A small number as a person writes it, rounded up: 10⁻⁵."""
+    digits, _, exponent = digits_up(number, 3).partition("e")
     raised = f"10{str(int(exponent)).translate(_RAISED)}" if exponent else ""
     return digits if not exponent else raised if digits == "1" else f"{digits} × {raised}"
 
