@@ -21,7 +21,8 @@ function element<T extends HTMLElement>(id: string): T {
 }
 const input = (id: string): HTMLInputElement => element<HTMLInputElement>(id);
 const say = (id: string, text: string): void => {
-  element(id).textContent = text;
+  const there = element(id);
+  if (there.textContent !== text) there.textContent = text;
 };
 
 let run: Run = fromHash(location.hash);

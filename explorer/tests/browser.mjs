@@ -19,7 +19,8 @@ const SIZES = { desktop: { width: 1280, height: 900 }, phone: { width: 390, heig
 
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath, args: SWITCHES });
-const seen = { complaints: [], requests: [], pages: 0, states: [], maps: [], redraws: [], sideways: [], violations: {} };
+const seen = { complaints: [], requests: [], pages: 0, states: [], maps: [], redraws: [], sideways: [] };
+seen.violations = {};
 
 async function opened(size, colorScheme, hash = "") {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme, offline: true });
