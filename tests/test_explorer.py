@@ -360,6 +360,7 @@ def test_fields_and_buttons_do_what_they_say(seen):
     assert float(seen["target"]["epsilon"]) <= 3.0
     assert seen["copied"] == seen["states"][-1]["python"] or seen["selected"]
     assert seen["live"].startswith("Epsilon at most ")
+    assert seen["broken"] == "unknown"
 
 
 def test_nothing_is_loaded_and_nothing_complains(seen):
