@@ -148,7 +148,7 @@ def random_cells(n, seed=5):
     rng = random.Random(seed)
     return {
         "noise": spread(0.3, 20, n, rng.random()),
-        "rate": [min(1.0, x) for x in spread(1e-5, 1, n, rng.random())],
+        "rate": [1.0 if i % 25 == 0 else x for i, x in enumerate(spread(1e-5, 1, n, rng.random()))],
         "steps": [float(round(x)) for x in spread(1, 1e5, n, rng.random())],
         "delta": spread(1e-12, 1e-2, n, rng.random()),
         "relation": [rng.choice(RELATIONS) for _ in range(n)],
@@ -360,6 +360,7 @@ def test_fields_and_buttons_do_what_they_say(seen):
     assert float(seen["target"]["epsilon"]) <= 3.0
     assert seen["copied"] == seen["states"][-1]["python"] or seen["selected"]
     assert seen["live"].startswith("Epsilon at most ")
+    assert seen["broken"] == "unknown"
 
 
 def test_nothing_is_loaded_and_nothing_complains(seen):

@@ -21,7 +21,8 @@ function element<T extends HTMLElement>(id: string): T {
 }
 const input = (id: string): HTMLInputElement => element<HTMLInputElement>(id);
 const say = (id: string, text: string): void => {
-  element(id).textContent = text;
+  const there = element(id);
+  if (there.textContent !== text) there.textContent = text;
 };
 
 let run: Run = fromHash(location.hash);
@@ -39,6 +40,7 @@ const clients = Object.fromEntries(
 
 function take(reply: Reply): void {
   if (reply.kind === "wanted") return takeNoise(reply.found.epsilon, reply.found.noise);
+  if (reply.kind === "failed") return showFailure(reply.found);
   latest = { ...latest, [reply.kind]: reply.found };
   if (reply.kind === "answer") showAnswer(reply.found);
   if (reply.kind === "grid") {
@@ -52,6 +54,17 @@ function take(reply: Reply): void {
 }
 
 const mapWords = ({ batch, ms }: Grid): string => `${Math.round(ms)} ms at ${batch.length} by ${batch.length} points`;
+
+function showFailure(message: string): void {
+  say("epsilon", "unknown");
+  say("tpr", "unknown");
+  say("interval", "unknown");
+  say("python", pythonLine(run));
+  say("paper", "");
+  const text = `the computation failed; a browser with WebAssembly SIMD is needed (${message})`;
+  say("status", text);
+  say("live", text);
+}
 
 function showAnswer(answer: Answer): void {
   const { run: of, upper, status, tpr, pairTpr, steps } = answer;

@@ -9,7 +9,8 @@ export type Reply =
   | { kind: "answer"; found: Answer }
   | { kind: "curves"; found: Curves }
   | { kind: "grid"; found: Grid }
-  | { kind: "wanted"; found: Wanted };
+  | { kind: "wanted"; found: Wanted }
+  | { kind: "failed"; found: string };
 
 async function unpacked(packed: Uint8Array<ArrayBuffer>): Promise<ArrayBuffer> {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -17,6 +18,7 @@ async function unpacked(packed: Uint8Array<ArrayBuffer>): Promise<ArrayBuffer> {
 }
 
 const SLICE_MS = 50;
+let binary: Promise<ArrayBuffer> | undefined;
 let kernel: Promise<Kernel> | undefined;
 let newest: Question | undefined;
 
@@ -40,11 +42,17 @@ function reply(given: Kernel, { kind, run, epsilon }: Question): Reply {
 
 self.onmessage = async ({ data }: MessageEvent<Uint8Array<ArrayBuffer> | Question>) => {
   if (data instanceof Uint8Array) {
-    kernel = unpacked(data).then((binary) => Kernel.of(binary));
+    binary = unpacked(data);
     return;
   }
   newest = data;
-  if (!kernel) return;
-  if (data.kind === "grid") await answerGrids(await kernel, data);
-  else self.postMessage(reply(await kernel, data));
+  if (!binary) return;
+  try {
+    kernel ??= binary.then((one) => Kernel.of(one));
+    if (data.kind === "grid") await answerGrids(await kernel, data);
+    else self.postMessage(reply(await kernel, data));
+  } catch (error) {
+    kernel = undefined; // what is left of it may be wrong
+    self.postMessage({ kind: "failed", found: String(error) } satisfies Reply);
+  }
 };

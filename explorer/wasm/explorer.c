@@ -1,7 +1,7 @@
 /* explorer.c -- what the page asks of the kernels, compiled to WebAssembly by build.mjs.
  *
- * Functions return a fastacct_status.  From FASTACCT_BAD_INPUT on the answers are the safe side.  Upper bounds are never
- * below the truth, lower ones never above it, as in fastacct.h; the error of libm here is measured by libm.c.
+ * Functions return a fastacct_status.  From FASTACCT_BAD_INPUT on the answers are the safe side.  Upper bounds are
+ * never below the truth, lower ones never above it, as in fastacct.h; the error of libm here is measured by libm.c.
  */
 #include "fastacct.c"
 
