@@ -22,9 +22,10 @@ from pathlib import Path
 
 import fastacct as fa
 from fastacct.accountants.rdp import CONVERSIONS
-from fastacct.cli.commands import render, rounded_down, rounded_up
+from fastacct.cli.answers import render
 from fastacct.cli.options import parse_orders
 from fastacct.core.inputs import as_choice
+from fastacct.core.rounding import digits_down, digits_up
 from fastacct.run import rate_of_batch
 
 FIGURES = Path(__file__).resolve().parent / "published_dp_sgd.toml"
@@ -179,7 +180,7 @@ def common_digits(lower: float, upper: float, most: int = 10) -> str:
         )
         if low == high:
             return f"{low:f}"
-    return f"{rounded_down(lower)} to {rounded_up(upper)}"
+    return f"{digits_down(lower)} to {digits_up(upper)}"
 
 
 def _configuration(

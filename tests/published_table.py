@@ -30,13 +30,13 @@ def table() -> str:
     with contextlib.redirect_stdout(out):
         script().main(["--json"])
     found = json.loads(out.getvalue())["rows"]
-    lines = ["| source | noise | rate | steps | delta | method | published | recomputed | exact |"]
+    lines = ["| source | noise | rate | steps | delta | published | recomputed | exact | method |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
     for row in found:
         exact = f"{row['exact_upper']:.5g}" + (" (above)" if row["below_exact"] else "")
         run = f"{row['noise_multiplier']:g} | {row['sample_rate']:.4g} | {row['steps']} | {row['delta']:g}"
         same = f"{row['same_orders']:.{row['decimals'] + 2}f}"
-        lines.append(f"| {row['name']} | {run} | {row['method']} | {row['published']} | {same} | {exact} |")
+        lines.append(f"| {row['name']} | {run} | {row['published']} | {same} | {exact} | {row['method']} |")
     matching = sum(row["matches"] for row in found)
     return "\n".join([*lines, "", f"{matching} of {len(found)} figures are reproduced."])
 

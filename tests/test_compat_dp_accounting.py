@@ -317,6 +317,7 @@ def test_events_as_processes():
 
 def test_the_example_of_the_page_runs(capsys):
     run_examples("dp_accounting")
+    run_examples("../howto/dp_accounting")
     assert float(capsys.readouterr().out) == pytest.approx(2.0, abs=0.2)
 
 

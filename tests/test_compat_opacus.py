@@ -225,6 +225,7 @@ def test_a_loader_that_is_not_poisson_is_reported_once():
 
 def test_the_example_of_the_page_runs():
     run_examples("opacus")
+    run_examples("../howto/opacus")
 
 
 DAMAGED = [None, 3, [("x", 0.1, 3)], [(1.0, 0.1, 2.7)], [(1.0, 1.1, 2)], [(-1.0, 0.1, 2)], [(1.0, 0.1)]]

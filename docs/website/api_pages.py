@@ -79,12 +79,30 @@ def group_of(name: str) -> str:
     return fits[max(fits, key=len)] if fits else REST[0]
 
 
+def explained(kind: type) -> list[str]:
+    """Fields of a class that a string below them explains."""
+    try:
+        (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError):  # made at run time
+        return []
+    body = getattr(node, "body", [])
+    named = [getattr(one, "target", None) or next(iter(getattr(one, "targets", [])), None) for one in body]
+    pairs = zip(named, body[1:], strict=False)
+    return [
+        one.id
+        for one, text in pairs
+        if isinstance(one, ast.Name) and isinstance(text, ast.Expr) and not one.id.startswith("_")
+    ]
+
+
 def members(kind: type) -> list[str]:
     """Methods and properties that a class shows itself; of a mechanism only its other ways to make one."""
     own = [name for name, one in vars(kind).items() if not name.startswith("_") and inspect.getdoc(one)]
     if issubclass(kind, fa.Mechanism) and kind is not fa.Mechanism:
         return [name for name in own if isinstance(vars(kind)[name], classmethod)]
-    return [name for name in own if callable(getattr(kind, name)) or isinstance(vars(kind)[name], property)]
+    fields = explained(kind)
+    shown = [name for name in own if callable(getattr(kind, name)) or isinstance(vars(kind)[name], property)]
+    return fields + [name for name in shown if name not in fields]
 
 
 def directive(module: str, name: str, found: object) -> str:

@@ -11,6 +11,9 @@ if [ ! -e "$place/.ready" ] || [ pyproject.toml -nt "$place/.ready" ]; then
 	"$place/bin/python" docs/website/requirements.py | xargs -d '\n' "$place/bin/python" -m pip install --quiet
 	touch "$place/.ready"
 fi
+export IPYTHONDIR="$PWD/docs/_build/ipython" # kernels of the notebooks that do not warn of their own transport
+mkdir -p "$IPYTHONDIR/profile_default"
+echo "get_config().IPKernelApp.log_level = 40" >"$IPYTHONDIR/profile_default/ipython_kernel_config.py"
 export PYTHONPATH="$PWD" OPENBLAS_NUM_THREADS=1
 "$place/bin/python" -m sphinx -W --keep-going -n -q -j 2 -c docs -d docs/_build/doctrees . docs/_build/site
 "$place/bin/python" docs/website/check_site.py docs/_build/site
