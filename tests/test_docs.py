@@ -16,7 +16,8 @@ import pytest
 import fastacct as fa
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ROOT_PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")]
+PAGES = [*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
@@ -37,7 +38,8 @@ def test_pictures_of_the_readme_have_absolute_addresses_of_files_that_exist():
         assert (ROOT / address.removeprefix(base)).is_file(), address
 
 
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "course").glob("*.md"))]
+GUIDES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES += sorted((ROOT / "docs" / "course").glob("*.md"))
 NOT_USED = (
     r"\b(read by|is read|are read|laws?|paid|in the mean|known from below|Poisson samples? of|loss less its mean)\b"
 )
