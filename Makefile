@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi') setup.py pyproject.toml
 
-.PHONY: help run test attack bench backends lint format types docs site accuracy sanitize wheel clean
+.PHONY: help run test attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -56,6 +56,21 @@ types: $(STAMP)   ## mypy --strict on the package
 docs: $(STAMP)   ## code blocks of the documentation, and its links
 	$(BIN)/python -m pytest -q README.md docs tests/test_docs.py
 
+# The page of fastacct explore: needs node 20 or newer, and for its tests Chromium (CHROMIUM=/usr/bin/chromium).
+ZIG := ziglang==0.17.1
+PACKAGES := explorer/node_modules/.package-lock.json
+$(PACKAGES): explorer/package-lock.json
+	cd explorer && npm ci --silent --no-audit --no-fund
+	touch $@
+
+explorer: $(STAMP) $(PACKAGES)   ## the explorer, one HTML file in fastacct/explorer/: C kernels in WebAssembly, no server
+	$(BIN)/python -m pip install --quiet $(ZIG)
+	cd explorer && npm run --silent check
+	node explorer/build.mjs $(BIN)/python
+
+explorer-test: explorer   ## its tests: libm, agreement with Python, and a browser
+	FASTACCT_EXPLORER_REQUIRED=1 $(BIN)/python -m pytest -s tests/test_explorer.py
+
 site: $(STAMP)   ## the documentation as a site, with its notebooks run: docs/_build/site/index.html, in an environment of its own
 	bash docs/website/make_site.sh $(PYTHON)
 
@@ -75,5 +90,16 @@ wheel: $(STAMP)   ## sdist and wheel, installed and used in an empty environment
 	$(BIN)/python -m build --outdir dist .
 	bash tests/check_wheel.sh dist
 
+ARM := qemu-user libc6-arm64-cross
+AS_ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)
+aarch64: $(STAMP)   ## the kernels on 64-bit Arm: cross-compiled, run under emulation, compared with this processor's
+	$(BIN)/python -m pip install --quiet $(ZIG)
+	command -v qemu-aarch64 && test -d /usr/aarch64-linux-gnu || \
+		{ $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $(ARM); }
+	$(BIN)/python -m tests.aarch64
+
+release-check: $(STAMP)   ## all of a release but the upload: versions, archives twice, the wheel's own tests, 64-bit Arm
+	.ci/release_check
+
 clean:     ## remove the environment and everything built
-	rm -rf $(VENV) .venv-sanitize .venv-backends .venv-site docs/_build docs/reference/api build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
+	rm -rf $(VENV) .venv-sanitize .venv-backends .venv-site docs/_build docs/reference/api explorer/node_modules explorer/made fastacct/explorer build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results

@@ -4,11 +4,15 @@ FASTACCT_BUILD=release (default), debug (no optimisation, assertions) or sanitiz
 sanitizers). No -march flag: every instruction-set level is compiled into one portable module and chosen at import.
 """
 
+import gzip
 import os
 import sys
+import tarfile
+import time
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.sdist import sdist
 
 FLAVOURS = {
     "release": (["-O3"], []),
@@ -55,4 +59,33 @@ def extension(name: str, *sources: str) -> Extension:
     )
 
 
-setup(ext_modules=[extension("_kernels", *found("src/*.c")), extension("_densities")])
+class Reproducible(sdist):
+    """A source archive whose bytes are those of its files and of SOURCE_DATE_EPOCH alone."""
+
+    def make_archive(self, base_name, format, root_dir=None, base_dir=None, owner=None, group=None):
+        """Write the archive with sorted names, one date, and nobody's permissions."""
+        if format != "gztar" or root_dir:
+            return super().make_archive(base_name, format, root_dir, base_dir, owner, group)
+        date = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+        output = Path(f"{base_name}.tar.gz")
+        with (
+            output.open("wb") as raw,
+            gzip.GzipFile("", "wb", mtime=date, fileobj=raw) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path in sorted(Path(base_dir).rglob("*"), key=str):
+                entry = archive.gettarinfo(path)
+                entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = date, 0, 0, "", ""
+                entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+                if entry.isfile():
+                    with path.open("rb") as content:
+                        archive.addfile(entry, content)
+                else:
+                    archive.addfile(entry)
+        return str(output)
+
+
+setup(
+    ext_modules=[extension("_kernels", *found("src/*.c")), extension("_densities")],
+    cmdclass={"sdist": Reproducible},
+)

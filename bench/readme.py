@@ -27,6 +27,10 @@ SIZES = np.geomspace(64, 8192, 29).round().astype(int)
 EPOCHS = np.geomspace(1.0, 100.0, 25)
 
 
+TRAINING = fa.Gaussian(1.0).poisson(0.01) * 1000
+RELEASES = {"histogram": fa.Laplace(4.0), "training": TRAINING, "again": TRAINING, "a mean": fa.Gaussian(20.0)}
+
+
 def up(value: Any, digits: int) -> str:
     """Rounded to the safe side."""
     return f"{math.ceil(float(value) * 10**digits) / 10**digits:.{digits}f}"
@@ -91,7 +95,13 @@ def main() -> int:
     images = ROOT / "docs" / "images"
     fa.plot.save(picture(), images / "first_screen.png", overwrite=True)
     table = fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_sizes=SIZES, epochs=EPOCHS)
-    fa.plot.save(fa.plot.plan(table), images / "plan.png", overwrite=True)
+    drawn = {"plan": fa.plot.plan(table), "delta": fa.plot.hockey_stick(), "batches": fa.plot.batches()}
+    drawn["budget"] = fa.plot.budget(RELEASES, epsilon=2.5, delta=1e-5)
+    kinds = {"Laplace": fa.Laplace, "Gaussian": fa.Gaussian}
+    counts = [1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 300, 1000]
+    drawn["releases"] = fa.plot.noise_for_releases(kinds, releases=counts, epsilon=1.0, delta=1e-6)
+    for name, figure in drawn.items():
+        fa.plot.save(figure, images / f"{name}.png", overwrite=True)
     return 0
 
 

@@ -17,7 +17,7 @@ language = "en"
 
 # Sources are the pages of the repository where they are, so that a link between two of them works on GitHub and here.
 root_doc = "docs/README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/RESULTS.md", "docs/**"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "bench/RESULTS.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "docs/_build", "docs/website", "**/__pycache__"]
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx_copybutton", "numpydoc"]

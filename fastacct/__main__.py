@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, jobs, sweeps
 from fastacct.cli.answers import Answer
+from fastacct.cli.explore import explore
 from fastacct.cli.options import COMMON, GROUPS, OPTIONS, flags, in_options
 from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
@@ -113,6 +114,11 @@ COMMANDS: Final = {
         commands.check_loader, (), ("loader", "setting"),
         "torch.utils.data.DataLoader --setting shuffle=True",
     ),
+    "explore": Command(
+        "A page for the browser: epsilon, trade-off curves and a map of a run, live, without a server.",
+        explore, (), ("print_path",),
+        "--print-path",
+    ),
     "sweep": Command(
         "Every combination of the axes in a TOML file: a file of results, and a picture.",
         sweeps.sweep, (), ("config", "output", "dry_run", "scheduler", "overwrite", "quiet"),
@@ -184,7 +190,7 @@ def _refuse_misspelt(words: Sequence[str]) -> None:
     for name in (word.partition("=")[0] for word in words if re.match("--?[a-zA-Z]", word)):
         if name not in known:
             meant = did_you_mean(name.lstrip("-").replace("-", "_").lower(), options)
-            meant = re.sub("mean ([a-z_]+)", lambda found: f"mean {flags(found[1])[0]}", meant)
+            meant = re.sub("mean '([a-z_]+)'", lambda found: f"mean {flags(found[1])[0]}", meant)
             raise ValueError(f"unknown option {name}{meant} (see fastacct {words[0]} --help)")
 
 
@@ -213,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = "not enough memory; a sweep needs little if it has an [output] file and no [picture]"
     except (ValueError, TypeError, OSError, ImportError) as error:
         message = str(error) or type(error).__name__
-        if words[0] not in ("sweep", "show"):
+        if words[0] not in ("sweep", "show") and not {"--job", "--after"} & {*words}:  # files have keys
             command = COMMANDS.get(words[0])
             message = in_options(message, (*command.needs, *command.takes) if command else ())
         if isinstance(error, OSError) and error.strerror and error.filename:

@@ -18,7 +18,6 @@ from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation
 from fastacct.core.search import boundary, excess
-from fastacct.epsilon import epsilon as exact_epsilon
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -200,7 +199,7 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
         return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
 
     def meets(x: float) -> bool:
-        return bool(exact_epsilon(build(x), delta=at["delta"], **options) <= at["epsilon"])
+        return bool(answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper <= at["epsilon"])
 
     bracket: tuple[float, float] | None = None
     if wanted == "noise_multiplier":

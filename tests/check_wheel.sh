@@ -11,13 +11,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# The source archive holds what is tracked (but hidden files) and nothing else, the wheel the two packages.
+# The source archive holds what is tracked (but hidden files) and nothing else but a built explorer page, the wheel the
+# two packages.
 git -C "$root" ls-files | grep -v '^\.' | sort > tracked
 tar tzf "$sdist" | sed 's,^[^/]*/,,' | sort > in_sdist
 "${PYTHON:-python3}" -m zipfile -l "$wheel" | awk 'NR > 1 { print $1 }' | sort > in_wheel
 missing=$(comm -23 tracked in_sdist; grep '^fastacct' tracked | comm -23 - in_wheel)
 [ -z "$missing" ] || { echo "missing from the archives: $missing" >&2; exit 1; }
-extra=$(comm -13 tracked in_sdist | grep -Ev '^$|/$|PKG-INFO$|\.egg-info/|^setup\.cfg$' || true)
+extra=$(comm -13 tracked in_sdist | grep -Ev '^$|/$|PKG-INFO$|\.egg-info/|^setup\.cfg$|^fastacct/explorer/index\.html$' || true)
 [ -z "$extra" ] || { echo "in the source archive, but not tracked: $extra" >&2; exit 1; }
 
 for file in "$sdist" "$wheel"; do

@@ -208,7 +208,7 @@ def test_a_sample_rate_may_be_asked_for_epochs():
             "sample-rate --epsilon 1 --delta 1e-5 --noise-multiplier 1 --steps 9 --records 9",
             "--records is for --batch-size and --delta",
         ),
-        ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "did you mean '--noise-multiplier'?"),
+        ("epsilon --noise-multipler 1 --sample-rate 0.1 --steps 9 --delta 1e-5", "did you mean --noise-multiplier?"),
         (f"epsilon {RUN_WORDS} --delta 1e-5 --thread 2", "unknown option --thread (see"),
     ],
 )
@@ -232,7 +232,8 @@ BY_WORD = ("sweep", "show", "check-loader", "budget", "completion", "conformance
 
 def test_every_command_has_help_with_an_example():
     assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack",
-            "check-loader", "plan", "report", "budget", "conformance", "completion"} == COMMANDS.keys()  # fmt: skip
+            "check-loader", "plan", "report", "budget", "conformance", "completion",
+            "explore"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
         result = call(f"{name} --help")
         assert result.exit_code == 0

@@ -1,6 +1,8 @@
 """Commands about jobs in files, attacks, plans, reports and budgets; formats; messages in the words of options."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -59,6 +61,7 @@ def test_a_job_in_a_file_is_the_job(file, tmp_path):
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = -1.0', r"release\[0\]: .*out of range"),
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\npoisson = 2', "out of range"),
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\ncount = 1.5', "count"),
+        ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\nnoise_multiplier = 2.0', "overwrite a value"),
         ("[[release", "at end of document"),
         ("release = 3", r"must have \[\[release\]\] tables"),
     ],
@@ -91,7 +94,8 @@ def test_attacks(file):
     found = answer(f"attack --job {file} --fpr 0.02 --prior 0.1")
     (row,) = found["rows"]
     assert row["tpr_upper"] == fa.tpr_at_fpr(JOB, 0.02)
-    assert row["right_at_10%_upper"] == fa.positive_predictive_value(JOB, 0.02, prior=0.9)
+    right = fa.positive_predictive_value(JOB, 0.02, prior=0.9)
+    assert row["right_at_10%_upper"] == pytest.approx(right, rel=1e-9)
     assert found["advantage"] == fa.advantage(JOB)
     run = fa.Gaussian(1.1).poisson(0.01) * 1000
     assert answer(f"attack {RUN}")["rows"][1]["tpr_upper"] == fa.tpr_at_fpr(run, 0.01)
@@ -136,20 +140,64 @@ def test_budgets(file, tmp_path):
     before = ledger.read_text()
     assert call(f"budget {ledger} --job {file} --dry-run").exit_code == 1
     refused = call(f"budget {ledger} --job {file} --count 9")
-    assert refused.exit_code == 2
-    assert "would be exceeded" in refused.stderr
+    assert refused.exit_code == 1
+    assert "exceeds the budget: not recorded" in refused.stdout
     assert ledger.read_text() == before
     assert "exists" in call(f"budget {ledger} --epsilon 5 --delta 1e-5").stderr
     assert float(call(f"budget {ledger} --plain").stdout) == fa.epsilon(JOB, delta=1e-5)
     assert "delta" in call(f"budget {tmp_path / 'other.json'} --epsilon 5").stderr
+    for more in ("--delta 1e-9", "--neighbors replace_one", "--count 3", "--dry-run"):
+        assert call(f"budget {ledger} {more}").exit_code == 2
+    endless = tmp_path / "endless.json"
+    endless.write_text(fa.Accountant().to_json())
+    assert "has no delta" in call(f"budget {endless} --job {file}").stderr
+    assert endless.read_text() == fa.Accountant().to_json()
+
+
+def test_processes_that_share_a_budget_wait_for_each_other(file, tmp_path):
+    ledger, small = tmp_path / "ledger.json", tmp_path / "small.toml"
+    small.write_text('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 3.0')
+    call(f"budget {ledger} --epsilon 3 --delta 1e-5")
+    words = [sys.executable, "-m", "fastacct", "budget", ledger, "--job", small]
+    running = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(6)]
+    recorded = sum("recorded: " in one.communicate()[0].decode() for one in running)
+    assert recorded == 4
+    assert fa.Accountant.from_json(ledger.read_text()).ledger == fa.Gaussian(3.0) * 4
+    assert fa.epsilon(fa.Gaussian(3.0) * 4, delta=1e-5) <= 3.0 < fa.epsilon(fa.Gaussian(3.0) * 5, delta=1e-5)
+
+
+def test_attacks_count_both_directions():
+    """An attacker knows both data sets, whichever direction the guarantee is of."""
+    run = "--noise-multiplier 0.6 --sample-rate 0.2 --steps 3"
+    truth = fa.tpr_at_fpr(fa.Gaussian(0.6).poisson(0.2) * 3, 0.01)
+    for neighbors in ("add", "remove", "add_remove"):
+        found = answer(f"attack {run} --fpr 0.01 --neighbors {neighbors}")
+        assert found["rows"][0]["tpr_upper"] == truth
+    tiny = answer("attack --noise-multiplier 0.05 --sample-rate 1 --steps 1 --prior 1e-17 --fpr 1e-19,0")["rows"]
+    assert tiny[0]["right_at_1e-15%_upper"] > 0.9
+    assert tiny[1]["right_at_1e-15%_upper"] == 1.0
+
+
+def test_a_plan_that_cannot_be_met_says_so(tmp_path):
+    spent = written(tmp_path, '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 0.1', "spent.toml")
+    words = f"plan --epsilon 3 --delta 1e-5 --records 300 --batch-size 30 --epochs 1,2 --after {spent}"
+    found = call(words)
+    assert found.exit_code == 1
+    assert "No noise suffices for 2 of 2 rows" in found.stdout
+
+
+def test_names_in_paths_are_left_alone(tmp_path):
+    place = written(tmp_path, "", "sample_rate.md")
+    found = call(f"report --noise-multiplier 1 --sample-rate 0.1 --steps 3 --delta 1e-5 --write {place}")
+    assert found.stderr == f"error: {place} exists: pass --overwrite to replace it\n"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("eps", "'eps' is no command (did you mean 'epsilon'?)"),
-        ("epsilon --sigma 1", "unknown option --sigma (did you mean '--noise-multiplier'?)"),
-        ("epsilon -q 1", "unknown option -q (did you mean '--sample-rate'?)"),
+        ("epsilon --sigma 1", "unknown option --sigma (did you mean --noise-multiplier?)"),
+        ("epsilon -q 1", "unknown option -q (did you mean --sample-rate?)"),
         ("epsilon 1.1 .01", "'1.1' stands alone"),
         ("epsilon --batch-size 9 --noise-multiplier 1 --delta 1e-5", "--batch-size needs --records"),
     ],

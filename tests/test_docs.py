@@ -16,8 +16,8 @@ import pytest
 import fastacct as fa
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-PAGES += [page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts]
+ROOT_PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")]
+PAGES = [*ROOT_PAGES, *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
@@ -38,7 +38,7 @@ def test_pictures_of_the_readme_have_absolute_addresses_of_files_that_exist():
         assert (ROOT / address.removeprefix(base)).is_file(), address
 
 
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUIDES += [page for name in ("course", "howto", "notebooks") for page in sorted((ROOT / "docs" / name).glob("*.md"))]
 NOT_USED = (
     r"\b(read by|is read|are read|laws?|paid|in the mean|known from below|Poisson samples? of|loss less its mean)\b"
@@ -105,21 +105,25 @@ def test_the_tables_of_samplers_are_what_the_commands_make():
     assert f"{samplers.MARK}\n{samplers.table()}\n{samplers.MARK}" in (ROOT / "docs" / "samplers.md").read_text()
 
 
-def test_the_version_stands_in_one_place():
+def test_the_package_has_its_version_from_one_place():
+    """What is cited and the C header repeat it: .ci/release_check compares them."""
     assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
-    for name in ("pyproject.toml", "setup.py", "CITATION.cff"):
+    for name in ("pyproject.toml", "setup.py"):
         assert fa.__version__ not in (ROOT / name).read_text(), name
+    assert f"\nversion: {fa.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_what_is_published_is_checked_by_one_script_whose_number_is_right(monkeypatch):
+def test_what_is_published_is_checked_by_one_script_whose_numbers_are_right(monkeypatch):
     workflow = (ROOT / ".github" / "workflows" / "wheels.yml").read_text()
-    assert "CIBW_TEST_COMMAND: python {project}/tests/check_wheel.py\n" in workflow
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    assert build["test-command"] == "python {project}/tests/check_wheel.py"
+    assert "CIBW_" not in workflow, "wheels have one configuration"
     assert "bash tests/check_wheel.sh dist\n" in workflow
     assert "fastacct as" not in workflow, "no check of its own"
     assert "tests/check_wheel.py" in (ROOT / "tests" / "check_wheel.sh").read_text()
     monkeypatch.setattr(sys, "prefix", str(Path(fa.__file__).parent.parent))  # as if it were installed
     monkeypatch.setattr(metadata, "version", lambda _: fa.__version__)
-    runpy.run_path(str(ROOT / "tests" / "check_wheel.py"))
+    runpy.run_path(str(ROOT / "tests" / "check_wheel.py"), run_name="__main__")
 
 
 RUN = [ROOT / "docs" / "utility.md", ROOT / "docs" / "sweeps.md", *sorted((ROOT / "docs" / "course").glob("[1-9]*.md"))]

@@ -23,12 +23,14 @@ def test_numbers_of_a_report_are_those_of_the_verbs():
     assert numbers["tpr_at_fpr"][0.01] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
     right = fa.positive_predictive_value(job, 0.01, prior=0.9)
     assert numbers["right_alarms"][0.1] == pytest.approx(right, rel=1e-9)
-    assert numbers["groups"][2] == pytest.approx(fa.epsilon(job.group(2), delta=1e-5), rel=1e-9)
+    two = fa.epsilon(job.group(2), delta=1e-5), fa.tpr_at_fpr(job.group(2), 0.01)
+    assert numbers["groups"][2] == pytest.approx(two, rel=1e-9)
     what_if = numbers["what_if"]
     assert what_if["10 % more noise"] == fa.dpsgd.epsilon(**RUN | {"noise_multiplier": 1.1 * 1.0408}, delta=1e-5)
-    assert what_if["a record is replaced"] == fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="replace_one")
+    replaced = fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="replace_one")
+    assert what_if["data sets are compared in which one record is replaced by another"] == replaced
     shuffled = fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="zero_out", sampling="shuffled")
-    assert what_if["batches shuffled, not drawn; a record zeroed out"] == shuffled
+    assert what_if["batches come from shuffling the data, as in most loaders (a record zeroed out)"] == shuffled
     assert numbers["epsilon_at"][1e-7] == fa.dpsgd.epsilon(**RUN, delta=1e-7)
 
 
@@ -65,13 +67,17 @@ def test_the_page_is_one_file_with_a_picture(tmp_path):
 def test_titles_are_escaped():
     found = fa.report(JOB, delta=1e-6, title="a <b> & 5 % of_it")
     assert "a &lt;b&gt; &amp; 5 % of_it" in found.render("html")
-    assert r"a <b> \& 5 \% of\_it" in found.render("latex")
+    assert r"a $<$b$>$ \& 5 \% of\_it" in found.render("latex")
 
 
 def test_what_a_report_refuses():
-    with pytest.raises(TypeError, match="either a job or"):
+    with pytest.raises(TypeError, match="either a job "):
         fa.report(delta=1e-5)
-    with pytest.raises(TypeError, match="either a job or"):
+    with pytest.raises(TypeError, match="give no accountant"):
+        fa.report(**RUN, delta=1e-5, accountant=fa.RDP())
+    with pytest.raises(TypeError, match="title must be a text"):
+        fa.report(JOB, delta=1e-5, title=5)
+    with pytest.raises(TypeError, match="either a job "):
         fa.report(JOB, **RUN, delta=1e-5)
     with pytest.raises(TypeError, match="no arrays"):
         fa.report(fa.Gaussian([1.0, 2.0]), delta=1e-5)
@@ -80,8 +86,41 @@ def test_what_a_report_refuses():
 
 
 def test_a_large_delta_is_warned_of_and_a_small_one_is_not():
-    assert "δ is 0.5 / records" in str(fa.report(**RUN, delta=1e-5))
-    assert "/ records" not in str(fa.report(**RUN, delta=1e-7))
+    assert "δ is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
+    assert "Beware" not in str(fa.report(**RUN, delta=1e-7))
+
+
+@pytest.mark.parametrize("delta", [1.0049e-5, 1 / 300, 1.2345e-7, 0.00123456])
+def test_the_delta_that_is_shown_is_not_smaller(delta):
+    """With a smaller one, the epsilon beside it would be too small."""
+    found = fa.report(fa.Gaussian(1.0), delta=delta)
+    shown = found.summary.split("δ = ")[1].rstrip(".")
+    number, _, power = shown.rpartition("10") if "10" in shown and "⁻" in shown else (shown, "", "")
+    exponent = power.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")) or "0"
+    value = float(number.replace("×", "") or 1.0) * 10.0 ** int(exponent)
+    assert delta * (1 - 1e-12) <= value < 1.01 * delta
+
+
+@pytest.mark.parametrize("neighbors", ["add", "remove"])
+def test_one_direction_promises_one_direction(neighbors):
+    job = fa.Gaussian(0.6).poisson(0.2) * 3
+    found = fa.report(job, delta=1e-5, neighbors=neighbors)
+    assert found.numbers["epsilon"] == fa.epsilon(job, delta=1e-5, neighbors=neighbors)
+    assert found.numbers["tpr_at_fpr"][0.01] == fa.tpr_at_fpr(job, 0.01)
+    first, second = ("without", "with") if neighbors == "add" else ("with", "without")
+    assert f"{first} the record is at most" in found.sections[1].sentences[1]
+    assert f"its probability {second} it" in found.sections[1].sentences[1]
+
+
+def test_reports_of_samples_say_that_batches_are_secret():
+    assert "Who is in which batch stays secret" in str(fa.report(**RUN, delta=1e-7))
+    assert "Who is in which batch stays secret" in str(fa.report(fa.Gaussian(1.0).poisson(0.1), delta=1e-7))
+    assert "Who is in which batch stays secret" not in str(fa.report(JOB, delta=1e-7))
+
+
+def test_a_job_and_its_records():
+    assert "δ is 10 divided" in str(fa.report(JOB, delta=1e-2, records=1000))
+    assert fa.report(JOB, delta="1/n", records=np.int64(1000)).numbers["run"] == {"records": 1000}
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------
@@ -137,7 +176,16 @@ def test_a_plan_for_another_sampler():
     assert table["noise_multiplier"][0] == noise
 
 
+def test_steps_of_a_plan_are_those_that_count():
+    for sampling, steps in (("shuffled", 12), ("allocation", 9)):
+        goal = {"records": 1000, "epsilon": 30.0, "delta": 1e-5, "neighbors": "zero_out", "sampling": sampling}
+        assert fa.plan(**goal, batch_sizes=[300], epochs=[3])["steps"][0] == steps
+
+
 def test_what_a_plan_refuses():
+    for wrong in ({"batch_sizes": [0.5]}, {"epochs": [0]}, {"records": [1000, 2000]}):
+        with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+            fa.plan(**{**TARGET, "batch_sizes": [100], "epochs": [1], **wrong})
     with pytest.raises(TypeError, match="do not give noise_multiplier"):
         fa.plan(**TARGET, batch_sizes=[512], epochs=[10], noise_multiplier=1.0)
     with pytest.raises(ValueError, match="exceeds records"):

@@ -14,6 +14,7 @@ CONTENTS = {
     },
     "docs/howto/README": [
         "docs/howto/noise",
+        "docs/explorer",
         "docs/loaders",
         "docs/relations",
         "docs/howto/pipeline",
@@ -79,6 +80,8 @@ CONTENTS = {
         "bench/RESULTS",
     ],
     "docs/develop": [
+        "docs/support",
+        "SECURITY",
         "CONTRIBUTING",
         "docs/design",
         "docs/adding_a_mechanism",

@@ -12,7 +12,7 @@ __all__ = ["FORMATS", "Answer", "render"]
 
 FORMATS: Final = ("text", "markdown", "latex", "json")
 UPPER: Final = ("epsilon", "delta", "rdp", "noise_multiplier", "noise_on_mean", "noise_on_average", "tpr_at_1_percent")
-_LATEX: Final = str.maketrans({c: "\\" + c for c in "#$%&_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}"})
+_LATEX: Final = str.maketrans({c: "\\" + c for c in "#$%&_{}"} | {"~": r"$\sim$", "^": r"\^{}", "<": "$<$", ">": "$>$"})
 
 
 class Answer(NamedTuple):

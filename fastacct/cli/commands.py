@@ -87,7 +87,7 @@ def guarantee(given: Namespace) -> Answer:
     sign = "=" if math.isinf(value) else "<=" if accountant.certified else "~"
     if math.isinf(value):
         ending = ending or ": no finite bound can be certified"
-    sentence = f"{verb} {sign} {digits_up(value)} at {name} = {at:g}{ending}"
+    sentence = f"{verb} {sign} {digits_up(value)} at {name} = {digits_up(at)}{ending}"
     return _answer(given, accountant, result, inputs, [sentence])._replace(plain=repr(float(value)))
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import numpy as np
 
 import fastacct.cli.commands as commands
 import fastacct.mechanisms as mechanisms
 import fastacct.plot as plot
+from fastacct.accountants.question import CurveOptions
+from fastacct.batching import COMPANIONS
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import one_run
-from fastacct.core.files import atomic_output, refuse_existing
-from fastacct.core.inputs import as_choice
-from fastacct.core.relations import RELATIONS
+from fastacct.cli.options import Keywords, one_run
+from fastacct.core.files import atomic_output, locked, refuse_existing
+from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
+from fastacct.core.relations import RELATIONS, both_ways
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.epsilon import delta_bounds, epsilon_bounds
 from fastacct.ledger.accountant import Accountant
@@ -24,8 +29,9 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
-from fastacct.run import as_delta, process_of
-from fastacct.tradeoff import advantage, positive_predictive_value, tpr_at_fpr
+from fastacct.reports.written import right_alarms
+from fastacct.run import Run, as_delta, process_of
+from fastacct.tradeoff import advantage, tpr_at_fpr
 
 __all__ = ["attack", "budget", "guarantee", "job_in", "job_of", "plan", "report"]
 
@@ -48,8 +54,8 @@ def job_in(path: Path) -> Process:
     A sampler is a key of its own: `poisson = 0.01`, or `fixed_size = {batch_size = 512, records = 50000}`.
     """
     try:
-        text = path.read_bytes().decode()
-        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        text = path.read_bytes().decode("utf-8-sig")
+        document = json.loads(text, object_pairs_hook=_once) if path.suffix == ".json" else tomllib.loads(text)
         if not isinstance(document, Mapping) or [*document] != ["release"] or not isinstance(document["release"], list):
             raise ValueError("must have [[release]] tables, and nothing else")
         whole = Process()
@@ -61,6 +67,14 @@ def job_in(path: Path) -> Process:
         return whole
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON in which no name is twice."""
+    names = [name for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{twice[0]!r} is given twice")
+    return dict(pairs)
 
 
 def _release(table: object) -> Process:
@@ -80,13 +94,22 @@ def job_of(given: Namespace) -> Process:
     """The job of a file, or the run that the options describe."""
     named = [name for name in _RUN if getattr(given, name, None) is not None]
     if given.job is None:
-        return process_of(_run(given))
+        return process_of(cast("Run", _run(given)))
+    named += [name for name in COMPANIONS if getattr(given, name, None) is not None]
     if [name for name in named if name != "records"] or given.sampling != "poisson":
         raise ValueError("give either --job or the options of a run")
+    _records(given)
     return job_in(given.job)
 
 
-def _run(given: Namespace) -> Any:
+def _records(given: Namespace) -> Keywords:
+    """The number of records, where it is given."""
+    if given.records is not None and len(given.records) > 1:
+        raise ValueError("give one number per option")
+    return {} if given.records is None else {"records": given.records[0]}
+
+
+def _run(given: Namespace) -> Keywords:
     """The run as keywords of `fastacct.dpsgd`, as it was given."""
     found = one_run(given)
     found.pop("delta", None)
@@ -111,12 +134,12 @@ def guarantee(given: Namespace) -> Answer:
     if given.orders or given.conversion or given.accountant not in (None, "exact"):
         raise ValueError("--job is answered by the exact accountant: give no --accountant, --orders or --conversion")
     job, name = job_of(given), "delta" if given.command == "epsilon" else "epsilon"
-    run = {} if given.records is None else {"records": given.records[0]}
-    at = float(as_delta(given.delta, run)) if name == "delta" else given.epsilon
-    asked: Any = {name: at, "neighbors": given.neighbors}
+    at = float(as_delta(given.delta, _records(given))) if name == "delta" else given.epsilon
+    asked: Keywords = {name: at, "neighbors": given.neighbors}
     lower, upper, status = epsilon_bounds(job, **asked) if name == "delta" else delta_bounds(job, **asked)
     told = [
-        f"{given.command} <= {digits_up(upper)} at {name} = {at:g} (the true value is at least {digits_down(lower)})",
+        f"{given.command} <= {digits_up(upper)} at {name} = {digits_up(at)} "
+        f"(the true value is at least {digits_down(lower)})",
         f"Guarantee: certified upper bound, {status.name}, for data sets that differ by {RELATIONS[given.neighbors]}.",
         *(f"{count:g} times {mechanism!r}" for mechanism, count in job),
     ]
@@ -127,37 +150,38 @@ def guarantee(given: Namespace) -> Answer:
 
 def attack(given: Namespace) -> Answer:
     """What the best attack on a job achieves."""
-    job = job_of(given)
-    options: Any = {"neighbors": given.neighbors}
+    job, relation = job_of(given), both_ways(given.neighbors)  # an attacker knows both data sets
+    options: CurveOptions = {"neighbors": relation}
+    for name, shares in (("fpr", given.fpr), ("prior", given.prior)):
+        for share in shares:
+            as_number(name, share, UNIT)
     rows: list[dict[str, object]] = []
     for fpr in given.fpr:
-        row: dict[str, object] = {"fpr": fpr, "tpr_upper": float(tpr_at_fpr(job, fpr, **options))}
-        for prior in given.prior:
-            right = float(positive_predictive_value(job, fpr, prior=1.0 - prior, **options))
-            row[f"right_at_{100 * prior:g}%_upper"] = right
+        found = float(tpr_at_fpr(job, fpr, **options))
+        row: dict[str, object] = {"fpr": fpr, "tpr_upper": found}
+        row |= {f"right_at_{100 * share:g}%_upper": right_alarms(found, fpr, share) for share in given.prior}
         rows.append(row)
     best = float(advantage(job, **options))
     told = [
         f"advantage <= {digits_up(best)}: the largest difference of the two rates",
         "fpr, tpr: false- and true-positive rate",
         "right_at_P%: the share of alarms that are right, if P % of the suspects are members",
-        f"Guarantee: no attack does better, for data sets that differ by {RELATIONS[given.neighbors]}.",
+        f"Guarantee: no attack does better, for data sets that differ by {RELATIONS[relation]}.",
     ]
     inputs = {"job": repr(job), "fpr": given.fpr, "prior": given.prior}
-    document = {"command": "attack", "advantage": best, "rows": rows, "inputs": inputs, "neighbors": given.neighbors}
+    document = {"command": "attack", "advantage": best, "rows": rows, "inputs": inputs, "neighbors": relation}
     return Answer(document, told, rows=rows, plain=repr(rows[0]["tpr_upper"]))
 
 
 def report(given: Namespace) -> Answer:
     """A report, printed or written."""
-    what: Any = {"job": job_of(given)} if given.job is not None else _run(given)
-    if given.job is not None and isinstance(given.delta, str):
-        what["records"] = None if given.records is None else given.records[0]
+    what: Keywords = _run(given) if given.job is None else {"job": job_of(given), **_records(given)}
     found = report_of(**what, delta=given.delta, neighbors=given.neighbors, title=given.title)
     document = {"command": "report", **found.numbers}
     if given.write is None:
         formats = {"text": "text", "markdown": "markdown", "latex": "latex", "plain": "text"}
-        return Answer(document, [], written=found.render(formats.get(given.format, "text")).rstrip("\n"))
+        text = found.render(formats.get(given.format, "text")).rstrip("\n")
+        return Answer(document, [], written=text, plain=repr(found.numbers["epsilon"]))
     written = found.save(given.write, overwrite=given.overwrite)
     return Answer(document, [found.summary, f"wrote {written}"])
 
@@ -169,41 +193,59 @@ def plan(given: Namespace) -> Answer:
     if given.csv:
         refuse_existing(given.csv, given.overwrite)
     after = {} if given.after is None else {"after": job_in(given.after)}
-    run: Any = {"records": given.records[0], "epochs": given.epochs, "neighbors": given.neighbors, **after}
+    as_number("head", given.head, Domain(1.0, math.inf))
+    run: Keywords = {**_records(given), "epochs": given.epochs, "neighbors": given.neighbors, **after}
     table = plan_of(epsilon=given.epsilon, delta=given.delta, batch_sizes=given.batch_size, **run)
+    figure = plot.plan(table) if given.picture else None
     if given.csv:
         with atomic_output(given.csv, overwrite=given.overwrite) as temporary:
             table.to_csv(temporary, index=False)
-    if given.picture:
-        plot.save(plot.plan(table), given.picture, overwrite=given.overwrite)
+    if figure:
+        plot.save(figure, given.picture, overwrite=given.overwrite)
     files = [str(path) for path in (given.csv, given.picture) if path]
     rows = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
     told = [
-        f"Each row meets epsilon = {given.epsilon:g} at delta = {table.attrs['delta']:g}, Poisson batches, for data "
-        f"sets that differ by {RELATIONS[given.neighbors]}; least noise on the average gradient first.",
+        f"Each row meets epsilon = {given.epsilon:g} at delta = {digits_up(table.attrs['delta'])}, Poisson batches, "
+        f"for data sets that differ by {RELATIONS[given.neighbors]}; least noise on the average gradient first.",
         *(f"wrote {path}" for path in files),
     ]
+    hopeless = int(np.isinf(table["noise_multiplier"]).sum())
+    if hopeless:
+        told[0] = f"No noise suffices for {hopeless} of {len(rows)} rows (inf). " + told[0].replace(
+            "Each", "Each other"
+        )
     more = [f"({len(rows) - given.head:,} more)"] if len(rows) > given.head else []
     document = {"command": "plan", "rows": rows, "files": files, "target": dict(table.attrs) | {"after": repr(after)}}
-    return Answer(document, [*more, *told], rows=rows[: given.head])
+    return Answer(document, [*more, *told], int(hopeless == len(rows)), rows[: given.head])
 
 
 def budget(given: Namespace) -> Answer:
     """A budget kept in a file: made, asked, and charged with a job."""
     path, job = given.ledger, None if given.job is None else job_in(given.job)
-    if given.epsilon is not None:
-        refuse_existing(path, given.overwrite)
-        ledger = Accountant(epsilon=given.epsilon, delta=given.delta, neighbors=given.neighbors)
-    else:
-        ledger = Accountant.from_json(path.read_text())
-    if job is not None and given.dry_run:
-        would = ledger.would_exceed(job, given.count)
-        return _of_budget(ledger, [f"{given.job} would {'' if would else 'not '}exceed the budget"], int(would))
-    if job is not None:
-        ledger.compose(job, given.count)
-    if job is not None or given.epsilon is not None:
+    if job is None and (given.dry_run or given.count != 1):
+        raise ValueError("--dry-run and --count are for --job")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist")
+    with locked(path):
+        if given.epsilon is not None:
+            refuse_existing(path, given.overwrite)
+            ledger = Accountant(epsilon=given.epsilon, delta=given.delta, neighbors=given.neighbors)
+        else:
+            ledger = Accountant.from_json(path.read_text(encoding="utf-8"))
+            if given.delta is not None or given.neighbors not in ("add_remove", ledger.neighbors):
+                raise ValueError(
+                    "--delta and --neighbors are those of the budget: give them with --epsilon, which makes it"
+                )
+        if ledger.delta is None:
+            raise ValueError(f"{path}: the budget has no delta")
+        if job is not None and (given.dry_run or ledger.would_exceed(job, given.count)):
+            fits = not ledger.would_exceed(job, given.count)
+            told = f"{given.job} * {given.count} {'would not exceed' if fits else 'exceeds'} the budget: not recorded"
+            return _of_budget(ledger, [told], int(not fits))
+        if job is not None:
+            ledger.compose(job, given.count)
         with atomic_output(path, overwrite=True) as temporary:
-            temporary.write_text(ledger.to_json())
+            temporary.write_text(ledger.to_json(), encoding="utf-8")
     return _of_budget(ledger, [] if job is None else [f"recorded: {given.job} * {given.count}"])
 
 

@@ -21,6 +21,7 @@ from fastacct.core.inputs import as_choice, common_shape
 from fastacct.core.relations import RELATIONS
 from fastacct.run import Run, as_delta, parameters
 
+Keywords = dict[str, Any]
 ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "exact": accountants.Exact,
     "rdp": accountants.RDP,
@@ -31,7 +32,10 @@ ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "clt": accountants.CLT,
 }
 MAX_ORDERS: Final = 100_000
-_QUOTED: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=)|(?<=needs )[a-z]+)\b( ?= ?(?=[\w'\"+-]))?=?")
+_QUOTED: Final = re.compile(
+    r"(?<![\w/.'\"(\\-])([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=)|(?<=needs )[a-z]+|(?<=missing )[a-z]+)\b"
+    r"( ?= ?(?=[\w'\"+-]))?=?"
+)
 MISSING: Final = " (give --sample-rate, or --batch-size and --records; --steps or --epochs)"
 _DECIMAL: Final = r"\s*(\d+(?:\.\d*)?(?:e\d\d?)?)\s*"
 _RANGE: Final = re.compile(f"{_DECIMAL}(?:-{_DECIMAL}(?:/{_DECIMAL})?)?")
@@ -106,13 +110,13 @@ def parse_orders(text: str) -> tuple[float, ...]:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def _option(help: str, read: Callable[[str], object] = str, metavar: str | None = "X", **more: Any) -> dict[str, Any]:
+def _option(help: str, read: Callable[[str], object] = str, metavar: str | None = "X", **more: Any) -> Keywords:
     return {"help": help, "type": read, "metavar": metavar, **more}
 
 
-_CONST: Final[dict[str, Any]] = {"action": "store_const", "dest": "format", "default": argparse.SUPPRESS}
-_KINDS: Final[dict[str, Any]] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
-OPTIONS: Final[dict[str, dict[str, Any]]] = {
+_CONST: Final[Keywords] = {"action": "store_const", "dest": "format", "default": argparse.SUPPRESS}
+_KINDS: Final[Keywords] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
+OPTIONS: Final[dict[str, Keywords]] = {
     "noise_multiplier": _option("standard deviation of the noise / clipping norm", numbers),
     "sample_rate": _option("Poisson sampling probability of a record in a step", numbers),
     "batch_size": _option("expected batch size, with --records", wholes, "N"),
@@ -125,7 +129,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "bins": _option("fresh or persistent: whether every epoch draws anew", metavar="NAME"),
     "selected": _option("steps of an epoch that use a record; 1", wholes, "N"),
     "epsilon": _option("epsilon of the guarantee", number),
-    "delta": _option("delta of the guarantee; with --records also 1/n or 1/n^1.1", delta_of_records),
+    "delta": _option("delta of the guarantee; 1/n and 1/n^1.1 where there is --records", delta_of_records),
     "accountant": _option(
         f"{', '.join(ACCOUNTANTS)}; default: exact, or rdp with --orders or --conversion", metavar="NAME"
     ),
@@ -140,7 +144,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "scheduler": _option(
         "compute on the workers of this dask scheduler, such as tcp://10.0.0.1:8786", metavar="ADDRESS"
     ),
-    "dry_run": {"help": "predict cells, time and sizes, and stop", "action": "store_true"},
+    "dry_run": {"help": "say what would be done, and stop", "action": "store_true"},
     "result": _option("file that a sweep wrote", Path, "FILE"),
     "loader": _option("the loader's name; without one, the names that are known", metavar="LOADER", nargs="?"),
     "setting": _option("how it is set, such as shuffle=True; again: several", metavar="NAME=VALUE", action="append"),
@@ -155,6 +159,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),
     "overwrite": {"help": "replace existing files", "action": "store_true"},
     "quiet": {"help": "no progress bar, no table", "action": "store_true"},
+    "print_path": {"help": "print where the page is, and open no browser", "action": "store_true"},
     "job": _option("TOML or JSON file of [[release]] tables, in place of a run", Path, "FILE"),
     "after": _option("TOML or JSON file of what has been released already", Path, "FILE"),
     "fpr": _option("false-positive rates; 0.001,0.01", numbers, default=[0.001, 0.01]),
@@ -193,13 +198,13 @@ def in_options(message: str, options: Sequence[str]) -> str:
         name, sign = found.groups()
         return f"{flags(name)[0]}{' ' if sign else ''}" if name in options else found[0]
 
-    return _QUOTED.sub(written, message)
+    return _QUOTED.sub(written, message.replace("overwrite=True (command line: --overwrite)", "--overwrite"))
 
 
 # -- what they mean --------------------------------------------------------------------------------------------------
 
 
-def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
+def runs(given: argparse.Namespace, wanted: str = "") -> list[Keywords]:
     """The training runs, as keywords of `fastacct.dpsgd` without the one that is wanted.
 
     Lists are taken side by side; one number holds for every run.
@@ -217,7 +222,7 @@ def runs(given: argparse.Namespace, wanted: str = "") -> list[dict[str, Any]]:
     return [row | {"steps": int(row["steps"])} if "steps" in row else row for row in rows]
 
 
-def one_run(given: argparse.Namespace, wanted: str = "") -> dict[str, Any]:
+def one_run(given: argparse.Namespace, wanted: str = "") -> Keywords:
     """The only run, and its delta as a number where it has one: 1/n is made of the number of records."""
     found, batches = runs(given, wanted), batching(given)
     deltas = as_delta(given.delta, {"records": given.records}).ravel().tolist() if "delta" in given else [0.0]
@@ -235,9 +240,9 @@ def _sampling(given: argparse.Namespace) -> str:
     return as_choice("--sampling", getattr(given, "sampling", "poisson"), SAMPLINGS)
 
 
-def batching(given: argparse.Namespace) -> dict[str, Any]:
+def batching(given: argparse.Namespace) -> Keywords:
     """How batches are drawn, as keywords of `fastacct.dpsgd`."""
-    found: dict[str, Any] = {"sampling": _sampling(given)}
+    found: Keywords = {"sampling": _sampling(given)}
     for name in COMPANIONS:
         if (value := getattr(given, name, None)) is not None:
             if isinstance(value, list) and len(value) > 1:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["atomic_output", "refuse_existing", "remove_partial"]
+__all__ = ["atomic_output", "locked", "refuse_existing", "remove_partial"]
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
@@ -40,6 +41,24 @@ def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     _flush_to_disk(path.parent)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes of this package from a file while it is changed; they wait.
+
+    The lock is a hidden file beside it, which stays.
+    """
+    with path.with_name(f".{path.name}.lock").open("w") as file:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def remove_partial(path: Path) -> None:

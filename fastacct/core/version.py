@@ -4,7 +4,7 @@ import os
 
 import fastacct_ext
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def get_include() -> str:

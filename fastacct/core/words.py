@@ -8,7 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-__all__ = ["as_json", "did_you_mean", "written_out"]
+import numpy as np
+
+__all__ = ["as_json", "as_plain", "did_you_mean", "written_out"]
 
 _MEANT: Final = {
     "noise_multiplier": "sigma noise scale",
@@ -56,12 +58,18 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
 
 def as_json(document: object, indent: int | None = None) -> str:
     """JSON, which has no infinity: it becomes the text "inf".  Floats keep every digit."""
-    return json.dumps(_plain(document), allow_nan=False, indent=indent)
+    return json.dumps(_numbers_of(document), allow_nan=False, indent=indent)
 
 
-def _plain(value: object) -> object:
+def as_plain(value: object) -> object:
+    """A value that JSON has, or its text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _numbers_of(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _numbers_of(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_numbers_of(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

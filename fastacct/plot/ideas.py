@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,9 +12,13 @@ import numpy as np
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants.question import Job
 from fastacct.calibrate import calibrate
+from fastacct.core.inputs import MAX_STEPS, Cells, Domain, as_number
 from fastacct.core.rounding import digits_up
+from fastacct.epsilon import delta as smallest_delta
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.algebra import Mechanism
+from fastacct.mechanisms.gaussian import Gaussian
+from fastacct.mechanisms.laplace import Laplace
 from fastacct.mechanisms.process import Process
 from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, STYLES, WIDE, log_scale, name_axes, new_figure, power
 from fastacct.utility import utility
@@ -24,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["batches", "budget", "hockey_stick", "noise_for_releases", "samplers"]
 
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
-_SAMPLERS: Final[dict[str, dict[str, Any]]] = {
+_Keywords = dict[str, Any]
+_SAMPLERS: Final[dict[str, _Keywords]] = {
     "each record in one random step, add or remove": {"sampling": "allocation"},
     "Poisson, add or remove": {},
     "Poisson, replace": {"neighbors": "replace_one"},
@@ -44,7 +50,8 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     --------
     >>> figure = samplers(noise_multiplier=1.0408, records=5_000, batch_size=500, epochs=3, delta=1e-5)
     """
-    run: Any = {"noise_multiplier": noise_multiplier, "records": records, "batch_size": batch_size, "epochs": epochs}
+    run: _Keywords = {"noise_multiplier": noise_multiplier, "records": records, "batch_size": batch_size}
+    run["epochs"] = as_number("epochs", epochs, Domain(1.0, MAX_STEPS, integer=True))
     figure, (axis,) = new_figure(WIDE, 3.6)
     ends = [dpsgd.epsilon_bounds(**run, delta=delta, **how)[:2] for how in _SAMPLERS.values()]
     for place, (low, high) in enumerate(ends):
@@ -75,11 +82,11 @@ def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figu
     spent, before = Process(), 0.0
     for place, job in enumerate(releases.values()):
         cost = float(smallest_epsilon(spent + job, delta=delta))
-        fits = cost <= epsilon
+        fits, top = cost <= epsilon, min(cost, 1.5 * epsilon)
         face, edge, hatch = (_BLUE, _BLUE, "") if fits else ("none", _RED, "//")
-        axis.bar(place, cost - before, 0.75, before, color=face, edgecolor=edge, hatch=hatch, zorder=2)
+        axis.bar(place, top - before, 0.75, before, color=face, edgecolor=edge, hatch=hatch, zorder=2)
         note = digits_up(cost, 3) if fits else f"refused ({digits_up(cost, 3)})"
-        axis.annotate(note, (place, cost), (0, 3), textcoords="offset points", fontsize=SMALL, ha="center")
+        axis.annotate(note, (place, top), (0, 3), textcoords="offset points", fontsize=SMALL, ha="center")
         if fits:
             spent, before = spent + job, cost
     axis.axhline(epsilon, color="black", linewidth=1.0, linestyle="--")
@@ -99,13 +106,14 @@ def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsi
     --------
     >>> figure = hockey_stick("gaussian", noise_multiplier=1.0, epsilon=1.0)
     """
-    shapes: dict[str, Callable[[Any], Any]] = {
+    shapes: dict[str, Callable[[Cells], Cells]] = {
         "gaussian": lambda z: np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi),
         "laplace": lambda z: 0.5 * np.exp(-np.abs(z)),
     }
     if noise not in shapes:
         raise ValueError(f"noise = {noise!r} is not one of {', '.join(map(repr, shapes))}")
-    x = np.linspace(-4.0 * noise_multiplier, 1.0 + 4.0 * noise_multiplier, 1001)
+    far = 4.0 * noise_multiplier + max(1.0, noise_multiplier**2 * epsilon if noise == "gaussian" else 1.0)
+    x = np.linspace(-4.0 * noise_multiplier, far, 1001)
     without, with_it = (shapes[noise]((x - at) / noise_multiplier) / noise_multiplier for at in (0.0, 1.0))
     raised = math.exp(epsilon) * without
     figure, (axis,) = new_figure(NARROWEST, 3.8)
@@ -115,12 +123,14 @@ def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsi
         (raised, _BLUE, "--", r"$e^\varepsilon$ times that"),
     ):  # fmt: skip
         axis.plot(x, y, dash, color=color, linewidth=1.8, label=name)
-    delta = float(np.maximum(with_it - raised, 0.0).sum() * (x[1] - x[0]))
-    axis.annotate(rf"area: $\delta$ = {delta:.3g}", (0.76, 0.42), xycoords="axes fraction", fontsize=SMALL, color=_RED)
+    mechanism = (Gaussian if noise == "gaussian" else Laplace)(noise_multiplier)
+    area = digits_up(float(smallest_delta(mechanism, epsilon=epsilon, neighbors="remove")), 3)
+    axis.annotate(rf"area: $\delta$ = {area}", (0.76, 0.42), xycoords="axes fraction", fontsize=SMALL, color=_RED)
     axis.set_ylim(0.0, 1.25 * float(with_it.max()))
     name_axes(axis, "output", "density")
     axis.legend(fontsize=SMALL, frameon=False, loc="upper left")
-    axis.set_title(rf"{noise.capitalize()} noise, $\sigma = {noise_multiplier:g}$, $\varepsilon = {epsilon:g}$",
+    scale = r"\sigma" if noise == "gaussian" else "b"
+    axis.set_title(rf"{noise.capitalize()} noise, ${scale} = {noise_multiplier:g}$, $\varepsilon = {epsilon:g}$",
                    fontsize=MEDIUM)  # fmt: skip
     return figure
 
@@ -132,6 +142,8 @@ def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: in
     --------
     >>> figure = batches(records=12, batch_size=3, epochs=2)
     """
+    if not 1 <= batch_size <= records:
+        raise ValueError(f"batch_size = {batch_size!r} is out of range; allowed: 1 to records = {records!r}")
     random, steps = np.random.default_rng(seed), epochs * records // batch_size
     fixed = [random.permutation(records)[:batch_size] for _ in range(steps)]
     mixed = np.concatenate([random.permutation(records) for _ in range(epochs)])[: steps * batch_size]
@@ -170,7 +182,7 @@ def noise_for_releases(
     """
     figure, (axis,) = new_figure(NARROWEST, 4.0)
     counts, errors = sorted(releases), []
-    for (name, kind), (color, dash) in zip(mechanisms.items(), STYLES, strict=False):
+    for (name, kind), (color, dash) in zip(mechanisms.items(), cycle(STYLES)):
         found = []
         for count in counts:
             noise = calibrate(lambda x, kind=kind, n=count: kind(x) * n, epsilon=epsilon, delta=delta)  # type: ignore[misc]

@@ -13,6 +13,7 @@ import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import Relation
+from fastacct.core.rounding import digits_up
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
 from fastacct.plot.figures import (
@@ -185,6 +186,7 @@ def tradeoff(
     axis: Axes | None = None,
     marked: Reals = (),
     neighbors: Relation = "add_remove",
+    thin: bool = True,
 ) -> Figure:
     """Draw the largest true-positive rate of any attack; thin: what (epsilon, delta) alone would allow.
 
@@ -198,13 +200,20 @@ def tradeoff(
     figure, axis = _panel(axis)
     fpr = np.geomspace(smallest, 1.0, 61)
     for (name, job), (color, dash) in zip(jobs.items(), cycle(STYLES)):
-        epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
         axis.plot(fpr, tpr_at_fpr(job, fpr, neighbors=neighbors), dash, color=color, linewidth=2.2, label=name)
-        axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
+        if thin:
+            epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
+            axis.plot(fpr, tpr_at_fpr(ApproxDP(epsilon, delta), fpr), color=color, linewidth=0.8)
         for at in np.atleast_1d(np.asarray(marked, dtype=np.float64)).tolist():
             found = float(tpr_at_fpr(job, at, neighbors=neighbors))
             axis.plot([at], [found], "o", color=color, markersize=4)
-            axis.annotate(f"{found:.1%} at {at:.3g}", (at, found), (6, -12), textcoords="offset points", fontsize=SMALL)
+            axis.annotate(
+                f"{digits_up(100.0 * found, 2)} % at {at:.3g}",
+                (at, found),
+                (6, -12),
+                textcoords="offset points",
+                fontsize=SMALL,
+            )
     axis.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey", label="guessing")
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)

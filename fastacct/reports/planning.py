@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 import fastacct.dpsgd as dpsgd
+from fastacct.accountants.question import CurveOptions
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import Cells, Reals, as_cells, as_number
+from fastacct.core.inputs import MAX_STEPS, POSITIVE, Cells, Domain, Reals, as_cells, as_number
+from fastacct.core.relations import both_ways
 from fastacct.core.version import __version__
 from fastacct.run import Run, as_delta, parameters, process_of, refused
 from fastacct.tradeoff import tpr_at_fpr
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 FPR: Final = 0.01
+_SIZES: Final = Domain(1.0, MAX_STEPS, integer=True)
 _COLUMNS: Final = ("batch_size", "epochs", "noise_multiplier")
 _CHOSEN: Final = ("noise_multiplier", "steps", "sample_rate", "history", "batch_size", "accountant")
 
@@ -35,7 +38,8 @@ def plan(
 ) -> pd.DataFrame:
     """Every combination of batch size and epochs, with the noise multiplier that meets (epsilon, delta).
 
-    **Guarantee.** Each row meets the target: `noise_multiplier` is that of `dpsgd.noise_multiplier`.
+    **Guarantee.** Each row meets the target: `noise_multiplier` is that of `dpsgd.noise_multiplier`, inf where no noise
+    suffices, because what was released before costs too much.
 
     Rows are sorted by `noise_on_average`, the least first.  A larger batch has less noise on each mean gradient, and
     makes fewer steps.  What it is worth to you depends on your model; the columns say what privacy makes of it:
@@ -49,7 +53,7 @@ def plan(
     noise_on_mean            noise_multiplier / batch_size: on the mean gradient of a step, over the clipping norm.
     noise_on_average         noise_on_mean / sqrt(steps): what is left of it in the average over the whole run.
     tpr_at_1_percent         Largest true-positive rate of any attack with 1 % false positives.
-    noise_per_epochs         Percent of noise multiplier that 1 % more epochs cost (estimated, not certified).
+    noise_per_epochs         Percent of noise multiplier that 1 % more epochs cost; estimated, NaN below 10 steps.
     noise_per_batch_size     The same for a larger batch.  Above 1, larger batches have more noise on the mean.
     noise_per_epsilon        The same for a larger epsilon: it is negative.
     on_front                 No other row has at most its epochs and at most its noise_on_average.
@@ -89,16 +93,17 @@ def plan(
     refused(run, _CHOSEN, "plan chooses the run: do not give {}")
     if missing := [name for name in ("records", "epochs") if run.get(name) is None]:
         raise TypeError(f"missing {', '.join(missing)}")
-    sizes, passes = (
-        np.unique(as_cells(name, one)) for name, one in (("batch_size", batch_sizes), ("epochs", run["epochs"]))
-    )
-    batch, length = (one.ravel() for one in np.meshgrid(sizes, passes, indexing="ij"))
+    given = as_cells("batch_sizes", batch_sizes, _SIZES), as_cells("epochs", run["epochs"], POSITIVE)
+    batch, length = (one.ravel() for one in np.meshgrid(*map(np.unique, given), indexing="ij"))
+    run["records"] = records = as_number("records", run["records"], _SIZES)
     goal, share = as_number("epsilon", epsilon), as_delta(delta, run)
     if share.ndim:
         raise TypeError("delta must be one number")
     run["batch_size"], run["epochs"] = batch, length
     noise = np.asarray(dpsgd.noise_multiplier(epsilon=goal, delta=float(share), after=after, **run))
     known = parameters(run, "noise_multiplier")
+    if run.get("sampling") in ("allocation", "shuffled"):  # whole epochs, of whole batches
+        known["steps"] = (np.floor if run["sampling"] == "allocation" else np.ceil)(records / batch) * length
     run["noise_multiplier"] = noise
     whole = process_of(run)
     whole = whole if after is None else whole + after
@@ -106,8 +111,9 @@ def plan(
     columns: dict[str, Any] = {"batch_size": batch.astype(np.int64), "epochs": length}
     columns |= {"steps": known["steps"].astype(np.int64), "noise_multiplier": noise, "noise_on_mean": mean}
     columns["noise_on_average"] = mean / np.sqrt(np.maximum(known["steps"], 1.0))
-    options: Any = {name: value for name, value in run.items() if name in ("neighbors", "threads")}
-    columns["tpr_at_1_percent"] = np.asarray(tpr_at_fpr(whole, FPR, **options))
+    options: CurveOptions = {"neighbors": run.get("neighbors", "add_remove"), "threads": run.get("threads")}
+    both: CurveOptions = {"neighbors": both_ways(options["neighbors"]), "threads": options["threads"]}
+    columns["tpr_at_1_percent"] = np.asarray(tpr_at_fpr(whole, FPR, **both))
     if after is None and run.get("sampling", "poisson") == "poisson" and run.get("neighbors") != "replace_one":
         columns |= _slopes(goal, float(share), noise, known, options)
     columns["on_front"] = _front(length, columns["noise_on_average"])
@@ -117,7 +123,9 @@ def plan(
     return table
 
 
-def _slopes(goal: float, delta: float, noise: Cells, known: dict[str, Cells], options: Any) -> dict[str, Cells]:
+def _slopes(
+    goal: float, delta: float, noise: Cells, known: dict[str, Cells], options: CurveOptions
+) -> dict[str, Cells]:
     """By how many percent the noise grows with one percent more of something else, at the same epsilon."""
     rate, steps = known["sample_rate"], known["steps"]
     is_usual = np.isfinite(noise) & (noise > 0.0)

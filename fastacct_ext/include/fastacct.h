@@ -54,7 +54,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FASTACCT_VERSION "0.2.0"
+#define FASTACCT_VERSION "0.3.0"
 
 #ifdef __cplusplus
 extern "C" {

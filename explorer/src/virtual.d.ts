@@ -1,0 +1,5 @@
+declare module "virtual:worker" {
+  const source: string;
+  export default source;
+}
+declare const VERSION: string;
