@@ -45,6 +45,8 @@ def as_page(app, docname: str, source: list[str]) -> None:
     if docname == "docs/README" and (Path(app.srcdir) / "docs" / "_build" / "extra" / "explorer.html").is_file():
         text = text.replace("\n## ", f"\n{EXPLORER}\n\n## ", 1)
     app.env.note_dependency(str(Path(__file__).with_name("contents.py")))
+    if docname == "docs/README":
+        app.env.note_dependency(str(Path(app.srcdir) / "fastacct" / "explorer" / "index.html"))
     source[0] = text + toctree(docname, captions(app.api_pages) if docname == "docs/reference/README" else None)
 
 
@@ -88,6 +90,7 @@ def connect(app):
     app.api_pages = write_pages(Path(app.srcdir) / "docs" / "reference" / "api")
     app.config.html_static_path.append(mathjax())
     app.config.html_extra_path += extra_files(Path(app.srcdir))
+    (Path(app.outdir) / "explorer.html").unlink(missing_ok=True)  # of an earlier build
     app.connect("source-read", as_page)
     app.connect("autodoc-process-docstring", lambda a, b, name, d, e, lines: with_example(name, lines), priority=400)
     app.connect("doctree-read", colour_examples)
