@@ -78,6 +78,15 @@ function notices(meta) {
   }).join("\n\n");
 }
 
+/** Notices of the C library in the kernels: wasi-libc (here under MIT), which holds musl. */
+function noticesOfLibc(python) {
+  const code = "import ziglang; print(ziglang.__path__[0])";
+  const libc = join(execFileSync(python, ["-c", code], { encoding: "utf8" }).trim(), "lib", "libc");
+  const files = ["wasi/LICENSE", "wasi/LICENSE-MIT", "musl/COPYRIGHT"];
+  const texts = files.map((name) => readFileSync(join(libc, name), "utf8"));
+  return `wasi-libc and musl, in the kernels\n\n${texts.map((text) => text.trim()).join("\n\n")}\n`;
+}
+
 const bytesOfPackages = (meta) =>
   Object.entries(Object.values(meta.outputs)[0].inputs).reduce(
     (sum, [name, { bytesInOutput }]) => sum + (name.includes("node_modules/") ? bytesInOutput : 0), 0);
@@ -89,7 +98,7 @@ async function page(python) {
   const worker = await script("worker.ts");
   const main = await script("page.ts", [workerIn(worker.text)]);
   const style = await build({ ...OPTIONS, entryPoints: [join(HERE, "src", "style.css")], write: false });
-  const licences = notices(main.meta);
+  const licences = `${notices(main.meta)}\n\n${noticesOfLibc(python)}`;
   const parts = {
     "<!-- LICENCES -->": "<!-- Licences of the libraries in this page stand at its end. -->",
     "/* STYLE */": style.outputFiles[0].text,

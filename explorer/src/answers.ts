@@ -70,16 +70,19 @@ export function niceEnd(x: number): number {
   return ([1, 2, 5].find((one) => one * power >= x) ?? 10) * power;
 }
 
+/** Where the axis of delta ends. */
+export const leastDelta = (run: Run): number => 10 ** Math.floor(Math.log10(run.delta * 1e-3));
+
 const CURVE_POINTS = 41;
-/** Five a decade, 0.01 among them. */
-const FPR = [...Array.from({ length: 20 }, (_, i) => Number((10 ** (i / 5 - 4)).toPrecision(4))), 0.99];
+/** Three a decade, 0.01 among them. */
+const FPR = [...Array.from({ length: 12 }, (_, i) => Number((10 ** (i / 3 - 4)).toPrecision(4))), 0.7, 0.9, 0.99];
 const EPOCHS = between(1, 1000, 19);
 
 export function curves(kernel: Kernel, run: Run): Curves {
   const given = runSteps(run);
-  const [epsilon = Infinity, far = Infinity] = kernel.read(given, EPSILON, [run.delta, run.delta * 1e-3]).upper;
-  const end = niceEnd(Math.min(Math.max(far, 1e-3), 1e4));
-  const at = Array.from({ length: CURVE_POINTS }, (_, i) => (end * i) / (CURVE_POINTS - 1));
+  const [epsilon = Infinity, far = Infinity] = kernel.read(given, EPSILON, [run.delta, leastDelta(run)]).upper;
+  const last = Math.min(Math.max(far, 1e-3), 1e4); // beyond it answers take longer, and are not shown
+  const at = Array.from({ length: CURVE_POINTS }, (_, i) => (last * i) / (CURVE_POINTS - 1));
   const logs = kernel.read(given, LOG_DELTA, at).upper;
   const tpr = rates(kernel, given, FPR);
   const pair = kernel.pairTpr(epsilon, run.delta, FPR);

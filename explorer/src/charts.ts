@@ -1,7 +1,7 @@
 // The charts, drawn by Observable Plot; colours are of style.css, so that they follow the theme.
 
 import * as Plot from "@observablehq/plot";
-import type { Curves, Grid } from "./answers";
+import { type Curves, type Grid, leastDelta, niceEnd } from "./answers";
 import { above, percentAbove } from "./decimal";
 import { type Run, short } from "./run";
 
@@ -59,10 +59,10 @@ function drawn(description: string, options: Plot.PlotOptions): Drawn {
 
 /** Delta over epsilon. */
 export function drawCurve({ curve, epsilon, run }: Curves, size: Size): Drawn {
-  const end = curve.at(-1)?.epsilon ?? 1;
-  const low = Math.max(floorDecade(run.delta * 1e-3), 1e-300);
+  const end = niceEnd(curve.at(-1)?.epsilon ?? 1);
+  const low = leastDelta(run);
   const here = { epsilon, delta: run.delta };
-  const shown = curve.filter((one) => one.delta >= low);
+  const shown = curve.map((one) => ({ ...one, delta: Math.max(one.delta, low) }));
   const isRight = (epsilon / end) * (size.width - 70) + 160 > size.width - 60;
   return drawn(`Delta over epsilon; delta ${short(run.delta)} at epsilon ${above(epsilon)}`, {
     ...frame(size),
@@ -87,10 +87,10 @@ export function drawCurve({ curve, epsilon, run }: Curves, size: Size): Drawn {
 /** The largest true-positive rate over the false-positive rate. */
 export function drawAttack({ attack }: Curves, size: Size): Drawn {
   const here = attack.filter((one) => one.fpr === 0.01);
-  const last = attack[3];
+  const last = attack[2];
   const guess = [1e-4, 1].map((x) => ({ fpr: x, tpr: x }));
   const label = { x: "fpr", y: "tpr", ...HALO } as const;
-  const ours = attack[16];
+  const ours = attack[10];
   const reached = percentAbove(here[0]?.tpr ?? 1);
   return drawn(`Largest true-positive rate over the false-positive rate; ${reached} per cent at 1 per cent`, {
     ...frame(size),

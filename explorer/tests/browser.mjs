@@ -19,8 +19,9 @@ const SIZES = { desktop: { width: 1280, height: 900 }, phone: { width: 390, heig
 
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath, args: SWITCHES });
-const seen = { complaints: [], requests: [], pages: 0, states: [], maps: [], redraws: [], sideways: [] };
-seen.violations = {};
+const seen = { complaints: [], requests: [], pages: 0, states: [], maps: [], redraws: [], processor: [] };
+Object.assign(seen, { sideways: [], violations: {} });
+const devtools = await browser.newBrowserCDPSession();
 
 async function opened(size, colorScheme, hash = "") {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme, offline: true });
@@ -73,9 +74,16 @@ async function drag(page, id, share) {
   await keep(page);
 }
 
-/** Redraws of all line charts a second, while a slider moves. */
+/** Processor time of all of the browser's processes so far, in seconds. */
+async function processorTime() {
+  const { processInfo } = await devtools.send("SystemInfo.getProcessInfo");
+  return processInfo.reduce((sum, one) => sum + one.cpuTime, 0);
+}
+
+/** Redraws of all line charts a second while a slider moves, and processor time of one redraw in ms. */
 async function redraws(page, id) {
-  return page.evaluate(async (slider) => {
+  const begin = await processorTime();
+  const [rate, count] = await page.evaluate(async (slider) => {
     const one = document.getElementById(slider);
     const count = () => Number(document.body.dataset.redraws);
     const [first, begin] = [count(), performance.now()];
@@ -84,8 +92,10 @@ async function redraws(page, id) {
       one.dispatchEvent(new Event("input", { bubbles: true }));
       await new Promise(requestAnimationFrame);
     }
-    return (1000 * (count() - first)) / (performance.now() - begin);
+    return [(1000 * (count() - first)) / (performance.now() - begin), count() - first];
   }, id);
+  seen.redraws.push(rate);
+  seen.processor.push((1000 * ((await processorTime()) - begin)) / count);
 }
 
 async function violations(page) {
@@ -193,7 +203,7 @@ for (const scheme of ["light", "dark"]) {
     seen.violations[scheme] = [...(seen.violations[scheme] ?? []), ...(await violations(one))];
     if (scheme === "light" && size === "desktop")
       for (let i = 0; i < 12 && !(i >= 3 && Math.max(...seen.redraws) >= 30); i++) // others may use the machine, too
-        seen.redraws.push(await redraws(one, ["noise-slider", "epochs-slider", "batch-slider"][i % 3]));
+        await redraws(one, ["noise-slider", "epochs-slider", "batch-slider"][i % 3]);
     await one.context().close();
   }
 }
