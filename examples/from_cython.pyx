@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The kernels from Cython, without Python and without the GIL.
+"""The kernels from Cython: functions on numbers that need neither Python nor the GIL.
 
     export CFLAGS="-I$(python -c 'import fastacct_ext; print(fastacct_ext.__path__[0])')"
     cythonize -i examples/from_cython.pyx && cd examples

@@ -185,7 +185,7 @@ def test_command_takes_batches_epochs_and_trade_offs():
     [
         (
             "--noise-multiplier 1,2 --sample-rate 0.1,0.2,0.3 --steps 9",
-            "shapes do not broadcast: noise_multiplier (2,), sample_rate (3,)",
+            "shapes do not broadcast: --noise-multiplier (2,), --sample-rate (3,)",
         ),
         ("--noise-multiplier x --sample-rate 0.1 --steps 9", "--noise-multiplier: 'x' is not a number"),
         ("--noise-multiplier 1 --sample-rate 0.1 --steps 9.5", "--steps: '9.5' is not a whole number"),

@@ -33,7 +33,7 @@ ACCOUNTANTS: Final[dict[str, type[Method]]] = {
 }
 MAX_ORDERS: Final = 100_000
 _QUOTED: Final = re.compile(
-    r"(?<![\w/.'\"(\\-])([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=)|(?<=needs )[a-z]+|(?<=missing )[a-z]+)\b"
+    r"(?<![\w/.'\"(\\-])([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=| \()|(?<=needs )[a-z]+|(?<=missing )[a-z]+)\b"
     r"( ?= ?(?=[\w'\"+-]))?=?"
 )
 MISSING: Final = " (give --sample-rate, or --batch-size and --records; --steps or --epochs)"

@@ -16,6 +16,7 @@ def examples() -> Iterator[Mechanism]:
 
     Examples
     --------
+    >>> import fastacct.mechanisms as m
     >>> {type(mechanism) for mechanism in examples()} <= set(m.EVERY)
     True
     """
