@@ -25,12 +25,21 @@ def test_numbers_of_a_report_are_those_of_the_verbs():
     assert numbers["right_alarms"][0.1] == pytest.approx(right, rel=1e-9)
     two = fa.epsilon(job.group(2), delta=1e-5), fa.tpr_at_fpr(job.group(2), 0.01)
     assert numbers["groups"][2] == pytest.approx(two, rel=1e-9)
-    what_if = numbers["what_if"]
-    assert what_if["10 % more noise"] == fa.dpsgd.epsilon(**RUN | {"noise_multiplier": 1.1 * 1.0408}, delta=1e-5)
-    replaced = fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="replace_one")
-    assert what_if["data sets are compared in which one record is replaced by another"] == replaced
-    shuffled = fa.dpsgd.epsilon(**RUN, delta=1e-5, neighbors="zero_out", sampling="shuffled")
-    assert what_if["batches come from shuffling the data, as in most loaders (a record zeroed out)"] == shuffled
+    noisier = {**RUN, "noise_multiplier": 1.1 * 1.0408}
+    replaced = {**RUN, "neighbors": "replace_one"}
+    shuffled = {**RUN, "neighbors": "zero_out", "sampling": "shuffled"}
+    what_if = {
+        "10 % more noise": (noisier, fa.Gaussian(1.1 * 1.0408).poisson(512 / 50_000) * 2930),
+        "the same job, for a record that is replaced by another": (replaced, job),
+        "batches that come from shuffling the data, as in most loaders, for a record that is zeroed out": (
+            shuffled,
+            fa.Gaussian(1.0408).shuffled(98) * 30,
+        ),
+    }
+    for words, (run, whole) in what_if.items():
+        about, tpr = run.get("neighbors", "add_remove"), numbers["what_if"][words]
+        assert tpr[0] == fa.dpsgd.epsilon(**run, delta=1e-5)
+        assert tpr[1] == pytest.approx(fa.tpr_at_fpr(whole, 0.01, neighbors=about), rel=1e-9)
     assert numbers["epsilon_at"][1e-7] == fa.dpsgd.epsilon(**RUN, delta=1e-7)
 
 
@@ -86,8 +95,8 @@ def test_what_a_report_refuses():
 
 
 def test_a_large_delta_is_warned_of_and_a_small_one_is_not():
-    assert "δ is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
-    assert "Beware" not in str(fa.report(**RUN, delta=1e-7))
+    assert "Choose a smaller δ: it is 0.5 divided by the number of records" in str(fa.report(**RUN, delta=1e-5))
+    assert "Choose a smaller" not in str(fa.report(**RUN, delta=1e-7))
 
 
 @pytest.mark.parametrize("delta", [1.0049e-5, 1 / 300, 1.2345e-7, 0.00123456])
@@ -108,8 +117,17 @@ def test_one_direction_promises_one_direction(neighbors):
     assert found.numbers["epsilon"] == fa.epsilon(job, delta=1e-5, neighbors=neighbors)
     assert found.numbers["tpr_at_fpr"][0.01] == fa.tpr_at_fpr(job, 0.01)
     first, second = ("without", "with") if neighbors == "add" else ("with", "without")
-    assert f"{first} the record is at most" in found.sections[1].sentences[1]
-    assert f"its probability {second} it" in found.sections[1].sentences[1]
+    assert f"{first} the record is at most" in found.part("What is guaranteed").sentences[1]
+    assert f"its probability {second} it" in found.part("What is guaranteed").sentences[1]
+
+
+def test_plain_words_say_the_conditions_and_what_people_with_several_records_have():
+    found = fa.report(**RUN, delta=1e-5)
+    plain = " ".join(found.part("In plain words").sentences)
+    assert "one of the 50,000 rows" in plain
+    assert f"have 5 rows, up to {math.ceil(1000 * found.numbers['groups'][5][1]) / 10:g}" in plain
+    assert "This report does not check them" in plain
+    assert len(found.part("What is assumed").rows) == 5
 
 
 def test_reports_of_samples_say_that_batches_are_secret():
@@ -119,7 +137,7 @@ def test_reports_of_samples_say_that_batches_are_secret():
 
 
 def test_a_job_and_its_records():
-    assert "δ is 10 divided" in str(fa.report(JOB, delta=1e-2, records=1000))
+    assert "δ: it is 10 divided" in str(fa.report(JOB, delta=1e-2, records=1000))
     assert fa.report(JOB, delta="1/n", records=np.int64(1000)).numbers["run"] == {"records": 1000}
 
 

@@ -208,10 +208,11 @@ def tradeoff(
             found = float(tpr_at_fpr(job, at, neighbors=neighbors))
             axis.plot([at], [found], "o", color=color, markersize=4)
             axis.annotate(
-                f"{digits_up(100.0 * found, 2)} % at {at:.3g}",
+                f"{digits_up(100.0 * found, 3)} % at {100.0 * at:g} %",
                 (at, found),
-                (6, -12),
+                (-6, 5),
                 textcoords="offset points",
+                ha="right",
                 fontsize=SMALL,
             )
     axis.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey", label="guessing")

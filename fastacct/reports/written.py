@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack, cast
 
-import fastacct.dpsgd as dpsgd
 import fastacct.plot as plot
 from fastacct.accountants.question import CurveOptions, as_process
 from fastacct.batching import in_words
@@ -61,8 +60,8 @@ _CHANGES: Final = (
     ("batch_size", 2, "batches twice as large"),
     ("sample_rate", 2, "batches twice as large"),
 )
-_SHUFFLED: Final = "batches come from shuffling the data, as in most loaders (a record zeroed out)"
-_REPLACED: Final = "data sets are compared in which one record is replaced by another"
+_SHUFFLED: Final = "batches that come from shuffling the data, as in most loaders, for a record that is zeroed out"
+_REPLACED: Final = "the same job, for a record that is replaced by another"
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED: Final = {high: chr(low) for low, high in _RAISED.items()}
 _MATH: Final = {"ε": r"$\varepsilon$", "δ": r"$\delta$", "≤": r"$\leq$", "×": r"$\times$"}
@@ -77,7 +76,6 @@ _LATEX: Final = {
     "\\": r"\textbackslash{}",
 }
 _Numbers = dict[str, Any]
-_Found = TypeVar("_Found")
 
 
 class Section(NamedTuple):
@@ -118,6 +116,7 @@ class Report(Record):
             relation=RELATIONS[self.neighbors],
             sampler=in_words(run.get("sampling", "poisson")) if self.numbers["is_run"] else "",
             is_sampled=self.job != self.job.unsampled(),
+            shuffled=_SHUFFLED,
         )
         return tuple(_parsed(f"\n{text}"))
 
@@ -154,6 +153,7 @@ class Report(Record):
         page.filters |= {"tex": _tex, "markdown": _markdown}
         page.globals |= {"up": digits_up, "down": digits_down, "power": _power, "percent": _percent, "factor": _factor}
         page.globals |= {"inf": math.inf, "short": "{:.3g}".format, "version": __version__}
+        page.globals |= {"short_up": partial(digits_up, digits=3)}
         text: str = page.get_template(template).render(**given)
         return text
 
@@ -177,10 +177,17 @@ class Report(Record):
     def _pictures(self) -> Iterator[tuple[str, str]]:
         """Pictures, and their names for who cannot see them."""
         figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, neighbors=both_ways(self.neighbors))
-        figure.axes[0].set(title="What any attack finds", xlabel="others wrongly suspected", ylabel="members found")
+        axis = figure.axes[0]
+        for side in (axis.xaxis, axis.yaxis):
+            side.set_ticks([1e-4, 1e-3, 0.01, 0.1, 1.0])
+            side.set_major_formatter(lambda share, _: f"{100.0 * share:g} %")
+        axis.set(
+            title="At most what any attack finds", xlabel="others wrongly suspected", ylabel="used records recognized"
+        )
+        figure.set_size_inches(5.0, 3.8)
         target = StringIO()
         figure.savefig(target, format="svg", metadata={"Date": None})
-        yield "Share of members found at most, over the share of others wrongly suspected", target.getvalue()
+        yield "Share of used records recognized at most, over the share of others wrongly suspected", target.getvalue()
 
 
 def report(
@@ -251,7 +258,7 @@ def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _
     options: CurveOptions = {"neighbors": both_ways(relation)}  # attackers know both data sets
     deltas = [float(f"{delta * 10.0**k:.12g}") for k in (2, 1, 0, -1, -2, -3) if delta * 10.0**k < 0.5]
     tpr = {fpr: float(tpr_at_fpr(job, fpr, **options)) for fpr in _FPR}
-    groups = ((k, _tried(partial(_of_group, job, k, delta, relation))) for k in _GROUPS)
+    groups = ((k, _asked(partial(job.group, k), delta, relation)) for k in _GROUPS)
     return {
         "epsilon": float(found.upper),
         "epsilon_lower": float(found.lower),
@@ -274,38 +281,31 @@ def right_alarms(tpr: float, fpr: float, share: float) -> float:
     return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(share > 0.0)
 
 
-def _of_group(job: Process, size: int, delta: float, relation: Relation) -> tuple[float, float]:
-    whole = job.group(size)
-    found = epsilon(whole, delta=delta, neighbors=relation), tpr_at_fpr(whole, _FPR[-1], neighbors=both_ways(relation))
+def _asked(make: Callable[[], Process], delta: float, relation: Relation) -> tuple[float, float] | None:
+    """Epsilon, and the true positives of an attack, where something is proved."""
+    try:
+        job = make()
+        found = epsilon(job, delta=delta, neighbors=relation), tpr_at_fpr(job, _FPR[-1], neighbors=both_ways(relation))
+    except (ValueError, TypeError):
+        return None
     return float(found[0]), float(found[1])
 
 
-def _tried(find: Callable[[], _Found]) -> _Found | None:
-    """What is found, where something is proved."""
-    try:
-        return find()
-    except (ValueError, TypeError):
-        return None
-
-
-def _changes(job: Process, delta: float, relation: Relation, run: Run) -> Iterator[tuple[str, float]]:
-    """What would change epsilon, and to what."""
-    at: _Numbers = {"delta": delta, "neighbors": relation}
-    given, changes = {**at, **run}, dict[str, Callable[[], object]]()
-    if run:
-        for name, factor, words in _CHANGES:
-            if given.get(name) is not None:
-                changes[words] = partial(dpsgd.epsilon, **given | {name: factor * given[name]})
-        if given.get("sampling", "poisson") == "poisson" and {"records", "batch_size", "epochs"} <= run.keys():
-            shuffled = {"sampling": "shuffled", "neighbors": "zero_out"}
-            changes[_SHUFFLED] = partial(dpsgd.epsilon, **given | shuffled)
-    else:
-        changes["the same once more"] = partial(epsilon, job * 2, **at)
+def _changes(job: Process, delta: float, relation: Relation, run: Run) -> Iterator[tuple[str, tuple[float, float]]]:
+    """What would change epsilon and an attack, and to what."""
+    changes: dict[str, tuple[Callable[[], Process], Relation]] = {}
+    for name, factor, words in _CHANGES if run else ():
+        if (value := run.get(name)) is not None:
+            changes[words] = partial(process_of, cast("Run", {**run, name: factor * cast("float", value)})), relation
+    if run.get("sampling", "poisson") == "poisson" and {"records", "batch_size", "epochs"} <= run.keys():
+        changes[_SHUFFLED] = partial(process_of, cast("Run", {**run, "sampling": "shuffled"})), "zero_out"
+    if not run:
+        changes["the same once more"] = (lambda: job * 2), relation
     if relation != "replace_one":
-        changes[_REPLACED] = partial(epsilon, job, **at | {"neighbors": "replace_one"})
-    for words, find in changes.items():
-        if (value := _tried(find)) is not None:
-            yield words, float(value)  # type: ignore[arg-type]
+        changes[_REPLACED] = (lambda: job), "replace_one"
+    for words, (make, under) in changes.items():
+        if (found := _asked(make, delta, under)) is not None:
+            yield words, found
 
 
 # -- text -------------------------------------------------------------------------------------------------------
