@@ -256,7 +256,7 @@ def test_pictures_of_runs_show_what_the_functions_compute():
     np.testing.assert_array_equal(tpr, fa.tpr_at_fpr(step, fpr))
     alone = axis.lines[1].get_ydata()
     assert np.all(alone >= tpr * (1 - 1e-9))
-    assert any(text.get_text().endswith("% at 0.01") for text in texts(axis.get_figure()))
+    assert any(text.get_text().endswith("% at 1 %") for text in texts(axis.get_figure()))
 
 
 def test_a_map_of_noise_is_drawn_into_an_axis_of_somebody_elses():

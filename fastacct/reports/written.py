@@ -343,5 +343,5 @@ def _markdown(text: str) -> str:
 
 def _tex(text: str) -> str:
     """Text for LaTeX."""
-    plain = "".join(_LATEX.get(c, c) for c in text)
+    plain = "".join(_LATEX.get(c, c) for c in text).replace(r"e\^{}$\varepsilon$", r"$e^\varepsilon$")
     return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda high: f"$^{{{high.group().translate(_LOWERED)}}}$", plain)
