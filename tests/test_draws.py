@@ -4,6 +4,7 @@ the distributions of counts."""
 import itertools
 import math
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.readers import cell_job
+from fastacct.readers.cell import CellReader
 from fastacct.samplers import draws
 
 NOISE, ROUGH = 1.5, 1e-6
@@ -377,3 +380,28 @@ def test_counts_that_are_moved_to_all_are_not_claimed_from_below():
     lower, upper, _ = fa.delta_bounds(fa.Gaussian(1.0).poisson(1e-3, draws=100), epsilon=2000.0, neighbors="remove")
     assert lower < 1e-100  # so often a record is drawn with probability 1e-164
     assert upper < 1e-40
+
+
+def test_numbers_of_draws_that_hardly_occur_do_not_need_a_grid(monkeypatch):
+    """The truth is between: of all numbers from above, of those that are left from below."""
+    job = fa.Gaussian(0.806).with_replacement(118, 50_000) * 5033
+    found = fa.epsilon(job, delta=1.77e-5, neighbors="replace_one")
+    monkeypatch.setattr(CellReader, "answer", None)  # what asks grids
+    assert fa.epsilon(job * 1, delta=1.77e-5, neighbors="replace_one") == found
+
+
+@pytest.mark.parametrize("steps", [1, 40])
+@pytest.mark.parametrize("digits", [2, 3, 5])
+def test_bounds_without_some_numbers_of_draws_hold_for_all(steps, digits):
+    pair = draws.swapped(2.0, draws.binomial(60, 1.0, 1000), "replace_one")
+    nothing = partial(cell_job._nothing, what=cell_job.EPSILON)
+    job = cell_job.job_of([], [(pair.above.pieces(), float(steps))])
+    near, lost = job.near(digits)
+    assert 0.0 < lost < steps * 10.0**-digits
+    whole = cell_job._read(job._replace(near=None), np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)
+    assert whole.status[0] == fa.Status.TIGHT
+    found = cell_job._by_near(near, lost, np.array([0.01]), cell_job.EPSILON, cell_job.BOTH, nothing)
+    assert found.lower[0] <= whole.lower[0] * (1 + 1e-9)
+    assert found.upper[0] >= whole.upper[0] * (1 - 1e-9)
+    alone = cell_job._read(near._replace(shift=0.0), np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)
+    assert alone.upper[0] < whole.lower[0], "what is left out matters here, and has to be counted"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
 from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows
 
 __all__ = ["PiecesPair", "bounded_range", "drawn", "exponential", "laplace", "replaced_pieces", "sampled_pieces"]
-__all__ += ["symmetric_pieces"]
+__all__ += ["symmetric_pieces", "without"]
 
 _REACH: Final = 38.0
 _STEP: Final = 0.25
@@ -110,7 +111,19 @@ def drawn(parts: Sequence[tuple[float, Pieces]], lost: float) -> Pieces:
     is_mirrored = all(part.is_mirrored for _, part in parts)
     rows = np.concatenate(panels)  # those of one loss follow each other: the kernels lay nodes for their sum
     order = np.lexsort((rows[:, 0], rows[:, 4], -rows[:, 10]))
-    return Pieces(np.concatenate(atoms), rows[order], lost=_gone(lost), is_mirrored=is_mirrored)
+    whole = np.concatenate(atoms), rows[order]
+    return Pieces(*whole, lost=_gone(lost), is_mirrored=is_mirrored, parts=tuple(parts))
+
+
+def without(pieces: Pieces, most: float) -> tuple[Pieces, float]:
+    """The same without parts that are hardly ever drawn, and the weight of these, at most `most`."""
+    kept, gone = sorted(pieces.parts, key=lambda part: -part[0]), 0.0
+    while len(kept) > 1 and gone + kept[-1][0] <= most:
+        gone += kept.pop()[0]
+    if not gone:
+        return pieces, 0.0
+    shares = [(weight / (1.0 - gone), part) for weight, part in kept]
+    return replace(drawn(shares, 0.0), lost=pieces.lost), gone * (1.0 + len(pieces.parts) * ROUNDING)
 
 
 class PiecesPair(Pair):

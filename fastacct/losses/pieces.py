@@ -96,6 +96,8 @@ class Pieces(Record):
     """Whether the other direction is the same."""
     missing: float = 0.0
     """By how much masses that users give, which count as they are, miss 1."""
+    parts: tuple[tuple[float, Pieces], ...] = ()
+    """What it is one of, drawn with these weights in sight of everyone."""
 
     def proper(self) -> Pieces:
         """The pair of what both distributions have, each divided by its mass."""

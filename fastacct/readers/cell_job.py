@@ -18,6 +18,7 @@ from fastacct.core.bounds import TIGHT_WIDTH, Status, narrowed, status_of
 from fastacct.core.engine import aside, run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.losses.mixture import Mixture
+from fastacct.losses.panels import without
 from fastacct.losses.pieces import Lost, Pieces, columns, spacing_of
 from fastacct.mechanisms.base import Run
 from fastacct.mechanisms.process import merge
@@ -41,8 +42,8 @@ _FAR: Final = 30.0
 _HARDLY: Final = 30
 """... where all of them together have at most 10^-this weight ..."""
 _NEARER: Final = 6.0
-_PART: Final = 1e-10
-"""... and beyond these, where a delta is asked for of which they are this part at most."""
+_PARTS: Final = (1e-10, 1e-7, 1e-5)
+"""... and beyond these, where a delta is asked for of which they are this part at most, the first that is tight."""
 _MOST_WORK: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
 _LEAST_NOISE: Final = 1e-150
@@ -91,6 +92,7 @@ class CellJob(NamedTuple):
     """Losses that are data, as the kernels take them."""
     is_mirrored: bool = True
     """Whether each of these is its own mirror image."""
+    steps: float = 0.0
     spacing: float = 0.0
     """Of a lattice that their losses are on; 0: none is known."""
     least: tuple[float, float] = 0.0, 0.0
@@ -144,11 +146,13 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
 
     def near(hardly: int) -> tuple[CellJob, float]:
         trimmed = [(*_near(pair, hardly), float(n)) for pair, n in zip(pairs, count, strict=True)]
-        lost = math.fsum(n * left for _, left, n in trimmed) * (1.0 + 4.0 * _ULP)
-        made = job_of(((pair, n) for pair, _, n in trimmed if _releases(pair)), data)
+        fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in data]
+        lost = math.fsum(n * left for left, n in [one[1:] for one in (*trimmed, *fewer)]) * (1.0 + 4.0 * _ULP)
+        mixed = ((pair, n) for pair, _, n in trimmed if _releases(pair))
+        made = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
         return made._replace(shift=made.shift + 2.0 * lost, near=None), lost
 
-    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair in pairs)
+    has_far = any(_near(pair, _HARDLY)[1] > 0.0 for pair in pairs) or any(pieces.parts for pieces, _ in data)
     gone = [(pieces.lost, n) for pieces, n in data if pieces.lost.q[1] > 0.0 or pieces.lost.p[1] > 0.0]
     rows = columns([(pieces.proper(), n) for pieces, n in data]) if data else _NO_DATA
     is_mirrored = all(pieces.is_mirrored for pieces, _ in data)
@@ -159,7 +163,8 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
         off = sum(n * (pieces.atoms[:, 2] + 4.0 * np.abs(pieces.atoms[:, 0])).max() for pieces, n in data)
         least = math.fsum(n * pieces.atoms[0, 0] for pieces, n in data), float(off) * _ULP
     far = cache(near) if has_far else None
-    return CellJob(given, runs, shift, is_one, is_plain, far, rows, is_mirrored, spacing, least, gone)
+    steps = float(count.sum()) + sum(n for _, n in data)
+    return CellJob(given, runs, shift, is_one, is_plain, far, rows, is_mirrored, steps, spacing, least, gone)
 
 
 def read_run(
@@ -269,27 +274,40 @@ def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shif
 
 def _without_far(
     job: CellJob,
-    without: Callable[[int], tuple[CellJob, float]],
+    near: Callable[[int], tuple[CellJob, float]],
     target: Cells,
     what: Quantity,
     directions: Directions,
+    parts: Sequence[float] = _PARTS,
 ) -> Reading:
     """Bounds by the components that do not reach far out; of all of them where these are not tight."""
+    if not parts:
+        return _read(job, target, what, directions)
     hardly = np.full(target.shape, _HARDLY)
     if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-        least = np.maximum(target * _PART / float(job.columns[0].sum()), 10.0**-_HARDLY)
+        least = np.maximum(target * parts[0] / job.steps, 10.0**-_HARDLY)
         hardly = np.ceil(-np.log10(least)).astype(np.int64)
+    again = partial(
+        _without_far, job, near, what=what, directions=directions, parts=parts[1:] if what == EPSILON else ()
+    )
     out = Reading.empty(target.size)
     for digits in np.unique(hardly).tolist():
         mine = hardly == digits
-        out.put(mine, _by_near(job, *without(digits), target[mine], what, directions))
+        out.put(mine, _by_near(*near(digits), target[mine], what, directions, again))
     return out
 
 
 def _by_near(
-    job: CellJob, near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions
+    near: CellJob,
+    lost: float,
+    target: Cells,
+    what: Quantity,
+    directions: Directions,
+    again: Callable[[Cells], Reading],
 ) -> Reading:
-    """The same with the components that are left, whose weight is `lost` at most in all steps."""
+    """The same with the components that are left, whose weight is `lost` at most in all steps, or in another way."""
+    if lost == 0.0:
+        return again(target)
     easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
     above = below = _read(near, easier, what, directions)
     if what == EPSILON:
@@ -305,7 +323,7 @@ def _by_near(
     lower, upper = _meet(below.lower, np.minimum(upper, TOP[what]))
     reading = Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
     if (at := np.flatnonzero(reading.status != Status.TIGHT)).size:
-        whole, part = _read(job, target[at], what, directions), reading.take(at)
+        whole, part = again(target[at]), reading.take(at)
         lower, upper = _meet(np.maximum(whole.lower, part.lower), whole.upper, part.upper)
         reading.put(at, Reading(lower, upper, np.minimum(whole.status, status_within(lower, upper, what == LOG_DELTA))))
     return reading
