@@ -19,8 +19,6 @@ from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
 from fastacct.core.words import did_you_mean
 
-__all__ = ["COMMANDS", "EXIT_CODES", "main"]
-
 INVALID: Final = 2
 EXIT_CODES: Final = """\
 fastacct COMMAND --help lists the options of a command, and an example. Documentation: docs/cli.md

@@ -15,8 +15,6 @@ from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 
-__all__ = ["COMPANIONS", "SAMPLINGS", "Batches", "batches_of", "in_words"]
-
 _WHOLE: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _DOMAINS: Final = {"epochs": _WHOLE, "at_most": _AT_LEAST_ONE, "selected": _AT_LEAST_ONE, "bands": _AT_LEAST_ONE}

@@ -25,8 +25,6 @@ from fastacct.readers.attack import rates
 from fastacct.readers.job import Ask
 from fastacct.run import Run, as_delta, of_history, parameters, refused, steps_of_epochs
 
-__all__ = ["calibrate", "calibrated"]
-
 _MOST_NOISE: Final = 1e12
 _SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)

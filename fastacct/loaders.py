@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from fastacct.core.inputs import as_choice
 
-__all__ = ["LOADERS", "LoaderGuide", "loader_guide"]
-
 ALWAYS: Final = (
     "Clip each record's gradient, and add noise_multiplier * clipping norm to the *sum*. Divide afterwards by a fixed "
     "number; the size of the batch that was drawn is not fixed where the sampler lets it vary.",

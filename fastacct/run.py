@@ -36,9 +36,6 @@ from fastacct.mechanisms.process import Process, Sampled, are_proper
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
 
-__all__ = ["Block", "Run", "as_delta", "of_history", "parameters", "process_of", "refused"]
-__all__ += ["rate_of_batch", "steps_of_epochs"]
-
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
 PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")

@@ -18,9 +18,6 @@ from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask
 from fastacct.readers.orders import divergences
 
-__all__ = ["CurveOptions", "Job", "Options"]
-__all__ += ["answer", "as_accountant", "as_process", "asked", "checked", "plain_bounds", "renyi"]
-
 _EXACT: Final = Exact()
 Job = Mechanism | Process
 

@@ -25,8 +25,6 @@ from fastacct.core.rounding import digits_down, digits_up
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
 from fastacct.loaders import ALWAYS, LOADERS, loader_guide
 
-__all__ = ["calibration", "check_loader", "curve", "guarantee", "rdp"]
-
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
 _CURVES: Final[tuple[Literal["add_remove", "remove", "add"], ...]] = ("add_remove", "remove", "add")

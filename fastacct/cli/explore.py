@@ -9,8 +9,6 @@ from typing import Final
 
 from fastacct.cli.answers import Answer
 
-__all__ = ["PAGE", "explore"]
-
 PAGE: Final = Path(__file__).parent.parent / "explorer" / "index.html"
 
 

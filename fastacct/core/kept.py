@@ -12,8 +12,6 @@ from threading import RLock
 from typing import Final, Generic, Self, TypeVar, overload
 from weakref import WeakSet
 
-__all__ = ["Guarded", "cached"]
-
 _T = TypeVar("_T")
 
 

@@ -23,8 +23,6 @@ from fastacct.core.version import __version__
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["NOTES", "labelled", "labels_of", "together"]
-
 _ARRAYS: Final = {("xarray", "DataArray"), ("pandas", "Series"), ("dask", "Array")}
 _BOUNDS: Final = ("lower", "upper", "status")
 _GUARANTEES: Final = {
@@ -63,7 +61,7 @@ class Labelled(Protocol):
     chunks: object  # of xarray and dask
     index: pandas.Index  # of pandas, as what follows
 
-    def to_numpy(self) -> Cells: ...
+    def to_numpy(self) -> Cells: ...  # noqa: D102
     def __len__(self) -> int: ...
 
 

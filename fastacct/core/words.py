@@ -10,8 +10,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["as_json", "as_plain", "did_you_mean", "written_out"]
-
 _MEANT: Final = {
     "noise_multiplier": "sigma noise scale",
     "sample_rate": "q rate sampling_rate sampling_probability",
