@@ -6,7 +6,6 @@ import dataclasses
 import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,7 +22,7 @@ from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS, RELATIONS
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
-from fastacct.loaders import ALWAYS, LOADERS, loader_guide
+from fastacct.loaders import loader_guide, loaders
 
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
@@ -148,7 +147,7 @@ def _files(given: Namespace) -> list[Path]:
 def check_loader(given: Namespace) -> Answer:
     """Which sampler a data loader is; the loaders that are known, where none is named."""
     if given.loader is None:
-        known = {name: list(signature(answer).parameters) for name, answer in LOADERS.items()}
+        known = {name: [*about["settings"]] for name, about in loaders()["loaders"].items()}
         rows = [f"{name}: {', '.join(settings) or 'no settings'}" for name, settings in known.items()]
         return Answer({"command": "check-loader", "loaders": known}, ["Loaders and the settings that matter:", *rows])
     settings: dict[str, object] = {}
@@ -158,7 +157,9 @@ def check_loader(given: Namespace) -> Answer:
             raise ValueError(f"--setting {word}: write NAME=VALUE, such as shuffle=True")
         settings[name] = {"true": True, "false": False}.get(value.lower(), int(value) if value.isdigit() else value)
     found = loader_guide(given.loader, **settings)
-    return Answer({"command": "check-loader", **found._asdict(), "always": list(ALWAYS)}, str(found).splitlines())
+    return Answer(
+        {"command": "check-loader", **found._asdict(), "always": loaders()["always"]}, str(found).splitlines()
+    )
 
 
 # -- studies ---------------------------------------------------------------------------------------------------------
