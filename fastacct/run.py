@@ -12,21 +12,11 @@ from typing import TYPE_CHECKING, Final, TypedDict
 import numpy as np
 
 from fastacct.batching import COMPANIONS, batches_of
-from fastacct.core.inputs import (
-    MAX_STEPS,
-    Cells,
-    Floats,
-    Real,
-    Reals,
-    as_cells,
-    as_number,
-    common_shape,
-    unwrap,
-)
+from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells, as_number, common_shape, unwrap
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced
 from fastacct.core.rounding import as_written, rate_of_batch
-from fastacct.core.words import did_you_mean
+from fastacct.core.words import refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.base import Run as Columns
@@ -163,9 +153,7 @@ def process_of(run: Run) -> Process:
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
     """Refuse keywords by name, and those that are not known."""
-    if unknown := run.keys() - Run.__annotations__.keys():
-        hint = did_you_mean(min(unknown), Run.__annotations__)
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{hint}")
+    refuse_unknown(run, Run.__annotations__)
     if run.get("neighbors") == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
         raise ValueError("noise_multiplier was divided by a sensitivity under replace_one, which would count twice")
     beside = [name for name in names if run.get(name) is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict, cast
+from typing import Final, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of, together
 from fastacct.core.relations import Relation, as_relation
+from fastacct.core.words import refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Quantity
@@ -56,7 +57,7 @@ def asked(
 ) -> tuple[Process, Ask]:
     """The process that a job is, and what is asked of it."""
     name = "delta" if quantity == "epsilon" else "epsilon"
-    process, cells, shape, relation, n_threads = checked(job, name, target, neighbors, threads)
+    process, cells, shape, relation, n_threads = checked(job, name, target, neighbors=neighbors, threads=threads)
     return process, Ask(quantity, cells, shape, relation, n_threads, only_upper)
 
 
@@ -70,19 +71,17 @@ def renyi(
     only_upper: bool = False,
 ) -> Bounds:
     """Certified bounds of the Rényi divergence, as arrays."""
-    return divergences(*checked(job, "orders", orders, neighbors, threads), only_upper=only_upper)
+    question = checked(job, "orders", orders, neighbors=neighbors, threads=threads)
+    return divergences(*question, only_upper=only_upper)
 
 
 def checked(
-    job: object,
-    name: str,
-    target: Reals,
-    neighbors: Relation = "add_remove",
-    threads: int | None = None,
-    domain: Domain | None = None,
+    job: object, name: str, target: Reals, domain: Domain | None = None, **options: Unpack[CurveOptions]
 ) -> tuple[Process, Cells, tuple[int, ...], Relation, int]:
     """Process, target, their broadcast shape, relation and number of threads."""
-    process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
+    refuse_unknown(options, CurveOptions.__annotations__)
+    relation, n_threads = as_relation(options.get("neighbors", "add_remove")), as_threads(options.get("threads"))
+    process = as_process(job)
     try:
         cells = as_cells(name, target, domain, may_be_empty=True)
     except ValueError as error:

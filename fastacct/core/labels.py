@@ -19,6 +19,7 @@ import numpy as np
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Codes, common_shape, one_thread
 from fastacct.core.version import __version__
+from fastacct.core.words import refuse_unknown
 
 if TYPE_CHECKING:
     import pandas
@@ -101,6 +102,7 @@ def labelled(name: str | None = None, *, outputs: Sequence[str] = _BOUNDS) -> Ca
 
         @functools.wraps(function)
         def call(*arguments: object, **options: object) -> object:
+            refuse_unknown(options, signature.parameters)
             kinds = {*map(type, arguments), *map(type, options.values())}
             if kinds <= _PLAIN or not any(map(_is_labelled, (*arguments, *options.values()))):
                 _PLAIN.update(kinds - {dict})
