@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
 
-from fastacct.batching import COMPANIONS, batches_of
+from fastacct.batching import COMPANIONS, batches_of, each
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells, as_number, common_shape, unwrap
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced
@@ -74,13 +74,13 @@ def parameters(run: Run, wanted: str = "", hint: str = "") -> dict[str, Cells]:
             first = np.argmax(batch > records)
             one, whole = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
             raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
-        cells["sample_rate"] = _each(rate_of_batch, batch, records)
+        cells["sample_rate"] = each(rate_of_batch, batch, records)
     if "epochs" in cells and "sample_rate" in cells:
         epochs, rate = cells.pop("epochs"), cells["sample_rate"]
         common_shape({"epochs": epochs, "sample_rate": rate})
         if ((epochs > 0.0) & (rate == 0.0)).any():
             raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
-        counted = _each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
+        counted = each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
         cells["steps"] = as_cells("steps", counted)
     excused = (wanted, "steps") if "epochs" in given else (wanted,)
     missing = [name for name in PARAMETERS if name not in cells and name not in excused]
@@ -96,11 +96,6 @@ def _checked(name: str, value: object) -> Cells:
         if name == "sample_rate" and isinstance(value, float | int) and value > 1.0:
             raise ValueError(f"{error} (a batch size? give batch_size= and records=)") from None
         raise
-
-
-def _each(function: Callable[..., float], *given: Cells) -> Cells:
-    """A function of plain numbers, cell by cell."""
-    return np.asarray(np.frompyfunc(function, len(given), 1)(*given), dtype=np.float64)
 
 
 def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> int:
@@ -233,7 +228,7 @@ def as_delta(delta: Reals | str | None, run: Mapping[str, object]) -> Cells:
     if run.get("records") is None:
         raise TypeError(f"delta = {delta!r} needs records, the number of records of the data set")
     power = float(match.group(1) or 1.0)
-    return _each(lambda records: _power(records, power), as_cells("records", run["records"]))
+    return each(lambda records: _power(records, power), as_cells("records", run["records"]))
 
 
 def _power(records: float, power: float) -> float:

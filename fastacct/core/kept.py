@@ -7,38 +7,25 @@ is never released there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from functools import cached_property
 from threading import RLock
-from typing import Final, Generic, Self, TypeVar, overload
+from typing import Final, TypeVar
 from weakref import WeakSet
 
 _T = TypeVar("_T")
 
 
-class cached(Generic[_T]):  # noqa: N801
+class cached(cached_property[_T]):  # noqa: N801
     """A property that is computed once and kept in the object.
 
     That of `functools` has one lock for all objects of a class before Python 3.12.  This one has none: threads may
     compute it together, and the first value stays.
     """
 
-    def __init__(self, compute: Callable[..., _T]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, made: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, made: object, owner: type) -> _T: ...
-
-    def __get__(self, made: object | None, owner: type) -> Self | _T:
+    def __get__(self, made: object, owner: type | None = None) -> _T:  # type: ignore[override]
         if made is None:
-            return self
-        value: _T = vars(made).setdefault(self._name, self._compute(made))
+            return self  # type: ignore[return-value]
+        value: _T = vars(made).setdefault(str(self.attrname), self.func(made))
         return value
 
 
