@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import webbrowser
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from fastacct.loaders import loader_guide, loaders
 
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
+PAGE: Final = Path(__file__).parent.parent / "explorer" / "index.html"
 _CURVES: Final[tuple[Literal["add_remove", "remove", "add"], ...]] = ("add_remove", "remove", "add")
 
 
@@ -197,3 +199,12 @@ def curve(given: Namespace) -> Answer:
         "sampler": "poisson",
     }
     return Answer(document, [told, *(f"wrote {path}" for path in files)], rows=() if given.quiet else table)
+
+
+def explore(given: Namespace) -> Answer:
+    """Open the page, or say where it is."""
+    if not PAGE.is_file():
+        raise OSError("the explorer page is not built; in a clone of the repository, make explorer builds it")
+    is_open = given.print_path or webbrowser.open(PAGE.as_uri())
+    words = str(PAGE) if given.print_path else f"The page is {PAGE}{'' if is_open else '; no browser was found'}."
+    return Answer({"command": "explore", "path": str(PAGE)}, [words])

@@ -7,25 +7,32 @@ is never released there.
 from __future__ import annotations
 
 import os
-from functools import cached_property
+from collections.abc import Callable
 from threading import RLock
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 from weakref import WeakSet
 
 _T = TypeVar("_T")
 
 
-class cached(cached_property[_T]):  # noqa: N801
+class cached(Generic[_T]):  # noqa: N801
     """A property that is computed once and kept in the object.
 
     That of `functools` has one lock for all objects of a class before Python 3.12.  This one has none: threads may
     compute it together, and the first value stays.
     """
 
-    def __get__(self, made: object, owner: type | None = None) -> _T:  # type: ignore[override]
+    def __init__(self, compute: Callable[..., _T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, made: object, owner: type) -> _T:
         if made is None:
             return self  # type: ignore[return-value]
-        value: _T = vars(made).setdefault(str(self.attrname), self.func(made))
+        value: _T = vars(made).setdefault(self._name, self._compute(made))
         return value
 
 
