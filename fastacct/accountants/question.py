@@ -103,16 +103,18 @@ def as_process(job: object) -> Process:
 
 def as_accountant(accountant: object, quantity: str) -> Method:
     """An accountant whose answers are proved; None is the default."""
-    if accountant is None:
-        return _EXACT
-    if not isinstance(accountant, Method):
+    chosen = as_method(accountant, _EXACT)
+    if not chosen.certified:
+        name = type(chosen).__name__
+        raise ValueError(f"accountant {name} proves nothing; fastacct.dpsgd.{quantity}_approx has its approximation")
+    return chosen
+
+
+def as_method(accountant: object, default: Method) -> Method:
+    """An accountant, proved or not; None is the default."""
+    if accountant is not None and not isinstance(accountant, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
-    if not accountant.certified:
-        raise ValueError(
-            f"accountant {type(accountant).__name__} proves nothing; fastacct.dpsgd.{quantity}_approx has its "
-            "approximation"
-        )
-    return accountant
+    return default if accountant is None else accountant
 
 
 def plain_bounds(bounds: Bounds) -> Bounds:
