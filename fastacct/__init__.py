@@ -23,11 +23,12 @@ from fastacct.explain import Explanation, explain
 from fastacct.gdp import GaussianFit, gdp
 from fastacct.loaders import LoaderGuide, loader_guide
 from fastacct.mechanisms import *  # noqa: F403
+from fastacct.mechanisms.error import ErrorLaw
 from fastacct.moments import Concentration
 from fastacct.network import NetworkGain, network_gain
 from fastacct.privacy_loss import PrivacyLoss, divergence, privacy_loss
 from fastacct.tradeoff import *  # noqa: F403
-from fastacct.utility import ErrorLaw, utility
+from fastacct.utility import utility
 
 if TYPE_CHECKING:
     from fastacct import curve, jit, plot

@@ -13,13 +13,10 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from fastacct.cli import commands, jobs, sweeps
 from fastacct.cli.answers import Answer
-from fastacct.cli.explore import explore
-from fastacct.cli.options import COMMON, GROUPS, OPTIONS, flags, in_options
+from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options
 from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
 from fastacct.core.words import did_you_mean
-
-__all__ = ["COMMANDS", "EXIT_CODES", "main"]
 
 INVALID: Final = 2
 EXIT_CODES: Final = """\
@@ -34,110 +31,13 @@ exit codes:
 
 
 class Command(NamedTuple):
-    """What a command is for, what it does, its options (names in `OPTIONS`), and an example."""
+    """What a command is for, what it does, its options, and an example; from `cli/commands.toml`."""
 
     about: str
     run: Callable[[argparse.Namespace], Answer]
     needs: tuple[str, ...]
     takes: tuple[str, ...]
     example: str
-
-
-_SAMPLE: Final = ("sample_rate", "batch_size", "records")
-_RUN: Final = (*_SAMPLE, "steps", "epochs")
-_BATCHES: Final = ("sampling", "at_most", "bands", "bins", "selected")
-_HOW: Final = ("accountant", "orders", "conversion", "neighbors")
-_TARGET: Final = ("epsilon", "delta")
-_NOISE: Final = ("noise_multiplier",)
-
-COMMANDS: Final = {
-    "epsilon": Command(
-        "The epsilon that a training run guarantees at a given delta.",
-        jobs.guarantee, ("delta",), (*_NOISE, *_RUN, *_BATCHES, "job", *_HOW),
-        "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5",
-    ),
-    "delta": Command(
-        "The delta that a training run guarantees at a given epsilon.",
-        jobs.guarantee, ("epsilon",), (*_NOISE, *_RUN, *_BATCHES, "job", *_HOW),
-        "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --epsilon 3",
-    ),
-    "rdp": Command(
-        "The Renyi DP of a training run, order by order (one step unless --steps or --epochs says otherwise).",
-        commands.rdp, _NOISE, (*_RUN, "orders"),
-        "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --orders 2-64",
-    ),
-    "noise-multiplier": Command(
-        "The smallest noise multiplier that is certified to meet a target.",
-        commands.calibration, _TARGET, (*_RUN, *_BATCHES, *_HOW),
-        "--epsilon 3 --delta 1e-5 --sample-rate 0.004 --epochs 60",
-    ),
-    "steps": Command(
-        "The largest number of steps that is certified to meet a target.",
-        commands.calibration, (*_TARGET, *_NOISE), (*_SAMPLE, *_BATCHES, *_HOW),
-        "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --sample-rate 0.01",
-    ),
-    "sample-rate": Command(
-        "The largest sample rate that is certified to meet a target.",
-        commands.calibration, (*_TARGET, *_NOISE), ("steps", "epochs", "records", *_HOW),
-        "--epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --steps 10000",
-    ),
-    "curve": Command(
-        "Privacy curves or trade-off curves of one or several training runs, as a table and a picture.\n\nOptions with "
-        "several numbers, separated by commas, are taken side by side; a single number holds for every run.",
-        commands.curve, _NOISE,
-        (*_RUN, "kind", "smallest_delta", "points", "neighbors", "csv", "picture", "overwrite", "quiet"),
-        "--noise-multiplier 0.8,1,2 --sample-rate 0.01 --steps 1000 --picture c.png",
-    ),
-    "attack": Command(
-        "What the best membership inference attack achieves: true-positive rates, and how many alarms are right.",
-        jobs.attack, (), (*_NOISE, *_RUN, *_BATCHES, "job", "fpr", "prior", "neighbors"),
-        "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --fpr 0.001,0.01",
-    ),
-    "plan": Command(
-        "The noise that each batch size and number of epochs needs for a target, and what that noise costs.",
-        jobs.plan, (*_TARGET, "records", "batch_size", "epochs"),
-        ("after", "neighbors", "head", "csv", "picture", "overwrite"),
-        "--epsilon 3 --delta 1/n --records 50000 --batch-size 256,1024,4096 --epochs 10,30",
-    ),
-    "report": Command(
-        "A report for those who rely on the number: what is promised, to whom, what is assumed, what is not covered.",
-        jobs.report, ("delta",), (*_NOISE, *_RUN, *_BATCHES, "job", "neighbors", "title", "write", "overwrite"),
-        "--noise-multiplier 1.1 --records 50000 --batch-size 512 --epochs 30 --delta 1e-6 --write report.html",
-    ),
-    "budget": Command(
-        "A budget in a file: --epsilon makes it, --job records a job, or refuses one that does not fit.",
-        jobs.budget, ("ledger",), (*_TARGET, "job", "count", "neighbors", "dry_run", "overwrite"),
-        "ledger.json --epsilon 3 --delta 1e-5",
-    ),
-    "check-loader": Command(
-        "Which sampler a data loader is, and which call proves a number for it.",
-        commands.check_loader, (), ("loader", "setting"),
-        "torch.utils.data.DataLoader --setting shuffle=True",
-    ),
-    "explore": Command(
-        "A page for the browser: epsilon, trade-off curves and a map of a run, live, without a server.",
-        explore, (), ("print_path",),
-        "--print-path",
-    ),
-    "sweep": Command(
-        "Every combination of the axes in a TOML file: a file of results, and a picture.",
-        sweeps.sweep, (), ("config", "output", "dry_run", "scheduler", "overwrite", "quiet"),
-        "examples/sweep.toml",
-    ),
-    "show": Command(
-        "The cells of a result of `fastacct sweep` that satisfy a condition, as a table.",
-        sweeps.show, (), ("result", "where", "sort", "head"),
-        '"results/plan.zarr" --where "epsilon <= 3" --sort noise_multiplier --head 20',
-    ),
-    "conformance": Command(
-        "Ask an accountant of any library a few hundred jobs whose epsilon is known.", jobs.budget, (), (),
-        "--accountant dp_accounting.pld:PLDAccountant",
-    ),
-    "completion": Command(
-        "A script that completes commands and options in a shell.", lambda given: completion(given), ("shell",), (),
-        "bash > ~/.local/share/bash-completion/completions/fastacct",
-    ),
-}  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):
@@ -165,8 +65,8 @@ def parser() -> Parser:
         example, first = f"Example: fastacct {name} {command.example}", re.split(r"[:,\n]| \(", command.about)[0]
         sub = below.add_parser(name, help=first, description=command.about, epilog=example, **style)
         sub.set_defaults(run=command.run, command=name)
-        titles = {option: title for title, options in GROUPS.items() for option in options}
-        groups = {title: sub.add_argument_group(title) for title in GROUPS}
+        titles = {option: title for title, options in TABLE["groups"].items() for option in options}
+        groups = {title: sub.add_argument_group(title) for title in TABLE["groups"]}
         for option in (*command.needs, *command.takes, *COMMON):
             words = flags(option)
             required = {"required": True} if option in command.needs and words[0].startswith("-") else {}
@@ -226,6 +126,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             message = f"{error.filename}: {error.strerror}"
     print("error: " + " ".join(message.splitlines()), file=sys.stderr)
     return INVALID
+
+
+_MODULES: Final = {"commands": commands, "jobs": jobs, "sweeps": sweeps, "main": sys.modules[__name__]}
+
+
+def _command(about: str, example: str, run: str, needs: Sequence[str] = (), takes: Sequence[str] = ()) -> Command:
+    module, _, name = run.partition(".")
+    return Command(about, getattr(_MODULES[module], name), tuple(needs), tuple(takes), example)
+
+
+COMMANDS: Final = {name: _command(**row) for name, row in TABLE["commands"].items()}
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
 
-__all__ = ["COMPANIONS", "SAMPLINGS", "Batches", "batches_of", "in_words"]
-
 _WHOLE: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _DOMAINS: Final = {"epochs": _WHOLE, "at_most": _AT_LEAST_ONE, "selected": _AT_LEAST_ONE, "bands": _AT_LEAST_ONE}
@@ -35,9 +33,10 @@ class _Sampling(NamedTuple):
     """Whether a run is whole epochs, and no number of steps."""
 
 
-def _each(function: Callable[..., float], *given: Any) -> Reals:
-    each: Any = np.frompyfunc(function, len(given), 1)
-    return unwrap(np.asarray(each(*given), dtype=np.float64))
+def each(function: Callable[..., float], *given: Any) -> Cells:
+    """A function of plain numbers, cell by cell."""
+    found: Any = np.frompyfunc(function, len(given), 1)
+    return np.asarray(found(*given), dtype=np.float64)
 
 
 def _epoch(verb: str) -> Callable[[Gaussian, Given], Process]:
@@ -46,10 +45,8 @@ def _epoch(verb: str) -> Callable[[Gaussian, Given], Process]:
     def process(noise: Gaussian, given: Given) -> Process:
         epochs, more = given["epochs"], {}
         selected, whole = given.get("selected", 1.0), math.floor if verb == "allocation" else math.ceil
-        steps = _each(
-            lambda records, batch, k: whole(int(k) * as_written(records) / as_written(batch)),
-            given["records"], given["batch_size"], selected,
-        )  # fmt: skip
+        size = given["records"], given["batch_size"], selected
+        steps = unwrap(each(lambda n, m, k: whole(int(k) * as_written(n) / as_written(m)), *size))
         if verb == "allocation":
             more["selected"] = selected
         if given.get("bins", "fresh") == "persistent":
@@ -61,12 +58,9 @@ def _epoch(verb: str) -> Callable[[Gaussian, Given], Process]:
     return process
 
 
-def _fixed_size(noise: Gaussian, given: Given) -> Process:
-    return Process({noise.fixed_size(given["batch_size"], given["records"]): given["steps"]})
-
-
-def _with_replacement(noise: Gaussian, given: Given) -> Process:
-    return Process({noise.with_replacement(given["batch_size"], given["records"]): given["steps"]})
+def _of_size(verb: str) -> Callable[[Gaussian, Given], Process]:
+    """Steps on batches of one size."""
+    return lambda noise, given: Process({getattr(noise, verb)(given["batch_size"], given["records"]): given["steps"]})
 
 
 def _truncated(noise: Gaussian, given: Given) -> Process:
@@ -86,26 +80,26 @@ def _cyclic(noise: Gaussian, given: Given) -> Process:
     rate, bands = given["sample_rate"], given["bands"]
     if "batch_size" in given:
         batch, records = given["batch_size"], given["records"]
-        inner = _each(lambda m, n, b: _inside(as_written(m), n // b), batch, records, bands)
+        inner = each(lambda m, n, b: _inside(as_written(m), n // b), batch, records, bands)
     else:
-        inner = _each(lambda q, b: float_above(Fraction(q) * int(b)), rate, bands)
-    if np.any(np.asarray(inner) > 1.0 + 1e-15):
+        inner = each(lambda q, b: float_above(Fraction(q) * int(b)), rate, bands)
+    if np.any(inner > 1.0 + 1e-15):
         raise ValueError(
             f"bands = {bands!r}: each group is 1/bands of the records, and sample_rate * bands must be at most 1, with "
             f"sample_rate = {rate!r} of all records"
         )
-    rounds = _each(lambda steps, b: -(-int(steps) // int(b)), given["steps"], bands)
-    return Process({noise.poisson(unwrap(np.minimum(np.asarray(inner), 1.0))): cast("Count", rounds)})
+    rounds = each(lambda steps, b: -(-int(steps) // int(b)), given["steps"], bands)
+    return Process({noise.poisson(unwrap(np.minimum(inner, 1.0))): cast("Count", unwrap(rounds))})
 
 
 # fmt: off
 _SAMPLERS: Final = {
     "fixed_size": _Sampling(
-        ("batch_size", "records"), _fixed_size,
+        ("batch_size", "records"), _of_size("fixed_size"),
         "every step draws batch_size of the records without replacement, and both numbers are public",
     ),
     "with_replacement": _Sampling(
-        ("batch_size", "records"), _with_replacement,
+        ("batch_size", "records"), _of_size("with_replacement"),
         "every step draws batch_size times from the records, uniformly, and both numbers are public",
     ),
     "truncated": _Sampling(

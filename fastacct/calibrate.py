@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastacct.accountants.base import Method, Wanted
-from fastacct.accountants.question import Job, Options, answer, as_accountant, as_process, checked
+from fastacct.accountants.question import CurveOptions, Job, Options, answer, as_accountant, as_process, checked
 from fastacct.batching import Batches, batches_of
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals, as_cells, as_number, as_threads
@@ -24,8 +24,6 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.attack import rates
 from fastacct.readers.job import Ask
 from fastacct.run import Run, as_delta, of_history, parameters, refused, steps_of_epochs
-
-__all__ = ["calibrate", "calibrated"]
 
 _MOST_NOISE: Final = 1e12
 _SMALLEST_RATE: Final = 1e-30
@@ -86,13 +84,14 @@ def calibrate(
     given = {
         name: as_number(name, value, _DOMAINS.get(name, UNIT)) for name, value in asked.items() if value is not None
     }
+    options: CurveOptions = {"neighbors": neighbors, "threads": threads}
     readouts: dict[tuple[str, ...], Callable[[Any], Any]] = {
         ("epsilon", "delta"): lambda job: (
-            answer("epsilon", job, given["delta"], accountant, neighbors, threads, only_upper=True).upper
+            answer("epsilon", job, given["delta"], accountant, **options, only_upper=True).upper
         ),
-        ("advantage",): lambda job: answer("delta", job, 0.0, None, neighbors, threads).upper,
+        ("advantage",): lambda job: answer("delta", job, 0.0, **options).upper,
         ("tpr", "fpr"): lambda job: (
-            rates(*checked(job, "fpr", given["fpr"], neighbors, threads, UNIT), positives=True, both=False).upper
+            rates(*checked(job, "fpr", given["fpr"], UNIT, **options), positives=True, both=False).upper
         ),
         ("error",): lambda law: _root_mean_square(_as_law(law)),
         ("error", "beta"): lambda law: _as_law(law).quantile(given["beta"]),

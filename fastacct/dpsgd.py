@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 import numpy as np
 
-from fastacct.accountants import CLT, RDP, Exact, Method
-from fastacct.accountants.question import Job, as_accountant, asked, plain_bounds
+from fastacct.accountants import CLT, RDP, Exact
+from fastacct.accountants.question import Job, as_accountant, as_method, asked, plain_bounds
 from fastacct.calibrate import calibrated
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Floats, Reals, unwrap
@@ -300,19 +300,16 @@ def _both(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Bou
 
 @labelled(outputs=("approximation",))
 def _approximated(quantity: Literal["epsilon", "delta"], target: Delta, run: Run) -> Cells:
-    chosen = run.get("accountant") or CLT()
-    if not isinstance(chosen, Method):
-        raise TypeError(f"accountant must be an accountant object such as fastacct.CLT(), not {chosen!r}")
+    chosen = as_method(run.get("accountant"), CLT())
     found: Cells = chosen.bounds(*_asked(quantity, target, run, only_upper=True)).upper
     return found
 
 
 @labelled(outputs=("order",))
 def _orders(_: str, delta: Delta, run: Run) -> Cells:
-    chosen = run.get("accountant") or _RENYI
-    if not isinstance(chosen, Method):
-        raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {chosen!r}")
-    found: Cells = chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2]
+    found: Cells = as_method(run.get("accountant"), _RENYI).with_order(*_asked("epsilon", delta, run, only_upper=True))[
+        2
+    ]
     return found
 
 

@@ -9,25 +9,16 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from fastacct.accountants.base import Method
 from fastacct.accountants.question import CurveOptions, Job, Options, answer, plain_bounds, renyi
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import Floats, Reals, unwrap
-from fastacct.core.relations import Relation
 from fastacct.core.words import written_out
 
 __all__ = ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]
 
 
-def epsilon(
-    job: Job,
-    *,
-    delta: Reals,
-    accountant: Method | None = None,
-    neighbors: Relation = "add_remove",
-    threads: int | None = None,
-) -> float | Floats:
+def epsilon(job: Job, *, delta: Reals, **options: Unpack[Options]) -> float | Floats:
     """Smallest epsilon that is proved for a job at `delta`.
 
     **Guarantee.** Certified upper bound for the mechanisms, their sampling and the neighbouring relation named; every
@@ -62,7 +53,7 @@ def epsilon(
     >>> round(fa.epsilon(run, delta=1e-5), 6), round(fa.epsilon(run + fa.Gaussian(20.0) * 3, delta=1e-5), 6)
     (1.828237, 1.859516)
     """
-    return unwrap(answer("epsilon", job, delta, accountant, neighbors, threads, only_upper=True).upper)
+    return unwrap(answer("epsilon", job, delta, **options, only_upper=True).upper)
 
 
 def epsilon_lower(job: Job, *, delta: Reals, **options: Unpack[Options]) -> float | Floats:
@@ -138,7 +129,7 @@ def log_delta_bounds(job: Job, *, epsilon: Reals, **options: Unpack[CurveOptions
     return plain_bounds(answer("log_delta", job, epsilon, None, **options))
 
 
-def rdp(job: Job, orders: Reals, *, neighbors: Relation = "add_remove", threads: int | None = None) -> float | Floats:
+def rdp(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
     """Rényi divergence of a job.
 
     **Guarantee.** Certified upper bound of the larger direction, for Gaussians and their Poisson samples
@@ -151,7 +142,7 @@ def rdp(job: Job, orders: Reals, *, neighbors: Relation = "add_remove", threads:
     >>> fa.rdp(fa.Gaussian(1.0).poisson(0.01) * 100 + fa.Gaussian(5.0), [2, 8]).round(6)
     array([0.057181, 0.249364])
     """
-    return unwrap(renyi(job, orders, neighbors, threads, only_upper=True).upper)
+    return unwrap(renyi(job, orders, **options, only_upper=True).upper)
 
 
 def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Bounds:
@@ -166,5 +157,5 @@ def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Boun
     return plain_bounds(renyi(job, orders, **options))
 
 
-written_out(CurveOptions.__annotations__, (log_delta_bounds, rdp_bounds))
-written_out({"accountant": None, **CurveOptions.__annotations__}, (globals()[name] for name in __all__))
+written_out(CurveOptions.__annotations__, (log_delta_bounds, rdp, rdp_bounds))
+written_out({"accountant": "Method | None", **CurveOptions.__annotations__}, (globals()[name] for name in __all__))

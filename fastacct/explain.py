@@ -17,8 +17,6 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity
 from fastacct.readers.job import Ask, delta_of
 
-__all__ = ["Explanation", "explain"]
-
 
 class Explanation(Compared):
     """The answer to one question, and what every reader said; `str` of it is the report.

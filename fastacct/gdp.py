@@ -29,8 +29,6 @@ from fastacct.readers.contour import Contour
 from fastacct.readers.job import contour_of
 from fastacct_ext import _kernels
 
-__all__ = ["GaussianFit", "gdp"]
-
 FLOOR: Final = Domain(1e-300, 1.0)
 _FIRST_CELLS: Final = 32
 _MOST_CELLS: Final = 20_000

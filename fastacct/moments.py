@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import MAX_ORDER, Cells
 
-__all__ = ["Concentration", "second_moment", "smallest_tau"]
-
 _REACH: Final = 700.0
 _INTERVALS: Final = 4096
 _SEEN: Final = 1e-15

@@ -9,8 +9,6 @@ from fastacct.core.relations import Relation
 from fastacct.epsilon import epsilon
 from fastacct.mechanisms.algebra import Mechanism
 
-__all__ = ["NetworkGain", "network_gain"]
-
 
 class NetworkGain(NamedTuple):
     """Epsilon of two views of the same messages; made by `fastacct.network_gain`.

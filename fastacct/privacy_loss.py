@@ -23,8 +23,6 @@ from fastacct.moments import Concentration, second_moment, smallest_tau
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 
-__all__ = ["PrivacyLoss", "divergence", "privacy_loss"]
-
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _STEPS: Final = np.geomspace(1e-8, 0.3, 12)

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
 
-from fastacct.batching import COMPANIONS, batches_of
-from fastacct.core.inputs import (
-    MAX_STEPS,
-    Cells,
-    Floats,
-    Real,
-    Reals,
-    as_cells,
-    as_number,
-    common_shape,
-    unwrap,
-)
+from fastacct.batching import COMPANIONS, batches_of, each
+from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells, as_number, common_shape, unwrap
 from fastacct.core.kept import cached
 from fastacct.core.relations import Relation, Replaced
 from fastacct.core.rounding import as_written, rate_of_batch
-from fastacct.core.words import did_you_mean
+from fastacct.core.words import refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import Count
 from fastacct.mechanisms.base import Run as Columns
@@ -35,9 +25,6 @@ from fastacct.mechanisms.process import Process, Sampled, are_proper
 
 if TYPE_CHECKING:
     from fastacct.accountants.base import Method
-
-__all__ = ["Block", "Run", "as_delta", "of_history", "parameters", "process_of", "refused"]
-__all__ += ["rate_of_batch", "steps_of_epochs"]
 
 Block = tuple[Real, Real, Real]
 """Noise multiplier, sample rate and steps of a part of a run."""
@@ -87,13 +74,13 @@ def parameters(run: Run, wanted: str = "", hint: str = "") -> dict[str, Cells]:
             first = np.argmax(batch > records)
             one, whole = (float(np.broadcast_to(x, shape).flat[first]) for x in (batch, records))
             raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
-        cells["sample_rate"] = _each(rate_of_batch, batch, records)
+        cells["sample_rate"] = each(rate_of_batch, batch, records)
     if "epochs" in cells and "sample_rate" in cells:
         epochs, rate = cells.pop("epochs"), cells["sample_rate"]
         common_shape({"epochs": epochs, "sample_rate": rate})
         if ((epochs > 0.0) & (rate == 0.0)).any():
             raise ValueError("epochs needs a positive sample_rate: at sample_rate = 0 no number of steps is an epoch")
-        counted = _each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
+        counted = each(steps_of_epochs, epochs, *((rate,) if batch is None else (batch, records)))
         cells["steps"] = as_cells("steps", counted)
     excused = (wanted, "steps") if "epochs" in given else (wanted,)
     missing = [name for name in PARAMETERS if name not in cells and name not in excused]
@@ -109,11 +96,6 @@ def _checked(name: str, value: object) -> Cells:
         if name == "sample_rate" and isinstance(value, float | int) and value > 1.0:
             raise ValueError(f"{error} (a batch size? give batch_size= and records=)") from None
         raise
-
-
-def _each(function: Callable[..., float], *given: Cells) -> Cells:
-    """A function of plain numbers, cell by cell."""
-    return np.asarray(np.frompyfunc(function, len(given), 1)(*given), dtype=np.float64)
 
 
 def steps_of_epochs(epochs: float, batch_size: float, records: float = 1.0) -> int:
@@ -166,9 +148,7 @@ def process_of(run: Run) -> Process:
 
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
     """Refuse keywords by name, and those that are not known."""
-    if unknown := run.keys() - Run.__annotations__.keys():
-        hint = did_you_mean(min(unknown), Run.__annotations__)
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{hint}")
+    refuse_unknown(run, Run.__annotations__)
     if run.get("neighbors") == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
         raise ValueError("noise_multiplier was divided by a sensitivity under replace_one, which would count twice")
     beside = [name for name in names if run.get(name) is not None]
@@ -248,7 +228,7 @@ def as_delta(delta: Reals | str | None, run: Mapping[str, object]) -> Cells:
     if run.get("records") is None:
         raise TypeError(f"delta = {delta!r} needs records, the number of records of the data set")
     power = float(match.group(1) or 1.0)
-    return _each(lambda records: _power(records, power), as_cells("records", run["records"]))
+    return each(lambda records: _power(records, power), as_cells("records", run["records"]))
 
 
 def _power(records: float, power: float) -> float:

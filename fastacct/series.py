@@ -18,8 +18,6 @@ from fastacct.mechanisms.process import Process
 from fastacct.run import Run, parameters, process_of, refused
 from fastacct_ext import _kernels
 
-__all__ = ["RenyiMethod", "divergences"]
-
 RenyiMethod = Literal["quadrature", "series"]
 _STATUSES: Final = tuple(Status)
 _AT_ONCE: Final = 64

@@ -28,12 +28,7 @@ Envelope = Literal["pointwise", "convex"]
 
 
 def tradeoff(
-    job: Job,
-    fpr: Reals,
-    *,
-    neighbors: Relation = "add_remove",
-    envelope: Envelope = "pointwise",
-    threads: int | None = None,
+    job: Job, fpr: Reals, *, envelope: Envelope = "pointwise", **options: Unpack[CurveOptions]
 ) -> float | Floats:
     """Smallest false-negative rate that any attack on a job can have at a false-positive rate.
 
@@ -69,7 +64,7 @@ def tradeoff(
     >>> fa.tradeoff(fa.Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.01) * 1000, [0.01, 0.1, 0.5]).round(6)
     array([0.970861, 0.805799, 0.341424])
     """
-    return unwrap(_misses(job, fpr, neighbors, threads, envelope, both=False).lower)
+    return unwrap(_misses(job, fpr, **options, envelope=envelope, both=False).lower)
 
 
 def tradeoff_bounds(
@@ -149,7 +144,7 @@ def bayes_risk(job: Job, *, prior: Reals, **options: Unpack[CurveOptions]) -> fl
     >>> round(fa.bayes_risk(fa.Gaussian(1.0), prior=0.3), 9)
     0.253004379
     """
-    return unwrap(risk_bounds(*checked(job, "prior", prior, **options, domain=UNIT)).lower)
+    return unwrap(risk_bounds(*checked(job, "prior", prior, UNIT, **options)).lower)
 
 
 def bayes_risk_bounds(job: Job, *, prior: Reals, **options: Unpack[CurveOptions]) -> Bounds:
@@ -161,7 +156,7 @@ def bayes_risk_bounds(job: Job, *, prior: Reals, **options: Unpack[CurveOptions]
     >>> round(fa.bayes_risk_bounds(fa.Gaussian(1.0), prior=0.5).lower, 6)
     0.308538
     """
-    return plain_bounds(risk_bounds(*checked(job, "prior", prior, **options, domain=UNIT)))
+    return plain_bounds(risk_bounds(*checked(job, "prior", prior, UNIT, **options)))
 
 
 def positive_predictive_value(job: Job, fpr: Reals, *, prior: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
@@ -196,7 +191,7 @@ def _rates(
     positives: bool = False,
 ) -> Bounds:
     convex = as_choice("envelope", envelope, ("pointwise", "convex")) == "convex"
-    question = checked(job, "fpr", fpr, neighbors, threads, UNIT)
+    question = checked(job, "fpr", fpr, UNIT, neighbors=neighbors, threads=threads)
     return rates(*question, positives=positives, both=both, convex=convex)
 
 

@@ -6,8 +6,6 @@ from fastacct.core.inputs import COUNT, POSITIVE, as_number
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.error import ErrorLaw
 
-__all__ = ["ErrorLaw", "utility"]
-
 
 def utility(mechanism: Mechanism, *, contribution: float = 1.0, records: float = 1, **about: object) -> ErrorLaw:
     """The distribution of the error of one release: its mean square, tail and quantiles.

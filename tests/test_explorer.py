@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.cli import explore
+from fastacct.cli import commands
 from fastacct.core.rounding import rate_of_batch
 from fastacct.readers import job
 from fastacct.run import process_of, steps_of_epochs
@@ -32,7 +32,7 @@ def missing():
     """What the tests need and have not."""
     if shutil.which("node") is None:
         return "node is not installed"
-    if not explore.PAGE.is_file() or not (EXPLORER / "node_modules").is_dir():
+    if not commands.PAGE.is_file() or not (EXPLORER / "node_modules").is_dir():
         return "the page is not built (make explorer)"
     if importlib.util.find_spec("ziglang") is None and not (EXPLORER / "made" / "libm.wasm").is_file():
         return "ziglang is not installed (make explorer)"
@@ -322,7 +322,7 @@ def seen(tmp_path_factory):
             pytest.fail(missing() or f"{CHROMIUM} is not there")
         pytest.skip(missing() or "chromium is not installed")
     folder = Path(os.environ.get("FASTACCT_EXPLORER_PICTURES", tmp_path_factory.mktemp("pictures")))
-    node("browser.mjs", explore.PAGE, CHROMIUM, folder)
+    node("browser.mjs", commands.PAGE, CHROMIUM, folder)
     found = json.loads((folder / "seen.json").read_text())
     print(folder, {name: found[name] for name in ("paint", "redraws", "processor", "maps")})
     return found
@@ -387,13 +387,13 @@ def test_the_command_says_where_the_page_is_or_how_it_is_made(monkeypatch, tmp_p
     from fastacct.__main__ import main
 
     opened = []
-    monkeypatch.setattr(explore.webbrowser, "open", lambda address: opened.append(address) or True)
-    monkeypatch.setattr(explore, "PAGE", tmp_path / "index.html")
+    monkeypatch.setattr(commands.webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr(commands, "PAGE", tmp_path / "index.html")
     assert main(["explore"]) == 2
     assert "make explorer" in capsys.readouterr().err
-    explore.PAGE.write_text("page")
+    commands.PAGE.write_text("page")
     assert main(["explore", "--print-path"]) == 0
-    assert capsys.readouterr().out == f"{explore.PAGE}\n"
+    assert capsys.readouterr().out == f"{commands.PAGE}\n"
     assert opened == []
     assert main(["explore"]) == 0
-    assert opened == [explore.PAGE.as_uri()]
+    assert opened == [commands.PAGE.as_uri()]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from fastacct.readers.job import Ask
     from fastacct_ext._kernels import Task
 
-__all__ = ["Fixed", "Method", "Wanted", "by_kernel"]
-
 Wanted = Literal["noise_multiplier", "sample_rate", "steps"]
 """What a calibration may ask for: the parameter of a run that just meets (epsilon, delta)."""
 _PARAMETERS: Final = ("noise_multiplier", "sample_rate", "steps")

@@ -14,8 +14,6 @@ from fastacct.readers.contour import Contour, kernel_directions
 from fastacct.readers.job import Ask, exact, falling
 from fastacct_ext import _kernels
 
-__all__ = ["Exact"]
-
 
 class Exact(Method):
     """The exact privacy curve, by one contour integral per answer.  The default accountant.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from fastacct.readers.job import Ask
     from fastacct_ext._kernels import Task
 
-__all__ = ["CLT", "AdvancedComposition", "AnalyticGaussian", "BasicComposition", "ZCDPComposition"]
-
 
 class ZCDPComposition(Method):
     """Zero-concentrated DP: rho = steps / (2 noise_multiplier^2), converted through every order.

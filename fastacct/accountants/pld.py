@@ -11,8 +11,6 @@ from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.job import Ask, bound_only, by_cells, falling
 
-__all__ = ["PLD"]
-
 
 class PLD(Method):
     """Discretised privacy-loss distributions of both directions: the slow cross-check of the exact accountant.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict, cast
+from typing import Final, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -12,14 +12,12 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_threads, common_shape, unwrap
 from fastacct.core.labels import labelled, labels_of, together
 from fastacct.core.relations import Relation, as_relation
+from fastacct.core.words import refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask
 from fastacct.readers.orders import divergences
-
-__all__ = ["CurveOptions", "Job", "Options"]
-__all__ += ["answer", "as_accountant", "as_process", "asked", "checked", "plain_bounds", "renyi"]
 
 _EXACT: Final = Exact()
 Job = Mechanism | Process
@@ -59,7 +57,7 @@ def asked(
 ) -> tuple[Process, Ask]:
     """The process that a job is, and what is asked of it."""
     name = "delta" if quantity == "epsilon" else "epsilon"
-    process, cells, shape, relation, n_threads = checked(job, name, target, neighbors, threads)
+    process, cells, shape, relation, n_threads = checked(job, name, target, neighbors=neighbors, threads=threads)
     return process, Ask(quantity, cells, shape, relation, n_threads, only_upper)
 
 
@@ -73,19 +71,17 @@ def renyi(
     only_upper: bool = False,
 ) -> Bounds:
     """Certified bounds of the Rényi divergence, as arrays."""
-    return divergences(*checked(job, "orders", orders, neighbors, threads), only_upper=only_upper)
+    question = checked(job, "orders", orders, neighbors=neighbors, threads=threads)
+    return divergences(*question, only_upper=only_upper)
 
 
 def checked(
-    job: object,
-    name: str,
-    target: Reals,
-    neighbors: Relation = "add_remove",
-    threads: int | None = None,
-    domain: Domain | None = None,
+    job: object, name: str, target: Reals, domain: Domain | None = None, **options: Unpack[CurveOptions]
 ) -> tuple[Process, Cells, tuple[int, ...], Relation, int]:
     """Process, target, their broadcast shape, relation and number of threads."""
-    process, relation, n_threads = as_process(job), as_relation(neighbors), as_threads(threads)
+    refuse_unknown(options, CurveOptions.__annotations__)
+    relation, n_threads = as_relation(options.get("neighbors", "add_remove")), as_threads(options.get("threads"))
+    process = as_process(job)
     try:
         cells = as_cells(name, target, domain, may_be_empty=True)
     except ValueError as error:
@@ -107,16 +103,18 @@ def as_process(job: object) -> Process:
 
 def as_accountant(accountant: object, quantity: str) -> Method:
     """An accountant whose answers are proved; None is the default."""
-    if accountant is None:
-        return _EXACT
-    if not isinstance(accountant, Method):
+    chosen = as_method(accountant, _EXACT)
+    if not chosen.certified:
+        name = type(chosen).__name__
+        raise ValueError(f"accountant {name} proves nothing; fastacct.dpsgd.{quantity}_approx has its approximation")
+    return chosen
+
+
+def as_method(accountant: object, default: Method) -> Method:
+    """An accountant, proved or not; None is the default."""
+    if accountant is not None and not isinstance(accountant, Method):
         raise TypeError(f"accountant must be an accountant object such as fastacct.RDP(), not {accountant!r}")
-    if not accountant.certified:
-        raise ValueError(
-            f"accountant {type(accountant).__name__} proves nothing; fastacct.dpsgd.{quantity}_approx has its "
-            "approximation"
-        )
-    return accountant
+    return default if accountant is None else accountant
 
 
 def plain_bounds(bounds: Bounds) -> Bounds:

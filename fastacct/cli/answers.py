@@ -8,9 +8,6 @@ from typing import Final, NamedTuple
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.words import as_json
 
-__all__ = ["FORMATS", "Answer", "render"]
-
-FORMATS: Final = ("text", "markdown", "latex", "json")
 UPPER: Final = ("epsilon", "delta", "rdp", "noise_multiplier", "noise_on_mean", "noise_on_average", "tpr_at_1_percent")
 _LATEX: Final = str.maketrans({c: "\\" + c for c in "#$%&_{}"} | {"~": r"$\sim$", "^": r"\^{}", "<": "$<$", ">": "$>$"})
 

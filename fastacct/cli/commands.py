@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import webbrowser
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,12 +23,11 @@ from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS, RELATIONS
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.curve import PrivacyCurve, Run, TradeoffCurve, privacy_curve, tradeoff_curve, write_csv
-from fastacct.loaders import ALWAYS, LOADERS, loader_guide
-
-__all__ = ["calibration", "check_loader", "curve", "guarantee", "rdp"]
+from fastacct.loaders import loader_guide, loaders
 
 DEFAULT_ORDERS: Final = "1.5,2,3,4,6,8,12,16,24,32,48,64"
 CURVE_ROWS: Final = 6
+PAGE: Final = Path(__file__).parent.parent / "explorer" / "index.html"
 _CURVES: Final[tuple[Literal["add_remove", "remove", "add"], ...]] = ("add_remove", "remove", "add")
 
 
@@ -150,7 +149,7 @@ def _files(given: Namespace) -> list[Path]:
 def check_loader(given: Namespace) -> Answer:
     """Which sampler a data loader is; the loaders that are known, where none is named."""
     if given.loader is None:
-        known = {name: list(signature(answer).parameters) for name, answer in LOADERS.items()}
+        known = {name: [*about["settings"]] for name, about in loaders()["loaders"].items()}
         rows = [f"{name}: {', '.join(settings) or 'no settings'}" for name, settings in known.items()]
         return Answer({"command": "check-loader", "loaders": known}, ["Loaders and the settings that matter:", *rows])
     settings: dict[str, object] = {}
@@ -160,7 +159,9 @@ def check_loader(given: Namespace) -> Answer:
             raise ValueError(f"--setting {word}: write NAME=VALUE, such as shuffle=True")
         settings[name] = {"true": True, "false": False}.get(value.lower(), int(value) if value.isdigit() else value)
     found = loader_guide(given.loader, **settings)
-    return Answer({"command": "check-loader", **found._asdict(), "always": list(ALWAYS)}, str(found).splitlines())
+    return Answer(
+        {"command": "check-loader", **found._asdict(), "always": loaders()["always"]}, str(found).splitlines()
+    )
 
 
 # -- studies ---------------------------------------------------------------------------------------------------------
@@ -198,3 +199,12 @@ def curve(given: Namespace) -> Answer:
         "sampler": "poisson",
     }
     return Answer(document, [told, *(f"wrote {path}" for path in files)], rows=() if given.quiet else table)
+
+
+def explore(given: Namespace) -> Answer:
+    """Open the page, or say where it is."""
+    if not PAGE.is_file():
+        raise OSError("the explorer page is not built; in a clone of the repository, make explorer builds it")
+    is_open = given.print_path or webbrowser.open(PAGE.as_uri())
+    words = str(PAGE) if given.print_path else f"The page is {PAGE}{'' if is_open else '; no browser was found'}."
+    return Answer({"command": "explore", "path": str(PAGE)}, [words])

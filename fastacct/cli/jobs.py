@@ -33,8 +33,6 @@ from fastacct.reports.written import right_alarms
 from fastacct.run import Run, as_delta, process_of
 from fastacct.tradeoff import advantage, tpr_at_fpr
 
-__all__ = ["attack", "budget", "guarantee", "job_in", "job_of", "plan", "report"]
-
 SAMPLERS: Final = ("poisson", "fixed_size", "with_replacement", "allocation", "shuffled", "group")
 _FIRST: Final = {"poisson": "sample_rate", "group": "size", "allocation": "steps", "shuffled": "steps"}
 _KINDS: Final = {

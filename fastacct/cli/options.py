@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, cast
@@ -16,7 +17,6 @@ import fastacct.accountants as accountants
 from fastacct.accountants import RDP, Method
 from fastacct.accountants.rdp import CONVERSIONS
 from fastacct.batching import COMPANIONS, SAMPLINGS, batches_of
-from fastacct.cli.answers import FORMATS
 from fastacct.core.inputs import as_choice, common_shape
 from fastacct.core.relations import RELATIONS
 from fastacct.run import Run, as_delta, parameters
@@ -110,78 +110,25 @@ def parse_orders(text: str) -> tuple[float, ...]:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def _option(help: str, read: Callable[[str], object] = str, metavar: str | None = "X", **more: Any) -> Keywords:
-    return {"help": help, "type": read, "metavar": metavar, **more}
+TABLE: Final[dict[str, Keywords]] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+"""Commands, their options as argparse takes them, and the groups of options as `--help` lists them."""
+_READ: Final = (number, whole, numbers, wholes, delta_of_records, Path)
+_LISTS: Final = {"accountants": ACCOUNTANTS, "conversions": CONVERSIONS, "relations": RELATIONS, "samplings": SAMPLINGS}
 
 
-_CONST: Final[Keywords] = {"action": "store_const", "dest": "format", "default": argparse.SUPPRESS}
-_KINDS: Final[Keywords] = {"default": "privacy", "choices": ("privacy", "tradeoff")}
-OPTIONS: Final[dict[str, Keywords]] = {
-    "noise_multiplier": _option("standard deviation of the noise / clipping norm", numbers),
-    "sample_rate": _option("Poisson sampling probability of a record in a step", numbers),
-    "batch_size": _option("expected batch size, with --records", wholes, "N"),
-    "records": _option("records in the data set, for --batch-size and --delta 1/n", wholes, "N"),
-    "steps": _option("number of steps", wholes, "N"),
-    "epochs": _option("passes over the data, in place of --steps", numbers),
-    "sampling": _option(f"how batches are drawn: {', '.join(SAMPLINGS)}", metavar="NAME", default="poisson"),
-    "at_most": _option("largest batch of --sampling truncated", wholes, "N"),
-    "bands": _option("groups of records of --sampling cyclic", wholes, "N"),
-    "bins": _option("fresh or persistent: whether every epoch draws anew", metavar="NAME"),
-    "selected": _option("steps of an epoch that use a record; 1", wholes, "N"),
-    "epsilon": _option("epsilon of the guarantee", number),
-    "delta": _option("delta of the guarantee; 1/n and 1/n^1.1 where there is --records", delta_of_records),
-    "accountant": _option(
-        f"{', '.join(ACCOUNTANTS)}; default: exact, or rdp with --orders or --conversion", metavar="NAME"
-    ),
-    "orders": _option("Renyi orders, e.g. 1.5,2-64,1.1-10.9/0.1; default: the best", metavar="LIST"),
-    "conversion": _option(f"of Renyi DP to (epsilon, delta): {', '.join(CONVERSIONS)}", metavar="NAME"),
-    "neighbors": _option(f"{', '.join(RELATIONS)}; default: add_remove", metavar="RELATION", default="add_remove"),
-    "kind": _option("delta over epsilon (default), or errors of attacks", metavar=None, **_KINDS),
-    "smallest_delta": _option("where a privacy curve ends; 1e-12, as small as 1e-300", number, default=1e-12),
-    "points": _option("points of a privacy curve; 201", whole, "N", default=201),
-    "config": _option("TOML file: axes, accountant, output, picture", Path, "FILE"),
-    "output": _option("write the grid to this .zarr, .nc or .parquet file, instead of [output] file", Path, "FILE"),
-    "scheduler": _option(
-        "compute on the workers of this dask scheduler, such as tcp://10.0.0.1:8786", metavar="ADDRESS"
-    ),
-    "dry_run": {"help": "say what would be done, and stop", "action": "store_true"},
-    "result": _option("file that a sweep wrote", Path, "FILE"),
-    "loader": _option("the loader's name; without one, the names that are known", metavar="LOADER", nargs="?"),
-    "setting": _option("how it is set, such as shuffle=True; again: several", metavar="NAME=VALUE", action="append"),
-    "where": _option('condition on axes and results, such as "epsilon <= 3 and steps > 100"', metavar="CONDITION"),
-    "sort": _option(
-        "sort by this column; --sort=-COLUMN: from the largest; given again: by several",
-        metavar="COLUMN",
-        action="append",
-    ),
-    "head": _option("rows to show; 20", whole, "N", default=20),
-    "csv": _option("write every value to this .csv file", Path, "FILE"),
-    "picture": _option("draw in this .png, .pdf or .svg file", Path, "FILE"),
-    "overwrite": {"help": "replace existing files", "action": "store_true"},
-    "quiet": {"help": "no progress bar, no table", "action": "store_true"},
-    "print_path": {"help": "print where the page is, and open no browser", "action": "store_true"},
-    "job": _option("TOML or JSON file of [[release]] tables, in place of a run", Path, "FILE"),
-    "after": _option("TOML or JSON file of what has been released already", Path, "FILE"),
-    "fpr": _option("false-positive rates; 0.001,0.01", numbers, default=[0.001, 0.01]),
-    "prior": _option("shares of members among the suspects; 0.5", numbers, default=[0.5]),
-    "title": _option("title of the report", metavar="TEXT", default="Privacy report"),
-    "write": _option("write it to this .html, .md, .tex, .txt or .json file", Path, "FILE"),
-    "ledger": _option("the file of the budget", Path, "FILE"),
-    "count": _option("how often the job runs; 1", whole, "N", default=1),
-    "shell": {"help": "bash, zsh or tcsh", "choices": ("bash", "zsh", "tcsh")},
-    "format": {"help": "text (default), markdown, latex or json", "choices": FORMATS, "default": "text"},
-    "json": {"help": "--format json", **_CONST, "const": "json"},
-    "plain": {"help": "print the number alone, with all its digits", **_CONST, "const": "plain"},
-}
+def _option(row: Keywords) -> Keywords:
+    """An option of the table, with what is known here alone."""
+    words = {name: ", ".join(known) for name, known in _LISTS.items()}
+    made: Keywords = {"help": row["help"].format(**words)}
+    if "type" in row:
+        made["type"] = next(read for read in _READ if read.__name__ == row["type"])
+    if row.get("action") == "store_const":
+        made["default"] = argparse.SUPPRESS  # the option that it is short for has one
+    return row | made
+
+
+OPTIONS: Final = {name: _option(row) for name, row in TABLE["options"].items()}
 COMMON: Final = ("format", "json", "plain")
-GROUPS: Final = {
-    "the run": ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs", "job", "count", "after"),
-    "how batches are drawn": ("sampling", "at_most", "bands", "bins", "selected"),
-    "the target": ("epsilon", "delta", "fpr", "prior"),
-    "the method": ("accountant", "orders", "conversion", "neighbors"),
-    "the output": ("csv", "picture", "write", "output", "overwrite", "title", "head", "quiet", *COMMON),
-}
-"""Options as `--help` lists them."""
 
 
 def flags(option: str) -> tuple[str, ...]:

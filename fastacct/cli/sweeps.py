@@ -29,8 +29,6 @@ from fastacct.sweep import sweep as plan_sweep
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["load_config", "show", "sweep"]
-
 SAMPLE_ROWS: Final = 5
 MAX_AXIS: Final = 1e6
 CONNECT: Final = "10s"

@@ -11,8 +11,6 @@ import numpy as np
 from fastacct.core.html import bounds_table, names
 from fastacct.core.inputs import Cells, Codes
 
-__all__ = ["TIGHT_WIDTH", "Bounds", "DisjointBoundsWarning", "Found", "Status", "judged", "narrowed", "status_of"]
-
 TIGHT_WIDTH = 1e-6
 """Width of an interval over its upper end up to which its status is TIGHT."""
 

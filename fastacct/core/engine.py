@@ -19,8 +19,6 @@ from fastacct_ext import _kernels
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["aside", "in_pieces", "run_kernel"]
-
 _CELLS_PER_TASK: Final = 256
 _TASKS_PER_THREAD: Final = 16
 _LISTEN: Final = 0.1

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["atomic_output", "locked", "refuse_existing", "remove_partial"]
-
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
     """Raise unless `path` can be written: its folder exists, and it is new or may be replaced."""

@@ -9,8 +9,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["bounds_table", "names", "table"]
-
 _MOST_ROWS: Final = 12
 _NAMES: Final = ("TIGHT", "LOOSE", "NOT_MET")
 

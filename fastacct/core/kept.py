@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from threading import RLock
-from typing import Final, Generic, Self, TypeVar, overload
+from typing import Final, Generic, TypeVar
 from weakref import WeakSet
-
-__all__ = ["Guarded", "cached"]
 
 _T = TypeVar("_T")
 
@@ -31,15 +29,9 @@ class cached(Generic[_T]):  # noqa: N801
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, made: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, made: object, owner: type) -> _T: ...
-
-    def __get__(self, made: object | None, owner: type) -> Self | _T:
+    def __get__(self, made: object, owner: type) -> _T:
         if made is None:
-            return self
+            return self  # type: ignore[return-value]
         value: _T = vars(made).setdefault(self._name, self._compute(made))
         return value
 

@@ -19,11 +19,10 @@ import numpy as np
 from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Codes, common_shape, one_thread
 from fastacct.core.version import __version__
+from fastacct.core.words import refuse_unknown
 
 if TYPE_CHECKING:
     import pandas
-
-__all__ = ["NOTES", "labelled", "labels_of", "together"]
 
 _ARRAYS: Final = {("xarray", "DataArray"), ("pandas", "Series"), ("dask", "Array")}
 _BOUNDS: Final = ("lower", "upper", "status")
@@ -63,7 +62,7 @@ class Labelled(Protocol):
     chunks: object  # of xarray and dask
     index: pandas.Index  # of pandas, as what follows
 
-    def to_numpy(self) -> Cells: ...
+    def to_numpy(self) -> Cells: ...  # noqa: D102
     def __len__(self) -> int: ...
 
 
@@ -103,6 +102,7 @@ def labelled(name: str | None = None, *, outputs: Sequence[str] = _BOUNDS) -> Ca
 
         @functools.wraps(function)
         def call(*arguments: object, **options: object) -> object:
+            refuse_unknown(options, signature.parameters)
             kinds = {*map(type, arguments), *map(type, options.values())}
             if kinds <= _PLAIN or not any(map(_is_labelled, (*arguments, *options.values()))):
                 _PLAIN.update(kinds - {dict})

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["Bar", "begin_bar", "end_bar", "progress"]
-
 _EVERY: Final = 0.1
 _SHORT: Final = 1.0
 """Seconds that a call inside `progress` takes before its bar appears."""

@@ -16,9 +16,6 @@ from typing import ClassVar, Final, cast, dataclass_transform
 
 import numpy as np
 
-__all__ = ["Compared", "Record", "fields_of"]
-
-
 fields_of: Final[Callable[[type], tuple[Field[object], ...]]] = cache(fields)
 """They are built anew each time by the standard library."""
 _FIELD: Final = vars(dataclasses)["_FIELD"]

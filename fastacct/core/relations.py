@@ -6,9 +6,6 @@ from typing import Final, Literal
 
 from fastacct.core.inputs import as_choice
 
-__all__ = ["ALL", "DIRECTIONS", "RELATIONS", "SAMPLED", "Direction", "Relation", "Replaced"]
-__all__ += ["as_relation", "both_ways", "refuse", "sensitivity"]
-
 Relation = Literal["add_remove", "add", "remove", "zero_out", "replace_one"]
 Direction = Literal["remove", "add"]
 

@@ -12,20 +12,6 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells, Reals, unwrap
 
-__all__ = [
-    "PADDING",
-    "as_written",
-    "at_least",
-    "digits_down",
-    "digits_up",
-    "divided_down",
-    "float_above",
-    "float_below",
-    "multiplied_up",
-    "quotient_up",
-]
-__all__ += ["raised", "rate_of_batch", "sum_of"]
-
 _Exact = TypeVar("_Exact", Fraction, Decimal)
 PADDING: Final = 1e-11
 """Relative error of closed forms, by far: checked against 50 digits."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 
-__all__ = ["WIDTH", "boundary", "crossing", "excess", "least"]
-
 WIDTH: Final = 1e-9
 """Relative distance of the number returned from one that does not meet the target."""
 _WIDEST: Final = (1e-6, 1e12)

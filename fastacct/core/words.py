@@ -10,8 +10,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["as_json", "as_plain", "did_you_mean", "written_out"]
-
 _MEANT: Final = {
     "noise_multiplier": "sigma noise scale",
     "sample_rate": "q rate sampling_rate sampling_probability",
@@ -45,9 +43,23 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {meant!r}?)" if meant else ""
 
 
+def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object]) -> None:
+    """Refuse keywords that are not known, with the one that was probably meant."""
+    if unknown := given.keys() - known.keys():
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}{did_you_mean(min(unknown), known)}")
+
+
 def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[..., object]]) -> None:
     """Give functions with `**keywords` a signature with each of them, for completion and `help`."""
-    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name)) for name in keywords]
+    named = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_DEFAULTS.get(name),
+            annotation=getattr(kind, "__forward_arg__", kind),
+        )
+        for name, kind in keywords.items()
+    ]
     for function in functions:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind != inspect.Parameter.VAR_KEYWORD]

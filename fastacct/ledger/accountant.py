@@ -23,8 +23,6 @@ from fastacct.ledger.state import decoded, encoded
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 
-__all__ = ["Accountant", "BudgetExceededError"]
-
 _VERSION: Final = 1  # of the JSON state
 _FORMAT: Final = "fastacct.Accountant"
 _SETTINGS: Final = ("epsilon", "delta", "filter", "order", "neighbors")

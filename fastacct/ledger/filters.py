@@ -17,8 +17,6 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.readers.job import delta_of
 
-__all__ = ["ENDLESS", "UNIT", "Filter"]
-
 UNIT: Final = 2**1074
 """Sums are whole numbers of 2**-1074, of which every float is a multiple: adding them is exact in any order."""
 ENDLESS: Final = 2**5000

@@ -11,9 +11,6 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.nested import Parallel, as_plain_job
 from fastacct.mechanisms.process import Process
 
-__all__ = ["decoded", "encoded"]
-
-
 _KINDS: Final = {kind.__name__: kind for kind in EVERY}
 _FORMER: Final = {"Sampled": "PoissonSampled", "GroupOf": "Grouped"}
 """Names in states of earlier versions."""

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["LARGE", "MEDIUM", "NARROWEST", "SMALL", "STYLES", "WIDE", "Color"]
-__all__ += ["as_picture", "colors", "legend", "log_scale", "log_ticks", "name_axes", "new_figure", "power", "save"]
-
 Color = tuple[float, float, float, float]
 SUFFIXES: Final = (".png", ".pdf", ".svg")
 DPI: Final = 200

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.contour import QuadContourSet
     from matplotlib.figure import Figure
 
-__all__ = ["draw_levels", "epsilon_grid", "epsilon_plane"]
-
 LEVELS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 TITLE_CHARACTERS: Final = 130.0  # per inch of line and point of height
 PANELS: Final = 8

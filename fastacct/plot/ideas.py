@@ -26,8 +26,6 @@ from fastacct.utility import utility
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["batches", "budget", "hockey_stick", "noise_for_releases", "samplers"]
-
 _BLUE, _RED, _GREEN = (color for color, _ in STYLES[:3])
 _Keywords = dict[str, Any]
 _SAMPLERS: Final[dict[str, _Keywords]] = {

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fastacct.network import NetworkGain
     from fastacct.privacy_loss import PrivacyLoss
 
-__all__ = ["accuracy", "network_gain", "prefix_error", "privacy_loss"]
-
 
 def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
     """Draw epsilon over the error, a line per mechanism: left and down is better.

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from fastacct.accountants.question import Job
     from fastacct.curve import PrivacyCurve
 
-__all__ = ["epsilon_over_epochs", "noise_map", "plan", "privacy_curves", "tradeoff"]
-
 _NAMED: Final = {
     "noise_multiplier": "Noise multiplier",
     "noise_on_mean": "Noise on the mean gradient (over the clipping norm)",

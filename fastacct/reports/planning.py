@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from fastacct.accountants.question import Job
 
-__all__ = ["plan"]
-
 FPR: Final = 0.01
 _SIZES: Final = Domain(1.0, MAX_STEPS, integer=True)
 _COLUMNS: Final = ("batch_size", "epochs", "noise_multiplier")

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from fastacct.accountants.question import Job
     from fastacct.mechanisms.process import Process
 
-__all__ = ["FORMATS", "Report", "Section", "report", "right_alarms"]
-
 FORMATS: Final = {
     "text": "report.txt.j2",
     "markdown": "report.md.j2",

@@ -9,18 +9,20 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.accountants import RDP, Exact, Method
+from fastacct.accountants import RDP, Exact
+from fastacct.batching import COMPANIONS
 from fastacct.core.extras import import_extra
 from fastacct.core.html import table
 from fastacct.core.inputs import DOMAINS, Reals, as_cells, check_memory
 from fastacct.core.labels import labels_of
-from fastacct.core.relations import Relation, as_relation
-from fastacct.run import as_delta, parameters
+from fastacct.core.relations import as_relation
+from fastacct.core.words import written_out
+from fastacct.run import Run, as_delta, parameters, refused
 from fastacct.sweep.cost import Estimate, estimate, in_memory
 from fastacct.sweep.grid import FIXED, TARGETS, Grid
 from fastacct.sweep.store import open_sweep, save
@@ -106,25 +108,12 @@ class Sweep(Grid):
 
 def sweep(
     *,
-    noise_multiplier: Reals | None = None,
-    sample_rate: Reals | None = None,
-    steps: Reals | None = None,
-    batch_size: Reals | None = None,
-    records: Reals | None = None,
-    epochs: Reals | None = None,
     delta: Reals | str | None = None,
     epsilon: Reals | None = None,
     orders: Reals | None = None,
-    sampling: str = "poisson",
-    at_most: int | None = None,
-    bands: int | None = None,
-    bins: str | None = None,
-    selected: int | None = None,
-    accountant: Method | None = None,
-    neighbors: Relation = "add_remove",
     bounds: bool = False,
-    threads: int | None = None,
     client: Any = None,
+    **run: Unpack[Run],
 ) -> Sweep:
     """Plan every combination of the given values, as a labelled grid; nothing is computed yet.
 
@@ -172,27 +161,32 @@ def sweep(
     import_extra("xarray", "sweep")
     if not isinstance(bounds, bool):
         raise TypeError(f"bounds must be True or False; got {bounds!r}")
-    every = (noise_multiplier, sample_rate, batch_size, records, steps, epochs, delta, epsilon, orders)
-    given: dict[str, Any] = {name: value for name, value in zip(AXES, every, strict=True) if value is not None}
+    refused(run, ("history",), "a sweep is of single runs: give noise_multiplier, sample_rate and steps, not {}")
+    every: dict[str, Any] = {**run, "delta": delta, "epsilon": epsilon, "orders": orders}
+    given = {name: every[name] for name in AXES if every.get(name) is not None}
     quantity = _quantity(given)
     words = given.pop("delta") if isinstance(delta, str) else None
     axes = {name: _axis(name, value) for name, value in given.items()}
     if words is not None:
         as_delta(words, axes)
-    elif "records" in axes and "batch_size" not in axes and sampling == "poisson":
+    elif "records" in axes and "batch_size" not in axes and run.get("sampling", "poisson") == "poisson":
         raise TypeError('records is for batch_size and for a delta such as "1/n"')
-    chosen = accountant if accountant is not None else RDP() if quantity == "rdp" else Exact()
-    beside = {"at_most": at_most, "bands": bands, "bins": bins, "selected": selected}
-    for name, value in beside.items():
-        if value is not None and np.ndim(value) > 0:
+    chosen, relation = run.get("accountant"), as_relation(run.get("neighbors", "add_remove"))
+    chosen = chosen if chosen is not None else RDP() if quantity == "rdp" else Exact()
+    batches = {"sampling": run.get("sampling", "poisson")}
+    batches |= {name: every[name] for name in COMPANIONS if every.get(name) is not None}
+    for name, value in batches.items():
+        if np.ndim(value) > 0:
             raise TypeError(f"{name} is the same in all cells of a sweep: give one value")
-    batches = {"sampling": sampling} | {name: value for name, value in beside.items() if value is not None}
-    plan = Sweep(quantity, axes, words, chosen, as_relation(neighbors), bounds, threads, client, batches)
+    plan = Sweep(quantity, axes, words, chosen, relation, bounds, run.get("threads"), client, batches)
     ends = [np.unique([axis.min(), axis.max()]) for axis in axes.values()]  # no cell is more extreme than these
-    run: Any = {name: one for name, one in zip(axes, np.ix_(*ends), strict=True) if name not in TARGETS}
-    parameters(run, quantity)  # what no run has is refused now, not after an hour of work
+    extremes: Any = {name: one for name, one in zip(axes, np.ix_(*ends), strict=True) if name not in TARGETS}
+    parameters(extremes, quantity)  # what no run has is refused now, not after an hour of work
     plan.evaluate((slice(0, 1),) * len(axes))
     return plan
+
+
+written_out({name: kind for name, kind in Run.__annotations__.items() if name != "history"}, (sweep,))
 
 
 def _quantity(given: Mapping[str, Any]) -> str:

@@ -20,8 +20,6 @@ from fastacct.core.progress import Bar
 from fastacct.core.record import Record
 from fastacct.sweep.grid import TARGETS, Grid, Values, chunk_at, chunk_count, chunk_shape
 
-__all__ = ["Estimate", "chunk_costs", "chunks_of", "estimate", "evaluate_chunks", "in_memory"]
-
 Consume = Callable[[int, Values], None]
 TASK_SECONDS: Final = 0.5
 """What a task takes at least, by the cost model, if there are enough cells."""

@@ -25,8 +25,6 @@ from fastacct.run import as_delta
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["FIXED", "TARGETS", "Chunk", "Grid", "Values", "chunk_at", "chunk_count", "chunk_shape"]
-
 Chunk = tuple[slice, ...]
 Values = Sequence[NDArray[Any]]
 TARGETS: Final = ("delta", "epsilon", "orders")

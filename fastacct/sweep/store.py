@@ -29,8 +29,6 @@ from fastacct.sweep.grid import Grid, Values, chunk_at, chunk_count
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["open_sweep", "save"]
-
 LIBRARIES: Final = {".zarr": "zarr", ".nc": "h5netcdf", ".parquet": "pyarrow.parquet"}
 COMPLETE: Final = f"{export.MARK}_complete"
 

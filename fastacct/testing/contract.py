@@ -22,9 +22,6 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.testing.sums import Sums
 
-__all__ = ["Contract", "ContractError"]
-__all__ += ["check_composition", "check_counts", "check_curve", "check_inverse", "check_same", "check_value"]
-
 EPSILONS: Final = (0.0, 0.11, 0.7, 2.5)
 _MANY: Final = 40
 _FEW: Final = 32

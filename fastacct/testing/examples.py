@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import fastacct.mechanisms as m
 from fastacct.mechanisms.algebra import Mechanism
 
-__all__ = ["examples"]
-
 
 def examples() -> Iterator[Mechanism]:
     """Instances of every mechanism, corners of their parameters among them.

@@ -22,8 +22,6 @@ from fastacct.mechanisms.process import Process
 from fastacct.testing.contract import Contract, Sides
 from fastacct.testing.sums import Sums
 
-__all__ = ["check_groups", "check_samples", "check_statements", "check_sums"]
-
 EPSILONS: Final = (0.11, 0.7, 2.5)
 _ORDERS: Final = (1.5, 2.0, 4.0, 8.0, 32.0)
 _FAR_ORDERS: Final = (1.01, 1.2, 3.0, 16.0, 100.0, 1e3, 1e4, 1e6, 1e8)

@@ -13,8 +13,6 @@ import numpy as np
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import Atoms, Loss
 
-__all__ = ["Sums"]
-
 _TAIL: Final = 1e-299
 _CELLS: Final = 256
 _NOTHING: Final = 1e-200
