@@ -14,7 +14,7 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
-from fastacct.readers.job import delta_reader, owners
+from fastacct.readers.job import delta_of, owners
 
 __all__ = ["supporting_lines"]
 
@@ -23,8 +23,6 @@ _SHARED: Final = [0.0, *np.geomspace(1e-3, 700.0, 25).tolist()]
 _GOLDEN: Final = 0.5 * (math.sqrt(5.0) - 1.0)
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
-_EVEN: Final = 1e-12
-"""Relative change that rounding may have made."""
 _MOST: Final = 60
 _UP: Final = 1.0 + 1e-14
 
@@ -48,7 +46,11 @@ def supporting_lines(
     for cell in np.unique(owner if where is True else owner[where]):
         mine = np.flatnonzero((owner == cell) & where)
         job = process.cell(int(cell)) if process.shape else process
-        delta_at = cache(delta_reader(job, relation))
+
+        @cache
+        def delta_at(epsilon: float, job: Process = job) -> float:
+            return float(delta_of(job, np.array(epsilon), relation))
+
         tpr[mine] = [_largest(delta_at, x) if x < 1.0 else 1.0 for x in rates[mine].tolist()]
     tpr = np.minimum(1.0, np.maximum(tpr * _UP + 1e-300, rates)).reshape(fpr.shape)
     status = np.where(tpr >= 1.0, Status.NOT_MET, Status.LOOSE).astype(np.uint8)
@@ -75,8 +77,8 @@ def _largest(delta_at: Callable[[float], float], fpr: float) -> float:
         return math.exp(-epsilon) * (delta_at(epsilon) + fpr) - math.expm1(-epsilon)
 
     # both are convex: where one falls from epsilon 0, the other one rises
-    rise = steep(_SHARED[1]) / steep(0.0) - 1.0
-    return min(_lowest(line) for line, is_asked in ((steep, rise < _EVEN), (flat, rise > -_EVEN)) if is_asked)
+    falling = [line for line in (steep, flat) if line(_SHARED[1]) < line(0.0)]
+    return min(_lowest(line) for line in falling or (steep, flat))
 
 
 def _lowest(value: Callable[[float], float]) -> float:
