@@ -77,12 +77,16 @@ def _largest(delta_at: Callable[[float], float], fpr: float) -> float:
         return math.exp(-epsilon) * (delta_at(epsilon) + fpr) - math.expm1(-epsilon)
 
     # both are convex: where one falls from epsilon 0, the other one rises
-    falling = [line for line in (steep, flat) if line(_SHARED[1]) < line(0.0)]
-    return min(_lowest(line) for line in falling or (steep, flat))
+    lines = {steep: 1.0, flat: -1.0}
+    falling = {line: sign for line, sign in lines.items() if line(_SHARED[1]) < line(0.0)}
+    return min(_lowest(line, sign) for line, sign in (falling or lines).items())
 
 
-def _lowest(value: Callable[[float], float]) -> float:
-    """The least value of a line over epsilon: it falls up to one place and rises from there."""
+def _lowest(value: Callable[[float], float], sign: float) -> float:
+    """The least value of a line over epsilon: it falls up to one place and rises from there.
+
+    It is convex in exp(sign epsilon), and where losses are atoms piecewise linear: two lines meet in its least value.
+    """
     at = 1
     while at < len(_SHARED) - 1 and value(_SHARED[at]) <= value(_SHARED[at - 1]):
         at += 1
@@ -99,4 +103,10 @@ def _lowest(value: Callable[[float], float]) -> float:
         else:
             low, a = a, b
             b = low + _GOLDEN * (high - low)
-    return best
+    e = 2.0 * low - high, low, high, 2.0 * high - low
+    if not 0.0 <= e[0] < low:
+        return best
+    x, y = [math.exp(sign * one) for one in e], [value(one) for one in e]
+    fall, rise = (y[1] - y[0]) / (x[1] - x[0]), (y[3] - y[2]) / (x[3] - x[2])
+    meet = (y[2] - y[1] + fall * x[1] - rise * x[2]) / (fall - rise) if fall != rise else x[1]
+    return min(best, value(sign * math.log(min(max(meet, min(x)), max(x)))))
