@@ -290,9 +290,6 @@ _NO_GRID: Final = 1e-250
 _MANY: Final = 40
 """Components of mixtures, of which a grid takes a tenth of a second each."""
 
-# Replace-one of a sampled Gaussian has mixtures on both sides, for which the contour may certify nothing.  A record is
-# removed and another one added: delta(2 e) <= (1 + exp(e)) delta'(e), with delta' that of "add_remove".
-
 
 def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     """Where it is not tight: also the unsampled job, and the losses themselves."""
@@ -307,7 +304,7 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
         job, at = jobs[cell], np.flatnonzero(loose)[i]
         whole = job.unsampled()
         asked = Ask(ask.quantity, np.array(target), (), ask.relation, only_upper=True)
-        instead[i] = min(_by_two(job, ask.quantity, target), float(_contour(whole, asked).upper), upper[at])
+        instead[i] = min(float(_contour(whole, asked).upper), upper[at])
         is_nothing = ask.quantity == "delta" and instead[i] < _NO_GRID
         if is_nothing or Contour.of(job.decompose(ask.relation), ask.relation).components(0) > _MANY:
             continue
@@ -319,21 +316,3 @@ def _improved(process: Process, ask: Ask, bounds: Bounds) -> Bounds:
     upper[loose] = instead
     status[loose] = np.where(better, status_of(lower[loose], instead), status[loose])
     return Bounds(*(x.reshape(ask.shape) for x in (lower, upper, status)))
-
-
-def _by_two(job: Process, quantity: Quantity, target: float) -> float:
-    def read(at: float) -> float:
-        cell = np.array(at)
-        return float(exact(job, Ask(quantity, cell, (), "add_remove", only_upper=True)).upper)
-
-    if quantity == "delta":
-        return min(1.0, read(0.5 * target) * (1.0 + math.exp(min(0.5 * target, 700.0))) * (1.0 + 4e-15))
-    half = read(0.5 * target)
-    for _ in range(12):  # up to e with epsilon'(delta / (1 + exp(e))) <= e
-        if not half < 700.0:
-            break
-        needed = read(target / (1.0 + math.exp(half)) * (1.0 - 4e-15))
-        if needed <= half:
-            return 2.0 * half
-        half = 1.01 * needed
-    return math.inf
