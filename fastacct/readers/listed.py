@@ -1,8 +1,7 @@
 """Compositions whose possible losses are few: all of them, with their masses, and no grid.
 
 n releases with k different losses have C(n + k - 1, k - 1) sums.  Up to `MOST_SUMS` of them are listed; masses are
-products of powers and binomial coefficients, taken in logarithms, and their errors are added.  (Sums on a lattice are
-the line's.)
+products of powers and binomial coefficients, taken in logarithms, and their errors are added.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
 from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part
+from fastacct_ext import _densities
 
 __all__ = ["Listed"]
 
@@ -25,6 +25,9 @@ MOST_SUMS: Final = 1 << 20
 _MOST_RELEASES: Final = 1 << 14
 _MOST_LOSSES: Final = 40
 """Of one release that occurs more than twice."""
+_MOST_CONVOLVED: Final = 1 << 16
+_LEAST: Final = 1e-150
+"""Mass of a sum on a lattice that is not told from nothing."""
 _SMALLEST: Final = -690.0
 """Log of a mass that is too small to matter, yet a normal number."""
 
@@ -45,7 +48,10 @@ class Listed:
             upper, lower = pair.upper.as_atoms(), pair.lower.as_atoms()
             if upper is None or lower is None or pair.count > _MOST_RELEASES:
                 return False
-            sums *= _listed(pair.count, max(upper.loss.size, lower.loss.size, 1))
+            own = _listed(pair.count, max(upper.loss.size, lower.loss.size, 1))
+            for atoms in (upper, lower):
+                own = min(own, _on_lattice(atoms, pair.count)) if pair.count > 2 else own
+            sums *= own
             if sums > MOST_SUMS:
                 return False
         return True
@@ -83,7 +89,12 @@ class _Sums:
             if not mass.size:
                 loss = log_mass = np.zeros(0)
                 continue
-            sums, logs = _multiples(one, np.log(mass), count)
+            if count > 2 and _on_lattice(atoms, count) < _listed(count, mass.size):
+                sums, logs = _convolved(one, mass, atoms.lattice or 1.0, count, is_upper)
+                size += count * 64.0 * float(np.abs(one).max())
+                depth += 2.0 * sums.size
+            else:
+                sums, logs = _multiples(one, np.log(mass), count)
             loss, log_mass = np.add.outer(loss, sums).ravel(), np.add.outer(log_mass, logs).ravel()
             size += count * float(np.abs(one).max())
             depth += _log_factorials(count)[-1] * 4.0 + count * float(np.abs(np.log(mass)).max())
@@ -129,6 +140,41 @@ def _listed(count: int, k: int) -> int:
     if count > 2 and k > _MOST_LOSSES:
         return MOST_SUMS + 1
     return k if count == 1 else math.comb(count + k - 1, count)
+
+
+def _on_lattice(atoms: Atoms, count: int) -> int:
+    """How many there are of losses that differ by multiples of one number; too many where they do not."""
+    if atoms.lattice is None or atoms.loss.size < 2:
+        return MOST_SUMS + 1
+    size = round(float(np.ptp(atoms.loss)) / atoms.lattice) * count + 1
+    return size if size <= _MOST_CONVOLVED else MOST_SUMS + 1
+
+
+def _convolved(loss: Cells, mass: Cells, lattice: float, count: int, is_upper: bool) -> tuple[Cells, Cells]:
+    """Sums on a lattice, masses by direct convolution: all terms are positive, and keep their relative accuracy."""
+    first = float(loss.min())
+    place = np.rint((loss - first) / lattice).astype(np.intp)
+    one = np.zeros(int(place.max()) + 1)
+    np.add.at(one, place, mass)
+
+    def seen(masses: Cells) -> Cells:
+        """No products that underflow: they are slow, and lost; an upper bound keeps a little for each."""
+        return np.maximum(masses, _LEAST) if is_upper else np.where(masses < _LEAST, 0.0, masses)
+
+    def product(a: Cells, b: Cells) -> Cells:
+        out = np.empty(a.size + b.size - 1)
+        _densities.convolve(*((a, b) if a.size < b.size else (b, a)), out)
+        return seen(out)
+
+    total, power, rest = np.ones(1), seen(one), count
+    while rest:
+        if rest & 1:
+            total = product(total, power)
+        rest >>= 1
+        if rest:
+            power = product(power, power)
+    with np.errstate(divide="ignore"):
+        return np.asarray(count * first + lattice * np.arange(total.size)), np.asarray(np.log(total), dtype=np.float64)
 
 
 def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
