@@ -120,14 +120,6 @@ class Grid:
         except OutOfReachError:
             return math.inf
 
-    def upper_delta(self, epsilon: float) -> float:
-        """An upper bound of delta that a finer grid does not move; inf where it does."""
-        if epsilon >= self._far:
-            return math.inf
-        index = self._at(epsilon)
-        first, found = (self._composed(index, level, True).delta(epsilon) for level in (0, _FINER))
-        return found if first - found <= self._tolerance * found else math.inf
-
     def _first(self, delta: float) -> tuple[int, float]:
         """The place next to the saddle point of a delta, and how many times as wide an epsilon may be in log delta."""
         if not self._whole:
