@@ -202,6 +202,45 @@ def test_where_the_page_certifies_a_replaced_record_python_says_the_same(ask):
             assert max(number(low), found.lower) <= min(number(high), found.upper)
 
 
+def few_steps(n, seed=9):
+    """Runs of a few steps that hardly any record takes part in: delta at epsilon 0 is often below the target."""
+    rng = random.Random(seed)
+    return {
+        "noise": spread(0.3, 2, n, rng.random()),
+        "rate": spread(1e-5, 1e-2, n, rng.random()),
+        "steps": [float(rng.randint(1, 12)) for _ in range(n)],
+        "delta": spread(1e-5, 1e-2, n, rng.random()),
+        "relation": ["replace_one"] * n,
+    }
+
+
+@pytest.mark.needs_nothing
+def test_the_kernel_knows_that_epsilon_is_0_where_few_steps_hardly_sample_a_replaced_record():
+    """Total variation is subadditive: no line is needed."""
+    run = {"noise_multiplier": 0.529, "sample_rate": 1.3e-4, "steps": 5}
+    process, at = process_of(run), np.array([1.8e-3])
+    found = job._contour(process, job.Ask("epsilon", at, at.shape, "replace_one", 2))
+    assert tuple(float(x[0]) for x in found) == (0.0, 0.0, 0.0)
+    assert fa.dpsgd.epsilon_bounds(**run, delta=1.8e-3, neighbors="replace_one") == (0.0, 0.0, fa.Status.TIGHT)
+    one = fa.delta_lower(fa.Gaussian(0.529).poisson(1.3e-4), epsilon=0.0, neighbors="replace_one")
+    log_delta = job._contour(process, job.Ask("log_delta", np.zeros(1), (1,), "replace_one", 2)).upper
+    assert 5 * one * 0.999 < math.exp(log_delta[0]) < 5 * one * (1 + 1e-9)
+    assert fa.delta_lower(fa.Gaussian(0.529).poisson(1.3e-4) * 5, epsilon=0.0, neighbors="replace_one") < 5 * one
+
+
+def test_few_steps_have_epsilon_0_where_python_says_so(ask):
+    cells = few_steps(24)
+    noise, rate, steps, delta = (cells[name] for name in ("noise", "rate", "steps", "delta"))
+    runs = {"noise_multiplier": noise, "sample_rate": rate, "steps": steps, "neighbors": "replace_one"}
+    lower, upper, _ = fa.dpsgd.epsilon_bounds(**runs, delta=delta)
+    zeros = 0
+    for (low, high, code), least, most in zip(ask("epsilon", cells), lower, upper, strict=True):
+        assert max(number(low), least) <= min(number(high), most)
+        assert (number(high), code) == (0.0, 0) or most > 0.0
+        zeros += most == 0.0
+    assert zeros > 5
+
+
 RUNS = [
     {"noise": 1.0408, "rate": 512 / 50_000, "steps": 2930},
     {"noise": 0.5, "rate": 0.01, "steps": 3000},
