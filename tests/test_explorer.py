@@ -1,90 +1,38 @@
-"""The explorer page: its kernels in WebAssembly against Python, its libm against many digits, and the page itself."""
+"""The explorer page: its kernels in WebAssembly against Python, and its libm against many digits."""
 
-import importlib.util
-import json
 import math
-import os
 import random
-import shutil
-import subprocess
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.cli import explore
 from fastacct.core.rounding import rate_of_batch
 from fastacct.readers import job
 from fastacct.run import process_of, steps_of_epochs
+from tests.explorer_runs import (
+    EXPLORER,
+    FPR,
+    RELATIONS,
+    RUNS,
+    ask,
+    evaluated,
+    keywords,
+    number,
+    random_runs,
+    spread,
+    steps_in_all,
+    uniform,
+    whole_epochs,
+)
 
-ROOT = Path(__file__).parent.parent
-EXPLORER = ROOT / "explorer"
-IS_REQUIRED = bool(os.environ.get("FASTACCT_EXPLORER_REQUIRED"))
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-RELATIONS = ("add_remove", "zero_out", "replace_one")
+__all__ = ["ask"]
+
 MPMATH = pytest.importorskip("mpmath")
 
 
-def missing():
-    """What the tests need and have not."""
-    if shutil.which("node") is None:
-        return "node is not installed"
-    if not explore.PAGE.is_file() or not (EXPLORER / "node_modules").is_dir():
-        return "the page is not built (make explorer)"
-    if importlib.util.find_spec("ziglang") is None and not (EXPLORER / "made" / "libm.wasm").is_file():
-        return "ziglang is not installed (make explorer)"
-    return None
-
-
-@pytest.fixture(autouse=True)
-def _built(request):
-    reason = None if "needs_nothing" in request.keywords else missing()
-    if reason and IS_REQUIRED:
-        pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
-
-
-@pytest.fixture
-def ask(tmp_path):
-    """The answers of explorer/tests/kernels.mjs to a kind of question."""
-
-    def asked(kind, cases):
-        given, out = tmp_path / "given.json", tmp_path / "out.json"
-        given.write_text(json.dumps({"kind": kind, "cases": cases}))
-        node("kernels.mjs", sys.executable, given, out)
-        return json.loads(out.read_text())
-
-    return asked
-
-
-def node(script, *words):
-    done = subprocess.run(
-        ["node", EXPLORER / "tests" / script, *words], capture_output=True, text=True, check=False, timeout=400
-    )
-    assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
-
-
-def number(text):
-    return float(text.replace("Infinity", "inf"))
-
-
 # -- arithmetic --------------------------------------------------------------------------------------------------------
-
-
-def spread(low, high, n, seed):
-    """Random numbers of one sign, uniform in their logarithm."""
-    rng = random.Random(seed)
-    return [math.copysign(math.exp(rng.uniform(math.log(abs(low)), math.log(abs(high)))), low) for _ in range(n)]
-
-
-def uniform(low, high, n, seed):
-    rng = random.Random(seed)
-    return [rng.uniform(low, high) for _ in range(n)]
-
 
 N = 1500
 LIBM = {
@@ -214,7 +162,6 @@ def few_steps(n, seed=9):
     }
 
 
-@pytest.mark.needs_nothing
 def test_the_kernel_knows_that_epsilon_is_0_where_few_steps_hardly_sample_a_replaced_record():
     """Total variation is subadditive: no line is needed."""
     run = {"noise_multiplier": 0.529, "sample_rate": 1.3e-4, "steps": 5}
@@ -239,17 +186,6 @@ def test_few_steps_have_epsilon_0_where_python_says_so(ask):
         assert (number(high), code) == (0.0, 0) or most > 0.0
         zeros += most == 0.0
     assert zeros > 5
-
-
-RUNS = [
-    {"noise": 1.0408, "rate": 512 / 50_000, "steps": 2930},
-    {"noise": 0.5, "rate": 0.01, "steps": 3000},
-    {"noise": 4.0, "rate": 0.1, "steps": 1000},
-    {"noise": 1.0, "rate": 1e-4, "steps": 1000},
-    {"noise": 2.0, "rate": 1.0, "steps": 100},
-    {"noise": 0.7, "rate": 0.3, "steps": 5},
-]
-FPR = [1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9]
 
 
 def test_true_positive_rates_agree_with_python_and_are_upper_bounds(ask):
@@ -286,42 +222,19 @@ def test_noise_for_a_target_meets_it_and_is_the_least(ask):
         assert found == pytest.approx(least, rel=1e-8), case
 
 
-def random_runs(n, seed=6):
-    rng = random.Random(seed)
-    for _ in range(n):
-        records = round(math.exp(rng.uniform(math.log(100), math.log(1e7))))
-        batch = round(math.exp(rng.uniform(0, math.log(min(records, 1e6)))))
-        yield {
-            "noise": float(f"{math.exp(rng.uniform(math.log(0.3), math.log(20))):.{rng.randint(1, 12)}g}"),
-            "batch": batch,
-            "records": records,
-            "epochs": float(f"{math.exp(rng.uniform(0, math.log(1000))):.{rng.randint(1, 5)}g}"),
-            "delta": float(f"{math.exp(rng.uniform(math.log(1e-12), math.log(1e-2))):.{rng.randint(1, 3)}g}"),
-            "relation": rng.choice(RELATIONS),
-        }
-
-
 def test_steps_rates_and_links_are_those_of_python(ask):
-    runs = [run for run in random_runs(1000) if run["noise"] >= 0.3 and 1.0 <= run["epochs"] <= 1000]
+    runs = [whole_epochs(run) for run in random_runs(1000) if run["noise"] >= 0.3 and 1.0 <= run["epochs"] <= 1000]
     for run, found in zip(runs, ask("runs", runs), strict=True):
         assert number(found["rate"]) == rate_of_batch(run["batch"], run["records"]), run
-        assert found["steps"] == steps_of_epochs(run["epochs"], run["batch"], run["records"]), run
+        assert found["steps"] == steps_in_all(run), run
         assert found["back"] == run
 
 
-def evaluated(line):
-    """The number that the page's line of Python prints."""
-    first, _, call = line.partition("; ")
-    assert first == "import fastacct as fa"
-    return eval(call.removeprefix("print(").removesuffix(")"), {"fa": fa})
-
-
 def test_lines_of_python_are_calls_with_the_run(ask):
-    runs = list(random_runs(40, seed=7))
+    runs = [whole_epochs(run) for run in random_runs(40, seed=7)]
     for run, found in zip(runs, ask("runs", runs), strict=True):
-        given = {"noise_multiplier": run["noise"], "batch_size": run["batch"], "neighbors": run["relation"]}
-        given |= {name: run[name] for name in ("records", "epochs", "delta")}
-        assert evaluated(found["python"]) == fa.dpsgd.epsilon(**given)
+        truth = fa.dpsgd.epsilon(**keywords(run), delta=run["delta"], neighbors=run["relation"])
+        assert evaluated(found["python"]) == truth
 
 
 def test_digits_are_on_the_safe_side(ask):
@@ -335,6 +248,7 @@ def test_digits_are_on_the_safe_side(ask):
 
 def test_curves_and_map_are_python_s(ask):
     run = {"noise": 1.0408, "batch": 512, "records": 50_000, "epochs": 30, "delta": 1e-5, "relation": "add_remove"}
+    run["sampling"] = "poisson"
     (found,) = ask("curves", [run])
     process = fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930
     at = np.array([[one["epsilon"], one["delta"]] for one in found["curve"]])
@@ -348,91 +262,3 @@ def test_curves_and_map_are_python_s(ask):
     steps = [steps_of_epochs(30, one, 50_000) for one in batch]
     whole = fa.dpsgd.epsilon(noise_multiplier=noise[:, None], steps=steps, **given)
     np.testing.assert_allclose(np.array(list(map(number, found["map"]["epsilon"]))).reshape(25, 25), whole, rtol=1e-11)
-
-
-# -- the page ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory):
-    """What a browser showed (explorer/tests/browser.mjs)."""
-    if missing() or not Path(CHROMIUM).exists():
-        if IS_REQUIRED:
-            pytest.fail(missing() or f"{CHROMIUM} is not there")
-        pytest.skip(missing() or "chromium is not installed")
-    folder = Path(os.environ.get("FASTACCT_EXPLORER_PICTURES", tmp_path_factory.mktemp("pictures")))
-    node("browser.mjs", explore.PAGE, CHROMIUM, folder)
-    found = json.loads((folder / "seen.json").read_text())
-    print(folder, {name: found[name] for name in ("paint", "redraws", "processor", "maps")})
-    return found
-
-
-def test_the_page_shows_python_s_numbers(seen):
-    assert len(seen["states"]) >= 8
-    for state in seen["states"]:
-        upper = evaluated(state["python"])
-        off = Fraction(state["epsilon"]) - Fraction(upper)
-        assert -Fraction(upper) / 10**11 <= off <= Fraction(upper) / 10**4 + Fraction(1, 10**6), state
-        assert f"({state['epsilon']}, " in state["paper"]
-        assert state["tpr"].removesuffix(" %") in state["paper"]
-
-
-def test_true_positive_rates_on_the_page_are_python_s(seen):
-    for state in seen["states"]:
-        run = state["run"]
-        steps = steps_of_epochs(run["epochs"], run["batch"], run["records"])
-        assert state["steps"] == f"{steps:,}"
-        process = fa.Gaussian(run["noise"]).poisson(rate_of_batch(run["batch"], run["records"])) * steps
-        truth = fa.tpr_at_fpr(process, 0.01, neighbors=run["relation"])
-        shown = float(state["tpr"].removesuffix(" %"))
-        assert 100 * truth * (1 - 1e-9) <= shown <= 100 * truth * 1.011, state
-
-
-def test_links_hold_the_state(seen):
-    assert seen["link"]["before"] == seen["link"]["after"]
-    assert seen["link"]["hash"].startswith("#noise=")
-
-
-def test_fields_and_buttons_do_what_they_say(seen):
-    assert seen["wrong"] == {"invalid": "true", "error": "A number from 0.3 to 20.", "changed": False}
-    assert seen["target"]["noise"] == "1.04076"
-    assert float(seen["target"]["epsilon"]) <= 3.0
-    assert seen["copied"] == seen["states"][-1]["python"] or seen["selected"]
-    assert seen["live"].startswith("Epsilon at most ")
-    assert seen["broken"] == "unknown"
-
-
-def test_nothing_is_loaded_and_nothing_complains(seen):
-    assert seen["complaints"] == []
-    assert {address.split(":")[0] for address in seen["requests"]} <= {"file", "blob"}
-    assert sum(address.startswith("file:") for address in seen["requests"]) == seen["pages"]
-
-
-def test_no_serious_violation_of_accessibility(seen):
-    assert seen["violations"] == {"light": [], "dark": []}
-    assert seen["sideways"] == []
-
-
-def test_the_page_is_small_and_quick(seen):
-    assert seen["bytes"] <= 1_000_000
-    if IS_REQUIRED:  # else other tests run beside it
-        assert seen["paint"] < 1000
-        assert max(seen["redraws"]) >= 30 or min(seen["processor"]) <= 50  # ms: two processors have 66 for each of 30
-        assert sorted(seen["maps"])[1] <= 500
-
-
-@pytest.mark.needs_nothing
-def test_the_command_says_where_the_page_is_or_how_it_is_made(monkeypatch, tmp_path, capsys):
-    from fastacct.__main__ import main
-
-    opened = []
-    monkeypatch.setattr(explore.webbrowser, "open", lambda address: opened.append(address) or True)
-    monkeypatch.setattr(explore, "PAGE", tmp_path / "index.html")
-    assert main(["explore"]) == 2
-    assert "make explorer" in capsys.readouterr().err
-    explore.PAGE.write_text("page")
-    assert main(["explore", "--print-path"]) == 0
-    assert capsys.readouterr().out == f"{explore.PAGE}\n"
-    assert opened == []
-    assert main(["explore"]) == 0
-    assert opened == [explore.PAGE.as_uri()]
