@@ -69,20 +69,20 @@ function ratesOf(kernel: Kernel, epsilons: number[], logs: Float64Array, fpr: nu
 }
 
 const ROUNDS = 3;
+const TRIED = 9;
 const MOST = 30;
 
 /** The largest true-positive rate by points of the curve, where the best test's threshold is dear: a few near it. */
 function rateByPoints(kernel: Kernel, above: Steps, upper: number, fpr: number): number {
   let [low, high, best] = [0, Math.min(upper, MOST), 1];
   for (let round = 0; round < ROUNDS; round++) {
-    const n = round ? 5 : 9;
-    const at = Array.from({ length: n }, (_, i) => low + ((high - low) * i) / (n - 1));
+    const at = Array.from({ length: TRIED }, (_, i) => low + ((high - low) * i) / (TRIED - 1));
     const logs = kernel.read(above, LOG_DELTA, at).upper;
     const found = at.map((one, i) => ratesOf(kernel, [one], logs.slice(i, i + 1), [fpr])[0] ?? 1);
     const least = Math.min(...found);
     const place = found.indexOf(least);
     best = Math.min(best, least);
-    [low, high] = [at[Math.max(0, place - 1)] ?? low, at[Math.min(n - 1, place + 1)] ?? high];
+    [low, high] = [at[Math.max(0, place - 1)] ?? low, at[Math.min(TRIED - 1, place + 1)] ?? high];
   }
   return best;
 }
