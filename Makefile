@@ -69,7 +69,7 @@ explorer: $(STAMP) $(PACKAGES)   ## the explorer, one HTML file in fastacct/expl
 	node explorer/build.mjs $(BIN)/python
 
 explorer-test: explorer   ## its tests: libm, agreement with Python, and a browser
-	FASTACCT_EXPLORER_REQUIRED=1 $(BIN)/python -m pytest -s tests/test_explorer.py
+	FASTACCT_EXPLORER_REQUIRED=1 $(BIN)/python -m pytest -s tests/test_explorer.py tests/test_explorer_samplers.py tests/test_explorer_page.py
 
 site: $(STAMP)   ## the documentation as a site, with its notebooks run: docs/_build/site/index.html, in an environment of its own
 	bash docs/website/make_site.sh $(PYTHON)

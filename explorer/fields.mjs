@@ -2,10 +2,10 @@
 
 const FIELDS = [
   ["noise", "Noise multiplier", "0.3 to 20, in clipping norms"],
-  ["batch", "Batch size", "mean number of records in a step"],
+  ["batch", "Batch size", "records in a step; of random samples on average"],
   ["records", "Records", "in the data set"],
   ["epochs", "Epochs", "1 to 1000"],
-  ["delta", "Delta", "1e-12 to 0.01"],
+  ["delta", "Delta (δ)", "1e-12 to 0.01"],
 ];
 
 const field = ([name, label, hint]) => `

@@ -46,7 +46,7 @@ const logAxis = (label: string, low: number, high: number): Plot.ScaleOptions =>
   type: "log", domain: [low, high], ticks: decades(low, high), tickFormat: tick, label, labelArrow: "none", clamp: true,
 });
 
-type Drawn = (SVGSVGElement | HTMLElement) & Plot.Plot;
+export type Drawn = (SVGSVGElement | HTMLElement) & Plot.Plot;
 
 /** A picture with one description: its parts are not described one by one. */
 function drawn(description: string, options: Plot.PlotOptions): Drawn {
@@ -87,10 +87,10 @@ export function drawCurve({ curve, epsilon, run }: Curves, size: Size): Drawn {
 /** The largest true-positive rate over the false-positive rate. */
 export function drawAttack({ attack }: Curves, size: Size): Drawn {
   const here = attack.filter((one) => one.fpr === 0.01);
-  const last = attack[2];
+  const last = attack.find((one) => one.fpr >= 0.09);
   const guess = [1e-4, 1].map((x) => ({ fpr: x, tpr: x }));
   const label = { x: "fpr", y: "tpr", ...HALO } as const;
-  const ours = attack[10];
+  const ours = attack.find((one) => one.fpr >= 0.2 && one.fpr < 0.9);
   const reached = percentAbove(here[0]?.tpr ?? 1);
   return drawn(`Largest true-positive rate over the false-positive rate; ${reached} per cent at 1 per cent`, {
     ...frame(size),
@@ -105,10 +105,10 @@ export function drawAttack({ attack }: Curves, size: Size): Drawn {
       Plot.dot(here, { x: "fpr", y: "tpr", r: 5, fill: "var(--run)", stroke: "var(--paper)" }),
       Plot.text([{ fpr: 6e-4, tpr: 6e-4 }], { ...label, text: () => "guessing", textAnchor: "start", dx: 8, dy: 10 }),
       Plot.text(last ? [{ fpr: last.fpr, tpr: last.pair }] : [], {
-        ...label, text: () => "(ε, δ) alone", textAnchor: "start", dx: -22, dy: last && last.pair > 0.4 ? 12 : -14,
+        ...label, text: () => "(ε, δ) alone", textAnchor: "end", dx: 4, dy: -10,
       }),
       Plot.text(ours ? [ours] : [], {
-        ...label, text: () => "this run", textAnchor: "end", dx: -4, dy: ours && ours.tpr > 0.5 ? 18 : -9,
+        ...label, text: () => "this run", textAnchor: "start", dx: 4, dy: 14,
       }),
       Plot.text(here, { ...label, text: (d) => `${percentAbove(d.tpr)} %`, textAnchor: "start", dx: 8, dy: 14 }),
     ],
@@ -141,7 +141,7 @@ export function drawEpochs({ epochs, epsilon, run }: Curves, size: Size): Drawn 
 /** Where the line of a level is labelled: its crossing in the first column, from a place on the right, that has one. */
 function labelOf({ batch, noise, epsilon }: Grid, level: number): { x: number; y: number; level: number }[] {
   const columns = batch.length;
-  for (let i = Math.round((0.4 + 0.1 * LEVELS.indexOf(level)) * columns); i > 1; i--) {
+  for (let i = Math.min(columns - 2, Math.round((0.4 + 0.1 * LEVELS.indexOf(level)) * columns)); i > 1; i--) {
     for (let j = 2; j < noise.length - 1; j++) {
       const [low, high] = [epsilon[(j - 1) * columns + i] ?? 0, epsilon[j * columns + i] ?? 0];
       if (low > level && high <= level) {

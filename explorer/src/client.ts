@@ -15,6 +15,7 @@ export class Client {
   constructor(kernels: Uint8Array<ArrayBuffer>, take: (reply: Reply) => void) {
     this.worker.postMessage(kernels);
     this.worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+      if (data.kind === "early") return take(data);
       this.took = performance.now() - (this.asked.shift() ?? 0);
       const [question] = this.next.values();
       if (question) this.ask(question);

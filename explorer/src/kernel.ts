@@ -5,18 +5,18 @@ interface Exports {
   _initialize(): void;
   explorer_alloc(size: number): number;
   explorer_read(
-    noise: number, rate: number, steps: number, relation: number, quantity: number, n: number,
+    noise: number, rate: number, steps: number, law: number, quantity: number, n: number,
     target: number, lower: number, upper: number, status: number,
   ): number;
   explorer_epsilon(
-    n: number, noise: number, rate: number, steps: number, delta: number, relation: number,
+    n: number, noise: number, rate: number, steps: number, delta: number, law: number,
     lower: number, upper: number, status: number,
   ): number;
   explorer_tpr(
-    noise: number, rate: number, steps: number, relation: number, n: number, fpr: number, tpr: number,
+    noise: number, rate: number, steps: number, law: number, n: number, fpr: number, tpr: number,
   ): number;
   explorer_pair_tpr(epsilon: number, delta: number, n: number, fpr: number, tpr: number): void;
-  explorer_noise(epsilon: number, delta: number, rate: number, steps: number, relation: number): number;
+  explorer_noise(epsilon: number, delta: number, rate: number, steps: number, law: number): number;
 }
 
 export const EPSILON = 0;
@@ -28,8 +28,9 @@ export interface Bounds {
   status: Uint8Array;
 }
 
-/** Noise multiplier, rate, steps, and a relation as the kernels number it. */
-export type Steps = readonly [noise: number, rate: number, steps: number, relation: number];
+/** Noise multiplier, rate, steps, and a law as the kernels number it; of an allocation, the steps of an epoch and how
+ * many epochs. */
+export type Steps = readonly [noise: number, rate: number, steps: number, law: number];
 
 const CELLS = 4096;
 
@@ -68,28 +69,37 @@ export class Kernel {
   }
 
   /** Epsilon at deltas, or log delta at epsilons, of one run. */
-  read([noise, rate, steps, relation]: Steps, quantity: number, target: ArrayLike<number>): Bounds {
+  read([noise, rate, steps, law]: Steps, quantity: number, target: ArrayLike<number>): Bounds {
     const n = target.length;
     this.put(0, target);
-    this.wasm.explorer_read(noise, rate, steps, relation, quantity, n, this.at(0), this.at(1), this.at(2), this.at(3));
+    this.wasm.explorer_read(noise, rate, steps, law, quantity, n, this.at(0), this.at(1), this.at(2), this.at(3));
     return this.bounds(1, n);
   }
 
-  /** Epsilon, cell by cell. */
-  epsilon(
-    noise: ArrayLike<number>, rate: ArrayLike<number>, steps: ArrayLike<number>, delta: ArrayLike<number>,
-    relation: number,
-  ): Bounds {
-    const n = noise.length;
-    const [a, b, c, d] = [this.put(0, noise), this.put(1, rate), this.put(2, steps), this.put(3, delta)];
-    this.wasm.explorer_epsilon(n, a, b, c, d, relation, this.at(4), this.at(5), this.at(6));
-    return this.bounds(4, n);
+  /** Epsilon at a delta, cell by cell; those of one law in one call. */
+  epsilon(cells: readonly Steps[], delta: number): Bounds {
+    const all = { lower: new Float64Array(cells.length), upper: new Float64Array(cells.length) };
+    const status = new Uint8Array(cells.length);
+    for (const law of new Set(cells.map((one) => one[3]))) {
+      const at = cells.map((_, i) => i).filter((i) => cells[i]?.[3] === law);
+      for (const j of [0, 1, 2] as const) this.put(j, at.map((i) => cells[i]?.[j] ?? 0));
+      this.put(3, at.map(() => delta));
+      const [a, b, c, d, low, high, code] = this.columns as [number, number, number, number, number, number, number];
+      this.wasm.explorer_epsilon(at.length, a, b, c, d, law, low, high, code);
+      const found = this.bounds(4, at.length);
+      at.forEach((i, k) => {
+        all.lower[i] = found.lower[k] ?? 0;
+        all.upper[i] = found.upper[k] ?? Infinity;
+        status[i] = found.status[k] ?? 3;
+      });
+    }
+    return { ...all, status };
   }
 
   /** The largest true-positive rates of any attack. */
-  tpr([noise, rate, steps, relation]: Steps, fpr: ArrayLike<number>): Float64Array {
+  tpr([noise, rate, steps, law]: Steps, fpr: ArrayLike<number>): Float64Array {
     this.put(0, fpr);
-    this.wasm.explorer_tpr(noise, rate, steps, relation, fpr.length, this.at(0), this.at(1));
+    this.wasm.explorer_tpr(noise, rate, steps, law, fpr.length, this.at(0), this.at(1));
     return this.take(1, fpr.length);
   }
 
@@ -100,8 +110,8 @@ export class Kernel {
     return this.take(1, fpr.length);
   }
 
-  /** The smallest noise multiplier that is certified to meet a target; infinite where none is. */
-  noise(epsilon: number, delta: number, rate: number, steps: number, relation: number): number {
-    return this.wasm.explorer_noise(epsilon, delta, rate, steps, relation);
+  /** The smallest noise multiplier of a law that is certified to meet a target; infinite where none is. */
+  noise(epsilon: number, delta: number, [, rate, steps, law]: Steps): number {
+    return this.wasm.explorer_noise(epsilon, delta, rate, steps, law);
   }
 }

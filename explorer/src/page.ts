@@ -1,12 +1,15 @@
 // The page: fields and sliders, the latest answer, charts that follow.
 
-import type { Answer, Curves, Grid } from "./answers";
+import type { Answer, Curves, Grid, Wanted } from "./answers";
 import { drawAttack, drawCurve, drawEpochs, drawMap, placeRun, runAt } from "./charts";
 import { Client } from "./client";
 import { above, percentAbove } from "./decimal";
 import {
-  asHash, atPosition, fromHash, isAllowed, largest, NAMES, type Name, positionOf, RANGES, RELATIONS, type Run, short,
+  asHash, atPosition, fitted, fromHash, isAllowed, isWhole, largest, NAMES, type Name, positionOf, RANGES, RELATIONS,
+  type Run, short,
 } from "./run";
+import { isKnown, SAMPLERS, SAMPLINGS, type Sampling } from "./sampling";
+import { TEXTS, tipOf } from "./tips";
 import { intervalText, paperSentence, pythonLine, spoken, statusWords } from "./words";
 import type { Reply } from "./worker";
 
@@ -39,12 +42,15 @@ const clients = Object.fromEntries(
 ) as Record<"answer" | "curves" | "grid", Client>;
 
 function take(reply: Reply): void {
-  if (reply.kind === "wanted") return takeNoise(reply.found.epsilon, reply.found.noise);
+  if (reply.kind === "wanted") return takeNoise(reply.found);
   if (reply.kind === "failed") return showFailure(reply.found);
+  if (reply.found.run.sampling !== run.sampling || reply.found.run.relation !== run.relation) return;
+  if (reply.kind === "early") return showAnswer(reply.found);
   latest = { ...latest, [reply.kind]: reply.found };
   if (reply.kind === "answer") showAnswer(reply.found);
   if (reply.kind === "grid") {
-    say("map-time", mapWords(reply.found));
+    showMapWords(reply.found);
+    element("chart-map").hidden = !reply.found.batch.length;
     const of = asHash(reply.found.run);
     if (of !== mapped) document.body.dataset.map = String(Math.round(reply.found.ms)); // of the first that was drawn
     mapped = of;
@@ -53,7 +59,11 @@ function take(reply: Reply): void {
   draw();
 }
 
-const mapWords = ({ batch, ms }: Grid): string => `${Math.round(ms)} ms at ${batch.length} by ${batch.length} points`;
+function showMapWords({ batch, ms, note }: Grid): void {
+  const time = `Computed in ${Math.round(ms)} ms at ${batch.length} by ${batch.length} points${note}.`;
+  const about = `Lines are of equal epsilon. The circle is this run; a click moves it. ${time}`;
+  say("map-note", batch.length ? about : note);
+}
 
 function showFailure(message: string): void {
   say("epsilon", "unknown");
@@ -71,14 +81,16 @@ function showAnswer(answer: Answer): void {
   say("epsilon", Number.isFinite(upper) ? above(upper) : "∞");
   say("epsilon-delta", short(of.delta));
   say("interval", intervalText(answer));
-  say("status", statusWords(status));
+  say("status", statusWords(answer));
   element("status").dataset.status = String(status);
   say("steps", steps.toLocaleString("en-US"));
-  say("tpr", `${percentAbove(tpr)} %`);
+  const isEarly = Number.isNaN(tpr);
+  say("tpr", isEarly ? "…" : `${percentAbove(tpr)} %`);
   say("pair-tpr", `${percentAbove(pairTpr)} %`);
   say("python", pythonLine(of));
-  say("paper", paperSentence(answer));
+  say("paper", isEarly ? "…" : paperSentence(answer));
   clearTimeout(resting);
+  if (isEarly) return;
   resting = setTimeout(() => {
     say("live", spoken(answer));
     history.replaceState(null, "", asHash(run));
@@ -99,14 +111,14 @@ function draw(): void {
     isDrawing = false;
     const { curves, grid } = latest;
     if (curves) {
-      element("chart-curve").replaceChildren(drawCurve(curves, size));
-      element("chart-attack").replaceChildren(drawAttack(curves, size));
-      element("chart-epochs").replaceChildren(drawEpochs(curves, size));
+      lines = { curve: drawCurve(curves, size), attack: drawAttack(curves, size), epochs: drawEpochs(curves, size) };
+      for (const [name, chart] of Object.entries(lines)) element(`chart-${name}`).replaceChildren(chart);
+      for (const [name, note] of Object.entries(curves.notes)) say(`note-${name}`, note);
       document.body.dataset.redraws = String(Number(document.body.dataset.redraws ?? 0) + 1);
       latest.curves = undefined;
       kept = curves;
     }
-    if (grid && !map) {
+    if (grid?.batch.length && !map) {
       map = drawMap(grid, size);
       element("chart-map").replaceChildren(map);
     }
@@ -114,6 +126,7 @@ function draw(): void {
   });
 }
 let kept: Curves | undefined;
+let lines: Partial<Record<"curve" | "attack" | "epochs", ReturnType<typeof drawMap>>> = {};
 
 function showFields(but?: string): void {
   for (const name of NAMES) {
@@ -126,36 +139,61 @@ function showFields(but?: string): void {
     if (but !== `${name}-slider`) slider.value = String(Math.round(SLIDER * positionOf(name, run[name], run)));
     slider.setAttribute("aria-valuetext", short(run[name]));
   }
-  for (const relation of RELATIONS) input(`relation-${relation}`).checked = run.relation === relation;
+  for (const relation of RELATIONS) {
+    input(`relation-${relation}`).checked = run.relation === relation;
+    input(`relation-${relation}`).disabled = !isKnown(run.sampling, relation);
+  }
+  element<HTMLSelectElement>("sampling").value = run.sampling;
+  say("sampling-about", SAMPLERS[run.sampling].about);
+  for (const id of ["batch", "batch-slider"]) input(id).disabled = run.sampling === "full_batch";
+}
+
+/** Nothing that was said of another sampler or relation stays. */
+function clear(): void {
+  for (const id of ["epsilon", "tpr", "interval", "steps", "pair-tpr", "python", "paper"]) say(id, "…");
+  say("status", "computing");
+  for (const name of ["curve", "attack", "epochs"]) {
+    element(`chart-${name}`).replaceChildren();
+    say(`note-${name}`, "Computing …");
+  }
+  const { hasBatch } = SAMPLERS[run.sampling];
+  element("chart-map").replaceChildren();
+  element("chart-map").hidden = !hasBatch;
+  say("map-note", hasBatch ? "Computing …" : "Epsilon does not depend on the batch size here: there is no map.");
+  latest = {};
+  kept = map = undefined;
+  lines = {};
 }
 
 function mark(name: Name, isGood: boolean): void {
   input(name).setAttribute("aria-invalid", String(!isGood));
-  const kind = RANGES[name].whole ? "A whole number" : "A number";
+  const kind = isWhole(name, run) ? "A whole number" : "A number";
   const allowed = `${kind} from ${short(RANGES[name].min)} to ${short(largest(name, run))}.`;
   say(`${name}-error`, isGood ? "" : allowed);
 }
 
 function change(given: Partial<Run>, but?: string): void {
   const before = run;
-  run = { ...run, ...given };
-  run.batch = Math.min(run.batch, run.records);
+  run = fitted({ ...run, ...given });
+  if (run.sampling !== before.sampling || run.relation !== before.relation) clear();
   showFields(but);
   const question = { run, epsilon: 0 };
   clients.answer.ask({ kind: "answer", ...question });
   clients.curves.ask({ kind: "curves", ...question });
-  const moved = (["records", "epochs", "delta", "relation"] as const).some((name) => before[name] !== run[name]);
-  if (moved || !latest.grid) {
+  const moved = (["records", "epochs", "delta"] as const).some((name) => before[name] !== run[name]);
+  if (SAMPLERS[run.sampling].hasBatch && (moved || !latest.grid)) {
     clearTimeout(mapping);
     mapping = setTimeout(() => clients.grid.ask({ kind: "grid", run, epsilon: 0 }), latest.grid ? MAP_REST_MS : 0);
   }
   if (map) placeRun(map, run);
 }
 
-function takeNoise(epsilon: number, noise: number): void {
+function takeNoise({ run: of, epsilon, noise }: Wanted): void {
   const { min, max } = RANGES.noise;
+  const isOfThis = asHash({ ...of, noise: run.noise }) === asHash(run);
+  if (!isOfThis) return say("target-answer", "The run has changed: ask again.");
   if (!(noise <= max)) {
-    say("target-answer", `No noise multiplier up to ${max} gives epsilon ${epsilon}.`);
+    say("target-answer", `No noise multiplier up to ${max} is certified to give epsilon ${epsilon}.`);
     return;
   }
   const shown = Math.max(min, Number(above(noise, 6)));
@@ -179,10 +217,16 @@ function listen(): void {
   for (const relation of RELATIONS) {
     input(`relation-${relation}`).addEventListener("change", () => change({ relation }));
   }
+  const select = element<HTMLSelectElement>("sampling");
+  select.append(...SAMPLINGS.map((one) => new Option(SAMPLERS[one].label, one)));
+  select.addEventListener("change", () => change({ sampling: select.value as Sampling }));
   element("target-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const epsilon = Number(input("target").value);
-    if (epsilon > 0) clients.answer.ask({ kind: "wanted", run, epsilon });
+    if (epsilon > 0) {
+      say("target-answer", "Searching …");
+      clients.answer.ask({ kind: "wanted", run, epsilon });
+    }
     else say("target-answer", "Give an epsilon above 0.");
   });
   for (const id of ["python", "paper"]) {
@@ -192,6 +236,10 @@ function listen(): void {
     const there = map && runAt(map, event, run);
     if (there) change(there);
   });
+  for (const name of ["curve", "attack", "epochs"] as const) {
+    tipOf(element(`chart-${name}`), () => lines[name], (x) => (kept ? TEXTS[name](kept, x) : ""));
+  }
+  tipOf(element("chart-map"), () => map, (x, y) => (latest.grid ? TEXTS.map(latest.grid, x, y) : ""));
   addEventListener("hashchange", () => change(fromHash(location.hash)));
   addEventListener("resize", () => {
     size = measured();
@@ -213,4 +261,5 @@ async function copy(id: string): Promise<void> {
 }
 
 listen();
+clear();
 change({});

@@ -1,6 +1,6 @@
 // A run of DP-SGD: its numbers, their ranges, and the link that holds them.
 
-import { asWritten, ceilingOf, quotientAbove } from "./decimal";
+import { isKnown, SAMPLERS, SAMPLINGS, type Sampling } from "./sampling";
 
 export const NAMES = ["noise", "batch", "records", "epochs", "delta"] as const;
 export type Name = (typeof NAMES)[number];
@@ -9,6 +9,7 @@ export type Relation = (typeof RELATIONS)[number];
 
 export interface Run extends Record<Name, number> {
   relation: Relation;
+  sampling: Sampling;
 }
 
 export interface Range {
@@ -34,10 +35,8 @@ export const FIRST: Run = {
   epochs: 30,
   delta: 1e-5,
   relation: "add_remove",
+  sampling: "poisson",
 };
-
-/** Relations as the kernels number them: a Poisson sample has the same worst case where a record is zeroed out. */
-export const KERNEL_RELATION: Record<Relation, number> = { add_remove: 0, zero_out: 0, replace_one: 3 };
 
 export const RELATION_WORDS: Record<Relation, string> = {
   add_remove: "adding or removing one record",
@@ -48,24 +47,28 @@ export const RELATION_WORDS: Record<Relation, string> = {
 export const largest = (name: Name, run: Run): number =>
   name === "batch" ? Math.min(RANGES.batch.max, run.records) : RANGES[name].max;
 
+export const isWhole = (name: Name, run: Run): boolean =>
+  RANGES[name].whole || (name === "epochs" && SAMPLERS[run.sampling].isByEpochs);
+
 /** Whether a field may hold a number. */
-export function isAllowed(name: Name, value: number, run: Run): boolean {
-  const { min, whole } = RANGES[name];
-  return value >= min && value <= largest(name, run) && (!whole || Number.isInteger(value));
+export const isAllowed = (name: Name, value: number, run: Run): boolean =>
+  value >= RANGES[name].min && value <= largest(name, run) && (!isWhole(name, run) || Number.isInteger(value));
+
+/** The run with what its sampler allows: whole epochs, a relation that is known, a batch within the records. */
+export function fitted(run: Run): Run {
+  const { isByEpochs, relations } = SAMPLERS[run.sampling];
+  const relation = isKnown(run.sampling, run.relation) ? run.relation : (relations[0] ?? "zero_out");
+  const epochs = isByEpochs ? Math.ceil(run.epochs) : run.epochs;
+  return { ...run, relation, epochs, batch: Math.min(run.batch, run.records) };
 }
-
-/** ceil(epochs * records / batch), from the decimal digits. */
-export const stepsOf = (epochs: number, records: number, batch: number): number =>
-  Number(ceilingOf(asWritten(epochs), asWritten(records), asWritten(batch)));
-
-/** batch / records, never below it. */
-export const rateOf = (run: Run): number => quotientAbove(run.batch, run.records);
 
 export const short = (x: number): string => (x < 1e-3 ? x.toExponential() : String(x));
 
 /** The link's part behind #. */
 export const asHash = (run: Run): string =>
-  "#" + [...NAMES.map((name) => `${name}=${short(run[name])}`), `relation=${run.relation}`].join("&");
+  "#" +
+  [...NAMES.map((name) => `${name}=${short(run[name])}`), `relation=${run.relation}`, `sampling=${run.sampling}`]
+    .join("&");
 
 /** The run that a link says; what is missing or not allowed is taken from the first run. */
 export function fromHash(hash: string): Run {
@@ -73,20 +76,21 @@ export function fromHash(hash: string): Run {
   const run: Run = { ...FIRST };
   const relation = RELATIONS.find((one) => one === given.get("relation"));
   if (relation) run.relation = relation;
+  const sampling = given.get("sampling");
+  run.sampling = SAMPLINGS.find((one) => one === sampling) ?? run.sampling;
   for (const name of ["records", "noise", "batch", "epochs", "delta"] as const) {
     const text = given.get(name);
     if (text && isAllowed(name, Number(text), run)) run[name] = Number(text);
   }
-  run.batch = Math.min(run.batch, run.records);
-  return run;
+  return fitted(run);
 }
 
 /** The number at a slider's position, 0 to 1. */
 export function atPosition(name: Name, position: number, run: Run): number {
-  const { min, whole, places } = RANGES[name];
+  const { min, places } = RANGES[name];
   const max = largest(name, run);
   const value = Number((min * (max / min) ** position).toPrecision(places));
-  return Math.min(Math.max(whole ? Math.round(value) : value, min), max);
+  return Math.min(Math.max(isWhole(name, run) ? Math.round(value) : value, min), max);
 }
 
 /** The slider's position of a number. */

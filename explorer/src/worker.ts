@@ -1,12 +1,12 @@
 // A worker: the kernels come first, then questions, each answered with its kind.
 
-import { answer, type Answer, curves, type Curves, type Grid, grids, wanted, type Wanted } from "./answers";
+import { type Answer, answers, curves, type Curves, type Grid, grids, wanted, type Wanted } from "./answers";
 import { Kernel } from "./kernel";
 import type { Run } from "./run";
 
 export type Question = { kind: "answer" | "curves" | "grid" | "wanted"; run: Run; epsilon: number };
 export type Reply =
-  | { kind: "answer"; found: Answer }
+  | { kind: "answer" | "early"; found: Answer }
   | { kind: "curves"; found: Curves }
   | { kind: "grid"; found: Grid }
   | { kind: "wanted"; found: Wanted }
@@ -35,7 +35,12 @@ async function answerGrids(given: Kernel, question: Question): Promise<void> {
 }
 
 function reply(given: Kernel, { kind, run, epsilon }: Question): Reply {
-  if (kind === "answer") return { kind, found: answer(given, run) };
+  if (kind === "answer") {
+    for (const found of answers(given, run)) {
+      if (!Number.isNaN(found.tpr)) return { kind, found };
+      self.postMessage({ kind: "early", found } satisfies Reply);
+    }
+  }
   if (kind === "wanted") return { kind, found: wanted(given, run, epsilon) };
   return { kind: "curves", found: curves(given, run) };
 }

@@ -20,10 +20,10 @@ const SIZES = { desktop: { width: 1280, height: 900 }, phone: { width: 390, heig
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath, args: SWITCHES });
 const seen = { complaints: [], requests: [], pages: 0, states: [], maps: [], redraws: [], processor: [] };
-Object.assign(seen, { sideways: [], violations: {} });
+Object.assign(seen, { sideways: [], violations: {}, cleared: [], unknown: {}, mapNotes: {} });
 const devtools = await browser.newBrowserCDPSession();
 
-async function opened(size, colorScheme, hash = "") {
+async function opened(size, colorScheme, hash = "", hasMap = true) {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme, offline: true });
   const page = await context.newPage();
   page.on("console", (one) => /error|warning/.test(one.type()) && seen.complaints.push(one.text()));
@@ -31,7 +31,7 @@ async function opened(size, colorScheme, hash = "") {
   page.on("request", (one) => seen.requests.push(one.url()));
   seen.pages++;
   await page.goto(ADDRESS + hash);
-  await page.waitForSelector("#chart-map svg circle.here");
+  if (hasMap) await page.waitForSelector("#chart-map svg circle.here");
   await settled(page);
   return page;
 }
@@ -41,7 +41,8 @@ async function settled(page) {
   await page.waitForTimeout(150);
   await page.waitForFunction(() => {
     const shown = document.querySelector("#epsilon").textContent;
-    return shown !== "…" && document.querySelector("#live").textContent.includes(shown);
+    return shown !== "…" && document.querySelector("#tpr").textContent !== "…" &&
+      document.querySelector("#live").textContent.includes(shown);
   });
 }
 
@@ -50,7 +51,8 @@ async function stateOf(page) {
   const values = await page.evaluate(() => Object.fromEntries(
     ["noise", "batch", "records", "epochs", "delta"].map((id) => [id, Number(document.getElementById(id).value)])));
   const relation = await page.evaluate(() => document.querySelector("input:checked").id.replace("relation-", ""));
-  const state = { run: { ...values, relation }, hash: await page.evaluate(() => location.hash) };
+  const sampling = await page.inputValue("#sampling");
+  const state = { run: { ...values, relation, sampling }, hash: await page.evaluate(() => location.hash) };
   for (const id of ["epsilon", "tpr", "steps", "python", "paper", "interval", "status"]) state[id] = await text(id);
   return state;
 }
@@ -133,6 +135,28 @@ async function use(page) {
   await mapTime(page);
 }
 
+/** All samplers in turn, with the first relation that each knows and the last one. */
+async function samplers() {
+  const page = await opened("desktop", "light", "#noise=0.9&batch=600&records=50000&epochs=12.5&delta=1e-5");
+  for (const sampling of ["fixed_size", "allocation", "shuffled", "full_batch", "poisson"]) {
+    seen.cleared.push(await page.evaluate((chosen) => { // before an answer can come
+      const select = document.getElementById("sampling");
+      select.value = chosen;
+      select.dispatchEvent(new Event("change", { bubbles: true }));
+      return ["epsilon", "tpr", "interval", "paper", "python"].map((id) => document.getElementById(id).textContent)
+        .join("") + document.querySelectorAll(".chart svg").length;
+    }, sampling));
+    await settled(page);
+    await keep(page);
+    seen.unknown[sampling] = await page.$$eval("input[type=radio]:disabled", (all) => all.map((one) => one.id));
+    await page.click("#relation-replace_one", { timeout: 300 }).catch(() => page.click("#relation-zero_out"));
+    await settled(page);
+    await keep(page);
+    seen.mapNotes[sampling] = await page.textContent("#map-note");
+  }
+  await page.context().close();
+}
+
 async function wrong(page) {
   const before = await page.textContent("#epsilon");
   await page.fill("#noise", "99");
@@ -142,18 +166,7 @@ async function wrong(page) {
 }
 
 async function target() {
-  /** A page whose kernels are damaged says so. */
-async function broken() {
-  const copy = join(folder, "broken.html");
-  writeFileSync(copy, readFileSync(file, "utf8").replace(/(id="kernels">.{1000}).{400}/, "$1"));
-  const page = await browser.newPage();
-  await page.goto(pathToFileURL(copy).href);
-  await page.waitForFunction(() => /failed/.test(document.querySelector("#status").textContent));
-  seen.broken = await page.textContent("#epsilon");
-  await page.close();
-}
-
-const page = await opened("desktop", "light");
+  const page = await opened("desktop", "light");
   await page.fill("#target", "3");
   await page.click("#target-form button");
   await page.waitForFunction(() => document.querySelector("#target-answer").textContent.startsWith("Noise"));
@@ -167,9 +180,14 @@ const page = await opened("desktop", "light");
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]).catch(() => {});
   await page.click("#copy-python");
   await page.waitForFunction(() => /Copied|Selected/.test(document.querySelector("#live").textContent));
+  seen.copying = await page.textContent("#python");
   seen.copied = await page.evaluate(() => navigator.clipboard.readText()).catch(() => "");
   seen.selected = await page.evaluate(() => String(getSelection()) === document.getElementById("python").textContent);
   await page.context().close();
+  const again = await opened("desktop", "light", "#sampling=shuffled&relation=replace_one", false);
+  seen.mapNotes.link = await again.textContent("#map-note");
+  await keep(again);
+  await again.context().close();
 }
 
 /** A page whose kernels are damaged says so. */
@@ -193,6 +211,7 @@ await again.context().close();
 await wrong(page);
 await page.context().close();
 await target();
+await samplers();
 await broken();
 for (const scheme of ["light", "dark"]) {
   for (const size of Object.keys(SIZES)) {

@@ -4,4 +4,5 @@ export * from "../src/answers";
 export * from "../src/decimal";
 export * from "../src/kernel";
 export * from "../src/run";
+export * from "../src/sampling";
 export * from "../src/words";

@@ -32,31 +32,43 @@ async function libm({ name, x, y }) {
   return [...new Float64Array(exports.memory.buffer, at[2], x.length)].map(String);
 }
 
+/** Of a Poisson sample. */
+const LAW = { add_remove: 0, zero_out: 0, replace_one: 3 };
+
 /** Numbers as text: JSON has no infinity. */
 const texts = (values) => [...values].map(String);
 
 const QUESTIONS = {
   libm: async (cases) => Promise.all(cases.map(libm)),
   epsilon: async ({ noise, rate, steps, delta, relation }) => {
-    const { kernel, KERNEL_RELATION } = await page();
+    const { kernel } = await page();
     return relation.map((one, i) => {
-      const found = kernel.epsilon([noise[i]], [rate[i]], [steps[i]], [delta[i]], KERNEL_RELATION[one]);
+      const found = kernel.epsilon([[noise[i], rate[i], steps[i], LAW[one]]], delta[i]);
       return [String(found.lower[0]), String(found.upper[0]), found.status[0]];
     });
   },
   tpr: async (runs) => {
-    const { kernel, KERNEL_RELATION } = await page();
+    const { kernel } = await page();
     return runs.map(({ noise, rate, steps, relation, fpr }) =>
-      texts(kernel.tpr([noise, rate, steps, KERNEL_RELATION[relation]], fpr)));
+      texts(kernel.tpr([noise, rate, steps, LAW[relation]], fpr)));
+  },
+  samplers: async (runs) => {
+    const { kernel, epsilonOf, rateOfAttack, wanted, allSteps } = await page();
+    return runs.map((run) => {
+      const { lower, upper, status } = epsilonOf(kernel, run);
+      const tpr = texts((run.fpr ?? []).map((fpr) => rateOfAttack(kernel, run, upper, fpr)));
+      const noise = run.target ? String(wanted(kernel, run, run.target).noise) : "";
+      return { lower: String(lower), upper: String(upper), status, steps: allSteps(run), tpr, noise };
+    });
   },
   pair: async (cases) => {
     const { kernel } = await page();
     return cases.map(({ epsilon, delta, fpr }) => texts(kernel.pairTpr(epsilon, delta, fpr)));
   },
   noise: async (cases) => {
-    const { kernel, KERNEL_RELATION } = await page();
+    const { kernel } = await page();
     return cases.map(({ epsilon, delta, rate, steps, relation }) =>
-      String(kernel.noise(epsilon, delta, rate, steps, KERNEL_RELATION[relation])));
+      String(kernel.noise(epsilon, delta, [1, rate, steps, LAW[relation]])));
   },
   refused: async (cases) => {
     const { kernel } = await page();
@@ -68,15 +80,15 @@ const QUESTIONS = {
   curves: async (runs) => {
     const { kernel, curves, grids } = await page();
     return runs.map((run) => {
-      const map = [...grids(kernel, run, Infinity)].at(-1);
-      return { ...curves(kernel, run), map: { ...map, epsilon: texts(map.epsilon) } };
+      const map = [...grids(kernel, run, Infinity, Infinity)].at(-1);
+      return { ...curves(kernel, run, Infinity), map: { ...map, epsilon: texts(map.epsilon) } };
     });
   },
   runs: async (runs) => {
-    const { rateOf, stepsOf, pythonLine, asHash, fromHash } = await page();
+    const { rateOf, allSteps, pythonLine, asHash, fromHash } = await page();
     return runs.map((run) => ({
       rate: String(rateOf(run)),
-      steps: stepsOf(run.epochs, run.records, run.batch),
+      steps: allSteps(run),
       python: pythonLine(run),
       back: fromHash(asHash(run)),
     }));

@@ -30,17 +30,25 @@ static int explorer_lower(const explorer_ask *ask, double sign, const double *fp
     return found;
 }
 
+/* asks one direction; 3: both, of losses that are their own mirror image */
+static void explorer_turn(explorer_ask *ask, int way)
+{
+    ask->way = (fa_ways)way;
+    if (ask->law < EXPLORER_REPLACE_ONE) /* there fastacct_relation names it, with the same numbers */
+        ask->law = way;
+}
+
 /* one direction: tries the threshold of the best test, 0, and where its losses or the other one's end */
 static int explorer_one_way(const explorer_ask *run, int way, int other, const double *fpr, double *room, double *tpr)
 {
     size_t i, n = run->n;
     double *e = room, *right = room + n, *left = room + 2 * n;
     explorer_ask search = *run, read = *run;
-    double end = run->relation == EXPLORER_REPLACE_ONE || !(run->rate < 1.0)
+    double end = run->law >= EXPLORER_REPLACE_ONE || !(run->rate < 1.0)
                      ? 0.0
                      : -run->steps * log1p(-run->rate) * (1.0 + EXPLORER_PAD);
     int most;
-    search.relation = way;
+    explorer_turn(&search, way);
     search.quantity = FA_GIVE_THRESHOLD;
     search.target = fpr;
     search.lower = e;
@@ -52,16 +60,16 @@ static int explorer_one_way(const explorer_ask *run, int way, int other, const d
         right[i] = fa_max(e[i], 0.0);
         left[i] = fa_max(-e[i], 0.0);
     }
-    read.relation = way;
+    explorer_turn(&read, way);
     read.target = right;
     most = explorer_lower(&read, 1.0, fpr, tpr);
-    read.relation = other;
+    explorer_turn(&read, other);
     read.target = left;
     most = fa_max(most, explorer_lower(&read, -1.0, fpr, tpr));
     if (end > 0.0) {
         for (i = 0; i < n; i++)
             e[i] = end;
-        read.relation = FASTACCT_ADD;
+        explorer_turn(&read, FASTACCT_ADD);
         read.target = e;
         most = fa_max(most, explorer_lower(&read, way == FASTACCT_ADD ? 1.0 : -1.0, fpr, tpr));
     }
@@ -71,12 +79,12 @@ static int explorer_one_way(const explorer_ask *run, int way, int other, const d
 /* The largest true-positive rate of any attack on a run at n false-positive rates in (0, 1), from above, in both
  * directions of a relation. */
 EXPORT(explorer_tpr)
-int explorer_tpr(double noise, double rate, double steps, int relation, size_t n, const double *fpr, double *tpr)
+int explorer_tpr(double noise, double rate, double steps, int law, size_t n, const double *fpr, double *tpr)
 {
-    int is_one = relation == EXPLORER_REPLACE_ONE, most = FASTACCT_NO_MEMORY;
+    int is_one = law == EXPLORER_REPLACE_ONE, most = FASTACCT_NO_MEMORY;
     double *room = malloc(6 * n * sizeof(double));
     uint8_t *status = malloc(n + 1);
-    explorer_ask run = {.noise = noise, .rate = rate, .steps = steps, .relation = relation, .n = n, .status = status};
+    explorer_ask run = {.noise = noise, .rate = rate, .steps = steps, .law = law, .n = n, .status = status};
     size_t i;
     for (i = 0; i < n; i++)
         tpr[i] = 1.0;
@@ -84,8 +92,8 @@ int explorer_tpr(double noise, double rate, double steps, int relation, size_t n
         double *one = room + 3 * n;
         run.lower = room + 4 * n;
         run.upper = room + 5 * n;
-        most = explorer_one_way(&run, is_one ? relation : FASTACCT_REMOVE, is_one ? relation : FASTACCT_ADD, fpr, room,
-                                tpr);
+        most = explorer_one_way(&run, is_one ? FA_WAYS_BOTH : FASTACCT_REMOVE, is_one ? FA_WAYS_BOTH : FASTACCT_ADD,
+                                fpr, room, tpr);
         if (!is_one && most < FASTACCT_BAD_INPUT) {
             for (i = 0; i < n; i++)
                 one[i] = 1.0;

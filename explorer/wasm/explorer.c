@@ -7,8 +7,12 @@
 
 #define EXPORT(name) __attribute__((export_name(#name)))
 
-/* Beside fastacct_relation: one record is replaced, whose clipped gradient may turn round. */
-#define EXPLORER_REPLACE_ONE 3
+/* What a run's steps lose.  0 to 2: a Poisson sample, as fastacct_relation says; and beside these */
+enum {
+    EXPLORER_REPLACE_ONE = 3, /* of which one record is replaced, whose clipped gradient may turn round */
+    EXPLORER_FIXED_SIZE = 4,  /* a batch of fixed size in which a record's place is taken: from above */
+    EXPLORER_ALLOCATION = 5   /* one of `rate` steps of an epoch, drawn at random; `steps` counts the epochs */
+};
 #define EXPLORER_PAD         0x1p-49 /* covers the few operations of a formula, with 4 ulp for exp, expm1 and log */
 
 EXPORT(explorer_alloc) void *explorer_alloc(size_t size) { return malloc(size); }
@@ -16,7 +20,8 @@ EXPORT(explorer_alloc) void *explorer_alloc(size_t size) { return malloc(size); 
 /* One run, where it is read, and where the answers go. */
 typedef struct {
     double noise, rate, steps;
-    int relation;
+    int law;
+    fa_ways way; /* of laws of their own */
     fa_quantity quantity;
     size_t n;
     const double *target;
@@ -47,7 +52,11 @@ static uint8_t explorer_fault(const explorer_ask *ask)
     size_t i;
     if (!fa_rounds_to_nearest() || !fa_keeps_subnormals())
         return FASTACCT_BAD_ARITHMETIC;
-    if (!fa_is_run(ask->noise, ask->rate, ask->steps) || ask->relation < 0 || ask->relation > EXPLORER_REPLACE_ONE)
+    if (ask->law < 0 || ask->law > EXPLORER_ALLOCATION)
+        return FASTACCT_BAD_INPUT;
+    if (ask->law == EXPLORER_ALLOCATION && !(ask->rate > 1.0 && ask->rate < 1e15 && floor(ask->rate) == ask->rate))
+        return FASTACCT_BAD_INPUT;
+    if (!fa_is_run(ask->noise, ask->law == EXPLORER_ALLOCATION ? 1.0 : ask->rate, ask->steps))
         return FASTACCT_BAD_INPUT;
     for (i = 0; i < ask->n; i++)
         if (!explorer_is_target(ask->quantity, ask->target[i]))
@@ -72,9 +81,15 @@ static int64_t explorer_replaced(const explorer_ask *ask, const fa_question *que
     return fa_exact_job(&job, &at, question, INFINITY, out);
 }
 
+/* the noise of a step without a sample, in units of what a record moves there */
+static double explorer_plain_noise(const explorer_ask *ask)
+{
+    return ask->law == EXPLORER_REPLACE_ONE || ask->law == EXPLORER_FIXED_SIZE ? 0.5 * ask->noise : ask->noise;
+}
+
 static int64_t explorer_sampled(const explorer_ask *ask, const fa_question *question, const fa_answers *out)
 {
-    double noise = ask->relation == EXPLORER_REPLACE_ONE ? 0.5 * ask->noise : ask->noise;
+    double noise = explorer_plain_noise(ask);
     double *column = malloc(3 * ask->n * sizeof(double));
     fa_cells in = {.n = (int64_t)ask->n,
                    .sigma = column,
@@ -87,7 +102,7 @@ static int64_t explorer_sampled(const explorer_ask *ask, const fa_question *ques
         return FA_NO_MEMORY;
     for (i = 0; i < ask->n; i++) {
         column[i] = noise;
-        column[ask->n + i] = ask->rate;
+        column[ask->n + i] = fa_min(ask->rate, 1.0);
         column[2 * ask->n + i] = ask->steps;
     }
     done = fa_exact_block(&in, question, INFINITY, out);
@@ -95,10 +110,12 @@ static int64_t explorer_sampled(const explorer_ask *ask, const fa_question *ques
     return done;
 }
 
-/* Where no line says anything of a sample with a record replaced: epsilon without sampling is an upper bound. */
+#include "data.h"
+
+/* Where no line says anything: epsilon without sampling is an upper bound. */
 static void explorer_below_unsampled(const explorer_ask *ask)
 {
-    double lower, upper, slope, noise = 0.5 * ask->noise, rate = 1.0;
+    double lower, upper, slope, noise = explorer_plain_noise(ask), rate = 1.0;
     uint8_t status;
     size_t i;
     fa_question question = {.quantity = FA_GIVE_EPSILON, .ways = FA_WAYS_BOTH, .conversion = FA_RULE_CKS};
@@ -117,11 +134,11 @@ static void explorer_below_unsampled(const explorer_ask *ask)
 /* all targets of a run: the largest status */
 static int explorer_answer(const explorer_ask *ask)
 {
-    int is_moved = ask->relation == EXPLORER_REPLACE_ONE && ask->rate > 0.0 && ask->rate < 1.0 && ask->steps > 0.0 &&
-                   ask->noise > 0.0 && ask->noise < INFINITY;
+    int is_own = ask->law >= EXPLORER_REPLACE_ONE && ask->rate > 0.0 && ask->rate != 1.0 && ask->steps > 0.0 &&
+                 ask->noise > 0.0 && ask->noise < INFINITY;
     fa_question question = {.quantity = ask->quantity,
-                            .ways = ask->relation == EXPLORER_REPLACE_ONE ? FA_WAYS_BOTH
-                                                                          : (fa_ways)fa_ways_of(ask->relation),
+                            .ways = ask->law < EXPLORER_REPLACE_ONE ? (fa_ways)fa_ways_of(ask->law)
+                                                                    : ask->way,
                             .conversion = FA_RULE_CKS};
     uint8_t most = explorer_fault(ask);
     double *slope;
@@ -135,13 +152,15 @@ static int explorer_answer(const explorer_ask *ask)
     slope = malloc((ask->n + 1) * sizeof(double));
     out = (fa_answers){.lower = ask->lower, .upper = ask->upper, .slope = slope, .status = ask->status};
     if (slope)
-        done = is_moved ? explorer_replaced(ask, &question, &out) : explorer_sampled(ask, &question, &out);
+        done = !is_own                            ? explorer_sampled(ask, &question, &out)
+               : ask->law == EXPLORER_REPLACE_ONE ? explorer_replaced(ask, &question, &out)
+                                                  : explorer_data(ask, &question, &out);
     free(slope);
     if (done != (int64_t)ask->n) {
         explorer_refuse(ask, FASTACCT_NO_MEMORY);
         return FASTACCT_NO_MEMORY;
     }
-    if (is_moved && ask->quantity == FA_GIVE_EPSILON)
+    if (is_own && ask->quantity == FA_GIVE_EPSILON)
         explorer_below_unsampled(ask);
     for (i = 0; i < ask->n; i++)
         most = ask->status[i] > most ? ask->status[i] : most;
@@ -150,24 +169,24 @@ static int explorer_answer(const explorer_ask *ask)
 
 /* bounds of epsilon (0), delta (1) or log delta (2) of one run at n targets */
 EXPORT(explorer_read)
-int explorer_read(double noise, double rate, double steps, int relation, int quantity, size_t n, const double *target,
+int explorer_read(double noise, double rate, double steps, int law, int quantity, size_t n, const double *target,
                   double *lower, double *upper, uint8_t *status)
 {
-    explorer_ask ask = {noise, rate, steps, relation, (fa_quantity)quantity, n, target, lower, upper, status};
+    explorer_ask ask = {noise, rate, steps, law, FA_WAYS_BOTH, (fa_quantity)quantity, n, target, lower, upper, status};
     return explorer_answer(&ask);
 }
 
 /* bounds of epsilon, cell by cell */
 EXPORT(explorer_epsilon)
 int explorer_epsilon(size_t n, const double *noise, const double *rate, const double *steps, const double *delta,
-                     int relation, double *lower, double *upper, uint8_t *status)
+                     int law, double *lower, double *upper, uint8_t *status)
 {
     int most = FASTACCT_TIGHT, found;
     size_t i;
-    if (relation != EXPLORER_REPLACE_ONE)
-        return fastacct_epsilon(n, noise, rate, steps, delta, (fastacct_relation)relation, lower, upper, status);
+    if (law < EXPLORER_REPLACE_ONE)
+        return fastacct_epsilon(n, noise, rate, steps, delta, (fastacct_relation)law, lower, upper, status);
     for (i = 0; i < n; i++) {
-        found = explorer_read(noise[i], rate[i], steps[i], relation, FA_GIVE_EPSILON, 1, delta + i, lower + i,
+        found = explorer_read(noise[i], rate[i], steps[i], law, FA_GIVE_EPSILON, 1, delta + i, lower + i,
                               upper + i, status + i);
         most = found > most ? found : most;
     }

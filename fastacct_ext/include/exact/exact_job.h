@@ -17,6 +17,7 @@
 #define FA_WALL_NEAR  60.0   /* steps times noise, and square of the deviations up to the end, where they come first */
 #define FA_AT_END     4e-10  /* distance from the largest loss, relative, within which eps is known well enough ... */
 #define FA_NEAR_END   4e-7   /* ... and within which it is where no line is certified */
+#define FA_APART_MOST 64     /* blocks whose total variations are added up: 0.02 ms each */
 
 /* log delta, upper bound, and its slope */
 typedef struct {
@@ -28,6 +29,7 @@ typedef struct {
     int n_blocks;   /* of sampled Gaussians and mixtures ... */
     int n_data;     /* of losses that are data */
     double total;   /* ... and their steps */
+    double apart;   /* log of the sum of their total variations, which is above delta; 0: not known */
     double mu2;     /* sum of count mean^2/sigma^2 of releases that see every record: K = u (u-1) mu2/2 */
     int symmetric;  /* both directions coincide */
     int only_gaussian;
@@ -129,6 +131,18 @@ FA_FUNC void fa_job_capped(fa_exact *e, const double *count, const double *times
     }
 }
 
+/* Total variation is subadditive: log of the sum of what delta(0) of each step is at most, of mixtures and Gaussians */
+FA_FUNC double fa_job_apart(const fa_exact *e, const double *count)
+{
+    double sum = erf(fa_min(0.35355339059327376220 * sqrt(e->mu2), 6.0));
+    int b;
+    if (e->n_data > 0 || e->n_blocks > FA_APART_MOST)
+        return 0.0;
+    for (b = 0; b < e->n_blocks; b++)
+        sum += count[b] * exp(fa_one_step_mixture(e->pairs + b, 1, 0.0).upper);
+    return fa_min(0.0, log(sum) + 1e-13 + 8.0 * FA_EPS * fabs(log(sum)));
+}
+
 /* one block of a job as pairs of both directions; whether its mirror image is itself */
 FA_FUNC int fa_job_pairs(double sigma, int n_p, int n_q, const double *weight, const double *mean, fa_pair *remove,
                          fa_pair *add)
@@ -228,6 +242,7 @@ static int fa_job_blocks(fa_exact *e, const fa_job *job, fa_many *many)
     e->symmetric &= !e->n_data || job->mirrored;
     e->only_gaussian = used == 0 && lone && !e->n_data;
     fa_job_capped(e, counts, job->times);
+    e->apart = fa_job_apart(e, counts);
     free(counts);
     return used > 0 || lone || e->n_data;
 }

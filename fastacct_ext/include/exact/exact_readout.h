@@ -301,12 +301,12 @@ FA_FUNC double fa_exact_fallback(fa_exact *e, double target, int for_delta)
 }
 
 /* log of the smaller of 1 - (1-q)^steps, the record took part at all, and steps * delta_1(0), for total variation is
- * subadditive.  Bounds delta at every epsilon >= 0, both directions; 0 where not known */
+ * subadditive; of a job, the latter sum.  Bounds delta at every epsilon >= 0, both directions; 0 where not known */
 FA_FUNC double fa_participation(const fa_exact *e)
 {
     double any, sum;
     if (!(e->q > 0.0 && e->q < 1.0))
-        return 0.0;
+        return e->apart;
     any = log(-expm1(e->steps * log1p(-e->q)));
     sum = log(e->steps) + log(e->q) + log(erf(fa_min(0.35355339059327376220 / e->sigma, 6.0))) + 1e-14;
     return fa_min(0.0, fa_min(any, sum) + 8.0 * FA_EPS * (1.0 + fabs(log(e->q))));
