@@ -38,6 +38,16 @@ def test_pictures_of_the_readme_have_absolute_addresses_of_files_that_exist():
         assert (ROOT / address.removeprefix(base)).is_file(), address
 
 
+def test_every_picture_is_used_follows_dark_mode_and_says_what_one_learns():
+    dark = pytest.importorskip("bench.dark")
+    images, text = ROOT / "docs" / "images", "".join(page.read_text() for page in PAGES)
+    for picture in images.iterdir():
+        assert f"images/{picture.name})" in text, f"{picture.name} is on no page"
+        assert picture.suffix != ".svg" or dark.RULE in picture.read_text(), f"python -m bench.dark {picture}"
+    for said in re.findall(r"!\[([^\]]*)\]\(", text):
+        assert len(said.split()) >= 8, said
+
+
 GUIDES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUIDES += [page for name in ("course", "howto", "notebooks") for page in sorted((ROOT / "docs" / name).glob("*.md"))]
 NOT_USED = (
