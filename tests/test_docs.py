@@ -48,6 +48,12 @@ def test_every_picture_is_used_follows_dark_mode_and_says_what_one_learns():
         assert len(said.split()) >= 8, said
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "algorithms").glob("[a-z]*.md")), ids=lambda page: page.name)
+def test_every_proof_ends_with_what_is_not_proved(page):
+    last = page.read_text().rsplit("\n## ", 1)[1]
+    assert re.match(r"Proof debts\n\n(None\b|\* )", last), last[:60]
+
+
 GUIDES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUIDES += [page for name in ("course", "howto", "notebooks") for page in sorted((ROOT / "docs" / name).glob("*.md"))]
 NOT_USED = (
