@@ -1,6 +1,7 @@
 """Documentation: links lead somewhere, and nothing is promised that does not exist."""
 
 import ast
+import doctest
 import inspect
 import operator
 import re
@@ -142,7 +143,17 @@ def test_what_is_published_is_checked_by_one_script_whose_numbers_are_right(monk
     runpy.run_path(str(ROOT / "tests" / "check_wheel.py"), run_name="__main__")
 
 
-RUN = [ROOT / "docs" / "utility.md", ROOT / "docs" / "sweeps.md", *sorted((ROOT / "docs" / "course").glob("[1-9]*.md"))]
+RUN = [ROOT / "docs" / "utility.md", ROOT / "docs" / "sweeps.md"]
+CHAPTERS = sorted((ROOT / "docs" / "course").glob("[1-9]*.md"))
+
+
+@pytest.mark.parametrize("page", CHAPTERS, ids=[page.name for page in CHAPTERS])
+def test_every_chapter_shows_output_and_has_an_exercise_whose_answer_runs(page):
+    text = page.read_text()
+    assert "\nassert " not in text, "what is asserted prints nothing"
+    asked, answer = text.split("\n**Try it.** ")[1].split("<summary>One answer</summary>")
+    assert "..." in asked.split("```python\n")[1]
+    assert len(doctest.DocTestParser().get_examples(answer)) >= 3
 
 
 @pytest.mark.parametrize("page", RUN, ids=[page.name for page in RUN])
