@@ -194,12 +194,18 @@ def share(value: float | None) -> str:
     """A relative size."""
     if value is None:
         return ""
-    return f"{value:.0e}" if value < 1e-4 else f"{100 * value:.2g} %" if value < 10 else f"{value:.3g} times"
+    return (
+        f"{value:.0e}"
+        if value < 1e-4
+        else f"{100 * value:.{2 if value < 0.99 else 3}g} %"
+        if value < 10
+        else f"{value:.3g} times"
+    )
 
 
 def clock(value: float | None) -> str:
     """A time."""
-    return "" if value is None else f"{1000 * value:.2g} ms" if value < 0.0995 else f"{value:.2g} s"
+    return "" if value is None else f"{1000 * value:.2g} ms" if value < 0.0995 else f"{value:.3g} s"
 
 
 def wrongs(reports: dict[str, tuple[str, dict[str, Any]]]) -> str:
