@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench import dark
+
 PAGE = Path(__file__).parent.parent / "docs" / "design.md"
 ABOUT = {
     "kernels": "certified numbers in C",
@@ -55,7 +57,9 @@ def main() -> int:
         ["dot", "-Tsvg"], input=drawing(rooms()), capture_output=True, text=True, check=True
     ).stdout
     picture = re.sub(r"<!--.*?-->\n?", "", picture, flags=re.DOTALL)
-    (PAGE.parent / "images" / "architecture.svg").write_text(picture)
+    target = PAGE.parent / "images" / "architecture.svg"
+    target.write_text(picture)
+    dark.follow(target)
     return 0
 
 

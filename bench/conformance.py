@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -23,8 +24,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import fastacct as fa
+from bench import dark
 from fastacct.conformance import Case, Result, load
-from fastacct.conformance.picture import pictures
+from fastacct.conformance.picture import COLORS, mark, pictures
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs" / "backends" / "conformance.md"
@@ -32,6 +34,7 @@ PICTURE: Final = ROOT / "docs" / "images" / "conformance.svg"
 BEGIN, END = "<!-- table of bench.conformance -->\n", "<!-- end of the table -->\n"
 MEMORY: Final = 8 << 30
 SECONDS: Final = 60
+ALIKE: Final = ("fastacct, accountant of dp_accounting", "dp-accelerator")
 
 
 class Peer(NamedTuple):
@@ -191,12 +194,18 @@ def share(value: float | None) -> str:
     """A relative size."""
     if value is None:
         return ""
-    return f"{value:.0e}" if value < 1e-4 else f"{100 * value:.2g} %" if value < 10 else f"{value:.3g} times"
+    return (
+        f"{value:.0e}"
+        if value < 1e-4
+        else f"{100 * value:.{2 if value < 0.99 else 3}g} %"
+        if value < 10
+        else f"{value:.3g} times"
+    )
 
 
 def clock(value: float | None) -> str:
     """A time."""
-    return "" if value is None else f"{1000 * value:.2g} ms" if value < 0.0995 else f"{value:.2g} s"
+    return "" if value is None else f"{1000 * value:.2g} ms" if value < 0.0995 else f"{value:.3g} s"
 
 
 def wrongs(reports: dict[str, tuple[str, dict[str, Any]]]) -> str:
@@ -208,6 +217,20 @@ def wrongs(reports: dict[str, tuple[str, dict[str, Any]]]) -> str:
             answer, low = float(row["answer"]), float(row["low"])
             lines.append(f"| {name} | {row['question']} | {answer:.6g} | {low:.6g} | {share(-float(row['excess']))} |")
     return "\n".join(lines) + "\n"
+
+
+def draw(reports: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    """The picture of those that differ: two of the table are like their neighbours."""
+    shown = {name: results(report) for name, (_, report) in reports.items() if name not in ALIKE}
+    text = pictures(shown)
+    width, height = map(int, re.findall(r'width="(\d+)" height="(\d+)"', text)[0])
+    text = text.replace(f'height="{height}"', f'height="{height + 24}"').replace(f' {height}"', f' {height + 24}"')
+    for i, verdict in enumerate(list(COLORS)[:6]):
+        x = 30 + i * (width - 40) / 6
+        word = f'<text x="{x + 8}" y="{height + 14}">{verdict}</text>\n'
+        text = text.replace("</svg>", f"{mark(verdict, x, height + 10, '')}{word}</svg>")
+    PICTURE.write_text(re.sub("<title>.*?</title>", "", text))  # an image on a page has no hover
+    dark.follow(PICTURE)
 
 
 def main() -> None:
@@ -226,7 +249,7 @@ def main() -> None:
     if given.only or given.cases != "*":
         print(text)
         return
-    PICTURE.write_text(pictures({name: results(report) for name, (_, report) in reports.items()}, columns=3))
+    draw(reports)
     with contextlib.suppress(FileNotFoundError):
         before, rest = PAGE.read_text().split(BEGIN)
         PAGE.write_text(before + BEGIN + text + END + rest.split(END)[1])

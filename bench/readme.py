@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 import fastacct as fa
+from bench import dark
 from fastacct.plot.figures import new_figure
 
 ROOT: Final = Path(__file__).parent.parent
@@ -95,13 +96,14 @@ def main() -> int:
     images = ROOT / "docs" / "images"
     fa.plot.save(picture(), images / "first_screen.png", overwrite=True)
     table = fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_sizes=SIZES, epochs=EPOCHS)
-    drawn = {"plan": fa.plot.plan(table), "delta": fa.plot.hockey_stick(), "batches": fa.plot.batches()}
+    drawn = {"delta": fa.plot.hockey_stick(), "batches": fa.plot.batches()}
     drawn["budget"] = fa.plot.budget(RELEASES, epsilon=2.5, delta=1e-5)
     kinds = {"Laplace": fa.Laplace, "Gaussian": fa.Gaussian}
     counts = [1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 300, 1000]
     drawn["releases"] = fa.plot.noise_for_releases(kinds, releases=counts, epsilon=1.0, delta=1e-6)
+    fa.plot.save(fa.plot.plan(table), images / "plan.png", overwrite=True)  # a map in colours: as dots
     for name, figure in drawn.items():
-        fa.plot.save(figure, images / f"{name}.png", overwrite=True)
+        dark.save(figure, images / f"{name}.svg")
     return 0
 
 

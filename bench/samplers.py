@@ -209,7 +209,7 @@ def main() -> int:
         kept[sys.argv[2]] = measure(sys.argv[2])
         KEPT.write_text(json.dumps({name: kept[name] for name in PEERS if name in kept}, indent=1) + "\n")
         return 0
-    import fastacct as fa
+    from bench import dark
 
     page = ROOT / "docs" / "samplers.md"
     before, _, after = page.read_text().split(MARK)
@@ -217,7 +217,7 @@ def main() -> int:
     if sys.argv[1:] == ["--check"]:
         return int(made != page.read_text())
     page.write_text(made)
-    fa.plot.save(picture(), ROOT / "docs" / "images" / "samplers.png", overwrite=True)
+    dark.save(picture(), ROOT / "docs" / "images" / "samplers.svg")
     return 0
 
 

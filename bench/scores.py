@@ -39,7 +39,8 @@ REGIMES: Final = {
 }
 USUAL: Final = ("everyday", "broad")
 """The regimes of a study that names none."""
-WRONG: Final = "#c62828"
+WRONG, BOUND, GUESS = "#b23a00", "#0072b2", "#009e73"
+"""Colours that people tell apart (Okabe, Ito; red darker, for text): below the truth, bounds, no bounds."""
 RATIOS: Final = (0.4, 300.0)
 """What a picture shows of epsilon / truth."""
 
@@ -264,32 +265,41 @@ def picture(studies: Mapping[str, Sequence[Score]]) -> Figure:
     figure, axes = new_figure(max(NARROWEST, 4.8 * len(studies)), 1.6 + 0.28 * len(names), 1, len(studies), share=True)
     for axis, (regime, scores) in zip(axes, studies.items(), strict=True):
         log_scale(axis, axis.xaxis, *RATIOS)
-        axis.axvspan(RATIOS[0], 1.0, color="#fbe3e1", linewidth=0)
+        axis.axvspan(RATIOS[0], 1.0, color=WRONG, alpha=0.15, linewidth=0)
         axis.axvline(1.0, color="black", linewidth=0.8)
         for entry in scores:
             _draw_ratios(axis, names.index(entry.contender), entry)
-        axis.set_title(regime, fontsize=MEDIUM)
+        axis.set_title(f"{regime} runs", fontsize=MEDIUM)
         axis.text(1.035, 1.02, "median", transform=axis.transAxes, fontsize=SMALL, va="bottom")
     axes[0].set_yticks(range(len(names)), labels=names, fontsize=SMALL)
+    for label in axes[0].get_yticklabels():
+        label.set_fontweight("bold" if label.get_text() == "exact" else "normal")
     axes[0].set_ylim(len(names) - 0.5, -0.5)
-    figure.supxlabel("epsilon / exact epsilon (dot: median; thick: 10 to 90 %; thin: all)", fontsize=MEDIUM)
-    figure.suptitle("How tight each accountant is: red is below the truth", fontsize=LARGE)
+    words = "dot: median; thick: 10 to 90 %; thin: all; arrow: goes on"
+    figure.supxlabel(rf"$\varepsilon$ / exact $\varepsilon$ ({words})", fontsize=MEDIUM)
+    figure.suptitle("How tight each accountant is (shaded: below the truth)", fontsize=LARGE)
     return figure
 
 
 def _draw_ratios(axis: Axes, row: int, entry: Score) -> None:
     found, ratios = entry.summary, np.clip(entry.ratios, *RATIOS)
-    color = "#1a7f37" if entry.contender.startswith("exact") else "#2f5d8c" if entry.claims_bound else "#8a6d1d"
+    color = "black" if entry.contender == "exact" else BOUND if entry.claims_bound else GUESS
     notes = []
     if ratios.size:
         low, ten, median, ninety, high = np.quantile(ratios, (0.0, 0.1, 0.5, 0.9, 1.0))
         axis.plot([low, high], [row, row], color=color, linewidth=1.0)
         axis.plot([ten, ninety], [row, row], color=color, linewidth=5.0, solid_capstyle="butt")
-        axis.plot([median], [row], "o", color="white", markeredgecolor=color, markersize=5, clip_on=False)
+        shape = ">" if median >= RATIOS[1] else "o"
+        axis.plot([median], [row], shape, color="white", markeredgecolor=color, markersize=5, clip_on=False)
+        for end, arrow in ((low, "<"), (high, ">")):
+            if end in RATIOS and end != median:
+                axis.plot([end], [row], arrow, color=color, markersize=5, clip_on=False)
         notes = [f"{found.median:,.2f}" if found.median < 100.0 else f"{found.median:,.0f}"]
     for count, word in ((found.below, "below"), (found.failed, "fail")):
         if count:
-            notes.append(f"{max(count / found.asked, 0.01):.0%} {word}")
+            notes.append(f"{count} of {found.asked:,} {word}")
+    if found.asked < 100 and not (found.below or found.failed):
+        notes.append(f"{found.asked} runs")
     color = WRONG if found.below and entry.claims_bound else "black"
     place = axis.get_yaxis_transform()
     axis.text(1.035, row, ", ".join(notes), transform=place, va="center", fontsize=SMALL, color=color)

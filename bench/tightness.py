@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from bench import edgeworth, scores
+from bench import dark, edgeworth, scores
 from bench.isolated import Isolated
 from bench.peers import ADAPTERS, EXACT_ADAPTERS, Accountant, is_installed
 from bench.scores import Contender, Runs, Score, Truth
@@ -116,6 +116,8 @@ def main(arguments: list[str] | None = None) -> int:
     studies, troubles = study(plan, chosen.regime or list(scores.USUAL), adapters)
     if chosen.picture:
         plot.save(scores.picture(studies), chosen.picture, overwrite=True)
+        if chosen.picture.suffix == ".svg":
+            dark.follow(chosen.picture)
         print(f"wrote {chosen.picture}")
     print(scores.report(studies))
     if troubles:

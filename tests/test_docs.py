@@ -1,6 +1,7 @@
 """Documentation: links lead somewhere, and nothing is promised that does not exist."""
 
 import ast
+import doctest
 import inspect
 import operator
 import re
@@ -36,6 +37,22 @@ def test_pictures_of_the_readme_have_absolute_addresses_of_files_that_exist():
     for address in pictures:
         assert address.startswith(base), address
         assert (ROOT / address.removeprefix(base)).is_file(), address
+
+
+def test_every_picture_is_used_follows_dark_mode_and_says_what_one_learns():
+    dark = pytest.importorskip("bench.dark")
+    images, text = ROOT / "docs" / "images", "".join(page.read_text() for page in PAGES)
+    for picture in images.iterdir():
+        assert f"images/{picture.name})" in text, f"{picture.name} is on no page"
+        assert picture.suffix != ".svg" or dark.RULE in picture.read_text(), f"python -m bench.dark {picture}"
+    for said in re.findall(r"!\[([^\]]*)\]\(", text):
+        assert len(said.split()) >= 8, said
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "algorithms").glob("[a-z]*.md")), ids=lambda page: page.name)
+def test_every_proof_ends_with_what_is_not_proved(page):
+    last = page.read_text().rsplit("\n## ", 1)[1]
+    assert re.match(r"Proof debts\n\n(None\b|\* )", last), last[:60]
 
 
 GUIDES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -126,7 +143,17 @@ def test_what_is_published_is_checked_by_one_script_whose_numbers_are_right(monk
     runpy.run_path(str(ROOT / "tests" / "check_wheel.py"), run_name="__main__")
 
 
-RUN = [ROOT / "docs" / "utility.md", ROOT / "docs" / "sweeps.md", *sorted((ROOT / "docs" / "course").glob("[1-9]*.md"))]
+RUN = [ROOT / "docs" / "utility.md", ROOT / "docs" / "sweeps.md"]
+CHAPTERS = sorted((ROOT / "docs" / "course").glob("[1-9]*.md"))
+
+
+@pytest.mark.parametrize("page", CHAPTERS, ids=[page.name for page in CHAPTERS])
+def test_every_chapter_shows_output_and_has_an_exercise_whose_answer_runs(page):
+    text = page.read_text()
+    assert "\nassert " not in text, "what is asserted prints nothing"
+    asked, answer = text.split("\n**Try it.** ")[1].split("<summary>One answer</summary>")
+    assert "..." in asked.split("```python\n")[1]
+    assert len(doctest.DocTestParser().get_examples(answer)) >= 3
 
 
 @pytest.mark.parametrize("page", RUN, ids=[page.name for page in RUN])

@@ -145,7 +145,7 @@ def test_zero_and_infinite_cells_are_drawn():
     for delta in (0.0, 1e-5):
         figure = plot.epsilon_grid(grid.sel(delta=delta))
         panel = figure.axes[0]
-        assert f"delta = {delta:g}," in figure.get_suptitle()
+        assert f"delta = {delta:g} (" in figure.get_suptitle()
         assert panel.get_xlim() == (0.01, 0.1)  # what a logarithmic axis can show
         assert panel.get_ylim() == (0.5, 1.0)
         assert panel.collections

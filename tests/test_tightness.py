@@ -130,8 +130,8 @@ def test_the_picture_shows_what_is_wrong(scores):
     wrong = made_up([0.5, 2.0, math.nan], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0])
     figure = picture({"everyday": [*scores, wrong], "broad": scores})
     texts = {text.get_text(): text for text in figure.findobj(Text)}
-    assert texts["1.25, 33% below, 33% fail"].get_color() == WRONG
-    assert [panel.get_title() for panel in figure.axes] == ["everyday", "broad"]
+    assert texts["1.25, 1 of 3 below, 1 of 3 fail"].get_color() == WRONG
+    assert [panel.get_title() for panel in figure.axes] == ["everyday runs", "broad runs"]
     assert min(text.get_fontsize() for text in texts.values() if text.get_text()) >= 9
     with pytest.raises(ValueError, match="studies is empty"):
         picture({})

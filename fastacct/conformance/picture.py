@@ -9,26 +9,31 @@ from typing import Final
 
 from fastacct.conformance.judge import Result
 
-__all__ = ["COLORS", "panel", "pictures"]
+__all__ = ["COLORS", "mark", "panel", "pictures"]
 
 COLORS: Final = {
-    "wrong": "#c62828", "loose": "#1565c0", "tight": "#2e7d32", "infinite": "#6a1b9a", "refused": "#757575",
-    "error": "#ef6c00", "not asked": "#bdbdbd",
+    "wrong": "#b23a00", "loose": "#0072b2", "tight": "#00785a", "infinite": "#a84380", "refused": "#6e6e6e",
+    "error": "#8a6a00", "not asked": "#6e6e6e",
+}  # fmt: skip
+"""Okabe and Ito's, darkened for text; a verdict has a shape of its own as well."""
+_SHAPES: Final = {
+    "wrong": "m-4,-4l8,8m-8,0l8,-8", "loose": "m0,-4l3.6,6.4h-7.2z", "tight": "m-3,0a3,3 0 1 0 6,0a3,3 0 1 0 -6,0z",
+    "infinite": "m0,-4l4,4l-4,4l-4,-4z", "refused": "m-3,-3h6v6h-6z", "error": "m-4,0h8m-4,-4v8",
 }  # fmt: skip
 WIDTH, HEIGHT = 420, 330
-_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 12, 30, 38
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 22, 30, 38
 _X = (1e-3, 1e4)
 _DECADES_UP, _DECADES_DOWN = (-7, 3), (-8, 0)
 _INFINITE, _LOOSEST, _TRUE, _DEEPEST, _NONE = 46.0, 62.0, 158.0, 248.0, 276.0
 """Rows of the picture: infinite, the top and the bottom of what is above the truth, what is below it, no answer."""
-_STYLE: Final = "font-family:sans-serif;font-size:11px;fill:#333"
+_STYLE: Final = "font-family:sans-serif;font-size:13px;fill:#333"
 
 
 def panel(title: str, results: Sequence[Result]) -> str:
     """The picture of one accountant, as a group of WIDTH x HEIGHT."""
     wrong = sum(one.verdict == "wrong" for one in results)
     asked = sum(one.verdict != "not asked" for one in results)
-    style = 'style="font-weight:bold;font-size:13px"'
+    style = 'style="font-weight:bold;font-size:15px"'
     parts = [
         f'<text x="{_LEFT}" y="18" {style}>{escape(title)}: {wrong} wrong of {asked}</text>',
         *_frame(),
@@ -38,10 +43,15 @@ def panel(title: str, results: Sequence[Result]) -> str:
         if one.verdict == "not asked":
             continue
         tip = escape(f"{one.case.name}: {one.verdict}{told(one)}")
-        color, size = COLORS[one.verdict], 3.4 if one.verdict == "wrong" else 2.6
-        dot = f'cx="{x:.1f}" cy="{y:.1f}" r="{size}" fill="{color}" fill-opacity="0.6"'
-        parts.append(f"<circle {dot}><title>{tip}</title></circle>")
+        parts.append(mark(one.verdict, x, y, tip))
     return "\n".join(parts)
+
+
+def mark(verdict: str, x: float, y: float, tip: str) -> str:
+    """The dot of a case."""
+    color, fill = COLORS[verdict], "none" if verdict == "refused" else COLORS[verdict]
+    look = f'fill="{fill}" stroke="{color}" stroke-width="{2 if verdict == "wrong" else 1}" opacity="0.7"'
+    return f'<path d="M{x:.1f},{y:.1f}{_SHAPES[verdict]}" {look}><title>{tip}</title></path>'
 
 
 def pictures(panels: Mapping[str, Sequence[Result]], columns: int = 2) -> str:
@@ -109,7 +119,7 @@ def _frame() -> list[str]:
         text(_LEFT - 4, _INFINITE + 4, "infinite", end),
         text(_LEFT - 4, _NONE + 4, "no answer", end),
     ]
-    for size, word in ((1e-6, "+1e-6"), (1e-4, "+0.01 %"), (1e-2, "+1 %"), (1.0, "+100 %"), (100.0, "x 100")):
+    for size, word in ((1e-5, "+1e-5"), (1e-3, "+0.1 %"), (0.1, "+10 %"), (10.0, "+1000 %"), (1e3, "x 1000")):
         y = _TRUE - _share(size, _DECADES_UP) * (_TRUE - _LOOSEST)
         parts += [line(y, "#e4e4e4"), text(_LEFT - 4, y + 4, word, end)]
     for size, word in ((1e-6, "-1e-6"), (1e-3, "-0.1 %"), (1.0, "-100 %")):
@@ -118,6 +128,10 @@ def _frame() -> list[str]:
     low, high = map(math.log10, _X)
     for decade in range(int(low), int(high) + 1):
         x = _LEFT + (decade - low) / (high - low) * (right - _LEFT)
-        parts.append(text(x, HEIGHT - _BOTTOM + 14, f"{10.0**decade:g}", 'text-anchor="middle"'))
-    parts.append(text((_LEFT + right) / 2, HEIGHT - 8, "true epsilon", 'text-anchor="middle"'))
+        parts.append(
+            text(
+                x, HEIGHT - _BOTTOM + 14, ("≤ " if decade == low else "") + f"{10.0**decade:g}", 'text-anchor="middle"'
+            )
+        )
+    parts.append(text((_LEFT + right) / 2, HEIGHT - 8, "smallest true ε", 'text-anchor="middle"'))
     return parts

@@ -135,7 +135,7 @@ def log_scale(axis: Axes, side: Axis, low: float, high: float) -> None:
     (axis.set_xlim if side is axis.xaxis else axis.set_ylim)(low, high)
     side.set_major_locator(FixedLocator(log_ticks(low, high)))
     side.set_minor_locator(NullLocator())
-    side.set_major_formatter(lambda value, _: f"{value:g}")
+    side.set_major_formatter(lambda value, _: f"${power(value)}$" if "^" in power(value) else f"{value:g}")
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -85,11 +85,11 @@ def epsilon_grid(dataset: xr.Dataset, *, levels: Sequence[float] = LEVELS) -> Fi
     _colour_bar(filled, axes[: len(steps)], levels)
     known = dataset.attrs | dataset["epsilon"].attrs
     about = [str(known.get(name, f"unknown {name}")) for name in ("guarantee", "neighbors", "accountant")]
-    first = f"DP-SGD epsilon at delta = {cells['delta'].item():g}, {about[0]} ({RELATIONS.get(about[1], about[1])})"
+    first = f"DP-SGD, epsilon at delta = {cells['delta'].item():g} ({RELATIONS.get(about[1], about[1])})"
     size = LARGE if figure.get_figwidth() >= 9 else MEDIUM
     room = int(TITLE_CHARACTERS * figure.get_figwidth() / size)
-    lines = [*textwrap.wrap(first, room), *textwrap.wrap(textwrap.shorten(about[2], 120), room)]
-    figure.suptitle("\n".join(lines), fontsize=size)
+    words = f"{about[0]} by {about[2].partition('(')[0]}()"  # a class, without the settings
+    figure.suptitle("\n".join([*textwrap.wrap(first, room), *textwrap.wrap(words, room)]), fontsize=size)
     return figure
 
 
@@ -130,7 +130,7 @@ def epsilon_plane(
 
 def _colour_bar(filled: QuadContourSet, axes: list[Axes], levels: Sequence[float]) -> None:
     bar = axes[0].figure.colorbar(filled, ax=axes, extend="both", pad=0.015, aspect=28)
-    bar.set_label("epsilon (certified upper bound)", fontsize=MEDIUM)
+    bar.set_label(r"$\varepsilon$ (certified upper bound)", fontsize=MEDIUM)
     bar.set_ticks(levels, labels=[f"{level:g}" for level in levels])
     bar.ax.minorticks_off()
     bar.ax.tick_params(labelsize=SMALL)
@@ -165,6 +165,8 @@ def draw_levels(axis: Axes, x: Cells, y: Cells, values: Cells, levels: Sequence[
         lines = axis.contour(
             x, y, np.log(finite), levels=np.log(crossed), colors="black", linewidths=0.8, linestyles="solid"
         )
-        for text in axis.clabel(lines, fmt=lambda level: f"{math.exp(level):g}", fontsize=SMALL):
+        # in the middle of each line, far from the frame; none on one that cuts a corner
+        middles = [tuple(part[len(part) // 2]) for one in lines.allsegs for part in one if 4 * len(part) > len(x)]
+        for text in axis.clabel(lines, fmt=lambda level: f"{math.exp(level):g}", fontsize=SMALL, manual=middles):
             text.set_bbox({"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75})
     return filled

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, Color, colors, log_scale, name_axes, new_figure
+from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, STYLES, log_scale, name_axes, new_figure, power
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,17 +35,18 @@ def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
     >>> curves = {one.__name__: fa.curve.accuracy_curve(one, noises, delta=1e-6) for one in (fa.Laplace, fa.Gaussian)}
     >>> figure = accuracy(curves)
     """
-    figure, axis, palette = _lines(curves, "curves")
-    for (name, curve), color in zip(curves.items(), palette, strict=True):
-        axis.plot(curve.error, curve.epsilon, color=color, linewidth=1.6, label=name)
+    figure, axis = _panel(curves, "curves")
+    for (name, curve), (color, dash) in zip(curves.items(), cycle(STYLES)):
+        axis.plot(curve.error, curve.epsilon, dash, color=color, linewidth=2.0, label=name)
     errors, epsilons = (
         np.concatenate([getattr(one, side) for one in curves.values()]) for side in ("error", "epsilon")
     )
     _log_plane(axis, errors.tolist(), epsilons.tolist())
-    chances = {one.beta for one in curves.values()}
+    chances, deltas = ({getattr(one, side) for one in curves.values()} for side in ("beta", "delta"))
     said = f" with probability {chances.pop():g}" if len(chances) == 1 else ""
-    name_axes(axis, f"error that is exceeded{said}", "epsilon (certified upper bound)")
-    return _finished(figure, axis, "Accuracy and privacy over the noise")
+    at = f" at $\\delta = {power(deltas.pop())}$" if len(deltas) == 1 else ""
+    name_axes(axis, f"error that is exceeded{said}", f"$\\varepsilon${at} (certified upper bound)")
+    return _finished(figure, axis, "What privacy costs: left and down is better")
 
 
 def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure:
@@ -58,8 +60,8 @@ def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure
     >>> steps = list(range(1, 65))
     >>> figure = prefix_error({"tree": fa.utility(fa.TreeAggregation(1.0, 64), step=steps)}, steps)
     """
-    figure, axis, palette = _lines(errors, "errors")
-    for (name, law), color in zip(errors.items(), palette, strict=True):
+    figure, axis = _panel(errors, "errors")
+    for (name, law), (color, _) in zip(errors.items(), cycle(STYLES)):
         height = np.broadcast_to(np.asarray(law.root_mean_square, dtype=np.float64), (len(steps),))
         axis.step(steps, height, where="mid", color=color, linewidth=1.4, label=name)
     axis.set_ylim(bottom=0.0)
@@ -79,23 +81,27 @@ def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
     >>> gains = {n: fa.network_gain(fa.GradientWalk(4.0, 10, n), delta=1e-6) for n in sizes}
     >>> figure = network_gain({"gradient steps": gains})
     """
-    figure, axis, palette = _lines(gains, "gains")
-    for (name, line), color in zip(gains.items(), palette, strict=True):
+    figure, axis = _panel(gains, "gains")
+    local: dict[tuple[float, ...], str] = {}  # lines that agree are drawn once, in grey
+    for (name, line), (color, dash) in zip(gains.items(), cycle(STYLES)):
         sizes = sorted(line)
-        axis.plot(sizes, [line[n].network for n in sizes], "-o", color=color, markersize=3.5, label=name)
-        axis.plot(sizes, [line[n].local for n in sizes], ":", color=color)
-    axis.plot([], [], "k:", label="every message seen (local)")
+        axis.plot(sizes, [line[n].network for n in sizes], f"{dash}o", color=color, markersize=3.5, label=name)
+        seen = tuple(x for n in sizes for x in (n, line[n].local))
+        local[seen] = "#555555" if seen in local else color
+    for seen, color in local.items():
+        axis.plot(seen[::2], seen[1::2], ":", color=color)
+    axis.plot([], [], ":", color="#555555", label="an observer of every message")
     every = [n for line in gains.values() for n in line]
     values = [x for line in gains.values() for one in line.values() for x in one if 0.0 < x < math.inf]
     _log_plane(axis, every, values)
-    name_axes(axis, "parties", "epsilon (certified upper bound)")
+    name_axes(axis, "parties", r"$\varepsilon$ (certified upper bound)")
     return _finished(figure, axis, "What one participant learns")
 
 
 def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -> Figure:
     """Draw the probability that the loss is above epsilon, down to `smallest`.
 
-    **Guarantee.** Lines are certified upper bounds.  Dashed: exp(-(epsilon - mu)^2 / (2 tau^2)), what
+    **Guarantee.** Lines are certified upper bounds.  Thin: exp(-(epsilon - mu)^2 / (2 tau^2)), what
     mean-concentrated DP with the loss's own mu and tau says.  ValueError without any loss.
 
     Examples
@@ -103,26 +109,27 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
     >>> import fastacct as fa
     >>> figure = privacy_loss({"Laplace, 10 times": fa.privacy_loss(fa.Laplace(1.0) * 10)})
     """
-    figure, axis, palette = _lines(losses, "losses")
-    for (name, loss), color in zip(losses.items(), palette, strict=True):
+    figure, axis = _panel(losses, "losses")
+    for (name, loss), (color, dash) in zip(losses.items(), cycle(STYLES)):
         ends = float(loss.quantile(0.999).lower), float(loss.quantile(smallest).upper)
         low, high = max(ends[0], -700.0), min(ends[1], 700.0)
         at = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low) + 1e-9, 400)
-        axis.plot(at, np.asarray(loss.exceeds(at).upper), color=color, linewidth=1.6, label=name)
+        axis.plot(at, np.asarray(loss.exceeds(at).upper), dash, color=color, linewidth=2.0, label=name)
         mu, tau = loss.concentration
         if 0.0 < tau < math.inf:
-            beyond = at[at >= mu]
-            axis.plot(beyond, np.exp(-0.5 * ((beyond - mu) / tau) ** 2), "--", color=color, linewidth=1.0)
-    axis.plot([], [], "k--", linewidth=1.0, label="subgaussian, same mean")
+            beyond = mu + tau * np.linspace(0.0, math.sqrt(-2.0 * math.log(smallest)), 200)
+            axis.plot(beyond, np.exp(-0.5 * ((beyond - mu) / tau) ** 2), color=color, linewidth=0.8)
     log_scale(axis, axis.yaxis, smallest, 1.5)
-    name_axes(axis, "epsilon", "probability that the loss is above epsilon")
-    return _finished(figure, axis, "Privacy loss")
+    name_axes(axis, r"$\varepsilon$", r"$P[L > \varepsilon]$")
+    return _finished(figure, axis, r"Privacy loss $L$ (thin: its sub-Gaussian bound)")
 
 
-def _lines(named: Mapping[str, object], what: str) -> tuple[Figure, Axes, list[Color]]:
-    """A figure with one panel, and a colour for each line."""
+def _panel(named: Mapping[str, object], what: str) -> tuple[Figure, Axes]:
+    """A figure with one panel; nothing to draw is refused."""
+    if not named:
+        raise ValueError(f"{what} is empty: nothing to draw")
     figure, (axis,) = new_figure(NARROWEST, 4.3)
-    return figure, axis, colors(len(named), what)
+    return figure, axis
 
 
 def _log_plane(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:

@@ -170,7 +170,7 @@ def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | Non
     draw_levels(axis, x, y, values, _around(round_ones, values))
     front = table[table["on_front"]]
     axis.plot(front["epochs"], front["batch_size"], "o", color="#d55e00", markersize=4, clip_on=False)
-    name_axes(axis, "epochs", f"batch size (of {table.attrs['records']:,})", grid=False)
+    name_axes(axis, "epochs", f"batch size (of {table.attrs['records']:,.0f})", grid=False)
     goal = rf"$\varepsilon = {table.attrs['epsilon']:g}$, $\delta = {power(table.attrs['delta'])}$"
     axis.set_title(f"{_NAMED.get(column, column)} for {goal}", fontsize=MEDIUM)
     return figure
