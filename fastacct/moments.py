@@ -27,7 +27,6 @@ _FARTHEST: Final = 0.5 * MAX_ORDER
 Curve = Callable[[Cells], tuple[Cells, Cells]]
 """Lower and upper bounds at points."""
 Weight = Callable[[Cells], Cells]
-Sign = Callable[[Cells], NDArray[np.bool_]]
 
 
 class Concentration(NamedTuple):

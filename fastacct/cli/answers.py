@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fastacct.core.rounding import digits_down, digits_up
-from fastacct.core.words import as_json
+from fastacct.core.words import as_json, as_latex
 
 UPPER: Final = ("epsilon", "delta", "rdp", "noise_multiplier", "noise_on_mean", "noise_on_average", "tpr_at_1_percent")
-_LATEX: Final = str.maketrans({c: "\\" + c for c in "#$%&_{}"} | {"~": r"$\sim$", "^": r"\^{}", "<": "$<$", ">": "$>$"})
 
 
 class Answer(NamedTuple):
@@ -35,7 +34,7 @@ class Answer(NamedTuple):
             return self.written
         table = [render(self.rows, format)] if self.rows else []
         if format == "latex":
-            return "\n".join([*table, *(f"% {one}" if table else one.translate(_LATEX) for one in self.sentences)])
+            return "\n".join([*table, *(f"% {one}" if table else as_latex(one) for one in self.sentences)])
         return "\n".join([*table, *([""] if table and format == "markdown" else []), *self.sentences])
 
 
@@ -44,7 +43,7 @@ def render(rows: Sequence[Mapping[str, object]], format: str = "text") -> str:
     head = [*rows[0]]
     cells = [[_shown(name, value) for name, value in row.items()] for row in rows]
     if format == "latex":
-        lines = [" & ".join(one.translate(_LATEX) for one in line) + r" \\" for line in (head, *cells)]
+        lines = [" & ".join(as_latex(one) for one in line) + r" \\" for line in (head, *cells)]
         return "\n".join(
             [f"\\begin{{tabular}}{{{'l' * len(head)}}}", lines[0], r"\hline", *lines[1:], r"\end{tabular}"]
         )

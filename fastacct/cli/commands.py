@@ -17,7 +17,7 @@ import fastacct.plot as plot
 from fastacct.accountants import RDP, Exact, Method
 from fastacct.batching import in_words
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, one_run, parse_orders, runs
+from fastacct.cli.options import ACCOUNTANTS, accountant_by_name, first_of, one_run, parse_orders, runs
 from fastacct.core.files import refuse_existing
 from fastacct.core.inputs import as_choice
 from fastacct.core.relations import DIRECTIONS, RELATIONS
@@ -63,7 +63,8 @@ def calibration(given: Namespace) -> Answer:
     result = {wanted: value, "met": met}
     if not met and not inputs["delta"]:
         sentence += ": Gaussian noise has no guarantee at delta = 0"
-    found_so = _answer(given, accountant, result, _as_given(given, inputs), [sentence], promise)
+    inputs = first_of(given, "records", "batch_size", "epochs") | inputs
+    found_so = _answer(given, accountant, result, inputs, [sentence], promise)
     return found_so._replace(exit_code=0 if met else 1, plain=repr(value))
 
 
@@ -88,12 +89,6 @@ def guarantee(given: Namespace) -> Answer:
         ending = ending or ": no finite bound can be certified"
     sentence = f"{verb} {sign} {digits_up(value)} at {name} = {digits_up(at)}{ending}"
     return _answer(given, accountant, result, inputs, [sentence])._replace(plain=repr(float(value)))
-
-
-def _as_given(given: Namespace, inputs: Mapping[str, object]) -> dict[str, object]:
-    """The inputs, and what they were made of."""
-    made_of = {name: getattr(given, name, None) for name in ("records", "batch_size", "epochs")}
-    return {name: value[0] for name, value in made_of.items() if value is not None} | dict(inputs)
 
 
 def _accountant(given: Namespace) -> Method:

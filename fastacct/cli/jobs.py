@@ -18,7 +18,7 @@ import fastacct.plot as plot
 from fastacct.accountants.question import CurveOptions
 from fastacct.batching import COMPANIONS
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import Keywords, one_run
+from fastacct.cli.options import Keywords, first_of, one_run
 from fastacct.core.files import atomic_output, locked, refuse_existing
 from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
 from fastacct.core.relations import RELATIONS, both_ways
@@ -104,7 +104,7 @@ def _records(given: Namespace) -> Keywords:
     """The number of records, where it is given."""
     if given.records is not None and len(given.records) > 1:
         raise ValueError("give one number per option")
-    return {} if given.records is None else {"records": given.records[0]}
+    return first_of(given, "records")
 
 
 def _run(given: Namespace) -> Keywords:
@@ -113,13 +113,11 @@ def _run(given: Namespace) -> Keywords:
     found.pop("delta", None)
     if found.get("sampling") == "poisson":
         del found["sampling"]
-    made_of = {name: getattr(given, name) for name in ("records", "batch_size", "epochs")}
-    kept = {name: value[0] for name, value in made_of.items() if value is not None}
-    if "batch_size" in kept:
-        found.pop("sample_rate", None)
-    if "epochs" in kept:
-        found.pop("steps", None)
-    return found | kept
+    made_of = first_of(given, "records", "batch_size", "epochs")
+    for name, made in (("batch_size", "sample_rate"), ("epochs", "steps")):
+        if name in made_of:
+            found.pop(made, None)
+    return found | made_of
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
@@ -177,8 +175,7 @@ def report(given: Namespace) -> Answer:
     found = report_of(**what, delta=given.delta, neighbors=given.neighbors, title=given.title)
     document = {"command": "report", **found.numbers}
     if given.write is None:
-        formats = {"text": "text", "markdown": "markdown", "latex": "latex", "plain": "text"}
-        text = found.render(formats.get(given.format, "text")).rstrip("\n")
+        text = found.render(given.format if given.format in ("markdown", "latex") else "text").rstrip("\n")
         return Answer(document, [], written=text, plain=repr(found.numbers["epsilon"]))
     written = found.save(given.write, overwrite=given.overwrite)
     return Answer(document, [found.summary, f"wrote {written}"])
@@ -202,16 +199,13 @@ def plan(given: Namespace) -> Answer:
         plot.save(figure, given.picture, overwrite=given.overwrite)
     files = [str(path) for path in (given.csv, given.picture) if path]
     rows = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    hopeless = int(np.isinf(table["noise_multiplier"]).sum())
+    each = f"No noise suffices for {hopeless} of {len(rows)} rows (inf). Each other" if hopeless else "Each"
     told = [
-        f"Each row meets epsilon = {given.epsilon:g} at delta = {digits_up(table.attrs['delta'])}, Poisson batches, "
+        f"{each} row meets epsilon = {given.epsilon:g} at delta = {digits_up(table.attrs['delta'])}, Poisson batches, "
         f"for data sets that differ by {RELATIONS[given.neighbors]}; least noise on the average gradient first.",
         *(f"wrote {path}" for path in files),
     ]
-    hopeless = int(np.isinf(table["noise_multiplier"]).sum())
-    if hopeless:
-        told[0] = f"No noise suffices for {hopeless} of {len(rows)} rows (inf). " + told[0].replace(
-            "Each", "Each other"
-        )
     more = [f"({len(rows) - given.head:,} more)"] if len(rows) > given.head else []
     document = {"command": "plan", "rows": rows, "files": files, "target": dict(table.attrs) | {"after": repr(after)}}
     return Answer(document, [*more, *told], int(hopeless == len(rows)), rows[: given.head])

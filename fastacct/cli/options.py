@@ -178,9 +178,13 @@ def one_run(given: argparse.Namespace, wanted: str = "") -> Keywords:
     run = found[0]
     if batches["sampling"] != "poisson":
         names = ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs")
-        run = {name: one[0] for name in names if name != wanted and (one := getattr(given, name, None)) is not None}
-        run |= batches
+        run = first_of(given, *(name for name in names if name != wanted)) | batches
     return run | ({"delta": deltas[0]} if "delta" in given else {})
+
+
+def first_of(given: argparse.Namespace, *names: str) -> Keywords:
+    """The first values of those options that are given."""
+    return {name: value[0] for name in names if (value := getattr(given, name, None)) is not None}
 
 
 def _sampling(given: argparse.Namespace) -> str:

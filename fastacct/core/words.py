@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -30,6 +31,13 @@ _SYNONYMS: Final = {word: name for name, words in _MEANT.items() for word in wor
 
 _DEFAULTS: Final = {"neighbors": "add_remove", "sampling": "poisson"}
 """Of keywords that are not None where they are not given."""
+
+_LATEX: Final = str.maketrans(
+    {"ε": r"$\varepsilon$", "δ": r"$\delta$", "≤": r"$\leq$", "×": r"$\times$", "<": "$<$", ">": "$>$"}
+    | {c: "\\" + c for c in "#$%&_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
+)
+_LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -71,6 +79,12 @@ def written_out(keywords: Mapping[str, object], functions: Iterable[Callable[...
 def as_json(document: object, indent: int | None = None) -> str:
     """JSON, which has no infinity: it becomes the text "inf".  Floats keep every digit."""
     return json.dumps(_numbers_of(document), allow_nan=False, indent=indent)
+
+
+def as_latex(text: str) -> str:
+    """Text for LaTeX, with the signs of formulas as formulas."""
+    plain = text.translate(_LATEX).replace(r"e\^{}$\varepsilon$", r"$e^\varepsilon$")
+    return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda high: f"$^{{{high.group().translate(_LOWERED)}}}$", plain)
 
 
 def as_plain(value: object) -> object:

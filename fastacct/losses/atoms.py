@@ -10,8 +10,6 @@ import numpy as np
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, OutOfReachError, Pair
 
-__all__ = ["atoms", "both", "epsilon_delta", "everything", "exact_atoms", "in_reach", "table"]
-
 MOST_ATOMS: Final = 1 << 19
 
 

@@ -23,8 +23,6 @@ from fastacct.losses.mixture_moments import mixture_divergences
 from fastacct.losses.pieces import data_moments, pieces_of
 from fastacct_ext import _kernels
 
-__all__ = ["ORDERS", "mean_of", "of_atoms", "of_bracket", "of_pair", "padded", "square", "unknown"]
-
 ORDERS: Final = np.concatenate([1.0 + np.geomspace(1e-7, 0.5, 60), np.geomspace(1.52, 1e7, 140)])
 """Where a search over orders begins."""
 _FINER: Final = 16.0

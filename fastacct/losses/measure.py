@@ -12,8 +12,6 @@ from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Loss, OutOfReachError, log_moment, weighted
 
-__all__ = ["GridMeasure", "Lowered", "decayed", "default_spacing", "lower_measure", "upper_measure"]
-
 _MAX_CELLS: Final = 1 << 23
 _FEW_CELLS: Final = 1 << 18
 _HEAVY: Final = 0.3

@@ -13,9 +13,6 @@ from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
 
-__all__ = ["SMALLEST_TAIL", "GaussianMixtures", "Mixture", "MixturePair", "Weights", "common_means", "mixture_bracket"]
-__all__ += ["normal_reach"]
-
 Weights = dict[float, float]
 """Of the components of a mixture, by mean."""
 

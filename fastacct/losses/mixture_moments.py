@@ -13,8 +13,6 @@ from fastacct.losses.loss import ROUNDING
 from fastacct.losses.mixture import Mixture, common_means
 from fastacct_ext import _kernels
 
-__all__ = ["mixture_divergences", "mixture_moments"]
-
 _LEAST: Final = 1e-40
 """Of a log-moment, which the kernel bounds to about 1e-45 at best."""
 

@@ -21,9 +21,6 @@ from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes,
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
 from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows
 
-__all__ = ["PiecesPair", "bounded_range", "drawn", "exponential", "laplace", "replaced_pieces", "sampled_pieces"]
-__all__ += ["symmetric_pieces", "without"]
-
 _REACH: Final = 38.0
 _STEP: Final = 0.25
 """Of the panels of a grid's nodes, in standard deviations."""

@@ -22,19 +22,6 @@ from fastacct.losses.loss import ROUNDING, Pair
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data
 
-__all__ = [
-    "PANEL",
-    "Lost",
-    "Pieces",
-    "Table",
-    "allocation_pieces",
-    "atom_rows",
-    "columns",
-    "data_moments",
-    "pieces_of",
-    "spacing_of",
-]
-
 ATOM: Final = 4
 """Numbers of an atom: loss, log of its weight under Q, and by how many units of 2^-53 they may be off: the loss, and
 the weight relative."""

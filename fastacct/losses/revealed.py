@@ -17,8 +17,6 @@ from fastacct.core.inputs import Cells
 from fastacct.losses.atoms import in_reach
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Nodes, gauss_rule
 
-__all__ = ["on_points", "revealed_gaussians"]
-
 _REACH: Final = 39.0
 """Standard deviations; beyond them lies less than 1e-300."""
 _FINE: Final = 0.15

@@ -17,8 +17,6 @@ from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct_ext import _densities
 
-__all__ = ["total_losses"]
-
 _TAIL: Final = 1e-24
 """Mass of a density that is left out on either side: an infinite loss, from above."""
 _POINTS: Final = 1 << 14

@@ -29,31 +29,13 @@ from fastacct.mechanisms.selection import (
 )
 from fastacct.mechanisms.strategies import MatrixGaussian
 
-__all__ = [
-    "DPFTRL",
-    "GDP",
-    "GOPA",
-    "ZCDP",
-    "AboveThreshold",
-    "ApproxDP",
-    "BandMF",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-]
-__all__ += ["Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk", "Laplace"]
-__all__ += [
-    "LaplaceL2",
-    "MatrixGaussian",
-    "MeanConcentratedDP",
-    "Mechanism",
-    "NoisyIteration",
-    "Paprika",
-    "Parallel",
-    "PermuteAndFlip",
-]
-__all__ += ["PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomAllocation", "RandomWalk", "RandomizedResponse"]
-__all__ += ["RepeatedSelection", "Shuffled", "Skellam", "SparseVector", "Staircase", "Thresholdout", "Together"]
-__all__ += ["TreeAggregation", "TruncatedLaplace", "TruncatedPoisson", "WithReplacement", "from_losses", "from_pmf"]
+__all__ = ["DPFTRL", "GDP", "GOPA", "ZCDP", "AboveThreshold", "ApproxDP", "BandMF", "DiscreteGaussian"]
+__all__ += ["DiscreteLaplace", "Exponential", "FixedSizeBatch", "Gaussian", "GaussianMixture", "GradientWalk"]
+__all__ += ["Laplace", "LaplaceL2", "MatrixGaussian", "MeanConcentratedDP", "Mechanism", "NoisyIteration", "Paprika"]
+__all__ += ["Parallel", "PermuteAndFlip", "PoissonSampled", "Process", "PureDP", "RDPCurve", "RandomAllocation"]
+__all__ += ["RandomWalk", "RandomizedResponse", "RepeatedSelection", "Shuffled", "Skellam", "SparseVector", "Staircase"]
+__all__ += ["Thresholdout", "Together", "TreeAggregation", "TruncatedLaplace", "TruncatedPoisson", "WithReplacement"]
+__all__ += ["from_losses", "from_pmf"]
 
 EVERY: Final = tuple(
     kind

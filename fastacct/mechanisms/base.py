@@ -16,9 +16,6 @@ from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
 from fastacct.mechanisms.error import ErrorLaw
 
-__all__ = ["WEIGHTS_OFF", "Count", "Divergence", "Refusals", "Run", "SampledGaussian", "Value", "constant", "option"]
-__all__ += ["parameter", "plain", "scaled", "store"]
-
 WEIGHTS_OFF: Final = 1e-12
 """How far from 1 given probabilities may add up: rounding of the sum, no more."""
 Count = int | Cells

@@ -20,8 +20,6 @@ from fastacct.samplers.draws import MOST, binomial, hypergeometric, swapped
 from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
-__all__ = ["FixedSizeBatch", "TruncatedPoisson", "WithReplacement"]
-
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _LEAST: Final = 1e-150

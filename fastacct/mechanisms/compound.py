@@ -18,8 +18,6 @@ from fastacct.mechanisms.gaussian import GDP, Gaussian
 from fastacct.mechanisms.guarantee import ZCDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
 
-__all__ = ["DPFTRL", "BandMF", "NoisyIteration", "TreeAggregation"]
-
 _FEW: Final = Domain(1.0, 64.0, integer=True)
 _DIAMETER: Final = Domain(0.0, math.inf, open_low=True)
 _UP: Final = 1.0 + 1e-9

@@ -17,8 +17,6 @@ from fastacct.mechanisms.base import Count, parameter, plain
 from fastacct.samplers import allocation, shuffled
 from fastacct.samplers.draws import MOST
 
-__all__ = ["RandomAllocation", "Shuffled"]
-
 _AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _LEAST: Final = 1e-150
 _NO_GROUP: Final = "its members may share a step or not"

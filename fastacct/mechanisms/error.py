@@ -18,8 +18,6 @@ from fastacct.core.html import table
 from fastacct.core.inputs import COUNT, Cells, Domain, Floats, Reals, as_cells, as_number, unwrap
 from fastacct.core.record import Record
 
-__all__ = ["ErrorLaw", "additive", "as_dimension", "from_table", "gaussian", "sum_of_laplace", "sum_of_norms"]
-
 _PROBABILITY: Final = Domain(0.0, 1.0, open_low=True)
 _THRESHOLD: Final = Domain(0.0, math.inf)
 

@@ -19,8 +19,6 @@ from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, constant, parameter, plain
 
-__all__ = ["PairOfLosses", "PairOfTables", "RandomizedResponse", "from_losses", "from_pmf"]
-
 _ANSWERS: Final = Domain(2.0, 1e9, integer=True)
 _ABOVE: Final = Domain(-math.inf, math.inf, open_low=True)
 _PEOPLE: Final = Domain(1.0, 1e5, integer=True)

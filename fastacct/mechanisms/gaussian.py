@@ -22,8 +22,6 @@ from fastacct.mechanisms.batches import FixedSizeBatch, TruncatedPoisson, WithRe
 from fastacct.mechanisms.epochs import RandomAllocation, Shuffled
 from fastacct.samplers.draws import MAX_COMPONENTS, binomial, contributed
 
-__all__ = ["GDP", "Gaussian", "GaussianMixture"]
-
 _AT_LEAST_0: Final = Domain(0.0, 1e150)
 _AT_MOST_0: Final = Domain(-1e150, 0.0)
 

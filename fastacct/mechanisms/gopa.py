@@ -18,8 +18,6 @@ from fastacct.mechanisms.gaussian import GDP
 from fastacct.mechanisms.guarantee import ApproxDP
 from fastacct.mechanisms.random_graph import kout_resistance
 
-__all__ = ["GOPA", "as_coalition"]
-
 _PARTIES: Final = Domain(1.0, 4096.0, integer=True)
 _VARIANCE: Final = Domain(0.0, 1e12)
 _UP: Final = 1.0 + 1e-9

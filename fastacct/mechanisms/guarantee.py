@@ -19,8 +19,6 @@ from fastacct.losses.loss import Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import parameter, plain
 
-__all__ = ["ZCDP", "ApproxDP", "MeanConcentratedDP", "PureDP", "RDPCurve"]
-
 _ORDER: Final = Domain(1.0, MAX_ORDER, open_low=True)
 
 

@@ -22,8 +22,6 @@ from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.base import constant, parameter, plain
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Skellam"]
-
 _POSITIVE: Final = Domain(0.0, 1e6, open_low=True)
 _WHOLE: Final = Domain(1.0, 1e6, integer=True)
 _MOST_LOSS: Final = 1e290

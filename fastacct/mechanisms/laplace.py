@@ -20,8 +20,6 @@ from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import Count, constant, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 
-__all__ = ["Laplace", "LaplaceL2", "Staircase", "TruncatedLaplace"]
-
 _NOISE: Final = Domain(0.0, 1e15)
 _LEAST: Final = 1e-290
 """Smaller masses of an infinite loss are given as this."""

@@ -16,8 +16,6 @@ from fastacct.losses.total import total_losses
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import DeltaOf, Process
 
-__all__ = ["Parallel", "RepeatedSelection", "Together", "as_plain_job"]
-
 _MEAN: Final = Domain(1.0, 1e15)
 _ROUNDS: Final = 3
 _FINER: Final = 25

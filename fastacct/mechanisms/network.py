@@ -20,8 +20,6 @@ from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.gopa import as_coalition
 from fastacct.mechanisms.guarantee import PureDP, RDPCurve
 
-__all__ = ["GradientWalk", "RandomWalk", "WalkCycle"]
-
 _ROUNDS: Final = (
     "Visits of the observer; of a coalition in all so many times its size, at the last of which the walk stops."
 )

@@ -23,8 +23,6 @@ from fastacct.mechanisms.base import Count, Run, SampledGaussian, Value
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
-__all__ = ["Cell", "DeltaOf", "Process", "Sampled", "are_proper", "cell_divergence", "cell_pure_epsilon", "merge"]
-
 _COUNT: Final = Domain(0.0, MAX_STEPS, integer=True)
 _SUM: Final = Domain(0.0, MAX_STEPS - 1.0, integer=True)
 """Of sums and products: one beyond it cannot round down into the range."""

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 
-__all__ = ["connected_resistance", "kout_resistance"]
-
 _UP: Final = Context(prec=30, rounding=ROUND_CEILING, Emin=-(10**15), Emax=10**15)
 """Products and quotients rounded up, of whole numbers that are exact."""
 _ROUNDED: Final = 1.0 + 1e-9

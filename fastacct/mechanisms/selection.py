@@ -35,8 +35,6 @@ from fastacct.mechanisms.base import constant, option, parameter, plain
 from fastacct.mechanisms.guarantee import ApproxDP, PureDP
 from fastacct.mechanisms.laplace import Laplace
 
-__all__ = ["AboveThreshold", "Exponential", "Paprika", "PermuteAndFlip", "SparseVector", "Thresholdout"]
-
 
 class Exponential(Mechanism, relations=ALL, tight=False):
     """The exponential mechanism: outcome r with probability proportional to exp(epsilon score(r) / (2 sensitivity)).

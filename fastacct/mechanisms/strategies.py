@@ -15,8 +15,6 @@ from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import constant, parameter
 from fastacct.mechanisms.gaussian import Gaussian
 
-__all__ = ["MatrixGaussian", "as_strategy"]
-
 _UNIT: Final = 2.0**-52
 _SQUARE: Final = Domain(0.0, 1e300)
 _BINS: Final = Domain(1.0, 4096.0, integer=True)

@@ -30,7 +30,6 @@ NARROWEST: Final = 6.4
 WIDE: Final = 8.0
 LEGEND_ROWS: Final = 16
 
-
 STYLES: Final = (("#0072b2", "-"), ("#d55e00", "--"), ("#009e73", "-."), ("#cc79a7", ":"))
 """Colours that people tell apart (Okabe, Ito), and dashes for those who do not."""
 

@@ -16,8 +16,6 @@ from fastacct.readers.lines import supporting_lines
 from fastacct.readers.roc import PAD, error_rates, meet
 from fastacct_ext._kernels import Directions
 
-__all__ = ["bayes_risk", "rates"]
-
 _REVERSE: Final[dict[Relation, Relation]] = {"add": "remove", "remove": "add"}
 _ONE_WAY: Final = "a trade-off curve of one direction"
 

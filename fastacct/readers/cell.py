@@ -22,8 +22,6 @@ from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.renyi import Renyi
 
-__all__ = ["CellReader", "Quantity", "Settings", "log_below"]
-
 Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-6
 """Relative width at which the composition of losses on a grid stops refining."""

@@ -25,9 +25,6 @@ from fastacct.mechanisms.process import merge
 from fastacct_ext import _kernels
 from fastacct_ext._kernels import Data, Directions, Quantity
 
-__all__ = ["ADD", "BOTH", "CELLS_PER_TASK", "DELTA", "EPSILON", "LOG_DELTA", "REMOVE", "THRESHOLD", "TOP", "CellJob"]
-__all__ += ["Reading", "job_of", "read_job", "read_run", "read_sampled", "status_within"]
-
 EPSILON, DELTA, LOG_DELTA, THRESHOLD = Quantity.EPSILON, Quantity.DELTA, Quantity.LOG_DELTA, Quantity.THRESHOLD
 ADD, REMOVE, BOTH = Directions.ADD, Directions.REMOVE, Directions.BOTH
 TOP: Final = {EPSILON: np.inf, DELTA: 1.0, LOG_DELTA: 0.0, THRESHOLD: 0.0}

@@ -45,8 +45,6 @@ from fastacct_ext._kernels import Directions, Quantity
 if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
 
-__all__ = ["Contour", "kernel_directions"]
-
 Index = NDArray[np.intp]
 _EVERYDAY: Final = 1e-3
 """A delta: where no line certifies its epsilon, none is worth its time on other points of the curve ..."""

@@ -23,8 +23,6 @@ from fastacct.readers.cell_job import (
 )
 from fastacct_ext._kernels import Directions, Quantity
 
-__all__ = ["read_whole"]
-
 _ULP: Final = 2.0**-52
 _LEAST: Final = 5e-324
 _NORMAL: Final = 1e-290

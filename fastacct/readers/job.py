@@ -17,9 +17,6 @@ from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
 from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, read_run
 from fastacct.readers.contour import Contour, kernel_directions
 
-__all__ = ["Ask", "bound_only", "by_cells", "contour_of", "delta_of", "exact", "falling"]
-__all__ += ["is_exact_curve", "owners"]
-
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
 _EXACTLY = Settings()
 _HALVINGS: Final = np.arange(1.0, 9.0)

@@ -16,8 +16,6 @@ from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.job import delta_of, owners
 
-__all__ = ["supporting_lines"]
-
 _SHARED: Final = [0.0, *np.geomspace(1e-3, 700.0, 25).tolist()]
 """Epsilons between which all rates look for their own."""
 _GOLDEN: Final = 0.5 * (math.sqrt(5.0) - 1.0)

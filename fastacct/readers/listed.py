@@ -19,8 +19,6 @@ from fastacct.core.search import crossing
 from fastacct.losses.loss import ROUNDING, Atoms, Part
 from fastacct_ext import _densities
 
-__all__ = ["Listed"]
-
 MOST_SUMS: Final = 1 << 20
 _MOST_RELEASES: Final = 1 << 14
 _MOST_LOSSES: Final = 40

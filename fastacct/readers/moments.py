@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from fastacct.mechanisms.algebra import Mechanism
     from fastacct.mechanisms.base import Count
 
-__all__ = ["at_order", "divergence_bounds", "moments"]
-
 Parts = Iterable[tuple["Mechanism", "Count"]]
 """Mechanisms that are evaluated directly (`Process.decompose`), and how often each is run."""
 

@@ -26,8 +26,6 @@ from fastacct.readers.moments import divergence_bounds
 from fastacct.readers.renyi import merged_runs
 from fastacct_ext import _kernels
 
-__all__ = ["divergences"]
-
 _ABOVE_ONE: Final = 2.0 ** -np.array([52.0, 40.0, 30.0, 23.0, 17.0, 12.0, 9.0])
 """By how much orders exceed 1 that stand for it: the least value counts, which rounding decides."""
 

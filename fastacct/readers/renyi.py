@@ -18,8 +18,6 @@ from fastacct.core.search import least
 from fastacct.losses.divergence import ORDERS
 from fastacct.mechanisms.process import Cell, DeltaOf, cell_divergence, cell_pure_epsilon, merge
 
-__all__ = ["CONVERSIONS", "Conversion", "Renyi", "merged_runs"]
-
 Conversion = Literal["mironov", "canonne_kamath_steinke", "optimal"]
 CONVERSIONS: Final[tuple[Conversion, ...]] = ("mironov", "canonne_kamath_steinke", "optimal")
 """As the kernels number them; "optimal" is known to them alone."""

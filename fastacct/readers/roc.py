@@ -24,8 +24,6 @@ from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THR
 from fastacct.readers.contour import Contour, Index
 from fastacct_ext._kernels import Directions
 
-__all__ = ["PAD", "Rates", "error_rates", "meet"]
-
 PAD: Final = 2.0**-49
 """Covers the rounding of the few operations of each formula here, with 4 ulp for exp, expm1 and log."""
 _BEYOND: Final = 1e300

@@ -25,7 +25,7 @@ from fastacct.core.record import Record
 from fastacct.core.relations import RELATIONS, Relation, as_relation, both_ways
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.version import __version__
-from fastacct.core.words import as_json, as_plain
+from fastacct.core.words import as_json, as_latex, as_plain
 from fastacct.epsilon import epsilon, epsilon_bounds
 from fastacct.run import Run, as_delta, process_of, refused
 from fastacct.tradeoff import advantage, tpr_at_fpr
@@ -61,18 +61,6 @@ _CHANGES: Final = (
 _SHUFFLED: Final = "batches that come from shuffling the data, as in most loaders, for a record that is zeroed out"
 _REPLACED: Final = "the same job, for a record that is replaced by another"
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_LOWERED: Final = {high: chr(low) for low, high in _RAISED.items()}
-_MATH: Final = {"ε": r"$\varepsilon$", "δ": r"$\delta$", "≤": r"$\leq$", "×": r"$\times$"}
-_ESCAPED: Final = {c: "\\" + c for c in "#$%&_{}"}
-_LATEX: Final = {
-    **_MATH,
-    **_ESCAPED,
-    "<": "$<$",
-    ">": "$>$",
-    "~": r"\textasciitilde{}",
-    "^": r"\^{}",
-    "\\": r"\textbackslash{}",
-}
 _Numbers = dict[str, Any]
 
 
@@ -83,11 +71,6 @@ class Section(NamedTuple):
     sentences: tuple[str, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def table(self) -> tuple[tuple[str, ...], ...]:
-        """Its rows under their heads."""
-        return (self.columns, *self.rows)
 
 
 class Report(Record):
@@ -148,7 +131,7 @@ class Report(Record):
         jinja = import_extra("jinja2", "report")
         folder = jinja.PackageLoader("fastacct.reports", "templates")
         page = jinja.Environment(loader=folder, autoescape=".html" in template, trim_blocks=True, lstrip_blocks=True)
-        page.filters |= {"tex": _tex, "markdown": _markdown}
+        page.filters |= {"tex": as_latex, "markdown": _markdown}
         page.globals |= {"up": digits_up, "down": digits_down, "power": _power, "percent": _percent, "factor": _factor}
         page.globals |= {"inf": math.inf, "short": "{:.3g}".format, "version": __version__}
         page.globals |= {"short_up": partial(digits_up, digits=3)}
@@ -337,9 +320,3 @@ def _parsed(text: str) -> Iterator[Section]:
 def _markdown(text: str) -> str:
     """Text for a cell or a heading of Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
-
-
-def _tex(text: str) -> str:
-    """Text for LaTeX."""
-    plain = "".join(_LATEX.get(c, c) for c in text).replace(r"e\^{}$\varepsilon$", r"$e^\varepsilon$")
-    return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda high: f"$^{{{high.group().translate(_LOWERED)}}}$", plain)

@@ -19,8 +19,6 @@ from fastacct.losses.loss import NOTHING, Apart, Bracket, OutOfReachError, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.pieces import Pieces, allocation_pieces, data_moments
 
-__all__ = ["allocated", "divergence"]
-
 _KEPT: Final = 64
 _ROUNDING: Final = 1e9
 """Units of 2^-53 that weights may be off by."""

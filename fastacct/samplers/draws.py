@@ -33,8 +33,6 @@ from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair, drawn, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import replaced_divergence
 
-__all__ = ["MAX_COMPONENTS", "MOST", "Counts", "binomial", "contributed", "hypergeometric", "swapped"]
-
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
 MOST: Final = 1e100

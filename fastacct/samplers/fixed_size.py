@@ -24,8 +24,6 @@ from fastacct.losses.loss import Apart, Pair, legendre
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair, symmetric_pieces
 
-__all__ = ["poisson_replaced", "poisson_sampled", "replaced", "replaced_divergence", "zeroed"]
-
 _POINTS: Final = 24
 """Of a panel: with ellipses of sum of half-axes 4 the rule is off by 4^-48 of the largest value."""
 _MOST_PANELS: Final = 1 << 15

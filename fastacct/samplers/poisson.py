@@ -29,8 +29,6 @@ from fastacct.core.rounding import PADDING, at_least
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.pieces import Pieces, pieces_of
 
-__all__ = ["general_bound", "sample", "sampled_pure_epsilon"]
-
 _FAR: Final = 30.0
 _MOST: Final = 300
 """Largest order of the general bound; its cost grows with the square."""

@@ -17,8 +17,6 @@ from fastacct.core.relations import Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Atoms, Bracket, Pair
 from fastacct.samplers.allocation import allocated
 
-__all__ = ["from_below"]
-
 _CELLS: Final = 256
 _MUCH: Final = 10.0
 """Noise above which the largest step says less than the sum of all."""

@@ -22,8 +22,6 @@ from fastacct.losses.loss import Apart, OutOfReachError, Pair
 from fastacct.losses.panels import PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
-__all__ = ["Truncation", "kept_at_most", "truncation"]
-
 _DIGITS: Final = 60
 _SMALLEST: Final = 1e-290
 """A probability of truncation that is counted as an infinite loss: its products with masses would underflow."""

@@ -19,8 +19,6 @@ import numpy as np
 
 from fastacct.core.extras import import_extra
 
-__all__ = ["Callback", "Function", "compiled"]
-
 Function = Callable[[float], float]
 _LIBRARIES = ("math", "cmath", "numpy", "scipy", "builtins", "numba")
 """Whose functions read nothing that changes."""

@@ -22,8 +22,6 @@ from fastacct.mechanisms.compiled.table import Table, at_nodes, largest_outside,
 from fastacct.samplers.poisson import sample
 from fastacct_ext import _densities
 
-__all__ = ["Compiled", "CompiledPair"]
-
 _COARSE: Final = 512
 """Panels of Rényi divergences."""
 _STEEP: Final = 30.0

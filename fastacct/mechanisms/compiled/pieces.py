@@ -14,8 +14,6 @@ from fastacct.losses.loss import ROUNDING
 from fastacct.losses.pieces import PANEL, Lost, Pieces, Table
 from fastacct.mechanisms.compiled.table import Densities, at_nodes, cut_evenly, locked
 
-__all__ = ["pieces_at"]
-
 _PANELS: Final = 1024
 _MISSED: Final = 1e-11
 """Part of a mass that these panels may miss of what the mechanism's own panels see."""

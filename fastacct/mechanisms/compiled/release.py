@@ -18,8 +18,6 @@ from fastacct.mechanisms.compiled.table import Table, locked
 if TYPE_CHECKING:
     from fastacct.mechanisms.compiled.mechanism import Compiled
 
-__all__ = ["OneRelease"]
-
 _MOST_PANELS: Final = 256
 """More panels around epsilon are not refined."""
 _GOOD: Final = 1e-11

@@ -16,8 +16,6 @@ from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket
 
-__all__ = ["Densities", "Table", "at_nodes", "cut_evenly", "largest_outside", "losses_of", "rule", "table_of"]
-
 UNRESOLVED: Final = 1e-7
 """Largest share of the mass that two quadrature rules may disagree about."""
 SUBNORMAL: Final = 1e-320

@@ -35,8 +35,6 @@ from fastacct.losses.loss import ROUNDING, Moment, log_moment
 from fastacct.losses.measure import GridMeasure
 from fastacct.readers.grid.window import Window
 
-__all__ = ["Composition"]
-
 _TINY: Final = 1e-300
 _CHERNOFF: Final = np.geomspace(2.0**-7, 2.0**6, 14)
 

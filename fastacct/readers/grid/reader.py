@@ -33,8 +33,6 @@ from fastacct.losses.measure import lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.window import Lower, Window
 
-__all__ = ["Grid"]
-
 _SMALLEST_TAIL: Final = 1e-299
 _SMALLEST_DELTA: Final = 1e-290
 _LOG_NOTHING: Final = -666.0

@@ -23,8 +23,6 @@ from fastacct.losses.loss import ROUNDING
 from fastacct.losses.measure import decayed
 from fastacct_ext import _densities
 
-__all__ = ["Lower", "Window"]
-
 _OFTEN: Final = 1.12
 """Nine times of ten a sum of dots is as near to that of the losses as `more` takes it to be."""
 _TRIES: Final = 40
