@@ -25,7 +25,6 @@ from fastacct.core.relations import RELATIONS, both_ways
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.epsilon import delta_bounds, epsilon_bounds
 from fastacct.ledger.accountant import Accountant
-from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
 from fastacct.reports import plan as plan_of
 from fastacct.reports import report as report_of
@@ -35,11 +34,7 @@ from fastacct.tradeoff import advantage, tpr_at_fpr
 
 SAMPLERS: Final = ("poisson", "fixed_size", "with_replacement", "allocation", "shuffled", "group")
 _FIRST: Final = {"poisson": "sample_rate", "group": "size", "allocation": "steps", "shuffled": "steps"}
-_KINDS: Final = {
-    name: kind
-    for name in mechanisms.__all__
-    if isinstance(kind := getattr(mechanisms, name), type) and issubclass(kind, Mechanism)
-}
+_KINDS: Final = {one.__name__: one for one in mechanisms.EVERY if one.__name__ in mechanisms.__all__}
 _RUN: Final = ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs")
 
 

@@ -134,7 +134,6 @@ class Report(Record):
         page.filters |= {"tex": as_latex, "markdown": _markdown}
         page.globals |= {"up": digits_up, "down": digits_down, "power": _power, "percent": _percent, "factor": _factor}
         page.globals |= {"inf": math.inf, "short": "{:.3g}".format, "version": __version__}
-        page.globals |= {"short_up": partial(digits_up, digits=3)}
         text: str = page.get_template(template).render(**given)
         return text
 
