@@ -30,8 +30,8 @@ def test_numbers_of_a_report_are_those_of_the_verbs():
     shuffled = {**RUN, "neighbors": "zero_out", "sampling": "shuffled"}
     what_if = {
         "10 % more noise": (noisier, fa.Gaussian(1.1 * 1.0408).poisson(512 / 50_000) * 2930),
-        "the same job, for a record that is replaced by another": (replaced, job),
-        "batches that come from shuffling the data, as in most loaders, for a record that is zeroed out": (
+        "the same job (a record is told from another one in its place)": (replaced, job),
+        "batches of shuffled data, as in most loaders (a record is told from an empty one)": (
             shuffled,
             fa.Gaussian(1.0408).shuffled(98) * 30,
         ),

@@ -58,8 +58,9 @@ _CHANGES: Final = (
     ("batch_size", 2, "batches twice as large"),
     ("sample_rate", 2, "batches twice as large"),
 )
-_SHUFFLED: Final = "batches that come from shuffling the data, as in most loaders, for a record that is zeroed out"
-_REPLACED: Final = "the same job, for a record that is replaced by another"
+_SHUFFLED: Final = "batches of shuffled data, as in most loaders (a record is told from an empty one)"
+_REPLACED: Final = "the same job (a record is told from another one in its place)"
+_KNOWN: Final = "it becomes known which record is in which batch"
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _Numbers = dict[str, Any]
 
@@ -96,8 +97,8 @@ class Report(Record):
             summary=self.summary,
             relation=RELATIONS[self.neighbors],
             sampler=in_words(run.get("sampling", "poisson")) if self.numbers["is_run"] else "",
-            is_sampled=self.job != self.job.unsampled(),
             shuffled=_SHUFFLED,
+            known=_KNOWN,
         )
         return tuple(_parsed(f"\n{text}"))
 
@@ -156,18 +157,17 @@ class Report(Record):
 
     def _pictures(self) -> Iterator[tuple[str, str]]:
         """Pictures, and their names for who cannot see them."""
-        figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, neighbors=both_ways(self.neighbors))
+        about: CurveOptions = {"neighbors": both_ways(self.neighbors)}
+        figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, smallest=1e-5, **about)
         axis = figure.axes[0]
         for side in (axis.xaxis, axis.yaxis):
-            side.set_ticks([1e-4, 1e-3, 0.01, 0.1, 1.0])
+            side.set_ticks([1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0])
             side.set_major_formatter(lambda share, _: f"{100.0 * share:g} %")
-        axis.set(
-            title="At most what any attack finds", xlabel="others wrongly suspected", ylabel="used records recognized"
-        )
+        axis.set(title="At most what any attack finds", xlabel="unused, wrongly suspected", ylabel="used, recognized")
         figure.set_size_inches(5.0, 3.8)
         target = StringIO()
         figure.savefig(target, format="svg", metadata={"Date": None})
-        yield "Share of used records recognized at most, over the share of others wrongly suspected", target.getvalue()
+        yield "Used records recognized at most, over the share of unused ones wrongly suspected", target.getvalue()
 
 
 def report(
@@ -281,6 +281,8 @@ def _changes(job: Process, delta: float, relation: Relation, run: Run) -> Iterat
         changes[_SHUFFLED] = partial(process_of, cast("Run", {**run, "sampling": "shuffled"})), "zero_out"
     if not run:
         changes["the same once more"] = (lambda: job * 2), relation
+    if job != job.unsampled():
+        changes[_KNOWN] = job.unsampled, relation
     if relation != "replace_one":
         changes[_REPLACED] = (lambda: job), "replace_one"
     for words, (make, under) in changes.items():
