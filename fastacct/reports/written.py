@@ -157,8 +157,8 @@ class Report(Record):
 
     def _pictures(self) -> Iterator[tuple[str, str]]:
         """Pictures, and their names for who cannot see them."""
-        about: CurveOptions = {"neighbors": both_ways(self.neighbors)}
-        figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, smallest=1e-5, **about)
+        about = both_ways(self.neighbors)
+        figure = plot.tradeoff({"at most": self.job}, marked=_FPR, thin=False, smallest=1e-5, neighbors=about)
         axis = figure.axes[0]
         for side in (axis.xaxis, axis.yaxis):
             side.set_ticks([1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0])
