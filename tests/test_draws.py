@@ -4,7 +4,6 @@ the distributions of counts."""
 import itertools
 import math
 from collections import Counter
-from functools import partial
 
 import numpy as np
 import pytest
@@ -394,13 +393,12 @@ def test_numbers_of_draws_that_hardly_occur_do_not_need_a_grid(monkeypatch):
 @pytest.mark.parametrize("digits", [2, 3, 5])
 def test_bounds_without_some_numbers_of_draws_hold_for_all(steps, digits):
     pair = draws.swapped(2.0, draws.binomial(60, 1.0, 1000), "replace_one")
-    nothing = partial(cell_job._nothing, what=cell_job.EPSILON)
     job = cell_job.job_of([], [(pair.above.pieces(), float(steps))])
     near, lost = job.near(digits)
     assert 0.0 < lost < steps * 10.0**-digits
     whole = cell_job._read(job._replace(near=None), np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)
     assert whole.status[0] == fa.Status.TIGHT
-    found = cell_job._by_near(near, lost, np.array([0.01]), cell_job.EPSILON, cell_job.BOTH, nothing)
+    found = cell_job._by_near(near, lost, np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)
     assert found.lower[0] <= whole.lower[0] * (1 + 1e-9)
     assert found.upper[0] >= whole.upper[0] * (1 - 1e-9)
     alone = cell_job._read(near._replace(shift=0.0), np.array([0.01]), cell_job.EPSILON, cell_job.BOTH)

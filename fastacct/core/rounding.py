@@ -69,6 +69,14 @@ def at_least(value: float, released: float) -> float:
     return value + 1e-323 if released > 0.0 and value < 1e-290 else value
 
 
+def sum_of(value: float, other: float, upwards: bool) -> float:
+    """A sum, rounded to one side."""
+    total = value + other
+    if other == 0.0 or value == 0.0:
+        return total
+    return total * (1.0 + 2.0**-52) if upwards else total * (1.0 - 2.0**-52)
+
+
 def digits_up(value: float, digits: int = 6) -> str:
     """`value` in at most so many digits, never shown smaller than it is."""
     return _shown(value, ROUND_CEILING, digits)

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Found, Status, narrowed
+from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Found, Status, narrowed, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
@@ -21,16 +21,19 @@ from fastacct.mechanisms.process import Cell, DeltaOf
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.renyi import Renyi
+from fastacct.readers.single import Single
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-6
 """Relative width at which the composition of losses on a grid stops refining."""
 _LOG_LEAST: Final = -744.4400719213812
+_END: Final = 1e-6
+"""Relative distance from that sum within which grids say less than they do before it."""
 _NEAR: Final = 1e-12
 """Relative distance from the sum of pure guarantees within which no grid is asked: that sum alone bounds delta."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses on a grid."""
-_EXACT: Final = ("listed", "release", "two distributions")
+_EXACT: Final = ("listed", "release", "single", "two distributions")
 """Readers that sum losses one by one, and the one whose interval is wide for another reason."""
 _NEAR_END: Final = 1e-8
 """Relative distance from the end of a loss within which there is a loss that the job surely has, where it has one."""
@@ -65,6 +68,8 @@ class _Side:
             return "release"
         if self._settings.spacing is None and Listed.is_possible(self._parts):
             return "listed"
+        if self._settings.tolerance is None and Single.is_possible(self._parts):
+            return "single"
         return "two distributions" if any(part.bracket.is_apart for part in self._parts) else "grid"
 
     @cached
@@ -87,12 +92,18 @@ class _Side:
             return self._released
         if self.name == "listed":
             return Listed(self._parts)
+        if self.name == "single":
+            return Single(self._parts[0].bracket)
         return self._grid
 
     @property
     def is_on_grid(self) -> bool:
         """Whether losses are rounded to a grid."""
         return self.name in ("grid", "two distributions")
+
+    def listed(self) -> Listed | None:
+        """The reader that lists all losses, where it takes them."""
+        return self.reader if self.name == "listed" and isinstance(self.reader, Listed) else None
 
     def reached(self) -> float:
         """A loss that the job surely has, with however small a probability: the sum of the largest of its parts."""
@@ -125,6 +136,7 @@ class CellReader(Guarded):
         self._relation = relation
         self._settings = settings
         self._renyi = Renyi(cell, relation, delta_of, settings.orders, settings.conversion)
+        self._at_end: dict[tuple[float, Quantity], float] = {}
         self._is_bound = not all(mechanism.tight for mechanism, _ in cell)  # its divergences may say more
         self._guard()
 
@@ -163,7 +175,37 @@ class CellReader(Guarded):
         with self._lock:
             if quantity == "epsilon":
                 return self._epsilon(target)
-            return self._delta(target, quantity == "log_delta")
+            found = self._delta(target, quantity == "log_delta")
+            largest = self._renyi.pure_epsilon
+            if largest * (1.0 - _END) < target < largest < math.inf:
+                ends = [end for end in (_END, _NEAR) if largest * (1.0 - end) < target]
+                lower, upper = self._narrowed(*found[:2], min(self._before(end, quantity) for end in ends))
+                return found if upper == found.upper else Found(lower, upper, Status.LOOSE)
+            return found
+
+    def deltas(self, epsilon: Cells) -> Bounds | None:
+        """Bounds of delta at many epsilons at once, of losses that are listed: the bits of `answer`; else None."""
+        with self._lock:
+            if self._is_bound or not self._cell or isinstance(self._pairs, str):
+                return None
+            sides, largest = [side.listed() for side in self._sides], self._renyi.pure_epsilon
+            if None in sides or not epsilon.max() < largest * (1.0 - _END):
+                return None
+            found = [side.deltas(epsilon) for side in sides if side is not None]
+        lower, upper = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
+        if any((low > high).any() for low, high in found):
+            return None
+        if largest < math.inf:
+            upper = np.maximum(upper, 5e-324)
+        status = np.where(upper >= 1.0, np.uint8(Status.NOT_MET), status_of(lower, upper))
+        return Bounds(lower, upper, status)
+
+    def _before(self, end: float, quantity: Quantity) -> float:
+        """Upper bound of delta a little before the largest loss, and of all beyond: delta falls."""
+        if (end, quantity) not in self._at_end:
+            before = self._renyi.pure_epsilon * (1.0 - end)
+            self._at_end[end, quantity] = self._delta(before, quantity == "log_delta").upper
+        return self._at_end[end, quantity]
 
     def every(self, quantity: Quantity, target: float) -> Iterator[tuple[str, Found | str]]:
         """What each reader says by itself: bounds, or why it does not answer."""

@@ -39,8 +39,8 @@ _FAR: Final = 30.0
 _HARDLY: Final = 30
 """... where all of them together have at most 10^-this weight ..."""
 _NEARER: Final = 6.0
-_PARTS: Final = (1e-10, 1e-7, 1e-5)
-"""... and beyond these, where a delta is asked for of which they are this part at most, the first that is tight."""
+_PARTS: Final = (1e-10, 1e-7, 0.0, 1e-5)
+"""... and beyond these, where a delta is asked for of which they are this part at most; the first that is tight."""
 _MOST_WORK: Final = 2.5e5
 """Sum of the squares of the numbers of components of different steps: a target takes about 0.03 ms for each."""
 _LEAST_NOISE: Final = 1e-150
@@ -270,41 +270,34 @@ def _widened(above: Reading, below: Reading, target: Cells, what: Quantity, shif
 
 
 def _without_far(
-    job: CellJob,
-    near: Callable[[int], tuple[CellJob, float]],
-    target: Cells,
-    what: Quantity,
-    directions: Directions,
-    parts: Sequence[float] = _PARTS,
+    job: CellJob, near: Callable[[int], tuple[CellJob, float]], target: Cells, what: Quantity, directions: Directions
 ) -> Reading:
-    """Bounds by the components that do not reach far out; of all of them where these are not tight."""
-    if not parts:
-        return _read(job, target, what, directions)
-    hardly = np.full(target.shape, _HARDLY)
-    if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
-        least = np.maximum(target * parts[0] / job.steps, 10.0**-_HARDLY)
-        hardly = np.ceil(-np.log10(least)).astype(np.int64)
-    again = partial(
-        _without_far, job, near, what=what, directions=directions, parts=parts[1:] if what == EPSILON else ()
-    )
-    out = Reading.empty(target.size)
-    for digits in np.unique(hardly).tolist():
-        mine = hardly == digits
-        out.put(mine, _by_near(*near(digits), target[mine], what, directions, again))
+    """Bounds by the components that do not reach far out; by all of them, or fewer still, where these are not tight."""
+    out, left = _nothing(target, what), np.arange(target.size)
+    for part in _PARTS if what == EPSILON else (_PARTS[0], 0.0):
+        hardly = np.full(left.shape, _HARDLY)
+        if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
+            least = np.maximum(target[left] * part / job.steps, 10.0**-_HARDLY)
+            hardly = np.ceil(-np.log10(least)).astype(np.int64)
+        for digits in np.unique(hardly).tolist():
+            at = left[hardly == digits]
+            asked = target[at]
+            before = out.take(at)
+            if part > 0.0:
+                found = _by_near(*near(digits), asked, what, directions)
+            else:
+                found = _read(job, asked, what, directions)
+            lower, upper = _meet(np.maximum(found.lower, before.lower), found.upper, before.upper)
+            status = np.minimum(found.status, status_within(lower, upper, what == LOG_DELTA))
+            out.put(at, Reading(lower, upper, status))
+        left = left[out.status[left] != Status.TIGHT]
     return out
 
 
-def _by_near(
-    near: CellJob,
-    lost: float,
-    target: Cells,
-    what: Quantity,
-    directions: Directions,
-    again: Callable[[Cells], Reading],
-) -> Reading:
-    """The same with the components that are left, whose weight is `lost` at most in all steps, or in another way."""
-    if lost == 0.0:
-        return again(target)
+def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions) -> Reading:
+    """Bounds by the components that are left; the weight of the others is `lost` at most in all steps."""
+    if lost == 0.0:  # all are left: they are asked for themselves
+        return _nothing(target, what)
     easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
     above = below = _read(near, easier, what, directions)
     if what == EPSILON:
@@ -318,12 +311,7 @@ def _by_near(
         upper = np.logaddexp(upper, math.log(lost))
         upper += 8.0 * _ULP * (1.0 + np.abs(upper))
     lower, upper = _meet(below.lower, np.minimum(upper, TOP[what]))
-    reading = Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
-    if (at := np.flatnonzero(reading.status != Status.TIGHT)).size:
-        whole, part = again(target[at]), reading.take(at)
-        lower, upper = _meet(np.maximum(whole.lower, part.lower), whole.upper, part.upper)
-        reading.put(at, Reading(lower, upper, np.minimum(whole.status, status_within(lower, upper, what == LOG_DELTA))))
-    return reading
+    return Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
 
 
 def _meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
@@ -24,6 +25,8 @@ _MOST_RELEASES: Final = 1 << 14
 _MOST_LOSSES: Final = 40
 """Of one release that occurs more than twice."""
 _MOST_CONVOLVED: Final = 1 << 16
+_AT_ONCE: Final = 1 << 16
+"""Losses and epsilons that are paired in memory."""
 _LEAST: Final = 1e-150
 """Mass of a sum on a lattice that is not told from nothing."""
 _SMALLEST: Final = -690.0
@@ -58,6 +61,10 @@ class Listed:
         """Bounds of delta."""
         lower, upper = self._lower.delta(epsilon), self._upper.delta(epsilon)
         return judged(lower, upper, 1.0)
+
+    def deltas(self, epsilon: Cells) -> tuple[Cells, Cells]:
+        """Lower and upper bounds of delta at many epsilons, with the same bits."""
+        return self._lower.deltas(epsilon), self._upper.deltas(epsilon)
 
     def epsilon(self, delta: float) -> Found:
         """Bounds of the smallest epsilon >= 0 with this delta."""
@@ -114,12 +121,23 @@ class _Sums:
 
     def delta(self, epsilon: float) -> float:
         """Bound of delta on the side of the measure."""
-        above = int(np.searchsorted(-self._loss, -epsilon, side="left"))
-        if above == 0:
-            return self._infinite
-        total = float(np.sum(self._mass[:above] * -np.expm1(epsilon - self._loss[:above]))) + self._infinite
-        quantum = 5e-324 * (4.0 + above)  # below 1e-307 products have no relative accuracy
-        return min(max(total * self._pad + (quantum if self._is_upper else -quantum), 0.0), 1.0)
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilon: Cells) -> Cells:
+        """The same at many epsilons.
+
+        A row of a power of two of losses holds those above an epsilon: the same one alone and among others.
+        """
+        above = np.searchsorted(-self._loss, -epsilon, side="left")
+        found, size = np.full(epsilon.size, self._infinite), np.minimum(2 ** _bits(above), self._loss.size)
+        for n in np.unique(size[above > 0]).tolist():
+            loss, mass, rows = self._loss[:n], self._mass[:n], np.flatnonzero((size == n) & (above > 0))
+            for at in np.array_split(rows, -(-rows.size * n // _AT_ONCE)):
+                gain = -np.expm1(np.minimum(np.subtract.outer(epsilon[at], loss), 0.0))
+                total = (mass * gain).sum(axis=1) + self._infinite
+                quantum = 5e-324 * (4.0 + above[at])  # below 1e-307 products have no relative accuracy
+                found[at] = np.clip(total * self._pad + (quantum if self._is_upper else -quantum), 0.0, 1.0)
+        return found
 
     def epsilon(self, delta: float) -> float:
         """Bound of the smallest epsilon >= 0 with this delta, on the side of the measure."""
@@ -131,6 +149,11 @@ class _Sums:
         if delta <= self._infinite:
             return top
         return crossing(lambda epsilon: (self.delta(epsilon),) * 2, delta, top)[self._is_upper]
+
+
+def _bits(count: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Bits of the numbers below: 2 to that power is at least the number."""
+    return np.frexp(np.maximum(count - 1, 0))[1].astype(np.intp)
 
 
 def _listed(count: int, k: int) -> int:

@@ -1,0 +1,86 @@
+"""One release whose loss has a density: delta as the integral of its definition, over panels that end at epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from fastacct.core.bounds import Found, judged
+from fastacct.core.rounding import sum_of
+from fastacct.core.search import crossing
+from fastacct.losses.loss import ROUNDING, Bracket, Loss, Part
+
+_TAIL: Final = 1e-299
+_LEAST: Final = 2.0**-1022
+_RELATIVE: Final = 1e-290
+
+
+class Single:
+    """Delta and epsilon of one direction."""
+
+    def __init__(self, bracket: Bracket) -> None:
+        self._bracket = bracket
+
+    def delta(self, epsilon: float) -> Found:
+        """Bounds of delta."""
+        lower, upper = _delta(self._bracket.lower, epsilon, False), _delta(self._bracket.upper, epsilon, True)
+        return judged(lower, upper, 1.0)
+
+    def epsilon(self, delta: float) -> Found:
+        """Bounds of the smallest epsilon >= 0 with this delta."""
+        lower, upper = _epsilon(self._bracket.lower, delta, False), _epsilon(self._bracket.upper, delta, True)
+        return judged(lower, upper, math.inf)
+
+    @staticmethod
+    def is_possible(parts: Sequence[Part]) -> bool:
+        """Whether there is one release."""
+        return len(parts) == parts[0].count == 1
+
+
+def _delta(loss: Loss, epsilon: float, is_upper: bool) -> float:
+    """The expectation of (1 - exp(epsilon - loss))_+ under P, each error on the side asked for."""
+    side = 1.0 if is_upper else -1.0
+    low, high = loss.extent(_TAIL)
+    missing, where = loss.outside(_TAIL)
+    shift = loss.slack + 4.0 * ROUNDING * abs(epsilon)
+    total = mass_above = 0.0
+    largest = 1
+    if epsilon < high + shift:
+        edges = np.array([min(low, epsilon) - 1.0, epsilon, max(high, epsilon) + 1.0])
+        for nodes in loss.nodes(edges, _TAIL):
+            mass = np.maximum(nodes.mass + side * nodes.mass_error, 0.0)
+            above = nodes.loss - epsilon + side * (nodes.loss_error + shift)
+            above = np.where((nodes.cell == 1) | is_upper, np.maximum(above, 0.0), 0.0)
+            total += float(np.sum(mass * -np.expm1(-above)))
+            mass_above += float(np.sum(mass[above > 0.0]))
+            largest = max(largest, mass.size)
+    total += side * 4.0 * loss.quadrature_near(max(low - epsilon, 0.0)) * mass_above
+    if is_upper and missing > 0.0 and where > epsilon - shift:
+        total += missing
+    # a sum of n terms by pairs is off by (19 + log2 n) u; the rest is for expm1, the product and the distance
+    total *= 1.0 + side * ROUNDING * (64.0 + math.log2(largest))
+    if is_upper:
+        total = max(total, _LEAST if mass_above > 0.0 else 0.0)
+    elif total < _RELATIVE:  # products of smaller masses have no relative accuracy
+        total = 0.0
+    return min(1.0, sum_of(total, loss.infinite, is_upper))
+
+
+def _epsilon(loss: Loss, delta: float, is_upper: bool) -> float:
+    if delta >= 1.0 or _delta(loss, 0.0, is_upper) <= delta:
+        return 0.0
+    if loss.infinite > delta:
+        return math.inf
+    side = 1.0 if is_upper else -1.0
+    last = max(0.0, loss.extent(_TAIL)[1] + side * loss.slack)
+    if loss.infinite == delta and not is_upper:
+        nodes = (one for one in loss.nodes(None, _TAIL) if one.loss.size)
+        return max(
+            0.0, max(float((one.loss - one.loss_error).max()) for one in nodes) * (1.0 - 4.0 * ROUNDING) - loss.slack
+        )
+    if loss.infinite == delta or _delta(loss, last, is_upper) > delta:
+        return max(last, loss.outside(_TAIL)[1]) if is_upper else last
+    return crossing(lambda epsilon: (_delta(loss, epsilon, is_upper),) * 2, delta, last)[is_upper]
