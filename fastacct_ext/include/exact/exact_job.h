@@ -140,6 +140,8 @@ FA_FUNC double fa_job_apart(const fa_exact *e, const double *count)
         return 0.0;
     for (b = 0; b < e->n_blocks; b++)
         sum += count[b] * exp(fa_one_step_mixture(e->pairs + b, 1, 0.0).upper);
+    if (!(sum > 1e-290)) /* terms may have underflowed */
+        return 0.0;
     return fa_min(0.0, log(sum) + 1e-13 + 8.0 * FA_EPS * fabs(log(sum)));
 }
 
