@@ -60,9 +60,9 @@ def parser() -> Parser:
     style: Any = {"formatter_class": shape, "allow_abbrev": False}
     top = Parser("fastacct", description="Certified privacy accounting for DP-SGD.", epilog=EXIT_CODES, **style)
     top.add_argument("--version", action="version", version=f"fastacct {__version__}")
-    below = top.add_subparsers(metavar="COMMAND", required=True)
+    below = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
-        example, first = f"Example: fastacct {name} {command.example}", re.split(r"[:,\n]| \(", command.about)[0]
+        example, first = f"Example: fastacct {name} {command.example}", re.split(r"[:,\n]| \(|\.$", command.about)[0]
         sub = below.add_parser(name, help=first, description=command.about, epilog=example, **style)
         sub.set_defaults(run=command.run, command=name)
         titles = {option: title for title, options in TABLE["groups"].items() for option in options}
@@ -78,7 +78,9 @@ def parser() -> Parser:
 def _refuse_misspelt(words: Sequence[str]) -> None:
     """Name an unknown option, and the one that was meant, before others are reported as missing."""
     if not words or words[0] not in COMMANDS:
-        if words and not words[0].startswith("-"):
+        if words and words[0] not in ("-h", "--help", "--version"):
+            if words[0].startswith("-"):
+                raise ValueError(f"{words[0]}: a command comes first, such as epsilon (see fastacct --help)")
             raise ValueError(f"{words[0]!r} is no command{did_you_mean(words[0], COMMANDS)} (see fastacct --help)")
         return
     command = COMMANDS[words[0]]

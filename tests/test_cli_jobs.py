@@ -1,6 +1,7 @@
 """Commands about jobs in files, attacks, plans, reports and budgets; formats; messages in the words of options."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -108,6 +109,8 @@ def test_tables_in_markdown_and_latex():
     latex = call(f"attack {RUN} --format latex").stdout
     assert latex.startswith("\\begin{tabular}{lll}\nfpr & tpr\\_upper")
     assert "\\end{tabular}\n% advantage" in latex
+    latex = call(f"epsilon {RUN} --delta 1e-5 --format latex").stdout
+    assert re.match(r"\$\\varepsilon\$ \$\\leq\$ [\d.]+ at \$\\delta\$ = 1\$\\times 10\^{-5}\$ \(the true", latex)
 
 
 def test_plans(tmp_path):
@@ -196,6 +199,7 @@ def test_names_in_paths_are_left_alone(tmp_path):
     ("words", "message"),
     [
         ("eps", "'eps' is no command (did you mean 'epsilon'?)"),
+        ("--sigma 1", "--sigma: a command comes first, such as epsilon"),
         ("epsilon --sigma 1", "unknown option --sigma (did you mean --noise-multiplier?)"),
         ("epsilon -q 1", "unknown option -q (did you mean --sample-rate?)"),
         ("epsilon 1.1 .01", "'1.1' stands alone"),
@@ -209,7 +213,9 @@ def test_messages_speak_options(words, message):
 
 
 def test_no_command_is_a_call_for_help():
-    assert call("").stdout == call("--help").stdout
+    shown = call("").stdout
+    assert shown == call("--help").stdout
+    assert shown.count("\n") <= 40, "more than a screen"
     assert call("").exit_code == 0
 
 

@@ -33,7 +33,7 @@ _DEFAULTS: Final = {"neighbors": "add_remove", "sampling": "poisson"}
 """Of keywords that are not None where they are not given."""
 
 _LATEX: Final = str.maketrans(
-    {"ε": r"$\varepsilon$", "δ": r"$\delta$", "≤": r"$\leq$", "×": r"$\times$", "<": "$<$", ">": "$>$"}
+    {"ε": r"$\varepsilon$", "δ": r"$\delta$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$", "<": "$<$", ">": "$>$"}
     | {c: "\\" + c for c in "#$%&_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
 )
@@ -83,7 +83,10 @@ def as_json(document: object, indent: int | None = None) -> str:
 
 def as_latex(text: str) -> str:
     """Text for LaTeX, with the signs of formulas as formulas."""
+    text = text.replace("<=", "≤").replace(">=", "≥")
+    text = re.sub("(epsilon|delta)(?= [=≤≥])", lambda named: "ε" if named[0] == "epsilon" else "δ", text)
     plain = text.translate(_LATEX).replace(r"e\^{}$\varepsilon$", r"$e^\varepsilon$")
+    plain = re.sub(r"(?<=\d)e([+-]\d+)\b", lambda power: rf"$\times 10^{{{int(power[1])}}}$", plain)
     return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda high: f"$^{{{high.group().translate(_LOWERED)}}}$", plain)
 
 
