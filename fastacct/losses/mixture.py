@@ -236,6 +236,11 @@ class Mixture(NamedTuple):
         pairs = [(side[0][0], 1.0 - side[1][0]) for side in (self.p, self.q) if len(side) == 2]
         return 2.0**-52 + off + sum(abs(a - b) / min(a, b) for a, b in pairs if b > 0.0)
 
+    @property
+    def off(self) -> float:
+        """By how much the logarithms of its densities may be off; less is in the errors of the losses."""
+        return self.rounding if self.rounding > 8.0 * ROUNDING else 0.0
+
     def sides(self) -> tuple[Weights, Weights]:
         """All components of P and of Q."""
         p = self.p if self.q or self.p[0][0] == 1.0 else ((1.0 - self.p[0][0], 0.0), self.p[0])
@@ -275,31 +280,26 @@ class MixturePair(Pair):
         return self.mixture
 
     @cached
-    def _sides(self) -> tuple[Bracket, Bracket]:
+    def remove(self) -> Bracket:
+        """P against Q."""
         if self.mixture.noise < _LEAST_NOISE:  # everything is released, but a sample may not draw the record
             none = np.zeros(0)
-            return (Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower),) * 2
-        p, q = self.mixture.sides()
-        off = 2.0 * self.mixture.rounding if self.mixture.rounding > 8.0 * ROUNDING else 0.0
-        remove = mixture_bracket(self.mixture.noise, p, q, off)
-        if self.mixture.is_plain or self.mixture.is_symmetric:
-            return remove, remove
-        p, q = ({0.0 - mean: weight for mean, weight in side.items()} for side in (q, p))
-        return remove, mixture_bracket(self.mixture.noise, p, q, off)
+            return Bracket(Atoms(none, none, none, infinite=1.0), NOTHING.remove.lower)
+        return self._bracket(*self.mixture.sides())
+
+    @cached
+    def add(self) -> Bracket:
+        """Q against P."""
+        if self.mixture.noise < _LEAST_NOISE or self.mixture.is_plain or self.mixture.is_symmetric:
+            return self.remove
+        return self._bracket(*({0.0 - mean: w for mean, w in side.items()} for side in self.mixture.sides()[::-1]))
+
+    def _bracket(self, p: Weights, q: Weights) -> Bracket:
+        return mixture_bracket(self.mixture.noise, p, q, 2.0 * self.mixture.off)
 
     def sampled(self, rate: float) -> Pair | None:
         """Gaussian mixtures again."""
         return MixturePair(self.mixture.sampled(rate)) if self.mixture.noise > 0.0 else None
-
-    @property
-    def remove(self) -> Bracket:  # type: ignore[override]
-        """P against Q."""
-        return self._sides[0]
-
-    @property
-    def add(self) -> Bracket:  # type: ignore[override]
-        """Q against P."""
-        return self._sides[1]
 
 
 def common_means(p: Weights, q: Weights) -> tuple[Cells, Cells, Cells, int]:

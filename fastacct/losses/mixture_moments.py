@@ -25,7 +25,7 @@ def mixture_moments(mixture: Mixture, u: Cells, *, is_add: bool) -> Cells:
     if _is_nothing(mixture):
         return np.zeros((6, u.size))
     rows = _rows(mixture, u, is_add)
-    off = _off(mixture)
+    off = mixture.off
     with np.errstate(over="ignore", invalid="ignore"):
         if off > 0.0:  # losses may be off by 2 off, and the tilted P by a factor exp(2 d)
             d = (1.0 + 2.0 * np.abs(u)) * off * (1.0 + 1e-9)
@@ -50,18 +50,13 @@ def mixture_divergences(mixture: Mixture, orders: Cells, *, is_add: bool) -> Cel
         found *= (1.0 + 1e-15) / a
         for i in coarse:
             found[i] = np.fmin(found[i], _closed_form(mixture, float(flat[i]), is_add))
-    found += _off(mixture) * (flat + a) / a * (1.0 + 1e-15)
+    found += mixture.off * (flat + a) / a * (1.0 + 1e-15)
     return np.asarray(np.maximum(found, TINY)[at].reshape(orders.shape))
 
 
 def _is_nothing(mixture: Mixture) -> bool:
     p, q = mixture.sides()
     return p == q or math.isinf(mixture.noise)
-
-
-def _off(mixture: Mixture) -> float:
-    """By how much the logarithms of its densities may be off; less is in the errors of the losses."""
-    return mixture.rounding if mixture.rounding > 8.0 * ROUNDING else 0.0
 
 
 def _rows(mixture: Mixture, u: Cells, is_add: bool) -> Cells:
