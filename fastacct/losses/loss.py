@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fastacct.losses.pieces import Pieces
 
 Index = NDArray[np.intp]
+_Whole = TypeVar("_Whole")
 
 ROUNDING: Final = 2.0**-53
 QUADRATURE: Final = 2.0**-58
@@ -269,6 +270,17 @@ def log_moment(parts: Iterable[Weighted], tilt: float) -> Moment:
     return Moment(value, mean, variance)
 
 
+def composed(one: _Whole, count: int, product: Callable[[_Whole, _Whole], _Whole]) -> _Whole:
+    """At least one copy of the same, by repeated squaring: at most 2 count - 1 rounded products."""
+    whole = one if count & 1 else None
+    while count := count >> 1:
+        one = product(one, one)
+        if count & 1:
+            whole = one if whole is None else product(whole, one)
+    assert whole is not None
+    return whole
+
+
 def weighted(source: Loss, count: int) -> Weighted:
     """Losses and log-masses of the nodes of a source, without a grid."""
     nodes = list(source.nodes(None, 0.0))
@@ -334,18 +346,8 @@ def saddle_at(parts: Sequence[Weighted], tilt: float) -> Saddle:
     return Saddle(tilt, epsilon, exponent - 0.5 * math.log(2.0 * math.pi * curvature))
 
 
-def saddle_of_delta(parts: Sequence[Weighted], log_delta: float) -> Saddle:
-    """The saddle point where delta is about exp(log_delta)."""
-    return _saddle_after(parts, lambda saddle: saddle.log_delta > log_delta)
-
-
-def saddle_of_epsilon(parts: Sequence[Weighted], epsilon: float) -> Saddle:
-    """The saddle point of an epsilon."""
-    return _saddle_after(parts, lambda saddle: saddle.epsilon < epsilon)
-
-
-def _saddle_after(parts: Sequence[Weighted], is_before: Callable[[Saddle], bool]) -> Saddle:
-    """By bisection, log tilt to 3 digits, in [-18, 60]."""
+def saddle_after(parts: Sequence[Weighted], is_before: Callable[[Saddle], bool]) -> Saddle:
+    """The saddle point where a condition of smaller tilts ends: by bisection, log tilt to 3 digits, in [-18, 60]."""
     low, high = -18.0, 60.0
     for _ in range(15):
         middle = 0.5 * (low + high)

@@ -130,6 +130,8 @@ class PiecesPair(Pair):
         self._pieces = pieces
 
     def _bracket(self, is_add: bool, lost: tuple[float, float]) -> Bracket:
+        if not self._pieces.panels.size:  # atoms of a lattice, which are no losses
+            raise OutOfReachError("quantiles of the privacy loss of random allocation are not known")
         return Bracket(*[_PiecesLoss(self._pieces, is_add, infinite=mass) for mass in (lost[1], lost[0])])
 
     @cached

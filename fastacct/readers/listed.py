@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fastacct.core.bounds import Found, judged
 from fastacct.core.inputs import Cells
 from fastacct.core.search import crossing
-from fastacct.losses.loss import ROUNDING, Atoms, Part
+from fastacct.losses.loss import ROUNDING, Atoms, Part, composed
 from fastacct_ext import _densities
 
 MOST_SUMS: Final = 1 << 20
@@ -187,13 +187,7 @@ def _convolved(loss: Cells, mass: Cells, lattice: float, count: int, is_upper: b
         _densities.convolve(*((a, b) if a.size < b.size else (b, a)), out)
         return seen(out)
 
-    total, power, rest = np.ones(1), seen(one), count
-    while rest:
-        if rest & 1:
-            total = product(total, power)
-        rest >>= 1
-        if rest:
-            power = product(power, power)
+    total = composed(seen(one), count, product)
     with np.errstate(divide="ignore"):
         return np.asarray(count * first + lattice * np.arange(total.size)), np.asarray(np.log(total), dtype=np.float64)
 

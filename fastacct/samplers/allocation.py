@@ -15,8 +15,9 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Relation
-from fastacct.losses.loss import NOTHING, Apart, Bracket, OutOfReachError, Pair
+from fastacct.losses.loss import NOTHING, Apart, Pair, composed
 from fastacct.losses.mixture import Mixture, MixturePair
+from fastacct.losses.panels import PiecesPair
 from fastacct.losses.pieces import Pieces, allocation_pieces, data_moments
 
 _KEPT: Final = 64
@@ -28,29 +29,6 @@ _FEWER: Final = 20_000
 """Steps that stand for more where these have too many points."""
 _ORDERS: Final = 128
 """Moments of that order at most are computed; their cost grows with the square."""
-
-
-class _Allocated(Pair):
-    """That pair, as data."""
-
-    def __init__(self, pieces: Pieces) -> None:
-        self._pieces = pieces
-
-    def pieces(self) -> Pieces | None:
-        """The lattice."""
-        return self._pieces
-
-    @property
-    def remove(self) -> Bracket:  # type: ignore[override]
-        """P against Q."""
-        raise OutOfReachError("quantiles of the privacy loss of random allocation are not known")
-
-    add = remove
-
-    @property
-    def is_mirrored(self) -> bool:
-        """Whether both directions are one."""
-        return False
 
 
 @lru_cache(maxsize=_KEPT)
@@ -65,7 +43,7 @@ def allocated(noise: float, steps: int) -> Pair:
     least = min(noise, _MOST)
     for few in (steps, min(steps, _FEWER)):
         if (found := _lattice(least, few)) is not None:
-            whole = _Allocated(found)
+            whole = PiecesPair(found)
             return whole if (few, least) == (steps, noise) else Apart(whole, NOTHING)
     return Apart(MixturePair(Mixture(least, ((1.0, 1.0),))), NOTHING)
 
@@ -94,12 +72,7 @@ def _log_moments(noise: float, steps: int, top: int) -> Cells:
     k = np.arange(top + 1.0)
     factorial = np.array([math.lgamma(one + 1.0) for one in k])
     power = 0.5 * k * (k - 1.0) / (noise * noise) - factorial
-    total, left = np.full(top + 1, -np.inf), steps
-    total[0] = 0.0
-    while left:
-        total = _times(total, power) if left & 1 else total
-        left >>= 1
-        power = _times(power, power) if left else power
+    total = composed(power, steps, _times)
     size = np.abs(total) + factorial + k * math.log(steps)
     value = total + factorial - k * math.log(steps) + 4e-14 * (1.0 + size) * math.log2(2.0 * steps)
     value[:2] = 0.0

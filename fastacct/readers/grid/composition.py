@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
 from fastacct.core.record import Record
-from fastacct.losses.loss import ROUNDING, Moment, log_moment
+from fastacct.losses.loss import ROUNDING, Moment, composed, log_moment
 from fastacct.losses.measure import GridMeasure
 from fastacct.readers.grid.window import Window
 
@@ -203,10 +203,10 @@ class Composition:
             bound = np.log(np.maximum(most, modulus))
             factors.append((copies * gain * size, bound))
             log_bound += copies * bound
-            product *= _power(spectrum, copies)
+            product *= composed(spectrum, copies, np.multiply)
         powers = 4.0 * ROUNDING * (self.n_factors + len(folded))
         modulus = np.abs(product)
-        composed = np.roll(np.fft.irfft(product, n_points), shift % n_points)
+        masses = np.roll(np.fft.irfft(product, n_points), shift % n_points)
         each = powers * 2.0 * float(modulus.sum()) / n_points
         norm = powers * math.sqrt(2.0 / n_points) * _norm(modulus)
         with np.errstate(over="ignore"):
@@ -214,28 +214,14 @@ class Composition:
                 others = np.exp(log_bound - bound)
                 each += error_norm * math.sqrt(2.0 / n_points) * _norm(others)
                 norm += error_norm * float(others.max())
-        inverse = gain * _norm(composed)
+        inverse = gain * _norm(masses)
         more = 1.0 + 1e-6 + 8.0 * ROUNDING * self.n_factors
-        return composed, more * (each + inverse) + _TINY, more * (norm + inverse) + _TINY, float(scale)
+        return masses, more * (each + inverse) + _TINY, more * (norm + inverse) + _TINY, float(scale)
 
 
 def _norm(x: Cells) -> float:
     """2-norm, by sums that do not depend on the number of threads of a BLAS."""
     return math.sqrt(float(np.sum(x * x)))
-
-
-def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
-    """base ** count by repeated squaring: at most 2 count - 1 rounded products."""
-    result: NDArray[np.complex128] | None = None
-    while True:
-        if count & 1:
-            result = base if result is None else result * base
-        count >>= 1
-        if not count:
-            break
-        base = base * base
-    assert result is not None
-    return result
 
 
 def _fft_size(n_points: int) -> int:

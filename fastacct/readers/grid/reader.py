@@ -25,8 +25,7 @@ from fastacct.losses.loss import (
     Part,
     Weighted,
     log_moment,
-    saddle_of_delta,
-    saddle_of_epsilon,
+    saddle_after,
     weighted,
 )
 from fastacct.losses.measure import lower_measure, upper_measure
@@ -123,14 +122,15 @@ class Grid:
         if not self._whole:
             return 0, 1.0
         rest = delta - self._infinite
-        saddle = saddle_of_delta(self._whole, math.log(rest) if rest > _SMALLEST_TAIL else -690.0)
+        log_delta = math.log(rest) if rest > _SMALLEST_TAIL else -690.0
+        saddle = saddle_after(self._whole, lambda saddle: saddle.log_delta > log_delta)
         return self._index(saddle.tilt), max(saddle.tilt * saddle.epsilon, 1e-3)
 
     def _at(self, epsilon: float) -> int:
         """The place next to the saddle point of an epsilon; the first one beyond all finite losses."""
         if not self._whole or epsilon >= self._top:
             return 0
-        return self._index(saddle_of_epsilon(self._whole, epsilon).tilt)
+        return self._index(saddle_after(self._whole, lambda saddle: saddle.epsilon < epsilon).tilt)
 
     def _refined(
         self,
@@ -191,7 +191,7 @@ class Grid:
         """An epsilon from which delta is smaller than what can be told from nothing."""
         if not self._whole or self._infinite > 0.0:
             return math.inf
-        return max(saddle_of_delta(self._whole, _LOG_NOTHING).epsilon, 0.0)
+        return max(saddle_after(self._whole, lambda saddle: saddle.log_delta > _LOG_NOTHING).epsilon, 0.0)
 
     def _tilt(self, index: int) -> tuple[float, Moment]:
         """A tilt and the log-moment there; the last one where the loss has no width left."""
