@@ -26,9 +26,14 @@ def step(sigma: float, q: float, direction: str = "remove") -> Bracket:
     return mixture_bracket(sigma, {0.0: 1.0}, {0.0: 1.0 - q, -1.0: q})
 
 
+def part(bracket: Bracket, count: int) -> Part:
+    """Losses that occur so often."""
+    return Part(bracket.upper, bracket.lower, count, is_apart=bracket.is_apart)
+
+
 def on_grid(parts, *, epsilon=None, delta=None, tolerance=1e-3) -> Bounds:
     """Bounds of delta at `epsilon`, or of epsilon at `delta`, of a composition of (bracket, count)."""
-    grid = Grid([Part(bracket, count) for bracket, count in parts], tolerance)
+    grid = Grid([part(bracket, count) for bracket, count in parts], tolerance)
     ask, target = (grid.delta, epsilon) if delta is None else (grid.epsilon, delta)
     if np.ndim(target):
         return Bounds(*(np.array(side) for side in zip(*map(ask, target), strict=True)))

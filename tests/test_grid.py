@@ -19,12 +19,11 @@ import fastacct as fa
 from fastacct import reference
 from fastacct.core.bounds import Bounds, Status
 from fastacct.losses.atoms import epsilon_delta, exact_atoms, table
-from fastacct.losses.loss import Part
 from fastacct.losses.mixture import mixture_bracket
 from fastacct.losses.panels import laplace
 from fastacct.readers.grid.reader import Grid
 from tests.containment import encloses_gaussian, holds
-from tests.grids import gaussian, on_grid, step
+from tests.grids import gaussian, on_grid, part, step
 
 
 def both(bounds):
@@ -307,9 +306,9 @@ def test_epsilon_and_delta_are_inverse(sigma, q, n, log_delta):
 def test_a_target_has_the_same_bits_alone_and_among_others():
     loss = step(1.0, 0.05)
     targets = [0.3, 1.0, 1.1, 4.0, 0.0]
-    together = Grid([Part(loss, 200)], 1e-3)
+    together = Grid([part(loss, 200)], 1e-3)
     for target in targets:
-        assert together.delta(target) == Grid([Part(loss, 200)], 1e-3).delta(target)
+        assert together.delta(target) == Grid([part(loss, 200)], 1e-3).delta(target)
 
 
 def test_beyond_all_finite_losses_only_what_is_infinite_is_left():

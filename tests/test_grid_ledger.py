@@ -18,7 +18,7 @@ from fastacct.losses.loss import Atoms, Bracket, Part
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct.readers.grid.composition import Composition
 from fastacct.readers.grid.reader import Grid
-from tests.grids import lower_delta
+from tests.grids import lower_delta, part
 from tests.grids import window as on_window
 
 STEP, COUNT, SHARE = 0.125, 40, 0.2
@@ -72,8 +72,8 @@ def bracket(mass: Cells, off: float, told: float) -> Bracket:
 
 def test_the_quadrature_error_of_a_source_is_paid():
     mass = np.array([0.5, 0.3, 0.2])
-    truth = Grid([Part(bracket(mass, 0.0, 0.0), 3)], 1e-4)
-    honest, silent = (Grid([Part(bracket(mass, 1e-2, told), 3)], 1e-4) for told in (2e-2, 0.0))
+    truth = Grid([part(bracket(mass, 0.0, 0.0), 3)], 1e-4)
+    honest, silent = (Grid([part(bracket(mass, 1e-2, told), 3)], 1e-4) for told in (2e-2, 0.0))
     for epsilon in (0.1, 0.9, 1.7):
         true, paid = truth.delta(epsilon), honest.delta(epsilon)
         assert paid.lower <= true.lower
@@ -100,7 +100,7 @@ def test_masses_that_underflow_stay_on_their_side():
     loss, mass = np.array([-0.2, 0.1, 0.3001]), np.array([0.6, 0.4, 3e-323])
     none = np.zeros(3)
     one = Bracket(Atoms(loss, none, mass), Atoms(loss, none, mass))
-    top = Grid([Part(one, 2)], 1e-4, spacing=7e-3).epsilon(0.0)
+    top = Grid([part(one, 2)], 1e-4, spacing=7e-3).epsilon(0.0)
     assert top.lower <= 2 * 0.3001 <= top.upper
 
 
@@ -117,7 +117,7 @@ def lone_atoms() -> tuple[Part, Atoms]:
     """Losses between the points of any grid, too far apart for masses to be moved together."""
     loss, mass = np.array([-0.3137, 0.1742, 0.6059]), np.array([0.3, 0.45, 0.25])
     source = Atoms(loss, np.zeros(3), mass, anchor=0.0)
-    return Part(Bracket(source, source), 6), source
+    return Part(source, source, 6), source
 
 
 def sums_delta(source: Atoms, count: int, epsilon: float) -> float:
@@ -144,7 +144,7 @@ def test_what_is_left_is_looked_for_as_far_as_dots_may_be_away(epsilon):
     """Sums of 40 losses are 21 points apart, those of their dots around them."""
     loss = np.array([-0.105, 0.105])  # amid cells
     source = Atoms(loss, np.zeros(2), np.array([0.5, 0.5]), anchor=0.0)
-    grid = Grid([Part(Bracket(source, source), 40)], 1e-2, spacing=0.01)
+    grid = Grid([Part(source, source, 40)], 1e-2, spacing=0.01)
     truth = math.fsum(math.comb(40, k) * 0.5**40 * max(0.0, -math.expm1(epsilon - 0.21 * (k - 20))) for k in range(41))
     found = grid.delta(epsilon)
     assert found.lower <= truth <= found.upper
@@ -152,7 +152,7 @@ def test_what_is_left_is_looked_for_as_far_as_dots_may_be_away(epsilon):
 
 def test_the_rest_reaches_as_far_as_sums_of_dots_may_be_away():
     _, source = lone_atoms()
-    grid = Grid([Part(Bracket(source, source), 2)], 1e-2, spacing=0.01)
+    grid = Grid([Part(source, source, 2)], 1e-2, spacing=0.01)
     lower, at = grid._composed(grid._at(0.7801), 0, False), 0.1742 + 0.6059
     far = math.sqrt(1.5 * 2) * 0.01
     assert min(lower.rest(at - far), lower.rest(at + far)) > 0.5 * lower.rest(at) > 0.0
@@ -168,7 +168,7 @@ def test_the_largest_loss_is_not_that_of_the_dots(count):
 def test_an_infinite_loss_does_not_hide_that_little_is_left():
     loss, mass = np.array([-0.3137, 0.1742, 0.447018]), np.array([0.3, 0.7 - 1e-5, 4e-41])
     source = Atoms(loss, np.zeros(3), mass, infinite=1e-5, anchor=0.0)
-    found = Grid([Part(Bracket(source, source), 1)], 1e-2, spacing=0.1).epsilon(1e-5)
+    found = Grid([Part(source, source, 1)], 1e-2, spacing=0.1).epsilon(1e-5)
     assert found.lower <= 0.447018
 
 
@@ -177,7 +177,7 @@ def test_slack_beyond_a_cell_widens_where_the_rest_is_looked_for(count):
     """The truth may be the losses less the slack."""
     for top in np.linspace(0.4, 0.41, 5):
         source = Atoms(np.array([top - 0.9, top]), np.zeros(2), np.array([0.5, 0.5]), anchor=0.0, slack=0.08)
-        grid = Grid([Part(Bracket(source, source), count)], 1e-2, spacing=0.01)
+        grid = Grid([Part(source, source, count)], 1e-2, spacing=0.01)
         low = replace(source, loss=source.loss - 0.08)
         for epsilon in np.linspace(0.0, count * 0.42, 60):
             assert grid.delta(epsilon).lower <= sums_delta(low, count, epsilon) + 1e-13

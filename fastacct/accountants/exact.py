@@ -10,7 +10,7 @@ from fastacct.core.inputs import Cells
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.cell_job import CELLS_PER_TASK
-from fastacct.readers.contour import Contour, kernel_directions
+from fastacct.readers.contour import kernel_directions
 from fastacct.readers.job import Ask, exact, falling
 from fastacct_ext import _kernels
 
@@ -44,7 +44,7 @@ class Exact(Method):
 
     def reading(self, job: Process, ask: Ask) -> tuple[str, Settings | None]:
         """The contour, where all losses are Gaussian mixtures."""
-        return "contour", None if Contour.reads(job.decompose(ask.relation)) else Settings()
+        return "contour", None if job.decompose(ask.relation).is_gaussian else Settings()
 
     def calibrate(self, wanted: Wanted, fixed: Fixed, ask: Ask) -> Cells | None:
         """Safe side of the boundary, within 1e-8 relative of it."""

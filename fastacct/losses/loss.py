@@ -142,21 +142,10 @@ class Bracket(Record):
     """Whether the two differ by more than rounding, so that no finer evaluation brings the bounds together."""
 
 
-class Part(Record):
+class Part(Bracket):
     """Losses of one direction, and how often they occur."""
 
-    bracket: Bracket
     count: int
-
-    @property
-    def upper(self) -> Loss:
-        """From above."""
-        return self.bracket.upper
-
-    @property
-    def lower(self) -> Loss:
-        """From below."""
-        return self.bracket.lower
 
 
 class Pair:

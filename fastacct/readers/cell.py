@@ -26,7 +26,6 @@ from fastacct.readers.single import Single
 Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-6
 """Relative width at which the composition of losses on a grid stops refining."""
-_LOG_LEAST: Final = -744.4400719213812
 _END: Final = 1e-6
 """Relative distance from that sum within which grids say less than they do before it."""
 _NEAR: Final = 1e-12
@@ -70,7 +69,7 @@ class _Side:
             return "listed"
         if self._settings.tolerance is None and Single.is_possible(self._parts):
             return "single"
-        return "two distributions" if any(part.bracket.is_apart for part in self._parts) else "grid"
+        return "two distributions" if any(part.is_apart for part in self._parts) else "grid"
 
     @cached
     def _released(self) -> Answers | None:
@@ -79,7 +78,8 @@ class _Side:
 
     @cached
     def _parts(self) -> list[Part]:
-        return [Part(pair.side(self._direction), count) for pair, count in self._used]
+        used = ((pair.side(self._direction), count) for pair, count in self._used)
+        return [Part(one.upper, one.lower, count, is_apart=one.is_apart) for one, count in used]
 
     @cached
     def _grid(self) -> Grid:
@@ -93,7 +93,7 @@ class _Side:
         if self.name == "listed":
             return Listed(self._parts)
         if self.name == "single":
-            return Single(self._parts[0].bracket)
+            return Single(self._parts[0])
         return self._grid
 
     @property
@@ -262,11 +262,9 @@ class CellReader(Guarded):
                 upper = min(1.0, math.exp(upper) * (1.0 + 1e-15) + 5e-324 * (upper > -math.inf))
             return Found(nothing, upper, Status.NOT_MET if upper >= (0.0 if is_log else 1.0) else Status.LOOSE)
         lower, upper = found.lower, found.upper
-        if near:
+        if near or self._is_wide(lower, upper, 0.0, is_exact):
             known = log_below(self._renyi.pure_epsilon, epsilon)
-            lower, upper = self._narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
-        elif self._is_wide(lower, upper, 0.0, is_exact):
-            known = min(self._renyi.log_delta(epsilon).upper, log_below(self._renyi.pure_epsilon, epsilon))
+            known = known if near else min(self._renyi.log_delta(epsilon).upper, known)
             lower, upper = self._narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
             upper = max(upper, 5e-324)

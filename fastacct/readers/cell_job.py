@@ -171,28 +171,19 @@ def read_run(
     what: Quantity,
     directions: Directions,
     threads: int,
-    *,
     only_upper: bool,
-) -> tuple[list[Cells], Codes]:
-    """Lower and upper bounds, or upper bounds alone, of a run that broadcasts with the target."""
+) -> Reading:
+    """Lower and upper bounds, or upper bounds twice, of a run that broadcasts with the target."""
     kernel = _kernels.exact_upper if only_upper else _kernels.exact_bounds
     read = partial(kernel, *run, target, quantity=what, directions=directions)
     values, status = run_kernel(read, shape, 1 if only_upper else 3, threads, CELLS_PER_TASK)
-    return values[:2], status
-
-
-def read_sampled(
-    run: Run, target: Cells, what: Quantity, directions: Directions, threads: int, only_upper: bool
-) -> Reading:
-    """Bounds of runs of one sampled Gaussian each."""
-    columns, status = read_run(run, target, target.shape, what, directions, threads, only_upper=only_upper)
-    return Reading(columns[0], columns[-1], status)
+    return Reading(values[0], values[0 if only_upper else 1], status)
 
 
 def read_job(job: CellJob, target: Cells, what: Quantity, directions: Directions, only_upper: bool = False) -> Reading:
     """Bounds of the losses that both distributions of each pair have; `lost` is left out."""
     if job.is_one and job.runs:
-        return read_sampled(job.runs, target, what, directions, 1, only_upper)
+        return read_run(job.runs, target, target.shape, what, directions, 1, only_upper)
     if not job.columns[1].min(initial=1.0) > _LEAST_NOISE:
         return _nothing(target, what)
     if what == THRESHOLD:

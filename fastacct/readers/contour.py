@@ -35,7 +35,7 @@ from fastacct.readers.cell_job import (
     CellJob,
     Reading,
     job_of,
-    read_sampled,
+    read_run,
     status_within,
 )
 from fastacct.readers.infinite import read_whole
@@ -80,11 +80,6 @@ class Contour:
         """Whether both directions are one because each loss is its own mirror image."""
         jobs = () if self._columns is not None else map(self._job, range(math.prod(self.shape)))
         return self._columns is None and all(job.is_mirrored and job.is_plain for job in jobs)
-
-    @staticmethod
-    def reads(process: Process) -> bool:
-        """Whether all losses are Gaussian mixtures that increase in the output."""
-        return process.is_gaussian
 
     @classmethod
     def of(cls, process: Process, relation: Relation) -> Contour:
@@ -232,7 +227,7 @@ class Contour:
         starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
         if self._columns is not None and len(self._columns) == 1 and starts.size * CELLS_PER_TASK > cells.size:
             noise, rate, count = (x[cells] for x in self._columns[0])  # each cell is one sampled Gaussian
-            return read_sampled((noise, rate, count), target, what, directions, threads, only_upper)
+            return read_run((noise, rate, count), target, target.shape, what, directions, threads, only_upper)
         out = Reading.empty(cells.size)
         groups = np.split(order, starts[1:])
         shared = what != DELTA or not self.is_gaussian  # lines of data serve deltas, too

@@ -49,7 +49,7 @@ def exact(job: Process, ask: Ask) -> Bounds:
     bounds = each[0] if len(each) == 1 else Bounds(*(np.maximum.reduce([one[i] for one in each]) for i in range(3)))
     if job.tight:
         return bounds
-    if not Contour.reads(whole):  # the divergences of the mechanisms themselves may say more
+    if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
         other = by_cells(job, mine, _EXACTLY._replace(by_losses=False))
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     return bound_only(bounds, ask)
@@ -98,7 +98,7 @@ def _cell_by_cell(job: Process, ask: Ask) -> Bounds:
 
 
 def _one(process: Process, ask: Ask) -> Bounds:
-    if not Contour.reads(process):
+    if not process.is_gaussian:
         return by_cells(process, ask, _EXACTLY)
     return _mended(process, ask, _contour(process, ask))
 
@@ -155,28 +155,21 @@ def _contour(process: Process, ask: Ask) -> Bounds:
     sampled = process.sampled(ask.relation, exactly=True)
     if sampled and (run := sampled.run):
         ways, what = kernel_directions(ask.relation), WHAT[ask.quantity]
-        read, status = read_run(run, ask.target, ask.shape, what, ways, ask.threads, only_upper=ask.only_upper)
-        return Bounds(read[0], read[0] if ask.only_upper else read[1], status)
+        return Bounds(*read_run(run, ask.target, ask.shape, what, ways, ask.threads, ask.only_upper))
     contour = Contour(process, ask.relation)
-    if not ask.shape:
-        found = contour.one(ask.target, WHAT[ask.quantity], contour.directions, only_upper=ask.only_upper)
-        return Bounds(*(x.reshape(()) for x in (found.lower, found.upper, found.status)))
-    flat = np.ascontiguousarray(np.broadcast_to(ask.target, ask.shape)).ravel()
-    found = contour.read(
-        owners(contour.shape, ask.shape),
-        flat,
-        WHAT[ask.quantity],
-        contour.directions,
-        ask.threads,
-        only_upper=ask.only_upper,
-    )
-    return Bounds(*(x.reshape(ask.shape) for x in (found.lower, found.upper, found.status)))
+    what, ways = WHAT[ask.quantity], contour.directions
+    if ask.shape:
+        target, cells = np.broadcast_to(ask.target, ask.shape).flatten(), owners(contour.shape, ask.shape)
+        found = contour.read(cells, target, what, ways, ask.threads, only_upper=ask.only_upper)
+    else:
+        found = contour.one(ask.target, what, ways, only_upper=ask.only_upper)
+    return Bounds(*(x.reshape(ask.shape) for x in found))
 
 
 def is_exact_curve(job: Process, relation: Relation) -> bool:
     """Whether the contour reads all of a job, and exactly."""
     line = Contour.of(whole := job.decompose(relation), relation)
-    return job.tight and not line.is_apart and (Contour.reads(whole) or line.is_certain)
+    return job.tight and not line.is_apart and (whole.is_gaussian or line.is_certain)
 
 
 def contour_of(job: Process, relation: Relation, what: str) -> Contour:

@@ -80,7 +80,7 @@ class Grid:
         self._parts = [part for part in parts if part.count]
         self._tolerance, self._spacing = tolerance, spacing
         self._n_factors = sum(part.count for part in self._parts)
-        self._is_apart = any(part.bracket.is_apart for part in self._parts)
+        self._is_apart = any(part.is_apart for part in self._parts)
         self._sketches = [weighted(part.upper, 1) for part in self._parts]
         sketched = zip(self._parts, self._sketches, strict=True)
         self._whole = [(part.count, *one[1:]) for part, one in sketched if one[1].size]
