@@ -12,7 +12,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells, Codes, common_shape, one_thread
 from fastacct.core.version import __version__
 from fastacct.core.words import refuse_unknown
-
-if TYPE_CHECKING:
-    import pandas
 
 _ARRAYS: Final = {("xarray", "DataArray"), ("pandas", "Series"), ("dask", "Array")}
 _BOUNDS: Final = ("lower", "upper", "status")
@@ -51,26 +48,12 @@ NOTES: Final = {
 }
 """What the axes and answers are, as attributes of labelled arrays."""
 Function = TypeVar("Function", bound=Callable[..., object])
-
-
-class Labelled(Protocol):
-    """What is used of arrays of the three libraries."""
-
-    attrs: dict[str, str]
-    name: str
-    shape: tuple[int, ...]
-    chunks: object  # of xarray and dask
-    index: pandas.Index  # of pandas, as what follows
-
-    def to_numpy(self) -> Cells: ...  # noqa: D102
-    def __len__(self) -> int: ...
-
-
 Plain = tuple[Cells | Codes, ...]
 Call = Callable[..., Plain]
+Labelled: TypeAlias = Any
+"""An array of one of the three libraries, none of which is imported here."""
 Arrays = Mapping[str, Labelled]
 Types = list[type[np.float64 | np.uint8]]
-
 
 _LIBRARY: Final[dict[type, str | None]] = {}
 _PLAIN: Final[set[type]] = set()
