@@ -18,7 +18,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
-from fastacct.core.record import Record
+from fastacct.core.record import Record, fields_of
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.measure import decayed
 from fastacct_ext import _densities
@@ -68,25 +68,10 @@ class Window(Record):
         size = self.spacing * self.mass.size
         place = 8.0 * ROUNDING * (abs(self.first) + size)
         sums = 8.0 * math.log2(self.mass.size + 2.0) + 32.0 + 4.0 * min(750.0, self.tilt * size)
-        return _densities.TiltedMasses(
-            *self._above(),
-            is_upper=self.is_upper,
-            first=self.first,
-            spacing=self.spacing,
-            infinite=self.infinite,
-            slack=self.slack,
-            top=self.top,
-            tilt=self.tilt,
-            log_scale=self.log_scale,
-            each_error=self.each_error,
-            norm_error=self.norm_error,
-            below=self.below,
-            above=self.above,
-            log_moment=self.log_moment,
-            place_error=place,
-            sum_error=ROUNDING * sums + self.tilt * place,
-            peak=self._peak,
-        )
+        names = (one.name for one in fields_of(Window) if one.name not in ("mass", "offset"))
+        given = {name: getattr(self, name) for name in names}
+        rounding = ROUNDING * sums + self.tilt * place
+        return _densities.TiltedMasses(*self._above(), **given, place_error=place, sum_error=rounding, peak=self._peak)
 
     @cached
     def _peak(self) -> float:
