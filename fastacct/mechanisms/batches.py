@@ -17,7 +17,7 @@ from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.mechanisms.algebra import Mechanism, Process, noise_of
 from fastacct.mechanisms.base import parameter, plain
 from fastacct.samplers.draws import MOST, binomial, hypergeometric, swapped
-from fastacct.samplers.fixed_size import replaced, replaced_divergence, zeroed
+from fastacct.samplers.fixed_size import replaced, replaced_divergence
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
@@ -109,8 +109,8 @@ class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SA
             whole = MixturePair(Mixture(min(noise, MOST), ((1.0, sensitivity(relation)),)))
             return whole if noise <= MOST else _from_above(whole)
         if noise > MOST:
-            return _from_above(replaced(MOST, rate))
-        return replaced(noise, rate) if relation == "replace_one" else zeroed(noise, rate)
+            return _from_above(replaced(MOST, rate, relation))
+        return replaced(noise, rate, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
         """Of a group: how many of it are in the batch is hypergeometric."""

@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.relations import Relation, sensitivity
 from fastacct.losses.loss import Apart, Pair, legendre
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair, symmetric_pieces
@@ -31,14 +32,10 @@ _REACH: Final = 12.0
 """Standard deviations, beyond which lies less than 1e-32."""
 
 
-def replaced(noise: float, rate: float) -> Pair:
-    """Of one record replaced, 0 < rate < 1; both directions are alike."""
-    return Apart(PiecesPair(symmetric_pieces(2.0 / noise, rate)), poisson_sampled(0.5 * noise, rate))
-
-
-def zeroed(noise: float, rate: float) -> Pair:
-    """Of one record that becomes zero, 0 < rate < 1."""
-    return Apart(PiecesPair(symmetric_pieces(2.0 / noise, rate)), poisson_sampled(noise, rate))
+def replaced(noise: float, rate: float, relation: Relation) -> Pair:
+    """Of one record replaced, both directions being alike, or of one that becomes zero; 0 < rate < 1."""
+    below = poisson_sampled(noise / sensitivity(relation), rate)
+    return Apart(PiecesPair(symmetric_pieces(2.0 / noise, rate)), below)
 
 
 def poisson_sampled(noise: float, rate: float) -> Pair:
