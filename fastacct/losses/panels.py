@@ -19,7 +19,7 @@ from fastacct.core.kept import cached
 from fastacct.losses.atoms import epsilon_delta
 from fastacct.losses.loss import NOTHING, ROUNDING, Atoms, Bracket, Loss, Nodes, OutOfReachError, Pair, gauss_rule
 from fastacct.losses.mixture import SMALLEST_TAIL, normal_reach
-from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows
+from fastacct.losses.pieces import PANEL, Lost, Pieces, atom_rows, log_sample
 
 _REACH: Final = 38.0
 _STEP: Final = 0.25
@@ -230,7 +230,7 @@ class _PiecesLoss(Loss):
             power = slope * (x - first) - 0.5 * curve * away * away
             size = 16.0 + 8.0 * abs(peak) + 12.0 * np.abs(power) + (abs(slope) + curve * away) * move
             if other > 0.0:
-                power += _log_sample(rate, -x - other)
+                power += log_sample(rate, -x - other)
                 error += 2.0 * ROUNDING * _rounding(rate, -x - other, move)
             mass = (half[:, None] * weights).ravel() * np.exp(peak + power + (loss if side > 0.0 else 0.0))
             off = mass * (ROUNDING * (fine + size) + error)
@@ -279,22 +279,15 @@ def _rounding(rate: float, x: Cells, move: Cells) -> Cells:
     """By how many units of 2^-53 the logarithm of a sample is off, where x is off by `move`."""
     if rate == 1.0:
         return move
-    value = _log_sample(rate, x)
+    value = log_sample(rate, x)
     far = np.where(x > 30.0, -4.0 * math.log(rate), 0.0)
     slope = np.exp(np.minimum(x + math.log(rate) - value, 0.0))
     return np.asarray(slope * move + 8.0 * np.abs(np.expm1(-value)) + far)
 
 
-def _log_sample(rate: float, x: Cells) -> Cells:
-    if rate == 1.0:
-        return x
-    far = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, 30.0)))
-    return np.where(x > 30.0, far, np.log1p(rate * np.expm1(np.minimum(x, 30.0))))
-
-
 def _loss(row: list[float], x: Cells) -> Cells:
-    one = _log_sample(row[4], x)
-    return one - _log_sample(row[4], -x - row[11]) if row[11] > 0.0 else one
+    one = log_sample(row[4], x)
+    return one - log_sample(row[4], -x - row[11]) if row[11] > 0.0 else one
 
 
 def _place(row: list[float], loss: Cells) -> Cells:

@@ -127,12 +127,18 @@ class Pieces(Record):
         return Pieces(atoms, panels, table, Lost((low, high + rest), (0.0, rest)), missing=self.missing)
 
 
+def log_sample(rate: float, x: Cells) -> Cells:
+    """log(1 - rate + rate exp(x)): the loss of a Poisson sample where that of the mechanism is x."""
+    if rate == 1.0:
+        return x
+    far = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, 30.0)))
+    return np.where(x > 30.0, far, np.log1p(rate * np.expm1(np.minimum(x, 30.0))))
+
+
 def _sampled_rows(rows: Cells, rate: float) -> Cells:
     """Points of a Poisson sample, under the same Q."""
     loss, log_weight, slip, fine = rows.T
-    near = np.minimum(loss, 30.0)
-    beyond = loss + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(loss, 30.0)))
-    value = np.where(loss > 30.0, beyond, np.log1p(rate * np.expm1(near)))
+    near, value = np.minimum(loss, 30.0), log_sample(rate, loss)
     part = rate * np.exp(near - np.log1p(rate * np.expm1(near)))
     off = 8.0 * (1.0 + np.abs(loss) + abs(math.log(rate)))  # of what is added up there
     moved = np.where(loss > 30.0, slip + off, part * slip + 8.0 * np.abs(-np.expm1(-value))) + 8.0 * np.abs(value)

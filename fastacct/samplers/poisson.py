@@ -27,7 +27,7 @@ from fastacct.core.kept import cached
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import PADDING, at_least
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
-from fastacct.losses.pieces import Pieces, pieces_of
+from fastacct.losses.pieces import Pieces, log_sample, pieces_of
 
 _FAR: Final = 30.0
 _MOST: Final = 300
@@ -38,13 +38,10 @@ def _loss(loss: Cells, rate: float, direction: str) -> tuple[Cells, Cells]:
     """Loss of the sample and a bound of its rounding error."""
     sign = 1.0 if direction == "remove" else -1.0
     x = sign * loss
-    far = x > _FAR
-    y = rate * np.expm1(np.minimum(x, _FAR))
-    value = np.log1p(y)
-    error = ROUNDING * (8.0 * np.abs(y) / np.maximum(1.0 + y, 1.0 - rate) + 4.0 * np.abs(value))
-    above = x + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(x, _FAR)))
-    value = np.where(far, above, value)
-    error = np.where(far, ROUNDING * (12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate) + 4.0 * np.abs(above)), error)
+    y, value = rate * np.expm1(np.minimum(x, _FAR)), log_sample(rate, x)
+    near = 8.0 * np.abs(y) / np.maximum(1.0 + y, 1.0 - rate)
+    size = np.where(x > _FAR, 12.0 + 4.0 * np.abs(x) - 4.0 * math.log(rate), near)
+    error = ROUNDING * (size + 4.0 * np.abs(value))
     return sign * value, error + np.where(loss == 0.0, 0.0, 1e-323)  # subnormal products have no relative accuracy
 
 
@@ -57,7 +54,8 @@ def _mass(mass: Cells, loss: Cells, rate: float) -> tuple[Cells, Cells, Cells]:
     return rate * mass + (1.0 - rate) * of_q, of_q, relative
 
 
-def _sampled_atoms(base: Atoms, rate: float, direction: str, is_upper: bool) -> Atoms:
+def _sampled_atoms(base: Loss, rate: float, direction: str, is_upper: bool) -> Atoms:
+    assert isinstance(base, Atoms)  # others are refused before
     side = 1.0 if is_upper else -1.0
     keep = base.mass > 0.0
     mass, loss = base.mass[keep], base.loss[keep] + side * (base.loss_error[keep] + base.slack)
@@ -95,11 +93,9 @@ class _SampledPair(Pair):
         return None if whole is None else whole.sampled(self._rate)
 
     def _made(self, one: Bracket, way: str) -> Bracket:
-        def sampled(base: Loss, is_upper: bool) -> Loss:
-            assert isinstance(base, Atoms)
-            return _sampled_atoms(base, self._rate, way, is_upper)
-
-        return Bracket(sampled(one.upper, True), sampled(one.lower, False), is_apart=one.is_apart)
+        sides = (one.upper, True), (one.lower, False)
+        upper, lower = (_sampled_atoms(base, self._rate, way, is_upper) for base, is_upper in sides)
+        return Bracket(upper, lower, is_apart=one.is_apart)
 
     @cached
     def remove(self) -> Bracket:
