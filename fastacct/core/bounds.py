@@ -84,7 +84,7 @@ def judged(lower: float, upper: float, worst: float) -> Found:
     A lower bound above the upper one is an error in one of them: the larger one bounds from above then.
     """
     lower, upper = narrowed(lower, upper)
-    if upper >= worst and not upper - lower <= TIGHT_WIDTH:
+    if upper >= worst:
         return Found(lower, upper, Status.NOT_MET)
     return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
 

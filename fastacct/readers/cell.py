@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Found, Status, narrowed, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Bounds, Found, Status, judged, narrowed, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
@@ -122,10 +122,9 @@ class _Side:
         """An upper bound of the answer by the first grid; inf where none is asked."""
         return self._grid.at_most(quantity, target) if self.name == "grid" else math.inf
 
-    def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found, str]:
-        """The answer and the name of the reader that gave it."""
-        found = self.reader.epsilon(target) if quantity == "epsilon" else self.reader.delta(target)
-        return found, self.name
+    def ask(self, quantity: Literal["epsilon", "delta"], target: float) -> Found:
+        """The answer."""
+        return self.reader.epsilon(target) if quantity == "epsilon" else self.reader.delta(target)
 
 
 class CellReader(Guarded):
@@ -215,8 +214,8 @@ class CellReader(Guarded):
         else:
             for side, direction in zip(self._sides, DIRECTIONS[self._relation], strict=False):
                 try:
-                    found, name = side.ask("epsilon" if is_epsilon else "delta", target)
-                    yield f"{name}, {direction}", found
+                    found = side.ask("epsilon" if is_epsilon else "delta", target)
+                    yield f"{side.name}, {direction}", found
                 except OutOfReachError as error:
                     yield f"losses, {direction}", str(error)
         if self._settings.by_divergences:
@@ -235,7 +234,7 @@ class CellReader(Guarded):
                 least = max(side.reached() for side in self._sides)
                 # the largest loss is known on both sides, or the sum of pure guarantees, which no grid comes near
                 if pure - least <= TIGHT_WIDTH * pure or all(side.is_on_grid for side in self._sides):
-                    return _judged(max(min(least, pure), 0.0), pure, math.inf)
+                    return judged(max(min(least, pure), 0.0), pure, math.inf)
             found, is_exact = self._largest("epsilon", delta)
         if found is None:
             return self._renyi.epsilon(delta) if self._settings.by_divergences else Found(0.0, math.inf, Status.NOT_MET)
@@ -245,7 +244,7 @@ class CellReader(Guarded):
         upper = max(upper, least)
         if self._is_wide(lower, upper, _SMALL, is_exact):
             lower, upper = self._narrowed(lower, upper, self._renyi.epsilon(delta).upper)
-        return _judged(lower, upper, math.inf)
+        return judged(lower, upper, math.inf)
 
     def _delta(self, epsilon: float, is_log: bool) -> Found:
         nothing = -math.inf if is_log else 0.0
@@ -268,7 +267,7 @@ class CellReader(Guarded):
             lower, upper = self._narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
             upper = max(upper, 5e-324)
-        found = _judged(lower, upper, 1.0)
+        found = judged(lower, upper, 1.0)
         if not is_log:
             return found
         lower = math.log(lower) * (1.0 + 4e-16) - 4e-16 if lower > 0.0 else -math.inf
@@ -277,16 +276,14 @@ class CellReader(Guarded):
 
     def _largest(self, quantity: Literal["epsilon", "delta"], target: float) -> tuple[Found | None, bool]:
         """The larger direction by losses, None where they are too extreme; whether divergences say no more."""
-        found, is_exact = [], True
-        least = -math.inf
+        found, is_exact, least = [], True, -math.inf
         try:
             for side in self._sides:
                 if least > -math.inf and side.at_most(quantity, target) <= least:  # it is not the larger one
                     is_exact = False
                     continue
-                one, name = side.ask(quantity, target)
-                found.append(one)
-                least, is_exact = max(least, one.lower), is_exact and name in _EXACT
+                found.append(side.ask(quantity, target))
+                least, is_exact = max(least, found[-1].lower), is_exact and side.name in _EXACT
         except OutOfReachError:
             return None, False
         return Found(least, max(one.upper for one in found), max(one.status for one in found)), is_exact
@@ -301,12 +298,6 @@ class CellReader(Guarded):
         """Whether divergences may say more: not where losses are summed one by one and every rounding is small."""
         is_wide = not is_exact and upper > least and upper - lower > _WIDE * upper
         return self._settings.by_divergences and (self._is_bound or upper == math.inf or is_wide)
-
-
-def _judged(lower: float, upper: float, worst: float) -> Found:
-    if upper >= worst:
-        return Found(lower, upper, Status.NOT_MET)
-    return Found(lower, upper, Status.TIGHT if upper - lower <= TIGHT_WIDTH * upper else Status.LOOSE)
 
 
 def log_below(largest: float, epsilon: float) -> float:

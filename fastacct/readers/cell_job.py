@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -105,20 +106,12 @@ def _near(pair: Mixture, hardly: int) -> tuple[Mixture, float]:
     far = (_FAR if hardly == _HARDLY else _NEARER) * pair.noise
     for side, other, out in ((pair.p, pair.q, 1.0), (pair.q, pair.p, -1.0)):
         gone, shared, kept = 0.0, {mean for _, mean in other}, list(side)
-        kept.sort(key=_mean, reverse=out < 0.0)
+        kept.sort(key=itemgetter(1), reverse=out < 0.0)  # by mean
         while len(kept) > 1 and out * kept[-1][1] > far and kept[-1][1] not in shared and gone + kept[-1][0] <= most:
             gone += kept.pop()[0]
         sides.append(tuple(part for part in side if out * part[1] <= out * kept[-1][1]) if gone else side)
         lost = max(lost, gone * (1.0 + len(side) * _ULP))
     return pair._replace(p=sides[0], q=sides[1]), lost
-
-
-def _releases(pair: Mixture) -> bool:
-    return not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1
-
-
-def _mean(part: tuple[float, float]) -> float:
-    return part[1]
 
 
 def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Pieces, float]] = ()) -> CellJob:
@@ -145,7 +138,8 @@ def job_of(mixtures: Iterable[tuple[Mixture, float]], data: Sequence[tuple[Piece
         trimmed = [(*_near(pair, hardly), float(n)) for pair, n in zip(pairs, count, strict=True)]
         fewer = [(*without(pieces, 10.0**-hardly), n) for pieces, n in data]
         lost = math.fsum(n * left for left, n in [one[1:] for one in (*trimmed, *fewer)]) * (1.0 + 4.0 * _ULP)
-        mixed = ((pair, n) for pair, _, n in trimmed if _releases(pair))
+        kept = ((pair, n) for pair, _, n in trimmed)
+        mixed = ((pair, n) for pair, n in kept if not pair.q or len({mean for _, mean in (*pair.p, *pair.q)}) > 1)
         made = job_of(mixed, [(pieces, n) for pieces, _, n in fewer])
         return made._replace(shift=made.shift + 2.0 * lost, near=None), lost
 

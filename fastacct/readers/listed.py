@@ -6,7 +6,9 @@ products of powers and binomial coefficients, taken in logarithms, and their err
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
@@ -213,11 +215,5 @@ def _multiples(loss: Cells, log_mass: Cells, count: int) -> tuple[Cells, Cells]:
 
 @lru_cache(maxsize=8)
 def _log_factorials(count: int) -> Cells:
-    value, found = 1, [0.0]
-    for i in range(1, count + 1):
-        if i <= 2000:
-            value *= i
-            found.append(math.log(value))
-        else:
-            found.append(math.lgamma(i + 1.0))
-    return np.array(found)
+    exact = itertools.accumulate(range(1, min(count, 2000) + 1), operator.mul, initial=1)
+    return np.array([*map(math.log, exact), *(math.lgamma(i + 1.0) for i in range(2001, count + 1))])

@@ -175,12 +175,9 @@ def _between(
 def _of_run(
     sigma: Cells, q: Cells, steps: Cells, orders: Cells, shape: tuple[int, ...], threads: int, only_upper: bool
 ) -> Bounds:
-    inputs = (sigma, q, steps, orders)
-    if only_upper:
-        (upper,), status = run_kernel(partial(_kernels.rdp_upper, *inputs), shape, 1, threads)
-        return Bounds(np.zeros(shape), upper, status)
-    (lower, upper), status = run_kernel(partial(_kernels.rdp_bounds, *inputs), shape, 2, threads)
-    return Bounds(lower, upper, status)
+    kernel = _kernels.rdp_upper if only_upper else _kernels.rdp_bounds
+    values, status = run_kernel(partial(kernel, sigma, q, steps, orders), shape, 1 if only_upper else 2, threads)
+    return Bounds(np.zeros(shape) if only_upper else values[0], values[-1], status)
 
 
 def _of_runs(runs: tuple[Cells, ...], orders: Cells, threads: int, only_upper: bool) -> Bounds:
