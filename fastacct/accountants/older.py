@@ -140,9 +140,8 @@ class CLT(Method):
 
 def _of_gaussian(mu: Cells, ask: Ask) -> tuple[Cells, Codes]:
     """Epsilon or delta of N(mu, 1) against N(0, 1)."""
-    if ask.quantity == "epsilon":
-        return _read(_kernels.gaussian_epsilon, (mu, ask.target), ask)
-    return _read(_kernels.gaussian_delta, (mu, ask.target), ask)
+    kernel = _kernels.gaussian_epsilon if ask.quantity == "epsilon" else _kernels.gaussian_delta
+    return _read(kernel, (mu, ask.target), ask)
 
 
 def _read(kernel: Callable[..., Task], inputs: tuple[Cells, ...], ask: Ask) -> tuple[Cells, Codes]:

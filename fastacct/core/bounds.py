@@ -101,6 +101,14 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
     return upper, max(lower, *uppers)
 
 
+def meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:
+    """The same of many lower bounds and upper ones."""
+    low, high = np.array(lower), np.minimum.reduce(uppers)
+    for i in np.flatnonzero(~(low <= high)).tolist():
+        low[i], high[i] = narrowed(float(lower[i]), *(float(one[i]) for one in uppers))
+    return low, high
+
+
 def status_of(lower: Cells | float, upper: Cells | float) -> Codes:
     """Codes of intervals, as `judged` with nothing worse than infinity."""
     with np.errstate(invalid="ignore"):

@@ -54,12 +54,11 @@ def progress() -> Iterator[None]:
     >>> with fa.progress():
     ...     found = fa.dpsgd.epsilon(noise_multiplier=[0.8, 1.0], sample_rate=0.01, steps=1000, delta=1e-5)
     """
-    before = _REQUESTED.get()
-    _REQUESTED.set(True)
+    before = _REQUESTED.set(True)
     try:
         yield
     finally:
-        _REQUESTED.set(before)
+        _REQUESTED.reset(before)
 
 
 def begin_bar(total: int) -> Bar | None:

@@ -49,10 +49,6 @@ class Nodes(NamedTuple):
     mass: Cells
     mass_error: Cells
 
-    def of(self, own: NDArray[np.bool_]) -> Nodes:
-        """Those of some points."""
-        return Nodes(self.cell[own], self.loss[own], self.loss_error[own], self.mass[own], self.mass_error[own])
-
 
 class Loss(Record, ABC, kw_only=True):
     """The privacy loss of one direction.  Losses of nodes may be off by `slack`, beyond their own errors."""

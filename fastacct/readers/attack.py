@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds, Status, status_of
+from fastacct.core.bounds import Bounds, Status, meet, status_of
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell_job import ADD, BOTH, REMOVE
 from fastacct.readers.job import Ask, contour_of, exact, is_exact_curve, owners
 from fastacct.readers.lines import supporting_lines
-from fastacct.readers.roc import PAD, error_rates, meet
+from fastacct.readers.roc import PAD, error_rates
 from fastacct_ext._kernels import Directions
 
 _REVERSE: Final[dict[Relation, Relation]] = {"add": "remove", "remove": "add"}
@@ -47,8 +47,7 @@ def rates(
     wide = ~np.all([known for _, known in each], axis=0)
     if relation not in _REVERSE and not job.is_gaussian and wide.any():
         lines = supporting_lines(process, fpr, relation, threads, positives=positives, where=wide)
-        lower, upper = np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel())
-        meet(lower, upper)
+        lower, upper = meet(np.maximum(lower, lines.lower.ravel()), np.minimum(upper, lines.upper.ravel()))
     status = status_of(lower, upper)
     if not positives:
         status = np.where((lower <= 0.0) & (x < 1.0), Status.NOT_MET, status)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import TIGHT_WIDTH, Status, narrowed, status_of
+from fastacct.core.bounds import TIGHT_WIDTH, Status, meet, status_of
 from fastacct.core.engine import aside, run_kernel
 from fastacct.core.inputs import Cells, Codes
 from fastacct.losses.mixture import Mixture
@@ -57,10 +57,6 @@ class Reading(NamedTuple):
     lower: Cells
     upper: Cells
     status: Codes
-
-    def take(self, at: NDArray[np.intp] | NDArray[np.bool_]) -> Reading:
-        """The values at some places."""
-        return Reading(self.lower[at], self.upper[at], self.status[at])
 
     def put(self, at: NDArray[np.intp] | NDArray[np.bool_] | slice, values: Reading) -> None:
         """Store values at some places."""
@@ -267,12 +263,11 @@ def _without_far(
         for digits in np.unique(hardly).tolist():
             at = left[hardly == digits]
             asked = target[at]
-            before = out.take(at)
             if part > 0.0:
                 found = _by_near(*near(digits), asked, what, directions)
             else:
                 found = _read(job, asked, what, directions)
-            lower, upper = _meet(np.maximum(found.lower, before.lower), found.upper, before.upper)
+            lower, upper = meet(np.maximum(found.lower, out.lower[at]), found.upper, out.upper[at])
             status = np.minimum(found.status, status_within(lower, upper, what == LOG_DELTA))
             out.put(at, Reading(lower, upper, status))
         left = left[out.status[left] != Status.TIGHT]
@@ -295,15 +290,8 @@ def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directio
     elif what == LOG_DELTA:
         upper = np.logaddexp(upper, math.log(lost))
         upper += 8.0 * _ULP * (1.0 + np.abs(upper))
-    lower, upper = _meet(below.lower, np.minimum(upper, TOP[what]))
+    lower, upper = meet(below.lower, np.minimum(upper, TOP[what]))
     return Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
-
-
-def _meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:
-    """Intervals of lower and upper bounds, each with a warning where they do not meet."""
-    ends = [narrowed(*map(float, bounds)) for bounds in zip(lower, *uppers, strict=True)]
-    low, high = np.array(ends).reshape(-1, 2).T.copy()
-    return low, high
 
 
 def status_within(lower: Cells, upper: Cells, is_log: bool) -> NDArray[np.uint8]:

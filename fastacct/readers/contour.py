@@ -8,13 +8,12 @@ numbers and any other spelling of it give the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Status, narrowed
+from fastacct.core.bounds import Status, meet
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.kept import cached
@@ -143,8 +142,7 @@ class Contour:
             return above._replace(lower=nothing), above.status == Status.TIGHT
         below = read_whole(self._job(cell, below=True), target, what, directions)
         done = (above.status == Status.TIGHT) & (below.status == Status.TIGHT)
-        ends = zip(below.lower.tolist(), above.upper.tolist(), strict=True)
-        lower, upper = np.array([narrowed(*pair) for pair in ends]).reshape(-1, 2).T.copy()
+        lower, upper = meet(below.lower, above.upper)
         status = np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA))
         return Reading(lower, upper, status), done
 
@@ -177,16 +175,12 @@ class Contour:
         one, none = np.ones(noise.size, dtype=np.int32), np.zeros(noise.size, dtype=np.int32)
         return CellJob((count, noise, one, none, rate, np.ones(noise.size)), columns)
 
-    def _mixtures(self, cell: int) -> Iterator[tuple[Mixture, float]]:
-        """The mixtures of one cell that release something, of sampled Gaussians."""
-        for noise, rate, count in self._columns or ():
-            if rate[cell] > 0.0 and noise[cell] < np.inf and count[cell] > 0.0:
-                yield Mixture(float(noise[cell]), ((float(rate[cell]), 1.0),)), float(count[cell])
-
     def _losses(self, cell: int, below: bool) -> tuple[list[tuple[Mixture, float]], list[tuple[Pieces, float]]]:
         """Mixtures and losses that are data of one cell."""
         if self._columns is not None:
-            return list(self._mixtures(cell)), []
+            runs = ((float(noise[cell]), float(rate[cell]), float(n[cell])) for noise, rate, n in self._columns)
+            used = (run for run in runs if run[0] < np.inf and run[1] > 0.0 and run[2] > 0.0)
+            return [(Mixture(noise, ((rate, 1.0),)), n) for noise, rate, n in used], []
         mixtures, data = [], []
         for mechanism, n in self._cells[cell]:
             pair = self._pair(mechanism)

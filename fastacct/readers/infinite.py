@@ -51,8 +51,7 @@ def read_whole(
         return _with_a_little(read_job(job, target, what, directions, only_upper), most, what)
     ways = [way for way in (REMOVE, ADD) if directions in (way, BOTH)]
     found = [_one_way(job, target, what, way) for way in (ways[:1] if job.is_mirrored and job.is_plain else ways)]
-    lower, upper = (np.maximum.reduce([one[i] for one in found]) for i in (0, 1))
-    return Reading(lower, upper, np.maximum.reduce([one.status for one in found]))
+    return Reading(*map(np.maximum.reduce, zip(*found, strict=True)))
 
 
 def _threshold(job: CellJob, target: Cells, directions: Directions) -> Reading:

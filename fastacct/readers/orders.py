@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.bounds import Bounds, Status, narrowed, status_of
+from fastacct.core.bounds import Bounds, Status, meet, status_of
 from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
@@ -108,11 +108,8 @@ def _at_one(whole: Process, relation: Relation, threads: int, only_upper: bool) 
     status = np.asarray(above.status).min(axis=0).ravel()
     if not whole.sampled(relation):
         known = [divergence_bounds(cell, np.ones(1), relation) for cell in whole.cells()]
-        ends = [
-            (0.0, most) if one is None else narrowed(one[0].item(), one[1].item(), most)
-            for one, most in zip(known, upper.tolist(), strict=True)
-        ]
-        lower, upper = np.array(ends).reshape(-1, 2).T
+        ends = [(0.0, np.inf) if one is None else (one[0].item(), one[1].item()) for one in known]
+        lower, upper = meet(*np.array(ends).reshape(-1, 2).T, upper)
         return Bounds(lower, upper, np.where(upper < np.inf, status_of(lower, upper), status).astype(np.uint8))
     if only_upper:
         return Bounds(np.zeros(upper.size), upper, status)
@@ -163,8 +160,7 @@ def _between(
                 whole = job.decompose(relation)
                 raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {whole!r} is not; use rdp")
             if least is not None:
-                ends = zip(least[0].tolist(), upper[mine].tolist(), strict=True)
-                lower[mine], upper[mine] = np.array([narrowed(*one) for one in ends]).reshape(-1, 2).T
+                lower[mine], upper[mine] = meet(least[0], upper[mine])
             known = status_of(lower[mine], upper[mine])
             status[mine] = np.where(upper[mine] < np.inf, Status.LOOSE if only_upper else known, Status.NOT_MET)
         else:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastacct.core.bounds import Status, narrowed, status_of
+from fastacct.core.bounds import Status, meet, status_of
 from fastacct.core.inputs import Cells
 from fastacct.readers.cell_job import ADD, BOTH, EPSILON, LOG_DELTA, REMOVE, THRESHOLD, Reading
 from fastacct.readers.contour import Contour, Index
@@ -105,8 +105,8 @@ class _Direction:
             tpr, fnr = self.enclose(e, curvature, best)
             tpr_lower = np.maximum(np.maximum(tpr, 1.0 - fnr - PAD), tpr_lower)
             fnr_upper = np.minimum(np.minimum(fnr, 1.0 - tpr + PAD), fnr_upper)
-            meet(tpr_lower, self.tpr_upper)
-            meet(self.fnr_lower, fnr_upper)
+            tpr_lower, self.tpr_upper = meet(tpr_lower, self.tpr_upper)
+            self.fnr_lower, fnr_upper = meet(self.fnr_lower, fnr_upper)
         known = status_of(best.tpr_lower, best.tpr_upper) == Status.TIGHT
         return Rates(tpr_lower, self.tpr_upper, self.fnr_lower, fnr_upper), known
 
@@ -201,12 +201,6 @@ class _Direction:
             left = left[np.where(c >= 0.0, low == -np.inf, high == np.inf)]
             step[left] = np.minimum(4.0 * step[left], 50.0)
         return tpr, fnr
-
-
-def meet(lower: Cells, upper: Cells) -> None:
-    """Intervals of one number each, in place; both ends of what excludes each other."""
-    for i in np.flatnonzero(lower > upper).tolist():
-        lower[i], upper[i] = narrowed(float(lower[i]), float(upper[i]))
 
 
 def _complement(x: Cells) -> Cells:
