@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial, reduce
 from typing import Final
 
 import numpy as np
 
-from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair, composed
+from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Loss, OutOfReachError, Pair
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
 from fastacct_ext import _densities
 
@@ -46,12 +45,15 @@ def _total(parts: Sequence[tuple[Loss, int]], is_upper: bool) -> Atoms:
     width = sum(count * (high - low) for (low, high), count in ends)
     if not 0.0 < width < math.inf:
         raise OutOfReachError("the losses of the releases on one sample have no common lattice")
-    spacing, both = width / _POINTS, partial(_both, is_upper=is_upper)
-    each = []
+    spacing, whole = width / _POINTS, None
     for source, count in parts:
         one = upper_measure(source, spacing, _TAIL) if is_upper else lower_measure(source, spacing, _TAIL).below
-        each.append(composed(one, count, both))
-    whole = reduce(both, each)
+        while count:
+            if count & 1:
+                whole = one if whole is None else _both(whole, one, is_upper)
+            count >>= 1
+            one = _both(one, one, is_upper) if count else one
+    assert whole is not None
     loss = whole.losses()
     error = 2.0 * ROUNDING * (abs(whole.origin) + whole.spacing * whole.mass.size)
     return Atoms(loss, np.full(loss.size, error), whole.mass, infinite=whole.infinite, slack=whole.slack)
