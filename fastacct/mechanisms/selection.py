@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import (
-    BILLION,
-    COUNT,
-    NONNEGATIVE,
-    POSITIVE,
-    UNIT,
-    Cells,
-    Domain,
-    Reals,
-    as_cells,
-    as_number,
-    unwrap,
-)
+from fastacct.core.inputs import BILLION, COUNT, NONNEGATIVE, POSITIVE, UNIT, Cells, Reals, as_cells, as_number, unwrap
 from fastacct.core.relations import ALL, SAMPLED, Relation
-from fastacct.core.rounding import multiplied_up
+from fastacct.core.rounding import float_above, multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
 from fastacct.losses.divergence import padded, square, unknown
 from fastacct.losses.loss import NOTHING, Pair, legendre
@@ -91,11 +79,7 @@ class Exponential(Mechanism, relations=ALL, tight=False):
         """How far the score of the outcome is below the best, in units of the sensitivity of a score: exact for given
         scores, for `outcomes` of any scores a bound; published: 2 log(N / beta) / epsilon (Dwork, Roth 2014, 3.11)."""
         rate = plain(self.epsilon) * (1.0 if monotone else 0.5)
-        if scores is None:
-            return _of_outcomes(rate, outcomes)
-        gaps = _gaps(scores, outcomes)
-        mass = _chances(rate, gaps)
-        return _of_scores(rate, gaps, mass / math.fsum(mass))
+        return _of_choice(rate, scores, outcomes, lambda chances: chances / math.fsum(chances))
 
 
 class PermuteAndFlip(Mechanism, tight=False):
@@ -116,10 +100,7 @@ class PermuteAndFlip(Mechanism, tight=False):
     def error_law(self, *, scores: Sequence[float] | None = None, outcomes: float | None = None) -> error.ErrorLaw:
         """As that of `Exponential`, which is never better (McKenna, Sheldon 2020, theorem 2)."""
         rate = plain(self.epsilon) * (1.0 if self.monotone else 0.5)
-        if scores is None:
-            return _of_outcomes(rate, outcomes)
-        gaps = _gaps(scores, outcomes)
-        return _of_scores(rate, gaps, _flipped(_chances(rate, gaps)))
+        return _of_choice(rate, scores, outcomes, _flipped)
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
@@ -136,19 +117,10 @@ class PermuteAndFlip(Mechanism, tight=False):
         >>> PermuteAndFlip.from_scale(2.0), PermuteAndFlip.from_scale(2.0, monotone=True)
         (PermuteAndFlip(epsilon=1.0), PermuteAndFlip(epsilon=0.5, monotone=True))
         """
-        if not isinstance(monotone, bool):
-            raise TypeError(f"monotone must be True or False, not {monotone!r}")
-        cells = as_cells("scale", scale, POSITIVE)
-        top = float(as_cells("sensitivity", sensitivity, POSITIVE))
-        with np.errstate(over="ignore"):
-            near = np.asarray((1.0 if monotone else 2.0) * top / cells)
-        # a float times a float, exactly: the quotient is the least float that is not below the true one
-        exact = Fraction(top) * (1 if monotone else 2)
-        low = [
-            bool(x < np.inf) and Fraction(float(x)) * Fraction(float(c)) < exact
-            for x, c in zip(near.flat, cells.flat, strict=True)
-        ]
-        return cls(unwrap(np.where(np.reshape(low, near.shape), np.nextafter(near, np.inf), near)), monotone)
+        cells, most = as_cells("scale", scale, POSITIVE), np.finfo(float).max
+        top = Fraction(as_number("sensitivity", sensitivity, POSITIVE)) * (1 if monotone is True else 2)
+        up = [float_above(one) if one <= most else math.inf for one in (top / Fraction(cell) for cell in cells.flat)]
+        return cls(unwrap(np.reshape(up, cells.shape)), monotone)
 
     def __repr__(self) -> str:
         more = ", monotone=True" if self.monotone else ""
@@ -201,13 +173,7 @@ class SparseVector(Mechanism, relations=ALL, tight=False):
         return AboveThreshold(self.epsilon) * self.answers
 
 
-_ABOVE: Final = Domain(0.0, 1.0)
 _HOLDOUT: Final = "Dwork, Feldman, Hardt, Pitassi, Reingold, Roth 2015"
-
-
-def _published(base: float, tau: float, missed: float, beta: float) -> float:
-    """The error that the theorem gives for a probability."""
-    return base + (1.0 - 8.0 * math.log(beta - missed)) * tau if beta > missed else math.inf
 
 
 class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
@@ -239,7 +205,7 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
         The statement as printed has no factor `budget`, and is false for more than one answer: the threshold's noise
         stays until it is crossed, so that somebody may ask until it is a high one.
         """
-        base, tau = as_number("threshold", threshold, _ABOVE), 0.5 * self.rate
+        base, tau = as_number("threshold", threshold, UNIT), 0.5 * self.rate
         if self.budget > tau * tau * self.size:
             raise ValueError(
                 f"the error of {self!r} is not known: the theorem needs budget <= (rate/2)^2 size = "
@@ -251,9 +217,11 @@ class Thresholdout(Mechanism, relations=("replace_one",), tight=False):
             beyond = self.budget * np.exp((1.0 - (t - base) / tau) / 8.0)
             return np.asarray(np.where(t < base + tau, 1.0, np.minimum(1.0, missed + beyond)))
 
+        def published(beta: float) -> float:
+            return base + (1.0 - 8.0 * math.log(beta - missed)) * tau if beta > missed else math.inf
+
         found = "error of an answer, against the population"
-        published = (lambda beta: _published(base, tau, missed, beta)) if self.budget == 1 else None
-        return error.ErrorLaw(math.nan, found, tail, published, False, _HOLDOUT)
+        return error.ErrorLaw(math.nan, found, tail, published if self.budget == 1 else None, False, _HOLDOUT)
 
     def decompose(self, relation: Relation) -> Process:
         # noise over the sensitivity 1/size to a replacement; what overflows is not infinite
@@ -300,19 +268,22 @@ _GAP = "score below the best, in units of its sensitivity"
 _NODES = 64
 
 
-def _gaps(scores: Sequence[float], outcomes: float | None) -> Cells:
-    if outcomes is not None:
-        raise TypeError("give either scores or outcomes, not both")
-    return error.as_scores(scores)
-
-
 def _chances(rate: float, gaps: Cells) -> Cells:
     """exp(-rate gap), 1 for the best also at an infinite rate."""
     with np.errstate(invalid="ignore"):
         return np.where(gaps > 0.0, np.exp(-rate * gaps), 1.0)
 
 
-def _of_scores(rate: float, gaps: Cells, mass: Cells) -> error.ErrorLaw:
+def _of_choice(
+    rate: float, scores: Sequence[float] | None, outcomes: float | None, masses: Callable[[Cells], Cells]
+) -> error.ErrorLaw:
+    """Of one of these scores, or of any of so many; `masses` makes probabilities of exp(-rate gap)."""
+    if scores is None:
+        return _of_outcomes(rate, outcomes)
+    if outcomes is not None:
+        raise TypeError("give either scores or outcomes, not both")
+    gaps = error.as_scores(scores)
+    mass = masses(_chances(rate, gaps))
     return error.from_table(gaps, mass, _GAP, lambda beta: math.log(gaps.size / beta) / rate if rate else math.inf)
 
 
