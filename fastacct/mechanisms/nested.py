@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,6 +30,16 @@ def as_plain_job(name: str, job: object) -> Process:
     return process
 
 
+def _of_any(name: str) -> Any:
+    """A property that says what the first mechanism of the jobs says that says anything, as why it has no samples."""
+
+    def said(made: Any) -> object:
+        jobs = getattr(made, "jobs", None) or (made.job,)
+        return next(filter(None, (getattr(one, name) for job in jobs for one, _ in job)), getattr(Mechanism, name))
+
+    return property(said)
+
+
 class Parallel(Mechanism, no_group="members may be in different parts; compose groups of the jobs"):
     """Jobs on disjoint parts of the data: a record is in one of them.
 
@@ -53,6 +63,7 @@ class Parallel(Mechanism, no_group="members may be in different parts; compose g
     """
 
     jobs: tuple[Process, ...]
+    is_local, no_sample = _of_any("is_local"), _of_any("no_sample")
 
     def __init__(self, *jobs: Mechanism | Process) -> None:
         if not jobs:
@@ -62,14 +73,6 @@ class Parallel(Mechanism, no_group="members may be in different parts; compose g
     @property
     def tight(self) -> bool:  # type: ignore[override]
         return all(job.tight for job in self.jobs)
-
-    @property
-    def is_local(self) -> bool:  # type: ignore[override]
-        return any(mechanism.is_local for job in self.jobs for mechanism, _ in job)
-
-    @property
-    def no_sample(self) -> str:  # type: ignore[override]
-        return next((one.no_sample for job in self.jobs for one, _ in job if one.no_sample), "")
 
     def decompose(self, relation: Relation) -> Process | None:
         return self.jobs[0] if len(set(self.jobs)) == 1 else None
@@ -112,37 +115,25 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
     [0.787, 0.766]
     """
 
-    job: Mechanism | Process
+    job: Process
+    is_local, no_sample = _of_any("is_local"), _of_any("no_sample")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "job", as_plain_job("job", self.job))
-        if not len(self.process):
+    def __init__(self, job: Mechanism | Process) -> None:
+        object.__setattr__(self, "job", as_plain_job("job", job))
+        if not len(self.job):
             raise ValueError("job needs at least one release")
 
     @property
-    def process(self) -> Process:
-        """The job."""
-        return self.job if isinstance(self.job, Process) else self.job * 1
-
-    @property
     def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
-        first, *others = [mechanism.relations for mechanism, _ in self.process]
+        first, *others = [mechanism.relations for mechanism, _ in self.job]
         return tuple(one for one in first if all(one in own for own in others))
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
-        return self.process.tight
-
-    @property
-    def is_local(self) -> bool:  # type: ignore[override]
-        return any(mechanism.is_local for mechanism, _ in self.process)
-
-    @property
-    def no_sample(self) -> str:  # type: ignore[override]
-        return next((one.no_sample for one, _ in self.process if one.no_sample), "")
+        return self.job.tight
 
     def losses(self, relation: Relation) -> Pair | None:
-        found = [(one.losses(relation), n) for one, n in next(self.process.decompose(relation).cells())]
+        found = [(one.losses(relation), n) for one, n in next(self.job.decompose(relation).cells())]
         some = [(pair, int(n)) for pair, n in found if pair is not None and not pair.is_nothing]
         if any(pair is None for pair, _ in found):
             return None
@@ -152,10 +143,10 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
         return self.divergence_given(orders, relation, None)
 
     def divergence_given(self, orders: Cells, relation: Relation, delta_of: DeltaOf | None) -> Cells:
-        return self.process.divergence(orders, relation, delta_of)
+        return self.job.divergence(orders, relation, delta_of)
 
     def pure_epsilon(self, relation: Relation) -> float:
-        return self.process.pure_epsilon(relation)
+        return self.job.pure_epsilon(relation)
 
     def __repr__(self) -> str:
         return f"Together({self.job!r})"
@@ -195,6 +186,7 @@ class RepeatedSelection(Mechanism, relations=ALL):
     base: Mechanism | Process
     mean: float
     eta: float | None = None
+    is_local, no_sample, no_group = _of_any("is_local"), _of_any("no_sample"), _of_any("no_group")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", as_plain_job("base", self.base))
@@ -217,18 +209,6 @@ class RepeatedSelection(Mechanism, relations=ALL):
     @property
     def tight(self) -> bool:  # type: ignore[override]
         return self._is_one_run and self.job.tight
-
-    @property
-    def is_local(self) -> bool:  # type: ignore[override]
-        return any(mechanism.is_local for mechanism, _ in self.job)
-
-    @property
-    def no_sample(self) -> str:  # type: ignore[override]
-        return next((one.no_sample for one, _ in self.job if one.no_sample), "")
-
-    @property
-    def no_group(self) -> str:  # type: ignore[override]
-        return next((one.no_group for one, _ in self.job if one.no_group), "")
 
     def decompose(self, relation: Relation) -> Process | None:
         return self.job if self._is_one_run else None
