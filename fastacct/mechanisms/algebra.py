@@ -17,18 +17,26 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, TINY, UNIT, Cells, Domain, Reals, as_number, unwrap
+from fastacct.core.inputs import TINY, UNIT, Cells, Reals, as_number, unwrap
 from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
 from fastacct.core.rounding import float_above
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
 from fastacct.losses.loss import NOTHING, OutOfReachError, Pair
-from fastacct.mechanisms.base import Count, Divergence, Refusals, SampledGaussian, parameter, plain, scaled
+from fastacct.mechanisms.base import (
+    AT_LEAST_ONE,
+    Count,
+    Divergence,
+    Refusals,
+    SampledGaussian,
+    parameter,
+    plain,
+    scaled,
+)
 from fastacct.mechanisms.process import DeltaOf, Process
 from fastacct.samplers.poisson import general_bound, sample, sampled_pure_epsilon
 
-__all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process", "noise_of"]
+__all__ = ["Grouped", "Mechanism", "PoissonSampled", "Process"]
 
-_SIZE: Final = Domain(1.0, MAX_STEPS, integer=True)
 _WHY: Final = ("no_group", "no_sample")
 _FACTS: Final = ("relations", "tight", "is_local", "is_gaussian", "has_groups", "group_powers", *_WHY)
 
@@ -180,7 +188,7 @@ class Mechanism(Refusals):
 
     def group(self, size: int) -> Mechanism:
         """The same mechanism, for `size` records that change together."""
-        whole = int(as_number("size", size, _SIZE))
+        whole = int(as_number("size", size, AT_LEAST_ONE))
         return self if whole == 1 else self.group_exactly(whole) or Grouped(self, whole)
 
     def poisson(self, sample_rate: Reals) -> Mechanism:
@@ -333,7 +341,7 @@ class Grouped(Mechanism):
     size: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", int(as_number("size", self.size, _SIZE)))
+        object.__setattr__(self, "size", int(as_number("size", self.size, AT_LEAST_ONE)))
         if self.mechanism.no_group:
             raise ValueError(f"group privacy is not implemented for {self.mechanism!r}: {self.mechanism.no_group}")
         if not self.mechanism.has_groups:
@@ -383,17 +391,7 @@ class Grouped(Mechanism):
         return SampledGaussian(noise if exact else np.asarray(np.nextafter(noise, 0.0)), inner.rate, exact)
 
     def group(self, size: int) -> Mechanism:
-        return self.mechanism.group(self.size * int(as_number("size", size, _SIZE)))
+        return self.mechanism.group(self.size * int(as_number("size", size, AT_LEAST_ONE)))
 
     def __repr__(self) -> str:
         return f"{self.mechanism!r}.group({self.size})"
-
-
-def noise_of(mechanism: Mechanism) -> Cells:
-    """The noise multiplier of a plain Gaussian, or a refusal."""
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"mechanism must be a mechanism, not {mechanism!r}")
-    one = mechanism.sampled_gaussian("remove") if mechanism.has_batches else None
-    if one is None:
-        raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {mechanism!r}")
-    return one.noise

@@ -6,16 +6,20 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field, replace
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape
+from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape, unwrap
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
 from fastacct.mechanisms.error import ErrorLaw
 
+if TYPE_CHECKING:
+    from fastacct.mechanisms.algebra import Mechanism
+
+AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
 WEIGHTS_OFF: Final = 1e-12
 """How far from 1 given probabilities may add up: rounding of the sum, no more."""
 Count = int | Cells
@@ -178,10 +182,9 @@ class Refusals(Value):
         """The distribution of a release's error, in units of one record's contribution; each mechanism has keywords."""
         raise ValueError(f"the error of {self!r} is not known: it depends on more than the mechanism says")
 
-    @property
-    def has_batches(self) -> bool:
-        """Whether batches of fixed or bounded size are known."""
-        return False
+    def plain_noise(self) -> Cells:
+        """The noise multiplier of plain Gaussian noise."""
+        raise ValueError(f"batches of fixed or bounded size are known for Gaussian noise only, not for {self!r}")
 
     def fixed_size(self, batch_size: Reals, records: Reals) -> Value:
         """On a batch of `batch_size` of the `records`, drawn without replacement: known for Gaussian noise only."""
@@ -198,3 +201,47 @@ class Refusals(Value):
     def shuffled(self, steps: Reals) -> Value:
         """In the batches of a random order of all records: known for Gaussian noise only."""
         raise ValueError(f"shuffled batches are known for Gaussian noise only, not for {self!r}")
+
+
+class OfGaussian(Value):
+    """What mechanisms share that are plain Gaussian noise on random batches."""
+
+    mechanism: Mechanism
+    made_by: ClassVar[str]
+    """The verb that makes one."""
+    ordered: ClassVar[tuple[str, str] | None] = None
+    """A parameter, and the one that it must not exceed."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Refusals):
+            raise TypeError(f"mechanism must be a mechanism, not {self.mechanism!r}")
+        self.mechanism.plain_noise()  # refuses what is not plain Gaussian noise
+        super().__post_init__()
+        if self.ordered is not None:
+            one, most = np.broadcast_arrays(*(getattr(self, name) for name in self.ordered))
+            if (one > most).any():
+                (name, limit), first = self.ordered, np.argmax(one > most)
+                raise ValueError(f"{name} = {float(one.flat[first])!r} exceeds {limit} = {float(most.flat[first])!r}")
+
+    @property
+    def noise(self) -> Cells:
+        """Noise multiplier of the mechanism on all records."""
+        return self.mechanism.plain_noise()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the noise hides all, or no record is drawn."""
+        return self.noise == math.inf or 0.0 in (getattr(self, one.name) for one in fields_of(type(self)))
+
+    def moved_by(self, far: Cells) -> Mechanism:
+        """The mechanism, where a record that takes the places of others moves the sum so far."""
+        noise = self.noise / far
+        changed: dict[str, Any] = {"noise_multiplier": unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))}
+        return replace(self.mechanism, **changed)
+
+    def pure_epsilon(self, relation: Relation) -> float:
+        return 0.0 if self.is_nothing else math.inf
+
+    def __repr__(self) -> str:
+        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields_of(type(self))[1:])
+        return f"{self.mechanism!r}.{self.made_by}({', '.join(shown)})"

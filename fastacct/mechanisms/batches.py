@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,26 +13,16 @@ from fastacct.core.rounding import rate_of_batch
 from fastacct.losses.divergence import mean_of, of_sampled_gaussian
 from fastacct.losses.loss import NOTHING, Bracket, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.mechanisms.algebra import Mechanism, Process, noise_of
-from fastacct.mechanisms.base import parameter, plain
-from fastacct.samplers.draws import MOST, binomial, hypergeometric, swapped
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import AT_LEAST_ONE, OfGaussian, parameter, plain
+from fastacct.samplers.draws import LEAST, MOST, binomial, hypergeometric, swapped
 from fastacct.samplers.fixed_size import replaced, replaced_divergence
 from fastacct.samplers.truncated import Truncation, kept_at_most, truncation
 
 _BATCH: Final = Domain(0.0, MAX_STEPS, integer=True)
-_AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
-_LEAST: Final = 1e-150
-"""Noise multipliers above which squares are numbers; less is none."""
 _RATE: Final = np.frompyfunc(rate_of_batch, 2, 1)
 _NO_GROUP: Final = "its members compete for the places of one batch"
 _NO_SAMPLE: Final = "how many records a sample leaves to draw the batch from is random"
-
-
-def _moved_by(mechanism: Mechanism, far: Cells) -> Mechanism:
-    """The mechanism, where a record that takes the places of others moves the sum so far."""
-    noise = noise_of(mechanism) / far
-    changed: dict[str, Any] = {"noise_multiplier": unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))}
-    return replace(mechanism, **changed)
 
 
 def _from_above(pair: Pair) -> Pair:
@@ -47,7 +36,7 @@ def _keeps_its_place(relation: Relation) -> bool:
     return relation in ("replace_one", "zero_out")
 
 
-class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SAMPLE):
+class FixedSizeBatch(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SAMPLE):
     """Gaussian noise on a batch of `batch_size` records, drawn without replacement; made by `.fixed_size(...)`.
 
     **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  Adding or removing a record:
@@ -69,18 +58,9 @@ class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SA
     (1.828, 2.199)
     """
 
-    mechanism: Mechanism
+    made_by, ordered = "fixed_size", ("batch_size", "records")
     batch_size: Reals = parameter(_BATCH, about="At most `records`.")
-    records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
-
-    def __post_init__(self) -> None:
-        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
-        super().__post_init__()
-        batch, records = np.broadcast_arrays(np.asarray(self.batch_size), np.asarray(self.records))
-        if (batch > records).any():
-            first = np.argmax(batch > records)
-            one, whole = (float(x.flat[first]) for x in (batch, records))
-            raise ValueError(f"batch_size = {one!r} exceeds records = {whole!r}")
+    records: Reals = parameter(AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
@@ -99,13 +79,13 @@ class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SA
         return self.unsampled().poisson(self.sample_rate) * 1
 
     def unsampled(self) -> Mechanism:
-        return _moved_by(self.mechanism, np.asarray(2.0))
+        return self.moved_by(np.asarray(2.0))
 
     def losses(self, relation: Relation) -> Pair:
-        noise, rate = float(noise_of(self.mechanism)), plain(self.sample_rate)
-        if rate == 0.0 or noise == math.inf:
+        noise, rate = float(self.noise), plain(self.sample_rate)
+        if self.is_nothing:
             return NOTHING
-        if rate == 1.0 or noise < _LEAST:
+        if rate == 1.0 or noise < LEAST:
             whole = MixturePair(Mixture(min(noise, MOST), ((1.0, sensitivity(relation)),)))
             return whole if noise <= MOST else _from_above(whole)
         if noise > MOST:
@@ -114,30 +94,23 @@ class FixedSizeBatch(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SA
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
         """Of a group: how many of it are in the batch is hypergeometric."""
-        batch, records, noise = int(plain(self.batch_size)), int(plain(self.records)), float(noise_of(self.mechanism))
-        if batch == 0 or noise == math.inf:
+        batch, records, noise = int(plain(self.batch_size)), int(plain(self.records)), float(self.noise)
+        if self.is_nothing:
             return NOTHING
-        if not _LEAST < noise < MOST or size + batch > records:
+        if not LEAST < noise < MOST or size + batch > records:
             few = min(size, batch) * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
             return _from_above(MixturePair(Mixture(min(noise, MOST), ((1.0, few),))))
         return swapped(noise, hypergeometric(size, batch, records), relation)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        noise, rate = float(noise_of(self.mechanism)), plain(self.sample_rate)
+        noise, rate = float(self.noise), plain(self.sample_rate)
         if not 0.0 < rate < 1.0 or noise in (0.0, math.inf):
             return super().divergence(orders, relation)
         removed = of_sampled_gaussian(np.asarray(0.5 * noise), np.asarray(rate), orders)
         return replaced_divergence(noise, rate, orders, removed) if _keeps_its_place(relation) else removed
 
-    def pure_epsilon(self, relation: Relation) -> float:
-        is_nothing = noise_of(self.mechanism) == math.inf or self.batch_size == 0.0
-        return 0.0 if is_nothing else math.inf
 
-    def __repr__(self) -> str:
-        return f"{self.mechanism!r}.fixed_size(batch_size={self.batch_size!r}, records={self.records!r})"
-
-
-class WithReplacement(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SAMPLE):
+class WithReplacement(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_sample=_NO_SAMPLE):
     """Gaussian noise on `draws` independent draws from the records, uniform each; made by `.with_replacement(...)`.
 
     **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  A record contributes as
@@ -154,13 +127,9 @@ class WithReplacement(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_S
     [1.882, 4.631]
     """
 
-    mechanism: Mechanism
+    made_by = "with_replacement"
     draws: Reals = parameter(_BATCH, about="Of a batch.")
-    records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
-
-    def __post_init__(self) -> None:
-        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
-        super().__post_init__()
+    records: Reals = parameter(AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
@@ -168,29 +137,23 @@ class WithReplacement(Mechanism, relations=ALL, has_groups=True, no_sample=_NO_S
         return bool(np.all(np.asarray(self.records) > 1.0))
 
     def unsampled(self) -> Mechanism:
-        return _moved_by(self.mechanism, 2.0 * np.maximum(np.asarray(self.draws), 1.0))
+        return self.moved_by(2.0 * np.maximum(np.asarray(self.draws), 1.0))
 
     def losses(self, relation: Relation) -> Pair:
         return self.sample_losses(1.0, 1, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair:
         """Of a group: how many draws are of it is binomial."""
-        draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(noise_of(self.mechanism))
-        if draws == 0 or noise == math.inf:
+        draws, records, noise = int(plain(self.draws)), int(plain(self.records)), float(self.noise)
+        if self.is_nothing:
             return NOTHING
-        if not _LEAST < noise < MOST or size >= records:
+        if not LEAST < noise < MOST or size >= records:
             far = draws * sensitivity(relation if _keeps_its_place(relation) else "replace_one")
             return _from_above(MixturePair(Mixture(min(noise, MOST), ((1.0, far),))))
         return swapped(noise, binomial(draws, float(size), records), relation)
 
-    def pure_epsilon(self, relation: Relation) -> float:
-        return 0.0 if noise_of(self.mechanism) == math.inf or self.draws == 0.0 else math.inf
 
-    def __repr__(self) -> str:
-        return f"{self.mechanism!r}.with_replacement(draws={self.draws!r}, records={self.records!r})"
-
-
-class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+class TruncatedPoisson(OfGaussian, Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
     """Gaussian noise on a Poisson batch of which at most `at_most` are kept; made by `.poisson(q, at_most=...)`.
 
     **Guarantee.** `records` is public, and of two neighbouring data sets the larger size.  From above it is revealed
@@ -207,14 +170,10 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
     ['5.25e-06', '2.67e-06']
     """
 
-    mechanism: Mechanism
+    made_by = "poisson"
     sample_rate: Reals = parameter(UNIT, about="Probability that a record is drawn.")
-    at_most: Reals = parameter(_AT_LEAST_ONE, about="So many of those drawn are kept.")
-    records: Reals = parameter(_AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
-
-    def __post_init__(self) -> None:
-        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
-        super().__post_init__()
+    at_most: Reals = parameter(AT_LEAST_ONE, about="So many of those drawn are kept.")
+    records: Reals = parameter(AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
 
     def decompose(self, relation: Relation) -> Process | None:
         """A Poisson sample, where there are not more records than may be kept."""
@@ -223,20 +182,17 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
         return None
 
     def unsampled(self) -> Mechanism:
-        return _moved_by(self.mechanism, np.asarray(2.0))
-
-    def _is_nothing(self) -> bool:
-        return self.sample_rate == 0.0 or noise_of(self.mechanism) == math.inf
+        return self.moved_by(np.asarray(2.0))
 
     def _truncation(self) -> Truncation | None:
         at_most, records = int(plain(self.at_most)), int(plain(self.records))
         return truncation(plain(self.sample_rate), at_most, records) if at_most < records else None
 
     def losses(self, relation: Relation) -> Pair | None:
-        noise = float(noise_of(self.mechanism))
-        if self._is_nothing():
+        noise = float(self.noise)
+        if self.is_nothing:
             return NOTHING
-        if noise < _LEAST or (given := self._truncation()) is None:
+        if noise < LEAST or (given := self._truncation()) is None:
             return self.mechanism.poisson(self.sample_rate).losses(relation)
         if noise > MOST:
             return _from_above(kept_at_most(MOST, plain(self.sample_rate), given, relation))
@@ -246,16 +202,9 @@ class TruncatedPoisson(Mechanism, relations=ALL, no_group=_NO_GROUP, no_sample=_
         """One of two releases is made, in sight of everyone: exponentials of (alpha - 1) D have their mean."""
         poisson = self.mechanism.poisson(self.sample_rate)
         whole = poisson.divergence(orders, relation)
-        if self._is_nothing() or noise_of(self.mechanism) == 0.0 or (given := self._truncation()) is None:
+        if self.is_nothing or self.noise == 0.0 or (given := self._truncation()) is None:
             return whole
-        swap = of_sampled_gaussian(0.5 * noise_of(self.mechanism), np.asarray(given.replaced), orders)
+        swap = of_sampled_gaussian(0.5 * self.noise, np.asarray(given.replaced), orders)
         if _keeps_its_place(relation):
-            swap = replaced_divergence(float(noise_of(self.mechanism)), given.replaced, orders, swap)
+            swap = replaced_divergence(float(self.noise), given.replaced, orders, swap)
         return mean_of(orders, ((given.rest, whole), (given.tau, swap)))
-
-    def pure_epsilon(self, relation: Relation) -> float:
-        return 0.0 if self._is_nothing() else math.inf
-
-    def __repr__(self) -> str:
-        kept = f"at_most={self.at_most!r}, records={self.records!r}"
-        return f"{self.mechanism!r}.poisson(sample_rate={self.sample_rate!r}, {kept})"

@@ -8,22 +8,20 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals
+from fastacct.core.inputs import Cells, Reals
 from fastacct.core.relations import SAMPLED, Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
-from fastacct.mechanisms.algebra import Mechanism, Process, noise_of
-from fastacct.mechanisms.base import Count, parameter, plain
+from fastacct.mechanisms.algebra import Mechanism, Process
+from fastacct.mechanisms.base import AT_LEAST_ONE, Count, OfGaussian, parameter, plain
 from fastacct.samplers import allocation, shuffled
-from fastacct.samplers.draws import MOST
+from fastacct.samplers.draws import LEAST, MOST
 
-_AT_LEAST_ONE: Final = Domain(1.0, MAX_STEPS, integer=True)
-_LEAST: Final = 1e-150
 _NO_GROUP: Final = "its members may share a step or not"
 _NO_SAMPLE: Final = "its records are drawn already"
 
 
-class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+class RandomAllocation(OfGaussian, Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
     """Gaussian noise in each of the steps of an epoch, where a record takes part in one of them, drawn uniformly and
     independently of other records ("balls and bins"); made by `.allocation(steps=...)`.
 
@@ -44,19 +42,10 @@ class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_samp
     2.124515
     """
 
-    mechanism: Mechanism
-    steps: Reals = parameter(_AT_LEAST_ONE, about="Of an epoch.")
-    epochs: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="In which records keep their steps.")
-    selected: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="So many of the steps, at most all of them.")
-
-    def __post_init__(self) -> None:
-        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
-        super().__post_init__()
-        selected, steps = np.broadcast_arrays(np.asarray(self.selected), np.asarray(self.steps))
-        if (selected > steps).any():
-            first = np.argmax(selected > steps)
-            one, whole = (float(x.flat[first]) for x in (selected, steps))
-            raise ValueError(f"selected = {one!r} exceeds steps = {whole!r}")
+    made_by, ordered = "allocation", ("selected", "steps")
+    steps: Reals = parameter(AT_LEAST_ONE, about="Of an epoch.")
+    epochs: Reals = parameter(AT_LEAST_ONE, default=1.0, about="In which records keep their steps.")
+    selected: Reals = parameter(AT_LEAST_ONE, default=1.0, about="So many of the steps, at most all of them.")
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
@@ -79,25 +68,22 @@ class RandomAllocation(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_samp
         return _together(self.mechanism, self.epochs)
 
     def losses(self, relation: Relation) -> Pair | None:
-        noise, steps = float(noise_of(self.unsampled())), int(plain(self.steps))
+        noise, steps = float(self.unsampled().plain_noise()), int(plain(self.steps))
         if plain(self.selected) != 1.0:
             return None
         if noise == math.inf:
             return NOTHING
-        if steps == 1 or noise < _LEAST:
+        if steps == 1 or noise < LEAST:
             return self.unsampled().losses(relation)
         return allocation.allocated(noise, steps)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
-        noise, steps = float(noise_of(self.unsampled())), int(plain(self.steps))
+        noise, steps = float(self.unsampled().plain_noise()), int(plain(self.steps))
         if noise in (0.0, math.inf):
             return self.unsampled().divergence(orders, relation)
         if (whole := self.decompose(relation)) is not None:
             return whole.divergence(orders, relation)
         return allocation.divergence(noise, steps, orders, relation)
-
-    def pure_epsilon(self, relation: Relation) -> float:
-        return 0.0 if noise_of(self.mechanism) == math.inf else math.inf
 
     def __repr__(self) -> str:
         selected = f", selected={self.selected!r}" if np.any(np.asarray(self.selected) != 1.0) else ""
@@ -117,7 +103,7 @@ def _kept(epochs: Reals) -> str:
     return f", epochs={epochs!r}, bins='persistent'" if np.any(np.asarray(epochs) != 1.0) else ""
 
 
-class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
+class Shuffled(OfGaussian, Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GROUP, no_sample=_NO_SAMPLE):
     """Gaussian noise on the batches of one random order of all records, each in one of the `steps` of an epoch; made by
     `.shuffled(steps=...)`.
 
@@ -137,13 +123,9 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
     (4.681, 4.887)
     """
 
-    mechanism: Mechanism
-    steps: Reals = parameter(_AT_LEAST_ONE, about="Of an epoch.")
-    epochs: Reals = parameter(_AT_LEAST_ONE, default=1.0, about="In which the order of the records is the same.")
-
-    def __post_init__(self) -> None:
-        noise_of(self.mechanism)  # refuses what is not a plain Gaussian
-        super().__post_init__()
+    made_by = "shuffled"
+    steps: Reals = parameter(AT_LEAST_ONE, about="Of an epoch.")
+    epochs: Reals = parameter(AT_LEAST_ONE, default=1.0, about="In which the order of the records is the same.")
 
     def decompose(self, relation: Relation) -> Process | None:
         """The mechanism itself, where an epoch has one step."""
@@ -153,8 +135,8 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
         return _together(self.mechanism, self.epochs)
 
     def losses(self, relation: Relation) -> Pair | None:
-        whole, noise = self.unsampled().losses(relation), float(noise_of(self.unsampled()))
-        if whole is None or whole.is_nothing or noise < _LEAST:
+        whole, noise = self.unsampled().losses(relation), float(self.unsampled().plain_noise())
+        if whole is None or whole.is_nothing or noise < LEAST:
             return whole
         if noise > MOST:
             return Apart(MixturePair(Mixture(MOST, ((1.0, sensitivity(relation)),))), NOTHING)
@@ -163,9 +145,6 @@ class Shuffled(Mechanism, relations=("zero_out", "replace_one"), no_group=_NO_GR
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         return self.unsampled().divergence(orders, relation)
-
-    def pure_epsilon(self, relation: Relation) -> float:
-        return self.unsampled().pure_epsilon(relation)
 
     def __repr__(self) -> str:
         return f"{self.mechanism!r}.shuffled(steps={self.steps!r}{_kept(self.epochs)})"

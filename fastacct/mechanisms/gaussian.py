@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Domain, Reals, as_cells, as_choice, as_number, unwrap
+from fastacct.core.inputs import COUNT, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells, as_choice, as_number, unwrap
 from fastacct.core.relations import ALL, Relation, sensitivity
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.loss import NOTHING, Pair
@@ -48,9 +48,8 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
         """All of them: the pair of a sample under replace-one is known, too."""
         return ALL
 
-    @property
-    def has_batches(self) -> bool:
-        return True
+    def plain_noise(self) -> Cells:
+        return np.asarray(self.noise_multiplier)
 
     def losses(self, relation: Relation) -> Pair:
         return self.sample_losses(1.0, 1, relation)

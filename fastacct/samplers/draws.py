@@ -35,6 +35,8 @@ from fastacct.samplers.fixed_size import replaced_divergence
 
 MAX_COMPONENTS: Final = 65
 """Of each side of a Gaussian mixture."""
+LEAST: Final = 1e-150
+"""Noise multipliers above which squares are numbers; less is none."""
 MOST: Final = 1e100
 """A noise multiplier as which more counts, from above: squares of more are no numbers."""
 _SMALLEST: Final = 1e-290
