@@ -5,14 +5,17 @@ docs/algorithms/compiled.md says what is assumed, and what the errors are.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.losses.loss import ROUNDING
 from fastacct.losses.pieces import PANEL, Lost, Pieces, Table
-from fastacct.mechanisms.compiled.table import Densities, at_nodes, cut_evenly, locked
+from fastacct.mechanisms.compiled.table import at_nodes, cut_evenly, locked
+
+if TYPE_CHECKING:
+    from fastacct.mechanisms.compiled.mechanism import Compiled
 
 _PANELS: Final = 1024
 _MISSED: Final = 1e-11
@@ -32,7 +35,7 @@ def _log_sums(rows: Cells) -> Cells:
         return np.asarray(most + np.log(np.exp(rows - most[:, None]).sum(axis=1)))
 
 
-def pieces_at(made: Densities) -> Pieces | None:
+def pieces_at(made: Compiled) -> Pieces | None:
     """Points and slices in direction remove.
 
     None where there is mass outside the domain, a loss without bound in it, or something narrower than a panel.

@@ -8,13 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket
+
+if TYPE_CHECKING:
+    from fastacct.mechanisms.compiled.mechanism import Compiled
 
 UNRESOLVED: Final = 1e-7
 """Largest share of the mass that two quadrature rules may disagree about."""
@@ -71,24 +74,7 @@ def rule(*sizes: int) -> tuple[Cells, Cells]:
     return locked(points), locked(weights)
 
 
-class Densities(Protocol):
-    """What is asked of a compiled mechanism here."""
-
-    @property
-    def domain(self) -> tuple[float, float]: ...
-    @property
-    def breakpoints(self) -> tuple[float, ...]: ...
-    @property
-    def panels(self) -> int: ...
-    @property
-    def table(self) -> Table: ...
-    @property
-    def largest_loss(self) -> tuple[tuple[float, float], tuple[float, float]]: ...
-    def evaluate(self, x: Cells, /) -> tuple[Cells, Cells, Cells]: ...
-    def rounding(self, log_p: Cells, log_q: Cells, loss: Cells, /) -> Cells: ...
-
-
-def at_nodes(made: Densities, edges: Cells, *sizes: int) -> tuple[Cells, Cells, Cells, Cells, Cells]:
+def at_nodes(made: Compiled, edges: Cells, *sizes: int) -> tuple[Cells, Cells, Cells, Cells, Cells]:
     """Nodes of Gauss's rules, log-densities, loss and logarithms of the weights: panels x points."""
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * (edges[1:] - edges[:-1])
     points, weights = rule(*sizes)
@@ -96,7 +82,7 @@ def at_nodes(made: Densities, edges: Cells, *sizes: int) -> tuple[Cells, Cells, 
     return x, *made.evaluate(x), np.log(half)[:, None] + np.log(weights)
 
 
-def table_of(made: Densities) -> Table:
+def table_of(made: Compiled) -> Table:
     """Panels of the whole domain; refused where they are not resolved or a density does not integrate to 1."""
     table = _panels(made, _edges(made))
     for name, mass, error in (("log_density_p", table.p, table.p_error), ("log_density_q", table.q, table.q_error)):
@@ -111,7 +97,7 @@ def table_of(made: Densities) -> Table:
     return table
 
 
-def _panels(made: Densities, edges: Cells) -> Table:
+def _panels(made: Compiled, edges: Cells) -> Table:
     """Panels between increasing edges, each integrated by two rules."""
     half, (x, log_p, log_q, loss, log_size) = 0.5 * (edges[1:] - edges[:-1]), at_nodes(made, edges, 6, 10)
     for name, values in (("log_density_p", log_p), ("log_density_q", log_q)):
@@ -148,7 +134,7 @@ def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
     return np.asarray(10.0 * off + mass * (ROUNDING * (64.0 + 4.0 * size)) + SUBNORMAL)
 
 
-def _edges(made: Densities) -> Cells:
+def _edges(made: Compiled) -> Cells:
     """Panels, ever shorter towards the ends of the domain and the breakpoints: a density may vanish there."""
     low, high = made.domain
     if math.isinf(low) or math.isinf(high):
@@ -172,7 +158,7 @@ def cut_evenly(low: float, high: float, breakpoints: Iterable[float], panels: in
     return np.concatenate([*pieces, [high]])
 
 
-def _reach(made: Densities, low: float, high: float) -> tuple[float, float]:
+def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:
     """Where a density is above exp(-720) of its largest value."""
     size = np.concatenate([[0.0], np.geomspace(1e-6, _WIDEST, 4000)])
     centre = low if math.isfinite(low) else high if math.isfinite(high) else 0.0
@@ -210,7 +196,7 @@ def losses_of(table: Table) -> Bracket:
     return Bracket(upper, Atoms(locked(mean - off), locked(pad * np.abs(mean)), below))
 
 
-def largest_outside(made: Densities, bound: tuple[float, float]) -> tuple[float, float]:
+def largest_outside(made: Compiled, bound: tuple[float, float]) -> tuple[float, float]:
     """Largest losses of both directions, known in the domain, where it cuts tails off: inf if they grow there.
 
     A finite end counts as a cut too if the densities are small at it: it may be the caller's.
