@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -80,15 +81,9 @@ class ErrorLaw(Record):
 
     def scaled(self, by: float) -> ErrorLaw:
         """The distribution of the error multiplied by a positive number."""
-        tail, published = self.tail_of, self.published
-        return ErrorLaw(
-            unwrap(np.asarray(self.mean_square) * (by * by)),
-            self.of,
-            lambda t: tail(t / by),
-            None if published is None else lambda beta: by * published(beta),
-            self.is_exact,
-            self.source,
-        )
+        square, published = unwrap(np.asarray(self.mean_square) * (by * by)), self.published
+        moved = None if published is None else lambda beta: by * published(beta)
+        return replace(self, mean_square=square, tail_of=lambda t: self.tail_of(t / by), published=moved)
 
 
 def as_dimension(dimension: float) -> int:
@@ -96,40 +91,38 @@ def as_dimension(dimension: float) -> int:
     return int(as_number("dimension", dimension, COUNT))
 
 
-def of_largest(tail: Cells, dimension: int) -> Cells:
-    """Probability that the largest of independent errors is in a tail: 1 - (1 - tail)^d."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.expm1(dimension * np.log1p(-np.minimum(tail, 1.0))))
-
-
 def additive(
-    variance: float,
+    variance: float | Floats,
     tail: Callable[[Cells], Cells],
-    dimension: int,
+    dimension: float,
     published: Callable[[float], float] | None = None,
     source: str = "",
 ) -> ErrorLaw:
     """Independent noise on each of `dimension` coordinates, `tail` the distribution of one."""
-    what = "largest absolute error of a coordinate" if dimension > 1 else "absolute error"
-    return ErrorLaw(dimension * variance, what, lambda t: of_largest(tail(t), dimension), published, source=source)
+    d = as_dimension(dimension)
+
+    def of_largest(t: Cells) -> Cells:  # 1 - (1 - tail)^d
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.expm1(d * np.log1p(-np.minimum(tail(t), 1.0))))
+
+    what = "largest absolute error of a coordinate" if d > 1 else "absolute error"
+    return ErrorLaw(d * variance, what, of_largest, published, source=source)
 
 
 _erfc: Final = np.vectorize(math.erfc, otypes=[np.float64])
 
 
-def gaussian(deviation: float, dimension: int = 1, terms: Reals = 1) -> ErrorLaw:
+def gaussian(deviation: float, dimension: float = 1, terms: Reals = 1) -> ErrorLaw:
     """Gaussian noise with a standard deviation on each coordinate, or sums of so many independent terms of it."""
     count = np.asarray(terms, dtype=np.float64)
     total = deviation * np.sqrt(count)
 
     def tail(t: Cells) -> Cells:
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = _erfc(np.where(total > 0.0, t / total * math.sqrt(0.5), np.inf))
-        return of_largest(found, dimension)
+            return np.asarray(_erfc(np.where(total > 0.0, t / total * math.sqrt(0.5), np.inf)))
 
-    what = "largest absolute error of a coordinate" if dimension > 1 else "absolute error"
     with np.errstate(over="ignore"):
-        return ErrorLaw(unwrap(np.float64(deviation) ** 2 * dimension * count), what, tail)
+        return additive(unwrap(np.float64(deviation) ** 2 * count), tail, dimension)
 
 
 def sum_of_laplace(scale: float, terms: NDArray[np.int64]) -> ErrorLaw:

@@ -111,7 +111,7 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
 
     def error_law(self, *, dimension: float = 1) -> error.ErrorLaw:
         """Independent noise on each coordinate."""
-        return error.gaussian(plain(self.noise_multiplier), error.as_dimension(dimension))
+        return error.gaussian(plain(self.noise_multiplier), dimension)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if self.noise_multiplier == math.inf else math.inf

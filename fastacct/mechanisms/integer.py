@@ -65,11 +65,8 @@ class DiscreteLaplace(Mechanism, relations=ALL, group_powers={"sensitivity": 1})
         """Independent noise on each coordinate."""
         step = 1.0 / plain(self.scale)
         rest, lost = math.exp(-step), -math.expm1(-step)
-        return error.additive(
-            2.0 * rest / lost**2,
-            lambda t: 2.0 / (1.0 + rest) * np.exp(-step * (np.floor(t) + 1.0)),
-            error.as_dimension(dimension),
-        )
+        variance = 2.0 * rest / lost**2
+        return error.additive(variance, lambda t: 2.0 / (1.0 + rest) * np.exp(-step * (np.floor(t) + 1.0)), dimension)
 
 
 class DiscreteGaussian(Mechanism, relations=ALL, group_powers={"sensitivity": 1}):
@@ -180,9 +177,7 @@ def _of_weights(mass: Cells, dimension: float) -> error.ErrorLaw:
     above = np.append(2.0 * np.cumsum(mass[:0:-1])[::-1], 0.0)
     variance = 2.0 * math.fsum(mass * np.arange(mass.size) ** 2.0)
     last = above.size - 1
-    return error.additive(
-        variance, lambda t: above[np.minimum(np.floor(t), last).astype(np.intp)], error.as_dimension(dimension)
-    )
+    return error.additive(variance, lambda t: above[np.minimum(np.floor(t), last).astype(np.intp)], dimension)
 
 
 @lru_cache(maxsize=256)

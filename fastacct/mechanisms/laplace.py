@@ -158,7 +158,7 @@ class Staircase(Mechanism, relations=ALL, tight=False):
             return np.asarray(2.0 * height * np.exp(-epsilon * step) * (inside + beyond))
 
         variance = 2.0 * height * (high + rest * low) / 3.0
-        return error.additive(variance, tail, error.as_dimension(dimension), source="Geng, Viswanath 2014")
+        return error.additive(variance, tail, dimension, source="Geng, Viswanath 2014")
 
     def decompose(self, relation: Relation) -> Process:
         return PureDP(self.epsilon) * 1
@@ -209,7 +209,7 @@ class TruncatedLaplace(Mechanism, relations=ALL, group_powers={"noise_multiplier
             left = np.maximum(bound - t, 0.0) / b
             return np.asarray(np.where(left > 0.0, -np.expm1(-left) * np.exp(-np.minimum(t, bound) / b) / whole, 0.0))
 
-        return error.additive(variance, tail, error.as_dimension(dimension))
+        return error.additive(variance, tail, dimension)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         if self.bound == math.inf:
