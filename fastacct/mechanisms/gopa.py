@@ -147,37 +147,32 @@ def _mu_of(own: float, shared: float, parties: int, bad: tuple[int, ...], edges:
     return math.sqrt(min(square * (1.0 + 1e-14 * n), 1.0 / own))
 
 
-def _plain(one: Any) -> Any:
-    """NumPy's whole numbers as Python's."""
-    return int(one) if isinstance(one, np.integer) else one
-
-
-def is_scalar(one: object) -> bool:
-    """Whether an array has no axis, so that it cannot be iterated."""
-    return isinstance(one, np.ndarray) and one.ndim == 0
+def _listed(given: object) -> tuple[Any, ...] | None:
+    """What a sequence consists of, NumPy's whole numbers as Python's; None for what is no sequence."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
+        return None
+    return tuple(int(one) if isinstance(one, np.integer) else one for one in given)
 
 
 def as_coalition(colluding: object, parties: int) -> int | tuple[int, ...]:
     """How many collude, or which, in order."""
-    if isinstance(colluding, Iterable) and not isinstance(colluding, str | bytes) and not is_scalar(colluding):
-        who = tuple(_plain(one) for one in colluding)
-        for k, one in enumerate(who):
-            if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one < parties:
-                raise ValueError(f"colluding[{k}] = {one!r} must be a party: a whole number in [0, {parties - 1}]")
-        if len(set(who)) == parties:
-            raise ValueError("colluding names all parties: nobody is left to protect")
-        return tuple(sorted(set(who)))
-    allowed = Domain(0.0, parties - 1.0, integer=True)
-    return int(as_number("colluding", colluding, allowed))
+    who = _listed(colluding)
+    if who is None:
+        return int(as_number("colluding", colluding, Domain(0.0, parties - 1.0, integer=True)))
+    for k, one in enumerate(who):
+        if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one < parties:
+            raise ValueError(f"colluding[{k}] = {one!r} must be a party: a whole number in [0, {parties - 1}]")
+    if len(set(who)) == parties:
+        raise ValueError("colluding names all parties: nobody is left to protect")
+    return tuple(sorted(set(who)))
 
 
 def _edges(edges: object, parties: int) -> tuple[tuple[int, int], ...]:
-    if isinstance(edges, str | bytes) or not isinstance(edges, Iterable) or is_scalar(edges):
+    if (given := _listed(edges)) is None:
         raise TypeError(f"edges must be a sequence of (int, int), not {edges!r}")
     found = set()
-    for k, edge in enumerate(edges):
-        is_pair = isinstance(edge, Iterable) and not isinstance(edge, str) and not is_scalar(edge)
-        pair = tuple(map(_plain, edge)) if is_pair else ()
+    for k, edge in enumerate(given):
+        pair = _listed(edge) or ()
         if len(pair) != 2 or not all(isinstance(x, int) and not isinstance(x, bool) for x in pair):
             raise TypeError(f"edges[{k}] must be (int, int), not {edge!r}")
         if not all(0 <= x < parties for x in pair) or pair[0] == pair[1]:

@@ -23,8 +23,6 @@ from fastacct.mechanisms.guarantee import PureDP, RDPCurve
 _ROUNDS: Final = (
     "Visits of the observer; of a coalition in all so many times its size, at the last of which the walk stops."
 )
-
-
 _MOST_OF_SUM: Final = 1000
 
 
@@ -96,17 +94,12 @@ class RandomWalk(Mechanism, relations=ALL, tight=False):
 
     def _hidden_by(self) -> Reals:
         """Standard deviation of what a contribution on the ring hides behind."""
-        if self.noise == "once" or (self.colluding and isinstance(self.colluding, int)):
+        is_alone = self.noise == "once" or (self.colluding and isinstance(self.colluding, int))
+        if (shortest := 1 if is_alone else min(self._ways)) == 1:
             return self.noise_multiplier
-        shortest = min(self._ways)
-        if shortest == 1:
-            return self.noise_multiplier
-        noise = np.asarray(self.noise_multiplier, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            hidden = noise * (math.sqrt(shortest) * (1.0 - 1e-15))
-        return np.where(
-            np.isinf(noise), noise, np.minimum(hidden, np.finfo(np.float64).max)
-        )  # overflow is not infinite
+        noise, most = np.asarray(self.noise_multiplier, dtype=np.float64), np.finfo(np.float64).max
+        with np.errstate(over="ignore"):  # overflow is not infinite
+            return np.where(noise < np.inf, np.minimum(noise * (math.sqrt(shortest) * (1.0 - 1e-15)), most), noise)
 
     @property
     def _ways(self) -> tuple[int, ...]:
@@ -199,9 +192,8 @@ def _complete_losses(noise: float, parties: int, coalition: int) -> Bracket:
         mean = (j + 1.0) * (parties - known) / known
         most = math.ceil(mean + 9.0 * math.sqrt(mean * parties / known) + 20.0 * parties / known)
         o = np.arange(1.0, most + 1.0)
-        log_weight = np.append(0.0, np.cumsum(np.log1p(j / o) + math.log(other))) + (j + 1.0) * math.log(
-            known / parties
-        )
+        log_weight = np.append(0.0, np.cumsum(np.log1p(j / o) + math.log(other)))
+        log_weight += (j + 1.0) * math.log(known / parties)
         off = 2.0 * ROUNDING * (most + 20.0) * float(np.abs(log_weight).max())
         least, found = np.exp(log_weight) * (1.0 - off), np.exp(log_weight) * (1.0 + off)
         least[-1], found[-1] = 0.0, max(0.0, 1.0 - float(np.sum(least))) + 1e-14  # what is left of one
@@ -232,23 +224,22 @@ def _cycle(orders: Cells, noise: float, parties: int, coalition: int) -> Cells:
     """log E exp(c j^2/m)/(alpha - 1), c = alpha (alpha - 1)/(2 noise^2), m geometric from 0, j binomial of m."""
     a, share, log_stay = orders - 1.0, 1.0 / (parties - coalition), math.log1p(-coalition / parties)
     c = np.maximum(0.5 * orders * a / noise / noise * (1.0 + 2e-15), TINY)
-    most, widest = max(32 * -(-parties // coalition), _WIDEST), _WIDEST
+    most = max(32 * -(-parties // coalition), _WIDEST)
     total = np.zeros(orders.size)
     log_factorial = np.array([math.lgamma(m + 1.0) for m in range(most + 1)])  # good to 1e-9, which is paid
     with np.errstate(over="ignore", invalid="ignore"):
         for m in range(1, most + 1):
-            k = np.arange(1, min(m, widest) + 1)
+            k = np.arange(1, min(m, _WIDEST) + 1)
             log_mass = log_factorial[m] - log_factorial[k] - log_factorial[m - k]
             log_mass += k * math.log(share) + (m - k) * math.log1p(-share)
             x = c[:, None] * (k * k / m)
-            terms = np.where(
-                x < 1.0, np.exp(log_mass) * np.expm1(np.minimum(x, 1.0)), -np.expm1(-x) * np.exp(log_mass + x)
-            )
+            few = np.exp(log_mass) * np.expm1(np.minimum(x, 1.0))
+            terms = np.where(x < 1.0, few, -np.expm1(-x) * np.exp(log_mass + x))
             total += math.exp(m * log_stay) * coalition / parties * terms.sum(axis=1)
         # wider jumps, by exp(c j^2/m) <= exp(c j), and longer cycles, j between two parts of m: Chernoff
         rates = np.append(0.0, np.geomspace(1e-3, 30.0, 400))
         growth = np.log1p(share * np.expm1(c[:, None] + rates))
-        wide = np.exp(np.min(-rates * widest + most * np.maximum(growth, 0.0), axis=1)) if most > widest else 0.0
+        wide = np.exp(np.min(-rates * _WIDEST + most * np.maximum(growth, 0.0), axis=1)) if most > _WIDEST else 0.0
         far = np.zeros(orders.size)
         for least, part in pairwise(np.linspace(0.0, 1.0, 65).tolist()):
             growth = np.log1p(share * np.expm1(c[:, None] * part + rates)) - rates * least

@@ -98,10 +98,8 @@ class MatrixGaussian(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample
         """What all bins share, and the rest of each."""
         least = min(self.shared, self.own[0])
         size, most = min(self.classes, key=self._second_order)
-        together, alone = (
-            self._between(least, most),
-            self._between(max(0.0, self.own[0] - least), max(0.0, self.own[1] - most) * (1.0 + 4.0 * _UNIT)),
-        )
+        together = self._between(least, most)
+        alone = self._between(max(0.0, self.own[0] - least), max(0.0, self.own[1] - most) * (1.0 + 4.0 * _UNIT))
         above, below = (one.allocation(n) for one, n in zip(alone, (size, self.bins), strict=True))
         return Process({_Between(*together): 1, _Between(above, below): 1})
 
