@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
@@ -91,6 +91,19 @@ def store(value: Value, name: str, cells: Cells) -> None:
     if isinstance(stored, np.ndarray):
         stored.flags.writeable = False
     object.__setattr__(value, name, stored)
+
+
+def keep_tables(value: Value, **given: tuple[object, Domain]) -> None:
+    """Check fields that are tables of one length, and store them as tuples."""
+    sizes = {}
+    for name, (listed, domain) in given.items():
+        table = np.atleast_1d(as_cells(name, list(listed) if isinstance(listed, Iterable) else listed, domain))
+        if table.ndim != 1:
+            raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
+        sizes[name] = table.size
+        object.__setattr__(value, name, tuple(table.tolist()))
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"{' and '.join(sizes)} must have one length, not {' and '.join(map(str, sizes.values()))}")
 
 
 _VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poisson", "relations", "shuffled")

@@ -17,7 +17,7 @@ from fastacct.losses.atoms import atoms, both, everything, exact_atoms, in_reach
 from fastacct.losses.loss import ROUNDING, Atoms, Bracket, Pair
 from fastacct.mechanisms import error
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import WEIGHTS_OFF, constant, parameter, plain
+from fastacct.mechanisms.base import WEIGHTS_OFF, constant, keep_tables, parameter, plain
 
 _ANSWERS: Final = Domain(2.0, 1e9, integer=True)
 _ABOVE: Final = Domain(-math.inf, math.inf, open_low=True)
@@ -85,7 +85,10 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         """Probability of an answer if it is true, and if another one is."""
         lie = math.exp(-plain(self.epsilon))
         whole = 1.0 + (self.answers - 1) * lie
-        return 1.0 / whole, lie / whole
+        true, lie = 1.0 / whole, lie / whole
+        if true <= lie:
+            raise ValueError(f"{self!r} says nothing about the share")
+        return true, lie
 
     def error_law(self, *, respondents: float, share: float) -> error.ErrorLaw:
         """Of the estimated share of one answer among so many people, `share` of whom have it: the answers of others are
@@ -94,8 +97,6 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
         true, lie = self._chances()
         have = round(part * n)
         variance = (have * true * (1.0 - true) + (n - have) * lie * (1.0 - lie)) / n / n
-        if true <= lie:
-            raise ValueError(f"{self!r} says nothing about the share")
         counts = np.convolve(binomial(have, true), binomial(int(n) - have, lie))
         error_of = (np.arange(counts.size) / n - lie) / (true - lie) - have / n
         found = error.from_table(np.abs(error_of), counts, "absolute error of the estimated share", None)
@@ -120,8 +121,6 @@ class RandomizedResponse(Mechanism, relations=("replace_one", "zero_out"), is_lo
             raise ValueError(f"counts must be {self.answers} numbers, not all 0; got shape {given.shape}")
         n, alpha = float(given.sum()), 1.0 - as_number("level", level, Domain(0.0, 1.0))
         (true, lie), seen = self._chances(), given / n
-        if true <= lie:
-            raise ValueError(f"{self!r} says nothing about the share")
         inverse = import_extra("scipy.special", "pld").betaincinv
         low = np.where(given > 0.0, inverse(np.maximum(given, 1.0), n - given + 1.0, 0.5 * alpha), 0.0)
         high = np.where(given < n, inverse(given + 1.0, np.maximum(n - given, 1.0), 1.0 - 0.5 * alpha), 1.0)
@@ -160,7 +159,7 @@ class PairOfTables(Mechanism, relations=SAMPLED):
     q: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _keep(self, p=UNIT, q=UNIT)
+        keep_tables(self, p=(self.p, UNIT), q=(self.q, UNIT))
         for name in ("p", "q"):
             _refuse_total(name, getattr(self, name))
 
@@ -176,7 +175,7 @@ class PairOfLosses(Mechanism, relations=SAMPLED):
     mass: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _keep(self, loss=_ABOVE, mass=UNIT)
+        keep_tables(self, loss=(self.loss, _ABOVE), mass=(self.mass, UNIT))
         _refuse_total("mass", self.mass)
         if (total := math.fsum(self._finite()[2])) > 1.0 + WEIGHTS_OFF:
             raise ValueError(f"mass * exp(-loss) sums to {total!r}: at most 1, the mass of the other distribution")
@@ -194,27 +193,11 @@ class PairOfLosses(Mechanism, relations=SAMPLED):
         infinite = np.array(self.mass)[np.isinf(self.loss)]
         nothing, relative = np.zeros_like(loss), ROUNDING * (8.0 + 2.0 * np.abs(loss))
         off = math.fsum(other * relative) + 4.0 * ROUNDING
-        left = 1.0 - math.fsum(
-            other
-        )  # where only the other distribution is; less than this is rounding of the caller's
+        left = 1.0 - math.fsum(other)  # where only the other distribution is; less than 1e-12 is the caller's rounding
         above, below = (min(left + off, 1.0), left - off) if left > WEIGHTS_OFF else (0.0, 0.0)
         upper = Atoms(-loss, nothing, np.maximum(other * (1.0 + relative), 5e-324), infinite=above)
         add = Bracket(upper, Atoms(-loss, nothing, other * (1.0 - relative), infinite=below))
         return Pair(exact_atoms(loss, nothing, mass, infinite, None), add)
-
-
-def _keep(mechanism: Mechanism, **domains: Domain) -> None:
-    """Check fields that are tables of one length, and store them as tuples."""
-    sizes = {}
-    for name, domain in domains.items():
-        given = getattr(mechanism, name)
-        table = np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, domain))
-        if table.ndim != 1:
-            raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
-        sizes[name] = table.size
-        object.__setattr__(mechanism, name, tuple(table.tolist()))
-    if len(set(sizes.values())) > 1:
-        raise ValueError(f"{' and '.join(sizes)} must have one length, not {' and '.join(map(str, sizes.values()))}")
 
 
 def _refuse_total(name: str, table: tuple[float, ...]) -> None:

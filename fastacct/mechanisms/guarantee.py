@@ -11,13 +11,13 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_ORDER, NONNEGATIVE, UNIT, Cells, Domain, Reals, as_cells
+from fastacct.core.inputs import MAX_ORDER, NONNEGATIVE, UNIT, Cells, Domain, Reals
 from fastacct.core.relations import ALL, Relation
 from fastacct.core.rounding import multiplied_up
 from fastacct.losses.atoms import both, epsilon_delta, in_reach
 from fastacct.losses.loss import Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
-from fastacct.mechanisms.base import parameter, plain
+from fastacct.mechanisms.base import keep_tables, parameter, plain
 
 _ORDER: Final = Domain(1.0, MAX_ORDER, open_low=True)
 
@@ -162,16 +162,9 @@ class RDPCurve(Mechanism, relations=ALL, tight=False):
     values: tuple[float, ...]
 
     def __init__(self, orders: Iterable[float], values: Iterable[float]) -> None:
-        order, value = (
-            np.atleast_1d(as_cells(name, list(given) if isinstance(given, Iterable) else given, domain))
-            for name, given, domain in (("orders", orders, _ORDER), ("values", values, NONNEGATIVE))
-        )
-        if order.ndim != 1 or order.shape != value.shape:
-            raise ValueError(f"orders and values must have one length, not {order.shape} and {value.shape}")
-        if not (np.diff(order) > 0.0).all():
-            raise ValueError(f"orders must increase, not {order.tolist()!r}")
-        object.__setattr__(self, "orders", tuple(order.tolist()))
-        object.__setattr__(self, "values", tuple(value.tolist()))
+        keep_tables(self, orders=(orders, _ORDER), values=(values, NONNEGATIVE))
+        if not (np.diff(self.orders) > 0.0).all():
+            raise ValueError(f"orders must increase, not {list(self.orders)!r}")
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         known, value = np.array(self.orders), np.array(self.values)
@@ -183,11 +176,8 @@ class RDPCurve(Mechanism, relations=ALL, tight=False):
     def grouped(self, size: int, relation: Relation) -> Process:
         """Mironov 2017, proposition 2, at the next power of two."""
         doublings = math.ceil(math.log2(size))
-        rows = [
-            (order / 2.0**doublings, value * 3.0**doublings * (1.0 + 1e-15))
-            for order, value in zip(self.orders, self.values, strict=True)
-            if order >= 2.0 ** (doublings + 1)
-        ]
-        if not rows:
+        orders, values = np.array(self.orders), np.array(self.values)
+        if not (known := orders >= 2.0 ** (doublings + 1)).any():
             raise ValueError(f"groups of {size} need an order of at least {2 ** (doublings + 1)} in {self!r}")
-        return RDPCurve([order for order, _ in rows], [value for _, value in rows]) * 1
+        with np.errstate(over="ignore"):
+            return RDPCurve(orders[known] / 2.0**doublings, values[known] * 3.0**doublings * (1.0 + 1e-15)) * 1
