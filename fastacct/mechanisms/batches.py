@@ -194,9 +194,8 @@ class TruncatedPoisson(OfGaussian, Mechanism, relations=ALL, no_group=_NO_GROUP,
             return NOTHING
         if noise < LEAST or (given := self._truncation()) is None:
             return self.mechanism.poisson(self.sample_rate).losses(relation)
-        if noise > MOST:
-            return _from_above(kept_at_most(MOST, plain(self.sample_rate), given, relation))
-        return kept_at_most(noise, plain(self.sample_rate), given, relation)
+        kept = kept_at_most(min(noise, MOST), plain(self.sample_rate), given, relation)
+        return kept if noise <= MOST else _from_above(kept)
 
     def divergence(self, orders: Cells, relation: Relation) -> Cells:
         """One of two releases is made, in sight of everyone: exponentials of (alpha - 1) D have their mean."""
