@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import MAX_ORDER, Cells
@@ -17,7 +16,8 @@ _INTERVALS: Final = 4096
 _SEEN: Final = 1e-15
 """Delta up to which the integrals are taken; beyond it Chernoff's bound."""
 _TAIL_ORDERS: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-_ROUNDED: Final = 1e-9
+ROUNDED: Final = 1e-9
+"""What is added for the rounding of the sums."""
 _NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
 """Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
 _RATIO: Final = 1.003
@@ -52,10 +52,8 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float]) 
     E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(log x) + x^-3 f''(1/x) delta'(log x), f = x log^2 x: weights
     2 (e + 1) and 2 (1 - e) exp(-e) of e = log x.  Both deltas are convex in x: chords from above, prolonged ones below.
     """
-    own = _weighted(
-        deltas, lambda e: 2.0 * e + e * e, lambda e: 2.0 * np.exp(np.minimum(e, 705.0)) * e, lambda e: e > -1.0
-    )
-    back = _weighted(other, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e, lambda e: e < 1.0)
+    own = _weighted(deltas, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
+    back = _weighted(other, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
     reach, left = own[2:]
     # beyond: delta(e) <= exp((alpha - 1) (D_alpha - e))
     rest = 0.0 if left == 0.0 else math.inf
@@ -67,34 +65,38 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float]) 
     return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + rest
 
 
-def _weighted(
-    curve: Curve, whole: Weight, first: Weight, is_positive: Callable[[Cells], NDArray[np.bool_]]
-) -> tuple[float, ...]:
+def _weighted(curve: Curve, whole: Weight, first: Weight) -> tuple[float, float, float, float]:
     """Bounds of the integral of w(x) delta(log x) over 1 < x < exp(reach), the reach, and delta there.
 
-    `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign in each interval.
+    `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign on both sides of e = 1.
     """
     reach = 1.0
     while reach < _REACH and curve(np.array([reach]))[1][0] > _SEEN:
         reach *= 2.0
     reach = min(2.0 * reach, _REACH)  # Chernoff's bound is small there, too
-    at = np.append(reach * np.linspace(0.0, 1.0, _INTERVALS + 1) ** 2, min(reach * 1.01, _REACH + 4.0))
-    if reach > 1.0:  # no interval has both signs
-        at[np.argmin(np.abs(at - 1.0))] = 1.0
-    (low, high), x = curve(at), np.exp(at)
-    mass, moment = np.diff(whole(at[:-1])), np.diff(first(at[:-1]))
+    at = np.append(reach * np.linspace(0.0, 1.0, _INTERVALS + 1) ** 2, reach * 1.01)
+    at[np.argmin(np.abs(at - 1.0))] = 1.0  # no interval has both signs
+    low, high = curve(at)
+    least, most = by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
+    slack = ROUNDED * np.abs(most)
+    return float(np.sum(least - slack)), float(np.sum(most + slack)), reach, float(high[-2])
+
+
+def by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) -> tuple[Cells, Cells]:
+    """Bounds of the integrals of w(x) delta(log x) between the exponentials of all but the last of these epsilons.
+
+    `mass` and `moment` are those of w(x) and x w(x), in one row or several, w of one sign in each interval.  Delta is
+    convex in x and falls: it is below its chord, and above the chord of the next interval, prolonged.
+    """
+    x = np.exp(at)
     width = np.diff(x)
     with np.errstate(invalid="ignore", over="ignore"):
-        slope = (high[1:-1] - high[:-2]) / width[:-1]
-        above = high[:-2] * mass + slope * (moment - x[:-2] * mass)
         after = np.minimum((high[2:] - low[1:-1]) / width[1:], 0.0)
-        below = low[1:-1] * mass + after * (moment - x[1:-1] * mass)
-    positive = is_positive(0.5 * (at[:-2] + at[1:-1]))
-    ends = low[1:-1] * mass, high[:-2] * mass  # delta falls
-    most = np.where(positive, np.fmin(above, ends[1]), np.fmin(below, ends[0]))
-    least = np.where(positive, np.fmax(below, ends[0]), np.fmax(above, ends[1]))
-    slack = _ROUNDED * np.abs(most)
-    return float(np.sum(least - slack)), float(np.sum(most + slack)), reach, float(high[-2])
+        below = low[1:-1] * mass + after * (moment - x[1:-1] * mass), low[1:-1] * mass
+        slope = (high[1:-1] - high[:-2]) / width[:-1]
+        above = high[:-2] * mass + slope * (moment - x[:-2] * mass), high[:-2] * mass
+    least, most = np.where(mass >= 0.0, (below, above), (above, below))
+    return np.fmax(*least), np.fmin(*most)
 
 
 def smallest_tau(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
-from fastacct.moments import Concentration, second_moment, smallest_tau
+from fastacct.moments import ROUNDED, Concentration, by_chords, second_moment, smallest_tau
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 
@@ -38,8 +39,6 @@ _MOST: Final = 64.0
 _DEFINED: Final = (("mu", 1), ("tau", 2))
 """Parameters of mean-concentrated DP, and which of their powers add up."""
 _OUTWARDS: Final = np.array([1.0 - 4e-16, 1.0 + 4e-16])
-_ROUNDED: Final = 1e-9
-"""What is added for the rounding of the sums."""
 
 
 class PrivacyLoss:
@@ -104,11 +103,8 @@ class PrivacyLoss:
         """
         if (known := self._moments(np.zeros(1))) is not None:
             return _bounds(known[4].item() if self._job.tight else 0.0, known[5].item())
-        low, high = second_moment(
-            lambda e: self._deltas_of(self._direction, e),
-            lambda e: self._deltas_of(self._other, e),
-            lambda order: self._renyi(self._direction, np.array([order])).item(),
-        )
+        deltas, other = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
+        low, high = second_moment(deltas, other, lambda order: self._renyi(self._direction, np.array([order])).item())
         mean = self.mean
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
         low -= mean.upper * mean.upper * (1.0 + 1e-15) if math.isfinite(mean.upper) else math.inf
@@ -213,25 +209,15 @@ class PrivacyLoss:
         return np.where(alpha == 1.0, low, lower), np.where(alpha == 1.0, high, upper)
 
     def _integral(self, direction: Direction, top: Cells) -> tuple[Cells, Cells]:
-        """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1: delta is convex in x and falls.
-
-        From above by chords, from below by the chord of the next interval, prolonged.
-        """
+        """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1."""
         at, low, high = self._grid(direction)
-        x = np.exp(at)
-        a, b, width = x[:-2], x[1:-1], np.diff(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            whole, first = _power_integral(top, at), _power_integral(top + 1.0, at)
-            slope = (high[1:-1] - high[:-2]) / width[:-1]
-            above = high[:-2] * whole + slope * (first - a * whole)
-            next_slope = np.minimum((high[2:] - low[1:-1]) / width[1:], 0.0)
-            below = np.maximum(low[1:-1] * whole + next_slope * (first - b * whole), low[1:-1] * whole)
-            most = np.fmin(above, high[:-2] * whole).sum(axis=1)
+            least, most = by_chords(at, low, high, _power_integral(top, at), _power_integral(top + 1.0, at))
             fall = np.where(top < 0.0, top, -1.0)
-            beyond = float(high[-2]) * x[-2] ** fall / -fall
-        below = np.where((top[:, None] + 1.0) * at[1:-1] < _LARGEST - 10.0, below, 0.0)
+            beyond = float(high[-2]) * np.exp(at[-2]) ** fall / -fall
+        least = np.where((top[:, None] + 1.0) * at[1:-1] < _LARGEST - 10.0, least, 0.0)
         far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
-        return below.sum(axis=1) * (1.0 - _ROUNDED), (most + far) * (1.0 + _ROUNDED)
+        return least.sum(axis=1) * (1.0 - ROUNDED), (most.sum(axis=1) + far) * (1.0 + ROUNDED)
 
     def _grid(self, direction: Direction) -> tuple[Cells, Cells, Cells]:
         """Epsilons, and bounds of delta there; found once."""
