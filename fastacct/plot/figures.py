@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator, Mapping
 from functools import partial
 from io import BytesIO
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
+Drawn = TypeVar("Drawn")
 Color = tuple[float, float, float, float]
 SUFFIXES: Final = (".png", ".pdf", ".svg")
 DPI: Final = 200
@@ -88,6 +91,27 @@ def new_figure(
     for axis in axes:
         axis.tick_params(labelsize=SMALL)
     return figure, axes
+
+
+def panel(axis: Axes | None = None, height: float = 4.3, width: float = NARROWEST) -> Axes:
+    """The only panel of a new figure, or the one that is given."""
+    return new_figure(width, height)[1][0] if axis is None else axis
+
+
+def finished(axis: Axes, title: str, key: Literal["best", "lower right", "upper left"] | None = None) -> Figure:
+    """The figure of a panel, which gets its title and, where a place is named, a legend."""
+    if key is not None:
+        axis.legend(fontsize=SMALL, frameon=False, loc=key)
+    axis.set_title(title, fontsize=MEDIUM)
+    return cast("Figure", axis.get_figure())
+
+
+def styled(named: Mapping[str, Drawn], what: str) -> Iterator[tuple[str, Drawn, str, str]]:
+    """Names, what is drawn as lines, and the colour and the dash of each; nothing to draw is refused."""
+    if not named:
+        raise ValueError(f"{what} is empty: nothing to draw")
+    for (name, one), (color, dash) in zip(named.items(), cycle(STYLES)):
+        yield name, one, color, dash
 
 
 def _png(figure: Figure) -> bytes:

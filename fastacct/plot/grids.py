@@ -141,7 +141,7 @@ def _epsilon_lines(cells: xr.DataArray) -> Figure:
     over = next((name for name in reversed(AXES) if cells[name].size > 1 and name != "steps"), "steps")
     if cells[over].size < 2 or not cells.size:
         raise ValueError("a picture needs two positive finite values of noise_multiplier, sample_rate or steps")
-    figure, (axis,) = new_figure(NARROWEST, 4.3, 1, 1)
+    figure, (axis,) = new_figure(NARROWEST, 4.3)
     cells.squeeze().plot.line(ax=axis, x=over, xscale="log", yscale="log")
     name_axes(axis, NAMES[over], "epsilon (certified upper bound)")
     return figure

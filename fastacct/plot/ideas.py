@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.laplace import Laplace
 from fastacct.mechanisms.process import Process
-from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, STYLES, WIDE, log_scale, name_axes, new_figure, power
+from fastacct.plot.figures import SMALL, STYLES, WIDE, finished, log_scale, name_axes, new_figure, panel, power, styled
 from fastacct.utility import utility
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     """
     run: _Keywords = {"noise_multiplier": noise_multiplier, "records": records, "batch_size": batch_size}
     run["epochs"] = as_number("epochs", epochs, Domain(1.0, MAX_STEPS, integer=True))
-    figure, (axis,) = new_figure(WIDE, 3.6)
+    axis = panel(height=3.6, width=WIDE)
     ends = [dpsgd.epsilon_bounds(**run, delta=delta, **how)[:2] for how in _SAMPLERS.values()]
     for place, (low, high) in enumerate(ends):
         axis.plot([low, high], [place, place], "o-", color=_BLUE, linewidth=4.0, markersize=5.0)
@@ -61,8 +60,7 @@ def samplers(*, noise_multiplier: float, records: int, batch_size: int, epochs: 
     log_scale(axis, axis.xaxis, 0.8 * min(low for low, _ in ends), 4.0 * max(high for _, high in ends))
     name_axes(axis, rf"$\varepsilon$ at $\delta = {power(delta)}$", "")
     size = f"{records:,} records, batch size {batch_size:,}, {epochs:,} epochs"
-    axis.set_title(rf"$\sigma = {noise_multiplier:g}$, {size}", fontsize=MEDIUM)
-    return figure
+    return finished(axis, rf"$\sigma = {noise_multiplier:g}$, {size}")
 
 
 def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figure:
@@ -76,7 +74,7 @@ def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figu
     >>> plan = {"counts": fa.Laplace(4.0), "training": fa.Gaussian(1.0).poisson(0.01) * 1000, "again": fa.Gaussian(2)}
     >>> figure = budget(plan, epsilon=2.5, delta=1e-5)
     """
-    figure, (axis,) = new_figure(NARROWEST, 3.8)
+    axis = panel(height=3.8)
     spent, before = Process(), 0.0
     for place, job in enumerate(releases.values()):
         cost = float(smallest_epsilon(spent + job, delta=delta))
@@ -92,7 +90,7 @@ def budget(releases: Mapping[str, Job], *, epsilon: float, delta: float) -> Figu
     axis.set_xticks(range(len(releases)), [*releases], fontsize=SMALL)
     axis.margins(y=0.15)
     name_axes(axis, "", rf"$\varepsilon$ spent at $\delta = {power(delta)}$")
-    return figure
+    return finished(axis, "")
 
 
 def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsilon: float = 1.0) -> Figure:
@@ -114,23 +112,19 @@ def hockey_stick(noise: str = "gaussian", *, noise_multiplier: float = 1.0, epsi
     x = np.linspace(-4.0 * noise_multiplier, far, 1001)
     without, with_it = (shapes[noise]((x - at) / noise_multiplier) / noise_multiplier for at in (0.0, 1.0))
     raised = math.exp(epsilon) * without
-    figure, (axis,) = new_figure(NARROWEST, 3.8)
+    axis = panel(height=3.8)
     axis.fill_between(x, raised, with_it, where=(with_it > raised).tolist(), color=_RED, alpha=0.35, linewidth=0)
-    for y, color, dash, name in (
-        (with_it, _RED, "-", "with the record"), (without, _BLUE, "-", "without it"),
-        (raised, _BLUE, "--", r"$e^\varepsilon$ times that"),
-    ):  # fmt: skip
-        axis.plot(x, y, dash, color=color, linewidth=1.8, label=name)
+    axis.plot(x, with_it, color=_RED, linewidth=1.8, label="with the record")
+    axis.plot(x, without, color=_BLUE, linewidth=1.8, label="without it")
+    axis.plot(x, raised, "--", color=_BLUE, linewidth=1.8, label=r"$e^\varepsilon$ times that")
     mechanism = (Gaussian if noise == "gaussian" else Laplace)(noise_multiplier)
     area = digits_up(float(smallest_delta(mechanism, epsilon=epsilon, neighbors="remove")), 3)
     axis.annotate(rf"area: $\delta$ = {area}", (0.76, 0.42), xycoords="axes fraction", fontsize=SMALL, color=_RED)
     axis.set_ylim(0.0, 1.25 * float(with_it.max()))
     name_axes(axis, "output", "density")
-    axis.legend(fontsize=SMALL, frameon=False, loc="upper left")
     scale = r"\sigma" if noise == "gaussian" else "b"
-    axis.set_title(rf"{noise.capitalize()} noise, ${scale} = {noise_multiplier:g}$, $\varepsilon = {epsilon:g}$",
-                   fontsize=MEDIUM)  # fmt: skip
-    return figure
+    about = rf"{noise.capitalize()} noise, ${scale} = {noise_multiplier:g}$, $\varepsilon = {epsilon:g}$"
+    return finished(axis, about, "upper left")
 
 
 def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: int = 0) -> Figure:
@@ -153,12 +147,12 @@ def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: in
         "shuffled: once an epoch": np.split(mixed, steps),
     }
     figure, axes = new_figure(9.0, 3.4, 1, 3, share=True)
-    for axis, (name, steps_of), (color, _) in zip(axes, drawn.items(), STYLES, strict=False):
+    for axis, (name, steps_of, color, _) in zip(axes, styled(drawn, "batches"), strict=True):
         for step, used in enumerate(steps_of):
             axis.plot(np.full(len(used), step + 1), used + 1, "o", color=color, markersize=4.5)
         for epoch in range(1, epochs):
             axis.axvline(epoch * records / batch_size + 0.5, color="grey", linewidth=0.8)
-        axis.set_title(name, fontsize=MEDIUM)
+        finished(axis, name)
         name_axes(axis, "step", "record" if axis is axes[0] else "", grid=False)
     return figure
 
@@ -178,9 +172,9 @@ def noise_for_releases(
     >>> kinds = {"Laplace": fa.Laplace, "Gaussian": fa.Gaussian}
     >>> figure = noise_for_releases(kinds, releases=[1, 10, 100], epsilon=1.0, delta=1e-6)
     """
-    figure, (axis,) = new_figure(NARROWEST, 4.0)
+    axis = panel(height=4.0)
     counts, errors = sorted(releases), []
-    for (name, kind), (color, dash) in zip(mechanisms.items(), cycle(STYLES)):
+    for name, kind, color, dash in styled(mechanisms, "mechanisms"):
         found = []
         for count in counts:
             noise = calibrate(lambda x, kind=kind, n=count: kind(x) * n, epsilon=epsilon, delta=delta)  # type: ignore[misc]
@@ -190,6 +184,4 @@ def noise_for_releases(
     log_scale(axis, axis.xaxis, counts[0], counts[-1])
     log_scale(axis, axis.yaxis, 0.8 * min(errors), 1.2 * max(errors))
     name_axes(axis, "releases", "standard deviation of each")
-    axis.legend(fontsize=SMALL, frameon=False)
-    axis.set_title(rf"Noise for $\varepsilon = {epsilon:g}$ at $\delta = {power(delta)}$", fontsize=MEDIUM)
-    return figure
+    return finished(axis, rf"Noise for $\varepsilon = {epsilon:g}$ at $\delta = {power(delta)}$", "best")

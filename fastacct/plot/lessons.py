@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastacct.plot.figures import MEDIUM, NARROWEST, SMALL, STYLES, log_scale, name_axes, new_figure, power
+from fastacct.plot.figures import finished, log_scale, name_axes, panel, power, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +34,8 @@ def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
     >>> curves = {one.__name__: fa.curve.accuracy_curve(one, noises, delta=1e-6) for one in (fa.Laplace, fa.Gaussian)}
     >>> figure = accuracy(curves)
     """
-    figure, axis = _panel(curves, "curves")
-    for (name, curve), (color, dash) in zip(curves.items(), cycle(STYLES)):
+    axis = panel()
+    for name, curve, color, dash in styled(curves, "curves"):
         axis.plot(curve.error, curve.epsilon, dash, color=color, linewidth=2.0, label=name)
     errors, epsilons = (
         np.concatenate([getattr(one, side) for one in curves.values()]) for side in ("error", "epsilon")
@@ -46,7 +45,7 @@ def accuracy(curves: Mapping[str, AccuracyCurve]) -> Figure:
     said = f" with probability {chances.pop():g}" if len(chances) == 1 else ""
     at = f" at $\\delta = {power(deltas.pop())}$" if len(deltas) == 1 else ""
     name_axes(axis, f"error that is exceeded{said}", f"$\\varepsilon${at} (certified upper bound)")
-    return _finished(figure, axis, "What privacy costs: left and down is better")
+    return finished(axis, "What privacy costs: left and down is better", "best")
 
 
 def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure:
@@ -60,13 +59,13 @@ def prefix_error(errors: Mapping[str, ErrorLaw], steps: Sequence[int]) -> Figure
     >>> steps = list(range(1, 65))
     >>> figure = prefix_error({"tree": fa.utility(fa.TreeAggregation(1.0, 64), step=steps)}, steps)
     """
-    figure, axis = _panel(errors, "errors")
-    for (name, law), (color, _) in zip(errors.items(), cycle(STYLES)):
+    axis = panel()
+    for name, law, color, _ in styled(errors, "errors"):
         height = np.broadcast_to(np.asarray(law.root_mean_square, dtype=np.float64), (len(steps),))
         axis.step(steps, height, where="mid", color=color, linewidth=1.4, label=name)
     axis.set_ylim(bottom=0.0)
     name_axes(axis, "step", "standard deviation of the sum's noise")
-    return _finished(figure, axis, "Noise of prefix sums")
+    return finished(axis, "Noise of prefix sums", "best")
 
 
 def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
@@ -81,9 +80,9 @@ def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
     >>> gains = {n: fa.network_gain(fa.GradientWalk(4.0, 10, n), delta=1e-6) for n in sizes}
     >>> figure = network_gain({"gradient steps": gains})
     """
-    figure, axis = _panel(gains, "gains")
+    axis = panel()
     local: dict[tuple[float, ...], str] = {}  # lines that agree are drawn once, in grey
-    for (name, line), (color, dash) in zip(gains.items(), cycle(STYLES)):
+    for name, line, color, dash in styled(gains, "gains"):
         sizes = sorted(line)
         axis.plot(sizes, [line[n].network for n in sizes], f"{dash}o", color=color, markersize=3.5, label=name)
         seen = tuple(x for n in sizes for x in (n, line[n].local))
@@ -95,7 +94,7 @@ def network_gain(gains: Mapping[str, Mapping[int, NetworkGain]]) -> Figure:
     values = [x for line in gains.values() for one in line.values() for x in one if 0.0 < x < math.inf]
     _log_plane(axis, every, values)
     name_axes(axis, "parties", r"$\varepsilon$ (certified upper bound)")
-    return _finished(figure, axis, "What one participant learns")
+    return finished(axis, "What one participant learns", "best")
 
 
 def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -> Figure:
@@ -109,8 +108,8 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
     >>> import fastacct as fa
     >>> figure = privacy_loss({"Laplace, 10 times": fa.privacy_loss(fa.Laplace(1.0) * 10)})
     """
-    figure, axis = _panel(losses, "losses")
-    for (name, loss), (color, dash) in zip(losses.items(), cycle(STYLES)):
+    axis = panel()
+    for name, loss, color, dash in styled(losses, "losses"):
         ends = float(loss.quantile(0.999).lower), float(loss.quantile(smallest).upper)
         low, high = max(ends[0], -700.0), min(ends[1], 700.0)
         at = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low) + 1e-9, 400)
@@ -121,15 +120,7 @@ def privacy_loss(losses: Mapping[str, PrivacyLoss], *, smallest: float = 1e-6) -
             axis.plot(beyond, np.exp(-0.5 * ((beyond - mu) / tau) ** 2), color=color, linewidth=0.8)
     log_scale(axis, axis.yaxis, smallest, 1.5)
     name_axes(axis, r"$\varepsilon$", r"$P[L > \varepsilon]$")
-    return _finished(figure, axis, r"Privacy loss $L$ (thin: its sub-Gaussian bound)")
-
-
-def _panel(named: Mapping[str, object], what: str) -> tuple[Figure, Axes]:
-    """A figure with one panel; nothing to draw is refused."""
-    if not named:
-        raise ValueError(f"{what} is empty: nothing to draw")
-    figure, (axis,) = new_figure(NARROWEST, 4.3)
-    return figure, axis
+    return finished(axis, r"Privacy loss $L$ (thin: its sub-Gaussian bound)", "best")
 
 
 def _log_plane(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
@@ -137,9 +128,3 @@ def _log_plane(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
     for side, values in ((axis.xaxis, x), (axis.yaxis, y)):
         seen = [float(one) for one in values if 0.0 < one < math.inf] or [1.0]
         log_scale(axis, side, min(seen) / 1.2, max(seen) * 1.2)
-
-
-def _finished(figure: Figure, axis: Axes, title: str) -> Figure:
-    axis.legend(fontsize=SMALL, frameon=False)
-    figure.suptitle(title, fontsize=MEDIUM)
-    return figure

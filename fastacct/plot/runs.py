@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import cycle
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,19 +15,7 @@ from fastacct.core.relations import Relation
 from fastacct.core.rounding import digits_up
 from fastacct.epsilon import epsilon as smallest_epsilon
 from fastacct.mechanisms.guarantee import ApproxDP
-from fastacct.plot.figures import (
-    MEDIUM,
-    NARROWEST,
-    SMALL,
-    STYLES,
-    WIDE,
-    colors,
-    legend,
-    log_scale,
-    name_axes,
-    new_figure,
-    power,
-)
+from fastacct.plot.figures import SMALL, WIDE, colors, finished, legend, log_scale, name_axes, panel, power, styled
 from fastacct.plot.grids import draw_levels
 from fastacct.tradeoff import tpr_at_fpr
 
@@ -64,7 +51,7 @@ def privacy_curves(curves: Sequence[PrivacyCurve]) -> Figure:
     """
     runs = dict.fromkeys(curve.run for curve in curves)
     color = dict(zip(runs, colors(len(runs), "curves"), strict=True))
-    figure, (axis,) = new_figure(WIDE, 4.3)
+    axis = panel(width=WIDE)
     bounds = [np.stack([curve.log_delta_lower, curve.log_delta_upper]) / math.log(10.0) for curve in curves]
     floor = min(-1.0, max(float(upper[np.isfinite(upper)].min(initial=0.0)) for _, upper in bounds))
     for curve, both in zip(curves, bounds, strict=True):
@@ -82,8 +69,8 @@ def privacy_curves(curves: Sequence[PrivacyCurve]) -> Figure:
 
     axis.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axis.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:.0f}}}$" if value else "1")
+    figure = finished(axis, "Certified privacy curves (Poisson sampling)")
     legend(figure, len(entries))
-    figure.suptitle("Certified privacy curves (Poisson sampling)", fontsize=MEDIUM)
     return figure
 
 
@@ -104,9 +91,9 @@ def epsilon_over_epochs(
     --------
     >>> figure = epsilon_over_epochs([0.8, 1.0], records=50_000, batch_size=512, epochs=[1, 10, 100], delta=1e-5)
     """
-    figure, axis, seen = *_panel(axis), []
+    axis, seen = panel(axis), []
     x, rate = np.sort(np.asarray(epochs, dtype=np.float64)), batch_size / records
-    for noise, (color, dash) in zip(noise_multiplier, cycle(STYLES)):
+    for _, noise, color, dash in styled({repr(one): one for one in noise_multiplier}, "noise_multiplier"):
         for accountant, width in ((None, 2.2), (RDP(), 0.8)):
             y = dpsgd.epsilon(noise_multiplier=noise, sample_rate=rate, epochs=x, delta=delta, accountant=accountant)
             axis.plot(x, y, dash if width > 1.0 else "-", color=color, linewidth=width)
@@ -115,8 +102,7 @@ def epsilon_over_epochs(
     log_scale(axis, axis.xaxis, float(x[0]), float(x[-1]))
     log_scale(axis, axis.yaxis, 0.8 * float(np.min(seen)), 1.2 * float(np.max(seen)))
     name_axes(axis, "epochs", rf"$\varepsilon$ at $\delta = {power(delta)}$")
-    axis.set_title("Privacy spent (thin: Rényi DP)", fontsize=MEDIUM)
-    return figure
+    return finished(axis, "Privacy spent (thin: Rényi DP)")
 
 
 def noise_map(
@@ -137,13 +123,12 @@ def noise_map(
     --------
     >>> figure = noise_map(epsilon=3.0, delta=1e-5, records=50_000, batch_size=[64, 512, 4096], epochs=[1, 10, 100])
     """
-    figure, axis = _panel(axis)
+    axis = panel(axis)
     x, y = (np.sort(np.asarray(one, dtype=np.float64)) for one in (epochs, batch_size))
     found = dpsgd.noise_multiplier(epsilon=epsilon, delta=delta, records=records, batch_size=y[:, None], epochs=x)
     draw_levels(axis, x, y, np.asarray(found), _around(levels, np.asarray(found)))
     name_axes(axis, "epochs", f"batch size (of {records:,})", grid=False)
-    axis.set_title(rf"Noise multiplier for $\varepsilon = {epsilon:g}$, $\delta = {power(delta)}$", fontsize=MEDIUM)
-    return figure
+    return finished(axis, rf"Noise multiplier for $\varepsilon = {epsilon:g}$, $\delta = {power(delta)}$")
 
 
 def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | None = None) -> Figure:
@@ -163,7 +148,7 @@ def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | Non
     values = cells.to_numpy()
     if min(cells.shape) < 2 or not (np.isfinite(values) & (values > 0.0)).all():
         raise ValueError(f"a map needs two batch sizes, two numbers of epochs and positive finite {column}")
-    figure, axis = _panel(axis)
+    axis = panel(axis)
     x, y = (np.asarray(one, dtype=np.float64) for one in (cells.columns, cells.index))
     tens = range(math.floor(math.log10(values.min())), math.ceil(math.log10(values.max())))
     round_ones = [digit * 10.0**k for k in tens for digit in (1, 1.5, 2, 3, 5, 7)] + [10.0**tens.stop]
@@ -172,8 +157,7 @@ def plan(table: pd.DataFrame, column: str = "noise_on_mean", *, axis: Axes | Non
     axis.plot(front["epochs"], front["batch_size"], "o", color="#d55e00", markersize=4, clip_on=False)
     name_axes(axis, "epochs", f"batch size (of {table.attrs['records']:,.0f})", grid=False)
     goal = rf"$\varepsilon = {table.attrs['epsilon']:g}$, $\delta = {power(table.attrs['delta'])}$"
-    axis.set_title(f"{_NAMED.get(column, column)} for {goal}", fontsize=MEDIUM)
-    return figure
+    return finished(axis, f"{_NAMED.get(column, column)} for {goal}")
 
 
 def tradeoff(
@@ -195,9 +179,9 @@ def tradeoff(
     >>> import fastacct as fa
     >>> figure = tradeoff({"my run": fa.Gaussian(1.0408).poisson(512 / 50_000) * 2930}, marked=[0.01])
     """
-    figure, axis = _panel(axis)
+    axis = panel(axis)
     fpr = np.geomspace(smallest, 1.0, 61)
-    for (name, job), (color, dash) in zip(jobs.items(), cycle(STYLES)):
+    for name, job, color, dash in styled(jobs, "jobs"):
         axis.plot(fpr, tpr_at_fpr(job, fpr, neighbors=neighbors), dash, color=color, linewidth=2.2, label=name)
         if thin:
             epsilon = float(smallest_epsilon(job, delta=delta, neighbors=neighbors))
@@ -217,17 +201,10 @@ def tradeoff(
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)
     name_axes(axis, "false-positive rate", "true-positive rate (at most)")
-    axis.legend(fontsize=SMALL, frameon=False, loc="lower right")
-    axis.set_title(r"What an attack can do (thin: by $\varepsilon$, $\delta$ alone)", fontsize=MEDIUM)
-    return figure
+    return finished(axis, r"What an attack can do (thin: by $\varepsilon$, $\delta$ alone)", "lower right")
 
 
 def _around(levels: Sequence[float], values: Cells) -> Sequence[float]:
     """Those levels between which the values are: the colours are for these alone."""
     low, high = (np.searchsorted(levels, end) for end in (values.min(), values.max()))
     return levels[max(0, min(low - 1, len(levels) - 2)) : high + 1]
-
-
-def _panel(axis: Axes | None) -> tuple[Figure, Axes]:
-    own = new_figure(NARROWEST, 4.3)[1][0] if axis is None else axis
-    return cast("Figure", own.get_figure()), own
