@@ -42,21 +42,31 @@ def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other processes of this package from a file while it is changed; they wait.
+def locked(path: Path, busy: str = "") -> Iterator[None]:
+    """Keep other processes of this package from a file while it is changed; they wait, or are told that it is busy.
 
-    The lock is a hidden file beside it, which stays.
+    The lock is a hidden file beside it, and ends with the process that has it.  The file stays where others may wait.
     """
-    with path.with_name(f".{path.name}.lock").open("w") as file:
-        if sys.platform == "win32":
-            import msvcrt
+    lock = path.with_name(f".{path.name}.lock")
+    with lock.open("w") as file:
+        try:
+            if sys.platform == "win32":
+                import msvcrt
 
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK if busy else msvcrt.LK_LOCK, 1)
+            else:
+                import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            if not os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                raise FileExistsError(f"{lock} was made anew")
+        except OSError as error:
+            raise (BlockingIOError(busy) if busy else error) from None
+        try:
+            yield
+        finally:
+            if busy and sys.platform != "win32":  # which removes no open file
+                lock.unlink(missing_ok=True)
 
 
 def remove_partial(path: Path) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
-from fastacct.core.files import atomic_output, refuse_existing, remove_partial
+from fastacct.core.files import atomic_output, locked, refuse_existing, remove_partial
 from fastacct.core.labels import NOTES
 from fastacct.core.version import __version__
 from fastacct.sweep import export
@@ -42,7 +42,8 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist: cannot write {target.name} there")
     store = target if is_store else target.with_name(f"{target.name}.zarr")
-    with _locked(store), _named(store):
+    busy = f"{store} is being written by another process: wait for it, or give another path"
+    with locked(store, busy), _named(store):
         if not is_store:
             refuse_existing(target, overwrite)
         if store.exists() and overwrite:
@@ -281,29 +282,6 @@ def write_chunk(
     with zarr.config.set({"array.write_empty_chunks": True}):  # a file says that a chunk is done
         for name, part in zip(variables, values, strict=True):
             group[name][where] = part
-
-
-@contextlib.contextmanager
-def _locked(store: Path) -> Iterator[None]:
-    """Keep other processes from writing a store; a lock ends with the process that has it."""
-    import fcntl
-
-    path = store.with_name(f".{store.name}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_current = path.exists() and os.fstat(descriptor).st_ino == path.stat().st_ino
-        except BlockingIOError:
-            is_current = False
-        if not is_current:
-            raise BlockingIOError(f"{store} is being written by another process: wait for it, or give another path")
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
 
 
 def _write_if_seen(content: bytes, write: Callable[[int, Values], None], path: str, index: int, values: Values) -> bool:
