@@ -18,7 +18,7 @@ import fastacct.plot as plot
 from fastacct.accountants.question import CurveOptions
 from fastacct.batching import COMPANIONS
 from fastacct.cli.answers import Answer
-from fastacct.cli.options import Keywords, first_of, one_run
+from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run
 from fastacct.core.files import atomic_output, locked, refuse_existing
 from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
 from fastacct.core.relations import RELATIONS, both_ways
@@ -35,7 +35,6 @@ from fastacct.tradeoff import advantage, tpr_at_fpr
 SAMPLERS: Final = ("poisson", "fixed_size", "with_replacement", "allocation", "shuffled", "group")
 _FIRST: Final = {"poisson": "sample_rate", "group": "size", "allocation": "steps", "shuffled": "steps"}
 _KINDS: Final = {one.__name__: one for one in mechanisms.EVERY if one.__name__ in mechanisms.__all__}
-_RUN: Final = ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs")
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
@@ -85,11 +84,10 @@ def _release(table: object) -> Process:
 
 def job_of(given: Namespace) -> Process:
     """The job of a file, or the run that the options describe."""
-    named = [name for name in _RUN if getattr(given, name, None) is not None]
     if given.job is None:
         return process_of(cast("Run", _run(given)))
-    named += [name for name in COMPANIONS if getattr(given, name, None) is not None]
-    if [name for name in named if name != "records"] or given.sampling != "poisson":
+    named = [name for name in (*RUN, *COMPANIONS) if name != "records" and getattr(given, name, None) is not None]
+    if named or given.sampling != "poisson":
         raise ValueError("give either --job or the options of a run")
     _records(given)
     return job_in(given.job)
@@ -103,16 +101,9 @@ def _records(given: Namespace) -> Keywords:
 
 
 def _run(given: Namespace) -> Keywords:
-    """The run as keywords of `fastacct.dpsgd`, as it was given."""
-    found = one_run(given)
-    found.pop("delta", None)
-    if found.get("sampling") == "poisson":
-        del found["sampling"]
-    made_of = first_of(given, "records", "batch_size", "epochs")
-    for name, made in (("batch_size", "sample_rate"), ("epochs", "steps")):
-        if name in made_of:
-            found.pop(made, None)
-    return found | made_of
+    """The run as it was given, where it is one."""
+    one_run(given)
+    return as_given(given)
 
 
 # -- commands --------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ ACCOUNTANTS: Final[dict[str, type[Method]]] = {
     "analytic-gaussian": accountants.AnalyticGaussian,
     "clt": accountants.CLT,
 }
+RUN: Final = ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs")
 MAX_ORDERS: Final = 100_000
 _QUOTED: Final = re.compile(
     r"(?<![\w/.'\"(\\-])([a-z]+(?:_[a-z]+)+|[a-z]+(?= ?=| \()|(?<=needs )[a-z]+|(?<=missing )[a-z]+)\b"
@@ -156,8 +157,7 @@ def runs(given: argparse.Namespace, wanted: str = "") -> list[Keywords]:
 
     Lists are taken side by side; one number holds for every run.
     """
-    names = ("noise_multiplier", "sample_rate", "steps", "records", "batch_size", "epochs")
-    lists = {name: values for name in names if name != wanted and (values := getattr(given, name, None)) is not None}
+    lists = {name: values for name in RUN if name != wanted and (values := getattr(given, name, None)) is not None}
     known = cast(Run, {name: values[0] if len(values) == 1 else values for name, values in lists.items()})
     is_used = "batch_size" in known or isinstance(getattr(given, "delta", None), str) or _sampling(given) != "poisson"
     if "records" in known and not is_used:
@@ -171,15 +171,11 @@ def runs(given: argparse.Namespace, wanted: str = "") -> list[Keywords]:
 
 def one_run(given: argparse.Namespace, wanted: str = "") -> Keywords:
     """The only run, and its delta as a number where it has one: 1/n is made of the number of records."""
-    found, batches = runs(given, wanted), batching(given)
+    found, one = runs(given, wanted), as_given(given, wanted)
     deltas = as_delta(given.delta, {"records": given.records}).ravel().tolist() if "delta" in given else [0.0]
     if len(found) != 1 or len(deltas) != 1:
         raise ValueError("give one number per option; several runs side by side are for the command curve")
-    run = found[0]
-    if batches["sampling"] != "poisson":
-        names = ("noise_multiplier", "sample_rate", "batch_size", "records", "steps", "epochs")
-        run = first_of(given, *(name for name in names if name != wanted)) | batches
-    return run | ({"delta": deltas[0]} if "delta" in given else {})
+    return (one if "sampling" in one else found[0]) | ({"delta": deltas[0]} if "delta" in given else {})
 
 
 def first_of(given: argparse.Namespace, *names: str) -> Keywords:
@@ -191,8 +187,8 @@ def _sampling(given: argparse.Namespace) -> str:
     return as_choice("--sampling", getattr(given, "sampling", "poisson"), SAMPLINGS)
 
 
-def batching(given: argparse.Namespace) -> Keywords:
-    """How batches are drawn, as keywords of `fastacct.dpsgd`."""
+def as_given(given: argparse.Namespace, wanted: str = "") -> Keywords:
+    """A run as keywords of `fastacct.dpsgd`, as it was given; how batches are drawn, but for Poisson samples."""
     found: Keywords = {"sampling": _sampling(given)}
     for name in COMPANIONS:
         if (value := getattr(given, name, None)) is not None:
@@ -200,7 +196,8 @@ def batching(given: argparse.Namespace) -> Keywords:
                 raise ValueError(f"--{name.replace('_', '-')}: give one number")
             found[name] = value[0] if isinstance(value, list) else value
     batches_of(found | {name: 1 for name in ("batch_size", "records", "epochs") if getattr(given, name, None)})
-    return found
+    run = first_of(given, *(name for name in RUN if name != wanted))
+    return run if found["sampling"] == "poisson" else run | found
 
 
 def accountant_by_name(name: str | None, orders: str | None = None, conversion: str | None = None) -> Method:
