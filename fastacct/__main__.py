@@ -9,9 +9,10 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fastacct.cli import commands, jobs, sweeps
+from fastacct.cli import commands, jobs, sweeps  # noqa: F401 - of the table
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options
 from fastacct.core.extras import import_extra
@@ -34,10 +35,10 @@ class Command(NamedTuple):
     """What a command is for, what it does, its options, and an example; from `cli/commands.toml`."""
 
     about: str
-    run: Callable[[argparse.Namespace], Answer]
-    needs: tuple[str, ...]
-    takes: tuple[str, ...]
     example: str
+    run: Callable[[argparse.Namespace], Answer]
+    needs: Sequence[str] = ()
+    takes: Sequence[str] = ()
 
 
 class Parser(argparse.ArgumentParser):
@@ -130,15 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return INVALID
 
 
-_MODULES: Final = {"commands": commands, "jobs": jobs, "sweeps": sweeps, "main": sys.modules[__name__]}
-
-
-def _command(about: str, example: str, run: str, needs: Sequence[str] = (), takes: Sequence[str] = ()) -> Command:
-    module, _, name = run.partition(".")
-    return Command(about, getattr(_MODULES[module], name), tuple(needs), tuple(takes), example)
-
-
-COMMANDS: Final = {name: _command(**row) for name, row in TABLE["commands"].items()}
+_HERE: Final = sys.modules[__name__]
+COMMANDS: Final = {
+    name: Command(**row | {"run": attrgetter(row["run"])(_HERE)}) for name, row in TABLE["commands"].items()
+}
 
 
 if __name__ == "__main__":
