@@ -135,15 +135,10 @@ def sweep(given: Namespace) -> Answer:
     if picture:
         refuse_existing(picture["file"], replace)
     drawn = plot.as_picture(picture.pop("file"), overwrite=replace) if picture else None
-    is_begun = (
-        "file" in output
-        and not replace
-        and any(one.exists() for one in (output["file"], Path(f"{output['file']}.zarr")))
-    )
+    kept, shown = output.get("file"), not given.quiet
+    is_begun = kept is not None and not replace and any(one.exists() for one in (kept, Path(f"{kept}.zarr")))
     start = time.perf_counter()
-    with _stopping(output.get("file")), _cluster(plan, given.scheduler) as plan:
-        shown = not given.quiet
-        kept = output.get("file")
+    with _stopping(kept), _cluster(plan, given.scheduler) as plan:
         grid = plan.compute(progress=shown) if kept is None else plan.save(kept, progress=shown, overwrite=replace)
     seconds = time.perf_counter() - start
     if drawn:
@@ -198,9 +193,8 @@ def show(given: Namespace) -> Answer:
     found = feasible(grid, given.where, sort=given.sort or ())
     head = found.head(given.head)
     rows = [{str(name): value for name, value in row.items()} for row in head.to_dict("records")]
-    counted = f"{len(found):,} of {math.prod(grid.sizes.values()):,} cells" + (
-        f" satisfy {given.where}" if given.where else ""
-    )
+    met = f" satisfy {given.where}" if given.where else ""
+    counted = f"{len(found):,} of {math.prod(grid.sizes.values()):,} cells{met}"
     more = [f"({len(found) - len(rows):,} more)"] if len(found) > len(rows) else []
     sentences = [counted, *([render(rows)] if rows else []), *more]
     return Answer({"command": "show", "cells": len(found), "rows": rows}, sentences)

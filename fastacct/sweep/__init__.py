@@ -325,9 +325,7 @@ def pareto(
         raise ValueError(f"{unknown[0]!r} is not a column; there are {', '.join(map(str, rows.columns))}")
     if not low and not high:
         raise ValueError("name at least one column to minimize or to maximize")
-    goals = np.column_stack(
-        [*(rows[name].to_numpy(float) for name in low), *(-rows[name].to_numpy(float) for name in high)]
-    )
+    goals = np.column_stack([rows[low].to_numpy(float), -rows[high].to_numpy(float)])
     order = np.lexsort(goals.T[::-1])
     kept: list[int] = []
     for place in order.tolist():  # what stands later is not better in everything: one pass is enough

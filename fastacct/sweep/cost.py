@@ -68,13 +68,8 @@ class Estimate(Record):
         return f"this takes {' and '.join(filter(None, (long, large)))}" if long or large else None
 
     def __str__(self) -> str:
-        seconds = (
-            f"{self.seconds:,.2g} s"
-            if self.seconds < 10.0
-            else f"{self.seconds:,.0f} s"
-            if self.seconds < 600.0
-            else f"{self.seconds / 3600.0:,.1f} h"
-        )
+        seconds = f"{self.seconds:,.2g} s" if self.seconds < 10.0 else f"{self.seconds:,.0f} s"
+        seconds = seconds if self.seconds < 600.0 else f"{self.seconds / 3600.0:,.1f} h"
         sizes = f"{self.bytes / 1e6:,.1f} MB, {self.memory / 1e6:,.0f} MB of memory"
         return f"{self.cells:,} cells, about {seconds}, {sizes}, {self.chunks:,} chunks"
 
@@ -134,10 +129,7 @@ def chunk_costs(plan: Grid, chunks: Sequence[int]) -> NDArray[np.float64]:
         stops = np.minimum(starts + part, len(axis))
         middles[name] = axis[(starts + stops - 1) // 2]
         lengths.append((stops - starts).astype(np.float64))
-    cells = lengths[0]
-    for more in lengths[1:]:
-        cells = np.multiply.outer(cells, more)
-    return np.ravel(_costs_at(plan, middles) * cells)
+    return np.ravel(_costs_at(plan, middles) * math.prod(np.ix_(*lengths)))
 
 
 def estimate(plan: Grid) -> Estimate:
@@ -171,14 +163,10 @@ def estimate(plan: Grid) -> Estimate:
 
 
 def _part(chunk: tuple[slice, ...], cells: int) -> tuple[slice, ...]:
-    """A box of at most about so many cells in the middle of a chunk, whole along the last axes."""
-    found, room = [], max(cells, 1)
-    for one in reversed(chunk):
-        length = min(one.stop - one.start, room)
-        start = one.start + (one.stop - one.start - length) // 2
-        found.append(slice(start, start + length))
-        room = max(room // length, 1)
-    return tuple(reversed(found))
+    """A box of at most so many cells in the middle of a chunk, whole along the last axes."""
+    lengths = chunk_shape([one.stop - one.start for one in chunk], cells)
+    starts = [(one.start + one.stop - length) // 2 for one, length in zip(chunk, lengths, strict=True)]
+    return tuple(slice(start, start + length) for start, length in zip(starts, lengths, strict=True))
 
 
 # -- the evaluation ----------------------------------------------------------------------------------------------------

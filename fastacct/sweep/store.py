@@ -128,11 +128,8 @@ def _as_file(path: str | os.PathLike[str]) -> Path:
 
 def _create(plan: Grid, store: Path, made_for: str | None) -> None:
     """An empty store, which gets its name when it is whole; `made_for` is a file that it is removed after."""
-    zarr, labels, temporary = (
-        import_extra("zarr", "sweep"),
-        plan.labelled({}),
-        store.with_name(f".{store.name}.partial"),
-    )
+    zarr, labels = import_extra("zarr", "sweep"), plan.labelled({})
+    temporary = store.with_name(f".{store.name}.partial")
     codecs = (zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle"), zarr.codecs.Crc32cCodec())
     _remove(temporary)
     try:
