@@ -158,9 +158,8 @@ def calibrated(wanted: Wanted, epsilon: Reals, delta: Reals | str, run: Run, aft
     known = parameters(run, wanted)
     shape = shape_of(target | known)
     is_half = batches is not None and batches.kind == "fixed_size" and relation not in ("replace_one", "zero_out")
-    spent = (Process() if history is None else of_history(history)) + (
-        Process() if after is None else as_process(after)
-    )
+    spent = Process() if history is None else of_history(history)
+    spent = spent if after is None else spent + as_process(after)
     if spent.shape:
         raise TypeError(f"after must be a job of plain numbers, not of shape {spent.shape}")
     if not spent and "epochs" not in known and (batches is None or is_half):

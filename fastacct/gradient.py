@@ -21,6 +21,7 @@ nothing certified          NaN, `LOOSE`
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, Unpack
 
 import numpy as np
@@ -153,14 +154,8 @@ def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run
     check_memory(shape, _ROW + len(given))
     runs = np.array([np.broadcast_to(one, shape).ravel() for one in given.values()])
     rows, status = np.empty((runs.shape[1], _ROW)), np.empty(runs.shape[1], dtype=np.uint8)
-    settings: dict[str, Any] = {
-        "quantity": Quantity[quantity.upper()],
-        "directions": _WAYS.get(relation, Directions.BOTH),
-    }
-
-    def work(start: int, stop: int) -> int:
-        return _kernels.gradients(runs, rows, status, start, stop, **settings)
-
+    kind, ways = Quantity[quantity.upper()], _WAYS.get(relation, Directions.BOTH)
+    work = partial(_kernels.gradients, runs, rows, status, quantity=kind, directions=ways)
     in_pieces(status.size, threads, work, _CELLS_PER_TASK)
     n = 3 if quantity == "epsilon" else 4
     values = [plain(rows[:, i].reshape(shape)) for i in (*range(n), *range(4, 4 + n))]

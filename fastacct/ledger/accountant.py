@@ -328,8 +328,7 @@ class Accountant(Guarded):
                 raise TypeError(f"an accountant records jobs in plain numbers, not {job!r}")
             if entry is None:
                 entry = _Entry(0, self._adds.cost(one) if self._adds and times else 0)
-            if entry.count + each * times > _MOST:
-                total = entry.count + each * times
+            if (total := entry.count + each * times) > _MOST:
                 raise ValueError(f"count = {total} is out of range, of {one!r} in the ledger; allowed: {_COUNT}")
             if times:
                 found.append((one, entry, each * times))

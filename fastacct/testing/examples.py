@@ -22,12 +22,8 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.Gaussian(1.0).poisson(0.01), m.Gaussian(0.7).poisson(1e-4), m.Gaussian(2.0).poisson(0.0))
     yield from (m.Gaussian(2.0).poisson(0.1).group(3), m.GaussianMixture(2.0, [(0.9, 0.0), (0.1, 1.0)]))
     yield from (m.Gaussian(2.0).fixed_size(10, 1000), m.Gaussian(2.0).poisson(0.1, at_most=120, records=1000))
-    yield m.Gaussian(2.0).with_replacement(5, 1000)
-    yield from (
-        m.Gaussian(1.5).allocation(30),
-        m.Gaussian(2.0).allocation(30, selected=4),
-        m.Gaussian(2.0).shuffled(20),
-    )
+    yield from (m.Gaussian(2.0).with_replacement(5, 1000), m.Gaussian(1.5).allocation(30))
+    yield from (m.Gaussian(2.0).allocation(30, selected=4), m.Gaussian(2.0).shuffled(20))
     yield from (m.Laplace(1.0), m.Laplace(20.0), m.Laplace(math.inf))
     yield from (m.Laplace(1.0).poisson(0.1), m.Laplace(10.0).group(3))
     yield from (m.TruncatedLaplace(2.0, 20.0), m.TruncatedLaplace(1.0, 1.5), m.TruncatedLaplace(1.0, math.inf))
@@ -51,13 +47,8 @@ def examples() -> Iterator[Mechanism]:
     yield from (m.from_pmf([0.6, 0.25, 0.15], [0.3, 0.3, 0.4]), m.from_pmf([0.5, 0.4, 0.1, 0], [0.45, 0.45, 0, 0.1]))
     yield m.from_losses([math.log(2.0), math.log(4.0 / 7.0)], [0.6, 0.4])
     yield m.from_losses([0.5, -0.2, math.inf], [0.5, 0.45, 0.05])
-    yield from (
-        m.TreeAggregation(8.0, 1000),
-        m.TreeAggregation(20.0, 16, noise="laplace"),
-        m.DPFTRL(8.0, 100, 2),
-        m.BandMF(4.0, 0.3, 100, 8),
-        m.MatrixGaussian.from_strategy([1.0, 0.5, 0.375], 4.0, bins=20, steps=100),
-    )
+    yield from (m.TreeAggregation(8.0, 1000), m.TreeAggregation(20.0, 16, noise="laplace"), m.DPFTRL(8.0, 100, 2))
+    yield from (m.BandMF(4.0, 0.3, 100, 8), m.MatrixGaussian.from_strategy([1.0, 0.5, 0.375], 4.0, bins=20, steps=100))
     yield from (m.NoisyIteration(3.75, 500, contraction=0.99), m.NoisyIteration(4.0, 10_000, diameter=5.0))
     yield from (m.GOPA(0.5, 2.0, parties=12), m.GOPA(0.5, 2.0, parties=3, edges=((0, 1),)), m.RandomWalk(8.0, 10))
     yield from (m.GOPA(1.0, 9.0, parties=30, colluding=5, draws=9, graph_delta=1e-3), m.GradientWalk(4.0, 3, 50, 2))

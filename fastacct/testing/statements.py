@@ -125,9 +125,7 @@ def _agree(
     below = (upper >= low * (1.0 - _EXACT)).all()
     contract.require(below, "delta_bounds", f"upper bound {upper} is below {where}")
     near = 1.01 if job.decompose(contract.relation).is_gaussian else 1.001  # that of replace-one may be LOOSE
-    close = (
-        not by_losses or (upper <= np.maximum(high * near, 1e-14)).all()
-    )  # an atom next to epsilon counts as above it
+    close = not by_losses or (upper <= np.maximum(high * near, 1e-14)).all()  # an atom next to epsilon is above it
     contract.require(close, "delta_bounds", f"upper bound {upper} is far above {where}")
 
 
