@@ -136,13 +136,11 @@ def batches(*, records: int = 12, batch_size: int = 3, epochs: int = 2, seed: in
     """
     if not 1 <= batch_size <= records:
         raise ValueError(f"batch_size = {batch_size!r} is out of range; allowed: 1 to records = {records!r}")
-    random, steps = np.random.default_rng(seed), epochs * records // batch_size
+    random, steps, rate = np.random.default_rng(seed), epochs * records // batch_size, batch_size / records
     fixed = [random.permutation(records)[:batch_size] for _ in range(steps)]
     mixed = np.concatenate([random.permutation(records) for _ in range(epochs)])[: steps * batch_size]
     drawn = {
-        "Poisson: each by itself": [
-            np.flatnonzero(random.random(records) < batch_size / records) for _ in range(steps)
-        ],
+        "Poisson: each by itself": [np.flatnonzero(random.random(records) < rate) for _ in range(steps)],
         f"fixed size: any {batch_size}": fixed,
         "shuffled: once an epoch": np.split(mixed, steps),
     }

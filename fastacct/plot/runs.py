@@ -189,14 +189,8 @@ def tradeoff(
         for at in np.atleast_1d(np.asarray(marked, dtype=np.float64)).tolist():
             found = float(tpr_at_fpr(job, at, neighbors=neighbors))
             axis.plot([at], [found], "o", color=color, markersize=4)
-            axis.annotate(
-                f"{digits_up(100.0 * found, 3)} % at {100.0 * at:g} %",
-                (at, found),
-                (-6, 5),
-                textcoords="offset points",
-                ha="right",
-                fontsize=SMALL,
-            )
+            note = f"{digits_up(100.0 * found, 3)} % at {100.0 * at:g} %"
+            axis.annotate(note, (at, found), (-6, 5), textcoords="offset points", ha="right", fontsize=SMALL)
     axis.plot([smallest, 1.0], [smallest, 1.0], ":", color="grey", label="guessing")
     for side in (axis.xaxis, axis.yaxis):
         log_scale(axis, side, smallest, 1.0)
