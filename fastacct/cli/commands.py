@@ -126,7 +126,7 @@ def _answer(
     return Answer({**context, "sampler": sampling, "accountant": method}, sentences)
 
 
-def _files(given: Namespace) -> list[Path]:
+def files_of(given: Namespace) -> list[Path]:
     """The files to be written; what cannot be written is said before anything is computed."""
     table: Path | None = getattr(given, "csv", None)
     if table:
@@ -165,7 +165,7 @@ def check_loader(given: Namespace) -> Answer:
 def curve(given: Namespace) -> Answer:
     """Privacy curves or trade-off curves, as a table and a picture."""
     relation = as_choice("neighbors", given.neighbors, _CURVES)
-    asked, files = [Run(**run) for run in runs(given)], _files(given)
+    asked, files = [Run(**run) for run in runs(given)], files_of(given)
     limits = {"smallest_delta": given.smallest_delta, "points": given.points}
     found: Sequence[PrivacyCurve | TradeoffCurve]
     if given.kind == "privacy":

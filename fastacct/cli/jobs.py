@@ -169,10 +169,7 @@ def report(given: Namespace) -> Answer:
 
 def plan(given: Namespace) -> Answer:
     """Runs that meet a target, and the noise that each needs."""
-    if given.picture:
-        plot.as_picture(given.picture, overwrite=given.overwrite)
-    if given.csv:
-        refuse_existing(given.csv, given.overwrite)
+    files = commands.files_of(given)
     after = {} if given.after is None else {"after": job_in(given.after)}
     as_number("head", given.head, Domain(1.0, math.inf))
     run: Keywords = {**_records(given), "epochs": given.epochs, "neighbors": given.neighbors, **after}
@@ -183,7 +180,6 @@ def plan(given: Namespace) -> Answer:
             table.to_csv(temporary, index=False)
     if figure:
         plot.save(figure, given.picture, overwrite=given.overwrite)
-    files = [str(path) for path in (given.csv, given.picture) if path]
     rows = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
     hopeless = int(np.isinf(table["noise_multiplier"]).sum())
     each = f"No noise suffices for {hopeless} of {len(rows)} rows (inf). Each other" if hopeless else "Each"
@@ -193,7 +189,8 @@ def plan(given: Namespace) -> Answer:
         *(f"wrote {path}" for path in files),
     ]
     more = [f"({len(rows) - given.head:,} more)"] if len(rows) > given.head else []
-    document = {"command": "plan", "rows": rows, "files": files, "target": dict(table.attrs) | {"after": repr(after)}}
+    target = dict(table.attrs) | {"after": repr(after)}
+    document = {"command": "plan", "rows": rows, "files": [*map(str, files)], "target": target}
     return Answer(document, [*more, *told], int(hopeless == len(rows)), rows[: given.head])
 
 
