@@ -249,11 +249,8 @@ def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence
     if where is not None:
         rows = rows[_meets(rows, where)]
     if names:
-        rows = rows.sort_values(
-            [name.removeprefix("-") for name in names],
-            ascending=[not name.startswith("-") for name in names],
-            kind="stable",
-        )
+        columns, rising = [name.removeprefix("-") for name in names], [not name.startswith("-") for name in names]
+        rows = rows.sort_values(columns, ascending=rising, kind="stable")
     return rows.reset_index(drop=True)
 
 

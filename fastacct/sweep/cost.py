@@ -81,11 +81,8 @@ def _key(plan: Grid) -> str:
 def cell_features(run: Mapping[str, Any]) -> list[Any]:
     """What the logarithm of a cell's cost is linear in; what is sought has a typical value."""
     noise, rate, steps = (run.get(name, typical) for name, typical in _TYPICAL.items())
-    axes = (
-        np.log(np.clip(noise, 0.4, 16.0)),
-        np.log(-np.log1p(-np.clip(rate, 1e-5, 0.5))),
-        np.log(np.clip(steps, 10.0, 1e5)),
-    )
+    log_rest = np.log1p(-np.clip(rate, 1e-5, 0.5))
+    axes = np.log(np.clip(noise, 0.4, 16.0)), np.log(-log_rest), np.log(np.clip(steps, 10.0, 1e5))
     return [1.0, *axes, *(a * b for i, a in enumerate(axes) for b in axes[i:])]
 
 
@@ -107,14 +104,10 @@ def _costs_at(plan: Grid, axes: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     return np.broadcast_to(costs, tuple(map(len, axes.values())))
 
 
-def _thin(axis: NDArray[Any], most: int) -> NDArray[Any]:
-    """At most so many values spread over an axis."""
-    return axis[np.unique(np.linspace(0, len(axis) - 1, most).round().astype(int))] if len(axis) > most else axis
-
-
 def chunks_of(plan: Grid) -> tuple[int, ...]:
     """The shape of the chunks: of a mean cost by the model that is worth writing, and not too few."""
-    mean = float(_costs_at(plan, {name: _thin(axis, 6) for name, axis in plan.axes.items()}).mean())
+    places = {name: np.unique(np.linspace(0, len(axis) - 1, 6).round().astype(int)) for name, axis in plan.axes.items()}
+    mean = float(_costs_at(plan, {name: plan.axes[name][few] for name, few in places.items()}).mean())
     cells = min(max(CHUNK_SECONDS / mean, FEWEST_CELLS), MOST_CELLS)
     if plan.size < FEWEST_CHUNKS * cells:
         cells = min(max(plan.size / FEWEST_CHUNKS, SHORTEST / mean, FEWEST_CELLS), MOST_CELLS)

@@ -76,12 +76,8 @@ def to_parquet(grid: xr.Dataset, path: Path) -> None:
     arrow, parquet = import_extra("pyarrow", "sweep"), import_extra("pyarrow.parquet", "sweep")
     dims = [str(name) for name in grid.dims]
     notes = {str(name): one.attrs for name, one in grid.data_vars.items()}
-    about = {
-        "labels": grid.drop_vars([*notes]).to_dict(),
-        "notes": notes,
-        "dims": dims,
-        "checksums": checksums_of(grid),
-    }
+    labels = grid.drop_vars([*notes]).to_dict()
+    about = {"labels": labels, "notes": notes, "dims": dims, "checksums": checksums_of(grid)}
     shape, chunks = tuple(grid.sizes[name] for name in dims), next(iter(grid.data_vars.values())).data.chunksize
 
     def rows(index: int) -> Any:
