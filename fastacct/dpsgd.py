@@ -307,10 +307,9 @@ def _approximated(quantity: Literal["epsilon", "delta"], target: Delta, run: Run
 
 @labelled(outputs=("order",))
 def _orders(_: str, delta: Delta, run: Run) -> Cells:
-    found: Cells = as_method(run.get("accountant"), _RENYI).with_order(*_asked("epsilon", delta, run, only_upper=True))[
-        2
-    ]
-    return found
+    chosen = as_method(run.get("accountant"), _RENYI)
+    order: Cells = chosen.with_order(*_asked("epsilon", delta, run, only_upper=True))[2]
+    return order
 
 
 written_out(Run.__annotations__, (globals()[name] for name in __all__))

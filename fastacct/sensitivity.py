@@ -136,18 +136,14 @@ def matrix(
     >>> round(matrix([1.0, 0.5], steps=6, participations=3, separation=2) ** 2, 9)
     3.75
     """
-    k, b = (
-        int(as_number(name, value, COUNT))
-        for name, value in (("participations", participations), ("separation", separation))
-    )
+    k, b = int(as_number("participations", participations, COUNT)), int(as_number("separation", separation, COUNT))
     c, most = as_strategy(strategy, steps)
     n, unit = c.shape[1], 2.0**-52
     inner = np.abs(c.T @ c) + 2.0 * len(c) * unit * (np.abs(c).T @ np.abs(c)) * (c.min() < 0.0)
     apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
     falls = np.ndim(strategy) == 1 and c.min() >= 0.0 and (np.diff(c[:, 0]) <= 0.0).all()
-    if epochs or (falls and not epochs):
-        starts = range(n) if epochs else (0,)
-        chosen = [np.arange(start, n, b)[:k] for start in starts]
+    if epochs or falls:
+        chosen = [np.arange(start, n, b)[:k] for start in (range(n) if epochs else (0,))]
         square = max(float(inner[np.ix_(one, one)].sum()) for one in chosen)
     elif k == 1 or not inner[apart >= b].any():
         square = float(_separated(inner.diagonal()[None, :], k, b)[0])

@@ -21,10 +21,8 @@ def encoded(value: object) -> object:
     if isinstance(value, Mechanism):
         if _KINDS.get(type(value).__name__) is not type(value):
             raise ValueError(f"{value!r} cannot be stored: only mechanisms of fastacct are")
-        return {
-            "kind": type(value).__name__,
-            **{one.name: encoded(getattr(value, one.name)) for one in fields(value)},
-        }
+        given = {one.name: encoded(getattr(value, one.name)) for one in fields(value)}
+        return {"kind": type(value).__name__, **given}
     if isinstance(value, tuple):
         return [encoded(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):

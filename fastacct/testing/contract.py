@@ -72,10 +72,8 @@ class Contract(Record):
             with suppress(OutOfReachError):
                 pair = part.losses(self.relation)
                 if pair is not None and not pair.is_nothing:
-                    remove, *add = (
-                        (Sums(one.lower, -1.0), Sums(one.upper, 1.0))
-                        for one in ([pair.remove] if pair.is_mirrored else [pair.remove, pair.add])
-                    )
+                    ways = [pair.remove] if pair.is_mirrored else [pair.remove, pair.add]
+                    remove, *add = ((Sums(one.lower, -1.0), Sums(one.upper, 1.0)) for one in ways)
                     kept[part] = {"remove": remove, "add": add[0] if add else remove}
         return kept[part]
 
