@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     int64_t n;
     const double *sigma, *q, *steps; /* a run of DP-SGD */
-    const double *target; /* where it is read: delta for epsilon, epsilon for delta, order for a divergence */
+    const double *target; /* where it is evaluated: delta for epsilon, epsilon for delta, order for a divergence */
     const double *eps;    /* of a calibration, with delta as target */
     const double *mu;     /* of a Gaussian N(mu, 1) against N(0, 1) */
 } fa_cells;

@@ -1,6 +1,6 @@
 /* density/panel.h -- what a panel of two densities adds to delta: the integral of (P - e^eps Q)_+, between bounds.
  *
- * Two Gauss rules, whose difference (ten times) is paid for.  Panels are halved where the loss passes eps.
+ * Two Gauss rules, whose difference (ten times) is added to the error.  Panels are halved where the loss passes eps.
  * docs/algorithms/compiled.md says what is assumed of the densities.
  */
 #ifndef FA_PANEL_H

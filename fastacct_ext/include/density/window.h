@@ -1,7 +1,7 @@
 /* density/window.h -- composed tilted masses on a grid, read at any epsilon or delta with every error on one side.
  *
- * fastacct/readers/grid/window.py says what is read and makes the two sums from the right; docs/algorithms/grid.md has
- * the formula.  Rounding is paid for each operation here with a small multiple of 2^-53.
+ * fastacct/readers/grid/window.py says what is evaluated and makes the two sums from the right; docs/algorithms/grid.md
+ * has the formula.  Each operation here adds a small multiple of 2^-53 for its rounding.
  */
 #ifndef FA_WINDOW_H
 #define FA_WINDOW_H

@@ -20,7 +20,7 @@ FA_INLINE double fa_cap_cells(double *const *f, int n)
 }
 
 /* Moduli on Im xi = -eta (on +eta they are smaller: t Im l > 0) at every second node, for their integrals, with each
- * function's curvature paid: -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8). |exp(s) - 1 - s| <=
+ * function's curvature added: -H'' <= b on a cell of step g implies integral <= chord exp(b g^2/8). |exp(s) - 1 - s| <=
  * min(E + 1 + x, x^2/2 max(1, E)), E = |exp(s)|, x = |s|;     |window| <= (left of its edge) + exp((y^2 - d^2)/(2
  * width^2))/2.  A block that is not split has no floor's window: it is as if its floor were beyond the nodes */
 FA_INLINE void fa_cap_fill_moduli(fa_cap_block *block, const fa_cap_line *line, double t, double v_right,

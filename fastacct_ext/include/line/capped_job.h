@@ -47,7 +47,7 @@ typedef struct {
 
 /* nodes of one block: losses and weights on the real axis (line/capped_nodes.h) */
 typedef struct {
-    fa_nodes sum; /* lr: loss less its mean; wr, log_w: weight times keep; the phasors.  Memory is the whole's */
+    fa_nodes sum; /* lr: loss - mean; wr, log_w: weight times keep; the phasors.  Memory is the whole's */
     double h, stretch, start; /* step in xi, a, xi of the first node */
     double mean,
         mean_error;   /* of the loss, mu = -E_Q[keep (e^L - 1 - L)], and u times what it may be off by is added to r */

@@ -21,7 +21,7 @@ FA_INLINE double fa_cap_raise(const fa_cap_block *block)
     return block->pair ? fa_max(0.0, -600.0 - block->w.log_q) : 0.0;
 }
 
-/* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature paid, in the nodes' scratch; in scratch2
+/* weights beyond a block's cap times exp(fa_cap_raise), each cell's curvature added, in the nodes' scratch; in scratch2
  * what the curvature of the loss costs for each unit of a */
 FA_FUNC void fa_cap_weigh_beyond(fa_cap_block *block)
 {

@@ -313,7 +313,7 @@ FA_FUNC int fa_cap_is_free(fa_cap_work *work, double log_delta)
 }
 
 #define FA_CAP_CHANGE 0.0045 /* rate times distance: entries against delta change by e^0.009, 0.905 % ... */
-#define FA_CAP_FREE   4400.0 /* ... and a 1e-12th of all by less than e^20, 0.05 % of all; 1 % is paid */
+#define FA_CAP_FREE   4400.0 /* ... and a 1e-12th of all by less than e^20, 0.05 % of all; 1 % is added */
 
 /* how fast entries of the ledger, or delta, change with eps: each by its own rate */
 FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_reading *r, const fa_cap_ledger *g)
@@ -324,7 +324,7 @@ FA_FUNC double fa_cap_steep(const fa_cap_line *line, double eps, const fa_cap_re
                   fa_max(-r->slope, 1.0 / eps));
 }
 
-/* checked ends around eps, where the ledger is for.  Entries change by less than 1 % over that, which is paid */
+/* checked ends around eps, where the ledger is for.  Entries change by less than 1 % over that, which is added */
 FA_FUNC int fa_cap_ends_of(const fa_cap_job *job, const fa_cap_line *line, double log_delta, double eps,
                            const fa_cap_reading *r, const fa_cap_ledger *g, fa_interval *out)
 {

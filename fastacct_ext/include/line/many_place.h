@@ -30,8 +30,8 @@ typedef struct { /* equal steps */
 typedef struct {
     int n, directions;
     double total, mu2, add_end, variance; /* the last one about, of the loss */
-    fa_many_read line[2];                 /* [0] remove, [1] add: what is read */
-    double slope;              /* d log delta/d eps of the line read last */
+    fa_many_read line[2];                 /* [0] remove, [1] add: what is evaluated */
+    double slope;              /* d log delta/d eps of the line evaluated last */
     uint8_t has[2 * FA_PAGES]; /* which pages of sums are there */
     fa_many_page sums[2 * FA_PAGES];
     fa_many_kept *kept;       /* of single steps, or NULL: `own` has one at a time */

@@ -1,8 +1,8 @@
 /* line/many_steps.h -- jobs of different sampled Gaussians: certified epsilon and log delta, from one pass
  * over the steps.
  *
- * Their log-moments at real points say which line of a lattice is best (line/many_place.h).  Then every step is read
- * once along it (line/many_rows.h).  docs/algorithms/contour.md, "Different steps".
+ * Their log-moments at real points say which line of a lattice is best (line/many_place.h).  Then every step is
+ * summed once along it (line/many_rows.h).  docs/algorithms/contour.md, "Different steps".
  */
 #ifndef FA_MANY_STEPS_H
 #define FA_MANY_STEPS_H

@@ -184,7 +184,7 @@ FA_FUNC double fa_mix_left_mass(const fa_cap_block *block, const fa_mix_curve *c
 
 /* log of a bound of |E_Q[exp(u l) keep]| (large = 0) or |E_Q[exp(u l) keep (1 - floor)]| (large = 1) for all Im u >= t,
  * as fa_cap_majorant.  Where the loss is small |g| itself is summed, its error exponentially small; elsewhere, and for
- * windows, cells are paid */
+ * windows, the error of cells is added */
 FA_INLINE double fa_mix_majorant(const fa_cap_block *block, const fa_mix_curve *curve, double pay, const int large,
                                  double *slack_out)
 {

@@ -264,7 +264,7 @@ FA_FUNC double fa_pieces_below(const fa_cap_block *block)
     return sum;
 }
 
-/* what the nodes' rule leaves out of E[exp(x l)] for x between 0 and v, l the loss less its mean, and of its mass */
+/* what the nodes' rule leaves out of E[exp(x l)] for x between 0 and v, l = loss - mean, and of its mass */
 FA_FUNC double fa_pieces_real_error(const fa_cap_block *block, double v, double side)
 {
     const fa_cap_nodes *s = &block->nodes;

@@ -1,6 +1,6 @@
 /* line/ray_line.h -- jobs in which nothing decays: a line up to Im u = T by Gauss's rule, and rays beyond.
  *
- * Every error is of the form e^(log - (c-1) eps), so that a line is read at every eps near the one it was drawn for.
+ * Every error is of the form e^(log - (c-1) eps), so that a line serves every eps near the one it was drawn for.
  * docs/algorithms/rays.md.
  */
 #ifndef FA_LINE_RAY_LINE_H

@@ -1,5 +1,5 @@
-/* loss/allocation.h -- the loss of an epoch in which a record takes part in one random step: laws of sums joined until
- * there are as many numbers as steps, and the lattice that a line reads.
+/* loss/allocation.h -- the loss of an epoch in which a record takes part in one random step: distributions of sums
+ * joined until there are as many numbers as steps, and the lattice that a line takes.
  *
  * docs/algorithms/allocation.md.
  */
@@ -71,7 +71,7 @@ FA_FUNC void fa_sum_weights(double at, double *out)
     }
 }
 
-/* a point of v: where both densities are read, in points of their lattices */
+/* a point of v: where both densities are evaluated, in points of their lattices */
 typedef struct {
     int whole[2], is_ready; /* ready: with weights of neighbours */
     double part[2];
@@ -279,7 +279,7 @@ FA_FUNC int fa_sum_phase(fa_sum_work *w, fa_sum *out, int ratio, int phase, doub
     return 1;
 }
 
-/* the law of the mean of both.  0: too many points, or no memory */
+/* the distribution of the mean of both.  0: too many points, or no memory */
 FA_FUNC int fa_sum_join(const fa_sum *a, const fa_sum *b, double sigma, double step, fa_sum *out)
 {
     double all = a->count + b->count, p = a->count / all, q = b->count / all, ends[2][2], low, high;
@@ -310,7 +310,7 @@ FA_FUNC int fa_sum_join(const fa_sum *a, const fa_sum *b, double sigma, double s
     return 1;
 }
 
-/* n numbers, by the binary digits of n: two laws are kept, of k and of k + 1 numbers.  0: as above */
+/* n numbers, by the binary digits of n: two distributions are kept, of k and of k + 1 numbers.  0: as above */
 FA_FUNC int fa_sum_of(double sigma, int64_t n, fa_sum *out)
 {
     fa_sum pair[2], next[2];

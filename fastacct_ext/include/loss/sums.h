@@ -1,4 +1,4 @@
-/* loss/sums.h -- the law of the mean of independent log-normal numbers, by doubling: no sum here cancels.
+/* loss/sums.h -- the distribution of the mean of independent log-normal numbers, by doubling: no sum here cancels.
  *
  * X = exp(z), z normal with variance v = 1/sigma^2 and mean -v/2; L_n = log of the mean of n of them, with density f_n.
  *
@@ -159,7 +159,7 @@ FA_FUNC double fa_sum_misses(const fa_sum *s, const double *log_f, int i, double
     return 1.1 * (rule * sum + left) * fmax(1.0, down);
 }
 
-/* what joins need of a law.  0: no memory */
+/* what joins need of a distribution.  0: no memory */
 FA_FUNC int fa_sum_prepare(fa_sum *s, double sigma)
 {
     double g = s->count * sigma * sigma * s->step * s->step, wide = FA_SUM_TAPS / FA_SUM_REACH, top = -INFINITY, *log_f,

@@ -5,7 +5,8 @@
  *
  * with p = q e^l and c near K'.  Nothing of first order is left to cancel, however little a mechanism touches; the
  * second form of K' is the narrower one where M is large.  K' is the mean of the loss under the
- * law tilted by u and K'' its variance: at u = 0 those of the loss itself.  docs/algorithms/quadrature.md, "Moments".
+ * distribution tilted by u and K'' its variance: at u = 0 those of the loss itself.  docs/algorithms/quadrature.md,
+ * "Moments".
  */
 #ifndef FA_MOMENTS_H
 #define FA_MOMENTS_H
