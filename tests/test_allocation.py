@@ -356,3 +356,9 @@ def test_little_noise_agrees_with_what_is_drawn(noise, steps, epsilon):
     off = 5.0 * seen.std() / math.sqrt(seen.size)
     assert lower - off <= seen.mean() <= upper + off
     assert off < 0.5 * upper
+
+
+def test_pure_guarantees_are_answered_for_arrays_of_steps():
+    assert fa.Gaussian(1.0).allocation([2, 3]).pure_epsilon("add") == math.inf
+    assert fa.Gaussian(math.inf).allocation([2, 3]).pure_epsilon("add") == 0.0
+    assert fa.Gaussian(1.0).fixed_size(0, 10).pure_epsilon("add") == 0.0

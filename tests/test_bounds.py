@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.core.bounds import DisjointBoundsWarning, Found, Status, judged, narrowed
+from fastacct.core.bounds import DisjointBoundsWarning, Found, Status, judged, meet, narrowed
 from fastacct.readers import cell
 from fastacct.readers.grid.window import Window
 from fastacct.readers.renyi import Renyi
@@ -27,6 +28,17 @@ def test_of_bounds_that_exclude_each_other_the_larger_one_is_returned_with_a_war
         assert narrowed(2.0, 3.0, 1.0) == (1.0, 3.0)
     with pytest.warns(DisjointBoundsWarning):
         assert judged(2.0, 1.0, math.inf) == Found(1.0, 2.0, Status.LOOSE)
+
+
+def test_what_is_no_number_bounds_nothing():
+    nan = math.nan
+    assert narrowed(1.0, nan) == (1.0, math.inf)
+    assert narrowed(0.0, nan, 1.0) == narrowed(0.0, 1.0, nan) == (0.0, 1.0)
+    assert narrowed(nan, 2.0) == (-math.inf, 2.0)
+    assert judged(1.0, nan, math.inf) == Found(1.0, math.inf, Status.NOT_MET)
+    low, high = meet(np.array([0.5, 0.5, 1.0]), np.array([nan, 2.0, 1.0]))
+    assert low.tolist() == [0.5, 0.5, 1.0]
+    assert high.tolist() == [math.inf, 2.0, 1.0]
 
 
 def test_a_reader_that_says_too_little_is_not_believed_in_silence(monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.core.words import as_latex
 from fastacct.reports.written import FORMATS
 
 RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
@@ -77,6 +78,18 @@ def test_titles_are_escaped():
     found = fa.report(JOB, delta=1e-6, title="a <b> & 5 % of_it")
     assert "a &lt;b&gt; &amp; 5 % of_it" in found.render("html")
     assert r"a $<$b$>$ \& 5 \% of\_it" in found.render("latex")
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("delta = 1e-05.", r"$\delta$ = 1$\times 10^{-5}$."),
+        ("log_delta <= 2.5e+300", r"log\_delta $\leq$ 2.5$\times 10^{300}$"),
+        ("wrote a/run1e-05.csv and 1e-05.csv", "wrote a/run1e-05.csv and 1e-05.csv"),
+    ],
+)
+def test_numbers_in_latex(text, latex):
+    assert as_latex(text) == latex
 
 
 def test_what_a_report_refuses():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import signal
@@ -201,6 +202,17 @@ def test_a_second_process_is_refused_and_the_lock_ends_with_the_first(tmp_path):
         other.kill()
         other.wait()
     plan().save(path)
+
+
+def test_a_file_system_without_locks_is_no_other_process(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def refused(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(OSError, match="No locks available"):
+        plan().save(tmp_path / "grid.zarr")
 
 
 LONG = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
@@ -94,6 +95,9 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
     upper = min(uppers)
     if lower <= upper:
         return lower, upper
+    if math.isnan(lower) or math.isnan(upper):  # which bounds nothing
+        known = [one for one in uppers if not math.isnan(one)]
+        return narrowed(-math.inf if math.isnan(lower) else lower, *known or (math.inf,))
     if lower <= upper + _TOUCH * abs(upper) + 1e-320:
         return upper, upper
     text = f"certified bounds do not meet: at least {lower!r}, at most {upper!r}; please report this as an error"
@@ -102,7 +106,7 @@ def narrowed(lower: float, *uppers: float) -> tuple[float, float]:
 
 
 def meet(lower: Cells, *uppers: Cells) -> tuple[Cells, Cells]:
-    """The same of many lower bounds and upper ones."""
+    """Intervals as `narrowed` makes them of one-dimensional arrays of bounds."""
     low, high = np.array(lower), np.minimum.reduce(uppers)
     for i in np.flatnonzero(~(low <= high)).tolist():
         low[i], high[i] = narrowed(float(lower[i]), *(float(one[i]) for one in uppers))

@@ -58,10 +58,13 @@ def locked(path: Path, busy: str = "") -> Iterator[None]:
                 import fcntl
 
                 fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-            if not os.path.samestat(os.fstat(file.fileno()), lock.stat()):
-                raise FileExistsError(f"{lock} was made anew")
-        except OSError as error:
-            raise (BlockingIOError(busy) if busy else error) from None
+            is_held = not busy or os.path.samestat(os.fstat(file.fileno()), lock.stat())
+        except (BlockingIOError, PermissionError, FileNotFoundError):  # another's; that of Windows; removed by another
+            if not busy:
+                raise
+            is_held = False
+        if not is_held:
+            raise BlockingIOError(busy)
         try:
             yield
         finally:

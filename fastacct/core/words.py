@@ -84,9 +84,10 @@ def as_json(document: object, indent: int | None = None) -> str:
 def as_latex(text: str) -> str:
     """Text for LaTeX, with the signs of formulas as formulas."""
     text = text.replace("<=", "≤").replace(">=", "≥")
-    text = re.sub("(epsilon|delta)(?= [=≤≥])", lambda named: "ε" if named[0] == "epsilon" else "δ", text)
+    text = re.sub(r"\b(epsilon|delta)(?= [=≤≥])", lambda named: "ε" if named[0] == "epsilon" else "δ", text)
     plain = text.translate(_LATEX).replace(r"e\^{}$\varepsilon$", r"$e^\varepsilon$")
-    plain = re.sub(r"(?<=\d)e([+-]\d+)\b", lambda power: rf"$\times 10^{{{int(power[1])}}}$", plain)
+    number = r"(?<![\w/.-])(\d[\d.]*)e([+-]\d+)(?![\w/.]*\w)"  # not in the name of a file
+    plain = re.sub(number, lambda found: rf"{found[1]}$\times 10^{{{int(found[2])}}}$", plain)
     return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda high: f"$^{{{high.group().translate(_LOWERED)}}}$", plain)
 
 

@@ -224,6 +224,8 @@ class OfGaussian(Value):
     """The verb that makes one."""
     ordered: ClassVar[tuple[str, str] | None] = None
     """A parameter, and the one that it must not exceed."""
+    drawn: ClassVar[str | None] = None
+    """The parameter that is 0 where no record is drawn."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Refusals):
@@ -244,7 +246,7 @@ class OfGaussian(Value):
     @property
     def is_nothing(self) -> bool:
         """Whether the noise hides all, or no record is drawn."""
-        return self.noise == math.inf or 0.0 in (getattr(self, one.name) for one in fields_of(type(self)))
+        return self.noise == math.inf or (self.drawn is not None and getattr(self, self.drawn) == 0.0)
 
     def moved_by(self, far: Cells) -> Mechanism:
         """The mechanism, where a record that takes the places of others moves the sum so far."""

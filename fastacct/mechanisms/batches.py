@@ -58,7 +58,7 @@ class FixedSizeBatch(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_s
     (1.828, 2.199)
     """
 
-    made_by, ordered = "fixed_size", ("batch_size", "records")
+    made_by, ordered, drawn = "fixed_size", ("batch_size", "records"), "batch_size"
     batch_size: Reals = parameter(_BATCH, about="At most `records`.")
     records: Reals = parameter(AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
 
@@ -127,7 +127,7 @@ class WithReplacement(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_
     [1.882, 4.631]
     """
 
-    made_by = "with_replacement"
+    made_by, drawn = "with_replacement", "draws"
     draws: Reals = parameter(_BATCH, about="Of a batch.")
     records: Reals = parameter(AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")
 
@@ -170,7 +170,7 @@ class TruncatedPoisson(OfGaussian, Mechanism, relations=ALL, no_group=_NO_GROUP,
     ['5.25e-06', '2.67e-06']
     """
 
-    made_by = "poisson"
+    made_by, drawn = "poisson", "sample_rate"
     sample_rate: Reals = parameter(UNIT, about="Probability that a record is drawn.")
     at_most: Reals = parameter(AT_LEAST_ONE, about="So many of those drawn are kept.")
     records: Reals = parameter(AT_LEAST_ONE, about="Of the larger of two neighbouring data sets.")

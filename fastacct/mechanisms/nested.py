@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -118,8 +118,12 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
     job: Process
     is_local, no_sample = _of_any("is_local"), _of_any("no_sample")
 
-    def __init__(self, job: Mechanism | Process) -> None:
-        object.__setattr__(self, "job", as_plain_job("job", job))
+    if TYPE_CHECKING:
+
+        def __init__(self, job: Mechanism | Process) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "job", as_plain_job("job", self.job))
         if not len(self.job):
             raise ValueError("job needs at least one release")
 

@@ -226,7 +226,7 @@ def _cycle(orders: Cells, noise: float, parties: int, coalition: int) -> Cells:
     c = np.maximum(0.5 * orders * a / noise / noise * (1.0 + 2e-15), TINY)
     most = max(32 * -(-parties // coalition), _WIDEST)
     total = np.zeros(orders.size)
-    log_factorial = np.array([math.lgamma(m + 1.0) for m in range(most + 1)])  # good to 1e-9, which is paid
+    log_factorial = np.array([math.lgamma(m + 1.0) for m in range(most + 1)])  # good to 1e-9, which is counted
     with np.errstate(over="ignore", invalid="ignore"):
         for m in range(1, most + 1):
             k = np.arange(1, min(m, _WIDEST) + 1)
