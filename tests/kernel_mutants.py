@@ -72,18 +72,20 @@ MUTANTS = (
      "s->mean_error = FA_EPS * (error + (64.0 + w->off) * (fabs(w->gain) + fabs(s->mean) * w->q_mass));",
      "s->mean_error = 0.0;", SUMS + "sampled"),
     # put
-    (LEDGER, "    out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate);\n    if (job->has_floor)",
+    (LEDGER, "    out->put = fa_cap_put(job, line, eps, log_value, &out->put_rate, &out->rare);\n"
+     "    if (job->has_floor)",
      "    if (job->has_floor)", "line test_every_entry and put"),
     (LEDGER, "s->log_q[j] + raise) + cell * b);", "s->log_q[j] + raise));", SUMS + "sampled"),
     (LEDGER, "a, 0, fa_cap_back_error(block, a));", "a, 0, 0.0);", SUMS + "sampled"),
     # rest, aliases, closed parts, and their sum
-    (LEDGER, "        out->floor = fa_cap_exp(fa_cap_log_weight(job, eps, log_value, p->low, 1));", "        ;",
+    (LEDGER, "        out->floor = fa_cap_entry(fa_cap_log_weight(job, eps, log_value, p->low, 1));", "        ;",
      "line test_every_entry and floor"),
     (LEDGER, "out->alias = fa_cap_alias(job, line, eps, log_value, p->right);", "", "line test_every_entry and alias"),
     (LEDGER, "    out->alias += left;", "", "line test_aliases_of_very_coarse"),
     (LEDGER, "out->closed = fa_cap_closed_error(job, eps, log_value);", "", SUMS + "participations"),
     (LEDGER, "out->rounding + out->closed +", "out->rounding +", "line test_all_entries"),
-    (LEDGER, "out->up = both + out->put + out->floor;", "out->up = both + out->put;", "line test_all_entries"),
+    (LEDGER, "out->up = both + out->put + out->rare + out->floor;", "out->up = both + out->put + out->rare;",
+     "line test_all_entries"),
     ("line/capped_closed.h", "1e-25 + fa_cap_low_apart(job, eps, ref) +", "1e-25 +", SUMS + "few and added"),
     ("line/capped_closed.h", "fa_cap_low_apart(job, eps, ref) + FA_EPS * exp(size) *",
      "fa_cap_low_apart(job, eps, ref) + 0.0 *", SUMS + "few and added"),
