@@ -17,7 +17,7 @@ from fastacct.core.inputs import MAX_STEPS, POSITIVE, UNIT, Cells, Domain, Reals
 from fastacct.core.inputs import common_shape as shape_of
 from fastacct.core.labels import labelled
 from fastacct.core.relations import Relation, as_relation
-from fastacct.core.search import boundary, excess
+from fastacct.core.search import boundary, excess, outwards
 from fastacct.mechanisms.error import ErrorLaw
 from fastacct.mechanisms.gaussian import Gaussian
 from fastacct.mechanisms.process import Process
@@ -25,7 +25,6 @@ from fastacct.readers.attack import rates
 from fastacct.readers.job import Ask
 from fastacct.run import Run, as_delta, of_history, parameters, refused, steps_of_epochs
 
-_MOST_NOISE: Final = 1e12
 _SMALLEST_RATE: Final = 1e-30
 _ANY: Final = Domain(-math.inf, math.inf)
 _DOMAINS: Final = {"epsilon": None, "delta": None, "error": POSITIVE}
@@ -196,15 +195,22 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
             return spent + batches.process({**given, "steps": int(steps)})
         return spent + Gaussian(given["noise_multiplier"]).poisson(rate) * int(steps)
 
-    def meets(x: float) -> bool:
-        return bool(answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper <= at["epsilon"])
+    @cache
+    def level(x: float) -> float:
+        found = answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper
+        return excess(float(found), at["epsilon"])
 
-    bracket: tuple[float, float] | None = None
+    def meets(x: float) -> bool:
+        return level(x) <= 0.0
+
     if wanted == "noise_multiplier":
-        if meets(0.0):
-            return 0.0
-        if not meets(_MOST_NOISE):
+        if spent and excess(float(answer("epsilon", spent, at["delta"], **options).upper), at["epsilon"]) > 0.0:
             return math.inf
+        bracket = outwards(level)  # the extremes are dear, and seldom needed
+        if not meets(bracket[1]):
+            return math.inf
+        if meets(bracket[0]) and meets(0.0):
+            return 0.0
     elif not meets(0.0):
         raise ValueError("what has been released already exceeds the target")
     elif wanted == "sample_rate":
@@ -220,4 +226,4 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
                 return float(most)
             low, high = high, min(4 * high, most)
         bracket = low, high
-    return calibrate(build, epsilon=at["epsilon"], delta=at["delta"], bracket=bracket, **options)
+    return boundary(level, bracket, f"epsilon <= {at['epsilon']!r}")

@@ -32,6 +32,8 @@ from fastacct_ext import _kernels
 FLOOR: Final = Domain(1e-300, 1.0)
 _FIRST_CELLS: Final = 32
 _MOST_CELLS: Final = 20_000
+_WIDE: Final = 1e-5
+"""Width of log delta above which halving a cell gains nothing: its bounds are no better in the middle."""
 _MU_TOLERANCE: Final = 1e-6
 _REGRET_TOLERANCE: Final = 1e-3
 _MU_RANGE: Final = (1e-9, 1e9)
@@ -136,7 +138,7 @@ def _smallest_mu(run: _Function, end: float, log_floor: float, threads: int) -> 
             found[above] = _search(lambda mu: _gaussian(mu, where, threads)[1] > delta, where.size)[0]
         return found
 
-    return _maximum(over, at, end, lambda best: best * (1.0 + _MU_TOLERANCE))
+    return _maximum(run, over, at, end, lambda best: best * (1.0 + _MU_TOLERANCE))
 
 
 def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: int) -> float:
@@ -159,12 +161,13 @@ def _regret(run: _Function, mu: float, end: float, log_floor: float, threads: in
         gaussian, job = np.exp(_gaussian(one, eps, threads)[0]), np.exp(run(eps)[1])
         return np.maximum((gaussian - job) / (1.0 + np.exp(eps)), 0.0)
 
-    upper, _ = _maximum(over, at, end, lambda best: best * (1.0 + _REGRET_TOLERANCE) + _REGRET_TOLERANCE**2)
+    upper, _ = _maximum(run, over, at, end, lambda best: best * (1.0 + _REGRET_TOLERANCE) + _REGRET_TOLERANCE**2)
     tail = float(np.exp(_gaussian(one, np.array([end]), threads)[1])[0]) / (1.0 + np.exp(min(end, 700.0)))
     return float(max(upper, tail * (1.0 + _PAD)))
 
 
 def _maximum(
+    run: _Function,
     over: Callable[[Cells, Cells, float], Cells],
     at: Callable[[Cells, float], Cells],
     end: float,
@@ -178,18 +181,26 @@ def _maximum(
     edges = np.linspace(0.0, end, _FIRST_CELLS + 1)
     a, b, best, settled = edges[:-1], edges[1:], float(at(edges, 0.0).max()), 0.0
     while True:
-        level = near(best)
+        level = max(near(best), settled)
         upper = over(a, b, level) if level > 0.0 else np.full(a.size, np.inf)
         split = upper > level
         settled = max(settled, float(upper[~split].max(initial=0.0)))
         if not split.any():
             return settled, best
         a, b = a[split], b[split]
+        if (wide := _is_wide(run, a) & _is_wide(run, b)).any():
+            settled = max(settled, float(over(a[wide], b[wide], np.inf).max()))
+            a, b = a[~wide], b[~wide]
         middle = 0.5 * (a + b)
         if a.size > _MOST_CELLS or (b - a <= 1e-15 * b).any() or level <= 0.0:
             return max(settled, float(over(a, b, np.inf).max())), best
         best = max(best, float(at(middle, best).max()))
         a, b = np.concatenate([a, middle]), np.concatenate([middle, b])
+
+
+def _is_wide(run: _Function, epsilon: Cells) -> NDArray[np.bool_]:
+    lower, upper = run(epsilon)
+    return upper - np.where(upper > -np.inf, lower, upper) > _WIDE
 
 
 def _gaussian(mu: Cells, target: Cells, threads: int, what: _kernels.Quantity = LOG_DELTA) -> tuple[Cells, Cells]:

@@ -59,7 +59,7 @@ def boundary(
     Without a bracket the search goes outwards from 1; a bracket of ints means whole numbers.
     """
     level = cache(level)
-    low, high = _start(level) if bracket is None else bracket
+    low, high = outwards(level) if bracket is None else bracket
     if max(level(low), level(high)) <= 0.0:
         return high if level(high) >= level(low) else low  # the end that spends more
     if min(level(low), level(high)) > 0.0:
@@ -96,8 +96,8 @@ def crossing(bounds: Callable[[float], tuple[float, float]], target: float, top:
     return ends[0], ends[1]
 
 
-def _start(level: Callable[[float], float]) -> tuple[float, float]:
-    """A bracket around 1: the extremes are slow to read, and seldom needed."""
+def outwards(level: Callable[[float], float]) -> tuple[float, float]:
+    """A bracket around 1, or the last one tried: the extremes are slow to evaluate, and seldom needed."""
     low, high = 1.0, _FACTOR
     falls = level(low) >= level(high)
     while (level(low) > 0.0) == (level(high) > 0.0) and _WIDEST[0] < low and high < _WIDEST[1]:
