@@ -10,9 +10,13 @@ import numpy as np
 
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import MAX_ORDER, Cells
+from fastacct.core.search import boundary, excess
 
-_REACH: Final = 700.0
+LARGEST: Final = 700.0
+"""Losses beyond this, on either side, are only known to be there."""
 _INTERVALS: Final = 4096
+COARSER: Final = 8
+"""Times fewer intervals where only upper bounds are known, which rounding to chords hardly moves."""
 _SEEN: Final = 1e-15
 """Delta up to which the integrals are taken; beyond it Chernoff's bound."""
 _TAIL_ORDERS: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -21,7 +25,7 @@ ROUNDED: Final = 1e-9
 _NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
 """Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
 _RATIO: Final = 1.003
-_LARGEST: Final = 1e3
+_MOST_STEPS: Final = 1e3
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
@@ -46,14 +50,15 @@ class Concentration(NamedTuple):
     """At least the smallest standard: log E exp(s (L - E L)) <= s^2 tau^2 / 2 for all s, positive and negative."""
 
 
-def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float]) -> tuple[float, float]:
+def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float], is_tight: bool) -> tuple[float, float]:
     """E_P[L^2] from certified deltas of both directions, and Rényi divergences for what lies beyond them.
 
     E_Q[f(P/Q)] = the integral over x > 1 of f''(x) delta(log x) + x^-3 f''(1/x) delta'(log x), f = x log^2 x: weights
     2 (e + 1) and 2 (1 - e) exp(-e) of e = log x.  Both deltas are convex in x: chords from above, prolonged ones below.
     """
-    own = _weighted(deltas, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
-    back = _weighted(other, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
+    many = _INTERVALS if is_tight else _INTERVALS // COARSER
+    own = _weighted(deltas, many, lambda e: 2.0 * e + e * e, lambda e: 2.0 * e * np.exp(e))
+    back = _weighted(other, many, lambda e: 2.0 * e * np.exp(-e), lambda e: 2.0 * e - e * e)
     reach, left = own[2:]
     # beyond: delta(e) <= exp((alpha - 1) (D_alpha - e))
     rest = 0.0 if left == 0.0 else math.inf
@@ -65,16 +70,16 @@ def second_moment(deltas: Curve, other: Curve, renyi: Callable[[float], float]) 
     return max(own[0] + back[0] - lost, 0.0), own[1] + back[1] + rest
 
 
-def _weighted(curve: Curve, whole: Weight, first: Weight) -> tuple[float, float, float, float]:
+def _weighted(curve: Curve, many: int, whole: Weight, first: Weight) -> tuple[float, float, float, float]:
     """Bounds of the integral of w(x) delta(log x) over 1 < x < exp(reach), the reach, and delta there.
 
     `whole` and `first` are antiderivatives, in e = log x, of w(x) and of x w(x), w of one sign on both sides of e = 1.
     """
     reach = 1.0
-    while reach < _REACH and curve(np.array([reach]))[1][0] > _SEEN:
+    while reach < LARGEST and curve(np.array([reach]))[1][0] > _SEEN:
         reach *= 2.0
-    reach = min(2.0 * reach, _REACH)  # Chernoff's bound is small there, too
-    at = np.append(reach * np.linspace(0.0, 1.0, _INTERVALS + 1) ** 2, reach * 1.01)
+    reach = min(2.0 * reach, LARGEST)  # Chernoff's bound is small there, too
+    at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
     at[np.argmin(np.abs(at - 1.0))] = 1.0  # no interval has both signs
     low, high = curve(at)
     least, most = by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
@@ -97,6 +102,32 @@ def by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) ->
         above = high[:-2] * mass + slope * (moment - x[:-2] * mass), high[:-2] * mass
     least, most = np.where(mass >= 0.0, (below, above), (above, below))
     return np.fmax(*least), np.fmin(*most)
+
+
+def power_integral(top: Cells, at: Cells) -> Cells:
+    """Integrals of x^(top - 1) between the exponentials of all but the last of these, a row for each top."""
+    start, length, rows = at[:-2], np.diff(at)[:-1], top[:, None]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(rows == 0.0, length, np.exp(rows * start) * np.expm1(rows * length) / rows))
+
+
+def quantile_end(exceeds: Curve, side: int, chance: float, ends: tuple[float, float]) -> float:
+    """A loss at which the lower bound of P(L > loss) is above the chance (side 0), or the upper one at most it (1).
+
+    Next to it that is not so.  It is looked for between `ends` first: far out bounds are slow.
+    """
+    target = chance if side else math.nextafter(chance, 2.0)
+
+    def level(loss: float) -> float:
+        value = excess(float(exceeds(np.array([loss]))[side][0]), target)
+        return value if side else -value
+
+    low, high = max(ends[0], -LARGEST), min(ends[1], LARGEST)
+    if not level(high if side else low) <= 0.0 < level(low if side else high):
+        low, high = -LARGEST, LARGEST
+    if level(high if side else low) > 0.0:
+        return math.inf if side else -math.inf
+    return boundary(level, (low, high), "the chance") if level(low if side else high) > 0.0 else (low if side else high)
 
 
 def smallest_tau(
@@ -128,7 +159,7 @@ def smallest_tau(
             near, start = found, s
     if math.isinf(near):
         return math.inf
-    end = min(max(_LARGEST / deviation, _LARGEST), _FARTHEST)
+    end = min(max(_MOST_STEPS / deviation, _MOST_STEPS), _FARTHEST)
     points = start * np.power(_RATIO, np.arange(math.ceil(math.log(end / start) / math.log(_RATIO)) + 1.0))
     square = max(near, float(far(points[-1:])[0]))
     for side in (1.0, -1.0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Literal
 
@@ -20,7 +20,17 @@ from fastacct.mechanisms.algebra import Mechanism, Process
 from fastacct.mechanisms.base import WEIGHTS_OFF, plain
 from fastacct.mechanisms.finite import from_pmf
 from fastacct.mechanisms.guarantee import MeanConcentratedDP
-from fastacct.moments import ROUNDED, Concentration, by_chords, second_moment, smallest_tau
+from fastacct.moments import (
+    COARSER,
+    LARGEST,
+    ROUNDED,
+    Concentration,
+    by_chords,
+    power_integral,
+    quantile_end,
+    second_moment,
+    smallest_tau,
+)
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 
@@ -28,8 +38,6 @@ _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _STEPS: Final = np.geomspace(1e-8, 0.3, 12)
 """Distances between two deltas, whose difference bounds a slope: the best of them is taken."""
-_LARGEST: Final = 700.0
-_SEARCH: Final = 60
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
 _REACH: Final = 300.0
 _INTERVALS: Final = 512
@@ -59,6 +67,25 @@ class PrivacyLoss:
     def _repr_html_(self) -> str:
         return table(repr(self), [("mean", *self.mean[:2], self.mean.status)], ("", "lower", "upper", "status"))
 
+    @cached
+    def _apart(self) -> tuple[tuple[float, PrivacyLoss], ...]:
+        """How often each release is made, and the loss of one; empty for one release, or where one of several is made.
+
+        Losses of releases are independent under P: log-moments, means and variances add up, and deltas of one release
+        are quicker than those of all.
+        """
+        parts = [(one, float(np.asarray(count))) for one, count in self._job.decompose(self._direction)]
+        is_one = sum(count for _, count in parts) == 1.0
+        if is_one or not parts or any(one.alternatives() for one, _ in parts):
+            return ()
+        return tuple((n, PrivacyLoss(one, self._direction, self._threads)) for one, n in parts if n > 0.0)
+
+    def _sum(self, of_one: Callable[[PrivacyLoss], Bounds]) -> tuple[float, float]:
+        """Over all releases: of lower and of upper bounds that are at least 0."""
+        lower, upper = np.sum([[n * end for end in of_one(one)[:2]] for n, one in self._apart], axis=0).tolist()
+        off = (len(self._apart) + 2.0) * 4e-16
+        return lower * (1.0 - off) if self._job.tight else 0.0, upper * (1.0 + off)
+
     @property
     def mean(self) -> Bounds:
         """The Kullback-Leibler divergence of P from Q: certified bounds."""
@@ -79,15 +106,18 @@ class PrivacyLoss:
                 lower, upper = 0.0, min(upper, float(rdp(self._job, max(alpha, 1.0), neighbors=self._direction)))
             return _bounds(lower, upper)
         if alpha == 0.0:
-            lost = float(self._deltas_of(self._other, np.array([_LARGEST]))[1][0]) + self._off
+            lost = float(self._deltas_of(self._other, np.array([LARGEST]))[1][0]) + self._off
             lower, upper = 0.0, math.inf if lost >= 1.0 else -math.log1p(-lost) * (1.0 + 1e-14)
         elif alpha == math.inf:
             least = answer("epsilon", self._job, 0.0, None, self._direction, self._threads)
             largest = float(rdp(self._job, alpha, neighbors=self._direction))
             lower, upper = float(least.lower), min(float(least.upper), largest)
         else:
-            low, high = self._by_deltas(np.array([min(alpha, _MOST)]))  # divergences grow with the order
-            lower, upper = low.item(), high.item()
+            if self._apart:
+                lower, upper = self._sum(lambda one: one.divergence(alpha))
+            else:
+                low, high = self._by_deltas(np.array([min(alpha, _MOST)]))  # divergences grow with the order
+                lower, upper = max(low.item(), 0.0), high.item()
             if alpha >= 1.0:
                 upper = min(upper, float(rdp(self._job, alpha, neighbors=self._direction, threads=self._threads)))
                 lower = min(lower, upper)
@@ -103,8 +133,11 @@ class PrivacyLoss:
         """
         if (known := self._moments(np.zeros(1))) is not None:
             return _bounds(known[4].item() if self._job.tight else 0.0, known[5].item())
+        if self._apart:
+            return _bounds(*self._sum(lambda one: one.variance))
         deltas, other = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
-        low, high = second_moment(deltas, other, lambda order: self._renyi(self._direction, np.array([order])).item())
+        renyi = partial(self._renyi, self._direction)
+        low, high = second_moment(deltas, other, lambda order: renyi(np.array([order])).item(), self._job.tight)
         mean = self.mean
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
         low -= mean.upper * mean.upper * (1.0 + 1e-15) if math.isfinite(mean.upper) else math.inf
@@ -155,6 +188,8 @@ class PrivacyLoss:
         """A lower bound of log E_P exp(s L)."""
         if (known := self._moments(np.array([s]))) is not None:
             return float(known[0, 0])
+        if each := [n * one._least_moment(s) for n, one in self._apart]:
+            return math.fsum(each) - 1e-15 * math.fsum(map(abs, each))
         if s > 0.0:
             return float(s * self.divergence(1.0 + s).lower)
         if s > -1.0:
@@ -173,6 +208,8 @@ class PrivacyLoss:
         """Upper bounds of log E_P exp(s L), by divergences of either direction."""
         if (known := self._moments(s)) is not None:
             return np.asarray(known[1])
+        if each := [n * one._log_moment(s) for n, one in self._apart]:
+            return np.asarray(np.sum(each, axis=0) + 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0))
         found = np.empty(s.shape)
         right, left = s > 0.0, s < -1.0
         found[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
@@ -212,10 +249,10 @@ class PrivacyLoss:
         """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1."""
         at, low, high = self._grid(direction)
         with np.errstate(over="ignore", invalid="ignore"):
-            least, most = by_chords(at, low, high, _power_integral(top, at), _power_integral(top + 1.0, at))
+            least, most = by_chords(at, low, high, power_integral(top, at), power_integral(top + 1.0, at))
             fall = np.where(top < 0.0, top, -1.0)
             beyond = float(high[-2]) * np.exp(at[-2]) ** fall / -fall
-        least = np.where((top[:, None] + 1.0) * at[1:-1] < _LARGEST - 10.0, least, 0.0)
+        least = np.where((top[:, None] + 1.0) * at[1:-1] < LARGEST - 10.0, least, 0.0)
         far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
         return least.sum(axis=1) * (1.0 - ROUNDED), (most.sum(axis=1) + far) * (1.0 + ROUNDED)
 
@@ -225,7 +262,8 @@ class PrivacyLoss:
             reach = 1.0
             while reach < _REACH and self._deltas_of(direction, np.array([reach]))[1][0] > 1e-15:
                 reach *= 2.0
-            at = np.append(reach * np.linspace(0.0, 1.0, _INTERVALS + 1) ** 2, reach * 1.01)
+            many = _INTERVALS if self._job.tight else _INTERVALS // COARSER
+            at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
             self._grids[direction] = (at, *self._deltas_of(direction, at))
         return self._grids[direction]
 
@@ -238,32 +276,18 @@ class PrivacyLoss:
         it.  Losses beyond 700 on either side are only known to be there.
         """
         cells = as_cells("epsilon", epsilon, _ANY)
-        lower, upper = self._exceeds(np.clip(cells, -_LARGEST, _LARGEST))
-        lower = np.where(cells > _LARGEST, 0.0, lower)
-        upper = np.where(cells < -_LARGEST, 1.0, upper)
+        lower, upper = self._exceeds(np.clip(cells, -LARGEST, LARGEST))
+        lower = np.where(cells > LARGEST, 0.0, lower)
+        upper = np.where(cells < -LARGEST, 1.0, upper)
         return _bounds(lower, upper)
 
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
-        return _bounds(*(self._boundary(side, chance) for side in (0, 1)))
-
-    def _boundary(self, side: int, chance: float) -> float:
-        """Where the lower bound is last above the chance, or the upper one first at most it."""
-        low, high = -_LARGEST, _LARGEST
-        at_ends = self._exceeds(np.array([low, high]))[side] > chance
-        if at_ends[1]:
-            return math.inf if side else high
-        if not at_ends[0]:
-            return low if side else -math.inf
-        for _ in range(_SEARCH):
-            inner = np.linspace(low, high, 10)[1:-1]
-            above = self._exceeds(inner)[side] > chance
-            last, first = inner[above], inner[~above]
-            low, high = (last.max() if last.size else low), (first[first > low].min() if np.any(first > low) else high)
-            if high - low <= 1e-12 * max(abs(high), 1e-3):
-                break
-        return float(high if side else low)
+        # P(L > -t) >= 1 - exp(-t), and P(L > e + 1) (1 - exp(-1)) <= delta(e)
+        least = answer("epsilon", self._job, chance * -math.expm1(-1.0), None, self._direction, self._threads)
+        ends = math.log1p(-chance) - 1.0 if chance < 1.0 else -LARGEST, float(least.upper) + 1.0
+        return _bounds(*(quantile_end(self._exceeds, side, chance, ends) for side in (0, 1)))
 
     def _exceeds(self, epsilon: Cells) -> tuple[Cells, Cells]:
         """Bounds of P(L > epsilon)."""
@@ -316,13 +340,6 @@ class PrivacyLoss:
 
 def _bounds(lower: Cells | float, upper: Cells | float) -> Bounds:
     return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
-
-
-def _power_integral(top: Cells, at: Cells) -> Cells:
-    """Integrals of x^(top - 1) between the exponentials of all but the last of these, a row for each top."""
-    start, length, rows = at[:-2], np.diff(at)[:-1], top[:, None]
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.where(rows == 0.0, length, np.exp(rows * start) * np.expm1(rows * length) / rows))
 
 
 def divergence(

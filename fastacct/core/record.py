@@ -126,5 +126,5 @@ class Compared(Record):
         return cast("int", kept)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the hash, which holds in one process, and the key."""
-        return {name: value for name, value in vars(self).items() if name not in ("_kept_hash", "_kept_key")}
+        """Without what is kept for later: the hash holds in one process, and the rest may be large."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_kept_")}

@@ -22,14 +22,21 @@ _FAR: Final = 50.0
 
 
 def least(
-    at: Callable[[Cells], Cells], grid: Cells, origin: float, worst: float, rounds: int = 4
+    at: Callable[[Cells], Cells],
+    grid: Cells,
+    origin: float,
+    worst: float,
+    rounds: int = 4,
+    is_hopeless: Callable[[float], bool] = lambda value: False,
 ) -> tuple[float, float]:
     """The least value found on a grid and on refinements of it around the least, and its place.
 
-    Points are spaced evenly in log(x - origin).  NaN counts as `worst`.
+    Points are spaced evenly in log(x - origin).  NaN counts as `worst`.  Nothing is refined where that is hopeless.
     """
     best, best_place = np.inf, float(grid[0])
-    for _ in range(rounds + 1):
+    for done in range(rounds + 1):
+        if done and is_hopeless(best):
+            break
         values = at(grid)
         values = np.where(np.isnan(values), worst, values)
         place = int(np.argmin(values))

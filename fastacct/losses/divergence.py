@@ -38,14 +38,18 @@ def of_atoms(log_mass: Cells, loss: Cells, orders: Cells) -> Cells:
     a = orders - 1.0
     finite = np.isfinite(log_mass)
     log_mass, loss = log_mass[finite], loss[finite]
-    size = a[..., None] * loss
-    top = size.max(axis=-1)
-    near = np.log1p(np.maximum(np.sum(np.exp(log_mass) * np.expm1(np.minimum(size, 1.0)), axis=-1), -1.0 + 1e-16))
-    far = top + np.log(np.sum(np.exp(log_mass + size - top[..., None]), axis=-1))
+    largest, mass = float(loss.max()), np.exp(log_mass)
+    top = np.where(a > 0.0, a * largest, 0.0)
+    is_near, value = top < 1.0, np.empty(a.shape)
+    size = a[is_near][:, None] * loss
+    value[is_near] = np.log1p(np.maximum(np.sum(mass * np.expm1(np.minimum(size, 1.0)), axis=-1), -1.0 + 1e-16))
+    size = a[~is_near][:, None] * loss
+    shift = top[~is_near]
+    value[~is_near] = shift + np.log(np.sum(np.exp(log_mass + size - shift[:, None]), axis=-1))
     # rounding: of masses and losses where the first order cancels, of the top where the logarithm takes it away again
     depth = 1.0 + float(np.abs(log_mass).max())
     near_pad, far_pad = 1e-14 * float(np.abs(loss).max()) * depth, 2e-15 * (np.abs(top) + depth) / a
-    return np.asarray(np.maximum(np.where(top < 1.0, near, far), 0.0) / a + np.where(top < 1.0, near_pad, far_pad))
+    return np.asarray(np.maximum(value, 0.0) / a + np.where(is_near, near_pad, far_pad))
 
 
 def of_bracket(bracket: Bracket, orders: Cells) -> Cells:

@@ -245,10 +245,31 @@ def data_moments(pieces: Pieces, s: Cells, *, is_add: bool) -> Cells:
     """Bounds of K(s) = log E_P exp(s L), of K' and of K'', in rows: two of each.  NaN: not known."""
     (_, infinite), lost = pieces.lost.flipped() if is_add else pieces.lost
     if infinite > 0.0:
-        return np.full((6, s.size), np.nan)
+        return _mean_and_variance(pieces, s, infinite, is_add)
     rows, off = np.empty((s.size, 6)), np.array([0.5 * (lost[0] + lost[1]), 0.5 * (lost[1] - lost[0]), pieces.missing])
     _kernels.data_moments(columns([(pieces, 1.0)]), is_add, off, np.ascontiguousarray(s, dtype=np.float64), rows)
     return rows.T.copy()
+
+
+def _mean_and_variance(pieces: Pieces, s: Cells, lost: float, is_add: bool) -> Cells:
+    """The same at s = 0, of a lattice that does not have all losses: they are finite, but `lost` of their mass is away.
+
+    With E_P exp(|L|) <= 1 + exp(1/sigma^2), either direction: of mass D, E|L| <= D x and E L^2 <= D x^2 at most, with
+    x = log((1 + exp(1/sigma^2))/D) >= 1, since log and log^2 of numbers above e are concave.  Mass that is only
+    misplaced counts at the farthest point, too.
+    """
+    found, noise = np.full((6, s.size), np.nan), pieces.smooth[0]
+    at = s == 0.0
+    if noise > 0.0 and at.any():
+        least = math.log(max(lost, 1e-300))
+        far = max(math.log(2.0) + 1.0 / (noise * noise) - least, 1.0) + float(np.abs(pieces.atoms[[0, -1], 0]).max())
+        rows = data_moments(replace(pieces, lost=Lost()), np.zeros(1), is_add=is_add)[:, 0]
+        mean, lost = float(np.abs(rows[2:4]).max()), max(lost, 1e-300)
+        off = lost * (mean + far)
+        spread = lost * (float(rows[5]) + mean * mean + far * far) + 2.0 * (mean + off) * off
+        pads = np.array([0.0, 0.0, -off, off, -spread, spread]) * (1.0 + 1e-12)
+        found[:, at] = (np.where(np.arange(6) < 2, 0.0, rows) + pads)[:, None]
+    return found
 
 
 def _sizes(rows: Sequence[Cells]) -> NDArray[np.int32]:

@@ -275,7 +275,10 @@ class PoissonSampled(Mechanism):
         return self.mechanism
 
     def losses(self, relation: Relation) -> Pair | None:
-        return self.sample_losses(1.0, 1, relation)
+        kept: dict[Relation, Pair | None] = self.__dict__.setdefault("_kept_losses", {})
+        if relation not in kept:
+            kept[relation] = self.sample_losses(1.0, 1, relation)
+        return kept[relation]
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair | None:
         """Of the sample of a group, each member drawn independently."""

@@ -137,6 +137,12 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
         return self.job.tight
 
     def losses(self, relation: Relation) -> Pair | None:
+        kept: dict[Relation, Pair | None] = self.__dict__.setdefault("_kept_losses", {})
+        if relation not in kept:
+            kept[relation] = self._total(relation)
+        return kept[relation]
+
+    def _total(self, relation: Relation) -> Pair | None:
         found = [(one.losses(relation), n) for one, n in next(self.job.decompose(relation).cells())]
         some = [(pair, int(n)) for pair, n in found if pair is not None and not pair.is_nothing]
         if any(pair is None for pair, _ in found):

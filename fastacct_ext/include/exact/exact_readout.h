@@ -97,7 +97,7 @@ FA_FUNC fa_interval fa_data_eps(fa_exact *e, int way, double log_delta)
             r = fa_share(r, found);
     if (r.upper == INFINITY)
         r.upper = fa_cap_eps_upper(work, log_delta);
-    r.upper = fa_min(r.upper, e->end[way] * (1.0 + 8.0 * FA_EPS));
+    r.upper = fa_min(r.upper, fa_max(0.0, e->end[way] * (1.0 + 8.0 * FA_EPS))); /* a largest loss may be below 0 */
     return r;
 }
 
