@@ -151,6 +151,8 @@ class CellReader(Guarded):
         for mechanism, count in self._cell:
             try:
                 pair = mechanism.losses(self._relation)
+                for direction in DIRECTIONS[self._relation] if pair else ():
+                    pair.side(direction)  # of what is data for a line alone there are no losses one by one
             except OutOfReachError as error:
                 return str(error)
             if pair is None:
@@ -243,7 +245,7 @@ class CellReader(Guarded):
         lower, upper = self._narrowed(found.lower, found.upper, pure)
         upper = max(upper, least)
         if self._is_wide(lower, upper, _SMALL, is_exact):
-            lower, upper = self._narrowed(lower, upper, self._renyi.epsilon(delta).upper)
+            lower, upper = self._narrowed(lower, upper, self._renyi.epsilon(delta, upper).upper)
         return judged(lower, upper, math.inf)
 
     def _delta(self, epsilon: float, is_log: bool) -> Found:
@@ -263,7 +265,8 @@ class CellReader(Guarded):
         lower, upper = found.lower, found.upper
         if near or self._is_wide(lower, upper, 0.0, is_exact):
             known = log_below(self._renyi.pure_epsilon, epsilon)
-            known = known if near else min(self._renyi.log_delta(epsilon).upper, known)
+            below = math.log(upper) if upper > 0.0 else -math.inf
+            known = known if near else min(self._renyi.log_delta(epsilon, below).upper, known)
             lower, upper = self._narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
             upper = max(upper, 5e-324)
