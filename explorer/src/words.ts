@@ -2,7 +2,7 @@
 
 import type { Answer } from "./answers";
 import { above, below, percentAbove } from "./decimal";
-import { RELATION_WORDS, type Run, short } from "./run";
+import { type Refusal, RELATION_WORDS, type Run, short } from "./run";
 import { epochSteps } from "./sampling";
 
 const STATUS = [
@@ -66,6 +66,10 @@ export function paperSentence({ run, steps, upper, tpr }: Answer): string {
     `false positives no membership-inference attack has a true-positive rate above ${percentAbove(tpr)} %.`
   );
 }
+
+/** What of a link is not taken, and why. */
+export const refusalText = ({ name, text, allowed }: Refusal): string =>
+  `${name} = ${text || "(empty)"} is not taken; allowed: ${allowed}.`;
 
 /** What a screen reader is told once the numbers rest. */
 export const spoken = (answer: Answer): string =>
