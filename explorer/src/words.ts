@@ -15,9 +15,10 @@ const STATUS = [
 ];
 
 const APART = "certified; closer bounds are not known for these batches";
+const ABOVE = "certified upper bound; Python has a lower end, too";
 
-export const statusWords = ({ status, isApart }: Pick<Answer, "status" | "isApart">): string =>
-  isApart && status === 1 ? APART : (STATUS[status] ?? "unknown");
+export const statusWords = ({ status, isApart, lower }: Pick<Answer, "status" | "isApart" | "lower">): string =>
+  isApart && status === 1 ? (lower > 0 ? APART : ABOVE) : (STATUS[status] ?? "unknown");
 
 const grouped = (x: number): string => x.toLocaleString("en-US", { maximumFractionDigits: 6 });
 
@@ -76,5 +77,6 @@ export const spoken = (answer: Answer): string =>
   `Epsilon at most ${epsilonText(answer.upper)}, ${statusWords(answer)}. ` +
   `True-positive rate at most ${percentAbove(answer.tpr)} per cent at 1 per cent false positives.`;
 
-/** The certified interval. */
-export const intervalText = ({ lower, upper }: Answer): string => `${below(lower, 12)} ≤ ε ≤ ${above(upper, 12)}`;
+/** The certified interval; without its lower end where that says nothing. */
+export const intervalText = ({ lower, upper }: Answer): string =>
+  `${lower > 0 ? `${below(lower, 12)} ≤ ` : ""}ε ≤ ${above(upper, 12)}`;
