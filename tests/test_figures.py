@@ -175,6 +175,80 @@ def test_accountants_prove_what_their_table_says():
                 assert 0.0 <= float(number) - found + 1e-12 < unit, (name, run, number, found)
 
 
+DOMAIN = (
+    r"at most (\S+) (?:relative )?for sample_rate in \[(\S+), (\S+)\], noise_multiplier in \[(\S+), (\S+)\] and orders "
+    r"in \((\S+), (\S+)\]"
+)
+
+
+def test_the_excess_that_is_promised_of_renyi_divergences_is_said_alike_and_holds():
+    texts = [re.sub(r"\s+", " ", text) for text in (fa.dpsgd.rdp.__doc__, (DOCS / "guarantees.md").read_text())]
+    said = {re.search(DOMAIN, text).groups() for text in texts}
+    assert len(said) == 1
+    excess, *ends = map(float, said.pop())
+    assert f"excess of at most {excess:g} in the domain" in fa.rdp.__doc__
+    rng = np.random.default_rng(5)
+    q, noise = (np.exp(rng.uniform(*np.log(ends[i : i + 2]), 400)) for i in (0, 2))
+    orders = ends[4] + np.exp(rng.uniform(math.log(1e-9), math.log(ends[5] - ends[4]), 400))
+    corners = [one.ravel() for one in np.meshgrid(ends[:2], ends[2:4], [1.0 + 1e-12, 2.0, ends[5]])]
+    q, noise, orders = (np.concatenate(both_of) for both_of in zip((q, noise, orders), corners, strict=True))
+    lower, upper, _ = fa.dpsgd.rdp_bounds(noise_multiplier=noise, sample_rate=q, steps=1, orders=orders)
+    assert ((upper - lower) <= excess * lower).all()
+    measured = re.findall(r"(?m)^\| rdp,? .*\| (\S+) \| \S+ \|$", (DOCS / "accuracy.md").read_text())
+    assert len(measured) > 3
+    assert max(map(float, measured)) <= excess
+
+
+def test_groups_are_certified_as_their_page_says():
+    (size,) = re.findall(
+        r"Groups of (\d+) records of a sample are certified from both", (DOCS / "processes.md").read_text()
+    )
+    job = fa.Gaussian(1.0).poisson(0.01) * 1000
+    for group in (65, int(size)):
+        assert fa.epsilon_bounds(job.group(group), delta=1e-5).status == fa.Status.TIGHT
+
+
+@pytest.mark.parametrize(
+    ("word", "job", "is_tight"),
+    [
+        ("Laplace noise", fa.Laplace(5.0) * 100, True),
+        ("responses", fa.PureDP(0.1) * 100, True),
+        ("sums", fa.Laplace(5.0) * 10 + fa.Gaussian(2.0), True),
+        ("Poisson samples", fa.Laplace(1.0).poisson(0.1) * 100, True),
+        ("tables", fa.from_pmf([0.6, 0.4], [0.5, 0.5]) * 20, True),
+        ("staircases", fa.Staircase(1.0) * 5, False),
+        ("Skellam noise", fa.Skellam(20.0) * 5, False),
+        ("samples of discrete Gaussians", fa.DiscreteGaussian(4.0).poisson(0.1) * 10, False),
+    ],
+)
+def test_attacks_are_exact_where_their_page_says(word, job, is_tight):
+    said = re.search(r"They are exact for (.*?)\. For others \((.*?)\)", (DOCS / "mechanisms.md").read_text())
+    assert word in said[1 if is_tight else 2]
+    assert (fa.tpr_at_fpr_bounds(job, 0.01).status == fa.Status.TIGHT) == is_tight
+
+
+def test_noise_is_the_least_to_the_digit_that_pages_say():
+    (digit,) = re.findall(r"smallest such noise, up to (\S+)\.\n", (DOCS / "howto" / "noise.md").read_text())
+    assert f"at (1 - {digit})" in fa.dpsgd.noise_multiplier.__doc__
+    assert f"instead of {digit}" in (DOCS / "choosing.md").read_text()
+    rate, steps = np.array([[0.149, 1585], [0.07, 2696], [0.00385, 6216], [0.372, 3473]]).T
+    run, epsilon = {"sample_rate": rate, "steps": steps, "delta": 1e-6}, np.array([0.79, 3.37, 0.172, 1.79])
+    noise = fa.dpsgd.noise_multiplier(epsilon=epsilon, **run)
+    assert (fa.dpsgd.epsilon(noise_multiplier=noise, **run) <= epsilon).all()
+    assert (fa.dpsgd.epsilon(noise_multiplier=noise * (1.0 - float(digit)), **run) > epsilon).all()
+
+
+def test_a_budget_refuses_with_the_exit_code_of_its_page(tmp_path, capsys):
+    page = (DOCS / "cli.md").read_text()
+    (code,) = re.findall(r"refuses it with exit code (\d)", page)
+    assert re.search(rf"(?m)^\| {code} \| .*would exceed the budget \(`budget`\)", page)
+    job, ledger = tmp_path / "job.toml", str(tmp_path / "ledger.json")
+    job.write_text('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\ncount = 9\n')
+    assert main(["budget", ledger, "--epsilon", "1", "--delta", "1e-5"]) == 0
+    assert main(["budget", ledger, "--job", str(job)]) == int(code)
+    assert "not recorded" in capsys.readouterr().out
+
+
 COMMANDS = re.findall(r"(?m)^ {4}\$ fastacct (.*)\n((?: {4}[^$\s].*\n)+)", (DOCS / "cli.md").read_text())
 
 
