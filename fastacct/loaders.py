@@ -74,11 +74,11 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
         check-loader` lists them.
     **settings
         How it is set, in its own words: of PyTorch `shuffle`, `drop_last`, and `replacement` (`RandomSampler`),
-        `weighted` (`WeightedRandomSampler`), `distributed` (`DistributedSampler`, with `shuffle` its own and `padded`
-        False where its drop_last is True or the workers divide the records); of Opacus `poisson_sampling`; of tf.data
-        `shuffle`, `full_buffer`, `reshuffle_each_iteration`, `repeat_before_batch`, `drop_remainder`; of grain
-        `shuffle`, `repeat_before_batch`, `reseed_each_epoch`, `drop_remainder`; of JAX Privacy `cycle_length`,
-        `truncated`, `equal_split`, `replace`.
+        `weighted` (`WeightedRandomSampler`), `distributed` (`DistributedSampler`, with `shuffle` its own and
+        `sampler_drop_last` True where its drop_last is, or where the workers divide the records); of Opacus
+        `poisson_sampling`; of tf.data `shuffle`, `full_buffer`, `reshuffle_each_iteration`, `repeat_before_batch`,
+        `drop_remainder`; of grain `shuffle`, `repeat_before_batch`, `reseed_each_epoch`, `drop_remainder`; of JAX
+        Privacy `cycle_length`, `truncated`, `equal_split`, `replace`.
 
     Returns
     -------

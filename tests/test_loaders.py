@@ -16,7 +16,7 @@ from fastacct.loaders import loaders
 
 ASKED = [
     ("torch.utils.data.DataLoader", {"shuffle": True}, "shuffled"),
-    ("torch.utils.data.DataLoader", {"shuffle": True, "distributed": True, "padded": False}, "shuffled"),
+    ("torch.utils.data.DataLoader", {"shuffle": True, "distributed": True, "sampler_drop_last": True}, "shuffled"),
     ("torch.utils.data.DataLoader", {"shuffle": True, "distributed": True}, None),
     ("torch.utils.data.DataLoader", {"distributed": True}, None),
     ("torch.utils.data.DataLoader", {}, None),
@@ -65,7 +65,9 @@ def test_calls_run_under_each_relation_that_is_named(loader, settings, sampling)
 
 
 def test_a_record_that_comes_twice_counts_twice():
-    guide = fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, distributed=True)
+    """The loader's own drop_last is not the sampler's: the guide says which one to give."""
+    guide = fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, distributed=True, drop_last=True)
+    assert "ask with sampler_drop_last=True" in str(guide)
     assert eval(guide.call, NAMES) == fa.epsilon(fa.Gaussian(1.0) * 2, delta=1e-5, neighbors="zero_out")
 
 
@@ -87,6 +89,7 @@ def test_what_has_no_number_says_so():
     [
         (lambda: fa.loader_guide("torch"), "loader = 'torch' is not one of"),
         (lambda: fa.loader_guide("opacus", shuffle=True), "known: poisson_sampling"),
+        (lambda: fa.loader_guide("torch.utils.data.DataLoader", padded=False), "known: .*, sampler_drop_last"),
         (lambda: fa.loader_guide("grain", shuffle=1), "shuffle must be True or False, not 1"),
         (lambda: fa.loader_guide("jax_privacy.CyclicPoissonSampling", cycle_length=0), "a whole number from 1"),
         (lambda: fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, weighted=True), "has one sampler"),
@@ -139,7 +142,7 @@ def test_a_record_that_is_left_out_at_random_makes_the_lower_end_false():
     """Of five records two workers with batches of 2 take four: at most 4/5 of the delta of one Gaussian."""
     one = fa.delta(fa.Gaussian(0.2), epsilon=1.0, neighbors="zero_out")
     assert abs(0.8 * one - 0.783881) < 1e-6
-    guide = fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, distributed=True, padded=False)
+    guide = fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, distributed=True, sampler_drop_last=True)
     lower, upper, _ = bounds(guide, 0.2)
     assert lower > 0.979 > 0.8 * one  # so that it must not be said to hold
     assert upper >= 0.8 * one
@@ -212,7 +215,7 @@ EPOCHS = [
     *(
         (
             TORCH,
-            {"distributed": True, "padded": not own_drop, "shuffle": shuffle, "drop_last": drop},
+            {"distributed": True, "sampler_drop_last": own_drop, "shuffle": shuffle, "drop_last": drop},
             [worker_batches(tuple(order), size, own_drop, drop) for order in (orders() if shuffle else [range(HELD)])],
             {"b": min(size, HELD)},
         )
@@ -331,7 +334,7 @@ ROWS = [
     [(TORCH, {"replacement": True})],
     [(TORCH, {"replacement": True, "drop_last": True})],
     [(TORCH, {"weighted": True})],
-    [(TORCH, {"distributed": True, "shuffle": True, "padded": False})],
+    [(TORCH, {"distributed": True, "shuffle": True, "sampler_drop_last": True})],
     [(TORCH, {"distributed": True, "shuffle": True})],
     [("opacus", {})],
     [("opacus", {"poisson_sampling": False})],
