@@ -19,6 +19,7 @@ FEW = {"noise_multiplier": 0.3, "sample_rate": 1e-6, "steps": 9, "delta": 1e-5}
 SIZED = {"noise_multiplier": 2.0, "records": 1000, "batch_size": 10, "steps": 1000, "delta": 1e-5}
 WORKERS = {"noise_multiplier": 0.2, "records": 5, "batch_size": 4, "epochs": 1, "epsilon": 1.0}
 ZEROED = {"sampling": "shuffled", "neighbors": "zero_out"}
+MNIST = {"records": 60_000, "batch_size": 150, "epochs": 15, "delta": 1e-5}
 COURSE = {"noise_multiplier": 1.0, "batch_size": 256, "records": 60_000, "delta": 1e-5}
 
 
@@ -131,6 +132,25 @@ FIGURES = [
         r"noise (1), rate (0.05), (4) batches a step, (200) steps, delta 1e-5 is (.*), not (.*) \|",
         lambda: [1, 0.05, 4, 200, *accumulated(1.0, 0.05, 4, 200, 1e-5)],
     ),
+    (
+        "backends/riskcal.md",
+        r"at noise (1), rate (0.002), (10,000) steps and alpha = (0.01) it returns .*\n"
+        r"where every value above (.*) is refuted",
+        lambda: [1, 0.002, 10_000, 0.01, both(fa.tradeoff_bounds(fa.Gaussian(1.0).poisson(0.002) * 10_000, 0.01))],
+    ),
+    (
+        "backends/tf_privacy.md",
+        r"n = 60,000, batch 150, noise 1.3, 15 epochs, delta 1e-5 \| \S+ \| (.*) \|\n"
+        r"\| noise multiplier for epsilon 0.724223 \| 1.3 \| (.*) \|\n"
+        r"\| epsilon, n = 10\^8, batch 1,024, noise 0.1, 10 epochs, delta 1e-7 \| \S+ \| (.*) \|\n",
+        lambda: [
+            fa.dpsgd.epsilon(**MNIST, noise_multiplier=1.3),
+            fa.dpsgd.noise_multiplier(**MNIST, epsilon=0.724223),
+            fa.dpsgd.epsilon(noise_multiplier=0.1, records=10**8, batch_size=1024, epochs=10, delta=1e-7),
+        ],
+    ),
+    ("backends/diffprivlib.md", r"epsilon (.*) at delta = slack",
+     lambda: [fa.epsilon(fa.PureDP(0.05) * 100, delta=1e-6)]),
 ]  # fmt: skip
 
 
