@@ -36,12 +36,13 @@ ASKED = [
     ("jax_privacy.FixedBatchSampling", {}, "fixed_size"),
     ("jax_privacy.FixedBatchSampling", {"replace": True}, "with_replacement"),
 ]
-NAMES = {"fa": fa, "s": 2.0, "n": 1000, "b": 10, "e": 2, "d": 1e-5, "m": 14, "t": 20, "k": 2, "rounds": 3}
+NAMES = {"fa": fa, "s": 2.0, "n": 1000, "b": 10, "e": 2, "d": 1e-5, "m": 14, "rounds": 3}
 NAMES |= {
     "loader": range(100),
     "private_loader": range(100),
     "sampling_prob": 0.01,
     "iterations": 50,
+    "total_participations": 2,
     "cycle_length": 4,
 }
 
@@ -252,6 +253,15 @@ EPOCHS = [
         for is_equal in (True, False)
     ),
     ("jax_privacy.BallsInBinsSampling", {}, groups(2, False), {"cycle_length": 2, "rounds": 1}),
+    *(
+        (
+            "jax_privacy.RandomAllocationSampling",
+            {},
+            [[range(HELD) if i in steps else () for i in range(4)] for steps in itertools.combinations(range(4), k)],
+            {"iterations": 4, "total_participations": k},
+        )
+        for k in (1, 2)
+    ),
     (
         "jax_privacy.FixedBatchSampling",
         {},
@@ -311,6 +321,20 @@ def test_ends_that_are_said_to_hold_do_for_epochs_as_they_are_drawn(loader, sett
     assert max(not_below(one, noise) for one in records) <= upper
     if guide.lower_holds:
         assert lower <= max(not_above(one, noise) for one in records) * (1 + 1e-9)
+
+
+def test_steps_that_are_drawn_out_of_a_whole_run_are_no_rounds():
+    """RandomAllocationSampling, two of four steps: delta at epsilon 1 by a sum over a lattice of the four outputs."""
+    z, dz = np.linspace(-5.5, 6.5, 37, retstep=True)
+    mass, ratio = np.exp(-0.5 * z * z) * dz / math.sqrt(2.0 * math.pi), np.exp(z - 0.5)
+    axes = np.meshgrid(ratio, ratio, ratio, ratio, sparse=True)
+    likelihood = sum(axes[i] * axes[j] for i, j in itertools.combinations(range(4), 2)) / 6.0
+    truth = float(np.einsum("ijkl,i,j,k,l", np.maximum(likelihood - math.e, 0.0), mass, mass, mass, mass))
+    guide = fa.loader_guide("jax_privacy.RandomAllocationSampling")
+    lower, upper, _ = bounds(guide, 1.0, iterations=4, total_participations=2)
+    assert lower <= 1.01 * truth
+    assert upper >= 0.99 * truth
+    assert fa.delta_lower(fa.Gaussian(1.0).allocation(2) * 2, epsilon=1.0) > 1.05 * truth  # one step of each two
 
 
 def test_records_are_used_as_often_as_is_said():
