@@ -78,6 +78,15 @@ def accumulated(noise, rate, draws, steps, delta):
     return [both(fa.epsilon_bounds(job, delta=delta)) for job in jobs]
 
 
+def share_of_bound(dimension, scale=2.0, epsilon=0.25):
+    """True delta of noise in L2, by place along the record's move and distance from that line, in % of the bound."""
+    x, h = np.meshgrid(np.linspace(-50.0, 51.0, 2021), np.linspace(0.0, 50.0, 1001), indexing="ij")
+    weight = h ** (dimension - 2) * np.where(h == 0.0, 0.5, 1.0)
+    p, q = (np.exp(-np.hypot(x - place, h) / scale) * weight for place in (1.0, 0.0))
+    truth = np.maximum(p - math.exp(epsilon) * q, 0.0).sum() / q.sum()
+    return 100.0 * truth / fa.delta(fa.LaplaceL2(scale), epsilon=epsilon)
+
+
 FIGURES = [
     (
         "algorithms/allocation.md",
@@ -110,6 +119,11 @@ FIGURES = [
         r"theorem says (.*) at every floor. That is not a bound: `fa.dpsgd.epsilon_approx` gives (.*) for this run at "
         r"delta 1e-5, where the certified interval is around (.*)\.\n",
         lambda: [limit(RUN), fa.dpsgd.epsilon_approx(**RUN, accountant=fa.CLT()), both(fa.dpsgd.epsilon_bounds(**RUN))],
+    ),
+    (
+        "mechanisms.md",
+        r"for b = (2), epsilon = (0.25) the true delta is (\d+) % of the bound in two dimensions and (\d+) % in three",
+        lambda: [2, 0.25, share_of_bound(2), share_of_bound(3)],
     ),
     (
         "choosing.md",
