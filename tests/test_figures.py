@@ -87,7 +87,26 @@ def share_of_bound(dimension, scale=2.0, epsilon=0.25):
     return 100.0 * truth / fa.delta(fa.LaplaceL2(scale), epsilon=epsilon)
 
 
+def normal(x):
+    """Normal distribution function and density."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0)), math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+
+
+def excess(t):
+    """exp(t) less its first two terms."""
+    return math.exp(t) - 1.0 - t
+
+
 FIGURES = [
+    ("algorithms/quadrature.md", r"is (0.0753) at \$c = 1\$\. Four times the inverse: \$(53.1) s",
+     lambda: [(bracket := 2.0 * normal(-1.0)[0] - normal(1.0)[1]), 4.0 / bracket]),
+    ("algorithms/quadrature.md", r"cos\(0.45 \\pi\) = (703.2)\$", lambda: [110.0 / math.cos(0.45 * math.pi)]),
+    ("algorithms/quadrature.md", r"64 \\Phi\(-8\)\) = (.*)\$; smaller .* \\Phi\(-8\) = (\S+) \\cdot 10\^\{-16\}\$",
+     lambda: [(8.0 * normal(8.0)[1] / (p := normal(-8.0)[0]) + 1.0) / 64.0, 1e16 * p]),
+    ("algorithms/arithmetic.md", r"\$t = \(\\ln 2\)/2\$, where \$E_2 = (.*)\$\. In",
+     lambda: [excess(math.log(2.0) / 2)]),
+    ("algorithms/arithmetic.md", r"\$t = -\(\\ln 2\)/2\$, \$E_2 = (.*)\$ and", lambda: [excess(-math.log(2.0) / 2)]),
+    ("algorithms/line.md", r"which \$(1.11) = \\sqrt\{1 \+ 0.475\^2\}\$ bounds", lambda: [math.hypot(1.0, 0.475)]),
     (
         "algorithms/allocation.md",
         r"At noise (0.41) and (12) steps the mean loss under \$P\$ is (.*) an epoch, and (.*) for Poisson sampling: "
