@@ -76,9 +76,9 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
         How it is set, in its own words: of PyTorch `shuffle`, `drop_last`, and `replacement` (`RandomSampler`),
         `weighted` (`WeightedRandomSampler`), `distributed` (`DistributedSampler`, with `shuffle` its own and
         `sampler_drop_last` True where its drop_last is, or where the workers divide the records); of Opacus
-        `poisson_sampling`; of tf.data `shuffle`, `full_buffer`, `reshuffle_each_iteration`, `repeat_before_batch`,
-        `drop_remainder`; of grain `shuffle`, `repeat_before_batch`, `reseed_each_epoch`, `drop_remainder`; of JAX
-        Privacy `cycle_length`, `truncated`, `equal_split`, `replace`.
+        `poisson_sampling`; of tf.data `shuffle`, `buffer_size` and `records` (both, where the buffer holds all),
+        `reshuffle_each_iteration`, `repeat_before_batch`, `drop_remainder`; of grain `shuffle`, `repeat_before_batch`,
+        `reseed_each_epoch`, `drop_remainder`; of JAX Privacy `cycle_length`, `truncated`, `equal_split`, `replace`.
 
     Returns
     -------
@@ -114,6 +114,7 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
     given = known | settings
     if any(sum(given[name] for name in names) > 1 for names in about.get("one_of", ())):
         raise ValueError(about["refusal"])
+    given |= {name: given[one] >= given[other] for name, (one, other) in about.get("at_least", {}).items()}
     found = next(one for one in about["answers"] if one.get("when", {}).items() <= given.items())
     answer = _completed(found)
     for name, change in answer.get("more", {}).items():

@@ -24,8 +24,8 @@ ASKED = [
     ("opacus", {}, "poisson"),
     ("opacus", {"poisson_sampling": False}, "shuffled"),
     ("tf.data", {"shuffle": True}, None),
-    ("tf.data", {"shuffle": True, "full_buffer": True}, "shuffled"),
-    ("tf.data", {"shuffle": True, "full_buffer": True, "reshuffle_each_iteration": False}, "shuffled"),
+    ("tf.data", {"shuffle": True, "buffer_size": 5, "records": 5}, "shuffled"),
+    ("tf.data", {"shuffle": True, "buffer_size": 5, "records": 5, "reshuffle_each_iteration": False}, "shuffled"),
     ("grain", {"shuffle": True, "repeat_before_batch": False}, "shuffled"),
     ("jax_privacy.CyclicPoissonSampling", {}, "poisson"),
     ("jax_privacy.CyclicPoissonSampling", {"cycle_length": 4}, "cyclic"),
@@ -72,12 +72,18 @@ def test_a_record_that_comes_twice_counts_twice():
     assert eval(guide.call, NAMES) == fa.epsilon(fa.Gaussian(1.0) * 2, delta=1e-5, neighbors="zero_out")
 
 
+def test_a_buffer_shuffles_where_it_is_known_to_hold_all_records():
+    for size, records, is_whole in ((10, 10, True), (11, 10, True), (9, 10, False), (10**6, None, False)):
+        given = {"buffer_size": size} | ({"records": records} if records else {})
+        assert (fa.loader_guide("tf.data", shuffle=True, **given).sampling == "shuffled") == is_whole, given
+
+
 def test_what_has_no_number_says_so():
     for guide in (
         fa.loader_guide("torch.utils.data.DataLoader", weighted=True),
         fa.loader_guide("jax_privacy.CyclicPoissonSampling", truncated=True, cycle_length=2),
         fa.loader_guide("grain", shuffle=True),
-        fa.loader_guide("tf.data", shuffle=True, full_buffer=True, repeat_before_batch=True),
+        fa.loader_guide("tf.data", shuffle=True, buffer_size=1000, records=1000, repeat_before_batch=True),
         fa.loader_guide("jax_privacy.BMinSepSampling"),
     ):
         assert guide.sampling is None
@@ -114,7 +120,7 @@ def test_the_command_says_the_same(capsys):
 def every_answer():
     """Each loader with all settings that give an answer."""
     for loader, about in loaders()["loaders"].items():
-        words = {name: (1, 4) if name == "cycle_length" else (False, True) for name in about["settings"]}
+        words = {name: (False, True) if isinstance(x, bool) else (1, 4) for name, x in about["settings"].items()}
         for values in itertools.product(*words.values()):
             given = dict(zip(words, values, strict=True))
             if not any(sum(given[name] for name in names) > 1 for names in about.get("one_of", ())):
@@ -227,10 +233,10 @@ EPOCHS = [
     (TORCH, {"replacement": True, "drop_last": True}, drawn(True), {"loader": range(1)}),
     ("opacus", {}, subsets(2), {"loader": range(2), "private_loader": range(2)}),
     ("opacus", {"poisson_sampling": False}, [cut(order, 4, True) for order in orders()], {}),
-    ("tf.data", {"shuffle": True, "full_buffer": True}, [cut(order, 4) for order in orders()], {}),
+    ("tf.data", {"shuffle": True, "buffer_size": 5, "records": 5}, [cut(order, 4) for order in orders()], {}),
     (
         "tf.data",
-        {"shuffle": True, "full_buffer": True, "drop_remainder": True},
+        {"shuffle": True, "buffer_size": 5, "records": 5, "drop_remainder": True},
         [cut(order, 4, True) for order in orders()],
         {},
     ),
@@ -363,8 +369,8 @@ ROWS = [
     [("opacus", {})],
     [("opacus", {"poisson_sampling": False})],
     [("tf.data", {"shuffle": True})],
-    [("tf.data", {"shuffle": True, "full_buffer": True})],
-    [("tf.data", {"shuffle": True, "full_buffer": True, "drop_remainder": True})],
+    [("tf.data", {"shuffle": True, "buffer_size": 5, "records": 5})],
+    [("tf.data", {"shuffle": True, "buffer_size": 5, "records": 5, "drop_remainder": True})],
     [("grain", {"shuffle": True, "repeat_before_batch": False})],
     [("grain", {"shuffle": True, "repeat_before_batch": False, "drop_remainder": True})],
     [(name, {"shuffle": True, "repeat_before_batch": True}) for name in ("tf.data", "grain")],
