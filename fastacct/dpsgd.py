@@ -186,8 +186,8 @@ def delta_approx(*, epsilon: Reals, **run: Unpack[Run]) -> float | Floats:
 def rdp(*, orders: Reals, method: RenyiMethod = "quadrature", **run: Unpack[Run]) -> float | Floats:
     """Rényi divergence of a run at the given orders.
 
-    **Guarantee.** Certified upper bound, relative excess at most 1e-12 for sample_rate in [1e-12, 1],
-    noise_multiplier in [0.03, 1e4] and orders in (1, 1e5]; outside this domain certified, possibly looser (see
+    **Guarantee.** Certified upper bound, relative excess at most 1e-11 for sample_rate in [1e-12, 1],
+    noise_multiplier in [0.03, 1e5] and orders in (1, 1e6]; outside this domain certified, possibly looser (see
     `rdp_bounds` for the status).
 
     The orders, in [1, 1e11] or inf, broadcast with the other arguments: for curves of many configurations give

@@ -133,7 +133,7 @@ def rdp(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> float | Flo
     """Rényi divergence of a job.
 
     **Guarantee.** Certified upper bound of the larger direction, for Gaussians and their Poisson samples
-    with a relative excess of at most 1e-12 in the domain of `fastacct.dpsgd.rdp`; inf where none is known.
+    with a relative excess of at most 1e-11 in the domain of `fastacct.dpsgd.rdp`; inf where none is known.
 
     The orders, in [1, 1e11] or inf, broadcast with the job.  1: the Kullback-Leibler divergence; inf: the largest loss,
     pure epsilon.  Keywords and errors as in `epsilon`.
@@ -146,7 +146,9 @@ def rdp(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> float | Flo
 
 
 def rdp_bounds(job: Job, orders: Reals, **options: Unpack[CurveOptions]) -> Bounds:
-    """Certified bounds of the Rényi divergence of Gaussians and their mixtures, and a status.  As `rdp`.
+    """Certified bounds of the Rényi divergence of a job, and a status.  As `rdp`.
+
+    The lower one is 0 where a divergence is known from above alone: of discrete Gaussians, staircases, Skellam noise.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,12 +33,25 @@ class LoaderGuide(NamedTuple):
     """What to ask: s is the noise multiplier, n records, b the batch size, e the epochs, rounded up, and d delta."""
     notes: tuple[str, ...]
     """What must be true of the loader, and of the loop."""
+    uses: tuple[float, float]
+    """How often an epoch, or a round, uses a record: least and most; the worst of what the settings allow."""
+    lower_holds: bool
+    """Whether the lower end of the interval holds, too.  If False, take the upper end alone: `fa.dpsgd.epsilon`."""
 
     def __str__(self) -> str:
         known = f'sampling="{self.sampling}"' if self.sampling else "no sampler with amplification"
         lines = [f"{self.loader}: {known}; neighbors: {', '.join(self.neighbors) or 'none'}", f"  {self.call}"]
-        lines += [f"  ({_NAMES})"] if self.neighbors else []
+        if self.neighbors:
+            ends = "both ends hold" if self.lower_holds else "only the upper end holds, the lower end does not"
+            lines += [f"  ({_NAMES})", f"  An epoch uses a record {_times(*self.uses)}; of an interval {ends}."]
         return "\n".join([*lines, *(f"* {note}" for note in (*self.notes, *loaders()["always"]))])
+
+
+def _times(least: float, most: float) -> str:
+    """How often a record is used, in words."""
+    known: dict[tuple[float, float], str] = {(0, 1): "at most once", (1, 1): "once", (1, 2): "once or twice"}
+    known |= {(0, inf): "any number of times", (1, inf): "at least once"}
+    return known.get((least, most), f"{least} to {most} times")
 
 
 @cache
@@ -50,7 +64,8 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
     """Which sampler a data loader is, the relations under which a number is proved for it, and the call that gives it.
 
     **Guarantee.** What is said follows from the loader's documentation and from the settings given; tests draw from
-    PyTorch's and Opacus' loaders and compare.  A loader of yours may differ.
+    PyTorch's and Opacus' loaders and compare.  The upper end of what the call gives holds; the lower end of its
+    interval where `lower_holds` is True.  A loader of yours may differ.
 
     Parameters
     ----------
@@ -59,11 +74,11 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
         check-loader` lists them.
     **settings
         How it is set, in its own words: of PyTorch `shuffle`, `drop_last`, and `replacement` (`RandomSampler`),
-        `weighted` (`WeightedRandomSampler`), `distributed` (`DistributedSampler`, with `shuffle` its own and `padded`
-        False where its drop_last is True or the workers divide the records); of Opacus `poisson_sampling`; of tf.data
-        `shuffle`, `full_buffer`, `reshuffle_each_iteration`, `repeat_before_batch`; of grain `shuffle`,
-        `repeat_before_batch`, `reseed_each_epoch`; of JAX Privacy `cycle_length`, `truncated`, `equal_split`,
-        `replace`.
+        `weighted` (`WeightedRandomSampler`), `distributed` (`DistributedSampler`, with `shuffle` its own and
+        `sampler_drop_last` True where its drop_last is, or where the workers divide the records); of Opacus
+        `poisson_sampling`; of tf.data `shuffle`, `buffer_size` and `records` (both, where the buffer holds all),
+        `reshuffle_each_iteration`, `repeat_before_batch`, `drop_remainder`; of grain `shuffle`, `repeat_before_batch`,
+        `reseed_each_epoch`, `drop_remainder`; of JAX Privacy `cycle_length`, `truncated`, `equal_split`, `replace`.
 
     Returns
     -------
@@ -80,8 +95,10 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
     >>> guide = fa.loader_guide("torch.utils.data.DataLoader", shuffle=True)
     >>> guide.sampling, guide.neighbors
     ('shuffled', ('zero_out', 'replace_one'))
-    >>> fa.loader_guide("opacus").call
-    'fa.dpsgd.epsilon(noise_multiplier=s, sample_rate=1 / len(loader), steps=e * len(loader), delta=d)'
+    >>> guide.uses, guide.lower_holds
+    ((1, 1), True)
+    >>> fa.loader_guide("torch.utils.data.DataLoader", shuffle=True, drop_last=True).lower_holds
+    False
     """
     table = loaders()
     about = table["loaders"][as_choice("loader", loader, tuple(table["loaders"]))]
@@ -97,8 +114,18 @@ def loader_guide(loader: str, **settings: Any) -> LoaderGuide:
     given = known | settings
     if any(sum(given[name] for name in names) > 1 for names in about.get("one_of", ())):
         raise ValueError(about["refusal"])
+    given |= {name: given[one] >= given[other] for name, (one, other) in about.get("at_least", {}).items()}
     found = next(one for one in about["answers"] if one.get("when", {}).items() <= given.items())
-    answer = table["answers"].get(found.get("like"), {}) | found
-    more = (note for name, note in answer.get("more", {}).items() if given[name])
-    notes = (*answer["notes"], *more)
-    return LoaderGuide(loader, answer.get("sampling"), tuple(answer["neighbors"]), answer["call"], notes)
+    answer = _completed(found)
+    for name, change in answer.get("more", {}).items():
+        if given.get(name):
+            answer |= change | {"notes": [*answer["notes"], change["note"]]}
+    neighbors, notes, (least, most) = answer["neighbors"], answer["notes"], answer["uses"]
+    proved = answer["call"], tuple(notes), (least, most), answer["lower_holds"]
+    return LoaderGuide(loader, answer.get("sampling"), tuple(neighbors), *proved)
+
+
+def _completed(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer with what it takes from those that it is like."""
+    like = loaders()["answers"].get(answer.get("like"))
+    return (_completed(like) if like else {}) | answer

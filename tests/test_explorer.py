@@ -233,6 +233,37 @@ def test_steps_rates_and_links_are_those_of_python(ask):
         assert number(found["rate"]) == rate_of_batch(run["batch"], run["records"]), run
         assert found["steps"] == steps_in_all(run), run
         assert found["back"] == run
+        assert found["refused"] == 0
+
+
+@pytest.mark.parametrize(
+    ("link", "refused", "allowed"),
+    [
+        ("#delta=1e-13", "delta", "from 1e-12 to 0.01"),
+        ("#noise=0.2&delta=1e-6", "noise", "from 0.3 to 20"),
+        ("#noise=inf", "noise", "from 0.3 to 20"),
+        ("#delta=", "delta", "from 1e-12 to 0.01"),
+        ("#epochs=ten", "epochs", "from 1 to 1000"),
+        ("#sampling=shuffled&epochs=2.5", "epochs", "a whole number from 1 to 1000"),
+        ("#records=1000&batch=2000", "batch", "a whole number from 1 to 1000"),
+        ("#records=1e5&batch=20.5", "batch", "a whole number from 1 to 100000"),
+        ("#sampling=poison", "sampling", "poisson, fixed_size, allocation, shuffled, full_batch"),
+        ("#sampling=allocation&relation=replace_one", "relation", "add_remove, zero_out with sampling=allocation"),
+        ("#relation=replace", "relation", "add_remove, zero_out, replace_one with sampling=poisson"),
+        ("#sigma=2", "sigma", "the names noise, batch"),
+        ("#delta=1e-6&delta=1e-5", "delta", "one value"),
+    ],
+)
+def test_what_a_link_says_and_is_not_taken_is_named(ask, link, refused, allowed):
+    (found,) = ask("links", [link])
+    assert found["refused"] == [refused]
+    assert found["said"][0].startswith(f"{refused} = ")
+    assert allowed in found["said"][0]
+
+
+def test_places_on_the_page_and_good_links_are_not_refused(ask):
+    links = ["", "#", "#results", "#licences-title", "#delta=1e-6", "#sampling=shuffled"]
+    assert [found["refused"] for found in ask("links", links)] == [[]] * len(links)
 
 
 def test_lines_of_python_are_calls_with_the_run(ask):

@@ -68,6 +68,29 @@ def test_fields_and_buttons_do_what_they_say(seen):
     assert seen["broken"] == "unknown"
 
 
+def test_a_link_out_of_range_shows_no_answer_of_another_run(seen):
+    """What was not taken is named with its value and what is allowed, and stays in its field and in the link."""
+    first, later, after = (seen["refused"][name] for name in ("first", "later", "after"))
+    assert first["lines"] == [
+        "q = 1 is not taken; allowed: the names noise, batch, records, epochs, delta, relation, sampling.",
+        "epochs = 2.5 is not taken; allowed: a whole number from 1 to 1000.",
+        "delta = 1e-13 is not taken; allowed: a number from 1e-12 to 0.01.",
+    ]
+    assert later["lines"] == first["lines"][2:]
+    for state in (first, later):
+        assert {state[name] for name in ("epsilon", "tpr", "interval", "steps", "pair-tpr", "python", "paper")} == {"–"}
+        assert state["status"].startswith("not computed")
+        assert state["charts"] == 0
+        assert state["delta"] == "1e-13"
+        assert state["delta-error"] == "A number from 1e-12 to 0.01."
+        assert "delta=1e-13" in state["hash"]
+    assert first["use"] == "Compute with epochs = 30, delta = 1e-5"
+    assert seen["refused"]["places"] == [True] * 4
+    assert after["lines"] == []
+    assert after["charts"] >= 3
+    assert seen["refused"]["place"] == "0.9"  # a place on the page is no run
+
+
 def test_no_number_of_another_sampler_stays(seen):
     assert seen["cleared"] == ["…" * 5 + "0"] * 5
     assert {state["run"]["sampling"] for state in seen["states"]} == set(SAMPLERS)

@@ -34,7 +34,7 @@ def sampled_runs(n, seed):
 
 
 def test_epsilons_of_other_samplers_agree_with_python(ask):
-    """Of shuffled batches the lower end is that of random allocation, where Python's may be larger."""
+    """Of shuffled batches the page has no lower end."""
     runs = sampled_runs(80, seed=11)
     far = dict.fromkeys(SAMPLERS, 0.0)
     for run, found in zip(runs, ask("samplers", runs), strict=True):
@@ -43,18 +43,19 @@ def test_epsilons_of_other_samplers_agree_with_python(ask):
         assert (code, found["steps"]) == (status, steps_in_all(run)), run
         assert max(low, lower) <= min(high, upper), run
         assert high == pytest.approx(upper, rel=1e-8, abs=0.0), run
-        if run["sampling"] != "shuffled" or steps_in_all(run) == run["epochs"]:
-            assert low == pytest.approx(lower, rel=1e-8, abs=0.0), run
+        is_above = run["sampling"] == "shuffled" and steps_in_all(run) > run["epochs"]
+        assert low == pytest.approx(0.0 if is_above else lower, rel=1e-8, abs=0.0), run
         far[run["sampling"]] = max(far[run["sampling"]], abs(high - upper) / upper if 0.0 < upper < math.inf else 0.0)
     print("farthest", far)
 
 
-def test_shuffled_batches_have_the_lower_end_of_random_allocation(ask):
+def test_shuffled_batches_have_an_upper_end_alone(ask):
+    """A lower end by random allocation would be a fifth of the one that Python gives."""
     run = {"noise": 1.0, "batch": 500, "records": 50_000, "epochs": 3, "delta": 1e-5, "sampling": "shuffled"}
     runs = [run | {"relation": relation} for relation in SAMPLERS["shuffled"]]
     for noise, found in zip((1.0, 0.5), ask("samplers", runs), strict=True):
-        least = fa.epsilon_lower(fa.Gaussian(noise).allocation(steps=100) * 3, delta=1e-5)
-        assert number(found["lower"]) == pytest.approx(least, rel=1e-9)
+        assert number(found["lower"]) == 0.0
+        assert found["status"] == int(fa.Status.LOOSE)
         assert number(found["upper"]) == pytest.approx(fa.epsilon(fa.Gaussian(noise) * 3, delta=1e-5), rel=1e-12)
 
 

@@ -5,12 +5,12 @@ import { drawAttack, drawCurve, drawEpochs, drawMap, placeRun, runAt } from "./c
 import { Client } from "./client";
 import { above, percentAbove } from "./decimal";
 import {
-  asHash, atPosition, fitted, fromHash, isAllowed, isWhole, largest, NAMES, type Name, positionOf, RANGES, RELATIONS,
-  type Run, short,
+  allowedText, asHash, atPosition, FIRST, fitted, fromHash, isAllowed, largest, NAMES, type Name, positionOf, RANGES,
+  type Refusal, RELATIONS, type Run, short,
 } from "./run";
 import { isKnown, SAMPLERS, SAMPLINGS, type Sampling } from "./sampling";
 import { TEXTS, tipOf } from "./tips";
-import { intervalText, paperSentence, pythonLine, spoken, statusWords } from "./words";
+import { intervalText, paperSentence, pythonLine, refusalText, spoken, statusWords } from "./words";
 import type { Reply } from "./worker";
 
 const SLIDER = 400;
@@ -28,7 +28,10 @@ const say = (id: string, text: string): void => {
   if (there.textContent !== text) there.textContent = text;
 };
 
-let run: Run = fromHash(location.hash);
+let run: Run = FIRST;
+/** What the link says and was not taken: as long as there is any, nothing is computed. */
+let refused: Refusal[] = [];
+let isStopped = false;
 let latest: { answer?: Answer; curves?: Curves; grid?: Grid } = {};
 let mapped = "";
 let map: ReturnType<typeof drawMap> | undefined;
@@ -42,6 +45,7 @@ const clients = Object.fromEntries(
 ) as Record<"answer" | "curves" | "grid", Client>;
 
 function take(reply: Reply): void {
+  if (isStopped) return; // of a link before
   if (reply.kind === "wanted") return takeNoise(reply.found);
   if (reply.kind === "failed") return showFailure(reply.found);
   if (reply.found.run.sampling !== run.sampling || reply.found.run.relation !== run.relation) return;
@@ -131,9 +135,10 @@ let lines: Partial<Record<"curve" | "attack" | "epochs", ReturnType<typeof drawM
 function showFields(but?: string): void {
   for (const name of NAMES) {
     const [number, slider] = [input(name), input(`${name}-slider`)];
+    const ofLink = refused.find((one) => one.name === name);
     if (but !== name) {
-      number.value = short(run[name]);
-      mark(name, true);
+      number.value = ofLink?.text ?? short(run[name]);
+      mark(name, !ofLink);
     }
     number.max = String(largest(name, run));
     if (but !== `${name}-slider`) slider.value = String(Math.round(SLIDER * positionOf(name, run[name], run)));
@@ -167,16 +172,53 @@ function clear(): void {
 
 function mark(name: Name, isGood: boolean): void {
   input(name).setAttribute("aria-invalid", String(!isGood));
-  const kind = isWhole(name, run) ? "A whole number" : "A number";
-  const allowed = `${kind} from ${short(RANGES[name].min)} to ${short(largest(name, run))}.`;
-  say(`${name}-error`, isGood ? "" : allowed);
+  const allowed = allowedText(name, run);
+  say(`${name}-error`, isGood ? "" : `${allowed.charAt(0).toUpperCase()}${allowed.slice(1)}.`);
 }
 
+/** Says what of the link was not taken; no answer to anything else is shown. */
+function showRefused(): void {
+  element("refused").hidden = !refused.length;
+  element("refused-list").replaceChildren(...refused.map((one) => {
+    const line = document.createElement("li");
+    line.textContent = refusalText(one);
+    return line;
+  }));
+  if (!refused.length) return;
+  clearTimeout(resting); // which would put a run that was shown before into the link
+  clear();
+  const instead = refused.flatMap(({ name }) => {
+    const value = Object.entries(run).find(([one]) => one === name)?.[1];
+    return value === undefined ? [] : [`${name} = ${typeof value === "number" ? short(value) : value}`];
+  });
+  say("refused-use", instead.length ? `Compute with ${instead.join(", ")}` : "Compute without it");
+  for (const id of ["epsilon", "epsilon-delta", "tpr", "interval", "steps", "pair-tpr", "python", "paper"]) say(id, "–");
+  say("status", "not computed: the link has values that are not allowed");
+  element("status").dataset.status = "";
+  for (const id of ["note-curve", "note-attack", "note-epochs", "map-note"]) say(id, "Not computed.");
+}
+
+/** Takes the run of the link, or says what of it is not allowed. */
+function follow(): void {
+  const found = fromHash(location.hash);
+  refused = found.refused;
+  move(found.run);
+}
+
+/** What is given here takes the place of what the link says. */
 function change(given: Partial<Run>, but?: string): void {
-  const before = run;
-  run = fitted({ ...run, ...given });
-  if (run.sampling !== before.sampling || run.relation !== before.relation) clear();
+  refused = refused.filter((one) => !(one.name in given));
+  move({ ...run, ...given }, but);
+}
+
+function move(to: Run, but?: string): void {
+  const [before, wasStopped] = [run, isStopped];
+  run = fitted(to);
+  isStopped = refused.length > 0;
   showFields(but);
+  showRefused();
+  if (isStopped) return;
+  if (wasStopped || run.sampling !== before.sampling || run.relation !== before.relation) clear();
   const question = { run, epsilon: 0 };
   clients.answer.ask({ kind: "answer", ...question });
   clients.curves.ask({ kind: "curves", ...question });
@@ -240,7 +282,13 @@ function listen(): void {
     tipOf(element(`chart-${name}`), () => lines[name], (x) => (kept ? TEXTS[name](kept, x) : ""));
   }
   tipOf(element("chart-map"), () => map, (x, y) => (latest.grid ? TEXTS.map(latest.grid, x, y) : ""));
-  addEventListener("hashchange", () => change(fromHash(location.hash)));
+  element("refused-use").addEventListener("click", () => {
+    refused = [];
+    move(run);
+  });
+  addEventListener("hashchange", () => {
+    if (location.hash.includes("=") || !location.hash) follow(); // else a place on the page
+  });
   addEventListener("resize", () => {
     size = measured();
     latest.curves ??= kept;
@@ -262,4 +310,4 @@ async function copy(id: string): Promise<void> {
 
 listen();
 clear();
-change({});
+follow();

@@ -54,6 +54,12 @@ export const isWhole = (name: Name, run: Run): boolean =>
 export const isAllowed = (name: Name, value: number, run: Run): boolean =>
   value >= RANGES[name].min && value <= largest(name, run) && (!isWhole(name, run) || Number.isInteger(value));
 
+export const short = (x: number): string => (x < 1e-3 ? x.toExponential() : String(x));
+
+/** What a field may hold, in words. */
+export const allowedText = (name: Name, run: Run): string =>
+  `${isWhole(name, run) ? "a whole number" : "a number"} from ${short(RANGES[name].min)} to ${short(largest(name, run))}`;
+
 /** The run with what its sampler allows: whole epochs, a relation that is known, a batch within the records. */
 export function fitted(run: Run): Run {
   const { isByEpochs, relations } = SAMPLERS[run.sampling];
@@ -62,27 +68,54 @@ export function fitted(run: Run): Run {
   return { ...run, relation, epochs, batch: Math.min(run.batch, run.records) };
 }
 
-export const short = (x: number): string => (x < 1e-3 ? x.toExponential() : String(x));
-
 /** The link's part behind #. */
 export const asHash = (run: Run): string =>
   "#" +
   [...NAMES.map((name) => `${name}=${short(run[name])}`), `relation=${run.relation}`, `sampling=${run.sampling}`]
     .join("&");
 
-/** The run that a link says; what is missing or not allowed is taken from the first run. */
-export function fromHash(hash: string): Run {
-  const given = new URLSearchParams(hash.replace(/^#/, ""));
+/** What a link says that is not taken: its name and text, and what is allowed. */
+export interface Refusal {
+  name: string;
+  text: string;
+  allowed: string;
+}
+
+const KEYS: readonly string[] = [...NAMES, "relation", "sampling"];
+const MOST_SHOWN = 40;
+
+/** The run that a link says, and what it says that is not allowed.  Those stay as in the first run, as what is missing. */
+export function fromHash(hash: string): { run: Run; refused: Refusal[] } {
   const run: Run = { ...FIRST };
-  const relation = RELATIONS.find((one) => one === given.get("relation"));
-  if (relation) run.relation = relation;
-  const sampling = given.get("sampling");
-  run.sampling = SAMPLINGS.find((one) => one === sampling) ?? run.sampling;
-  for (const name of ["records", "noise", "batch", "epochs", "delta"] as const) {
-    const text = given.get(name);
-    if (text && isAllowed(name, Number(text), run)) run[name] = Number(text);
+  const refused: Refusal[] = [];
+  const said = new URLSearchParams(hash.includes("=") ? hash.replace(/^#/, "") : ""); // else a place on the page
+  const refuse = (name: string, text: string, allowed: string): void => {
+    refused.push({ name, text: text.slice(0, MOST_SHOWN), allowed });
+  };
+  const textOf = (name: string): string | undefined => {
+    const [text, ...more] = said.getAll(name);
+    if (!more.length) return text;
+    refuse(name, said.getAll(name).join(" and "), "one value");
+    return undefined;
+  };
+  const chosen = <T extends string>(name: string, known: readonly T[], of: string): T | undefined => {
+    const text = textOf(name);
+    const found = known.find((one) => one === text);
+    if (text !== undefined && !found) refuse(name, text, `${known.join(", ")}${of}`);
+    return found;
+  };
+  for (const name of new Set(said.keys())) {
+    if (!KEYS.includes(name)) refuse(name, said.get(name) ?? "", `the names ${KEYS.join(", ")}`);
   }
-  return fitted(run);
+  run.sampling = chosen("sampling", SAMPLINGS, "") ?? run.sampling;
+  run.relation = chosen("relation", SAMPLERS[run.sampling].relations, ` with sampling=${run.sampling}`) ?? run.relation;
+  for (const name of ["records", "noise", "batch", "epochs", "delta"] as const) {
+    const text = textOf(name);
+    if (text === undefined) continue;
+    if (text.trim() !== "" && isAllowed(name, Number(text), run)) run[name] = Number(text);
+    else refuse(name, text, allowedText(name, run));
+  }
+  return { run: fitted(run), refused };
 }
 
 /** The number at a slider's position, 0 to 1. */

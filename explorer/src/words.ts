@@ -2,7 +2,7 @@
 
 import type { Answer } from "./answers";
 import { above, below, percentAbove } from "./decimal";
-import { RELATION_WORDS, type Run, short } from "./run";
+import { type Refusal, RELATION_WORDS, type Run, short } from "./run";
 import { epochSteps } from "./sampling";
 
 const STATUS = [
@@ -15,9 +15,10 @@ const STATUS = [
 ];
 
 const APART = "certified; closer bounds are not known for these batches";
+const ABOVE = "certified upper bound; Python has a lower end, too";
 
-export const statusWords = ({ status, isApart }: Pick<Answer, "status" | "isApart">): string =>
-  isApart && status === 1 ? APART : (STATUS[status] ?? "unknown");
+export const statusWords = ({ status, isApart, lower }: Pick<Answer, "status" | "isApart" | "lower">): string =>
+  isApart && status === 1 ? (lower > 0 ? APART : ABOVE) : (STATUS[status] ?? "unknown");
 
 const grouped = (x: number): string => x.toLocaleString("en-US", { maximumFractionDigits: 6 });
 
@@ -67,10 +68,15 @@ export function paperSentence({ run, steps, upper, tpr }: Answer): string {
   );
 }
 
+/** What of a link is not taken, and why. */
+export const refusalText = ({ name, text, allowed }: Refusal): string =>
+  `${name} = ${text || "(empty)"} is not taken; allowed: ${allowed}.`;
+
 /** What a screen reader is told once the numbers rest. */
 export const spoken = (answer: Answer): string =>
   `Epsilon at most ${epsilonText(answer.upper)}, ${statusWords(answer)}. ` +
   `True-positive rate at most ${percentAbove(answer.tpr)} per cent at 1 per cent false positives.`;
 
-/** The certified interval. */
-export const intervalText = ({ lower, upper }: Answer): string => `${below(lower, 12)} ≤ ε ≤ ${above(upper, 12)}`;
+/** The certified interval; without its lower end where that says nothing. */
+export const intervalText = ({ lower, upper }: Answer): string =>
+  `${lower > 0 ? `${below(lower, 12)} ≤ ` : ""}ε ≤ ${above(upper, 12)}`;

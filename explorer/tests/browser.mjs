@@ -190,6 +190,54 @@ async function target() {
   await again.context().close();
 }
 
+/** Links that say what is not allowed: nothing of another run is shown until one says what instead. */
+async function refused() {
+  const link = "#noise=0.9&batch=600&records=50000&epochs=2.5&delta=1e-13&relation=add_remove&sampling=allocation&q=1";
+  const shown = async (page) => {
+    const ids = ["epsilon", "tpr", "interval", "steps", "pair-tpr", "python", "paper", "status", "delta-error"];
+    const texts = Object.fromEntries(await Promise.all(ids.map(async (id) => [id, await page.textContent(`#${id}`)])));
+    const lines = await page.$$eval("#refused:not([hidden]) li", (all) => all.map((one) => one.textContent));
+    const charts = await page.locator(".chart svg").count();
+    const hash = await page.evaluate(() => location.hash);
+    return { ...texts, lines, charts, hash, delta: await page.inputValue("#delta"), use: await page.textContent("#refused-use") };
+  };
+  seen.refused = { link, places: [] };
+  for (const scheme of ["light", "dark"]) {
+    for (const size of Object.keys(SIZES)) {
+      const context = await browser.newContext({ viewport: SIZES[size], colorScheme: scheme, offline: true });
+      const page = await context.newPage();
+      page.on("pageerror", (one) => seen.complaints.push(one.message));
+      await page.goto(ADDRESS + link);
+      await page.waitForTimeout(1000); // longer than an answer takes
+      seen.refused.first = await shown(page);
+      const { y, height } = await page.locator("#refused").boundingBox();
+      seen.refused.places.push(y + height < SIZES[size].height); // seen without scrolling
+      await page.screenshot({ path: join(folder, `refused-${size}-${scheme}.png`) });
+      seen.violations[scheme] = [...(seen.violations[scheme] ?? []), ...(await violations(page))];
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      if (width > SIZES[size].width) seen.sideways.push(`refused ${size} ${scheme}`);
+      await context.close();
+    }
+  }
+  const page = await opened("desktop", "light", "#noise=0.9&batch=600&records=50000&epochs=12&delta=1e-5");
+  await page.evaluate((to) => (location.hash = to), "#noise=0.9&delta=1e-13&epochs=3");
+  await page.waitForTimeout(1000);
+  seen.refused.later = await shown(page);
+  await page.fill("#delta", "1e-12");
+  await settled(page);
+  await keep(page);
+  seen.refused.after = await shown(page);
+  await page.evaluate((to) => (location.hash = to), link);
+  await page.click("#refused-use");
+  await settled(page);
+  await keep(page);
+  await page.focus("a.skip");
+  await page.keyboard.press("Enter");
+  await page.waitForTimeout(300);
+  seen.refused.place = await page.inputValue("#noise");
+  await page.context().close();
+}
+
 /** A page whose kernels are damaged says so. */
 async function broken() {
   const copy = join(folder, "broken.html");
@@ -213,6 +261,7 @@ await page.context().close();
 await target();
 await samplers();
 await broken();
+await refused();
 for (const scheme of ["light", "dark"]) {
   for (const size of Object.keys(SIZES)) {
     const one = await opened(size, scheme);

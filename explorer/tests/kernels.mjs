@@ -90,8 +90,16 @@ const QUESTIONS = {
       rate: String(rateOf(run)),
       steps: allSteps(run),
       python: pythonLine(run),
-      back: fromHash(asHash(run)),
+      back: fromHash(asHash(run)).run,
+      refused: fromHash(asHash(run)).refused.length,
     }));
+  },
+  links: async (links) => {
+    const { fromHash, refusalText } = await page();
+    return links.map((link) => {
+      const { run, refused } = fromHash(link);
+      return { run, refused: refused.map(({ name }) => name), said: refused.map(refusalText) };
+    });
   },
   digits: async (numbers) => {
     const { above, below, percentAbove } = await page();
