@@ -169,6 +169,45 @@ def test_processes_that_share_a_budget_wait_for_each_other(file, tmp_path):
     assert fa.epsilon(fa.Gaussian(3.0) * 4, delta=1e-5) <= 3.0 < fa.epsilon(fa.Gaussian(3.0) * 5, delta=1e-5)
 
 
+def test_a_budget_has_one_name(file, tmp_path):
+    """Links lead to the file, where its lock is too; a second hard link would become a budget of its own."""
+    ledger, link, far = tmp_path / "ledger.json", tmp_path / "link.json", tmp_path / "far" / "link.json"
+    far.parent.mkdir()
+    far.symlink_to("../link.json")
+    link.symlink_to("ledger.json")
+    assert answer(f"budget {far} --epsilon 9 --delta 1e-5")["spent"] == 0.0, "made where the link leads"
+    for count, name in enumerate((ledger, link, far), 1):
+        assert f"recorded: {file} * 1" in call(f"budget {name} --job {file}").stdout
+        assert fa.Accountant.from_json(ledger.read_text()).ledger == JOB * count
+    assert far.is_symlink()
+    assert link.is_symlink()
+    assert {one.name for one in tmp_path.rglob(".*")} == {".ledger.json.lock"}
+    before, other = ledger.read_text(), tmp_path / "other.json"
+    other.hardlink_to(ledger)
+    for name in (ledger, link, other):
+        found = call(f"budget {name} --job {file}")
+        assert found.exit_code == 2
+        assert "has 2 names (hard links)" in found.stderr
+    assert before == ledger.read_text() == other.read_text()
+    other.unlink()
+    assert call(f"budget {ledger} --job {file}").exit_code == 0
+
+
+def test_a_budget_that_is_only_asked_leaves_nothing_behind(file, tmp_path):
+    missing, ledger = tmp_path / "missing.json", tmp_path / "ledger.json"
+    for more in ("", f"--job {file}", f"--job {file} --dry-run"):
+        found = call(f"budget {missing} {more}")
+        assert (found.exit_code, "missing.json does not exist: --epsilon" in found.stderr) == (2, True)
+    assert [one.name for one in tmp_path.iterdir()] == ["job.toml"]
+    ledger.write_text(fa.Accountant(epsilon=3.0, delta=1e-5).to_json() + "\n")
+    before = ledger.stat()
+    for more in ("", f"--job {file} --dry-run"):
+        assert call(f"budget {ledger} {more}").exit_code == 0
+    assert call(f"budget {ledger} --epsilon 9 --delta 1e-5").exit_code == 2
+    assert ledger.stat() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["job.toml", "ledger.json"]
+
+
 def test_attacks_count_both_directions():
     """An attacker knows both data sets, whichever direction the guarantee is of."""
     run = "--noise-multiplier 0.6 --sample-rate 0.2 --steps 3"

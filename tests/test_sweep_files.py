@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -348,6 +349,29 @@ def test_a_store_beside_a_file_is_removed_after_an_export_that_was_stopped(tmp_p
     with plan().save(tmp_path / "x.nc") as stored:
         xr.testing.assert_identical(stored.load(), run())
     assert [one.name for one in tmp_path.iterdir()] == ["x.nc"]
+
+
+def test_a_sweep_has_one_name(tmp_path):
+    real, folder = tmp_path / "grid.nc", tmp_path / "elsewhere"
+    with plan().save(real):
+        pass
+    (tmp_path / "link.nc").symlink_to(real)
+    with plan(bounds=True).save(tmp_path / "link.nc", overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run(bounds=True))
+    assert (tmp_path / "link.nc").is_symlink()
+    with fa.open_sweep(real) as stored:
+        xr.testing.assert_identical(stored.load(), run(bounds=True))
+    (tmp_path / "other.nc").hardlink_to(real)
+    with pytest.raises(OSError, match=r"grid\.nc has 2 names \(hard links\)"):
+        plan().save(real, overwrite=True)
+    folder.mkdir()
+    (tmp_path / "x.nc.zarr").symlink_to(folder / "begun.zarr")
+    places = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "locked", lambda path, busy: places.append(path) or contextlib.nullcontext())
+        with plan().save(tmp_path / "x.nc"):
+            pass
+    assert places == [folder / "begun.zarr"], "the store beside a file is locked where it is"
 
 
 def test_what_no_sweep_wrote_is_not_removed(tmp_path):

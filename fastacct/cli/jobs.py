@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import tomllib
@@ -19,7 +20,7 @@ from fastacct.accountants.question import CurveOptions
 from fastacct.batching import COMPANIONS
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run
-from fastacct.core.files import atomic_output, locked, refuse_existing
+from fastacct.core.files import atomic_output, locked, real_file, refuse_existing
 from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
 from fastacct.core.relations import RELATIONS, both_ways
 from fastacct.core.rounding import digits_down, digits_up
@@ -196,14 +197,17 @@ def plan(given: Namespace) -> Answer:
 
 def budget(given: Namespace) -> Answer:
     """A budget kept in a file: made, asked, and charged with a job."""
-    path, job = given.ledger, None if given.job is None else job_in(given.job)
+    path, job = real_file(given.ledger), None if given.job is None else job_in(given.job)
     if job is None and (given.dry_run or given.count != 1):
         raise ValueError("--dry-run and --count are for --job")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist")
-    with locked(path):
-        if given.epsilon is not None:
-            refuse_existing(path, given.overwrite)
+    is_made = given.epsilon is not None
+    if is_made:
+        refuse_existing(path, given.overwrite)
+    elif not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: --epsilon and --delta make a budget")
+    is_asked = given.dry_run or (job is None and not is_made)  # nothing is written: nobody has to wait
+    with contextlib.nullcontext() if is_asked else locked(path):
+        if is_made:
             ledger = Accountant(epsilon=given.epsilon, delta=given.delta, neighbors=given.neighbors)
         else:
             ledger = Accountant.from_json(path.read_text(encoding="utf-8"))
@@ -219,8 +223,9 @@ def budget(given: Namespace) -> Answer:
             return _of_budget(ledger, [told], int(not fits))
         if job is not None:
             ledger.compose(job, given.count)
-        with atomic_output(path, overwrite=True) as temporary:
-            temporary.write_text(ledger.to_json(), encoding="utf-8")
+        if not is_asked:
+            with atomic_output(path, overwrite=not is_made or given.overwrite) as temporary:
+                temporary.write_text(ledger.to_json(), encoding="utf-8")
     return _of_budget(ledger, [] if job is None else [f"recorded: {given.job} * {given.count}"])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
-from fastacct.core.files import atomic_output, locked, refuse_existing, remove_partial
+from fastacct.core.files import atomic_output, locked, real_file, refuse_existing, remove_partial
 from fastacct.core.labels import NOTES
 from fastacct.core.version import __version__
 from fastacct.sweep import export
@@ -37,11 +37,11 @@ _EXPORTS: Final = {".nc": export.to_netcdf, ".parquet": export.to_parquet}
 
 def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite: bool) -> xr.Dataset:
     """See `Sweep.save`."""
-    target = _as_file(os.path.realpath(path))
+    target = _as_file(real_file(path))
     is_store = target.suffix == ".zarr"
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist: cannot write {target.name} there")
-    store = target if is_store else target.with_name(f"{target.name}.zarr")
+    store = target if is_store else real_file(f"{target}.zarr")
     busy = f"{store} is being written by another process: wait for it, or give another path"
     with locked(store, busy), _named(store):
         if not is_store:
