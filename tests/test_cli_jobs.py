@@ -92,12 +92,17 @@ def test_plain_is_the_number_alone(file):
 
 
 def test_attacks(file):
-    found = answer(f"attack --job {file} --fpr 0.02 --prior 0.1")
+    found = answer(f"attack --job {file} --fpr 0.02 --members 0.1")
     (row,) = found["rows"]
     assert row["tpr_upper"] == fa.tpr_at_fpr(JOB, 0.02)
-    right = fa.positive_predictive_value(JOB, 0.02, prior=0.9)
+    right = fa.positive_predictive_value(JOB, 0.02, members=0.1)
     assert row["right_at_10%_upper"] == pytest.approx(right, rel=1e-9)
     assert found["advantage"] == fa.advantage(JOB)
+    former = call(f"attack --job {file} --fpr 0.02 --prior 0.1 --json")
+    assert former.stderr == "warning: --prior is the share of members among the suspects: write --members\n"
+    assert json.loads(former.stdout) == found
+    assert "no --prior" in call(f"attack {RUN} --prior 0.1 --members 0.1").stderr
+    assert "--members 2.0 is out of range" in call(f"attack {RUN} --members 0.1,2").stderr
     run = fa.Gaussian(1.1).poisson(0.01) * 1000
     assert answer(f"attack {RUN}")["rows"][1]["tpr_upper"] == fa.tpr_at_fpr(run, 0.01)
 
@@ -215,7 +220,7 @@ def test_attacks_count_both_directions():
     for neighbors in ("add", "remove", "add_remove"):
         found = answer(f"attack {run} --fpr 0.01 --neighbors {neighbors}")
         assert found["rows"][0]["tpr_upper"] == truth
-    tiny = answer("attack --noise-multiplier 0.05 --sample-rate 1 --steps 1 --prior 1e-17 --fpr 1e-19,0")["rows"]
+    tiny = answer("attack --noise-multiplier 0.05 --sample-rate 1 --steps 1 --members 1e-17 --fpr 1e-19,0")["rows"]
     assert tiny[0]["right_at_1e-15%_upper"] > 0.9
     assert tiny[1]["right_at_1e-15%_upper"] == 1.0
 

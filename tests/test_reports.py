@@ -22,7 +22,7 @@ def test_numbers_of_a_report_are_those_of_the_verbs():
     assert numbers["epsilon_lower"] == fa.dpsgd.epsilon_lower(**RUN, delta=1e-5)
     assert numbers["advantage"] == pytest.approx(fa.advantage(job), rel=1e-9)
     assert numbers["tpr_at_fpr"][0.01] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
-    right = fa.positive_predictive_value(job, 0.01, prior=0.9)
+    right = fa.positive_predictive_value(job, 0.01, members=0.1)
     assert numbers["right_alarms"][0.1] == pytest.approx(right, rel=1e-9)
     two = fa.epsilon(job.group(2), delta=1e-5), fa.tpr_at_fpr(job.group(2), 0.01)
     assert numbers["groups"][2] == pytest.approx(two, rel=1e-9)

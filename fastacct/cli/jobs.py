@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import sys
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping
@@ -135,14 +136,19 @@ def attack(given: Namespace) -> Answer:
     """What the best attack on a job achieves."""
     job, relation = job_of(given), both_ways(given.neighbors)  # an attacker knows both data sets
     options: CurveOptions = {"neighbors": relation}
-    for name, shares in (("fpr", given.fpr), ("prior", given.prior)):
+    if given.prior is not None:
+        if given.members is not None:
+            raise ValueError("give --members, and no --prior, which is its former name")
+        print("warning: --prior is the share of members among the suspects: write --members", file=sys.stderr)
+    members = given.members or given.prior or [0.5]
+    for name, shares in (("fpr", given.fpr), ("members" if given.prior is None else "prior", members)):
         for share in shares:
             as_number(name, share, UNIT)
     rows: list[dict[str, object]] = []
     for fpr in given.fpr:
         found = float(tpr_at_fpr(job, fpr, **options))
         row: dict[str, object] = {"fpr": fpr, "tpr_upper": found}
-        row |= {f"right_at_{100 * share:g}%_upper": right_alarms(found, fpr, share) for share in given.prior}
+        row |= {f"right_at_{100 * share:g}%_upper": right_alarms(found, fpr, share) for share in members}
         rows.append(row)
     best = float(advantage(job, **options))
     told = [
@@ -151,7 +157,7 @@ def attack(given: Namespace) -> Answer:
         "right_at_P%: the share of alarms that are right, if P % of the suspects are members",
         f"Guarantee: no attack does better, for data sets that differ by {RELATIONS[relation]}.",
     ]
-    inputs = {"job": repr(job), "fpr": given.fpr, "prior": given.prior}
+    inputs = {"job": repr(job), "fpr": given.fpr, "members": members}
     document = {"command": "attack", "advantage": best, "rows": rows, "inputs": inputs, "neighbors": relation}
     return Answer(document, told, rows=rows, plain=repr(rows[0]["tpr_upper"]))
 

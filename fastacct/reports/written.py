@@ -48,7 +48,7 @@ FORMATS: Final = {
 """Formats and their templates: a card is a block for a model card, an appendix one for a paper."""
 _SUFFIXES: Final = {".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json"}
 _FPR: Final = (0.001, 0.01)
-_PRIORS: Final = (0.01, 0.1, 0.5)
+_MEMBERS: Final = (0.01, 0.1, 0.5)
 _GROUPS: Final = (2, 5)
 _CHANGES: Final = (
     ("noise_multiplier", 1.1, "10 % more noise"),
@@ -249,16 +249,16 @@ def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _
         "fastacct_version": __version__,
         "advantage": float(advantage(job, **options)),
         "tpr_at_fpr": tpr,
-        "right_alarms": {share: right_alarms(tpr[_FPR[-1]], _FPR[-1], share) for share in _PRIORS},
+        "right_alarms": {share: right_alarms(tpr[_FPR[-1]], _FPR[-1], share) for share in _MEMBERS},
         "epsilon_at": {one: float(epsilon(job, delta=one, neighbors=relation)) for one in deltas},
         "groups": {k: value for k, value in groups if value is not None},
     }
 
 
-def right_alarms(tpr: float, fpr: float, share: float) -> float:
+def right_alarms(tpr: float, fpr: float, members: float) -> float:
     """The largest share of alarms that are right, if so many of all candidates are members."""
-    right, wrong = share * tpr, (1.0 - share) * fpr
-    return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(share > 0.0)
+    right, wrong = members * tpr, (1.0 - members) * fpr
+    return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(members > 0.0)
 
 
 def _asked(make: Callable[[], Process], delta: float, relation: Relation) -> tuple[float, float] | None:
