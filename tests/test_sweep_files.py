@@ -16,22 +16,19 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from tests.sweeps import plan, run
+from tests.sweeps import cut_small, plan, run
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("zarr")
 
-from fastacct.sweep import cost, store  # noqa: E402
-from fastacct.sweep.grid import chunk_shape  # noqa: E402
+from fastacct.sweep import store  # noqa: E402
 
 SUFFIXES = (".zarr", ".parquet", ".nc")
 
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Files of five cells a chunk."""
-    monkeypatch.setattr(store, "chunks_of", lambda one: chunk_shape(one.shape, 5))
-    monkeypatch.setattr(cost, "chunks_of", lambda one: chunk_shape(one.shape, 5))
+    cut_small(monkeypatch)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -138,7 +135,7 @@ def test_a_delta_in_words_is_not_the_same_number_on_an_axis(tmp_path):
 def test_chunks_that_nobody_wrote_are_not_called_complete(tmp_path, monkeypatch):
     path = tmp_path / "grid.zarr"
     with monkeypatch.context() as broken:
-        broken.setattr(store, "write_chunk", lambda *_: None)
+        broken.setattr(store, "write_chunk", lambda *_: b"")
         with pytest.raises(OSError, match="chunks that workers wrote are not there"):
             plan().save(path)
     with pytest.raises(ValueError, match="not complete"):
