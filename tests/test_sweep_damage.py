@@ -121,6 +121,37 @@ def test_values_of_an_exported_file_have_checksums(tmp_path, suffix):
     assert refused > 5
 
 
+def test_every_byte_of_a_netcdf_file_is_compared_before_hdf5_reads_it(tmp_path, monkeypatch):
+    path = tmp_path / "grid.nc"
+    with plan(bounds=True).save(path) as found:
+        right = found.load()
+    whole = path.read_bytes()
+    with xr.open_dataset(path, engine="h5netcdf") as plain:  # what stands behind its end is not looked at
+        assert plain.drop_attrs().identical(right.drop_attrs())
+
+    asked = []
+    monkeypatch.setattr(xr, "open_dataset", lambda path, **_: asked.append(path))
+    for place in range(0, len(whole), 37):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"grid\.nc (is damaged|was not written by a sweep)"):
+            fa.open_sweep(path)
+    for changed in (whole[:-1], whole + b"\n", whole[:2901] + bytes(64) + whole[2965:], whole[:3000], whole[:10]):
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"grid\.nc (is damaged|was not written by a sweep)"):
+            fa.open_sweep(path)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="is damaged"):
+        fa.open_sweep(path)
+    assert not asked
+
+
+def test_a_netcdf_file_of_somebody_else_is_refused(tmp_path):
+    path = tmp_path / "grid.nc"
+    run().to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"grid\.nc was not written by a sweep of this version"):
+        fa.open_sweep(path)
+
+
 @pytest.mark.parametrize("suffix", [".nc", ".parquet"])
 def test_a_kill_during_export_leaves_no_part_of_the_file_and_the_next_export_none_of_its_own(tmp_path, suffix):
     path = tmp_path / f"grid{suffix}"

@@ -171,12 +171,20 @@ def test_a_store_of_another_version_and_a_folder_that_is_no_sweep_are_refused(tm
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".nc"])
-def test_an_existing_file_is_replaced_only_on_request(tmp_path, suffix):
+def test_an_existing_file_is_replaced_only_on_request_and_if_a_sweep_wrote_it(tmp_path, suffix):
     path = tmp_path / f"grid{suffix}"
-    path.write_bytes(b"old")
+    plan(bounds=True).save(path).close()
+    before = path.read_bytes()
     with pytest.raises(FileExistsError, match="overwrite=True"):
         plan().save(path)
-    assert path.read_bytes() == b"old"
+    assert path.read_bytes() == before
+    with plan().save(path, overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run())
+    path.write_bytes(b"precious")
+    with pytest.raises(ValueError, match=r"grid\..* was not written by a sweep .*: it is neither opened nor replaced"):
+        plan().save(path, overwrite=True)
+    assert path.read_bytes() == b"precious"
+    path.write_bytes(b"")
     with plan().save(path, overwrite=True) as stored:
         xr.testing.assert_identical(stored.load(), run())
 

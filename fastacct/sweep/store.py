@@ -47,6 +47,8 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
     with locked(store, busy), _named(store):
         if not is_store:
             refuse_existing(target, overwrite)
+            if target.exists():
+                export.refuse_foreign(target)
         if store.exists() and overwrite:
             try:
                 _matching(plan, store)
