@@ -50,6 +50,8 @@ def test_a_job_in_a_file_is_the_job(file, tmp_path):
     assert job_in(written(tmp_path, f"[[release]]\n{one}group = 3\npoisson = 0.1")) == three * 1
     drawn = "fixed_size = {batch_size = 5, records = 50}"
     assert job_in(written(tmp_path, f"[[release]]\n{one}{drawn}")) == fa.Gaussian(2.0).fixed_size(5, 50) * 1
+    lists = '[[release]]\nmechanism = "RDPCurve"\norders = [2, 4]\nvalues = [0.1, 0.2]'
+    assert job_in(written(tmp_path, lists)) == fa.RDPCurve([2, 4], [0.1, 0.2]) * 1
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,22 @@ def test_a_job_in_a_file_is_the_job(file, tmp_path):
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\npoisson = 2', "out of range"),
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\ncount = 1.5', "count"),
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\nnoise_multiplier = 2.0', "overwrite a value"),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = [1.0, 2.0]',
+            r"release\[0\]: noise_multiplier must be one",
+        ),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\ncount = [1, 2]',
+            r"release\[0\]: count must be one",
+        ),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\npoisson = [0.1]',
+            r"release\[0\]: poisson must have",
+        ),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1\nfixed_size = {batch_size = [1, 2], records = 9}',
+            r"release\[0\]: fixed_size must have one number each",
+        ),
         ("[[release", "at end of document"),
         ("release = 3", r"must have \[\[release\]\] tables"),
     ],

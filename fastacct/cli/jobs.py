@@ -78,9 +78,15 @@ def _release(table: object) -> Process:
     kind, count = as_choice("mechanism", given.pop("mechanism"), tuple(_KINDS)), given.pop("count", 1)
     drawn = {name: given.pop(name) for name in SAMPLERS if name in given}
     one: Any = _KINDS[kind](**given)
+    if listed := [name for name in given if isinstance(getattr(one, name, None), np.ndarray)]:
+        raise TypeError(f"{listed[0]} must be one number, not {given[listed[0]]!r}")
     for name, value in drawn.items():  # in the order of SAMPLERS: a group of a sample
         settings = value if isinstance(value, Mapping) else {_FIRST.get(name, name): value}
         one = getattr(one, name)(**settings)
+        if one.shape:
+            raise TypeError(f"{name} must have one number each, not {value!r}")
+    if isinstance(count, list):
+        raise TypeError(f"count must be one number, not {count!r}")
     return Process({one: count})
 
 
