@@ -78,7 +78,7 @@ def test_a_job_in_a_file_is_the_job(file, tmp_path):
             r"release\[0\]: poisson must have",
         ),
         (
-            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1\nfixed_size = {batch_size = [1, 2], records = 9}',
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1\nfixed_size = {batch_size = [1], records = 9}',
             r"release\[0\]: fixed_size must have one number each",
         ),
         ("[[release", "at end of document"),

@@ -25,7 +25,7 @@ from fastacct.core.record import Record
 from fastacct.core.relations import RELATIONS, Relation, as_relation, both_ways
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.version import __version__
-from fastacct.core.words import as_json, as_latex, as_plain
+from fastacct.core.words import as_json, as_latex, as_plain, in_one_line
 from fastacct.epsilon import epsilon, epsilon_bounds
 from fastacct.run import Run, as_delta, process_of, refused
 from fastacct.tradeoff import advantage, tpr_at_fpr
@@ -230,7 +230,7 @@ def report(
     numbers |= {"run": {name: as_plain(value) for name, value in run.items()}}
     upper = digits_up(found.upper)
     summary = f"Everything released satisfies (ε, δ)-differential privacy with ε ≤ {upper} at δ = {_power(at)}."
-    return Report(" ".join(title.split()), whole, at, relation, found, summary, numbers)
+    return Report(in_one_line(title), whole, at, relation, found, summary, numbers)
 
 
 def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _Numbers:
@@ -245,7 +245,7 @@ def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _
         "status": found.status.name,
         "delta": delta,
         "neighbors": relation,
-        "job": [(f"{count:,.0f}", repr(mechanism)) for mechanism, count in job],
+        "job": [(f"{count:,.0f}", in_one_line(repr(mechanism))) for mechanism, count in job],
         "fastacct_version": __version__,
         "advantage": float(advantage(job, **options)),
         "tpr_at_fpr": tpr,
