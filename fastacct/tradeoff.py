@@ -183,16 +183,16 @@ def positive_predictive_value(
     >>> round(fa.positive_predictive_value(run, 0.01, members=0.1), 4)
     0.2446
     """
-    name, given, is_null = _weights(members, prior, options)
-    share = as_cells(name, given, UNIT, may_be_empty=True)
+    name, weight, is_null = _weights(members, prior, options)
+    share = as_cells(name, weight, UNIT, may_be_empty=True)
     tpr = np.asarray(tpr_at_fpr(job, fpr, **options))
     rate = as_cells("fpr", fpr, UNIT, may_be_empty=True)
     common_shape({"job and fpr": tpr, name: share})
-    null, other = (share, 1.0 - share) if is_null else (1.0 - share, share)
-    right, wrong = other * tpr, null * rate
+    null, alternative = (share, 1.0 - share) if is_null else (1.0 - share, share)
+    right, wrong = alternative * tpr, null * rate
     with np.errstate(invalid="ignore"):
-        value = np.where((rate == 0.0) & (other > 0.0), 1.0, right / (right + wrong) * (1.0 + PAD))
-    return unwrap(np.where(other == 0.0, 0.0, np.minimum(value, 1.0)))
+        value = np.where((rate == 0.0) & (alternative > 0.0), 1.0, right / (right + wrong) * (1.0 + PAD))
+    return unwrap(np.where(alternative == 0.0, 0.0, np.minimum(value, 1.0)))
 
 
 def _weights(members: Reals | None, prior: Reals | None, options: CurveOptions) -> tuple[str, Reals, bool]:

@@ -46,7 +46,8 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     """Read a sweep configuration: its five tables, with arrays for axes and paths for files.
 
     Nothing is guessed: an unknown key, a wrong type or a missing axis is an error that names the key and the file. File
-    names in the configuration are relative to its own folder, and do not lead out of it. `examples/sweep.toml` explains every key.
+    names in the configuration are relative to its own folder, and do not lead out of it. `examples/sweep.toml` explains
+    every key.
 
     Examples
     --------

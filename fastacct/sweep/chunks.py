@@ -1,7 +1,7 @@
-"""Chunks in a store: a checksum of each is noted when it was written, so that none is read in the place of another.
+"""Chunks in a store: a checksum of each is noted when it was written, so that none stands for another.
 
 The checksum that Zarr keeps in a chunk says nothing of its place.  Those noted here stand in a file of the store, one
-record a chunk in C order, after a line that is of this sweep alone; only the process that saves it writes there.
+record a chunk in C order, after a hash of the sweep's mark; only the process that saves it writes there.
 """
 
 from __future__ import annotations
