@@ -1,6 +1,7 @@
 """Commands about jobs in files, attacks, plans, reports and budgets; formats; messages in the words of options."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -221,6 +222,12 @@ def test_a_budget_that_is_only_asked_leaves_nothing_behind(file, tmp_path):
     for more in ("", f"--job {file}", f"--job {file} --dry-run"):
         found = call(f"budget {missing} {more}")
         assert (found.exit_code, "missing.json does not exist: --epsilon" in found.stderr) == (2, True)
+    assert call(f"budget {missing} --epsilon 3").exit_code == 2, "without a delta"
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        told = call(f"budget {tmp_path / 'pipe'} --epsilon 3 --delta 1e-5 --overwrite").stderr
+        assert told == f"error: {tmp_path / 'pipe'} is no regular file\n"
+        (tmp_path / "pipe").unlink()
     assert [one.name for one in tmp_path.iterdir()] == ["job.toml"]
     ledger.write_text(fa.Accountant(epsilon=3.0, delta=1e-5).to_json() + "\n")
     before = ledger.stat()

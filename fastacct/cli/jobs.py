@@ -212,23 +212,15 @@ def budget(given: Namespace) -> Answer:
     path, job = real_file(given.ledger), None if given.job is None else job_in(given.job)
     if job is None and (given.dry_run or given.count != 1):
         raise ValueError("--dry-run and --count are for --job")
-    is_made = given.epsilon is not None
-    if is_made:
+    made = None
+    if given.epsilon is not None:
         refuse_existing(path, given.overwrite)
+        made = Accountant(epsilon=given.epsilon, delta=given.delta, neighbors=given.neighbors)
     elif not path.exists():
         raise FileNotFoundError(f"{path} does not exist: --epsilon and --delta make a budget")
-    is_asked = given.dry_run or (job is None and not is_made)  # nothing is written: nobody has to wait
+    is_asked = given.dry_run or (job is None and made is None)  # nothing is written: nobody has to wait
     with contextlib.nullcontext() if is_asked else locked(path):
-        if is_made:
-            ledger = Accountant(epsilon=given.epsilon, delta=given.delta, neighbors=given.neighbors)
-        else:
-            ledger = Accountant.from_json(path.read_text(encoding="utf-8"))
-            if given.delta is not None or given.neighbors not in ("add_remove", ledger.neighbors):
-                raise ValueError(
-                    "--delta and --neighbors are those of the budget: give them with --epsilon, which makes it"
-                )
-        if ledger.delta is None:
-            raise ValueError(f"{path}: the budget has no delta")
+        ledger = _budget_in(path, given) if made is None else made
         if job is not None and (given.dry_run or ledger.would_exceed(job, given.count)):
             fits = not ledger.would_exceed(job, given.count)
             told = f"{given.job} * {given.count} {'would not exceed' if fits else 'exceeds'} the budget: not recorded"
@@ -236,9 +228,19 @@ def budget(given: Namespace) -> Answer:
         if job is not None:
             ledger.compose(job, given.count)
         if not is_asked:
-            with atomic_output(path, overwrite=not is_made or given.overwrite) as temporary:
+            with atomic_output(path, overwrite=made is None or given.overwrite) as temporary:
                 temporary.write_text(ledger.to_json(), encoding="utf-8")
     return _of_budget(ledger, [] if job is None else [f"recorded: {given.job} * {given.count}"])
+
+
+def _budget_in(path: Path, given: Namespace) -> Accountant:
+    """The budget in a file; options are not other than it."""
+    ledger = Accountant.from_json(path.read_text(encoding="utf-8"))
+    if given.delta is not None or given.neighbors not in ("add_remove", ledger.neighbors):
+        raise ValueError("--delta and --neighbors are those of the budget: give them with --epsilon, which makes it")
+    if ledger.delta is None:
+        raise ValueError(f"{path}: the budget has no delta")
+    return ledger
 
 
 def _of_budget(ledger: Accountant, told: list[str], exit_code: int = 0) -> Answer:

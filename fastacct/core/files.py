@@ -21,11 +21,13 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 
 
 def real_file(path: str | os.PathLike[str]) -> Path:
-    """The file behind symbolic links, there or not; OSError where it has more names than one.
+    """The file behind symbolic links, there or not; OSError where it has more names than one, or is a device.
 
     Files are replaced as a whole: another name of theirs, a hard link, would keep what was in them before.
     """
     real = Path(os.path.realpath(path))
+    if real.exists() and not (real.is_file() or real.is_dir()):
+        raise OSError(f"{real} is no regular file")
     if real.is_file() and (names := real.stat().st_nlink) > 1:
         raise OSError(f"{real} has {names} names (hard links), which would become different files: remove the others")
     return real
