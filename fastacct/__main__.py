@@ -17,7 +17,7 @@ from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options
 from fastacct.core.extras import import_extra
 from fastacct.core.version import __version__
-from fastacct.core.words import did_you_mean
+from fastacct.core.words import did_you_mean, in_one_line
 
 INVALID: Final = 2
 EXIT_CODES: Final = """\
@@ -118,8 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + 13
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except MemoryError:
-        message = "not enough memory; a sweep needs little if it has an [output] file and no [picture]"
+    except MemoryError as error:
+        message = f"not enough memory: {error}" if str(error) else "not enough memory"
+        if [*words[:1]] == ["sweep"]:
+            message += "; a sweep needs little if it has an [output] file and no [picture]"
     except (ValueError, TypeError, OSError, ImportError) as error:
         message = str(error) or type(error).__name__
         if words[0] not in ("sweep", "show") and not {"--job", "--after"} & {*words}:  # files have keys
@@ -127,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             message = in_options(message, (*command.needs, *command.takes) if command else ())
         if isinstance(error, OSError) and error.strerror and error.filename:
             message = f"{error.filename}: {error.strerror}"
-    print("error: " + " ".join(message.splitlines()), file=sys.stderr)
+    print("error: " + in_one_line(message), file=sys.stderr)
     return INVALID
 
 

@@ -7,6 +7,7 @@ takes "not there" for the null hypothesis (membership inference), "add" the reve
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal, Unpack
 
 import numpy as np
@@ -15,7 +16,7 @@ from fastacct.accountants.question import CurveOptions, Job, answer, checked, pl
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import UNIT, Floats, Reals, as_cells, as_choice, common_shape, unwrap
 from fastacct.core.labels import labelled
-from fastacct.core.relations import Relation
+from fastacct.core.relations import Relation, as_relation
 from fastacct.core.words import written_out
 from fastacct.readers.attack import bayes_risk as risk_bounds
 from fastacct.readers.attack import rates
@@ -133,51 +134,86 @@ def advantage_bounds(job: Job, **options: Unpack[CurveOptions]) -> Bounds:
     return plain_bounds(answer("delta", job, 0.0, **options))
 
 
-def bayes_risk(job: Job, *, prior: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
-    """Smallest probability of a wrong decision, when the null hypothesis has probability `prior`, in [0, 1].
+def bayes_risk(
+    job: Job, *, members: Reals | None = None, prior: Reals | None = None, **options: Unpack[CurveOptions]
+) -> float | Floats:
+    """Smallest probability of a wrong decision, when the record is a member with probability `members`, in [0, 1].
 
-    **Guarantee.** Certified lower bound, the safe side.  min over fpr of prior fpr + (1 - prior) fnr, which is
-    min(prior, 1 - prior) (1 - delta(epsilon)) at epsilon = |log(prior/(1 - prior))|.  Under "add_remove" prior and
-    1 - prior give the same.  Arguments and errors as in `tradeoff`.
+    **Guarantee.** Certified lower bound, the safe side.  min over fpr of (1 - members) fpr + members fnr, which is
+    min(members, 1 - members) (1 - delta(epsilon)) at epsilon = |log(members/(1 - members))|.  "add" and "remove" give
+    the same; under the other relations members and 1 - members do.  Arguments and errors as in `tradeoff`.
+
+    `prior`, the former keyword, is deprecated: it is the probability of the null hypothesis, 1 - `members` (under "add"
+    `members`).
 
     >>> import fastacct as fa
-    >>> round(fa.bayes_risk(fa.Gaussian(1.0), prior=0.3), 9)
+    >>> round(fa.bayes_risk(fa.Gaussian(1.0), members=0.3), 9)
     0.253004379
     """
-    return unwrap(risk_bounds(*checked(job, "prior", prior, UNIT, **options)).lower)
+    return unwrap(_risks(job, *_weights(members, prior, options), options).lower)
 
 
-def bayes_risk_bounds(job: Job, *, prior: Reals, **options: Unpack[CurveOptions]) -> Bounds:
+def bayes_risk_bounds(
+    job: Job, *, members: Reals | None = None, prior: Reals | None = None, **options: Unpack[CurveOptions]
+) -> Bounds:
     """Certified bounds of the Bayes risk, and a status; as `bayes_risk`.
 
     Examples
     --------
     >>> import fastacct as fa
-    >>> round(fa.bayes_risk_bounds(fa.Gaussian(1.0), prior=0.5).lower, 6)
+    >>> round(fa.bayes_risk_bounds(fa.Gaussian(1.0), members=0.5).lower, 6)
     0.308538
     """
-    return plain_bounds(risk_bounds(*checked(job, "prior", prior, UNIT, **options)))
+    return plain_bounds(_risks(job, *_weights(members, prior, options), options))
 
 
-def positive_predictive_value(job: Job, fpr: Reals, *, prior: Reals, **options: Unpack[CurveOptions]) -> float | Floats:
-    """Largest probability that an alarm is right, at a false-positive rate and a prior of the null hypothesis.
+def positive_predictive_value(
+    job: Job, fpr: Reals, *, members: Reals | None = None, prior: Reals | None = None, **options: Unpack[CurveOptions]
+) -> float | Floats:
+    """Largest probability that an alarm is right at a false-positive rate, and a share of members among suspects.
 
-    **Guarantee.** Certified upper bound: (1 - prior) tpr / ((1 - prior) tpr + prior fpr).  At fpr = 0 it is 1: an alarm
-    that is never false can be had, if rarely.  fpr and prior, in [0, 1], broadcast with each other and with the job.
+    **Guarantee.** Certified upper bound: members tpr / (members tpr + (1 - members) fpr).  At fpr = 0 it is 1: an alarm
+    that is never false can be had, if rarely.  fpr and members, in [0, 1], broadcast with each other and with the job.
+    Under "add" an alarm says that the record is not there, and members and 1 - members change places.
+
+    `prior`, the former keyword, is deprecated; see `bayes_risk`.
 
     >>> import fastacct as fa
     >>> run = fa.Gaussian(noise_multiplier=1.0).poisson(sample_rate=0.01) * 1000
-    >>> round(fa.positive_predictive_value(run, 0.01, prior=0.5), 4)
-    0.7445
+    >>> round(fa.positive_predictive_value(run, 0.01, members=0.1), 4)
+    0.2446
     """
-    weights = as_cells("prior", prior, UNIT, may_be_empty=True)
+    name, weight, is_null = _weights(members, prior, options)
+    share = as_cells(name, weight, UNIT, may_be_empty=True)
     tpr = np.asarray(tpr_at_fpr(job, fpr, **options))
     rate = as_cells("fpr", fpr, UNIT, may_be_empty=True)
-    common_shape({"job and fpr": tpr, "prior": weights})
-    right, wrong = (1.0 - weights) * tpr, weights * rate
+    common_shape({"job and fpr": tpr, name: share})
+    null, alternative = (share, 1.0 - share) if is_null else (1.0 - share, share)
+    right, wrong = alternative * tpr, null * rate
     with np.errstate(invalid="ignore"):
-        value = np.where((rate == 0.0) & (weights < 1.0), 1.0, right / (right + wrong) * (1.0 + PAD))
-    return unwrap(np.where(weights == 1.0, 0.0, np.minimum(value, 1.0)))
+        value = np.where((rate == 0.0) & (alternative > 0.0), 1.0, right / (right + wrong) * (1.0 + PAD))
+    return unwrap(np.where(alternative == 0.0, 0.0, np.minimum(value, 1.0)))
+
+
+def _weights(members: Reals | None, prior: Reals | None, options: CurveOptions) -> tuple[str, Reals, bool]:
+    """The name of the share that is given, its value, and whether it is of the null hypothesis."""
+    relation = as_relation(options.get("neighbors", "add_remove"))
+    if prior is None:
+        if members is None:
+            raise TypeError("members is missing: the probability that the record is a member")
+        return "members", members, relation == "add"
+    if members is not None:
+        raise TypeError("give members, and no prior, which is its former name")
+    meant = "members = prior" if relation == "add" else "members = 1 - prior"
+    told = f"prior is the probability of the null hypothesis: give the probability that the record is a member, {meant}"
+    warnings.warn(told, DeprecationWarning, stacklevel=3)
+    return "prior", prior, True
+
+
+def _risks(job: Job, name: str, share: Reals, is_null: bool, options: CurveOptions) -> Bounds:
+    """Bounds of the Bayes risk; a share of the other hypothesis is that of the null of the reverse direction."""
+    process, cells, shape, relation, threads = checked(job, name, share, UNIT, **options)
+    return risk_bounds(process, cells, shape, relation if is_null or relation != "remove" else "add", threads)
 
 
 def _rates(

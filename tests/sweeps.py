@@ -1,6 +1,8 @@
 """A small sweep, for tests."""
 
 import fastacct as fa
+from fastacct.sweep import cost, store
+from fastacct.sweep.grid import chunk_shape
 
 AXES = {
     "noise_multiplier": [1.0, 0.7, 2.0],
@@ -16,3 +18,9 @@ def plan(**changes):
 
 def run(**changes):
     return plan(**changes).compute()
+
+
+def cut_small(monkeypatch):
+    """Files of five cells a chunk."""
+    monkeypatch.setattr(store, "chunks_of", lambda one: chunk_shape(one.shape, 5))
+    monkeypatch.setattr(cost, "chunks_of", lambda one: chunk_shape(one.shape, 5))

@@ -283,7 +283,8 @@ def test_a_reader_that_goes_away_is_no_error():
     [
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 2, "error: not enough memory"),
-        (ValueError("a\nb"), 2, "error: a b"),
+        (MemoryError("batch_sizes and epochs: 9 GiB"), 2, "error: not enough memory: batch_sizes and epochs: 9 GiB\n"),
+        (ValueError("a\nb \x1b[2J"), 2, "error: a b \\x1b[2J\n"),
     ],
 )
 def test_no_error_is_a_traceback(monkeypatch, error, code, message):

@@ -1,6 +1,7 @@
 """Commands about jobs in files, attacks, plans, reports and budgets; formats; messages in the words of options."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -50,6 +51,8 @@ def test_a_job_in_a_file_is_the_job(file, tmp_path):
     assert job_in(written(tmp_path, f"[[release]]\n{one}group = 3\npoisson = 0.1")) == three * 1
     drawn = "fixed_size = {batch_size = 5, records = 50}"
     assert job_in(written(tmp_path, f"[[release]]\n{one}{drawn}")) == fa.Gaussian(2.0).fixed_size(5, 50) * 1
+    lists = '[[release]]\nmechanism = "RDPCurve"\norders = [2, 4]\nvalues = [0.1, 0.2]'
+    assert job_in(written(tmp_path, lists)) == fa.RDPCurve([2, 4], [0.1, 0.2]) * 1
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,22 @@ def test_a_job_in_a_file_is_the_job(file, tmp_path):
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\npoisson = 2', "out of range"),
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\ncount = 1.5', "count"),
         ('[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\nnoise_multiplier = 2.0', "overwrite a value"),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = [1.0, 2.0]',
+            r"release\[0\]: noise_multiplier must be one",
+        ),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\ncount = [1, 2]',
+            r"release\[0\]: count must be one",
+        ),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1.0\npoisson = [0.1]',
+            r"release\[0\]: poisson must have",
+        ),
+        (
+            '[[release]]\nmechanism = "Gaussian"\nnoise_multiplier = 1\nfixed_size = {batch_size = [1], records = 9}',
+            r"release\[0\]: fixed_size must have one number each",
+        ),
         ("[[release", "at end of document"),
         ("release = 3", r"must have \[\[release\]\] tables"),
     ],
@@ -92,12 +111,17 @@ def test_plain_is_the_number_alone(file):
 
 
 def test_attacks(file):
-    found = answer(f"attack --job {file} --fpr 0.02 --prior 0.1")
+    found = answer(f"attack --job {file} --fpr 0.02 --members 0.1")
     (row,) = found["rows"]
     assert row["tpr_upper"] == fa.tpr_at_fpr(JOB, 0.02)
-    right = fa.positive_predictive_value(JOB, 0.02, prior=0.9)
+    right = fa.positive_predictive_value(JOB, 0.02, members=0.1)
     assert row["right_at_10%_upper"] == pytest.approx(right, rel=1e-9)
     assert found["advantage"] == fa.advantage(JOB)
+    former = call(f"attack --job {file} --fpr 0.02 --prior 0.1 --json")
+    assert former.stderr == "warning: --prior is the share of members among the suspects: write --members\n"
+    assert json.loads(former.stdout) == found
+    assert "no --prior" in call(f"attack {RUN} --prior 0.1 --members 0.1").stderr
+    assert "--members 2.0 is out of range" in call(f"attack {RUN} --members 0.1,2").stderr
     run = fa.Gaussian(1.1).poisson(0.01) * 1000
     assert answer(f"attack {RUN}")["rows"][1]["tpr_upper"] == fa.tpr_at_fpr(run, 0.01)
 
@@ -169,6 +193,51 @@ def test_processes_that_share_a_budget_wait_for_each_other(file, tmp_path):
     assert fa.epsilon(fa.Gaussian(3.0) * 4, delta=1e-5) <= 3.0 < fa.epsilon(fa.Gaussian(3.0) * 5, delta=1e-5)
 
 
+def test_a_budget_has_one_name(file, tmp_path):
+    """Links lead to the file, where its lock is too; a second hard link would become a budget of its own."""
+    ledger, link, far = tmp_path / "ledger.json", tmp_path / "link.json", tmp_path / "far" / "link.json"
+    far.parent.mkdir()
+    far.symlink_to("../link.json")
+    link.symlink_to("ledger.json")
+    assert answer(f"budget {far} --epsilon 9 --delta 1e-5")["spent"] == 0.0, "made where the link leads"
+    for count, name in enumerate((ledger, link, far), 1):
+        assert f"recorded: {file} * 1" in call(f"budget {name} --job {file}").stdout
+        assert fa.Accountant.from_json(ledger.read_text()).ledger == JOB * count
+    assert far.is_symlink()
+    assert link.is_symlink()
+    assert {one.name for one in tmp_path.rglob(".*")} == {".ledger.json.lock"}
+    before, other = ledger.read_text(), tmp_path / "other.json"
+    other.hardlink_to(ledger)
+    for name in (ledger, link, other):
+        found = call(f"budget {name} --job {file}")
+        assert found.exit_code == 2
+        assert "has 2 names (hard links)" in found.stderr
+    assert before == ledger.read_text() == other.read_text()
+    other.unlink()
+    assert call(f"budget {ledger} --job {file}").exit_code == 0
+
+
+def test_a_budget_that_is_only_asked_leaves_nothing_behind(file, tmp_path):
+    missing, ledger = tmp_path / "missing.json", tmp_path / "ledger.json"
+    for more in ("", f"--job {file}", f"--job {file} --dry-run"):
+        found = call(f"budget {missing} {more}")
+        assert (found.exit_code, "missing.json does not exist: --epsilon" in found.stderr) == (2, True)
+    assert call(f"budget {missing} --epsilon 3").exit_code == 2, "without a delta"
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        told = call(f"budget {tmp_path / 'pipe'} --epsilon 3 --delta 1e-5 --overwrite").stderr
+        assert told == f"error: {tmp_path / 'pipe'} is no regular file\n"
+        (tmp_path / "pipe").unlink()
+    assert [one.name for one in tmp_path.iterdir()] == ["job.toml"]
+    ledger.write_text(fa.Accountant(epsilon=3.0, delta=1e-5).to_json() + "\n")
+    before = ledger.stat()
+    for more in ("", f"--job {file} --dry-run"):
+        assert call(f"budget {ledger} {more}").exit_code == 0
+    assert call(f"budget {ledger} --epsilon 9 --delta 1e-5").exit_code == 2
+    assert ledger.stat() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["job.toml", "ledger.json"]
+
+
 def test_attacks_count_both_directions():
     """An attacker knows both data sets, whichever direction the guarantee is of."""
     run = "--noise-multiplier 0.6 --sample-rate 0.2 --steps 3"
@@ -176,7 +245,7 @@ def test_attacks_count_both_directions():
     for neighbors in ("add", "remove", "add_remove"):
         found = answer(f"attack {run} --fpr 0.01 --neighbors {neighbors}")
         assert found["rows"][0]["tpr_upper"] == truth
-    tiny = answer("attack --noise-multiplier 0.05 --sample-rate 1 --steps 1 --prior 1e-17 --fpr 1e-19,0")["rows"]
+    tiny = answer("attack --noise-multiplier 0.05 --sample-rate 1 --steps 1 --members 1e-17 --fpr 1e-19,0")["rows"]
     assert tiny[0]["right_at_1e-15%_upper"] > 0.9
     assert tiny[1]["right_at_1e-15%_upper"] == 1.0
 

@@ -59,6 +59,20 @@ def test_sweep_writes_table_and_picture_and_says_so(tmp_path):
     assert "grid.png" in again.stdout
 
 
+def test_output_on_the_command_line_may_be_anywhere_and_replaces_no_file_of_others(tmp_path):
+    folder = tmp_path / "sweeps"
+    folder.mkdir()
+    config = write_config(folder, SMALL_SWEEP.partition("[picture]")[0].replace("out/", "out/../") + "overwrite = true")
+    mine = tmp_path / "mine.parquet"
+    assert call("sweep --quiet", config, "--output", mine).exit_code == 0
+    assert call("sweep --quiet", config).exit_code == 0
+    assert [one.name for one in folder.glob("*.parquet")] == ["grid.parquet"]
+    mine.write_text("precious")
+    refused = call("sweep --quiet --overwrite", config, "--output", mine)
+    assert (refused.exit_code, mine.read_text()) == (2, "precious")
+    assert "mine.parquet was not written by a sweep" in refused.stderr
+
+
 def test_a_polite_kill_says_how_to_go_on(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     real = fa.Sweep.evaluate
@@ -172,6 +186,14 @@ def test_a_scheduler_that_does_not_answer_is_an_error(tmp_path, monkeypatch):
         ("[axes]", "[axis]", r"key = 'axis' is not one of 'axes'"),
         ('orders = "2-8"', "orders = 8", r"accountant\.orders: must be of type str; got 8"),
         ('file = "out/grid.parquet"', 'overwrite = "yes"', r"output\.overwrite: must be of type bool; got 'yes'"),
+        (
+            "out/grid.parquet",
+            "../grid.parquet",
+            r"output\.file: '\.\./grid\.parquet' is not in the folder of this file",
+        ),
+        ("out/grid.parquet", "out/../../x.zarr", r"output\.file: 'out/\.\./\.\./x\.zarr' is not in the folder"),
+        ("out/grid.parquet", "/tmp/grid.parquet", r"output\.file: '/tmp/grid\.parquet' is not in the folder"),
+        ("out/grid.png", "../grid.png", r"picture\.file: '\.\./grid\.png' is not in the folder of this file"),
         ("[picture]", "[drawing]", r"key = 'drawing' is not one of 'axes'"),
         ("[axes]", "[axes", r"Expected"),
     ],

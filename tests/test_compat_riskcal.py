@@ -91,7 +91,7 @@ def test_conversions_are_riskcals_on_the_safe_side():
     assert ours.get_advantage(JOB) == pytest.approx(analysis.get_advantage_from_pld(pld), rel=1e-5)
     assert ours.get_advantage(JOB) == fa.advantage(JOB)
     for prior in (0.2, 0.5, 0.7):
-        lower, upper, _ = fa.bayes_risk_bounds(JOB, prior=prior)
+        lower, upper, _ = fa.bayes_risk_bounds(JOB, members=prior)
         assert lower <= ours.get_bayes_risk(JOB, prior) <= upper
         assert ours.get_bayes_risk(JOB, prior) == pytest.approx(analysis.get_bayes_risk_from_pld(pld, prior), abs=1e-5)
     gaussian = fa.Gaussian(2.0)

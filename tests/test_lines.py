@@ -69,8 +69,8 @@ def test_no_rates_give_no_rates():
         assert fa.tradeoff(job, []).shape == (0,)
         assert fa.tradeoff_bounds(job, np.zeros((2, 0))).status.shape == (2, 0)
         assert fa.tpr_at_fpr(job, []).shape == (0,)
-        assert fa.bayes_risk(job, prior=[]).shape == (0,)
-        assert fa.positive_predictive_value(job, [], prior=0.5).shape == (0,)
+        assert fa.bayes_risk(job, members=[]).shape == (0,)
+        assert fa.positive_predictive_value(job, [], members=0.5).shape == (0,)
 
 
 def laplace_curve(x, epsilon):

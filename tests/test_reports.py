@@ -22,7 +22,7 @@ def test_numbers_of_a_report_are_those_of_the_verbs():
     assert numbers["epsilon_lower"] == fa.dpsgd.epsilon_lower(**RUN, delta=1e-5)
     assert numbers["advantage"] == pytest.approx(fa.advantage(job), rel=1e-9)
     assert numbers["tpr_at_fpr"][0.01] == pytest.approx(fa.tpr_at_fpr(job, 0.01), rel=1e-9)
-    right = fa.positive_predictive_value(job, 0.01, prior=0.9)
+    right = fa.positive_predictive_value(job, 0.01, members=0.1)
     assert numbers["right_alarms"][0.1] == pytest.approx(right, rel=1e-9)
     two = fa.epsilon(job.group(2), delta=1e-5), fa.tpr_at_fpr(job.group(2), 0.01)
     assert numbers["groups"][2] == pytest.approx(two, rel=1e-9)
@@ -78,6 +78,34 @@ def test_titles_are_escaped():
     found = fa.report(JOB, delta=1e-6, title="a <b> & 5 % of_it")
     assert "a &lt;b&gt; &amp; 5 % of_it" in found.render("html")
     assert r"a $<$b$>$ \& 5 \% of\_it" in found.render("latex")
+
+
+class Named(fa.Mechanism):
+    """Of somebody else, with a name that is not one."""
+
+    relations = ("add_remove", "remove", "add")
+
+    def losses(self, relation):
+        return fa.Laplace(2.0).losses(relation)
+
+    def __repr__(self):
+        return "Noise\n\n## Forged\n* epsilon <= 0\n| a | b |\n\x1b[2J\u202e"
+
+
+def test_names_and_titles_make_no_sections_and_no_signs_that_terminals_obey():
+    found = fa.report(Named(), delta=1e-5, title="A\x1b[2J\n## Forged\n* epsilon <= 0")
+    assert found.title == r"A\x1b[2J ## Forged * epsilon <= 0"
+    known = {one.heading for one in fa.report(fa.Laplace(2.0), delta=1e-5).sections}
+    assert {one.heading for one in found.sections} <= known
+    assert found.part("How it was computed").rows == ()
+    assert found.part("How it was computed").sentences[1] == (
+        r"1 times Noise ## Forged * epsilon <= 0 | a | b | \x1b[2J\u202e"
+    )
+    for format in ("text", "markdown", "latex", "html", "card", "appendix"):
+        text = found.render(format)
+        assert not {"\x1b", "\u202e"} & {*text}, format
+        assert "\n## Forged" not in text, format
+        assert "<h2>Forged" not in text, format
 
 
 @pytest.mark.parametrize(
@@ -221,6 +249,10 @@ def test_what_a_plan_refuses():
         fa.plan(**TARGET, batch_sizes=[512], epochs=[10], noise_multiplier=1.0)
     with pytest.raises(ValueError, match="exceeds records"):
         fa.plan(**TARGET, batch_sizes=[60_000], epochs=[10])
+    with pytest.raises(MemoryError, match=r"batch_sizes and epochs: a result of shape \(1000000, 1000000\) takes"):
+        fa.plan(
+            epsilon=3.0, delta=1e-5, records=10**6, batch_sizes=np.arange(1, 10**6 + 1), epochs=np.arange(1, 10**6 + 1)
+        )
     with pytest.raises(TypeError, match="missing records"):
         fa.plan(epsilon=3.0, delta=1e-5, batch_sizes=[512], epochs=[10])
     with pytest.raises(TypeError, match="did you mean"):

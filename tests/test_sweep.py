@@ -322,8 +322,18 @@ def test_feasible_cells_are_those_of_the_condition(grid):
     for bad in bad_words:
         with pytest.raises(ValueError, match="is not a condition on"):
             fa.feasible(grid, bad)
-    with pytest.raises(ValueError, match="sort = 'cost' is not a column"):
+    for bad, name in (("index >= 0", "index"), ("ilevel_0 >= 0", "ilevel_0"), ("Timestamp > 0", "Timestamp")):
+        with pytest.raises(ValueError, match=f"is not a condition on .*: {name} is none of them"):  # names of pandas
+            fa.feasible(grid, bad)
+    with pytest.raises(ValueError, match=r"epsilonn is none of them \(did you mean 'epsilon'"):
+        fa.feasible(grid, "epsilonn <= 3")
+    assert len(fa.feasible(grid, "epsilon < inf")) == grid.epsilon.size
+    with pytest.raises(ValueError, match="sort = 'cost' is not a column; there are noise_multiplier, batch_size"):
         fa.feasible(grid, sort="cost")
+    with pytest.raises(ValueError, match=r"sort = '-epoch' is not a column \(did you mean '-epochs'"):
+        fa.feasible(grid, sort=["epochs", "-epoch"])
+    with pytest.raises(TypeError, match="sort must be a column or a list of columns, not 3"):
+        fa.feasible(grid, sort=3)
 
 
 def test_the_cheapest_value_of_an_axis_meets_and_the_next_does_not(grid):
@@ -335,6 +345,10 @@ def test_the_cheapest_value_of_an_axis_meets_and_the_next_does_not(grid):
         column = grid.epsilon.isel(at).values
         feasible = values[column <= 3.0]
         assert found.isel(at).item() == feasible.min() if feasible.size else np.isnan(found.isel(at).item())
+    with pytest.raises(TypeError, match=r"grid must be a dataset such as .*, not int"):
+        fa.cheapest(3, "epsilon <= 3", "noise_multiplier")
+    with pytest.raises(ValueError, match="axis = 'epsilon' is not an axis"):
+        fa.cheapest(grid, "epsilon <= 3", "epsilon")
     most = fa.cheapest(grid, "epsilon <= 0.1", "epochs", largest=True)
     assert np.isnan(most.sel(noise_multiplier=values[0])).all()
 
@@ -353,5 +367,8 @@ def test_no_cell_is_better_than_one_of_the_front(grid):
     for one in goals(rows):
         is_front = not ((goals(rows) <= one).all(axis=1) & (goals(rows) < one).any(axis=1)).any()
         assert is_front == (tuple(one) in kept)
-    with pytest.raises(ValueError, match="'cost' is not a column"):
-        fa.pareto(grid, minimize="cost")
+    for name in ("minimize", "maximize"):
+        with pytest.raises(ValueError, match=f"{name} = 'cost' is not a column"):
+            fa.pareto(grid, **{name: "cost"})
+        with pytest.raises(TypeError, match=f"{name} must be a column or a list of columns, not 3"):
+            fa.pareto(grid, **{name: 3})

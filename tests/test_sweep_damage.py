@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from tests.sweeps import AXES, plan, run
+from tests.sweeps import AXES, cut_small, plan, run
 
 xr = pytest.importorskip("xarray")
-pytest.importorskip("zarr")
+zarr = pytest.importorskip("zarr")
 
-from fastacct.sweep import export, store  # noqa: E402
+from fastacct.sweep import chunks, export, store  # noqa: E402
 
 
 def damaged(path):
@@ -121,6 +121,37 @@ def test_values_of_an_exported_file_have_checksums(tmp_path, suffix):
     assert refused > 5
 
 
+def test_every_byte_of_a_netcdf_file_is_compared_before_hdf5_reads_it(tmp_path, monkeypatch):
+    path = tmp_path / "grid.nc"
+    with plan(bounds=True).save(path) as found:
+        right = found.load()
+    whole = path.read_bytes()
+    with xr.open_dataset(path, engine="h5netcdf") as plain:  # what stands behind its end is not looked at
+        assert plain.drop_attrs().identical(right.drop_attrs())
+
+    asked = []
+    monkeypatch.setattr(xr, "open_dataset", lambda path, **_: asked.append(path))
+    for place in range(0, len(whole), 37):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"grid\.nc (is damaged|was not written by a sweep)"):
+            fa.open_sweep(path)
+    for changed in (whole[:-1], whole + b"\n", whole[:2901] + bytes(64) + whole[2965:], whole[:3000], whole[:10]):
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"grid\.nc (is damaged|was not written by a sweep)"):
+            fa.open_sweep(path)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="is damaged"):
+        fa.open_sweep(path)
+    assert not asked
+
+
+def test_a_netcdf_file_of_somebody_else_is_refused(tmp_path):
+    path = tmp_path / "grid.nc"
+    run().to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"grid\.nc was not written by a sweep of this version"):
+        fa.open_sweep(path)
+
+
 @pytest.mark.parametrize("suffix", [".nc", ".parquet"])
 def test_a_kill_during_export_leaves_no_part_of_the_file_and_the_next_export_none_of_its_own(tmp_path, suffix):
     path = tmp_path / f"grid{suffix}"
@@ -156,6 +187,56 @@ def test_a_chunk_that_is_missing_or_cut_off_is_an_error_and_computed_again(tmp_p
     with pytest.raises((OSError, ValueError, RuntimeError)):
         fa.open_sweep(path).load()
     xr.testing.assert_identical(plan(bounds=True).save(path).load(), run(bounds=True))
+
+
+def files_of(path, name):
+    return sorted(one for one in (path / name / "c").rglob("*") if one.is_file())
+
+
+def exchanged(path, tmp_path):
+    """A chunk in the place of another, of another variable, or out of a store of the same shape."""
+    mine = files_of(path, "epsilon")
+    first, second = mine[0].read_bytes(), mine[5].read_bytes()
+    mine[0].write_bytes(second)
+    mine[5].write_bytes(first)
+    yield "two exchanged"
+    mine[5].write_bytes(first)
+    yield "one copied"
+    mine[0].write_bytes(files_of(path, "epsilon_lower")[0].read_bytes())
+    yield "one of another variable"
+    other = tmp_path / "other.zarr"
+    plan(bounds=True, neighbors="add").save(other)
+    mine[0].write_bytes(files_of(other, "epsilon")[0].read_bytes())
+    yield "one of another sweep"
+    for name in ("epsilon", "epsilon_lower", "status"):
+        shutil.copytree(other / name, path / name, dirs_exist_ok=True)
+    yield "all of another sweep, with their checksums"
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_chunks_in_the_place_of_others_are_an_error_and_computed_again(tmp_path, monkeypatch, is_complete):
+    cut_small(monkeypatch)
+    path, right = tmp_path / "grid.zarr", run(bounds=True)
+    plan(bounds=True).save(path)
+    for how in exchanged(path, tmp_path):
+        if not is_complete:
+            zarr.open_group(path, mode="r+").attrs[store.COMPLETE] = False
+        with pytest.raises(ValueError, match=r"grid\.zarr is damaged, and the same sweep computes again"):
+            fa.open_sweep(path, partial=True).load()
+        assert plan(bounds=True).save(path).load().identical(right), how
+        assert fa.open_sweep(path).load().identical(right), how
+
+
+def test_a_store_of_an_earlier_version_is_read_as_it_was(tmp_path):
+    path = tmp_path / "grid.zarr"
+    right = plan(bounds=True).save(path).load()
+    attributes = zarr.open_group(path, mode="r+").attrs
+    attributes[export.MARK] = {name: one for name, one in attributes[export.MARK].items() if name != chunks.NOTED}
+    (path / "epsilon" / chunks.NOTED).unlink()
+    assert fa.open_sweep(path).load().identical(right)
+    files_of(path, "epsilon")[0].unlink()
+    with pytest.raises(ValueError, match="a chunk of epsilon is missing"):
+        fa.open_sweep(path).load()
 
 
 def test_a_store_without_its_labels_is_damaged(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -15,22 +16,19 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from tests.sweeps import plan, run
+from tests.sweeps import cut_small, plan, run
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("zarr")
 
-from fastacct.sweep import cost, store  # noqa: E402
-from fastacct.sweep.grid import chunk_shape  # noqa: E402
+from fastacct.sweep import store  # noqa: E402
 
 SUFFIXES = (".zarr", ".parquet", ".nc")
 
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Files of five cells a chunk."""
-    monkeypatch.setattr(store, "chunks_of", lambda one: chunk_shape(one.shape, 5))
-    monkeypatch.setattr(cost, "chunks_of", lambda one: chunk_shape(one.shape, 5))
+    cut_small(monkeypatch)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -137,7 +135,7 @@ def test_a_delta_in_words_is_not_the_same_number_on_an_axis(tmp_path):
 def test_chunks_that_nobody_wrote_are_not_called_complete(tmp_path, monkeypatch):
     path = tmp_path / "grid.zarr"
     with monkeypatch.context() as broken:
-        broken.setattr(store, "write_chunk", lambda *_: None)
+        broken.setattr(store, "write_chunk", lambda *_: b"")
         with pytest.raises(OSError, match="chunks that workers wrote are not there"):
             plan().save(path)
     with pytest.raises(ValueError, match="not complete"):
@@ -173,12 +171,20 @@ def test_a_store_of_another_version_and_a_folder_that_is_no_sweep_are_refused(tm
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".nc"])
-def test_an_existing_file_is_replaced_only_on_request(tmp_path, suffix):
+def test_an_existing_file_is_replaced_only_on_request_and_if_a_sweep_wrote_it(tmp_path, suffix):
     path = tmp_path / f"grid{suffix}"
-    path.write_bytes(b"old")
+    plan(bounds=True).save(path).close()
+    before = path.read_bytes()
     with pytest.raises(FileExistsError, match="overwrite=True"):
         plan().save(path)
-    assert path.read_bytes() == b"old"
+    assert path.read_bytes() == before
+    with plan().save(path, overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run())
+    path.write_bytes(b"precious")
+    with pytest.raises(ValueError, match=r"grid\..* was not written by a sweep .*: it is neither opened nor replaced"):
+        plan().save(path, overwrite=True)
+    assert path.read_bytes() == b"precious"
+    path.write_bytes(b"")
     with plan().save(path, overwrite=True) as stored:
         xr.testing.assert_identical(stored.load(), run())
 
@@ -348,6 +354,29 @@ def test_a_store_beside_a_file_is_removed_after_an_export_that_was_stopped(tmp_p
     with plan().save(tmp_path / "x.nc") as stored:
         xr.testing.assert_identical(stored.load(), run())
     assert [one.name for one in tmp_path.iterdir()] == ["x.nc"]
+
+
+def test_a_sweep_has_one_name(tmp_path):
+    real, folder = tmp_path / "grid.nc", tmp_path / "elsewhere"
+    with plan().save(real):
+        pass
+    (tmp_path / "link.nc").symlink_to(real)
+    with plan(bounds=True).save(tmp_path / "link.nc", overwrite=True) as stored:
+        xr.testing.assert_identical(stored.load(), run(bounds=True))
+    assert (tmp_path / "link.nc").is_symlink()
+    with fa.open_sweep(real) as stored:
+        xr.testing.assert_identical(stored.load(), run(bounds=True))
+    (tmp_path / "other.nc").hardlink_to(real)
+    with pytest.raises(OSError, match=r"grid\.nc has 2 names \(hard links\)"):
+        plan().save(real, overwrite=True)
+    folder.mkdir()
+    (tmp_path / "x.nc.zarr").symlink_to(folder / "begun.zarr")
+    places = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "locked", lambda path, busy: places.append(path) or contextlib.nullcontext())
+        with plan().save(tmp_path / "x.nc"):
+            pass
+    assert places == [folder / "begun.zarr"], "the store beside a file is locked where it is"
 
 
 def test_what_no_sweep_wrote_is_not_removed(tmp_path):

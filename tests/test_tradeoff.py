@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -243,11 +244,11 @@ def test_what_cannot_be_certified_stays_on_the_safe_side():
         assert (tradeoff(job, x) == [0.0, 0.0, 0.0]).all()
         assert (tpr_at_fpr(job, x) == [1.0, 1.0, 1.0]).all()
         assert tradeoff_bounds(job, 0.1).status == fa.Status.NOT_MET
-        assert (advantage(job), bayes_risk(job, prior=0.4)) == (1.0, 0.0)
+        assert (advantage(job), bayes_risk(job, members=0.4)) == (1.0, 0.0)
     for job in (Process(), 0 * RUN, Gaussian(math.inf) * 5):
         assert tradeoff(job, x) == pytest.approx(1.0 - x, rel=0.0, abs=1e-14)  # roundings of 1
         assert (tradeoff(job, x) <= 1.0 - x).all()
-        assert (advantage(job), bayes_risk(job, prior=0.25)) == (0.0, pytest.approx(0.25, rel=1e-14, abs=0.0))
+        assert (advantage(job), bayes_risk(job, members=0.25)) == (0.0, pytest.approx(0.25, rel=1e-14, abs=0.0))
         assert gdp(job) == (0.0, 0.0, 0.0)
 
 
@@ -392,3 +393,58 @@ def test_corners_of_lattices_are_taken_where_they_are(job, fpr, true):
     power = tradeoff_bounds(job, fpr, neighbors="remove")
     if true > 0.999:
         assert power.lower <= 3.6354681453752333542e-15 <= power.upper
+
+
+RATE, SIGMA = 0.3, 0.8  # with the record rate N(1, sigma) + (1 - rate) N(0, sigma), without it N(0, sigma)
+
+
+def below(x):
+    """Probabilities of outcomes below x, with the record and without it."""
+    there, not_there = (0.5 * math.erfc((mean - x) / SIGMA / math.sqrt(2.0)) for mean in (1.0, 0.0))
+    return RATE * there + (1.0 - RATE) * not_there, not_there
+
+
+def risk(members):
+    """Of a decision for the likelier hypothesis at each outcome: the record is there beyond a point."""
+    ratio = (1.0 - members) / members
+    if ratio <= 1.0 - RATE:
+        return 1.0 - members
+    miss, quiet = below(0.5 + SIGMA**2 * math.log((ratio - 1.0 + RATE) / RATE))
+    return members * miss + (1.0 - members) * (1.0 - quiet)
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add"])
+def test_members_is_the_probability_that_the_record_is_there(neighbors):
+    job, shares = Gaussian(SIGMA).poisson(RATE), [1e-20, 0.1, 0.3, 0.5, 0.55, 0.9, 1.0 - 2.0**-50]
+    lower, upper, _ = fa.bayes_risk_bounds(job, members=shares, neighbors=neighbors)
+    truth = np.array([risk(one) for one in shares])
+    assert (lower <= truth * (1.0 + 1e-14)).all()
+    assert (truth * (1.0 - 1e-14) <= upper).all()
+    assert lower == pytest.approx(truth, rel=1e-9, abs=0.0)
+    assert (lower == [bayes_risk(job, members=one, neighbors=neighbors) for one in shares]).all()
+    assert (lower == bayes_risk(job, members=np.reshape(shares, (7, 1)), neighbors=neighbors).ravel()).all()
+    rates, hits = 1.0 - np.array([below(0.5), below(1.5)]).T[::-1]
+    weights = np.array(shares)
+    if neighbors == "add":  # an alarm says that the record is not there
+        rates, hits, weights = 1.0 - hits, 1.0 - rates, 1.0 - weights
+    found = fa.positive_predictive_value(job, rates[:, None], members=shares, neighbors=neighbors)
+    right, wrong = weights * hits[:, None], (1.0 - weights) * rates[:, None]
+    assert found == pytest.approx(right / (right + wrong), rel=1e-9, abs=0.0)
+    assert found[1, 2] == fa.positive_predictive_value(job, rates[1], members=shares[2], neighbors=neighbors)
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add", "add_remove"])
+def test_prior_is_the_null_hypothesis_and_says_so(neighbors):
+    job, members = Gaussian(SIGMA).poisson(RATE), 0.25
+    prior = members if neighbors == "add" else 1.0 - members
+    words = "members = prior$" if neighbors == "add" else "members = 1 - prior$"
+    for verb in (bayes_risk, fa.bayes_risk_bounds, partial(fa.positive_predictive_value, fpr=0.1)):
+        with pytest.warns(DeprecationWarning, match=f"of the null hypothesis: .*{words}") as told:
+            former = verb(job, prior=prior, neighbors=neighbors)
+        assert (former, [one.filename for one in told]) == (verb(job, members=members, neighbors=neighbors), [__file__])
+        with pytest.raises(TypeError, match="give members, and no prior"):
+            verb(job, members=members, prior=prior)
+        with pytest.raises(TypeError, match="members is missing"):
+            verb(job)
+    with pytest.raises(ValueError, match=r"members\[1\] = 2.0 is out of range"):
+        bayes_risk(job, members=[0.5, 2.0])

@@ -49,7 +49,7 @@ def test_verbs_show_their_keywords(function):
         (lambda: fa.epsilon_bounds(fa.Gaussian(1.0), delta=1e-5, relation="add"), "neighbors"),
         (lambda: fa.rdp(fa.Gaussian(1.0), 2.0, relation="add"), "neighbors"),
         (lambda: fa.tradeoff(fa.Gaussian(1.0), 0.1, relation="add"), "neighbors"),
-        (lambda: fa.bayes_risk(fa.Gaussian(1.0), prior=0.5, relation="add"), "neighbors"),
+        (lambda: fa.bayes_risk(fa.Gaussian(1.0), members=0.5, relation="add"), "neighbors"),
         (lambda: fa.sweep(sigma=1.0, sample_rate=0.1, steps=1, delta=1e-5), "noise_multiplier"),
         (lambda: fa.RDP(conversion="Mironof"), "mironov"),
         (lambda: fa.epsilon(fa.Gaussian(1.0), delta=1e-5, neighbors="add-remove"), "add_remove"),

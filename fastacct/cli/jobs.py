@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import sys
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ from fastacct.accountants.question import CurveOptions
 from fastacct.batching import COMPANIONS
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import RUN, Keywords, as_given, first_of, one_run
-from fastacct.core.files import atomic_output, locked, refuse_existing
+from fastacct.core.files import atomic_output, locked, real_file, refuse_existing
 from fastacct.core.inputs import UNIT, Domain, as_choice, as_number
 from fastacct.core.relations import RELATIONS, both_ways
 from fastacct.core.rounding import digits_down, digits_up
@@ -76,9 +78,15 @@ def _release(table: object) -> Process:
     kind, count = as_choice("mechanism", given.pop("mechanism"), tuple(_KINDS)), given.pop("count", 1)
     drawn = {name: given.pop(name) for name in SAMPLERS if name in given}
     one: Any = _KINDS[kind](**given)
+    if listed := [name for name in given if isinstance(getattr(one, name, None), np.ndarray)]:
+        raise TypeError(f"{listed[0]} must be one number, not {given[listed[0]]!r}")
     for name, value in drawn.items():  # in the order of SAMPLERS: a group of a sample
         settings = value if isinstance(value, Mapping) else {_FIRST.get(name, name): value}
         one = getattr(one, name)(**settings)
+        if one.shape:
+            raise TypeError(f"{name} must have one number each, not {value!r}")
+    if isinstance(count, list):
+        raise TypeError(f"count must be one number, not {count!r}")
     return Process({one: count})
 
 
@@ -134,14 +142,19 @@ def attack(given: Namespace) -> Answer:
     """What the best attack on a job achieves."""
     job, relation = job_of(given), both_ways(given.neighbors)  # an attacker knows both data sets
     options: CurveOptions = {"neighbors": relation}
-    for name, shares in (("fpr", given.fpr), ("prior", given.prior)):
+    if given.prior is not None:
+        if given.members is not None:
+            raise ValueError("give --members, and no --prior, which is its former name")
+        print("warning: --prior is the share of members among the suspects: write --members", file=sys.stderr)
+    members = given.members or given.prior or [0.5]
+    for name, shares in (("fpr", given.fpr), ("members" if given.prior is None else "prior", members)):
         for share in shares:
             as_number(name, share, UNIT)
     rows: list[dict[str, object]] = []
     for fpr in given.fpr:
         found = float(tpr_at_fpr(job, fpr, **options))
         row: dict[str, object] = {"fpr": fpr, "tpr_upper": found}
-        row |= {f"right_at_{100 * share:g}%_upper": right_alarms(found, fpr, share) for share in given.prior}
+        row |= {f"right_at_{100 * share:g}%_upper": right_alarms(found, fpr, share) for share in members}
         rows.append(row)
     best = float(advantage(job, **options))
     told = [
@@ -150,7 +163,7 @@ def attack(given: Namespace) -> Answer:
         "right_at_P%: the share of alarms that are right, if P % of the suspects are members",
         f"Guarantee: no attack does better, for data sets that differ by {RELATIONS[relation]}.",
     ]
-    inputs = {"job": repr(job), "fpr": given.fpr, "prior": given.prior}
+    inputs = {"job": repr(job), "fpr": given.fpr, "members": members}
     document = {"command": "attack", "advantage": best, "rows": rows, "inputs": inputs, "neighbors": relation}
     return Answer(document, told, rows=rows, plain=repr(rows[0]["tpr_upper"]))
 
@@ -196,32 +209,38 @@ def plan(given: Namespace) -> Answer:
 
 def budget(given: Namespace) -> Answer:
     """A budget kept in a file: made, asked, and charged with a job."""
-    path, job = given.ledger, None if given.job is None else job_in(given.job)
+    path, job = real_file(given.ledger), None if given.job is None else job_in(given.job)
     if job is None and (given.dry_run or given.count != 1):
         raise ValueError("--dry-run and --count are for --job")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist")
-    with locked(path):
-        if given.epsilon is not None:
-            refuse_existing(path, given.overwrite)
-            ledger = Accountant(epsilon=given.epsilon, delta=given.delta, neighbors=given.neighbors)
-        else:
-            ledger = Accountant.from_json(path.read_text(encoding="utf-8"))
-            if given.delta is not None or given.neighbors not in ("add_remove", ledger.neighbors):
-                raise ValueError(
-                    "--delta and --neighbors are those of the budget: give them with --epsilon, which makes it"
-                )
-        if ledger.delta is None:
-            raise ValueError(f"{path}: the budget has no delta")
+    made = None
+    if given.epsilon is not None:
+        refuse_existing(path, given.overwrite)
+        made = Accountant(epsilon=given.epsilon, delta=given.delta, neighbors=given.neighbors)
+    elif not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: --epsilon and --delta make a budget")
+    is_asked = given.dry_run or (job is None and made is None)  # nothing is written: nobody has to wait
+    with contextlib.nullcontext() if is_asked else locked(path):
+        ledger = _budget_in(path, given) if made is None else made
         if job is not None and (given.dry_run or ledger.would_exceed(job, given.count)):
             fits = not ledger.would_exceed(job, given.count)
             told = f"{given.job} * {given.count} {'would not exceed' if fits else 'exceeds'} the budget: not recorded"
             return _of_budget(ledger, [told], int(not fits))
         if job is not None:
             ledger.compose(job, given.count)
-        with atomic_output(path, overwrite=True) as temporary:
-            temporary.write_text(ledger.to_json(), encoding="utf-8")
+        if not is_asked:
+            with atomic_output(path, overwrite=made is None or given.overwrite) as temporary:
+                temporary.write_text(ledger.to_json(), encoding="utf-8")
     return _of_budget(ledger, [] if job is None else [f"recorded: {given.job} * {given.count}"])
+
+
+def _budget_in(path: Path, given: Namespace) -> Accountant:
+    """The budget in a file; options are not other than it."""
+    ledger = Accountant.from_json(path.read_text(encoding="utf-8"))
+    if given.delta is not None or given.neighbors not in ("add_remove", ledger.neighbors):
+        raise ValueError("--delta and --neighbors are those of the budget: give them with --epsilon, which makes it")
+    if ledger.delta is None:
+        raise ValueError(f"{path}: the budget has no delta")
+    return ledger
 
 
 def _of_budget(ledger: Accountant, told: list[str], exit_code: int = 0) -> Answer:

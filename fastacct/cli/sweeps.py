@@ -46,7 +46,8 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     """Read a sweep configuration: its five tables, with arrays for axes and paths for files.
 
     Nothing is guessed: an unknown key, a wrong type or a missing axis is an error that names the key and the file. File
-    names in the configuration are relative to its own folder. `examples/sweep.toml` explains every key.
+    names in the configuration are relative to its own folder, and do not lead out of it. `examples/sweep.toml` explains
+    every key.
 
     Examples
     --------
@@ -76,10 +77,18 @@ def _tables(document: Mapping[str, Any], folder: Path) -> dict[str, dict[str, An
         for value in np.atleast_1d(picture[name]):
             if value not in axes[name]:
                 raise ValueError(f"picture.{name}: {value} is not on the axis")
-    for table in (output, picture):
+    for name, table in (("output", output), ("picture", picture)):
         if "file" in table:
-            table["file"] = folder / table["file"]
+            table["file"] = folder / _inside(f"{name}.file", table["file"])
     return tables
+
+
+def _inside(name: str, file: str) -> Path:
+    """A file in the folder of the configuration: who runs somebody else's need not fear for files elsewhere."""
+    path = Path(os.path.normpath(file))
+    if path.anchor or path.parts[:1] == ("..",):
+        raise ValueError(f"{name}: {file!r} is not in the folder of this file; --output FILE may be anywhere")
+    return path
 
 
 def _check(where: str, table: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:

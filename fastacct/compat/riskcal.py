@@ -43,8 +43,8 @@ def get_beta(job: Job, alpha: Any, *, neighbors: Any = "add_remove") -> Any:
 
 
 def get_bayes_risk(job: Job, prior: Any, *, neighbors: Any = "add_remove") -> Any:
-    """Smallest probability of a wrong guess of a record with this prior: a certified lower bound."""
-    return fa.bayes_risk(job, prior=prior, neighbors=neighbors)
+    """Smallest probability of a wrong guess of a member with this prior: a certified lower bound."""
+    return fa.bayes_risk(job, members=prior, neighbors=neighbors)
 
 
 def create_evaluator(

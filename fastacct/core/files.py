@@ -20,6 +20,19 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
         raise FileExistsError(f"{path} exists: pass overwrite=True (command line: --overwrite) to replace it")
 
 
+def real_file(path: str | os.PathLike[str]) -> Path:
+    """The file behind symbolic links, there or not; OSError where it has more names than one, or is a device.
+
+    Files are replaced as a whole: another name of theirs, a hard link, would keep what was in them before.
+    """
+    real = Path(os.path.realpath(path))
+    if real.exists() and not (real.is_file() or real.is_dir()):
+        raise OSError(f"{real} is no regular file")
+    if real.is_file() and (names := real.stat().st_nlink) > 1:
+        raise OSError(f"{real} has {names} names (hard links), which would become different files: remove the others")
+    return real
+
+
 @contextlib.contextmanager
 def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a temporary name in the folder of `path`; on success it replaces `path`, on any exception it is removed.
@@ -45,8 +58,12 @@ def atomic_output(path: Path, *, overwrite: bool) -> Iterator[Path]:
 def locked(path: Path, busy: str = "") -> Iterator[None]:
     """Keep other processes of this package from a file while it is changed; they wait, or are told that it is busy.
 
-    The lock is a hidden file beside it, and ends with the process that has it.  The file stays where others may wait.
+    The lock is a hidden file beside it, and ends with the process that has it: give the name that `real_file` returns.
     """
+    # A lock file may be removed only where those who opened it before, and lock it after, find out that it is no file
+    # of that name any more; else two processes hold two locks.  Who is told "busy" looks, and so its lock file goes.
+    # Those who wait would have to look and begin again, which a network file system may answer from its cache: a
+    # budget would forget a release.  There the empty file stays.
     lock = path.with_name(f".{path.name}.lock")
     with lock.open("w") as file:
         try:

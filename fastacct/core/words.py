@@ -37,6 +37,8 @@ _LATEX: Final = str.maketrans(
     | {c: "\\" + c for c in "#$%&_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
 )
+_CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What terminals obey, and what turns the direction of a text."""
 _LOWERED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
@@ -89,6 +91,11 @@ def as_latex(text: str) -> str:
     number = r"(?<![\w/.-])(\d[\d.]*)e([+-]\d+)(?![\w/.]*\w)"  # not in the name of a file
     plain = re.sub(number, lambda found: rf"{found[1]}$\times 10^{{{int(found[2])}}}$", plain)
     return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda high: f"$^{{{high.group().translate(_LOWERED)}}}$", plain)
+
+
+def in_one_line(text: str) -> str:
+    """Words of others in one line, which makes no heading and no row, with control characters spelt out."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], " ".join(text.split()))
 
 
 def as_plain(value: object) -> object:

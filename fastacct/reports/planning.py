@@ -9,7 +9,7 @@ import numpy as np
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants.question import CurveOptions
 from fastacct.core.extras import import_extra
-from fastacct.core.inputs import MAX_STEPS, POSITIVE, Cells, Domain, Reals, as_cells, as_number
+from fastacct.core.inputs import MAX_STEPS, POSITIVE, Cells, Domain, Reals, as_cells, as_number, check_memory
 from fastacct.core.relations import both_ways
 from fastacct.core.version import __version__
 from fastacct.run import Run, as_delta, parameters, process_of, refused
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FPR: Final = 0.01
 _SIZES: Final = Domain(1.0, MAX_STEPS, integer=True)
+_ARRAYS: Final = 10
+"""Columns of a plan."""
 _COLUMNS: Final = ("batch_size", "epochs", "noise_multiplier")
 _CHOSEN: Final = ("noise_multiplier", "steps", "sample_rate", "history", "batch_size", "accountant")
 
@@ -92,7 +94,12 @@ def plan(
     if missing := [name for name in ("records", "epochs") if run.get(name) is None]:
         raise TypeError(f"missing {', '.join(missing)}")
     given = as_cells("batch_sizes", batch_sizes, _SIZES), as_cells("epochs", run["epochs"], POSITIVE)
-    batch, length = (one.ravel() for one in np.meshgrid(*map(np.unique, given), indexing="ij"))
+    sizes, passes = map(np.unique, given)
+    try:
+        check_memory((sizes.size, passes.size), _ARRAYS)
+    except MemoryError as error:
+        raise MemoryError(f"batch_sizes and epochs: {error}") from None
+    batch, length = (one.ravel() for one in np.meshgrid(sizes, passes, indexing="ij"))
     run["records"] = records = as_number("records", run["records"], _SIZES)
     goal, share = as_number("epsilon", epsilon), as_delta(delta, run)
     if share.ndim:

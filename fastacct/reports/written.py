@@ -25,7 +25,7 @@ from fastacct.core.record import Record
 from fastacct.core.relations import RELATIONS, Relation, as_relation, both_ways
 from fastacct.core.rounding import digits_down, digits_up
 from fastacct.core.version import __version__
-from fastacct.core.words import as_json, as_latex, as_plain
+from fastacct.core.words import as_json, as_latex, as_plain, in_one_line
 from fastacct.epsilon import epsilon, epsilon_bounds
 from fastacct.run import Run, as_delta, process_of, refused
 from fastacct.tradeoff import advantage, tpr_at_fpr
@@ -48,7 +48,7 @@ FORMATS: Final = {
 """Formats and their templates: a card is a block for a model card, an appendix one for a paper."""
 _SUFFIXES: Final = {".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json"}
 _FPR: Final = (0.001, 0.01)
-_PRIORS: Final = (0.01, 0.1, 0.5)
+_MEMBERS: Final = (0.01, 0.1, 0.5)
 _GROUPS: Final = (2, 5)
 _CHANGES: Final = (
     ("noise_multiplier", 1.1, "10 % more noise"),
@@ -230,7 +230,7 @@ def report(
     numbers |= {"run": {name: as_plain(value) for name, value in run.items()}}
     upper = digits_up(found.upper)
     summary = f"Everything released satisfies (ε, δ)-differential privacy with ε ≤ {upper} at δ = {_power(at)}."
-    return Report(" ".join(title.split()), whole, at, relation, found, summary, numbers)
+    return Report(in_one_line(title), whole, at, relation, found, summary, numbers)
 
 
 def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _Numbers:
@@ -245,20 +245,20 @@ def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _
         "status": found.status.name,
         "delta": delta,
         "neighbors": relation,
-        "job": [(f"{count:,.0f}", repr(mechanism)) for mechanism, count in job],
+        "job": [(f"{count:,.0f}", in_one_line(repr(mechanism))) for mechanism, count in job],
         "fastacct_version": __version__,
         "advantage": float(advantage(job, **options)),
         "tpr_at_fpr": tpr,
-        "right_alarms": {share: right_alarms(tpr[_FPR[-1]], _FPR[-1], share) for share in _PRIORS},
+        "right_alarms": {share: right_alarms(tpr[_FPR[-1]], _FPR[-1], share) for share in _MEMBERS},
         "epsilon_at": {one: float(epsilon(job, delta=one, neighbors=relation)) for one in deltas},
         "groups": {k: value for k, value in groups if value is not None},
     }
 
 
-def right_alarms(tpr: float, fpr: float, share: float) -> float:
+def right_alarms(tpr: float, fpr: float, members: float) -> float:
     """The largest share of alarms that are right, if so many of all candidates are members."""
-    right, wrong = share * tpr, (1.0 - share) * fpr
-    return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(share > 0.0)
+    right, wrong = members * tpr, (1.0 - members) * fpr
+    return min(1.0, right / (right + wrong) * (1.0 + 1e-12)) if wrong > 0.0 else float(members > 0.0)
 
 
 def _asked(make: Callable[[], Process], delta: float, relation: Relation) -> tuple[float, float] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
@@ -21,7 +21,7 @@ from fastacct.core.html import table
 from fastacct.core.inputs import DOMAINS, Reals, as_cells, check_memory
 from fastacct.core.labels import labels_of
 from fastacct.core.relations import as_relation
-from fastacct.core.words import written_out
+from fastacct.core.words import did_you_mean, written_out
 from fastacct.run import Run, as_delta, parameters, refused
 from fastacct.sweep.cost import Estimate, estimate, in_memory
 from fastacct.sweep.grid import FIXED, TARGETS, Grid
@@ -242,16 +242,27 @@ def feasible(grid: xr.Dataset, where: str | None = None, *, sort: str | Sequence
     [[1.0, 1000.0]]
     """
     rows = _rows(grid)
-    names = [sort] if isinstance(sort, str) else list(sort)
-    for name in names:
-        if not isinstance(name, str) or name.removeprefix("-") not in rows.columns:
-            raise ValueError(f"sort = {name!r} is not a column; there are {', '.join(map(str, rows.columns))}")
+    names = _columns("sort", sort, [*rows.columns, *(f"-{name}" for name in rows.columns)])
     if where is not None:
         rows = rows[_meets(rows, where)]
     if names:
         columns, rising = [name.removeprefix("-") for name in names], [not name.startswith("-") for name in names]
         rows = rows.sort_values(columns, ascending=rising, kind="stable")
     return rows.reset_index(drop=True)
+
+
+def _columns(argument: str, given: str | Sequence[str], known: Sequence[str]) -> list[str]:
+    """The columns that an argument names."""
+    names = [given] if isinstance(given, str) else [*given] if isinstance(given, Iterable) else None
+    if names is None:
+        raise TypeError(f"{argument} must be a column or a list of columns, not {given!r}")
+    for name in names:
+        if name not in known:
+            there = ", ".join(one for one in known if not one.startswith("-"))
+            raise ValueError(
+                f"{argument} = {name!r} is not a column{did_you_mean(str(name), known)}; there are {there}"
+            )
+    return names
 
 
 def _rows(grid: xr.Dataset) -> pd.DataFrame:
@@ -268,6 +279,8 @@ def _meets(rows: pd.DataFrame, where: str) -> NDArray[np.bool_]:
         for node in ast.walk(ast.parse(where, mode="eval")):
             if not isinstance(node, _CONDITION):
                 raise TypeError(f"{type(node).__name__} is not allowed")
+            if isinstance(node, ast.Name) and node.id not in (*rows.columns, "inf"):  # pandas has names of its own
+                raise TypeError(f"{node.id} is none of them{did_you_mean(node.id, map(str, rows.columns))}")
             if isinstance(node, ast.Constant) and not isinstance(node.value, bool | int | float):
                 raise TypeError(f"{node.value!r} is not a number")
         found = rows.eval(where, engine="python", local_dict={}, global_dict={})
@@ -289,9 +302,10 @@ def cheapest(grid: xr.Dataset, where: str, axis: str, *, largest: bool = False) 
     >>> fa.cheapest(grid, "epsilon <= 2.5", "noise_multiplier").values.ravel().tolist()
     [0.8, 1.0]
     """
+    rows = _rows(grid)
     if axis not in grid.dims:
         raise ValueError(f"axis = {axis!r} is not an axis; there are {', '.join(map(str, grid.dims))}")
-    meets = _meets(_rows(grid), where).reshape([*grid.sizes.values()])
+    meets = _meets(rows, where).reshape([*grid.sizes.values()])
     cells = grid[axis].where(import_extra("xarray", "sweep").DataArray(meets, grid.coords, grid.dims))
     found: Any = (cells.max(axis) if largest else cells.min(axis)).transpose(..., *(n for n in grid.dims if n != axis))
     return found.assign_attrs(grid[axis].attrs | {"condition": where})  # type: ignore[no-any-return]
@@ -315,11 +329,8 @@ def pareto(
     [[0.8, 500.0], [1.0, 1000.0]]
     """
     rows = feasible(grid, where)
-    low, high = ([names] if isinstance(names, str) else [*names] for names in (minimize, maximize))
-    if minimize is _LEAST:
-        low = [name for name in low if name in rows.columns]
-    if unknown := [name for name in (*low, *high) if name not in rows.columns]:
-        raise ValueError(f"{unknown[0]!r} is not a column; there are {', '.join(map(str, rows.columns))}")
+    least = [name for name in _LEAST if name in rows.columns] if minimize is _LEAST else minimize
+    low, high = (_columns(*one, [*rows.columns]) for one in (("minimize", least), ("maximize", maximize)))
     if not low and not high:
         raise ValueError("name at least one column to minimize or to maximize")
     goals = np.column_stack([rows[low].to_numpy(float), -rows[high].to_numpy(float)])

@@ -20,7 +20,9 @@ from fastacct.core.progress import Bar
 from fastacct.core.record import Record
 from fastacct.sweep.grid import TARGETS, Grid, Values, chunk_at, chunk_count, chunk_shape
 
-Consume = Callable[[int, Values], None]
+Consume = Callable[[int, Any], None]
+"""Takes the values of a chunk, or what a worker has made of them."""
+Remote = Callable[[int, Values], object]
 TASK_SECONDS: Final = 0.5
 """What a task takes at least, by the cost model, if there are enough cells."""
 CHUNK_SECONDS: Final = 2.0
@@ -181,9 +183,14 @@ def tasks(costs: NDArray[np.float64], todo: Sequence[int]) -> list[list[int]]:
 
 
 def evaluate_chunks(
-    plan: Grid, chunks: Sequence[int], todo: Sequence[int], consume: Consume, progress: bool, remote: Any = None
+    plan: Grid,
+    chunks: Sequence[int],
+    todo: Sequence[int],
+    consume: Consume,
+    progress: bool,
+    remote: Remote | None = None,
 ) -> None:
-    """Evaluate chunks and hand each to `consume`; with a client, its workers consume those that `remote` takes."""
+    """Evaluate chunks and hand each to `consume`; with a client, what `remote` makes of it on a worker, if anything."""
     costs = chunk_costs(plan, chunks)
     done = float(costs.sum() - costs[list(todo)].sum())
     bar = Bar(float(costs.sum()), done, f" of {plan.size:,} cells", progress)
@@ -204,8 +211,7 @@ def evaluate_chunks(
     try:
         for future in completed(futures):
             for index, values in zip(futures[future], future.result(), strict=True):
-                if values is not None:
-                    consume(index, values)
+                consume(index, values)
                 bar.advance(float(costs[index]))
             future.release()
     except KilledWorker as error:
@@ -214,13 +220,14 @@ def evaluate_chunks(
         plan.client.cancel([*futures])
 
 
-def _on_worker(plan: Grid, chunks: Sequence[int], group: Sequence[int], remote: Any) -> list[Values | None]:
-    """A task: values to send back, or nothing where the worker writes them itself."""
-    found: list[Values | None] = []
+def _on_worker(plan: Grid, chunks: Sequence[int], group: Sequence[int], remote: Remote | None) -> list[object]:
+    """A task: values to send back, or what the worker itself made of them."""
+    found: list[object] = []
     with one_thread():
         for index in group:
             values = plan.evaluate(chunk_at(plan.shape, chunks, index), plan.threads or 1)
-            found.append(None if remote is not None and remote(index, values) else values)
+            made = None if remote is None else remote(index, values)
+            found.append(values if made is None else made)
     return found
 
 

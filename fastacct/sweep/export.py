@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MARK: Final = "fastacct_sweep"
 ANEW: Final = "overwrite=True (command line: --overwrite) writes it anew"
+_SEAL: Final = f"\n{MARK} sha256\n".encode()
+_PART: Final = 1 << 20
 AGAIN: Final = "the same sweep computes again what cannot be read"
 
 
@@ -57,18 +59,48 @@ def compare(written: Mapping[str, str], there: Mapping[str, str]) -> None:
 
 
 def to_netcdf(grid: xr.Dataset, path: Path) -> None:
-    """Values with Fletcher's checksum, those of all else in an attribute."""
+    """Values with Fletcher's checksum, those of all else in an attribute, and behind the end, where HDF5 does not look,
+    a hash of the whole."""
     marked = grid.assign_attrs({MARK: json.dumps(checksums_of(grid))})
     marked.to_netcdf(path, engine="h5netcdf", encoding={name: {"fletcher32": True} for name in grid.data_vars})
+    with path.open("r+b") as file:
+        hashed = hashlib.file_digest(file, "sha256").digest()
+        file.write(_SEAL + hashed)
 
 
 def open_netcdf(path: Path) -> xr.Dataset:
     """The grid, read when it is used."""
+    refuse_foreign(path)
+    _refuse_changed(path)
     found: xr.Dataset = import_extra("xarray", "sweep").open_dataset(path, engine="h5netcdf", chunks={})
-    if MARK not in found.attrs:
-        raise ForeignFileError(f"{path} was not written by a sweep of this version")
     compare(json.loads(found.attrs.pop(MARK)), checksums_of(found))
     return found
+
+
+def _refuse_changed(path: Path) -> None:
+    """Raise unless all bytes are those that were written: HDF5 may read a damaged file for ever."""
+    hashed = hashlib.sha256()
+    with path.open("rb") as file:
+        left = max(0, file.seek(0, os.SEEK_END) - len(_SEAL) - hashed.digest_size)
+        file.seek(0)
+        while part := file.read(min(left, _PART)):
+            hashed.update(part)
+            left -= len(part)
+        if file.read() != _SEAL + hashed.digest():
+            raise ValueError("its bytes are not those that a sweep of this version wrote")
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise unless a sweep wrote what is there, as a name in it says, or it is empty."""
+    name, last = MARK.encode(), b""
+    with path.open("rb") as file:
+        while part := file.read(_PART):
+            if name in last[-len(name) :] + part:
+                return
+            last = part
+    if last:
+        told = "was not written by a sweep of this version, or its end is lost: it is neither opened nor replaced"
+        raise ForeignFileError(f"{path} {told}")
 
 
 def to_parquet(grid: xr.Dataset, path: Path) -> None:
@@ -94,9 +126,8 @@ def to_parquet(grid: xr.Dataset, path: Path) -> None:
 def open_parquet(path: Path) -> xr.Dataset:
     """The grid in a table, in memory."""
     parquet = import_extra("pyarrow.parquet", "sweep")
+    refuse_foreign(path)
     table = parquet.read_table(path, page_checksum_verification=True)
-    if MARK.encode() not in (table.schema.metadata or {}):
-        raise ForeignFileError(f"{path} was not written by a sweep of this version")
     about = json.loads(table.schema.metadata[MARK.encode()])
     grid: xr.Dataset = import_extra("xarray", "sweep").Dataset.from_dict(about["labels"])
     dims = about["dims"]

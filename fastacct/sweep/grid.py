@@ -122,10 +122,14 @@ def chunk_shape(shape: Sequence[int], cells: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def chunk_counts(shape: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:
+    """The number of chunks along each axis."""
+    return tuple(-(-whole // part) for whole, part in zip(shape, chunks, strict=True))
+
+
 def chunk_at(shape: Sequence[int], chunks: Sequence[int], index: int) -> Chunk:
     """The chunk of an index, in C order."""
-    counts = [-(-whole // part) for whole, part in zip(shape, chunks, strict=True)]
-    places = np.unravel_index(index, counts)
+    places = np.unravel_index(index, chunk_counts(shape, chunks))
     corners = [int(i) * part for i, part in zip(places, chunks, strict=True)]
     return tuple(
         slice(start, min(start + part, whole)) for start, part, whole in zip(corners, chunks, shape, strict=True)
@@ -134,4 +138,4 @@ def chunk_at(shape: Sequence[int], chunks: Sequence[int], index: int) -> Chunk:
 
 def chunk_count(shape: Sequence[int], chunks: Sequence[int]) -> int:
     """The number of chunks of a grid."""
-    return math.prod(-(-whole // part) for whole, part in zip(shape, chunks, strict=True))
+    return math.prod(chunk_counts(shape, chunks))

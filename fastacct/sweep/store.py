@@ -1,7 +1,7 @@
 """Sweeps in files: a Zarr store that is resumed chunk by chunk, and netCDF and Parquet made of one.
 
 xarray, zarr and pyarrow write; what is here is which chunks are missing, who may write them, and whether what is loaded
-is what was written: values have checksums of their own, labels and notes those in the mark of a sweep.
+is what was written: chunks have checksums that `chunks` notes, labels and notes those in the mark of a sweep.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
-from fastacct.core.files import atomic_output, locked, refuse_existing, remove_partial
+from fastacct.core.files import atomic_output, locked, real_file, refuse_existing, remove_partial
 from fastacct.core.labels import NOTES
 from fastacct.core.version import __version__
 from fastacct.sweep import export
+from fastacct.sweep.chunks import NOTED, Notes, write_chunk, write_if_seen
 from fastacct.sweep.cost import chunks_of, evaluate_chunks
-from fastacct.sweep.grid import Grid, Values, chunk_at, chunk_count
+from fastacct.sweep.grid import Grid, chunk_count, chunk_counts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,15 +38,17 @@ _EXPORTS: Final = {".nc": export.to_netcdf, ".parquet": export.to_parquet}
 
 def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite: bool) -> xr.Dataset:
     """See `Sweep.save`."""
-    target = _as_file(os.path.realpath(path))
+    target = _as_file(real_file(path))
     is_store = target.suffix == ".zarr"
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist: cannot write {target.name} there")
-    store = target if is_store else target.with_name(f"{target.name}.zarr")
+    store = target if is_store else real_file(f"{target}.zarr")
     busy = f"{store} is being written by another process: wait for it, or give another path"
     with locked(store, busy), _named(store):
         if not is_store:
             refuse_existing(target, overwrite)
+            if target.exists():
+                export.refuse_foreign(target)
         if store.exists() and overwrite:
             try:
                 _matching(plan, store)
@@ -56,14 +59,20 @@ def save(plan: Grid, path: str | os.PathLike[str], *, progress: bool, overwrite:
             _create(plan, store, None if is_store else target.name)
         chunks = _matching(plan, store)
         write = partial(write_chunk, str(store), plan.variables, plan.shape, chunks)
-        todo = _not_written(store, plan, chunks, range(chunk_count(plan.shape, chunks)))
+        notes = Notes(store, _mark_of(store), chunk_counts(plan.shape, chunks))
+        notes.begin()
+        todo = [index for index in range(chunk_count(plan.shape, chunks)) if not notes.is_written(index)]
         for left in store.rglob("*.partial"):
             left.unlink(missing_ok=True)
         if todo:
             _open_zarr_group(store, "r+").attrs[COMPLETE] = False
-            seen = partial(_write_if_seen, (store / "zarr.json").read_bytes(), write, str(store / "zarr.json"))
-            evaluate_chunks(plan, chunks, todo, write, progress, seen)
-        if _not_written(store, plan, chunks, todo):
+            seen = partial(write_if_seen, (store / "zarr.json").read_bytes(), write, str(store / "zarr.json"))
+
+            def consume(index: int, values: Any) -> None:
+                notes.note(index, values if isinstance(values, bytes) else write(index, values))
+
+            evaluate_chunks(plan, chunks, todo, consume, progress, seen)
+        if not all(map(notes.is_written, todo)):
             raise OSError(f"{store}: chunks that workers wrote are not there; the same sweep computes them again")
         _open_zarr_group(store, "r+").attrs[COMPLETE] = True
         if not is_store:
@@ -150,7 +159,7 @@ def _create(plan: Grid, store: Path, made_for: str | None) -> None:
                 attributes=plan.notes(name),
             )
         checksums = _unread(temporary, plan.variables)[1]
-        mark = {"variables": plan.variables, "checksums": checksums, "made_for": made_for}
+        mark = {"variables": plan.variables, "checksums": checksums, "made_for": made_for, NOTED: True}
         group.attrs.update({export.MARK: mark, COMPLETE: False})
         os.replace(temporary, store)
     except OSError:
@@ -239,54 +248,20 @@ def _read(store: str, name: str, mark: Mapping[str, Any], is_complete: bool, blo
     """A block of values, if they are there and the store is still that of the sweep that was opened."""
     with export.intact(store, export.AGAIN):
         if is_same := _mark_of(Path(store)) == mark:
-            where = tuple(slice(*ends) for ends in block_info[None]["array-location"])
-            cells: NDArray[Any] = _open_zarr_group(Path(store), "r")[name][where]
+            place = block_info[None]
+            array = _open_zarr_group(Path(store), "r")[name]
+            cells: NDArray[Any] = array[tuple(slice(*ends) for ends in place["array-location"])]
+            if NOTED in mark:
+                index = int(np.ravel_multi_index(place["chunk-location"], place["num-chunks"]))
+                is_there = Notes(Path(store), mark, place["num-chunks"]).is_there(name, index)
+            else:
+                is_there = not bool((cells == 255).any() if cells.dtype == np.uint8 else np.isnan(cells).any())
             is_same = _mark_of(Path(store)) == mark
-            if is_complete and _is_left_out(cells):
+            if is_complete and not is_there:
                 raise ValueError(f"a chunk of {name} is missing")
     if not is_same:
         raise OSError(f"{store} was replaced by another sweep after it was opened: open it again")
-    return cells
-
-
-def _is_left_out(cells: Any) -> bool:
-    """Whether there are cells that no sweep wrote."""
-    return bool((cells == 255).any() if cells.dtype == np.uint8 else np.isnan(cells).any())
-
-
-def _not_written(store: Path, plan: Grid, chunks: Sequence[int], asked: Iterable[int]) -> list[int]:
-    """Chunks of which a variable is not there, or cannot be read: a file appears whole, but disks fail."""
-    counts = [-(-whole // part) for whole, part in zip(plan.shape, chunks, strict=True)]
-    group = _open_zarr_group(store, "r")
-    arrays = [(store / name, group[name]) for name in plan.variables]
-
-    def is_written(index: int) -> bool:
-        key, where = Path("c", *map(str, np.unravel_index(index, counts))), chunk_at(plan.shape, chunks, index)
-        try:
-            return all((folder / key).is_file() and not _is_left_out(array[where]) for folder, array in arrays)
-        except (RuntimeError, ValueError, OSError):
-            return False
-
-    return [index for index in asked if not is_written(index)]
-
-
-def write_chunk(
-    store: str, variables: Sequence[str], shape: Sequence[int], chunks: Sequence[int], index: int, values: Values
-) -> None:
-    """Write a chunk, here or on a worker."""
-    zarr = import_extra("zarr", "sweep")
-    group, where = zarr.open_group(store, mode="r+", use_consolidated=False), chunk_at(shape, chunks, index)
-    with zarr.config.set({"array.write_empty_chunks": True}):  # a file says that a chunk is done
-        for name, part in zip(variables, values, strict=True):
-            group[name][where] = part
-
-
-def _write_if_seen(content: bytes, write: Callable[[int, Values], None], path: str, index: int, values: Values) -> bool:
-    """Write a chunk where this machine sees the store, and say whether it does."""
-    if not Path(path).is_file() or Path(path).read_bytes() != content:
-        return False
-    write(index, values)
-    return True
+    return cells if is_there else np.full_like(cells, array.fill_value)
 
 
 def _remove(path: Path) -> None:
