@@ -29,8 +29,8 @@ __all__ = [
 
 Job = fa.Mechanism | fa.Process
 _REFUSED: Final = (
-    "the history holds Poisson samples of one batch alone; take the accountant of fastacct.compat.opacus, and the "
-    "risks of fa.advantage and fa.tradeoff of its history"
+    "a step of the history is one Poisson sample; take the accountant of fastacct.compat.opacus, and the risks of "
+    "fa.advantage and fa.tradeoff from its history"
 )
 
 
