@@ -12,8 +12,8 @@ __all__ = ["Passes", "Step", "passes_in", "plans_passes", "poisson_rate", "refus
 _PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")
 """PyTorch's samplers of one pass over the data, where nothing repeats."""
 _CALL: Final = (
-    'fa.loader_guide("torch.utils.data.DataLoader", ...) names the call for other loaders, such as '
-    'fa.dpsgd.epsilon(..., sampling="with_replacement")'
+    'fa.loader_guide("torch.utils.data.DataLoader", ...) names the call for other loaders, '
+    "which is fa.dpsgd.epsilon(..., sampling=...) where one is proved"
 )
 
 
