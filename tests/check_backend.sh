@@ -17,7 +17,7 @@ if [ ! -e "$place/.ready" ]; then
 	END
 	touch "$place/.ready"
 fi
-files=("tests/test_compat_$2"*.py)
+files=("tests/test_compat_$2"*.py tests/test_refuted.py)
 if [ "$2" = opacus ]; then
 	files+=(tests/test_loaders.py) # draws from real loaders
 fi

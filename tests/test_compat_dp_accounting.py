@@ -376,3 +376,20 @@ def test_no_composition_of_events_is_below_a_part(relation):
         floor = max(alone(first, 1), alone(second, 40))
         assert whole.get_epsilon(1e-3) >= floor * (1.0 - 1e-9), (first, second)
         assert FastAccountant(relation).compose(event).get_epsilon(1e-3) >= floor * (1.0 - 1e-9), (first, second)
+
+
+@pytest.mark.parametrize("method", ["exact", "rdp"])
+@pytest.mark.parametrize("inner", [dp_event.ZCDpEvent(0.5), dp_event.ZCDpEvent(0.4, 0.1), dp_event.LaplaceDpEvent(2.0)])
+def test_batches_of_fixed_size_of_what_is_not_gaussian_are_bounded_where_a_record_is_replaced(inner, method):
+    def epsilon(batch, count=100):
+        accountant = FastAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE, method)
+        event = dp_event.SampledWithoutReplacementDpEvent(1000, batch, inner)
+        return accountant.compose(event, count).get_epsilon(1e-6)
+
+    whole = FastAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE, "rdp").compose(inner, 100).get_epsilon(1e-6)
+    assert epsilon(0) == 0.0
+    assert 0.0 < epsilon(1) < epsilon(16, 50) < epsilon(16) < epsilon(160) < whole
+    assert epsilon(160) < epsilon(1000) <= whole
+    if inner == dp_event.ZCDpEvent(0.5):  # Gaussian noise that moves by 1 has this rho
+        gaussian = fa.Gaussian(2.0).fixed_size(16, 1000) * 100
+        assert epsilon(16) >= fa.epsilon_lower(gaussian, delta=1e-6, neighbors="replace_one")

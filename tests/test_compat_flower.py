@@ -40,7 +40,7 @@ def truth(model, history=HISTORY):
         FIXED: lambda e: fa.Gaussian(e.noise_multiplier).fixed_size(
             batch_size=e.sample_size, records=e.population_size
         ),
-        WHOLE: lambda e: fa.Gaussian(e.noise_multiplier),
+        WHOLE: lambda e: fa.Gaussian(e.noise_multiplier / (1 if e.sample_size == e.population_size else 2)),
     }[model]
     return fa.Process((make(one), count) for one, count in history)
 
@@ -106,8 +106,9 @@ def test_canaries_are_caught(canary, model):
 
 def test_what_is_above_is_also_at_most_what_flower_says():
     pytest.importorskip("dp_accounting", reason="Flower's own accountant needs dp_accounting")
-    for model in (POISSON, WHOLE):
-        ours, theirs = (composed(make, model) for make in (FastAccountant, flwr.RdpAccountant))
+    for model, size in ((POISSON, 50), (WHOLE, 1000)):
+        history = [(event(sample=size), 30), (event(2.0, size), 5)]
+        ours, theirs = (composed(make, model, history) for make in (FastAccountant, flwr.RdpAccountant))
         assert ours.get_epsilon(1e-5) <= theirs.get_epsilon(1e-5)
         assert ours.get_delta(2.0) <= theirs.get_delta(2.0)
         assert ours.num_releases == theirs.num_releases == 35
@@ -115,6 +116,15 @@ def test_what_is_above_is_also_at_most_what_flower_says():
     ours = composed(FastAccountant, FIXED, [(event(3.0), 30)])
     theirs = composed(flwr.RdpAccountant, FIXED, [(event(1.5), 30)])
     assert ours.get_epsilon(1e-5) <= theirs.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize(("size", "noise", "rounds"), [(500, 1.0, 10), (900, 2.0, 50), (100, 0.3, 10), (1000, 1.0, 10)])
+@pytest.mark.parametrize("model", [FIXED, WHOLE], ids=lambda model: model[0].value)
+def test_no_number_is_below_the_truth_of_the_fixed_number_of_clients_that_strategies_sample(model, size, noise, rounds):
+    sampled = fa.Gaussian(noise).fixed_size(batch_size=size, records=1000) * rounds
+    lower = fa.epsilon_lower(sampled, delta=1e-5, neighbors=relation(model))
+    assert composed(FastAccountant, model, [(event(noise, size), rounds)]).get_epsilon(1e-5) >= lower
+    assert lower > 20.0 or size == 1000
 
 
 def test_a_question_changes_nothing():
@@ -135,7 +145,7 @@ def test_limits_come_from_the_call_or_from_the_configuration():
     for bad in (0.0, -1.0, math.inf, math.nan, True):
         with pytest.raises(ValueError, match="max_epsilon"):
             FastAccountant(config()).would_exceed(event(), bad)
-    once = fa.epsilon(fa.Gaussian(1.5), delta=1e-5)
+    once = fa.epsilon(fa.Gaussian(0.75), delta=1e-5)
     assert not FastAccountant(config(max_epsilon=once)).would_exceed(event())  # just fits
     assert FastAccountant(config(max_epsilon=math.nextafter(once, 0.0))).would_exceed(event())
     assert not FastAccountant(config(max_epsilon=0.1)).would_exceed(event(), 1e6)

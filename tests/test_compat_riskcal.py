@@ -150,6 +150,27 @@ def test_riskcals_curve_of_a_long_run_is_above_what_is_refuted():
     assert theirs > fa.tradeoff_bounds(job, 0.01, envelope="convex").upper + 1e-4
 
 
+def test_steps_that_are_no_poisson_sample_are_refused_by_name():
+    """Opacus calls the hook as `make_private` does: with its arguments as local variables."""
+
+    class Optimizer:
+        noise_multiplier, accumulated_iterations = 1.0, 1
+
+    def make_private(poisson_sampling):
+        return accountant.get_optimizer_hook_fn(sample_rate=0.05)
+
+    accountant = ours.FastAccountant()
+    record = make_private(True)
+    record(Optimizer)
+    assert accountant.history == [(1.0, 0.05, 1)]
+    Optimizer.accumulated_iterations = 4
+    with pytest.raises(ValueError, match=r"a step on 4 batches: .*fastacct\.compat\.opacus"):
+        record(Optimizer)
+    with pytest.raises(ValueError, match=r"poisson_sampling=False: .*fastacct\.compat\.opacus"):
+        make_private(False)
+    assert accountant.history == [(1.0, 0.05, 1)]
+
+
 def test_the_page_runs(capsys):
     page = (Path(__file__).parents[1] / "docs" / "backends" / "riskcal.md").read_text()
     example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]

@@ -12,6 +12,7 @@ import fastacct as fa
 from fastacct.compat import tf_privacy
 from fastacct.compat.tf_privacy import AccountantType, compute_dp_sgd_privacy, compute_noise
 
+pytestmark = pytest.mark.filterwarnings("ignore::fastacct.compat.tf_privacy.PoissonWarning")
 RUN = {"number_of_examples": 10000, "batch_size": 64, "num_epochs": 5.0, "noise_multiplier": 2.0, "delta": 1e-6}
 STATED = {None: (13.376, 1.616), 3: (56.224, 6.425), 10: (366.374, math.inf)}
 """{examples per user: epsilons that tensorflow_privacy 0.9 states for RUN, each example once per epoch and sampled}"""
@@ -60,7 +61,7 @@ def test_the_report_says_what_the_loader_must_do():
         "The loader must draw Poisson samples",
         "each of the 782 steps independently",
         "with probability 64/10000",
-        "For batches of shuffled data this number proves nothing",
+        "For batches of shuffled data this number does not hold: their epsilon is larger",
         "No user-level privacy guarantee is possible",
         "add-or-remove-one adjacency at delta = 1e-06",
     ):
@@ -132,6 +133,18 @@ def test_noise_meets_the_target_and_little_less_does_not(n, batch, noise, epochs
     assert compute_dp_sgd_privacy(n, batch, found, epochs, delta)[0] <= stated
     assert compute_dp_sgd_privacy(n, batch, found * (1 - 1e-6), epochs, delta)[0] > stated
     assert compute_noise(n, batch, stated, epochs, delta, 7.0) == 7.0  # meets the target already
+
+
+def test_numbers_of_poisson_samples_say_so_and_the_report_has_one_for_any_order():
+    loop = {"records": 10000, "batch_size": 64, "epochs": 5, "sampling": "shuffled", "neighbors": "zero_out"}
+    with pytest.warns(tf_privacy.PoissonWarning, match="alone, which shuffled batches are not"):
+        sampled, _ = compute_dp_sgd_privacy(10000, 64, 2.0, 5.0, 1e-6)
+    lower, upper, _ = fa.dpsgd.epsilon_bounds(**loop, noise_multiplier=2.0, delta=1e-6)
+    any_order, printed = numbers(tf_privacy.compute_dp_sgd_privacy_statement(**RUN, used_microbatching=False))
+    assert sampled <= printed < lower <= upper <= any_order
+    with pytest.warns(tf_privacy.PoissonWarning):
+        noise = compute_noise(10000, 64, 2.0, 5.0, 1e-6, 1e-6)
+    assert fa.dpsgd.noise_multiplier(**loop, epsilon=2.0, delta=1e-6) > noise
 
 
 def test_the_schedule_is_exact_and_safe():

@@ -31,6 +31,22 @@ _FAR: Final = 1e300
 """Epsilon at which delta is what no epsilon covers."""
 
 
+class _OneWay(str):
+    """autodp's word for one direction, which its `AmplificationBySampling` would take for both, or for replacing."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __ne__(self, other: object) -> bool:
+        if other in ("add_remove", "replace_one"):
+            raise ValueError(
+                f"{self}: sampling is not amplified in one direction; sample the job, such as "
+                "FastMechanism(fa.Gaussian(1.0).poisson(0.1), 'remove'), or wrap it with neighbors='add_remove' for "
+                "Poisson samples and 'replace_one' for samples of fixed size"
+            )
+        return super().__ne__(other)
+
+
 class FastMechanism(autodp_core.Mechanism):  # type: ignore[misc]
     """A mechanism of autodp that answers with the certified bounds of a fastacct job.
 
@@ -63,7 +79,8 @@ class FastMechanism(autodp_core.Mechanism):  # type: ignore[misc]
             raise ValueError(f"neighbors = {neighbors!r} is not one of {', '.join(map(repr, _NEIGHBORS))}")
         self.job, self.neighbors = job, neighbors
         self.name, self.params = repr(job) if name is None else name, {"job": job}
-        self.neighboring, self.replace_one = _NEIGHBORS[neighbors], neighbors == "replace_one"
+        word, self.replace_one = _NEIGHBORS[neighbors], neighbors == "replace_one"
+        self.neighboring = _OneWay(word) if neighbors in ("add", "remove") else word
         has_divergence = math.isfinite(self._divergence(2.0))
         lost = 0.0 if has_divergence else float(fa.delta(job, epsilon=_FAR, neighbors=neighbors))
         self.propagate_updates(self._divergence, "RDP")

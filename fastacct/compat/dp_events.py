@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 import fastacct as fa
+from fastacct.compat.dp_sampling import ORDERS, sampled_divergences
 
 __all__ = ["EXPOSED", "NEIGHBORS", "NOTHING", "Job", "RefusedError", "job_of", "times"]
 
@@ -181,6 +183,23 @@ def _batch(verb: str) -> Callable[[Any, Any], Job]:
     return made
 
 
+def _fixed_size(event: Any, neighbors: Any) -> Job:
+    """Exact pairs of Gaussian noise; of another event that is known where a record is replaced, its divergences."""
+    try:
+        return _batch("fixed_size")(event, neighbors)
+    except RefusedError:
+        share = Fraction(int(event.sample_size), int(event.source_dataset_size))
+        if neighbors != "replace_one" or share > 1:
+            raise
+    job = job_of(event.event, neighbors)
+    if share == 1:
+        return job
+    own = np.asarray(fa.rdp(job.process, ORDERS, neighbors="replace_one"))
+    bound = np.minimum(own, sampled_divergences(math.nextafter(float(share), 2.0), own))
+    known = np.isfinite(bound)
+    return Job(((fa.RDPCurve(ORDERS[known], bound[known]), 1),)) if known.any() else EXPOSED
+
+
 def _allocated(event: Any, neighbors: Any) -> Job:
     inner, steps, selected = (getattr(event, name, None) for name in ("event", "num_steps", "num_selected"))
     if type(inner).__name__ != "GaussianDpEvent" or steps is None or selected is None:
@@ -222,7 +241,7 @@ _EVENTS: Final[dict[str, Callable[[Any, Any], Job]]] = {
     "RepeatAndSelectDpEvent": _selected,
     "SingleEpochTreeAggregationDpEvent": _tree,
     "PoissonSampledDpEvent": _sampled,
-    "SampledWithoutReplacementDpEvent": _batch("fixed_size"),
+    "SampledWithoutReplacementDpEvent": _fixed_size,
     "SampledWithReplacementDpEvent": _batch("with_replacement"),
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "RandomAllocationDpEvent": _allocated,

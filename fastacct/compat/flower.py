@@ -33,7 +33,9 @@ class FastAccountant:
 
     **Guarantee.** As `fastacct.epsilon` and `fastacct.delta`: never below the truth for the sampling method and the
     relation of the configuration, rounding included.  A noise multiplier is over the clipping norm, so that a replaced
-    client moves a sum by 2.  A sampling rate that is not a floating-point number is rounded up.
+    client moves a sum by 2.  So does one that is added or removed, where a fixed number of the clients are sampled, as
+    all of Flower's strategies do: no amplification is claimed for them, but the noise counts half, unless every client
+    takes part.  A sampling rate that is not a floating-point number is rounded up.
 
     `would_exceed` changes nothing: a strategy asks it before clients train, and stops there.  `compose` records what
     has been released, also beyond `max_epsilon`: a ledger that forgot it would understate what was spent.
@@ -161,8 +163,8 @@ class FastAccountant:
             return gaussian.poisson(math.nextafter(rate, 1.0) if is_below else rate)
         if method == "without-replacement":
             return gaussian.fixed_size(batch_size=size, records=of)
-        if method == "no-amplification":
-            return gaussian
+        if method == "no-amplification":  # another client may take the place of one that is removed
+            return gaussian if size == of else fa.Gaussian(0.5 * event.noise_multiplier)
         raise ValueError(f"sampling_method = {method!r} is not known")
 
     def _epsilon(self, counts: _Counts, delta: float) -> float:

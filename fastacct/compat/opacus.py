@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, ClassVar, Final
 
 import fastacct as fa
+from fastacct.compat import opacus_loaders as loaders
 from fastacct.core.extras import import_extra
 
 accountants: Any = import_extra("opacus.accountants", "opacus")
@@ -28,43 +29,63 @@ _THEIRS: Final = ("rdp", "prv", "gdp")
 
 
 class NotPoissonWarning(UserWarning):
-    """The data loader does not draw Poisson samples, for which alone the epsilon holds."""
+    """The data loader does not draw Poisson samples: epsilon is that of a release of all records in each pass."""
 
 
 class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
-    """The accountant of a training run: certified epsilons of its Poisson-sampled Gaussian steps.
+    """The accountant of a training run: certified epsilons of its steps with Gaussian noise.
 
-    **Guarantee.** `get_epsilon` is never below the truth for adding or removing one record and Poisson sampling,
-    rounding included.  For runs that the exact accountant certifies it is at most 1e-6 above it, relatively.
+    **Guarantee.** `get_epsilon` is never below the truth, rounding included.  `sampling` says for which batches:
 
-    `history` is all the state there is: a list of (noise_multiplier, sample_rate, steps), of plain floats and ints, and
-    for steps that accumulate the gradients of several batches also how many.  Each of these batches is a Poisson sample
-    of its own, so that a record may be in several.  (Opacus' own accountants take them for one sample at the sum of the
-    rates, which is less.)  Checkpoints of Opacus' own accountants can be loaded.
+    ===========  ==================================================================================================
+    sampling     what the steps in `history` are
+    ===========  ==================================================================================================
+    "poisson"    Poisson samples, where a record is added, removed or zeroed out.  So are all steps that are recorded
+                 by hand: `step` cannot see a loader
+    "passes"     at least some are passes of `make_private(poisson_sampling=False)`, rows of rate 1: in whatever order
+                 the loader takes the records, one release of all of them a pass, where a record is zeroed out.  No
+                 amplification by shuffling is proved.  Where one is replaced, halve the noise
+    None         a checkpoint that does not say it; answered as "poisson", and refused for other loaders
+    ===========  ==================================================================================================
+
+    For Poisson samples that the exact accountant certifies, epsilon is at most 1e-6 above the truth, relatively.
+
+    `history` is a list of (noise_multiplier, sample_rate, steps), of plain floats and ints, and for steps that
+    accumulate the gradients of several Poisson batches also how many.  Each of these is a sample of its own, so that a
+    record may be in several.  (Opacus' own accountants take them for one sample at the sum of the rates, which is
+    less.)  Checkpoints of Opacus' own accountants can be loaded.
     """
 
     _name: ClassVar[str] = NAME
-    _has_warned: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.history: list[Row] = []
+        self.sampling: str | None = "poisson"
+        self._has_warned = False
+        self._plans_passes = loaders.plans_passes()
 
     def step(self, *, noise_multiplier: float, sample_rate: float, draws: int = 1) -> None:
-        """Record one step, on so many batches of this rate."""
+        """Record one step, on so many Poisson batches of this rate; a pass over all records is a step of rate 1."""
         noise, rate = float(noise_multiplier), float(sample_rate)
         if not noise >= 0.0:
             raise ValueError(f"noise_multiplier = {noise_multiplier!r} is out of range; allowed: [0, inf]")
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"sample_rate = {sample_rate!r} is out of range; allowed: [0, 1]")
-        many: tuple[int, ...] = (int(draws),) if draws != 1 else ()
+        self._add(noise, rate, 1, int(draws))
+
+    def _add(self, noise: float, rate: float, steps: int, draws: int = 1) -> None:
+        many: tuple[int, ...] = (draws,) if draws != 1 else ()
         if self.history and (*self.history[-1][:2], *self.history[-1][3:]) == (noise, rate, *many):
-            self.history[-1] = (noise, rate, self.history[-1][2] + 1, *many)
+            self.history[-1] = (noise, rate, self.history[-1][2] + steps, *many)
         else:
-            self.history.append((noise, rate, 1, *many))
+            self.history.append((noise, rate, steps, *many))
 
     def get_epsilon(self, delta: float, *args: Any, **kwargs: Any) -> float:
-        """Certified upper bound of epsilon; settings of Opacus' accountants (alphas, eps_error ...) are not needed."""
-        history = self.history
+        """Certified upper bound of epsilon, for the batches that `sampling` says.
+
+        Settings of Opacus' accountants (alphas, eps_error ...) are not needed.
+        """
+        history = self._rows()
         if not history:
             return 0.0
         if any(len(row) > 3 for row in history):
@@ -80,8 +101,18 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
             return 0.0, 0.0
         if any(len(row) > 3 for row in self.history):
             return self.get_epsilon(delta), math.nan
-        order = fa.dpsgd.best_order(history=_plain(self.history), delta=delta)
+        order = fa.dpsgd.best_order(history=_plain(self._rows()), delta=delta)
         return self.get_epsilon(delta), float(order)
+
+    def _rows(self) -> list[Row]:
+        """The history; what a search for noise plans of a loader that is not Poisson, in passes."""
+        if not self._plans_passes:
+            return self.history
+        return [(noise, 1.0, loaders.passes_in(steps, rate)) for noise, rate, steps, *_ in self.history]
+
+    def __repr__(self) -> str:
+        neighbors = "zero_out" if self.sampling == "passes" else "add_remove"
+        return f"FastAccountant({self.history!r}, sampling={self.sampling!r}, neighbors={neighbors!r})"
 
     def __len__(self) -> int:
         return len(self.history)
@@ -92,36 +123,88 @@ class FastAccountant(accountants.IAccountant):  # type: ignore[misc]
         return cls._name
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Any:
-        """A function that records each step of an optimizer; warns once if the loader is not Poisson.
+        """A function that records each step of an optimizer.
 
-        Opacus tells an accountant the rate but not the sampling: it is a local variable of `make_private`.
+        Opacus tells an accountant the rate but not the loader: that is a local variable of `make_private`.
+
+        Raises
+        ------
+        ValueError
+            With poisson_sampling=False for a loader that does not take each record once a pass, and for a history of
+            which it is not known how its batches were drawn.
         """
         frame = inspect.currentframe()
-        caller = frame.f_back if frame is not None else None
-        if caller is not None and caller.f_locals.get("poisson_sampling", True) is False:
-            if not FastAccountant._has_warned:
-                warnings.warn(
-                    "the data loader does not draw Poisson samples (poisson_sampling=False): epsilon is that of "
-                    "Poisson samples at this rate, and that of shuffled batches may be larger",
-                    NotPoissonWarning,
-                    stacklevel=3,
-                )
-            FastAccountant._has_warned = True
+        caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
+        rate = sample_rate
+        if not caller.get("poisson_sampling", True):
+            if (drawn := loaders.poisson_rate(caller.get("data_loader"))) is None:
+                return self._record_passes(loaders.Passes(caller))
+            rate = max(rate, drawn)
 
         def record(optimizer: Any) -> None:
             batches = optimizer.accumulated_iterations
-            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate, draws=batches)
+            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate, draws=batches)
 
         return record
 
+    def _record_passes(self, passes: loaders.Passes) -> Any:
+        """The function for a loader that goes through the data in passes."""
+        if self.sampling is None:
+            loaders.refuse_untold(self.history)
+        self.sampling = "passes"
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                "the data loader does not draw Poisson samples (poisson_sampling=False): each pass over it counts as "
+                "one release of all records, where a record is zeroed out. The epsilon of Poisson samples does not "
+                "hold for these batches; theirs is larger, unless there is very little noise. fa.dpsgd.epsilon_bounds("
+                '..., sampling="shuffled", neighbors="zero_out") has the lower end, too',
+                NotPoissonWarning,
+                stacklevel=4,
+            )
+
+        mine = self.history
+
+        def record(optimizer: Any) -> None:
+            nonlocal mine
+            if self.history is not mine:  # another one was loaded, which does not hold the pass that goes on
+                passes.begin_again()
+                mine = self.history
+            noise = float(optimizer.noise_multiplier)
+            if not noise >= 0.0:
+                raise ValueError(f"noise_multiplier = {noise!r} is out of range; allowed: [0, inf]")
+            step = passes.step(noise, optimizer.accumulated_iterations)
+            if step.taken:
+                loaders.take_back(self.history, step.noise, step.taken)
+            if step.releases:
+                self._add(noise, 1.0, step.releases)
+
+        return record
+
+    def state_dict(self, destination: Any = None) -> Any:
+        """The history, the name and the sampling; plain numbers and words."""
+        found = super().state_dict(destination)
+        if self.sampling is not None:
+            found["sampling"] = self.sampling
+        return found
+
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over the history of a checkpoint, of this accountant or of one of Opacus' own."""
+        """Take over the history of a checkpoint, of this accountant or of one of Opacus' own.
+
+        One that does not say how its batches were drawn is refused where the loader is not Poisson.
+        """
         given = dict(state_dict or {})
+        sampling = given.pop("sampling", None)
+        if sampling not in (None, "poisson", "passes"):
+            raise ValueError(f"sampling = {sampling!r} is not one of 'poisson', 'passes'")
         if given.get("mechanism") in (*_THEIRS, NAME):
             given["mechanism"] = self.mechanism()
         if "history" in given:
             given["history"] = _plain(given["history"])  # refused before anything is taken over
+            if sampling is None and self.sampling == "passes":
+                loaders.refuse_untold(given["history"])
         super().load_state_dict(given)
+        self.sampling = self.sampling if self.sampling == "passes" else sampling
 
 
 def _job(history: Iterable[Row]) -> fa.Process:

@@ -5,8 +5,9 @@ from fastacct.compat.riskcal import get_advantage, get_beta     # was: get_advan
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +28,10 @@ __all__ = [
 ]
 
 Job = fa.Mechanism | fa.Process
+_REFUSED: Final = (
+    "a step of the history is one Poisson sample; take the accountant of fastacct.compat.opacus, and the risks of "
+    "fa.advantage and fa.tradeoff from its history"
+)
 
 
 def get_advantage(job: Job, *, neighbors: Any = "add_remove") -> Any:
@@ -133,7 +138,8 @@ class FastAccountant(riskcal.accountants.CTDAccountant):  # type: ignore[misc]
     """riskcal's `CTDAccountant`, with certified answers; it also fits its calibration with accountants.
 
     **Guarantee.** As `fastacct.epsilon`, `get_beta` and `get_advantage`, for Poisson samples under "add_remove".
-    Settings of a grid are accepted and not needed.
+    Settings of a grid are accepted and not needed.  With Opacus, other loaders and steps on several batches are
+    refused: `fastacct.compat.opacus` answers them.
     """
 
     @property
@@ -158,6 +164,26 @@ class FastAccountant(riskcal.accountants.CTDAccountant):  # type: ignore[misc]
         from fastacct.compat.dp_accounting import to_dp_accounting
 
         return to_dp_accounting(self.process, spacing=grid_step)
+
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+        """A function that records each step of an optimizer of Opacus.
+
+        Raises
+        ------
+        ValueError
+            With poisson_sampling=False, and later for steps on several batches: a record may be in more than one.
+        """
+        frame = inspect.currentframe()
+        caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
+        if not caller.get("poisson_sampling", True):
+            raise ValueError(f"poisson_sampling=False: {_REFUSED}")
+
+        def record(optimizer: Any) -> None:
+            if optimizer.accumulated_iterations != 1:
+                raise ValueError(f"a step on {optimizer.accumulated_iterations} batches: {_REFUSED}")
+            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
+
+        return record
 
     @classmethod
     def mechanism(cls) -> str:

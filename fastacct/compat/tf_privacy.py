@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import math
 import textwrap
+import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -19,6 +20,7 @@ import fastacct as fa
 
 __all__ = [
     "AccountantType",
+    "PoissonWarning",
     "apply_dp_sgd_analysis",
     "compute_dp_sgd_privacy",
     "compute_dp_sgd_privacy_statement",
@@ -27,6 +29,10 @@ __all__ = [
 
 _ORDERS: Final = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *map(float, range(5, 64)), 128.0, 256.0, 512.0)
 """Rényi orders that tensorflow_privacy searches."""
+
+
+class PoissonWarning(UserWarning):
+    """A number holds for Poisson samples, which loaders of TensorFlow do not draw."""
 
 
 class AccountantType(enum.Enum):
@@ -111,9 +117,9 @@ def compute_dp_sgd_privacy_statement(
         text.append(f"{heading('User')}\n{epsilons(max_examples_per_user)}")
     sampling = (
         f"(*) The loader must draw Poisson samples: each example joins each of the {steps} steps independently of all "
-        f"else with probability {batch_size}/{number_of_examples}. For batches of shuffled data this number proves "
-        "nothing, and their epsilon can be larger. The number above it holds for data in any order, if each example "
-        "is in one batch of an epoch and no other example moves when one is added or removed."
+        f"else with probability {batch_size}/{number_of_examples}. For batches of shuffled data this number does not "
+        "hold: their epsilon is larger, unless there is very little noise. The number above it holds for data in any "
+        "order, if each example is in one batch of an epoch and no other example moves when one is added or removed."
     )
     text.append(textwrap.fill(sampling, width=80))
     return "\n\n".join(text) + "\n"
@@ -124,8 +130,10 @@ def compute_dp_sgd_privacy(
 ) -> tuple[float, float]:
     """Epsilon of DP-SGD on Poisson samples without microbatching, and the best Rényi order.
 
-    **Guarantee.** Epsilon is a certified upper bound by `fastacct.Exact()`, below what the order proves.
+    **Guarantee.** Epsilon is a certified upper bound by `fastacct.Exact()`, below what the order proves.  A
+    `PoissonWarning` says that it holds for no other batches.
     """
+    _warn()
     rate, steps = _schedule(n, batch_size, epochs)
     job = fa.Gaussian(noise_multiplier).poisson(rate) * steps
     _, order = apply_dp_sgd_analysis(rate, noise_multiplier, steps, _ORDERS, delta)
@@ -152,11 +160,22 @@ def compute_noise(
     """Smallest noise multiplier, from `noise_lbd` on, with which DP-SGD on Poisson samples meets a target.
 
     **Guarantee.** The certified epsilon at the value returned is at most `target_epsilon`.  Where `noise_lbd` itself
-    meets the target it is returned; tensorflow_privacy returns 0.  Nothing is printed.
+    meets the target it is returned; tensorflow_privacy returns 0.  Nothing is printed, but a `PoissonWarning` says that
+    it holds for no other batches.
     """
+    _warn()
     rate, steps = _schedule(n, batch_size, epochs)
     least = fa.dpsgd.noise_multiplier(epsilon=target_epsilon, delta=delta, sample_rate=rate, steps=steps)
     return max(float(least), float(noise_lbd))
+
+
+def _warn() -> None:
+    warnings.warn(
+        "the number holds for Poisson samples alone, which shuffled batches are not: "
+        'fa.dpsgd.epsilon(..., sampling="shuffled", neighbors="zero_out") has theirs',
+        PoissonWarning,
+        stacklevel=3,
+    )
 
 
 def _schedule(examples: int, batch_size: int, epochs: float) -> tuple[float, int]:

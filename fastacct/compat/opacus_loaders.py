@@ -1,0 +1,168 @@
+"""What the data loader of a training run with Opacus draws, and what steps on it release."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+__all__ = ["Passes", "Step", "passes_in", "plans_passes", "poisson_rate", "refuse_untold", "take_back"]
+
+_PASSES: Final = ("SequentialSampler", "RandomSampler", "DistributedSampler")
+"""PyTorch's samplers of one pass over the data, where nothing repeats."""
+_CALL: Final = (
+    'fa.loader_guide("torch.utils.data.DataLoader", ...) names the call for other loaders, '
+    "which is fa.dpsgd.epsilon(..., sampling=...) where one is proved"
+)
+
+
+class Step(NamedTuple):
+    """What one step adds: so many releases of all records, after so many with this noise are taken back."""
+
+    releases: int
+    taken: int = 0
+    noise: float = math.inf
+
+
+class _Counted:
+    """A sampler that counts how often it was begun; else the same in everything."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.__dict__.update(sampler=sampler, begun=0)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.__dict__["begun"] += 1
+        return iter(self.sampler)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sampler, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.sampler, name, value)
+
+
+def poisson_rate(loader: Any) -> float | None:
+    """The probability with which a loader of Opacus draws each record; None for other loaders."""
+    sampler: Any = getattr(loader, "batch_sampler", None)
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(sampler).__mro__}
+    own = "opacus.utils.uniform_sampler."
+    if kinds & {own + "UniformWithReplacementSampler", own + "DistributedUniformWithReplacementSampler"}:
+        return float(sampler.sample_rate)
+    return None
+
+
+def passes_in(batches: int, rate: float) -> int:
+    """Passes in so many batches of a loader with 1/rate of them, all but the last one complete.
+
+    >>> passes_in(60, 1 / 20), passes_in(61, 1 / 20), passes_in(12, 0.3)
+    (3, 4, 4)
+    """
+    length = round(min(1.0 / rate, 2.0**53)) if rate > 0.0 else 2**53
+    length -= length > 1 and 1.0 / length < rate  # the largest with this rate: a smaller one has more passes
+    return -(-batches // length)
+
+
+def plans_passes() -> bool:
+    """Whether `make_private_with_epsilon` asks for noise, for a loader that is not Poisson."""
+    frame = inspect.currentframe()
+    for _ in range(8):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "make_private_with_epsilon" and "poisson_sampling" in frame.f_locals:
+            loader: Any = frame.f_locals.get("data_loader")
+            is_poisson = bool(frame.f_locals["poisson_sampling"])
+            rate = None if is_poisson else poisson_rate(loader)
+            if rate is not None and rate > 1.0 / len(loader):
+                raise ValueError(f"the loader draws records at the rate {rate!r}, for which Opacus finds no noise")
+            return not is_poisson and rate is None
+        frame = frame.f_back
+    return False
+
+
+def refuse_untold(history: Iterable[tuple[Any, ...]]) -> None:
+    """ValueError for rows that hold for Poisson samples alone, where nobody said that they were."""
+    if any(rate < 1.0 for _, rate, *_ in history):
+        raise ValueError(
+            "the checkpoint does not say how its batches were drawn, and this loader is not Poisson. If they were "
+            'Poisson samples, load the state with "sampling": "poisson"; if not, with a history of '
+            "(noise_multiplier, 1.0, passes). fa.dpsgd.epsilon(..., sampling=...) has the number of each"
+        )
+
+
+def take_back(history: list[tuple[Any, ...]], noise: float, passes: int) -> None:
+    """Take passes out of a history that were counted with more noise than they have now."""
+    for i in reversed(range(len(history))):
+        if history[i][:2] == (noise, 1.0) and len(history[i]) == 3 and history[i][2] >= passes:
+            left = history[i][2] - passes
+            history[i : i + 1] = [(noise, 1.0, left)] if left else []
+            return
+
+
+class Passes:
+    """Steps on a loader that takes each record once a pass, in whatever order.
+
+    A record is in at most one batch of a pass, so that a pass releases all records once, with the least noise of its
+    steps.  Passes are counted where the loader begins them: one that is left early counts as whole.
+
+    Raises
+    ------
+    ValueError
+        For loaders of which that is not known, such as those that draw with replacement.
+    """
+
+    def __init__(self, caller: Mapping[str, Any]) -> None:
+        loader: Any = caller.get("data_loader")
+        batches: Any = getattr(loader, "batch_sampler", None)
+        sampler = getattr(batches, "sampler", None)
+        plain = sampler.sampler if isinstance(sampler, _Counted) else sampler
+        if why := _refused(loader, batches, plain, bool(caller.get("distributed"))):
+            raise ValueError(f"poisson_sampling=False: no epsilon is known for {why}. {_CALL}")
+        if not isinstance(sampler, _Counted):
+            batches.sampler = sampler = _Counted(sampler)
+        self._sampler, self._seen, self._length = sampler, sampler.begun, len(batches)
+        self._passes, self._batches = 0, 0
+        self._open = Step(0)
+
+    def begin_again(self) -> None:
+        """Count what is left of the pass as a pass of its own."""
+        self._seen -= 1
+
+    def step(self, noise: float, batches: int) -> Step:
+        """What a step on the gradients of so many batches adds.
+
+        Where batches of several passes come together in one step, a record may be in it several times.
+        """
+        unused = self._passes * self._length - self._batches
+        self._batches += batches
+        begun, self._seen = self._sampler.begun - self._seen, self._sampler.begun
+        own = min(batches, max(begun, -(-self._batches // self._length) - self._passes))
+        goes_on = own == 0 or (batches > 1 and self._passes > 0 and unused > 0)
+        self._passes += own
+        times = min(batches, own + 1) if goes_on else own
+        releases = max(own * own, times * times - 1) if goes_on else own * own
+        is_less = goes_on and noise < self._open.noise
+        taken = self._open.releases if is_less else 0
+        found = Step(releases + taken, taken, self._open.noise)
+        if own or is_less:
+            self._open = Step(releases + taken, 0, noise)
+        return found
+
+
+def _refused(loader: Any, batches: Any, sampler: Any, is_distributed: bool) -> str:
+    """What keeps a loader from taking each record once a pass; nothing where it does."""
+    name, kind = f"the loader {loader!r}", type(sampler).__name__
+    if type(batches).__name__ != "BatchSampler" or not type(batches).__module__.startswith("torch.utils.data."):
+        return name if batches is None else f"{name} with the batch sampler {batches!r}"
+    if kind not in _PASSES or not type(sampler).__module__.startswith("torch.utils.data."):
+        return f"{name} with the sampler {sampler!r}"
+    if is_distributed and kind != "DistributedSampler":
+        return f"workers with the sampler {kind}: each of them may draw the same record"
+    if kind == "RandomSampler" and (sampler.replacement or sampler.num_samples > len(sampler.data_source)):
+        return "RandomSampler with replacement, or with more samples than records: records repeat"
+    if kind == "DistributedSampler" and not (sampler.drop_last or len(sampler.dataset) % sampler.num_replicas == 0):
+        return f"DistributedSampler that repeats records: {sampler.num_replicas} workers do not divide the records"
+    return ""

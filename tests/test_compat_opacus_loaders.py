@@ -1,0 +1,95 @@
+"""Passes over a loader that is not Poisson: what steps are counted as, against all places that a record may have."""
+
+import itertools
+import random
+
+import pytest
+
+from fastacct.compat.opacus_loaders import Passes, passes_in, take_back
+
+
+def torch_class(name):
+    return type(name, (list,), {"__module__": "torch.utils.data.sampler"})
+
+
+class Loader:
+    def __init__(self, length):
+        batches = torch_class("BatchSampler")([None] * length)
+        batches.sampler = torch_class("SequentialSampler")(range(length))
+        self.batch_sampler = batches
+
+    def begin(self):
+        iter(self.batch_sampler.sampler)
+
+
+def run(rng, *, most=3, is_whole=False, one_noise=False):
+    """A random loop: the passes, each a list of places, the steps as (noise, [(pass, batch)]), and the history."""
+    length = rng.randint(1, 4)
+    loader, history, steps, pending = Loader(length), [], [], []
+    passes = Passes({"data_loader": loader})
+    for number in range(rng.randint(1, 4)):
+        loader.begin()
+        for batch in range(length if is_whole else rng.randint(0, length)):
+            pending.append((number, batch))
+            if not is_whole and rng.random() < 0.05:
+                pending.clear()
+            if len(pending) >= rng.randint(1, most):
+                noise = 1.0 if one_noise else rng.choice([1.0, 2.0, 3.0])
+                step = passes.step(noise, len(pending))
+                if step.taken:
+                    take_back(history, step.noise, step.taken)
+                if step.releases:
+                    history.append((noise, 1.0, step.releases))
+                steps.append((noise, pending))
+                pending = []
+    return number + 1, length, steps, history
+
+
+def worst(count, length, steps):
+    """Largest sum of squares of what one record contributes over the noise, wherever it is in each pass."""
+    return max(
+        sum((sum(place[i] == batch for i, batch in pending) / noise) ** 2 for noise, pending in steps)
+        for place in itertools.product(range(length), repeat=count)
+    )
+
+
+def counted(history):
+    return sum(n / noise**2 for noise, _, n in history)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 6])
+def test_no_record_contributes_more_than_is_counted(most):
+    rng = random.Random(most)
+    for _ in range(300):
+        count, length, steps, history = run(rng, most=most)
+        assert counted(history) >= worst(count, length, steps) * (1 - 1e-12), (length, steps)
+
+
+def test_whole_passes_of_single_batches_count_as_they_are():
+    rng = random.Random(5)
+    for _ in range(100):
+        count, length, steps, history = run(rng, most=1, is_whole=True, one_noise=True)
+        assert counted(history) == count == worst(count, length, steps)
+
+
+def test_other_loaders_than_the_one_that_is_counted_are_counted_in_whole_passes():
+    passes = Passes({"data_loader": Loader(10)})
+    assert sum(passes.step(1.0, 1).releases for _ in range(21)) == 3
+
+
+def test_a_loader_is_counted_by_two_accountants_at_once():
+    loader = Loader(2)
+    both = [Passes({"data_loader": loader}) for _ in range(2)]
+    for _ in range(3):
+        loader.begin()
+        assert [one.step(1.0, 1).releases for one in both for _ in range(2)] == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("batches", "rate", "passes"),
+    [(60, 1 / 20, 3), (61, 1 / 20, 4), (59, 1 / 20, 3), (12, 0.3, 4), (33, 0.3, 11), (5, 0.7, 5), (7, 1.0, 7)]
+    + [(3 * n, 1 / n, 3) for n in (49, 98, 103, 107, 10**6, 10**9)]
+    + [(5, 0.0, 1), (0, 0.5, 0), (5, 5e-324, 1)],
+)
+def test_passes_in_so_many_batches(batches, rate, passes):
+    assert passes_in(batches, rate) == passes
