@@ -40,7 +40,8 @@ def check_mechanism(
       of "remove", seen from the other side;
     * its divergences are those of the losses at real orders, its pure epsilon is the largest loss; where `tight` is
       False a divergence may be smaller, as a supremum over pairs of outputs is, but not larger;
-    * divergences rise with the order; where `tight`, (order - 1) D is convex, and 0 everywhere or nowhere;
+    * divergences rise with the order; where `tight` and without losses, (order - 1) D is convex, and 0 everywhere or
+      nowhere;
     * `concentration` is not below D(a)/a at any order a; a bound's is not below its divergence at all orders;
     * the Gaussian of `sampled_gaussian`, the processes of `decompose` and `local`, the mechanism of `unsampled`, and
       the worst of `alternatives` lose no less than it does; `decompose` no more, and no alternative;

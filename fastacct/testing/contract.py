@@ -132,8 +132,9 @@ class Contract(Record):
         return self.claimed(part)
 
     def claimed(self, part: Mechanism) -> Cells:
-        """The divergence that it says itself, less what an exact one may be rounded up; 0 where it says none."""
-        known = self.divergence(part)
+        """The divergence that it says itself, less what an exact one may be rounded up; 0 where it says none, or has
+        losses, of which the divergence may be a bound between orders."""
+        known = np.zeros(ORDERS.shape) if part.has_losses else self.divergence(part)
         return np.where(np.isfinite(known), known * (1.0 - _CLAIMED), 0.0)
 
     def between(self, sides: Sides, order: float) -> tuple[float, float]:
@@ -257,7 +258,7 @@ def check_counts(contract: Contract) -> Iterator[None]:
     yield
     once = contract.read(contract.job(one, 1), epsilon)
     contract.require(once.lower <= thrice.upper, "delta_bounds", f"falls with the count: {once}, {thrice}")
-    counted = once.upper <= 1e-300 or thrice.upper > once.upper * 1.0001
+    counted = once.upper <= 1e-290 or thrice.upper > once.upper * 1.0001
     contract.require(counted, "delta_bounds", f"the count is ignored: {once} once, {thrice} three times")
 
 

@@ -105,7 +105,7 @@ def _check_largest(contract: Contract, part: Mechanism, sides: Sides) -> None:
     """The pure guarantee is the largest loss, where there is one."""
     pure, ways = part.pure_epsilon(contract.relation), contract.ways(sides)
     low, high = max(below.largest() for below, _ in ways), max(above.largest() for _, above in ways)
-    good = pure == math.inf or (low * (1.0 - 1e-12) - 1e-14 <= pure and pure * (1.0 - _CLOSE) <= high)
+    good = pure == math.inf or (min(low, high) * (1.0 - 1e-12) - 1e-14 <= pure and pure * (1.0 - _CLOSE) <= high)
     where = f"the largest loss of {part!r}, from {low!r} to {high!r}"
     contract.require(good, "pure_epsilon", f"{pure!r} is not {where}")
 
