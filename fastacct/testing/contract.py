@@ -112,7 +112,8 @@ class Contract(Record):
 
     def _stated(self, name: str, part: Mechanism, orders: Cells) -> Cells:
         more = (self.delta_of,) if name == "divergence_given" else ()
-        found = getattr(part, name)(orders, self.relation, *more)
+        with np.errstate(over="ignore", invalid="ignore"):  # as accountants do
+            found = getattr(part, name)(orders, self.relation, *more)
         self.require(np.shape(found) == orders.shape, name, f"of {part!r}: {found!r}, not one for each order")
         least = int(np.argmin(found))
         text = f"of {part!r} is {found[least]:.9g} at order {orders[least]:.6g}: at least 0, or inf"
