@@ -197,6 +197,15 @@ def profile(mu, epsilon):
     return max(0.0, side[0] - math.exp(epsilon) * side[1])
 
 
+@pytest.mark.parametrize(("steps", "selected", "epochs"), [(4, 4, 1), (30, 4, 1), (30, 4, 9)])
+def test_on_the_whole_data_set_a_record_contributes_as_often_as_it_takes_part(steps, selected, epochs):
+    """Known steps are that many Gaussians, which are one with less noise."""
+    bins = {"bins": "persistent", "epochs": epochs} if epochs > 1 else {}
+    whole = fa.Gaussian(2.0).allocation(steps, selected=selected, **bins).unsampled()
+    each = fa.Gaussian(2.0) * (selected * epochs)
+    assert fa.epsilon(whole, delta=1e-5) == pytest.approx(fa.epsilon(each, delta=1e-5), rel=1e-12)
+
+
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_beside_a_gaussian_it_is_the_mean_of_its_curve(direction):
     loss, weight = law(0.9, 30)

@@ -316,6 +316,22 @@ def test_a_job_with_such_a_batch_inside_is_not_sampled_again(inner, wrap):
         wrap(inner).poisson(1e-4)
 
 
+@pytest.mark.parametrize(
+    "group",
+    [fa.Gaussian(2.0).fixed_size(10, 1000).group(3), fa.Gaussian(2.0).with_replacement(10, 1000).group(3)],
+    ids=repr,
+)
+def test_a_group_on_such_a_batch_is_not_sampled_again(group):
+    with pytest.raises(ValueError, match=r"how many records a sample leaves to draw the batch from is random"):
+        group.poisson(0.25)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "add", "remove"])
+def test_the_losses_of_a_record_that_comes_or_goes_are_those_of_the_sample_that_it_is(relation):
+    batch, sample = fa.Gaussian(2.0).fixed_size(10, 1000), fa.Gaussian(1.0).poisson(0.01)
+    assert batch.losses(relation).as_mixture() == sample.losses(relation).as_mixture() is not None
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("noise", [0.0, 1e-200, 1e-155, 2e-154, 1e-140])
 def test_noise_that_is_almost_none_hides_nothing(noise, relation):

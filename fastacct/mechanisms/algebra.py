@@ -351,7 +351,7 @@ class Grouped(Mechanism):
             for relation in self.mechanism.relations[:1]:
                 self.decompose(relation)  # refuses here what is not known
 
-    relations, is_local = _inner("relations"), _inner("is_local")
+    relations, is_local, no_sample = _inner("relations"), _inner("is_local"), _inner("no_sample")
 
     @property
     def tight(self) -> bool:  # type: ignore[override]

@@ -85,6 +85,8 @@ class FixedSizeBatch(OfGaussian, Mechanism, relations=ALL, has_groups=True, no_s
         noise, rate = float(self.noise), plain(self.sample_rate)
         if self.is_nothing:
             return NOTHING
+        if not _keeps_its_place(relation):
+            return self.unsampled().sample_losses(rate, 1, relation) or NOTHING
         if rate == 1.0 or noise < LEAST:
             whole = MixturePair(Mixture(min(noise, MOST), ((1.0, sensitivity(relation)),)))
             return whole if noise <= MOST else _from_above(whole)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from fastacct.core.inputs import Cells, Reals
+from fastacct.core.inputs import Cells, Reals, unwrap
 from fastacct.core.relations import SAMPLED, Relation, sensitivity
 from fastacct.losses.loss import NOTHING, Apart, Pair
 from fastacct.losses.mixture import Mixture, MixturePair
@@ -64,8 +64,8 @@ class RandomAllocation(OfGaussian, Mechanism, relations=SAMPLED, no_group=_NO_GR
         return Process(blocks).decompose(relation)
 
     def unsampled(self) -> Mechanism:
-        """Of what a record contributes to one step."""
-        return _together(self.mechanism, self.epochs)
+        """Of all that a record contributes, as one release."""
+        return _together(self.mechanism, unwrap(np.asarray(self.epochs) * np.asarray(self.selected)))
 
     def losses(self, relation: Relation) -> Pair | None:
         noise, steps = float(self.unsampled().plain_noise()), int(plain(self.steps))

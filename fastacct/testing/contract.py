@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
@@ -13,19 +14,44 @@ import numpy as np
 import fastacct.mechanisms as m
 from fastacct.accountants import RDP
 from fastacct.core.bounds import Bounds
+from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
-from fastacct.core.relations import ALL, DIRECTIONS, Direction, Relation
+from fastacct.core.relations import ALL, DIRECTIONS, SAMPLED, Direction, Relation
 from fastacct.epsilon import delta, epsilon_bounds, rdp
 from fastacct.epsilon import epsilon as smallest_epsilon
-from fastacct.losses.loss import OutOfReachError
-from fastacct.mechanisms.algebra import Mechanism
+from fastacct.losses.loss import OutOfReachError, Pair
+from fastacct.mechanisms.algebra import Mechanism, PoissonSampled
 from fastacct.mechanisms.process import Process
 from fastacct.testing.sums import Sums
 
 EPSILONS: Final = (0.0, 0.11, 0.7, 2.5)
+EXACT: Final = 1e-9
+RATES: Final = (0.25, 0.03, 0.7)
+"""Of samples; the first is asked through the verbs, too."""
+GROUP: Final = 3
+ORDERS: Final = np.unique(
+    [1.01, 1.2, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 100.0, 1e3, 1e4, 1e6, 1e8, *(1.0 + np.geomspace(1e-3, 1e7, 38))]
+)
+"""Where divergences are asked: whole orders, and many between them that nobody would think of."""
 _MANY: Final = 40
 _FEW: Final = 32
+_CLAIMED: Final = 1e-6
+"""What an exact divergence may be rounded up."""
+FEWER: Final = ORDERS[np.isin(ORDERS, [1.2, 2.0, 32.0, 1e4]) | (np.arange(ORDERS.size) % 4 == 1)]
+"""The same for samples, of which there are several."""
 Sides = dict[Direction, tuple[Sums, Sums]]
+
+
+def sides_of(pair: Pair) -> Sides:
+    """Sums over the losses of both directions."""
+    ways = [pair.remove] if pair.is_mirrored else [pair.remove, pair.add]
+    remove, *add = ((Sums(one.lower, -1.0), Sums(one.upper, 1.0)) for one in ways)
+    return {"remove": remove, "add": add[0] if add else remove}
+
+
+def shown(bounds: Bounds) -> str:
+    """In a message."""
+    return f"delta from {bounds.lower} to {bounds.upper}"
 
 
 class ContractError(AssertionError):
@@ -71,11 +97,60 @@ class Contract(Record):
             kept[part] = None
             with suppress(OutOfReachError):
                 pair = part.losses(self.relation)
-                if pair is not None and not pair.is_nothing:
-                    ways = [pair.remove] if pair.is_mirrored else [pair.remove, pair.add]
-                    remove, *add = ((Sums(one.lower, -1.0), Sums(one.upper, 1.0)) for one in ways)
-                    kept[part] = {"remove": remove, "add": add[0] if add else remove}
+                kept[part] = None if pair is None or pair.is_nothing else sides_of(pair)
         return kept[part]
+
+    def divergence(self, part: Mechanism, orders: Cells = ORDERS) -> Cells:
+        """What a mechanism says at orders, to accountants and alone: the smaller one."""
+        kept: dict[tuple[Mechanism, int], Cells] = self.__dict__.setdefault("divergences", {})
+        if (part, orders.size) not in kept:
+            found = self._stated("divergence_given", part, orders)
+            if not isinstance(part, PoissonSampled) and type(part).divergence_given is not Mechanism.divergence_given:
+                found = np.fmin(found, self._stated("divergence", part, orders))
+            kept[part, orders.size] = found
+        return kept[part, orders.size]
+
+    def _stated(self, name: str, part: Mechanism, orders: Cells) -> Cells:
+        more = (self.delta_of,) if name == "divergence_given" else ()
+        with np.errstate(over="ignore", invalid="ignore"):  # as accountants do
+            found = getattr(part, name)(orders, self.relation, *more)
+        self.require(np.shape(found) == orders.shape, name, f"of {part!r}: {found!r}, not one for each order")
+        least = int(np.argmin(found))
+        text = f"of {part!r} is {found[least]:.9g} at order {orders[least]:.6g}: at least 0, or inf"
+        self.require(not found[least] < 0.0, name, text)
+        return np.asarray(np.fmin(found, np.inf))  # what overflowed is not known
+
+    def least(self, part: Mechanism) -> Cells:
+        """What the divergence at `ORDERS` is at least: by its losses, by those of what it consists of, or by itself
+        where it is claimed to be exact."""
+        nothing = np.zeros(ORDERS.shape)
+        if not part.tight:
+            return nothing
+        if (sides := self.sums(part)) is not None:
+            return np.array([max(0.0, self.between(sides, order)[0]) for order in ORDERS.tolist()])
+        if (parts := part.decompose(self.relation)) is not None:
+            return sum((float(np.asarray(n)) * self.least(one) for one, n in parts), nothing)
+        return self.claimed(part)
+
+    def claimed(self, part: Mechanism) -> Cells:
+        """The divergence that it says itself, less what an exact one may be rounded up; 0 where it says none, or has
+        losses, of which the divergence may be a bound between orders."""
+        known = np.zeros(ORDERS.shape) if part.has_losses else self.divergence(part)
+        return np.where(np.isfinite(known), known * (1.0 - _CLAIMED), 0.0)
+
+    def between(self, sides: Sides, order: float) -> tuple[float, float]:
+        """Bounds of the divergence by the losses; nan where they do not tell it."""
+        low, high = (max(two[i].divergence(order) for two in self.ways(sides)) for i in (0, 1))
+        return (high if low > high else low), high  # far out a lower bound has the rounding of the last masses
+
+    def ways(self, sides: Sides) -> list[tuple[Sums, Sums]]:
+        """Those of the directions of the relation, one where both are the same."""
+        return list(dict.fromkeys(sides[way] for way in DIRECTIONS[self.relation]))
+
+    @staticmethod
+    def delta_of(job: Process, at: Cells, relation: Relation) -> Cells:
+        """How divergences that need the delta of another job get it."""
+        return np.asarray(delta(job, epsilon=at, neighbors=relation))
 
     @property
     def parts(self) -> list[Mechanism]:
@@ -88,18 +163,40 @@ class Contract(Record):
         found = rdp(self.job(self.mechanism, 1), 2.0, neighbors=self.relation)
         return min(max(math.sqrt(found), 1e-6), 4.0) if found < math.inf else 1.0
 
+    def samples(self, part: Mechanism) -> list[tuple[float, Mechanism]]:
+        """Poisson samples, by their rates; none where the class defines none."""
+        known: set[Relation] = {*part.sample_relations} & {*SAMPLED}
+        with suppress(ValueError):
+            return [(rate, part.poisson(rate)) for rate in RATES] if self.relation in known else []
+        return []
+
     def statement(self) -> bytes:
-        """A digest of all that is said of one release: relations with the same one have the same answers."""
+        """A digest of what is said of one release: relations with the same one have the same answers."""
         told: list[object] = [self.mechanism.tight]
         for process in (self.mechanism * 1).decompose(self.relation).alternatives(self.relation):
             for part, count in process:
-                told += [type(part), count, part.tight, part.pure_epsilon(self.relation)]
-                told.append(np.asarray(rdp(part, np.array([1.5, 4.0, 20.0]), neighbors=self.relation)).tobytes())
-                told.append(part.sampled_gaussian(self.relation) is None)
-                if (sides := self.sums(part)) is not None:
-                    laws = (law for way in DIRECTIONS[self.relation] for law in sides[way])
-                    told += sorted({(x.total, x.loss.tobytes(), x.mass.tobytes()) for x in laws})
+                told += [type(part), count, part.tight, part.pure_epsilon(self.relation), self._told(part)]
+                told += [self.divergence(part).tobytes(), part.sampled_gaussian(self.relation) is None]
         return hashlib.sha256(repr(told).encode()).digest()
+
+    def everything(self) -> bytes:
+        """A digest of all that is said, also in other words, of samples and of groups."""
+        mechanism, relation = self.mechanism, self.relation
+        told: list[object] = [self.statement(), mechanism.pure_epsilon(relation), self._told(mechanism)]
+        for part in dict.fromkeys([mechanism, *self.parts]):
+            told += [part.concentration(relation), part.unsampled(), part.sampled_gaussian(relation)]
+            for _, sample in self.samples(part):
+                told += [self.divergence(sample, FEWER).tobytes(), self._told(sample)]
+        with suppress(ValueError):  # the class defines no groups
+            for part, count in (mechanism.group(GROUP) * 1).decompose(relation):
+                told += [part, count, self._told(part)]
+        return hashlib.sha256(repr(told).encode()).digest()
+
+    def _told(self, part: Mechanism) -> list[tuple[float, bytes, bytes]]:
+        """The losses of the directions."""
+        sides = self.sums(part)
+        laws = [law for way in DIRECTIONS[self.relation] for law in sides[way]] if sides is not None else []
+        return sorted({(law.total, law.loss.tobytes(), law.mass.tobytes()) for law in laws})
 
 
 def check_value(mechanism: Mechanism, delta_bounds: Callable[..., Bounds]) -> Iterator[None]:
@@ -108,6 +205,7 @@ def check_value(mechanism: Mechanism, delta_bounds: Callable[..., Bounds]) -> It
         contract = Contract(mechanism, other, delta_bounds)
         contract.require(mechanism == mechanism, "==", "does not equal itself")
         contract.require(hash(mechanism) == hash(mechanism), "hash", "changes from call to call")
+        _check_others(contract)
         if other in mechanism.relations:
             continue
         try:
@@ -117,6 +215,34 @@ def check_value(mechanism: Mechanism, delta_bounds: Callable[..., Bounds]) -> It
         else:
             contract.require(False, "delta_bounds", f"answers {found} for a relation that is not supported")
         yield
+
+
+def _check_others(contract: Contract) -> None:
+    """Mechanisms that are equal are one entry of a composition: what is said of them has to be the same."""
+    mechanism = contract.mechanism
+    for other in (m.Gaussian(1.2345), m.PureDP(0.12345)):
+        strange = type(other) is not type(mechanism) and mechanism == other
+        contract.require(not strange, "==", f"equals {other!r}")
+    if contract.relation not in mechanism.relations:
+        return
+    for one in fields(mechanism):
+        value = getattr(mechanism, one.name)
+        if not one.init or isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        with suppress(TypeError, ValueError):  # out of range
+            changed = replace(mechanism, **{one.name: value + type(value)(1)})
+            if value < math.inf and changed == mechanism:
+                said = Contract(changed, contract.relation, contract.delta_bounds).everything()
+                text = f"equals {changed!r}, of which something else is said"
+                contract.require(said == contract.everything(), "==", text)
+
+
+def check_again(contract: Contract) -> Iterator[None]:
+    """What is said does not depend on what was asked before."""
+    again = Contract(contract.mechanism, contract.relation, contract.delta_bounds)
+    good = again.statement() == contract.statement()
+    contract.require(good, "losses", "or what else it says of one release, is something else when asked again")
+    yield
 
 
 def check_counts(contract: Contract) -> Iterator[None]:
@@ -133,7 +259,7 @@ def check_counts(contract: Contract) -> Iterator[None]:
     yield
     once = contract.read(contract.job(one, 1), epsilon)
     contract.require(once.lower <= thrice.upper, "delta_bounds", f"falls with the count: {once}, {thrice}")
-    counted = once.upper <= 1e-300 or thrice.upper > once.upper * 1.0001
+    counted = once.upper <= 1e-290 or thrice.upper > once.upper * 1.0001
     contract.require(counted, "delta_bounds", f"the count is ignored: {once} once, {thrice} three times")
 
 

@@ -1,4 +1,4 @@
-"""What a mechanism says of one release, compared with itself: losses, divergence, pure epsilon, samples and groups.
+"""What a mechanism says of one release, compared with itself: losses, divergence, pure epsilon.
 
 Losses are taken as data (`sums.py`).  For a mechanism whose pair is exact all statements are of one fact and agree.
 Where it is a bound (`tight = False`), the losses dominate every pair of outputs and so have at least the divergence of
@@ -15,47 +15,42 @@ import numpy as np
 
 from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import DIRECTIONS, SAMPLED, Relation
 from fastacct.epsilon import delta
 from fastacct.mechanisms.algebra import Mechanism
 from fastacct.mechanisms.process import Process
-from fastacct.testing.contract import Contract, Sides
-from fastacct.testing.sums import Sums
+from fastacct.testing.contract import EPSILONS, EXACT, ORDERS, Contract, Sides
 
-EPSILONS: Final = (0.11, 0.7, 2.5)
 _ORDERS: Final = (1.5, 2.0, 4.0, 8.0, 32.0)
-_FAR_ORDERS: Final = (1.01, 1.2, 3.0, 16.0, 100.0, 1e3, 1e4, 1e6, 1e8)
-"""Where a divergence may be larger than that of the losses, for it is rounded up, but not smaller."""
+"""Where a divergence is not above that of the losses; at the others it may be rounded up, but it is not smaller."""
 _PUBLISHED: Final = ("DiscreteGaussian", "Skellam")
 """Kinds with an exact pair that state a published bound of their divergence, above that of the losses, and samples."""
 _LAST: Final = 1e13
 """An order whose divergence is the largest loss, almost."""
 _CLOSE: Final = 2e-4
 """What a divergence that is computed from losses on a grid may be above theirs; no canary is that close."""
-_EXACT: Final = 1e-9
-_RATE: Final = 0.25
-_SIZE: Final = 3
-
-
-def _ways(sides: Sides, relation: Relation) -> list[tuple[Sums, Sums]]:
-    """Those of the directions of a relation, one where both are the same."""
-    return list(dict.fromkeys(sides[way] for way in DIRECTIONS[relation]))
 
 
 def check_statements(contract: Contract) -> Iterator[None]:
     """Losses against each other in both directions, against the divergence and against the pure guarantee."""
     for part in contract.parts:
         if (sides := contract.sums(part)) is not None:
-            for low, high in _ways(sides, "add_remove"):
+            for low, high in dict.fromkeys(sides.values()):
                 good = low.total <= 1.0 + 1e-12 and 1.0 - 1e-12 <= high.total <= 1.0 + 1e-6
                 masses = f"masses of {part!r} add up to {low.total!r} from below, {high.total!r} from above"
                 contract.require(good, "losses", masses)
+                at = np.array([0.0, 0.5 * contract.size, *EPSILONS[1:]])
+                below, above = low.delta(at), high.delta(at)
+                good = bool((below <= above * (1.0 + EXACT) + 1e-14).all())
+                contract.require(good, "losses", f"of {part!r}: delta from {below} to {above}, at epsilon {at}")
             _check_mirror(contract, part, sides)
             yield
             _check_divergence(contract, part, sides)
             _check_largest(contract, part, sides)
             yield
         pure = part.pure_epsilon(contract.relation)
+        contract.require(
+            pure >= 0.0, "pure_epsilon", f"of {part!r} is {pure!r}: at least 0, or inf where none is known"
+        )
         last = float(part.divergence(np.array([_LAST]), contract.relation)[0])
         most = math.inf if contract.relation == "add" else 1e-3 * pure + 1e-12  # that of the larger direction
         good = not math.isfinite(pure + last) or -1e-6 * pure - 1e3 / _LAST <= last - pure <= most
@@ -77,12 +72,8 @@ def _check_mirror(contract: Contract, part: Mechanism, sides: Sides) -> None:
             found.append((-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high))
         apart = max(low for low, _ in found) - min(high for _, high in found)
         size = min(abs(x) for one in found for x in one)
-        good = not apart > (_EXACT if s <= 0.0 else _CLOSE) * size + 2.0 * off + 1e-15
+        good = not apart > (EXACT if s <= 0.0 else _CLOSE) * size + 2.0 * off + 1e-15
         contract.require(good, "losses", f"of {part!r}: remove and add differ at s = {s}: log-moments in {found}")
-
-
-def _moment(law: Sums, s: float) -> float:
-    return math.inf if law.is_infinite else law.moment(s) / s
 
 
 def _check_divergence(contract: Contract, part: Mechanism, sides: Sides) -> None:
@@ -90,39 +81,44 @@ def _check_divergence(contract: Contract, part: Mechanism, sides: Sides) -> None
 
     Of "add" alone it may be that of the larger direction.
     """
-    orders = (*_ORDERS, *_FAR_ORDERS)
-    known = part.divergence(np.array(orders), contract.relation)
-    most: Relation = "add_remove" if contract.relation == "add" else contract.relation
-    for order, value in zip(orders, known.tolist(), strict=True):
-        s, rounding = order - 1.0, 1e-12 / (order - 1.0)
-        low = max(_moment(below, s) for below, _ in _ways(sides, contract.relation))
-        high = max(_moment(above, s) for _, above in _ways(sides, most))
-        where = f"of {part!r} at order {order}: {value!r}, and by the losses from {low!r} to {high!r}"
-        small = part.tight and value < low * (1.0 - _EXACT) - rounding
-        contract.require(not small, "divergence", f"too small {where}")
-        is_loose = type(part.unsampled()).__name__ in _PUBLISHED or not math.isfinite(value)
-        large = not is_loose and order in _ORDERS and value > high * (1.0 + _CLOSE) + rounding
-        contract.require(not large, "divergence", f"losses are missing {where}")
+    for order, value in zip(ORDERS.tolist(), contract.divergence(part).tolist(), strict=True):
+        low, high = contract.between(sides, order)
+        if contract.relation == "add":
+            high = max(above.divergence(order) for _, above in sides.values())
+        compare_divergence(contract, part, order, value, (low, high), "by the losses")
+
+
+def compare_divergence(
+    contract: Contract, part: Mechanism, order: float, value: float, known: tuple[float, float], what: str
+) -> None:
+    """A divergence with bounds that are known; nan: there is none."""
+    (low, high), rounding = known, 1e-12 / (order - 1.0)
+    where = f"of {part!r} at order {order:.6g}: {value!r}, and {what} from {low!r} to {high!r}"
+    small = part.tight and value < low * (1.0 - EXACT) - rounding
+    contract.require(not small, "divergence", f"too small {where}")
+    is_loose = type(part.unsampled()).__name__ in _PUBLISHED or not math.isfinite(value)
+    large = not is_loose and order in _ORDERS and value > high * (1.0 + _CLOSE) + max(rounding, 1e-12)
+    contract.require(not large, "divergence", f"losses are missing {where}")
 
 
 def _check_largest(contract: Contract, part: Mechanism, sides: Sides) -> None:
     """The pure guarantee is the largest loss, where there is one."""
-    pure, ways = part.pure_epsilon(contract.relation), _ways(sides, contract.relation)
+    pure, ways = part.pure_epsilon(contract.relation), contract.ways(sides)
     low, high = max(below.largest() for below, _ in ways), max(above.largest() for _, above in ways)
-    good = pure == math.inf or (low * (1.0 - 1e-12) - 1e-14 <= pure and pure * (1.0 - _CLOSE) <= high)
+    good = pure == math.inf or (min(low, high) * (1.0 - 1e-12) - 1e-14 <= pure and pure * (1.0 - _CLOSE) <= high)
     where = f"the largest loss of {part!r}, from {low!r} to {high!r}"
     contract.require(good, "pure_epsilon", f"{pure!r} is not {where}")
 
 
-def _agree(
+def agree(
     contract: Contract, job: Process, at: Cells, low: Cells, high: Cells, what: str, by_losses: bool = True
 ) -> None:
     """What the hook says of a job agrees with sums."""
     lower, upper, _ = contract.read(job, tuple(at))
     where = f"{what}, from {low} to {high}, of {job!r} at epsilon {at}"
-    above = (lower <= high * (1.0 + _EXACT) + 1e-280).all()
+    above = (lower <= high * (1.0 + EXACT) + 1e-280).all()
     contract.require(above, "delta_bounds", f"lower bound {lower} is above {where}")
-    below = (upper >= low * (1.0 - _EXACT)).all()
+    below = (upper >= low * (1.0 - EXACT)).all()
     contract.require(below, "delta_bounds", f"upper bound {upper} is below {where}")
     near = 1.01 if job.decompose(contract.relation).is_gaussian else 1.001  # that of replace-one may be LOOSE
     close = not by_losses or (upper <= np.maximum(high * near, 1e-14)).all()  # an atom next to epsilon is above it
@@ -134,7 +130,7 @@ def check_sums(contract: Contract) -> Iterator[None]:
     for part in contract.parts:
         if (sides := contract.sums(part)) is None:
             continue
-        ways, at = _ways(sides, contract.relation), np.array([0.5 * contract.size, *EPSILONS])
+        ways, at = contract.ways(sides), np.array([0.5 * contract.size, *EPSILONS[1:]])
         if any(low.law is not high.law and high.delta(at[:1])[0] > 1.01 * low.delta(at[:1])[0] for low, high in ways):
             at = at[[0, 2]]  # laws that are apart take many times as long to compose
         for count, what in ((1, "the sum over losses"), (2, "the double sum over losses")):
@@ -146,50 +142,5 @@ def check_sums(contract: Contract) -> Iterator[None]:
             job = contract.job(part, count)
             if not part.tight:  # the divergence, a supremum over pairs of outputs, may say more than the worst of all
                 low = np.minimum(low, delta(job, epsilon=at, neighbors=contract.relation, accountant=RDP()))
-            _agree(contract, job, at, low, high, what)
+            agree(contract, job, at, low, high, what)
             yield
-
-
-def check_samples(contract: Contract) -> Iterator[None]:
-    """A Poisson sample against its definition: ((1 - q) Q + q P, Q) for "remove", (Q, (1 - q) Q + q P) for "add"."""
-    for part in contract.parts:
-        sides = contract.sums(part)
-        if sides is None or not part.tight or contract.relation not in {*part.sample_relations} & {*SAMPLED}:
-            continue
-        try:
-            sample = part.poisson(_RATE)
-        except ValueError:
-            continue  # the class defines none
-        at, q = 0.25 * min(contract.size, 1.0), _RATE
-        rest = 1.0 - (1.0 - q) * math.exp(at)
-        inner = {"remove": (q, math.log1p(math.expm1(at) / q)), "add": (rest, at + math.log(q / max(rest, 1e-9)))}
-        found = []
-        for way in DIRECTIONS[contract.relation]:
-            share, x = inner[way]
-            found.append([max(share, 0.0) * law.delta(np.array([x])) for law in sides[way]])
-        low, high = np.max(found, axis=0)
-        has_losses = contract.sums(sample) is not None
-        _agree(contract, contract.job(sample, 1), np.array([at]), low, high, "the definition", has_losses)
-        yield
-
-
-def check_groups(contract: Contract) -> Iterator[None]:
-    """A group against its definition: as many changes, one after the other, of which the first is one record's."""
-    mechanism, relation, k, at = contract.mechanism, contract.relation, _SIZE, 0.5 * contract.size
-    try:
-        group = mechanism.group(k)
-        process = (group * 1).decompose(relation)
-    except ValueError:
-        return  # the class defines none
-    if relation not in group.relations:
-        return
-    once, all_of_it, far = contract.read(mechanism, at), contract.read(group, at), contract.read(group, k * at)
-    good = all_of_it.upper >= once.lower
-    contract.require(good, "delta_bounds", f"{all_of_it} of {group!r} is below {once} of one record at epsilon {at}")
-    good = far.lower <= once.upper * math.expm1(k * at) / math.expm1(at) * (1.0 + _EXACT)
-    good |= hasattr(mechanism, "records")  # after one change the data set has another size, which is public
-    contract.require(good, "delta_bounds", f"{far} of {group!r} at epsilon {k * at}, and {once} of one record at {at}")
-    yield
-    pure, whole = (mechanism * 1).pure_epsilon(relation), process.pure_epsilon(relation)
-    good = pure * (1.0 - 1e-12) <= whole
-    contract.require(good, "pure_epsilon", f"{whole!r} of {group!r}, and {pure!r} of one record")

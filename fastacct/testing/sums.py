@@ -6,11 +6,13 @@ None of the readers has a part in them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
+from fastacct.core.relations import Direction
 from fastacct.losses.loss import Atoms, Loss
 
 _TAIL: Final = 1e-299
@@ -29,6 +31,7 @@ class Sums:
         _, self.loss, self.mass = self.nodes()
         self.total = float(np.sum(self.mass)) + law.infinite + law.bottom
         """Of all masses, of an infinite loss too."""
+        self._kept: dict[tuple[float, float, str], float] = {}
 
     def nodes(self, edges: Cells | None = None) -> tuple[Cells, Cells, Cells]:
         """Cells, losses and masses of the nodes with a mass, in order of the losses."""
@@ -89,3 +92,46 @@ class Sums:
         if np.max(s * loss) < 1.0:
             return math.log1p(float(np.sum(mass * np.expm1(s * loss))) - self.law.infinite)
         return top + math.log(float(np.sum(np.exp(terms - top))))
+
+    def divergence(self, order: float) -> float:
+        """Rényi divergence; nan where the nodes do not tell it."""
+        return self._once((order, 1.0, ""), lambda: self.moment(order - 1.0) / (order - 1.0))
+
+    def sample_divergence(self, order: float, rate: float, direction: Direction) -> float:
+        """That of a Poisson sample, by its definition: E_Q (1 - q + q exp(L))^order for "remove", and for "add" the
+        mean of (1 - q + q exp(-L))^(1 - order) of this loss of Q against P.
+
+        Both grow with the loss: mass that has none counts as what is least.
+        """
+        return self._once((order, rate, direction), lambda: self._sample_divergence(order, rate, direction))
+
+    def _once(self, key: tuple[float, float, str], find: Callable[[], float]) -> float:
+        if self.is_infinite and key[2] != "add":
+            return math.inf
+        if key not in self._kept:
+            self._kept[key] = find()
+        return self._kept[key]
+
+    def _sample_divergence(self, order: float, rate: float, direction: Direction) -> float:
+        if direction == "remove":
+            size, power, none = _log_sample(rate, self.loss), order, order * math.log1p(-rate)
+            weight = np.exp(np.log(self.mass) - self.loss)
+            rest = max(0.0, 1.0 - float(np.sum(weight)))  # of Q, where P has nothing
+            more = rest * math.expm1(none)
+        else:
+            size, power, weight = -_log_sample(rate, -self.loss), order - 1.0, self.mass
+            far = math.exp(min(-power * math.log1p(-rate), 700.0))
+            more = self.law.infinite * (far - 1.0) + self.total - self.law.bottom - 1.0
+        exponent = power * size
+        if float(exponent.max()) < 1.0:
+            return math.log1p(max(float(np.sum(weight * np.expm1(exponent))) + more, -0.5)) / (order - 1.0)
+        with np.errstate(divide="ignore"):
+            terms = np.append(np.log(weight) + exponent, math.log(max(1.0 - float(np.sum(weight)) + more, 1e-300)))
+        top = float(terms.max())
+        return (top + math.log(float(np.sum(np.exp(terms - top))))) / (order - 1.0)
+
+
+def _log_sample(rate: float, loss: Cells) -> Cells:
+    """log(1 - rate + rate exp(loss))."""
+    near = np.log1p(rate * np.expm1(np.minimum(loss, 30.0)))
+    return np.asarray(np.where(loss < 30.0, near, np.logaddexp(math.log1p(-rate), math.log(rate) + loss)))
