@@ -235,7 +235,7 @@ def test_what_an_infinite_domain_does_not_hold_is_refused_for_its_reason():
         return lambda x: -0.5 * ((x - at) / 1e-4) ** 2 - math.log(1e-4) - 0.9189385332046727
 
     both = {"log_density_p": narrow(1.0), "log_density_q": narrow(0.0)}
-    with pytest.raises(ValueError, match="the part of .* in which densities .* were found; give a finite domain"):
+    with pytest.raises(ValueError, match=r"the part of .* in which densities .* were found; give a finite domain"):
         fa.jit.mechanism(**both)
     named = fa.jit.mechanism(**both, breakpoints=[0.0, 1.0])
     assert fa.delta(named, epsilon=1.0) >= 1.0 - 1e-9

@@ -97,6 +97,10 @@ def keep_tables(value: Value, **given: tuple[object, Domain]) -> None:
     """Check fields that are tables of one length, and store them as tuples."""
     sizes = {}
     for name, (listed, domain) in given.items():
+        if isinstance(listed, set | frozenset | dict):
+            raise TypeError(
+                f"{name} must be a sequence of numbers, not a {type(listed).__name__}, which loses equal ones"
+            )
         table = np.atleast_1d(as_cells(name, list(listed) if isinstance(listed, Iterable) else listed, domain))
         if table.ndim != 1:
             raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
@@ -110,12 +114,31 @@ _VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poi
 _MORE: Final = ("tight", "with_replacement")
 
 
+def _is_replaced(value: object) -> bool:
+    """Of a field of a mechanism: a mechanism, a process, or several."""
+    if isinstance(value, tuple):
+        return any(map(_is_replaced, value))
+    return bool(getattr(value, "is_replaced", False))
+
+
 class Value(Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
-    is_replaced: ClassVar[bool] = False
-    """Whether noise was divided by a sensitivity to a record that is replaced."""
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
+
+    @cached
+    def is_replaced(self) -> bool:
+        """Whether noise, or that of a mechanism inside, was divided by a sensitivity to a record that is replaced."""
+        return any(_is_replaced(getattr(self, one.name)) for one in fields_of(type(self)))
+
+    def marked(self, is_replaced: bool) -> Self:
+        """The mechanism, new and its caller's own, which is one of such noise if another one is that it is made of."""
+        if is_replaced:
+            self.__dict__["is_replaced"] = True
+        return self
+
+    def _key(self) -> tuple[object, ...]:
+        return (*super()._key(), True) if self.is_replaced else super()._key()
 
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__(**options)
@@ -170,11 +193,11 @@ class Value(Compared):
                 changed[one.name] = float(np.broadcast_to(value, shape).flat[cell])
             elif isinstance(value, Value) and value.shape:
                 changed[one.name] = value.at(shape, cell)
-        return replace(self, **changed) if changed else self
+        return replace(self, **changed).marked(self.is_replaced) if changed else self
 
     def place(self) -> tuple[str, tuple[float, ...]]:
         """A place among mechanisms with plain numbers: from values alone, the same in every process."""
-        words, numbers = [type(self).__name__], list[float]()
+        words, numbers = [type(self).__name__] + ["replaced"] * self.is_replaced, list[float]()
         for one in sorted(fields_of(type(self)), key=lambda one: one.name):
             value = getattr(self, one.name)
             if isinstance(value, Value):
@@ -252,7 +275,7 @@ class OfGaussian(Value):
         """The mechanism, where a record that takes the places of others moves the sum so far."""
         noise = self.noise / far
         changed: dict[str, Any] = {"noise_multiplier": unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))}
-        return replace(self.mechanism, **changed)
+        return replace(self.mechanism, **changed).marked(self.is_replaced)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if self.is_nothing else math.inf
