@@ -151,13 +151,14 @@ class Mechanism(Refusals):
     def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
         """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
         found = self._of_losses(orders, rate, relation)
-        if np.isfinite(found).all():
+        if not (other := ~np.isfinite(found)).any():
             return found
-        whole = own(orders, relation)
-        if rate == 1.0 or not np.isfinite(own(np.array([2.0]), relation)).all():
-            return np.minimum(found, whole)
-        both = both_ways(relation)  # the theorem rests on both directions
-        return np.minimum(found, general_bound(lambda at: own(at, both), rate, orders, whole))
+        whole = own(orders[other], relation)
+        if rate < 1.0 and np.isfinite(own(np.array([2.0]), relation)).all():
+            both = both_ways(relation)  # the theorem rests on both directions
+            whole = general_bound(lambda at: own(at, both), rate, orders[other], whole)
+        found[other] = whole
+        return found
 
     def _of_losses(self, orders: Cells, rate: float, relation: Relation) -> Cells:
         """Divergence of the losses, or of those of a Poisson sample; inf where they are not known."""
