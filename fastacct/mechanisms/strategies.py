@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, Cells, Domain, Reals, as_cells, as_number, unwrap
+from fastacct.core.inputs import COUNT, NONNEGATIVE, Cells, Domain, Reals, as_cells, as_number, check_memory, unwrap
 from fastacct.core.relations import SAMPLED, Relation
 from fastacct.losses.loss import Apart, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
@@ -27,6 +27,7 @@ def as_strategy(strategy: ArrayLike, steps: int | None = None) -> tuple[Cells, f
     """A strategy matrix over its largest entry, and that; from its coefficients, where it is a Toeplitz matrix."""
     if np.iscomplexobj(strategy) or np.ma.isMaskedArray(strategy) or np.asarray(strategy).dtype.kind not in "fiu":
         raise TypeError("strategy must be an array of real numbers, without a mask")
+    check_memory(np.shape(strategy), name="strategy")
     given = np.asarray(strategy, dtype=np.float64)
     if given.ndim == 1 and steps is None:
         raise TypeError("strategy is 1-D, coefficients of a Toeplitz matrix: give steps, too")
