@@ -1,5 +1,7 @@
 """Words that are misspelt, or no words at all: every public function that takes one refuses it and names it."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import fastacct as fa
@@ -33,7 +35,7 @@ def is_optional(function, word):
 @pytest.mark.parametrize(("path", "function", "word"), CASES)
 def test_a_misspelt_word_is_refused_by_name(path, function, word):
     call = good_call(path, function, word)
-    for wrong in (WRONG[word], 5, None):
+    for wrong in (WRONG[word], 5, None, np.array([WRONG[word], "add"]), pd.Series([WRONG[word], "add"]), {WRONG[word]}):
         if wrong is not None or not is_optional(function, word):
             with pytest.raises((TypeError, ValueError), match=word):
                 call(**{word: wrong})

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, Field, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape, unwrap
+from fastacct.core.inputs import (
+    MAX_STEPS,
+    Cells,
+    Domain,
+    Reals,
+    as_cells,
+    as_choice,
+    as_listed,
+    as_number,
+    common_shape,
+    unwrap,
+)
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
@@ -97,11 +108,7 @@ def keep_tables(value: Value, **given: tuple[object, Domain]) -> None:
     """Check fields that are tables of one length, and store them as tuples."""
     sizes = {}
     for name, (listed, domain) in given.items():
-        if isinstance(listed, set | frozenset | dict):
-            raise TypeError(
-                f"{name} must be a sequence of numbers, not a {type(listed).__name__}, which loses equal ones"
-            )
-        table = np.atleast_1d(as_cells(name, list(listed) if isinstance(listed, Iterable) else listed, domain))
+        table = np.atleast_1d(as_cells(name, as_listed(name, listed), domain))
         if table.ndim != 1:
             raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
         sizes[name] = table.size
