@@ -388,3 +388,20 @@ def test_truncated_batches_of_too_many_records_are_refused_at_once():
     far = fa.Gaussian(1.0).poisson(1e-3, at_most=2**52, records=2**53)  # truncation never happens
     poisson = fa.epsilon(fa.Gaussian(1.0).poisson(1e-3), delta=1e-5)
     assert fa.epsilon(far, delta=1e-5) == pytest.approx(poisson, rel=1e-6)
+
+
+def test_groups_of_banded_strategies_are_refused_where_columns_of_members_may_overlap():
+    with pytest.raises(ValueError, match=r"columns overlap.*Gaussian\(1\.5 / 2\.0\)\.group\(size\) \* 5 bounds it"):
+        fa.BandMF(1.5, 0.2, 20, 4, column_norm=2.0).group(2)
+    for job in (fa.BandMF(1.5, 0.2, 20, 4) * 3, fa.BandMF(1.5, 0.2, 20, 4) + fa.Gaussian(2.0)):
+        with pytest.raises(ValueError, match="no comparison with one sample is proved"):
+            job.group(3)
+    one_band, sampled = fa.BandMF(1.5, 0.2, 20).group(2), fa.Gaussian(1.5).poisson(0.2).group(2) * 20
+    assert fa.epsilon(one_band, delta=1e-5) == fa.epsilon(sampled, delta=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.5])
+def test_two_members_of_different_cyclic_groups_are_at_most_two_that_share_each_sample(epsilon):
+    shared = fa.Gaussian(1.5).poisson(0.3).group(2) * 4
+    apart = fa.Gaussian(1.5).poisson(0.3) * 8
+    assert fa.delta(apart, epsilon=epsilon) <= fa.delta_lower(shared, epsilon=epsilon)
