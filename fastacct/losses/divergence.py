@@ -80,8 +80,8 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
         found = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
         found = np.maximum(found, TINY)
-        if (other := np.isnan(found)).any():
-            found[other] = _of_brackets(pair, orders[other], relation)
+        if (missing := np.isnan(found)).any():
+            found[missing] = _of_brackets(pair, orders[missing], relation)
         return np.asarray(found)
     return _of_brackets(pair, orders, relation)
 

@@ -247,9 +247,9 @@ def data_moments(pieces: Pieces, s: Cells, *, is_add: bool) -> Cells:
     if infinite > 0.0:
         return np.full((6, s.size), np.nan)
     rows, off = np.empty((s.size, 6)), np.array([0.5 * (lost[0] + lost[1]), 0.5 * (lost[1] - lost[0]), pieces.missing])
-    data, at = columns([(pieces, 1.0)]), np.ascontiguousarray(s, dtype=np.float64)
+    data, orders = columns([(pieces, 1.0)]), np.ascontiguousarray(s, dtype=np.float64)
     for i in range(s.size):  # one by one: nodes that are kept for the next one would decide its last bits
-        _kernels.data_moments(data, is_add, off, at[i : i + 1], rows[i : i + 1])
+        _kernels.data_moments(data, is_add, off, orders[i : i + 1], rows[i : i + 1])
     return rows.T.copy()
 
 

@@ -151,11 +151,11 @@ class Mechanism(Refusals):
     def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
         """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
         found = self._of_losses(orders, rate, relation)
-        if (other := ~np.isfinite(found)).any():
-            whole, both = own(orders[other], relation), both_ways(relation)  # the theorem rests on both directions
+        if (unknown_at := ~np.isfinite(found)).any():
+            bound, both = own(orders[unknown_at], relation), both_ways(relation)  # the theorem rests on both directions
             if rate < 1.0 and np.isfinite(own(np.array([2.0]), relation)).all():
-                whole = general_bound(lambda at: own(at, both), rate, orders[other], whole)
-            found[other] = whole
+                bound = general_bound(lambda order: own(order, both), rate, orders[unknown_at], bound)
+            found[unknown_at] = bound
         return found
 
     def _of_losses(self, orders: Cells, rate: float, relation: Relation) -> Cells:

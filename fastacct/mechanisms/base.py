@@ -136,7 +136,7 @@ class Value(Compared):
     @cached
     def is_replaced(self) -> bool:
         """Whether noise, or that of a mechanism inside, was divided by a sensitivity to a record that is replaced."""
-        return any(_is_replaced(getattr(self, one.name)) for one in fields_of(type(self)))
+        return any(_is_replaced(getattr(self, each.name)) for each in fields_of(type(self)))
 
     def marked(self, is_replaced: bool) -> Self:
         """The mechanism, new and its caller's own, which is one of such noise if another one is that it is made of."""

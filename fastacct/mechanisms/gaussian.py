@@ -72,8 +72,8 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
         known = [(np.asarray(one.noise_multiplier), np.asarray(n)) for one, n in others if isinstance(one, Gaussian)]
         cells = np.broadcast_arrays(*itertools.chain(*known))
         noise = [_joint_noise(cell[::2], cell[1::2]) for cell in zip(*(one.flat for one in cells), strict=True)]
-        whole = Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape)))
-        return whole.marked(any(one.is_replaced for one, _ in others)).poisson(rate)
+        together = Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape)))
+        return together.marked(any(mechanism.is_replaced for mechanism, _ in others)).poisson(rate)
 
     def poisson(
         self, sample_rate: Reals, *, at_most: Reals | None = None, records: Reals | None = None, draws: int = 1

@@ -113,8 +113,8 @@ class MatrixGaussian(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample
     def decompose(self, relation: Relation) -> Process:
         """What all bins share, and the rest of each; the classes that are best at each noise multiplier."""
         noise = np.asarray(self.noise_multiplier)
-        best = {one: min(self.classes, key=partial(self._second_order, one)) for one in set(noise.ravel().tolist())}
-        chosen = np.array([best[one] for one in noise.ravel().tolist()]).reshape(*noise.shape, 2)
+        best = {sigma: min(self.classes, key=partial(self._second_order, sigma)) for sigma in set(noise.flat)}
+        chosen = np.array([best[sigma] for sigma in noise.flat]).reshape(*noise.shape, 2)
         size, most, least = unwrap(chosen[..., 0]), chosen[..., 1], np.asarray(min(self.shared, self.own[0]))
         together = self._between(least, most)
         alone = self._between(
@@ -123,10 +123,10 @@ class MatrixGaussian(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample
         above, below = (one.allocation(n) for one, n in zip(alone, (size, self.bins), strict=True))
         return Process({_Between(*together): 1, _Between(above, below): 1})
 
-    def _second_order(self, given: float, one: tuple[int, float]) -> float:
+    def _second_order(self, sigma: float, one: tuple[int, float]) -> float:
         """The Rényi divergence of order 2 of that bound, about, at this noise multiplier."""
         size, shared = one
-        noise = min(max(given, 1e-3), 1e6)
+        noise = min(max(float(sigma), 1e-3), 1e6)
         inverse = 1.0 / (noise * noise)
         alone = inverse * max(0.0, self.own[1] - shared)
         return inverse * shared + (math.log1p(math.expm1(alone) / size) if alone < 700.0 else alone - math.log(size))
