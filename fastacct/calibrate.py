@@ -83,6 +83,8 @@ def calibrate(
     given = {
         name: as_number(name, value, _DOMAINS.get(name, UNIT)) for name, value in asked.items() if value is not None
     }
+    if not callable(build):
+        raise TypeError(f"build must be a function of one number that returns a job, not {build!r}")
     options: CurveOptions = {"neighbors": neighbors, "threads": threads}
     readouts: dict[tuple[str, ...], Callable[[Any], Any]] = {
         ("epsilon", "delta"): lambda job: (

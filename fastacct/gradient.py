@@ -66,8 +66,9 @@ class EpsilonGradient(NamedTuple):
     direction: Any
     """The direction that decides and that is differentiated: "remove", "add", or "both" where they tie."""
     status: Any
-    """TIGHT: every error is estimated at 1e-6 of its derivative or less.  LOOSE: at more, or something is NaN.
-    NOT_MET: there is no finite number to differentiate; all is NaN."""
+    """TIGHT: every error is estimated at 1e-6 of its derivative or less.  LOOSE: at more, or something is NaN: below
+    100 steps that are not whole, below 10 the derivative by steps, or what is not certified.
+    NOT_MET: there is no finite number to differentiate (no noise, delta = 0); all is NaN."""
 
 
 class DeltaGradient(NamedTuple):
@@ -106,7 +107,9 @@ def epsilon_gradient(*, delta: Reals | str, **run: Unpack[Run]) -> EpsilonGradie
     Returns
     -------
     EpsilonGradient
-        Floats, or arrays of the broadcast shape; labels of xarray and pandas are not kept.
+        Floats, or arrays of the broadcast shape; labels of xarray and pandas are not kept.  Look at `status` first:
+        without noise, at delta = 0 (`NOT_MET`), and for fewer than 100 steps that are not whole (`LOOSE`) there is no
+        derivative, and all are NaN.
 
     Notes
     -----

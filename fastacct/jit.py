@@ -57,9 +57,11 @@ def mechanism(
         not follow later changes. They may use `math` and NumPy, numbers, tuples and arrays, and call functions that
         are made of these.
     loss : function of one float, optional
-        log_density_p - log_density_q without its cancellation, where that matters.
+        log_density_p - log_density_q without its cancellation, where that matters; refused where it is anything else,
+        by more than their rounding, at a point of the panels that has mass.
     domain : (low, high)
         Where the densities are; infinite ends are cut where both densities are below exp(-720) of their largest values.
+        Heavier tails, as of Cauchy noise, are refused: map the outputs to a finite domain.
     breakpoints : iterable of float
         Kinks and jumps.
     panels : int

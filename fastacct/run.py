@@ -14,7 +14,7 @@ import numpy as np
 from fastacct.batching import COMPANIONS, batches_of, each
 from fastacct.core.inputs import MAX_STEPS, Cells, Floats, Real, Reals, as_cells, as_number, common_shape, unwrap
 from fastacct.core.kept import cached
-from fastacct.core.relations import Relation, Replaced
+from fastacct.core.relations import Relation, Replaced, as_relation
 from fastacct.core.rounding import as_written, rate_of_batch
 from fastacct.core.words import refuse_unknown
 from fastacct.mechanisms.algebra import Mechanism
@@ -149,7 +149,8 @@ def process_of(run: Run) -> Process:
 def refused(run: Mapping[str, object], names: Iterable[str], message: str) -> None:
     """Refuse keywords by name, and those that are not known."""
     refuse_unknown(run, Run.__annotations__)
-    if run.get("neighbors") == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
+    relation = as_relation(run.get("neighbors", "add_remove"))
+    if relation == "replace_one" and isinstance(run.get("noise_multiplier"), Replaced):
         raise ValueError("noise_multiplier was divided by a sensitivity under replace_one, which would count twice")
     beside = [name for name in names if run.get(name) is not None]
     if beside:

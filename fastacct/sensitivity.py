@@ -45,9 +45,10 @@ def sum(low: float, high: float, *, neighbors: Relation = "add_remove") -> float
     >>> sum(0.0, 5.0), sum(-1.0, 5.0, neighbors="replace_one")
     (5.0, 6.0)
     """
-    low, high = _interval(low, high)
-    moved = float_above(Fraction(high) - Fraction(low))
-    return _under(as_relation(neighbors), moved) if neighbors == "replace_one" else max(abs(low), abs(high))
+    relation, (low, high) = as_relation(neighbors), _interval(low, high)
+    if relation == "replace_one":
+        return _under(relation, float_above(Fraction(high) - Fraction(low)))
+    return max(abs(low), abs(high))
 
 
 def mean(low: float, high: float, *, records: int, neighbors: Relation = "replace_one") -> float:

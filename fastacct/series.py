@@ -27,6 +27,8 @@ _WHOLE_ORDERS: Final = Domain(2.0, 1e6, integer=True)
 @labelled("rdp")
 def divergences(orders: Reals, run: Run, *, only_upper: bool, method: RenyiMethod = "quadrature") -> Bounds:
     """Bounds of the Rényi divergence of a run, as arrays."""
+    if (accountant := run.get("accountant")) is not None:
+        raise TypeError(f"accountant = {accountant!r}: Rényi divergences are the same for every one; leave it out")
     if run.get("history") is None and run.get("epochs") is None:
         run.setdefault("steps", 1)
     if method != "quadrature":

@@ -20,7 +20,8 @@ MUTANTS = (
     # file in fastacct/, text, text without the rule, test: tests/test_<module>.py and how its name begins
     ("mechanisms/network.py", "+ wide + far)", "+ wide)", "network test_cycles_that_are_too_long"),
     ("mechanisms/network.py", "+ wide + far)", "+ far)", "network test_contributions_that_are_too_many"),
-    ("mechanisms/network.py", "@ chances * (1.0 + 1e-12)", "@ chances", "network test_rounding_of_a_sum"),
+    ("mechanisms/network.py", "* chances, axis=-1) * (1.0 + 1e-12)", "* chances, axis=-1)",
+     "network test_rounding_of_a_sum"),
     ("mechanisms/random_graph.py", "rounding=ROUND_CEILING", "rounding='ROUND_FLOOR'",
      "network_coalitions test_probabilities_of_few"),
     ("mechanisms/gaussian.py", "if near <= root else math.nextafter(near, 0.0)", "", "gaussian test_noise_of_several"),

@@ -3,6 +3,7 @@ answer."""
 
 import functools
 import math
+import time
 from decimal import Decimal
 from fractions import Fraction
 
@@ -106,6 +107,66 @@ def pieces_of_garbage(name):
     draw()
     assert len(drawn) >= EXAMPLES
     return drawn
+
+
+VIEW = np.broadcast_to(0.5, (10**6, 10**6))
+"""More cells than any memory has, in 8 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: fa.Gaussian(VIEW), "noise_multiplier"),
+        (lambda: fa.Gaussian(1.0).poisson(VIEW), "sample_rate"),
+        (lambda: fa.Gaussian(1.0) * np.broadcast_to(3, VIEW.shape), "count"),
+        (lambda: fa.epsilon(fa.Gaussian(1.0), delta=VIEW), "delta"),
+        (lambda: fa.epsilon(fa.Gaussian(1.0), delta=range(10**12)), "delta"),
+        (lambda: fa.epsilon(fa.Gaussian(1.0), delta=range(0, -(10**30), -1)), "delta"),
+        (lambda: fa.delta(fa.Gaussian(1.0), epsilon=VIEW), "epsilon"),
+        (lambda: fa.rdp(fa.Gaussian(1.0), VIEW), "orders"),
+        (lambda: fa.dpsgd.epsilon(noise_multiplier=VIEW, sample_rate=0.1, steps=1, delta=0.1), "noise_multiplier"),
+        (lambda: fa.RDP(VIEW), "orders"),
+        (lambda: fa.MatrixGaussian.from_strategy(VIEW, 1.0, bins=3), "strategy"),
+    ],
+)
+def test_views_of_more_cells_than_memory_are_refused_before_they_are_read(call, name):
+    start = time.process_time()
+    with pytest.raises(MemoryError, match=f"{name} of shape"):
+        call()
+    assert time.process_time() - start < 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fa.composition.basic({0.1, 0.2}), "epsilons must be a sequence of numbers, not a set"),
+        (lambda: fa.composition.basic([0.1], {1e-6}), "deltas must be a sequence of numbers, not a set"),
+        (lambda: fa.composition.basic({0.1: 1}), "epsilons must be a sequence of numbers, not a dict"),
+        (lambda: fa.composition.basic(epsilons=3), "epsilons must be a sequence of numbers, not 3"),
+        (lambda: fa.composition.basic([0.1], 3), "deltas must be a sequence of numbers, not 3"),
+        (lambda: fa.RDP({2.0, 3.0}), "orders must be a sequence of numbers, not a set"),
+        (lambda: fa.calibrate(3, epsilon=1.0, delta=1e-5), "build must be a function"),
+        (lambda: fa.epsilon(fa.Gaussian(1.0), delta=0.1, threads=np.timedelta64(3, "s")), "threads must be"),
+    ],
+)
+def test_what_is_no_sequence_function_or_number_is_refused_by_name(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_equal_steps_of_a_basic_composition_count_each():
+    assert fa.composition.basic([0.1, 0.1, 0.1]) == fa.composition.basic(iter([0.1, 0.1, 0.1]))
+    assert fa.composition.basic(np.array([0.1, 0.1, 0.1]))[0] >= 0.3
+    assert fa.composition.basic([0.1], ())[1] == 0.0
+
+
+def test_settings_are_kept_as_the_floats_that_were_checked():
+    for spacing in (np.float16(0.5), np.float64(0.5), 0.5):
+        assert type(fa.PLD(spacing=spacing).spacing) is float
+        assert fa.PLD(spacing=spacing) == fa.PLD(spacing=0.5)
+        assert fa.epsilon(fa.Gaussian(2.0), delta=1e-3, accountant=fa.PLD(spacing=spacing)) > 1.3
+    assert fa.epsilon(fa.Gaussian(2.0), delta=1e-3, accountant=fa.PLD(spacing=2**64 - 1)) > 1.3
+    assert type(fa.PLD(tolerance=np.float16(0.5)).tolerance) is float
 
 
 @pytest.mark.parametrize(("verb", "name"), CASES, ids=[f"{v}-{n}" for v, n in CASES])

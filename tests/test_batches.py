@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from functools import cache
 
 import numpy as np
@@ -389,3 +390,34 @@ def test_rdp_of_truncated_samples_is_not_below_the_moments_of_the_oracle():
                    for s, q in ((2.0, 0.1), (1.0, swapped))]  # fmt: skip
         truth = mp.log((1 - tau) * moments[0] + tau * moments[1]) / (order - 1)
     assert truth * (1 - 1e-9) <= fa.rdp(step, order) <= truth * (1 + 1e-9)
+
+
+def test_truncated_batches_of_too_many_records_are_refused_at_once():
+    """A tail of 1e8 terms: whether it ends in time is known from its first and its last one."""
+    start = time.process_time()
+    step = fa.Gaussian(1.0).poisson(0.5, at_most=2**52, records=2**53)
+    for relation in ("add_remove", "replace_one"):
+        with pytest.raises(ValueError, match="at_most and records are too large") as refusal:
+            fa.epsilon(step, delta=1e-5, neighbors=relation)
+        assert type(refusal.value) is ValueError
+    assert time.process_time() - start < 1.0
+    far = fa.Gaussian(1.0).poisson(1e-3, at_most=2**52, records=2**53)  # truncation never happens
+    poisson = fa.epsilon(fa.Gaussian(1.0).poisson(1e-3), delta=1e-5)
+    assert fa.epsilon(far, delta=1e-5) == pytest.approx(poisson, rel=1e-6)
+
+
+def test_groups_of_banded_strategies_are_refused_where_columns_of_members_may_overlap():
+    with pytest.raises(ValueError, match=r"columns overlap.*Gaussian\(1\.5 / 2\.0\)\.group\(size\) \* 5 bounds it"):
+        fa.BandMF(1.5, 0.2, 20, 4, column_norm=2.0).group(2)
+    for job in (fa.BandMF(1.5, 0.2, 20, 4) * 3, fa.BandMF(1.5, 0.2, 20, 4) + fa.Gaussian(2.0)):
+        with pytest.raises(ValueError, match="no comparison with one sample is proved"):
+            job.group(3)
+    one_band, sampled = fa.BandMF(1.5, 0.2, 20).group(2), fa.Gaussian(1.5).poisson(0.2).group(2) * 20
+    assert fa.epsilon(one_band, delta=1e-5) == fa.epsilon(sampled, delta=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.5])
+def test_two_members_of_different_cyclic_groups_are_at_most_two_that_share_each_sample(epsilon):
+    shared = fa.Gaussian(1.5).poisson(0.3).group(2) * 4
+    apart = fa.Gaussian(1.5).poisson(0.3) * 8
+    assert fa.delta(apart, epsilon=epsilon) <= fa.delta_lower(shared, epsilon=epsilon)

@@ -1,9 +1,14 @@
 """The same bits, whatever the threads, the cutting of an array, the order of its cells and the other targets."""
 
+import contextlib
+import math
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.testing import examples
 
 
 def mixed_runs(n, seed):
@@ -54,3 +59,42 @@ def test_a_scalar_call_has_the_bits_of_the_array_call():
     one = [fa.dpsgd.epsilon(**{k: float(v[i]) for k, v in runs.items()}) for i in range(40)]
     assert all(type(x) is float for x in one)
     np.testing.assert_array_equal(grid, one)
+
+
+EXAMPLES = list(examples())
+ORDERS = [1.00001, 1.2, 1.5, 2.0, 3.0, 4.5, 33.3, 150.0]
+
+
+@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
+def test_divergences_have_the_bits_of_each_order_alone(mechanism):
+    for relation in mechanism.relations:
+        alone = [fa.rdp(mechanism, order, neighbors=relation) for order in ORDERS]
+        assert fa.rdp(mechanism, ORDERS, neighbors=relation).tolist() == alone
+        assert fa.rdp(mechanism, ORDERS[::-1], neighbors=relation).tolist() == alone[::-1]
+        assert fa.rdp(mechanism, [*ORDERS, math.inf], neighbors=relation).tolist()[:-1] == alone
+
+
+@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
+def test_parameters_in_an_array_have_the_bits_of_each_alone(mechanism):
+    for one in fields(mechanism):
+        value, domain = getattr(mechanism, one.name), one.metadata.get("domain")
+        if domain is None or not isinstance(value, float) or not 0.0 < value < math.inf or is_of_one_number(mechanism):
+            continue
+        several = [value, *others(mechanism, one.name, value, whole=domain.integer)]
+        relation = mechanism.relations[0]
+        together = fa.delta(replace(mechanism, **{one.name: several}), epsilon=0.5, neighbors=relation)
+        alone = [fa.delta(replace(mechanism, **{one.name: x}), epsilon=0.5, neighbors=relation) for x in several]
+        assert together.tolist() == alone, one.name
+
+
+def is_of_one_number(mechanism):
+    return isinstance(mechanism, fa.RandomWalk) and mechanism.graph == "complete"
+
+
+def others(mechanism, name, value, *, whole):
+    """Values that are allowed beside the other parameters."""
+    for other in (0.5 * value, 2.0 * value):
+        other = float(round(other)) if whole else other
+        with contextlib.suppress(ValueError):
+            replace(mechanism, **{name: other})
+            yield other

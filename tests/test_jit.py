@@ -188,6 +188,68 @@ def test_bad_mechanisms_are_refused(keywords, error, message):
         )
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x: 0.5 * (x - 0.5),
+        lambda x: 0.99 * (x - 0.5),
+        lambda x: (1.0 - 1e-13) * (x - 0.5),
+        lambda x: x - 0.5 if x < 3.0 else 2.5,
+        lambda x: x - 0.5 if x > -3.0 else -math.inf,
+        lambda x: x - 0.5 if x < 9.0 else math.nan,
+        lambda x: 0.5 - x,
+    ],
+)
+def test_a_loss_that_is_not_the_difference_of_the_log_densities_is_refused(loss):
+    """N(1, 1) against N(0, 1) has the loss x - 1/2: delta(1) is 0.1269, and 0.0499 of half that loss."""
+    given = {"log_density_p": gaussian_p, "log_density_q": gaussian_q, "domain": (-12.0, 13.0)}
+    with pytest.raises(ValueError, match=r"loss\(.*\) = .* is not log_density_p - log_density_q"):
+        fa.jit.mechanism(**given, loss=loss)
+    right = fa.jit.mechanism(**given, loss=lambda x: x - 0.5)
+    assert fa.delta(right, epsilon=1.0) >= fa.delta_lower(fa.Gaussian(1.0), epsilon=1.0)
+
+
+def test_a_loss_is_infinite_where_one_of_the_densities_is_zero():
+    """Uniform noise on [0, 1] and on [0, 2]: where P has nothing, a finite loss is wrong for those who are added."""
+
+    def one(x):
+        return 0.0 if x < 1.0 else -math.inf
+
+    given = {
+        "log_density_p": one,
+        "log_density_q": lambda x: -math.log(2.0),
+        "domain": (0.0, 2.0),
+        "breakpoints": [1.0],
+    }
+    with pytest.raises(ValueError, match="= -inf there"):
+        fa.jit.mechanism(**given, loss=lambda x: math.log(2.0))
+    right = fa.jit.mechanism(**given, loss=lambda x: math.log(2.0) if x < 1.0 else -math.inf)
+    assert fa.delta(right, epsilon=0.1, neighbors="add") == pytest.approx(0.5, rel=1e-6)
+
+
+def test_what_an_infinite_domain_does_not_hold_is_refused_for_its_reason():
+    with pytest.raises(ValueError, match="too heavy tails for an infinite domain"):
+        fa.jit.mechanism(log_density_p=cauchy_p, log_density_q=cauchy_q)
+
+    def narrow(at):
+        return lambda x: -0.5 * ((x - at) / 1e-4) ** 2 - math.log(1e-4) - 0.9189385332046727
+
+    both = {"log_density_p": narrow(1.0), "log_density_q": narrow(0.0)}
+    with pytest.raises(ValueError, match=r"the part of .* in which densities .* were found; give a finite domain"):
+        fa.jit.mechanism(**both)
+    named = fa.jit.mechanism(**both, breakpoints=[0.0, 1.0])
+    assert fa.delta(named, epsilon=1.0) >= 1.0 - 1e-9
+
+    def turned(moved):
+        return lambda t: -math.log(math.pi) - math.log((math.cos(t)) ** 2 + (math.sin(t) - moved * math.cos(t)) ** 2)
+
+    half = 0.5 * math.pi
+    cauchy = fa.jit.mechanism(log_density_p=turned(1.0), log_density_q=turned(0.0), domain=(-half, half))
+    largest = math.log(0.5 * (3.0 + math.sqrt(5.0)))  # of (1 + x^2) / (1 + (x - 1)^2)
+    assert fa.delta(cauchy, epsilon=largest - 0.01) > 0.0
+    assert fa.delta(cauchy, epsilon=largest + 1e-6) == 0.0
+
+
 def test_an_unnamed_jump_is_refused():
     def jump(x):
         return 0.0 if 0.0 <= x <= 1.0 else -math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import pickle
@@ -116,3 +117,46 @@ def test_a_replacement_is_not_counted_twice():
         fa.dpsgd.epsilon(noise_multiplier=noise, sample_rate=0.1, steps=1, delta=1e-6, neighbors="replace_one")
     one = fa.Laplace(1.0 / sensitivity.sum(0.0, 1.0))
     assert fa.epsilon(one, delta=0.0, neighbors="replace_one") == 2.0 * fa.epsilon(one, delta=0.0)
+
+
+NOISE = 2.0 / sensitivity.clipped(1.0, neighbors="replace_one")
+REPLACED = {
+    "sum": fa.Gaussian(NOISE) + fa.Gaussian(1.0),
+    "sum the other way round": fa.Gaussian(1.0) + fa.Gaussian(NOISE),
+    "group": fa.Gaussian(NOISE).group(2),
+    "group with another parameter": fa.Laplace(NOISE).group(2),
+    "sample": fa.Gaussian(NOISE).poisson(0.1),
+    "sample of a sample": fa.Gaussian(NOISE).poisson(0.5).poisson(0.2),
+    "group of a sample": fa.Gaussian(NOISE).poisson(0.1).group(2),
+    "group of a batch": fa.Gaussian(NOISE).fixed_size(2, 10).group(2),
+    "draws": fa.Gaussian(NOISE).with_replacement(2, 10),
+    "shuffled": fa.Gaussian(NOISE).shuffled(5),
+    "truncated": fa.Gaussian(NOISE).poisson(0.1, at_most=5, records=20),
+    "together": fa.Together(fa.Laplace(NOISE) + fa.Gaussian(2.0)),
+    "one sample of several": (fa.Gaussian(2.0) + fa.Gaussian(NOISE)).poisson(0.1),
+    "selection": fa.RepeatedSelection(fa.Laplace(NOISE), 5.0, eta=1.0),
+    "tree": fa.TreeAggregation(NOISE, 8),
+    "constant": fa.NoisyIteration(NOISE, 8),
+    "array": fa.Gaussian(NOISE).poisson([0.1, 0.2]).group(2),
+}
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+def test_a_replacement_is_not_counted_twice_at_any_depth_nor_after_a_copy(kind):
+    job = REPLACED[kind] * 2
+    for one in (job, pickle.loads(pickle.dumps(job)), copy.copy(job), copy.deepcopy(job), job.cell(0)):
+        with pytest.raises(ValueError, match="would count the replacement again"):
+            fa.delta(one, epsilon=1.0, neighbors="replace_one")
+        assert one.is_replaced
+
+
+def test_noise_for_a_replaced_record_is_another_mechanism_whatever_the_order_of_a_sum():
+    mine, other = fa.Gaussian(NOISE), fa.Gaussian(float(NOISE))
+    assert mine != other
+    assert mine.poisson(0.1) != other.poisson(0.1)
+    assert len(mine + other) == 2
+    assert mine + other == other + mine
+    assert fa.epsilon(mine + other, delta=1e-6) == fa.epsilon(other + mine, delta=1e-6)
+    assert fa.epsilon(mine, delta=1e-6) == fa.epsilon(other, delta=1e-6)
+    assert mine == fa.Gaussian(NOISE)
+    assert hash(mine) == hash(pickle.loads(pickle.dumps(mine)))

@@ -192,3 +192,17 @@ def test_random_bins_with_extreme_noise(noise):
 def test_random_bins_that_are_none_are_refused(call, said):
     with pytest.raises((TypeError, ValueError), match=said):
         call()
+
+
+def test_the_classes_of_a_noise_multiplier_do_not_depend_on_the_others_of_an_array():
+    """Little noise wants large classes, much noise small inner products: 3.97 for 3.31 where the least one decides."""
+
+    def epsilon(noise, strategy=(1.0, 0.8, 0.6, 0.4, 0.3, 0.2), bins=20, steps=200):
+        return fa.epsilon(fa.MatrixGaussian.from_strategy(strategy, noise, bins=bins, steps=steps), delta=1e-6)
+
+    noise = np.array([[1.0, 5.0], [40.0, np.inf]])
+    assert epsilon(noise).tolist() == [[epsilon(one) for one in row] for row in noise.tolist()]
+    assert epsilon(5.0) < 3.4
+    flat = {"strategy": np.full(2, 0.5**0.5), "bins": 30, "steps": 300}
+    assert epsilon([0.5, 80.0], **flat).tolist() == [epsilon(0.5, **flat), epsilon(80.0, **flat)]
+    assert epsilon([]).shape == (0,)

@@ -39,9 +39,10 @@ class PLD(Method):
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
-        as_number("tolerance", self.tolerance, SHARE)
+        object.__setattr__(self, "tolerance", as_number("tolerance", self.tolerance, SHARE))
         if self.spacing is not None:
-            as_number("spacing", self.spacing, Domain(0.0, np.inf, open_low=True))
+            spacing = as_number("spacing", self.spacing, Domain(0.0, np.inf, open_low=True))
+            object.__setattr__(self, "spacing", spacing)
 
     @property
     def _settings(self) -> Settings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from fastacct.accountants.base import Fixed, Method, Wanted, by_kernel
 from fastacct.core.bounds import Bounds
 from fastacct.core.engine import run_kernel
-from fastacct.core.inputs import CONVERTED, Cells, Codes, Reals, as_cells, as_choice
+from fastacct.core.inputs import CONVERTED, Cells, Codes, Reals, as_cells, as_choice, as_listed
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import Settings
 from fastacct.readers.job import Ask, by_cells, owners
@@ -59,7 +58,7 @@ class RDP(Method):
     def __init__(self, orders: Reals | None = None, conversion: Conversion = "canonne_kamath_steinke") -> None:
         if orders is not None:
             object.__setattr__(self, "orders", _as_orders(orders))
-        if conversion not in ("canonne_kamath_steinke", "cks"):
+        if not (isinstance(conversion, str) and str(conversion) == "cks"):
             object.__setattr__(self, "conversion", as_choice("conversion", conversion, CONVERSIONS))
 
     @property
@@ -120,9 +119,7 @@ class RDP(Method):
 
 
 def _as_orders(orders: object) -> tuple[float, ...]:
-    if isinstance(orders, Iterable) and not isinstance(orders, np.ndarray | str | bytes | dict | set):
-        orders = list(orders)
-    values = np.atleast_1d(as_cells("orders", orders, CONVERTED))
+    values = np.atleast_1d(as_cells("orders", as_listed("orders", orders), CONVERTED))
     if values.ndim != 1:
         raise ValueError(f"orders must be one-dimensional, not of shape {values.shape}")
     return tuple(values.tolist())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -104,10 +104,13 @@ def as_cells(name: str, value: object, domain: Domain | None = None, *, may_be_e
         raise TypeError(f"{name} is a {type(value).__name__}, whose labels would be lost here: give its .values")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked entries; fill or drop them first")
+    if isinstance(value, range):
+        check_memory((max(0, (value.stop - value.start) // value.step),), name=name)  # len() has a largest answer
     try:
         raw = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise TypeError(f"{name} cannot be read as an array of numbers: {error}; allowed: {domain}") from None
+    check_memory(raw.shape, name=name)  # a view may have more cells than any memory
     listed = raw.dtype == object and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in raw.flat)
     if raw.dtype.kind not in "fiu" and not (listed and raw.size):
         expected = f"{name} must be a number or an array of numbers"
@@ -143,11 +146,11 @@ def _show(value: object) -> str:
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
 
 
-def check_memory(shape: tuple[int, ...], arrays: int = 1) -> None:
-    """Refuse results that are larger than the memory of this machine, before anything is allocated."""
+def check_memory(shape: tuple[int, ...], arrays: int = 1, name: str = "a result") -> None:
+    """Refuse results, and arguments, larger than the memory of this machine, before anything is allocated or read."""
     size = 8 * arrays * math.prod(shape)
     if size > _memory():
-        raise MemoryError(f"a result of shape {shape} takes {size / 2**30:.3g} GiB, more than this machine's memory")
+        raise MemoryError(f"{name} of shape {shape} takes {size / 2**30:.3g} GiB, more than this machine's memory")
 
 
 @lru_cache(maxsize=1)
@@ -157,6 +160,13 @@ def _memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError):
         return 2.0**62
+
+
+def as_listed(name: str, value: object) -> object:
+    """What may be an iterable as a list; sets and tables are refused, which lose equal values and their order."""
+    if isinstance(value, set | frozenset | dict):
+        raise TypeError(f"{name} must be a sequence of numbers, not a {type(value).__name__}, which loses equal ones")
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, np.ndarray | str | bytes) else value
 
 
 def as_number(name: str, value: object, domain: Domain | None = None) -> float:
@@ -214,7 +224,7 @@ def as_threads(threads: object) -> int:
         if _ALONE.get():
             return 1
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
+    if isinstance(threads, bool | np.timedelta64) or not isinstance(threads, int | np.integer):
         raise TypeError(f"threads must be a positive integer or None, not {_show(threads)}")
     if not 1 <= threads <= 1024:
         raise ValueError(f"threads = {int(threads)} is out of range; allowed: whole numbers in [1, 1024]")

@@ -60,6 +60,10 @@ _PLAIN: Final[set[type]] = set()
 """Types of arguments that were found to have no labels."""
 
 
+_WORDS: Final = frozenset({"accountant", "bins", "conversion", "method", "neighbors", "sampling", "threads"})
+"""Arguments that are no arrays of numbers."""
+
+
 def _library(kind: type) -> str | None:
     """The library whose labelled or lazy arrays a type is of."""
     if kind not in _LIBRARY:
@@ -115,6 +119,8 @@ def _applied(
     run = arguments.get("run", {})
     flat = run | {key: value for key, value in arguments.items() if key != "run"}
     given = {key: value for key, value in flat.items() if labels_of(value)}
+    if words := _WORDS & given.keys():
+        raise TypeError(f"{min(words)} must be one word or object, not a {type(given[min(words)]).__name__}")
     libraries = {str(labels_of(value)) for value in given.values()}
     if len(libraries) > 1:
         raise TypeError(f"give arrays of one library, not of {' and '.join(sorted(libraries))}")

@@ -82,9 +82,16 @@ def of_pair(pair: Pair, orders: Cells, relation: Relation) -> Cells:
         a = orders.ravel() - 1.0
         asked = DIRECTIONS[relation][: 1 if pieces.is_mirrored else 2]
         rows = [data_moments(pieces, a, is_add=direction == "add")[1] for direction in asked]
-        found = np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)
-        if not np.isnan(found).any():
-            return np.asarray(np.maximum(found, TINY).reshape(orders.shape))
+        found = np.asarray(np.maximum.reduce(rows) / a * (1.0 + 4.0 * ROUNDING)).reshape(orders.shape)
+        found = np.maximum(found, TINY)
+        if (missing := np.isnan(found)).any():
+            found[missing] = _of_brackets(pair, orders[missing], relation)
+        return np.asarray(found)
+    return _of_brackets(pair, orders, relation)
+
+
+def _of_brackets(pair: Pair, orders: Cells, relation: Relation) -> Cells:
+    """The larger direction, by losses as atoms or on a grid."""
     try:
         sides = [pair.side(direction) for direction in DIRECTIONS[relation]]
         found = np.maximum.reduce([of_bracket(side, orders) for side in dict.fromkeys(sides)])

@@ -247,7 +247,9 @@ def data_moments(pieces: Pieces, s: Cells, *, is_add: bool) -> Cells:
     if infinite > 0.0:
         return _mean_and_variance(pieces, s, infinite, is_add)
     rows, off = np.empty((s.size, 6)), np.array([0.5 * (lost[0] + lost[1]), 0.5 * (lost[1] - lost[0]), pieces.missing])
-    _kernels.data_moments(columns([(pieces, 1.0)]), is_add, off, np.ascontiguousarray(s, dtype=np.float64), rows)
+    data, orders = columns([(pieces, 1.0)]), np.ascontiguousarray(s, dtype=np.float64)
+    for i in range(s.size):  # one by one: nodes that are kept for the next one would decide its last bits
+        _kernels.data_moments(data, is_add, off, orders[i : i + 1], rows[i : i + 1])
     return rows.T.copy()
 
 

@@ -8,7 +8,7 @@ relation are asked of a mechanism with plain numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -151,13 +151,12 @@ class Mechanism(Refusals):
     def sample_divergence(self, orders: Cells, rate: float, relation: Relation, own: Divergence) -> Cells:
         """Rényi divergence of a Poisson sample with a rate above 0: by its losses, or from its `own` divergence."""
         found = self._of_losses(orders, rate, relation)
-        if np.isfinite(found).all():
-            return found
-        whole = own(orders, relation)
-        if rate == 1.0 or not np.isfinite(own(np.array([2.0]), relation)).all():
-            return np.minimum(found, whole)
-        both = both_ways(relation)  # the theorem rests on both directions
-        return np.minimum(found, general_bound(lambda at: own(at, both), rate, orders, whole))
+        if (unknown_at := ~np.isfinite(found)).any():
+            bound, both = own(orders[unknown_at], relation), both_ways(relation)  # the theorem rests on both directions
+            if rate < 1.0 and np.isfinite(own(np.array([2.0]), relation)).all():
+                bound = general_bound(lambda order: own(order, both), rate, orders[unknown_at], bound)
+            found[unknown_at] = bound
+        return found
 
     def _of_losses(self, orders: Cells, rate: float, relation: Relation) -> Cells:
         """Divergence of the losses, or of those of a Poisson sample; inf where they are not known."""
@@ -166,14 +165,16 @@ class Mechanism(Refusals):
             return unknown(orders) if pair is None else of_pair(pair, orders, relation)
         return unknown(orders)
 
-    def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
+    def sampled_together(self, others: Sequence[tuple[Mechanism, Count]], rate: Reals) -> Mechanism | None:
         """This mechanism and others of its class, all on one Poisson sample, as one mechanism; None if not known."""
         return None
 
     def group_exactly(self, size: int) -> Mechanism | None:
         """The same mechanism with other parameters for `size` records, where that is exact, rounding included."""
         moved = {name: scaled(getattr(self, name), size, power) for name, power in self.group_powers.items()}
-        return replace(self, **moved) if moved and all(value is not None for value in moved.values()) else None
+        if not moved or any(value is None for value in moved.values()):
+            return None
+        return replace(self, **moved).marked(self.is_replaced)
 
     def grouped(self, size: int, relation: Relation) -> Process | None:
         """A process that bounds the mechanism for `size` records that change together; None if none is known."""
@@ -344,6 +345,8 @@ class Grouped(Mechanism):
     size: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise TypeError(f"mechanism must be a mechanism, not {self.mechanism!r}")
         object.__setattr__(self, "size", int(as_number("size", self.size, AT_LEAST_ONE)))
         if self.mechanism.no_group:
             raise ValueError(f"group privacy is not implemented for {self.mechanism!r}: {self.mechanism.no_group}")

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, Field, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_choice, as_number, common_shape, unwrap
+from fastacct.core.inputs import (
+    MAX_STEPS,
+    Cells,
+    Domain,
+    Reals,
+    as_cells,
+    as_choice,
+    as_listed,
+    as_number,
+    common_shape,
+    unwrap,
+)
 from fastacct.core.kept import cached
 from fastacct.core.record import Compared, fields_of
 from fastacct.core.relations import Relation, Replaced
@@ -97,7 +108,7 @@ def keep_tables(value: Value, **given: tuple[object, Domain]) -> None:
     """Check fields that are tables of one length, and store them as tuples."""
     sizes = {}
     for name, (listed, domain) in given.items():
-        table = np.atleast_1d(as_cells(name, list(listed) if isinstance(listed, Iterable) else listed, domain))
+        table = np.atleast_1d(as_cells(name, as_listed(name, listed), domain))
         if table.ndim != 1:
             raise TypeError(f"{name} must be one-dimensional, not of shape {table.shape}")
         sizes[name] = table.size
@@ -110,12 +121,31 @@ _VERBS: Final = ("allocation", "decompose", "fixed_size", "group", "local", "poi
 _MORE: Final = ("tight", "with_replacement")
 
 
+def _is_replaced(value: object) -> bool:
+    """Of a field of a mechanism: a mechanism, a process, or several."""
+    if isinstance(value, tuple):
+        return any(map(_is_replaced, value))
+    return bool(getattr(value, "is_replaced", False))
+
+
 class Value(Compared):
     """A frozen record of parameters, compared and hashed by them; arrays broadcast to the cells of a job."""
 
-    is_replaced: ClassVar[bool] = False
-    """Whether noise was divided by a sensitivity to a record that is replaced."""
     __array_ufunc__: ClassVar[None] = None  # numpy.array([10, 20]) * mechanism is one process
+
+    @cached
+    def is_replaced(self) -> bool:
+        """Whether noise, or that of a mechanism inside, was divided by a sensitivity to a record that is replaced."""
+        return any(_is_replaced(getattr(self, each.name)) for each in fields_of(type(self)))
+
+    def marked(self, is_replaced: bool) -> Self:
+        """The mechanism, new and its caller's own, which is one of such noise if another one is that it is made of."""
+        if is_replaced:
+            self.__dict__["is_replaced"] = True
+        return self
+
+    def _key(self) -> tuple[object, ...]:
+        return (*super()._key(), True) if self.is_replaced else super()._key()
 
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__(**options)
@@ -170,11 +200,11 @@ class Value(Compared):
                 changed[one.name] = float(np.broadcast_to(value, shape).flat[cell])
             elif isinstance(value, Value) and value.shape:
                 changed[one.name] = value.at(shape, cell)
-        return replace(self, **changed) if changed else self
+        return replace(self, **changed).marked(self.is_replaced) if changed else self
 
     def place(self) -> tuple[str, tuple[float, ...]]:
         """A place among mechanisms with plain numbers: from values alone, the same in every process."""
-        words, numbers = [type(self).__name__], list[float]()
+        words, numbers = [type(self).__name__] + ["replaced"] * self.is_replaced, list[float]()
         for one in sorted(fields_of(type(self)), key=lambda one: one.name):
             value = getattr(self, one.name)
             if isinstance(value, Value):
@@ -252,7 +282,7 @@ class OfGaussian(Value):
         """The mechanism, where a record that takes the places of others moves the sum so far."""
         noise = self.noise / far
         changed: dict[str, Any] = {"noise_multiplier": unwrap(np.where(far == 2.0, noise, np.nextafter(noise, 0.0)))}
-        return replace(self.mechanism, **changed)
+        return replace(self.mechanism, **changed).marked(self.is_replaced)
 
     def pure_epsilon(self, relation: Relation) -> float:
         return 0.0 if self.is_nothing else math.inf

@@ -121,7 +121,9 @@ class BandMF(Mechanism, relations=ALL):
     of group i mod bands.  The strategy matrix is lower triangular with so many bands, its columns have norm at most
     `column_norm`.  Participations of a record do not overlap then: it is a Poisson sample in each of ceil(steps /
     bands) rounds; exact where all columns have this norm.  Groups of equal size depend on the number of records: ask
-    for zero_out or replace_one then.
+    for zero_out or replace_one then.  `.group(k)` is refused with several bands: members may be in different groups of
+    records, whose columns overlap.  Without amplification, `Gaussian(noise_multiplier / column_norm).group(k)` in each
+    round bounds them, by the triangle inequality.
 
     Examples
     --------
@@ -136,6 +138,17 @@ class BandMF(Mechanism, relations=ALL):
     steps: int = constant(COUNT)
     bands: int = constant(COUNT, 1)
     column_norm: float = constant(POSITIVE, 1.0, about="The largest norm of a column of the strategy matrix.")
+
+    @property
+    def no_group(self) -> str:  # type: ignore[override]
+        """Within one band columns do not overlap, and every sample of a run is one of the whole group."""
+        if self.bands == 1:
+            return ""
+        return (
+            "its members may be in different groups of records, whose columns overlap, and no comparison with one "
+            f"sample is proved; Gaussian({self.noise_multiplier!r} / {self.column_norm!r}).group(size) * "
+            f"{-(-self.steps // self.bands)} bounds it, without amplification"
+        )
 
     def decompose(self, relation: Relation) -> Process:
         noise = self.noise_multiplier

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastacct.core.extras import import_extra
 from fastacct.core.html import table
-from fastacct.core.inputs import COUNT, Cells, Domain, Floats, Reals, as_cells, as_number, unwrap
+from fastacct.core.inputs import COUNT, POSITIVE, Cells, Domain, Floats, Reals, as_cells, as_number, unwrap
 from fastacct.core.record import Record
 
 _PROBABILITY: Final = Domain(0.0, 1.0, open_low=True)
@@ -81,6 +81,7 @@ class ErrorLaw(Record):
 
     def scaled(self, by: float) -> ErrorLaw:
         """The distribution of the error multiplied by a positive number."""
+        by = as_number("by", by, POSITIVE)
         square, published = unwrap(np.asarray(self.mean_square) * (by * by)), self.published
         moved = None if published is None else lambda beta: by * published(beta)
         return replace(self, mean_square=square, tail_of=lambda t: self.tail_of(t / by), published=moved)

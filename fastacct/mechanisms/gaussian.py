@@ -68,11 +68,12 @@ class Gaussian(Mechanism, relations=ALL, is_gaussian=True, has_groups=True):
             return MixturePair(Mixture(noise, (rest, (rate, 1.0)), (rest, (rate, -1.0))))
         return MixturePair(Mixture(noise, ((rate, 1.0),)))
 
-    def sampled_together(self, others: Iterable[tuple[Mechanism, Count]], rate: Reals) -> Mechanism:
+    def sampled_together(self, others: Sequence[tuple[Mechanism, Count]], rate: Reals) -> Mechanism:
         known = [(np.asarray(one.noise_multiplier), np.asarray(n)) for one, n in others if isinstance(one, Gaussian)]
         cells = np.broadcast_arrays(*itertools.chain(*known))
         noise = [_joint_noise(cell[::2], cell[1::2]) for cell in zip(*(one.flat for one in cells), strict=True)]
-        return Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape))).poisson(rate)
+        together = Gaussian(unwrap(np.array(noise, dtype=np.float64).reshape(cells[0].shape)))
+        return together.marked(any(mechanism.is_replaced for mechanism, _ in others)).poisson(rate)
 
     def poisson(
         self, sample_rate: Reals, *, at_most: Reals | None = None, records: Reals | None = None, draws: int = 1

@@ -245,28 +245,37 @@ class RepeatedSelection(Mechanism, relations=ALL):
         if self.eta is None and delta_of is None:
             return unknown(orders)
         relation = both_ways(relation)
-        grid = np.unique(np.concatenate([orders.ravel(), ORDERS[ORDERS < 1e5]]))
+        grid = ORDERS[ORDERS < 1e5]  # whatever orders are asked: they must not decide each other's bits
         for _ in range(_ROUNDS):  # finer where the least values are
-            found, more = self._bounds(grid, relation, delta_of)
-            least = int(found.argmin())
-            ends = [(float(grid[max(i - 1, 0)]), float(grid[min(i + 1, grid.size - 1)])) for i in (least, more)]
+            found, added = self._bounds(grid, relation, delta_of)
+            least = int(found.argmin()), int(added.argmin())
+            ends = [(float(grid[max(i - 1, 0)]), float(grid[min(i + 1, grid.size - 1)])) for i in least]
             finer = [np.linspace(low, high, _FINER) for low, high in ends]
             grid = np.unique(np.concatenate([grid, *finer]))
-        found, _ = self._bounds(grid, relation, delta_of)
-        found = np.minimum.accumulate((found * (1.0 + 1e-12) + 1e-15)[::-1])[::-1]
-        return np.asarray(found[np.searchsorted(grid, orders)])
+        found, added = self._bounds(grid, relation, delta_of)
+        beyond = np.append(np.minimum.accumulate(found[::-1])[::-1], math.inf)
+        found, _ = self._bounds(orders, relation, delta_of, float(added.min()))
+        found = np.minimum(found, beyond[np.searchsorted(grid, orders)])
+        return np.asarray(found * (1.0 + 1e-12) + 1e-15)
 
-    def _bounds(self, grid: Cells, relation: Relation, delta_of: DeltaOf | None) -> tuple[Cells, int]:
-        """The bound of each order by itself, and where what the number of runs adds is least."""
-        value, a, mean = self.job.divergence(grid, relation, delta_of), grid - 1.0, self.mean
+    def _bounds(
+        self, at: Cells, relation: Relation, delta_of: DeltaOf | None, least: float | None = None
+    ) -> tuple[Cells, Cells]:
+        """The bound of each order by itself, and what the number of runs adds: any order's counts, the least of these
+        or one that is known."""
+        value, a, mean = self.job.divergence(at, relation, delta_of), at - 1.0, self.mean
         if self.eta is None:
             assert delta_of is not None
             delta = delta_of(self.job, np.log1p(1.0 / a), relation)
             found = value + mean * delta + math.log(mean) / a
-            return found, int(found.argmin())
-        added = (1.0 - 1.0 / grid) * value - _log_share(self.eta, mean) / grid
-        found = value + (1.0 + self.eta) * float(np.min(added)) + math.log(mean) / a
-        return found, int(added.argmin())
+            return found, found
+        added = (1.0 - 1.0 / at) * value - _log_share(self.eta, mean) / at
+        found = (
+            value
+            + (1.0 + self.eta) * (float(np.min(added)) if least is None else np.minimum(added, least))
+            + math.log(mean) / a
+        )
+        return found, added
 
 
 def _log_share(eta: float, mean: float) -> float:

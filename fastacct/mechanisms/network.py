@@ -301,7 +301,7 @@ def _gradient_cycle(orders: Cells, noise: float, parties: int, coalition: int) -
     gaps, chances = _gaps((coalition + 1.0) / parties)
     with np.errstate(over="ignore", invalid="ignore"):
         power = np.maximum(0.5 * orders * (orders - 1.0) / noise / noise * (1.0 + 2e-15), TINY)
-        raised = np.expm1(power[..., None] / gaps) @ chances * (1.0 + 1e-12)
+        raised = np.sum(np.expm1(power[..., None] / gaps) * chances, axis=-1) * (1.0 + 1e-12)  # row by row: same bits
         # the sum over j of (coalition / (coalition + 1)^(j + 1)) (1 + raised)^j
         found = -np.log1p(-raised / coalition) / (orders - 1.0) * (1.0 + 1e-14)
     return np.where(raised < coalition, found, np.inf)

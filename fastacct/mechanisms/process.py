@@ -129,6 +129,11 @@ class Process:
         """Whether every analysed pair dominates tightly; if not, results are upper bounds."""
         return self._fact("tight", lambda: all(mechanism.tight for mechanism in self._blocks))
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether noise of some mechanism was divided by a sensitivity to a record that is replaced."""
+        return self._fact("replaced", lambda: any(mechanism.is_replaced for mechanism in self._blocks))
+
     def _fact(self, name: object, find: Callable[[], _Fact]) -> _Fact:
         if name not in self._facts:
             self._facts[name] = find()
@@ -139,8 +144,7 @@ class Process:
         for mechanism in self._blocks:
             if relation not in mechanism.relations:
                 raise refuse(mechanism, relation, mechanism.relations)
-            inside = getattr(mechanism, "mechanism", mechanism)
-            if relation == "replace_one" and getattr(inside, "is_replaced", False):
+            if relation == "replace_one" and mechanism.is_replaced:
                 raise ValueError(
                     f"the noise of {mechanism!r} was divided by a sensitivity under replace_one, and neighbors = "
                     "'replace_one' would count the replacement again: ask under 'add_remove', or take its sensitivity"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastacct.core.inputs import COUNT, NONNEGATIVE, Cells, Domain, Reals, as_number
+from fastacct.core.inputs import COUNT, NONNEGATIVE, Cells, Domain, Reals, as_cells, as_number, check_memory, unwrap
 from fastacct.core.relations import SAMPLED, Relation
 from fastacct.losses.loss import Apart, Pair
 from fastacct.mechanisms.algebra import Mechanism, Process
@@ -26,6 +27,7 @@ def as_strategy(strategy: ArrayLike, steps: int | None = None) -> tuple[Cells, f
     """A strategy matrix over its largest entry, and that; from its coefficients, where it is a Toeplitz matrix."""
     if np.iscomplexobj(strategy) or np.ma.isMaskedArray(strategy) or np.asarray(strategy).dtype.kind not in "fiu":
         raise TypeError("strategy must be an array of real numbers, without a mask")
+    check_memory(np.shape(strategy), name="strategy")
     given = np.asarray(strategy, dtype=np.float64)
     if given.ndim == 1 and steps is None:
         raise TypeError("strategy is 1-D, coefficients of a Toeplitz matrix: give steps, too")
@@ -94,28 +96,57 @@ class MatrixGaussian(Mechanism, relations=SAMPLED, no_group=_NO_GROUP, no_sample
         ends = float(low.diagonal().min()), float(high.diagonal().max())
         return cls(ends, tuple(classes), noise_multiplier, b, shared)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        own, classes = as_cells("own", self.own, _SQUARE), _rows("classes", self.classes)
+        if own.shape != (2,) or own[0] > own[1]:
+            raise ValueError(f"own = {self.own!r} must be the least and the largest square of a norm, in this order")
+        sizes = as_cells("size of classes", classes[:, 0], Domain(1.0, float(self.bins), integer=True)).astype(int)
+        shared = as_cells("inner product of classes", classes[:, 1], _SQUARE)
+        if (low := (sizes > 1) & (shared < self.shared)).any():
+            raise ValueError(
+                f"classes[{int(low.argmax())}] has inner products below shared = {self.shared!r}, the least"
+            )
+        object.__setattr__(self, "own", tuple(own.tolist()))
+        object.__setattr__(self, "classes", tuple(zip(sizes.tolist(), shared.tolist(), strict=True)))
+
     def decompose(self, relation: Relation) -> Process:
-        """What all bins share, and the rest of each."""
-        least = min(self.shared, self.own[0])
-        size, most = min(self.classes, key=self._second_order)
+        """What all bins share, and the rest of each; the classes that are best at each noise multiplier."""
+        noise = np.asarray(self.noise_multiplier)
+        best = {sigma: min(self.classes, key=partial(self._second_order, sigma)) for sigma in set(noise.flat)}
+        chosen = np.array([best[sigma] for sigma in noise.flat]).reshape(*noise.shape, 2)
+        size, most, least = unwrap(chosen[..., 0]), chosen[..., 1], np.asarray(min(self.shared, self.own[0]))
         together = self._between(least, most)
-        alone = self._between(max(0.0, self.own[0] - least), max(0.0, self.own[1] - most) * (1.0 + 4.0 * _UNIT))
+        alone = self._between(
+            np.maximum(0.0, self.own[0] - least), np.maximum(0.0, self.own[1] - most) * (1.0 + 4.0 * _UNIT)
+        )
         above, below = (one.allocation(n) for one, n in zip(alone, (size, self.bins), strict=True))
         return Process({_Between(*together): 1, _Between(above, below): 1})
 
-    def _second_order(self, one: tuple[int, float]) -> float:
-        """The Rényi divergence of order 2 of that bound."""
+    def _second_order(self, sigma: float, one: tuple[int, float]) -> float:
+        """The Rényi divergence of order 2 of that bound, about, at this noise multiplier."""
         size, shared = one
-        noise = min(max(float(np.asarray(self.noise_multiplier).min(initial=math.inf)), 1e-3), 1e6)
+        noise = min(max(float(sigma), 1e-3), 1e6)
         inverse = 1.0 / (noise * noise)
         alone = inverse * max(0.0, self.own[1] - shared)
         return inverse * shared + (math.log1p(math.expm1(alone) / size) if alone < 700.0 else alone - math.log(size))
 
-    def _between(self, least: float, most: float) -> tuple[Gaussian, Gaussian]:
+    def _between(self, least: Cells, most: Cells) -> tuple[Gaussian, Gaussian]:
         """From above and below, for squares of the sensitivity."""
-        ends = math.sqrt(most) * (1.0 + 4.0 * _UNIT), math.sqrt(least) * (1.0 - 4.0 * _UNIT)
-        above, below = (Gaussian(np.asarray(self.noise_multiplier) / end if end > 0.0 else math.inf) for end in ends)
+        ends = np.sqrt(most) * (1.0 + 4.0 * _UNIT), np.sqrt(least) * (1.0 - 4.0 * _UNIT)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            noise = [np.where(end > 0.0, np.asarray(self.noise_multiplier) / end, math.inf) for end in ends]
+        above, below = (Gaussian(unwrap(one)) for one in noise)
         return above, below
+
+
+def _rows(name: str, value: object) -> Cells:
+    """A table of pairs of numbers."""
+    listed = value if isinstance(value, np.ndarray) or not isinstance(value, tuple | list) else list(value)
+    rows = as_cells(name, listed, Domain(0.0, math.inf))
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise ValueError(f"{name} = {value!r} must be pairs of a number of bins and an inner product")
+    return rows
 
 
 class _Between(Mechanism, relations=SAMPLED):

@@ -46,7 +46,7 @@ def divergences(
     whole = job.decompose(relation)
     if (orders == np.inf).any() or whole.is_gaussian:
         largest = _largest(whole, relation, threads).ravel()[owners(job.shape, shape)].reshape(shape)
-        upper = np.minimum(found.upper, largest)
+        upper = np.where((orders == np.inf) | whole.is_gaussian, np.minimum(found.upper, largest), found.upper)
         lower = np.minimum(found.lower, upper)
         found = Bounds(lower, upper, np.where(upper < found.upper, status_of(lower, upper), found.status))
     if only_upper or relation != "add":

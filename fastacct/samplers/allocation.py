@@ -61,8 +61,8 @@ def _removed(noise: float, steps: int, orders: Cells) -> Cells:
     top = math.ceil(min(float(np.max(orders)), _ORDERS))
     moment = _log_moments(noise, steps, max(2, top))
     at = np.minimum(orders, _ORDERS)
-    low = np.minimum(np.floor(at), len(moment) - 2).astype(int)
-    chord = moment[low] + (at - low) * (moment[low + 1] - moment[low])
+    low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
+    chord = moment[low] + (at - low) * (moment[high] - moment[low])
     return np.where(orders <= _ORDERS, chord / (orders - 1.0), np.inf)
 
 

@@ -119,14 +119,15 @@ def sample(pair: Pair, rate: float) -> Pair:
 def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cells, whole: Cells) -> Cells:
     """Zhu and Wang 2019, theorem 5: no condition on the mechanism (factor 3), at whole orders.
 
-    Between whole orders (alpha - 1) D is convex, and 0 at 1; the sample never has more than the mechanism, `whole`.
+    Between whole orders (alpha - 1) D is convex, and 0 at 1; D rises with the order, so that what holds at a larger one
+    holds; the sample never has more than the mechanism, `whole`.
     """
     gammaln = import_extra("scipy.special", "pld").gammaln
-    top = int(min(max(2.0, float(np.max(np.ceil(np.minimum(orders, _MOST))))), _MOST))
-    whole_orders = np.arange(2, top + 1)
+    whole_orders = np.arange(2, _MOST + 1)
     each = divergence(whole_orders.astype(np.float64))
-    scaled = np.zeros(top + 1)  # (alpha - 1) D at 0 (not used), 1, 2, ...
-    for a in whole_orders:
+    scaled = np.full(_MOST + 1, np.inf)  # (alpha - 1) D at 0 (not used), 1, 2, ...
+    scaled[:2] = 0.0
+    for a in whole_orders[each < np.inf]:
         j = np.arange(2, a + 1)
         log_pmf = gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1)
         log_pmf = log_pmf + j * math.log(rate) + (a - j) * math.log1p(-rate)
@@ -140,12 +141,14 @@ def general_bound(divergence: Callable[[Cells], Cells], rate: float, orders: Cel
             with np.errstate(divide="ignore"):
                 terms = log_pmf + np.where(size < 100.0, np.log(gain), size + math.log(3.0))
             scaled[a] = float(np.logaddexp(0.0, terms.max() + math.log(float(np.sum(np.exp(terms - terms.max()))))))
-    at = np.minimum(orders, top)
+    at = np.minimum(orders, _MOST)
     low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
     share = at - low
-    chord = ((1.0 - share) * scaled[low] + share * scaled[high]) / (orders - 1.0)
-    found = np.minimum(chord, scaled[high] / np.maximum(high - 1.0, 1.0)) * (1.0 + 10.0 * PADDING)
-    return np.minimum(np.where(orders <= top, found, np.inf), whole)
+    with np.errstate(invalid="ignore"):
+        chord = np.where(share > 0.0, (1.0 - share) * scaled[low] + share * scaled[high], scaled[low]) / (orders - 1.0)
+    least = np.minimum.accumulate((scaled[2:] / (whole_orders - 1.0))[::-1])[::-1]
+    found = np.minimum(chord, least[np.maximum(high - 2, 0)]) * (1.0 + 10.0 * PADDING)
+    return np.minimum(np.where(orders <= _MOST, found, np.inf), whole)
 
 
 def sampled_pure_epsilon(epsilon: float, rate: float, relation: Relation) -> float:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import float_above, float_below
-from fastacct.losses.loss import Apart, OutOfReachError, Pair
+from fastacct.losses.loss import Apart, Pair
 from fastacct.losses.panels import PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
@@ -26,6 +26,7 @@ _DIGITS: Final = 60
 _SMALLEST: Final = 1e-290
 """A probability of truncation that is counted as an infinite loss: its products with masses would underflow."""
 _MOST_TERMS: Final = 10**6
+"""Of a tail, a few seconds."""
 _BERNOULLI: Final = (12, -360, 1260, -1680, 1188)
 """Of Stirling's series: 1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - ..., whose next term is below 1e-31 for x > 400."""
 _HALF_LOG_TWO_PI: Final = Decimal("0.918938533204672741780329736405617639861397473637783412817")
@@ -70,9 +71,10 @@ def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
     odds = p / (1 - p)
     is_right = k > n * p
     first = k if is_right else k - 1
-    logs = _log_factorial(n) - _log_factorial(first) - _log_factorial(n - first)
-    term = (logs + first * p.ln() + (n - first) * (1 - p).ln()).exp()
-    total, enough = Decimal(0), Decimal(10) ** -30
+    term, total, enough = _mass(n, p, first), Decimal(0), Decimal(10) ** -30
+    last = first + _MOST_TERMS if is_right else first - _MOST_TERMS
+    if 0 <= last <= n and _mass(n, p, last) > enough * term:  # known before the first of so many
+        raise _too_large(n, p)
     for i in range(_MOST_TERMS):
         total += term
         at = first + i if is_right else first - i
@@ -80,7 +82,17 @@ def _tail(n: int, p: Decimal, k: int) -> tuple[Decimal, Decimal]:
         term *= ratio
         if ratio < 1 and term <= enough * total * (1 - ratio):
             return (total, 1 - total) if is_right else (1 - total, total)
-    raise OutOfReachError(f"truncated batches are too large: about {float(n * p):.3g} records are drawn")
+    raise _too_large(n, p)
+
+
+def _too_large(n: int, p: Decimal) -> ValueError:
+    return ValueError(f"at_most and records are too large: about {float(n * p):.3g} records are drawn; allowed: 1e9")
+
+
+def _mass(n: int, p: Decimal, k: int) -> Decimal:
+    """P[Bin(n, p) = k], 0 < p < 1."""
+    logs = _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
+    return (logs + k * p.ln() + (n - k) * (1 - p).ln()).exp()
 
 
 def _log_factorial(n: int) -> Decimal:

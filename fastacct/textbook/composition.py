@@ -23,6 +23,7 @@ from fastacct.core.inputs import (
     Reals,
     as_cells,
     as_common,
+    as_listed,
     as_number,
     unwrap,
 )
@@ -39,10 +40,18 @@ def basic(epsilons: Iterable[Real], deltas: Iterable[Real] = ()) -> tuple[float,
     >>> basic([0.1, 0.2], [1e-6, 1e-6])
     (0.3000000000000001, 2.0000000000000003e-06)
     """
-    total = math.fsum(np.atleast_1d(as_cells("epsilons", list(epsilons), NONNEGATIVE)))
-    rest = math.fsum(np.atleast_1d(as_cells("deltas", list(deltas) or [0.0], UNIT)))
+    total = math.fsum(as_cells("epsilons", _row("epsilons", epsilons), NONNEGATIVE).ravel())
+    rest = math.fsum(as_cells("deltas", _row("deltas", deltas), UNIT, may_be_empty=True).ravel())
     up, other = (math.nextafter(value, math.inf) if value > 0.0 else value for value in (total, rest))
     return up, min(other, 1.0)
+
+
+def _row(name: str, given: object) -> object:
+    """A sequence of numbers, of which equal ones count each."""
+    row = as_listed(name, given)
+    if not isinstance(row, list | np.ndarray):
+        raise TypeError(f"{name} must be a sequence of numbers, not {given!r}")
+    return row
 
 
 def advanced(epsilon: Reals, delta: Reals, count: Reals, slack: Reals) -> tuple[float | Floats, float | Floats]:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.core.inputs import Cells
 from fastacct.core.record import Record
@@ -25,6 +26,12 @@ SUBNORMAL: Final = 1e-320
 """Bound of the rounding of all subnormal numbers in a panel."""
 _NEXT_TO: Final = 1e-11
 """Part of a panel: how close to its ends its loss is looked at."""
+_DIFFERENCE: Final = 16.0
+"""Units of rounding that a loss may be away from the difference of log-densities, each good to 4 in the last place."""
+_SEARCHED: Final = (
+    ": this is the part of {} in which densities above exp(-720) of the largest were found; give a finite domain that "
+    "holds both densities, or name their peaks in breakpoints"
+)
 _FAR: Final = -720.0
 _WIDEST: Final = 1e150
 _SMALL: Final = 10.0
@@ -93,7 +100,9 @@ def table_of(made: Compiled) -> Table:
                 f"{name} is not resolved in [{low!r}, {high!r}]: name kinks and jumps in breakpoints, or more panels"
             )
         if abs((total := math.fsum(mass)) - 1.0) > 1e-9:
-            raise ValueError(f"{name} integrates to {total!r} over {made.domain!r}, not to 1")
+            ends = float(table.edges[0]), float(table.edges[-1])
+            hint = "" if ends == made.domain else _SEARCHED.format(made.domain)
+            raise ValueError(f"{name} integrates to {total!r} over {ends!r}, not to 1{hint}")
     return table
 
 
@@ -106,6 +115,8 @@ def _panels(made: Compiled, edges: Cells) -> Table:
             raise ValueError(f"{name}({at!r}) is not a number; allowed: finite numbers and -inf")
     # in logarithms: a density may underflow where a panel's mass does not
     in_p, in_q = np.exp(log_p + log_size), np.exp(log_q + log_size)
+    if made.loss is not None:
+        _refuse_another(x, log_p, log_q, loss, (in_p > 0.0) | (in_q > 0.0))
     p, q = in_p[:, 6:].sum(axis=1), in_q[:, 6:].sum(axis=1)
     off = np.abs(p - in_p[:, :6].sum(axis=1)), np.abs(q - in_q[:, :6].sum(axis=1))
     low, high = np.fmin.reduce(loss, axis=1), np.fmax.reduce(loss, axis=1)
@@ -125,6 +136,17 @@ def _panels(made: Compiled, edges: Cells) -> Table:
     high = np.where((end > high[:, None]).any(axis=1), np.inf, high)
     columns = (edges, p, q, _error(p, off[0], half), _error(q, off[1], half), low, high)
     return Table(*map(locked, columns))
+
+
+def _refuse_another(x: Cells, log_p: Cells, log_q: Cells, loss: Cells, seen: NDArray[np.bool_]) -> None:
+    """Refuse a loss that is not the difference of the log-densities, where there is mass; both are rounded."""
+    with np.errstate(invalid="ignore"):
+        difference = log_p - log_q
+        rounding = _DIFFERENCE * ROUNDING * (2.0 + np.abs(log_p) + np.abs(log_q))
+        is_it = (loss == difference) | (np.isfinite(difference) & (np.abs(loss - difference) <= rounding))
+    if (other := seen & ~is_it).any():
+        at, is_said, is_right = (float(one[other][0]) for one in (x, loss, difference))
+        raise ValueError(f"loss({at!r}) = {is_said!r} is not log_density_p - log_density_q = {is_right!r} there")
 
 
 def _error(mass: Cells, off: Cells, half: Cells) -> Cells:
@@ -163,7 +185,8 @@ def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:
     size = np.concatenate([[0.0], np.geomspace(1e-6, _WIDEST, 4000)])
     centre = low if math.isfinite(low) else high if math.isfinite(high) else 0.0
     for _ in range(6):
-        x = np.unique(np.concatenate([centre - size, centre + size]))
+        around = [centre, *made.breakpoints]
+        x = np.unique(np.add.outer(around, np.concatenate([-size, size])))
         x = x[(x >= low) & (x <= high)]
         value = np.fmax(*made.evaluate(x)[:2])
         top = np.nanmax(np.where(np.isfinite(value), value, np.nan))
@@ -173,6 +196,12 @@ def _reach(made: Compiled, low: float, high: float) -> tuple[float, float]:
         centre, size = float(np.median(inside)), size[size <= 4.0 * max(float(np.ptp(inside)), 1e-6)]
         size = np.linspace(0.0, float(size[-1]), 4000)
     left, right = float(inside[0]), float(inside[-1])
+    if max(-left, right) >= _WIDEST:
+        raise ValueError(
+            f"domain = {made.domain!r}: the densities are above exp(-720) of their largest values as far as "
+            f"{_WIDEST:g}, too heavy tails for an infinite domain; map the outputs to a finite one, as "
+            "x = tan(t) does: no loss changes, and both log-densities gain the logarithm of the derivative"
+        )
     pad = 0.02 * (right - left)
     return max(low, left - pad), min(high, right + pad)
 
