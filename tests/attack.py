@@ -51,6 +51,8 @@ _QUESTIONS = 4
 """How many verbs a job is asked beside epsilon and delta."""
 _WORK = 40.0
 """Processor time after which a job is asked no more."""
+_RENEWED = 20
+"""Jobs for each process after which they are renewed: what they have kept takes gigabytes after hundreds of jobs."""
 ROUNDING = 1e-9
 _HERE = os.path.dirname(fa.__file__)
 _PUBLIC = (ValueError, TypeError, OverflowError, fa.BudgetExceededError)
@@ -620,7 +622,7 @@ def asked(seeds: Sequence[int], processes: int, ask: Callable[[int], Report] = o
     left = collections.deque(seeds)
     while left:
         try:
-            for ended in _in_order(left, processes, ask):
+            for ended in _in_order(itertools.islice(left, _RENEWED * processes), processes, ask):
                 left.popleft()
                 yield ended
         except BrokenProcessPool:
