@@ -8,6 +8,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from fastacct.losses.atoms import in_reach
 from fastacct.losses.loss import OutOfReachError
 from fastacct.readers import cell
 from tests import attack, random_jobs
@@ -103,6 +104,13 @@ def test_an_attack_sees_errors_that_are_no_refusals(error, monkeypatch):
 
     monkeypatch.setattr(attack.fa, "gdp", fails)
     assert kinds(attack.Attack.fit) == {"crash"}
+
+
+def test_an_attack_sees_an_internal_class_that_the_package_raises(monkeypatch):
+    monkeypatch.setattr(attack.fa, "gdp", lambda *_, **__: in_reach(1e300))
+    (fault,) = faults(attack.Attack.fit)
+    assert fault[0] == "crash"
+    assert "OutOfReachError" in fault[1]
 
 
 def test_what_the_package_refuses_in_words_is_no_fault_but_counted(monkeypatch):
