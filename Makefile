@@ -28,8 +28,9 @@ test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)
 
 JOBS ?= 3000
 SEED ?= 1
-attack: $(STAMP)   ## random jobs of all mechanisms and relations: no crash, no slow answer, monotone, not below a part; bounds of as many random lines against sums in 80 bits (JOBS=3000 SEED=1)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.attack --jobs $(JOBS) --seed $(SEED)
+PROCESSES ?= $(shell nproc)
+attack: $(STAMP)   ## random jobs of all mechanisms, samplers, relations and verbs, alone and in arrays: no crash, no slow answer, monotone, not below a part, the same bits; bounds of as many random lines against sums in 80 bits (JOBS=3000 SEED=1 PROCESSES=cores)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.attack --jobs $(JOBS) --seed $(SEED) --processes $(PROCESSES)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.test_sums --lines $(JOBS) --seed $(SEED)
 
 bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (PyTorch CPU build) in .venv

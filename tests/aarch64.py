@@ -26,7 +26,7 @@ import numpy as np
 import fastacct as fa
 from fastacct.losses import pieces
 from fastacct_ext import _kernels
-from tests.attack import random_job
+from tests.random_jobs import random_job
 
 ROOT = Path(__file__).resolve().parents[1]
 ARM, EXTENSION = ROOT / "tests" / "arm", ROOT / "fastacct_ext"
