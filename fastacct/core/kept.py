@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import wraps
 from threading import RLock
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 _T = TypeVar("_T")
@@ -34,6 +35,19 @@ class cached(Generic[_T]):  # noqa: N801
             return self  # type: ignore[return-value]
         value: _T = vars(made).setdefault(self._name, self._compute(made))
         return value
+
+
+def kept_by_argument(compute: Callable[[Any, Any], _T]) -> Callable[[Any, Any], _T]:
+    """A method of one argument whose answers stay with the object, and are left out where it is copied or pickled."""
+
+    @wraps(compute)
+    def ask(made: Any, argument: Any) -> _T:
+        kept: dict[object, _T] = vars(made).setdefault(f"_kept_{compute.__name__}", {})
+        if argument not in kept:
+            kept[argument] = compute(made, argument)
+        return kept[argument]
+
+    return ask
 
 
 _EVERY: Final[WeakSet[Guarded]] = WeakSet()

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from fastacct.core.inputs import TINY, UNIT, Cells, Reals, as_number, unwrap
+from fastacct.core.kept import kept_by_argument
 from fastacct.core.relations import SAMPLED, Relation, both_ways, sensitivity
 from fastacct.core.rounding import float_above
 from fastacct.losses.divergence import of_pair, of_sampled_gaussian, square, unknown
@@ -172,9 +173,8 @@ class Mechanism(Refusals):
     def group_exactly(self, size: int) -> Mechanism | None:
         """The same mechanism with other parameters for `size` records, where that is exact, rounding included."""
         moved = {name: scaled(getattr(self, name), size, power) for name, power in self.group_powers.items()}
-        if not moved or any(value is None for value in moved.values()):
-            return None
-        return replace(self, **moved).marked(self.is_replaced)
+        is_known = moved and all(value is not None for value in moved.values())
+        return replace(self, **moved).marked(self.is_replaced) if is_known else None
 
     def grouped(self, size: int, relation: Relation) -> Process | None:
         """A process that bounds the mechanism for `size` records that change together; None if none is known."""
@@ -275,11 +275,9 @@ class PoissonSampled(Mechanism):
     def unsampled(self) -> Mechanism:
         return self.mechanism
 
+    @kept_by_argument
     def losses(self, relation: Relation) -> Pair | None:
-        kept: dict[Relation, Pair | None] = self.__dict__.setdefault("_kept_losses", {})
-        if relation not in kept:
-            kept[relation] = self.sample_losses(1.0, 1, relation)
-        return kept[relation]
+        return self.sample_losses(1.0, 1, relation)
 
     def sample_losses(self, rate: float, size: int, relation: Relation) -> Pair | None:
         """Of the sample of a group, each member drawn independently."""
@@ -305,9 +303,8 @@ class PoissonSampled(Mechanism):
 
     def sampled_gaussian(self, relation: Relation) -> SampledGaussian | None:
         """The Gaussian's noise with this rate, but under replace-one."""
-        if relation == "replace_one" or not self.mechanism.has_groups:
-            return None
-        inner = self.mechanism.sampled_gaussian(relation)
+        is_one = relation != "replace_one" and self.mechanism.has_groups
+        inner = self.mechanism.sampled_gaussian(relation) if is_one else None
         return None if inner is None else inner._replace(rate=np.asarray(self.sample_rate))
 
     def poisson(self, sample_rate: Reals) -> PoissonSampled:

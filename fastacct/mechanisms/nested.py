@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastacct.core.inputs import Cells, Domain, as_number
+from fastacct.core.kept import kept_by_argument
 from fastacct.core.relations import ALL, Relation, both_ways
 from fastacct.core.rounding import at_least
 from fastacct.losses.divergence import ORDERS, unknown
@@ -136,13 +137,8 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
     def tight(self) -> bool:  # type: ignore[override]
         return self.job.tight
 
+    @kept_by_argument
     def losses(self, relation: Relation) -> Pair | None:
-        kept: dict[Relation, Pair | None] = self.__dict__.setdefault("_kept_losses", {})
-        if relation not in kept:
-            kept[relation] = self._total(relation)
-        return kept[relation]
-
-    def _total(self, relation: Relation) -> Pair | None:
         found = [(one.losses(relation), n) for one, n in next(self.job.decompose(relation).cells())]
         some = [(pair, int(n)) for pair, n in found if pair is not None and not pair.is_nothing]
         if any(pair is None for pair, _ in found):

@@ -151,8 +151,8 @@ class CellReader(Guarded):
         for mechanism, count in self._cell:
             try:
                 pair = mechanism.losses(self._relation)
-                for direction in DIRECTIONS[self._relation] if pair else ():
-                    pair.side(direction)  # of what is data for a line alone there are no losses one by one
+                if pair is not None:  # of what is data for a line alone there are no losses one by one
+                    _ = pair.remove, pair.add
             except OutOfReachError as error:
                 return str(error)
             if pair is None:

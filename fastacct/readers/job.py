@@ -211,8 +211,8 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity], only_upper=ask.only_upper)):
             lower[piece], upper[piece], status[piece] = found[0].lower, found[0].upper, found[0].status
             piece = piece[~found[1] | at_zero[piece]]
-        if found and line and np.isfinite(upper[piece]).all() and line.components(cell) > _MANY:
-            return start + 1
+        if found and line and line.components(cell) > _MANY:
+            piece = piece[~np.isfinite(upper[piece])]
         if not piece.size:
             return start + 1
         reader = readers()[cell]
