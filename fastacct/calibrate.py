@@ -206,7 +206,7 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
         return level(x) <= 0.0
 
     if wanted == "noise_multiplier":
-        if spent and excess(float(answer("epsilon", spent, at["delta"], **options).upper), at["epsilon"]) > 0.0:
+        if spent and answer("epsilon", spent, at["delta"], **options, only_upper=True).upper > at["epsilon"]:
             return math.inf
         bracket = outwards(level)  # the extremes are dear, and seldom needed
         if not meets(bracket[1]):

@@ -104,6 +104,8 @@ def good_call(path, function, word):
             given = (target or {"delta": 1e-5}) | {name: value for name, value in run.items() if name != wanted}
         elif function is fa.explain or function is fa.calibrate:
             given |= {"delta": 1e-5} | ({"epsilon": 1.0} if function is fa.calibrate else {})
+    if "members" in inspect.signature(function).parameters:  # which `prior` still stands for
+        given["members"] = GOOD["members"]
     given.pop(word, None)
     return functools.partial(function, **given)
 

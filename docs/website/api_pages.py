@@ -48,11 +48,15 @@ def constants(file: Path) -> set[str]:
     return {getattr(one, "id", "") for one in targets}
 
 
+_PARTS = ("dp_events", "dp_sampling", "opacus_loaders")
+"""Modules of `fastacct.compat` that adapters are made of."""
+
+
 def adapters() -> dict[str, list[str]]:
     """{name of a module of `fastacct.compat`: its public names}."""
     files = [*(PACKAGE / "compat").glob("[a-z]*.py"), *(PACKAGE / "compat").glob("*/__init__.py")]
     names = {file.parent.name if file.stem == "__init__" else file.stem: listed(file) for file in files}
-    return {f"compat.{name}": names[name] for name in sorted(names) if name != "dp_events"}
+    return {f"compat.{name}": names[name] for name in sorted(names) if name not in _PARTS}
 
 
 def modules() -> dict[str, ModuleType]:

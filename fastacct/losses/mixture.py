@@ -137,9 +137,17 @@ class GaussianMixtures(Loss):
     @cached
     def _table(self) -> tuple[Cells, Cells]:
         """Outputs and losses, both increasing, from which inverses start."""
-        reach = normal_reach(0.0) * self.sigma
-        x = np.unique(np.concatenate([m + np.linspace(-reach, reach, 2049) for m in self._centres()]))
+        x = self._outputs(normal_reach(0.0), 2048)
         return x, np.maximum.accumulate(self.loss(x)[0])
+
+    def _outputs(self, reach: float, many: int) -> Cells:
+        """Increasing outputs, so many between the ends of each component: about each, or evenly where that is fewer."""
+        centres, far = self._centres(), reach * self.sigma
+        low, high = float(centres[0] - far), float(centres[-1] + far)
+        even = math.ceil(many * (high - low) / (2.0 * far))
+        if even <= many * centres.size // 2:
+            return np.linspace(low, high, even + 1)
+        return np.unique(np.concatenate([m + np.linspace(-far, far, many + 1) for m in centres]))
 
     def _output(self, loss: Cells) -> Cells:
         """Outputs with these losses, nearly (what is missing becomes slack); the ends of the table beyond it."""
@@ -168,7 +176,7 @@ class GaussianMixtures(Loss):
         reach, centres = normal_reach(tail), self._centres()
         n_edges = 2 if edges is None else edges.size
         n_base = math.ceil(max(min(n_edges / 8, 4096.0), reach * self._spread / 5.0))
-        base = np.unique(np.concatenate([m + self.sigma * np.linspace(-reach, reach, n_base + 1) for m in centres]))
+        base = self._outputs(reach, n_base)
         first, last = base[0], base[-1]
         for start in range(0, n_edges - 1, _CHUNK):
             cuts = np.array([first, last])

@@ -131,7 +131,7 @@ class PiecesPair(Pair):
 
     def _bracket(self, is_add: bool, lost: tuple[float, float]) -> Bracket:
         if not self._pieces.panels.size:  # atoms of a lattice, which are no losses
-            raise OutOfReachError("quantiles of the privacy loss of random allocation are not known")
+            raise OutOfReachError("random allocation is known by its log-moments: its losses are not known one by one")
         return Bracket(*[_PiecesLoss(self._pieces, is_add, infinite=mass) for mass in (lost[1], lost[0])])
 
     @cached

@@ -216,11 +216,12 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         if not piece.size:
             return start + 1
         reader = readers()[cell]
-        if ask.quantity == "delta" and piece.size > 1 and (listed := reader.deltas(wanted[piece])):
-            lower[piece], upper[piece], status[piece] = listed
-            return start + 1
-        for i in piece.tolist():
-            answer = reader.answer(ask.quantity, float(wanted[i]))
+        listed = reader.deltas(wanted[piece]) if ask.quantity == "delta" and piece.size > 1 else None
+        for k, i in enumerate(piece.tolist()):
+            if listed:
+                answer = Found(float(listed.lower[k]), float(listed.upper[k]), Status(int(listed.status[k])))
+            else:
+                answer = reader.answer(ask.quantity, float(wanted[i]))
             if found and not at_zero[i]:
                 least = answer.lower if ask.only_upper else float(lower[i])  # of a class, no loss is a lower bound
                 answer = _shared(answer, least, float(upper[i]))

@@ -10,7 +10,7 @@ import numpy as np
 from fastacct.core.bounds import narrowed
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import ROUNDING, OutOfReachError
+from fastacct.losses.loss import ROUNDING, OutOfReachError, Pair
 from fastacct.losses.mixture_moments import mixture_moments
 from fastacct.losses.pieces import data_moments, pieces_of
 
@@ -28,25 +28,26 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
     None if not all losses are known, as mixtures or as data.  Of mechanisms that are bounds only they are those of the
     pair that stands for them.
     """
-    found, n, is_add = np.zeros((6, s.size)), 2.0, direction == "add"
+    found, n = np.zeros((6, s.size)), 2.0
     for one, count in parts:
         try:
-            pair = one.losses(relation)
+            rows = _of_pair(one.losses(relation), s, direction == "add")
         except OutOfReachError:
             return None
-        if pair is None:
-            return None
-        if pair.is_nothing:
-            continue
-        if (mixture := pair.as_mixture()) is not None:
-            rows = mixture_moments(mixture, s, is_add=is_add)
-        elif (pieces := pieces_of(pair)) is not None:
-            rows = data_moments(pieces, s, is_add=is_add)
-        else:
+        if rows is None:
             return None
         found += float(np.asarray(count)) * rows
         n += 1.0
     return np.asarray(found + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * np.abs(found)))
+
+
+def _of_pair(pair: Pair | None, s: Cells, is_add: bool) -> Cells | None:
+    if pair is None or pair.is_nothing:
+        return None if pair is None else np.zeros((6, s.size))
+    if (mixture := pair.as_mixture()) is not None:
+        return mixture_moments(mixture, s, is_add=is_add)
+    pieces = pieces_of(pair)
+    return None if pieces is None else data_moments(pieces, s, is_add=is_add)
 
 
 def at_order(own: Callable[[Cells], Cells | None], back: Callable[[Cells], Cells | None], alpha: float) -> Cells | None:
