@@ -252,7 +252,7 @@ class RepeatedSelection(Mechanism, relations=ALL):
         beyond = np.append(np.minimum.accumulate(found[::-1])[::-1], math.inf)
         found, _ = self._bounds(orders, relation, delta_of, float(added.min()))
         found = np.minimum(found, beyond[np.searchsorted(grid, orders)])
-        return np.asarray(found * (1.0 + 1e-12) + 1e-15)
+        return np.asarray(np.minimum(found * (1.0 + 1e-12) + 1e-15, self.pure_epsilon(relation)))
 
     def _bounds(
         self, at: Cells, relation: Relation, delta_of: DeltaOf | None, least: float | None = None
