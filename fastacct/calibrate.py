@@ -199,8 +199,8 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
 
     @cache
     def level(x: float) -> float:
-        found = answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper
-        return excess(float(found), at["epsilon"])
+        spends = answer("epsilon", build(x), at["delta"], **options, only_upper=True).upper
+        return excess(float(spends), at["epsilon"])
 
     def meets(x: float) -> bool:
         return level(x) <= 0.0

@@ -32,8 +32,6 @@ from fastacct_ext import _kernels
 FLOOR: Final = Domain(1e-300, 1.0)
 _FIRST_CELLS: Final = 32
 _MOST_CELLS: Final = 20_000
-_WIDE: Final = 1e-5
-"""Width of log delta above which halving a cell gains nothing: its bounds are no better in the middle."""
 _MU_TOLERANCE: Final = 1e-6
 _REGRET_TOLERANCE: Final = 1e-3
 _MU_RANGE: Final = (1e-9, 1e9)
@@ -199,8 +197,9 @@ def _maximum(
 
 
 def _is_wide(run: _Function, epsilon: Cells) -> NDArray[np.bool_]:
+    """Whether log delta is known so badly that halving a cell gains nothing."""
     lower, upper = run(epsilon)
-    return upper - np.where(upper > -np.inf, lower, upper) > _WIDE
+    return upper - np.where(upper > -np.inf, lower, upper) > 10.0 * _MU_TOLERANCE
 
 
 def _gaussian(mu: Cells, target: Cells, threads: int, what: _kernels.Quantity = LOG_DELTA) -> tuple[Cells, Cells]:

@@ -122,12 +122,15 @@ def quantile_end(exceeds: Curve, side: int, chance: float, ends: tuple[float, fl
         value = excess(float(exceeds(np.array([loss]))[side][0]), target)
         return value if side else -value
 
-    low, high = max(ends[0], -LARGEST), min(ends[1], LARGEST)
-    if not level(high if side else low) <= 0.0 < level(low if side else high):
-        low, high = -LARGEST, LARGEST
-    if level(high if side else low) > 0.0:
-        return math.inf if side else -math.inf
-    return boundary(level, (low, high), "the chance") if level(low if side else high) > 0.0 else (low if side else high)
+    sign = 1.0 if side else -1.0
+    bracket = max(ends[0], -LARGEST), min(ends[1], LARGEST)
+    if level(bracket[side]) <= 0.0 < level(bracket[1 - side]):
+        return boundary(level, bracket, "the chance")
+    if level(sign * LARGEST) > 0.0:
+        return sign * math.inf
+    if level(-sign * LARGEST) <= 0.0:
+        return -sign * LARGEST
+    return boundary(level, (-LARGEST, LARGEST), "the chance")
 
 
 def smallest_tau(

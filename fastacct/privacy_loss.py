@@ -74,15 +74,15 @@ class PrivacyLoss:
         Losses of releases are independent under P: log-moments, means and variances add up, and deltas of one release
         are quicker than those of all.
         """
-        parts = [(one, float(np.asarray(count))) for one, count in self._job.decompose(self._direction)]
-        is_one = sum(count for _, count in parts) == 1.0
-        if is_one or not parts or any(one.alternatives() for one, _ in parts):
+        releases = [(kind, float(np.asarray(count))) for kind, count in self._job.decompose(self._direction)]
+        is_single = sum(count for _, count in releases) == 1.0
+        if is_single or not releases or any(kind.alternatives() for kind, _ in releases):
             return ()
-        return tuple((n, PrivacyLoss(one, self._direction, self._threads)) for one, n in parts if n > 0.0)
+        return tuple((n, PrivacyLoss(kind, self._direction, self._threads)) for kind, n in releases if n > 0.0)
 
     def _sum(self, of_one: Callable[[PrivacyLoss], Bounds]) -> tuple[float, float]:
         """Over all releases: of lower and of upper bounds that are at least 0."""
-        lower, upper = np.sum([[n * end for end in of_one(one)[:2]] for n, one in self._apart], axis=0).tolist()
+        lower, upper = np.sum([[n * end for end in of_one(loss)[:2]] for n, loss in self._apart], axis=0).tolist()
         off = (len(self._apart) + 2.0) * 4e-16
         return lower * (1.0 - off) if self._job.tight else 0.0, upper * (1.0 + off)
 
@@ -188,7 +188,7 @@ class PrivacyLoss:
         """A lower bound of log E_P exp(s L)."""
         if (known := self._moments(np.array([s]))) is not None:
             return float(known[0, 0])
-        if each := [n * one._least_moment(s) for n, one in self._apart]:
+        if each := [n * loss._least_moment(s) for n, loss in self._apart]:
             return math.fsum(each) - 1e-15 * math.fsum(map(abs, each))
         if s > 0.0:
             return float(s * self.divergence(1.0 + s).lower)
@@ -208,7 +208,7 @@ class PrivacyLoss:
         """Upper bounds of log E_P exp(s L), by divergences of either direction."""
         if (known := self._moments(s)) is not None:
             return np.asarray(known[1])
-        if each := [n * one._log_moment(s) for n, one in self._apart]:
+        if each := [n * loss._log_moment(s) for n, loss in self._apart]:
             return np.asarray(np.sum(each, axis=0) + 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0))
         found = np.empty(s.shape)
         right, left = s > 0.0, s < -1.0

@@ -260,9 +260,9 @@ def _mean_and_variance(pieces: Pieces, s: Cells, lost: float, is_add: bool) -> C
     x = log((1 + exp(1/sigma^2))/D) >= 1, since log and log^2 of numbers above e are concave.  Mass that is only
     misplaced counts at the farthest point, too.
     """
-    found, noise = np.full((6, s.size), np.nan), pieces.smooth[0]
-    at = s == 0.0
-    if noise > 0.0 and at.any():
+    rows_out, noise = np.full((6, s.size), np.nan), pieces.smooth[0]
+    is_zero = s == 0.0
+    if noise > 0.0 and is_zero.any():
         least = math.log(max(lost, 1e-300))
         far = max(math.log(2.0) + 1.0 / (noise * noise) - least, 1.0) + float(np.abs(pieces.atoms[[0, -1], 0]).max())
         rows = data_moments(replace(pieces, lost=Lost()), np.zeros(1), is_add=is_add)[:, 0]
@@ -270,8 +270,8 @@ def _mean_and_variance(pieces: Pieces, s: Cells, lost: float, is_add: bool) -> C
         off = lost * (mean + far)
         spread = lost * (float(rows[5]) + mean * mean + far * far) + 2.0 * (mean + off) * off
         pads = np.array([0.0, 0.0, -off, off, -spread, spread]) * (1.0 + 1e-12)
-        found[:, at] = (np.where(np.arange(6) < 2, 0.0, rows) + pads)[:, None]
-    return found
+        rows_out[:, is_zero] = (np.where(np.arange(6) < 2, 0.0, rows) + pads)[:, None]
+    return rows_out
 
 
 def _sizes(rows: Sequence[Cells]) -> NDArray[np.int32]:

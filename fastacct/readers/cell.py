@@ -151,12 +151,11 @@ class CellReader(Guarded):
         for mechanism, count in self._cell:
             try:
                 pair = mechanism.losses(self._relation)
-                if pair is not None:  # of what is data for a line alone there are no losses one by one
-                    _ = pair.remove, pair.add
+                if pair is None:
+                    return f"no dominating pair is known for {mechanism!r}"
+                _ = pair.remove, pair.add  # of what is data for a line alone there are no losses one by one
             except OutOfReachError as error:
                 return str(error)
-            if pair is None:
-                return f"no dominating pair is known for {mechanism!r}"
             if not pair.is_nothing:
                 used.append((pair, count))
         return used
@@ -265,8 +264,7 @@ class CellReader(Guarded):
         lower, upper = found.lower, found.upper
         if near or self._is_wide(lower, upper, 0.0, is_exact):
             known = log_below(self._renyi.pure_epsilon, epsilon)
-            below = math.log(upper) if upper > 0.0 else -math.inf
-            known = known if near else min(self._renyi.log_delta(epsilon, below).upper, known)
+            known = known if near else min(self._renyi.log_delta(epsilon, math.log(max(upper, 5e-324))).upper, known)
             lower, upper = self._narrowed(lower, upper, math.exp(known) * (1.0 + 1e-15) + 5e-324)
         if self._renyi.pure_epsilon < math.inf:  # losses reach further than epsilon: what underflowed is not nothing
             upper = max(upper, 5e-324)

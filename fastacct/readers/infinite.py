@@ -47,14 +47,14 @@ def read_whole(
     if what == THRESHOLD:
         return _threshold(job, target, directions)
     most = math.fsum(n * max(one.p[1], one.q[1]) for one, n in job.lost)
-    unseen = (target > _SEEN) | (what != EPSILON) if most < _NOTHING else np.zeros(target.shape, np.bool_)
+    unseen = np.asarray((most < _NOTHING) & ((target > _SEEN) | (what != EPSILON)))
     if unseen.all():
         return _with_a_little(read_job(job, target, what, directions, only_upper), most, what)
     if unseen.any():
-        whole = Reading.empty(target.size)
-        for part in (unseen, ~unseen):
-            whole.put(part, read_whole(job, target[part], what, directions, only_upper))
-        return whole
+        reading = Reading.empty(target.size)
+        for mask in (unseen, ~unseen):
+            reading.put(mask, read_whole(job, target[mask], what, directions, only_upper))
+        return reading
     ways = [way for way in (REMOVE, ADD) if directions in (way, BOTH)]
     found = [_one_way(job, target, what, way) for way in (ways[:1] if job.is_mirrored and job.is_plain else ways)]
     return Reading(*map(np.maximum.reduce, zip(*found, strict=True)))

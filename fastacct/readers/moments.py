@@ -28,22 +28,24 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
     None if not all losses are known, as mixtures or as data.  Of mechanisms that are bounds only they are those of the
     pair that stands for them.
     """
-    found, n = np.zeros((6, s.size)), 2.0
-    for one, count in parts:
+    total, n = np.zeros((6, s.size)), 2.0
+    for mechanism, count in parts:
         try:
-            rows = _of_pair(one.losses(relation), s, direction == "add")
+            rows = _of_pair(mechanism.losses(relation), s, direction == "add")
         except OutOfReachError:
             return None
         if rows is None:
             return None
-        found += float(np.asarray(count)) * rows
+        total += float(np.asarray(count)) * rows
         n += 1.0
-    return np.asarray(found + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * np.abs(found)))
+    return np.asarray(total + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * np.abs(total)))
 
 
 def _of_pair(pair: Pair | None, s: Cells, is_add: bool) -> Cells | None:
-    if pair is None or pair.is_nothing:
-        return None if pair is None else np.zeros((6, s.size))
+    if pair is None:
+        return None
+    if pair.is_nothing:
+        return np.zeros((6, s.size))
     if (mixture := pair.as_mixture()) is not None:
         return mixture_moments(mixture, s, is_add=is_add)
     pieces = pieces_of(pair)

@@ -5,7 +5,6 @@ For mechanisms that are known by a divergence alone, and for `RDP()` as the acco
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
@@ -25,7 +24,6 @@ CONVERSIONS: Final[tuple[Conversion, ...]] = ("mironov", "canonne_kamath_steinke
 
 
 _GAIN: Final = 0.05
-_MOST_KEPT: Final = 64
 
 
 def merged_runs(columns: Iterable[tuple[Cells, Cells, Cells]], cell: int) -> tuple[Cells, Cells, Cells]:
@@ -83,8 +81,8 @@ class Renyi:
             return Found(0.0, 0.0, Status.TIGHT)
         upper = self.pure_epsilon
         if delta > 0.0:
-            found = self._least(lambda a, d: _epsilon_at(d, a, delta, self._conversion), math.inf, below)
-            upper = min(upper, found)
+            least = self._least(lambda a, d: _epsilon_at(d, a, delta, self._conversion), math.inf, below)
+            upper = min(upper, least)
         return Found(0.0, upper, Status.LOOSE if upper < math.inf else Status.NOT_MET)
 
     def log_delta(self, epsilon: float, below: float = 0.0) -> Found:
@@ -102,8 +100,9 @@ class Renyi:
     def _divergence(self, orders: Cells) -> Cells:
         key = orders.tobytes()
         if key not in self._kept:
-            if len(self._kept) > _MOST_KEPT:
-                self._kept = {first: self._kept[first] for first in itertools.islice(self._kept, 1)}  # all orders
+            if len(self._kept) > 64:
+                every = next(iter(self._kept))
+                self._kept = {every: self._kept[every]}
             self._kept[key] = cell_divergence(self._cell, orders, self._relation, self._delta_of)
         return self._kept[key]
 
