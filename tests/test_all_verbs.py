@@ -64,3 +64,17 @@ def test_jobs_that_a_line_alone_reads_have_no_losses_on_a_grid(job):
         assert 0.0 < found.lower <= found.upper
         assert found.upper < np.inf
     assert 0.0 < fa.tradeoff(job, [0.1, 0.5])[1] < 0.5
+
+
+SIXTY = fa.GaussianMixture(3.0, [(1 / 60, 0.02 * i) for i in range(60)], [(1 / 60, -0.02 * i) for i in range(60)])
+BESIDE_EACH_OTHER = [
+    # a delta that sees what hardly anyone loses beside deltas that do not
+    (fa.Gaussian(0.68).poisson(0.0033, at_most=701, records=1000) * 740, [1.0, 4e-4, 1e-320, 9.7e-7]),
+    # an infinite epsilon beside finite ones
+    (SIXTY * 3 + fa.Gaussian(2.0), [1e-6, 1e-300, 1e-14, 0.0]),
+]
+
+
+@pytest.mark.parametrize(("job", "deltas"), BESIDE_EACH_OTHER, ids=("truncated", "sixty components"))
+def test_targets_do_not_change_each_other(job, deltas):
+    assert same(lambda at: fa.epsilon_bounds(job, delta=at, neighbors="add"), np.array(deltas)) is not None

@@ -1,5 +1,8 @@
 """Calibration of any job: it stops on the safe side of its target, and says where there is none."""
 
+import math
+import sys
+
 import pytest
 
 import fastacct as fa
@@ -87,3 +90,22 @@ REFUSED = [
 def test_bad_input_is_refused_with_its_name(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_a_search_for_noise_asks_no_extremes(monkeypatch):
+    """Noise 0 and 1e12 are slow to evaluate for draws with replacement, and decide nothing."""
+    search = sys.modules["fastacct.calibrate"]
+    answer, asked = search.answer, []
+
+    def noted(quantity, job, *args, **told):
+        asked.extend(float(one.noise) for one, _ in job if hasattr(one, "noise"))
+        return answer(quantity, job, *args, **told)
+
+    monkeypatch.setattr(search, "answer", noted)
+    run = {"records": 1000, "batch_size": 50, "epochs": 3, "sampling": "with_replacement", "neighbors": "remove"}
+    found = fa.dpsgd.noise_multiplier(**run, epsilon=2.0, delta=1e-5)
+    assert 0.25 <= min(asked) <= found <= max(asked) <= 16.0
+    asked.clear()
+    assert fa.dpsgd.noise_multiplier(**run, epsilon=2.0, delta=1e-5, after=fa.Laplace(0.4)) == math.inf
+    assert not asked or max(asked) < 1.0
+    assert fa.dpsgd.noise_multiplier(**run, epsilon=math.inf, delta=1e-5) == 0.0
