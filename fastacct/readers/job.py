@@ -210,7 +210,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         cell, found = int(owner[piece[0]]), None
         if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity], only_upper=ask.only_upper)):
             lower[piece], upper[piece], status[piece] = found[0].lower, found[0].upper, found[0].status
-            piece = piece[~found[1] | at_zero[piece]]
+            piece = piece[~found[1] & (lower[piece] < np.inf) | at_zero[piece]]  # what is known to be infinite is final
         if found and line and line.components(cell) > _MANY:
             piece = piece[~np.isfinite(upper[piece])]
         if not piece.size:
