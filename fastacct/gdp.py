@@ -189,6 +189,8 @@ def _maximum(
         if (wide := _is_wide(run, a) & _is_wide(run, b)).any():
             settled = max(settled, float(over(a[wide], b[wide], np.inf).max()))
             a, b = a[~wide], b[~wide]
+            if not a.size:
+                return settled, best
         middle = 0.5 * (a + b)
         if a.size > _MOST_CELLS or (b - a <= 1e-15 * b).any() or level <= 0.0:
             return max(settled, float(over(a, b, np.inf).max())), best

@@ -65,6 +65,31 @@ def test_no_record_contributes_more_than_is_counted(most):
         assert counted(history) >= worst(count, length, steps) * (1 - 1e-12), (length, steps)
 
 
+@pytest.mark.parametrize("is_noise_one", [True, False])
+def test_passes_that_are_open_beside_each_other_are_all_counted(is_noise_one):
+    """As in `for a, b in zip(loader, loader)`: a record may be in a batch of either."""
+    rng = random.Random(7)
+    for _ in range(300):
+        length, count = rng.randint(1, 4), rng.randint(2, 3)
+        loader, history, steps = Loader(length), [], []
+        passes = Passes({"data_loader": loader})
+        for _ in range(count):
+            loader.begin()
+        left = [iter(range(length)) for _ in range(count)]
+        for _ in range(rng.randint(0, count * length)):
+            number = rng.randrange(count)
+            if (batch := next(left[number], None)) is None:
+                continue
+            noise = 1.0 if is_noise_one else rng.choice([1.0, 2.0, 3.0])
+            step = passes.step(noise, 1)
+            if step.taken:
+                take_back(history, step.noise, step.taken)
+            if step.releases:
+                history.append((noise, 1.0, step.releases))
+            steps.append((noise, [(number, batch)]))
+        assert counted(history) >= worst(count, length, steps) * (1 - 1e-12), (length, steps)
+
+
 def test_whole_passes_of_single_batches_count_as_they_are():
     rng = random.Random(5)
     for _ in range(100):

@@ -80,3 +80,14 @@ def test_cells_in_which_lines_are_wide_are_given_up(monkeypatch):
     assert sum(points) < 2000
     assert 0.0 < mu_lower <= mu < math.sqrt(1021) / 33.3 * 2.0
     assert 0.0 < regret < 1.0
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "floor"),
+    [(44.24291024710611, 0.00016891514496936242, 7.2e-07), (18.650914615095353, 8.825537705233152e-06, 5.6e-06)],
+)
+def test_all_cells_may_be_given_up(noise, rate, floor):
+    mu, mu_lower, regret = gdp(Gaussian(noise).poisson(rate) * 100_000, delta_floor=floor, neighbors="replace_one")
+    assert 0.0 <= mu_lower <= mu < math.inf
+    assert mu > 0.0
+    assert 0.0 < regret <= 1.0

@@ -126,6 +126,8 @@ class Passes:
         self._sampler, self._seen, self._length = sampler, sampler.begun, len(batches)
         self._passes, self._batches = 0, 0
         self._open = Step(0)
+        self._waiting, self._beside = 0, 0
+        """Passes that have begun and have no step yet, and how many were ever open beside another one."""
 
     def begin_again(self) -> None:
         """Count what is left of the pass as a pass of its own."""
@@ -138,17 +140,21 @@ class Passes:
         """
         unused = self._passes * self._length - self._batches
         self._batches += batches
-        begun, self._seen = self._sampler.begun - self._seen, self._sampler.begun
-        own = min(batches, max(begun, -(-self._batches // self._length) - self._passes))
+        self._waiting += self._sampler.begun - self._seen
+        self._seen = self._sampler.begun
+        own = min(batches, max(self._waiting, -(-self._batches // self._length) - self._passes))
+        self._waiting = max(self._waiting - own, 0)
+        self._beside += self._waiting
         goes_on = own == 0 or (batches > 1 and self._passes > 0 and unused > 0)
         self._passes += own
         times = min(batches, own + 1) if goes_on else own
         releases = max(own * own, times * times - 1) if goes_on else own * own
-        is_less = goes_on and noise < self._open.noise
+        is_less = (goes_on or self._beside > 0) and noise < self._open.noise
         taken = self._open.releases if is_less else 0
-        found = Step(releases + taken, taken, self._open.noise)
+        more = taken + self._beside if is_less else 0  # of several open passes, any may be meant: nothing is taken back
+        found = Step(releases + more, 0 if self._beside else taken, self._open.noise)
         if own or is_less:
-            self._open = Step(releases + taken, 0, noise)
+            self._open = Step(releases + more, 0, noise)
         return found
 
 

@@ -189,7 +189,7 @@ class GaussianMixtures(Loss):
                 first = cuts[-1]
             breaks = np.unique(np.concatenate([cuts, base[(base > cuts[0]) & (base < cuts[-1])]]))
             middle, half = 0.5 * (breaks[1:] + breaks[:-1]), 0.5 * (breaks[1:] - breaks[:-1])
-            near = np.abs(middle[:, None] - centres[None, :]).min(axis=1) <= reach * self.sigma
+            near = np.abs(middle[:, None] - centres[None, :]).min(axis=1) - half <= reach * self.sigma
             middle, half = middle[near], half[near]
             if not middle.size:
                 continue

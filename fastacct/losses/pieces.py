@@ -257,14 +257,14 @@ def _mean_and_variance(pieces: Pieces, s: Cells, lost: float, is_add: bool) -> C
     """The same at s = 0, of a lattice that does not have all losses: they are finite, but `lost` of their mass is away.
 
     With E_P exp(|L|) <= 1 + exp(1/sigma^2), either direction: of mass D, E|L| <= D x and E L^2 <= D x^2 at most, with
-    x = log((1 + exp(1/sigma^2))/D) >= 1, since log and log^2 of numbers above e are concave.  Mass that is only
-    misplaced counts at the farthest point, too.
+    x = log((1 + exp(1/sigma^2))/D) >= 2, since log, and log^2 from there, are their own concave majorants above 1.
+    Mass that is only misplaced counts at the farthest point, too.
     """
     rows_out, noise = np.full((6, s.size), np.nan), pieces.smooth[0]
     is_zero = s == 0.0
     if noise > 0.0 and is_zero.any():
         least = math.log(max(lost, 1e-300))
-        far = max(math.log(2.0) + 1.0 / (noise * noise) - least, 1.0) + float(np.abs(pieces.atoms[[0, -1], 0]).max())
+        far = max(math.log(2.0) + 1.0 / (noise * noise) - least, 2.0) + float(np.abs(pieces.atoms[[0, -1], 0]).max())
         rows = data_moments(replace(pieces, lost=Lost()), np.zeros(1), is_add=is_add)[:, 0]
         mean, lost = float(np.abs(rows[2:4]).max()), max(lost, 1e-300)
         off = lost * (mean + far)
