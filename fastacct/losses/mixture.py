@@ -145,7 +145,7 @@ class GaussianMixtures(Loss):
         centres, far = self._centres(), reach * self.sigma
         low, high = float(centres[0] - far), float(centres[-1] + far)
         even = math.ceil(many * (high - low) / (2.0 * far))
-        if even <= many * centres.size // 2:
+        if even <= many * centres.size // 2 and np.diff(centres).max() <= 2.0 * far:  # nothing between is out of reach
             return np.linspace(low, high, even + 1)
         return np.unique(np.concatenate([m + np.linspace(-far, far, many + 1) for m in centres]))
 
@@ -189,7 +189,7 @@ class GaussianMixtures(Loss):
                 first = cuts[-1]
             breaks = np.unique(np.concatenate([cuts, base[(base > cuts[0]) & (base < cuts[-1])]]))
             middle, half = 0.5 * (breaks[1:] + breaks[:-1]), 0.5 * (breaks[1:] - breaks[:-1])
-            near = np.abs(middle[:, None] - centres[None, :]).min(axis=1) - half <= reach * self.sigma
+            near = np.abs(middle[:, None] - centres[None, :]).min(axis=1) <= reach * self.sigma
             middle, half = middle[near], half[near]
             if not middle.size:
                 continue
