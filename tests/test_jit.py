@@ -193,7 +193,7 @@ def test_bad_mechanisms_are_refused(keywords, error, message):
     [
         lambda x: 0.5 * (x - 0.5),
         lambda x: 0.99 * (x - 0.5),
-        lambda x: (1.0 - 1e-8) * (x - 0.5),
+        lambda x: (1.0 - 1e-13) * (x - 0.5),
         lambda x: x - 0.5 if x < 3.0 else 2.5,
         lambda x: x - 0.5 if x > -3.0 else -math.inf,
         lambda x: x - 0.5 if x < 9.0 else math.nan,
@@ -205,10 +205,8 @@ def test_a_loss_that_is_not_the_difference_of_the_log_densities_is_refused(loss)
     given = {"log_density_p": gaussian_p, "log_density_q": gaussian_q, "domain": (-12.0, 13.0)}
     with pytest.raises(ValueError, match=r"loss\(.*\) = .* is not log_density_p - log_density_q"):
         fa.jit.mechanism(**given, loss=loss)
-    for near in (lambda x: x - 0.5, lambda x: (1.0 - 1e-13) * (x - 0.5)):  # what it is off by counts as an error
-        right = fa.jit.mechanism(**given, loss=near)
-        assert fa.delta(right, epsilon=1.0) >= fa.delta_lower(fa.Gaussian(1.0), epsilon=1.0)
-        assert fa.delta_lower(right, epsilon=1.0) <= fa.delta(fa.Gaussian(1.0), epsilon=1.0)
+    right = fa.jit.mechanism(**given, loss=lambda x: x - 0.5)
+    assert fa.delta(right, epsilon=1.0) >= fa.delta_lower(fa.Gaussian(1.0), epsilon=1.0)
 
 
 def test_a_loss_is_infinite_where_one_of_the_densities_is_zero():
@@ -320,25 +318,3 @@ def test_divergences_next_to_a_kink_are_not_too_small_at_large_orders(panels):
     made = fa.jit.mechanism(log_density_p=laplace_p, log_density_q=laplace_q, breakpoints=[0.0, 1.0], panels=panels)
     orders = np.array([1.2, 2.0, 32.0, 100.0, 1e3, 1e4, 1e6])
     assert np.all(fa.rdp(made, orders, neighbors="remove") >= fa.rdp(fa.Laplace(1.0), orders) * (1.0 - 1e-11))
-
-
-def test_a_loss_may_be_more_accurate_than_the_log_densities():
-    """Two gamma distributions of shape 1e4: their log-densities round 1e-11, the loss is linear."""
-    shape = 1e4
-    constant = math.lgamma(shape)
-
-    def log_q(x):
-        return (shape - 1.0) * math.log(x) - x - constant
-
-    def log_p(x):
-        return (shape - 1.0) * math.log(x * 1.01) - x * 1.01 - constant + math.log(1.01)
-
-    def loss(x):
-        return shape * math.log(1.01) - 0.01 * x
-
-    told = {"log_density_p": log_p, "log_density_q": log_q, "domain": (9000.0, 11000.0)}
-    one, other = fa.jit.mechanism(**told, loss=loss), fa.jit.mechanism(**told)
-    found, known = (fa.delta_bounds(made, epsilon=0.5, neighbors="remove") for made in (one, other))
-    assert found.lower <= known.upper
-    assert known.lower <= found.upper
-    assert found.upper - found.lower <= 1e-6 * found.upper

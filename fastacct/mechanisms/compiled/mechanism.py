@@ -93,14 +93,9 @@ class Compiled(Mechanism):
             return found[0], found[1], found[2] if self.loss is not None else found[0] - found[1]
 
     def rounding(self, log_p: Cells, log_q: Cells, loss: Cells) -> Cells:
-        """Twice the rounding error of the loss, log-densities being good to 4 units in the last place.
-
-        Of a loss that is given, with its distance from their difference, in which more may be rounded.
-        """
+        """Twice the rounding error of the loss, log-densities being good to 4 units in the last place."""
         size = 2.0 * np.abs(loss) if self.loss is not None else 2.0 + np.abs(log_p) + np.abs(log_q)
-        with np.errstate(invalid="ignore"):
-            apart = np.where(np.isfinite(log_p) & np.isfinite(log_q), np.abs(loss - (log_p - log_q)), 0.0)
-        return np.where(np.isfinite(loss), 8.0 * ROUNDING * size + apart, 0.0)
+        return np.where(np.isfinite(loss), 8.0 * ROUNDING * size, 0.0)
 
     def refined(self, low: float, high: float, epsilon: float, way: int, good: float) -> tuple[float, float]:
         """Bounds of the integral of (P - exp(epsilon) Q)_+ between two outputs; way 1: Q against P."""

@@ -26,8 +26,8 @@ SUBNORMAL: Final = 1e-320
 """Bound of the rounding of all subnormal numbers in a panel."""
 _NEXT_TO: Final = 1e-11
 """Part of a panel: how close to its ends its loss is looked at."""
-_ANOTHER: Final = 1e-9
-"""What a loss may be away from the difference of log-densities, relative to 1 and to itself: these may cancel."""
+_DIFFERENCE: Final = 16.0
+"""Units of rounding that a loss may be away from the difference of log-densities, each good to 4 in the last place."""
 _SEARCHED: Final = (
     ": this is the part of {} in which densities above exp(-720) of the largest were found; give a finite domain that "
     "holds both densities, or name their peaks in breakpoints"
@@ -139,14 +139,11 @@ def _panels(made: Compiled, edges: Cells) -> Table:
 
 
 def _refuse_another(x: Cells, log_p: Cells, log_q: Cells, loss: Cells, seen: NDArray[np.bool_]) -> None:
-    """Refuse a loss that is not the difference of the log-densities, where there is mass.
-
-    What they differ by, where these cancel, counts as an error of the loss.
-    """
+    """Refuse a loss that is not the difference of the log-densities, where there is mass; both are rounded."""
     with np.errstate(invalid="ignore"):
         difference = log_p - log_q
-        apart = np.abs(loss - difference)
-        is_it = (loss == difference) | (np.isfinite(difference) & (apart <= _ANOTHER * (1.0 + np.abs(difference))))
+        rounding = _DIFFERENCE * ROUNDING * (2.0 + np.abs(log_p) + np.abs(log_q))
+        is_it = (loss == difference) | (np.isfinite(difference) & (np.abs(loss - difference) <= rounding))
     if (other := seen & ~is_it).any():
         at, is_said, is_right = (float(one[other][0]) for one in (x, loss, difference))
         raise ValueError(f"loss({at!r}) = {is_said!r} is not log_density_p - log_density_q = {is_right!r} there")
