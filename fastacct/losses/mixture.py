@@ -233,9 +233,9 @@ class GaussianMixtures(Loss):
                 points, weights = gauss_rule(float(half[here].max()) / self.sigma * (1.0 + 1e-12), slope, 1.0)
                 x = (middle[here, None] + half[here, None] * points).ravel()
                 scale = (half[here, None] * weights).ravel()
-                density, density_error = self._density(x)
+                mass, mass_error = (scale * one for one in self._density(x))
                 loss, loss_error, _ = self.loss(x)
-                yield Nodes(np.repeat(cell[here], points.size), loss, loss_error, scale * density, scale * density_error)
+                yield Nodes(np.repeat(cell[here], points.size), loss, loss_error, mass, mass_error)
 
 
 def _split(middle: Cells, half: Cells, most: float) -> tuple[Cells, Cells]:
