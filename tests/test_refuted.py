@@ -73,7 +73,8 @@ def check(loop, how, *given):
             found.append(neighbors)
             assert epsilon >= loop.lower(neighbors), (loop, neighbors)
     except (ValueError, TypeError, NotImplementedError) as refusal:
-        assert not re.search("unexpected keyword|positional argument|unpack", str(refusal)), refusal  # a wrong call
+        if re.search("unexpected keyword|positional argument|unpack", str(refusal)):  # a wrong call
+            raise
         return False
     return bool(found)
 
