@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ _LEAST_NOISE: Final = 1e-150
 """Less noise is none: its square underflows."""
 
 
+@lru_cache(maxsize=256)
 def normal_reach(tail: float) -> float:
     """Standard deviations outside which any normal distribution has a mass of at most `tail`."""
     log_tail = math.log(min(0.5, max(tail, SMALLEST_TAIL)))
