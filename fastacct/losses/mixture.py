@@ -93,8 +93,8 @@ class GaussianMixtures(Loss):
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
         origin, variance = float(self.means[self.reference]), self.sigma**2
         terms: list[tuple[float, float, Cells, Cells]] = []
-        used, gone, (is_near, left) = weights > 0.0, 0.0, self._matters(weights, x)
-        for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), is_near, strict=True):
+        used, gone, (counted, left) = weights > 0.0, 0.0, self._matters(weights, x)
+        for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), counted, strict=True):
             if mean != origin and matters:
                 y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
                 size = abs(mean - origin) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
@@ -160,8 +160,8 @@ class GaussianMixtures(Loss):
     def _density(self, x: Cells) -> tuple[Cells, Cells]:
         """Density of P and a bound of its error."""
         value, error, size = np.zeros_like(x), np.zeros_like(x), np.abs(x) / self.sigma
-        (is_near, left), used = self._matters(self.p, x), self.p > 0.0
-        for weight, mean, matters in zip(self.p[used].tolist(), self.means[used].tolist(), is_near, strict=True):
+        (counted, left), used = self._matters(self.p, x), self.p > 0.0
+        for weight, mean, matters in zip(self.p[used].tolist(), self.means[used].tolist(), counted, strict=True):
             if matters:
                 z = np.abs(x - mean) / self.sigma
                 term = (weight / (self.sigma * math.sqrt(2.0 * math.pi))) * np.exp(-0.5 * z * z)
