@@ -1,6 +1,9 @@
 """Guarantees, at sizes where floating-point numbers have no relative accuracy."""
 
+import math
+
 import mpmath
+import numpy as np
 import pytest
 
 import fastacct as fa
@@ -37,3 +40,17 @@ def test_docstrings_list_the_parameters_with_the_ranges_that_are_checked():
     assert "\n    epsilon : float or array in [0, inf]\n" in text
     assert "\n    answers : whole number in [1, 1e+09], default 1\n" in text
     assert text.index("**Guarantee.**") < text.index("Parameters\n") < text.index("Raises\n") < text.index("Examples\n")
+
+
+def test_a_group_of_a_curve_of_divergences_may_diverge_more_than_twice_as_much():
+    """Three tables, two of which are neighbours of the one between: 2.24 times the divergence of twice the order."""
+    first, between, last = np.array([[0.0326, 0.0014, 0.966], [0.8544, 0.1294, 0.0162], [0.9026, 0.0973, 0.0001]])
+
+    def divergence(order, p, q):
+        return math.log(math.fsum(p**order * q ** (1.0 - order))) / (order - 1.0)
+
+    pairs = (first, between), (between, first), (between, last), (last, between)
+    known = max(divergence(4.0, p, q) for p, q in pairs)
+    truth = divergence(2.0, first, last)
+    assert truth > 2.2 * known
+    assert fa.rdp(fa.RDPCurve([4.0], [known]).group(2) * 1, 2.0) >= truth
