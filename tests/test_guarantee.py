@@ -54,3 +54,28 @@ def test_a_group_of_a_curve_of_divergences_may_diverge_more_than_twice_as_much()
     truth = divergence(2.0, first, last)
     assert truth > 2.2 * known
     assert fa.rdp(fa.RDPCurve([4.0], [known]).group(2) * 1, 2.0) >= truth
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.1, 1e-6), (2.0, 1e-9)])
+def test_a_group_of_an_approximate_guarantee_loses_a_geometric_sum(epsilon, delta, size):
+    """Tables in a row, from one that never has an outcome on: each has it exp(epsilon) times as often, and delta."""
+    chance = [0.0]
+    for _ in range(size):
+        one = math.exp(epsilon) * chance[-1] + delta
+        assert (1.0 - chance[-1]) - math.exp(epsilon) * (1.0 - one) <= 0.0  # the other direction loses nothing
+        chance.append(one)
+    found = fa.delta(fa.ApproxDP(epsilon, delta).group(size), epsilon=size * epsilon)
+    assert chance[-1] * (1.0 - 1e-13) <= found <= chance[-1] * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("order", [1.5, 4.0, 50.0])
+def test_guarantees_of_gaussian_noise_are_above_its_divergences(order):
+    """order d^2/2 of means that are d standard deviations apart, whatever the notion."""
+    for apart in (0.3, 2.0):
+        truth = 0.5 * order * apart * apart * (1.0 - 1e-15)
+        rho = 0.5 * apart * apart
+        assert fa.rdp(fa.MeanConcentratedDP(mu=rho, tau=apart), order) >= truth
+        for size in (2, 3):
+            assert fa.rdp(fa.ZCDP(rho).group(size), order) >= size * size * truth
+            assert fa.rdp(fa.GDP(apart).group(size), order) >= size * size * truth
