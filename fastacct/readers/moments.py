@@ -36,8 +36,8 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
             return None
         if rows is None:
             return None
-        more = float(np.asarray(count)) * rows
-        total, size, n = total + more, size + np.abs(more), n + 1.0
+        rows = float(np.asarray(count)) * rows
+        total, size, n = total + rows, size + np.abs(rows), n + 1.0
     return np.asarray(total + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * size))
 
 
