@@ -16,6 +16,7 @@ ROWS = "sums test_bounds_of_the_rows"
 MOMENTS, MIXTURE, SUMMED = "sums test_bounds_of_the_moments", "renyi/mixture_moments.h", "renyi/moments.h"
 PIECES, EDGES = "sums test_bounds_of_losses_that_are_data", "sums test_bounds_of_windows"
 ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
+RAY, LATTICE, RAYS = "line/ray_line.h", "line/lattice_line.h", "flat test_every_error_of_a_ray"
 # fmt: off
 MUTANTS = (
     # quadrature
@@ -136,6 +137,15 @@ MUTANTS = (
     (SUMMED, "more * s->moved_off", "0.0", MOMENTS),
     (SUMMED, "fa_max(0.0, raw.lower - far * far", "fa_max(0.0, raw.lower - near * near", MOMENTS),
     (SUMMED, "variance.upper = raw.upper - near * near", "variance.upper = raw.upper - far * far", MOMENTS),
+    # rays
+    (RAY, "both = exp(moduli) * alias + exp(line->plain", "both = exp(line->plain", RAYS),
+    (RAY, "exp(line->cut - c1 * by - line->ref) + fa_cap_exp(", "fa_cap_exp(", RAYS),
+    (RAY, "fa_cap_exp(line->rule - c1 * by + line->away * fabs(by) - line->ref) +", "0.0 +", RAYS),
+    (RAY, "1.05 * off + FA_EPS * size;", "FA_EPS * size;", RAYS),
+    # lattices
+    (LATTICE, "both = (1.01 * sums[2] +", "both = (0.0 * sums[2] +", "flat test_atoms_that_are_left_out"),
+    (LATTICE, "    out.down += fa_lattice_alias(line, line->left, line->k[0], eps, out.log_value);", "",
+     "flat test_aliases_of_a_short_period"),
 )
 # fmt: on
 
