@@ -17,6 +17,8 @@ MOMENTS, MIXTURE, SUMMED = "sums test_bounds_of_the_moments", "renyi/mixture_mom
 PIECES, EDGES = "sums test_bounds_of_losses_that_are_data", "sums test_bounds_of_windows"
 ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
 RAY, LATTICE, RAYS = "line/ray_line.h", "line/lattice_line.h", "flat test_every_error_of_a_ray"
+STEP, NEXT_TO_END = "exact/one_step.h", "one_step test_a_sampled_step_next_to_its_largest_loss"
+TWO_MASSES = "one_step test_a_step_of_mixtures_needs_its_errors"
 # fmt: off
 MUTANTS = (
     # quadrature
@@ -146,6 +148,20 @@ MUTANTS = (
     (LATTICE, "both = (1.01 * sums[2] +", "both = (0.0 * sums[2] +", "flat test_atoms_that_are_left_out"),
     (LATTICE, "    out.down += fa_lattice_alias(line, line->left, line->k[0], eps, out.log_value);", "",
      "flat test_aliases_of_a_short_period"),
+    # growth of errors over all steps
+    (LEDGER, "e = x < 0.1 ? power * x :", "e = x < 0.1 ? 0.5 * power * x :", "capped_ledger test_errors_of_all_points"),
+    (LEDGER, "power = job->has_floor ? 1.06 * steps : steps, weight", "power = 1.0, weight",
+     "capped_ledger test_errors_of_all_points"),
+    # without a line
+    ("line/capped_bound.h", "            1.001 * fa_cap_exp(", "            0.1 * fa_cap_exp(",
+     "capped_ledger test_the_bound_without"),
+    # one step
+    (STEP, "r.upper = fa_min(0.0, log_delta + scale + pad);", "r.upper = fa_min(0.0, log_delta + scale);", NEXT_TO_END),
+    (STEP, "r.lower = log_delta + scale - pad -", "r.lower = log_delta + scale -", NEXT_TO_END),
+    (STEP, "pad = 4.0 * FA_EPS * ((q + expm1(eps)) / k + e + 1.0);", "pad = 4.0 * FA_EPS * (e + 1.0);", NEXT_TO_END),
+    (STEP, "most = 16.0 * FA_EPS * (q + expm1(eps));", "most = 1e-300;", "one_step test_a_sampled_step_a_few"),
+    (STEP, "r.upper = fa_min(0.0, log(fa_max(d, 0.0) + slip));", "r.upper = fa_min(0.0, log(fa_max(d, 0.0)));", TWO_MASSES),
+    (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
 )
 # fmt: on
 
