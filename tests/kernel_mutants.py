@@ -19,6 +19,7 @@ ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/cap
 RAY, LATTICE, RAYS = "line/ray_line.h", "line/lattice_line.h", "flat test_every_error_of_a_ray"
 STEP, NEXT_TO_END = "exact/one_step.h", "one_step test_a_sampled_step_next_to_its_largest_loss"
 TWO_MASSES = "one_step test_a_step_of_mixtures_needs_its_errors"
+SERIES, WIDE = "renyi/order_series.h", "order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
     # quadrature
@@ -155,12 +156,19 @@ MUTANTS = (
     # without a line
     ("line/capped_bound.h", "            1.001 * fa_cap_exp(", "            0.1 * fa_cap_exp(",
      "capped_ledger test_the_bound_without"),
+    # series of orders, jumps that two panels share
+    (SERIES, "if (low >= FA_LEAF_LEAST &&", "leaf->relative = 0.0;\n        if (low >= FA_LEAF_LEAST &&", WIDE),
+    (SERIES, "rest += left_out ? peak[i] : 0.0;", "rest += 0.0;", WIDE),
+    (SERIES, "return 1.001 * leaf->coefficient[FA_TERMS - 1] * most / (FA_TERMS - most);", "return 0.0;", WIDE),
+    ("renyi/shared_search.h", "        total += leaf->relative * fa_min(total, 1.0);", "", WIDE),
+    ("loss/share.h", "        sum += 2.0 * exp(fa_panel_log_size", "        sum += 2.2 * exp(fa_panel_log_size",
+     "variation test_the_variation"),
     # one step
     (STEP, "r.upper = fa_min(0.0, log_delta + scale + pad);", "r.upper = fa_min(0.0, log_delta + scale);", NEXT_TO_END),
     (STEP, "r.lower = log_delta + scale - pad -", "r.lower = log_delta + scale -", NEXT_TO_END),
     (STEP, "pad = 4.0 * FA_EPS * ((q + expm1(eps)) / k + e + 1.0);", "pad = 4.0 * FA_EPS * (e + 1.0);", NEXT_TO_END),
     (STEP, "most = 16.0 * FA_EPS * (q + expm1(eps));", "most = 1e-300;", "one_step test_a_sampled_step_a_few"),
-    (STEP, "r.upper = fa_min(0.0, log(fa_max(d, 0.0) + slip));", "r.upper = fa_min(0.0, log(fa_max(d, 0.0)));", TWO_MASSES),
+    (STEP, "fa_min(0.0, log(fa_max(d, 0.0) + slip));", "fa_min(0.0, log(fa_max(d, 0.0)));", TWO_MASSES),
     (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
 )
 # fmt: on

@@ -1,5 +1,5 @@
-"""Lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h), drawn so coarsely that one of their errors
-matters: with its entry of the ledger the truth is inside, without it outside."""
+"""Lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h), so coarse that one of their errors matters:
+with its entry of the ledger the truth is inside, without it outside."""
 
 import math
 from functools import cache
@@ -28,11 +28,7 @@ def of_responses(size, count, epsilon):
         true = 1 / (1 + exp(-mpf(size)))
         k = max(0, int((epsilon / size + count) / 2) - 1)
         chance = exp(
-            loggamma(count + 1)
-            - loggamma(k + 1)
-            - loggamma(count - k + 1)
-            + k * log(true)
-            + (count - k) * log1p(-true)
+            loggamma(count + 1) - loggamma(k + 1) - loggamma(count - k + 1) + k * log(true) + (count - k) * log1p(-true)
         )
         total = last = mpf(0)
         while k <= count:

@@ -51,7 +51,8 @@ def cells(count):
     """Noise, rate and how far epsilon is on the way to what is likely or possible."""
     rng = np.random.default_rng(7)
     for _ in range(count):
-        yield float(np.exp(rng.uniform(-1.0, 3.0))), float(np.exp(rng.uniform(-7.0, -0.3))), float(rng.uniform(0.0, 1.0))
+        noise, rate = np.exp(rng.uniform([-1.0, -7.0], [3.0, -0.3])).tolist()
+        yield noise, rate, float(rng.uniform(0.0, 1.0))
 
 
 @pytest.mark.parametrize("way", [1, -1])
