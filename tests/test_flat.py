@@ -1,5 +1,5 @@
-"""Lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h), so coarse that one of their errors matters:
-with its entry of the ledger the truth is inside, without it outside."""
+"""Lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h), so coarse that one of their errors
+matters: with its entry of the ledger the truth is inside, without it outside."""
 
 import math
 from functools import cache

@@ -1,5 +1,5 @@
-"""Series of log-moments in the order (renyi/order_series.h): what they are off by is said, and it is needed where a leaf
-is too wide for its terms or its nodes."""
+"""Series of log-moments in the order (renyi/order_series.h): what they are off by is said, and it is needed where a
+leaf is too wide for its terms or its nodes."""
 
 from functools import cache
 
