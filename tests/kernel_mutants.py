@@ -19,6 +19,7 @@ ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/cap
 RAY, LATTICE, RAYS = "line/ray_line.h", "line/lattice_line.h", "flat test_every_error_of_a_ray"
 STEP, NEXT_TO_END = "exact/one_step.h", "one_step test_a_sampled_step_next_to_its_largest_loss"
 TWO_MASSES = "one_step test_a_step_of_mixtures_needs_its_errors"
+PLACES, READ = "flat test_a_place_next_to_epsilon", "flat test_bounds_of_delta_and_epsilon"
 SERIES, WIDE = "renyi/order_series.h", "order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
@@ -149,6 +150,19 @@ MUTANTS = (
     (LATTICE, "both = (1.01 * sums[2] +", "both = (0.0 * sums[2] +", "flat test_atoms_that_are_left_out"),
     (LATTICE, "    out.down += fa_lattice_alias(line, line->left, line->k[0], eps, out.log_value);", "",
      "flat test_aliases_of_a_short_period"),
+    (LATTICE, "return 1.001 * fa_cap_exp(k + fa_log_b(v)", "return 0.8 * fa_cap_exp(k + fa_log_b(v)",
+     "flat test_aliases_of_a_short_period"),
+    (LATTICE, "    if (!line->whole)\n        out.down +=", "    if (0)\n        out.down +=",
+     "flat test_aliases_of_a_short_period"),
+    # their ends and places, and what is read of them
+    ("line/ray_ends.h", "out->rest[j] = size[0][j] *", "out->rest[j] = 0.3 * size[0][j] *", PIECES),
+    ("line/ray_ends.h", "    return sum + end->atom;\n}", "    return sum;\n}", PIECES),
+    ("line/ray_places.h", "rays->snap = fa_max(rays->snap, fabs(f - k) * last->gap);", "", PLACES),
+    (RAY, "2.0 * line->drift + line->rays.snap,", "2.0 * line->drift,", PLACES),
+    ("line/flat_place.h", "return 1.2 * shift * fa_cap_exp(log_chernoff);", "return 0.0;", PLACES),
+    ("line/ray_sums.h", "if (fabs(away) * least > 50.0)", "if (fabs(away) * least > 5.0)", RAYS),
+    ("line/flat.h", "out->upper = fa_min(0.0, r.log_value + log1p(r.up));", "out->upper = fa_min(0.0, r.log_value);", READ),
+    ("line/flat.h", "out->lower = r.log_value + log1p(-r.down);", "out->lower = r.log_value;", READ),
     # growth of errors over all steps
     (LEDGER, "e = x < 0.1 ? power * x :", "e = x < 0.1 ? 0.5 * power * x :", "capped_ledger test_errors_of_all_points"),
     (LEDGER, "power = job->has_floor ? 1.06 * steps : steps, weight", "power = 1.0, weight",

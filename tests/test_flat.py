@@ -8,6 +8,7 @@ import pytest
 from mpmath import exp, expm1, log, log1p, loggamma, mp, mpf
 
 from tests.kernel_parts import call
+from tests.test_line_data import laplace_sum
 
 SAMPLES = [(1.0, 0.01, 0.009), (1.0, 0.1, 0.1), (1.0, 0.001, 0.001), (0.5, 0.02, 0.05), (0.5, 0.02, 0.1)]
 USUAL = {"rule": 29.5, "nodes": 29.5, "ends": 2e-14, "step": 0.0}
@@ -91,10 +92,33 @@ def test_a_ray_serves_other_epsilons(budget):
             assert holds(ray(scale, rate, epsilon, at=at, **budget), of_a_sample(scale, rate, epsilon))
 
 
+@pytest.mark.parametrize("budget", [{"ends": 1e-1}, {"ends": 1e-3}, {"rule": 4.0}, {"nodes": 0.0}], ids=str)
+def test_bounds_of_delta_and_epsilon_have_the_errors_of_their_line(budget):
+    for scale, rate, epsilon in SAMPLES:
+        log_delta = float(log(of_a_sample(scale, rate, epsilon)))
+        lists = (list((USUAL | budget).values()),)
+        found = call("flat", "answers", scale, rate, 1, epsilon, log_delta, lists=lists, answers=4)
+        assert found[0] <= log_delta <= found[1]
+        assert found[2] <= epsilon <= found[3]
+        assert found[1] - found[0] <= 0.1
+        assert found[3] - found[2] <= 0.1 * epsilon
+
+
+@pytest.mark.parametrize(("scale", "count", "epsilon"), [(1e6, 2, 2e-14), (1e7, 4, 3e-14), (1e5, 2, 3.5e-14)])
+def test_a_place_next_to_epsilon_counts_as_there_and_is_paid(scale, count, epsilon):
+    """Half of the releases up, half of them down: an atom at 0, hardly below epsilon."""
+    with mp.workdps(80):
+        truth = laplace_sum([(scale, count)], mpf(epsilon))
+        lists = (list(USUAL.values()),)
+        found = call("flat", "ray", scale, 1.0, count, epsilon, float(log(truth)), epsilon, lists=lists, answers=6)
+        assert holds(found, truth)
+        assert not holds([found[0], 1e-11, 1e-11], truth)
+
+
 RESPONSES = [(0.1, 100, 3.03), (1.0, 20, 8.4), (0.01, 1000, 1.5), (0.01, 1000, 1.50000001), (0.3, 40, 3.59)]
 
 
-@pytest.mark.parametrize("good", [2.0, 3.0, 4.0, 6.0, 8.0])
+@pytest.mark.parametrize("good", [2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0])
 def test_aliases_of_a_short_period_are_needed(good):
     """They are never negative: the upper bound has no entry for them, and would hold without."""
     for responses in RESPONSES:

@@ -26,16 +26,29 @@ static void give(const fa_flat_reading *r, double *out)
     out[0] = r->log_value, out[1] = r->up, out[2] = r->down, out[3] = r->slope;
 }
 
-/* Laplace noise of a scale, sampled at a rate, so often; budget: -log of the error of the line's rule, of its nodes,
- * what the ends may leave out, the rays' step in y (0: as it is).  NaN: no line */
+/* Laplace noise of a scale, sampled at a rate, as losses */
+typedef struct {
+    fa_panel panel;
+    fa_atom atoms[2];
+    fa_pieces law;
+} laplace;
+
+static void laplace_of(laplace *out, double scale, double rate)
+{
+    double slope, top = 1.0 / scale;
+    out->panel = (fa_panel){.low = -top, .high = top, .slope = -0.5, .rate = rate, .fine = 8.0};
+    out->panel.log_density = log(0.25);
+    out->atoms[0] = (fa_atom){fa_panel_loss(&out->panel, -top, &slope), log(0.5), 0.0, 8.0};
+    out->atoms[1] = (fa_atom){fa_panel_loss(&out->panel, top, &slope), log(0.5) - top, 0.0, 8.0};
+    out->law = (fa_pieces){2, 1, 0, out->atoms, &out->panel, {0}};
+}
+
+/* so many releases of it; budget: -log of the error of the line's rule, of its nodes, what the ends may leave out, the
+ * rays' step in y (0: as it is).  NaN: no line */
 void ray(double scale, double rate, double steps, double eps, double ref, double drawn_at, const double *budget,
          double *out)
 {
-    double slope, top = 1.0 / scale;
-    fa_panel panel = {.low = -top, .high = top, .slope = -0.5, .rate = rate, .fine = 8.0, .log_density = log(0.25)};
-    fa_atom atoms[2] = {{fa_panel_loss(&panel, -top, &slope), log(0.5), 0.0, 8.0},
-                        {fa_panel_loss(&panel, top, &slope), log(0.5) - top, 0.0, 8.0}};
-    fa_pieces law = {2, 1, 0, atoms, &panel, {0}};
+    laplace release;
     fa_cap_job job;
     fa_ray_line line;
     fa_flat_place at;
@@ -43,8 +56,9 @@ void ray(double scale, double rate, double steps, double eps, double ref, double
     memset(&line, 0, sizeof(line));
     out[0] = out[1] = out[2] = out[3] = NAN;
     rule_good = budget[0], nodes_good = budget[1], ends_lost = budget[2];
+    laplace_of(&release, scale, rate);
     if (fa_cap_job_clear(&job, 1)) {
-        fa_cap_job_add_pieces(&job, &law, steps);
+        fa_cap_job_add_pieces(&job, &release.law, steps);
         if (fa_flat_find(&job, drawn_at, 0.0, &at) && fa_ray_draw(&job, &line, &at, drawn_at, ref)) {
             fa_flat_reading r;
             line.rays.step = budget[3] > 0.0 ? budget[3] : fa_min(line.rays.step, 0.09);
@@ -85,5 +99,32 @@ void lattice(double size, double fold, double steps, double eps, double ref, con
         }
     }
     fa_lattice_line_free(&line);
+    fa_cap_job_free(&job);
+}
+
+/* bounds of log delta at eps, and of epsilon at log delta, of so many releases of Laplace noise; the budget is that of a
+ * ray.  NaN: they are not certified */
+void answers(double scale, double rate, double steps, double eps, double log_delta, const double *budget, double *out)
+{
+    laplace release;
+    fa_cap_job job;
+    fa_flat_lines lines;
+    fa_interval found;
+    double slope;
+    int i;
+    memset(&job, 0, sizeof(job));
+    memset(&lines, 0, sizeof(lines));
+    for (i = 0; i < 4; i++)
+        out[i] = NAN;
+    rule_good = budget[0], nodes_good = budget[1], ends_lost = budget[2];
+    laplace_of(&release, scale, rate);
+    if (fa_cap_job_clear(&job, 1)) {
+        fa_cap_job_add_pieces(&job, &release.law, steps);
+        if (fa_flat_log_delta(&job, &lines, eps, &found, &slope))
+            out[0] = found.lower, out[1] = found.upper;
+        if (fa_flat_eps(&job, &lines, log_delta, &found))
+            out[2] = found.lower, out[3] = found.upper;
+    }
+    fa_flat_lines_free(&lines);
     fa_cap_job_free(&job);
 }
