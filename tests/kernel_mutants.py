@@ -20,6 +20,8 @@ RAY, LATTICE, RAYS = "line/ray_line.h", "line/lattice_line.h", "flat test_every_
 STEP, NEXT_TO_END = "exact/one_step.h", "one_step test_a_sampled_step_next_to_its_largest_loss"
 TWO_MASSES = "one_step test_a_step_of_mixtures_needs_its_errors"
 PLACES, READ = "flat test_a_place_next_to_epsilon", "flat test_bounds_of_delta_and_epsilon"
+PANEL, WINDOW, COMPOSED = "density/panel.h", "density/window.h", "density_kernels test_every_error"
+COARSE = "density_kernels test_masses_of_coarse"
 SERIES, WIDE = "renyi/order_series.h", "order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
@@ -161,8 +163,22 @@ MUTANTS = (
     (RAY, "2.0 * line->drift + line->rays.snap,", "2.0 * line->drift,", PLACES),
     ("line/flat_place.h", "return 1.2 * shift * fa_cap_exp(log_chernoff);", "return 0.0;", PLACES),
     ("line/ray_sums.h", "if (fabs(away) * least > 50.0)", "if (fabs(away) * least > 5.0)", RAYS),
-    ("line/flat.h", "out->upper = fa_min(0.0, r.log_value + log1p(r.up));", "out->upper = fa_min(0.0, r.log_value);", READ),
+    ("line/flat.h", "fa_min(0.0, r.log_value + log1p(r.up));", "fa_min(0.0, r.log_value);", READ),
     ("line/flat.h", "out->lower = r.log_value + log1p(-r.down);", "out->lower = r.log_value;", READ),
+    # masses of densities, and composed ones
+    (PANEL, "at.p_off = FA_PANEL_FACTOR * fabs(at.p - p_rough) +", "at.p_off =", COARSE),
+    (PANEL, "at.q_off = FA_PANEL_FACTOR * fabs(at.q - q_rough) +", "at.q_off =",
+     "density_kernels test_panels_in_which"),
+    (PANEL, "upper += chord;", "", COARSE),
+    (WINDOW, "eps -= sign * (w->slack +", "eps -= sign * (", COMPOSED),
+    (WINDOW, "total += sign * (fa_window_error(w, (double)w->n - k, near) +", "total += sign * (", COMPOSED),
+    (WINDOW, "norm * w->norm_error) * (1.0 + 1e-9);", "0.5 * norm * w->norm_error) * (1.0 + 1e-9);", COMPOSED),
+    (WINDOW, " + fa_window_scaled(w, sign * left_out * w->peak, eps);", ";", COMPOSED),
+    (WINDOW, "w->above + (!w->is_upper || eps < w->first ? w->below : 0.0);", "w->above;", COMPOSED),
+    (WINDOW, "w->peak * (1.0 + 1e-12), FA_WINDOW_NORMAL);", "w->peak * 0.99, FA_WINDOW_NORMAL);",
+     "density_kernels test_a_log_moment_alone"),
+    (WINDOW, "return w->is_upper ? high : low;", "return w->is_upper ? low : high;", "density_kernels test_epsilon_of"),
+    (WINDOW, "total *= 1.0 + (w->is_upper ? 2.0 : -2.0) * FA_WINDOW_ULP;", "", "density_kernels test_infinite_losses"),
     # growth of errors over all steps
     (LEDGER, "e = x < 0.1 ? power * x :", "e = x < 0.1 ? 0.5 * power * x :", "capped_ledger test_errors_of_all_points"),
     (LEDGER, "power = job->has_floor ? 1.06 * steps : steps, weight", "power = 1.0, weight",
