@@ -22,6 +22,8 @@ TWO_MASSES = "one_step test_a_step_of_mixtures_needs_its_errors"
 PLACES, READ = "flat test_a_place_next_to_epsilon", "flat test_bounds_of_delta_and_epsilon"
 PANEL, WINDOW, COMPOSED = "density/panel.h", "density/window.h", "density_kernels test_every_error"
 COARSE = "density_kernels test_masses_of_coarse"
+ROOT, CHECKED, MEETS = "invert/root.h", "answers test_what_a_search_ends_at", "answers test_a_parameter_meets"
+READOUT, LARGER = "exact/exact_readout.h", "answers test_the_larger_direction"
 SERIES, WIDE = "renyi/order_series.h", "order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
@@ -179,6 +181,24 @@ MUTANTS = (
      "density_kernels test_a_log_moment_alone"),
     (WINDOW, "return w->is_upper ? high : low;", "return w->is_upper ? low : high;", "density_kernels test_epsilon_of"),
     (WINDOW, "total *= 1.0 + (w->is_upper ? 2.0 : -2.0) * FA_WINDOW_ULP;", "", "density_kernels test_infinite_losses"),
+    # parameters that meet a target, and answers of both directions
+    (ROOT, "if (w <= 0.0 && w > -FA_SLACK)", "if (w <= FA_SLACK && w > -FA_SLACK)", CHECKED),
+    (ROOT, "        if (fa_meets(t, x))\n", "        if (1)\n", CHECKED),
+    (ROOT, "mine = last->excess <= 0.0 ?", "mine = last->excess <= 1e-6 ?", MEETS),
+    ("invert/calibrate.h", "if (w <= 0.0) {\n            low =", "if (w <= 1e-2) {\n            low =", MEETS),
+    ("invert/calibrate.h", "if (eps <= t->eps)\n            low", "if (eps <= 1.01 * t->eps)\n            low", MEETS),
+    ("invert/calibrate.h", "((t->exact->directions & FA_WAYS_REMOVE) && high + 1.0 >", "(high + 1.0 >", MEETS),
+    ("invert/trial.h", "e->end[1] * (1.0 + 8.0 * FA_EPS) <= run->eps", "e->end[1] * 0.9 <= run->eps",
+     "answers test_an_epsilon_just_below"),
+    ("exact/exact_job.h", "eta = near * end, chance = 0.0;", "eta = 1e6 * near * end, chance = 0.0;",
+     "answers test_epsilon_is_below"),
+    (READOUT, "any = log(-expm1(e->steps *", "any = log(-expm1(0.5 * e->steps *", "answers test_no_delta"),
+    (READOUT, "sum = log(e->steps) + log(e->q)", "sum = log(e->q)", "answers test_no_delta"),
+    (READOUT, "        (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {", "        1) {", LARGER),
+    (READOUT, "(r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))", "1", LARGER),
+    (READOUT, "    if (e->symmetric || eps >= e->end[1] *", "    if (1 || eps >= e->end[1] *", LARGER),
+    (READOUT, "    r.upper = fa_max(r.upper, add.upper);\n    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(",
+     "    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(", LARGER),
     # growth of errors over all steps
     (LEDGER, "e = x < 0.1 ? power * x :", "e = x < 0.1 ? 0.5 * power * x :", "capped_ledger test_errors_of_all_points"),
     (LEDGER, "power = job->has_floor ? 1.06 * steps : steps, weight", "power = 1.0, weight",

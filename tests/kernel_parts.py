@@ -19,8 +19,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / ".pytest_cache" / "kernel_parts"
+PLAIN = ("answers",)
+"""What is large, and compiled without optimisation: 2 s instead of 5 s."""
 FLAGS = [
-    "-std=gnu11", "-O1", "-fopenmp-simd", "-DFA_OPENMP_SIMD=1", "-ffp-contract=off", "-fno-math-errno", "-w", "-fPIC",
+    "-std=gnu11", "-fopenmp-simd", "-DFA_OPENMP_SIMD=1", "-ffp-contract=off", "-fno-math-errno", "-w", "-fPIC",
     "-I", str(ROOT / "fastacct_ext" / "include"), "-I", str(ROOT / "fastacct_ext"),
 ]  # fmt: skip
 
@@ -31,13 +33,14 @@ def library(name: str) -> ctypes.CDLL:
     if shutil.which("cc") is None:
         pytest.skip("no C compiler named cc")
     source = Path(__file__).parent / "parts" / f"{name}.c"
-    read = subprocess.run(["cc", *FLAGS, "-E", "-P", source], capture_output=True, check=True).stdout
+    compiler = ["cc", "-O0" if name in PLAIN else "-O1", *FLAGS]
+    read = subprocess.run([*compiler, "-E", "-P", source], capture_output=True, check=True).stdout
     made = KEPT / f"{name}-{hashlib.sha256(read).hexdigest()[:24]}.so"
     if not made.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=KEPT) as folder:
             new = Path(folder) / made.name
-            subprocess.run(["cc", *FLAGS, "-shared", source, "-lm", "-o", new], check=True)
+            subprocess.run([*compiler, "-shared", source, "-lm", "-o", new], check=True)
             os.replace(new, made)  # another process may have made it meanwhile
     return ctypes.CDLL(str(made))
 
