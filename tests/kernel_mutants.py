@@ -2,7 +2,8 @@
 
 As tests/mutants.py, for rules in C headers: each row is a header, a piece of its text and what stands there without the
 rule, and a test.  No row needs a build of the package: tests/test_sums.py compiles its programs from the headers of the
-scratch copy, and elsewhere tests/kernel_hook.py compiles what draws a line.  All rows take 10 to 25 minutes.
+scratch copy, tests/kernel_parts.py the functions of tests/parts (3 to 8 s a row), and elsewhere tests/kernel_hook.py
+what draws a line.  All rows take 15 to 35 minutes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PANEL, WINDOW, COMPOSED = "density/panel.h", "density/window.h", "density_kernel
 COARSE = "density_kernels test_masses_of_coarse"
 ROOT, CHECKED, MEETS = "invert/root.h", "answers test_what_a_search_ends_at", "answers test_a_parameter_meets"
 READOUT, LARGER = "exact/exact_readout.h", "answers test_the_larger_direction"
+MISSED = "sums_of_ratios test_what_coarse_densities"
 SERIES, WIDE = "renyi/order_series.h", "order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
@@ -199,6 +201,14 @@ MUTANTS = (
     (READOUT, "    if (e->symmetric || eps >= e->end[1] *", "    if (1 || eps >= e->end[1] *", LARGER),
     (READOUT, "    r.upper = fa_max(r.upper, add.upper);\n    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(",
      "    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(", LARGER),
+    # densities of means
+    ("loss/sums.h", "    s->absolute += lost;\n", "", MISSED),
+    ("loss/sums.h", "fmax(1.0, exp(fa_sum_at(s, i))) * fmin(misses, 1e3);", "0.0;", MISSED),
+    ("loss/allocation.h", "w->left[i] += times * every * FA_SUM_SMALL;", "", MISSED),
+    ("loss/allocation.h", "fa_max(*relative, w->left[i] * FA_SUM_ABOUT);", "*relative;", MISSED),
+    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute;", "", MISSED),
+    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute;", "out->absolute += a->absolute;",
+     "sums_of_ratios test_what_is_missed_of_one"),
     # growth of errors over all steps
     (LEDGER, "e = x < 0.1 ? power * x :", "e = x < 0.1 ? 0.5 * power * x :", "capped_ledger test_errors_of_all_points"),
     (LEDGER, "power = job->has_floor ? 1.06 * steps : steps, weight", "power = 1.0, weight",
