@@ -25,6 +25,7 @@ PANEL, WINDOW, COMPOSED = "density/panel.h", "density/window.h", "density_kernel
 COARSE = "density_kernels test_masses_of_coarse"
 ROOT, CHECKED, MEETS = "invert/root.h", "answers test_what_a_search_ends_at", "answers test_a_parameter_meets"
 READOUT, LARGER = "exact/exact_readout.h", "answers test_the_larger_direction"
+THEOREMS = "one_step test_basic_and_advanced"
 MISSED = "sums_of_ratios test_what_coarse_densities"
 SERIES, WIDE = "renyi/order_series.h", "order_series test_a_leaf_that_is_too_wide"
 # fmt: off
@@ -216,6 +217,11 @@ MUTANTS = (
     # without a line
     ("line/capped_bound.h", "            1.001 * fa_cap_exp(", "            0.1 * fa_cap_exp(",
      "capped_ledger test_the_bound_without"),
+    # theorems that compose steps
+    ("exact/classical.h", "strong = eps0 * sqrt(2.0 * steps * -log(0.5 * delta))",
+     "strong = eps0 * sqrt(2.0 * steps * -log(delta))", THEOREMS),
+    ("exact/classical.h", "log(0.5 * delta) - log(steps) -", "log(delta) - log(steps) -", THEOREMS),
+    ("exact/classical.h", "log_delta0 - log(q) -", "log_delta0 -", THEOREMS),
     # series of orders, jumps that two panels share
     (SERIES, "if (low >= FA_LEAF_LEAST &&", "leaf->relative = 0.0;\n        if (low >= FA_LEAF_LEAST &&", WIDE),
     (SERIES, "rest += left_out ? peak[i] : 0.0;", "rest += 0.0;", WIDE),

@@ -1,4 +1,5 @@
-"""One step in closed form (exact/one_step.h): its errors are needed where terms cancel."""
+"""One step in closed form (exact/one_step.h): its errors are needed where terms cancel; the theorems that compose such
+steps (exact/classical.h)."""
 
 import numpy as np
 import pytest
@@ -122,3 +123,32 @@ def test_a_step_of_mixtures_needs_its_errors(way):
             above_it += off > 1e-15
     assert above_it > 3
     assert below_it > 3
+
+
+def epsilon_of_a_step(sigma, rate, delta):
+    """Where delta of one sampled step, direction remove, is this."""
+    low, high = mpf(0), mpf(1)
+    while of_a_sample(sigma, rate, 1, high) > delta:
+        high *= 2
+    for _ in range(120):
+        middle = (low + high) / 2
+        if of_a_sample(sigma, rate, 1, middle) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta"),
+    [(1.0, 0.01, 1000, 1e-5), (4.0, 0.3, 20, 1e-6), (8.0, 1.0, 500, 1e-4), (0.6, 0.001, 100_000, 1e-8)],
+)
+def test_basic_and_advanced_composition_are_what_the_theorems_say_rounded_up(sigma, rate, steps, delta):
+    """Basic: steps times (epsilon, delta / steps).  Advanced: half of delta for the steps, half for the theorem."""
+    with mp.workdps(40):
+        one, half = (epsilon_of_a_step(sigma, rate, mpf(delta) / (share * steps)) for share in (1, 2))
+        basic = steps * one
+        advanced = half * sqrt(-2 * steps * log(mpf(delta) / 2)) + steps * half * expm1(half)
+        found = call("one_step", "composed", sigma, rate, steps, delta, answers=2)
+        for value, true in zip(found, (basic, min(basic, advanced)), strict=True):
+            assert true <= value <= true * (1 + mpf(10) ** -11)

@@ -1,7 +1,9 @@
-/* one_step.c -- delta of one step in closed form (exact/one_step.h): the bounds, and what they add to what was found.
+/* one_step.c -- delta of one step in closed form (exact/one_step.h), and the theorems that compose steps
+ * (exact/classical.h).
  */
 #include "parts.h"
 
+#include "exact/classical.h"
 #include "exact/one_step.h"
 
 /* of a sampled Gaussian; way 1: remove, -1: add */
@@ -21,4 +23,11 @@ void mixture(double sigma, double way, double eps, const double *p, const double
     fa_pair_mixture(&pair, sigma, 2, p_weight, p_mean, q[0] > 0.0 ? 2 : 1, q_weight, q_mean);
     r = fa_one_step_mixture(&pair, (int)way, eps);
     out[0] = r.lower, out[1] = r.upper;
+}
+
+/* epsilon at delta of so many sampled steps by basic and by advanced composition */
+void composed(double sigma, double rate, double steps, double delta, double *out)
+{
+    out[0] = fa_basic_epsilon(sigma, rate, steps, delta);
+    out[1] = fa_advanced_epsilon(sigma, rate, steps, delta);
 }
