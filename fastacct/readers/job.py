@@ -14,7 +14,7 @@ from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
 from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
-from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, read_run
+from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, read_run, status_within
 from fastacct.readers.contour import Contour, kernel_directions
 
 WHAT = {"epsilon": EPSILON, "delta": DELTA, "log_delta": LOG_DELTA}
@@ -33,6 +33,8 @@ class Ask(NamedTuple):
     relation: Relation = "add_remove"
     threads: int = 1
     only_upper: bool = False
+    enough: Cells = np.array(-math.inf)
+    """Of each target: an upper bound that is at most this need not be narrower."""
 
 
 def exact(job: Process, ask: Ask) -> Bounds:
@@ -43,16 +45,39 @@ def exact(job: Process, ask: Ask) -> Bounds:
     if any(m.alternatives() for m, _ in whole):
         if whole.shape:
             return _cell_by_cell(job, ask)
-        each = [_one(process, mine) for process in whole.alternatives(ask.relation)]
+        bounds = _largest(whole.alternatives(ask.relation), mine, is_lower=job.tight)
     else:
-        each = [_one(whole, mine)]
-    bounds = each[0] if len(each) == 1 else Bounds(*(np.maximum.reduce([one[i] for one in each]) for i in range(3)))
+        bounds = _one(whole, mine)
     if job.tight:
         return bounds
     if not whole.is_gaussian:  # the divergences of the mechanisms themselves may say more
         other = by_cells(job, mine, _EXACTLY._replace(by_losses=False))
         bounds = Bounds(bounds.lower, np.minimum(bounds.upper, other.upper), np.minimum(bounds.status, other.status))
     return bound_only(bounds, ask)
+
+
+def _largest(jobs: list[Process], ask: Ask, *, is_lower: bool) -> Bounds:
+    """The largest of several jobs.  Of most it costs little to know that another one is larger.
+
+    Each target by itself, so that its bits do not depend on the others.
+    """
+    size, target = math.prod(ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+    quick = (_one(job, ask._replace(enough=np.array(math.inf))) for job in jobs)
+    each = [[np.array(x).reshape(size) for x in found] for found in quick]
+    lower, upper, status = (np.stack(x) for x in zip(*each, strict=True))
+    is_final = (status == Status.TIGHT) | np.array([[job.is_gaussian] for job in jobs])
+    known = lower if is_lower else np.where(is_final, upper, -math.inf)
+    least = np.maximum(np.broadcast_to(ask.enough, ask.shape).ravel(), known.max(axis=0))
+    for i in range(size):
+        for k in np.argsort(-upper[:, i], kind="stable").tolist():
+            if upper[k, i] > least[i] and not is_final[k, i]:
+                found = _one(jobs[k], ask._replace(target=target[i], shape=(), enough=least[i]))
+                lower[k, i], upper[k, i], status[k, i] = found
+                least[i] = max(least[i], found.lower if is_lower else found.upper)
+    code = np.where(upper == upper.max(axis=0), status, Status.NOT_MET).min(axis=0)
+    low, high = lower.max(axis=0), upper.max(axis=0)
+    code = np.where(code == Status.NOT_MET, code, status_within(low, high, ask.quantity == "log_delta"))
+    return Bounds(*(x.reshape(ask.shape) for x in (low, high, code.astype(np.uint8))))
 
 
 def falling(job: Process, ask: Ask, bounds: Bounds) -> Bounds:
@@ -199,6 +224,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
     total = math.prod(ask.shape)
     lower, upper, status = np.empty(total), np.empty(total), np.empty(total, dtype=np.uint8)
     owner, wanted = owners(process.shape, ask.shape), np.broadcast_to(ask.target, ask.shape).ravel()
+    enough = np.broadcast_to(ask.enough, ask.shape).ravel()
     line = Contour.of(process, ask.relation) if settings == _EXACTLY and len(process) else None
     order = np.lexsort((wanted, owner))  # neighbouring targets share a line
     pieces = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1) if total else []
@@ -210,7 +236,9 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
         cell, found = int(owner[piece[0]]), None
         if line and (found := line.read_cell(cell, wanted[piece], WHAT[ask.quantity], only_upper=ask.only_upper)):
             lower[piece], upper[piece], status[piece] = found[0].lower, found[0].upper, found[0].status
-            piece = piece[~found[1] & (lower[piece] < np.inf) | at_zero[piece]]  # what is known to be infinite is final
+            left = ~found[1] & (lower[piece] < np.inf)  # what is known to be infinite is final
+            left &= upper[piece] > enough[piece]
+            piece = piece[left | at_zero[piece]]
         if found and line and line.components(cell) > _MANY:
             piece = piece[~np.isfinite(upper[piece])]
         if not piece.size:
@@ -221,7 +249,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings) -> Bounds:
             if listed:
                 answer = Found(float(listed.lower[k]), float(listed.upper[k]), Status(int(listed.status[k])))
             else:
-                answer = reader.answer(ask.quantity, float(wanted[i]))
+                answer = reader.answer(ask.quantity, float(wanted[i]), float(enough[i]))
             if found and not at_zero[i]:
                 least = answer.lower if ask.only_upper else float(lower[i])  # of a class, no loss is a lower bound
                 answer = _shared(answer, least, float(upper[i]))
