@@ -1,7 +1,8 @@
 """Build of the compiled kernels.
 
-FASTACCT_BUILD=release (default), debug (no optimisation, assertions) or sanitize (address and undefined-behaviour
-sanitizers). No -march flag: every instruction-set level is compiled into one portable module and chosen at import.
+FASTACCT_BUILD=release (default), debug (no optimisation, assertions), sanitize (address and undefined-behaviour
+sanitizers) or near (one instruction-set level, hardly optimised: for `make near`). No -march flag: every
+instruction-set level is compiled into one portable module and chosen at import.
 """
 
 import gzip
@@ -17,6 +18,7 @@ from setuptools.command.sdist import sdist
 FLAVOURS = {
     "release": (["-O3"], []),
     "debug": (["-O0", "-g"], []),
+    "near": (["-O1", "-w", "-DFA_ONE_LEVEL"], []),
     "sanitize": (
         ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
         ["-fsanitize=address,undefined"],

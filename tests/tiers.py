@@ -1,0 +1,90 @@
+"""Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
+
+make quick     what takes at most a second of process time (tests/costs.json), and what QUICK names
+make test      all but form and campaigns
+make lint      form of the code: rooms, imports, types, words of messages
+make docs      form of the pages: links, sentences, tables, examples
+make campaign  all that is not form, and what CAMPAIGN names; Hypothesis at random
+
+Without --tier every test that is named runs.  A test that is new and was never measured counts as cheap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections import Counter
+
+import pytest
+
+from tests import costs
+
+TIERS = ("quick", "test", "lint", "docs", "campaign")
+
+#: Files that test form, and the target that runs them.
+FORM = {
+    "test_architecture.py": "lint",
+    "test_docs.py": "docs",
+    "test_examples.py": "docs",
+    "test_reference_pages.py": "docs",
+    "test_typing.py": "lint",
+    "test_words.py": "lint",
+}
+
+#: Too dear for every change: how a case begins, and why a cheaper one stands in for it.
+CAMPAIGN: dict[str, str] = {}
+
+#: In quick whatever they cost: they notice what special tests do not (a direction, a count, a relation).
+QUICK = (
+    "test_contract.py::test_contract[PairOf",
+    "test_contract.py::test_contract[GaussianMixture(",
+    "test_contract.py::test_the_contract_catches_directions_that_are_exchanged[",
+)
+
+
+def home(nodeid: str, table: costs.Table) -> str:
+    """The cheapest target that runs a case: quick, test, lint, docs or campaign."""
+    case = "::".join(costs.named(nodeid))
+    file = case.partition("::")[0]
+    if file in FORM:
+        return FORM[file]
+    if case.startswith(tuple(CAMPAIGN)):
+        return "campaign"
+    return "test" if costs.is_dear(table, nodeid) and not case.startswith(QUICK) else "quick"
+
+
+def runs(tier: str, nodeid: str, table: costs.Table) -> bool:
+    """Whether a tier runs a case."""
+    return home(nodeid, table) in {"test": ("quick", "test"), "campaign": ("quick", "test", "campaign")}.get(
+        tier, (tier,)
+    )
+
+
+class Listing:
+    """Collects what is there, and runs nothing."""
+
+    def __init__(self) -> None:
+        self.cases: list[str] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.cases = [item.nodeid for item in session.items]
+
+
+def main() -> int:
+    """Print every case that `make test` leaves out with the target that runs it, and how many each target has."""
+    listing = Listing()
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = pytest.main(["--collect-only", "-p", "no:xdist", "tests"], plugins=[listing])
+    table = costs.read()
+    places = {case: home(case, table) for case in listing.cases}
+    for case, place in places.items():
+        if not runs("test", case, table):
+            print(f"make {place:<9} {case}")
+    for place, count in sorted(Counter(places.values()).items()):
+        print(f"{place}: {count} cases")
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
