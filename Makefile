@@ -9,7 +9,7 @@ KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run quick test near campaign costs tiers attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
+.PHONY: help run quick test near campaign costs tiers oldest attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -65,6 +65,11 @@ bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (Py
 BACKENDS ?= dp_accounting opacus
 backends: $(STAMP)   ## tests of the adapters in one environment a library: BACKENDS="dp_accounting opacus ..."
 	for one in $(BACKENDS); do bash tests/check_backend.sh $(PYTHON) $$one || exit 1; done
+
+oldest: $(STAMP)  ## quick tests with the oldest NumPy, in an environment of its own
+	test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet numpy==1.26.4 scipy mpmath gmpy2 pytest pytest-xdist pytest-timeout hypothesis
+	PYTHONPATH=. .venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(WORKERS) --dist worksteal --tier=quick
 
 lint: $(STAMP)   ## form of the code: ruff's rules and formatting, rooms, sizes, types of wrong calls
 	$(BIN)/ruff check .
@@ -128,4 +133,4 @@ release-check: $(STAMP)   ## all of a release but the upload: versions, archives
 	.ci/release_check
 
 clean:     ## remove the environment and everything built
-	rm -rf $(VENV) .venv-sanitize .venv-backends .venv-site docs/_build docs/reference/api explorer/node_modules explorer/made fastacct/explorer build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
+	rm -rf $(VENV) .venv-sanitize .venv-oldest .venv-backends .venv-site docs/_build docs/reference/api explorer/node_modules explorer/made fastacct/explorer build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results

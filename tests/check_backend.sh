@@ -9,7 +9,7 @@ if [ ! -e "$place/.ready" ]; then
 	if [ "$2" = opacus ]; then
 		"$place/bin/python" -m pip install --quiet "$(grep ^torch== constraints.txt)" # the CPU build
 	fi
-	"$place/bin/python" -m pip install --quiet pytest pytest-xdist hypothesis numpy
+	"$place/bin/python" -m pip install --quiet pytest pytest-timeout pytest-xdist hypothesis numpy
 	"$place/bin/python" - "$2" <<-'END' | xargs "$place/bin/python" -m pip install --quiet
 		import sys, tomllib
 		with open("pyproject.toml", "rb") as file:
