@@ -201,12 +201,14 @@ def main(file: str, most: float = SECONDS) -> int:
     path = (ROOT / file).resolve()
     if not path.is_file():
         sys.exit(f"{file}: there is no such file")
-    tests = [f"tests/{one}::{test}" for one, test in chosen(path, most)]
+    found = chosen(path, most)
+    tests = [f"tests/{one}::{test}" for one, test in found]
+    print(f"{len(tests)} functions of {', '.join(dict.fromkeys(one for one, _ in found))}", flush=True)
     plugin = []
     if path.suffix in (".h", ".c", ".pyx", ".pxi", ".pxd"):
         build()
         plugin = ["-p", "tests.near_kernels"]
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-q", *plugin, *tests]
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", *plugin, *tests]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
