@@ -1,9 +1,8 @@
 """What tests cost, in seconds of process time, written to tests/costs.json: python -m tests.costs [file ...].
 
 The tests run one after the other in one process, those of the named files or all of them.  `functions` has the sum of
-all cases of a function, `dear` the cases that take more than a second.  A fixture that tests share counts with each of
-them, since any may run without the others; processes that a test starts and waits for count too.  Rows of files that
-did not run are kept.
+all cases of a function, `dear` the cases that take more than a second.  A fixture that cases share counts with each of
+them in equal parts; processes that a test starts and waits for count too.  Rows of files that did not run are kept.
 """
 
 from __future__ import annotations
@@ -55,8 +54,9 @@ class Watch:
     """Measures cases, and apart from them what fixtures that several cases share take."""
 
     def __init__(self) -> None:
-        self.cases: dict[str, float] = {}
-        self.fixtures: dict[object, float] = {}
+        self.own: dict[str, float] = {}
+        self.users: dict[object, list[str]] = defaultdict(list)
+        self.fixtures: dict[object, float] = defaultdict(float)
         self.inner: list[float] = [0.0]
 
     def pytest_sessionstart(self) -> None:
@@ -76,7 +76,7 @@ class Watch:
             return (yield)
         finally:
             whole = spent() - start
-            self.fixtures[fixturedef] = self.fixtures.get(fixturedef, 0.0) + whole - self.inner.pop()
+            self.fixtures[fixturedef] += whole - self.inner.pop()
             self.inner[-1] += whole
 
     @pytest.hookimpl(wrapper=True)
@@ -86,14 +86,17 @@ class Watch:
         try:
             return (yield)
         finally:
-            own = spent() - start - self.inner[-1]
+            self.own[item.nodeid] = spent() - start - self.inner[-1]
             asked = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-            self.cases[item.nodeid] = own + sum(
-                self.fixtures.get(one, 0.0) for found in asked.values() for one in found
-            )
+            for one in (one for found in asked.values() for one in found):
+                self.users[one].append(item.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        write(self.cases)
+        cases = self.own.copy()
+        for one, seconds in self.fixtures.items():
+            for nodeid in self.users[one]:
+                cases[nodeid] += seconds / len(self.users[one])
+        write(cases)
 
 
 def write(cases: dict[str, float]) -> None:
