@@ -32,9 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Files that have nothing for a tier are not read for it."""
     tier, file = config.getoption("--tier"), collection_path.name
-    if tier is None or not file.startswith("test_"):
-        return None
-    return None if tiers.FORM.get(file) == (tier if tier in tiers.FORM.values() else None) else True
+    return True if tier and file.startswith("test_") and not tiers.reads(tier, file) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

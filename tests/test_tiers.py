@@ -13,14 +13,13 @@ TABLE = {"functions": {"test_a.py": {"test_b": 7.0}}, "dear": {"test_a.py": {"te
 FILES = sorted(path.name for path in costs.TESTS.glob("test_*.py"))
 
 
-def test_the_files_of_form_are_there_and_their_targets_too():
-    assert set(tiers.FORM) <= set(FILES)
+def test_every_target_is_there():
     makefile = (near.ROOT / "Makefile").read_text()
     for tier in tiers.TIERS:
         assert re.search(rf"^{tier}:", makefile, re.MULTILINE), tier
 
 
-@pytest.mark.parametrize("begin", [*tiers.QUICK, *tiers.CAMPAIGN])
+@pytest.mark.parametrize("begin", [*tiers.QUICK, *tiers.CAMPAIGN, *tiers.FORM])
 def test_what_is_named_is_there(begin):
     file, _, case = begin.partition("::")
     assert file in FILES
@@ -36,6 +35,8 @@ def test_what_is_named_is_there(begin):
         ("tests/test_a.py::test_new", "quick"),
         ("tests/test_new.py::test_b[2]", "quick"),
         ("tests/test_words.py::test_a", "lint"),
+        ("tests/test_jit.py::test_the_examples_run[from_numba.py]", "docs"),
+        ("tests/test_truths.py::test_a_sample_is_reproduced[0]", "campaign"),
         ("tests/test_docs.py::test_a", "docs"),
     ],
 )
@@ -45,6 +46,12 @@ def test_seconds_and_files_say_which_target_runs_a_case(nodeid, home):
         "quick": ["quick", "test", "campaign"],
         "test": ["test", "campaign"],
     }.get(home, [home])
+
+
+def test_files_are_read_for_the_tiers_of_their_cases_only():
+    assert {tier for tier in tiers.TIERS if tiers.reads(tier, "test_words.py")} == {"lint"}
+    assert {tier for tier in tiers.TIERS if tiers.reads(tier, "test_jit.py")} == set(tiers.TIERS) - {"lint"}
+    assert {tier for tier in tiers.TIERS if tiers.reads(tier, "test_rdp.py")} == {"quick", "test", "campaign"}
 
 
 def test_dear_contracts_of_tables_are_quick():

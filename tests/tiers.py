@@ -22,18 +22,27 @@ from tests import costs
 
 TIERS = ("quick", "test", "lint", "docs", "campaign")
 
-#: Files that test form, and the target that runs them.
+#: What tests form, a file or how a case begins, and the target that runs it.
 FORM = {
     "test_architecture.py": "lint",
     "test_docs.py": "docs",
     "test_examples.py": "docs",
+    "test_jit.py::test_the_examples_run": "docs",
     "test_reference_pages.py": "docs",
     "test_typing.py": "lint",
     "test_words.py": "lint",
 }
 
-#: Too dear for every change: how a case begins, and why a cheaper one stands in for it.
-CAMPAIGN: dict[str, str] = {}
+PAIRS = "test_compositions.py::test_no_pair_of_kinds_is_below_a_part_or_itself_with_one_release_less"
+#: Too dear for every change: how a case begins, and what stands in for it.
+CAMPAIGN = {
+    f"{PAIRS}[Gaussian(noise_multiplier=8.0).with_replacement(": "it stands second beside all other kinds",
+    f"{PAIRS}[GOPA(": "it stands second beside all other kinds",
+    "test_compositions.py::test_divergences_of_all_pairs_of_examples_add_up[zero_out]": "three other relations",
+    "test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in[50.0-difference]": "five other scales",
+    "test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in[500.0-difference]": "the loss at this scale",
+    "test_truths.py::test_a_sample_is_reproduced": "the oracle against itself; its values are stored",
+}
 
 #: In quick whatever they cost: they notice what special tests do not (a direction, a count, a relation).
 QUICK = (
@@ -46,9 +55,9 @@ QUICK = (
 def home(nodeid: str, table: costs.Table) -> str:
     """The cheapest target that runs a case: quick, test, lint, docs or campaign."""
     case = "::".join(costs.named(nodeid))
-    file = case.partition("::")[0]
-    if file in FORM:
-        return FORM[file]
+    for begin, target in FORM.items():
+        if case.startswith(begin):
+            return target
     if case.startswith(tuple(CAMPAIGN)):
         return "campaign"
     return "test" if costs.is_dear(table, nodeid) and not case.startswith(QUICK) else "quick"
@@ -56,9 +65,14 @@ def home(nodeid: str, table: costs.Table) -> str:
 
 def runs(tier: str, nodeid: str, table: costs.Table) -> bool:
     """Whether a tier runs a case."""
-    return home(nodeid, table) in {"test": ("quick", "test"), "campaign": ("quick", "test", "campaign")}.get(
-        tier, (tier,)
-    )
+    homes = {"test": ("quick", "test"), "campaign": ("quick", "test", "campaign")}
+    return home(nodeid, table) in homes.get(tier, (tier,))
+
+
+def reads(tier: str, file: str) -> bool:
+    """Whether a file may have cases of a tier, so that it has to be imported for it."""
+    homes = {target for begin, target in FORM.items() if begin.partition("::")[0] == file}
+    return tier in homes if tier in FORM.values() else file not in FORM
 
 
 class Listing:
