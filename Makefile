@@ -66,7 +66,7 @@ BACKENDS ?= dp_accounting opacus
 backends: $(STAMP)   ## tests of the adapters in one environment a library: BACKENDS="dp_accounting opacus ..."
 	for one in $(BACKENDS); do bash tests/check_backend.sh $(PYTHON) $$one || exit 1; done
 
-oldest: $(STAMP)  ## quick tests with the oldest NumPy, in an environment of its own
+oldest: $(STAMP)  ## quick tests with the oldest NumPy and few other libraries, in an environment of its own
 	test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet numpy==1.26.4 scipy mpmath gmpy2 pytest pytest-xdist pytest-timeout hypothesis
 	PYTHONPATH=. .venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(WORKERS) --dist worksteal --tier=quick
