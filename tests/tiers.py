@@ -25,6 +25,7 @@ TIERS = ("quick", "test", "lint", "docs", "campaign")
 #: What tests form, a file or how a case begins, and the target that runs it.
 FORM = {
     "test_architecture.py": "lint",
+    "test_ci.py": "lint",
     "test_docs.py": "docs",
     "test_examples.py": "docs",
     "test_jit.py::test_the_examples_run": "docs",
