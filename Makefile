@@ -15,6 +15,7 @@ help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
 
 $(STAMP): $(KERNELS)
+	@test ! -e .ci/steps || PYTHON=$(PYTHON) bash -c '. .ci/steps && check_machine'
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip setuptools wheel "cython>=3.1"
 	$(BIN)/python -m pip install --quiet --no-build-isolation $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[dev]"
