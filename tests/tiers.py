@@ -42,7 +42,14 @@ CAMPAIGN = {
     "test_compositions.py::test_divergences_of_all_pairs_of_examples_add_up[zero_out]": "three other relations",
     "test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in[50.0-difference]": "five other scales",
     "test_jit.py::test_laplace_noise_of_any_scale_is_the_built_in[500.0-difference]": "the loss at this scale",
+    "test_line_added.py::test_the_usual_line_is_the_oracle_s[three steps]": "five and ten steps",
+    "test_reference_exact.py::test_both_directions": "the oracle against itself; published values stay",
+    "test_reference_exact.py::test_contour_": "the oracle against itself; published values stay",
+    "test_reference_exact.py::test_directions_obey": "the oracle against itself; published values stay",
+    "test_reference_exact.py::test_epsilon_inverts": "the oracle against itself; published values stay",
     "test_truths.py::test_a_sample_is_reproduced": "the oracle against itself; its values are stored",
+    "test_windows.py::test_few_steps_need_no_grid[2]": "1, 7 and 300 steps",
+    "test_windows.py::test_few_steps_need_no_grid[40]": "1, 7 and 300 steps",
 }
 
 #: In quick whatever they cost: they notice what special tests do not (a direction, a count, a relation).
