@@ -72,10 +72,11 @@ oldest: $(STAMP)  ## quick tests with the oldest NumPy and few other libraries, 
 	.venv-oldest/bin/python -m pip install --quiet numpy==1.26.4 scipy mpmath gmpy2 pytest pytest-xdist pytest-timeout hypothesis
 	PYTHONPATH=. .venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(WORKERS) --dist worksteal --tier=quick
 
-lint: $(STAMP)   ## form of the code: ruff's rules and formatting, rooms, sizes, types of wrong calls
+lint: $(STAMP)   ## form of the code: ruff, rooms, sizes, types of wrong calls, and in the kernels nothing that Microsoft's compiler lacks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest --tier=lint
+	$(BIN)/python -m tests.c_rules
 
 format: $(STAMP)   ## apply ruff's formatting
 	$(BIN)/ruff check --fix .

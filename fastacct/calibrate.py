@@ -208,6 +208,8 @@ def _searched(wanted: Wanted, at: dict[str, float], batches: Batches | None, spe
     if wanted == "noise_multiplier":
         if spent and answer("epsilon", spent, at["delta"], **options, only_upper=True).upper > at["epsilon"]:
             return math.inf
+        if at["epsilon"] == math.inf or at["delta"] == 1.0:
+            return 0.0
         bracket = outwards(level)  # the extremes are dear, and seldom needed
         if not meets(bracket[1]):
             return math.inf

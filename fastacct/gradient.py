@@ -1,6 +1,6 @@
 """Gradients of epsilon and of log delta of a run of DP-SGD, for optimisers and for calibration.
 
-Values are computed from the line that certifies epsilon or delta; their errors are estimated, not proved.
+They are differences of certified answers near by.  Errors are estimated, not proved, but for what intervals leave open.
 
 =========================  ==========================================================================================
 edge case                  answer
@@ -12,39 +12,58 @@ delta >= delta(epsilon=0)  epsilon is 0, and so are its derivatives
 delta = 0                  NaN, `NOT_MET`; `neighbors="add"`: those of -steps log(1 - sample_rate)
 delta(epsilon) = 0         log delta's NaN, `NOT_MET`: epsilon = inf, or the largest loss of `neighbors="add"`
 epsilon = 0                both directions tie; the derivative by epsilon is that of direction remove
-sample_rate = 1            closed form.  By sample_rate from below, for the direction that is larger there
+epsilon next to 0          where it is 0 at one of the six places: that derivative NaN, the cell `LOOSE`
+sample_rate = 1            by sample_rate from below, for the direction that is larger there; 1e-5 below 1 often `LOOSE`
 fewer than 10 steps        by steps NaN, the whole cell `LOOSE`: delta between whole numbers has no one meaning there
-steps not whole, < 100     NaN, `LOOSE`, for the same reason (but for sample_rate = 1)
+10 to about 50 steps       by steps from whole numbers: good to 2 to 6 digits, the cell `LOOSE`
+steps not whole, < 100     NaN, `LOOSE`, as delta there has no one meaning (but for sample_rate = 1)
 nothing certified          NaN, `LOOSE`
 =========================  ==========================================================================================
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastacct.accountants import Exact
 from fastacct.accountants.question import as_accountant
 from fastacct.batching import batches_of
-from fastacct.core.bounds import Status
-from fastacct.core.engine import in_pieces
-from fastacct.core.inputs import MAX_STEPS, Cells, Domain, Reals, as_cells, as_threads, check_memory, common_shape
-from fastacct.core.inputs import unwrap as plain
+from fastacct.core.bounds import TIGHT_WIDTH, Status
+from fastacct.core.inputs import (
+    MAX_STEPS,
+    Cells,
+    Domain,
+    Reals,
+    as_cells,
+    as_threads,
+    check_memory,
+    common_shape,
+    unwrap,
+)
 from fastacct.core.relations import SAMPLED, as_relation, refuse
+from fastacct.readers.cell_job import ADD, BOTH, CELLS_PER_TASK, EPSILON, REMOVE, Reading, read_run
+from fastacct.readers.contour import kernel_directions
 from fastacct.run import Run, as_delta, parameters, refused
-from fastacct_ext import _kernels
 from fastacct_ext._kernels import Directions, Quantity
 
 __all__ = ["DeltaGradient", "EpsilonGradient", "delta_gradient", "epsilon_gradient"]
 
 _REAL_STEPS: Final = Domain(0.0, MAX_STEPS)
-_WAYS: Final = {"add": Directions.ADD, "remove": Directions.REMOVE}
-_DECIDES: Final = np.array(["both", "remove", "add"])
-_ROW: Final = 9
-_CELLS_PER_TASK: Final = 8
+_WHOLE_BELOW: Final = 100.0
+"""Steps below which they are whole, or have no meaning."""
+_BETWEEN: Final = 2.0**-9
+"""Between two of six places where answers are asked for, relative."""
+_PLACES: Final = np.array([[-4, -2, -1, 1, 2, 4], [5, 4, 3, 2, 1, 0]])
+"""On both sides of a cell; on the right next to epsilon = 0."""
+_WEIGHTS: Final = np.array(
+    [[-1 / 360, 1 / 9, -32 / 45, 32 / 45, -1 / 9, 1 / 360], [1 / 5, -5 / 4, 10 / 3, -5, 5, -137 / 60]]
+)
+"""They give the derivative of the polynomial through all six answers ..."""
+_REST: Final = _WEIGHTS - np.array([[0, 1 / 12, -2 / 3, 2 / 3, -1 / 12, 0], [0, 0, 1 / 3, -3 / 2, 3, -11 / 6]])
+"""... and what it has more than that through the nearest four."""
 
 
 class EpsilonGradient(NamedTuple):
@@ -64,10 +83,10 @@ class EpsilonGradient(NamedTuple):
     errors_approx: tuple[Any, Any, Any]
     """Estimates of their absolute errors, in the same order: not proved."""
     direction: Any
-    """The direction that decides and that is differentiated: "remove", "add", or "both" where they tie."""
+    """The direction that decides and that is differentiated: "remove", "add", or "both" where they are not apart."""
     status: Any
-    """TIGHT: every error is estimated at 1e-6 of its derivative or less.  LOOSE: at more, or something is NaN: below
-    100 steps that are not whole, below 10 the derivative by steps, or what is not certified.
+    """TIGHT: every error is estimated at 1e-6 of its derivative or less.  LOOSE: at more (steps below about 50), or
+    something is NaN: below 100 steps that are not whole, below 10 the derivative by steps, or what is not certified.
     NOT_MET: there is no finite number to differentiate (no noise, delta = 0); all is NaN."""
 
 
@@ -94,8 +113,9 @@ class DeltaGradient(NamedTuple):
 def epsilon_gradient(*, delta: Reals | str, **run: Unpack[Run]) -> EpsilonGradient:
     """Derivatives of the true epsilon at fixed `delta`, by noise multiplier, sample rate and steps.
 
-    **Guarantee.** None: `errors_approx` are estimates, which no test has found too small.  Where epsilon is not
-    certified to 1e-6 there is no derivative but NaN.  Under "add_remove" it is that of the larger direction.
+    **Guarantee.** None: `errors_approx` are estimates, which no test has found too small.  What certified intervals
+    leave open is in them whole; what is left of the differences' series is estimated from two steps.  Where epsilon is
+    not certified to 1e-6 there is no derivative but NaN.  Under "add_remove" it is that of the larger direction.
 
     Parameters
     ----------
@@ -113,8 +133,8 @@ def epsilon_gradient(*, delta: Reals | str, **run: Unpack[Run]) -> EpsilonGradie
 
     Notes
     -----
-    Edge cases are in the table of `fastacct.gradient`; the derivation in docs/algorithms/line.md.  A cell costs
-    1.2 to 2 times its epsilon.
+    Edge cases are in the table of `fastacct.gradient`; what is computed in docs/algorithms/line.md.  A cell costs as
+    much as about 20 epsilons.
 
     Examples
     --------
@@ -154,18 +174,134 @@ def _gradient(quantity: Literal["epsilon", "log_delta"], target: Cells, run: Run
         raise refuse(what, relation, SAMPLED)
     given = _parameters(run) | {"target": target}
     shape = common_shape(given)
-    check_memory(shape, _ROW + len(given))
-    runs = np.array([np.broadcast_to(one, shape).ravel() for one in given.values()])
-    rows, status = np.empty((runs.shape[1], _ROW)), np.empty(runs.shape[1], dtype=np.uint8)
-    kind, ways = Quantity[quantity.upper()], _WAYS.get(relation, Directions.BOTH)
-    work = partial(_kernels.gradients, runs, rows, status, quantity=kind, directions=ways)
-    in_pieces(status.size, threads, work, _CELLS_PER_TASK)
-    n = 3 if quantity == "epsilon" else 4
-    values = [plain(rows[:, i].reshape(shape)) for i in (*range(n), *range(4, 4 + n))]
-    direction, codes = _DECIDES[rows[:, -1].astype(np.intp)].reshape(shape), status.reshape(shape)
+    check_memory(shape, 32)  # arrays
+    at = np.array([np.broadcast_to(one, shape).ravel() for one in given.values()])
+    slopes = _Slopes(at, Quantity[quantity.upper()], threads)
+    with np.errstate(all="ignore"):  # infinities meet where nothing is certified
+        slopes.fill(kernel_directions(relation))
+    n, values = len(slopes.values), [unwrap(one.reshape(shape)) for one in (*slopes.values, *slopes.errors)]
+    direction, codes = slopes.direction.reshape(shape), slopes.status.reshape(shape)
     if shape:
         return *values[:n], tuple(values[n:]), direction, codes
     return *values[:n], tuple(values[n:]), str(direction), Status(int(codes))
+
+
+class _Slopes:
+    """Derivatives of flat cells; the rows of `at` are noise multipliers, sample rates, steps and targets."""
+
+    def __init__(self, at: Cells, what: Quantity, threads: int) -> None:
+        self.at, self.what, self.threads = at, what, threads if at.shape[1] > CELLS_PER_TASK else 1
+        self.values = np.full((3 if what == EPSILON else 4, at.shape[1]), np.nan)
+        self.errors = np.full(self.values.shape, np.inf)
+        self.direction = np.full(at.shape[1], "remove")
+        self.status = np.full(at.shape[1], Status.LOOSE, dtype=np.uint8)
+
+    def fill(self, ways: Directions) -> None:
+        """Fill all in: what is known without differences, and the others by those in the direction that decides."""
+        answer = self._decide(ways)
+        usual = self._plain(answer, ways)
+        for way in (REMOVE, ADD):
+            cells = np.flatnonzero(usual & ((self.direction == "add") == (way == ADD)))
+            for start in range(0, cells.size, 1024):  # each takes a kilobyte
+                chunk = cells[start : start + 1024]
+                self.values[:, chunk], self.errors[:, chunk] = self._differences(chunk, way, answer.upper[chunk])
+        tied = np.flatnonzero(usual & (self.direction == "both") & (self.at[1] == 1.0))
+        if tied.size:  # below it the larger direction falls least
+            added = self._of_all_records(self.at[:, tied], ADD, answer.upper[tied], self.values[0, tied])
+            self.values[1, tied] = np.minimum(self.values[1, tied], added)
+        self.values[np.isinf(self.errors)] = np.nan
+        self.status[(self.errors <= TIGHT_WIDTH * np.abs(self.values)).all(axis=0)] = Status.TIGHT
+
+    def _plain(self, answer: Reading, ways: Directions) -> NDArray[np.bool_]:
+        """Fill in what is 0, what does not exist, and largest losses; which cells are certified and left."""
+        noise, rate, steps, target = self.at
+        if self.what == EPSILON:
+            is_zero, is_none, scale = answer.upper == 0.0, (noise == 0.0) | (target == 0.0), answer.upper
+        else:
+            is_zero, is_none, scale = np.zeros(noise.shape, dtype=bool), answer.upper == -np.inf, np.ones(1)
+            is_none |= noise == 0.0
+        is_none &= ~is_zero
+        self.values[:, is_zero] = self.errors[:, is_zero] = 0.0
+        self.status[is_none] = Status.NOT_MET
+        usual: NDArray[np.bool_] = (answer.upper - answer.lower <= TIGHT_WIDTH * scale) & ~is_zero & ~is_none
+        usual &= (rate == 1.0) | (steps >= _WHOLE_BELOW) | (steps == np.floor(steps))
+        self.direction[~usual] = "both"
+        if self.what == EPSILON and ways == ADD:
+            self._largest_losses(is_none & (noise > 0.0) & (rate < 1.0))
+        return usual
+
+    def _decide(self, ways: Directions) -> Reading:
+        """Certified epsilons or logarithms of delta in the direction that decides."""
+        first = self._read(self.at, REMOVE if ways == BOTH else ways)
+        if ways == ADD:
+            self.direction[:] = "add"
+        if ways == BOTH:
+            added = self._read(self.at, ADD)
+            self.direction[added.upper >= first.lower] = "both"
+            is_added = added.lower > first.upper
+            self.direction[is_added] = "add"
+            first.put(is_added, Reading(added.lower[is_added], added.upper[is_added], added.status[is_added]))
+        return first
+
+    def _largest_losses(self, cells: NDArray[np.bool_]) -> None:
+        """Of epsilon at delta = 0, which is -steps log(1 - rate)."""
+        _, rate, steps, _ = self.at[:, cells]
+        self.values[:, cells] = np.zeros(rate.size), steps / (1.0 - rate), -np.log1p(-rate)
+        self.errors[:, cells] = 2.0**-50 * self.values[:, cells]
+        self.direction[cells] = "add"
+
+    def _differences(self, cells: NDArray[np.intp], way: Directions, top: Cells) -> tuple[Cells, Cells]:
+        """Derivatives in one direction, and their errors.  top: epsilon, where it is asked for."""
+        n, at = len(self.values), self.at[:, cells]
+        noise, rate, steps, target = at
+        spread, is_sampled = rate * np.sqrt(steps) / noise, rate < 1.0
+        apart, side = _BETWEEN * at, np.zeros(at.shape, dtype=np.intp)
+        if self.what == EPSILON:  # which may end at 0 near by
+            apart *= np.minimum(1.0, 16.0 * top / spread)
+        else:
+            apart[3] += _BETWEEN * spread
+            side[3, target < 5.0 * apart[3]] = 1
+        apart[1] = np.where(is_sampled, np.minimum(apart[1], (1.0 - rate) / 8.0), apart[1])
+        is_whole = is_sampled & (steps == np.floor(steps))
+        apart[2, is_whole] = np.maximum(1.0, np.rint(_BETWEEN * steps[is_whole]))
+        places = np.tile(at[:, None, :, None], (1, n, 1, 6))
+        for by in range(n):
+            places[by, by] += _PLACES[side[by]] * apart[by, :, None]
+        places[1, 1, ~is_sampled] = 1.0
+        answers, side, apart = self._read(places, way), side[:n], apart[:n]
+        middle, half = 0.5 * (answers.lower + answers.upper), 0.5 * (answers.upper - answers.lower)
+        beyond = np.abs(_sum(_REST[side], middle))
+        is_short = is_sampled & (steps < _WHOLE_BELOW)
+        beyond[2, is_short] *= np.where(steps[is_short] < 10.0, np.inf, 4.0)
+        values = _sum(_WEIGHTS[side], middle) / apart
+        errors = (beyond + _sum(np.abs(_WEIGHTS[side]), half)) / apart
+        errors[(middle == 0.0).any(axis=-1) & (self.what == EPSILON)] = np.inf  # from there on it is 0
+        if not is_sampled.all():
+            values[1] = np.where(is_sampled, values[1], self._of_all_records(at, way, top, values[0]))
+            errors[1] = np.where(is_sampled, errors[1], np.abs(values[1] / values[0]) * errors[0])
+        return values, np.where(np.isfinite(errors), errors, np.inf)
+
+    def _of_all_records(self, at: Cells, way: Directions, top: Cells, by_noise: Cells) -> Cells:
+        """Derivatives by rates from below, at 1: the step that a record may miss is one of 1/noise less."""
+        noise, _, steps, target = at
+        mu, less = np.sqrt(steps) / noise, 1.0 / (noise * np.sqrt(steps))
+        epsilon = (top if self.what == EPSILON else target) * (1.0 if way == ADD else -1.0)
+        places, weights = np.polynomial.legendre.leggauss(64)
+        nodes = 0.5 * (1.0 + places) * less[:, None]
+        terms = 0.5 * weights * np.exp(nodes * ((0.5 * mu + epsilon / mu)[:, None] - 0.5 * nodes))
+        by_rate: Cells = -noise * terms.sum(axis=1) * by_noise
+        return by_rate
+
+    def _read(self, at: Cells, way: Directions) -> Reading:
+        """Certified bounds in one direction."""
+        return read_run((at[0], at[1], at[2]), at[3], at[3].shape, self.what, way, self.threads, False)
+
+
+def _sum(weights: Cells, answers: Cells) -> Cells:
+    """Weighted sums of six, whose bits do not depend on how many there are."""
+    terms = weights * answers
+    total: Cells = ((terms[..., 0] + terms[..., 5]) + (terms[..., 1] + terms[..., 4])) + (terms[..., 2] + terms[..., 3])
+    return total
 
 
 def _parameters(run: Run) -> dict[str, Cells]:

@@ -120,21 +120,6 @@ def data_moments(Data data not None, bint flipped, const double[::1] lost, const
         PyErr_CheckSignals()
 
 
-def gradients(const double[:, ::1] runs, double[:, ::1] rows, uint8_t[::1] status, int64_t start, int64_t stop, *,
-              Quantity quantity, Directions directions):
-    """Derivatives of columns start to stop of `runs` (noise_multiplier, sample_rate, steps, target), and the first one
-    that is not done, as a `Task`; `gradients` in kernels.h says what is in their rows."""
-    cdef const fa_kernels *k = _active
-    cdef fa_question ask = question(quantity, directions, _USUAL, None)
-    cdef fa_cells cells
-    fit(runs.shape[0] == 4 and rows.shape[1] == 9 and runs.shape[1] == rows.shape[0] == status.shape[0])
-    fit(0 <= start < stop <= status.shape[0])
-    cells = fa_cells(stop - start, &runs[0, start], &runs[1, start], &runs[2, start], &runs[3, start], NULL, NULL)
-    with nogil:
-        stop = k.gradients(&cells, &ask, LISTEN, &rows[start, 0], &status[start])
-    return start + checked(stop)
-
-
 def mixture_moments(const double[::1] mean, const double[::1] p, const double[::1] q, int origin, double noise,
                     const double[::1] u, double[:, ::1] rows):
     """Bounds of K(u), K'(u) and K''(u), six in a row; `mixture_moments` in kernels.h says of what."""

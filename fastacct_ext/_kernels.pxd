@@ -87,8 +87,6 @@ cdef extern from "include/kernels.h" nogil:
                                     const fa_answers *out) noexcept nogil
         int64_t (*exact_job)(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
                              const fa_answers *out) noexcept nogil
-        int64_t (*gradients)(const fa_cells *cells, const fa_question *ask, double seconds, double *rows_out,
-                             uint8_t *status_out) noexcept nogil
         void (*mixture_moments)(int components, const double *mean, const double *p, const double *q, int origin,
                                 double sigma, int64_t n, const double *u, double *rows_out) noexcept nogil
         void (*data_moments)(const fa_job *job, int is_flipped, const double *lost, int64_t n, const double *u,

@@ -2,7 +2,8 @@
 
 As tests/mutants.py, for rules in C headers: each row is a header, a piece of its text and what stands there without the
 rule, and a test.  No row needs a build of the package: tests/test_sums.py compiles its programs from the headers of the
-scratch copy, and elsewhere tests/kernel_hook.py compiles what draws a line.  All rows take 10 to 25 minutes.
+scratch copy, tests/kernel_parts.py the functions of tests/parts (3 to 8 s a row), and elsewhere tests/kernel_hook.py
+what draws a line.  All rows take 15 to 35 minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,17 @@ ROWS = "sums test_bounds_of_the_rows"
 MOMENTS, MIXTURE, SUMMED = "sums test_bounds_of_the_moments", "renyi/mixture_moments.h", "renyi/moments.h"
 PIECES, EDGES = "sums test_bounds_of_losses_that_are_data", "sums test_bounds_of_windows"
 ERRORS, LEDGER, TAIL = "line/capped_errors.h", "line/capped_ledger.h", "line/capped_tail.h"
+RAY, LATTICE, RAYS = "line/ray_line.h", "line/lattice_line.h", "flat test_every_error_of_a_ray"
+STEP, NEXT_TO_END = "exact/one_step.h", "one_step test_a_sampled_step_next_to_its_largest_loss"
+TWO_MASSES = "one_step test_a_step_of_mixtures_needs_its_errors"
+PLACES, READ = "flat test_a_place_next_to_epsilon", "flat test_bounds_of_delta_and_epsilon"
+PANEL, WINDOW, COMPOSED = "density/panel.h", "density/window.h", "density_kernels test_every_error"
+COARSE = "density_kernels test_masses_of_coarse"
+ROOT, CHECKED, MEETS = "invert/root.h", "answers test_what_a_search_ends_at", "answers test_a_parameter_meets"
+READOUT, LARGER = "exact/exact_readout.h", "answers test_the_larger_direction"
+THEOREMS = "one_step test_basic_and_advanced"
+MISSED = "sums_of_ratios test_what_coarse_densities"
+SERIES, WIDE = "renyi/order_series.h", "order_series test_a_leaf_that_is_too_wide"
 # fmt: off
 MUTANTS = (
     # quadrature
@@ -136,6 +148,94 @@ MUTANTS = (
     (SUMMED, "more * s->moved_off", "0.0", MOMENTS),
     (SUMMED, "fa_max(0.0, raw.lower - far * far", "fa_max(0.0, raw.lower - near * near", MOMENTS),
     (SUMMED, "variance.upper = raw.upper - near * near", "variance.upper = raw.upper - far * far", MOMENTS),
+    # rays
+    (RAY, "both = exp(moduli) * alias + exp(line->plain", "both = exp(line->plain", RAYS),
+    (RAY, "exp(line->cut - c1 * by - line->ref) + fa_cap_exp(", "fa_cap_exp(", RAYS),
+    (RAY, "fa_cap_exp(line->rule - c1 * by + line->away * fabs(by) - line->ref) +", "0.0 +", RAYS),
+    (RAY, "1.05 * off + FA_EPS * size;", "FA_EPS * size;", RAYS),
+    # lattices
+    (LATTICE, "both = (1.01 * sums[2] +", "both = (0.0 * sums[2] +", "flat test_atoms_that_are_left_out"),
+    (LATTICE, "    out.down += fa_lattice_alias(line, line->left, line->k[0], eps, out.log_value);", "",
+     "flat test_aliases_of_a_short_period"),
+    (LATTICE, "return 1.001 * fa_cap_exp(k + fa_log_b(v)", "return 0.8 * fa_cap_exp(k + fa_log_b(v)",
+     "flat test_aliases_of_a_short_period"),
+    (LATTICE, "    if (!line->whole)\n        out.down +=", "    if (0)\n        out.down +=",
+     "flat test_aliases_of_a_short_period"),
+    # their ends and places, and what is read of them
+    ("line/ray_ends.h", "out->rest[j] = size[0][j] *", "out->rest[j] = 0.3 * size[0][j] *", PIECES),
+    ("line/ray_ends.h", "    return sum + end->atom;\n}", "    return sum;\n}", PIECES),
+    ("line/ray_places.h", "rays->snap = fa_max(rays->snap, fabs(f - k) * last->gap);", "", PLACES),
+    (RAY, "2.0 * line->drift + line->rays.snap,", "2.0 * line->drift,", PLACES),
+    ("line/flat_place.h", "return 1.2 * shift * fa_cap_exp(log_chernoff);", "return 0.0;", PLACES),
+    ("line/ray_sums.h", "if (fabs(away) * least > 50.0)", "if (fabs(away) * least > 5.0)", RAYS),
+    ("line/flat.h", "fa_min(0.0, r.log_value + log1p(r.up));", "fa_min(0.0, r.log_value);", READ),
+    ("line/flat.h", "out->lower = r.log_value + log1p(-r.down);", "out->lower = r.log_value;", READ),
+    # masses of densities, and composed ones
+    (PANEL, "at.p_off = FA_PANEL_FACTOR * fabs(at.p - p_rough) +", "at.p_off =", COARSE),
+    (PANEL, "at.q_off = FA_PANEL_FACTOR * fabs(at.q - q_rough) +", "at.q_off =",
+     "density_kernels test_panels_in_which"),
+    (PANEL, "upper += chord;", "", COARSE),
+    (WINDOW, "eps -= sign * (w->slack +", "eps -= sign * (", COMPOSED),
+    (WINDOW, "total += sign * (fa_window_error(w, (double)w->n - k, near) +", "total += sign * (", COMPOSED),
+    (WINDOW, "norm * w->norm_error) * (1.0 + 1e-9);", "0.5 * norm * w->norm_error) * (1.0 + 1e-9);", COMPOSED),
+    (WINDOW, " + fa_window_scaled(w, sign * left_out * w->peak, eps);", ";", COMPOSED),
+    (WINDOW, "w->above + (!w->is_upper || eps < w->first ? w->below : 0.0);", "w->above;", COMPOSED),
+    (WINDOW, "w->peak * (1.0 + 1e-12), FA_WINDOW_NORMAL);", "w->peak * 0.99, FA_WINDOW_NORMAL);",
+     "density_kernels test_a_log_moment_alone"),
+    (WINDOW, "return w->is_upper ? high : low;", "return w->is_upper ? low : high;", "density_kernels test_epsilon_of"),
+    (WINDOW, "total *= 1.0 + (w->is_upper ? 2.0 : -2.0) * FA_WINDOW_ULP;", "", "density_kernels test_infinite_losses"),
+    # parameters that meet a target, and answers of both directions
+    (ROOT, "if (w <= 0.0 && w > -FA_SLACK)", "if (w <= FA_SLACK && w > -FA_SLACK)", CHECKED),
+    (ROOT, "        if (fa_meets(t, x))\n", "        if (1)\n", CHECKED),
+    (ROOT, "mine = last->excess <= 0.0 ?", "mine = last->excess <= 1e-6 ?", MEETS),
+    ("invert/calibrate.h", "if (w <= 0.0) {\n            low =", "if (w <= 1e-2) {\n            low =", MEETS),
+    ("invert/calibrate.h", "if (eps <= t->eps)\n            low", "if (eps <= 1.01 * t->eps)\n            low", MEETS),
+    ("invert/calibrate.h", "((t->exact->directions & FA_WAYS_REMOVE) && high + 1.0 >", "(high + 1.0 >", MEETS),
+    ("invert/trial.h", "e->end[1] * (1.0 + 8.0 * FA_EPS) <= run->eps", "e->end[1] * 0.9 <= run->eps",
+     "answers test_an_epsilon_just_below"),
+    ("exact/exact_job.h", "eta = near * end, chance = 0.0;", "eta = 1e6 * near * end, chance = 0.0;",
+     "answers test_epsilon_is_below"),
+    (READOUT, "any = log(-expm1(e->steps *", "any = log(-expm1(0.5 * e->steps *", "answers test_no_delta"),
+    (READOUT, "sum = log(e->steps) + log(e->q)", "sum = log(e->q)", "answers test_no_delta"),
+    (READOUT, "        (r.lower > -INFINITY && fa_add_is_below(e, eps, r.lower))) {", "        1) {", LARGER),
+    (READOUT, "(r.upper == 0.0 || fa_add_is_below(e, r.upper, log_delta))", "1", LARGER),
+    (READOUT, "    if (e->symmetric || eps >= e->end[1] *", "    if (1 || eps >= e->end[1] *", LARGER),
+    (READOUT, "    r.upper = fa_max(r.upper, add.upper);\n    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(",
+     "    return r;\n}\n\nFA_FUNC fa_interval fa_exact_eps(", LARGER),
+    # densities of means
+    ("loss/sums.h", "    s->absolute += lost;\n", "", MISSED),
+    ("loss/sums.h", "fmax(1.0, exp(fa_sum_at(s, i))) * fmin(misses, 1e3);", "0.0;", MISSED),
+    ("loss/allocation.h", "w->left[i] += times * every * FA_SUM_SMALL;", "", MISSED),
+    ("loss/allocation.h", "fa_max(*relative, w->left[i] * FA_SUM_ABOUT);", "*relative;", MISSED),
+    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute;", "", MISSED),
+    ("loss/allocation.h", "out->absolute += a->absolute + b->absolute;", "out->absolute += a->absolute;",
+     "sums_of_ratios test_what_is_missed_of_one"),
+    # growth of errors over all steps
+    (LEDGER, "e = x < 0.1 ? power * x :", "e = x < 0.1 ? 0.5 * power * x :", "capped_ledger test_errors_of_all_points"),
+    (LEDGER, "power = job->has_floor ? 1.06 * steps : steps, weight", "power = 1.0, weight",
+     "capped_ledger test_errors_of_all_points"),
+    # without a line
+    ("line/capped_bound.h", "            1.001 * fa_cap_exp(", "            0.1 * fa_cap_exp(",
+     "capped_ledger test_the_bound_without"),
+    # theorems that compose steps
+    ("exact/classical.h", "strong = eps0 * sqrt(2.0 * steps * -log(0.5 * delta))",
+     "strong = eps0 * sqrt(2.0 * steps * -log(delta))", THEOREMS),
+    ("exact/classical.h", "log(0.5 * delta) - log(steps) -", "log(delta) - log(steps) -", THEOREMS),
+    ("exact/classical.h", "log_delta0 - log(q) -", "log_delta0 -", THEOREMS),
+    # series of orders, jumps that two panels share
+    (SERIES, "if (low >= FA_LEAF_LEAST &&", "leaf->relative = 0.0;\n        if (low >= FA_LEAF_LEAST &&", WIDE),
+    (SERIES, "rest += left_out ? peak[i] : 0.0;", "rest += 0.0;", WIDE),
+    (SERIES, "return 1.001 * leaf->coefficient[FA_TERMS - 1] * most / (FA_TERMS - most);", "return 0.0;", WIDE),
+    ("renyi/shared_search.h", "        total += leaf->relative * fa_min(total, 1.0);", "", WIDE),
+    ("loss/share.h", "        sum += 2.0 * exp(fa_panel_log_size", "        sum += 2.2 * exp(fa_panel_log_size",
+     "variation test_the_variation"),
+    # one step
+    (STEP, "r.upper = fa_min(0.0, log_delta + scale + pad);", "r.upper = fa_min(0.0, log_delta + scale);", NEXT_TO_END),
+    (STEP, "r.lower = log_delta + scale - pad -", "r.lower = log_delta + scale -", NEXT_TO_END),
+    (STEP, "pad = 4.0 * FA_EPS * ((q + expm1(eps)) / k + e + 1.0);", "pad = 4.0 * FA_EPS * (e + 1.0);", NEXT_TO_END),
+    (STEP, "most = 16.0 * FA_EPS * (q + expm1(eps));", "most = 1e-300;", "one_step test_a_sampled_step_a_few"),
+    (STEP, "fa_min(0.0, log(fa_max(d, 0.0) + slip));", "fa_min(0.0, log(fa_max(d, 0.0)));", TWO_MASSES),
+    (STEP, "r.lower = d > slip ? log(d - slip) : -INFINITY;", "r.lower = d > slip ? log(d) : -INFINITY;", TWO_MASSES),
 )
 # fmt: on
 

@@ -370,3 +370,21 @@ def test_pure_guarantees_are_answered_for_arrays_of_steps():
     assert fa.Gaussian(1.0).allocation([2, 3]).pure_epsilon("add") == math.inf
     assert fa.Gaussian(math.inf).allocation([2, 3]).pure_epsilon("add") == 0.0
     assert fa.Gaussian(1.0).fixed_size(0, 10).pure_epsilon("add") == 0.0
+
+
+@pytest.mark.parametrize("steps", [4, 10])
+def test_noise_that_has_no_lattice_is_bounded_from_above_alone(steps):
+    """Less noise stands for it; total variation is at most half the root of the second moment, less 1."""
+    found = fa.delta_bounds(fa.Gaussian(3e4).allocation(steps), epsilon=0.0)
+    assert found.lower <= 0.5 * math.sqrt(math.expm1(3e4**-2.0) / steps)
+    assert found.upper >= 0.4 * math.sqrt(math.expm1(3e4**-2.0) / steps) * 0.9
+    assert found.status != fa.Status.TIGHT
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize("noise", [0.5, 1.0, 3.0])
+def test_divergences_between_whole_orders_are_not_those_below(noise, steps):
+    """They rise with the order: at least that of order 2, which has a closed form."""
+    second = math.log1p(math.expm1(noise**-2.0) / steps)
+    rising = [second, *(fa.rdp(fa.Gaussian(noise).allocation(steps), order) for order in (2.25, 2.5, 2.9))]
+    assert all(one < other for one, other in itertools.pairwise(rising))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.core.bounds import DisjointBoundsWarning, Found, Status, judged, meet, narrowed
+from fastacct.core.bounds import DisjointBoundsWarning, Found, Status, judged, meet, narrowed, status_of
 from fastacct.readers import cell
 from fastacct.readers.grid.window import Window
 from fastacct.readers.renyi import Renyi
@@ -57,3 +57,20 @@ def test_a_reader_that_says_too_little_is_not_believed_in_silence(monkeypatch):
     job = fa.Skellam(30.0) * 4 + fa.PureDP(0.1)
     with pytest.warns(DisjointBoundsWarning):
         assert fa.epsilon(job, delta=1e-6) >= right.lower > 0.0
+
+
+@pytest.mark.parametrize("upper", [1e-300, 1e-9, 1.0, 1e300])
+def test_an_interval_is_tight_up_to_a_millionth_of_its_upper_end(upper):
+    for width, status in ((0.99e-6, Status.TIGHT), (1.01e-6, Status.LOOSE)):
+        lower = upper * (1.0 - width)
+        assert judged(lower, upper, math.inf).status == status
+        assert status_of(np.array([lower]), np.array([upper])).tolist() == [status]
+
+
+@pytest.mark.parametrize("upper", [1e-300, 1.0, 1e300])
+def test_bounds_meet_up_to_the_rounding_of_their_sums_and_no_further(upper):
+    assert narrowed(upper * (1.0 + 0.9e-12), upper) == (upper, upper)
+    with pytest.warns(DisjointBoundsWarning):
+        assert narrowed(upper * (1.0 + 1.1e-12), upper) == (upper, upper * (1.0 + 1.1e-12))
+    with pytest.warns(DisjointBoundsWarning):
+        assert meet(np.array([1.001 * upper]), np.array([upper]))[1].tolist() == [1.001 * upper]

@@ -1,5 +1,9 @@
 """Mechanisms made of simpler ones: how many nodes of a tree a record touches, and how far they move."""
 
+import math
+
+import pytest
+
 import fastacct as fa
 
 
@@ -21,3 +25,20 @@ def test_several_participations_in_a_tree():
     gaussian = fa.TreeAggregation(10.0, 1, participations=2)
     assert fa.delta(gaussian, epsilon=0.1) == fa.delta(fa.Gaussian(5.0), epsilon=0.1)
     assert not gaussian.tight
+
+
+@pytest.mark.parametrize(("steps", "rounds"), [(1, 1), (32, 1), (33, 2), (64, 2), (65, 3)])
+def test_a_round_of_bands_that_has_begun_counts(steps, rounds):
+    found = fa.BandMF(noise_multiplier=4.0, sample_rate=0.32, steps=steps, bands=32)
+    once = fa.Gaussian(4.0).poisson(0.32)
+    assert fa.epsilon(found, delta=1e-5) == fa.epsilon(once * rounds, delta=1e-5)
+
+
+@pytest.mark.parametrize("diameter", [0.3, 1.0, 2.6, 9.5, 40.0, 1e3])
+@pytest.mark.parametrize("steps", [1, 5, 30])
+def test_a_small_set_of_iterates_is_as_good_as_its_best_number_of_last_steps(steps, diameter):
+    """k steps move what was up to the diameter apart, and k more: the least (diameter + k)^2/k, or all steps."""
+    found = fa.NoisyIteration(noise_multiplier=2.0, steps=steps, diameter=diameter).mu
+    squares = [(diameter + k) ** 2 / k for k in range(1, steps)] if diameter < steps else []
+    truth = math.sqrt(min([float(steps), *squares])) / 2.0
+    assert truth * (1.0 - 1e-15) <= found <= truth * (1.0 + 1e-15)

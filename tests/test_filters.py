@@ -97,3 +97,14 @@ def test_small_budgets_of_concentrated_dp_are_not_wasted():
     least = min(proved(mp.mpf(10) ** (mp.mpf(i) / 200)) for i in range(1200, 1800))
     assert least == pytest.approx(1e-6, rel=1e-4, abs=0.0)  # 200 orders a decade
     assert least >= 1e-6 * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["gdp", "zcdp"])
+def test_orders_of_an_odometer_share_delta(kind):
+    """The union of 32 events, each of probability delta/32: a bound at the best order after the outputs are seen."""
+    budget = fa.Accountant(delta=1e-6, filter=kind, neighbors="remove")
+    budget.compose(fa.Gaussian(2.0), 5)
+    with mp.workdps(30):
+        rho, each = mp.mpf(5) / 8, mp.log(32 / mp.mpf(1e-6))
+        truth = min(rho * (1 + mp.mpf(2) ** i) + each / mp.mpf(2) ** i for i in range(-8, 24))
+        assert truth <= budget.odometer() <= truth * (1 + 1e-12)

@@ -75,6 +75,51 @@ DERIVATIVES = [
         (1.25, 0.22, 3, 4.6, "remove"),
         (-22.73474861885484, -33.05867573788267, 62.74883749809398, 2.229775972448053, -5.4095690143184845),
     ),
+    # runs drawn at random, as the regimes "everyday" and "small-delta" of bench.scores are
+    (
+        (4.7, 0.00115, 2066, 0.0236, "remove"),
+        (-9.4775157325279, -1.4677719151913542, 5835.064333061046, 0.0016159330002030697, -241.47733190835325),
+    ),
+    (
+        (1.45, 0.0132, 194, 0.705, "remove"),
+        (-14.504624139323393, -18.658143088681182, 1323.5953255989616, 0.03837534469383748, -23.348391119472915),
+    ),
+    (
+        (6.02, 0.0154, 644, 0.196, "remove"),
+        (-10.38605378459649, -1.9212806114590504, 733.6474326770002, 0.008690779215112744, -52.07436281941383),
+    ),
+    (
+        (5.19, 0.0329, 426, 0.612, "remove"),
+        (-16.089363367713883, -4.58740359977209, 695.6235826206079, 0.026342643718063847, -35.331767182837254),
+    ),
+    (
+        (2.76, 0.00316, 465, 0.0607, "add"),
+        (-9.66420817296568, -3.2364593473007996, 2714.8954878698746, 0.009429586633225217, -124.3983146042623),
+    ),
+    (
+        (3.67, 0.00781, 3996, 0.619, "add"),
+        (-16.188888880272042, -6.665563636110431, 3052.944023751606, 0.0030147866301458394, -36.42462297368949),
+    ),
+    (
+        (1.06, 0.0104, 513, 1.1, "add"),
+        (-15.440325589551305, -30.92501599837054, 2610.7094494487797, 0.030180138488401148, -23.43146550372413),
+    ),
+    (
+        (5.97, 0.0316, 521, 0.951, "remove"),
+        (-35.581442243884325, -10.318282865343654, 1869.2343673109917, 0.055211160096645374, -60.66555212459062),
+    ),
+    (
+        (1.79, 0.0115, 448, 1.2, "remove"),
+        (-32.43305967264026, -36.908319243972485, 4226.418862710679, 0.047619904156515354, -39.52218583814526),
+    ),
+    (
+        (1.58, 0.083, 527, 11.2, "remove"),
+        (-29.05306202957494, -44.864774706199796, 634.2564035446663, 0.04656531586471646, -4.4070609296541425),
+    ),
+    (
+        (5.13, 0.00684, 5916, 0.779, "remove"),
+        (-34.635252513887416, -11.610897155513122, 8462.529818898012, 0.004846412290291018, -72.54513322283601),
+    ),
 ]
 
 
@@ -86,14 +131,15 @@ def run_of(noise, rate, steps):
 def test_derivatives_are_those_of_their_integrals(cell, truth):
     noise, rate, steps, epsilon, direction = cell
     found = fa.dpsgd.delta_gradient(**run_of(noise, rate, steps), epsilon=epsilon, neighbors=direction)
-    names = (*NAMES, "epsilon") if steps >= 10 else ("noise_multiplier", "sample_rate", "epsilon")
     for name, error, exact in zip(found._fields, found.errors_approx, truth[1:], strict=False):
-        if name in names:
-            assert abs(getattr(found, name) - exact) <= error, name
-            assert error <= 1e-6 * abs(exact), name
+        if name == "steps" and steps < 10:
+            assert (math.isnan(found.steps), error) == (True, math.inf)
+        elif name == "steps" and steps < 100:
+            assert abs(found.steps - exact) <= error <= 1e-2 * abs(exact)
+        else:
+            assert abs(getattr(found, name) - exact) <= error <= 1e-6 * abs(exact), name
             assert getattr(found, name) == pytest.approx(exact, rel=1e-9, abs=0), name
-    assert found.status == (TIGHT if steps >= 10 else LOOSE)
-    assert math.isnan(found.steps) == (steps < 10)
+    assert found.status == (TIGHT if steps >= 100 else LOOSE)
 
 
 def test_epsilon_moves_as_delta_does():
@@ -152,9 +198,12 @@ def test_derivatives_are_within_differences_of_certified_values(neighbors):
 
 
 @pytest.mark.parametrize("neighbors", ["remove", "add"])
-@pytest.mark.parametrize(("noise", "rate", "steps"), [(0.7, 0.2, 1), (5.0, 0.9, 1), (1.5, 1.0, 7), (20.0, 1.0, 1.5)])
-def test_closed_forms_are_those_of_the_reference(neighbors, noise, rate, steps):
-    epsilon, h = 0.05, mp.mpf(10) ** -12
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "epsilon"),
+    [(0.7, 0.2, 1, 0.05), (5.0, 0.9, 1, 0.05), (1.5, 1.0, 7, 0.05), (20.0, 1.0, 1.5, 0.05), (26.7, 1.0, 1, 17.2)],
+)
+def test_closed_forms_are_those_of_the_reference(neighbors, noise, rate, steps, epsilon):
+    h = mp.mpf(10) ** -12
 
     def log_delta(noise, rate, steps, epsilon):
         if rate == 1:  # so many steps are one step with less noise
@@ -169,7 +218,7 @@ def test_closed_forms_are_those_of_the_reference(neighbors, noise, rate, steps):
                 continue
             ends = [[x + side * h if j == i else x for j, x in enumerate(at)] for side in (1, -1)]
             exact = (log_delta(*ends[0]) - log_delta(*ends[1])) / (2 * h)
-            assert abs(getattr(found, name) - exact) <= error <= 2e-11 * abs(exact), name
+            assert abs(getattr(found, name) - exact) <= error <= 2e-8 * abs(exact), name
 
 
 @pytest.mark.parametrize("neighbors", ["remove", "add"])
@@ -248,10 +297,58 @@ def test_both_directions_tie_at_epsilon_0():
 
 
 def test_one_to_nine_steps_have_no_derivative_by_steps():
-    found = fa.dpsgd.epsilon_gradient(**run_of(1.0, 0.1, [1, 9, 10]), delta=1e-6)
-    assert np.isnan(found.steps).tolist() == [True, True, False]
+    found = fa.dpsgd.epsilon_gradient(**run_of(1.0, 0.1, [1, 9, 10, 90]), delta=1e-6)
+    assert np.isnan(found.steps).tolist() == [True, True, False, False]
     assert np.isfinite([found.noise_multiplier, found.sample_rate]).all()
-    assert found.status.tolist() == [LOOSE, LOOSE, TIGHT]
+    assert found.status.tolist() == [LOOSE, LOOSE, LOOSE, TIGHT]
+    assert np.isfinite(found.errors_approx[2][2])
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "part"), [(0.7, 0.02, 20, 0.5), (0.7, 0.02, 300, 0.5), (2.5, 0.18, 100, 0.7)]
+)
+def test_next_to_the_largest_loss_whole_steps_alone_count(noise, rate, steps, part):
+    """What the formula gives between whole numbers of added steps has other derivatives there."""
+    epsilon = -part * steps * math.log1p(-rate)
+
+    def log_delta(n):
+        bounds = fa.dpsgd.delta_bounds(**run_of(noise, rate, n), epsilon=epsilon, neighbors="add")
+        assert bounds.status == TIGHT
+        return math.log(0.5 * (bounds.lower + bounds.upper))
+
+    near, far, farther = ((log_delta(steps + k) - log_delta(steps - k)) / (2 * k) for k in (1, 2, 3))
+    exact, fewer = (15.0 * near - 6.0 * far + farther) / 10.0, (4.0 * near - far) / 3.0
+    found = fa.dpsgd.delta_gradient(**run_of(noise, rate, steps), epsilon=epsilon, neighbors="add")
+    assert abs(found.steps - exact) <= found.errors_approx[2] + abs(exact - fewer)
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add"])
+@pytest.mark.parametrize("less", [0.3, 1e-2, 1e-4])
+def test_epsilons_next_to_0_move_as_delta_does_or_not_at_all(neighbors, less):
+    run = run_of(2.0, 0.02, 400)
+    delta = fa.dpsgd.delta(**run, epsilon=0.0, neighbors=neighbors) * (1.0 - less)
+    epsilon = fa.dpsgd.epsilon(**run, delta=delta, neighbors=neighbors)
+    of_epsilon = fa.dpsgd.epsilon_gradient(**run, delta=delta, neighbors=neighbors)
+    of_delta = fa.dpsgd.delta_gradient(**run, epsilon=epsilon, neighbors=neighbors)
+    for name, error in zip(NAMES, of_epsilon.errors_approx, strict=True):
+        quotient = -getattr(of_delta, name) / of_delta.epsilon
+        if error < math.inf:
+            assert abs(getattr(of_epsilon, name) - quotient) <= error + 1e-7 * abs(quotient), name
+    assert np.isfinite(of_epsilon[:2]).all()
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add"])
+@pytest.mark.parametrize("missing", [1e-2, 1e-4, 1e-7])
+def test_next_to_all_records_the_error_is_known(neighbors, missing):
+    noise, steps, h = 0.5, 1, mp.mpf(10) ** -14
+    found = fa.dpsgd.delta_gradient(**run_of(noise, 1.0 - missing, steps), epsilon=2.0, neighbors=neighbors)
+    rate = mp.mpf(1.0 - missing)
+    with mp.workdps(60):
+        ends = [
+            mp.log(reference.exact_delta(noise, x, 1, 2.0, direction=neighbors, digits=40))
+            for x in (rate + h, rate - h)
+        ]
+        assert abs(found.sample_rate - (ends[0] - ends[1]) / (2 * h)) <= found.errors_approx[1]
 
 
 def test_answers_broadcast_and_do_not_depend_on_threads():
@@ -264,6 +361,10 @@ def test_answers_broadcast_and_do_not_depend_on_threads():
         assert type(cell[i]) is float
         assert cell[i] == one[i][3, 1]
     assert type(cell.direction) is str
+    whole = fa.dpsgd.epsilon_gradient(**run_of(np.linspace(1.0, 9.0, 11), 1.0, 20), delta=1e-6)
+    for i, noise in enumerate(np.linspace(1.0, 9.0, 11)):
+        alone = fa.dpsgd.epsilon_gradient(**run_of(noise, 1.0, 20), delta=1e-6)
+        assert alone[:3] == tuple(one[i] for one in whole[:3])
     assert fa.dpsgd.delta_gradient(**run_of(1.0, [], 100), epsilon=1.0).epsilon.shape == (0,)
 
 

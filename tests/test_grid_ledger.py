@@ -57,6 +57,29 @@ def test_the_error_of_the_transform_is_paid(is_upper):
     assert violations(is_upper, 0.0, 0.0, each_error=0.0, norm_error=0.0) > 0
 
 
+@pytest.mark.parametrize("place", [1, 500])
+@pytest.mark.parametrize(("way", "share", "count"), [("back", 0.001, 2), ("there", 0.4, 8)])
+def test_a_transform_as_bad_as_its_bound_is_paid(monkeypatch, way, share, count, place):
+    """Its error, 8 u log2(n) of the 2-norm, is at one mass: of the sum, or of a release less its largest mass."""
+    size, known = 1 << 10, np.zeros(1 << 10)
+    known[: 2 * count + 1 : 2] = [
+        math.comb(count, k) * share**k * (1.0 - share) ** (count - k) for k in range(count + 1)
+    ]
+    norm_of = math.sqrt(float(np.sum(known * known))) if way == "back" else share
+    worst = 0.99 * 8.0 * 2.0**-53 * 10.0 * norm_of
+    there, back, at = np.fft.rfft, np.fft.irfft, worst * (np.arange(size) == place)
+    if way == "back":
+        monkeypatch.setattr(np.fft, "irfft", lambda x, n: back(x, n) + at)
+    else:
+        monkeypatch.setattr(np.fft, "rfft", lambda x: there(x + at))
+    one = GridMeasure(-STEP, STEP, np.array([1.0 - share, 0.0, share]), 0.0, 0.0)
+    masses, each, norm, _ = Composition([(one, count)], True)._convolve(0.0, size)
+    off = np.abs(masses - known)
+    assert off.max() >= 0.9 * worst
+    assert off.max() <= each
+    assert math.sqrt(float(np.sum(off * off))) <= norm
+
+
 @pytest.mark.parametrize(("is_upper", "shift"), [(True, 1e-3), (False, -1e-3)])
 def test_the_slack_of_a_sum_is_paid_once_for_each_release(is_upper, shift):
     assert violations(is_upper, shift, 2.0) == 0

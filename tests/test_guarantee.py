@@ -1,6 +1,9 @@
 """Guarantees, at sizes where floating-point numbers have no relative accuracy."""
 
+import math
+
 import mpmath
+import numpy as np
 import pytest
 
 import fastacct as fa
@@ -37,3 +40,42 @@ def test_docstrings_list_the_parameters_with_the_ranges_that_are_checked():
     assert "\n    epsilon : float or array in [0, inf]\n" in text
     assert "\n    answers : whole number in [1, 1e+09], default 1\n" in text
     assert text.index("**Guarantee.**") < text.index("Parameters\n") < text.index("Raises\n") < text.index("Examples\n")
+
+
+def test_a_group_of_a_curve_of_divergences_may_diverge_more_than_twice_as_much():
+    """Three tables, two of which are neighbours of the one between: 2.24 times the divergence of twice the order."""
+    first, between, last = np.array([[0.0326, 0.0014, 0.966], [0.8544, 0.1294, 0.0162], [0.9026, 0.0973, 0.0001]])
+
+    def divergence(order, p, q):
+        return math.log(math.fsum(p**order * q ** (1.0 - order))) / (order - 1.0)
+
+    pairs = (first, between), (between, first), (between, last), (last, between)
+    known = max(divergence(4.0, p, q) for p, q in pairs)
+    truth = divergence(2.0, first, last)
+    assert truth > 2.2 * known
+    assert fa.rdp(fa.RDPCurve([4.0], [known]).group(2) * 1, 2.0) >= truth
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.1, 1e-6), (2.0, 1e-9)])
+def test_a_group_of_an_approximate_guarantee_loses_a_geometric_sum(epsilon, delta, size):
+    """Tables in a row, from one that never has an outcome on: each has it exp(epsilon) times as often, and delta."""
+    chance = [0.0]
+    for _ in range(size):
+        one = math.exp(epsilon) * chance[-1] + delta
+        assert (1.0 - chance[-1]) - math.exp(epsilon) * (1.0 - one) <= 0.0  # the other direction loses nothing
+        chance.append(one)
+    found = fa.delta(fa.ApproxDP(epsilon, delta).group(size), epsilon=size * epsilon)
+    assert chance[-1] * (1.0 - 1e-13) <= found <= chance[-1] * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("order", [1.5, 4.0, 50.0])
+def test_guarantees_of_gaussian_noise_are_above_its_divergences(order):
+    """order d^2/2 of means that are d standard deviations apart, whatever the notion."""
+    for apart in (0.3, 2.0):
+        truth = 0.5 * order * apart * apart * (1.0 - 1e-15)
+        rho = 0.5 * apart * apart
+        assert fa.rdp(fa.MeanConcentratedDP(mu=rho, tau=apart), order) >= truth
+        for size in (2, 3):
+            assert fa.rdp(fa.ZCDP(rho).group(size), order) >= size * size * truth
+            assert fa.rdp(fa.GDP(apart).group(size), order) >= size * size * truth

@@ -164,3 +164,15 @@ def test_a_step_seen_before_is_not_computed_again(kind, monkeypatch):
     for _ in range(2000):
         budget.compose(fa.Gaussian(50.0))
     assert len(calls) - first <= (8 if kind == "none" else 0)
+
+
+@pytest.mark.parametrize("count", [6, 26, 126])
+def test_steps_that_are_looked_at_ahead_fit_the_budget_themselves(count):
+    """Budgets a little below what a step that was seen before is compared with: four times as much again."""
+    budget = fa.Accountant(epsilon=fa.epsilon(fa.Gaussian(30.0) * count, delta=1e-5) * (1.0 - 5e-7), delta=1e-5)
+    for _ in range(count - 1):
+        budget.compose(fa.Gaussian(30.0))
+    with pytest.raises(fa.BudgetExceededError):
+        budget.compose(fa.Gaussian(30.0))
+    assert budget.ledger == fa.Gaussian(30.0) * (count - 1)
+    assert budget.spent() <= budget.budget

@@ -1,9 +1,15 @@
 """Losses whose sums are listed: few atoms and lattices, against sums in many digits."""
 
+import itertools
+import math
+
+import numpy as np
 import pytest
 from mpmath import mp, mpf
 
 import fastacct as fa
+from fastacct.losses.loss import Atoms, Part
+from fastacct.readers.listed import Listed
 
 
 @pytest.mark.parametrize(
@@ -73,3 +79,24 @@ def test_many_sums_on_a_lattice_agree_with_the_grid_of_losses(count):
     gaussian = fa.delta(fa.Gaussian(5.0) * count, epsilon=epsilon)  # nearly the same at this scale
     assert lower <= upper <= lower * (1.0 + 2e-4)
     assert abs(upper / gaussian - 1.0) < 0.01
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize(("infinite", "off"), [(0.0, 1e-3), (0.1, 0.0), (0.02, -1e-3)])
+def test_sums_of_three_losses_are_all_sums(count, infinite, off):
+    """Some of the mass at an infinite loss, and all losses told a little too small, or too large."""
+    loss, mass = np.array([-1.0, 0.3, 0.7]), np.array([0.25, 0.5, 0.25]) * (1.0 - infinite)
+    side = Atoms(loss - off * (1.0 - 1e-9), np.zeros(3), mass, infinite=infinite, slack=abs(off))
+    reader = Listed([Part(side, side, count)])
+    for epsilon in (0.0, 0.2, 1.5):
+        sums = itertools.product(zip(loss.tolist(), mass.tolist(), strict=True), repeat=count)
+        rest = (
+            math.prod(m for _, m in one) * -math.expm1(epsilon - total)
+            for one in sums
+            if (total := math.fsum(x for x, _ in one)) > epsilon
+        )
+        truth = 1.0 - (1.0 - infinite) ** count + math.fsum(rest)
+        found = reader.delta(epsilon)
+        assert found.lower <= truth * (1.0 + 1e-14)
+        assert truth * (1.0 - 1e-14) <= found.upper
+        assert found.upper - found.lower <= 2.1 * count * abs(off) + 1e-12

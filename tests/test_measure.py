@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from fastacct import reference
 from fastacct.losses.loss import Atoms, legendre
 from fastacct.losses.measure import GridMeasure, lower_measure, upper_measure
-from fastacct.losses.mixture import mixture_bracket
+from fastacct.losses.mixture import GaussianMixtures, mixture_bracket
 from fastacct.losses.panels import laplace
 from fastacct.readers.grid.composition import Composition
 from tests.grids import gaussian, lower_delta, step, window
@@ -173,3 +173,38 @@ def test_losses_of_rare_components_are_within_their_error(sigma, rest):
         for x, value, error in zip(*map(np.ndarray.tolist, (outputs, *loss.loss(outputs)[:2])), strict=True):
             more = (w * mp.expm1(m * (mpf(x) - mpf(m) / 2) / mpf(sigma) ** 2) for m, w in rest.items())
             assert abs(mp.log1p(mp.fsum(more)) - value) <= error, x
+
+
+def many_components(sigma: float, rate: float, n: int) -> GaussianMixtures:
+    """A binomial number of draws of a record, each of which moves the sum by 1, against none."""
+    weights = {float(k): math.comb(n, k) * rate**k * (1.0 - rate) ** (n - k) for k in range(n + 1)}
+    source = mixture_bracket(sigma, weights, {0.0: 1.0}).upper
+    assert isinstance(source, GaussianMixtures)
+    return source
+
+
+@pytest.mark.parametrize(("sigma", "rate", "n"), [(0.03, 0.05, 12), (0.4, 0.3, 20), (0.2, 1e-6, 8)])
+def test_components_that_are_left_out_are_negligible(sigma, rate, n):
+    """Losses and densities are within their errors of sums over all components, wherever few matter."""
+    source = many_components(sigma, rate, n)
+    weights, left_out = [mp.mpf(one) for one in source.p.tolist()], 0
+    with mp.workdps(40):
+        weights[0] = weights[0] if weights[0] < 0.5 else 1 - mp.fsum(weights[1:])  # as the loss takes it
+    for x in np.linspace(-10.0 * sigma, n + 10.0 * sigma, 57).reshape(19, 3):
+        left_out += source._matters(source.p, x)[0].count(False)
+        (loss, loss_error, _), (density, density_error) = source.loss(x), source._density(x)
+        with mp.workdps(40):
+            for i, at in enumerate(x.tolist()):
+                terms = [w * mp.exp(-(((mp.mpf(at) - k) / sigma) ** 2) / 2) for k, w in enumerate(weights)]
+                true = mp.log(mp.fsum(terms)) + (mp.mpf(at) / sigma) ** 2 / 2
+                assert abs(true - loss[i]) <= loss_error[i]
+                assert abs(mp.fsum(terms) / (sigma * mp.sqrt(2 * mp.pi)) - density[i]) <= density_error[i] + 1e-300
+    assert left_out > 100
+
+
+def test_little_noise_needs_few_panels():
+    """Outputs between components far apart, and losses far from 0, take no more nodes than others."""
+    source = many_components(0.004, 0.05, 20)
+    edges = np.linspace(-1.0, 1.0 + source.extent(1e-20)[1], 2000)
+    assert sum(one.loss.size for one in source.nodes(None, 0.0)) < 1_000_000
+    assert sum(one.loss.size for one in source.nodes(edges, 1e-20)) < 5_000_000

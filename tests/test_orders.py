@@ -89,3 +89,15 @@ def test_other_orders_are_refused(order):
 def test_the_ends_convert_to_nothing(order):
     with pytest.raises(ValueError, match=r"orders\[0\] = .* is out of range; allowed: \(1, 1e\+11\]"):
         fa.RDP(orders=[order])
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.6])
+@pytest.mark.parametrize("order", [2.0, 5.0])
+def test_what_is_known_of_a_record_added_is_a_bound_from_above_alone(order, rate):
+    """The kernel knows the larger direction: its lower bound is none of the other one."""
+    found = fa.rdp_bounds(fa.Gaussian(1.0).poisson(rate), order, neighbors="add")
+    with mp.workdps(20):
+        moment = mp.quad(
+            lambda x: mp.npdf(x) * (1 - rate + rate * mp.exp(x - mp.mpf(1) / 2)) ** (1 - order), mp.linspace(-12, 12, 9)
+        )
+        assert found.lower <= mp.log(moment) / (order - 1) <= found.upper

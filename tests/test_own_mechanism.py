@@ -139,3 +139,23 @@ def test_a_subclass_of_laplace_is_refused():
             pass
 
     assert mechanisms.Mechanism.relations == ADD_REMOVE
+
+
+@dataclass(frozen=True)
+class TwoWays(Mechanism):
+    """Divergences of each direction."""
+
+    removed: float
+    added: float
+
+    def divergence(self, orders, relation):
+        return {"remove": self.removed, "add": self.added}.get(relation, max(self.removed, self.added)) * orders
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add", "add_remove"])
+def test_a_sample_of_divergences_rests_on_both_directions(neighbors):
+    """The moments of a sample mix the two orders of a pair: of one direction alone the theorem says nothing."""
+    orders = np.array([2.0, 3.0, 10.0])
+    one, both = (rdp(step.poisson(0.1), orders, neighbors=neighbors) for step in (TwoWays(0.1, 2.0), TwoWays(2.0, 2.0)))
+    alone = rdp(TwoWays(0.1, 2.0), orders, neighbors=neighbors)
+    assert (one >= np.minimum(both, alone)).all()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 
 import fastacct as fa
 from fastacct.epsilon import (
@@ -261,3 +262,17 @@ def test_divergences_of_mixtures_are_bounds():
     assert rdp(GaussianMixture(1.0, [(1.0, 1.0)]) * 3, 2.0) >= 3.0
     assert rdp(Gaussian(1.0).poisson(0.1).group(2) * 2, 3.0) >= 2.0 * 0.2889982101341943
     assert rdp(SAMPLED + GaussianMixture(1.0, [(1.0, 1.0)]), 4.0) >= 2.0
+
+
+def test_a_record_may_be_in_another_part_in_every_release():
+    """One release of each part is worse than two of the same one: the closed form of their sum."""
+    found = fa.delta_bounds(fa.Parallel(Gaussian(1.0), fa.PureDP(1.5)) * 2, epsilon=3.0)
+    with mp.workdps(30):
+        true = 1 / (1 + mp.exp(-mp.mpf(3) / 2))  # of a response, whose loss is 3/2 then, and -3/2 else
+
+        def left(epsilon):
+            return mp.ncdf(mp.mpf(1) / 2 - epsilon) - mp.exp(epsilon) * mp.ncdf(-mp.mpf(1) / 2 - epsilon)
+
+        truth = true * left(mp.mpf(3) / 2) + (1 - true) * left(mp.mpf(9) / 2)
+        assert found.lower <= truth <= found.upper
+    assert max(fa.delta(one * 2, epsilon=3.0) for one in (Gaussian(1.0), fa.PureDP(1.5))) < 0.7 * found.lower

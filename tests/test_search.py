@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastacct.core.search import crossing
+from fastacct.core.search import boundary, crossing
 
 
 @settings(max_examples=80, deadline=None)
@@ -38,3 +39,18 @@ def test_each_end_has_been_seen_on_its_side(rate, log_target, width, top):
 def test_a_jump_is_enclosed(jump):
     low, high = crossing(lambda x: (0.5, 0.5) if x < jump else (0.0, 0.0), 0.1, 1.0)
     assert low < jump <= high <= low * (1.0 + 1e-11)
+
+
+@pytest.mark.parametrize("ends", [(1e-3, 1e3), (-2.0, 50.0), (1, 10**6)])
+def test_the_end_that_is_returned_meets_the_target(ends):
+    """Of rising and of falling functions; a step further it is not met."""
+    rng = np.random.default_rng(11)
+    for at in rng.uniform(2.0, 40.0, 25).tolist():
+        for sign in (1.0, -1.0):
+
+            def level(x, at=at, sign=sign):
+                return sign * math.atan(x - at)
+
+            found = boundary(level, ends, "the target")
+            assert level(found) <= 0.0
+            assert level(found + sign * (1 if isinstance(ends[0], int) else 1e-7 * at)) > 0.0

@@ -147,6 +147,7 @@ def test_bounds_of_losses_that_are_data_hold(tmp_path_factory):
         ("share", 0.5),
         ("windows", 0.5),
         ("ends", 0.1),
+        ("one end", 0.8),
         ("moments", 1e-3),
     ):
         assert found[name][0] >= 100

@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 
 import fastacct as fa
 from fastacct import classical, composition, convert
@@ -111,3 +112,21 @@ def test_beyond_one_the_classic_gaussian_is_refused_since_it_fails(epsilon, delt
 
 def test_the_laplace_scale():
     assert fa.epsilon(fa.Laplace(classical.laplace_noise_multiplier(0.7)), delta=0.0) <= 0.7
+
+
+@pytest.mark.parametrize("slack", [1e-3, 0.5, 3.0])
+@pytest.mark.parametrize("mass", [1e-6, 0.2])
+def test_the_probability_of_a_large_loss_is_attained(mass, slack):
+    """A loss of epsilon + slack, or 0 else: its delta at epsilon is the mass times 1 - exp(-slack)."""
+    epsilon, found = fa.convert.approximate_to_probabilistic(1.0, mass * -math.expm1(-slack), slack)
+    assert epsilon >= 1.0 + slack
+    assert mass * (1.0 - 1e-15) <= found <= mass * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(100, 10**4), (1000, 10**5)])
+def test_the_noise_of_lectures_is_their_formula_rounded_up(batch, steps):
+    found = classical.dpsgd_noise_multiplier(0.5, 1e-6, records=10**4, batch_size=batch, steps=steps)
+    with mp.workdps(30):
+        share, delta = mp.mpf(batch) / 10**4, mp.mpf(1e-6)
+        truth = 16 * share * mp.sqrt(steps * mp.log(2 / delta) * mp.log(2.5 * share * steps / delta)) / mp.mpf(0.5)
+        assert truth <= found <= truth * (1 + mp.mpf("1e-12"))

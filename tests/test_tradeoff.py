@@ -448,3 +448,28 @@ def test_prior_is_the_null_hypothesis_and_says_so(neighbors):
             verb(job)
     with pytest.raises(ValueError, match=r"members\[1\] = 2.0 is out of range"):
         bayes_risk(job, members=[0.5, 2.0])
+
+
+@pytest.mark.parametrize("bound", [25.0, 30.0])
+def test_without_false_positives_what_only_one_distribution_has_is_found(bound):
+    """Of bounded noise: outputs that the other one cannot have."""
+    with mp.workdps(30):
+        least = mp.exp(-mp.mpf(bound) / 2)
+        truth = (mp.exp(mp.mpf(1 - bound) / 2) - least) / (2 * (1 - least))
+        found = fa.tpr_at_fpr_bounds(fa.TruncatedLaplace(2.0, bound), fpr=0.0)
+        assert found.lower <= truth <= found.upper <= truth * (1 + 1e-6)
+        found = fa.tradeoff_bounds(fa.TruncatedLaplace(2.0, bound), fpr=0.0)
+        assert found.lower <= 1 - truth <= found.upper
+
+
+@pytest.mark.parametrize("at", [-2.0, -1.0])
+def test_the_convex_envelope_has_the_larger_direction_whichever_it_is(at):
+    """A line of slope -exp(epsilon) touches the curve of the best test at one rate: that of outputs below `at`."""
+    right, left = ([(0.7, 0.0), (0.3, mean)] for mean in (2.0, -2.0))
+    with mp.workdps(30):
+        fpr = float(mp.ncdf(at))
+        truth = 1 - mp.mpf(0.7) * mp.ncdf(at) - mp.mpf(0.3) * mp.ncdf(at + 2)
+        for job in (fa.GaussianMixture(1.0, p=[(1.0, 0.0)], q=left), fa.GaussianMixture(1.0, p=right)):
+            found = fa.tradeoff_bounds(job, fpr, envelope="convex")
+            assert found.lower <= truth * (1 + 1e-14)
+            assert truth * (1 - 1e-14) <= found.upper <= truth * (1 + 1e-6)

@@ -106,3 +106,21 @@ def test_many_runs_cost_what_the_theorem_says(eta):
     found = fa.rdp(fa.RepeatedSelection(fa.Gaussian(4.0), mean, eta), order)
     assert found == pytest.approx(float(min(each)), rel=1e-5, abs=0.0)  # 1,000 orders a decade
     assert found < fa.rdp(fa.RepeatedSelection(fa.Gaussian(4.0), mean), order)
+
+
+@pytest.mark.parametrize("order", [2.0, 20.0, 200.0])
+@pytest.mark.parametrize("way", ["remove", "add"])
+def test_the_best_of_many_runs_of_a_table_whose_directions_differ(way, order):
+    """A rare best outcome that one side almost lacks: of many runs the other side nearly always has it."""
+    tables = [np.array(one) for one in ([1.0 - 2.0**-20, 2.0**-20], [0.875, 0.125])]
+    mean = 64.0
+    gamma = 1.0 / mean
+
+    def best(table):  # the generating function of a geometric number, at the chance of no better outcome
+        seen = np.cumsum(table)
+        return np.diff(gamma * seen / (1.0 - (1.0 - gamma) * seen), prepend=0.0)
+
+    p, q = (np.log(best(one)) for one in (tables if way == "remove" else tables[::-1]))
+    truth = float(np.logaddexp.reduce(p + (order - 1.0) * (p - q))) / (order - 1.0)
+    job = fa.RepeatedSelection(fa.from_pmf(*(one.tolist() for one in tables)), mean=mean, eta=1.0)
+    assert fa.rdp(job, order, neighbors=way) >= truth

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,11 +21,16 @@ _FAR: Final = 40.0
 """Beyond so many standard deviations a normal density is less than any mass `outside`."""
 _MAX_SPREAD: Final = 1e5
 SMALLEST_TAIL: Final = 1e-299
-_CHUNK: Final = 1 << 15
+_CHUNK: Final = 1 << 12
+"""Panels evaluated at once: what a processor keeps near, and so short a stretch that few components matter there."""
+_MOST_PANELS: Final = 4e6
+_SMALL: Final = 60.0
+"""A term smaller by this many units of its logarithm than another one is less than 1e-26 of their sum."""
 _LEAST_NOISE: Final = 1e-150
 """Less noise is none: its square underflows."""
 
 
+@lru_cache(maxsize=256)
 def normal_reach(tail: float) -> float:
     """Standard deviations outside which any normal distribution has a mass of at most `tail`."""
     log_tail = math.log(min(0.5, max(tail, SMALLEST_TAIL)))
@@ -87,12 +93,15 @@ class GaussianMixtures(Loss):
         """log sum w_j N(x; m_j) / N(x; m_reference), a bound of its error, and the mean m_j under its terms."""
         origin, variance = float(self.means[self.reference]), self.sigma**2
         terms: list[tuple[float, float, Cells, Cells]] = []
-        for mean, weight in zip(self.means.tolist(), weights.tolist(), strict=True):
-            if mean != origin and weight > 0.0:
+        used, gone, (counted, left) = weights > 0.0, 0.0, self._matters(weights, x)
+        for mean, weight, matters in zip(self.means[used].tolist(), weights[used].tolist(), counted, strict=True):
+            if mean != origin and matters:
                 y = (mean - origin) * (x - 0.5 * (mean + origin)) / variance
                 size = abs(mean - origin) * (np.abs(x) + 0.5 * abs(mean + origin)) / variance
                 terms.append((weight, mean, y, size))
-        if not terms:
+            elif mean != origin:
+                gone += weight
+        if not terms and not gone:
             return np.zeros_like(x), np.zeros_like(x), np.full_like(x, origin)
         if len(terms) == 1 and weights[self.reference] == 0.0:  # one component
             weight, mean, value, size = terms[0]
@@ -100,7 +109,7 @@ class GaussianMixtures(Loss):
             error = ROUNDING * (4.0 * np.abs(value) + 6.0 * size + 8.0 - 2.0 * math.log(weight))
             return value, error, np.full_like(x, mean)
         lifts = [lift(weight, y) for weight, _, y, _ in terms]
-        total = np.sum(lifts, axis=0) if len(lifts) > 1 else lifts[0]
+        total = np.sum([*lifts, np.full_like(x, -gone)], axis=0) if gone or len(lifts) > 1 else lifts[0]
         near = (total > -0.5) & (total < 1e260)
         value, is_near = np.log1p(np.where(near, total, 0.0)), bool(near.all())
         if not is_near:
@@ -120,19 +129,46 @@ class GaussianMixtures(Loss):
             size += 4.0 * np.minimum(weight * scale, 2.0)
             error += ROUNDING * size
             mean_of += share * (mean - origin)
+        if gone:
+            error += left + ROUNDING * 8.0 * np.minimum(gone * scale, 2.0)
         return value, error, mean_of
+
+    def _matters(self, weights: Cells, x: Cells) -> tuple[list[bool], float]:
+        """Which components with a weight are not negligible at some output between the ends of `x`, and a bound of what
+        the others are of the sum.
+
+        Logarithms of their terms are linear in the output: of two, one is the smaller everywhere if it is at both ends.
+        A rare one is negligible beside the reference only where it is beside its own weight.
+        """
+        used = weights > 0.0
+        offsets = self.means[used] - self.means[self.reference]
+        if offsets.size < 3 or not x.size:
+            return [True] * offsets.size, 0.0
+        ends = np.array([[x.min()], [x.max()]]) - self.means[self.reference]
+        with np.errstate(over="ignore", invalid="ignore"):
+            lift = offsets * (ends - 0.5 * offsets) / self.sigma**2
+            term = lift + np.log(weights[used])
+            top = int(np.argmax(term.sum(axis=0)))
+            small = (term - term[:, top, None]).max(axis=0) <= -_SMALL
+        if offsets[top] == 0.0:
+            small &= lift.max(axis=0) <= -_SMALL
+        left = float(np.count_nonzero(small))
+        if offsets[top] == 0.0:
+            left = min(left, float(weights[used][small].sum()) / float(weights[self.reference]))
+        return [not one for one in small.tolist()], left * 1e-26
 
     def _density(self, x: Cells) -> tuple[Cells, Cells]:
         """Density of P and a bound of its error."""
         value, error, size = np.zeros_like(x), np.zeros_like(x), np.abs(x) / self.sigma
-        for weight, mean in zip(self.p, self.means, strict=True):
-            if weight > 0.0:
+        (counted, left), used = self._matters(self.p, x), self.p > 0.0
+        for weight, mean, matters in zip(self.p[used].tolist(), self.means[used].tolist(), counted, strict=True):
+            if matters:
                 z = np.abs(x - mean) / self.sigma
                 term = (weight / (self.sigma * math.sqrt(2.0 * math.pi))) * np.exp(-0.5 * z * z)
                 value += term
                 error += term * (10.0 + z * (z + size))
         error *= 4.0 * ROUNDING
-        return value, error + self.off * value
+        return value, error + (self.off + left) * value
 
     @cached
     def _table(self) -> tuple[Cells, Cells]:
@@ -174,8 +210,8 @@ class GaussianMixtures(Loss):
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """Gauss points of panels that no edge cuts."""
         reach, centres = normal_reach(tail), self._centres()
-        n_edges = 2 if edges is None else edges.size
-        n_base = math.ceil(max(min(n_edges / 8, 4096.0), reach * self._spread / 5.0))
+        n_edges, slope = (2, min(self._spread, 2.0 * _FAR)) if edges is None else (edges.size, self._spread)
+        n_base = math.ceil(max(min(n_edges / 8, 4096.0), reach * min(slope, 2.0 * _FAR) / 5.0))
         base = self._outputs(reach, n_base)
         first, last = base[0], base[-1]
         for start in range(0, n_edges - 1, _CHUNK):
@@ -189,17 +225,32 @@ class GaussianMixtures(Loss):
                 first = cuts[-1]
             breaks = np.unique(np.concatenate([cuts, base[(base > cuts[0]) & (base < cuts[-1])]]))
             middle, half = 0.5 * (breaks[1:] + breaks[:-1]), 0.5 * (breaks[1:] - breaks[:-1])
-            near = np.abs(middle[:, None] - centres[None, :]).min(axis=1) <= reach * self.sigma
-            middle, half = middle[near], half[near]
-            if not middle.size:
-                continue
+            right = np.minimum(np.searchsorted(centres, middle), centres.size - 1)
+            away = np.minimum(np.abs(middle - centres[right]), np.abs(middle - centres[np.maximum(right - 1, 0)]))
+            near = away <= reach * self.sigma
+            middle, half = _split(middle[near], half[near], 5.0 * self.sigma / slope)
             cell = np.minimum(np.searchsorted(cuts, middle, side="right") - 1, cuts.size - 2) + start
-            points, weights = gauss_rule(float(half.max()) / self.sigma * (1.0 + 1e-12), self._spread, 1.0)
-            x = (middle[:, None] + half[:, None] * points).ravel()
-            scale = (half[:, None] * weights).ravel()
-            density, density_error = self._density(x)
-            loss, loss_error, _ = self.loss(x)
-            yield Nodes(np.repeat(cell, points.size), loss, loss_error, scale * density, scale * density_error)
+            for first_panel in range(0, middle.size, _CHUNK):
+                here = slice(first_panel, first_panel + _CHUNK)
+                points, weights = gauss_rule(float(half[here].max()) / self.sigma * (1.0 + 1e-12), slope, 1.0)
+                x = (middle[here, None] + half[here, None] * points).ravel()
+                scale = (half[here, None] * weights).ravel()
+                mass, mass_error = (scale * one for one in self._density(x))
+                loss, loss_error, _ = self.loss(x)
+                yield Nodes(np.repeat(cell[here], points.size), loss, loss_error, mass, mass_error)
+
+
+def _split(middle: Cells, half: Cells, most: float) -> tuple[Cells, Cells]:
+    """Panels whose halves are at most so long."""
+    pieces = np.maximum(np.ceil(half / most), 1.0)
+    if (whole := pieces.sum()) == half.size:
+        return middle, half
+    if whole > _MOST_PANELS:
+        raise OutOfReachError(f"the loss needs {whole:g} panels; at most {_MOST_PANELS:g}")
+    many = pieces.astype(np.intp)
+    short = np.repeat(half / pieces, many)
+    place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    return np.repeat(middle - half, many) + (2.0 * place + 1.0) * short, short
 
 
 def lift(weight: float, y: Cells) -> Cells:

@@ -279,10 +279,12 @@ def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directio
     if lost == 0.0:  # all are left: they are asked for themselves
         return _nothing(target, what)
     easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
-    above = below = _read(near, easier, what, directions)
+    above = _read(near, easier, what, directions)
+    least, upper = above.lower, above.upper
     if what == EPSILON:
-        below = _read(near, target, what, directions)
-    upper = above.upper
+        least, known = np.zeros_like(least), least > 0.0  # what has no lower bound there has none here
+        if known.any():
+            least[known] = _read(near, target[known], what, directions).lower
     if what == EPSILON:
         upper = np.where(easier > 0.0, upper, np.inf)  # what is left out may be all of delta
     elif what == DELTA:
@@ -290,7 +292,7 @@ def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directio
     elif what == LOG_DELTA:
         upper = np.logaddexp(upper, math.log(lost))
         upper += 8.0 * _ULP * (1.0 + np.abs(upper))
-    lower, upper = meet(below.lower, np.minimum(upper, TOP[what]))
+    lower, upper = meet(least, np.minimum(upper, TOP[what]))
     return Reading(lower, upper, np.maximum(above.status, status_within(lower, upper, what == LOG_DELTA)))
 
 

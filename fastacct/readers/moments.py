@@ -28,7 +28,7 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
     None if not all losses are known, as mixtures or as data.  Of mechanisms that are bounds only they are those of the
     pair that stands for them.
     """
-    total, n = np.zeros((6, s.size)), 2.0
+    total, size, n = np.zeros((6, s.size)), np.zeros((6, s.size)), 2.0
     for mechanism, count in parts:
         try:
             rows = _of_pair(mechanism.losses(relation), s, direction == "add")
@@ -36,9 +36,9 @@ def moments(parts: Parts, relation: Relation, direction: Direction, s: Cells) ->
             return None
         if rows is None:
             return None
-        total += float(np.asarray(count)) * rows
-        n += 1.0
-    return np.asarray(total + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * np.abs(total)))
+        rows = float(np.asarray(count)) * rows
+        total, size, n = total + rows, size + np.abs(rows), n + 1.0
+    return np.asarray(total + np.array([-1.0, 1.0] * 3)[:, None] * (n * ROUNDING * size))
 
 
 def _of_pair(pair: Pair | None, s: Cells, is_add: bool) -> Cells | None:

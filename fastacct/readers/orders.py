@@ -157,8 +157,7 @@ def _between(
             upper[mine] = np.minimum(found, cell_pure_epsilon(cells[index], relation))
             least = None if only_upper else divergence_bounds(cells[index], asked, relation)
             if least is None and not only_upper:
-                whole = job.decompose(relation)
-                raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {whole!r} is not; use rdp")
+                raise ValueError(f"rdp_bounds covers jobs whose losses are all known, which {job!r} is not; use rdp")
             if least is not None:
                 lower[mine], upper[mine] = meet(least[0], upper[mine])
             known = status_of(lower[mine], upper[mine])

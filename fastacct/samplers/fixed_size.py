@@ -28,6 +28,8 @@ from fastacct.losses.panels import PiecesPair, symmetric_pieces
 _POINTS: Final = 24
 """Of a panel: with ellipses of sum of half-axes 4 the rule is off by 4^-48 of the largest value."""
 _MOST_PANELS: Final = 1 << 15
+_MUCH: Final = 37.0
+"""A logarithm of a moment beside which the two integrals are less than rounding."""
 _REACH: Final = 12.0
 """Standard deviations, beyond which lies less than 1e-32."""
 
@@ -59,7 +61,8 @@ def replaced_divergence(noise: float, rate: float, orders: Cells, removed: Cells
     for order, value in zip(
         orders.ravel().tolist(), np.broadcast_to(removed, orders.shape).ravel().tolist(), strict=True
     ):
-        more, size = _difference(noise, rate, order), (order - 1.0) * value
+        size = (order - 1.0) * value
+        more = _difference(noise, rate, order) if size < _MUCH else 1.0
         if size < 1.0:
             found.append(math.log1p(max(math.expm1(size * (1.0 + 1e-15)) + more, 0.0)) / (order - 1.0))
         else:

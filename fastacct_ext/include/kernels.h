@@ -87,11 +87,6 @@ typedef struct {
                                 const fa_answers *out);
     int64_t (*exact_job)(const fa_job *job, const fa_cells *at, const fa_question *ask, double seconds,
                          const fa_answers *out);
-    /* derivatives of runs, quantity FA_GIVE_EPSILON: of eps at target, FA_GIVE_LOG_DELTA: of log delta at target: nine
-     * numbers a cell, by sigma, q, steps and eps, estimates of their errors, and whose direction they are (fa_decides
-     * in exact/gradient.h); FA_NOT_MET: there is no finite number to be derived */
-    int64_t (*gradients)(const fa_cells *in, const fa_question *ask, double seconds, double *rows_out,
-                         uint8_t *status_out);
     /* K(u) = log E_P[exp(u loss)], K' and K'' at real u, six bounds a row, of Gaussians with one noise whose increasing
      * means have these weights in P and Q; the one at `origin` is heaviest in Q */
     void (*mixture_moments)(int components, const double *mean, const double *p, const double *q, int origin,

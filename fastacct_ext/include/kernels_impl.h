@@ -13,7 +13,6 @@
 #include "renyi/pieces_moments.h"
 #include "exact/blocks.h"
 #include "exact/classical_blocks.h"
-#include "exact/gradient.h"
 #include "loss/allocation.h"
 #include "invert/blocks.h"
 #include "kernels.h"
@@ -278,7 +277,6 @@ const fa_kernels *FA_JOIN(fa_kernels_, FA_LEVEL)(void)
         .clt_mu_approx = fa_clt_mu_approx_block,
         .renyi_of_history = fa_renyi_of_history,
         .exact_job = fa_exact_job,
-        .gradients = fa_gradient_block,
         .mixture_moments = fa_mixture_moments_block,
         .data_moments = fa_data_moments,
         .allocation = fa_allocation,

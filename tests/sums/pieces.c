@@ -9,8 +9,8 @@
 
 #define ROUNDED 1e-14L /* of nodes in doubles */
 
-enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, REAL, MOMENTS, KINDS };
-static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "K", "moments"};
+enum { PLAIN, SECOND, TAIL, WINDOWS, ENDS, END, REAL, MOMENTS, KINDS };
+static const char *names[] = {"rule", "rule of second order", "share", "windows", "ends", "one end", "K", "moments"};
 
 static void check_rule(const fa_pieces *law)
 {
@@ -72,6 +72,8 @@ static void check_ends(const fa_pieces *law)
         lc a = 0.0L;
         for (j = terms - 1; j >= 0; j--)
             a = (a + ends.end[e].coef[j]) * w;
+        compare(END, cabsl(a + ends.end[e].atom) * (1.0L - 1e-12L),
+                fa_end_most(ends.end + e, terms, (double)cabsl(1.0L / w)));
         sum += (a + ends.end[e].atom) * cexpl(u * ends.end[e].place);
     }
     want = truth(law, u, 0.0L, 0, 64);

@@ -11,6 +11,9 @@
 
 #include "flat_place.h"
 
+#ifndef FA_LATTICE_SMALL        /* tests starve it */
+#define FA_LATTICE_SMALL 42.0   /* -log of an atom's size at c, over the largest, from which on it is left out */
+#endif
 #define FA_LATTICE_POINTS 65536 /* of a period, at most */
 #define FA_LATTICE_PAIRS  4e7   /* points times atoms */
 #define FA_LATTICE_PROBES 9     /* Chernoff's points on either side */
@@ -141,7 +144,7 @@ FA_FUNC int fa_lattice_add(fa_lattice_line *line, fa_cap_block *block)
     for (j = 0; j < s->sum.n; j++) {
         double place = nearbyint(s->sum.lr[j] / line->spacing), away = place * line->spacing - top,
                size = s->sum.log_w[j] + c * away, weight = exp(size - most);
-        if (size < most - 42.0) {
+        if (size < most - FA_LATTICE_SMALL) {
             dropped += weight;
             continue;
         }

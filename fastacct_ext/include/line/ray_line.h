@@ -8,6 +8,9 @@
 
 #include "ray_sums.h"
 
+#ifndef FA_RAY_LOST         /* tests starve it */
+#define FA_RAY_LOST 2e-14   /* what the ends in place of M may leave out at T, in all steps together */
+#endif
 #define FA_RAY_POINTS  4096 /* of the line, at most */
 #define FA_RAY_RULE    32   /* points of a panel of the line */
 #define FA_RAY_RINGS   12   /* distances from c at which |F| is bounded */
@@ -85,7 +88,7 @@ FA_FUNC int fa_ray_begin(const fa_cap_job *job, fa_ray_line *line)
             lost += block->steps * best;
             grown += block->steps * fa_max(-20.0, fa_share_beyond(share[b], t) - log_m);
         }
-        if (lost < 2e-14 && grown < 3.0) {
+        if (lost < FA_RAY_LOST && grown < 3.0) {
             first = fa_min(first, t);
             rays->t = t;
             line->cut = lost > 0.0 ? log(lost * 1.01) - log(FA_PI * t) : -INFINITY;

@@ -8,7 +8,9 @@
 
 #include "sums.h"
 
-#define FA_SUM_SMALL   1e-21 /* of a sum: what may be left out */
+#ifndef FA_SUM_SMALL       /* tests starve it */
+#define FA_SUM_SMALL 1e-21 /* of a sum: what may be left out */
+#endif
 #define FA_SUM_ABOUT   1e3   /* by which densities between points may be larger or smaller */
 #define FA_SUM_QUIET   -35.0 /* log of what the rule in v may leave out */
 #define FA_SUM_STRIDES 4     /* its steps: d, 2 d, 4 d and 8 d at most, the longest where ... */

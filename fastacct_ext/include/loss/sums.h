@@ -21,8 +21,10 @@
 #define FA_SUM_STEP   0.15   /* of the lattice times sqrt(g), at most */
 #define FA_SUM_TAPS   30     /* points on each side */
 #define FA_SUM_REACH  9.0    /* of the Gaussian over them, in deviations */
-#define FA_SUM_LEAST  1e-250 /* densities that are kept, over the largest ... */
-#define FA_SUM_RIGHT  1e-32  /* ... and on the right, times e^(6 l), but for ... */
+#ifndef FA_SUM_LEAST         /* tests starve both */
+#define FA_SUM_LEAST 1e-250  /* densities that are kept, over the largest ... */
+#define FA_SUM_RIGHT 1e-32   /* ... and on the right, times e^(6 l), but for ... */
+#endif
 #define FA_SUM_MORE   26.0   /* ... so many deviations of G beyond, for the window */
 #define FA_SUM_BLOCK  16     /* points that are done at once */
 #define FA_SUM_POINTS 48000  /* at most */

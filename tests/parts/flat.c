@@ -1,0 +1,130 @@
+/* flat.c -- lines of jobs in which nothing decays (line/ray_line.h, line/lattice_line.h), drawn so coarsely that one of
+ * their errors matters.
+ */
+#include "parts.h"
+
+#include "num/interval.h"
+#include "line/flat_place.h"
+
+static double rule_good, nodes_good, period_good, atoms_small, ends_lost;
+
+/* what FA_FLAT_GOOD is in each function */
+static double good_of(const char *where)
+{
+    return !strcmp(where, "fa_ray_points") ? rule_good : !strcmp(where, "fa_lattice_plan") ? period_good : nodes_good;
+}
+
+#undef FA_FLAT_GOOD
+#define FA_FLAT_GOOD     good_of(__func__)
+#define FA_RAY_LOST      ends_lost
+#define FA_LATTICE_SMALL atoms_small
+#include "line/flat.h"
+
+/* log delta, errors above and below, slope */
+static void give(const fa_flat_reading *r, double *out)
+{
+    out[0] = r->log_value, out[1] = r->up, out[2] = r->down, out[3] = r->slope;
+}
+
+/* Laplace noise of a scale, sampled at a rate, as losses */
+typedef struct {
+    fa_panel panel;
+    fa_atom atoms[2];
+    fa_pieces law;
+} laplace;
+
+static void laplace_of(laplace *out, double scale, double rate)
+{
+    double slope, top = 1.0 / scale;
+    out->panel = (fa_panel){.low = -top, .high = top, .slope = -0.5, .rate = rate, .fine = 8.0};
+    out->panel.log_density = log(0.25);
+    out->atoms[0] = (fa_atom){fa_panel_loss(&out->panel, -top, &slope), log(0.5), 0.0, 8.0};
+    out->atoms[1] = (fa_atom){fa_panel_loss(&out->panel, top, &slope), log(0.5) - top, 0.0, 8.0};
+    out->law = (fa_pieces){2, 1, 0, out->atoms, &out->panel, {0}};
+}
+
+/* so many releases of it; budget: -log of the error of the line's rule, of its nodes, what the ends may leave out, the
+ * rays' step in y (0: as it is).  NaN: no line */
+void ray(double scale, double rate, double steps, double eps, double ref, double drawn_at, const double *budget,
+         double *out)
+{
+    laplace release;
+    fa_cap_job job;
+    fa_ray_line line;
+    fa_flat_place at;
+    memset(&job, 0, sizeof(job));
+    memset(&line, 0, sizeof(line));
+    out[0] = out[1] = out[2] = out[3] = NAN;
+    rule_good = budget[0], nodes_good = budget[1], ends_lost = budget[2];
+    laplace_of(&release, scale, rate);
+    if (fa_cap_job_clear(&job, 1)) {
+        fa_cap_job_add_pieces(&job, &release.law, steps);
+        if (fa_flat_find(&job, drawn_at, 0.0, &at) && fa_ray_draw(&job, &line, &at, drawn_at, ref)) {
+            fa_flat_reading r;
+            line.rays.step = budget[3] > 0.0 ? budget[3] : fa_min(line.rays.step, 0.09);
+            r = fa_ray_read(&line, eps);
+            give(&r, out);
+            out[4] = line.rays.t, out[5] = line.n;
+        }
+    }
+    fa_ray_line_free(&line);
+    fa_cap_job_free(&job);
+}
+
+/* randomised responses of a size, `fold` of them at a time, so often; budget: -log of what may alias, and of the atoms
+ * that are left out.  NaN: no line */
+void lattice(double size, double fold, double steps, double eps, double ref, const double *budget, double *out)
+{
+    double other = log1p(exp(-size)), spacing = 2.0 * size;
+    int i, n = (int)fold;
+    fa_atom atoms[16];
+    fa_pieces law = {n + 1, 0, 0, atoms, NULL, {0}};
+    fa_cap_job job;
+    fa_lattice_line line;
+    fa_flat_place at;
+    memset(&job, 0, sizeof(job));
+    memset(&line, 0, sizeof(line));
+    out[0] = out[1] = out[2] = out[3] = NAN;
+    period_good = budget[0], atoms_small = budget[1];
+    for (i = 0; i <= n; i++) {
+        double choose = lgamma(n + 1.0) - lgamma(i + 1.0) - lgamma(n - i + 1.0);
+        atoms[i] = (fa_atom){(2 * i - n) * size, choose - i * size - n * other, 0.0, 24.0};
+    }
+    if (fa_cap_job_clear(&job, 1)) {
+        fa_cap_job_add_pieces(&job, &law, steps);
+        if (fa_flat_find(&job, eps, 0.0, &at) && fa_lattice_draw(&job, &line, &at, spacing, eps, ref)) {
+            fa_flat_reading r = fa_lattice_read(&line, eps);
+            give(&r, out);
+            out[4] = line.n, out[5] = line.c;
+        }
+    }
+    fa_lattice_line_free(&line);
+    fa_cap_job_free(&job);
+}
+
+/* bounds of log delta at eps, and of epsilon at log delta, of so many releases of Laplace noise; the budget is that of a
+ * ray.  NaN: they are not certified */
+void answers(double scale, double rate, double steps, double eps, double log_delta, const double *budget, double *out)
+{
+    laplace release;
+    fa_cap_job job;
+    fa_flat_lines lines;
+    fa_interval found;
+    double slope;
+    int i;
+    memset(&job, 0, sizeof(job));
+    memset(&lines, 0, sizeof(lines));
+    for (i = 0; i < 4; i++)
+        out[i] = NAN;
+    rule_good = budget[0], nodes_good = budget[1], ends_lost = budget[2];
+    laplace_of(&release, scale, rate);
+    if (fa_cap_job_clear(&job, 1)) {
+        fa_cap_job_add_pieces(&job, &release.law, steps);
+        if (fa_flat_log_delta(&job, &lines, eps, &found, &slope))
+            out[0] = found.lower, out[1] = found.upper;
+        if (fa_flat_eps(&job, &lines, log_delta, &found))
+            out[2] = found.lower, out[3] = found.upper;
+    }
+    fa_flat_lines_free(&lines);
+    fa_cap_job_free(&job);
+}

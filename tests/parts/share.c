@@ -1,0 +1,38 @@
+/* share.c -- how much the density of a loss varies (loss/share.h), against its values on a fine mesh.
+ */
+#include "parts.h"
+
+#include "loss/share.h"
+
+#define POINTS 4000
+
+/* of Gaussian losses above 0, sampled or not, and their mirror images: at Re u = v, the bound of the variation of the
+ * density of L times e^(vL), and what a mesh sees of it, which is less */
+void variation(double mu, double rate, double v, double is_flipped, double *out)
+{
+    fa_panel panels[2];
+    fa_pieces law = {0, 2, is_flipped != 0.0, NULL, panels, {0}};
+    fa_share_of share;
+    double sum = 0.0, at_zero[2];
+    int i, k;
+    for (i = 0; i < 2; i++) {
+        panels[i] = (fa_panel){.high = mu * (20.0 + 0.5 * mu), .rate = rate, .fine = 8.0, .turned = i == 0};
+        panels[i].curve = 1.0 / (mu * mu);
+        panels[i].centre = -0.5 * mu * mu;
+        panels[i].log_density = -log(mu * sqrt(2.0 * FA_PI));
+    }
+    share = fa_pieces_share(&law, v, FA_NO_EDGES);
+    for (i = 0; i < 2; i++) {
+        const fa_panel *p = panels + i;
+        double last = 0.0, c = fa_panel_sees(p, v, law.is_flipped);
+        for (k = 0; k <= POINTS; k++) {
+            double x = p->high * k / POINTS, slope, loss = fa_panel_loss(p, x, &slope),
+                   f = exp(fa_panel_log_density(p, x) + c * loss - share.size) / slope;
+            sum += k ? fabs(f - last) : 0.0;
+            at_zero[i] = k ? at_zero[i] : f;
+            last = f;
+        }
+        sum += last;
+    }
+    out[0] = share.variation, out[1] = sum + fabs(at_zero[0] - at_zero[1]);
+}

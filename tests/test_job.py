@@ -1,0 +1,23 @@
+"""Jobs as they are read: what is known of a record that is replaced by what is known of one removed and one added."""
+
+import pytest
+from mpmath import mp, mpf
+
+import fastacct as fa
+from fastacct.readers import job
+
+
+def gaussian_delta(mu, epsilon):
+    """Closed form, in 30 digits."""
+    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 8.0])
+@pytest.mark.parametrize("mu", [0.5, 1.0])
+def test_a_replacement_is_a_removal_and_an_addition(mu, epsilon):
+    """delta(2 e) <= (1 + exp(e)) delta'(e): of Gaussian noise the record that is replaced moves the mean by 2."""
+    step = fa.Gaussian(1.0 / mu) * 1
+    with mp.workdps(30):
+        truth = gaussian_delta(2 * mpf(mu), mpf(epsilon))
+        assert job._by_two(step, "delta", epsilon) >= truth
+        assert gaussian_delta(2 * mpf(mu), mpf(job._by_two(step, "epsilon", float(truth)))) <= truth

@@ -1,0 +1,60 @@
+"""One release: each error of its losses and masses is paid on the side that is asked for."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fastacct.losses.loss import Atoms, Bracket
+from fastacct.readers.single import Single
+
+LOSS, MASS = np.array([-1.0, 0.25, 0.5, 2.0]), np.array([0.25, 0.25, 0.375, 0.125])
+
+
+def delta_of(loss, mass, epsilon):
+    """By definition."""
+    return math.fsum(
+        m * -math.expm1(epsilon - x) for x, m in zip(loss.tolist(), mass.tolist(), strict=True) if x > epsilon
+    )
+
+
+def single(loss, mass, **errors):
+    none = np.zeros(4)
+    side = Atoms(loss, errors.pop("each", none), mass, **errors)
+    return Single(Bracket(side, side))
+
+
+@pytest.mark.parametrize("off", [1e-4, -1e-4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_errors_of_losses_are_paid_alone_and_together(off, epsilon):
+    """The losses that are told are all a little too small, or too large."""
+    truth = delta_of(LOSS, MASS, epsilon)
+    for errors in ({"slack": 1e-4}, {"each": np.full(4, 1e-4)}):
+        reader = single(LOSS + off * (1.0 - 1e-9), MASS, **errors)
+        found = reader.delta(epsilon)
+        assert found.lower <= truth <= found.upper
+        assert found.upper - found.lower <= 1e-3
+        found = reader.epsilon(truth)
+        assert found.lower <= epsilon <= found.upper
+
+
+@pytest.mark.parametrize("off", [1e-4, -1e-4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_the_error_of_a_rule_is_paid(off, epsilon):
+    """The masses that are told are all a little too small, or too large."""
+    truth = delta_of(LOSS, MASS, epsilon)
+    found = single(LOSS, MASS * (1.0 + off), quadrature=1e-4).delta(epsilon)
+    assert found.lower <= truth <= found.upper
+    assert found.upper - found.lower <= 1e-3
+
+
+@pytest.mark.parametrize("infinite", [1e-3, 0.1])
+def test_an_infinite_loss_is_all_of_delta_beyond_the_others(infinite):
+    reader = single(LOSS, MASS * (1.0 - infinite), infinite=infinite)
+    found = reader.delta(0.3)
+    truth = infinite + (1.0 - infinite) * delta_of(LOSS, MASS, 0.3)
+    assert found.lower <= truth * (1.0 + 1e-15)
+    assert truth * (1.0 - 1e-15) <= found.upper
+    assert reader.delta(5.0).upper >= infinite >= reader.delta(5.0).lower
+    assert reader.epsilon(infinite).upper >= 2.0
+    assert reader.epsilon(0.999 * infinite).upper == math.inf

@@ -1,0 +1,46 @@
+"""Losses of several releases together: each direction by itself, and errors of each release for all of them."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from fastacct.losses.atoms import table
+from fastacct.losses.loss import Atoms, Bracket, Pair
+from fastacct.losses.total import total_losses
+from fastacct.readers.single import Single
+
+P, Q = np.array([5.0, 6.0, 5.0]) / 16.0, np.array([1.0, 12.0, 3.0]) / 16.0
+
+
+def delta_of(loss, mass, count, epsilon):
+    """The sum over all outcomes."""
+    sums = itertools.product(zip(loss.tolist(), mass.tolist(), strict=True), repeat=count)
+    return math.fsum(
+        math.prod(m for _, m in one) * max(0.0, -math.expm1(epsilon - math.fsum(x for x, _ in one))) for one in sums
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.8])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_each_direction_has_its_own_losses(count, epsilon):
+    found = total_losses([(Pair(table(P, Q), table(Q, P)), count)])
+    for way, (p, q) in {"remove": (P, Q), "add": (Q, P)}.items():
+        truth = delta_of(np.log(p / q), p, count, epsilon)
+        bounds = Single(found.side(way)).delta(epsilon)
+        assert bounds.lower <= truth <= bounds.upper
+        assert bounds.upper - bounds.lower <= 1e-3
+
+
+@pytest.mark.parametrize("off", [0.01, -0.01])
+def test_what_all_losses_may_be_off_by_is_paid_for_each_release(off):
+    loss = np.log(P / Q)
+    side = Atoms(loss + off * (1.0 - 1e-9), np.zeros(3), P, slack=abs(off))
+    one = Bracket(side, side)
+    found = total_losses([(Pair(one, one), 3)])
+    for epsilon in (0.1, 0.8):
+        truth = delta_of(loss, P, 3, epsilon)
+        bounds = Single(found.remove).delta(epsilon)
+        assert bounds.lower <= truth <= bounds.upper
+        assert bounds.upper - bounds.lower <= 0.1

@@ -1,0 +1,16 @@
+"""How much the density of a loss varies, jumps included (loss/share.h): what is left of its moments far out."""
+
+import pytest
+
+from tests.kernel_parts import call
+
+
+@pytest.mark.parametrize("is_flipped", [0, 1])
+@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
+def test_the_variation_of_losses_that_meet_at_0_is_bounded_and_nearly_met(mu, is_flipped):
+    """Losses above 0 and their mirror images: at 0 the density goes on, so that both jumps there are taken off."""
+    for rate in (1.0, 0.5, 0.01):
+        for v in (-1.0, 0.3, 0.5, 0.8, 2.0, 4.0):
+            bound, seen = call("share", "variation", mu, rate, v, is_flipped, answers=2)
+            assert seen <= bound
+            assert seen >= (0.99 if rate == 1.0 else 0.3) * bound
