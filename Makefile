@@ -5,15 +5,20 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 KERNELS := $(shell find fastacct_ext -name '*.h' -o -name '*.c' -not -name '_*.c' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi') setup.py pyproject.toml
 
-.PHONY: help run test attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
+# Without what pytest keeps of its files, collection takes twice as long; threads of BLAS would fight for the workers' cores.
+unexport PYTHONDONTWRITEBYTECODE
+export OPENBLAS_NUM_THREADS := 1
+
+.PHONY: help run quick test near campaign costs tiers oldest attack bench backends lint format types docs explorer explorer-test site accuracy sanitize wheel aarch64 release-check clean
 
 help:      ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
 
 $(STAMP): $(KERNELS)
+	@test ! -e .ci/steps || PYTHON=$(PYTHON) bash -c '. .ci/steps && check_machine'
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip setuptools wheel "cython>=3.1"
-	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-build-isolation $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[dev]"
 	touch $(STAMP)
 
 run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi sweep of 675,000 cells, a plan; result files and pictures
@@ -23,18 +28,37 @@ run: $(STAMP)   ## published figures beside exact ones, an exact sweep, a Renyi 
 	$(BIN)/fastacct sweep examples/plan.toml
 	$(BIN)/fastacct show examples/results/plan.zarr --where "epsilon <= 3" --sort noise_multiplier --head 20
 
-test: $(STAMP)   ## the tests (unit, oracle, property, garbage input, doctests)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal   # one core a worker: BLAS threads would fight for it
+# Three tiers: tests/tiers.py says which test is in which, by the seconds in tests/costs.json.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+quick: $(STAMP)  ## while developing: every test of at most a second, in 90 s on two cores
+	$(PYTEST) --tier=quick
+
+test: $(STAMP)   ## before a merge: all tests but form (lint, docs) and campaigns, in 10 minutes on two quiet cores
+	$(PYTEST) --tier=test
+
+near:  ## the tests of one file in a minute: FILE=fastacct/readers/job.py, or a header (SECONDS=60 of process time)
+	test -e $(STAMP) || $(MAKE) $(STAMP)   # what is newer than the kernels does not build all of them here
+	$(BIN)/python -m tests.near $(FILE) $(SECONDS)
+
+campaign: $(STAMP)  ## at night, hours: the tests that are left out of `test`, random examples, attack, all mutants, all adapters
+	.ci/campaign
+
+costs: $(STAMP)  ## measure what tests cost and write tests/costs.json: 25 minutes, or FILES="tests/test_rdp.py ..."
+	$(BIN)/python -m tests.costs $(FILES)
+
+tiers: $(STAMP)  ## list every test that `make test` leaves out, with the target that runs it
+	$(BIN)/python -m tests.tiers
 
 JOBS ?= 3000
 SEED ?= 1
 PROCESSES ?= $(shell nproc)
 attack: $(STAMP)   ## random jobs of all mechanisms, samplers, relations and verbs, alone and in arrays: no crash, no slow answer, monotone, not below a part, the same bits; bounds of as many random lines against sums in 80 bits (JOBS=3000 SEED=1 PROCESSES=cores)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.attack --jobs $(JOBS) --seed $(SEED) --processes $(PROCESSES)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.test_sums --lines $(JOBS) --seed $(SEED)
+	$(BIN)/python -m tests.attack --jobs $(JOBS) --seed $(SEED) --processes $(PROCESSES)
+	$(BIN)/python -m tests.test_sums --lines $(JOBS) --seed $(SEED)
 
 bench: $(STAMP)   ## side-by-side benchmark against the peers; installs them (PyTorch CPU build) in .venv
-	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet $$(grep ^torch== constraints.txt)
 	$(BIN)/python -m pip install --quiet -e ".[peers,bench]" --no-build-isolation
 	$(BIN)/python -m bench.compare
 
@@ -43,9 +67,15 @@ BACKENDS ?= dp_accounting opacus
 backends: $(STAMP)   ## tests of the adapters in one environment a library: BACKENDS="dp_accounting opacus ..."
 	for one in $(BACKENDS); do bash tests/check_backend.sh $(PYTHON) $$one || exit 1; done
 
-lint: $(STAMP)   ## ruff: rules and formatting; what Microsoft's compiler lacks is not in the kernels
+oldest: $(STAMP)  ## quick tests with the oldest NumPy and few other libraries, in an environment of its own
+	test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet numpy==1.26.4 scipy mpmath gmpy2 pytest pytest-xdist pytest-timeout hypothesis
+	PYTHONPATH=. .venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(WORKERS) --dist worksteal --tier=quick
+
+lint: $(STAMP)   ## form of the code: ruff, rooms, sizes, types of wrong calls, and in the kernels nothing that Microsoft's compiler lacks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest --tier=lint
 	$(BIN)/python -m tests.c_rules
 
 format: $(STAMP)   ## apply ruff's formatting
@@ -55,8 +85,8 @@ format: $(STAMP)   ## apply ruff's formatting
 types: $(STAMP)   ## mypy --strict on the package
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## code blocks of the documentation, and its links
-	$(BIN)/python -m pytest -q README.md docs tests/test_docs.py
+docs: $(STAMP)   ## form of the pages: code blocks, links, sentences, tables, examples of every public name
+	$(BIN)/python -m pytest --tier=docs README.md docs tests
 
 # The page of fastacct explore: needs node 20 or newer, and for its tests Chromium (CHROMIUM=/usr/bin/chromium).
 ZIG_WASM := ziglang==0.15.2   # log2 of 0.17.1 loses half its digits near 1: tests/test_explorer.py measures it
@@ -105,4 +135,4 @@ release-check: $(STAMP)   ## all of a release but the upload: versions, archives
 	.ci/release_check
 
 clean:     ## remove the environment and everything built
-	rm -rf $(VENV) .venv-sanitize .venv-backends .venv-site docs/_build docs/reference/api explorer/node_modules explorer/made fastacct/explorer build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results
+	rm -rf $(VENV) .venv-sanitize .venv-oldest .venv-backends .venv-site docs/_build docs/reference/api explorer/node_modules explorer/made fastacct/explorer build dist *.egg-info fastacct_ext/_*.c fastacct_ext/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/results

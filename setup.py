@@ -1,7 +1,8 @@
 """Build of the compiled kernels.
 
-FASTACCT_BUILD=release (default), debug (no optimisation, assertions) or sanitize (address and undefined-behaviour
-sanitizers). No -march flag: every instruction-set level is compiled into one portable module and chosen at import.
+FASTACCT_BUILD=release (default), debug (no optimisation, assertions), sanitize (address and undefined-behaviour
+sanitizers) or near (one instruction-set level, hardly optimised: for `make near`). No -march flag: every
+instruction-set level is compiled into one portable module and chosen at import.
 """
 
 import gzip
@@ -12,11 +13,14 @@ import time
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
+from setuptools.errors import CompileError
 
 FLAVOURS = {
     "release": (["-O3"], []),
     "debug": (["-O0", "-g"], []),
+    "near": (["-O1", "-w", "-DFA_ONE_LEVEL"], []),
     "sanitize": (
         ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
         ["-fsanitize=address,undefined"],
@@ -59,6 +63,18 @@ def extension(name: str, *sources: str) -> Extension:
     )
 
 
+class Build(build_ext):
+    """Says what is missing where nothing can be compiled."""
+
+    def build_extension(self, ext):
+        """Compile one module."""
+        try:
+            super().build_extension(ext)
+        except CompileError as error:
+            needed = "a C11 compiler and the headers of Python (Debian, Ubuntu: apt-get install gcc python3-dev)"
+            raise CompileError(f"{error}: the kernels of fastacct need {needed}") from error
+
+
 class Reproducible(sdist):
     """A source archive whose bytes are those of its files and of SOURCE_DATE_EPOCH alone."""
 
@@ -87,5 +103,5 @@ class Reproducible(sdist):
 
 setup(
     ext_modules=[extension("_kernels", *found("src/*.c")), extension("_densities")],
-    cmdclass={"sdist": Reproducible},
+    cmdclass={"build_ext": Build, "sdist": Reproducible},
 )

@@ -7,9 +7,9 @@ if [ ! -e "$place/.ready" ]; then
 	"$1" -m venv "$place"
 	"$place/bin/python" -m pip install --quiet --upgrade pip
 	if [ "$2" = opacus ]; then
-		"$place/bin/python" -m pip install --quiet torch==2.13.0 # the CPU build
+		"$place/bin/python" -m pip install --quiet "$(grep ^torch== constraints.txt)" # the CPU build
 	fi
-	"$place/bin/python" -m pip install --quiet pytest pytest-xdist hypothesis numpy
+	"$place/bin/python" -m pip install --quiet pytest pytest-timeout pytest-xdist hypothesis numpy
 	"$place/bin/python" - "$2" <<-'END' | xargs "$place/bin/python" -m pip install --quiet
 		import sys, tomllib
 		with open("pyproject.toml", "rb") as file:

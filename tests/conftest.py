@@ -1,12 +1,52 @@
-"""Asserts of the helpers that tests share are shown with their values too; kernels never contradict themselves."""
+"""The tier that is asked for, Hypothesis, the longest time of a test; kernels never contradict themselves."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from fastacct_ext import _kernels
+from tests import costs, tiers
 
 pytest.register_assert_rewrite("tests.containment", "tests.command", "tests.oracle_data")
+
+os.environ.setdefault("PYTEST_TIMEOUT", "900")  # seconds: a test that hangs ends and is named (pytest-timeout reads it)
+
+# The same code has the same examples. A campaign draws others; what failed stays in .hypothesis and is tried first.
+KEPT = DirectoryBasedExampleDatabase(".hypothesis/examples")
+hypothesis.settings.register_profile("here", derandomize=True, database=None, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("campaign", derandomize=False, database=KEPT, deadline=None, print_blob=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=tiers.TIERS, help="run the tests of one tier only: see tests/tiers.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("campaign" if config.getoption("--tier") == "campaign" else "here")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that have nothing for a tier are not read for it."""
+    tier, file = config.getoption("--tier"), collection_path.name
+    return True if tier and file.startswith("test_") and not tiers.reads(tier, file) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is not of the tier is left out."""
+    tier = config.getoption("--tier")
+    if tier is None:
+        return
+    table = costs.read()
+    kept, left_out = [], []
+    for one in items:
+        is_kept = one.path.parent != costs.TESTS or tiers.runs(tier, one.nodeid, table)
+        (kept if is_kept else left_out).append(one)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
 
 
 @pytest.fixture(autouse=True)

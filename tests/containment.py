@@ -10,11 +10,22 @@ from fastacct import reference
 from fastacct.core.bounds import Bounds
 
 
-def holds(bounds: Bounds, truth: Any, width: float) -> bool:
-    """The truth is inside, and the ends are no further apart than `width`, relative to the upper one."""
+def holds(bounds: Bounds, truth: Any, width: float, error: float = 0.0) -> bool:
+    """The truth is inside, and the ends are no further apart than `width`, relative to the upper one.
+
+    `error` is how far the truth itself is known, relative to it: of a sum in doubles, or of printed digits.
+    """
     lower, upper, _ = bounds
-    assert lower <= truth <= upper, (float(lower / truth - 1) if truth else lower, float(upper / truth - 1))
+    off = (float(lower / truth - 1) if truth else lower, float(upper / truth - 1) if truth else upper)
+    assert lower <= truth * (1 + error), off
+    assert truth * (1 - error) <= upper, off
     assert upper - lower <= width * upper
+    return True
+
+
+def is_above(upper: Any, truth: Any, width: float, error: float = 0.0) -> bool:
+    """An upper bound is not below the truth, and no more than `width` above it. `error` is as in `holds`."""
+    assert truth * (1 - error) <= upper <= truth * (1 + width), float(upper / truth - 1)
     return True
 
 

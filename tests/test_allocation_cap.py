@@ -38,8 +38,9 @@ def delta_of_the_law(noise, steps, epsilon, fine=32, taps=30):
 def test_rare_large_losses_are_counted_beyond_the_cap(noise, steps, log_delta):
     lower, upper, status = fa.epsilon_bounds(fa.Gaussian(noise).allocation(steps), delta=math.exp(log_delta))
     assert status == fa.Status.TIGHT
-    truth = delta_of_the_law(noise, steps, 0.5 * (lower + upper))
-    assert truth == pytest.approx(math.exp(log_delta), rel=3e-6)
+    assert upper - lower <= 1e-6 * upper
+    assert delta_of_the_law(noise, steps, upper) * (1 - 1e-7) <= math.exp(log_delta)
+    assert math.exp(log_delta) <= delta_of_the_law(noise, steps, lower) * (1 + 1e-7)
     for epsilon in (0.3 * lower, 1.7 * lower):
         low, high, _ = bounds(noise, steps, 1, epsilon, "remove")
         assert low * (1 - 1e-7) <= delta_of_the_law(noise, steps, epsilon) <= high * (1 + 1e-7)
@@ -54,7 +55,7 @@ def test_where_a_cap_does_not_help(noise, steps, epsilon):
     )
     assert status == fa.Status.TIGHT
     assert upper - lower < 1e-7
-    assert math.log(delta_of_the_law(noise, steps, epsilon)) == pytest.approx(0.5 * (lower + upper), abs=1e-7)
+    assert lower - 1e-7 <= math.log(delta_of_the_law(noise, steps, epsilon)) <= upper + 1e-7  # of a law on a grid
 
 
 def test_a_target_that_is_met_at_once_is_met_at_epsilon_0():

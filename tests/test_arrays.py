@@ -101,14 +101,14 @@ def test_a_grid_shares_its_nodes_whatever_the_order_of_axes():
     noise, orders = np.linspace(0.7, 4.0, 20), np.geomspace(1.5, 200.0, 400)
 
     def seconds(noise, orders):
-        times = []
-        for _ in range(5):
-            start = time.process_time()
-            fa.dpsgd.rdp(noise_multiplier=noise, sample_rate=0.01, orders=orders, threads=1)
-            times.append(time.process_time() - start)
-        return min(times)
+        start = time.process_time()
+        fa.dpsgd.rdp(noise_multiplier=noise, sample_rate=0.01, orders=orders, threads=1)
+        return time.process_time() - start
 
-    assert seconds(noise, orders[:, None]) < 2.0 * seconds(noise[:, None], orders)  # 5 times without
+    both = [  # in turn
+        (seconds(noise, orders[:, None]), seconds(noise[:, None], orders)) for _ in range(9)
+    ]  # one beside the other
+    assert min(a for a, _ in both) < 3.0 * min(b for _, b in both)  # 5 times without
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3, 1.0, 1e4, np.inf])

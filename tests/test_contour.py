@@ -98,9 +98,8 @@ def renyi_of_the_profile(job, alpha, relation_out, relation_in, top):
 )
 def test_the_profile_integrates_to_the_renyi_divergence(step, count, relations, alpha, top, truth):
     lower, upper = renyi_of_the_profile(step * count, alpha, *relations, top)
-    # Simpson's rule with 400 panels
-    assert lower == pytest.approx(count * truth, rel=1e-4, abs=0.0)
-    assert upper == pytest.approx(count * truth, rel=1e-4, abs=0.0)
+    assert lower * (1.0 - 1e-4) <= count * truth <= upper * (1.0 + 1e-4)  # Simpson's rule with 400 panels
+    assert upper - lower <= 1e-4 * upper
 
 
 def test_plain_gaussians_compose_to_one():

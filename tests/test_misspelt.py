@@ -1,11 +1,12 @@
 """Words that are misspelt, or no words at all: every public function that takes one refuses it and names it."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import fastacct as fa
 from tests.public_calls import OPEN, default_of, good_call, parameters_of, public
+
+pd = pytest.importorskip("pandas")
 
 WORDS = ("neighbors", "sampling", "accountant", "bins", "conversion")
 RESULTS = (fa.curve.TradeoffCurve, fa.curve.AccuracyCurve, fa.LoaderGuide, fa.Sweep)

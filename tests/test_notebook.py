@@ -1,7 +1,6 @@
 """What a notebook shows of the public objects: a picture or a small table, and never an address."""
 
 import re
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,31 +9,33 @@ import fastacct as fa
 from fastacct.core.html import table
 
 STEP = fa.Gaussian(1.0).poisson(0.01)
+RUN = fa.curve.Run(1.0, 0.01, 100)
 
 
-@cache
-def shown():
-    accountant = fa.Accountant(epsilon=3.0, delta=1e-5)
-    accountant.compose(STEP, 100)
-    run = fa.curve.Run(1.0, 0.01, 100)
-    return {
-        "job": STEP * 100 + fa.Laplace(2.0),
-        "array of jobs": fa.Gaussian(np.linspace(1.0, 2.0, 50)) * 3,
-        "bounds": fa.epsilon_bounds(STEP * 100, delta=1e-5),
-        "bounds of an array": fa.epsilon_bounds(STEP * 100, delta=np.geomspace(1e-9, 1e-3, 40)),
-        "accountant": accountant,
-        "explanation": fa.explain(fa.Laplace(2.0) * 5, delta=1e-6),
-        "privacy loss": fa.privacy_loss(fa.Laplace(2.0)),
-        "error": fa.utility(fa.Laplace(2.0)),
-        "sweep": fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=100, delta=1e-5),
-        "curve": fa.curve.privacy_curve(run, points=21),
-        "trade-off": fa.curve.tradeoff_curve(run),
-    }
+def accountant():
+    made = fa.Accountant(epsilon=3.0, delta=1e-5)
+    made.compose(STEP, 100)
+    return made
 
 
-@pytest.mark.parametrize("name", shown())
+SHOWN = {
+    "job": lambda: STEP * 100 + fa.Laplace(2.0),
+    "array of jobs": lambda: fa.Gaussian(np.linspace(1.0, 2.0, 50)) * 3,
+    "bounds": lambda: fa.epsilon_bounds(STEP * 100, delta=1e-5),
+    "bounds of an array": lambda: fa.epsilon_bounds(STEP * 100, delta=np.geomspace(1e-9, 1e-3, 40)),
+    "accountant": accountant,
+    "explanation": lambda: fa.explain(fa.Laplace(2.0) * 5, delta=1e-6),
+    "privacy loss": lambda: fa.privacy_loss(fa.Laplace(2.0)),
+    "error": lambda: fa.utility(fa.Laplace(2.0)),
+    "sweep": lambda: fa.sweep(noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=100, delta=1e-5),
+    "curve": lambda: fa.curve.privacy_curve(RUN, points=21),
+    "trade-off": lambda: fa.curve.tradeoff_curve(RUN),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
 def test_public_objects_have_a_small_table_and_a_repr_without_an_address(name):
-    one = shown()[name]
+    one = SHOWN[name]()
     found = one._repr_html_()
     assert found.startswith("<table>")
     assert found.count("<tr>") <= 14

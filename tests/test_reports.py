@@ -209,6 +209,7 @@ def test_slopes_of_a_plan_are_differences():
     at = np.log(table["noise_multiplier"])
     by_epochs = (at[1000, 10.1] - at[1000, 10.0]) / math.log(1.01)
     by_batch = (at[1010, 10.0] - at[1000, 10.0]) / math.log(1.01)
+    # differences over one per cent stand for derivatives
     assert table["noise_per_epochs"][1000, 10.0] == pytest.approx(by_epochs, rel=0.02)
     assert table["noise_per_batch_size"][1000, 10.0] == pytest.approx(by_batch, rel=0.02)
 

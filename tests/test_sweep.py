@@ -201,7 +201,7 @@ def test_the_bar_counts_cost_and_goes_to_stderr(capsys):
 
 
 def test_a_plan_of_batches_and_epochs_is_not_slower_for_its_size():
-    start = time.perf_counter()
+    start = time.process_time()
     large = fa.sweep(
         noise_multiplier=[1.0, 2.0],
         batch_size=np.arange(1, 30_001),
@@ -210,7 +210,7 @@ def test_a_plan_of_batches_and_epochs_is_not_slower_for_its_size():
         delta=1e-5,
     )
     found = large.estimate()
-    assert time.perf_counter() - start < 20.0
+    assert time.process_time() - start < 20.0  # of work: hours without
     assert found.cells == 2 * 30_000 * 2 * 100_000
     assert "hours" in found.warning
     with pytest.raises(ValueError, match=r"batch_size = 300\.0 exceeds records = 200\.0"):

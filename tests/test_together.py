@@ -39,7 +39,7 @@ def test_few_outcomes_are_listed(epsilon):
     truth = responses([0.7, 0.7, 0.2], 0.3, epsilon)
     lower, upper, _ = fa.delta_bounds(job, epsilon=epsilon, neighbors="remove")
     assert lower <= truth <= upper
-    assert upper == pytest.approx(truth, rel=1e-4)
+    assert upper <= truth * (1.0 + 1e-4)
 
 
 def test_a_sample_for_all_is_less_private_than_one_for_each():

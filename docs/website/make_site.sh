@@ -7,7 +7,7 @@ place=.venv-site
 if [ ! -e "$place/.ready" ] || [ pyproject.toml -nt "$place/.ready" ]; then
 	[ -d "$place" ] || "$1" -m venv "$place"
 	"$place/bin/python" -m pip install --quiet --upgrade pip
-	"$place/bin/python" -m pip install --quiet torch==2.13.0 # the CPU build
+	"$place/bin/python" -m pip install --quiet "$(grep ^torch== constraints.txt)" # the CPU build
 	"$place/bin/python" docs/website/requirements.py | xargs "$place/bin/python" -m pip install --quiet
 	touch "$place/.ready"
 fi

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../include/kernels.h"
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__)) && !defined(FA_ONE_LEVEL)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,avx512f,avx512dq,avx512vl,avx512bw,avx512cd"))), \
                              apply_to = function)
