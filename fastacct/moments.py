@@ -25,6 +25,8 @@ ROUNDED: Final = 1e-9
 _NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
 """Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
 _RATIO: Final = 1.003
+_HALVINGS: Final = 6
+"""From the first intervals of exponents to those."""
 _MOST_STEPS: Final = 1e3
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
@@ -163,8 +165,30 @@ def smallest_tau(
     if math.isinf(near):
         return math.inf
     end = min(max(_MOST_STEPS / deviation, _MOST_STEPS), _FARTHEST)
-    points = start * np.power(_RATIO, np.arange(math.ceil(math.log(end / start) / math.log(_RATIO)) + 1.0))
-    square = max(near, float(far(points[-1:])[0]))
+    square = max(near, float(far(np.array([end]))[0]))
     for side in (1.0, -1.0):
-        square = max(square, float(np.max(2.0 * above(side * points)[1:] / points[:-1] ** 2)))
+        square = _supremum(above, side, start, end, square)
     return math.sqrt(square) * (1.0 + 1e-14)
+
+
+def _supremum(growth: Weight, side: float, start: float, end: float, known: float) -> float:
+    """At least what is known, and 2 g(s)/s^2 of one sign of s for |s| from start to end: by g at the outer ends of
+    intervals.  Those in which it may be larger than at all points are halved until their ends are `_RATIO` apart."""
+    wide = math.log(_RATIO) * 2.0**_HALVINGS
+    at = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
+    value = growth(side * at)
+    low, high, here, there = at[:-1], at[1:], value[:-1], value[1:]
+    best = 0.0
+    for halving in range(_HALVINGS + 1):
+        best = max(best, float(np.max(here / (low * low))), float(np.max(there / (high * high))))
+        bound = 2.0 * there / (low * low)
+        is_open = (bound > max(known, 2.0 * best * _RATIO * _RATIO)) & (halving < _HALVINGS)
+        known = max(known, float(np.max(bound[~is_open], initial=0.0)))
+        if not is_open.any():
+            break
+        low, high, here, there = (ends[is_open] for ends in (low, high, here, there))
+        middle = np.sqrt(low) * np.sqrt(high)
+        value = growth(side * middle)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        here, there = np.concatenate([here, value]), np.concatenate([value, there])
+    return known

@@ -99,7 +99,8 @@ class PrivacyLoss:
         other jobs orders from 1 on are bounded above as by `fastacct.rdp`, the rest by integrals over certified deltas.
         """
         alpha = as_number("order", order, _ORDER)
-        if 0.0 < alpha < math.inf and (known := at_order(self._moments, self._back._moments, alpha)) is not None:
+        own, back = (partial(one._moments, many=4 if alpha <= 1.0 else 2) for one in (self, self._back))
+        if 0.0 < alpha < math.inf and (known := at_order(own, back, alpha)) is not None:
             ends = known[2:4, 0] if alpha == 1.0 else np.sort(known[:2, 0] / (alpha - 1.0))
             lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
             if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
@@ -131,7 +132,7 @@ class PrivacyLoss:
         the size of 1, and from above inf where losses beyond 700 matter.  Of the pair that is analysed: a mechanism
         that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
         """
-        if (known := self._moments(np.zeros(1))) is not None:
+        if (known := self._moments(np.zeros(1), 6)) is not None:
             return _bounds(known[4].item() if self._job.tight else 0.0, known[5].item())
         if self._apart:
             return _bounds(*self._sum(lambda one: one.variance))
@@ -186,7 +187,7 @@ class PrivacyLoss:
 
     def _least_moment(self, s: float) -> float:
         """A lower bound of log E_P exp(s L)."""
-        if (known := self._moments(np.array([s]))) is not None:
+        if (known := self._moments(np.array([s]), 2)) is not None:
             return float(known[0, 0])
         if each := [n * loss._least_moment(s) for n, loss in self._apart]:
             return math.fsum(each) - 1e-15 * math.fsum(map(abs, each))
@@ -206,8 +207,15 @@ class PrivacyLoss:
 
     def _log_moment(self, s: Cells) -> Cells:
         """Upper bounds of log E_P exp(s L), by divergences of either direction."""
-        if (known := self._moments(s)) is not None:
-            return np.asarray(known[1])
+        rows = self._rows(s)
+        found = np.full(s.shape, np.nan) if rows is None else rows[1]
+        unknown = ~np.isfinite(found)
+        if unknown.any():
+            found[unknown] = self._by_parts(s[unknown])
+        return np.asarray(found)
+
+    def _by_parts(self, s: Cells) -> Cells:
+        """The same of losses that are no data: the sum over the releases, or by divergences of all together."""
         if each := [n * loss._log_moment(s) for n, loss in self._apart]:
             return np.asarray(np.sum(each, axis=0) + 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0))
         found = np.empty(s.shape)
@@ -215,14 +223,19 @@ class PrivacyLoss:
         found[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
         found[left] = (-s[left] - 1.0) * self._renyi(self._other, -s[left])
         near = (s > -1.0) & ~right
-        found[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
+        if near.any():
+            found[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
         found[s == -1.0] = 0.0
         return found
 
-    def _moments(self, s: Cells) -> Cells | None:
-        parts = self._job.decompose(self._direction)
-        found = moments(parts, self._direction, self._direction, s)
-        return found if found is not None and np.isfinite(found).all() else None
+    def _rows(self, s: Cells) -> Cells | None:
+        """Bounds of the log-moments of all releases and of their derivatives; NaN where not known, None if nowhere."""
+        return moments(self._job.decompose(self._direction), self._direction, self._direction, s)
+
+    def _moments(self, s: Cells, many: int) -> Cells | None:
+        """Those rows, where so many of them are known."""
+        found = self._rows(s)
+        return found if found is not None and np.isfinite(found[:many]).all() else None
 
     def _renyi(self, direction: Direction, orders: Cells) -> Cells:
         return np.asarray(rdp(self._job, orders, neighbors=direction, threads=self._threads))
