@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import MAX_ORDER, Cells
-from fastacct.core.search import boundary, excess
+from fastacct.core.search import WIDTH, boundary, excess
 
 LARGEST: Final = 700.0
 """Losses beyond this, on either side, are only known to be there."""
@@ -28,6 +29,9 @@ _RATIO: Final = 1.003
 _HALVINGS: Final = 6
 """From the first intervals of exponents to those."""
 _MOST_STEPS: Final = 1e3
+STEPS: Final = np.geomspace(1e-8, 0.3, 12)
+"""Distances between two deltas, over the size of a loss, whose difference bounds a slope: the best of them is taken."""
+_NEAREST_LOSS: Final = 1e-13
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
@@ -113,26 +117,46 @@ def power_integral(top: Cells, at: Cells) -> Cells:
         return np.asarray(np.where(rows == 0.0, length, np.exp(rows * start) * np.expm1(rows * length) / rows))
 
 
-def quantile_end(exceeds: Curve, side: int, chance: float, ends: tuple[float, float]) -> float:
-    """A loss at which the lower bound of P(L > loss) is above the chance (side 0), or the upper one at most it (1).
+def quantile_end(
+    each: Callable[[float, Cells], Cells], side: int, chance: float, start: float, wide: float, all_steps: Cells
+) -> float:
+    """A loss at which the lower bound of P(L > loss) is above the chance (side 0), or the upper one at most it (1);
+    next to it that is not so.
 
-    Next to it that is not so.  It is looked for between `ends` first: far out bounds are slow.
+    `each` gives bounds at a loss, one for each of some steps.  The loss is looked for from `start` on, in strides from
+    `wide` on, by the steps that are best at the start, and then by all.
     """
-    target = chance if side else math.nextafter(chance, 2.0)
+    target, sign = (chance, 1.0) if side else (math.nextafter(chance, 2.0), -1.0)
 
-    def level(loss: float) -> float:
-        value = excess(float(exceeds(np.array([loss]))[side][0]), target)
-        return value if side else -value
+    def level(loss: float, steps: Cells) -> float:
+        found = each(loss, steps)
+        return sign * excess(float(found.min() if side else found.max()), target)
 
-    sign = 1.0 if side else -1.0
-    bracket = max(ends[0], -LARGEST), min(ends[1], LARGEST)
-    if level(bracket[side]) <= 0.0 < level(bracket[1 - side]):
-        return boundary(level, bracket, "the chance")
-    if level(sign * LARGEST) > 0.0:
-        return sign * math.inf
-    if level(-sign * LARGEST) <= 0.0:
-        return -sign * LARGEST
-    return boundary(level, (-LARGEST, LARGEST), "the chance")
+    at_start = each(start, all_steps)
+    best = at_start.min() if side else at_start.max()
+    k = int(np.flatnonzero(at_start == best)[-1])
+    few = all_steps[max(k - 1, 0) : k + 2]
+    found = _first_end(partial(level, steps=few), sign, start, wide)
+    if abs(found) >= LARGEST:
+        return found
+    further = found - sign * max(4.0 * WIDTH * abs(found), _NEAREST_LOSS)
+    if level(further, all_steps) > 0.0:
+        return found
+    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - found))
+
+
+def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float) -> float:
+    """Where a level passes 0, at most 0 on the side of this sign; on that side infinite, on the other one the `LARGEST`
+    loss, if it does not."""
+    level, last = cache(level), start
+    way = sign if level(start) > 0.0 else -sign
+    while True:
+        at = min(max(last + way * wide, -LARGEST), LARGEST)
+        if (level(at) > 0.0) != (level(start) > 0.0):
+            return boundary(level, (min(last, at), max(last, at)), "the chance")
+        if abs(at) == LARGEST:
+            return way * math.inf if way == sign else at
+        last, wide = at, 8.0 * wide
 
 
 def smallest_tau(

@@ -24,6 +24,7 @@ from fastacct.moments import (
     COARSER,
     LARGEST,
     ROUNDED,
+    STEPS,
     Concentration,
     by_chords,
     power_integral,
@@ -34,10 +35,13 @@ from fastacct.moments import (
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 
+_LESS: Final = 0.5
+"""Part of a chance whose epsilon says how fast delta falls."""
+_FALL: Final = 4.0
+"""No step is better over which delta falls by the exponential of more than this."""
+_FEWEST: Final = 4
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
-_STEPS: Final = np.geomspace(1e-8, 0.3, 12)
-"""Distances between two deltas, whose difference bounds a slope: the best of them is taken."""
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
 _REACH: Final = 300.0
 _INTERVALS: Final = 512
@@ -289,7 +293,8 @@ class PrivacyLoss:
         it.  Losses beyond 700 on either side are only known to be there.
         """
         cells = as_cells("epsilon", epsilon, _ANY)
-        lower, upper = self._exceeds(np.clip(cells, -LARGEST, LARGEST))
+        below, above = (self._exceeds(np.clip(cells, -LARGEST, LARGEST), side) for side in (0, 1))
+        lower, upper = below.max(axis=-1), above.min(axis=-1)
         lower = np.where(cells > LARGEST, 0.0, lower)
         upper = np.where(cells < -LARGEST, 1.0, upper)
         return _bounds(lower, upper)
@@ -297,27 +302,37 @@ class PrivacyLoss:
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
-        # P(L > -t) >= 1 - exp(-t), and P(L > e + 1) (1 - exp(-1)) <= delta(e)
-        least = answer("epsilon", self._job, chance * -math.expm1(-1.0), None, self._direction, self._threads)
-        ends = math.log1p(-chance) - 1.0 if chance < 1.0 else -LARGEST, float(least.upper) + 1.0
-        return _bounds(*(quantile_end(self._exceeds, side, chance, ends) for side in (0, 1)))
+        asked = np.array([chance, _LESS * chance])
+        near, beyond = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
+        steep = -math.log(_LESS) / (beyond - near) if near < beyond < math.inf else math.inf
+        # P(L > e) is about (1 + steep) delta(e), which falls as exp(-steep e)
+        start, wide = min(near, LARGEST), 1.1 * math.log1p(steep) / steep if steep < math.inf else 0.1
+        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, abs(start)) * steep < _FALL)), _FEWEST)]
+        upper = quantile_end(partial(self._exceeds_at, 1), 1, chance, start, wide, steps)
+        # P(L <= -t) is at most exp(-t), or Q would have more than all
+        least = math.log1p(-chance) * (1.0 + 1e-15) - 2.0 * self._off / (1.0 - chance) if chance < 1.0 else -math.inf
+        if not self._job.tight:
+            return _bounds(least, upper)
+        if math.isfinite(upper):
+            start, wide = upper, 0.1 * wide
+        return _bounds(max(least, quantile_end(partial(self._exceeds_at, 0), 0, chance, start, wide, steps)), upper)
 
-    def _exceeds(self, epsilon: Cells) -> tuple[Cells, Cells]:
-        """Bounds of P(L > epsilon)."""
-        steps = _STEPS * np.maximum(np.abs(epsilon), 1.0)[..., None]
-        here = epsilon[..., None]
-        at = np.concatenate([here - steps, here, here + steps], axis=-1)
+    def _exceeds_at(self, side: int, epsilon: float, steps: Cells) -> Cells:
+        return self._exceeds(np.array(epsilon), side, steps)
+
+    def _exceeds(self, epsilon: Cells, side: int, steps: Cells = STEPS) -> Cells:
+        """Bounds of P(L > epsilon), from below (side 0) or above (1), one by each of these steps."""
+        here, sign = epsilon[..., None], 1.0 if side == 0 else -1.0
+        at = np.concatenate([here, here + sign * steps * np.maximum(np.abs(here), 1.0)], axis=-1)
         low, high = self._deltas(at)
-        n = _STEPS.size
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # times exp(epsilon), so that nothing overflows
-            right = (low[..., n, None] - high[..., n + 1 :]) / np.expm1(at[..., n + 1 :] - here)
-            left = (high[..., :n] - low[..., n, None]) / -np.expm1(at[..., :n] - here)
-        slope_low = np.maximum(np.nan_to_num(right, nan=0.0).max(axis=-1), 0.0)
-        slope_high = np.where(np.isfinite(left), left, np.inf).min(axis=-1)
-        lower = (low[..., n] + slope_low) * (1.0 - 1e-14) - 1e-300
-        upper = np.minimum((high[..., n] + slope_high) * (1.0 + 1e-14) + 1e-300, self._by_moments(epsilon))
-        return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+            slope = (low[..., :1] - high[..., 1:]) / np.expm1(at[..., 1:] - here)
+        if side == 0:
+            found = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
+            return np.asarray(np.clip(found, 0.0, 1.0))
+        found = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
+        return np.asarray(np.clip(np.minimum(found, self._by_moments(epsilon)[..., None]), 0.0, 1.0))
 
     def _by_moments(self, epsilon: Cells) -> Cells:
         """Chernoff's bound of P(L > epsilon), of jobs that are known by their divergences alone; else 1."""
