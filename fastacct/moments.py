@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final, NamedTuple
 
@@ -21,7 +21,7 @@ COARSER: Final = 8
 _SEEN: Final = 1e-15
 """Delta up to which the integrals are taken; beyond it Chernoff's bound."""
 _TAIL_ORDERS: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-ROUNDED: Final = 1e-9
+_ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
 _NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
 """Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
@@ -31,6 +31,11 @@ _HALVINGS: Final = 6
 _MOST_STEPS: Final = 1e3
 STEPS: Final = np.geomspace(1e-8, 0.3, 12)
 """Distances between two deltas, over the size of a loss, whose difference bounds a slope: the best of them is taken."""
+_FALL: Final = 4.0
+"""No step is better over which delta falls by the exponential of more than this."""
+_FEWEST: Final = 4
+LESS: Final = 0.5
+"""Part of a chance whose epsilon says how fast delta falls."""
 _NEAREST_LOSS: Final = 1e-13
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
@@ -88,12 +93,12 @@ def _weighted(curve: Curve, many: int, whole: Weight, first: Weight) -> tuple[fl
     at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
     at[np.argmin(np.abs(at - 1.0))] = 1.0  # no interval has both signs
     low, high = curve(at)
-    least, most = by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
-    slack = ROUNDED * np.abs(most)
+    least, most = _by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
+    slack = _ROUNDED * np.abs(most)
     return float(np.sum(least - slack)), float(np.sum(most + slack)), reach, float(high[-2])
 
 
-def by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) -> tuple[Cells, Cells]:
+def _by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) -> tuple[Cells, Cells]:
     """Bounds of the integrals of w(x) delta(log x) between the exponentials of all but the last of these epsilons.
 
     `mass` and `moment` are those of w(x) and x w(x), in one row or several, w of one sign in each interval.  Delta is
@@ -110,33 +115,78 @@ def by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) ->
     return np.fmax(*least), np.fmin(*most)
 
 
-def power_integral(top: Cells, at: Cells) -> Cells:
+def power_bounds(at: Cells, low: Cells, high: Cells, top: Cells) -> tuple[Cells, Cells]:
+    """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1, given delta at these epsilons."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        least, most = _by_chords(at, low, high, _power(top, at), _power(top + 1.0, at))
+        fall = np.where(top < 0.0, top, -1.0)
+        beyond = float(high[-2]) * np.exp(at[-2]) ** fall / -fall
+    least = np.where((top[:, None] + 1.0) * at[1:-1] < LARGEST - 10.0, least, 0.0)
+    far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
+    return least.sum(axis=1) * (1.0 - _ROUNDED), (most.sum(axis=1) + far) * (1.0 + _ROUNDED)
+
+
+def _power(top: Cells, at: Cells) -> Cells:
     """Integrals of x^(top - 1) between the exponentials of all but the last of these, a row for each top."""
     start, length, rows = at[:-2], np.diff(at)[:-1], top[:, None]
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(rows == 0.0, length, np.exp(rows * start) * np.expm1(rows * length) / rows))
 
 
-def quantile_end(
-    each: Callable[[float, Cells], Cells], side: int, chance: float, start: float, wide: float, all_steps: Cells
-) -> float:
-    """A loss at which the lower bound of P(L > loss) is above the chance (side 0), or the upper one at most it (1);
-    next to it that is not so.
+def chances(at: Cells, low: Cells, high: Cells, side: int) -> Cells:
+    """Bounds of P(L > e) at the first epsilon of each row, from below (side 0) or above (1): one by the slope of delta
+    from there to each of the others, which are right of it (0) or left (1)."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # times exp(epsilon), so that nothing overflows
+        slope = (low[..., :1] - high[..., 1:]) / np.expm1(at[..., 1:] - at[..., :1])
+    if side:
+        found = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
+    else:
+        found = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
+    return np.asarray(np.clip(found, 0.0, 1.0))
 
-    `each` gives bounds at a loss, one for each of some steps.  The loss is looked for from `start` on, in strides from
-    `wide` on, by the steps that are best at the start, and then by all.
+
+def quantile_ends(
+    exceeds: Callable[[Cells, int, Cells], Cells], chance: float, near: Sequence[float], *, only_upper: bool
+) -> tuple[float, float]:
+    """Where the lower bound of P(L > loss) is above the chance, and where the upper one is at most it; near to these
+    that is not so.
+
+    `near`: epsilons of the chance and of a part of it, `LESS`.  P(L > e) is about (1 + steep) delta(e), which falls as
+    exp(-steep e).
     """
-    target, sign = (chance, 1.0) if side else (math.nextafter(chance, 2.0), -1.0)
+    steep = -math.log(LESS) / (near[1] - near[0]) if 0.0 < near[0] < near[1] < math.inf else math.inf
+    start, wide, steps = min(near[0], LARGEST), 0.1, STEPS
+    if steep < math.inf:
+        wide = 1.1 * math.log1p(steep) / steep
+        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < _FALL)), _FEWEST)]
+    upper = _end(exceeds, 1, chance, start, wide, steps)
+    if only_upper:
+        return -math.inf, upper
+    if math.isfinite(upper):
+        start, wide = upper, 0.1 * wide
+    return _end(exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps), upper
+
+
+def _end(
+    exceeds: Callable[[Cells, int, Cells], Cells],
+    side: int,
+    target: float,
+    start: float,
+    wide: float,
+    all_steps: Cells,
+) -> float:
+    """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
+    then by all."""
+    sign = 1.0 if side else -1.0
 
     def level(loss: float, steps: Cells) -> float:
-        found = each(loss, steps)
+        found = exceeds(np.array(loss), side, steps)
         return sign * excess(float(found.min() if side else found.max()), target)
 
-    at_start = each(start, all_steps)
-    best = at_start.min() if side else at_start.max()
-    k = int(np.flatnonzero(at_start == best)[-1])
-    few = all_steps[max(k - 1, 0) : k + 2]
-    found = _first_end(partial(level, steps=few), sign, start, wide)
+    at_start = exceeds(np.array(start), side, all_steps)
+    k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
+    found = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
     if abs(found) >= LARGEST:
         return found
     further = found - sign * max(4.0 * WIDTH * abs(found), _NEAREST_LOSS)

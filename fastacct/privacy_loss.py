@@ -23,23 +23,18 @@ from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.moments import (
     COARSER,
     LARGEST,
-    ROUNDED,
+    LESS,
     STEPS,
     Concentration,
-    by_chords,
-    power_integral,
-    quantile_end,
+    chances,
+    power_bounds,
+    quantile_ends,
     second_moment,
     smallest_tau,
 )
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
 
-_LESS: Final = 0.5
-"""Part of a chance whose epsilon says how fast delta falls."""
-_FALL: Final = 4.0
-"""No step is better over which delta falls by the exponential of more than this."""
-_FEWEST: Final = 4
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
@@ -140,14 +135,15 @@ class PrivacyLoss:
             return _bounds(known[4].item() if self._job.tight else 0.0, known[5].item())
         if self._apart:
             return _bounds(*self._sum(lambda one: one.variance))
+        mean = self.mean
+        if math.isinf(mean.upper):
+            return _bounds(0.0, math.inf)
         deltas, other = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
         renyi = partial(self._renyi, self._direction)
         low, high = second_moment(deltas, other, lambda order: renyi(np.array([order])).item(), self._job.tight)
-        mean = self.mean
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
-        low -= mean.upper * mean.upper * (1.0 + 1e-15) if math.isfinite(mean.upper) else math.inf
-        high = math.inf if math.isinf(mean.upper) else max(high, 0.0)
-        return _bounds(max(low, 0.0), high)
+        low -= mean.upper * mean.upper * (1.0 + 1e-15)
+        return _bounds(max(low, 0.0), max(high, 0.0))
 
     @property
     def concentration(self) -> Concentration:
@@ -161,8 +157,8 @@ class PrivacyLoss:
         if parts and all(isinstance(one, MeanConcentratedDP) for one, _ in parts):  # by definition; squares add up
             mu, square = (math.fsum(n * plain(getattr(m, name)) ** k for m, n in parts) for name, k in _DEFINED)
             return Concentration(mu * (1.0 + 4e-16), math.sqrt(square) * (1.0 + 4e-16))
-        mean, variance = self.mean, self.variance
-        if not math.isfinite(variance.upper) or not math.isfinite(mean.upper):
+        mean = self.mean
+        if math.isinf(mean.upper) or math.isinf((variance := self.variance).upper):
             return Concentration(mean.upper, math.inf)
         if variance.upper == 0.0:
             return Concentration(mean.upper, 0.0)
@@ -252,7 +248,8 @@ class PrivacyLoss:
         low, high = np.empty(alpha.size), np.empty(alpha.size)
         for start in range(0, alpha.size, _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            ends = self._integral(self._direction, alpha[part] - 1.0), self._integral(self._other, -alpha[part])
+            sides = (self._direction, alpha[part] - 1.0), (self._other, -alpha[part])
+            ends = [power_bounds(*self._grid(way), top) for way, top in sides]
             low[part], high[part] = (sum(side) for side in zip(*ends, strict=True))
         a = 1.0 - alpha
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -261,17 +258,6 @@ class PrivacyLoss:
             lower = -np.log1p(-a * least) / a * (1.0 - 1e-14)
             upper = np.where((alpha < 1.0) & (most < 1.0), -np.log1p(-np.minimum(most, 1.0)) / a, math.inf)
         return np.where(alpha == 1.0, low, lower), np.where(alpha == 1.0, high, upper)
-
-    def _integral(self, direction: Direction, top: Cells) -> tuple[Cells, Cells]:
-        """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1."""
-        at, low, high = self._grid(direction)
-        with np.errstate(over="ignore", invalid="ignore"):
-            least, most = by_chords(at, low, high, power_integral(top, at), power_integral(top + 1.0, at))
-            fall = np.where(top < 0.0, top, -1.0)
-            beyond = float(high[-2]) * np.exp(at[-2]) ** fall / -fall
-        least = np.where((top[:, None] + 1.0) * at[1:-1] < LARGEST - 10.0, least, 0.0)
-        far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
-        return least.sum(axis=1) * (1.0 - ROUNDED), (most.sum(axis=1) + far) * (1.0 + ROUNDED)
 
     def _grid(self, direction: Direction) -> tuple[Cells, Cells, Cells]:
         """Epsilons, and bounds of delta there; found once."""
@@ -302,37 +288,20 @@ class PrivacyLoss:
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
-        asked = np.array([chance, _LESS * chance])
-        near, beyond = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
-        steep = -math.log(_LESS) / (beyond - near) if near < beyond < math.inf else math.inf
-        # P(L > e) is about (1 + steep) delta(e), which falls as exp(-steep e)
-        start, wide = min(near, LARGEST), 1.1 * math.log1p(steep) / steep if steep < math.inf else 0.1
-        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, abs(start)) * steep < _FALL)), _FEWEST)]
-        upper = quantile_end(partial(self._exceeds_at, 1), 1, chance, start, wide, steps)
+        asked = chance * np.array([1.0, LESS])
+        near = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
         # P(L <= -t) is at most exp(-t), or Q would have more than all
         least = math.log1p(-chance) * (1.0 + 1e-15) - 2.0 * self._off / (1.0 - chance) if chance < 1.0 else -math.inf
-        if not self._job.tight:
-            return _bounds(least, upper)
-        if math.isfinite(upper):
-            start, wide = upper, 0.1 * wide
-        return _bounds(max(least, quantile_end(partial(self._exceeds_at, 0), 0, chance, start, wide, steps)), upper)
-
-    def _exceeds_at(self, side: int, epsilon: float, steps: Cells) -> Cells:
-        return self._exceeds(np.array(epsilon), side, steps)
+        lower, upper = quantile_ends(self._exceeds, chance, near, only_upper=not self._job.tight)
+        return _bounds(max(least, lower), upper)
 
     def _exceeds(self, epsilon: Cells, side: int, steps: Cells = STEPS) -> Cells:
         """Bounds of P(L > epsilon), from below (side 0) or above (1), one by each of these steps."""
-        here, sign = epsilon[..., None], 1.0 if side == 0 else -1.0
-        at = np.concatenate([here, here + sign * steps * np.maximum(np.abs(here), 1.0)], axis=-1)
-        low, high = self._deltas(at)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            # times exp(epsilon), so that nothing overflows
-            slope = (low[..., :1] - high[..., 1:]) / np.expm1(at[..., 1:] - here)
-        if side == 0:
-            found = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
-            return np.asarray(np.clip(found, 0.0, 1.0))
-        found = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
-        return np.asarray(np.clip(np.minimum(found, self._by_moments(epsilon)[..., None]), 0.0, 1.0))
+        here = epsilon[..., None]
+        apart = steps * np.maximum(np.abs(here), 1.0)
+        at = np.concatenate([here, here - apart if side else here + apart], axis=-1)
+        found = chances(at, *self._deltas(at), side)
+        return np.minimum(found, self._by_moments(epsilon)[..., None]) if side else found
 
     def _by_moments(self, epsilon: Cells) -> Cells:
         """Chernoff's bound of P(L > epsilon), of jobs that are known by their divergences alone; else 1."""
