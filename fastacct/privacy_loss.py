@@ -290,8 +290,8 @@ class PrivacyLoss:
         chance = float(as_cells("beta", beta, _CHANCE))
         asked = chance * np.array([1.0, LESS])
         near = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
-        # P(L <= -t) is at most exp(-t), or Q would have more than all
-        least = math.log1p(-chance) * (1.0 + 1e-15) - 2.0 * self._off / (1.0 - chance) if chance < 1.0 else -math.inf
+        spent = chance + self._off  # P(L <= -t) is at most exp(-t), or Q would have more than all
+        least = math.log1p(-spent) * (1.0 + 1e-15) if spent < 1.0 else -math.inf
         lower, upper = quantile_ends(self._exceeds, chance, near, only_upper=not self._job.tight)
         return _bounds(max(least, lower), upper)
 
