@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from fastacct.core.bounds import Bounds
 from fastacct.core.inputs import MAX_ORDER, Cells
-from fastacct.core.search import boundary, excess
+from fastacct.core.search import WIDTH, boundary, excess
 
 LARGEST: Final = 700.0
 """Losses beyond this, on either side, are only known to be there."""
@@ -20,12 +21,22 @@ COARSER: Final = 8
 _SEEN: Final = 1e-15
 """Delta up to which the integrals are taken; beyond it Chernoff's bound."""
 _TAIL_ORDERS: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-ROUNDED: Final = 1e-9
+_ROUNDED: Final = 1e-9
 """What is added for the rounding of the sums."""
 _NEAREST: Final = 10.0 ** np.arange(-2.5, 0.1, 0.25)
 """Exponents s below which the second derivative bounds the standard, over the loss's standard deviation."""
 _RATIO: Final = 1.003
+_HALVINGS: Final = 6
+"""From the first intervals of exponents to those."""
 _MOST_STEPS: Final = 1e3
+STEPS: Final = np.geomspace(1e-8, 0.3, 12)
+"""Distances between two deltas, over the size of a loss, whose difference bounds a slope: the best of them is taken."""
+_FALL: Final = 4.0
+"""No step is better over which delta falls by the exponential of more than this."""
+_FEWEST: Final = 4
+LESS: Final = 0.5
+"""Part of a chance whose epsilon says how fast delta falls."""
+_NEAREST_LOSS: Final = 1e-13
 _FARTHEST: Final = 0.5 * MAX_ORDER
 
 Curve = Callable[[Cells], tuple[Cells, Cells]]
@@ -82,12 +93,12 @@ def _weighted(curve: Curve, many: int, whole: Weight, first: Weight) -> tuple[fl
     at = np.append(reach * np.linspace(0.0, 1.0, many + 1) ** 2, reach * 1.01)
     at[np.argmin(np.abs(at - 1.0))] = 1.0  # no interval has both signs
     low, high = curve(at)
-    least, most = by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
-    slack = ROUNDED * np.abs(most)
+    least, most = _by_chords(at, low, high, np.diff(whole(at[:-1])), np.diff(first(at[:-1])))
+    slack = _ROUNDED * np.abs(most)
     return float(np.sum(least - slack)), float(np.sum(most + slack)), reach, float(high[-2])
 
 
-def by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) -> tuple[Cells, Cells]:
+def _by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) -> tuple[Cells, Cells]:
     """Bounds of the integrals of w(x) delta(log x) between the exponentials of all but the last of these epsilons.
 
     `mass` and `moment` are those of w(x) and x w(x), in one row or several, w of one sign in each interval.  Delta is
@@ -104,33 +115,98 @@ def by_chords(at: Cells, low: Cells, high: Cells, mass: Cells, moment: Cells) ->
     return np.fmax(*least), np.fmin(*most)
 
 
-def power_integral(top: Cells, at: Cells) -> Cells:
+def power_bounds(at: Cells, low: Cells, high: Cells, top: Cells) -> tuple[Cells, Cells]:
+    """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1, given delta at these epsilons."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        least, most = _by_chords(at, low, high, _power(top, at), _power(top + 1.0, at))
+        fall = np.where(top < 0.0, top, -1.0)
+        beyond = float(high[-2]) * np.exp(at[-2]) ** fall / -fall
+    least = np.where((top[:, None] + 1.0) * at[1:-1] < LARGEST - 10.0, least, 0.0)
+    far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
+    return least.sum(axis=1) * (1.0 - _ROUNDED), (most.sum(axis=1) + far) * (1.0 + _ROUNDED)
+
+
+def _power(top: Cells, at: Cells) -> Cells:
     """Integrals of x^(top - 1) between the exponentials of all but the last of these, a row for each top."""
     start, length, rows = at[:-2], np.diff(at)[:-1], top[:, None]
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(rows == 0.0, length, np.exp(rows * start) * np.expm1(rows * length) / rows))
 
 
-def quantile_end(exceeds: Curve, side: int, chance: float, ends: tuple[float, float]) -> float:
-    """A loss at which the lower bound of P(L > loss) is above the chance (side 0), or the upper one at most it (1).
+def chances(at: Cells, low: Cells, high: Cells, side: int) -> Cells:
+    """Bounds of P(L > e) at the first epsilon of each row, from below (side 0) or above (1): one by the slope of delta
+    from there to each of the others, which are right of it (0) or left (1)."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # times exp(epsilon), so that nothing overflows
+        slope = (low[..., :1] - high[..., 1:]) / np.expm1(at[..., 1:] - at[..., :1])
+    if side:
+        found = (high[..., :1] + np.where(np.isfinite(slope), slope, np.inf)) * (1.0 + 1e-14) + 1e-300
+    else:
+        found = (low[..., :1] + np.maximum(np.nan_to_num(slope, nan=0.0), 0.0)) * (1.0 - 1e-14) - 1e-300
+    return np.asarray(np.clip(found, 0.0, 1.0))
 
-    Next to it that is not so.  It is looked for between `ends` first: far out bounds are slow.
+
+def quantile_ends(
+    exceeds: Callable[[Cells, int, Cells], Cells], chance: float, near: Sequence[float], *, only_upper: bool
+) -> tuple[float, float]:
+    """Where the lower bound of P(L > loss) is above the chance, and where the upper one is at most it; near to these
+    that is not so.
+
+    `near`: epsilons of the chance and of a part of it, `LESS`.  P(L > e) is about (1 + steep) delta(e), which falls as
+    exp(-steep e).
     """
-    target = chance if side else math.nextafter(chance, 2.0)
+    steep = -math.log(LESS) / (near[1] - near[0]) if 0.0 < near[0] < near[1] < math.inf else math.inf
+    start, wide, steps = min(near[0], LARGEST), 0.1, STEPS
+    if steep < math.inf:
+        wide = 1.1 * math.log1p(steep) / steep
+        steps = STEPS[: max(int(np.sum(STEPS * max(1.0, start) * steep < _FALL)), _FEWEST)]
+    upper = _end(exceeds, 1, chance, start, wide, steps)
+    if only_upper:
+        return -math.inf, upper
+    if math.isfinite(upper):
+        start, wide = upper, 0.1 * wide
+    return _end(exceeds, 0, math.nextafter(chance, 2.0), start, wide, steps), upper
 
-    def level(loss: float) -> float:
-        value = excess(float(exceeds(np.array([loss]))[side][0]), target)
-        return value if side else -value
 
+def _end(
+    exceeds: Callable[[Cells, int, Cells], Cells],
+    side: int,
+    target: float,
+    start: float,
+    wide: float,
+    all_steps: Cells,
+) -> float:
+    """One of them, looked for from `start` on, in strides from `wide` on, by the steps that are best at the start, and
+    then by all."""
     sign = 1.0 if side else -1.0
-    bracket = max(ends[0], -LARGEST), min(ends[1], LARGEST)
-    if level(bracket[side]) <= 0.0 < level(bracket[1 - side]):
-        return boundary(level, bracket, "the chance")
-    if level(sign * LARGEST) > 0.0:
-        return sign * math.inf
-    if level(-sign * LARGEST) <= 0.0:
-        return -sign * LARGEST
-    return boundary(level, (-LARGEST, LARGEST), "the chance")
+
+    def level(loss: float, steps: Cells) -> float:
+        found = exceeds(np.array(loss), side, steps)
+        return sign * excess(float(found.min() if side else found.max()), target)
+
+    at_start = exceeds(np.array(start), side, all_steps)
+    k = int(np.flatnonzero(at_start == (at_start.min() if side else at_start.max()))[-1])
+    found = _first_end(partial(level, steps=all_steps[max(k - 1, 0) : k + 2]), sign, start, wide)
+    if abs(found) >= LARGEST:
+        return found
+    further = found - sign * max(4.0 * WIDTH * abs(found), _NEAREST_LOSS)
+    if level(further, all_steps) > 0.0:
+        return found
+    return _first_end(partial(level, steps=all_steps), sign, further, 64.0 * abs(further - found))
+
+
+def _first_end(level: Callable[[float], float], sign: float, start: float, wide: float) -> float:
+    """Where a level passes 0, at most 0 on the side of this sign; on that side infinite, on the other one the `LARGEST`
+    loss, if it does not."""
+    level, last = cache(level), start
+    way = sign if level(start) > 0.0 else -sign
+    while True:
+        at = min(max(last + way * wide, -LARGEST), LARGEST)
+        if (level(at) > 0.0) != (level(start) > 0.0):
+            return boundary(level, (min(last, at), max(last, at)), "the chance")
+        if abs(at) == LARGEST:
+            return way * math.inf if way == sign else at
+        last, wide = at, 8.0 * wide
 
 
 def smallest_tau(
@@ -163,8 +239,30 @@ def smallest_tau(
     if math.isinf(near):
         return math.inf
     end = min(max(_MOST_STEPS / deviation, _MOST_STEPS), _FARTHEST)
-    points = start * np.power(_RATIO, np.arange(math.ceil(math.log(end / start) / math.log(_RATIO)) + 1.0))
-    square = max(near, float(far(points[-1:])[0]))
+    square = max(near, float(far(np.array([end]))[0]))
     for side in (1.0, -1.0):
-        square = max(square, float(np.max(2.0 * above(side * points)[1:] / points[:-1] ** 2)))
+        square = _supremum(above, side, start, end, square)
     return math.sqrt(square) * (1.0 + 1e-14)
+
+
+def _supremum(growth: Weight, side: float, start: float, end: float, known: float) -> float:
+    """At least what is known, and 2 g(s)/s^2 of one sign of s for |s| from start to end: by g at the outer ends of
+    intervals.  Those in which it may be larger than at all points are halved until their ends are `_RATIO` apart."""
+    wide = math.log(_RATIO) * 2.0**_HALVINGS
+    at = start * np.exp(wide * np.arange(math.ceil(math.log(end / start) / wide) + 1.0))
+    value = growth(side * at)
+    low, high, here, there = at[:-1], at[1:], value[:-1], value[1:]
+    best = 0.0
+    for halving in range(_HALVINGS + 1):
+        best = max(best, float(np.max(here / (low * low))), float(np.max(there / (high * high))))
+        bound = 2.0 * there / (low * low)
+        is_open = (bound > max(known, 2.0 * best * _RATIO * _RATIO)) & (halving < _HALVINGS)
+        known = max(known, float(np.max(bound[~is_open], initial=0.0)))
+        if not is_open.any():
+            break
+        low, high, here, there = (ends[is_open] for ends in (low, high, here, there))
+        middle = np.sqrt(low) * np.sqrt(high)
+        value = growth(side * middle)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        here, there = np.concatenate([here, value]), np.concatenate([value, there])
+    return known

@@ -23,11 +23,12 @@ from fastacct.mechanisms.guarantee import MeanConcentratedDP
 from fastacct.moments import (
     COARSER,
     LARGEST,
-    ROUNDED,
+    LESS,
+    STEPS,
     Concentration,
-    by_chords,
-    power_integral,
-    quantile_end,
+    chances,
+    power_bounds,
+    quantile_ends,
     second_moment,
     smallest_tau,
 )
@@ -36,8 +37,6 @@ from fastacct.readers.moments import at_order, moments
 
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
-_STEPS: Final = np.geomspace(1e-8, 0.3, 12)
-"""Distances between two deltas, whose difference bounds a slope: the best of them is taken."""
 _ORDER: Final = Domain(0.0, MAX_ORDER, or_infinite=True)
 _REACH: Final = 300.0
 _INTERVALS: Final = 512
@@ -99,7 +98,8 @@ class PrivacyLoss:
         other jobs orders from 1 on are bounded above as by `fastacct.rdp`, the rest by integrals over certified deltas.
         """
         alpha = as_number("order", order, _ORDER)
-        if 0.0 < alpha < math.inf and (known := at_order(self._moments, self._back._moments, alpha)) is not None:
+        own, back = (partial(one._moments, many=4 if alpha <= 1.0 else 2) for one in (self, self._back))
+        if 0.0 < alpha < math.inf and (known := at_order(own, back, alpha)) is not None:
             ends = known[2:4, 0] if alpha == 1.0 else np.sort(known[:2, 0] / (alpha - 1.0))
             lower, upper = (ends.clip(0.0) * _OUTWARDS).tolist()
             if not self._job.tight:  # divergences, which grow with the order, may say more than its pair
@@ -131,18 +131,19 @@ class PrivacyLoss:
         the size of 1, and from above inf where losses beyond 700 matter.  Of the pair that is analysed: a mechanism
         that a guarantee describes (`PureDP`, `GDP`), or post-processing, may have a larger one.
         """
-        if (known := self._moments(np.zeros(1))) is not None:
+        if (known := self._moments(np.zeros(1), 6)) is not None:
             return _bounds(known[4].item() if self._job.tight else 0.0, known[5].item())
         if self._apart:
             return _bounds(*self._sum(lambda one: one.variance))
+        mean = self.mean
+        if math.isinf(mean.upper):
+            return _bounds(0.0, math.inf)
         deltas, other = (partial(self._deltas_of, direction) for direction in (self._direction, self._other))
         renyi = partial(self._renyi, self._direction)
         low, high = second_moment(deltas, other, lambda order: renyi(np.array([order])).item(), self._job.tight)
-        mean = self.mean
         high -= mean.lower * mean.lower * (1.0 - 1e-15)
-        low -= mean.upper * mean.upper * (1.0 + 1e-15) if math.isfinite(mean.upper) else math.inf
-        high = math.inf if math.isinf(mean.upper) else max(high, 0.0)
-        return _bounds(max(low, 0.0), high)
+        low -= mean.upper * mean.upper * (1.0 + 1e-15)
+        return _bounds(max(low, 0.0), max(high, 0.0))
 
     @property
     def concentration(self) -> Concentration:
@@ -156,8 +157,8 @@ class PrivacyLoss:
         if parts and all(isinstance(one, MeanConcentratedDP) for one, _ in parts):  # by definition; squares add up
             mu, square = (math.fsum(n * plain(getattr(m, name)) ** k for m, n in parts) for name, k in _DEFINED)
             return Concentration(mu * (1.0 + 4e-16), math.sqrt(square) * (1.0 + 4e-16))
-        mean, variance = self.mean, self.variance
-        if not math.isfinite(variance.upper) or not math.isfinite(mean.upper):
+        mean = self.mean
+        if math.isinf(mean.upper) or math.isinf((variance := self.variance).upper):
             return Concentration(mean.upper, math.inf)
         if variance.upper == 0.0:
             return Concentration(mean.upper, 0.0)
@@ -186,7 +187,7 @@ class PrivacyLoss:
 
     def _least_moment(self, s: float) -> float:
         """A lower bound of log E_P exp(s L)."""
-        if (known := self._moments(np.array([s]))) is not None:
+        if (known := self._moments(np.array([s]), 2)) is not None:
             return float(known[0, 0])
         if each := [n * loss._least_moment(s) for n, loss in self._apart]:
             return math.fsum(each) - 1e-15 * math.fsum(map(abs, each))
@@ -206,8 +207,15 @@ class PrivacyLoss:
 
     def _log_moment(self, s: Cells) -> Cells:
         """Upper bounds of log E_P exp(s L), by divergences of either direction."""
-        if (known := self._moments(s)) is not None:
-            return np.asarray(known[1])
+        rows = self._rows(s)
+        found = np.full(s.shape, np.nan) if rows is None else rows[1]
+        unknown = ~np.isfinite(found)
+        if unknown.any():
+            found[unknown] = self._by_parts(s[unknown])
+        return np.asarray(found)
+
+    def _by_parts(self, s: Cells) -> Cells:
+        """The same of losses that are no data: the sum over the releases, or by divergences of all together."""
         if each := [n * loss._log_moment(s) for n, loss in self._apart]:
             return np.asarray(np.sum(each, axis=0) + 4e-16 * (len(each) + 2.0) * np.sum(np.abs(each), axis=0))
         found = np.empty(s.shape)
@@ -215,14 +223,19 @@ class PrivacyLoss:
         found[right] = s[right] * self._renyi(self._direction, 1.0 + s[right])
         found[left] = (-s[left] - 1.0) * self._renyi(self._other, -s[left])
         near = (s > -1.0) & ~right
-        found[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
+        if near.any():
+            found[near] = s[near] * self._by_deltas(1.0 + s[near])[0]
         found[s == -1.0] = 0.0
         return found
 
-    def _moments(self, s: Cells) -> Cells | None:
-        parts = self._job.decompose(self._direction)
-        found = moments(parts, self._direction, self._direction, s)
-        return found if found is not None and np.isfinite(found).all() else None
+    def _rows(self, s: Cells) -> Cells | None:
+        """Bounds of the log-moments of all releases and of their derivatives; NaN where not known, None if nowhere."""
+        return moments(self._job.decompose(self._direction), self._direction, self._direction, s)
+
+    def _moments(self, s: Cells, many: int) -> Cells | None:
+        """Those rows, where so many of them are known."""
+        found = self._rows(s)
+        return found if found is not None and np.isfinite(found[:many]).all() else None
 
     def _renyi(self, direction: Direction, orders: Cells) -> Cells:
         return np.asarray(rdp(self._job, orders, neighbors=direction, threads=self._threads))
@@ -235,7 +248,8 @@ class PrivacyLoss:
         low, high = np.empty(alpha.size), np.empty(alpha.size)
         for start in range(0, alpha.size, _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            ends = self._integral(self._direction, alpha[part] - 1.0), self._integral(self._other, -alpha[part])
+            sides = (self._direction, alpha[part] - 1.0), (self._other, -alpha[part])
+            ends = [power_bounds(*self._grid(way), top) for way, top in sides]
             low[part], high[part] = (sum(side) for side in zip(*ends, strict=True))
         a = 1.0 - alpha
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -244,17 +258,6 @@ class PrivacyLoss:
             lower = -np.log1p(-a * least) / a * (1.0 - 1e-14)
             upper = np.where((alpha < 1.0) & (most < 1.0), -np.log1p(-np.minimum(most, 1.0)) / a, math.inf)
         return np.where(alpha == 1.0, low, lower), np.where(alpha == 1.0, high, upper)
-
-    def _integral(self, direction: Direction, top: Cells) -> tuple[Cells, Cells]:
-        """Bounds of the integrals of x^(top - 1) delta(log x) over x > 1."""
-        at, low, high = self._grid(direction)
-        with np.errstate(over="ignore", invalid="ignore"):
-            least, most = by_chords(at, low, high, power_integral(top, at), power_integral(top + 1.0, at))
-            fall = np.where(top < 0.0, top, -1.0)
-            beyond = float(high[-2]) * np.exp(at[-2]) ** fall / -fall
-        least = np.where((top[:, None] + 1.0) * at[1:-1] < LARGEST - 10.0, least, 0.0)
-        far = np.where(top < 0.0, beyond, math.inf if high[-2] > 0.0 else 0.0)
-        return least.sum(axis=1) * (1.0 - ROUNDED), (most.sum(axis=1) + far) * (1.0 + ROUNDED)
 
     def _grid(self, direction: Direction) -> tuple[Cells, Cells, Cells]:
         """Epsilons, and bounds of delta there; found once."""
@@ -276,7 +279,8 @@ class PrivacyLoss:
         it.  Losses beyond 700 on either side are only known to be there.
         """
         cells = as_cells("epsilon", epsilon, _ANY)
-        lower, upper = self._exceeds(np.clip(cells, -LARGEST, LARGEST))
+        below, above = (self._exceeds(np.clip(cells, -LARGEST, LARGEST), side) for side in (0, 1))
+        lower, upper = below.max(axis=-1), above.min(axis=-1)
         lower = np.where(cells > LARGEST, 0.0, lower)
         upper = np.where(cells < -LARGEST, 1.0, upper)
         return _bounds(lower, upper)
@@ -284,27 +288,20 @@ class PrivacyLoss:
     def quantile(self, beta: float) -> Bounds:
         """The smallest epsilon that the loss is above with probability at most beta: certified bounds, inf included."""
         chance = float(as_cells("beta", beta, _CHANCE))
-        # P(L > -t) >= 1 - exp(-t), and P(L > e + 1) (1 - exp(-1)) <= delta(e)
-        least = answer("epsilon", self._job, chance * -math.expm1(-1.0), None, self._direction, self._threads)
-        ends = math.log1p(-chance) - 1.0 if chance < 1.0 else -LARGEST, float(least.upper) + 1.0
-        return _bounds(*(quantile_end(self._exceeds, side, chance, ends) for side in (0, 1)))
+        asked = chance * np.array([1.0, LESS])
+        near = answer("epsilon", self._job, asked, None, self._direction, self._threads).upper.tolist()
+        spent = chance + self._off  # P(L <= -t) is at most exp(-t), or Q would have more than all
+        least = math.log1p(-spent) * (1.0 + 1e-15) if spent < 1.0 else -math.inf
+        lower, upper = quantile_ends(self._exceeds, chance, near, only_upper=not self._job.tight)
+        return _bounds(max(least, lower), upper)
 
-    def _exceeds(self, epsilon: Cells) -> tuple[Cells, Cells]:
-        """Bounds of P(L > epsilon)."""
-        steps = _STEPS * np.maximum(np.abs(epsilon), 1.0)[..., None]
+    def _exceeds(self, epsilon: Cells, side: int, steps: Cells = STEPS) -> Cells:
+        """Bounds of P(L > epsilon), from below (side 0) or above (1), one by each of these steps."""
         here = epsilon[..., None]
-        at = np.concatenate([here - steps, here, here + steps], axis=-1)
-        low, high = self._deltas(at)
-        n = _STEPS.size
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            # times exp(epsilon), so that nothing overflows
-            right = (low[..., n, None] - high[..., n + 1 :]) / np.expm1(at[..., n + 1 :] - here)
-            left = (high[..., :n] - low[..., n, None]) / -np.expm1(at[..., :n] - here)
-        slope_low = np.maximum(np.nan_to_num(right, nan=0.0).max(axis=-1), 0.0)
-        slope_high = np.where(np.isfinite(left), left, np.inf).min(axis=-1)
-        lower = (low[..., n] + slope_low) * (1.0 - 1e-14) - 1e-300
-        upper = np.minimum((high[..., n] + slope_high) * (1.0 + 1e-14) + 1e-300, self._by_moments(epsilon))
-        return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+        apart = steps * np.maximum(np.abs(here), 1.0)
+        at = np.concatenate([here, here - apart if side else here + apart], axis=-1)
+        found = chances(at, *self._deltas(at), side)
+        return np.minimum(found, self._by_moments(epsilon)[..., None]) if side else found
 
     def _by_moments(self, epsilon: Cells) -> Cells:
         """Chernoff's bound of P(L > epsilon), of jobs that are known by their divergences alone; else 1."""

@@ -430,3 +430,48 @@ def test_moments_of_a_job_are_sums_over_its_releases(job, direction):
     assert 0.0 <= chance.lower <= chance.upper <= 1.0
     assert loss.exceeds(tail.upper + 1e-9).lower <= 0.2
     assert loss.exceeds(tail.lower - 1e-6).upper >= 0.2
+
+
+@pytest.mark.parametrize("beta", [0.9, 0.1, 3.8e-8])
+def test_a_quantile_asks_few_deltas(beta, monkeypatch):
+    """25 of them at each of two dozen losses, far apart, were half a minute where each composes a grid."""
+    asked = []
+    deltas_of = fa.privacy_loss(fa.Gaussian(1.0))._deltas_of.__func__
+
+    def counted(loss, direction, epsilon):
+        asked.extend(epsilon.tolist())
+        return deltas_of(loss, direction, epsilon)
+
+    loss = fa.privacy_loss(fa.Gaussian(5.0) * 30 + fa.Laplace(20.0) * 2, neighbors="add")
+    monkeypatch.setattr(type(loss), "_deltas_of", counted)
+    found = loss.quantile(beta)
+    assert len(asked) <= 160
+    assert max(asked) <= abs(found.upper) + 3.0
+    monkeypatch.undo()
+    assert loss.exceeds(found.upper).upper <= beta * (1.0 + 1e-9)
+    assert loss.exceeds(found.lower).lower >= beta * (1.0 - 1e-9)
+    assert found.upper - found.lower <= 1.2e-4 * abs(found.upper)
+
+
+def test_the_lower_end_of_a_bound_is_that_of_any_pair():
+    """P(L <= -t) <= exp(-t): nothing is looked for."""
+    loss = fa.privacy_loss(fa.Staircase(0.5) * 3)
+    for beta in (1e-9, 0.3, 0.999):
+        found = loss.quantile(beta)
+        assert found.lower == pytest.approx(math.log1p(-beta), rel=1e-12, abs=1e-10 / (1.0 - beta))
+        assert found.lower <= math.log1p(-beta)
+        assert loss.exceeds(found.upper).upper <= beta
+    assert loss.quantile(1.0).lower == -math.inf
+
+
+@pytest.mark.parametrize("p", [[0.2, 0.3, 0.5], [1e-3, 0.499, 0.5]])
+def test_quantiles_of_few_losses_are_at_them(p):
+    """Delta is a line between losses: the best steps change from one to the next."""
+    q, count = p[::-1], 7
+    masses = law(p, q, count)
+    for beta in (0.9, 0.31, 0.05, 1e-4, 1e-12):
+        tails = {x: mp.fsum(m for y, m in masses.items() if y > x) for x in masses}
+        true = float(min(x for x, tail in tails.items() if tail <= beta))
+        found = fa.privacy_loss(fa.from_pmf(p, q) * count).quantile(beta)
+        assert found.lower - 1e-12 <= true <= found.upper + 1e-12
+        assert found.upper - found.lower <= 1e-5 * (1.0 + abs(true))

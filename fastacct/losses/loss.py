@@ -167,6 +167,10 @@ class Pair:
         """Bounds of its Rényi divergences, the larger direction, where this pair has some of its own."""
         return None
 
+    def moments(self, s: Cells, *, is_add: bool) -> Cells | None:
+        """Bounds of K(s) = log E_P exp(s L), of K' and of K'', in rows, where this pair has some of its own."""
+        return None
+
     def one_release(self, direction: Direction) -> Answers | None:
         """What answers of one release, where this pair has a reader of its own for it."""
         return None

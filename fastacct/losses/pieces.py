@@ -245,7 +245,7 @@ def data_moments(pieces: Pieces, s: Cells, *, is_add: bool) -> Cells:
     """Bounds of K(s) = log E_P exp(s L), of K' and of K'', in rows: two of each.  NaN: not known."""
     (_, infinite), lost = pieces.lost.flipped() if is_add else pieces.lost
     if infinite > 0.0:
-        return _mean_and_variance(pieces, s, infinite, is_add)
+        return _of_lattice(pieces, s, infinite, is_add)
     rows, off = np.empty((s.size, 6)), np.array([0.5 * (lost[0] + lost[1]), 0.5 * (lost[1] - lost[0]), pieces.missing])
     data, orders = columns([(pieces, 1.0)]), np.ascontiguousarray(s, dtype=np.float64)
     for i in range(s.size):  # one by one: nodes that are kept for the next one would decide its last bits
@@ -253,25 +253,46 @@ def data_moments(pieces: Pieces, s: Cells, *, is_add: bool) -> Cells:
     return rows.T.copy()
 
 
-def _mean_and_variance(pieces: Pieces, s: Cells, lost: float, is_add: bool) -> Cells:
-    """The same at s = 0, of a lattice that does not have all losses: they are finite, but `lost` of their mass is away.
+def _of_lattice(pieces: Pieces, s: Cells, lost: float, is_add: bool) -> Cells:
+    """The same from -1 to 0, of a lattice that does not have all losses: they are finite, but `lost` of their mass is
+    away; K'' at 0 alone.
 
     With E_P exp(|L|) <= 1 + exp(1/sigma^2), either direction: of mass D, E|L| <= D x and E L^2 <= D x^2 at most, with
     x = log((1 + exp(1/sigma^2))/D) >= 2, since log, and log^2 from there, are their own concave majorants above 1.
-    Mass that is only misplaced counts at the farthest point, too.
+    Of the mass D_P of P and D_Q of Q, E exp(s L) <= D_P^(1 + s) D_Q^-s (Hoelder).  Mass that is only misplaced counts
+    at the farthest point, too.
     """
     rows_out, noise = np.full((6, s.size), np.nan), pieces.smooth[0]
-    is_zero = s == 0.0
-    if noise > 0.0 and is_zero.any():
-        least = math.log(max(lost, 1e-300))
-        far = max(math.log(2.0) + 1.0 / (noise * noise) - least, 2.0) + float(np.abs(pieces.atoms[[0, -1], 0]).max())
-        rows = data_moments(replace(pieces, lost=Lost()), np.zeros(1), is_add=is_add)[:, 0]
-        mean, lost = float(np.abs(rows[2:4]).max()), max(lost, 1e-300)
-        off = lost * (mean + far)
-        spread = lost * (float(rows[5]) + mean * mean + far * far) + 2.0 * (mean + off) * off
-        pads = np.array([0.0, 0.0, -off, off, -spread, spread]) * (1.0 + 1e-12)
-        rows_out[:, is_zero] = (np.where(np.arange(6) < 2, 0.0, rows) + pads)[:, None]
+    is_zero, inside = s == 0.0, (s > -1.0) & (s < 0.0)
+    if not noise > 0.0 or not (is_zero | inside).any():
+        return rows_out
+    reach = float(np.abs(pieces.atoms[[0, -1], 0]).max())
+    at_0 = _mean_and_variance(pieces, lost, is_add, reach)
+    rows_out[:, is_zero] = at_0[:, None]
+    if inside.any():
+        (_, p), (_, q) = pieces.lost.flipped() if is_add else pieces.lost
+        at = s[inside]
+        known = data_moments(replace(pieces, lost=Lost(), missing=p + q), at, is_add=is_add)[:2]
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            gone = p ** (1.0 + at) * q**-at + (p + q) * np.exp(np.maximum(1.0 + at, -at) * reach)
+            k = known + np.log1p(np.array([[-1.0], [1.0]]) * (1.0 + 1e-12) * gone * np.exp(-known))
+            k += np.array([[-4.0], [4.0]]) * ROUNDING * np.abs(k)
+        rows_out[:2, inside] = np.where(np.isfinite(k).all(axis=0), k, np.nan)
+        back = _mean_and_variance(pieces, q, not is_add, reach)
+        rows_out[2:4, inside] = np.array([[-back[3]], [at_0[3]]])  # K is convex, and 0 at -1 and at 0
     return rows_out
+
+
+def _mean_and_variance(pieces: Pieces, lost: float, is_add: bool, reach: float) -> Cells:
+    """Rows at 0."""
+    noise = pieces.smooth[0]
+    far = max(math.log(2.0) + 1.0 / (noise * noise) - math.log(max(lost, 1e-300)), 2.0) + reach
+    rows = data_moments(replace(pieces, lost=Lost()), np.zeros(1), is_add=is_add)[:, 0]
+    mean, lost = float(np.abs(rows[2:4]).max()), max(lost, 1e-300)
+    off = lost * (mean + far)
+    spread = lost * (float(rows[5]) + mean * mean + far * far) + 2.0 * (mean + off) * off
+    pads = np.array([0.0, 0.0, -off, off, -spread, spread]) * (1.0 + 1e-12)
+    return np.where(np.arange(6) < 2, 0.0, rows) + pads
 
 
 def _sizes(rows: Sequence[Cells]) -> NDArray[np.int32]:

@@ -168,3 +168,6 @@ class _Between(Mechanism, relations=SAMPLED):
 
     def pure_epsilon(self, relation: Relation) -> float:
         return self.above.pure_epsilon(relation)
+
+    def concentration(self, relation: Relation) -> float:
+        return min(one.concentration(relation) for one in (self.above, self.above.unsampled()))

@@ -12,6 +12,7 @@ from fastacct.core.bounds import Bounds, Found, Status, narrowed, status_of
 from fastacct.core.engine import in_pieces
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Direction, Relation
+from fastacct.losses.loss import OutOfReachError
 from fastacct.mechanisms.process import Process, cell_pure_epsilon
 from fastacct.readers.cell import CellReader, Quantity, Settings, log_below
 from fastacct.readers.cell_job import DELTA, EPSILON, LOG_DELTA, read_run, status_within
@@ -288,7 +289,10 @@ def largest_finite(whole: Process, direction: Direction) -> float:
     total = 0.0
     for mechanism, count in whole:
         pair = mechanism.losses(direction)
-        law = None if pair is None else pair.side(direction).upper.as_atoms()
+        try:
+            law = None if pair is None else pair.side(direction).upper.as_atoms()
+        except OutOfReachError:  # of what is data for a line alone
+            return math.inf
         if law is None or not law.loss.size:
             return math.inf
         total += float(np.asarray(count)) * (float((law.loss + law.loss_error).max()) + law.slack)

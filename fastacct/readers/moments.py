@@ -10,8 +10,9 @@ import numpy as np
 from fastacct.core.bounds import narrowed
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
-from fastacct.losses.loss import ROUNDING, OutOfReachError, Pair
+from fastacct.losses.loss import ROUNDING, Apart, OutOfReachError, Pair
 from fastacct.losses.mixture_moments import mixture_moments
+from fastacct.losses.moments import BETWEEN, moments_between
 from fastacct.losses.pieces import data_moments, pieces_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ def _of_pair(pair: Pair | None, s: Cells, is_add: bool) -> Cells | None:
         return None
     if pair.is_nothing:
         return np.zeros((6, s.size))
+    if isinstance(pair, Apart):
+        at = np.append(s, BETWEEN)
+        above, below = _of_pair(pair.above, at, is_add), _of_pair(pair.below, at, is_add)
+        return None if above is None or below is None else moments_between(above, below, s)
+    if (own := pair.moments(s, is_add=is_add)) is not None:
+        return own
     if (mixture := pair.as_mixture()) is not None:
         return mixture_moments(mixture, s, is_add=is_add)
     pieces = pieces_of(pair)

@@ -8,13 +8,13 @@ log-normal numbers; `allocation` of the kernels gives its density on a lattice. 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 
 from fastacct.core.inputs import Cells
-from fastacct.core.relations import DIRECTIONS, Relation
+from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import NOTHING, Apart, Pair, composed
 from fastacct.losses.mixture import Mixture, MixturePair
 from fastacct.losses.panels import PiecesPair
@@ -38,12 +38,30 @@ def _lattice(noise: float, steps: int) -> Pieces | None:
     return allocation_pieces(noise, steps) if _LEAST <= noise <= _MOST and is_near else None
 
 
+class _Allocated(PiecesPair):
+    """The lattice of an epoch; log-moments beyond those from s = -1 to 0 are those of its divergences, from above."""
+
+    def __init__(self, pieces: Pieces, noise: float, steps: int) -> None:
+        super().__init__(pieces)
+        self._divergence = partial(divergence, noise, steps)
+
+    def moments(self, s: Cells, *, is_add: bool) -> Cells:
+        """From below they are K'(0) s: K is convex."""
+        rows, mean = (data_moments(self.pieces(), at, is_add=is_add) for at in (s, np.zeros(1)))
+        ways: tuple[Direction, Direction] = ("add", "remove") if is_add else ("remove", "add")
+        for way, beyond, order in ((ways[0], s > 0.0, 1.0 + s), (ways[1], s < -1.0, -s)):
+            if beyond.any():
+                rows[1, beyond] = (order - 1.0)[beyond] * self._divergence(order[beyond], way) * (1.0 + 1e-15)
+                rows[0, beyond] = np.minimum(s * mean[2], s * mean[3])[beyond] * (1.0 - 1e-15)
+        return rows
+
+
 def allocated(noise: float, steps: int) -> Pair:
     """Of `steps` steps with this noise multiplier; where no lattice holds them, fewer steps bound them."""
     least = min(noise, _MOST)
     for few in (steps, min(steps, _FEWER)):
         if (found := _lattice(least, few)) is not None:
-            whole = PiecesPair(found)
+            whole = _Allocated(found, noise=least, steps=few)
             return whole if (few, least) == (steps, noise) else Apart(whole, NOTHING)
     return Apart(MixturePair(Mixture(least, ((1.0, 1.0),))), NOTHING)
 

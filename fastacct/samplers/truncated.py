@@ -12,14 +12,20 @@ From below: the other records contribute nothing, and the record is kept with pr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.core.rounding import float_above, float_below
 from fastacct.losses.loss import Apart, Pair
+from fastacct.losses.mixture import Mixture
+from fastacct.losses.mixture_moments import mixture_moments
+from fastacct.losses.moments import drawn_moments
 from fastacct.losses.panels import PiecesPair, drawn, replaced_pieces, sampled_pieces, symmetric_pieces
+from fastacct.losses.pieces import Pieces
 from fastacct.samplers.fixed_size import poisson_replaced, poisson_sampled
 
 _DIGITS: Final = 60
@@ -103,12 +109,27 @@ def _log_factorial(n: int) -> Decimal:
     return (x - Decimal("0.5")) * x.ln() - x + _HALF_LOG_TWO_PI + series
 
 
+class _Drawn(PiecesPair):
+    """One of two samples of Gaussians, in sight of everyone, as data; its moments are those of the two."""
+
+    def __init__(self, pieces: Pieces, parts: Sequence[tuple[float, Mixture]]) -> None:
+        super().__init__(pieces)
+        self._parts = parts
+
+    def moments(self, s: Cells, *, is_add: bool) -> Cells:
+        """Of all losses, those too that are no data because they hardly ever occur."""
+        return drawn_moments([(weight, mixture_moments(one, s, is_add=is_add)) for weight, one in self._parts])
+
+
 def kept_at_most(noise: float, rate: float, given: Truncation, relation: Relation) -> Pair:
     """Losses under a relation, 0 < rate < 1, with some probability of truncation."""
     whole = replaced_pieces if relation == "replace_one" else sampled_pieces
     swap = symmetric_pieces if relation in ("replace_one", "zero_out") else sampled_pieces  # its place stays a slot
     parts = [(given.rest, whole(1.0 / noise, rate)), (given.tau, swap(2.0 / noise, given.replaced))]
     lost = sum(weight for weight, _ in parts if weight < _SMALLEST)
-    above = PiecesPair(drawn([part for part in parts if part[0] >= _SMALLEST], lost))
-    below = poisson_replaced if relation == "replace_one" else poisson_sampled
-    return Apart(above, below(noise, given.kept))
+    rows = drawn([part for part in parts if part[0] >= _SMALLEST], lost)
+    below = (poisson_replaced if relation == "replace_one" else poisson_sampled)(noise, given.kept)
+    if swap is symmetric_pieces:
+        return Apart(PiecesPair(rows), below)
+    samples = (given.rest, rate, 1.0), (given.tau, given.replaced, 2.0)
+    return Apart(_Drawn(rows, [(weight, Mixture(noise, ((q, mean),))) for weight, q, mean in samples]), below)
