@@ -130,9 +130,8 @@ def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, _: En
     """delta'(-t) <= t + delta'(0), and delta'(inf) = 0."""
     moved = [np.maximum(target + one, 0.0) for one in s]
     above = below = read_job(job, moved[0], LOG_DELTA, way)
-    if (other := moved[0] != moved[1]).any():  # most often both are the same number
-        below = Reading(*map(np.copy, above))
-        below.put(other, read_job(job, moved[1][other], LOG_DELTA, way))
+    if (moved[0] != moved[1]).any():  # most often both are one number
+        below = read_job(job, moved[1], LOG_DELTA, way)
     high, low = np.exp(np.minimum(above.upper, 0.0)) * (1.0 + _PAD), np.exp(below.lower) * (1.0 - _PAD)
     high = np.minimum(high + np.maximum(-(target + s[0]), 0.0) * (1.0 + _PAD), 1.0)
     high, low = (np.where(target == np.inf, 0.0, one) for one in (high, low))
