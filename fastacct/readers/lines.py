@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,8 +149,8 @@ class _Search:
             if abs(epsilon) > _TRIED[-1] or math.exp(epsilon) * self.fpr >= 1.0:
                 return _NOTHING * (2000.0 + epsilon)
             delta = self.delta_at(abs(epsilon))
-            tpr, fnr = _rates(delta, epsilon, self.fpr)
-            self.known[epsilon] = float(tpr), float(fnr), delta
+            both = _rates(np.array(delta), np.array(epsilon), self.fpr)
+            self.known[epsilon] = float(both[0]), float(both[1]), delta
         tpr, fnr, delta = self.known[epsilon]
         if delta >= 1.0:  # further out, on the side that is looked at
             return _NOTHING * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
@@ -186,12 +186,12 @@ class _Search:
             is_done = is_sure and self.known[best][2] > 0.0 and max(guess, least) >= enough
             if is_done or polished == len(_BESIDE) or high - low <= _GOOD:
                 break
-            if least >= enough or guess >= enough or step % 4 == 2:
-                following = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
+            beyond = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
             if least >= enough:
-                following, polished = following * (1.0 + _BESIDE[polished]), polished + 1
-            elif not low < following < high or following in self.known or step % 4 == 3:
-                following = 0.5 * (best + (low if best - low > high - best else high))
+                following, polished = beyond * (1.0 + _BESIDE[polished]), polished + 1
+            else:
+                following = beyond if guess >= enough or step % 4 == 2 else following
+                following = self._inside(following if step % 4 < 3 else low, low, best, high)
             self.odds(following)
             if abs(following - best) > 1e-3 * (high - low):
                 is_sure = self._is_right(following, foretold)
@@ -203,13 +203,19 @@ class _Search:
         low, high = e[at - 1] if at else _PLACES[place - 1], (e[at + 1 :] or [*_PLACES, math.inf][place + 1 :])[0]
         return max(low, -_TRIED[-1]), min(high, _TRIED[-1], -math.log(max(self.fpr, 1e-320)))
 
-    def _is_right(self, epsilon: float, foretold: Callable[[Any], Any]) -> bool:
+    def _inside(self, epsilon: float, low: float, best: float, high: float) -> float:
+        """An epsilon that is new and between others, else the middle of the wider side."""
+        if low < epsilon < high and epsilon not in self.known:
+            return epsilon
+        return 0.5 * (best + (low if best - low > high - best else high))
+
+    def _is_right(self, epsilon: float, foretold: Callable[[Cells], Cells]) -> bool:
         """Whether delta is what was foretold."""
         delta = self.known[epsilon][2] if epsilon in self.known else 0.0
-        return delta > 0.0 and bool(abs(math.log(delta) - foretold(abs(epsilon))) <= _SURE)
+        return delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(epsilon)))) <= _SURE)
 
 
-def _rates(delta: Any, epsilon: Any, fpr: float) -> tuple[Any, Any]:
+def _rates(delta: Cells, epsilon: Cells, fpr: float) -> tuple[Cells, Cells]:
     """delta + exp(epsilon) fpr, left of 0 1 - exp(epsilon) (1 - delta - fpr), and 1 minus that; small rates keep their
     digits."""
     flat = np.minimum(epsilon, 0.0)
@@ -240,7 +246,7 @@ def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> 
     return where, least
 
 
-def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Any], Any]:
+def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells], Cells]:
     """A polynomial for log delta, through what is known next to the best epsilon."""
     near = sorted(e[max(at - 2, 0) : at + 3], key=lambda one: (one not in e[max(at - 1, 0) : at + 2], abs(one - e[at])))
     near = list(dict.fromkeys(abs(one) for one in near if delta_at(abs(one)) > 0.0))[:_NODES]
@@ -249,8 +255,8 @@ def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Any], A
         for i in range(len(near) - 1, k - 1, -1):
             factor[i] = (factor[i] - factor[i - 1]) / (near[i] - near[i - k])
 
-    def value(e: Any) -> Any:
-        total = 0.0
+    def value(e: Cells) -> Cells:
+        total: Cells = np.zeros(e.shape)
         for t, one in zip(reversed(near), reversed(factor), strict=True):
             total = total * (e - t) + one
         return np.clip(total, -740.0, 0.0)
