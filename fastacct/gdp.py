@@ -13,6 +13,7 @@ Nothing is rounded in the wrong direction: delta is an upper bound, delta_mu a l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
@@ -25,7 +26,7 @@ from fastacct.core.engine import run_kernel
 from fastacct.core.inputs import Cells, Domain, Floats, as_number, as_threads, unwrap
 from fastacct.core.relations import Relation, as_relation
 from fastacct.readers.cell_job import BOTH, EPSILON, LOG_DELTA
-from fastacct.readers.contour import Contour
+from fastacct.readers.contour import Contour, Index
 from fastacct.readers.job import contour_of
 from fastacct_ext import _kernels
 
@@ -96,9 +97,14 @@ def gdp(
 
 
 def _fit(job: Contour, cell: int, floor: float, threads: int) -> tuple[float, float, float]:
+    known: dict[float, tuple[float, float]] = {}
+
     def run(eps: Cells) -> tuple[Cells, Cells]:
-        found = job.read(np.full(eps.size, cell), eps, LOG_DELTA, BOTH, threads)
-        return found.lower, found.upper
+        new = np.array([e for e in dict.fromkeys(eps.tolist()) if e not in known])
+        found = job.read(np.full(new.size, cell), new, LOG_DELTA, BOTH, threads)
+        known.update(zip(new.tolist(), zip(found.lower.tolist(), found.upper.tolist(), strict=True), strict=True))
+        lower, upper = np.array([known[e] for e in eps.tolist()]).reshape(-1, 2).T.copy()
+        return lower, upper
 
     end = float(job.read(np.array([cell]), np.array([floor]), EPSILON, BOTH, threads).upper[0])
     if end == np.inf or run(np.zeros(1))[1][0] >= 0.0:  # no Gaussian has delta 1
@@ -116,14 +122,15 @@ def _smallest_mu(run: _Function, end: float, log_floor: float, threads: int) -> 
     def over(a: Cells, b: Cells, level: float) -> Cells:
         at_a, at_b = run(a)[1], run(b)[1]
 
-        def enough(mu: Cells) -> NDArray[np.bool_]:
-            gaussian = _gaussian(mu, b, threads)[0]
-            line = _line(gaussian - at_a, _gaussian(mu, 2.0 * b - a, threads)[1] - at_a, b - a)
-            return (gaussian >= at_a) | ((gaussian >= at_b) & (line >= 1.0))
+        def enough(mu: float, left: Index) -> NDArray[np.bool_]:
+            level, x, y = np.full(left.size, mu), a[left], b[left]
+            gaussian = _gaussian(level, y, threads)[0]
+            line = _line(gaussian - at_a[left], _gaussian(level, 2.0 * y - x, threads)[1] - at_a[left], y - x)
+            return (gaussian >= at_a[left]) | ((gaussian >= at_b[left]) & (line >= 1.0))
 
         if level == np.inf:
-            return _search(enough, a.size)[1]
-        return np.where(enough(np.full(a.size, level * (1.0 - _PAD))), level, np.inf)
+            return np.full(a.size, _search(enough, a.size)[1])
+        return np.where(enough(level * (1.0 - _PAD), np.arange(a.size)), level, np.inf)
 
     def at(eps: Cells, level: float) -> Cells:
         lower = run(eps)[0]
@@ -133,7 +140,9 @@ def _smallest_mu(run: _Function, end: float, log_floor: float, threads: int) -> 
             above &= _gaussian(np.full(eps.size, level), eps, threads)[1] <= lower
         if above.any():
             where, delta = eps[above], lower[above]
-            found[above] = _search(lambda mu: _gaussian(mu, where, threads)[1] > delta, where.size)[0]
+            found[above] = _search(
+                lambda mu, left: _gaussian(np.full(left.size, mu), where[left], threads)[1] > delta[left], where.size
+            )[0]
         return found
 
     return _maximum(run, over, at, end, lambda best: best * (1.0 + _MU_TOLERANCE))
@@ -174,7 +183,7 @@ def _maximum(
     """Bounds (upper, lower) of the maximum over [0, end], from upper bounds on cells and lower bounds at points.
 
     Given a level, `over` may answer the level itself where that is a bound and inf where it is not, and `at` 0 where
-    the point is not above; with the level inf `over` is as sharp as it can be.
+    the point is not above; with the level inf `over` is as sharp as it can be.  Only their largest values count.
     """
     edges = np.linspace(0.0, end, _FIRST_CELLS + 1)
     a, b, best, settled = edges[:-1], edges[1:], float(at(edges, 0.0).max()), 0.0
@@ -219,17 +228,18 @@ def _line(log_b: Cells, log_c: Cells, width: Cells) -> Cells:
     return at_b + ratio * (at_b - at_c) - _PAD * (at_b + at_c)
 
 
-def _search(holds: Callable[[Cells], NDArray[np.bool_]], size: int) -> tuple[Cells, Cells]:
-    """A mu at which the statement does not hold, and a close one above at which it does; 0 and inf where none is.
+def _search(holds: Callable[[float, Index], NDArray[np.bool_]], size: int) -> tuple[float, float]:
+    """A mu at which some statement does not hold, and a close one above at which all do; 0 and inf where none is.
 
-    Padded for the noise multiplier 1/mu, which is rounded.
+    Those that hold at a mu are not asked again: all hold above it.  Padded for the noise multiplier 1/mu, which is
+    rounded.
     """
-    low, high = (np.full(size, np.log(x)) for x in _MU_RANGE)
+    (low, high), left = map(math.log, _MU_RANGE), np.arange(size)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        found = holds(np.exp(middle))
-        low, high = np.where(found, low, middle), np.where(found, middle, high)
+        open_ones = left[~holds(math.exp(middle), left)]
+        low, high, left = (middle, high, open_ones) if open_ones.size else (low, middle, left)
     return (
-        np.where(low > np.log(_MU_RANGE[0]), np.exp(low) * (1.0 - _PAD), 0.0),
-        np.where(high < np.log(_MU_RANGE[1]), np.exp(high) * (1.0 + _PAD), np.inf),
+        math.exp(low) * (1.0 - _PAD) if low > math.log(_MU_RANGE[0]) else 0.0,
+        math.exp(high) * (1.0 + _PAD) if high < math.log(_MU_RANGE[1]) else math.inf,
     )

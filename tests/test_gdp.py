@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fastacct.epsilon import delta_bounds, epsilon
-from fastacct.gdp import gdp
+from fastacct.gdp import _search, gdp
 from fastacct.mechanisms import Gaussian
+from fastacct.readers.cell_job import LOG_DELTA
 from fastacct.readers.contour import Contour
 from fastacct.tradeoff import (
     tradeoff,
@@ -91,3 +92,30 @@ def test_all_cells_may_be_given_up(noise, rate, floor):
     assert 0.0 <= mu_lower <= mu < math.inf
     assert mu > 0.0
     assert 0.0 < regret <= 1.0
+
+
+def test_every_epsilon_is_read_once(monkeypatch):
+    read, asked = Contour.read, []
+
+    def noted(self, cells, target, what, *rest, **options):
+        if what == LOG_DELTA:
+            asked.extend(target.tolist())
+        return read(self, cells, target, what, *rest, **options)
+
+    monkeypatch.setattr(Contour, "read", noted)
+    fit = gdp(Gaussian(1.5).poisson(0.02) * 50, delta_floor=1e-8)
+    assert fit.mu * (1.0 - 1e-6) <= fit.mu_lower <= fit.mu
+    assert len(asked) == len(set(asked)) > 60
+
+
+def test_statements_that_hold_are_not_asked_again():
+    levels, asked = np.geomspace(1e-3, 10.0, 101), []
+
+    def holds(mu, left):
+        asked.append(left.size)
+        return levels[left] <= mu
+
+    low, high = _search(holds, levels.size)
+    assert low < 10.0 <= high < low * (1.0 + 1e-10)
+    assert asked[-1] == 1
+    assert sum(asked) < 20 * levels.size

@@ -1,11 +1,13 @@
 """Trade-off curves of jobs that are known by their deltas alone: the lines that each epsilon and delta prove."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 import fastacct as fa
+from fastacct.readers import lines
 
 FPR = np.concatenate([[0.0, 1e-12, 1e-3, 0.5, 1.0], np.linspace(0.01, 0.99, 33), 1.0 - np.geomspace(1e-9, 1e-2, 8)])
 
@@ -90,3 +92,35 @@ def test_lines_of_certified_deltas_are_below_the_curve_and_touch_it():
     one = fa.tradeoff_bounds(fa.ApproxDP(1.0, 1e-5), 0.1)
     assert one.lower <= 1.0 - 1e-5 - math.e * 0.1 <= one.upper <= one.lower + 1e-12
     assert one.status == fa.Status.TIGHT
+
+
+@pytest.mark.parametrize("fpr", [1e-6, 1e-4, 0.03, 0.4, 0.9])
+def test_a_rate_asks_few_deltas_and_finds_the_same(fpr):
+    noise = NormalDist()
+    asked = []
+
+    def delta_at(epsilon):
+        asked.append(epsilon)
+        return max(noise.cdf(0.5 - epsilon) - math.exp(epsilon) * noise.cdf(-0.5 - epsilon), 0.0)
+
+    search = lines._Search(delta_at, fpr)
+    assert search.found()
+    search.refined()
+    truth = noise.cdf(noise.inv_cdf(fpr) + 1.0)
+    assert truth * (1.0 - 1e-9) <= search.best <= truth * (1.0 + 1e-6)
+    assert 1.0 - search.best >= (1.0 - truth) * (1.0 - 1e-6)
+    assert len(set(asked)) <= 16
+
+
+def test_no_grid_is_asked_where_the_line_shows_that_no_other_epsilon_is_better(monkeypatch):
+    job = fa.Gaussian(1.0).poisson(0.01).group(7) + fa.Gaussian(2.8552281409689324).fixed_size(19, 1000)
+    monkeypatch.setattr(lines, "delta_of", lambda *_: pytest.fail("all readers are asked"))
+    found = fa.tpr_at_fpr_bounds(job, 7.09e-8, neighbors="replace_one").upper
+    assert found == pytest.approx(2.3763190184424e-06, rel=1e-7)  # of forty deltas by all readers
+
+
+def test_other_readers_are_asked_where_the_line_says_little():
+    job = fa.Gaussian(1.0).poisson(0.01).group(7) + fa.Gaussian(2.8552281409689324).fixed_size(19, 1000)
+    found = fa.tpr_at_fpr_bounds(job, 0.01, neighbors="replace_one").upper
+    delta = fa.delta(job, epsilon=0.1, neighbors="replace_one")
+    assert found <= delta + math.exp(0.1) * 0.01 < fa.delta(fa.Gaussian(2.8), epsilon=0.1) + math.exp(0.1) * 0.01

@@ -9,6 +9,7 @@ import pytest
 
 import fastacct as fa
 from fastacct.core.words import as_latex
+from fastacct.reports import written
 from fastacct.reports.written import FORMATS
 
 RUN = {"noise_multiplier": 1.0408, "records": 50_000, "batch_size": 512, "epochs": 30}
@@ -287,3 +288,21 @@ def test_after_and_history_are_the_same():
     assert noise == fa.dpsgd.noise_multiplier(**run, history=[(1.0, 0.02, 500)])
     both = fa.dpsgd.noise_multiplier(**run, history=[(1.0, 0.02, 300)], after=fa.Gaussian(1.0).poisson(0.02) * 200)
     assert noise == both
+
+
+def test_a_report_asks_no_epsilon_twice(monkeypatch):
+    plain, bounds, asked = written.epsilon, written.epsilon_bounds, []
+
+    def noted(of):
+        def ask(job, *, delta, neighbors):
+            asked.extend((job, one, neighbors) for one in np.ravel(delta).tolist())
+            return of(job, delta=delta, neighbors=neighbors)
+
+        return ask
+
+    monkeypatch.setattr(written, "epsilon", noted(plain))
+    monkeypatch.setattr(written, "epsilon_bounds", noted(bounds))
+    job = fa.Gaussian(2.0) * 3
+    numbers = fa.report(job, delta=1e-5).numbers
+    assert len(asked) == len(set(asked))
+    assert numbers["epsilon_at"] == {d: fa.epsilon(job, delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)}

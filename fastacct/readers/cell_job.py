@@ -189,7 +189,9 @@ def _read(job: CellJob, target: Cells, what: Quantity, directions: Directions) -
         reading = _call(job, target, what, directions)
     else:
         read = LOG_DELTA if what == DELTA else what
-        above, below = (_call(job, _moved(target, what, s), read, directions) for s in (job.shift, -job.shift))
+        moved = np.stack([_moved(target, what, s) for s in (job.shift, -job.shift)], axis=1)  # neighbours share a line
+        both = _call(job, moved.ravel(), read, directions)
+        above, below = (Reading(both.lower[i::2], both.upper[i::2], both.status[i::2]) for i in (0, 1))
         reading = _widened(above, below, target, what, job.shift)
     return _with_fallback(reading, job.runs, target, what) if job.runs else reading
 

@@ -128,7 +128,10 @@ def _epsilon(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, gon
 
 def _delta(job: CellJob, target: Cells, way: Directions, d: Ends, s: Ends, _: Ends) -> Reading:
     """delta'(-t) <= t + delta'(0), and delta'(inf) = 0."""
-    above, below = (read_job(job, np.maximum(target + one, 0.0), LOG_DELTA, way) for one in s)
+    moved = [np.maximum(target + one, 0.0) for one in s]
+    above = below = read_job(job, moved[0], LOG_DELTA, way)
+    if (moved[0] != moved[1]).any():  # most often both are one number
+        below = read_job(job, moved[1], LOG_DELTA, way)
     high, low = np.exp(np.minimum(above.upper, 0.0)) * (1.0 + _PAD), np.exp(below.lower) * (1.0 - _PAD)
     high = np.minimum(high + np.maximum(-(target + s[0]), 0.0) * (1.0 + _PAD), 1.0)
     high, low = (np.where(target == np.inf, 0.0, one) for one in (high, low))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
 from typing import Final, Literal
@@ -14,15 +15,31 @@ from fastacct.core.bounds import Bounds, Status
 from fastacct.core.inputs import Cells
 from fastacct.core.relations import Relation
 from fastacct.mechanisms.process import Process
+from fastacct.readers.cell_job import DELTA
+from fastacct.readers.contour import Contour
 from fastacct.readers.job import delta_of, owners
 
-_SHARED: Final = [0.0, *np.geomspace(1e-3, 700.0, 25).tolist()]
-"""Epsilons between which all rates look for their own."""
-_GOLDEN: Final = 0.5 * (math.sqrt(5.0) - 1.0)
+_TRIED: Final = np.geomspace(1e-5, 700.0, 16).tolist()
+_PLACES: Final = [-710.0, *(-one for one in _TRIED[::-1]), 0.0, *_TRIED, 710.0]
+"""Epsilons, of flat lines negative, between which each rate looks for its own: a Fibonacci number of steps, of which
+the ends are not asked."""
+_STEPS: Final = ((13, 21), (8, 13), (5, 8), (3, 5), (2, 3), (1, 2))
 _GOOD: Final = 1e-7
 """Relative gain that is not worth another delta."""
+_APART: Final = 1e-9
+"""Epsilons that are closer than this are not told apart."""
+_SURE: Final = 3e-6
+"""Relative error of a delta that was foretold, below which what is foretold is believed."""
+_BESIDE: Final = (0.0, 1e-3, -1e-3, 0.0)
+"""What is tried next to a corner, which can be found exactly: lines through points near it have fewer roundings."""
 _MOST: Final = 60
+_NODES: Final = 4
+"""Of a polynomial for log delta."""
+_BETWEEN: Final = np.linspace(0.0, 1.0, 66)
+_NOTHING: Final = 1e290
 _UP: Final = 1.0 + 1e-14
+
+_DeltaAt = Callable[[float], float]
 
 
 def supporting_lines(
@@ -43,13 +60,8 @@ def supporting_lines(
     owner, rates = owners(process.shape, fpr.shape), fpr.ravel()
     for cell in np.unique(owner if where is True else owner[where]):
         mine = np.flatnonzero((owner == cell) & where)
-        job = process.cell(int(cell)) if process.shape else process
-
-        @cache
-        def delta_at(epsilon: float, job: Process = job) -> float:
-            return float(delta_of(job, np.array(epsilon), relation))
-
-        tpr[mine] = [_largest(delta_at, x) if x < 1.0 else 1.0 for x in rates[mine].tolist()]
+        deltas = _Deltas(process.cell(int(cell)) if process.shape else process, relation)
+        tpr[mine] = [_largest(deltas, x) if x < 1.0 else 1.0 for x in rates[mine].tolist()]
     tpr = np.minimum(1.0, np.maximum(tpr * _UP + 1e-300, rates)).reshape(fpr.shape)
     status = np.where(tpr >= 1.0, Status.NOT_MET, Status.LOOSE).astype(np.uint8)
     status = np.where(fpr == 1.0, Status.TIGHT, status).astype(np.uint8)
@@ -60,51 +72,204 @@ def supporting_lines(
     return Bounds(lower, np.where(fpr < 1.0, np.maximum(guessing, lower), 0.0), status)
 
 
-def _largest(delta_at: Callable[[float], float], fpr: float) -> float:
-    """The smallest upper bound of the true-positive rate over epsilon >= 0.
+class _Deltas:
+    """Deltas of a job of plain numbers, one by one: certified upper bounds."""
 
-    Each rate is searched by itself, so that its bits do not depend on the others.  Each of the two lines of an epsilon
-    has its own best one.
+    def __init__(self, job: Process, relation: Relation) -> None:
+        self._job, self._relation = job, relation
+        self._whole = job.decompose(relation)
+        self.at: _DeltaAt = cache(self._at)
+        """By all readers."""
+        self.by_line: Callable[[float], tuple[float, bool]] = cache(self._by_line)
+        """By the line alone, and whether the others say no more."""
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a line reads such losses."""
+        return not any(one.alternatives() for one, _ in self._whole) and self.by_line(_TRIED[3])[0] < math.inf
+
+    def _at(self, epsilon: float) -> float:
+        if self.has_line and self._job.tight and self.by_line(epsilon)[1]:
+            return self.by_line(epsilon)[0]
+        return float(delta_of(self._job, np.array(epsilon), self._relation))
+
+    def are_known(self, near: list[float], lowest: float, best: float) -> bool:
+        """Whether other readers say no more than the line: it is tight, or the best rate is delta at the far end."""
+        if not all(self.by_line(abs(one))[1] for one in near):
+            return 0.0 <= best - self.by_line(_TRIED[-1])[0] <= _GOOD * best
+        # of a class of mechanisms divergences may say more than losses
+        return self._job.tight or self.at(abs(lowest)) >= self.by_line(abs(lowest))[0] * (1.0 - _GOOD)
+
+    def _by_line(self, epsilon: float) -> tuple[float, bool]:
+        line = Contour.of(self._whole, self._relation)
+        found = line.read_cell(0, np.array([epsilon]), DELTA, only_upper=True)
+        return (math.inf, False) if found is None else (float(found[0].upper[0]), bool(found[1][0]))
+
+
+def _largest(deltas: _Deltas, fpr: float) -> float:
+    """The smallest upper bound of the true-positive rate over epsilon: of steep lines, and of flat ones left of 0.
+
+    Each rate is searched by itself, so that its bits do not depend on the others.  Whatever is tried is a bound: what
+    says where to try next need not be proved.  What the line says costs least, and is all where it is tight.
     """
-
-    def steep(epsilon: float) -> float:
-        return delta_at(epsilon) + math.exp(epsilon) * fpr
-
-    def flat(epsilon: float) -> float:
-        # 1 - exp(-epsilon) (1 - delta - fpr), as a sum of what is not negative: small rates keep their accuracy
-        return math.exp(-epsilon) * (delta_at(epsilon) + fpr) - math.expm1(-epsilon)
-
-    # both are convex: where one falls from epsilon 0, the other one rises
-    lines = {steep: 1.0, flat: -1.0}
-    falling = {line: sign for line, sign in lines.items() if line(_SHARED[1]) < line(0.0)}
-    return min(_lowest(line, sign) for line, sign in (falling or lines).items())
+    first, search = _Search(lambda epsilon: deltas.by_line(epsilon)[0], fpr), _Search(deltas.at, fpr)
+    near = []
+    if deltas.has_line and first.found():
+        near = first.refined()
+        if deltas.are_known(near, first.lowest, first.best):
+            return first.best
+    is_begun = all(delta < 1.0 for _, _, delta in first.known.values())  # the line knew something everywhere
+    if (is_begun and any(search.odds(one) < _NOTHING for one in near)) or search.found():
+        search.refined()
+    return min(first.best, search.best)
 
 
-def _lowest(value: Callable[[float], float], sign: float) -> float:
-    """The least value of a line over epsilon: it falls up to one place and rises from there.
+class _Search:
+    """For the epsilon that is best at a false-positive rate."""
 
-    It is convex in exp(sign epsilon), and where losses are atoms piecewise linear: two lines meet in its least value.
+    def __init__(self, delta_at: _DeltaAt, fpr: float) -> None:
+        self.delta_at, self.fpr = delta_at, fpr
+        self.is_steep = True
+        self.known: dict[float, tuple[float, float, float]] = {}
+        """Of what was tried: both rates, and delta."""
+
+    @property
+    def lowest(self) -> float:
+        """The best epsilon that was tried."""
+        return min(self.known, key=self.odds)
+
+    @property
+    def best(self) -> float:
+        """The smallest bound of the true-positive rate."""
+        return min(1.0, *(tpr for tpr, _, _ in self.known.values()), 1.0)
+
+    def odds(self, epsilon: float) -> float:
+        """What rises with the true-positive rate, and keeps the digits of the smaller rate."""
+        if epsilon not in self.known:
+            if abs(epsilon) > _TRIED[-1] or math.exp(epsilon) * self.fpr >= 1.0:
+                return _NOTHING * (2000.0 + epsilon)
+            delta = self.delta_at(abs(epsilon))
+            both = _rates(np.array(delta), np.array(epsilon), self.fpr)
+            self.known[epsilon] = float(both[0]), float(both[1]), delta
+        tpr, fnr, delta = self.known[epsilon]
+        if delta >= 1.0:  # further out, on the side that is looked at
+            return _NOTHING * (2000.0 - epsilon if self.is_steep else 2000.0 + epsilon)
+        if fnr <= 0.0:
+            return _NOTHING * (1.0 - fnr)
+        return tpr if tpr < 0.5 else 0.25 / fnr
+
+    def found(self) -> bool:
+        """Whether some epsilon says something, after a Fibonacci search: on the side of the rate, or on the other."""
+        for is_steep in (self.fpr < 0.5, self.fpr >= 0.5):
+            self.is_steep, first = is_steep, 0
+            for one, other in _STEPS:
+                if self.odds(_PLACES[first + one]) >= self.odds(_PLACES[first + other]):
+                    first += one
+            if any(fnr > 0.0 for _, fnr, _ in self.known.values()):
+                return True
+        return False
+
+    def refined(self) -> list[float]:
+        """Try what is better; the epsilons at last that show that nothing is."""
+        is_sure, polished = False, 0
+        for step in range(_MOST):
+            best = self.lowest
+            e = sorted(one for one in self.known if one == best or abs(one - best) > _APART)
+            at = e.index(best)
+            low, high = self._between(e, at)
+            kind = 0 if self.known[best][0] < 0.5 else 1
+            rate = np.array([(self.known[one][0], -self.known[one][1])[kind] for one in e])
+            enough = rate[at] - _GOOD * abs(rate[at])
+            corner, least = _corner(np.array(e), rate, at, self.fpr, 1.0 - kind)
+            foretold = _log_delta(self.delta_at, e, at)
+            following, guess = _lowest(foretold, low, high, self.fpr, kind)
+            is_done = is_sure and self.known[best][2] > 0.0 and max(guess, least) >= enough
+            if is_done or polished == len(_BESIDE) or high - low <= _GOOD:
+                break
+            beyond = corner + math.copysign(1e-14 * (1.0 + abs(corner)), corner)  # delta has its corner, too
+            if least >= enough:
+                following, polished = beyond * (1.0 + _BESIDE[polished]), polished + 1
+            else:
+                following = beyond if guess >= enough or step % 4 == 2 else following
+                following = self._inside(following if step % 4 < 3 else low, low, best, high)
+            self.odds(following)
+            if abs(following - best) > 1e-3 * (high - low):
+                is_sure = self._is_right(following, foretold)
+        return [one for one in self.known if e[max(at - 2, 0)] <= one <= e[min(at + 2, len(e) - 1)]]
+
+    def _between(self, e: list[float], at: int) -> tuple[float, float]:
+        """The neighbours of the best epsilon; where there is none, the next place, or the last one of any use."""
+        place = bisect_left(_PLACES, e[at])
+        low, high = e[at - 1] if at else _PLACES[place - 1], (e[at + 1 :] or [*_PLACES, math.inf][place + 1 :])[0]
+        return max(low, -_TRIED[-1]), min(high, _TRIED[-1], -math.log(max(self.fpr, 1e-320)))
+
+    def _inside(self, epsilon: float, low: float, best: float, high: float) -> float:
+        """An epsilon that is new and between others, else the middle of the wider side."""
+        if low < epsilon < high and epsilon not in self.known:
+            return epsilon
+        return 0.5 * (best + (low if best - low > high - best else high))
+
+    def _is_right(self, epsilon: float, foretold: Callable[[Cells], Cells]) -> bool:
+        """Whether delta is what was foretold."""
+        delta = self.known[epsilon][2] if epsilon in self.known else 0.0
+        return delta > 0.0 and bool(abs(math.log(delta) - foretold(np.array(abs(epsilon)))) <= _SURE)
+
+
+def _rates(delta: Cells, epsilon: Cells, fpr: float) -> tuple[Cells, Cells]:
+    """delta + exp(epsilon) fpr, left of 0 1 - exp(epsilon) (1 - delta - fpr), and 1 minus that; small rates keep their
+    digits."""
+    flat = np.minimum(epsilon, 0.0)
+    lift = np.exp(np.maximum(epsilon, 0.0)) * fpr
+    return np.exp(flat) * (delta + lift) - np.expm1(flat), np.exp(flat) * (1.0 - lift - delta)
+
+
+def _corner(epsilon: Cells, value: Cells, at: int, fpr: float, start: float) -> tuple[float, float]:
+    """Where two lines in exp(epsilon) meet next to the best one, and what is below a convex function there.
+
+    Where losses are atoms, the value is piecewise linear: two lines meet in the least one.  At exp(epsilon) = 0 it is
+    `start`, and nowhere its slope is more than fpr.
     """
-    at = 1
-    while at < len(_SHARED) - 1 and value(_SHARED[at]) <= value(_SHARED[at - 1]):
-        at += 1
-    low, high, best = _SHARED[max(at - 2, 0)], _SHARED[at], value(0.0)
-    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    for _ in range(_MOST):
-        ends = value(low), value(a), value(b), value(high)
-        best = min(best, *ends)
-        if max(ends) - min(ends) <= _GOOD * min(best, 1.0 - best):
-            break
-        if ends[1] <= ends[2]:
-            high, b = b, a
-            a = high - _GOLDEN * (high - low)
-        else:
-            low, a = a, b
-            b = low + _GOLDEN * (high - low)
-    e = 2.0 * low - high, low, high, 2.0 * high - low
-    if not 0.0 <= e[0] < low:
-        return best
-    x, y = [math.exp(sign * one) for one in e], [value(one) for one in e]
-    fall, rise = (y[1] - y[0]) / (x[1] - x[0]), (y[3] - y[2]) / (x[3] - x[2])
-    meet = (y[2] - y[1] + fall * x[1] - rise * x[2]) / (fall - rise) if fall != rise else x[1]
-    return min(best, value(sign * math.log(min(max(meet, min(x)), max(x)))))
+    best, x = epsilon[at], np.exp(np.clip(epsilon - epsilon[at], -700.0, 700.0))
+    x, value, at = np.concatenate([[0.0], x, [2.0 * x[-1]]]), np.concatenate([[start], value, [0.0]]), at + 1
+    value[-1], found = value[-2] + fpr * math.exp(best) * x[-2], []
+    for i in (at - 1, at):
+        if not 1 <= i < x.size - 2:
+            return math.nan, -math.inf
+        fall, rise = ((value[k + 1] - value[k]) / max(x[k + 1] - x[k], 1e-320) for k in (i - 1, i + 1))
+        if fall < rise:
+            where = (value[i + 1] - value[i] + fall * x[i] - rise * x[i + 1]) / (fall - rise)
+            where = min(max(where, x[i]), x[i + 1])
+            k, slope = (i, fall) if -fall < rise else (i + 1, rise)
+            error = 1e-14 * (abs(value[k]) + abs(slope) * x[i + 1])
+            found.append((float(value[k] + slope * (where - x[k]) - error), best + math.log(where)))
+    least, where = min(found, default=(-math.inf, math.nan))
+    return where, least
+
+
+def _log_delta(delta_at: _DeltaAt, e: list[float], at: int) -> Callable[[Cells], Cells]:
+    """A polynomial for log delta, through what is known next to the best epsilon."""
+    near = sorted(e[max(at - 2, 0) : at + 3], key=lambda one: (one not in e[max(at - 1, 0) : at + 2], abs(one - e[at])))
+    near = list(dict.fromkeys(abs(one) for one in near if delta_at(abs(one)) > 0.0))[:_NODES]
+    factor = [math.log(delta_at(t)) for t in near]
+    for k in range(1, len(near)):  # Newton's divided differences
+        for i in range(len(near) - 1, k - 1, -1):
+            factor[i] = (factor[i] - factor[i - 1]) / (near[i] - near[i - k])
+
+    def value(e: Cells) -> Cells:
+        total: Cells = np.zeros(e.shape)
+        for t, one in zip(reversed(near), reversed(factor), strict=True):
+            total = total * (e - t) + one
+        return np.clip(total, -740.0, 0.0)
+
+    return value
+
+
+def _lowest(log_delta: Callable[[Cells], Cells], low: float, high: float, fpr: float, kind: int) -> tuple[float, float]:
+    """Where the rate is best if delta is as foretold, and the true-positive rate there or minus the other one."""
+    for _ in range(4):
+        e = low + (high - low) * _BETWEEN
+        tpr, fnr = _rates(np.exp(log_delta(np.abs(e))), e, fpr)
+        value = (tpr, -fnr)[kind]
+        at = 1 + int(value[1:-1].argmin())
+        low, high = e[at - 1], e[at + 1]
+    return float(e[at]), float(value[at])

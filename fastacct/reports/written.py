@@ -13,6 +13,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack, cast
 
+import numpy as np
+
 import fastacct.plot as plot
 from fastacct.accountants.question import CurveOptions, as_process
 from fastacct.batching import in_words
@@ -237,7 +239,9 @@ def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _
     """What the report is about, and the numbers that are of any job."""
     options: CurveOptions = {"neighbors": both_ways(relation)}  # attackers know both data sets
     deltas = [float(f"{delta * 10.0**k:.12g}") for k in (2, 1, 0, -1, -2, -3) if delta * 10.0**k < 0.5]
-    tpr = {fpr: float(tpr_at_fpr(job, fpr, **options)) for fpr in _FPR}
+    others = [one for one in deltas if one != delta]
+    epsilons = dict(zip(others, np.asarray(epsilon(job, delta=others, neighbors=relation)).tolist(), strict=True))
+    tpr = dict(zip(_FPR, np.asarray(tpr_at_fpr(job, _FPR, **options)).tolist(), strict=True))
     groups = ((k, _asked(partial(job.group, k), delta, relation)) for k in _GROUPS)
     return {
         "epsilon": float(found.upper),
@@ -250,7 +254,7 @@ def _numbers(job: Process, delta: float, relation: Relation, found: Bounds) -> _
         "advantage": float(advantage(job, **options)),
         "tpr_at_fpr": tpr,
         "right_alarms": {share: right_alarms(tpr[_FPR[-1]], _FPR[-1], share) for share in _MEMBERS},
-        "epsilon_at": {one: float(epsilon(job, delta=one, neighbors=relation)) for one in deltas},
+        "epsilon_at": {one: epsilons.get(one, float(found.upper)) for one in deltas},
         "groups": {k: value for k, value in groups if value is not None},
     }
 
