@@ -70,3 +70,14 @@ def test_alternatives_have_the_same_bits_alone_and_in_an_array():
             assert ask(job, **{name: target}).upper == {"delta": fa.epsilon, "epsilon": fa.delta}[name](
                 job, **{name: target}
             )
+
+
+def test_relations_are_those_of_all_parts():
+    """A part that supports only some of them is not found out in the middle of an answer."""
+    answers = fa.RandomizedResponse(0.5, 4)
+    assert fa.Parallel(answers, fa.Gaussian(1.0)).relations == ("zero_out",)
+    assert fa.RepeatedSelection(answers, 5.0).relations == ("zero_out", "replace_one")
+    assert fa.Together(answers + fa.Gaussian(1.0)).relations == ("zero_out", "replace_one")
+    assert fa.Parallel(fa.Laplace(1.0), fa.Gaussian(1.0)).relations == ("add_remove", "add", "remove", "zero_out")
+    with pytest.raises(ValueError, match="not supported by Parallel"):
+        fa.epsilon(fa.Parallel(answers, fa.Gaussian(1.0)), delta=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastacct.core.inputs import Cells, Domain, as_number
 from fastacct.core.kept import kept_by_argument
-from fastacct.core.relations import ALL, Relation, both_ways
+from fastacct.core.relations import ALL, SAMPLED, Relation, both_ways
 from fastacct.core.rounding import at_least
 from fastacct.losses.divergence import ORDERS, unknown
 from fastacct.losses.loss import NOTHING, Pair
@@ -41,6 +41,16 @@ def _of_any(name: str) -> Any:
     return property(said)
 
 
+def _shared(among: tuple[Relation, ...]) -> Any:
+    """A property: which of these relations all mechanisms of the jobs support."""
+
+    def said(made: Any) -> tuple[Relation, ...]:
+        own = [one.relations for job in getattr(made, "jobs", None) or (made.job,) for one, _ in job]
+        return tuple(relation for relation in among if all(relation in each for each in own))
+
+    return property(said)
+
+
 class Parallel(Mechanism, no_group="members may be in different parts; compose groups of the jobs"):
     """Jobs on disjoint parts of the data: a record is in one of them.
 
@@ -64,7 +74,7 @@ class Parallel(Mechanism, no_group="members may be in different parts; compose g
     """
 
     jobs: tuple[Process, ...]
-    is_local, no_sample = _of_any("is_local"), _of_any("no_sample")
+    is_local, no_sample, relations = _of_any("is_local"), _of_any("no_sample"), _shared(SAMPLED)
 
     def __init__(self, *jobs: Mechanism | Process) -> None:
         if not jobs:
@@ -117,7 +127,7 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
     """
 
     job: Process
-    is_local, no_sample = _of_any("is_local"), _of_any("no_sample")
+    is_local, no_sample, relations = _of_any("is_local"), _of_any("no_sample"), _shared(ALL)
 
     if TYPE_CHECKING:
 
@@ -127,11 +137,6 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
         object.__setattr__(self, "job", as_plain_job("job", self.job))
         if not len(self.job):
             raise ValueError("job needs at least one release")
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:  # type: ignore[override]
-        first, *others = [mechanism.relations for mechanism, _ in self.job]
-        return tuple(one for one in first if all(one in own for own in others))
 
     @property
     def tight(self) -> bool:  # type: ignore[override]
@@ -161,7 +166,7 @@ class Together(Mechanism, no_group="use Together(job.group(size)): its members c
 Process.together = Together
 
 
-class RepeatedSelection(Mechanism, relations=ALL):
+class RepeatedSelection(Mechanism):
     """The best of a random number of runs, as in tuning of hyper-parameters (Papernot, Steinke 2022).
 
     **Guarantee.** A bound, by Rényi divergences: those of `base`, plus what choosing costs.  If one run is epsilon-DP,
@@ -193,6 +198,7 @@ class RepeatedSelection(Mechanism, relations=ALL):
     mean: float
     eta: float | None = None
     is_local, no_sample, no_group = _of_any("is_local"), _of_any("no_sample"), _of_any("no_group")
+    relations = _shared(ALL)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", as_plain_job("base", self.base))
