@@ -395,3 +395,11 @@ def test_a_mixture_is_inside_direct_integration():
         edge = mp.findroot(excess, 2)
         truth = mp.quad(excess, [edge, edge + 4, edge + 10, edge + 30])
     assert holds(on_grid([(loss, 1)], epsilon=epsilon), truth, 1e-3)
+
+
+def test_densities_whose_losses_round_to_one_number_have_a_fine_grid():
+    """Of a group that is hardly ever seen: all losses of the nodes are 20 log(1 / 0.7)."""
+    rare = fa.Gaussian(0.001).poisson(0.3).group(20)
+    found = fa.epsilon_bounds(rare, delta=0.0, neighbors="add", accountant=fa.PLD())
+    assert found.lower <= -20.0 * math.log(0.7) <= found.upper
+    assert found.status == fa.Status.TIGHT

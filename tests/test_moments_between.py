@@ -183,3 +183,10 @@ def test_moments_of_an_epoch_of_two_steps_by_integration():
 def test_known_only_where_both_pairs_are():
     unknown = Apart(MixturePair(sample(1.0, 0.1)), fa.from_pmf([0.5, 0.5], [0.4, 0.6]).losses("remove"))
     assert unknown.moments(np.zeros(1), is_add=False) is None
+
+
+def test_log_moments_of_allocation_hold_next_to_0():
+    """An order that rounds to one below is that of a smaller moment."""
+    loss = fa.privacy_loss(fa.Gaussian(0.3).allocation(steps=10), neighbors="add")
+    for s in (1e-17, 1e-16, 3e-16, 1e-12):
+        assert loss._log_moment(np.array([s]))[0] >= s * loss.mean.lower > 0.0

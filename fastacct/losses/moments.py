@@ -75,6 +75,7 @@ def _slack(most: Cells, least: Cells, mean: float) -> float:
     c, and at most that at any other.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = np.maximum(np.expm1(most) - np.expm1(least), 0.0)
+        high, low = np.expm1(most), np.expm1(least)
+        apart = np.maximum(high - low, 0.0) + 1e-15 * (np.abs(high) + np.abs(low))
         found = 2.0 / (_POWERS * _POWERS * (_POWERS - 1.0)) * np.exp(-_POWERS * (1.0 - mean) - 1.0) * apart
     return float(np.nan_to_num(found, nan=math.inf).min()) * (1.0 + 1e-12) + 1e-300

@@ -259,7 +259,9 @@ class CellReader(Guarded):
         pure, found = self._renyi.pure_epsilon, None
         if not isinstance(self._pairs, str):
             if delta == 0.0 < pure < math.inf:
-                least = max(side.reached() for side in self._sides)
+                least = -math.inf
+                with suppress(OutOfReachError):
+                    least = max(side.reached() for side in self._sides)
                 # the largest loss is known on both sides, or the sum of pure guarantees, which no grid comes near
                 if pure - least <= TIGHT_WIDTH * pure or all(side.is_on_grid for side in self._sides):
                     return judged(max(min(least, pure), 0.0), pure, math.inf)

@@ -49,10 +49,12 @@ class _Allocated(PiecesPair):
         """From below they are K'(0) s: K is convex."""
         rows, mean = (data_moments(self.pieces(), at, is_add=is_add) for at in (s, np.zeros(1)))
         ways: tuple[Direction, Direction] = ("add", "remove") if is_add else ("remove", "add")
-        for way, beyond, order in ((ways[0], s > 0.0, 1.0 + s), (ways[1], s < -1.0, -s)):
+        above = np.where((1.0 + s) - 1.0 < s, np.nextafter(1.0 + s, np.inf), 1.0 + s)  # K rises with s > 0
+        for way, beyond, order in ((ways[0], s > 0.0, above), (ways[1], s < -1.0, -s)):
             if beyond.any():
+                least = np.minimum(s * mean[2], s * mean[3])[beyond]
                 rows[1, beyond] = (order - 1.0)[beyond] * self._divergence(order[beyond], way) * (1.0 + 1e-15)
-                rows[0, beyond] = np.minimum(s * mean[2], s * mean[3])[beyond] * (1.0 - 1e-15)
+                rows[0, beyond] = least - 1e-15 * np.abs(least)
         return rows
 
 

@@ -176,6 +176,10 @@ class Grid:
         return -1 * self._is_apart - math.floor(math.log2(min(max(ease, 1e-3), 1e9)))
 
     @cached
+    def _has_densities(self) -> bool:
+        return any(part.upper.quadrature > 0.0 for part in self._parts)
+
+    @cached
     def _infinite(self) -> float:
         """Mass of an infinite loss, roughly."""
         return -math.expm1(math.fsum(p.count * math.log1p(-min(p.upper.infinite, 1.0 - 1e-16)) for p in self._parts))
@@ -201,7 +205,7 @@ class Grid:
                 continue
             tilt, moment = self._tilts[-1]
             width, rest = math.sqrt(moment.variance), 0.0
-            if any(part.upper.quadrature > 0.0 for part in self._parts):
+            if self._has_densities:
                 rest = math.fsum(n * float(loss.max()) for n, loss, _ in self._whole) - moment.mean
             if not width > 1e-12 * (1.0 + abs(moment.mean)) or 0.0 < tilt * max(width, rest) < _ATOM:
                 break  # all at the largest loss: more tilt changes nothing
@@ -233,6 +237,8 @@ class Grid:
         if not self._whole:
             return Place(tilt, _SMALLEST_TAIL, -40.0, 1.0, 1.0, (-math.inf,) * len(self._parts))
         width = math.sqrt(moment.variance)
+        if width == 0.0 and self._has_densities:  # only rounding hides that there is some
+            width = ROUNDING * abs(moment.mean)
         ends = [self._tilt(max(index - 1, 0)), self._tilt(index + 1)]
         # the smallest part of the tilted mass that decides a target between the neighbours, and the smallest delta
         log_signal = min(end.value - moment.value + (tilt - t) * end.mean for t, end in ends)
