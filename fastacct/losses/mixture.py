@@ -210,6 +210,7 @@ class GaussianMixtures(Loss):
     def nodes(self, edges: Cells | None, tail: float) -> Iterator[Nodes]:
         """Gauss points of panels that no edge cuts."""
         reach, centres = normal_reach(tail), self._centres()
+        # without edges masses of P count alone, whose components that matter are near; losses are those of the points
         n_edges, slope = (2, min(self._spread, 2.0 * _FAR)) if edges is None else (edges.size, self._spread)
         n_base = math.ceil(max(min(n_edges / 8, 4096.0), reach * min(slope, 2.0 * _FAR) / 5.0))
         base = self._outputs(reach, n_base)
