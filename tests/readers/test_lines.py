@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 import fastacct as fa
-from fastacct.readers import lines
+from fastacct.readers import contour, lines
+from fastacct.tradeoff import (
+    tpr_at_fpr_bounds,
+    tradeoff_bounds,
+)
 
 FPR = np.concatenate([[0.0, 1e-12, 1e-3, 0.5, 1.0], np.linspace(0.01, 0.99, 33), 1.0 - np.geomspace(1e-9, 1e-2, 8)])
 
@@ -124,3 +128,93 @@ def test_other_readers_are_asked_where_the_line_says_little():
     found = fa.tpr_at_fpr_bounds(job, 0.01, neighbors="replace_one").upper
     delta = fa.delta(job, epsilon=0.1, neighbors="replace_one")
     assert found <= delta + math.exp(0.1) * 0.01 < fa.delta(fa.Gaussian(2.8), epsilon=0.1) + math.exp(0.1) * 0.01
+
+
+RATES = np.array([1e-3, 0.05, 0.2, 0.4, 0.6, 0.95])
+
+
+@pytest.mark.parametrize("size", [0.2, 1.0, 3.0])
+def test_one_release_of_laplace_noise_is_known_from_both_sides(size):
+    """Dong, Roth, Su 2022, appendix: a line, a hyperbola, a line."""
+    found = fa.tradeoff_bounds(fa.Laplace(1.0 / size), fpr=RATES)
+    far = RATES > 0.5
+    middle = np.exp(-size) / (4.0 * RATES)
+    true = np.where(far, np.exp(-size) * (1.0 - RATES), np.where(0.5 * np.exp(-size) > RATES, np.nan, middle))
+    true = np.where(np.isnan(true), 1.0 - np.exp(size) * RATES, true)
+    assert (found.lower <= true * (1.0 + 1e-15)).all()
+    assert (true * (1.0 - 1e-15) <= found.upper).all()
+    assert (found.upper - found.lower <= 1e-6).all()
+
+
+@pytest.mark.parametrize("job", [fa.Laplace(5.0) * 10, fa.DiscreteGaussian(4.0) * 7, fa.ApproxDP(0.5, 1e-6) * 3])
+def test_of_losses_that_are_their_own_mirror_images_one_direction_is_all(job):
+    whole = fa.tradeoff_bounds(job, RATES)
+    for way in ("remove", "add"):
+        one = fa.tradeoff_bounds(job, RATES, neighbors=way)
+        assert (one.lower <= whole.upper * (1.0 + 1e-12)).all()
+        assert (whole.lower <= one.upper * (1.0 + 1e-12)).all()
+        assert one.lower == pytest.approx(whole.lower, rel=1e-8, abs=1e-11)
+    one_sided = fa.Laplace(5.0).poisson(0.1) * 10
+    assert not contour.Contour(one_sided, "add_remove").is_symmetric
+    assert contour.Contour(job, "add_remove").is_symmetric
+
+
+@pytest.mark.parametrize(("epsilon", "fpr"), [(0.8, 0.1), (1.2450898035345461, 0.001)])
+def test_rates_below_the_smallest_double_are_not_nothing(epsilon, fpr):
+    """Beyond losses of 745 exp underflows: the error of 1,000 responses, about 1e-121 and 1e-258, was said to be 0."""
+    found = fa.tradeoff_bounds(fa.RandomizedResponse(epsilon) * 1000, fpr, neighbors="replace_one")
+    assert found.upper > 1e-259
+
+
+def test_one_response_is_two_lines():
+    """Kairouz, Oh, Viswanath 2015."""
+    found = fa.tradeoff_bounds(fa.PureDP(1.0), fpr=RATES)
+    true = np.maximum(1.0 - math.e * RATES, (1.0 - RATES) / math.e)
+    assert (found.lower <= true * (1.0 + 1e-15)).all()
+    assert (true * (1.0 - 1e-15) <= found.upper).all()
+    assert (found.upper - found.lower <= 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        fa.Laplace(5.0) * 100,
+        fa.Laplace(2.0).poisson(0.1) * 50,
+        fa.PureDP(0.1) * 500 + fa.Laplace(2.0) * 2,
+        fa.Laplace(5.0) * 20 + fa.Gaussian(1.0).poisson(0.01) * 200,
+    ],
+    ids=repr,
+)
+def test_curves_of_losses_that_are_data_are_known_from_both_sides(job):
+    """And each direction is the inverse of the other: that is how one set of tests sees both."""
+    found = fa.tradeoff_bounds(job, fpr=RATES)
+    assert (found.upper - found.lower <= 1e-5).all()
+    one = fa.tradeoff_bounds(job, fpr=RATES, neighbors="remove")
+    back = fa.tradeoff_bounds(job, fpr=one.upper, neighbors="add")
+    assert (back.lower <= RATES * (1.0 + 1e-12)).all()
+    assert (fa.tradeoff_bounds(job, fpr=one.lower, neighbors="add").upper >= RATES * (1.0 - 1e-12)).all()
+    assert (back.upper >= RATES - 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    ("job", "fpr", "true"),
+    [
+        (fa.ApproxDP(0.006154768844853826, 1.2267293628817806e-10), 0.5, 0.50306793364876365),
+        (fa.ApproxDP(0.3252498441917916, 2.4188659848621988e-06) * 3, 0.8042728384775326, 0.92623126121529),
+        (
+            fa.DiscreteLaplace(0.6576740617493353, sensitivity=7) * 3,
+            0.7321499872292432,
+            1.0 - 3.6354681453752333542e-15,
+        ),
+    ],
+)
+def test_corners_of_lattices_are_taken_where_they_are(job, fpr, true):
+    """Convolved atoms, exactly; a point beside the corner was taken for it."""
+    for neighbors in ("add", "remove", "add_remove"):
+        lower, upper, status = tpr_at_fpr_bounds(job, fpr, neighbors=neighbors)
+        assert lower <= true * (1.0 + 1e-14)
+        assert true * (1.0 - 1e-14) <= upper <= lower + 1e-9
+        assert status == fa.Status.TIGHT
+    power = tradeoff_bounds(job, fpr, neighbors="remove")
+    if true > 0.999:
+        assert power.lower <= 3.6354681453752333542e-15 <= power.upper

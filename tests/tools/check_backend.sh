@@ -19,6 +19,6 @@ if [ ! -e "$place/.ready" ]; then
 fi
 files=("tests/compat/test_$2"*.py tests/whole/test_refuted.py)
 if [ "$2" = opacus ]; then
-	files+=(tests/verbs/test_loaders.py) # draws from real loaders
+	files+=(tests/compat/test_loader_draws.py) # draws from real loaders
 fi
 OPENBLAS_NUM_THREADS=1 PYTHONPATH=. "$place/bin/python" -m pytest -q -n 2 -p no:cacheprovider "${files[@]}" -rs
