@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests import costs, near, tiers
 
@@ -99,6 +101,37 @@ def test_tests_of_a_file_are_found_and_keep_to_their_seconds(file, test):
     assert test in {one[0] for one in found}
     assert sum(near.cost(one, table) for one in found[1:]) <= near.SECONDS
     assert near.chosen(near.ROOT / file, -1.0) == found[:1]  # what costs nothing has room in any case
+
+
+def test_quick_has_a_fifth_of_the_examples():
+    seen = []
+
+    @settings(max_examples=50, database=None)
+    @given(st.integers())
+    def test(number):
+        seen.append(number)
+
+    tiers.with_fewer_examples(test)
+    test()
+    assert 1 <= len(seen) <= 10
+    tiers.with_fewer_examples(lambda: None)  # which has no settings
+
+
+def test_of_a_function_quick_runs_the_cases_that_take_a_second():
+    cases = [f"tests/a/test_a.py::test_b[{i}]" for i in range(300)]
+    table = {"functions": {"a/test_a.py": {"test_b": 10.0, "test_c": 1.5}}, "dear": {"a/test_a.py": {"test_b[2]": 6.0}}}
+    cheap = [one for one in cases if costs.is_cheap(table, one)]
+    assert 50 <= len(cheap) <= 100  # four seconds beside the dear one
+    assert cases[2] not in cheap
+    assert cheap == [one for one in cases if costs.is_cheap(table, one)]
+    assert costs.is_cheap(table, "tests/a/test_a.py::test_c")  # Hypothesis may take five, of which quick has one
+
+
+def test_what_hypothesis_draws_is_dear_above_five_seconds(tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "TABLE", tmp_path / "costs.json")
+    cases = {f"tests/verbs/test_gdp.py::test_{name}": cost for name, cost in (("a", 4.0), ("b", 4.0), ("c", 6.0))}
+    costs.write(cases, {"tests/verbs/test_gdp.py::test_b", "tests/verbs/test_gdp.py::test_c"})
+    assert list(costs.read()["dear"]["verbs/test_gdp.py"]) == ["test_a", "test_c"]
 
 
 def test_the_option_leaves_out_what_is_not_of_the_tier():
