@@ -24,8 +24,8 @@ TESTS = Path(__file__).resolve().parents[1]
 TABLE = TESTS / "costs.json"
 #: Slow to import, and so imported before the first test that uses them pays for all.
 LIBRARIES = ("mpmath", "scipy.stats", "numba", "xarray", "pandas", "zarr", "dask.array", "matplotlib.pyplot")
-#: Process time of what `make quick` runs of a function.
-LIMIT = 1.0
+#: Process time of a case that `make quick` runs, and of all that it runs of a function with such cases.
+LIMIT, SHARE = 1.0, 0.5
 #: Examples of Hypothesis that `make quick` has one of.
 FEWER = 5
 
@@ -45,7 +45,7 @@ def read() -> Table:
 
 
 def is_cheap(table: Table, nodeid: str) -> bool:
-    """Whether a case is of those of its function that together take about a second: drawn by their names.
+    """Whether a case is of those of its function that together take half a second: drawn by their names.
 
     One that was never measured is cheap.
     """
@@ -55,7 +55,7 @@ def is_cheap(table: Table, nodeid: str) -> bool:
         return case not in dear
     others = sum(cost for one, cost in dear.items() if one.startswith(f"{function}["))
     seconds = table["functions"].get(file, {}).get(function, 0.0) - others
-    return crc32(case.encode()) % max(1, math.ceil(seconds / LIMIT)) == 0
+    return crc32(case.encode()) % max(1, math.ceil(seconds / SHARE)) == 0
 
 
 def spent() -> float:

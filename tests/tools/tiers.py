@@ -1,6 +1,7 @@
 """Which tests run when: `pytest --tier=quick` and the other tiers.  python -m tests.tiers lists what `make test` lacks.
 
-make quick     of every function what takes about a second of process time (tests/costs.json), and what QUICK names
+make quick     cases of at most a second of process time, of each function for half a second, and what QUICK names
+               (tests/costs.json has the seconds)
 make test      all but form and campaigns
 make lint      form of the code: rooms, imports, types, words of messages
 make docs      form of the pages: links, sentences, tables, examples
@@ -69,11 +70,16 @@ CAMPAIGN = {
     "kernels/loss/test_windows.py::test_few_steps_need_no_grid[40]": "1 and 300 steps",
 }
 
-#: In quick whatever they cost: they notice what special tests do not (a direction, a count, a relation).
+#: In quick whatever they cost: they notice what special tests do not (a direction, a count, a
+#: relation), and each entry of the ledgers of lines.
 QUICK = (
     "testing/test_contract.py::test_contract[PairOf",
     "testing/test_contract.py::test_contract[GaussianMixture(",
     "testing/test_contract.py::test_the_contract_catches_directions_that_are_exchanged[",
+    "kernels/test_direct_sums.py::test_bounds_of_a_line_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_losses_that_are_data_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_the_moments_of_mixtures_hold",
+    "kernels/test_direct_sums.py::test_bounds_of_the_rows_of_a_lattice_hold",
 )
 
 
