@@ -82,11 +82,11 @@ def least_refuted(build: Callable[[float], Job], gap: Callable[[Job], float]) ->
 def lines(job: Job, neighbors: Relation, smallest: float) -> tuple[Cells, Cells]:
     """Certified pairs (epsilon, delta) of a job: together they say what its trade-off curve is at least.
 
-    The epsilons end where delta is `smallest`, or where the largest finite one is.
+    The epsilons end where delta is `smallest`, or where it does not fall any more.
     """
-    deltas = np.concatenate([[0.0], np.geomspace(smallest, 0.5, 8)])
-    ends = np.asarray(epsilon_of(job, delta=deltas, neighbors=neighbors))
-    epsilons = np.linspace(0.0, min(float(np.max(ends[np.isfinite(ends)], initial=0.0)), MOST), _LINES)
+    at = max(smallest, float(delta_of(job, epsilon=MOST, neighbors=neighbors)))
+    end = min(float(epsilon_of(job, delta=at, neighbors=neighbors)), MOST)
+    epsilons = np.linspace(0.0, end, _LINES)
     return epsilons, np.asarray(delta_of(job, epsilon=epsilons, neighbors=neighbors))
 
 

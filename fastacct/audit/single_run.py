@@ -25,8 +25,6 @@ from fastacct.core.record import Record
 from fastacct.core.relations import Relation
 
 Drawn = Literal["independent", "fixed_half"]
-_SURE = 1e-12
-"""More than what rounding does to the masses of a test."""
 
 
 class OneRun(Record):
@@ -146,15 +144,14 @@ def too_many(canaries: int, guesses: int, right: int, alpha: float, miss: Callab
         forced = max(wrong, miss(max(0.0, 1.0 - hit)))
         hit += i / (guesses - i) * (forced - wrong)
         wrong = forced
-    return hit + wrong - guesses / canaries - _SURE
+    return (hit + wrong) * (1.0 - 1e-15 * (right + 10.0)) - guesses / canaries
 
 
 def _chance(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     if not right:
         return 1.0
     at_least, factor = tails(guesses, epsilon)
-    fewer = at_least[right - 1 :: -1] if right < guesses + 1 else at_least[::-1]
-    steps = (fewer - at_least[right] / factor) / np.arange(1.0, right + 1.0)
+    steps = (at_least[:right][::-1] - at_least[right] / factor) / np.arange(1.0, right + 1.0)
     return float(min(1.0, at_least[right] + 2.0 * canaries * delta * max(0.0, float(np.max(steps)))))
 
 
@@ -213,7 +210,7 @@ def one_run(
             "allowed: 'independent'"
         )
     m = as_number("canaries", canaries, SIZE)
-    tried = as_cells("guesses", guesses, Domain(1.0, m, integer=True))
+    tried = as_cells("guesses", guesses, Domain(0.0, m, integer=True))
     found = as_cells("right", right, Domain(0.0, m, integer=True))
     if tried.ndim > 1 or tried.shape != found.shape:
         raise ValueError(
