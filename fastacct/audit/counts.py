@@ -79,8 +79,8 @@ def tails(trials: int, log_odds: float) -> tuple[Cells, float]:
 def _miss(counts: Cells, rates: Cells, trials: int) -> float:
     """Probability that of uniform numbers in order the k-th smallest is below its rate, for some of the counts k.
 
-    The number of them below t is a Poisson process, given its value at 1.  From one rate to the next its law is
-    convolved with that of the increment, and what has reached the count is cut off.
+    The number of them below t is a Poisson process, given its value at 1.  From one rate to the next its distribution
+    is convolved with that of the increment, and what has reached the count is cut off.
     """
     factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, trials + 40.0)))])
     law, start, before, scale = np.ones(1), 0, 0.0, 0.0
