@@ -101,7 +101,8 @@ def good_call(path, function, word):
             wanted = path.rpartition(".")[2]
             run = ALLOCATED if word == "bins" and wanted not in ("sample_rate", "steps") else DPSGD
             target = {name: given[name] for name in ("delta", "epsilon", "orders") if name in given}
-            given = (target or {"delta": 1e-5}) | {name: value for name, value in run.items() if name != wanted}
+            target = target or ({} if function is fa.dpsgd.job else {"delta": 1e-5})
+            given = target | {name: value for name, value in run.items() if name != wanted}
         elif function is fa.explain or function is fa.calibrate:
             given |= {"delta": 1e-5} | ({"epsilon": 1.0} if function is fa.calibrate else {})
     if "members" in inspect.signature(function).parameters:  # which `prior` still stands for
