@@ -283,7 +283,7 @@ def test_a_reader_that_goes_away_is_no_error():
     [
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 2, "error: not enough memory"),
-        (MemoryError("batch_sizes and epochs: 9 GiB"), 2, "error: not enough memory: batch_sizes and epochs: 9 GiB\n"),
+        (MemoryError("batch_size and epochs: 9 GiB"), 2, "error: not enough memory: batch_size and epochs: 9 GiB\n"),
         (ValueError("a\nb \x1b[2J"), 2, "error: a b \\x1b[2J\n"),
     ],
 )

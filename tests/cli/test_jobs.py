@@ -140,7 +140,7 @@ def test_tables_in_markdown_and_latex():
 def test_plans(tmp_path):
     words = "plan --epsilon 3 --delta 1/n --records 50000 --batch-size 256,1024 --epochs 10,30"
     rows = answer(f"{words} --csv {tmp_path / 'p.csv'} --picture {tmp_path / 'p.svg'}")["rows"]
-    table = fa.plan(records=50_000, epsilon=3.0, delta="1/n", batch_sizes=[256, 1024], epochs=[10, 30])
+    table = fa.plan(records=50_000, epsilon=3.0, delta="1/n", batch_size=[256, 1024], epochs=[10, 30])
     assert [row["noise_multiplier"] for row in rows] == table["noise_multiplier"].tolist()
     assert (tmp_path / "p.csv").read_text().count("\n") == 5
     assert (tmp_path / "p.svg").exists()

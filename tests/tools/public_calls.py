@@ -37,11 +37,10 @@ DPSGD = {"noise_multiplier": 2.0, "sample_rate": 0.1, "steps": 9}
 ALLOCATED = {"noise_multiplier": 2.0, "records": 100, "batch_size": 10, "epochs": 2, "sampling": "allocation"}
 OPEN = {
     fa.report: dict.fromkeys(("neighbors", "sampling", "bins", "accountant")),
-    fa.plan: dict.fromkeys(("neighbors", "sampling", "bins", "accountant")),
 }
 """Functions with `**keywords` that no signature spells out, and the words among these."""
 CALLS = {
-    fa.plan: {"epsilon": 3.0, "delta": 1e-5, "batch_sizes": [10], "records": 100, "epochs": [1]},
+    fa.plan: {"epsilon": 3.0, "delta": 1e-5, "batch_size": [10], "records": 100, "epochs": [1]},
     fa.report: {"delta": 1e-5, **DPSGD},
     fa.network_gain: {"mechanism": fa.RandomWalk(8.0, 3), "delta": 1e-5},
     fa.curve.accuracy_curve: {"mechanism": fa.Gaussian, "noise": [2.0], "delta": 1e-5},
