@@ -140,9 +140,9 @@ def scores(members: Reals, others: Reals, *, confidence: float = 0.95) -> Scores
     job that is refuted, at whatever threshold, in both directions, whichever way the scores point.  True for every
     mechanism, with no model of the scores.
 
-    Rates have simultaneous bounds of equal local levels: at a threshold where k of n members score as high, their rate
-    is at least the quantile eta of the beta distribution (k, n - k + 1), with eta such that all thresholds hold
-    together.  There are four such bounds, of members and others from below and above, each with (1 - confidence)/4.
+    Rates have simultaneous bounds of equal local levels.  At a threshold where k of n members score as high, their rate
+    is at least quantile eta of the beta distribution (k, n - k + 1); eta is such that all thresholds hold together.
+    There are four such bounds, of members and others from below and above, each with (1 - confidence)/4.
 
     Parameters
     ----------

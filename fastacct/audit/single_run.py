@@ -165,8 +165,8 @@ def one_run(
 ) -> OneRun:
     """An audit by one run: how many guesses about many canaries were right, and what that shows of the run.
 
-    **Guarantee.** With probability `confidence` all that the result shows is true, for every mechanism, if each canary
-    was put in by a coin of its own with probability 1/2, and the guesses did not look at the coins.
+    **Guarantee.** With probability `confidence` all that the result shows is true, for every mechanism.  Each canary
+    must have been put in by a coin of its own, with probability 1/2, and the guesses must not have looked at the coins.
 
     `epsilon` is the test of Steinke, Nasr and Jagielski for (epsilon, delta); `refutes` and `noise` compare with the
     whole curve of a job, by the test of Mahloujifar, Melis and Chaudhuri.  Canaries that disturb each other cost power
