@@ -200,7 +200,7 @@ def main() -> int:
         + epsilon_rows(options.points // 10)
         + exact_rows(options.points // 20)
     )
-    text = f"""# Accuracy
+    text = f"""# Measured accuracy of the kernels
 
 Written by `make accuracy`; the oracle is `fastacct.reference` (mpmath, at least 16 certified digits). The excess of an
 upper bound is (bound - truth) / truth, compared exactly. It contains the error ledger that is added to every result, so
