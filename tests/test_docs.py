@@ -206,3 +206,13 @@ def test_every_kernel_header_says_what_it_is():
     assert headers
     for header in headers:
         assert header.read_text().startswith(f"/* {header.relative_to(include).as_posix()} -- "), header
+
+
+def test_tables_that_were_measured_say_with_what():
+    """Version and commit, which the commands write (bench/stamp.py)."""
+    stamp = pytest.importorskip("bench.stamp").measured_with()
+    made = r"fastacct \d+\.\d+\.\d+, commit [0-9a-f]{7,}"
+    assert re.match(rf"{made}( with changes)?, \d{{4}}-\d\d-\d\d$", stamp) or "commit unknown" in stamp
+    for page in ("bench/RESULTS.md", "docs/accuracy.md", "docs/backends/conformance.md"):
+        assert re.search(made, (ROOT / page).read_text()), page
+    assert re.search(r"with fastacct \d+\.\d+\.\d+\*\*, commit [0-9a-f]{7}", (ROOT / "README.md").read_text())
