@@ -14,7 +14,7 @@ import pytest
 import fastacct as fa
 from fastacct import conformance
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = Path(fa.__file__).parent
 NUMBER = re.compile(
     r"(?<![\w.])\d[\d,.]*(?:e-?\d+)?(?: ?%| ms\b| us\b| s\b(?![/^*])| seconds?\b| times\b| digits\b)"
