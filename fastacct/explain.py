@@ -14,6 +14,7 @@ from fastacct.core.relations import Relation, as_relation
 from fastacct.readers.cell import Quantity
 from fastacct.readers.job import Ask, explained
 from fastacct.readers.ladder import Step
+from fastacct.run import verb
 
 
 class Explanation(Compared):
@@ -50,6 +51,7 @@ class Explanation(Compared):
         return table(title, [("evaluated as", " + ".join(self.parts) or "nothing"), *rows])
 
 
+@verb({})
 def explain(
     job: Job,
     *,
