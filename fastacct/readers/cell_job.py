@@ -62,6 +62,10 @@ class Reading(NamedTuple):
         """Store values at some places."""
         self.lower[at], self.upper[at], self.status[at] = values
 
+    def take(self, at: NDArray[np.intp] | NDArray[np.bool_]) -> Reading:
+        """Those at some places."""
+        return Reading(self.lower[at], self.upper[at], self.status[at])
+
     @classmethod
     def empty(cls, size: int) -> Reading:
         """To be filled."""

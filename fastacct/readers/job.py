@@ -184,7 +184,7 @@ def by_cells(process: Process, ask: Ask, settings: Settings = EXACTLY) -> Bounds
 
     def work(start: int, _: int) -> int:
         at = pieces[start] if begun is None else pieces[start][where[pieces[start]]]
-        known = None if begun is None or ask.only_upper else Reading(*(column[at] for column in out))
+        known = None if begun is None or ask.only_upper else out.take(at)
         cell = _reader(process, int(owner[at[0]]), ask.relation, settings)
         out.put(at, climb(cell, ask.quantity, target[at], enough[at], only_upper=ask.only_upper, begun=known))
         return start + 1

@@ -118,8 +118,7 @@ def _line(cell: CellReader, question: Question) -> Said:
     quantity, target = question.quantity, question.target
     found, is_final = cell.read_line(target, WHAT[quantity], only_upper=question.only_upper)
     if quantity == "epsilon" and (at_zero := target == 0.0).any() and cell.largest < math.inf:
-        for column, values in zip(found, (0.0, np.inf, Status.NOT_MET), strict=True):
-            column[at_zero] = values
+        found.put(at_zero, Reading(*_trivial(quantity, 1), np.full(1, Status.NOT_MET, dtype=np.uint8)))
         is_final = is_final & ~at_zero
     return Said(*found, "contour", is_final)
 
@@ -307,7 +306,7 @@ def _is_wide(cell: CellReader, name: str, quantity: Quantity, out: Reading) -> N
 
 def _meet(cell: CellReader, quantity: Quantity, out: Reading, at: NDArray[np.intp], said: Said) -> None:
     """The one place where intervals meet; of a class of mechanisms no lower bound is known."""
-    before = Reading(*(column[at] for column in out))
+    before = out.take(at)
     if said.name == "contour" or not cell.is_bound:
         lower, upper = meet(np.maximum(before.lower, said.lower), said.upper, before.upper)
     else:
