@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fastacct.cli import audits, commands, jobs, sweeps  # noqa: F401 - of the table
+from fastacct.cli import commands, jobs, sweeps  # noqa: F401 - of the table
 from fastacct.cli.answers import Answer
 from fastacct.cli.options import COMMON, OPTIONS, TABLE, flags, in_options
 from fastacct.core.extras import import_extra
