@@ -231,7 +231,9 @@ def curve(given: Namespace) -> Answer:
         "neighbors": relation,
         "sampler": sampler,
     }
-    return Answer(document, [f"{told}.", *(f"wrote {path}" for path in files)], rows=() if given.quiet else table)
+    return Answer(
+        document, [f"{told}.", *(f"wrote {path}" for path in files)], rows=() if given.quiet or files else table
+    )
 
 
 def _about(job: curves.Run | Job) -> Mapping[str, object]:
