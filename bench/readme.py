@@ -99,7 +99,7 @@ def main() -> int:
         return 0
     images = ROOT / "docs" / "images"
     fa.plot.save(picture(), images / "first_screen.png", overwrite=True)
-    plans = fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_sizes=SIZES, epochs=EPOCHS)
+    plans = fa.plan(records=50_000, epsilon=3.0, delta=1e-6, batch_size=SIZES, epochs=EPOCHS)
     drawn = {"delta": fa.plot.hockey_stick(), "batches": fa.plot.batches()}
     drawn["budget"] = fa.plot.budget(RELEASES, epsilon=2.5, delta=1e-5)
     kinds = {"Laplace": fa.Laplace, "Gaussian": fa.Gaussian}

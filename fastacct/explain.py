@@ -16,6 +16,7 @@ from fastacct.core.relations import Relation, as_relation
 from fastacct.mechanisms.process import Process
 from fastacct.readers.cell import CellReader, Quantity
 from fastacct.readers.job import Ask, delta_of
+from fastacct.run import verb
 
 
 class Explanation(Compared):
@@ -52,6 +53,7 @@ class Explanation(Compared):
         return table(title, [("evaluated as", " + ".join(self.parts) or "nothing"), *rows])
 
 
+@verb({})
 def explain(
     job: Job,
     *,

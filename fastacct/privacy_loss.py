@@ -34,6 +34,7 @@ from fastacct.moments import (
 )
 from fastacct.readers.job import largest_finite
 from fastacct.readers.moments import at_order, moments
+from fastacct.run import verb
 
 _ANY: Final = Domain(-1e300, 1e300)
 _CHANCE: Final = Domain(0.0, 1.0, open_low=True)
@@ -339,6 +340,7 @@ def _bounds(lower: Cells | float, upper: Cells | float) -> Bounds:
     return plain_bounds(Bounds(lower, upper, status_of(lower, upper)))
 
 
+@verb({})
 def divergence(
     job: Job | tuple[Iterable[float], Iterable[float]], order: float, *, neighbors: Literal["remove", "add"] = "remove"
 ) -> Bounds:
@@ -357,6 +359,7 @@ def divergence(
     return privacy_loss(job, neighbors=neighbors).divergence(order)
 
 
+@verb({})
 def privacy_loss(
     job: Job, *, neighbors: Literal["remove", "add"] = "remove", threads: int | None = None
 ) -> PrivacyLoss:
