@@ -13,6 +13,7 @@ import pytest
 
 import fastacct as fa
 from fastacct import conformance
+from fastacct.audit.shared import largest_refuted
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(fa.__file__).parent
@@ -159,6 +160,11 @@ def median_width():
         assert 3e-12 < np.median((found.upper - found.lower) / found.upper) < 7e-12
 
 
+def largest_epsilon_refuted():
+    for edge in (1e-6, 0.37, 123.4):
+        assert edge * (1 - 1e-13) <= largest_refuted(lambda epsilon, edge=edge: epsilon < edge) <= edge
+
+
 SETTING = "what may be given, or where a search ends, and no measurement"
 OTHER = "of another library; its adapter is tested beside it (make backends)"
 ROWS = [
@@ -168,6 +174,9 @@ ROWS = [
     ("accountants/older.py", "12 % at sigma 1", limit_theorem),
     ("accountants/rdp.py", "costs about 100 times more", "a time: bench/RESULTS.md has it, by python -m bench.compare"),
     ("accountants/rdp.py", "within 1e-9 relative of it", renyi_noise_at_the_boundary),
+    ("audit/betting.py", "1e-6 to 0.1", SETTING),
+    ("audit/counts.py", "within 0.1 % below", "tests/audit/test_counts.py"),
+    ("audit/shared.py", "up to 1e-13 of it", largest_epsilon_refuted),
     ("calibrate.py", "within 1e-9 relative (or at the next", calibrated_noise),
     ("calibrate.py", "outwards from 1, to 1e-6 or 1e12", SETTING),
     ("compat/autodp.py", "autodp's may be 1e-3 above", OTHER),
