@@ -232,7 +232,7 @@ BY_WORD = ("audit", "sweep", "show", "check-loader", "budget", "completion", "co
 
 
 def test_every_command_has_help_with_an_example():
-    assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack",
+    assert {"epsilon", "delta", "rdp", "noise-multiplier", "steps", "sample-rate", "sweep", "curve", "show", "attack", "certify", "verify",
             "check-loader", "plan", "report", "budget", "conformance", "completion",
             "audit", "explore"} == COMMANDS.keys()  # fmt: skip
     for name in COMMANDS:
