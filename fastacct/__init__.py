@@ -31,13 +31,13 @@ from fastacct.tradeoff import *  # noqa: F403
 from fastacct.utility import utility
 
 if TYPE_CHECKING:
-    from fastacct import curve, jit, plot
+    from fastacct import audit, curve, jit, plot
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.reports import plan, report
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
     from fastacct.textbook import classical, composition, convert, generalization
 
-__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status"]
+__all__ = ["Accountant", "Bounds", "BudgetExceededError", "Explanation", "GaussianFit", "Status", "audit"]
 __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd", "explain", "gdp", "jit", "progress"]
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
@@ -58,6 +58,7 @@ def __dir__() -> list[str]:
 _LATER: Final = {
     "Accountant": "ledger.accountant",
     "BudgetExceededError": "ledger.accountant",
+    "audit": "audit",
     "classical": "textbook.classical",
     "composition": "textbook.composition",
     "convert": "textbook.convert",

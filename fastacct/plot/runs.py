@@ -12,7 +12,7 @@ import fastacct.curve as curve
 import fastacct.dpsgd as dpsgd
 from fastacct.accountants import RDP
 from fastacct.core.inputs import Cells, Reals
-from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation
+from fastacct.core.relations import DIRECTIONS, RELATIONS, Relation, as_relation
 from fastacct.core.rounding import digits_up
 from fastacct.core.words import did_you_mean
 from fastacct.curve import PrivacyCurve
@@ -88,7 +88,8 @@ def privacy_curves(
     >>> step = fa.Gaussian(1.0).poisson(0.01)
     >>> figure = privacy_curves({"training": step * 100, "with counts": step * 100 + fa.Laplace(10.0)}, points=9)
     """
-    ways = DIRECTIONS["add_remove"] if neighbors == "add_remove" else (neighbors,)
+    relation = as_relation(neighbors)
+    ways = DIRECTIONS[relation] if relation == "add_remove" else (relation,)
     limits: _Keywords = {"smallest_delta": smallest_delta, "points": points}
     curves: list[tuple[str, PrivacyCurve]] = []
     for name, one in named(jobs, "jobs", _name_of):

@@ -237,7 +237,8 @@ class Contour:
 
 
 def _is_narrow(reading: Reading) -> bool:
-    return bool(reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0])
+    is_near = reading.status[0] == Status.TIGHT and reading.upper[0] * (1.0 - _NARROW) <= reading.lower[0]
+    return bool(is_near or reading.lower[0] == np.inf)  # that it is infinite is all there is to know
 
 
 def _pieces(group: Index, target: Cells, shared: bool, threads: int) -> list[Index]:
