@@ -26,7 +26,7 @@ _END: Final = 1e-6
 """Relative distance from the largest loss within which grids say less than they do before it."""
 _WIDE: Final = 1e-3
 """Relative width above which divergences may say more than losses, and losses more than the line of mixtures."""
-_NO_GRID: Final = 1e-100
+_NO_GRID: Final = 1e-250
 """Deltas below which sums of mixtures on a grid take seconds, and say little more than divergences."""
 _FEW_KINDS: Final = 8
 """Divergences of mixtures cost up to a second a kind: those of jobs of more are not asked."""
