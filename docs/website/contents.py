@@ -75,6 +75,7 @@ CONTENTS = {
     "docs/trust": [
         "README",
         "docs/guarantees",
+        "docs/check",
         "docs/backends/conformance",
         "docs/published",
         "docs/samplers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -27,6 +27,9 @@ _NOISIEST: Final = 1e9
 
 class Audit(Protocol):
     """What any audit answers."""
+
+    jointly: ClassVar[bool]
+    """Whether all answers hold together with the confidence, or each alone."""
 
     @property
     def confidence(self) -> float:
