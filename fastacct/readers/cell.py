@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from threading import RLock
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,15 @@ from fastacct.core.kept import Guarded, cached
 from fastacct.core.relations import DIRECTIONS, Direction, Relation
 from fastacct.losses.loss import Answers, OutOfReachError, Pair, Part
 from fastacct.mechanisms.process import Cell, DeltaOf, Process
-from fastacct.readers.cell_job import Reading
-from fastacct.readers.contour import Contour
 from fastacct.readers.grid.reader import Grid
 from fastacct.readers.listed import Listed
 from fastacct.readers.renyi import Renyi
 from fastacct.readers.single import Single
-from fastacct_ext._kernels import Quantity as What
+
+if TYPE_CHECKING:
+    from fastacct.readers.cell_job import Reading
+    from fastacct.readers.contour import Contour
+    from fastacct_ext._kernels import Quantity as What
 
 Quantity = Literal["epsilon", "delta", "log_delta"]
 TOLERANCE: Final = 1e-6
@@ -127,9 +129,9 @@ class Side:
 class CellReader(Guarded):
     """One cell of a job under a relation; threads that share the job ask it one question at a time."""
 
-    def __init__(self, job: Process, index: int, relation: Relation, settings: Settings, delta_of: DeltaOf) -> None:
-        self._job, self._index, self.relation, self.settings = job, index, relation, settings
-        self._delta_of = delta_of
+    def __init__(self, line: Contour, index: int, settings: Settings, delta_of: DeltaOf) -> None:
+        self._line, self._index, self.settings, self._delta_of = line, index, settings, delta_of
+        self._job, self.relation = line.process, line.relation
         self._guard()
 
     def _forget(self) -> None:
@@ -142,11 +144,11 @@ class CellReader(Guarded):
 
     def read_line(self, target: Cells, what: What, *, only_upper: bool) -> tuple[Reading, NDArray[np.bool_]]:
         """Bounds by the contour integrals, and where they are all that is known of the losses."""
-        return Contour.of(self._job, self.relation).read_cell(self._index, target, what, only_upper=only_upper)
+        return self._line.read_cell(self._index, target, what, only_upper=only_upper)
 
-    def of(self, job: Process, relation: Relation, settings: Settings) -> CellReader:
-        """Another job of plain numbers, asked by the same."""
-        return CellReader(job, 0, relation, settings, self._delta_of)
+    def of(self, job: Process, relation: Relation, *rungs: str) -> CellReader:
+        """Another job of plain numbers, asked on some rungs."""
+        return CellReader(self._line.of(job, relation), 0, Settings(rungs), self._delta_of)
 
     @cached
     def process(self) -> Process:
@@ -178,7 +180,7 @@ class CellReader(Guarded):
     def is_dear(self) -> bool:
         """Whether losses have so many components that they are composed only where nothing else is known."""
         try:
-            return Contour.of(self._job, self.relation).components(self._index) > _MANY
+            return self._line.components(self._index) > _MANY
         except OutOfReachError:
             return False
 
