@@ -288,6 +288,8 @@ def _without_far(
 ) -> Reading:
     """Bounds by the components that do not reach far out; by all of them, or fewer still, where these are not tight."""
     out, left = _nothing(target, what), np.arange(target.size)
+    before = np.zeros(target.size)
+    """Weight that was left out the last time; 0: none."""
     for part in _PARTS if what == EPSILON else (_PARTS[0], 0.0):
         hardly = np.full(left.shape, _HARDLY)
         if what == EPSILON:  # each target by itself, so that its bits do not depend on the others
@@ -295,11 +297,15 @@ def _without_far(
             hardly = np.ceil(-np.log10(least)).astype(np.int64)
         for digits in np.unique(hardly).tolist():
             at = left[hardly == digits]
-            asked = target[at]
             if part > 0.0:
-                found = _by_near(*near(digits), asked, what, directions)
+                few, lost = near(digits)
+                at = at[before[at] != lost]  # the same components say the same again
+                before[at] = lost
+                if not at.size:
+                    continue
+                found = _by_near(few, lost, target[at], what, directions)
             else:
-                found = _read(job, asked, what, directions)
+                found = _read(job, target[at], what, directions)
             lower, upper = meet(np.maximum(found.lower, out.lower[at]), found.upper, out.upper[at])
             status = np.minimum(found.status, status_within(lower, upper, what == LOG_DELTA))
             out.put(at, Reading(lower, upper, status))
@@ -309,8 +315,6 @@ def _without_far(
 
 def _by_near(near: CellJob, lost: float, target: Cells, what: Quantity, directions: Directions) -> Reading:
     """Bounds by the components that are left; the weight of the others is `lost` at most in all steps."""
-    if lost == 0.0:  # all are left: they are asked for themselves
-        return _nothing(target, what)
     easier = np.maximum((target - lost) * (1.0 - 2.0 * _ULP), 0.0) if what == EPSILON else target
     above = _read(near, easier, what, directions)
     least, upper = above.lower, above.upper
