@@ -89,8 +89,10 @@ def lines(job: Job, neighbors: Relation, smallest: float) -> tuple[Cells, Cells]
 
     The epsilons end where delta is `smallest`, or where it does not fall any more.
     """
-    at = max(smallest, float(delta_of(job, epsilon=MOST, neighbors=neighbors)))
-    end = min(float(epsilon_of(job, delta=at, neighbors=neighbors)), MOST)
+    end = float(epsilon_of(job, delta=smallest, neighbors=neighbors))
+    if end > MOST:
+        least = float(delta_of(job, epsilon=MOST, neighbors=neighbors))
+        end = min(float(epsilon_of(job, delta=least, neighbors=neighbors)), MOST)
     epsilons = np.linspace(0.0, end, _LINES)
     return epsilons, np.asarray(delta_of(job, epsilon=epsilons, neighbors=neighbors))
 
