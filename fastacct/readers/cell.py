@@ -30,8 +30,6 @@ TOLERANCE: Final = 1e-6
 """Relative width at which the composition of losses on a grid stops refining."""
 _COARSE: Final = 1e-3
 """The same of a grid that only tells which of two answers is larger; it takes some hundredths of the time."""
-_NEAR_END: Final = 1e-8
-"""Relative distance from the end of a loss within which there is a loss that the job surely has, where it has one."""
 _MANY: Final = 40
 """Components of mixtures, of which a grid takes a tenth of a second each, and divergences as much a kind."""
 
@@ -109,11 +107,7 @@ class Side:
         for pair, count in self._used:
             if pair.one_release(self._direction) is not None:
                 return -math.inf
-            lower = pair.side(self._direction).lower
-            low, high = lower.extent(1e-300)
-            edges = np.array([low - 1.0, high - _NEAR_END * abs(high), high + 1.0])  # nodes close to the end, too
-            seen = ((n.loss - n.loss_error)[n.mass > n.mass_error] for n in lower.nodes(edges, 1e-300))
-            total += count * (max((float(one.max()) for one in seen if one.size), default=-math.inf) - lower.slack)
+            total += count * pair.side(self._direction).lower.reached()
         return total - 4e-16 * (len(self._used) + 2.0) * abs(total)
 
     def roughly(self, quantity: Literal["epsilon", "delta"], target: float, enough: float) -> float:
