@@ -152,7 +152,7 @@ MUTANTS = (
     ("losses/total.py", "slack=whole.slack", "slack=0.0", "losses/total test_what_all"),
     ("losses/total.py", "_bracket([(p.add, n) for p, n in parts])", "_bracket([(p.remove, n) for p, n in parts])",
      "losses/total test_each"),
-    ("readers/roc.py", "if none.size and not job.is_gaussian:", "if False:", "verbs/tradeoff test_without_false"),
+    ("readers/attack.py", "if not job.is_gaussian and (none", "if False and (none", "verbs/tradeoff test_without_false"),
     ("readers/roc.py", "np.maximum(a.upper, b.upper)", "a.upper", "verbs/tradeoff test_the_convex_envelope"),
     ("readers/listed.py", "log_more += count * math.log1p", "log_more += math.log1p",
      "readers/listed test_sums_of_three"),
