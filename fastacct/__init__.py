@@ -32,6 +32,7 @@ from fastacct.utility import utility
 
 if TYPE_CHECKING:
     from fastacct import audit, curve, jit, plot
+    from fastacct.certificate import Certificate, certify, read_certificate
     from fastacct.ledger.accountant import Accountant, BudgetExceededError
     from fastacct.reports import plan, report
     from fastacct.sweep import Sweep, cheapest, feasible, open_sweep, pareto, sweep
@@ -42,6 +43,7 @@ __all__ += ["calibrate", "classical", "composition", "convert", "curve", "dpsgd"
 __all__ += ["Sweep", "cheapest", "feasible", "get_include", "open_sweep", "pareto", "plan", "plot", "report", "sweep"]
 __all__ += ["ErrorLaw", "PrivacyLoss", "divergence", "privacy_loss", "sensitivity", "utility"]
 __all__ += ["LoaderGuide", "loader_guide"]
+__all__ += ["Certificate", "certify", "read_certificate"]
 __all__ += ["Concentration", "NetworkGain", "generalization", "network_gain"]
 __all__ += ["delta", "delta_bounds", "delta_lower", "epsilon", "epsilon_bounds", "epsilon_lower"]  # noqa: F405
 __all__ += ["log_delta_bounds", "rdp", "rdp_bounds"]  # noqa: F405
@@ -66,6 +68,7 @@ _LATER: Final = {
     "curve": "curve",
     "jit": "jit",
     "plot": "plot",
+    **dict.fromkeys(("Certificate", "certify", "read_certificate"), "certificate"),
     **dict.fromkeys(("plan", "report"), "reports"),
     **dict.fromkeys(("Sweep", "cheapest", "feasible", "open_sweep", "pareto", "sweep"), "sweep"),
 }
